@@ -1,0 +1,188 @@
+/* headroom: write the math, run it at the roof, know how far you are.
+ *
+ * The whole public API, from simple to detailed: status, devices, kernels, launching, measuring, roofs, reports.
+ * Every fallible function returns an hr_status and gives its results through trailing pointers, which stay
+ * untouched on failure. hr_last_error() is the sentence that explains the calling thread's last failure.
+ * Options structs begin with their size: set it with `{.size = sizeof(hr_...)}`; absent fields are defaults.
+ * Destroy functions accept NULL. The library never prints and never exits.
+ */
+#ifndef HEADROOM_H
+#define HEADROOM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HR_VERSION_MAJOR 0
+#define HR_VERSION_MINOR 1
+#define HR_VERSION_PATCH 0
+
+#define HR_API __attribute__((visibility("default")))
+
+/* ---- status ---- */
+
+/* name, exit code of the command, text */
+#define HR_STATUSES(X)                                                                                       \
+    X(OK, 0, "good")                                                                                         \
+    X(WRONG_RESULT, 1, "a result differs from the text's meaning")                                           \
+    X(BAD_INPUT, 2, "bad usage or input")                                                                    \
+    X(OUT_OF_RANGE, 2, "a subscript left its axis while the kernel ran")                                     \
+    X(NOT_AVAILABLE, 3, "the device or a tool it needs is not there")                                        \
+    X(OUT_OF_MEMORY, 3, "not enough memory")                                                                 \
+    X(IO, 2, "a file could not be read or written")                                                          \
+    X(CANCELLED, 2, "stopped by the caller")                                                                 \
+    X(INTERNAL, 3, "a fault in headroom itself")
+
+typedef enum hr_status {
+#define HR_STATUS_ENUM(name, exit_code, text) HR_##name,
+    HR_STATUSES(HR_STATUS_ENUM)
+#undef HR_STATUS_ENUM
+} hr_status;
+
+HR_API const char *hr_status_name(hr_status status);
+HR_API int hr_status_exit_code(hr_status status);
+/* The sentence of this thread's last failure; valid until its next one. Never NULL. */
+HR_API const char *hr_last_error(void);
+HR_API const char *hr_version(void);
+
+/* ---- dtypes ---- */
+
+/* name in the language, bytes an element */
+#define HR_DTYPES(X)                                                                                         \
+    X(F64, "f64", 8)                                                                                         \
+    X(F32, "f32", 4)                                                                                         \
+    X(F16, "f16", 2)                                                                                         \
+    X(BF16, "bf16", 2)                                                                                       \
+    X(F8E4M3, "f8e4m3", 1)                                                                                   \
+    X(F8E5M2, "f8e5m2", 1)                                                                                   \
+    X(I64, "i64", 8)                                                                                         \
+    X(I32, "i32", 4)                                                                                         \
+    X(I16, "i16", 2)                                                                                         \
+    X(I8, "i8", 1)                                                                                           \
+    X(U8, "u8", 1)                                                                                           \
+    X(BOOL, "bool", 1)
+
+typedef enum hr_dtype {
+#define HR_DTYPE_ENUM(name, text, size) HR_##name,
+    HR_DTYPES(HR_DTYPE_ENUM)
+#undef HR_DTYPE_ENUM
+    HR_DTYPE_COUNT
+} hr_dtype;
+
+HR_API const char *hr_dtype_name(hr_dtype dtype);
+
+/* ---- devices ---- */
+
+typedef struct hr_device hr_device;
+
+/* `name`: "cpu", "cuda", "cuda:1", or NULL for the best there is. HR_NOT_AVAILABLE where it is not there. */
+HR_API hr_status hr_device_open(const char *name, hr_device **out);
+HR_API void hr_device_destroy(hr_device *device);
+HR_API const char *hr_device_kind(const hr_device *device); /* "cpu" or "cuda" */
+HR_API const char *hr_device_name(const hr_device *device); /* the product's name */
+
+/* ---- kernels ---- */
+
+typedef struct hr_kernel hr_kernel;
+
+typedef enum hr_tune { HR_TUNE_DEFAULT, HR_TUNE_NONE, HR_TUNE_QUICK, HR_TUNE_FULL } hr_tune;
+
+/* Called from long work: `done` of `total` (total 0 = not known), `what` in words. Return false to stop. */
+typedef bool (*hr_progress_fn)(void *context, const char *what, double done, double total);
+
+/* Loads one kernel of a text for a device. `path` is for messages. `name` may be NULL where the text has one kernel.
+ * On a mistake hr_last_error() holds every message with its line and caret. The text is copied. */
+HR_API hr_status hr_kernel_load(hr_device *device, const char *path, const char *text, size_t length,
+                                const char *name, hr_kernel **out);
+HR_API hr_status hr_kernel_load_file(hr_device *device, const char *path, const char *name, hr_kernel **out);
+HR_API void hr_kernel_destroy(hr_kernel *kernel);
+HR_API const char *hr_kernel_name(const hr_kernel *kernel);
+
+typedef enum hr_argument_role { HR_ARGUMENT_INPUT, HR_ARGUMENT_INOUT, HR_ARGUMENT_RESULT } hr_argument_role;
+
+/* A parameter or a result of a kernel, in the order of its declaration. rank 0 = scalar. */
+typedef struct hr_argument {
+    const char *name;
+    hr_argument_role role;
+    hr_dtype dtype;
+    int rank;
+    bool has_default;
+    double default_value;
+} hr_argument;
+
+HR_API int hr_kernel_argument_count(const hr_kernel *kernel);
+HR_API hr_status hr_kernel_argument(const hr_kernel *kernel, int i, hr_argument *out);
+
+/* Memory of the device, described. strides are in elements; NULL = row-major without gaps. Not owned. */
+typedef struct hr_array {
+    size_t size;
+    void *data;
+    hr_dtype dtype;
+    int rank;
+    const int64_t *shape;
+    const int64_t *strides;
+} hr_array;
+
+/* Binds by name. Shapes must agree with the text's extents and with each other, or the sentence says where they don't.
+ * The description is copied, the data is used in place and must live until the kernel is destroyed or rebound. */
+HR_API hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *array);
+HR_API hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value);
+HR_API hr_status hr_kernel_bind_extent(hr_kernel *kernel, const char *name, int64_t value);
+
+typedef struct hr_prepare_options {
+    size_t size;
+    hr_tune tune; /* HR_TUNE_DEFAULT = none: the cost model's choice, or what an earlier search found */
+    hr_progress_fn progress;
+    void *progress_context;
+    bool unfused; /* a pass a statement: what this kernel costs without fusion */
+    int threads;  /* 0 = all */
+} hr_prepare_options;
+
+/* Solves extents, plans, compiles and, where asked, tunes on the bound arrays: results are overwritten, inout arrays
+ * are copied first and restored. Needed once after binding arrays of new shapes; options may be NULL. */
+HR_API hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options);
+/* One execution on the bound arrays; prepares first where needed. Complete on return on the CPU. HR_OUT_OF_RANGE
+ * where a data-dependent subscript left its axis: nothing out of range was read or written. */
+HR_API hr_status hr_kernel_launch(hr_kernel *kernel);
+
+/* ---- measuring ---- */
+
+typedef struct hr_timing {
+    double median, min, max; /* seconds */
+    int runs;
+} hr_timing;
+
+typedef struct hr_floor {
+    double seconds;
+    const char *bound; /* "memory", "tensor", "vector", "exp", ..., "launch" */
+    double bytes;
+    double tensor_flops, vector_flops, special_ops;
+} hr_floor;
+
+typedef struct hr_check {
+    int64_t points;      /* elements compared with the text's meaning in f64 */
+    double max_error;    /* largest |got - meaning| / scale of the result */
+    double tolerance;
+    bool ok;
+    char where[160];     /* "y[3, 17] = 0.25, should be 0.5" of the largest error */
+} hr_check;
+
+/* Measures the prepared kernel on its bound arrays: cold caches, median of repeated runs. */
+HR_API hr_status hr_kernel_measure(hr_kernel *kernel, hr_timing *out);
+HR_API hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out);
+/* Evaluates the meaning of sampled elements on the bound inputs, launches once, compares. Writes the results. */
+HR_API hr_status hr_kernel_check(hr_kernel *kernel, int64_t points, hr_check *out);
+/* The plan in words, `headroom explain`'s text; valid until the kernel is prepared again or destroyed. */
+HR_API hr_status hr_kernel_plan(hr_kernel *kernel, const char **out);
+/* The generated source, self-contained: `source` the .c or .cu, `header` the .h; valid as above. */
+HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

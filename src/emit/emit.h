@@ -1,0 +1,22 @@
+/* Stage -> source. One expression printer, one file a target; a mainloop with holes for the contract shape.
+ *
+ * The emitted C is self-contained: a trimmed prelude (src/emit/prelude/), one static function a stage, one public
+ * function with typed arguments, and hr_entry() that unpacks an hr_launch for the loader. Only identifiers of ours
+ * stand in it: a name of the user's appears as `t3_mean` after it passed the lexer's [a-z0-9_] check.
+ */
+#ifndef HR_EMIT_EMIT_H
+#define HR_EMIT_EMIT_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+typedef struct hr_emitted {
+    hr_text source; /* the .c */
+    hr_text header; /* the .h of the public function */
+} hr_emitted;
+
+/* `entry`: with hr_entry(), for the loader; otherwise the source to paste. */
+hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out);
+void hr_emitted_clear(hr_emitted *emitted);
+
+#endif

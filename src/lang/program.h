@@ -1,0 +1,229 @@
+/* A checked program: what src/lang makes of a text, and what every later stage reads.
+ *
+ * In: the text of a .hr file. Out: kernels whose names are resolved, whose expressions have compute types and
+ * whose indices have extents. Extents stay symbolic; hr_extent_* binds them to numbers.
+ *
+ * Expressions are a graph, not a tree: a `def` used twice shares the nodes of its argument, so a pass over
+ * expressions keeps a table by hr_expr.id or it may take exponential time.
+ */
+#ifndef HR_LANG_PROGRAM_H
+#define HR_LANG_PROGRAM_H
+
+#include "base/arena.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* op, name in the text ("" = written otherwise), number of arguments (-1 = its own), operations a use counts as
+ * vector (one a lane) and the special unit it loads (none, exp, log, tanh, erf, trig, root, random). */
+#define HR_OPS(X)                                                                                            \
+    X(NUMBER, "", 0, 0, NONE)  /* .number, .whole when .type is whole */                                     \
+    X(EXTENT, "", 0, 0, NONE)  /* the value of extents[.extent] */                                           \
+    X(INDEX, "", 0, 0, NONE)   /* the value of indices[.index] */                                            \
+    X(ELEMENT, "", -1, 0, NONE) /* tensors[.tensor][args...]; a scalar has no args */                        \
+    X(CONVERT, "", 1, 1, NONE) /* rounded to .dtype, then computed with as .type */                          \
+    X(ADD, "+", 2, 1, NONE)                                                                                  \
+    X(SUB, "-", 2, 1, NONE)                                                                                  \
+    X(MUL, "*", 2, 1, NONE)                                                                                  \
+    X(DIV, "/", 2, 1, ROOT)                                                                                  \
+    X(FLOORDIV, "//", 2, 1, ROOT)                                                                            \
+    X(MOD, "%", 2, 1, ROOT)                                                                                  \
+    X(NEG, "-", 1, 1, NONE)                                                                                  \
+    X(POW, "^", 2, 1, EXP) /* a whole-number literal power counts as products */                             \
+    X(LT, "<", 2, 1, NONE)                                                                                   \
+    X(LE, "<=", 2, 1, NONE)                                                                                  \
+    X(GT, ">", 2, 1, NONE)                                                                                   \
+    X(GE, ">=", 2, 1, NONE)                                                                                  \
+    X(EQ, "==", 2, 1, NONE)                                                                                  \
+    X(NE, "!=", 2, 1, NONE)                                                                                  \
+    X(AND, "and", 2, 1, NONE)                                                                                \
+    X(OR, "or", 2, 1, NONE)                                                                                  \
+    X(NOT, "not", 1, 1, NONE)                                                                                \
+    X(EXP, "exp", 1, 0, EXP)                                                                                 \
+    X(EXP2, "exp2", 1, 0, EXP)                                                                               \
+    X(LOG, "log", 1, 0, LOG)                                                                                 \
+    X(LOG2, "log2", 1, 0, LOG)                                                                               \
+    X(SQRT, "sqrt", 1, 0, ROOT)                                                                              \
+    X(RSQRT, "rsqrt", 1, 0, ROOT)                                                                            \
+    X(SIN, "sin", 1, 0, TRIG)                                                                                \
+    X(COS, "cos", 1, 0, TRIG)                                                                                \
+    X(TANH, "tanh", 1, 0, TANH)                                                                              \
+    X(ERF, "erf", 1, 0, ERF)                                                                                 \
+    X(SIGMOID, "sigmoid", 1, 2, EXP)                                                                         \
+    X(RELU, "relu", 1, 1, NONE)                                                                              \
+    X(GELU, "gelu", 1, 3, ERF)                                                                               \
+    X(GELU_TANH, "gelu_tanh", 1, 6, TANH)                                                                    \
+    X(SILU, "silu", 1, 2, EXP)                                                                               \
+    X(ABS, "abs", 1, 1, NONE)                                                                                \
+    X(FLOOR, "floor", 1, 1, NONE)                                                                            \
+    X(CEIL, "ceil", 1, 1, NONE)                                                                              \
+    X(ROUND, "round", 1, 1, NONE) /* half to even */                                                         \
+    X(MIN, "min", 2, 1, NONE)                                                                                \
+    X(MAX, "max", 2, 1, NONE)                                                                                \
+    X(CLAMP, "clamp", 3, 2, NONE) /* clamp(x, low, high) */                                                  \
+    X(WHERE, "where", 3, 1, NONE)                                                                            \
+    X(RANDOM, "random", 2, 0, RANDOM)                                                                        \
+    X(REDUCE_SUM, "sum", 1, 1, NONE) /* args[0] over .bound[0..bound_count) */                               \
+    X(REDUCE_MEAN, "mean", 1, 1, NONE)                                                                       \
+    X(REDUCE_MAX, "max", 1, 1, NONE)                                                                         \
+    X(REDUCE_MIN, "min", 1, 1, NONE)                                                                         \
+    X(REDUCE_ARGMAX, "argmax", 1, 1, NONE) /* over several indices: the row-major position */                \
+    X(REDUCE_ARGMIN, "argmin", 1, 1, NONE)                                                                   \
+    X(REDUCE_LOGSUMEXP, "logsumexp", 1, 2, EXP)                                                              \
+    X(SOFTMAX, "softmax", 1, 3, EXP) /* normalised over .bound, which are indices of the scope around it */
+
+typedef enum hr_op {
+#define HR_OP_ENUM(op, name, arity, vector, special) HR_OP_##op,
+    HR_OPS(HR_OP_ENUM)
+#undef HR_OP_ENUM
+    HR_OP_COUNT
+} hr_op;
+
+/* The units that `headroom roof` measures beside plain arithmetic. */
+#define HR_SPECIALS(X)                                                                                       \
+    X(NONE, "none")                                                                                          \
+    X(EXP, "exp")                                                                                            \
+    X(LOG, "log")                                                                                            \
+    X(TANH, "tanh")                                                                                          \
+    X(ERF, "erf")                                                                                            \
+    X(TRIG, "trig")                                                                                          \
+    X(ROOT, "root")                                                                                          \
+    X(RANDOM, "random")
+
+typedef enum hr_special {
+#define HR_SPECIAL_ENUM(unit, name) HR_SPECIAL_##unit,
+    HR_SPECIALS(HR_SPECIAL_ENUM)
+#undef HR_SPECIAL_ENUM
+    HR_SPECIAL_COUNT
+} hr_special;
+
+typedef struct hr_op_info {
+    const char *name;
+    int arity, vector;
+    hr_special special;
+} hr_op_info;
+
+const hr_op_info *hr_op_info_of(hr_op op);
+const char *hr_special_name(hr_special special);
+static inline bool hr_op_is_reduction(hr_op op) { return op >= HR_OP_REDUCE_SUM && op <= HR_OP_REDUCE_LOGSUMEXP; }
+
+typedef struct hr_place {
+    int line, column; /* from 1; columns count bytes */
+} hr_place;
+
+typedef struct hr_expr hr_expr;
+struct hr_expr {
+    hr_op op;
+    hr_dtype type;  /* the compute type: f64, f32, i64, i32 or bool */
+    hr_dtype dtype; /* HR_OP_CONVERT: the dtype that it rounds to */
+    int id;         /* dense within its kernel: 0 .. hr_function.expr_count-1 */
+    hr_place place;
+    int arg_count;
+    hr_expr **args;
+    double number; /* HR_OP_NUMBER */
+    int64_t whole; /* HR_OP_NUMBER of a whole type */
+    int extent;    /* HR_OP_EXTENT: into hr_function.extents */
+    int index;     /* HR_OP_INDEX: into hr_function.indices */
+    int tensor;    /* HR_OP_ELEMENT: into hr_function.tensors */
+    int bound_count;
+    int *bound; /* reductions and SOFTMAX: into hr_function.indices. A softmax's bound indices are those of the
+                   enclosing scope: inside args[0] the same index id means the index that is normalised over. */
+};
+
+typedef enum hr_role { HR_ROLE_INPUT, HR_ROLE_INOUT, HR_ROLE_RESULT, HR_ROLE_LOCAL } hr_role;
+
+/* A tensor or scalar: parameter, result or local. */
+typedef struct hr_tensor {
+    const char *name;
+    hr_role role;
+    hr_dtype dtype; /* a local's: the compute type of its expression */
+    int rank;       /* 0 = scalar */
+    hr_expr **shape; /* rank whole-number expressions over NUMBER, EXTENT, ADD, SUB, MUL, FLOORDIV */
+    bool has_default;
+    double default_value;
+    hr_place place;
+} hr_tensor;
+
+/* One binding of an index: by a statement's left side or by a reduction. Two bindings of one name are two. */
+typedef struct hr_index {
+    const char *name;
+    hr_expr *extent; /* as hr_tensor.shape */
+    hr_place place;
+} hr_index;
+
+typedef struct hr_statement {
+    int tensor;
+    int domain_count; /* the indices of the left side, in the order in which they first stand there */
+    int *domain;
+    int subscript_count; /* = rank of the tensor */
+    hr_expr **subscripts;
+    bool accumulate; /* += */
+    hr_expr *value;  /* its .type is a compute type; the store converts it to the tensor's dtype */
+    hr_place place;
+} hr_statement;
+
+/* A checked kernel of the text. (hr_kernel is the public handle of one that is loaded on a device.) */
+typedef struct hr_function {
+    const char *name;
+    int extent_count;
+    const char **extents;
+    int tensor_count; /* parameters in order, then results in order, then locals in order of assignment */
+    int parameter_count, result_count;
+    hr_tensor *tensors;
+    int index_count;
+    hr_index *indices;
+    int statement_count;
+    hr_statement *statements;
+    int expr_count;
+    hr_place place;
+    const struct hr_program *program;
+} hr_function;
+
+typedef struct hr_program {
+    const char *path; /* for messages */
+    const char *text;
+    size_t length;
+    int function_count;
+    hr_function *functions;
+    hr_arena *arena;
+} hr_program;
+
+/* Parses and checks a whole text (copied). All mistakes that can be found together stand in hr_last_error(), each as
+ *     path:line:column: error: what is wrong; the mend
+ *         the line
+ *            ^
+ * Text is hostile: any bytes, any length; nesting is limited, the text to 16 MB. HR_BAD_INPUT on a mistake. */
+hr_status hr_program_parse(const char *path, const char *text, size_t length, hr_program **out);
+void hr_program_destroy(hr_program *program);
+/* NULL or "" when the file holds one kernel. HR_BAD_INPUT names the kernels there are. */
+hr_status hr_program_find(const hr_program *program, const char *name, const hr_function **out);
+/* The text of one statement's line(s) as the user wrote it, without the end of line; for comments and reports. */
+const char *hr_program_line(const hr_program *program, int line, size_t *length);
+
+/* ---- extents bound to numbers (lang/extent.c) ---- */
+
+#define HR_EXTENT_UNKNOWN INT64_MIN
+
+/* The value of a shape expression. HR_BAD_INPUT on a negative result, an unknown extent or overflow. */
+hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, const int64_t *extents, int64_t *out);
+/* Solves one axis for its one unknown extent where that is linear; does nothing where it is not solvable yet;
+ * HR_BAD_INPUT (with tensor, axis, both numbers) where the known value disagrees or no whole number fits. */
+hr_status hr_extent_solve(const hr_function *function, int tensor, int axis, int64_t size, int64_t *extents);
+/* Fills extents still unknown with defaults (docs/language.md says which) so that a plain `headroom run` works. */
+hr_status hr_extent_default(const hr_function *function, int64_t *extents);
+/* Affine subscripts that are not inside a `where` are in range for these extents, or HR_BAD_INPUT naming the
+ * place, the subscript's range and the axis. Others are checked as the kernel runs. */
+hr_status hr_extent_check(const hr_function *function, const int64_t *extents);
+
+/* ---- work (lang/count.c) ---- */
+
+typedef struct hr_work {
+    double bytes_read, bytes_written; /* each touched element of a parameter once; each result once */
+    double tensor_flops;              /* 2 a multiply-add of a contraction */
+    double vector_flops;
+    double special[HR_SPECIAL_COUNT];
+} hr_work;
+
+/* What the text asks for at these extents, however it is computed. */
+hr_status hr_work_count(const hr_function *function, const int64_t *extents, hr_work *out);
+
+#endif

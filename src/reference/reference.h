@@ -1,0 +1,38 @@
+/* The meaning of a kernel: any single element of any result, in f64, straight from the checked text.
+ *
+ * In: a function, its extents and the operands as they were before the launch. Out: one element at a time, with every
+ * local, reduction and intermediate result memoised, so that neighbouring samples share work.
+ * Locals and intermediate arithmetic stay in f64; a value that passes through a parameter or result dtype (a result
+ * read by a later statement, a conversion) is rounded to it, as the language says. Whole numbers compute exactly.
+ */
+#ifndef HR_REFERENCE_REFERENCE_H
+#define HR_REFERENCE_REFERENCE_H
+
+#include "lang/program.h"
+
+/* What a parameter is bound to. Not owned. A scalar has `data` NULL and its value in `scalar`. */
+typedef struct hr_operand {
+    const void *data;
+    const int64_t *shape, *strides; /* strides in elements; never NULL for rank > 0 */
+    double scalar;
+} hr_operand;
+
+typedef struct hr_reference hr_reference;
+
+/* `operands` has function->parameter_count entries and is copied; the data must not change while elements are asked. */
+hr_status hr_reference_create(const hr_function *function, const int64_t *extents, const hr_operand *operands,
+                              hr_reference **out);
+void hr_reference_destroy(hr_reference *reference);
+
+typedef struct hr_meaning {
+    double value;    /* of the element after the launch, before the store's rounding to the dtype */
+    double magnitude; /* the scale against which an error of this element is judged: the largest magnitude that was added up
+                       on the way to it (sum of |terms| of the reductions and sums), >= |value| */
+    double terms;    /* the length of its longest reduction, 1 where there is none */
+} hr_meaning;
+
+/* The element of result, inout or local `tensor` (an index into function->tensors) at `subscripts`.
+ * HR_OUT_OF_RANGE names the access when a data-dependent subscript leaves its axis on the way. */
+hr_status hr_reference_value(hr_reference *reference, int tensor, const int64_t *subscripts, hr_meaning *out);
+
+#endif
