@@ -1,10 +1,10 @@
 /* headroom: write the math, run it at the roof, know how far you are.
  *
- * The whole public API, from simple to detailed: status, devices, kernels, launching, measuring, roofs, reports.
- * Every fallible function returns an hr_status and gives its results through trailing pointers, which stay
- * untouched on failure. hr_last_error() is the sentence that explains the calling thread's last failure.
- * Options structs begin with their size: set it with `{.size = sizeof(hr_...)}`; absent fields are defaults.
- * Destroy functions accept NULL. The library never prints and never exits.
+ * The whole public API, from simple to detailed: status, devices, kernels, launching, measuring, roofs,
+ * reports. Every fallible function returns an hr_status and gives its results through trailing pointers,
+ * which stay untouched on failure. hr_last_error() is the sentence that explains the calling thread's last
+ * failure. Options structs begin with their size: set it with `{.size = sizeof(hr_...)}`; absent fields are
+ * defaults. Destroy functions accept NULL. The library never prints and never exits.
  */
 #ifndef HEADROOM_H
 #define HEADROOM_H
@@ -71,7 +71,7 @@ typedef enum hr_dtype {
 #define HR_DTYPE_ENUM(name, text, size) HR_##name,
     HR_DTYPES(HR_DTYPE_ENUM)
 #undef HR_DTYPE_ENUM
-    HR_DTYPE_COUNT
+        HR_DTYPE_COUNT
 } hr_dtype;
 
 HR_API const char *hr_dtype_name(hr_dtype dtype);
@@ -86,17 +86,64 @@ HR_API void hr_device_destroy(hr_device *device);
 HR_API const char *hr_device_kind(const hr_device *device); /* "cpu" or "cuda" */
 HR_API const char *hr_device_name(const hr_device *device); /* the product's name */
 
+/* Called from long work: `done` of `total` (total 0 = not known), `what` in words. Return false to stop. */
+typedef bool (*hr_progress_fn)(void *context, const char *what, double done, double total);
+
+/* ---- roofs ---- */
+
+/* The special-function units that are measured beside plain arithmetic. */
+#define HR_SPECIALS(X)                                                                                       \
+    X(NONE, "none")                                                                                          \
+    X(EXP, "exp")                                                                                            \
+    X(LOG, "log")                                                                                            \
+    X(TANH, "tanh")                                                                                          \
+    X(ERF, "erf")                                                                                            \
+    X(TRIG, "trig")                                                                                          \
+    X(ROOT, "root") /* square root, reciprocal root and division */                                          \
+    X(RANDOM, "random")
+
+typedef enum hr_special {
+#define HR_SPECIAL_ENUM(unit, name) HR_SPECIAL_##unit,
+    HR_SPECIALS(HR_SPECIAL_ENUM)
+#undef HR_SPECIAL_ENUM
+        HR_SPECIAL_COUNT
+} hr_special;
+
+HR_API const char *hr_special_name(hr_special special);
+
+#define HR_ROOF_LEVELS 4
+
+/* What a device can do at best. Everything is measured on it, nothing comes from a data sheet; 0 = not
+ * measured. Rates are of the whole device, a second. */
+typedef struct hr_roof {
+    double copy, read, write, triad; /* bytes a second from memory, counting read + written */
+    struct {
+        char name[8]; /* "L1", "L2", "L3" */
+        double bytes; /* capacity, of one core for L1 and L2 */
+        double read, copy, write, triad;
+    } cache[HR_ROOF_LEVELS];
+    int cache_count;
+    double vector_f32, vector_f64, vector_bf16, vector_f16, vector_i32, vector_i8; /* FMA = 2 operations */
+    double tensor_f32, tensor_bf16, tensor_f16,
+        tensor_i8;                    /* of the unit that products run on, 2 a multiply-add */
+    double special[HR_SPECIAL_COUNT]; /* f32 functions a second */
+    double launch;                    /* seconds to start and join all threads, or of an empty kernel */
+    int threads;
+    double measured_at; /* seconds since the epoch */
+} hr_roof;
+
+/* From the cache folder; measured where it is missing or `again`. */
+HR_API hr_status hr_device_roof(hr_device *device, bool again, hr_progress_fn progress, void *context,
+                                hr_roof *out);
+
 /* ---- kernels ---- */
 
 typedef struct hr_kernel hr_kernel;
 
 typedef enum hr_tune { HR_TUNE_DEFAULT, HR_TUNE_NONE, HR_TUNE_QUICK, HR_TUNE_FULL } hr_tune;
 
-/* Called from long work: `done` of `total` (total 0 = not known), `what` in words. Return false to stop. */
-typedef bool (*hr_progress_fn)(void *context, const char *what, double done, double total);
-
-/* Loads one kernel of a text for a device. `path` is for messages. `name` may be NULL where the text has one kernel.
- * On a mistake hr_last_error() holds every message with its line and caret. The text is copied. */
+/* Loads one kernel of a text for a device. `path` is for messages. `name` may be NULL where the text has one
+ * kernel. On a mistake hr_last_error() holds every message with its line and caret. The text is copied. */
 HR_API hr_status hr_kernel_load(hr_device *device, const char *path, const char *text, size_t length,
                                 const char *name, hr_kernel **out);
 HR_API hr_status hr_kernel_load_file(hr_device *device, const char *path, const char *name, hr_kernel **out);
@@ -128,8 +175,9 @@ typedef struct hr_array {
     const int64_t *strides;
 } hr_array;
 
-/* Binds by name. Shapes must agree with the text's extents and with each other, or the sentence says where they don't.
- * The description is copied, the data is used in place and must live until the kernel is destroyed or rebound. */
+/* Binds by name. Shapes must agree with the text's extents and with each other, or the sentence says where
+ * they don't. The description is copied, the data is used in place and must live until the kernel is
+ * destroyed or rebound. */
 HR_API hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *array);
 HR_API hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value);
 HR_API hr_status hr_kernel_bind_extent(hr_kernel *kernel, const char *name, int64_t value);
@@ -143,11 +191,13 @@ typedef struct hr_prepare_options {
     int threads;  /* 0 = all */
 } hr_prepare_options;
 
-/* Solves extents, plans, compiles and, where asked, tunes on the bound arrays: results are overwritten, inout arrays
- * are copied first and restored. Needed once after binding arrays of new shapes; options may be NULL. */
+/* Solves extents, plans, compiles and, where asked, tunes on the bound arrays: results are overwritten, inout
+ * arrays are copied first and restored. Needed once after binding arrays of new shapes; options may be NULL.
+ */
 HR_API hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options);
-/* One execution on the bound arrays; prepares first where needed. Complete on return on the CPU. HR_OUT_OF_RANGE
- * where a data-dependent subscript left its axis: nothing out of range was read or written. */
+/* One execution on the bound arrays; prepares first where needed. Complete on return on the CPU.
+ * HR_OUT_OF_RANGE where a data-dependent subscript left its axis: nothing out of range was read or written.
+ */
 HR_API hr_status hr_kernel_launch(hr_kernel *kernel);
 
 /* ---- measuring ---- */
@@ -165,22 +215,89 @@ typedef struct hr_floor {
 } hr_floor;
 
 typedef struct hr_check {
-    int64_t points;      /* elements compared with the text's meaning in f64 */
-    double max_error;    /* largest |got - meaning| / scale of the result */
+    int64_t points;   /* elements compared with the text's meaning in f64 */
+    double max_error; /* largest |got - meaning| / scale of the result */
     double tolerance;
     bool ok;
-    char where[160];     /* "y[3, 17] = 0.25, should be 0.5" of the largest error */
+    char where[160]; /* "y[3, 17] = 0.25, should be 0.5" of the largest error */
 } hr_check;
 
 /* Measures the prepared kernel on its bound arrays: cold caches, median of repeated runs. */
 HR_API hr_status hr_kernel_measure(hr_kernel *kernel, hr_timing *out);
 HR_API hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out);
-/* Evaluates the meaning of sampled elements on the bound inputs, launches once, compares. Writes the results. */
+/* Evaluates the meaning of sampled elements on the bound inputs, launches once, compares. Writes the results.
+ */
 HR_API hr_status hr_kernel_check(hr_kernel *kernel, int64_t points, hr_check *out);
 /* The plan in words, `headroom explain`'s text; valid until the kernel is prepared again or destroyed. */
 HR_API hr_status hr_kernel_plan(hr_kernel *kernel, const char **out);
 /* The generated source, self-contained: `source` the .c or .cu, `header` the .h; valid as above. */
 HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header);
+
+/* ---- the main job: fill, tune, check, measure ---- */
+
+/* Gives every unbound tensor memory of the device: inputs normal (floats) or in range (whole numbers; those
+ * used as subscripts within their axis), the same for one seed; results untouched. The kernel owns it.
+ * Unbound extents get defaults first. */
+HR_API hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed);
+/* The array now bound to a name, for saving. */
+HR_API hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *out);
+/* HR_BAD_INPUT while unknown. */
+HR_API hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **name, int64_t *value);
+HR_API int hr_kernel_extent_count(const hr_kernel *kernel);
+
+typedef struct hr_stage_info {
+    const char *shape, *name, *why;
+    const char *materialised; /* names of locals that it writes to memory, "" where none */
+    double bytes, flops, floor_seconds;
+} hr_stage_info;
+
+typedef struct hr_variant {
+    char label[96]; /* "stream, unroll 2, prefetch 1" */
+    double seconds;
+    bool chosen;
+} hr_variant;
+
+typedef struct hr_run_options {
+    size_t size;
+    hr_tune tune;
+    bool no_verify, no_unfused;
+    int64_t points; /* to verify; 0 = a default that takes at most a second or two */
+    double seconds; /* to spend measuring; 0 = a default */
+    hr_progress_fn progress;
+    void *progress_context;
+    /* Called once after the checked launch, while results and inouts hold exactly one application; NULL =
+     * not. */
+    hr_status (*saved)(void *context, hr_kernel *kernel);
+    void *saved_context;
+} hr_run_options;
+
+/* All that a report says of a run. Strings and arrays belong to the result. */
+typedef struct hr_run_result {
+    const char *kernel, *file, *device_kind, *device_name;
+    int extent_count;
+    const char *const *extent_names;
+    const int64_t *extents;
+    const char *plan_summary;
+    int stage_count;
+    const hr_stage_info *stages;
+    hr_timing seconds, unfused; /* unfused.runs = 0: not measured */
+    hr_floor floor;
+    double headroom, roof_fraction; /* seconds.median / floor.seconds and its inverse */
+    bool verify_done;
+    hr_check verified;
+    struct {
+        int tried;
+        double seconds;
+        bool cached;
+    } tune;
+    int variant_count;
+    const hr_variant *variants;
+    const char *source; /* generated */
+    hr_roof roof;
+} hr_run_result;
+
+HR_API hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out);
+HR_API void hr_run_result_destroy(hr_run_result *result);
 
 #ifdef __cplusplus
 }

@@ -13,11 +13,14 @@ struct hr_arena {
 
 #define ARENA_ALIGN 16
 
-static size_t round_up(size_t size) { return (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1); }
+static size_t round_up(size_t size) {
+    return (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+}
 
 hr_status hr_arena_create(size_t capacity, hr_arena **out) {
     capacity += round_up(sizeof(hr_arena));
-    void *memory = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory =
+        mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return hr_fail(HR_OUT_OF_MEMORY, "cannot reserve %zu MB of address space", capacity >> 20);
     hr_arena *arena = memory;
@@ -30,7 +33,9 @@ void hr_arena_destroy(hr_arena *arena) {
     if (arena) munmap(arena, arena->capacity);
 }
 
-size_t hr_arena_room(const hr_arena *arena) { return arena->capacity - arena->used; }
+size_t hr_arena_room(const hr_arena *arena) {
+    return arena->capacity - arena->used;
+}
 
 void *hr_arena_alloc(hr_arena *arena, size_t size) {
     size = round_up(size);

@@ -1,9 +1,10 @@
 /* The cache folder and what is kept in it.
  *
- * $HEADROOM_CACHE, else $XDG_CACHE_HOME/headroom, else ~/.cache/headroom. It holds code that will be loaded: it is made
- * 0700, and a folder (or a parent without the sticky bit) that others can write to, or that another user owns, is refused with a sentence.
- * An entry is a file named by the hash of its key; it is written to a temporary name in the folder, synced and renamed, so that
- * a killed process or a full disk leaves no half entry.
+ * $HEADROOM_CACHE, else $XDG_CACHE_HOME/headroom, else ~/.cache/headroom. It holds code that will be loaded:
+ * it is made 0700, and a folder (or a parent without the sticky bit) that others can write to, or that
+ * another user owns, is refused with a sentence. An entry is a file named by the hash of its key; it is
+ * written to a temporary name in the folder, synced and renamed, so that a killed process or a full disk
+ * leaves no half entry.
  */
 #ifndef HR_BASE_CACHE_H
 #define HR_BASE_CACHE_H
@@ -14,7 +15,8 @@
 hr_status hr_cache_folder(char *path, size_t size);
 /* XXH3 128-bit of the key as 32 hex digits. */
 void hr_cache_hash(const void *data, size_t length, char out[33]);
-/* A fresh private folder under the cache folder for a build; removed with all it holds by hr_cache_scratch_remove. */
+/* A fresh private folder under the cache folder for a build; removed with all it holds by
+ * hr_cache_scratch_remove. */
 hr_status hr_cache_scratch_create(char *path, size_t size);
 void hr_cache_scratch_remove(const char *path);
 /* Renames `from` (same file system) to entry `name`; the mode becomes 0600. */

@@ -1,7 +1,7 @@
 /* Element types: size, name, and exact conversion of one element from and to f64.
  *
- * The scalar conversions are the meaning that generated code is checked against: stores round to nearest even,
- * f8 saturates, a float into a whole-number dtype truncates and saturates (NaN to 0).
+ * The scalar conversions are the meaning that generated code is checked against: stores round to nearest
+ * even, f8 saturates, a float into a whole-number dtype truncates and saturates (NaN to 0).
  */
 #ifndef HR_BASE_DTYPE_H
 #define HR_BASE_DTYPE_H

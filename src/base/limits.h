@@ -5,10 +5,10 @@
 #include <stdint.h>
 
 typedef struct hr_device_limits {
-    int threads;               /* hardware threads in use, or multiprocessors */
-    int vector_bytes;          /* the widest vector register: 64, 32 or 16 */
+    int threads;                          /* hardware threads in use, or multiprocessors */
+    int vector_bytes;                     /* the widest vector register: 64, 32 or 16 */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* l1, l2 a core */
-    char isa[64];              /* "avx512", "avx2", "neon", "generic" or "sm_90a" */
+    char isa[64];                         /* "avx512", "avx2", "neon", "generic" or "sm_90a" */
 } hr_device_limits;
 
 #endif

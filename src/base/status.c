@@ -18,18 +18,28 @@ static const struct {
 #undef STATUS_ROW
 };
 
-static bool status_known(hr_status status) { return (size_t)status < sizeof statuses / sizeof *statuses; }
+static bool status_known(hr_status status) {
+    return (size_t)status < sizeof statuses / sizeof *statuses;
+}
 
-const char *hr_status_name(hr_status status) { return status_known(status) ? statuses[status].name : "UNKNOWN"; }
+const char *hr_status_name(hr_status status) {
+    return status_known(status) ? statuses[status].name : "UNKNOWN";
+}
 
-int hr_status_exit_code(hr_status status) { return status_known(status) ? statuses[status].exit_code : 3; }
+int hr_status_exit_code(hr_status status) {
+    return status_known(status) ? statuses[status].exit_code : 3;
+}
 
-const char *hr_last_error(void) { return last_error; }
+const char *hr_last_error(void) {
+    return last_error;
+}
 
 #define VERSION_TEXT(major, minor, patch) #major "." #minor "." #patch
 #define VERSION_OF(major, minor, patch)   VERSION_TEXT(major, minor, patch)
 
-const char *hr_version(void) { return VERSION_OF(HR_VERSION_MAJOR, HR_VERSION_MINOR, HR_VERSION_PATCH); }
+const char *hr_version(void) {
+    return VERSION_OF(HR_VERSION_MAJOR, HR_VERSION_MINOR, HR_VERSION_PATCH);
+}
 
 hr_status hr_fail_at(const char *file, int line, hr_status code, const char *format, ...) {
     char sentence[ERROR_MAX]; /* the arguments may point into last_error */
@@ -53,4 +63,13 @@ hr_status hr_fail_context(hr_status code, const char *format, ...) {
     memcpy(sentence, last_error, sizeof sentence);
     snprintf(last_error, sizeof last_error, "%s: %.*s", prefix, ERROR_MAX - 1100, sentence);
     return code;
+}
+
+const char *hr_special_name(hr_special special) {
+    static const char *const names[] = {
+#define SPECIAL_NAME(unit, name) name,
+        HR_SPECIALS(SPECIAL_NAME)
+#undef SPECIAL_NAME
+    };
+    return (size_t)special < HR_SPECIAL_COUNT ? names[special] : "unknown";
 }

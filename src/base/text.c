@@ -42,11 +42,14 @@ void hr_text_format(hr_text *text, const char *format, ...) {
     va_end(again);
 }
 
-const char *hr_text_data(const hr_text *text) { return text->data ? text->data : ""; }
+const char *hr_text_data(const hr_text *text) {
+    return text->data ? text->data : "";
+}
 
 hr_status hr_text_status(const hr_text *text) {
-    return text->failed ? hr_fail(HR_OUT_OF_MEMORY, "out of memory while building a text of %zu bytes", text->length)
-                        : HR_OK;
+    return text->failed
+               ? hr_fail(HR_OUT_OF_MEMORY, "out of memory while building a text of %zu bytes", text->length)
+               : HR_OK;
 }
 
 void hr_text_clear(hr_text *text) {

@@ -1,26 +1,26 @@
 /* One table of functions a device: memory, compile and load, launch, roof.
  *
- * Nothing above this folder knows which device it talks to. In: generated source and arguments. Out: time and results.
+ * Nothing above this folder knows which device it talks to. In: generated source and arguments. Out: time and
+ * results.
  */
 #ifndef HR_DEVICE_DEVICE_H
 #define HR_DEVICE_DEVICE_H
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "base/limits.h"
-
-
 
 /* What the emitted code of one kernel is called with, on every device: arrays in the order of the function's
- * parameters and results. Scalars are passed as f64. `strides` holds rank entries a tensor, tensor after tensor. */
+ * parameters and results. Scalars are passed as f64. `strides` holds rank entries a tensor, tensor after
+ * tensor. */
 typedef struct hr_launch {
-    void *const *pointers;   /* one a parameter or result; NULL for a scalar */
-    const double *scalars;   /* one a parameter or result; 0 for a tensor */
-    const int64_t *extents;  /* one an extent name */
+    void *const *pointers;  /* one a parameter or result; NULL for a scalar */
+    const double *scalars;  /* one a parameter or result; 0 for a tensor */
+    const int64_t *extents; /* one an extent name */
     const int64_t *strides;
-    void *scratch;           /* at least the plan's scratch bytes, aligned to 64; for locals that exist in memory */
-    int64_t threads;         /* > 0 */
-    const int64_t *tuning;   /* the plan's run-time parameters */
+    void *scratch;   /* at least the plan's scratch bytes, aligned to 64; for locals that exist in memory */
+    int64_t threads; /* > 0 */
+    const int64_t *tuning; /* the plan's run-time parameters */
 } hr_launch;
 
 /* The first data-dependent subscript that left its axis. access = 0: none. */
@@ -35,36 +35,23 @@ typedef int (*hr_entry_fn)(const hr_launch *launch, hr_fault *fault);
 
 typedef struct hr_module hr_module; /* compiled and loaded code */
 
-/* Everything is measured, nothing from a data sheet. 0 = not measured. Rates are operations a second of the whole device. */
-#define HR_ROOF_LEVELS 4
-typedef struct hr_roof {
-    double copy, read, write, triad; /* bytes a second from memory, counting read + written */
-    struct {
-        char name[8];       /* "L1", "L2", "L3" */
-        double bytes;       /* capacity */
-        double read, copy;  /* bytes a second */
-    } cache[HR_ROOF_LEVELS];
-    int cache_count;
-    double vector_f32, vector_f64, vector_bf16, vector_f16, vector_i32, vector_i8; /* flop/s or op/s; FMA = 2 */
-    double tensor_f32, tensor_bf16, tensor_f16, tensor_i8; /* multiply-add of the matrix unit in use, 2 a multiply-add */
-    double special[16]; /* a second; by hr_special of lang/program.h */
-    double launch;      /* seconds to start and join all threads, or of an empty kernel */
-    int threads;
-    double measured_at; /* seconds since the epoch */
-} hr_roof;
-
 struct hr_device;
 typedef struct hr_device_ops {
     const char *kind;
     void (*destroy)(struct hr_device *device);
-    hr_status (*allocate)(struct hr_device *device, size_t size, void **out); /* 64-byte aligned, huge pages where they pay, untouched */
+    hr_status (*allocate)(struct hr_device *device, size_t size,
+                          void **out); /* 64-byte aligned, huge pages where they pay, untouched */
     void (*release)(struct hr_device *device, void *data, size_t size);
-    /* Source -> loaded module, through the on-disk cache. `flags` is a choice of the plan's, never text of the user's. */
-    hr_status (*compile)(struct hr_device *device, const char *source, size_t length, unsigned flags, hr_module **out);
+    /* Source -> loaded module, through the on-disk cache. `flags` is a choice of the plan's, never text of
+     * the user's. */
+    hr_status (*compile)(struct hr_device *device, const char *source, size_t length, unsigned flags,
+                         hr_module **out);
     void (*unload)(struct hr_device *device, hr_module *module);
     /* Complete on return. */
-    hr_status (*launch)(struct hr_device *device, hr_module *module, const hr_launch *launch, hr_fault *fault);
-    /* Seconds of one launch with caches cold of the operands (operands smaller than the last cache are flushed). */
+    hr_status (*launch)(struct hr_device *device, hr_module *module, const hr_launch *launch,
+                        hr_fault *fault);
+    /* Seconds of one launch with caches cold of the operands (operands smaller than the last cache are
+     * flushed). */
     hr_status (*time)(struct hr_device *device, hr_module *module, const hr_launch *launch, double *seconds);
     hr_status (*measure_roof)(struct hr_device *device, hr_progress_fn progress, void *context, hr_roof *out);
 } hr_device_ops;
@@ -79,7 +66,4 @@ struct hr_device {
 
 /* device/device_cpu.c */
 hr_status hr_device_cpu_open(struct hr_device **out);
-/* device/roof_store.c: the roof from the cache folder, measured where it is missing or `again`. */
-hr_status hr_roof_get(struct hr_device *device, bool again, hr_progress_fn progress, void *context, hr_roof *out);
-
 #endif

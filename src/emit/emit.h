@@ -1,8 +1,9 @@
 /* Stage -> source. One expression printer, one file a target; a mainloop with holes for the contract shape.
  *
- * The emitted C is self-contained: a trimmed prelude (src/emit/prelude/), one static function a stage, one public
- * function with typed arguments, and hr_entry() that unpacks an hr_launch for the loader. Only identifiers of ours
- * stand in it: a name of the user's appears as `t3_mean` after it passed the lexer's [a-z0-9_] check.
+ * The emitted C is self-contained: a trimmed prelude (src/emit/prelude/), one static function a stage, one
+ * public function with typed arguments, and hr_entry() that unpacks an hr_launch for the loader. Only
+ * identifiers of ours stand in it: a name of the user's appears as `t3_mean` after it passed the lexer's
+ * [a-z0-9_] check.
  */
 #ifndef HR_EMIT_EMIT_H
 #define HR_EMIT_EMIT_H

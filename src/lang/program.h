@@ -13,14 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* op, name in the text ("" = written otherwise), number of arguments (-1 = its own), operations a use counts as
- * vector (one a lane) and the special unit it loads (none, exp, log, tanh, erf, trig, root, random). */
+/* op, name in the text ("" = written otherwise), number of arguments (-1 = its own), operations a use counts
+ * as vector (one a lane) and the special unit it loads (none, exp, log, tanh, erf, trig, root, random). */
 #define HR_OPS(X)                                                                                            \
-    X(NUMBER, "", 0, 0, NONE)  /* .number, .whole when .type is whole */                                     \
-    X(EXTENT, "", 0, 0, NONE)  /* the value of extents[.extent] */                                           \
-    X(INDEX, "", 0, 0, NONE)   /* the value of indices[.index] */                                            \
+    X(NUMBER, "", 0, 0, NONE)   /* .number, .whole when .type is whole */                                    \
+    X(EXTENT, "", 0, 0, NONE)   /* the value of extents[.extent] */                                          \
+    X(INDEX, "", 0, 0, NONE)    /* the value of indices[.index] */                                           \
     X(ELEMENT, "", -1, 0, NONE) /* tensors[.tensor][args...]; a scalar has no args */                        \
-    X(CONVERT, "", 1, 1, NONE) /* rounded to .dtype, then computed with as .type */                          \
+    X(CONVERT, "", 1, 1, NONE)  /* rounded to .dtype, then computed with as .type */                         \
     X(ADD, "+", 2, 1, NONE)                                                                                  \
     X(SUB, "-", 2, 1, NONE)                                                                                  \
     X(MUL, "*", 2, 1, NONE)                                                                                  \
@@ -75,26 +75,8 @@ typedef enum hr_op {
 #define HR_OP_ENUM(op, name, arity, vector, special) HR_OP_##op,
     HR_OPS(HR_OP_ENUM)
 #undef HR_OP_ENUM
-    HR_OP_COUNT
+        HR_OP_COUNT
 } hr_op;
-
-/* The units that `headroom roof` measures beside plain arithmetic. */
-#define HR_SPECIALS(X)                                                                                       \
-    X(NONE, "none")                                                                                          \
-    X(EXP, "exp")                                                                                            \
-    X(LOG, "log")                                                                                            \
-    X(TANH, "tanh")                                                                                          \
-    X(ERF, "erf")                                                                                            \
-    X(TRIG, "trig")                                                                                          \
-    X(ROOT, "root")                                                                                          \
-    X(RANDOM, "random")
-
-typedef enum hr_special {
-#define HR_SPECIAL_ENUM(unit, name) HR_SPECIAL_##unit,
-    HR_SPECIALS(HR_SPECIAL_ENUM)
-#undef HR_SPECIAL_ENUM
-    HR_SPECIAL_COUNT
-} hr_special;
 
 typedef struct hr_op_info {
     const char *name;
@@ -103,8 +85,9 @@ typedef struct hr_op_info {
 } hr_op_info;
 
 const hr_op_info *hr_op_info_of(hr_op op);
-const char *hr_special_name(hr_special special);
-static inline bool hr_op_is_reduction(hr_op op) { return op >= HR_OP_REDUCE_SUM && op <= HR_OP_REDUCE_LOGSUMEXP; }
+static inline bool hr_op_is_reduction(hr_op op) {
+    return op >= HR_OP_REDUCE_SUM && op <= HR_OP_REDUCE_LOGSUMEXP;
+}
 
 typedef struct hr_place {
     int line, column; /* from 1; columns count bytes */
@@ -125,8 +108,9 @@ struct hr_expr {
     int index;     /* HR_OP_INDEX: into hr_function.indices */
     int tensor;    /* HR_OP_ELEMENT: into hr_function.tensors */
     int bound_count;
-    int *bound; /* reductions and SOFTMAX: into hr_function.indices. A softmax's bound indices are those of the
-                   enclosing scope: inside args[0] the same index id means the index that is normalised over. */
+    int *bound; /* reductions and SOFTMAX: into hr_function.indices. A softmax's bound indices are those of
+                   the enclosing scope: inside args[0] the same index id means the index that is normalised
+                   over. */
 };
 
 typedef enum hr_role { HR_ROLE_INPUT, HR_ROLE_INOUT, HR_ROLE_RESULT, HR_ROLE_LOCAL } hr_role;
@@ -135,8 +119,8 @@ typedef enum hr_role { HR_ROLE_INPUT, HR_ROLE_INOUT, HR_ROLE_RESULT, HR_ROLE_LOC
 typedef struct hr_tensor {
     const char *name;
     hr_role role;
-    hr_dtype dtype; /* a local's: the compute type of its expression */
-    int rank;       /* 0 = scalar */
+    hr_dtype dtype;  /* a local's: the compute type of its expression */
+    int rank;        /* 0 = scalar */
     hr_expr **shape; /* rank whole-number expressions over NUMBER, EXTENT, ADD, SUB, MUL, FLOORDIV */
     bool has_default;
     double default_value;
@@ -187,16 +171,17 @@ typedef struct hr_program {
     hr_arena *arena;
 } hr_program;
 
-/* Parses and checks a whole text (copied). All mistakes that can be found together stand in hr_last_error(), each as
- *     path:line:column: error: what is wrong; the mend
- *         the line
+/* Parses and checks a whole text (copied). All mistakes that can be found together stand in hr_last_error(),
+ * each as path:line:column: error: what is wrong; the mend the line
  *            ^
- * Text is hostile: any bytes, any length; nesting is limited, the text to 16 MB. HR_BAD_INPUT on a mistake. */
+ * Text is hostile: any bytes, any length; nesting is limited, the text to 16 MB. HR_BAD_INPUT on a mistake.
+ */
 hr_status hr_program_parse(const char *path, const char *text, size_t length, hr_program **out);
 void hr_program_destroy(hr_program *program);
 /* NULL or "" when the file holds one kernel. HR_BAD_INPUT names the kernels there are. */
 hr_status hr_program_find(const hr_program *program, const char *name, const hr_function **out);
-/* The text of one statement's line(s) as the user wrote it, without the end of line; for comments and reports. */
+/* The text of one statement's line(s) as the user wrote it, without the end of line; for comments and
+ * reports. */
 const char *hr_program_line(const hr_program *program, int line, size_t *length);
 
 /* ---- extents bound to numbers (lang/extent.c) ---- */
@@ -204,11 +189,13 @@ const char *hr_program_line(const hr_program *program, int line, size_t *length)
 #define HR_EXTENT_UNKNOWN INT64_MIN
 
 /* The value of a shape expression. HR_BAD_INPUT on a negative result, an unknown extent or overflow. */
-hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, const int64_t *extents, int64_t *out);
+hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, const int64_t *extents,
+                          int64_t *out);
 /* Solves one axis for its one unknown extent where that is linear; does nothing where it is not solvable yet;
  * HR_BAD_INPUT (with tensor, axis, both numbers) where the known value disagrees or no whole number fits. */
 hr_status hr_extent_solve(const hr_function *function, int tensor, int axis, int64_t size, int64_t *extents);
-/* Fills extents still unknown with defaults (docs/language.md says which) so that a plain `headroom run` works. */
+/* Fills extents still unknown with defaults (docs/language.md says which) so that a plain `headroom run`
+ * works. */
 hr_status hr_extent_default(const hr_function *function, int64_t *extents);
 /* Affine subscripts that are not inside a `where` are in range for these extents, or HR_BAD_INPUT naming the
  * place, the subscript's range and the axis. Others are checked as the kernel runs. */

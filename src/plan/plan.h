@@ -1,18 +1,18 @@
 /* From a checked function and its extents to stages that an emitter prints.
  *
- * In: a function, numbers for its extents, the layout of each array, the device's limits and a choice of tunables.
- * Out: a plan. The passes, in order (src/plan/plan.c is this list):
- *     normalise  every statement becomes a map or one reduction of a map; softmax, mean, logsumexp are spelled out
- *     unify      indices of different statements that walk the same axes become one index
- *     group      statements are gathered into stages; locals that no other stage reads never exist in memory
- *     schedule   levels, passes over a row, what is kept in cache, vector or scalar lanes
- *     check      each element of each result is written exactly once and each use follows its definition
+ * In: a function, numbers for its extents, the layout of each array, the device's limits and a choice of
+ * tunables. Out: a plan. The passes, in order (src/plan/plan.c is this list): normalise  every statement
+ * becomes a map or one reduction of a map; softmax, mean, logsumexp are spelled out unify      indices of
+ * different statements that walk the same axes become one index group      statements are gathered into
+ * stages; locals that no other stage reads never exist in memory schedule   levels, passes over a row, what
+ * is kept in cache, vector or scalar lanes check      each element of each result is written exactly once and
+ * each use follows its definition
  */
 #ifndef HR_PLAN_PLAN_H
 #define HR_PLAN_PLAN_H
 
-#include "base/text.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "lang/program.h"
 
 typedef enum hr_shape {
@@ -26,59 +26,64 @@ typedef enum hr_shape {
 
 const char *hr_shape_name(hr_shape shape);
 
-/* Where a step's value lives in its stage: one an element of the domain, one a task (row), or one a column. */
+/* Where a step's value lives in its stage: one an element of the domain, one a task (row), or one a column.
+ */
 typedef enum hr_step_kind {
-    HR_STEP_ELEMENT,        /* map over task and row indices */
-    HR_STEP_ROW,            /* map over the task indices: a scalar between passes */
-    HR_STEP_REDUCE_ROW,     /* reduction over the row indices */
-    HR_STEP_REDUCE_COLUMN,  /* reduction over the task indices, one accumulator an element of a row */
-    HR_STEP_REDUCE_ALL,     /* reduction over task indices of a row-level or element-level value, one accumulator */
-    HR_STEP_SCATTER,        /* += with data-dependent or repeated subscripts */
+    HR_STEP_ELEMENT,       /* map over task and row indices */
+    HR_STEP_ROW,           /* map over the task indices: a scalar between passes */
+    HR_STEP_REDUCE_ROW,    /* reduction over the row indices */
+    HR_STEP_REDUCE_COLUMN, /* reduction over the task indices, one accumulator an element of a row */
+    HR_STEP_REDUCE_ALL, /* reduction over task indices of a row-level or element-level value, one accumulator
+                         */
+    HR_STEP_SCATTER,    /* += with data-dependent or repeated subscripts */
 } hr_step_kind;
 
 /* A statement of the normalised function as placed in a stage. */
 typedef struct hr_step {
-    int statement;    /* into hr_plan.normal->statements */
+    int statement; /* into hr_plan.normal->statements */
     hr_step_kind kind;
-    int pass;         /* the pass over the row in which it is computed; HR_STEP_ROW: after that pass */
-    hr_op reduce;     /* reductions: HR_OP_REDUCE_SUM, MAX, MIN, ARGMAX, ARGMIN */
-    hr_expr *value;   /* over the stage's indices; references to values of this stage are replaced or by tensor id */
-    bool stored;      /* the tensor exists in memory */
+    int pass;     /* the pass over the row in which it is computed; HR_STEP_ROW: after that pass */
+    hr_op reduce; /* reductions: HR_OP_REDUCE_SUM, MAX, MIN, ARGMAX, ARGMIN */
+    hr_expr *
+        value; /* over the stage's indices; references to values of this stage are replaced or by tensor id */
+    bool stored; /* the tensor exists in memory */
 } hr_step;
 
-/* sum over k of left(batch, m, k) * right(batch, n, k), then the stage's steps as epilogue: all HR_STEP_ELEMENT with
- * domain batch+m+n, in which ELEMENT of `product` with the plain indices batch, m, n stands for the finished sum.
- * The three groups are flattened row-major. m and n are never empty; batch may be. */
+/* sum over k of left(batch, m, k) * right(batch, n, k), then the stage's steps as epilogue: all
+ * HR_STEP_ELEMENT with domain batch+m+n, in which ELEMENT of `product` with the plain indices batch, m, n
+ * stands for the finished sum. The three groups are flattened row-major. m and n are never empty; batch may
+ * be. */
 typedef struct hr_contract {
     int product; /* tensor id of the sum in normal->tensors */
     int batch_count, m_count, n_count, k_count;
-    int *batch, *m, *n, *k;     /* indices of hr_plan.normal->indices */
-    hr_expr *left, *right;      /* element expressions; .type f32 (f64: f64) */
+    int *batch, *m, *n, *k; /* indices of hr_plan.normal->indices */
+    hr_expr *left, *right;  /* element expressions; .type f32 (f64: f64) */
 } hr_contract;
 
-/* Choices that the tuner searches. 0 = the plan's default. All but `threads` and `chunk` change the source. */
+/* Choices that the tuner searches. 0 = the plan's default. All but `threads` and `chunk` change the source.
+ */
 typedef struct hr_tunables {
-    int threads;     /* run-time */
-    int chunk;       /* run-time: tasks taken at a time, 0 = split evenly */
-    int stream;      /* 1 = results leave past the cache, 2 = ordinary stores */
-    int prefetch;    /* rows (or lines) ahead that are asked for; 1 = none, n = n - 1 */
-    int unroll;      /* vectors in flight in one step of a loop: 1, 2, 4 */
-    int tile;        /* elements a strip of a row */
+    int threads;                /* run-time */
+    int chunk;                  /* run-time: tasks taken at a time, 0 = split evenly */
+    int stream;                 /* 1 = results leave past the cache, 2 = ordinary stores */
+    int prefetch;               /* rows (or lines) ahead that are asked for; 1 = none, n = n - 1 */
+    int unroll;                 /* vectors in flight in one step of a loop: 1, 2, 4 */
+    int tile;                   /* elements a strip of a row */
     int tile_m, tile_n, tile_k; /* contract: cache blocks */
     int register_m, register_n; /* contract: the register tile, register_n in vectors */
 } hr_tunables;
 
 typedef struct hr_stage {
     hr_shape shape;
-    const char *name;            /* "row over n a task m" in words */
+    const char *name; /* "row over n a task m" in words */
     const char *why;
-    int task_count, *task;       /* indices, outermost first; spread over threads */
-    int row_count, *row;         /* indices, outermost first; the last is the lane */
+    int task_count, *task; /* indices, outermost first; spread over threads */
+    int row_count, *row;   /* indices, outermost first; the last is the lane */
     int pass_count;
     int step_count;
     hr_step *steps;
-    hr_contract *contract;       /* HR_SHAPE_CONTRACT only */
-    bool vector;                 /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
+    hr_contract *contract; /* HR_SHAPE_CONTRACT only */
+    bool vector;           /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
 } hr_stage;
 
 /* How an argument lies in memory. */
@@ -90,10 +95,10 @@ typedef struct hr_plan {
     const hr_layout *layouts;  /* one a parameter or result */
     int stage_count;
     hr_stage *stages;
-    bool *materialised;        /* one a tensor of `normal`: a local that exists in memory */
+    bool *materialised; /* one a tensor of `normal`: a local that exists in memory */
     hr_tunables tunables;
     hr_device_limits limits;
-    const char *summary;       /* one line: "1 stage: row (1 read, 1 write)" */
+    const char *summary; /* one line: "1 stage: row (1 read, 1 write)" */
     hr_arena *arena;
 } hr_plan;
 
@@ -105,7 +110,8 @@ typedef struct hr_plan_options {
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                          const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out);
 void hr_plan_destroy(hr_plan *plan);
-/* Bytes of hr_launch.scratch for these extents and so many threads; the emitted code lays it out the same way. */
+/* Bytes of hr_launch.scratch for these extents and so many threads; the emitted code lays it out the same
+ * way. */
 hr_status hr_plan_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
 /* Words for `headroom explain`: stages, why, what is materialised. */
 void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out);

@@ -1,9 +1,10 @@
 /* The meaning of a kernel: any single element of any result, in f64, straight from the checked text.
  *
- * In: a function, its extents and the operands as they were before the launch. Out: one element at a time, with every
- * local, reduction and intermediate result memoised, so that neighbouring samples share work.
- * Locals and intermediate arithmetic stay in f64; a value that passes through a parameter or result dtype (a result
- * read by a later statement, a conversion) is rounded to it, as the language says. Whole numbers compute exactly.
+ * In: a function, its extents and the operands as they were before the launch. Out: one element at a time,
+ * with every local, reduction and intermediate result memoised, so that neighbouring samples share work.
+ * Locals and intermediate arithmetic stay in f64; a value that passes through a parameter or result dtype (a
+ * result read by a later statement, a conversion) is rounded to it, as the language says. Whole numbers
+ * compute exactly.
  */
 #ifndef HR_REFERENCE_REFERENCE_H
 #define HR_REFERENCE_REFERENCE_H
@@ -19,16 +20,18 @@ typedef struct hr_operand {
 
 typedef struct hr_reference hr_reference;
 
-/* `operands` has function->parameter_count entries and is copied; the data must not change while elements are asked. */
+/* `operands` has function->parameter_count entries and is copied; the data must not change while elements are
+ * asked. */
 hr_status hr_reference_create(const hr_function *function, const int64_t *extents, const hr_operand *operands,
                               hr_reference **out);
 void hr_reference_destroy(hr_reference *reference);
 
 typedef struct hr_meaning {
-    double value;    /* of the element after the launch, before the store's rounding to the dtype */
-    double magnitude; /* the scale against which an error of this element is judged: the largest magnitude that was added up
-                       on the way to it (sum of |terms| of the reductions and sums), >= |value| */
-    double terms;    /* the length of its longest reduction, 1 where there is none */
+    double value; /* of the element after the launch, before the store's rounding to the dtype */
+    double
+        magnitude; /* the scale against which an error of this element is judged: the largest magnitude that
+                    was added up on the way to it (sum of |terms| of the reductions and sums), >= |value| */
+    double terms;  /* the length of its longest reduction, 1 where there is none */
 } hr_meaning;
 
 /* The element of result, inout or local `tensor` (an index into function->tensors) at `subscripts`.
