@@ -1,0 +1,41 @@
+# headroom: the usual words over CMake and Ninja. Everything that is made lies under build/.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+NINJA    = ninja $(if $(JOBS),-j$(JOBS))
+SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] test/*/*.[ch])
+
+.PHONY: help build run test bench install format clean
+
+help: ## say what there is to make
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+build: build/.setup ## the library and the command
+	@cmake -G Ninja -S . -B build --log-level=WARNING >/dev/null
+	@$(NINJA) -C build headroom headroom_static headroom_shared
+
+run: build ## the main job: tune a fused layer normalisation, check it, show how far from the limit it is
+	build/headroom run kernels/layernorm.hr M=32768 N=4096 --tune quick --html build/layernorm.html
+	@echo "The picture is in $(CURDIR)/build/layernorm.html"
+
+test: build/.setup-test ## all tests, warnings being errors
+	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
+	@$(NINJA) -C build/test
+	@ctest --test-dir build/test --parallel 2 --output-on-failure --no-tests=error
+
+bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same run
+	@tools/bench.sh build
+
+install: build ## into PREFIX (now /usr/local)
+	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+format: ## clang-format on every C file
+	clang-format -i $(SOURCES)
+
+clean: ## remove build/
+	rm -rf build
+
+build/.setup: tools/setup.sh
+	@tools/setup.sh build && mkdir -p build && touch $@
+
+build/.setup-test: tools/setup.sh
+	@tools/setup.sh test && mkdir -p build && touch $@

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The tree keeps its own rules: unique file names, files and functions of a size to read, nothing left undone.
+set -euo pipefail
+cd "$2"
+longest_file=800     # lines
+longest_function=100 # lines; those over 50 are listed
+failed=0
+complain() {
+    echo "$1:"
+    sed 's/^/  /'
+    failed=1
+}
+
+texts() { git ls-files --cached --others --exclude-standard 2>/dev/null || find . -path ./build -prune -o -type f -print; }
+sources() { texts | grep '\.[ch]$'; }
+
+# Lines of each function of clang-formatted C: from the line that opens it in column 0 to its brace.
+functions() {
+    sources | xargs awk '
+        FNR == 1 { start = body = 0 }
+        !body && /^[A-Za-z_].*\(/ { start = FNR; name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name) }
+        !body && /;$/ { start = 0 }
+        start && /\{$/ { body = 1 }
+        body && /^}/ { print FNR - start + 1, FILENAME ":" start, name; start = body = 0 }' | sort -rn
+}
+
+same=$(sources | sed 's|.*/||' | sort | uniq -d)
+[ -z "$same" ] || complain "file names that are not unique" <<<"$same"
+
+long=$(sources | xargs wc -l | awk -v limit=$longest_file '$2 != "total" && $1 > limit')
+[ -z "$long" ] || complain "files over $longest_file lines" <<<"$long"
+
+long=$(functions | awk -v limit=$longest_function '$1 > limit')
+[ -z "$long" ] || complain "functions over $longest_function lines" <<<"$long"
+
+undone=$(texts | grep -v '^test/cli/tree.sh$' | xargs grep -nIwE 'TODO|FIXME|XXX|HACK|not implemented( yet)?' || true)
+[ -z "$undone" ] || complain "marks of unfinished work" <<<"$undone"
+
+functions | awk '
+    { total++; if ($1 > 50) { over++; list = list "\n  " $0 } }
+    END { printf "%d functions, %d of them over 50 lines%s\n", total, over, list }'
+exit $failed
