@@ -67,6 +67,10 @@ give_up() { # give_up MISSING REASON
     exit 3
 }
 
+say_skipped() { # say_skipped REASON
+    echo "setup: $1tests that need $(printf '%s\n' "$wanted" | column 3 | paste -s -d , -) will be skipped."
+}
+
 what=${1:-build}
 case $what in
 build) needed=$needed_to_build useful= ;;
@@ -95,16 +99,20 @@ elif [ "$(id -u)" != 0 ]; then
 fi
 if [ -n "$reason" ]; then
     [ -z "$missing" ] || give_up "$missing" "$reason"
-    echo "setup: $reason; tests that need $(printf '%s\n' "$wanted" | column 3 | paste -s -d , -) will be skipped."
+    say_skipped "$reason; "
     exit 0
 fi
 
-packages=$(printf '%s\n' "$missing" "$wanted" | column 1 | grep . | paste -s -d ' ' -)
-echo "setup: installing $packages"
-# shellcheck disable=SC2086  # a list of words
-install $packages || echo "setup: installing failed" >&2
+# Apart, so that what is only useful cannot stop what is needed.
+for part in "$missing" "$wanted"; do
+    packages=$(printf '%s\n' "$part" | column 1 | paste -s -d ' ' -)
+    [ -n "$packages" ] || continue
+    echo "setup: installing $packages"
+    # shellcheck disable=SC2086  # a list of words
+    install $packages || echo "setup: apt-get could not install all of $packages" >&2
+done
 
 missing=$(missing_of "$needed")
-[ -z "$missing" ] || give_up "$missing" 'the packages could not be installed'
+[ -z "$missing" ] || give_up "$missing" 'see what apt-get says above (on Ubuntu, the component universe is needed)'
 wanted=$(missing_of "$useful")
-[ -z "$wanted" ] || echo "setup: tests that need $(printf '%s\n' "$wanted" | column 3 | paste -s -d , -) will be skipped."
+[ -z "$wanted" ] || say_skipped ''
