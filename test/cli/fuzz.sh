@@ -13,7 +13,8 @@ echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n
 ls "$2"/test/fuzz/fuzz_*.c >/dev/null 2>&1 || skip "there is no fuzz target"
 
 CC=clang cmake -G Ninja -S "$2" -B "$build" --log-level=WARNING -DHEADROOM_FUZZ=ON >/dev/null
-for target in $(cd "$2/test/fuzz" && ls fuzz_*.c | sed 's/\.c$//'); do
+for source in "$2"/test/fuzz/fuzz_*.c; do
+    target=$(basename "$source" .c)
     ninja -C "$build" "$target" >"$build/ninja.log" || { cat "$build/ninja.log"; exit 1; }
     corpus=$build/corpus.$target
     mkdir -p "$corpus"
