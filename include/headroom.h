@@ -299,6 +299,70 @@ typedef struct hr_run_result {
 HR_API hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out);
 HR_API void hr_run_result_destroy(hr_run_result *result);
 
+/* ---- arrays from files ---- */
+
+/* A NumPy .npy file as an array: mapped, never copied. The mapping is private, so a kernel may write to it
+ * (an inout) and the file stays as it is. Format versions 1.0 to 3.0, C and Fortran order, little-endian.
+ * NumPy has no bf16 and no f8: they are carried as raw elements of their size (V2, V1) or as u2, u1, and
+ * `wanted`, the dtype that the kernel declares, says what those hold. HR_BAD_INPUT where the file is no such
+ * array, HR_IO where it cannot be read; a file that another program shortens meanwhile ends this one with
+ * SIGBUS. */
+typedef struct hr_npy hr_npy;
+HR_API hr_status hr_npy_open(const char *path, hr_dtype wanted, hr_npy **out);
+HR_API const hr_array *hr_npy_array(const hr_npy *npy); /* belongs to the handle, as its data does */
+HR_API void hr_npy_destroy(hr_npy *npy);
+/* Writes a whole file or none of it, elements in row-major order. bf16 and f8 are written as V2 and V1, so
+ * that np.load(path).view(ml_dtypes.bfloat16) reads them; `as_unsigned`: as u2 and u1. */
+HR_API hr_status hr_npy_save(const char *path, const hr_array *array, bool as_unsigned);
+/* Writes a whole file or none of it. */
+HR_API hr_status hr_file_save(const char *path, const void *data, size_t length);
+
+/* ---- reports ---- */
+
+/* Each function makes a text of results and gives it through `out`, for free(). */
+
+typedef struct hr_report_style {
+    size_t size;
+    int width;    /* columns of the terminal; 0 = 100 */
+    bool colour;  /* ANSI colours */
+    bool unicode; /* bars and signs beyond ASCII */
+} hr_report_style;
+
+/* About ten lines: plan, time, floor, headroom, fusion, check. `style` may be NULL. */
+HR_API hr_status hr_report_run_text(const hr_run_result *result, const hr_report_style *style, char **out);
+/* One JSON object; docs/json.md names its keys. */
+HR_API hr_status hr_report_run_json(const hr_run_result *result, char **out);
+/* One self-contained page with the roofline plot, the variants, the plan and the source. */
+HR_API hr_status hr_report_run_html(const hr_run_result *result, char **out);
+
+HR_API hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof,
+                                     const hr_report_style *style, char **out);
+HR_API hr_status hr_report_roof_json(const hr_device *device, const hr_roof *roof, char **out);
+HR_API hr_status hr_report_roof_html(const hr_device *device, const hr_roof *roof, char **out);
+
+/* One line of the bench table. */
+typedef struct hr_bench_row {
+    const char *dtype;           /* of the arrays that carry most bytes, in words: "bf16" */
+    const hr_run_result *result; /* NULL: it failed, and `kernel` and `error` say how */
+    const char *kernel, *error;
+} hr_bench_row;
+
+typedef struct hr_bench {
+    size_t size;
+    const char *command; /* the command line that made it */
+    const char *device_kind, *device_name;
+    hr_roof roof;
+    double started_at; /* seconds since the epoch */
+    int row_count;
+    const hr_bench_row *rows;
+} hr_bench;
+
+/* The table's heading alone (`row` NULL), or one line of it, so that it can be shown as it grows. */
+HR_API hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *roof,
+                                      const hr_report_style *style, char **out);
+HR_API hr_status hr_report_bench_json(const hr_bench *bench, char **out);
+HR_API hr_status hr_report_bench_csv(const hr_bench *bench, char **out);
+
 #ifdef __cplusplus
 }
 #endif
