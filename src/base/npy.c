@@ -45,7 +45,7 @@ typedef struct npy_reader {
  * elements mean `dtype` only where the kernel declares it. */
 static const struct {
     const char *name;
-    hr_dtype dtype;
+    hr_dtype dtype = HR_F32;
     bool carried;
 } npy_types[] = {
     {"f8", HR_F64, false},
@@ -260,7 +260,7 @@ static hr_status npy_read(const char *path, hr_dtype wanted, hr_npy *npy) {
     npy_header header = {0};
     npy_reader reader = {path, (const char *)bytes + start, (const char *)bytes + start + length};
     HR_TRY(read_header(&reader, &header));
-    hr_dtype dtype;
+    hr_dtype dtype = HR_F32;
     HR_TRY(npy_type(path, header.descr, wanted, &dtype));
     size_t element = hr_dtype_size(dtype), offset = start + length, need;
     if (!npy_bytes(&header, element, &need))

@@ -1,5 +1,11 @@
-/* .npy files: what NumPy writes is mapped, what headroom writes is whole, and a hostile header is a sentence. */
-#include "test_frame.h"
+/* .npy files: what NumPy writes is mapped, what headroom writes is whole, and a hostile header is a sentence.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 
 #include "base/dtype.h"
 #include "headroom.h"
@@ -81,7 +87,8 @@ static void expect_refused(const char *path, hr_dtype wanted, hr_status status, 
 
 static void expect_dtype(const char *descr, hr_dtype wanted, hr_dtype dtype) {
     char dictionary[128];
-    snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }", descr);
+    snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }",
+             descr);
     hr_npy *npy;
     const char *path = write_npy(1, dictionary, 24);
     if (hr_npy_open(path, wanted, &npy) != HR_OK) fail_msg("%s: %s", descr, hr_last_error());
@@ -117,10 +124,10 @@ static void orders_and_versions(void **state) {
     (void)state;
     hr_npy *npy;
     for (int major = 1; major <= 3; major++) {
-        assert_int_equal(hr_npy_open(write_npy(major, "{\"shape\":(2L, 3 ,4),'fortran_order': True,'descr':'<i2'}",
-                                               48),
-                                     HR_I16, &npy),
-                         HR_OK);
+        assert_int_equal(
+            hr_npy_open(write_npy(major, "{\"shape\":(2L, 3 ,4),'fortran_order': True,'descr':'<i2'}", 48),
+                        HR_I16, &npy),
+            HR_OK);
         const hr_array *array = hr_npy_array(npy);
         assert_int_equal(array->rank, 3);
         const int64_t shape[] = {2, 3, 4}, strides[] = {1, 2, 6};
@@ -135,11 +142,13 @@ static void scalars_and_empty_arrays(void **state) {
     (void)state;
     hr_npy *npy;
     assert_int_equal(
-        hr_npy_open(write_npy(1, "{'descr':'<f8','fortran_order':False,'shape':()}", 8), HR_F64, &npy), HR_OK);
+        hr_npy_open(write_npy(1, "{'descr':'<f8','fortran_order':False,'shape':()}", 8), HR_F64, &npy),
+        HR_OK);
     assert_int_equal(hr_npy_array(npy)->rank, 0);
     hr_npy_destroy(npy);
     /* a product that would overflow but for the zero in it */
-    const char *empty = "{'descr':'<f8','fortran_order':False,'shape':(4611686018427387904, 0, 4611686018427387904)}";
+    const char *empty =
+        "{'descr':'<f8','fortran_order':False,'shape':(4611686018427387904, 0, 4611686018427387904)}";
     assert_int_equal(hr_npy_open(write_npy(1, empty, 0), HR_F64, &npy), HR_OK);
     assert_int_equal(hr_npy_array(npy)->shape[1], 0);
     hr_npy_destroy(npy);
