@@ -45,7 +45,7 @@ typedef struct npy_reader {
  * elements mean `dtype` only where the kernel declares it. */
 static const struct {
     const char *name;
-    hr_dtype dtype = HR_F32;
+    hr_dtype dtype;
     bool carried;
 } npy_types[] = {
     {"f8", HR_F64, false},
