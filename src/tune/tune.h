@@ -3,6 +3,12 @@
  *
  * In: a function, extents, layouts, a device, a way to time one choice. Out: the best tunables and what was
  * tried.
+ *
+ * The protocol of a search: candidate 0 is the cost model's choice, the incumbent. All candidates are prepared,
+ * two at a time, within a budget. Then they are timed in turn (A B C A B C ...), so that a drift of the machine
+ * hits all alike; medians decide; the clearly slower ones drop out after each few rounds; the rest go on
+ * until the best two are told apart or time is up. A challenger replaces the incumbent only where it is more
+ * than 1% faster.
  */
 #ifndef HR_TUNE_TUNE_H
 #define HR_TUNE_TUNE_H
@@ -11,11 +17,13 @@
 #include "plan/plan.h"
 
 /* Seconds of one launch with these tunables; compiles where needed. May be called in any order, repeatedly.
- * Failure other than HR_CANCELLED drops the candidate. */
+ * Failure other than HR_CANCELLED drops the candidate. `prepare` is called from `parallel` threads at once
+ * (0 counts as 1), `time` never beside anything else. */
 typedef struct hr_trial {
     hr_status (*prepare)(void *context, const hr_tunables *tunables); /* plan, emit, compile, keep loaded */
     hr_status (*time)(void *context, const hr_tunables *tunables, double *seconds);
     void *context;
+    int parallel;
 } hr_trial;
 
 typedef struct hr_tried {
@@ -35,9 +43,42 @@ typedef struct hr_tuned {
 
 /* `key`: text, kernel, extents, dtypes, layouts, device, compiler, version - made by the caller (src/run).
  * HR_TUNE_NONE looks into the database only. HR_TUNE_QUICK is satisfied by an earlier quick or full result;
- * FULL by a full one. */
+ * FULL by a full one. Progress is told in candidates prepared, then in candidate runs, so that elapsed / done
+ * * (total - done) is the time left. */
 hr_status hr_tune_search(const hr_plan *plan, const int64_t *extents, const char *key, hr_tune mode,
                          double floor_seconds, const hr_trial *trial, hr_progress_fn progress,
                          void *progress_context, hr_tuned *out);
+
+/* ---- the parts of it ---- */
+
+typedef struct hr_tune_budget {
+    int candidates;          /* at most so many are looked at */
+    double prepare_seconds;  /* at least the first two are prepared, whatever it takes */
+    double measure_seconds;
+    int rounds;              /* at most so many runs a candidate */
+    double floor_seconds;    /* the search ends when a candidate is this near (2%) to the floor; 0 = not known */
+} hr_tune_budget;
+
+hr_tune_budget hr_tune_budget_of(hr_tune mode);
+
+/* The search without plan and database; candidates[0] is the incumbent. `out` is filled but for `cached`.
+ * HR_CANCELLED when progress says so; the error of candidate 0 when no candidate at all could be timed. */
+hr_status hr_tune_choose(const hr_tunables *candidates, int count, const hr_tune_budget *budget,
+                         const hr_trial *trial, hr_progress_fn progress, void *progress_context,
+                         hr_tuned *out);
+
+/* "stream, unroll 2": the choices that differ from 0, in words; "default" where none does. At most `size` bytes. */
+void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size);
+
+/* The database `tune.sqlite` in `folder`. Nothing here fails a caller: a database that cannot be opened, read or
+ * written is one that holds nothing, and a corrupt file is renamed to tune.sqlite.corrupt and begun anew. Safe with
+ * several processes at once. */
+typedef struct hr_tune_database hr_tune_database;
+hr_tune_database *hr_tune_database_open(const char *folder); /* NULL where there can be none */
+void hr_tune_database_close(hr_tune_database *database);
+/* False where nothing as thorough as `mode` is kept. */
+bool hr_tune_database_find(hr_tune_database *database, const char *key, hr_tune mode, hr_tuned *out);
+/* False where it could not be kept. A quick result never replaces a full one. */
+bool hr_tune_database_keep(hr_tune_database *database, const char *key, hr_tune mode, const hr_tuned *tuned);
 
 #endif

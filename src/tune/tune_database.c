@@ -1,0 +1,229 @@
+/* What earlier searches found, in SQLite: one row a key.
+ *
+ * In: keys and results. Out: results, or nothing. `user_version` is the schema's version: an older file is begun
+ * anew, a newer one is left alone. A rollback journal rather than WAL: writes are rare, and it works on network
+ * file systems.
+ */
+#include "tune/tune.h"
+
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SCHEMA_VERSION 1
+#define BUSY_MS        2000
+#define PATH_SIZE      4096
+
+struct hr_tune_database {
+    sqlite3 *handle;
+    sqlite3_stmt *find;
+    ino_t inode; /* of the file when it was opened */
+    char path[PATH_SIZE];
+};
+
+/* The whole numbers of hr_tunables, in the order in which they are written into a row. New ones go to the end: a
+ * row that lacks them reads as 0, the plan's default. */
+static const size_t tunable_offsets[] = {
+    offsetof(hr_tunables, threads),    offsetof(hr_tunables, chunk),      offsetof(hr_tunables, stream),
+    offsetof(hr_tunables, prefetch),   offsetof(hr_tunables, unroll),     offsetof(hr_tunables, tile),
+    offsetof(hr_tunables, tile_m),     offsetof(hr_tunables, tile_n),     offsetof(hr_tunables, tile_k),
+    offsetof(hr_tunables, register_m), offsetof(hr_tunables, register_n),
+};
+#define TUNABLE_COUNT (sizeof tunable_offsets / sizeof *tunable_offsets)
+_Static_assert(sizeof(hr_tunables) == TUNABLE_COUNT * sizeof(int), "a tunable is missing in the table");
+
+static int *tunable(hr_tunables *tunables, size_t i) {
+    return (int *)(void *)((char *)tunables + tunable_offsets[i]);
+}
+
+/* ---- a result as text: a line a candidate, "seconds runs tunable tunable ...", the best choice first ---- */
+
+static void tried_print(hr_text *text, const hr_tried *tried) {
+    hr_tunables tunables = tried->tunables;
+    hr_text_format(text, "%.9g %d", tried->seconds, tried->runs);
+    for (size_t i = 0; i < TUNABLE_COUNT; i++)
+        hr_text_format(text, " %d", *tunable(&tunables, i));
+    hr_text_append(text, "\n", 1);
+}
+
+/* Reads one line; NULL where it is not one. */
+static const char *tried_parse(const char *line, hr_tried *out) {
+    char *end;
+    *out = (hr_tried){0};
+    out->seconds = strtod(line, &end);
+    if (end == line || !(out->seconds >= 0)) return NULL;
+    out->runs = (int)strtol(end, &end, 10);
+    for (size_t i = 0; i < TUNABLE_COUNT && *end == ' '; i++) {
+        long value = strtol(end, &end, 10);
+        if (value < 0 || value > 1 << 20) return NULL;
+        *tunable(&out->tunables, i) = (int)value;
+    }
+    return *end == '\n' ? end + 1 : NULL;
+}
+
+static void tuned_print(hr_text *text, const hr_tuned *tuned) {
+    hr_tried best = {.tunables = tuned->best};
+    tried_print(text, &best);
+    for (int i = 0; i < tuned->tried_count; i++)
+        tried_print(text, &tuned->tried[i]);
+}
+
+static bool tuned_parse(const char *text, hr_tuned *out) {
+    hr_tried best;
+    const char *line = tried_parse(text, &best);
+    if (!line) return false;
+    out->best = best.tunables;
+    out->tried_count = 0;
+    while (*line && out->tried_count < HR_TRIED_MAX)
+        if (!(line = tried_parse(line, &out->tried[out->tried_count++]))) return false;
+    return true;
+}
+
+/* ---- the file ---- */
+
+static int version_read(sqlite3 *handle, int *version) {
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(handle, "PRAGMA user_version", -1, &statement, NULL);
+    if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        *version = sqlite3_column_int(statement, 0);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(statement);
+    return code;
+}
+
+static int schema_create(sqlite3 *handle) {
+    static const char schema[] = "BEGIN IMMEDIATE;"
+                                 "DROP TABLE IF EXISTS tuned;"
+                                 "CREATE TABLE tuned(key TEXT PRIMARY KEY, mode INTEGER NOT NULL,"
+                                 " seconds REAL NOT NULL, made INTEGER NOT NULL, result TEXT NOT NULL)"
+                                 " WITHOUT ROWID;"
+                                 "PRAGMA user_version = 1;"
+                                 "COMMIT;";
+    _Static_assert(SCHEMA_VERSION == 1, "the schema's text sets this version");
+    int version = 0;
+    int code = sqlite3_exec(handle, schema, NULL, NULL, NULL);
+    if (code == SQLITE_OK) return code;
+    sqlite3_exec(handle, "ROLLBACK", NULL, NULL, NULL);
+    int read = version_read(handle, &version); /* another process may have been first */
+    return read == SQLITE_OK && version == SCHEMA_VERSION ? SQLITE_OK : code;
+}
+
+static const char find_text[] = "SELECT mode, seconds, result FROM tuned WHERE key = ?1 AND mode >= ?2";
+
+/* Opens the file and makes the statement that looks up; creates the schema only where there is none. */
+static int file_open(const char *path, hr_tune_database *out) {
+    int version = 0;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int code = sqlite3_open_v2(path, &out->handle, flags, NULL);
+    if (code != SQLITE_OK) return code;
+    sqlite3_busy_timeout(out->handle, BUSY_MS);
+    if ((code = version_read(out->handle, &version)) != SQLITE_OK) return code;
+    if (version > SCHEMA_VERSION) return SQLITE_MISMATCH;
+    if (version < SCHEMA_VERSION && (code = schema_create(out->handle)) != SQLITE_OK) return code;
+    return sqlite3_prepare_v2(out->handle, find_text, -1, &out->find, NULL);
+}
+
+static void file_close(hr_tune_database *database) {
+    sqlite3_finalize(database->find);
+    sqlite3_close(database->handle);
+    database->find = NULL;
+    database->handle = NULL;
+}
+
+static bool code_is_corruption(int code) {
+    return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
+static ino_t file_inode(const char *path) {
+    struct stat now;
+    return stat(path, &now) == 0 ? now.st_ino : 0;
+}
+
+/* Moves a corrupt file out of the way, unless another process has put a new one there since it was opened. */
+static void file_retire(const hr_tune_database *database) {
+    char corrupt[PATH_SIZE + 16], journal[PATH_SIZE + 16];
+    if (file_inode(database->path) != database->inode) return;
+    snprintf(corrupt, sizeof corrupt, "%s.corrupt", database->path);
+    snprintf(journal, sizeof journal, "%s-journal", database->path);
+    if (rename(database->path, corrupt) == 0) unlink(journal);
+}
+
+/* Begins anew where `code` says that the file is corrupt. True where the database can be used (again). */
+static bool database_recover(hr_tune_database *database, int code) {
+    if (!code_is_corruption(code)) return false;
+    file_close(database);
+    file_retire(database);
+    database->inode = file_inode(database->path);
+    return file_open(database->path, database) == SQLITE_OK;
+}
+
+hr_tune_database *hr_tune_database_open(const char *folder) {
+    hr_tune_database *database = calloc(1, sizeof *database);
+    if (!database) return NULL;
+    int length = snprintf(database->path, sizeof database->path, "%s/tune.sqlite", folder);
+    if (length < (int)sizeof database->path) {
+        database->inode = file_inode(database->path);
+        int code = file_open(database->path, database);
+        if (code == SQLITE_OK || database_recover(database, code)) return database;
+    }
+    hr_tune_database_close(database);
+    return NULL;
+}
+
+void hr_tune_database_close(hr_tune_database *database) {
+    if (!database) return;
+    file_close(database);
+    free(database);
+}
+
+bool hr_tune_database_find(hr_tune_database *database, const char *key, hr_tune mode, hr_tuned *out) {
+    bool found = false;
+    if (!database || !database->find) return false;
+    sqlite3_bind_text(database->find, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int(database->find, 2, mode);
+    int code = sqlite3_step(database->find);
+    if (code == SQLITE_ROW) {
+        hr_tuned tuned = {.seconds = sqlite3_column_double(database->find, 1), .cached = true};
+        const char *text = (const char *)sqlite3_column_text(database->find, 2);
+        found = text && tuned_parse(text, &tuned);
+        if (found) *out = tuned;
+    }
+    sqlite3_reset(database->find);
+    database_recover(database, code);
+    return found;
+}
+
+static int row_keep(sqlite3 *handle, const char *key, hr_tune mode, double seconds, const hr_text *result) {
+    static const char keep_text[] =
+        "INSERT INTO tuned(key, mode, seconds, made, result) VALUES(?1, ?2, ?3, ?4, ?5)"
+        " ON CONFLICT(key) DO UPDATE SET mode = ?2, seconds = ?3, made = ?4, result = ?5 WHERE mode <= ?2";
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(handle, keep_text, -1, &statement, NULL);
+    if (code == SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC);
+        sqlite3_bind_int(statement, 2, mode);
+        sqlite3_bind_double(statement, 3, seconds);
+        sqlite3_bind_int64(statement, 4, (sqlite3_int64)time(NULL));
+        sqlite3_bind_text(statement, 5, hr_text_data(result), (int)result->length, SQLITE_STATIC);
+        code = sqlite3_step(statement);
+    }
+    sqlite3_finalize(statement);
+    return code;
+}
+
+bool hr_tune_database_keep(hr_tune_database *database, const char *key, hr_tune mode, const hr_tuned *tuned) {
+    hr_text result = {0};
+    int code = SQLITE_ERROR;
+    if (!database || !database->handle) return false;
+    tuned_print(&result, tuned);
+    if (!result.failed) code = row_keep(database->handle, key, mode, tuned->seconds, &result);
+    if (database_recover(database, code))
+        code = row_keep(database->handle, key, mode, tuned->seconds, &result);
+    hr_text_clear(&result);
+    return code == SQLITE_DONE;
+}
