@@ -113,6 +113,16 @@ void hr_plan_destroy(hr_plan *plan);
 /* Bytes of hr_launch.scratch for these extents and so many threads; the emitted code lays it out the same
  * way. */
 hr_status hr_plan_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
+/* Choices worth measuring, the best first by the cost model; [0] is the plan's own default. At most `max`;
+ * returns how many. */
+int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);
+/* A subscript that is checked as the code runs; hr_fault.access - 1 is its number. */
+typedef struct hr_access {
+    int tensor, axis; /* into normal->tensors, and which of its axes */
+    hr_place place;   /* of the subscript in the text */
+} hr_access;
+/* False where there is no such access. */
+bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out);
 /* Words for `headroom explain`: stages, why, what is materialised. */
 void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out);
 

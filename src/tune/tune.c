@@ -1,4 +1,5 @@
-/* Database, then search, then database. In: a plan, a key, a trial. Out: the best tunables for this device. */
+/* Database, then search, then database. In: a plan, a key, a trial. Out: the best tunables for this device.
+ */
 #include "tune/tune.h"
 
 #include "base/cache.h"

@@ -4,11 +4,11 @@
  * In: a function, extents, layouts, a device, a way to time one choice. Out: the best tunables and what was
  * tried.
  *
- * The protocol of a search: candidate 0 is the cost model's choice, the incumbent. All candidates are prepared,
- * two at a time, within a budget. Then they are timed in turn (A B C A B C ...), so that a drift of the machine
- * hits all alike; medians decide; the clearly slower ones drop out after each few rounds; the rest go on
- * until the best two are told apart or time is up. A challenger replaces the incumbent only where it is more
- * than 1% faster.
+ * The protocol of a search: candidate 0 is the cost model's choice, the incumbent. All candidates are
+ * prepared, two at a time, within a budget. Then they are timed in turn (A B C C B A ...), so that a drift of
+ * the machine hits all alike; medians decide; the clearly slower ones drop out after each few rounds; the
+ * rest go on until the best two are told apart or time is up. A challenger replaces the incumbent only where
+ * it is more than 1% faster.
  */
 #ifndef HR_TUNE_TUNE_H
 #define HR_TUNE_TUNE_H
@@ -52,11 +52,11 @@ hr_status hr_tune_search(const hr_plan *plan, const int64_t *extents, const char
 /* ---- the parts of it ---- */
 
 typedef struct hr_tune_budget {
-    int candidates;          /* at most so many are looked at */
-    double prepare_seconds;  /* at least the first two are prepared, whatever it takes */
+    int candidates;         /* at most so many are looked at */
+    double prepare_seconds; /* at least the first two are prepared, whatever it takes */
     double measure_seconds;
-    int rounds;              /* at most so many runs a candidate */
-    double floor_seconds;    /* the search ends when a candidate is this near (2%) to the floor; 0 = not known */
+    int rounds;           /* at most so many runs a candidate */
+    double floor_seconds; /* the search ends when a candidate is this near (2%) to the floor; 0 = not known */
 } hr_tune_budget;
 
 hr_tune_budget hr_tune_budget_of(hr_tune mode);
@@ -67,12 +67,13 @@ hr_status hr_tune_choose(const hr_tunables *candidates, int count, const hr_tune
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out);
 
-/* "stream, unroll 2": the choices that differ from 0, in words; "default" where none does. At most `size` bytes. */
+/* "stream, unroll 2": the choices that differ from 0, in words; "default" where none does. At most `size`
+ * bytes. */
 void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size);
 
-/* The database `tune.sqlite` in `folder`. Nothing here fails a caller: a database that cannot be opened, read or
- * written is one that holds nothing, and a corrupt file is renamed to tune.sqlite.corrupt and begun anew. Safe with
- * several processes at once. */
+/* The database `tune.sqlite` in `folder`. Nothing here fails a caller: a database that cannot be opened, read
+ * or written is one that holds nothing, and a corrupt file is renamed to tune.sqlite.corrupt and begun anew.
+ * Safe with several processes at once. */
 typedef struct hr_tune_database hr_tune_database;
 hr_tune_database *hr_tune_database_open(const char *folder); /* NULL where there can be none */
 void hr_tune_database_close(hr_tune_database *database);

@@ -1,8 +1,8 @@
 /* What earlier searches found, in SQLite: one row a key.
  *
- * In: keys and results. Out: results, or nothing. `user_version` is the schema's version: an older file is begun
- * anew, a newer one is left alone. A rollback journal rather than WAL: writes are rare, and it works on network
- * file systems.
+ * In: keys and results. Out: results, or nothing. `user_version` is the schema's version: an older file is
+ * begun anew, a newer one is left alone. A rollback journal rather than WAL: writes are rare, and it works on
+ * network file systems.
  */
 #include "tune/tune.h"
 
@@ -25,8 +25,8 @@ struct hr_tune_database {
     char path[PATH_SIZE];
 };
 
-/* The whole numbers of hr_tunables, in the order in which they are written into a row. New ones go to the end: a
- * row that lacks them reads as 0, the plan's default. */
+/* The whole numbers of hr_tunables, in the order in which they are written into a row. New ones go to the
+ * end: a row that lacks them reads as 0, the plan's default. */
 static const size_t tunable_offsets[] = {
     offsetof(hr_tunables, threads),    offsetof(hr_tunables, chunk),      offsetof(hr_tunables, stream),
     offsetof(hr_tunables, prefetch),   offsetof(hr_tunables, unroll),     offsetof(hr_tunables, tile),
@@ -40,7 +40,8 @@ static int *tunable(hr_tunables *tunables, size_t i) {
     return (int *)(void *)((char *)tunables + tunable_offsets[i]);
 }
 
-/* ---- a result as text: a line a candidate, "seconds runs tunable tunable ...", the best choice first ---- */
+/* ---- a result as text: a line a candidate, "seconds runs tunable tunable ...", the best choice first ----
+ */
 
 static void tried_print(hr_text *text, const hr_tried *tried) {
     hr_tunables tunables = tried->tunables;
@@ -96,21 +97,21 @@ static int version_read(sqlite3 *handle, int *version) {
     return code;
 }
 
+/* Under the write lock, where the version is looked at again: another process may have been first. */
 static int schema_create(sqlite3 *handle) {
-    static const char schema[] = "BEGIN IMMEDIATE;"
-                                 "DROP TABLE IF EXISTS tuned;"
+    static const char schema[] = "DROP TABLE IF EXISTS tuned;"
                                  "CREATE TABLE tuned(key TEXT PRIMARY KEY, mode INTEGER NOT NULL,"
                                  " seconds REAL NOT NULL, made INTEGER NOT NULL, result TEXT NOT NULL)"
                                  " WITHOUT ROWID;"
-                                 "PRAGMA user_version = 1;"
-                                 "COMMIT;";
+                                 "PRAGMA user_version = 1;";
     _Static_assert(SCHEMA_VERSION == 1, "the schema's text sets this version");
     int version = 0;
-    int code = sqlite3_exec(handle, schema, NULL, NULL, NULL);
-    if (code == SQLITE_OK) return code;
-    sqlite3_exec(handle, "ROLLBACK", NULL, NULL, NULL);
-    int read = version_read(handle, &version); /* another process may have been first */
-    return read == SQLITE_OK && version == SCHEMA_VERSION ? SQLITE_OK : code;
+    int code = sqlite3_exec(handle, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    if (code == SQLITE_OK) code = version_read(handle, &version);
+    if (code == SQLITE_OK && version < SCHEMA_VERSION) code = sqlite3_exec(handle, schema, NULL, NULL, NULL);
+    if (code == SQLITE_OK) code = sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
+    if (code != SQLITE_OK) sqlite3_exec(handle, "ROLLBACK", NULL, NULL, NULL);
+    return code;
 }
 
 static const char find_text[] = "SELECT mode, seconds, result FROM tuned WHERE key = ?1 AND mode >= ?2";

@@ -1,4 +1,5 @@
-/* The search: prepare candidates, time them in turn, drop the slow, name the fastest. tune.h tells the protocol.
+/* The search: prepare candidates, time them in turn, drop the slow, name the fastest. tune.h tells the
+ * protocol.
  *
  * In: candidates, the best guess first, and a trial. Out: the best and what each took.
  */
@@ -182,16 +183,17 @@ static bool settled(const search *search) {
 static int runs_left(const search *search, int round) {
     int rounds = search->budget->rounds < ROUNDS_MAX ? search->budget->rounds : ROUNDS_MAX;
     int alive = alive_count(search), left = 0;
-    for (int r = round; r < rounds && r < ROUNDS_MIN + 3; r++, alive -= alive > 2 ? alive / 4 : 0)
+    for (int r = round; r < rounds && r<ROUNDS_MIN + 3; r++, alive -= alive> 2 ? alive / 4 : 0)
         left += alive;
     return left > alive ? left : alive;
 }
 
-/* Times every candidate that is alive once. */
+/* Times every candidate that is alive once; every other round backwards, so that a steady drift favours no
+ * place in the round. */
 static hr_status time_round(search *search, int round, double *done) {
     double total = *done + runs_left(search, round);
     for (int i = 0; i < search->count; i++) {
-        contender *contender = &search->contenders[i];
+        contender *contender = &search->contenders[round % 2 ? search->count - 1 - i : i];
         double seconds = 0;
         if (!contender->alive) continue;
         hr_status status = search->trial->time(search->trial->context, &contender->tunables, &seconds);

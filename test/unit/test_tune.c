@@ -333,15 +333,21 @@ static void test_database_hostile_rows_and_versions(void **state) {
     folder folder;
     folder_make(&folder);
     keep_one(folder.path, "key", HR_TUNE_QUICK, 5, true);
-    static const char *const rows[] = {"'nonsense'", "''", "'1 2'", "NULL || 'x'", "'nan 1 0\n'",
-                                       "'1 1 99999999999\n'", "'0.1 3 1 2 3 4 5 6 7 8 9 10 11 12\n'"};
+    static const char *const rows[] = {"'nonsense'",
+                                       "''",
+                                       "'1 2'",
+                                       "NULL || 'x'",
+                                       "'nan 1 0\n'",
+                                       "'1 1 99999999999\n'",
+                                       "'0.1 3 1 2 3 4 5 6 7 8 9 10 11 12\n'"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[256];
         snprintf(text, sizeof text, "UPDATE OR IGNORE tuned SET result = coalesce(%s, '?')", rows[i]);
         sql(folder.file, text);
         assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), -1);
     }
-    sql(folder.file, "UPDATE tuned SET result = '0.5 3 0 0 0 0 0 7' || char(10)"); /* fewer tunables: an older row */
+    sql(folder.file,
+        "UPDATE tuned SET result = '0.5 3 0 0 0 0 0 7' || char(10)"); /* fewer tunables: an older row */
     assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), 7);
     sql(folder.file, "PRAGMA user_version = 2"); /* a newer headroom's: hands off */
     assert_null(hr_tune_database_open(folder.path));
