@@ -1,0 +1,197 @@
+/* What follows from the lanes of either instruction set: casts, loads, stores, comparisons, folds.
+ *
+ * A load or store takes any address. The `_loose` types say so to the compiler, and that they may look at
+ * memory of any type.
+ */
+typedef vf vf_loose __attribute__((aligned(1), may_alias));
+typedef vi vi_loose __attribute__((aligned(1), may_alias));
+typedef vu16 vu16_loose __attribute__((aligned(1), may_alias));
+typedef vi16 vi16_loose __attribute__((aligned(1), may_alias));
+typedef vu8 vu8_loose __attribute__((aligned(1), may_alias));
+typedef vi8 vi8_loose __attribute__((aligned(1), may_alias));
+
+static inline vi vf_bits(vf x) {
+    return (vi)x;
+}
+
+static inline vf vf_of_bits(vi x) {
+    return (vf)x;
+}
+
+/* ---- masks ---- */
+
+static inline vm vf_gt(vf a, vf b) {
+    return vf_lt(b, a);
+}
+
+static inline vm vf_ge(vf a, vf b) {
+    return vf_le(b, a);
+}
+
+static inline vm vi_gt(vi a, vi b) {
+    return vi_lt(b, a);
+}
+
+static inline vm vi_ge(vi a, vi b) {
+    return vi_le(b, a);
+}
+
+static inline vm vm_from_vi(vi x) {
+    return vi_ne(x, vi_of(0));
+}
+
+static inline vf vf_from_vm(vm m) {
+    return vf_select(m, vf_of(1), vf_of(0));
+}
+
+/* ---- conversions ---- */
+
+static inline vf vf_from_vi(vi x) {
+    return __builtin_convertvector(x, vf);
+}
+
+/* Truncates and saturates, NaN gives 0. The largest float below 2^31 is 2^31 - 128. */
+static inline vi vi_from_vf(vf x) {
+    vf inside = vf_larger(vf_smaller(vf_of(2147483520), x), vf_of(-0x1p31f));
+    inside = vf_select(vf_eq(x, x), inside, vf_of(0));
+    return vi_select(vf_ge(x, vf_of(0x1p31f)), vi_of(INT32_MAX), __builtin_convertvector(inside, vi));
+}
+
+/* ---- loads ---- */
+
+static inline vf vf_load_f32(const float *p) {
+    return *(const vf_loose *)p;
+}
+
+static inline vi vi_load_i32(const int32_t *p) {
+    return *(const vi_loose *)p;
+}
+
+static inline vi vi_load_i16(const int16_t *p) {
+    return __builtin_convertvector(*(const vi16_loose *)p, vi);
+}
+
+static inline vi vi_load_i8(const int8_t *p) {
+    return __builtin_convertvector(*(const vi8_loose *)p, vi);
+}
+
+static inline vi vi_load_u8(const uint8_t *p) {
+    return __builtin_convertvector(*(const vu8_loose *)p, vi);
+}
+
+static inline vi vi_load_bool(const uint8_t *p) {
+    return vi_min(vi_load_u8(p), vi_of(1));
+}
+
+static inline vi vi_load_part_i16(const int16_t *p, int count) {
+    return __builtin_convertvector((vi16)vu16_load_part(p, count), vi);
+}
+
+static inline vi vi_load_part_i8(const int8_t *p, int count) {
+    return __builtin_convertvector((vi8)vu8_load_part(p, count), vi);
+}
+
+static inline vi vi_load_part_u8(const uint8_t *p, int count) {
+    return __builtin_convertvector(vu8_load_part(p, count), vi);
+}
+
+static inline vi vi_load_part_bool(const uint8_t *p, int count) {
+    return vi_min(vi_load_part_u8(p, count), vi_of(1));
+}
+
+/* ---- stores ---- */
+
+static inline void vf_store_f32(float *p, vf x) {
+    *(vf_loose *)p = x;
+}
+
+static inline void vi_store_i32(int32_t *p, vi x) {
+    *(vi_loose *)p = x;
+}
+
+static inline void vi_store_i16(int16_t *p, vi x) {
+    *(vi16_loose *)p = vi16_saturate(x);
+}
+
+static inline void vi_store_i8(int8_t *p, vi x) {
+    *(vi8_loose *)p = vi8_saturate(x);
+}
+
+static inline vu8 vu8_saturate(vi x) {
+    return __builtin_convertvector(vi_max(vi_min(x, vi_of(255)), vi_of(0)), vu8);
+}
+
+static inline void vi_store_u8(uint8_t *p, vi x) {
+    *(vu8_loose *)p = vu8_saturate(x);
+}
+
+static inline void vi_store_bool(uint8_t *p, vi x) {
+    *(vu8_loose *)p = __builtin_convertvector(x, vu8);
+}
+
+static inline void vi_store_part_i16(int16_t *p, vi x, int count) {
+    vu16_store_part(p, (vu16)vi16_saturate(x), count);
+}
+
+static inline void vi_store_part_i8(int8_t *p, vi x, int count) {
+    vu8_store_part(p, (vu8)vi8_saturate(x), count);
+}
+
+static inline void vi_store_part_u8(uint8_t *p, vi x, int count) {
+    vu8_store_part(p, vu8_saturate(x), count);
+}
+
+static inline void vi_store_part_bool(uint8_t *p, vi x, int count) {
+    vu8_store_part(p, __builtin_convertvector(x, vu8), count);
+}
+
+static inline vi vi_round_i16(vi x) {
+    return vi_max(vi_min(x, vi_of(32767)), vi_of(-32768));
+}
+
+static inline vi vi_round_i8(vi x) {
+    return vi_max(vi_min(x, vi_of(127)), vi_of(-128));
+}
+
+static inline vi vi_round_u8(vi x) {
+    return vi_max(vi_min(x, vi_of(255)), vi_of(0));
+}
+
+/* ---- folds ---- */
+
+static inline float vf_fold_sum(vf x) {
+    for (int n = HR_LANES / 2; n > 0; n /= 2)
+        x += vf_swap(x, n);
+    return x[0];
+}
+
+static inline float vf_fold_max(vf x) {
+    for (int n = HR_LANES / 2; n > 0; n /= 2)
+        x = vf_max(x, vf_swap(x, n));
+    return x[0];
+}
+
+static inline float vf_fold_min(vf x) {
+    for (int n = HR_LANES / 2; n > 0; n /= 2)
+        x = vf_min(x, vf_swap(x, n));
+    return x[0];
+}
+
+static inline int32_t vi_fold_max(vi x) {
+    for (int n = HR_LANES / 2; n > 0; n /= 2)
+        x = vi_max(x, (vi)vf_swap((vf)x, n));
+    return x[0];
+}
+
+static inline int32_t vi_fold_min(vi x) {
+    for (int n = HR_LANES / 2; n > 0; n /= 2)
+        x = vi_min(x, (vi)vf_swap((vf)x, n));
+    return x[0];
+}
+
+static inline int64_t vi_fold_sum(vi x) {
+    int64_t sum = 0;
+    for (int lane = 0; lane < HR_LANES; lane++)
+        sum += x[lane];
+    return sum;
+}

@@ -1,0 +1,265 @@
+/* 32-bit lanes in GNU vectors: eight with AVX2, FMA and F16C, four on everything else.
+ *
+ * A mask is a vector of 0 and -1.
+ */
+#if defined __AVX2__ && defined __FMA__ && defined __F16C__
+#define HR_AVX2  1
+#define HR_LANES 8
+#else
+#define HR_AVX2  0
+#define HR_LANES 4
+#endif
+typedef float vf __attribute__((vector_size(4 * HR_LANES)));
+typedef int32_t vi __attribute__((vector_size(4 * HR_LANES)));
+typedef uint32_t vu __attribute__((vector_size(4 * HR_LANES)));
+typedef vi vm;
+typedef uint16_t vu16 __attribute__((vector_size(2 * HR_LANES)));
+typedef int16_t vi16 __attribute__((vector_size(2 * HR_LANES)));
+typedef uint8_t vu8 __attribute__((vector_size(HR_LANES)));
+typedef int8_t vi8 __attribute__((vector_size(HR_LANES)));
+
+static inline vf vf_of(float x) {
+    return x - (vf){0};
+}
+
+static inline vi vi_of(int32_t x) {
+    return x - (vi){0};
+}
+
+static inline vi vi_iota(void) {
+#if HR_AVX2
+    return (vi){0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    return (vi){0, 1, 2, 3};
+#endif
+}
+
+/* ---- masks ---- */
+
+static inline vm vm_of(bool x) {
+    return vi_of(-x);
+}
+
+static inline vm vm_first(int count) {
+    return vi_iota() < vi_of(count);
+}
+
+static inline vm vm_and(vm a, vm b) {
+    return a & b;
+}
+
+static inline vm vm_or(vm a, vm b) {
+    return a | b;
+}
+
+static inline vm vm_not(vm a) {
+    return ~a;
+}
+
+static inline vm vm_select(vm m, vm a, vm b) {
+    return (m & a) | (~m & b);
+}
+
+static inline vm vf_lt(vf a, vf b) {
+    return a < b;
+}
+
+static inline vm vf_le(vf a, vf b) {
+    return a <= b;
+}
+
+static inline vm vf_eq(vf a, vf b) {
+    return a == b;
+}
+
+static inline vm vf_ne(vf a, vf b) {
+    return a != b;
+}
+
+static inline vm vi_lt(vi a, vi b) {
+    return a < b;
+}
+
+static inline vm vi_le(vi a, vi b) {
+    return a <= b;
+}
+
+static inline vm vi_eq(vi a, vi b) {
+    return a == b;
+}
+
+static inline vm vi_ne(vi a, vi b) {
+    return a != b;
+}
+
+static inline vi vi_select(vm m, vi a, vi b) {
+#if HR_AVX2
+    vi r;
+    __asm__("vblendvps %3, %2, %1, %0" : "=x"(r) : "x"(b), "x"(a), "x"(m));
+    return r;
+#else
+    return (m & a) | (~m & b);
+#endif
+}
+
+static inline vf vf_select(vm m, vf a, vf b) {
+    return (vf)vi_select(m, (vi)a, (vi)b);
+}
+
+static inline vi vi_from_vm(vm m) {
+    return m & vi_of(1);
+}
+
+static inline vi vi_max(vi a, vi b) {
+    return vi_select(a > b, a, b);
+}
+
+static inline vi vi_min(vi a, vi b) {
+    return vi_select(a < b, a, b);
+}
+
+/* ---- part of a vector: the first `count` lanes, 0 in the others; memory beyond them is not touched ---- */
+
+static inline vi vi_load_part_i32(const int32_t *p, int count) {
+#if HR_AVX2
+    vi r;
+    __asm__("vpmaskmovd %1, %2, %0" : "=x"(r) : "m"(*(const char(*)[32])p), "x"(vm_first(count)));
+    return r;
+#else
+    vi r = {0};
+    memcpy(&r, p, 4 * (size_t)count);
+    return r;
+#endif
+}
+
+static inline vf vf_load_part_f32(const float *p, int count) {
+    return (vf)vi_load_part_i32((const int32_t *)(const void *)p, count);
+}
+
+static inline vu16 vu16_load_part(const void *p, int count) {
+    vu16 r = {0};
+    memcpy(&r, p, 2 * (size_t)count);
+    return r;
+}
+
+static inline vu8 vu8_load_part(const void *p, int count) {
+    vu8 r = {0};
+    memcpy(&r, p, (size_t)count);
+    return r;
+}
+
+static inline void vi_store_part_i32(int32_t *p, vi x, int count) {
+#if HR_AVX2
+    __asm__("vpmaskmovd %1, %2, %0" : "+m"(*(char(*)[32])p) : "x"(x), "x"(vm_first(count)));
+#else
+    memcpy(p, &x, 4 * (size_t)count);
+#endif
+}
+
+static inline void vf_store_part_f32(float *p, vf x, int count) {
+    vi_store_part_i32((int32_t *)(void *)p, (vi)x, count);
+}
+
+static inline void vu16_store_part(void *p, vu16 x, int count) {
+    memcpy(p, &x, 2 * (size_t)count);
+}
+
+static inline void vu8_store_part(void *p, vu8 x, int count) {
+    memcpy(p, &x, (size_t)count);
+}
+
+/* ---- narrow formats ---- */
+
+static inline vi16 vi16_saturate(vi x) {
+    return __builtin_convertvector(vi_max(vi_min(x, vi_of(32767)), vi_of(-32768)), vi16);
+}
+
+static inline vi8 vi8_saturate(vi x) {
+    return __builtin_convertvector(vi_max(vi_min(x, vi_of(127)), vi_of(-128)), vi8);
+}
+
+/* ---- arithmetic without an operator ---- */
+
+/* b where either is NaN */
+static inline vf vf_larger(vf a, vf b) {
+#if HR_AVX2
+    vf r;
+    __asm__("vmaxps %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
+    return r;
+#else
+    return vf_select(a > b, a, b);
+#endif
+}
+
+/* b where either is NaN */
+static inline vf vf_smaller(vf a, vf b) {
+#if HR_AVX2
+    vf r;
+    __asm__("vminps %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
+    return r;
+#else
+    return vf_select(a < b, a, b);
+#endif
+}
+
+static inline vf vf_max(vf a, vf b) {
+    return vf_select(a == a, vf_larger(a, b), a);
+}
+
+static inline vf vf_min(vf a, vf b) {
+    return vf_select(a == a, vf_smaller(a, b), a);
+}
+
+static inline vf vf_sqrt(vf x) {
+#if HR_AVX2
+    vf r;
+    __asm__("vsqrtps %1, %0" : "=x"(r) : "x"(x));
+    return r;
+#else
+    return (vf){sqrtf(x[0]), sqrtf(x[1]), sqrtf(x[2]), sqrtf(x[3])};
+#endif
+}
+
+/* Adding 2^23 leaves no room for a fraction; larger values have none. */
+static inline vf vf_round(vf x) {
+#if HR_AVX2
+    vf r;
+    __asm__("vroundps $8, %1, %0" : "=x"(r) : "x"(x));
+    return r;
+#else
+    vi sign = (vi)x & INT32_MIN;
+    vf magic = (vf)(sign | (vi)vf_of(0x1p23f));
+    vf rounded = (vf)((vi)(x + magic - magic) | sign);
+    return vf_select((vf)((vi)x & INT32_MAX) < 0x1p23f, rounded, x);
+#endif
+}
+
+static inline vf vf_floor(vf x) {
+    vf r = vf_round(x);
+    return r - (vf)((r > x) & (vi)vf_of(1));
+}
+
+static inline vf vf_ceil(vf x) {
+    vf r = vf_round(x);
+    r += (vf)((r < x) & (vi)vf_of(1));
+    return (vf)((vi)r | ((vi)x & INT32_MIN));
+}
+
+/* ---- shuffles ---- */
+
+#if defined __clang__
+#define HR_SHUFFLE(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
+#else
+#define HR_SHUFFLE(x, ...) __builtin_shuffle(x, (vi){__VA_ARGS__})
+#endif
+
+/* Lane i gets lane i ^ n; n is 4, 2 or 1. */
+static inline vf vf_swap(vf x, int n) {
+#if HR_AVX2
+    return n == 4   ? HR_SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3)
+           : n == 2 ? HR_SHUFFLE(x, 2, 3, 0, 1, 6, 7, 4, 5)
+                    : HR_SHUFFLE(x, 1, 0, 3, 2, 5, 4, 7, 6);
+#else
+    return n == 2 ? HR_SHUFFLE(x, 2, 3, 0, 1) : HR_SHUFFLE(x, 1, 0, 3, 2);
+#endif
+}

@@ -1,0 +1,40 @@
+# Joins the prelude's files into one text, in order, and writes it as a header (for the tests) and as an array of
+# bytes (for the library). A file named *_scalar stands for the same file with lanes renamed to scalars.
+#
+#   cmake -DFOLDER=<this folder> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
+set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
+    math_libm math_f32 math_f32_scalar math_pairs math_f64 whole random stream)
+
+function(read_file name out)
+  string(REGEX REPLACE "_scalar$" "" file "${name}")
+  file(READ "${FOLDER}/${file}.h" text)
+  if(NOT file STREQUAL name)
+    set(edge "[^A-Za-z0-9_]")
+    string(REGEX REPLACE "(${edge})vf_" "\\1f32_" text "${text}")
+    string(REGEX REPLACE "(${edge})vi_" "\\1i32_" text "${text}")
+    string(REGEX REPLACE "(${edge})vm_" "\\1b_" text "${text}")
+    string(REGEX REPLACE "(${edge})vf(${edge})" "\\1float\\2" text "${text}")
+    string(REGEX REPLACE "(${edge})vi(${edge})" "\\1int32_t\\2" text "${text}")
+    string(REGEX REPLACE "(${edge})vu(${edge})" "\\1uint32_t\\2" text "${text}")
+    string(REGEX REPLACE "(${edge})vm(${edge})" "\\1bool\\2" text "${text}")
+  endif()
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+set(joined "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n")
+foreach(name ${PRELUDE_FILES})
+  read_file(${name} text)
+  if(name STREQUAL lanes_avx512)
+    string(APPEND joined "\n#if defined __AVX512F__ && defined __AVX512BW__ && defined __AVX512DQ__ && defined __AVX512VL__\n")
+  elseif(name STREQUAL lanes_gnu)
+    string(APPEND joined "\n#else\n")
+  elseif(name STREQUAL lanes)
+    string(APPEND joined "\n#endif\n")
+  endif()
+  string(APPEND joined "\n${text}")
+endforeach()
+file(WRITE "${HEADER}" "${joined}")
+file(READ "${HEADER}" bytes HEX)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+file(WRITE "${ARRAY}" "/* Made from src/emit/prelude/ by prelude.cmake. */\n#include \"emit/prelude_text.h\"\n"
+     "const unsigned char hr_prelude_text[] = {${bytes}0};\nconst size_t hr_prelude_length = sizeof hr_prelude_text - 1;\n")

@@ -1,0 +1,178 @@
+/* One value at a time: the names of lanes_*.h for a scalar, so that a function written once in terms of lanes
+ * is compiled for scalars too, and the conversions among scalar compute types.
+ */
+static inline float f32_of(float x) {
+    return x;
+}
+
+static inline int32_t i32_of(int32_t x) {
+    return x;
+}
+
+static inline int32_t f32_bits(float x) {
+    int32_t r;
+    memcpy(&r, &x, 4);
+    return r;
+}
+
+static inline float f32_of_bits(int32_t x) {
+    float r;
+    memcpy(&r, &x, 4);
+    return r;
+}
+
+static inline bool b_of(bool x) {
+    return x;
+}
+
+static inline bool b_and(bool a, bool b) {
+    return a & b;
+}
+
+static inline bool b_or(bool a, bool b) {
+    return a | b;
+}
+
+static inline bool b_not(bool a) {
+    return !a;
+}
+
+static inline bool b_select(bool m, bool a, bool b) {
+    return m ? a : b;
+}
+
+static inline bool f32_lt(float a, float b) {
+    return a < b;
+}
+
+static inline bool f32_le(float a, float b) {
+    return a <= b;
+}
+
+static inline bool f32_gt(float a, float b) {
+    return a > b;
+}
+
+static inline bool f32_ge(float a, float b) {
+    return a >= b;
+}
+
+static inline bool i32_gt(int32_t a, int32_t b) {
+    return a > b;
+}
+
+static inline bool i32_ge(int32_t a, int32_t b) {
+    return a >= b;
+}
+
+static inline bool f32_eq(float a, float b) {
+    return a == b;
+}
+
+static inline bool f32_ne(float a, float b) {
+    return a != b;
+}
+
+static inline bool i32_lt(int32_t a, int32_t b) {
+    return a < b;
+}
+
+static inline bool i32_le(int32_t a, int32_t b) {
+    return a <= b;
+}
+
+static inline bool i32_eq(int32_t a, int32_t b) {
+    return a == b;
+}
+
+static inline bool i32_ne(int32_t a, int32_t b) {
+    return a != b;
+}
+
+static inline float f32_select(bool m, float a, float b) {
+    return m ? a : b;
+}
+
+static inline double f64_select(bool m, double a, double b) {
+    return m ? a : b;
+}
+
+static inline int32_t i32_select(bool m, int32_t a, int32_t b) {
+    return m ? a : b;
+}
+
+static inline int64_t i64_select(bool m, int64_t a, int64_t b) {
+    return m ? a : b;
+}
+
+static inline float f32_larger(float a, float b) {
+    return a > b ? a : b;
+}
+
+static inline float f32_smaller(float a, float b) {
+    return a < b ? a : b;
+}
+
+static inline float f32_max(float a, float b) {
+    return a > b || a != a ? a : b;
+}
+
+static inline float f32_min(float a, float b) {
+    return a < b || a != a ? a : b;
+}
+
+static inline double f64_max(double a, double b) {
+    return a > b || a != a ? a : b;
+}
+
+static inline double f64_min(double a, double b) {
+    return a < b || a != a ? a : b;
+}
+
+static inline int32_t i32_max(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+static inline int32_t i32_min(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t i64_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static inline int64_t i64_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline float f32_sqrt(float x) {
+    return sqrtf(x);
+}
+
+static inline double f64_sqrt(double x) {
+    return sqrt(x);
+}
+
+static inline float f32_floor(float x) {
+    return floorf(x);
+}
+
+static inline double f64_floor(double x) {
+    return floor(x);
+}
+
+static inline float f32_ceil(float x) {
+    return ceilf(x);
+}
+
+static inline double f64_ceil(double x) {
+    return ceil(x);
+}
+
+static inline float f32_round(float x) {
+    return rintf(x);
+}
+
+static inline double f64_round(double x) {
+    return rint(x);
+}

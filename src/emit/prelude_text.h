@@ -1,0 +1,10 @@
+/* The prelude's whole text, embedded at build time (src/emit/prelude/prelude.cmake). */
+#ifndef HR_EMIT_PRELUDE_TEXT_H
+#define HR_EMIT_PRELUDE_TEXT_H
+
+#include <stddef.h>
+
+extern const unsigned char hr_prelude_text[]; /* terminated */
+extern const size_t hr_prelude_length;
+
+#endif
