@@ -48,7 +48,7 @@ static inline vi vi_f8e5m2_bits(vf x) {
     vi normal = (magnitude + 0xfffff + ((magnitude >> 21) & 1) - (112 << 23)) >> 21;
     vi finite = vi_select(vi_lt(magnitude, vi_of(113 << 23)), tiny, normal);
     vi rounded = vi_select(vi_lt(magnitude, vi_of(143 << 23)), vi_min(finite, vi_of(0x7b)), vi_of(0x7b));
-    return sign | vi_select(vf_eq(x, x), rounded, vi_of(0x7f));
+    return sign | vi_select(vf_eq(x, x), rounded, vi_of(0x7e));
 }
 
 /* Exponent bias 7, no infinity, NaN is all ones; a denormal is a multiple of 2^-9. */
