@@ -184,7 +184,8 @@ EPILOGUE = r"""
 /* 2^x by a polynomial of degree 6 on [-1/2, 1/2]: a library's would cost a call a vector */
 static inline float power_of_2(float x)
 {
-    x = fminf(fmaxf(x, -126.0f), 126.0f);
+    x = x < -126.0f ? -126.0f : x;
+    x = x > 126.0f ? 126.0f : x;
     float whole = rintf(x), r = x - whole;
     float p = 0x1.4309130p-13f;
     p = p * r + 0x1.5d87fe0p-10f; p = p * r + 0x1.3b2ab6fp-7f; p = p * r + 0x1.c6b08d7p-5f;
