@@ -23,7 +23,7 @@ test: build/.setup-test ## all tests, warnings being errors
 	@ctest --test-dir build/test --parallel 2 --output-on-failure --no-tests=error
 
 bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same run
-	@tools/bench.sh build
+	@tools/bench.sh build $(ARGS)
 
 install: build ## into PREFIX (now /usr/local)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)

@@ -236,7 +236,8 @@ static void npy_strides(int rank, const int64_t *shape, bool fortran_order, int6
     for (int i = 0; i < rank; i++) {
         int axis = fortran_order ? i : rank - 1 - i;
         strides[axis] = stride;
-        stride *= shape[axis] ? shape[axis] : 1;
+        /* An empty array's other axes may be of any length: its strides may wrap, nothing follows them. */
+        (void)__builtin_mul_overflow(stride, shape[axis] ? shape[axis] : 1, &stride);
     }
 }
 
