@@ -1,0 +1,129 @@
+/* How one matrix product is cut: threads, cache blocks, and where each piece lies in the scratch memory.
+ *
+ * In: the sizes of a product and the choices of a plan. Out: block sizes, byte offsets and the total. The
+ * library and the emitted code include this one text, so both lay the scratch out alike.
+ *
+ * The right operand is packed for all of a block's depth and shared by a team of threads; the left operand is
+ * packed a task at a time into the L2 cache of the thread that multiplies it. A product with few rows packs
+ * the right operand just in time instead, a chunk that stays in L1, because nobody else would use it again.
+ */
+struct contract_choice {
+    int64_t element;        /* bytes of a packed element */
+    int64_t rows, columns;  /* of the register tile */
+    int64_t depth;          /* of a chunk: depth * columns elements of the right operand stay in L1 */
+    int64_t left_bytes;     /* of the left operand's block, in L2 */
+    int64_t right_bytes;    /* of the right operand's blocks of all teams, in L3 */
+    int64_t tile_m, tile_n; /* 0 = from the bytes above */
+};
+
+struct contract_blocks {
+    int64_t teams, team;               /* products at a time, threads a product */
+    bool just_in_time;                 /* the right operand is packed by the thread that uses it */
+    int64_t m_block, n_block, k_block; /* of a pass; partial sums are kept between passes over k */
+    int64_t passes;                    /* over k */
+    int64_t task_rows;                 /* rows of the left operand that a thread packs at once */
+    int64_t right, partial, threads;   /* byte offsets in a team's memory */
+    int64_t left, tile, lines;         /* byte offsets in a thread's memory */
+    int64_t team_bytes, thread_bytes, bytes;
+};
+
+enum {
+    CONTRACT_DEPTH_MAX = 3072,         /* deeper products are added up in several passes */
+    CONTRACT_ROWS_MAX = 240,           /* of a task: its tile of sums stays near L1 */
+    CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and a skew */
+    CONTRACT_STRIP = 128,              /* elements of a line in use */
+    CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
+    CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
+    CONTRACT_WORK_A_THREAD = 1 << 19   /* multiply-adds that pay for waking a thread */
+};
+
+/* Without OpenMP one thread does everything. */
+static inline int64_t contract_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+static inline int64_t contract_threads(void) {
+#ifdef _OPENMP
+    return omp_get_num_threads();
+#else
+    return 1;
+#endif
+}
+
+static inline int64_t contract_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t contract_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static inline int64_t contract_ceil(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static inline int64_t contract_round(int64_t a, int64_t unit) {
+    return contract_ceil(a, unit) * unit;
+}
+
+static inline void contract_blocks_teams(struct contract_blocks *blocks, int64_t batch, double work,
+                                         int64_t threads) {
+    int64_t active = threads;
+    if (work < (double)threads * CONTRACT_WORK_A_THREAD) active = (int64_t)(work / CONTRACT_WORK_A_THREAD);
+    active = contract_max(1, active);
+    bool apart = batch >= 4 * active || batch % active == 0;
+    blocks->teams = apart && batch > 0 ? active : 1;
+    blocks->team = apart && batch > 0 ? 1 : active;
+}
+
+static inline void contract_blocks_offsets(struct contract_blocks *blocks,
+                                           const struct contract_choice *choice) {
+    const int64_t line = 64, element = choice->element;
+    int64_t right = blocks->just_in_time ? 0 : blocks->n_block * blocks->k_block;
+    int64_t partial = blocks->passes > 1 ? blocks->m_block * blocks->n_block : 0;
+    int64_t chunk = blocks->just_in_time ? choice->columns * choice->depth : 0;
+    blocks->right = line; /* the team's task counter lies before it */
+    blocks->partial = blocks->right + contract_round(right * element, line);
+    blocks->threads = blocks->partial + contract_round(partial * element, line);
+    blocks->left = contract_round(chunk * element, line); /* a chunk packed just in time lies before it */
+    blocks->tile = blocks->left + contract_round(blocks->task_rows * blocks->k_block * element, line);
+    blocks->lines = blocks->tile + contract_round(blocks->task_rows * choice->columns * element, line);
+    int64_t end = blocks->lines + CONTRACT_LANES_MAX * CONTRACT_LINE * element;
+    blocks->thread_bytes = contract_round(end, 4096) + 2 * line; /* a skew, so that threads differ in sets */
+    blocks->team_bytes = blocks->threads + blocks->team * blocks->thread_bytes;
+    blocks->bytes = blocks->teams * blocks->team_bytes;
+}
+
+/* A product of few rows is worth no shared copy of the right operand. */
+static inline bool contract_is_flat(const struct contract_choice *choice, int64_t rows, int64_t k) {
+    double bytes = (double)rows * (double)k * (double)choice->element;
+    return rows <= CONTRACT_ROWS_MAX && bytes <= 2.0 * (double)choice->left_bytes;
+}
+
+static inline struct contract_blocks contract_blocks(const struct contract_choice *choice, int64_t batch,
+                                                     int64_t m, int64_t n, int64_t k, int64_t threads) {
+    struct contract_blocks blocks = {0};
+    if (batch == 0 || m == 0 || n == 0) return blocks;
+    const int64_t row = choice->rows, column = choice->columns;
+    const int64_t all_rows = contract_round(m, row), all_columns = contract_round(n, column);
+    contract_blocks_teams(&blocks, batch, (double)batch * (double)m * (double)n * (double)k, threads);
+    blocks.just_in_time = contract_is_flat(choice, all_rows, k);
+    blocks.passes = blocks.just_in_time ? 1 : contract_max(1, contract_ceil(k, CONTRACT_DEPTH_MAX));
+    blocks.k_block = contract_max(1, contract_ceil(k, blocks.passes));
+    const int64_t depth_bytes = blocks.k_block * choice->element;
+    int64_t rows = choice->tile_m ? choice->tile_m : choice->left_bytes / depth_bytes;
+    rows = contract_max(2 * row, contract_min(rows, CONTRACT_ROWS_MAX)) / row * row;
+    blocks.task_rows = blocks.just_in_time ? all_rows : contract_min(rows, all_rows);
+    int64_t columns = choice->tile_n ? choice->tile_n : choice->right_bytes / blocks.teams / depth_bytes;
+    columns = contract_max(columns / column, 1) * column;
+    blocks.n_block = blocks.just_in_time ? all_columns : contract_min(columns, all_columns);
+    rows = CONTRACT_PARTIAL_BYTES / blocks.teams / choice->element / blocks.n_block;
+    rows = contract_max(rows / blocks.task_rows, 1) * blocks.task_rows;
+    blocks.m_block = blocks.passes > 1 ? contract_min(rows, all_rows) : all_rows;
+    contract_blocks_offsets(&blocks, choice);
+    return blocks;
+}
