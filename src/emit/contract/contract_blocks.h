@@ -7,6 +7,10 @@
  * packed a task at a time into the L2 cache of the thread that multiplies it. A product with few rows packs
  * the right operand just in time instead, a chunk that stays in L1, because nobody else would use it again.
  */
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 struct contract_choice {
     int64_t element;        /* bytes of a packed element */
     int64_t rows, columns;  /* of the register tile */

@@ -1,0 +1,123 @@
+/* The sizes of a matrix product's blocks: defaults by instruction set and caches, candidates for the tuner.
+ *
+ * In: a plan and its tunables. Out: the contract_choice that the emitted code gets as constants, and the
+ * scratch memory that follows from it.
+ */
+#include "emit/contract_choice.h"
+#include "emit/emit_c_contract.h"
+
+#include <string.h>
+
+/* Register tiles that leave no value without a register: rows x vectors sums, a row of vectors and a
+ * broadcast. */
+typedef struct register_tile {
+    const char *isa;
+    int rows[4], vectors[4]; /* the default first; 0 ends */
+} register_tile;
+
+static const register_tile register_tiles[] = {
+    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}}, /* 32 registers */
+    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}},    /* 32 registers */
+    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}},     /* 16 registers */
+    {"", {4, 3, 0, 0}, {2, 3, 0, 0}},         /* at least 16 somewhere */
+};
+
+static const register_tile *register_tile_of(const hr_plan *plan) {
+    const register_tile *tile = register_tiles;
+    while (*tile->isa && strcmp(tile->isa, plan->limits.isa) != 0)
+        tile++;
+    return tile;
+}
+
+static int64_t cache_or(int64_t bytes, int64_t fallback) {
+    return bytes > 0 ? bytes : fallback;
+}
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage) {
+    const hr_tunables *tunables = &plan->tunables;
+    const register_tile *tile = register_tile_of(plan);
+    hr_contract_choice choice = {.double_precision = stage->contract->left->type == HR_F64};
+    int64_t element = choice.double_precision ? 8 : 4;
+    int64_t vector_bytes = plan->limits.vector_bytes > 16 ? plan->limits.vector_bytes : 16;
+    choice.vectors = (int)clamp(tunables->register_n ? tunables->register_n : tile->vectors[0], 1, 8);
+    choice.blocks.element = element;
+    choice.blocks.rows = clamp(tunables->register_m ? tunables->register_m : tile->rows[0], 1, 32);
+    choice.blocks.columns = choice.vectors * vector_bytes / element;
+    int64_t chunk = cache_or(plan->limits.l1_bytes, 32 << 10) / 2 / (choice.blocks.columns * element);
+    choice.blocks.depth = tunables->tile_k > 0 ? tunables->tile_k : clamp(chunk, 64, 384);
+    choice.blocks.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 256 << 10) / 4, 64 << 10, 1 << 20);
+    choice.blocks.right_bytes = 16 << 20;
+    choice.blocks.tile_m = tunables->tile_m > 0 ? tunables->tile_m : 0;
+    choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
+    return choice;
+}
+
+/* ---- scratch ---- */
+
+static hr_status group_size(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
+                            int64_t *out) {
+    int64_t size = 1;
+    for (int i = 0; i < count; i++) {
+        const hr_index *index = &plan->normal->indices[indices[i]];
+        int64_t extent;
+        HR_TRY(hr_extent_value(plan->normal, index->extent, extents, &extent));
+        if (__builtin_mul_overflow(size, extent, &size))
+            return hr_fail(HR_BAD_INPUT, "the indices of a product walk over more than 2^63 elements");
+    }
+    *out = size;
+    return HR_OK;
+}
+
+hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
+                              int64_t *out) {
+    const hr_contract *contract = stage->contract;
+    int64_t batch, m, n, k;
+    HR_TRY(group_size(plan, contract->batch, contract->batch_count, extents, &batch));
+    HR_TRY(group_size(plan, contract->m, contract->m_count, extents, &m));
+    HR_TRY(group_size(plan, contract->n, contract->n_count, extents, &n));
+    HR_TRY(group_size(plan, contract->k, contract->k_count, extents, &k));
+    hr_contract_choice choice = hr_contract_choice_of(plan, stage);
+    *out = contract_blocks(&choice.blocks, batch, m, n, k, threads).bytes;
+    return HR_OK;
+}
+
+/* ---- candidates ---- */
+
+typedef struct candidate_list {
+    hr_tunables *out;
+    int count, max;
+} candidate_list;
+
+static void add(candidate_list *list, hr_tunables tunables) {
+    for (int i = 0; i < list->count; i++)
+        if (memcmp(&list->out[i], &tunables, sizeof tunables) == 0) return;
+    if (list->count < list->max) list->out[list->count++] = tunables;
+}
+
+int hr_contract_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
+    (void)extents; /* the cache blocks adapt to them as the code runs */
+    static const int depths[] = {128, 192, 256, 384};
+    static const int rows[] = {56, 112, 224};
+    const register_tile *tile = register_tile_of(plan);
+    candidate_list list = {out, 0, max};
+    add(&list, plan->tunables);
+    for (int i = 0; i < 4 && tile->rows[i]; i++) {
+        hr_tunables tunables = plan->tunables;
+        tunables.register_m = tile->rows[i];
+        tunables.register_n = tile->vectors[i];
+        for (int j = 0; j < 4; j++) {
+            tunables.tile_k = depths[j];
+            add(&list, tunables);
+        }
+        for (int j = 0; j < 3; j++) {
+            tunables.tile_k = 0;
+            tunables.tile_m = rows[j];
+            add(&list, tunables);
+        }
+    }
+    return list.count;
+}

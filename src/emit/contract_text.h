@@ -1,0 +1,8 @@
+/* The main loop of matrix products as text, embedded at build time (src/emit/contract/contract.cmake). */
+#ifndef HR_EMIT_CONTRACT_TEXT_H
+#define HR_EMIT_CONTRACT_TEXT_H
+
+extern const unsigned char hr_contract_blocks_text[];   /* terminated; for every compute type */
+extern const unsigned char hr_contract_mainloop_text[]; /* terminated; written for f32 */
+
+#endif

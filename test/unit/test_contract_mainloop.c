@@ -1,0 +1,201 @@
+/* The main loop of matrix products, as the text that is emitted, against plain loops in f64. */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HR_LANES 4
+enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2 };
+#include "emit/contract/contract_blocks.h"
+
+#include "emit/contract/contract_mainloop.h"
+
+/* A product of doubles with every stride free: x[b, m, k], w[b, n, k], y[b, m, n]. */
+typedef struct operands {
+    int64_t x_stride[3], w_stride[3], y_stride[3];
+    const double *x, *w;
+    double *y;
+    bool x_along_k, w_along_k;
+} operands;
+
+static void fill(const double *from, const int64_t *stride, bool along_k, int64_t rows, int64_t depth,
+                 float *to, int64_t to_stride) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < depth; j++)
+            to[along_k ? i * to_stride + j : j * to_stride + i] = (float)from[i * stride[1] + j * stride[2]];
+}
+
+static void fill_left(const void *arguments, int64_t batch, int64_t row, int64_t rows, int64_t k,
+                      int64_t depth, float *to, int64_t stride) {
+    const operands *o = arguments;
+    const double *from = o->x + batch * o->x_stride[0] + row * o->x_stride[1] + k * o->x_stride[2];
+    fill(from, o->x_stride, o->x_along_k, rows, depth, to, stride);
+}
+
+static void fill_right(const void *arguments, int64_t batch, int64_t row, int64_t rows, int64_t k,
+                       int64_t depth, float *to, int64_t stride) {
+    const operands *o = arguments;
+    const double *from = o->w + batch * o->w_stride[0] + row * o->w_stride[1] + k * o->w_stride[2];
+    fill(from, o->w_stride, o->w_along_k, rows, depth, to, stride);
+}
+
+/* Adds, so that a sum that is handed out twice shows. */
+static void finish(const void *arguments, int64_t batch, int64_t m, int64_t rows, int64_t n, int64_t columns,
+                   const float *tile, int64_t stride) {
+    const operands *o = arguments;
+    double *to = o->y + batch * o->y_stride[0] + m * o->y_stride[1] + n * o->y_stride[2];
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            to[i * o->y_stride[1] + j * o->y_stride[2]] += tile[i * stride + j];
+}
+
+static double *random_doubles(int64_t count, uint32_t seed) {
+    double *data = malloc(((size_t)count + 1) * sizeof *data);
+    assert_non_null(data);
+    for (int64_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        data[i] = (float)((double)seed / 4294967296.0 - 0.5);
+    }
+    return data;
+}
+
+static double plain_sum(const operands *o, int64_t b, int64_t m, int64_t n, int64_t depth) {
+    double sum = 0;
+    for (int64_t k = 0; k < depth; k++) {
+        double x = o->x[b * o->x_stride[0] + m * o->x_stride[1] + k * o->x_stride[2]];
+        double w = o->w[b * o->w_stride[0] + n * o->w_stride[1] + k * o->w_stride[2]];
+        sum += x * w;
+    }
+    return sum;
+}
+
+typedef struct sizes {
+    int64_t batch, m, n, k, threads;
+} sizes;
+
+static void check(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, int64_t right_bytes) {
+    operands o = {.x_along_k = x_along_k, .w_along_k = w_along_k};
+    memcpy(o.x_stride, ((int64_t[]){s.m * s.k, x_along_k ? s.k : 1, x_along_k ? 1 : s.m}), sizeof o.x_stride);
+    memcpy(o.w_stride, ((int64_t[]){s.n * s.k, w_along_k ? s.k : 1, w_along_k ? 1 : s.n}), sizeof o.w_stride);
+    memcpy(o.y_stride, ((int64_t[]){s.m * s.n, s.n, 1}), sizeof o.y_stride);
+    double *x = random_doubles(s.batch * s.m * s.k, 1), *w = random_doubles(s.batch * s.n * s.k, 2);
+    o.x = x, o.w = w;
+    o.y = calloc((size_t)(s.batch * s.m * s.n) + 1, sizeof *o.y);
+    assert_non_null(o.y);
+    struct contract_choice choice = {
+        4, CONTRACT_F32_ROWS, CONTRACT_F32_COLUMNS, 64, left_bytes, right_bytes, 0, 0};
+    struct contract_blocks blocks = contract_blocks(&choice, s.batch, s.m, s.n, s.k, s.threads);
+    size_t bytes = (size_t)blocks.bytes;
+    unsigned char *scratch = aligned_alloc(64, bytes + 64);
+    assert_non_null(scratch);
+    memset(scratch, 0xff, bytes + 64); /* NaN everywhere */
+    struct contract_f32 product = {s.batch, s.m, s.n, s.k, {fill_left, x_along_k}, {fill_right, w_along_k},
+                                   finish,  &o};
+    contract_f32_run(&product, &choice, s.threads, scratch);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(scratch[bytes + (size_t)i], 0xff);
+    double tolerance = 1e-6 * (1 + sqrt((double)s.k));
+    for (int64_t b = 0; b < s.batch; b++)
+        for (int64_t m = 0; m < s.m; m++)
+            for (int64_t n = 0; n<s.n; n += s.n * s.k> 100000 ? 5 : 1) {
+                double want = plain_sum(&o, b, m, n, s.k), got = o.y[(b * s.m + m) * s.n + n];
+                if (!(fabs(got - want) <= tolerance))
+                    fail_msg("%d x (%d x %d x %d), %d threads, at %d, %d, %d: %.9g, should be %.9g",
+                             (int)s.batch, (int)s.m, (int)s.n, (int)s.k, (int)s.threads, (int)b, (int)m,
+                             (int)n, got, want);
+            }
+    free(scratch);
+    free(o.y);
+    free(x);
+    free(w);
+}
+
+static void test_odd_sizes(void **state) {
+    (void)state;
+    static const int64_t sizes_of[] = {1, 2, 3, 7, 17, 31, 33, 64, 255};
+    enum { COUNT = sizeof sizes_of / sizeof *sizes_of };
+    int which = 0;
+    for (int i = 0; i < COUNT; i++)
+        for (int j = 0; j < COUNT; j++)
+            for (int l = 0; l < COUNT; l++, which++) {
+                sizes s = {1, sizes_of[i], sizes_of[j], sizes_of[l], 1 + which % 3};
+                check(s, which & 1, which & 2, which & 4 ? 2048 : 65536, which & 8 ? 4096 : 1 << 20);
+            }
+}
+
+static void test_empty_sizes(void **state) {
+    (void)state;
+    check((sizes){1, 0, 5, 3, 2}, true, false, 65536, 1 << 20);
+    check((sizes){1, 5, 0, 3, 2}, true, false, 65536, 1 << 20);
+    check((sizes){0, 5, 5, 3, 2}, true, false, 65536, 1 << 20);
+    check((sizes){1, 5, 7, 0, 2}, true, false, 65536, 1 << 20); /* sums of nothing are 0 */
+    check((sizes){2, 300, 7, 0, 2}, false, true, 65536, 1 << 20);
+}
+
+static void test_batches(void **state) {
+    (void)state;
+    for (int64_t batch = 2; batch <= 9; batch++) {
+        check((sizes){batch, 13, 37, 29, 3}, true, true, 65536, 1 << 20);
+        check((sizes){batch, 130, 150, 111, 3}, batch % 2, true, 2048, 1 << 20);
+    }
+}
+
+static void test_deep_products_take_several_passes(void **state) {
+    (void)state;
+    struct contract_choice choice = {4, 6, 8, 64, 65536, 1 << 20, 0, 0};
+    assert_int_equal(contract_blocks(&choice, 1, 100, 50, 3072, 1).passes, 1);
+    assert_int_equal(contract_blocks(&choice, 1, 100, 50, 7000, 1).passes, 3);
+    check((sizes){1, 100, 50, 7001, 2}, true, true, 65536, 1 << 20);
+    check((sizes){2, 61, 9, 7001, 1}, false, false, 65536, 4096);
+}
+
+/* A sum is finished where it is finite beside one that is not: padding must not leak. */
+static void test_not_a_number_stays_in_its_row(void **state) {
+    (void)state;
+    double x[3 * 5], w[2 * 5], y[3 * 2] = {0};
+    for (int i = 0; i < 15; i++)
+        x[i] = i == 7 ? NAN : 1;
+    for (int i = 0; i < 10; i++)
+        w[i] = i == 3 ? INFINITY : 2;
+    operands o = {{15, 5, 1}, {10, 5, 1}, {6, 2, 1}, x, w, y, true, true};
+    struct contract_choice choice = {4, CONTRACT_F32_ROWS, CONTRACT_F32_COLUMNS, 64, 65536, 1 << 20, 0, 0};
+    struct contract_blocks blocks = contract_blocks(&choice, 1, 3, 2, 5, 1);
+    void *scratch = aligned_alloc(64, ((size_t)blocks.bytes + 63) / 64 * 64);
+    assert_non_null(scratch);
+    struct contract_f32 product = {1, 3, 2, 5, {fill_left, true}, {fill_right, true}, finish, &o};
+    contract_f32_run(&product, &choice, 1, scratch);
+    free(scratch);
+    assert_true(y[0] == INFINITY && y[1] == 10 && isnan(y[2]) && isnan(y[3]) && y[4] == INFINITY &&
+                y[5] == 10);
+}
+
+static void test_memory_is_bounded(void **state) {
+    (void)state;
+    struct contract_choice choice = {4, 14, 32, 192, 512 << 10, 16 << 20, 0, 0};
+    static const int64_t edges[] = {1, 100, 1024, 4097, 100000, 4000000};
+    enum { COUNT = sizeof edges / sizeof *edges };
+    for (int i = 0; i < COUNT * COUNT * COUNT; i++) {
+        int64_t m = edges[i % COUNT], n = edges[i / COUNT % COUNT], k = edges[i / COUNT / COUNT];
+        assert_true(contract_blocks(&choice, 1, m, n, k, 4).bytes <= (44 << 20));
+        assert_true(contract_blocks(&choice, 64, m, n, k, 16).bytes <= (60 << 20));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_odd_sizes),
+        cmocka_unit_test(test_empty_sizes),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_deep_products_take_several_passes),
+        cmocka_unit_test(test_not_a_number_stays_in_its_row),
+        cmocka_unit_test(test_memory_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
