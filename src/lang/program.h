@@ -13,6 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define HR_RANK_MAX   8  /* axes of a tensor */
+#define HR_DOMAIN_MAX 16 /* indices of a statement, or of one reduction */
+#define HR_LIVE_MAX   64 /* indices in scope at one place */
+
 /* op, name in the text ("" = written otherwise), number of arguments (-1 = its own), operations a use counts
  * as vector (one a lane) and the special unit it loads (none, exp, log, tanh, erf, trig, root, random). */
 #define HR_OPS(X)                                                                                            \

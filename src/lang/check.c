@@ -1,0 +1,404 @@
+/* Kernels and statements. In: the tree of a file. Out: checked functions in the program, or messages.
+ *
+ * Steps for each kernel: parameters and results become tensors; every name on a left side that is neither
+ * becomes a local; statements are checked in order; what is never assigned is reported.
+ */
+#include "lang/check.h"
+#include "base/dtype.h"
+#include "lang/extent_form.h"
+
+#include <math.h>
+#include <string.h>
+
+static hr_shown shown(const hr_symbol *symbol) {
+    return hr_text_shown(symbol->name, symbol->length);
+}
+
+static bool is_capital(const hr_symbol *symbol) {
+    return symbol->name[0] >= 'A' && symbol->name[0] <= 'Z';
+}
+
+/* ---- tensors ---- */
+
+static bool want_small(hr_checker *checker, const hr_symbol *symbol, hr_place place, const char *what) {
+    if (!is_capital(symbol)) return true;
+    hr_shown name = shown(symbol), small = name;
+    small.text[0] = (char)(small.text[0] + 32);
+    hr_messages_add(checker->messages, place,
+                    "capital letters begin the names of extents only; call this %s %s", what, small.text);
+    return false;
+}
+
+/* -1 after a message */
+static int add_tensor(hr_checker *checker, hr_symbol *symbol, hr_place place, hr_role role) {
+    hr_function *function = checker->function;
+    hr_check_bind(checker, symbol);
+    if (symbol->tensor >= 0) {
+        hr_messages_add(checker->messages, place,
+                        "%s is declared twice; every parameter and result needs a name of its own",
+                        shown(symbol).text);
+        return -1;
+    }
+    if (!want_small(checker, symbol, place, role == HR_ROLE_LOCAL ? "local" : "tensor")) return -1;
+    int id = function->tensor_count++;
+    function->tensors[id] = (hr_tensor){.name = symbol->name, .role = role, .place = place};
+    return symbol->tensor = id;
+}
+
+static void set_default(hr_checker *checker, hr_tensor *tensor, const hr_parameter_syntax *syntax) {
+    const hr_syntax *number = syntax->default_value;
+    const char *trouble = NULL;
+    if (!number) return;
+    bool whole = hr_compute_type(tensor->dtype) != HR_F32 && hr_compute_type(tensor->dtype) != HR_F64;
+    if (tensor->rank)
+        trouble = "only a scalar has a default value";
+    else if (tensor->role == HR_ROLE_INOUT)
+        trouble = "an inout is memory of the caller and has no default value";
+    else if (whole && !number->is_whole)
+        trouble = "the default of a whole-number scalar is a whole number";
+    if (trouble) hr_messages_add(checker->messages, number->place, "%s", trouble);
+    tensor->has_default = !trouble;
+    tensor->default_value = number->number;
+}
+
+static bool add_parameter(hr_checker *checker, const hr_parameter_syntax *syntax) {
+    hr_role role = syntax->result ? HR_ROLE_RESULT : syntax->inout ? HR_ROLE_INOUT : HR_ROLE_INPUT;
+    int id = add_tensor(checker, syntax->symbol, syntax->place, role);
+    if (id < 0) return false;
+    hr_tensor *tensor = &checker->function->tensors[id];
+    hr_tensor_state *state = &checker->tensors[id];
+    tensor->dtype = syntax->dtype;
+    tensor->rank = syntax->rank;
+    *(syntax->result ? &checker->function->result_count : &checker->function->parameter_count) += 1;
+    set_default(checker, tensor, syntax);
+    if (syntax->rank > HR_RANK_MAX) {
+        hr_messages_add(checker->messages, syntax->place, "%s has %d axes; a tensor has at most %d",
+                        shown(syntax->symbol).text, syntax->rank, HR_RANK_MAX);
+        state->failed = true;
+        return false;
+    }
+    tensor->shape = hr_arena_alloc(checker->arena, HR_RANK_MAX * sizeof *tensor->shape);
+    int axis = 0;
+    for (const hr_syntax *extent = syntax->extents; extent; extent = extent->next, axis++) {
+        tensor->shape[axis] = hr_check_extent(checker, extent);
+        if (!tensor->shape[axis]) state->failed = true;
+    }
+    return !state->failed;
+}
+
+/* ---- the left side ---- */
+
+typedef struct left_side {
+    hr_statement *statement;
+    int opened; /* indices in scope before it */
+    bool good;
+} left_side;
+
+static bool open_domain_index(hr_checker *checker, left_side *left, const hr_syntax *name) {
+    hr_statement *statement = left->statement;
+    if (statement->domain_count == HR_DOMAIN_MAX) {
+        hr_messages_add(checker->messages, name->place, "the left side has more than %d indices",
+                        HR_DOMAIN_MAX);
+        return left->good = false;
+    }
+    int index = hr_check_open_index(checker, name->symbol, name->place);
+    if (index < 0) return left->good = false;
+    statement->domain[statement->domain_count++] = index;
+    return true;
+}
+
+/* Names in a subscript of += that mean nothing yet are indices. */
+static void open_indices_within(hr_checker *checker, left_side *left, const hr_syntax *syntax) {
+    if (syntax->kind == HR_SYNTAX_NAME) {
+        const hr_symbol *symbol = hr_check_bind(checker, syntax->symbol);
+        if (symbol->index < 0 && symbol->tensor < 0 && !is_capital(symbol))
+            open_domain_index(checker, left, syntax);
+        return;
+    }
+    if (syntax->kind == HR_SYNTAX_REDUCTION) return;
+    for (const hr_syntax *item = syntax->items; item; item = item->next)
+        open_indices_within(checker, left, item);
+}
+
+static bool is_range(const hr_syntax *syntax) {
+    return syntax->kind == HR_SYNTAX_OPERATION && syntax->op == HR_OP_LT &&
+           syntax->items->kind == HR_SYNTAX_NAME;
+}
+
+static void open_subscript(hr_checker *checker, left_side *left, const hr_syntax *syntax, bool accumulate) {
+    const hr_syntax *name = is_range(syntax) ? syntax->items : syntax;
+    if (accumulate) {
+        open_indices_within(checker, left, name);
+        return;
+    }
+    if (name->kind != HR_SYNTAX_NAME || is_capital(name->symbol)) {
+        hr_messages_add(
+            checker->messages, syntax->place,
+            "the left side of = takes one plain index an axis, as in y[m, n]; to write single places use += "
+            "or choose the value with where");
+        left->good = false;
+        return;
+    }
+    for (int i = 0; i < left->statement->domain_count; i++)
+        if (checker->indices[left->statement->domain[i]].symbol == name->symbol) {
+            hr_messages_add(checker->messages, name->place,
+                            "index %s stands twice on the left side of =; each must be distinct",
+                            shown(name->symbol).text);
+            left->good = false;
+            return;
+        }
+    open_domain_index(checker, left, name);
+}
+
+/* The subscript itself, once all indices are open; a range gives its index an extent. */
+static hr_expr *left_subscript(hr_checker *checker, const hr_syntax *syntax) {
+    const hr_syntax *limit = is_range(syntax) ? syntax->items->next : NULL;
+    hr_expr *subscript = hr_check_subscript(checker, limit ? syntax->items : syntax);
+    if (!subscript || !limit) return subscript;
+    hr_expr *extent = hr_check_extent(checker, limit);
+    if (!extent) return NULL;
+    if (subscript->op != HR_OP_INDEX) {
+        hr_messages_add(checker->messages, syntax->place, "a range is that of an index, as in y[i < N]");
+        return NULL;
+    }
+    return hr_check_range(checker, subscript->index, extent, limit->place, "a range") ? subscript : NULL;
+}
+
+static void check_left(hr_checker *checker, const hr_statement_syntax *syntax, left_side *left) {
+    const hr_syntax *element = syntax->left;
+    hr_statement *statement = left->statement;
+    int count = element->item_count;
+    statement->domain = hr_arena_alloc(checker->arena, HR_DOMAIN_MAX * sizeof(int));
+    for (const hr_syntax *item = element->items; item && left->good; item = item->next)
+        open_subscript(checker, left, item, syntax->accumulate);
+    if (!left->good) return;
+    statement->subscript_count = count;
+    statement->subscripts = hr_arena_alloc(checker->arena, (size_t)count * sizeof(hr_expr *) + 1);
+    int axis = 0;
+    const hr_tensor *tensor = &checker->function->tensors[statement->tensor];
+    for (const hr_syntax *item = element->items; item; item = item->next, axis++) {
+        hr_expr *subscript = left_subscript(checker, item);
+        statement->subscripts[axis] = subscript;
+        if (!subscript) left->good = false;
+        if (subscript && subscript->op == HR_OP_INDEX && tensor->role != HR_ROLE_LOCAL)
+            left->good &= hr_check_range(checker, subscript->index, tensor->shape[axis], item->place,
+                                         hr_check_axis_words(checker, statement->tensor, axis));
+    }
+}
+
+/* ---- statements ---- */
+
+static bool may_be_assigned(hr_checker *checker, const hr_statement_syntax *syntax, int id) {
+    const hr_tensor *tensor = &checker->function->tensors[id];
+    const hr_tensor_state *state = &checker->tensors[id];
+    const hr_syntax *left = syntax->left;
+    hr_shown name = shown(left->symbol);
+    if (tensor->role == HR_ROLE_INPUT) {
+        hr_messages_add(
+            checker->messages, left->place,
+            "%s is an input and cannot be assigned; declare it %s: inout %s, or choose another name",
+            name.text, name.text, hr_dtype_name(tensor->dtype));
+        return false;
+    }
+    if (state->assigned) {
+        hr_messages_add(checker->messages, left->place,
+                        "%s is assigned a second time (first on line %d); a name is assigned once, "
+                        "so give this value another name",
+                        name.text, state->line);
+        return false;
+    }
+    if (tensor->role == HR_ROLE_LOCAL && syntax->accumulate) {
+        hr_messages_add(
+            checker->messages, left->place,
+            "+= adds into an inout or a result, and %s is neither; declare it, or write =", name.text);
+        return false;
+    }
+    if (tensor->role == HR_ROLE_LOCAL && left->item_count > HR_RANK_MAX) {
+        hr_messages_add(checker->messages, left->place, "%s has %d axes; a tensor has at most %d", name.text,
+                        left->item_count, HR_RANK_MAX);
+        return false;
+    }
+    if (tensor->role != HR_ROLE_LOCAL && !state->failed && tensor->rank != left->item_count) {
+        hr_messages_add(checker->messages, left->place, "%s has %d ax%s, and here stand%s %d subscript%s",
+                        name.text, tensor->rank, tensor->rank == 1 ? "is" : "es",
+                        left->item_count == 1 ? "s" : "", left->item_count, left->item_count == 1 ? "" : "s");
+        return false;
+    }
+    if (left->kind == HR_SYNTAX_ELEMENT && !left->item_count) {
+        hr_messages_add(checker->messages, left->place, "no subscript stands between the brackets of %s",
+                        name.text);
+        return false;
+    }
+    return !state->failed;
+}
+
+static bool domain_has_extents(hr_checker *checker, const hr_statement *statement) {
+    bool good = true;
+    for (int i = 0; i < statement->domain_count; i++) {
+        hr_index *index = &checker->function->indices[statement->domain[i]];
+        if (index->extent) continue;
+        hr_shown name = hr_text_shown(index->name, strlen(index->name));
+        hr_messages_add(checker->messages, index->place,
+                        "%s stands alone on no axis, so its range is unknown; write %s < N with an extent N",
+                        name.text, name.text);
+        good = false;
+    }
+    return good;
+}
+
+static void shape_local(hr_checker *checker, const hr_statement *statement, hr_tensor *tensor) {
+    tensor->rank = statement->subscript_count;
+    tensor->dtype = statement->value->type;
+    tensor->shape = hr_arena_alloc(checker->arena, HR_RANK_MAX * sizeof *tensor->shape);
+    for (int i = 0; i < tensor->rank; i++)
+        tensor->shape[i] = checker->function->indices[statement->subscripts[i]->index].extent;
+}
+
+/* The subscripts of an inout's element, where each place is written once: what the statement may read. */
+static bool may_read_own(const hr_statement *statement, const hr_tensor *tensor) {
+    if (tensor->role != HR_ROLE_INOUT) return false;
+    for (int i = 0; i < statement->subscript_count; i++)
+        if (statement->subscripts[i]->op != HR_OP_INDEX) return false;
+    return true;
+}
+
+static bool check_sides(hr_checker *checker, const hr_statement_syntax *syntax, hr_statement *statement) {
+    left_side left = {.statement = statement, .opened = checker->live_count, .good = true};
+    hr_tensor *tensor = &checker->function->tensors[statement->tensor];
+    check_left(checker, syntax, &left);
+    if (left.good) {
+        checker->target = statement->tensor;
+        checker->own = may_read_own(statement, tensor) ? statement : NULL;
+        statement->value = hr_check_expression(checker, syntax->right);
+        checker->target = -1;
+        checker->own = NULL;
+        left.good = statement->value && domain_has_extents(checker, statement);
+    }
+    hr_check_close_indices(checker, checker->live_count - left.opened);
+    if (left.good && tensor->role == HR_ROLE_LOCAL) shape_local(checker, statement, tensor);
+    return left.good;
+}
+
+static void check_statement(hr_checker *checker, const hr_statement_syntax *syntax) {
+    hr_symbol *symbol = hr_check_bind(checker, syntax->left->symbol);
+    int id = symbol->tensor;
+    if (id < 0) return; /* its name was no good */
+    hr_statement *statement = &checker->function->statements[checker->function->statement_count];
+    *statement = (hr_statement){.tensor = id, .accumulate = syntax->accumulate, .place = syntax->left->place};
+    bool good =
+        may_be_assigned(checker, syntax, id) && syntax->right && check_sides(checker, syntax, statement);
+    hr_tensor_state *state = &checker->tensors[id];
+    if (!state->assigned) state->line = syntax->left->place.line;
+    if (checker->function->tensors[id].role != HR_ROLE_INPUT) {
+        state->assigned = true;
+        if (!good && checker->function->tensors[id].role == HR_ROLE_LOCAL) state->failed = true;
+    }
+    checker->function->statement_count += good;
+}
+
+/* ---- kernels ---- */
+
+static void report_unassigned(hr_checker *checker) {
+    const hr_function *function = checker->function;
+    for (int i = 0; i < function->tensor_count; i++) {
+        const hr_tensor *tensor = &function->tensors[i];
+        if (tensor->role != HR_ROLE_RESULT || checker->tensors[i].assigned) continue;
+        hr_nearest nearest = hr_nearest_to(tensor->name);
+        for (int j = 0; j < function->tensor_count && j < 1000; j++)
+            if (function->tensors[j].role == HR_ROLE_LOCAL)
+                hr_nearest_consider(&nearest, function->tensors[j].name);
+        hr_messages_add(checker->messages, tensor->place, "the result %s is never assigned%s",
+                        hr_text_shown(tensor->name, strlen(tensor->name)).text,
+                        hr_nearest_words(&nearest).text);
+    }
+}
+
+/* Room for every tensor and statement that the kernel can have. */
+static bool make_room(hr_checker *checker, const hr_kernel_syntax *kernel) {
+    size_t tensors = 0, statements = 0;
+    for (const hr_parameter_syntax *p = kernel->parameters; p; p = p->next)
+        tensors++;
+    for (const hr_statement_syntax *s = kernel->statements; s; s = s->next)
+        statements++;
+    tensors += statements;
+    size_t size = tensors * (sizeof(hr_tensor) + sizeof(hr_tensor_state) + HR_RANK_MAX * sizeof(void *)) +
+                  statements * (sizeof(hr_statement) + 2 * HR_DOMAIN_MAX * sizeof(void *));
+    if (hr_arena_room(checker->arena) < size + 65536) {
+        hr_messages_add(checker->messages, kernel->place, "kernel %s is too large",
+                        shown(kernel->symbol).text);
+        return false;
+    }
+    checker->function->tensors = hr_arena_alloc(checker->arena, tensors * sizeof(hr_tensor) + 1);
+    checker->tensors = hr_arena_alloc(checker->arena, tensors * sizeof(hr_tensor_state) + 1);
+    checker->function->statements = hr_arena_alloc(checker->arena, statements * sizeof(hr_statement) + 1);
+    return true;
+}
+
+static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
+    hr_function *function = checker->function;
+    function->name = kernel->symbol->name;
+    function->place = kernel->place;
+    want_small(checker, kernel->symbol, kernel->place, "kernel");
+    if (kernel->headless || !make_room(checker, kernel)) return;
+    for (const hr_parameter_syntax *p = kernel->parameters; p; p = p->next)
+        add_parameter(checker, p);
+    for (const hr_statement_syntax *s = kernel->statements; s; s = s->next)
+        if (s->left && hr_check_bind(checker, s->left->symbol)->tensor < 0)
+            add_tensor(checker, s->left->symbol, s->left->place, HR_ROLE_LOCAL);
+    for (const hr_statement_syntax *s = kernel->statements; s; s = s->next)
+        if (s->left) check_statement(checker, s);
+    if (!kernel->unreadable) report_unassigned(checker);
+    if (!kernel->statements && !kernel->unreadable && !function->result_count)
+        hr_messages_add(checker->messages, kernel->place, "kernel %s does nothing",
+                        shown(kernel->symbol).text);
+}
+
+static void check_defs(hr_checker *checker) {
+    for (hr_def_syntax *def = checker->file->defs; def; def = def->next) {
+        const char *name = def->symbol->name;
+        hr_dtype dtype;
+        bool known = false;
+        for (hr_op op = HR_OP_EXP; op <= HR_OP_SOFTMAX; op++)
+            known |= strcmp(hr_op_info_of(op)->name, name) == 0;
+        known |= hr_dtype_parse(name, def->symbol->length, &dtype);
+        want_small(checker, def->symbol, def->place, "function");
+        if (known)
+            hr_messages_add(checker->messages, def->place,
+                            "%s is a function of the language already; choose another name", name);
+        else if (def->symbol->def)
+            hr_messages_add(checker->messages, def->place, "%s is defined a second time (first on line %d)",
+                            shown(def->symbol).text, def->symbol->def->place.line);
+        else
+            def->symbol->def = def;
+    }
+    for (hr_def_syntax *def = checker->file->defs; def; def = def->next)
+        hr_check_def(checker, def);
+}
+
+void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program *program) {
+    hr_checker checker = {.arena = program->arena, .messages = messages, .file = file, .target = -1};
+    size_t count = 0;
+    for (const hr_kernel_syntax *kernel = file->kernels; kernel; kernel = kernel->next)
+        count++;
+    if (hr_arena_room(program->arena) < count * sizeof(hr_function) + 65536) {
+        hr_messages_add(messages, (hr_place){1, 1}, "the text holds too many kernels");
+        return;
+    }
+    program->functions = hr_arena_alloc(program->arena, count * sizeof(hr_function) + 1);
+    check_defs(&checker);
+    for (const hr_kernel_syntax *kernel = file->kernels; kernel; kernel = kernel->next) {
+        if (kernel->symbol->kernel)
+            hr_messages_add(messages, kernel->place,
+                            "a second kernel is called %s; give it a name of its own",
+                            shown(kernel->symbol).text);
+        kernel->symbol->kernel = true;
+        checker.function = &program->functions[program->function_count++];
+        checker.function->program = program;
+        checker.index_capacity = checker.extent_capacity = 0;
+        checker.scope++;
+        check_kernel(&checker, kernel);
+    }
+    if (!file->kernels && !messages->total)
+        hr_messages_add(messages, (hr_place){1, 1},
+                        "the text holds no kernel; one begins with: kernel name(x: f32[N]) -> (y: f32[N])");
+}

@@ -1,0 +1,112 @@
+/* What the checking files share: the state of a check, and the steps that they take for each other.
+ *
+ * In: the tree of a file. Out: hr_functions. check.c walks kernels and statements, check_expr.c expressions
+ * and names, check_type.c gives operations their types, check_extent.c says over what an index runs.
+ * A step that fails has added its message and returns NULL or false; what hangs on it then stays silent.
+ */
+#ifndef HR_LANG_CHECK_H
+#define HR_LANG_CHECK_H
+
+#include "lang/syntax.h"
+
+#define HR_EXPR_MAX       (1 << 18) /* nodes of a file, defs written out */
+#define HR_EXPR_DEPTH_MAX 1000
+
+/* An expression with what only the check needs to know of it. */
+typedef struct hr_checked_expr {
+    hr_expr expr; /* first: an hr_expr of the check is one of these */
+    int depth;
+} hr_checked_expr;
+
+typedef struct hr_index_state {
+    hr_symbol *symbol;
+    bool live;
+    bool failed;        /* its extents disagree, which was said */
+    int normalised;     /* softmaxes over it that enclose the present place */
+    const char *origin; /* in words, what gave it its extent */
+} hr_index_state;
+
+typedef struct hr_tensor_state {
+    bool assigned;
+    bool failed; /* its statement was no good: uses of it say nothing */
+    int line;    /* of its statement */
+} hr_tensor_state;
+
+/* A def while its body is expanded. */
+typedef struct hr_frame {
+    const struct hr_frame *outer;
+    const hr_def_syntax *def;
+} hr_frame;
+
+typedef struct hr_checker {
+    hr_arena *arena; /* of the program */
+    hr_messages *messages;
+    const hr_file_syntax *file;
+    hr_function *function;
+    int scope; /* number of the kernel that is checked */
+    int index_capacity, extent_capacity;
+    hr_index_state *indices;
+    hr_tensor_state *tensors;
+    int live_count; /* indices in scope */
+    hr_symbol *live[HR_LIVE_MAX];
+    const hr_frame *frame; /* NULL outside defs */
+    int nesting;
+    long expr_total; /* of the file */
+    bool full;       /* HR_EXPR_MAX was reported */
+    /* the statement that is checked */
+    int target;              /* its tensor, -1 while the left side is read */
+    const hr_statement *own; /* non-NULL where an inout's own element may be read */
+} hr_checker;
+
+/* ---- check_expr.c ---- */
+
+/* The symbol with its meanings in this kernel. */
+hr_symbol *hr_check_bind(hr_checker *checker, hr_symbol *symbol);
+hr_expr *hr_check_expression(hr_checker *checker, const hr_syntax *syntax);
+/* A subscript: an expression of a whole type. `tensor` may be -1. */
+hr_expr *hr_check_subscript(hr_checker *checker, const hr_syntax *syntax);
+/* Brings a new index into scope; -1 after a message. */
+int hr_check_open_index(hr_checker *checker, hr_symbol *symbol, hr_place place);
+/* Takes the last `count` indices out of scope. */
+void hr_check_close_indices(hr_checker *checker, int count);
+/* Checks names and numbers of arguments in a def that nobody need call. */
+void hr_check_def(hr_checker *checker, hr_def_syntax *def);
+
+/* ---- check_type.c ---- */
+
+hr_dtype hr_compute_type(hr_dtype dtype);
+/* A new node without arguments filled in; NULL after a message where there are too many. */
+hr_expr *hr_check_node(hr_checker *checker, hr_op op, hr_dtype type, hr_place place, int arg_count);
+hr_expr *hr_check_number(hr_checker *checker, hr_place place, hr_dtype type, double number, int64_t whole);
+/* Types, folds literals, inserts conversions. `args` is copied. */
+hr_expr *hr_check_operation(hr_checker *checker, hr_op op, hr_place place, int count, hr_expr **args);
+hr_expr *hr_check_reduction(hr_checker *checker, hr_op op, hr_place place, hr_expr *arg);
+hr_expr *hr_check_conversion(hr_checker *checker, hr_dtype dtype, hr_place place, hr_expr *arg);
+
+/* ---- check_extent.c ---- */
+
+/* An extent of a declaration or a range; new names become extents. */
+hr_expr *hr_check_extent(hr_checker *checker, const hr_syntax *syntax);
+/* Index `index` ranges over `extent`, says `origin` at `place`: the first word or one that must agree. */
+bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place place, const char *origin);
+/* "axis 1 of x", in the arena. */
+const char *hr_check_axis_words(hr_checker *checker, int tensor, int axis);
+
+/* ---- suggestions ---- */
+
+/* The candidate nearest to a misspelled name. */
+typedef struct hr_nearest {
+    const char *name, *best;
+    int distance;
+} hr_nearest;
+
+hr_nearest hr_nearest_to(const char *name);
+void hr_nearest_consider(hr_nearest *nearest, const char *candidate);
+/* "; did you mean x?" or "". */
+hr_shown hr_nearest_words(const hr_nearest *nearest);
+
+/* ---- check.c ---- */
+
+void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program *program);
+
+#endif

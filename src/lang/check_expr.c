@@ -1,0 +1,561 @@
+/* Expressions and names. In: trees of expressions. Out: typed nodes over tensors, extents and indices.
+ *
+ * A call of a def is its body with the parameters standing for the argument nodes, which are shared, so that
+ * nested calls stay as small as they are written.
+ */
+#include "base/dtype.h"
+#include "lang/check.h"
+
+#include <string.h>
+
+#define CALLS_NESTING_MAX 2000 /* of trees within defs within defs */
+
+hr_symbol *hr_check_bind(hr_checker *checker, hr_symbol *symbol) {
+    if (symbol->scope != checker->scope) {
+        symbol->scope = checker->scope;
+        symbol->tensor = symbol->extent = symbol->index = -1;
+    }
+    return symbol;
+}
+
+static hr_shown shown(const hr_symbol *symbol) {
+    return hr_text_shown(symbol->name, symbol->length);
+}
+
+/* ---- functions of the language ---- */
+
+static hr_op op_named(const char *name, hr_op first, hr_op last) {
+    for (hr_op op = first; op <= last; op++)
+        if (strcmp(hr_op_info_of(op)->name, name) == 0) return op;
+    return HR_OP_COUNT;
+}
+
+static hr_op function_named(const char *name) {
+    return op_named(name, HR_OP_EXP, HR_OP_RANDOM);
+}
+
+static hr_op reducer_named(const char *name) {
+    return op_named(name, HR_OP_REDUCE_SUM, HR_OP_SOFTMAX);
+}
+
+static void consider_ops(hr_nearest *nearest, hr_op first, hr_op last) {
+    for (hr_op op = first; op <= last; op++)
+        hr_nearest_consider(nearest, hr_op_info_of(op)->name);
+}
+
+/* What other languages call it. */
+static const char *habit_of(const char *name) {
+    static const char *const habits[][2] = {{"pow", "; write x^y"},
+                                            {"ln", "; write log(x)"},
+                                            {"fabs", "; write abs(x)"},
+                                            {"square", "; write x^2"},
+                                            {"exp10", "; write 10^x"},
+                                            {"reciprocal", "; write 1 / x"},
+                                            {"float", "; write f32(x)"},
+                                            {"int", "; write i32(x)"},
+                                            {"dot", "; write sum[k](a[k] * b[k])"},
+                                            {"matmul", "; write sum[k](a[m, k] * b[k, n])"},
+                                            {"maximum", "; write max(a, b)"},
+                                            {"minimum", "; write min(a, b)"},
+                                            {"if", "; write where(condition, a, b)"},
+                                            {"select", "; write where(condition, a, b)"},
+                                            {"prod", "; write exp(sum[k](log(x[k])))"},
+                                            {"mod", "; write a % b"},
+                                            {"fma", "; write a * b + c"},
+                                            {"swish", "; write silu(x)"},
+                                            {"logistic", "; write sigmoid(x)"},
+                                            {"trunc", "; write i64(x)"}};
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (strcmp(habits[i][0], name) == 0) return habits[i][1];
+    return NULL;
+}
+
+static void unknown_function(hr_checker *checker, const hr_syntax *syntax) {
+    const char *name = syntax->symbol->name;
+    if (reducer_named(name) != HR_OP_COUNT) {
+        hr_messages_add(checker->messages, syntax->place,
+                        "%s needs the index that it runs over; write %s[k](...)", name, name);
+        return;
+    }
+    const char *habit = habit_of(name);
+    hr_nearest nearest = hr_nearest_to(name);
+    consider_ops(&nearest, HR_OP_EXP, HR_OP_RANDOM);
+    int considered = 0;
+    for (const hr_def_syntax *def = checker->file->defs; def && considered < 1000;
+         def = def->next, considered++)
+        hr_nearest_consider(&nearest, def->symbol->name);
+    for (int i = 0; i < HR_DTYPE_COUNT; i++)
+        hr_nearest_consider(&nearest, hr_dtype_name((hr_dtype)i));
+    hr_messages_add(checker->messages, syntax->place, "there is no function '%s'%s",
+                    shown(syntax->symbol).text, habit ? habit : hr_nearest_words(&nearest).text);
+}
+
+static void unknown_reducer(hr_checker *checker, const hr_syntax *syntax) {
+    const char *name = syntax->symbol->name;
+    hr_dtype dtype;
+    if (function_named(name) != HR_OP_COUNT || syntax->symbol->def ||
+        hr_dtype_parse(name, strlen(name), &dtype)) {
+        hr_messages_add(checker->messages, syntax->place, "%s takes no index; write %s(...)",
+                        shown(syntax->symbol).text, shown(syntax->symbol).text);
+        return;
+    }
+    hr_nearest nearest = hr_nearest_to(name);
+    consider_ops(&nearest, HR_OP_REDUCE_SUM, HR_OP_SOFTMAX);
+    const char *habit = habit_of(name);
+    hr_messages_add(checker->messages, syntax->place, "there is no reducer '%s'%s",
+                    shown(syntax->symbol).text,
+                    nearest.best ? hr_nearest_words(&nearest).text
+                    : habit      ? habit
+                                 : "; there are sum mean max min argmax argmin logsumexp softmax");
+}
+
+static bool arity_is(hr_checker *checker, const hr_syntax *syntax, int arity) {
+    if (syntax->item_count == arity) return true;
+    hr_messages_add(checker->messages, syntax->place, "%s takes %d argument%s, and here %s %d%s",
+                    shown(syntax->symbol).text, arity, arity == 1 ? "" : "s",
+                    syntax->item_count == 1 ? "stands" : "stand", syntax->item_count,
+                    reducer_named(syntax->symbol->name) != HR_OP_COUNT && syntax->item_count == 1
+                        ? "; over an index it is written with brackets, as in max[k](...)"
+                        : "");
+    return false;
+}
+
+/* ---- indices ---- */
+
+static bool grow_indices(hr_checker *checker) {
+    hr_function *function = checker->function;
+    int capacity = checker->index_capacity ? 2 * checker->index_capacity : 16;
+    size_t size = (size_t)capacity * (sizeof(hr_index) + sizeof(hr_index_state));
+    if (hr_arena_room(checker->arena) < size + 4096) return false;
+    hr_index *indices = hr_arena_alloc(checker->arena, (size_t)capacity * sizeof *indices);
+    hr_index_state *states = hr_arena_alloc(checker->arena, (size_t)capacity * sizeof *states);
+    if (function->index_count) {
+        memcpy(indices, function->indices, (size_t)function->index_count * sizeof *indices);
+        memcpy(states, checker->indices, (size_t)function->index_count * sizeof *states);
+    }
+    function->indices = indices;
+    checker->indices = states;
+    checker->index_capacity = capacity;
+    return true;
+}
+
+static bool may_be_index(hr_checker *checker, hr_symbol *symbol, hr_place place) {
+    const char *trouble = NULL;
+    hr_check_bind(checker, symbol);
+    if (symbol->name[0] >= 'A' && symbol->name[0] <= 'Z')
+        trouble = "names an extent by its capital letter; an index begins with a small one";
+    else if (symbol->tensor >= 0)
+        trouble = "is a tensor of this kernel, and an index may not bear its name; choose another";
+    else if (symbol->index >= 0)
+        trouble = "is already an index here; choose another name for the inner one";
+    else if (checker->live_count == HR_LIVE_MAX)
+        trouble = "is one index too many: at most 64 can be in use at one place";
+    if (trouble) hr_messages_add(checker->messages, place, "'%s' %s", shown(symbol).text, trouble);
+    return !trouble;
+}
+
+int hr_check_open_index(hr_checker *checker, hr_symbol *symbol, hr_place place) {
+    hr_function *function = checker->function;
+    if (!may_be_index(checker, symbol, place)) return -1;
+    if (function->index_count == checker->index_capacity && !grow_indices(checker)) return -1;
+    int index = function->index_count++;
+    function->indices[index] = (hr_index){.name = symbol->name, .place = place};
+    checker->indices[index] = (hr_index_state){.symbol = symbol, .live = true};
+    checker->live[checker->live_count++] = symbol;
+    return symbol->index = index;
+}
+
+void hr_check_close_indices(hr_checker *checker, int count) {
+    while (count-- > 0)
+        checker->live[--checker->live_count]->index = -1;
+}
+
+/* ---- names ---- */
+
+static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool element) {
+    const hr_function *function = checker->function;
+    hr_nearest nearest = hr_nearest_to(syntax->symbol->name);
+    const char *plural = element ? "tensor" : "name";
+    bool capital = syntax->symbol->name[0] >= 'A' && syntax->symbol->name[0] <= 'Z';
+    for (int i = 0; i < function->tensor_count && i < 1000; i++)
+        hr_nearest_consider(&nearest, function->tensors[i].name);
+    for (int i = 0; i < function->extent_count && i < 1000 && !element; i++)
+        hr_nearest_consider(&nearest, function->extents[i]);
+    for (int i = 0; i < checker->live_count && !element; i++)
+        hr_nearest_consider(&nearest, checker->live[i]->name);
+    const char *mend =
+        element   ? ""
+        : capital ? "; an extent must stand in a shape or a range"
+                  : "; an index stands on the left side or in a reducer's brackets, as in sum[k](...)";
+    hr_messages_add(checker->messages, syntax->place, "there is no %s '%s' here%s",
+                    capital && !element ? "extent" : plural, shown(syntax->symbol).text,
+                    nearest.best ? hr_nearest_words(&nearest).text : mend);
+}
+
+static bool may_be_read(hr_checker *checker, int id, hr_place place) {
+    const hr_tensor *tensor = &checker->function->tensors[id];
+    const hr_tensor_state *state = &checker->tensors[id];
+    if (state->failed) return false;
+    if (state->assigned || tensor->role == HR_ROLE_INPUT || tensor->role == HR_ROLE_INOUT) return true;
+    hr_shown name = hr_text_shown(tensor->name, strlen(tensor->name));
+    hr_messages_add(checker->messages, place,
+                    id == checker->target
+                        ? "%s is read in the statement that assigns it; only an inout has an old value"
+                        : "%s is read before it is assigned; move its statement up",
+                    name.text);
+    return false;
+}
+
+/* The statement that assigns an inout may read only the element that it assigns. */
+static bool is_own_element(hr_checker *checker, const hr_expr *expr) {
+    if (expr->tensor != checker->target) return true;
+    const hr_statement *own = checker->own;
+    bool same = own != NULL;
+    for (int i = 0; same && i < expr->arg_count; i++) {
+        const hr_expr *a = expr->args[i], *b = own->subscripts[i];
+        same = a->op == HR_OP_INDEX && b->op == HR_OP_INDEX && a->index == b->index &&
+               !checker->indices[a->index].normalised;
+        for (int j = 0; same && j < i; j++)
+            same = own->subscripts[j]->index != b->index;
+    }
+    if (same) return true;
+    const char *name = checker->function->tensors[expr->tensor].name;
+    hr_messages_add(checker->messages, expr->place,
+                    "the statement that assigns the inout %s may read only the element that it assigns; "
+                    "read the others into a local before it",
+                    hr_text_shown(name, strlen(name)).text);
+    return false;
+}
+
+static bool note_axes(hr_checker *checker, const hr_expr *expr) {
+    const hr_tensor *tensor = &checker->function->tensors[expr->tensor];
+    bool good = true;
+    for (int i = 0; i < expr->arg_count; i++)
+        if (expr->args[i]->op == HR_OP_INDEX && tensor->shape && tensor->shape[i])
+            good &= hr_check_range(checker, expr->args[i]->index, tensor->shape[i], expr->args[i]->place,
+                                   hr_check_axis_words(checker, expr->tensor, i));
+    return good;
+}
+
+static bool rank_is(hr_checker *checker, const hr_syntax *syntax, int id) {
+    const hr_tensor *tensor = &checker->function->tensors[id];
+    if (tensor->rank == syntax->item_count) return true;
+    if (tensor->rank == 0)
+        hr_messages_add(checker->messages, syntax->place, "%s is a scalar; write it without brackets",
+                        shown(syntax->symbol).text);
+    else
+        hr_messages_add(checker->messages, syntax->place, "%s has %d ax%s, and here stand%s %d subscript%s",
+                        shown(syntax->symbol).text, tensor->rank, tensor->rank == 1 ? "is" : "es",
+                        syntax->item_count == 1 ? "s" : "", syntax->item_count,
+                        syntax->item_count == 1 ? "" : "s");
+    return false;
+}
+
+/* x or x[subscripts] of tensor `id` */
+static hr_expr *element(hr_checker *checker, const hr_syntax *syntax, int id) {
+    bool good = may_be_read(checker, id, syntax->place);
+    good = !checker->tensors[id].failed && rank_is(checker, syntax, id) && good;
+    int rank = syntax->item_count;
+    hr_expr *subscripts[HR_RANK_MAX] = {0};
+    int i = 0;
+    for (const hr_syntax *item = syntax->items; item; item = item->next, i++) {
+        hr_expr *subscript = hr_check_subscript(checker, item);
+        if (!subscript) good = false;
+        if (i < HR_RANK_MAX) subscripts[i] = subscript;
+    }
+    if (!good) return NULL;
+    hr_expr *new = hr_check_node(checker, HR_OP_ELEMENT,
+                                 hr_compute_type(checker->function->tensors[id].dtype), syntax->place, rank);
+    if (!new) return NULL;
+    new->tensor = id;
+    for (i = 0; i < rank; i++) {
+        new->args[i] = subscripts[i];
+        int depth = ((hr_checked_expr *)subscripts[i])->depth;
+        hr_checked_expr *checked = (hr_checked_expr *)new;
+        if (depth >= checked->depth) checked->depth = depth + 1;
+    }
+    return note_axes(checker, new) && is_own_element(checker, new) ? new : NULL;
+}
+
+hr_expr *hr_check_subscript(hr_checker *checker, const hr_syntax *syntax) {
+    hr_expr *subscript = hr_check_expression(checker, syntax);
+    if (!subscript || subscript->type == HR_I32 || subscript->type == HR_I64) return subscript;
+    hr_messages_add(checker->messages, syntax->place, "a subscript is a whole number, and this is %s; %s",
+                    subscript->type == HR_BOOL ? "a condition" : "a float",
+                    subscript->type == HR_BOOL ? "write where(condition, 1, 0)"
+                                               : "divide with //, or convert with i32(...)");
+    return NULL;
+}
+
+static hr_expr *name(hr_checker *checker, const hr_syntax *syntax) {
+    hr_symbol *symbol = syntax->symbol;
+    if (checker->frame) /* hr_check_def has seen that a def uses nothing but its parameters */
+        return symbol->frame == checker->frame ? symbol->argument : NULL;
+    hr_check_bind(checker, symbol);
+    if (symbol->index >= 0) {
+        hr_expr *new = hr_check_node(checker, HR_OP_INDEX, HR_I64, syntax->place, 0);
+        if (new) new->index = symbol->index;
+        return new;
+    }
+    if (symbol->extent >= 0) {
+        hr_expr *new = hr_check_node(checker, HR_OP_EXTENT, HR_I64, syntax->place, 0);
+        if (new) new->extent = symbol->extent;
+        return new;
+    }
+    if (symbol->tensor >= 0) return element(checker, syntax, symbol->tensor);
+    unknown_name(checker, syntax, false);
+    return NULL;
+}
+
+static hr_expr *subscripted(hr_checker *checker, const hr_syntax *syntax) {
+    hr_symbol *symbol = hr_check_bind(checker, syntax->symbol);
+    if (checker->frame) return NULL; /* hr_check_def has said so */
+    if (symbol->tensor >= 0 && syntax->item_count) return element(checker, syntax, symbol->tensor);
+    if (!syntax->item_count)
+        hr_messages_add(checker->messages, syntax->place, "no subscript stands between the brackets of %s",
+                        shown(symbol).text);
+    else if (reducer_named(symbol->name) != HR_OP_COUNT)
+        hr_messages_add(checker->messages, syntax->place,
+                        "%s is no tensor here; the reduction is written %s[k](...)", symbol->name,
+                        symbol->name);
+    else if (symbol->index >= 0 || symbol->extent >= 0)
+        hr_messages_add(checker->messages, syntax->place, "%s is %s and has no subscripts",
+                        shown(symbol).text, symbol->index >= 0 ? "an index" : "an extent");
+    else
+        unknown_name(checker, syntax, true);
+    return NULL;
+}
+
+/* ---- reductions ---- */
+
+/* range = index [ "<" extent ] */
+static bool range(hr_checker *checker, const hr_syntax *syntax, bool softmax, int *out) {
+    const hr_syntax *index = syntax, *limit = NULL;
+    if (syntax->kind == HR_SYNTAX_OPERATION && syntax->op == HR_OP_LT) {
+        index = syntax->items;
+        limit = index->next;
+    }
+    if (index->kind != HR_SYNTAX_NAME) {
+        bool mistaken = syntax->kind == HR_SYNTAX_OPERATION && syntax->op == HR_OP_LE;
+        hr_messages_add(checker->messages, syntax->place,
+                        "a reducer's brackets hold indices, as in sum[k](...) or sum[k < K](...)%s",
+                        mistaken ? "; write k < K + 1 for k <= K" : "");
+        return false;
+    }
+    hr_expr *extent = limit ? hr_check_extent(checker, limit) : NULL;
+    if (limit && !extent) return false;
+    if (softmax && hr_check_bind(checker, index->symbol)->index < 0) {
+        hr_messages_add(
+            checker->messages, index->place,
+            "softmax leaves %s free, so %s must be an index of the left side or of a reduction around it",
+            shown(index->symbol).text, shown(index->symbol).text);
+        return false;
+    }
+    *out = softmax ? index->symbol->index : hr_check_open_index(checker, index->symbol, index->place);
+    if (*out < 0) return false;
+    return !extent || hr_check_range(checker, *out, extent, limit->place, "a range");
+}
+
+static bool has_extents(hr_checker *checker, const int *bound, int count) {
+    bool good = true;
+    for (int i = 0; i < count; i++) {
+        hr_index *index = &checker->function->indices[bound[i]];
+        if (index->extent) continue;
+        hr_shown text = hr_text_shown(index->name, strlen(index->name));
+        hr_messages_add(checker->messages, index->place,
+                        "%s stands alone on no axis, so its range is unknown; write %s < N with an extent N",
+                        text.text, text.text);
+        good = false;
+    }
+    return good;
+}
+
+static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, int *bound, int count) {
+    bool softmax = op == HR_OP_SOFTMAX;
+    for (int i = 0; i < count && softmax; i++)
+        checker->indices[bound[i]].normalised++;
+    hr_expr *arg = hr_check_expression(checker, syntax->body);
+    for (int i = 0; i < count && softmax; i++)
+        checker->indices[bound[i]].normalised--;
+    if (!arg || (!softmax && !has_extents(checker, bound, count))) return NULL;
+    hr_expr *new = hr_check_reduction(checker, op, syntax->place, arg);
+    if (!new || hr_arena_room(checker->arena) < 4096) return NULL;
+    new->bound_count = count;
+    new->bound = hr_arena_alloc(checker->arena, (size_t)count * sizeof *bound);
+    memcpy(new->bound, bound, (size_t)count * sizeof *bound);
+    return new;
+}
+
+static hr_expr *reduction(hr_checker *checker, const hr_syntax *syntax) {
+    if (checker->frame) return NULL;
+    hr_op op = reducer_named(syntax->symbol->name);
+    if (op == HR_OP_COUNT) {
+        unknown_reducer(checker, syntax);
+        return NULL;
+    }
+    int bound[HR_DOMAIN_MAX], count = 0;
+    bool good = syntax->item_count >= 1 && syntax->item_count <= HR_DOMAIN_MAX;
+    if (!good)
+        hr_messages_add(checker->messages, syntax->place, "%s takes 1 to %d indices between its brackets",
+                        syntax->symbol->name, HR_DOMAIN_MAX);
+    int opened = checker->live_count;
+    for (const hr_syntax *item = syntax->items; item && good; item = item->next, count++) {
+        good = range(checker, item, op == HR_OP_SOFTMAX, &bound[count]);
+        for (int i = 0; i < count && good; i++)
+            if (bound[i] == bound[count]) {
+                hr_messages_add(checker->messages, item->place, "an index stands twice in these brackets");
+                good = false;
+            }
+    }
+    hr_expr *new = good ? reduced(checker, syntax, op, bound, count) : NULL;
+    hr_check_close_indices(checker, checker->live_count - opened);
+    return new;
+}
+
+/* ---- calls ---- */
+
+static hr_expr *expanded(hr_checker *checker, const hr_syntax *syntax, hr_def_syntax *def) {
+    if (def->failed) return NULL;
+    if (def->open) {
+        hr_messages_add(checker->messages, syntax->place,
+                        "%s calls itself; a def is written out, so it cannot recur", shown(def->symbol).text);
+        return NULL;
+    }
+    if (!arity_is(checker, syntax, def->parameter_count)) return NULL;
+    size_t count = (size_t)def->parameter_count;
+    if (hr_arena_room(checker->arena) < count * 64 + 4096) return NULL;
+    struct saved {
+        const void *frame;
+        hr_expr *argument, *old;
+    } *saved = hr_arena_alloc(checker->arena, count * sizeof *saved + 1);
+    bool good = true;
+    size_t i = 0;
+    for (const hr_syntax *item = syntax->items; item; item = item->next, i++) {
+        saved[i].argument = hr_check_expression(checker, item);
+        good &= saved[i].argument != NULL;
+    }
+    if (!good) return NULL;
+    hr_frame frame = {.outer = checker->frame, .def = def};
+    i = 0;
+    for (const hr_syntax *p = def->parameters; p; p = p->next, i++) {
+        saved[i].frame = p->symbol->frame;
+        saved[i].old = p->symbol->argument;
+        p->symbol->frame = &frame;
+        p->symbol->argument = saved[i].argument;
+    }
+    checker->frame = &frame;
+    def->open = true;
+    hr_expr *value = hr_check_expression(checker, def->body);
+    def->open = false;
+    checker->frame = frame.outer;
+    i = 0;
+    for (const hr_syntax *p = def->parameters; p; p = p->next, i++) {
+        p->symbol->frame = saved[i].frame;
+        p->symbol->argument = saved[i].old;
+    }
+    return value;
+}
+
+static hr_expr *call(hr_checker *checker, const hr_syntax *syntax) {
+    const char *function = syntax->symbol->name;
+    if (syntax->symbol->def) return expanded(checker, syntax, syntax->symbol->def);
+    hr_op op = function_named(function);
+    hr_dtype dtype;
+    bool conversion = op == HR_OP_COUNT && hr_dtype_parse(function, syntax->symbol->length, &dtype);
+    if (op == HR_OP_COUNT && !conversion) {
+        unknown_function(checker, syntax);
+        return NULL;
+    }
+    if (!arity_is(checker, syntax, conversion ? 1 : hr_op_info_of(op)->arity)) return NULL;
+    hr_expr *args[3] = {0};
+    int i = 0;
+    for (const hr_syntax *item = syntax->items; item; item = item->next)
+        args[i++] = hr_check_expression(checker, item);
+    return conversion ? hr_check_conversion(checker, dtype, syntax->place, args[0])
+                      : hr_check_operation(checker, op, syntax->place, i, args);
+}
+
+static hr_expr *operation(hr_checker *checker, const hr_syntax *syntax) {
+    hr_expr *args[2] = {hr_check_expression(checker, syntax->items), NULL};
+    if (syntax->item_count == 2) args[1] = hr_check_expression(checker, syntax->items->next);
+    return hr_check_operation(checker, syntax->op, syntax->place, syntax->item_count, args);
+}
+
+hr_expr *hr_check_expression(hr_checker *checker, const hr_syntax *syntax) {
+    if (checker->full) return NULL;
+    if (++checker->nesting > CALLS_NESTING_MAX) {
+        hr_messages_add(checker->messages, syntax->place, "defs call each other more than %d levels deep",
+                        CALLS_NESTING_MAX);
+        checker->nesting--;
+        return NULL;
+    }
+    hr_expr *value = NULL;
+    switch (syntax->kind) {
+    case HR_SYNTAX_NUMBER:
+        value = hr_check_number(checker, syntax->place,
+                                syntax->is_bool    ? HR_BOOL
+                                : syntax->is_whole ? HR_I64
+                                                   : HR_F32,
+                                syntax->number, syntax->whole);
+        break;
+    case HR_SYNTAX_NAME:
+        value = name(checker, syntax);
+        break;
+    case HR_SYNTAX_ELEMENT:
+        value = subscripted(checker, syntax);
+        break;
+    case HR_SYNTAX_CALL:
+        value = call(checker, syntax);
+        break;
+    case HR_SYNTAX_REDUCTION:
+        value = reduction(checker, syntax);
+        break;
+    case HR_SYNTAX_OPERATION:
+        value = operation(checker, syntax);
+        break;
+    }
+    checker->nesting--;
+    return value;
+}
+
+/* ---- defs ---- */
+
+static bool def_uses(hr_checker *checker, const hr_def_syntax *def, const hr_syntax *syntax) {
+    const char *trouble = NULL;
+    bool good = true;
+    if (syntax->kind == HR_SYNTAX_REDUCTION || syntax->kind == HR_SYNTAX_ELEMENT)
+        trouble = "a def is an elementwise function: it has no subscripts and no reductions; hand it the "
+                  "element or the "
+                  "sum as an argument";
+    else if (syntax->kind == HR_SYNTAX_NAME && syntax->symbol->frame != def)
+        trouble = "a def sees nothing but its own parameters; hand it this as an argument";
+    if (trouble) {
+        hr_messages_add(checker->messages, syntax->place, "%s", trouble);
+        return false;
+    }
+    if (syntax->kind == HR_SYNTAX_CALL && !syntax->symbol->def) {
+        hr_op op = function_named(syntax->symbol->name);
+        hr_dtype dtype;
+        bool known =
+            op != HR_OP_COUNT || hr_dtype_parse(syntax->symbol->name, syntax->symbol->length, &dtype);
+        if (!known) unknown_function(checker, syntax);
+        good = known && arity_is(checker, syntax, op == HR_OP_COUNT ? 1 : hr_op_info_of(op)->arity);
+    } else if (syntax->kind == HR_SYNTAX_CALL) {
+        good = arity_is(checker, syntax, syntax->symbol->def->parameter_count);
+    }
+    for (const hr_syntax *item = syntax->items; item; item = item->next)
+        good &= def_uses(checker, def, item);
+    return good;
+}
+
+void hr_check_def(hr_checker *checker, hr_def_syntax *def) {
+    for (const hr_syntax *p = def->parameters; p; p = p->next) {
+        if (p->symbol->frame == def) {
+            hr_messages_add(checker->messages, p->place, "two parameters are called %s",
+                            shown(p->symbol).text);
+            def->failed = true;
+        }
+        p->symbol->frame = def;
+    }
+    if (!def->body || !def_uses(checker, def, def->body)) def->failed = true;
+}

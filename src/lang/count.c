@@ -1,0 +1,260 @@
+/* What a text asks for: bytes and operations. In: a function, extents. Out: hr_work.
+ *
+ * Bytes: each element of a parameter that is touched, once; each result, once; locals, nothing. Operations: a
+ * node of the expression graph counts once for each value of the indices that it depends on. Subscripts count
+ * nothing: they are addresses. docs/language.md has the rules in words.
+ */
+#include "base/dtype.h"
+#include "lang/program.h"
+
+#include <stdlib.h>
+
+/* A set of indices in scope: bit s is the index whose slot is s. Slots are counted from the outermost index;
+ * reductions side by side use the same ones, which is no harm as neither sees the other's. */
+typedef uint64_t index_set;
+
+#define DISTINCT_MAX 256 /* accesses that are compared with each other */
+
+typedef struct counter {
+    const hr_function *function;
+    const int64_t *extents;
+    hr_work *work;
+    int *slots;                    /* by index */
+    double sizes[HR_LIVE_MAX];     /* by slot, of the indices in scope */
+    index_set *free_sets;          /* by expr id: the indices that change the node's value */
+    bool *placed, *counted, *read; /* by expr id */
+    double *touched;               /* by tensor: elements that its reads can touch, at most */
+    int access_count;
+    const hr_expr *accesses[DISTINCT_MAX];
+} counter;
+
+/* ---- sets of indices ---- */
+
+static index_set set_of(const counter *c, const int *indices, int count) {
+    index_set set = 0;
+    for (int i = 0; i < count; i++)
+        set |= (index_set)1 << c->slots[indices[i]];
+    return set;
+}
+
+static double points(const counter *c, index_set set) {
+    double product = 1;
+    for (int slot = 0; set; slot++, set >>= 1)
+        if (set & 1) product *= c->sizes[slot];
+    return product;
+}
+
+static void place_indices(counter *c, const int *indices, int count, int depth) {
+    for (int i = 0; i < count; i++)
+        c->slots[indices[i]] = depth + i;
+}
+
+/* Gives every index of the graph below its slot and every node its set. */
+static index_set place(counter *c, const hr_expr *expr, int depth) {
+    if (c->placed[expr->id]) return c->free_sets[expr->id];
+    c->placed[expr->id] = true;
+    bool reduction = hr_op_is_reduction(expr->op);
+    if (reduction) place_indices(c, expr->bound, expr->bound_count, depth);
+    index_set set = expr->op == HR_OP_INDEX ? set_of(c, &expr->index, 1) : 0;
+    for (int i = 0; i < expr->arg_count; i++)
+        set |= place(c, expr->args[i], depth + (reduction ? expr->bound_count : 0));
+    if (reduction) set &= ~set_of(c, expr->bound, expr->bound_count);
+    if (expr->op == HR_OP_SOFTMAX) set |= set_of(c, expr->bound, expr->bound_count);
+    return c->free_sets[expr->id] = set;
+}
+
+static hr_status enter(counter *c, const int *indices, int count) {
+    for (int i = 0; i < count; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(c->function, c->function->indices[indices[i]].extent, c->extents, &size));
+        c->sizes[c->slots[indices[i]]] = (double)size;
+    }
+    return HR_OK;
+}
+
+/* ---- reads ---- */
+
+/* Written alike, over indices that run alike: `x[m, n]` in two statements. Subscripts are small trees. */
+static bool same(const counter *c, const hr_expr *a, const hr_expr *b, int levels) {
+    if (a == b) return true;
+    if (!levels || a->op != b->op || a->arg_count != b->arg_count || a->tensor != b->tensor ||
+        a->extent != b->extent || a->whole != b->whole || a->bound_count || b->bound_count)
+        return false;
+    if (a->op == HR_OP_INDEX) return c->slots[a->index] == c->slots[b->index];
+    for (int i = 0; i < a->arg_count; i++)
+        if (!same(c, a->args[i], b->args[i], levels - 1)) return false;
+    return true;
+}
+
+static void count_read(counter *c, const hr_expr *element) {
+    if (element->tensor >= c->function->parameter_count) return;
+    for (int i = 0; i < c->access_count; i++)
+        if (same(c, c->accesses[i], element, 4)) return;
+    if (c->access_count < DISTINCT_MAX) c->accesses[c->access_count++] = element;
+    c->touched[element->tensor] += points(c, c->free_sets[element->id]);
+}
+
+/* The reads on the way to a subscript, which counts no operations. */
+static hr_status count_reads(counter *c, const hr_expr *expr) {
+    if (c->read[expr->id]) return HR_OK;
+    c->read[expr->id] = true;
+    if (hr_op_is_reduction(expr->op)) HR_TRY(enter(c, expr->bound, expr->bound_count));
+    if (expr->op == HR_OP_ELEMENT) count_read(c, expr);
+    for (int i = 0; i < expr->arg_count; i++)
+        HR_TRY(count_reads(c, expr->args[i]));
+    return HR_OK;
+}
+
+/* ---- operations ---- */
+
+static hr_status count_expr(counter *c, const hr_expr *expr);
+
+static void add(counter *c, double vector, hr_special special, double times) {
+    c->work->vector_flops += vector * times;
+    if (special != HR_SPECIAL_NONE) c->work->special[special] += times;
+}
+
+/* Multiplications that make a whole power by squaring. */
+static int power_products(int64_t power) {
+    int count = 0;
+    for (int64_t p = power < 0 ? -power : power; p > 1; p >>= 1)
+        count += 1 + (int)(p & 1);
+    return count;
+}
+
+static void count_power(counter *c, const hr_expr *power, double times) {
+    if (power->op == HR_OP_NUMBER && power->type == HR_I64)
+        add(c, power_products(power->whole), power->whole < 0 ? HR_SPECIAL_ROOT : HR_SPECIAL_NONE, times);
+    else
+        add(c, 1, HR_SPECIAL_EXP, times);
+}
+
+/* The product under a sum whose factors both run over the bound indices and each over one that the other
+ * lacks; NULL where there is none. */
+static const hr_expr *contraction_of(const counter *c, const hr_expr *sum) {
+    const hr_expr *product = sum->args[0];
+    if (sum->op != HR_OP_REDUCE_SUM || product->op != HR_OP_MUL) return NULL;
+    index_set a = c->free_sets[product->args[0]->id], b = c->free_sets[product->args[1]->id];
+    index_set bound = set_of(c, sum->bound, sum->bound_count);
+    return (a & bound) == bound && (b & bound) == bound && (a & ~b) && (b & ~a) ? product : NULL;
+}
+
+static hr_status count_reduction(counter *c, const hr_expr *expr) {
+    const hr_op_info *info = hr_op_info_of(expr->op);
+    HR_TRY(enter(c, expr->bound, expr->bound_count));
+    index_set within = c->free_sets[expr->id] | set_of(c, expr->bound, expr->bound_count);
+    const hr_expr *product = contraction_of(c, expr);
+    if (product) {
+        c->work->tensor_flops += 2 * points(c, within);
+        HR_TRY(count_expr(c, product->args[0]));
+        return count_expr(c, product->args[1]);
+    }
+    add(c, info->vector, info->special, points(c, within));
+    if (expr->op == HR_OP_REDUCE_LOGSUMEXP) add(c, 0, HR_SPECIAL_LOG, points(c, c->free_sets[expr->id]));
+    return count_expr(c, expr->args[0]);
+}
+
+static hr_status count_expr(counter *c, const hr_expr *expr) {
+    if (c->counted[expr->id]) return HR_OK;
+    c->counted[expr->id] = true;
+    if (expr->op == HR_OP_ELEMENT) return count_reads(c, expr);
+    if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX) return count_reduction(c, expr);
+    const hr_op_info *info = hr_op_info_of(expr->op);
+    double times = points(c, c->free_sets[expr->id]);
+    bool by_number = expr->op == HR_OP_DIV && expr->args[1]->op == HR_OP_NUMBER; /* a product in the end */
+    if (expr->op == HR_OP_POW)
+        count_power(c, expr->args[1], times);
+    else
+        add(c, info->vector, by_number ? HR_SPECIAL_NONE : info->special, times);
+    for (int i = 0; i < expr->arg_count; i++)
+        HR_TRY(count_expr(c, expr->args[i]));
+    return HR_OK;
+}
+
+/* ---- statements ---- */
+
+static hr_status tensor_elements(const counter *c, int id, double *out) {
+    const hr_tensor *tensor = &c->function->tensors[id];
+    *out = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(c->function, tensor->shape[i], c->extents, &size));
+        *out *= (double)size;
+    }
+    return HR_OK;
+}
+
+static double smaller(double a, double b) {
+    return a < b ? a : b;
+}
+
+/* What a statement writes to memory: a result whole, of an inout what the left side touches. */
+static hr_status count_write(counter *c, const hr_statement *statement) {
+    const hr_tensor *tensor = &c->function->tensors[statement->tensor];
+    index_set left = 0;
+    double elements, width = (double)hr_dtype_size(tensor->dtype);
+    HR_TRY(tensor_elements(c, statement->tensor, &elements));
+    for (int i = 0; i < statement->subscript_count; i++)
+        left |= c->free_sets[statement->subscripts[i]->id];
+    double written = smaller(elements, points(c, left));
+    if (tensor->role == HR_ROLE_RESULT) c->work->bytes_written += elements * width;
+    if (tensor->role == HR_ROLE_INOUT) c->work->bytes_written += written * width;
+    if (tensor->role == HR_ROLE_INOUT && statement->accumulate) c->touched[statement->tensor] += written;
+    return HR_OK;
+}
+
+static hr_status count_statement(counter *c, const hr_statement *statement) {
+    place_indices(c, statement->domain, statement->domain_count, 0);
+    HR_TRY(enter(c, statement->domain, statement->domain_count));
+    index_set domain = set_of(c, statement->domain, statement->domain_count);
+    for (int i = 0; i < statement->subscript_count; i++) {
+        place(c, statement->subscripts[i], statement->domain_count);
+        HR_TRY(count_reads(c, statement->subscripts[i]));
+    }
+    place(c, statement->value, statement->domain_count);
+    HR_TRY(count_expr(c, statement->value));
+    if (statement->accumulate) add(c, 1, HR_SPECIAL_NONE, points(c, domain));
+    return count_write(c, statement);
+}
+
+static hr_status count_all(counter *c) {
+    const hr_function *function = c->function;
+    for (int i = 0; i < function->statement_count; i++)
+        HR_TRY(count_statement(c, &function->statements[i]));
+    for (int i = 0; i < function->parameter_count; i++) {
+        double elements;
+        HR_TRY(tensor_elements(c, i, &elements));
+        c->work->bytes_read +=
+            smaller(elements, c->touched[i]) * (double)hr_dtype_size(function->tensors[i].dtype);
+    }
+    return HR_OK;
+}
+
+hr_status hr_work_count(const hr_function *function, const int64_t *extents, hr_work *out) {
+    size_t exprs = (size_t)function->expr_count + 1;
+    hr_work work = {0};
+    counter *c = calloc(1, sizeof *c);
+    if (!c) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while counting the work of %s", function->name);
+    *c = (counter){.function = function,
+                   .extents = extents,
+                   .work = &work,
+                   .slots = calloc((size_t)function->index_count + 1, sizeof(int)),
+                   .free_sets = calloc(exprs, sizeof(index_set)),
+                   .placed = calloc(exprs, sizeof(bool)),
+                   .counted = calloc(exprs, sizeof(bool)),
+                   .read = calloc(exprs, sizeof(bool)),
+                   .touched = calloc((size_t)function->tensor_count + 1, sizeof(double))};
+    bool room = c->slots && c->free_sets && c->placed && c->counted && c->read && c->touched;
+    hr_status status =
+        room ? count_all(c)
+             : hr_fail(HR_OUT_OF_MEMORY, "out of memory while counting the work of %s", function->name);
+    free(c->slots);
+    free(c->free_sets);
+    free(c->placed);
+    free(c->counted);
+    free(c->read);
+    free(c->touched);
+    free(c);
+    if (status == HR_OK) *out = work;
+    return status;
+}

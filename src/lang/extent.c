@@ -1,0 +1,342 @@
+/* Extents bound to numbers. In: shape expressions, array sizes. Out: values, solutions, checks of subscripts
+ * that are affine in the indices. Defaults stand in extent_default.c. */
+#include "lang/extent_form.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- values and solutions ---- */
+
+/* constant + factor * extents[unknown]; unknown -1 = none */
+typedef struct linear {
+    bool solvable;
+    bool overflow, divided_by_zero;
+    int unknown;
+    int64_t constant, factor;
+} linear;
+
+static linear combine(const hr_expr *expr, linear a, linear b);
+
+static linear linear_of(const hr_expr *expr, const int64_t *extents) {
+    if (expr->op == HR_OP_NUMBER) return (linear){.solvable = true, .unknown = -1, .constant = expr->whole};
+    if (expr->op == HR_OP_EXTENT) {
+        int64_t value = extents[expr->extent];
+        if (value != HR_EXTENT_UNKNOWN) return (linear){.solvable = true, .unknown = -1, .constant = value};
+        return (linear){.solvable = true, .unknown = expr->extent, .factor = 1};
+    }
+    return combine(expr, linear_of(expr->args[0], extents), linear_of(expr->args[1], extents));
+}
+
+static int64_t floor_division(int64_t a, int64_t b) {
+    return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+
+static linear combine(const hr_expr *expr, linear a, linear b) {
+    linear out = {.solvable = a.solvable && b.solvable,
+                  .overflow = a.overflow || b.overflow,
+                  .divided_by_zero = a.divided_by_zero || b.divided_by_zero,
+                  .unknown = a.unknown >= 0 ? a.unknown : b.unknown};
+    if (a.unknown >= 0 && b.unknown >= 0 && a.unknown != b.unknown) out.solvable = false;
+    if (!out.solvable) return out;
+    bool over = false;
+    switch (expr->op) {
+    case HR_OP_ADD:
+        over |= __builtin_add_overflow(a.constant, b.constant, &out.constant);
+        over |= __builtin_add_overflow(a.factor, b.factor, &out.factor);
+        break;
+    case HR_OP_SUB:
+        over |= __builtin_sub_overflow(a.constant, b.constant, &out.constant);
+        over |= __builtin_sub_overflow(a.factor, b.factor, &out.factor);
+        break;
+    case HR_OP_MUL: {
+        linear fixed = a.unknown < 0 ? a : b, other = a.unknown < 0 ? b : a;
+        out.solvable = fixed.unknown < 0;
+        over |= __builtin_mul_overflow(fixed.constant, other.constant, &out.constant);
+        over |= __builtin_mul_overflow(fixed.constant, other.factor, &out.factor);
+        break;
+    }
+    default: /* FLOORDIV */
+        out.solvable = out.unknown < 0;
+        if (out.solvable && b.constant == 0)
+            out.divided_by_zero = true;
+        else if (out.solvable && b.constant == -1)
+            over |= __builtin_sub_overflow((int64_t)0, a.constant, &out.constant);
+        else if (out.solvable)
+            out.constant = floor_division(a.constant, b.constant);
+    }
+    out.overflow |= over;
+    if (!out.factor) out.unknown = out.solvable ? -1 : out.unknown;
+    return out;
+}
+
+static hr_status sound(const hr_function *function, const hr_expr *expr, const linear *form) {
+    hr_extent_words words = hr_extent_text(function, expr);
+    if (form->overflow)
+        return hr_fail(HR_BAD_INPUT, "%s: the extent %s is beyond i64", function->name, words.text);
+    if (form->divided_by_zero)
+        return hr_fail(HR_BAD_INPUT, "%s: the extent %s divides by 0", function->name, words.text);
+    return HR_OK;
+}
+
+static int first_unknown(const hr_expr *expr, const int64_t *extents) {
+    if (expr->op == HR_OP_EXTENT) return extents[expr->extent] == HR_EXTENT_UNKNOWN ? expr->extent : -1;
+    for (int i = 0; i < expr->arg_count; i++) {
+        int found = first_unknown(expr->args[i], extents);
+        if (found >= 0) return found;
+    }
+    return -1;
+}
+
+hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, const int64_t *extents,
+                          int64_t *out) {
+    int unknown = first_unknown(expr, extents);
+    if (unknown >= 0)
+        return hr_fail(HR_BAD_INPUT, "%s: the extent %s is not known; give it as %s=NUMBER", function->name,
+                       function->extents[unknown], function->extents[unknown]);
+    linear form = linear_of(expr, extents);
+    HR_TRY(sound(function, expr, &form));
+    if (form.constant < 0)
+        return hr_fail(HR_BAD_INPUT, "%s: the extent %s is %lld, and an extent is never negative",
+                       function->name, hr_extent_text(function, expr).text, (long long)form.constant);
+    *out = form.constant;
+    return HR_OK;
+}
+
+hr_status hr_extent_solve(const hr_function *function, int tensor, int axis, int64_t size, int64_t *extents) {
+    const hr_tensor *entry = &function->tensors[tensor];
+    const hr_expr *expr = entry->shape[axis];
+    hr_extent_words words = hr_extent_text(function, expr);
+    linear form = linear_of(expr, extents);
+    HR_TRY(sound(function, expr, &form));
+    if (!form.solvable) return HR_OK;
+    if (form.unknown < 0) {
+        if (form.constant == size) return HR_OK;
+        return hr_fail(HR_BAD_INPUT, "axis %d of %s has %lld elements, and its extent %s is %lld", axis,
+                       entry->name, (long long)size, words.text, (long long)form.constant);
+    }
+    const char *name = function->extents[form.unknown];
+    int64_t rest;
+    bool over = __builtin_sub_overflow(size, form.constant, &rest);
+    if (over || rest % form.factor != 0 || (form.factor == -1 && rest == INT64_MIN))
+        return hr_fail(HR_BAD_INPUT,
+                       "axis %d of %s has %lld elements, and no whole number %s makes its extent %s so many",
+                       axis, entry->name, (long long)size, name, words.text);
+    if (rest / form.factor < 0)
+        return hr_fail(HR_BAD_INPUT,
+                       "axis %d of %s has %lld elements, too few for its extent %s: %s would be %lld", axis,
+                       entry->name, (long long)size, words.text, name, (long long)(rest / form.factor));
+    extents[form.unknown] = rest / form.factor;
+    return HR_OK;
+}
+
+/* ---- subscripts ---- */
+
+#define TERMS_MAX 16
+
+typedef enum form_state { FORM_UNKNOWN, FORM_AFFINE, FORM_OTHER } form_state;
+
+/* constant + sum of factors * indices, with the extents' numbers in it */
+typedef struct affine {
+    form_state state;
+    int count;
+    int64_t constant;
+    struct {
+        int index;
+        int64_t factor;
+    } terms[TERMS_MAX];
+} affine;
+
+typedef struct subscript_check {
+    const hr_function *function;
+    const int64_t *extents;
+    affine **forms;      /* by expr id; made as they are asked for */
+    unsigned char *seen; /* by expr id: 1 unguarded */
+    bool *empty;         /* by index: it runs over nothing */
+    int64_t *sizes;      /* by index */
+} subscript_check;
+
+static const affine other = {.state = FORM_OTHER};
+
+static void add_terms(affine *out, const affine *more, int64_t factor) {
+    int64_t product;
+    bool over = __builtin_mul_overflow(more->constant, factor, &product) ||
+                __builtin_add_overflow(out->constant, product, &out->constant);
+    for (int i = 0; i < more->count && !over; i++) {
+        over = __builtin_mul_overflow(more->terms[i].factor, factor, &product);
+        int at = 0;
+        while (at < out->count && out->terms[at].index != more->terms[i].index)
+            at++;
+        if (at == TERMS_MAX) {
+            over = true;
+        } else if (at == out->count) {
+            out->terms[out->count].index = more->terms[i].index;
+            out->terms[out->count++].factor = product;
+        } else {
+            over |= __builtin_add_overflow(out->terms[at].factor, product, &out->terms[at].factor);
+        }
+    }
+    if (over) *out = other;
+}
+
+static const affine *affine_of(subscript_check *check, const hr_expr *expr);
+
+static affine combined(subscript_check *check, const hr_expr *expr) {
+    affine out = {.state = FORM_AFFINE};
+    const affine *a, *b;
+    switch (expr->op) {
+    case HR_OP_NUMBER:
+        out.constant = expr->whole;
+        return out;
+    case HR_OP_EXTENT:
+        out.constant = check->extents[expr->extent];
+        return out;
+    case HR_OP_INDEX:
+        out.count = 1;
+        out.terms[0].index = expr->index;
+        out.terms[0].factor = 1;
+        return out;
+    case HR_OP_NEG:
+        a = affine_of(check, expr->args[0]);
+        if (a->state != FORM_AFFINE) return other;
+        add_terms(&out, a, -1);
+        return out;
+    case HR_OP_ADD:
+    case HR_OP_SUB:
+    case HR_OP_MUL:
+        a = affine_of(check, expr->args[0]);
+        b = affine_of(check, expr->args[1]);
+        if (a->state != FORM_AFFINE || b->state != FORM_AFFINE) return other;
+        if (expr->op == HR_OP_MUL) {
+            if (a->count && b->count) return other;
+            add_terms(&out, a->count ? a : b, a->count ? b->constant : a->constant);
+            return out;
+        }
+        out = *a;
+        add_terms(&out, b, expr->op == HR_OP_SUB ? -1 : 1);
+        return out;
+    default:
+        return other;
+    }
+}
+
+static const affine *affine_of(subscript_check *check, const hr_expr *expr) {
+    if (expr->type != HR_I64 && expr->type != HR_I32) return &other;
+    affine *form = check->forms[expr->id];
+    if (form) return form;
+    form = malloc(sizeof *form);
+    if (!form) return &other;
+    *form = combined(check, expr);
+    return check->forms[expr->id] = form;
+}
+
+static hr_status check_range(subscript_check *check, const hr_expr *subscript, const hr_tensor *tensor,
+                             int axis, int64_t size) {
+    const affine *form = affine_of(check, subscript);
+    if (form->state != FORM_AFFINE) return HR_OK;
+    int64_t low = form->constant, high = form->constant, step;
+    bool over = false;
+    for (int i = 0; i < form->count; i++) {
+        int64_t last = check->sizes[form->terms[i].index] - 1, factor = form->terms[i].factor;
+        if (last < 0) return HR_OK;
+        over |= __builtin_mul_overflow(last, factor, &step);
+        over |= __builtin_add_overflow(factor < 0 ? low : high, step, factor < 0 ? &low : &high);
+    }
+    const hr_function *function = check->function;
+    if (over || low < 0 || high >= size)
+        return hr_fail(
+            HR_BAD_INPUT,
+            "%s:%d:%d: a subscript of %s leaves axis %d: it runs from %lld to %lld, and the axis has %lld "
+            "element%s; put it under where(...) or change the extents",
+            function->program ? function->program->path : "text", subscript->place.line,
+            subscript->place.column, tensor->name, axis, (long long)low, (long long)high, (long long)size,
+            size == 1 ? "" : "s");
+    if (subscript->op == HR_OP_INDEX && high + 1 != size)
+        return hr_fail(HR_BAD_INPUT,
+                       "%s:%d:%d: index %s ranges over %lld here, and axis %d of %s has %lld elements",
+                       function->program ? function->program->path : "text", subscript->place.line,
+                       subscript->place.column, function->indices[subscript->index].name, (long long)high + 1,
+                       axis, tensor->name, (long long)size);
+    return HR_OK;
+}
+
+static hr_status check_element(subscript_check *check, int tensor, int count, hr_expr **subscripts) {
+    const hr_tensor *entry = &check->function->tensors[tensor];
+    for (int i = 0; i < count; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(check->function, entry->shape[i], check->extents, &size));
+        HR_TRY(check_range(check, subscripts[i], entry, i, size));
+    }
+    return HR_OK;
+}
+
+/* Visits what is evaluated outside every `where`, and not for empty reductions. */
+static hr_status check_expr(subscript_check *check, const hr_expr *expr) {
+    if (check->seen[expr->id]) return HR_OK;
+    check->seen[expr->id] = 1;
+    if (expr->op == HR_OP_WHERE) return check_expr(check, expr->args[0]);
+    if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX)
+        for (int i = 0; i < expr->bound_count; i++)
+            if (check->empty[expr->bound[i]]) return HR_OK;
+    if (expr->op == HR_OP_ELEMENT) HR_TRY(check_element(check, expr->tensor, expr->arg_count, expr->args));
+    for (int i = 0; i < expr->arg_count; i++)
+        HR_TRY(check_expr(check, expr->args[i]));
+    return HR_OK;
+}
+
+static hr_status check_statements(subscript_check *check) {
+    const hr_function *function = check->function;
+    for (int i = 0; i < function->index_count; i++) {
+        HR_TRY(hr_extent_value(function, function->indices[i].extent, check->extents, &check->sizes[i]));
+        check->empty[i] = check->sizes[i] == 0;
+    }
+    for (int i = 0; i < function->statement_count; i++) {
+        const hr_statement *statement = &function->statements[i];
+        bool empty = false;
+        for (int j = 0; j < statement->domain_count; j++)
+            empty |= check->empty[statement->domain[j]];
+        if (empty) continue;
+        HR_TRY(check_element(check, statement->tensor, statement->subscript_count, statement->subscripts));
+        for (int j = 0; j < statement->subscript_count; j++)
+            HR_TRY(check_expr(check, statement->subscripts[j]));
+        HR_TRY(check_expr(check, statement->value));
+    }
+    return HR_OK;
+}
+
+/* Every tensor can be addressed: its elements and bytes are countable. */
+static hr_status check_sizes(const hr_function *function, const int64_t *extents) {
+    for (int i = 0; i < function->tensor_count; i++) {
+        const hr_tensor *tensor = &function->tensors[i];
+        int64_t product = 8; /* bytes of the largest element */
+        for (int j = 0; j < tensor->rank; j++) {
+            int64_t size;
+            HR_TRY(hr_extent_value(function, tensor->shape[j], extents, &size));
+            if (__builtin_mul_overflow(product, size ? size : 1, &product))
+                return hr_fail(HR_BAD_INPUT, "%s: tensor %s has more elements than memory has addresses",
+                               function->name, tensor->name);
+        }
+    }
+    return HR_OK;
+}
+
+hr_status hr_extent_check(const hr_function *function, const int64_t *extents) {
+    HR_TRY(check_sizes(function, extents));
+    size_t exprs = (size_t)function->expr_count + 1, indices = (size_t)function->index_count + 1;
+    subscript_check check = {.function = function,
+                             .extents = extents,
+                             .forms = calloc(exprs, sizeof(affine *)),
+                             .seen = calloc(exprs, 1),
+                             .empty = calloc(indices, sizeof(bool)),
+                             .sizes = calloc(indices, sizeof(int64_t))};
+    hr_status status =
+        check.forms && check.seen && check.empty && check.sizes
+            ? check_statements(&check)
+            : hr_fail(HR_OUT_OF_MEMORY, "out of memory while checking the extents of %s", function->name);
+    for (size_t i = 0; check.forms && i < exprs; i++)
+        free(check.forms[i]);
+    free(check.forms);
+    free(check.seen);
+    free(check.empty);
+    free(check.sizes);
+    return status;
+}

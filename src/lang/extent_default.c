@@ -1,0 +1,118 @@
+/* Extents for a run that names none. In: extents, some known. Out: all known; docs/language.md has the rules.
+ *
+ * Inner axes get the sizes that networks have; then the outer extents are doubled together until the tensors
+ * hold BYTES_WANTED, which leaves every cache. Kernels with matrix products stay small enough to take
+ * well under a second.
+ */
+#include "base/dtype.h"
+#include "lang/program.h"
+
+#include <stdlib.h>
+
+#define BYTES_WANTED   (96.0 * (1 << 20))
+#define OUTER_MAX      ((int64_t)1 << 26)
+#define PRODUCT_EXTENT 1024
+
+typedef enum standing { FREE, OUTER, INNER } standing;
+
+typedef struct defaults {
+    const hr_function *function;
+    int64_t *extents;
+    standing *standings; /* INNER wins over OUTER, and OUTER over FREE */
+    int64_t *inner;      /* the smallest wish of the inner axes that an extent stands on */
+    bool products;
+} defaults;
+
+/* What an axis counted from the last wants: features, then heads or groups, then anything. */
+static int64_t inner_wish(const defaults *d, int rank, int from_last) {
+    if (d->products) return rank <= 2 ? PRODUCT_EXTENT : from_last == 0 ? 64 : from_last == 1 ? 256 : 4;
+    if (rank <= 2) return 4096;
+    return from_last == 0 ? 128 : 16;
+}
+
+static void wish(defaults *d, const hr_expr *expr, standing stand, int64_t value) {
+    for (int i = 0; i < expr->arg_count; i++)
+        wish(d, expr->args[i], stand, value);
+    if (expr->op != HR_OP_EXTENT || d->extents[expr->extent] != HR_EXTENT_UNKNOWN) return;
+    int e = expr->extent;
+    if (stand > d->standings[e]) d->standings[e] = stand;
+    if (stand == INNER && (!d->inner[e] || value < d->inner[e])) d->inner[e] = value;
+}
+
+static void wish_all(defaults *d) {
+    const hr_function *function = d->function;
+    for (int i = 0; i < function->parameter_count + function->result_count; i++) {
+        const hr_tensor *tensor = &function->tensors[i];
+        for (int axis = 0; axis < tensor->rank; axis++) {
+            bool outer = axis == 0 && (!d->products || tensor->rank == 1);
+            wish(d, tensor->shape[axis], outer ? OUTER : INNER,
+                 inner_wish(d, tensor->rank, tensor->rank - 1 - axis));
+        }
+    }
+}
+
+/* A sum of a product over an index that neither factor lacks: see lang/count.c for the exact rule. */
+static bool has_product(const hr_function *function) {
+    hr_work work = {0};
+    int64_t *ones = malloc(((size_t)function->extent_count + 1) * sizeof *ones);
+    if (!ones) return false;
+    for (int i = 0; i < function->extent_count; i++)
+        ones[i] = 4;
+    bool found = hr_work_count(function, ones, &work) == HR_OK && work.tensor_flops > 0;
+    free(ones);
+    return found;
+}
+
+static double bytes_of(const defaults *d) {
+    double bytes = 0;
+    for (int i = 0; i < d->function->parameter_count + d->function->result_count; i++) {
+        const hr_tensor *tensor = &d->function->tensors[i];
+        double size = (double)hr_dtype_size(tensor->dtype);
+        for (int axis = 0; axis < tensor->rank; axis++) {
+            int64_t extent = 0;
+            if (hr_extent_value(d->function, tensor->shape[axis], d->extents, &extent) != HR_OK)
+                return INT64_MAX;
+            size *= (double)extent;
+        }
+        bytes += size;
+    }
+    return bytes;
+}
+
+static hr_status choose(defaults *d) {
+    int count = d->function->extent_count, outer = 0;
+    wish_all(d);
+    for (int i = 0; i < count; i++) {
+        if (d->extents[i] != HR_EXTENT_UNKNOWN) {
+            d->standings[i] = FREE;
+            continue;
+        }
+        d->extents[i] = d->standings[i] == INNER ? d->inner[i] : d->standings[i] == OUTER ? 1 : 16;
+        outer += d->standings[i] == OUTER;
+    }
+    if (d->products) {
+        for (int i = 0; i < count; i++)
+            if (d->standings[i] == OUTER) d->extents[i] = PRODUCT_EXTENT;
+        return HR_OK;
+    }
+    for (int64_t size = 1; outer && size < OUTER_MAX && bytes_of(d) < BYTES_WANTED;) {
+        size *= 2;
+        for (int i = 0; i < count; i++)
+            if (d->standings[i] == OUTER) d->extents[i] = size;
+    }
+    return HR_OK;
+}
+
+hr_status hr_extent_default(const hr_function *function, int64_t *extents) {
+    size_t count = (size_t)function->extent_count + 1;
+    defaults d = {.function = function,
+                  .extents = extents,
+                  .standings = calloc(count, sizeof(standing)),
+                  .inner = calloc(count, sizeof(int64_t)),
+                  .products = has_product(function)};
+    hr_status status =
+        d.standings && d.inner ? choose(&d) : hr_fail(HR_OUT_OF_MEMORY, "out of memory for extents");
+    free(d.standings);
+    free(d.inner);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* A text becomes a program: lexer and parser, then check. In: bytes. Out: a program or every mistake. */
+#include "base/text.h"
+#include "lang/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_MAX ((size_t)16 << 20)
+
+static hr_place place_of(const char *text, size_t at) {
+    hr_place place = {.line = 1, .column = 1};
+    for (size_t i = 0; i < at; i++) {
+        place.column = text[i] == '\n' ? 1 : place.column + 1;
+        place.line += text[i] == '\n';
+    }
+    return place;
+}
+
+/* Reads and checks program->text. */
+static hr_status parse(hr_program *program, hr_messages *messages) {
+    const char *zero = memchr(program->text, 0, program->length);
+    if (zero) {
+        hr_messages_add(messages, place_of(program->text, (size_t)(zero - program->text)),
+                        "a byte 0 stands here, so this file is no text");
+        return hr_messages_status(messages);
+    }
+    hr_arena *scratch;
+    HR_TRY(hr_arena_create(((size_t)4 << 20) + 128 * program->length, &scratch));
+    hr_symbols symbols = {0};
+    hr_status status = hr_symbols_create(program->arena, &symbols);
+    if (status == HR_OK) {
+        hr_file_syntax file = {0};
+        hr_syntax_parse(program->text, program->length, scratch, &symbols, messages, &file);
+        hr_check_file(&file, messages, program);
+        status = hr_messages_status(messages);
+    }
+    hr_symbols_clear(&symbols);
+    hr_arena_destroy(scratch);
+    return status;
+}
+
+hr_status hr_program_parse(const char *path, const char *text, size_t length, hr_program **out) {
+    if (!path) path = "text";
+    if (length > TEXT_MAX)
+        return hr_fail(HR_BAD_INPUT, "%s: the text has %zu bytes; a text of kernels has at most 16 MB", path,
+                       length);
+    hr_arena *arena;
+    HR_TRY(hr_arena_create(((size_t)128 << 20) + 64 * length, &arena));
+    hr_program *program = hr_arena_alloc(arena, sizeof *program);
+    hr_messages *messages = calloc(1, sizeof *messages);
+    if (!messages) {
+        hr_arena_destroy(arena);
+        return hr_fail(HR_OUT_OF_MEMORY, "out of memory while reading %s", path);
+    }
+    size_t path_length = strlen(path) < 4096 ? strlen(path) : 4096;
+    *program = (hr_program){.path = hr_arena_copy(arena, path, path_length),
+                            .text = hr_arena_copy(arena, text, length),
+                            .length = length,
+                            .arena = arena};
+    *messages = (hr_messages){.path = program->path, .text = program->text, .length = length};
+    hr_status status = parse(program, messages);
+    free(messages);
+    if (status == HR_OK)
+        *out = program;
+    else
+        hr_arena_destroy(arena);
+    return status;
+}
+
+void hr_program_destroy(hr_program *program) {
+    if (program) hr_arena_destroy(program->arena);
+}
+
+hr_status hr_program_find(const hr_program *program, const char *name, const hr_function **out) {
+    bool any = !name || !*name;
+    if (any && program->function_count == 1) {
+        *out = &program->functions[0];
+        return HR_OK;
+    }
+    for (int i = 0; i < program->function_count && !any; i++)
+        if (strcmp(program->functions[i].name, name) == 0) {
+            *out = &program->functions[i];
+            return HR_OK;
+        }
+    hr_text names = {0};
+    hr_nearest nearest = hr_nearest_to(any ? "" : name);
+    for (int i = 0; i < program->function_count && i < 40; i++) {
+        const char *known = program->functions[i].name;
+        hr_nearest_consider(&nearest, known);
+        hr_text_format(&names, "%s%s", i ? ", " : "", hr_text_shown(known, strlen(known)).text);
+    }
+    if (program->function_count > 40) hr_text_format(&names, " and %d more", program->function_count - 40);
+    hr_status status =
+        any ? hr_fail(HR_BAD_INPUT, "%s holds %d kernels; choose one with %s:KERNEL, of: %s", program->path,
+                      program->function_count, program->path, hr_text_data(&names))
+            : hr_fail(HR_BAD_INPUT, "%s holds no kernel '%s'%s; it holds: %s", program->path,
+                      hr_text_shown(name, strlen(name)).text, hr_nearest_words(&nearest).text,
+                      hr_text_data(&names));
+    hr_text_clear(&names);
+    return status;
+}
+
+const char *hr_program_line(const hr_program *program, int line, size_t *length) {
+    const char *at = program->text, *end = at + program->length;
+    for (int i = 1; i < line && at; i++) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        if (at) at++;
+    }
+    *length = 0;
+    if (!at || line < 1) return "";
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    *length = (size_t)((stop ? stop : end) - at);
+    if (*length && at[*length - 1] == '\r') (*length)--;
+    return at;
+}

@@ -1,0 +1,51 @@
+/* "Did you mean": the known name nearest to an unknown one. In: names. Out: words for the end of a sentence.
+ */
+#include "lang/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_MAX_COMPARED 32
+
+hr_nearest hr_nearest_to(const char *name) {
+    size_t length = strlen(name);
+    int limit = length < 3 ? 1 : length < 6 ? 2 : 3;
+    return (hr_nearest){.name = name, .distance = limit + 1};
+}
+
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours between the two. */
+static int edit_distance(const char *a, int m, const char *b, int n) {
+    int rows[3][NAME_MAX_COMPARED + 1];
+    for (int j = 0; j <= n; j++)
+        rows[0][j] = j;
+    for (int i = 1; i <= m; i++) {
+        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            row[j] = smaller(above[j - 1] + (a[i - 1] != b[j - 1]), smaller(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = smaller(row[j], before[j - 2] + 1);
+        }
+    }
+    return rows[m % 3][n];
+}
+
+void hr_nearest_consider(hr_nearest *nearest, const char *candidate) {
+    size_t m = strlen(nearest->name), n = strlen(candidate);
+    if (!n || m > NAME_MAX_COMPARED || n > NAME_MAX_COMPARED) return;
+    int distance = edit_distance(nearest->name, (int)m, candidate, (int)n);
+    /* two one-letter names are always one edit apart: that is no likeness */
+    if (distance >= nearest->distance || distance >= (int)(m > n ? m : n)) return;
+    nearest->distance = distance;
+    nearest->best = candidate;
+}
+
+hr_shown hr_nearest_words(const hr_nearest *nearest) {
+    hr_shown words = {{0}};
+    if (nearest->best) snprintf(words.text, sizeof words.text, "; did you mean %s?", nearest->best);
+    return words;
+}

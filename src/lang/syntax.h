@@ -1,0 +1,85 @@
+/* The tree of a text as it was written, before names mean anything.
+ *
+ * In: tokens. Out: defs and kernels as linked lists in the order of the text. Lists are linked because their
+ * lengths are unknown while they are read.
+ */
+#ifndef HR_LANG_SYNTAX_H
+#define HR_LANG_SYNTAX_H
+
+#include "lang/lexer.h"
+
+typedef enum hr_syntax_kind {
+    HR_SYNTAX_NUMBER,
+    HR_SYNTAX_NAME,      /* x */
+    HR_SYNTAX_ELEMENT,   /* x[items] */
+    HR_SYNTAX_CALL,      /* f(items) */
+    HR_SYNTAX_REDUCTION, /* sum[items](body) */
+    HR_SYNTAX_OPERATION  /* an operator: op over items */
+} hr_syntax_kind;
+
+typedef struct hr_syntax hr_syntax;
+struct hr_syntax {
+    hr_syntax_kind kind;
+    hr_op op; /* OPERATION */
+    bool in_brackets;
+    bool is_whole, is_bool; /* NUMBER: without point and exponent; true or false */
+    int depth;              /* levels below, itself included */
+    int item_count;
+    hr_place place;
+    hr_symbol *symbol;       /* NAME, ELEMENT, CALL, REDUCTION */
+    hr_syntax *items, *body; /* items linked by next */
+    hr_syntax *next;
+    double number; /* NUMBER */
+    int64_t whole;
+};
+
+typedef struct hr_parameter_syntax {
+    hr_symbol *symbol;
+    hr_place place;
+    bool inout, result;
+    hr_dtype dtype;
+    int rank;
+    hr_syntax *extents;
+    hr_syntax *default_value; /* NUMBER or NULL */
+    struct hr_parameter_syntax *next;
+} hr_parameter_syntax;
+
+typedef struct hr_statement_syntax {
+    hr_syntax *left; /* NAME or ELEMENT; NULL = unreadable */
+    bool accumulate;
+    hr_syntax *right; /* NULL = unreadable */
+    struct hr_statement_syntax *next;
+} hr_statement_syntax;
+
+typedef struct hr_def_syntax {
+    hr_symbol *symbol;
+    hr_place place;
+    int parameter_count;
+    hr_syntax *parameters; /* NAMEs */
+    hr_syntax *body;
+    bool open;   /* while it is expanded: a second entry is recursion */
+    bool failed; /* its mistakes were told */
+    struct hr_def_syntax *next;
+} hr_def_syntax;
+
+typedef struct hr_kernel_syntax {
+    hr_symbol *symbol;
+    hr_place place;
+    bool headless; /* the parameters could not be read: nothing of it can be checked */
+    bool
+        unreadable; /* statements are missing after a mistake, so what they assign is no mistake of its own */
+    hr_parameter_syntax *parameters; /* then results */
+    hr_statement_syntax *statements;
+    struct hr_kernel_syntax *next;
+} hr_kernel_syntax;
+
+typedef struct hr_file_syntax {
+    hr_def_syntax *defs;
+    hr_kernel_syntax *kernels;
+} hr_file_syntax;
+
+/* Trees go into `arena`. Mistakes are messages; what could be read stands in the file. */
+void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbols *symbols,
+                     hr_messages *messages, hr_file_syntax *out);
+
+#endif
