@@ -21,6 +21,10 @@ typedef struct hr_launch {
     void *scratch;   /* at least the plan's scratch bytes, aligned to 64; for locals that exist in memory */
     int64_t threads; /* > 0 */
     const int64_t *tuning; /* the plan's run-time parameters */
+    /* Not for emitted code: what `time` puts out of the caches. */
+    int64_t count; /* of pointers */
+    const int64_t
+        *bytes; /* one a pointer: from its first to past its last byte, 0 for a scalar; NULL = not known */
 } hr_launch;
 
 /* The first data-dependent subscript that left its axis. access = 0: none. */
@@ -47,11 +51,10 @@ typedef struct hr_device_ops {
     hr_status (*compile)(struct hr_device *device, const char *source, size_t length, unsigned flags,
                          hr_module **out);
     void (*unload)(struct hr_device *device, hr_module *module);
-    /* Complete on return. */
+    /* Complete on return. HR_OUT_OF_RANGE where `fault` (which may be NULL) names an access. */
     hr_status (*launch)(struct hr_device *device, hr_module *module, const hr_launch *launch,
                         hr_fault *fault);
-    /* Seconds of one launch with caches cold of the operands (operands smaller than the last cache are
-     * flushed). */
+    /* Seconds of one launch with caches cold: the operands are flushed from all of them first. */
     hr_status (*time)(struct hr_device *device, hr_module *module, const hr_launch *launch, double *seconds);
     hr_status (*measure_roof)(struct hr_device *device, hr_progress_fn progress, void *context, hr_roof *out);
 } hr_device_ops;

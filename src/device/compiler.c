@@ -1,0 +1,273 @@
+/* Finds the host's C compiler and runs it: a fixed argument vector, a cleaned environment, no shell.
+ *
+ * In: file names of ours in a scratch folder. Out: a shared object there. Nothing of a user's text reaches
+ * the command line.
+ */
+#include "device/compiler.h"
+#include "device/device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define LOG_NAME        "log"
+#define LOG_SHOWN       4000 /* bytes of the compiler's output in an error */
+#define LOG_LINES       24
+#define POLL_SECONDS    0.001
+#define ARGUMENTS_MAX   48
+#define ENVIRONMENT_MAX 8
+
+/* -ffp-contract=fast: a * b + c is one rounding, as on every accelerator. No -ffast-math: NaN and infinity
+ * mean what the language says. The two -fno-*math flags only drop errno and trap bookkeeping that nobody
+ * reads, which otherwise keeps loops from being vectorised. */
+static const char *const base_flags[] = {
+    "-std=gnu11",
+    "-O3",
+    "-fopenmp",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-semantic-interposition",
+    "-w",
+};
+
+/* What would send the compiler to other headers, libraries or programs than its own is left out. */
+static const char *const kept_variables[] = {"PATH", "HOME", "LD_LIBRARY_PATH", "LANG", "SYSTEMROOT"};
+
+/* ---- finding it ---- */
+
+static bool is_program(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+}
+
+/* Relative entries of PATH are skipped: they would run what lies in the current folder. */
+static bool path_search(const char *name, char *out, size_t size) {
+    const char *folders = getenv("PATH");
+    if (!folders || !*folders) folders = "/usr/local/bin:/usr/bin:/bin";
+    for (const char *folder = folders; *folder;) {
+        size_t length = strcspn(folder, ":");
+        int written = snprintf(out, size, "%.*s/%s", (int)length, folder, name);
+        if (*folder == '/' && written > 0 && (size_t)written < size && is_program(out)) return true;
+        folder += length + (folder[length] == ':');
+    }
+    return false;
+}
+
+static hr_status compiler_locate(char *path, size_t size) {
+    static const char *const names[] = {"cc", "gcc", "clang"};
+    const char *given = getenv("HEADROOM_CC");
+    if (given && *given) {
+        char full[PATH_MAX];
+        bool found = strchr(given, '/') ? realpath(given, full) && is_program(full) && strlen(given) < size
+                                        : path_search(given, path, size);
+        if (!found)
+            return hr_fail(
+                HR_NOT_AVAILABLE,
+                "HEADROOM_CC=%s is no program: set it to the name or the path of a C compiler, without "
+                "arguments",
+                given);
+        /* The name it is called by matters to wrappers such as ccache, so a link is not resolved. */
+        if (strchr(given, '/')) snprintf(path, size, "%s", *given == '/' ? given : full);
+        return HR_OK;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (path_search(names[i], path, size)) return HR_OK;
+    return hr_fail(HR_NOT_AVAILABLE,
+                   "no C compiler found: install one (Debian/Ubuntu: apt install gcc), or set HEADROOM_CC");
+}
+
+hr_status hr_compiler_find(hr_compiler *out) {
+    hr_compiler compiler;
+    char file[PATH_MAX];
+    struct stat info;
+    HR_TRY(compiler_locate(compiler.path, sizeof compiler.path));
+    if (!realpath(compiler.path, file) || stat(file, &info))
+        return hr_fail(HR_NOT_AVAILABLE, "the C compiler %s cannot be read: %s", compiler.path,
+                       strerror(errno));
+    snprintf(compiler.identity, sizeof compiler.identity, "%s %lld %lld.%09ld", file, (long long)info.st_size,
+             (long long)info.st_mtim.tv_sec, (long)info.st_mtim.tv_nsec);
+    *out = compiler;
+    return HR_OK;
+}
+
+/* ---- arguments ---- */
+
+static int flags_list(unsigned flags, const char **out) {
+    int count = 0;
+    for (size_t i = 0; i < sizeof base_flags / sizeof *base_flags; i++)
+        out[count++] = base_flags[i];
+#if defined(__x86_64__) || defined(__i386__)
+    out[count++] = "-march=native";
+    if ((flags & HR_COMPILE_VECTOR_512) && __builtin_cpu_supports("avx512f"))
+        out[count++] = "-mprefer-vector-width=512";
+#else
+    out[count++] = "-mcpu=native";
+    (void)flags;
+#endif
+    return count;
+}
+
+void hr_compiler_describe(unsigned flags, hr_text *out) {
+    const char *list[ARGUMENTS_MAX];
+    int count = flags_list(flags, list);
+    for (int i = 0; i < count; i++)
+        hr_text_format(out, "%s%s", i ? " " : "", list[i]);
+}
+
+/* ---- running it ---- */
+
+typedef struct environment_copy {
+    char text[ENVIRONMENT_MAX][PATH_MAX + 64];
+    char *list[ENVIRONMENT_MAX + 1];
+    int count;
+} environment_copy;
+
+static void environment_add(environment_copy *copy, const char *name, const char *value) {
+    char *text = copy->text[copy->count];
+    int length = snprintf(text, sizeof copy->text[0], "%s=%s", name, value);
+    if (length > 0 && (size_t)length < sizeof copy->text[0]) copy->list[copy->count++] = text;
+}
+
+static void environment_make(environment_copy *copy, const char *folder) {
+    copy->count = 0;
+    for (size_t i = 0; i < sizeof kept_variables / sizeof *kept_variables; i++) {
+        const char *value = getenv(kept_variables[i]);
+        if (value) environment_add(copy, kept_variables[i], value);
+    }
+    environment_add(copy, "TMPDIR", folder);
+    environment_add(copy, "LC_ALL", "C");
+    copy->list[copy->count] = NULL;
+}
+
+static double clock_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The wait status, or -1 when another part of the process took it, or -2 when it was killed for its time. */
+static int process_wait(pid_t process, double seconds) {
+    double end = clock_seconds() + seconds;
+    for (;;) {
+        int status;
+        pid_t ended = waitpid(process, &status, WNOHANG);
+        if (ended == process) return status;
+        if (ended < 0 && errno != EINTR) return -1;
+        if (clock_seconds() > end) {
+            kill(-process, SIGKILL);
+            while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+                continue;
+            return -2;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = (long)(POLL_SECONDS * 1e9)}, NULL);
+    }
+}
+
+/* In a group of its own, so that a time-out ends the compiler's children too; with default signals. */
+static int process_start(const char *program, const char *const *arguments, char **variables, const char *log,
+                         pid_t *out) {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&files, 1, 2);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    int error =
+        posix_spawn(out, program, &files, &attributes, (char *const *)(uintptr_t)arguments, variables);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+/* The first lines of the compiler's output, without the scratch folder's name. */
+static void log_read(const char *path, const char *folder, char *out, size_t size) {
+    char raw[LOG_SHOWN + 1];
+    size_t length = 0, used = 0, prefix = strlen(folder);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        length = fread(raw, 1, LOG_SHOWN, file);
+        fclose(file);
+    }
+    raw[length] = 0;
+    int lines = 0;
+    for (const char *c = raw; *c && used + 1 < size && lines < LOG_LINES; c++) {
+        if (strncmp(c, folder, prefix) == 0 && c[prefix] == '/') c += prefix + 1;
+        if (!*c) break;
+        lines += *c == '\n';
+        out[used++] = *c;
+    }
+    while (used && out[used - 1] == '\n')
+        used--;
+    out[used] = 0;
+}
+
+static hr_status outcome(const hr_compiler *compiler, int status, double seconds, const char *folder,
+                         const char *log, const char *object) {
+    char said[LOG_SHOWN + 1];
+    struct stat info;
+    log_read(log, folder, said, sizeof said);
+    if (status == -2) return hr_fail(HR_INTERNAL, "%s did not finish within %.0f s", compiler->path, seconds);
+    if (status >= 0 && WIFSIGNALED(status))
+        return hr_fail(HR_INTERNAL, "%s was ended by signal %d (%s)%s%s", compiler->path, WTERMSIG(status),
+                       strsignal(WTERMSIG(status)), *said ? ":\n" : "", said);
+    if (status > 0)
+        return hr_fail(HR_INTERNAL, "%s refused the generated source (exit code %d)%s%s", compiler->path,
+                       WEXITSTATUS(status), *said ? ":\n" : "", said);
+    if (stat(object, &info) || info.st_size == 0)
+        return hr_fail(HR_INTERNAL, "%s ended without writing a shared object%s%s", compiler->path,
+                       *said ? ":\n" : "", said);
+    return HR_OK;
+}
+
+hr_status hr_compiler_run(const hr_compiler *compiler, unsigned flags, const char *folder, const char *source,
+                          const char *object, double seconds) {
+    char source_path[PATH_MAX], object_path[PATH_MAX], log_path[PATH_MAX];
+    const char *arguments[ARGUMENTS_MAX];
+    int count = 0;
+    int longest = snprintf(source_path, sizeof source_path, "%s/%s", folder, source);
+    int other = snprintf(object_path, sizeof object_path, "%s/%s", folder, object);
+    snprintf(log_path, sizeof log_path, "%s/" LOG_NAME, folder);
+    if (longest >= PATH_MAX || other >= PATH_MAX)
+        return hr_fail(HR_BAD_INPUT, "%s is too long a path", folder);
+
+    arguments[count++] = compiler->path;
+    count += flags_list(flags, arguments + count);
+    arguments[count++] = "-o";
+    arguments[count++] = object_path;
+    arguments[count++] = source_path;
+    arguments[count++] = "-lm";
+    arguments[count] = NULL;
+
+    environment_copy *variables = malloc(sizeof *variables);
+    if (!variables) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while starting %s", compiler->path);
+    environment_make(variables, folder);
+    pid_t process;
+    int error = process_start(compiler->path, arguments, variables->list, log_path, &process);
+    free(variables);
+    if (error)
+        return hr_fail(HR_NOT_AVAILABLE, "the C compiler %s cannot be started: %s", compiler->path,
+                       strerror(error));
+    return outcome(compiler, process_wait(process, seconds), seconds, folder, log_path, object_path);
+}

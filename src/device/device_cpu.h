@@ -1,0 +1,44 @@
+/* What the CPU device's files share: the device itself, its cached modules, its measuring. */
+#ifndef HR_DEVICE_DEVICE_CPU_H
+#define HR_DEVICE_DEVICE_CPU_H
+
+#include "device/compiler.h"
+#include "device/device.h"
+
+typedef struct hr_device_cpu {
+    struct hr_device base;
+    hr_compiler compiler;
+    hr_status compiler_status; /* of finding it; a device without a compiler still opens */
+    double compile_seconds;    /* longest time that one compile may take */
+    char machine[40];          /* hash of the processor's model and features: part of a cache key */
+    void *walk;                /* what is read to cool caches that cannot be flushed; NULL until needed */
+    size_t walk_size;
+} hr_device_cpu;
+
+struct hr_module {
+    void *handle;
+    hr_entry_fn entry;
+};
+
+/* machine.c: the processor's product name, sizes, features. */
+void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char hash[33]);
+/* Bytes that can be had now without swapping or meeting a container's limit; INT64_MAX where nobody tells. */
+int64_t hr_machine_memory(void);
+
+/* module_cpu.c */
+hr_status hr_module_cpu_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
+                                hr_module **out);
+void hr_module_cpu_unload(struct hr_device *device, hr_module *module);
+/* Any other symbol of a module: the roof's kernels have entries of their own. NULL where it is not there. */
+void *hr_module_cpu_symbol(hr_module *module, const char *name);
+
+/* cold_cpu.c: puts these bytes out of every cache, with all threads. False where the processor has no
+ * instruction for it. */
+bool hr_cold_flush(const void *data, size_t size, int threads);
+/* The same by reading so much else that nothing old stays. */
+void hr_cold_walk(const void *buffer, size_t size, int threads);
+
+/* roof_cpu.c */
+hr_status hr_roof_cpu_measure(struct hr_device *device, hr_progress_fn progress, void *context, hr_roof *out);
+
+#endif
