@@ -335,6 +335,10 @@ HR_API hr_status hr_report_run_json(const hr_run_result *result, char **out);
 /* One self-contained page with the roofline plot, the variants, the plan and the source. */
 HR_API hr_status hr_report_run_html(const hr_run_result *result, char **out);
 
+/* A line on the floor and one on the work that it counts. */
+HR_API hr_status hr_report_floor_text(const hr_floor *floor, const hr_roof *roof,
+                                      const hr_report_style *style, char **out);
+
 HR_API hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof,
                                      const hr_report_style *style, char **out);
 HR_API hr_status hr_report_roof_json(const hr_device *device, const hr_roof *roof, char **out);

@@ -1,0 +1,70 @@
+/* The style sheet of a page, in pieces that a C string may have. In: nothing. Out: rules whose colours are
+ * variables, once for a light and once for a dark scheme. */
+#include "report/report.h"
+
+static const char theme[] =
+    ":root{--paper:#fbfbf9;--card:#fff;--ink:#1c2024;--quiet:#687076;--line:#e4e5e1;--roof:#9aa4ae;"
+    "--accent:#0b6bcb;--good:#1a7f4b;--fair:#b26a00;--poor:#c4322b;--shade:rgba(11,107,203,.06);"
+    "--keyword:#8250df;--number:#0b6bcb;--string:#1a7f4b;--comment:#7d868e;--pre:#b26a00}"
+    "@media(prefers-color-scheme:dark){:root{--paper:#101316;--card:#171b1f;--ink:#e8eaec;"
+    "--quiet:#98a2ab;--line:#2a3036;--roof:#66717c;--accent:#5fb0ff;--good:#4cc38a;--fair:#f0b429;"
+    "--poor:#ff6b62;--shade:rgba(95,176,255,.07);--keyword:#c4a7ff;--number:#7cc0ff;--string:#7fd6a8;"
+    "--comment:#7b8791;--pre:#f0b429}}";
+
+static const char layout[] =
+    "*{box-sizing:border-box}html{color-scheme:light dark}"
+    "body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"
+    "'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;font-variant-numeric:tabular-nums}"
+    "main{max-width:1080px;margin:0 auto;padding:36px 24px 56px}"
+    "header{display:flex;justify-content:space-between;align-items:flex-end;gap:24px;flex-wrap:wrap;"
+    "margin-bottom:22px}"
+    "h1{font-size:30px;line-height:1.15;margin:0 0 6px;letter-spacing:-.015em;overflow-wrap:anywhere}"
+    "h2{font-size:13px;letter-spacing:.06em;text-transform:uppercase;color:var(--quiet);margin:0 0 "
+    "12px;font-weight:600}.about{color:var(--quiet);margin:0;overflow-wrap:anywhere}"
+    ".big{text-align:right;line-height:1}.big b{font-size:52px;letter-spacing:-.03em;font-weight:650}"
+    ".big span{display:block;color:var(--quiet);margin-top:8px;font-size:14px}.good{color:var(--good)}"
+    ".fair{color:var(--fair)}.poor{color:var(--poor)}"
+    ".facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:1px;"
+    "background:var(--line);border:1px solid var(--line);border-radius:10px;overflow:hidden;"
+    "margin-bottom:20px}.fact{background:var(--card);padding:14px 16px}"
+    ".fact dt{color:var(--quiet);font-size:13px}"
+    ".fact dd{margin:2px 0 0;font-size:20px;font-weight:600;letter-spacing:-.01em}"
+    ".fact small{display:block;font-size:13px;color:var(--quiet);font-weight:400;letter-spacing:0}"
+    "section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:18px 20px;"
+    "margin-bottom:20px}.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}"
+    "th{text-align:left;color:var(--quiet);font-weight:500;font-size:13px}"
+    "td,th{padding:7px 14px 7px 0;border-bottom:1px solid var(--line);vertical-align:top}"
+    "tr:last-child td{border-bottom:0}.right{text-align:right;white-space:nowrap}"
+    ".tag{display:inline-block;background:var(--shade);color:var(--accent);border-radius:5px;padding:0 "
+    "7px;font-size:13px;font-weight:600}.note{color:var(--quiet);margin:12px 0 0;font-size:13.5px}"
+    "code,pre{font:12.5px/1.55 ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace}"
+    "summary{cursor:pointer;font-size:13px;letter-spacing:.06em;text-transform:uppercase;"
+    "color:var(--quiet);font-weight:600}"
+    ".source{margin:14px 0 0;max-height:620px;overflow:auto;tab-size:4}.k{color:var(--keyword)}"
+    ".n{color:var(--number)}.s{color:var(--string)}.c{color:var(--comment);font-style:italic}"
+    ".p{color:var(--pre)}footer{color:var(--quiet);font-size:13px}"
+    "@media(max-width:640px){main{padding:22px 14px}.big{text-align:left}}"
+    "@media print{.source{max-height:none}}";
+
+static const char pictures[] =
+    "svg{display:block;width:100%;height:auto;font:13px system-ui,-apple-system,'Segoe UI',Roboto,"
+    "Arial,sans-serif;font-variant-numeric:tabular-nums}svg text{fill:var(--ink)}"
+    ".grid{stroke:var(--line);stroke-width:1}svg text.tick,svg text.axis{fill:var(--quiet)}"
+    ".possible{fill:var(--shade)}.roof{stroke:var(--roof);stroke-width:1.3;stroke-dasharray:5 4}"
+    ".roof.main{stroke:var(--ink);stroke-width:2;stroke-dasharray:none}"
+    "svg text.name{fill:var(--quiet);font-size:12px;paint-order:stroke;stroke:var(--card);"
+    "stroke-width:4px}svg text.name.main{fill:var(--ink);font-weight:600}"
+    ".drop{stroke:var(--accent);stroke-width:1.5;stroke-dasharray:2 3}"
+    ".least{stroke:var(--accent);stroke-width:3;stroke-linecap:round}"
+    ".kernel{fill:var(--accent);stroke:var(--card);stroke-width:2}"
+    ".unfused{fill:var(--card);stroke:var(--accent);stroke-width:2}"
+    "svg text.point{fill:var(--accent);font-weight:600;font-size:14px;paint-order:stroke;"
+    "stroke:var(--card);stroke-width:5px}svg text.point.quiet{font-weight:400;font-size:12.5px}"
+    ".bar{fill:var(--roof);opacity:.55}.bar.chosen{fill:var(--accent);opacity:1}"
+    ".bar.bound{fill:var(--ink);opacity:.8;stroke:none}.bar.slow{fill:var(--roof);opacity:.9}"
+    "svg text.label.chosen{font-weight:600}svg text.value{fill:var(--quiet)}"
+    ".whisker{stroke:var(--ink);stroke-width:1.2;fill:none;opacity:.65}"
+    "line.mark{stroke:var(--ink);stroke-width:1.3;stroke-dasharray:3 3}"
+    "svg text.mark{fill:var(--quiet);font-size:12px}";
+
+const char *const hr_style_sheet[] = {theme, layout, pictures, NULL};

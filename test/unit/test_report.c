@@ -1,0 +1,265 @@
+/* Reports: the terminal's text to the letter, JSON with exactly its contract's keys, pages that escape. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "report/report.h"
+#include "support/sample_result.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void words(void **state) {
+    (void)state;
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {{1.5e-9, "1.50 ns"},  {12.34e-6, "12.3 us"},
+                 {999.4e-6, "999 us"}, {999.6e-6, "1.00 ms"},
+                 {0.014, "14.0 ms"},   {61.7, "61.7 s"},
+                 {3600, "3600 s"},     {0, "-"},
+                 {(double)NAN, "-"},   {-1, "-"},
+                 {INFINITY, "-"},      {9.996, "10.0 s"},
+                 {99.96e-3, "100 ms"}, {1e-13, "0.00 ns"}};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        assert_string_equal(hr_words_time(times[i].seconds, false).text, times[i].text);
+    assert_string_equal(hr_words_time(4.1e-6, true).text, "4.10 µs");
+    assert_string_equal(hr_words_rate(38.5e9, "B/s").text, "38.5 GB/s");
+    assert_string_equal(hr_words_rate(999.6e9, "FLOP/s").text, "1.00 TFLOP/s");
+    assert_string_equal(hr_words_rate(12, "B").text, "12 B");
+    assert_string_equal(hr_words_rate(0, "B/s").text, "-");
+    assert_string_equal(hr_words_rate(1e30, "B").text, "1000000000000 EB");
+    assert_string_equal(hr_words_capacity(49152).text, "48 KB");
+    assert_string_equal(hr_words_capacity(2.5 * 1048576).text, "2.5 MB");
+}
+
+static void terminal(void **state) {
+    (void)state;
+    hr_run_result run = sample_result();
+    char *text;
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_string_equal(
+        text, "layernorm  kernels/layernorm.hr, M=32768 N=4096, cpu: Intel(R) Xeon(R) Processor, 2 threads\n"
+              "  plan      1 stage: row (1 read, 1 write)\n"
+              "  tuning    28 choices in 3.14 s: stream, unroll 2, prefetch 1\n"
+              "  time      14.2 ms     37.8 GB/s, 66.1 GFLOP/s, 14.1 ms to 14.9 ms in 25 runs\n"
+              "  floor     13.9 ms     memory: 537 MB at 38.5 GB/s\n"
+              "  headroom  1.02x       ######################## 98 % of the roof\n"
+              "  fusion    3.40x       the speed of one pass per statement (48.3 ms)\n"
+              "  check     right       largest error 0.0031 of 0.0078 allowed, in 4096 elements\n"
+              "                        y[31021, 17] = 1.2578125, should be 1.2617043\n");
+    free(text);
+}
+
+static void terminal_of_a_bad_run(void **state) {
+    (void)state;
+    hr_run_result run = sample_result();
+    char *text;
+    run.verified.ok = false;
+    run.verified.max_error = INFINITY;
+    run.unfused.runs = 0;
+    run.headroom = 2;
+    run.roof_fraction = 0.5;
+    run.file = "evil\033[2J.hr";
+    run.tune.tried = 0;
+    run.floor.bound = "exp";
+    hr_report_style style = {sizeof style, 80, true, true};
+    assert_int_equal(hr_report_run_text(&run, &style, &text), HR_OK);
+    assert_non_null(strstr(text, "evil?[2J.hr"));
+    assert_non_null(strstr(text, "\033[31mWRONG\033[0m"));
+    assert_non_null(strstr(text, "\033[31m2.00x\033[0m"));
+    assert_non_null(strstr(text, "\033[31m████████████\033[0m\033[2m·"));
+    assert_non_null(strstr(text, "largest error inf of"));
+    assert_non_null(strstr(text, "exp: functions at 23.2 G/s"));
+    assert_non_null(strstr(text, "the cost model's choice"));
+    assert_null(strstr(text, "fusion"));
+    free(text);
+    run.verify_done = false;
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_non_null(strstr(text, "not checked\n"));
+    assert_null(strstr(text, "\033"));
+    free(text);
+}
+
+/* "a,b" when the object's keys are exactly a and b, in this order. */
+static char *keys_of(json_t *object) {
+    static char keys[512];
+    const char *key;
+    json_t *value;
+    keys[0] = 0;
+    json_object_foreach(object, key, value) {
+        if (keys[0]) strcat(keys, ",");
+        strcat(keys, key);
+    }
+    return keys;
+}
+
+static void json(void **state) {
+    (void)state;
+    hr_run_result run = sample_result();
+    char *text;
+    assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
+    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(object);
+    free(text);
+    assert_string_equal(keys_of(object), "kernel,file,device,extents,plan,seconds,bytes,flops,floor,headroom,"
+                                         "roof_fraction,verified,tune");
+    assert_string_equal(keys_of(json_object_get(object, "device")), "kind,name");
+    assert_string_equal(keys_of(json_object_get(object, "extents")), "M,N");
+    assert_string_equal(keys_of(json_object_get(object, "plan")), "summary,stages");
+    assert_string_equal(keys_of(json_object_get(object, "seconds")), "median,min,max,runs");
+    assert_string_equal(keys_of(json_object_get(object, "flops")), "tensor,vector,special");
+    assert_string_equal(keys_of(json_object_get(object, "floor")), "seconds,bound");
+    assert_string_equal(keys_of(json_object_get(object, "verified")), "points,max_error,tolerance,ok");
+    assert_string_equal(keys_of(json_object_get(object, "tune")), "tried,seconds,cached");
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "extents"), "M")), 32768);
+    assert_true(json_real_value(json_object_get(json_object_get(object, "seconds"), "median")) == 14.21e-3);
+    assert_true(json_is_true(json_object_get(json_object_get(object, "verified"), "ok")));
+    json_decref(object);
+}
+
+static void json_of_odd_values(void **state) {
+    (void)state;
+    hr_run_result run = sample_result();
+    hr_stage_info stage = {"generic", "a \"quoted\" name", "why", "mean, rstd", NAN, INFINITY, 0};
+    char *text;
+    run.stages = &stage;
+    run.file = "caf\xe9/\x01\".hr";
+    run.headroom = INFINITY;
+    run.verified.max_error = NAN;
+    assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
+    json_t *object = json_loads(text, 0, NULL);
+    assert_non_null(object);
+    free(text);
+    assert_string_equal(json_string_value(json_object_get(object, "file")), "caf\xef\xbf\xbd/\x01\".hr");
+    assert_true(json_is_null(json_object_get(object, "headroom")));
+    assert_true(json_is_null(json_object_get(json_object_get(object, "verified"), "max_error")));
+    json_t *first = json_array_get(json_object_get(json_object_get(object, "plan"), "stages"), 0);
+    assert_string_equal(keys_of(first), "shape,name,why,materialised,bytes,flops,floor_seconds");
+    assert_int_equal(json_array_size(json_object_get(first, "materialised")), 2);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(first, "materialised"), 1)), "rstd");
+    assert_true(json_is_null(json_object_get(first, "bytes")));
+    json_decref(object);
+    run.verify_done = false;
+    assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
+    object = json_loads(text, 0, NULL);
+    assert_true(json_is_null(json_object_get(object, "verified")));
+    json_decref(object);
+    free(text);
+}
+
+static void escapes(void **state) {
+    (void)state;
+    hr_text text = {0};
+    hr_html_escape(&text, "<a href='x'>\"&\xff\xc3\xa9\xed\xa0\x80");
+    assert_string_equal(hr_text_data(&text), "&lt;a href=&#39;x&#39;&gt;&quot;&amp;&#xFFFD;\xc3\xa9"
+                                             "&#xFFFD;&#xFFFD;&#xFFFD;");
+    hr_text_clear(&text);
+    hr_html_source(&text, "#define A 1\nint x = 0x1F; /* <b> */ char c = '\\''; // </pre>\n\"open");
+    assert_string_equal(
+        hr_text_data(&text),
+        "<pre class='source'><code><span class='p'>#define A 1</span>\n<span class='k'>int</span> x = "
+        "<span class='n'>0x1F</span>; <span class='c'>/* &lt;b&gt; */</span> <span class='k'>char"
+        "</span> c = <span class='s'>&#39;\\&#39;&#39;</span>; <span class='c'>// &lt;/pre&gt;</span>\n"
+        "<span class='s'>&quot;open</span></code></pre>\n");
+    hr_text_clear(&text);
+}
+
+static void page(void **state) {
+    (void)state;
+    hr_run_result run = sample_result();
+    char *text;
+    static const hr_variant variants[] = {{"<script>alert(1)</script>", 1e-3, true}};
+    hr_stage_info stage = {"<i>", "<i>", "<i>", "<i>", 1, 1, 1};
+    run.kernel = run.file = run.device_name = run.plan_summary = "<script>alert(1)</script>";
+    run.source = "</code></pre><script>alert(1)</script>";
+    run.stages = &stage;
+    run.variants = variants;
+    run.variant_count = 1;
+    strcpy(run.verified.where, "<img src=x onerror=y>");
+    assert_int_equal(hr_report_run_html(&run, &text), HR_OK);
+    static const char *const never[] = {"<script", "<img",   "<i>",   "http:", "https:", "@import",
+                                        "url(",    "src=x'", "<link", "nan",   "-inf",   ">inf"};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        if (strstr(text, never[i])) fail_msg("the page holds %s", never[i]);
+    assert_non_null(strstr(text, "&lt;script&gt;"));
+    assert_non_null(strstr(text, "prefers-color-scheme:dark"));
+    assert_non_null(strstr(text, "class='kernel'"));
+    free(text);
+}
+
+/* Nothing measured, nothing to do: pages and texts without a single division by zero. */
+static void nothing(void **state) {
+    (void)state;
+    hr_run_result run = {.kernel = "none",
+                         .file = "none.hr",
+                         .device_kind = "cpu",
+                         .device_name = "none",
+                         .plan_summary = "",
+                         .floor = {.bound = "launch"}};
+    char *text;
+    assert_int_equal(hr_report_run_html(&run, &text), HR_OK);
+    assert_null(strstr(text, "nan"));
+    assert_null(strstr(text, "inf"));
+    assert_null(strstr(text, "<svg class='plot'"));
+    free(text);
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_null(strstr(text, "nan"));
+    free(text);
+}
+
+static void bench(void **state) {
+    (void)state;
+    hr_run_result run = sample_result();
+    const hr_bench_row rows[] = {{"bf16", &run, NULL, NULL},
+                                 {"f32", NULL, "softmax", "a sentence, with \"quotes\""}};
+    hr_bench table = {sizeof table, "headroom bench", "cpu", "a processor", run.roof, 1.7e9, 2, rows};
+    char *text;
+    assert_int_equal(hr_report_bench_csv(&table, &text), HR_OK);
+    assert_string_equal(
+        text, "# headroom 0.1.0, 2023-11-14T22:13:20Z, cpu: a processor, 2 threads, copy 3.85e+10 B/s\n"
+              "# headroom bench\n"
+              "kernel,dtype,extents,seconds,min,max,bytes_per_second,copy_roof_fraction,floor_seconds,bound,"
+              "headroom,"
+              "fusion_gain,max_error,check,error\n"
+              "layernorm,bf16,M=32768 "
+              "N=4096,0.01421,0.0141,0.01493,3.77824e+10,0.9814,0.013945,memory,1.0190,3.3990,"
+              "0.0031,right,\n"
+              "softmax,f32,,,,,,,,,,,,,\"a sentence, with \"\"quotes\"\"\"\n");
+    free(text);
+    assert_int_equal(hr_report_bench_json(&table, &text), HR_OK);
+    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(object);
+    assert_string_equal(keys_of(object), "version,command,date,device,roof,kernels");
+    assert_int_equal(json_array_size(json_object_get(object, "kernels")), 2);
+    json_decref(object);
+    free(text);
+    assert_int_equal(hr_report_bench_line(NULL, &run.roof, NULL, &text), HR_OK);
+    size_t heading = strlen(text);
+    free(text);
+    assert_int_equal(hr_report_bench_line(&rows[0], &run.roof, NULL, &text), HR_OK);
+    assert_string_equal(
+        text, "layernorm              bf16  M=32768 N=4096                    14.2 ms    37.8 GB/s   98 %  "
+              "memory     1.02x   3.40x  right 3.1e-03\n");
+    assert_true(heading > 80);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words),
+        cmocka_unit_test(terminal),
+        cmocka_unit_test(terminal_of_a_bad_run),
+        cmocka_unit_test(json),
+        cmocka_unit_test(json_of_odd_values),
+        cmocka_unit_test(escapes),
+        cmocka_unit_test(page),
+        cmocka_unit_test(nothing),
+        cmocka_unit_test(bench),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
