@@ -216,13 +216,15 @@ typedef struct hr_floor {
 
 typedef struct hr_check {
     int64_t points;   /* elements compared with the text's meaning in f64 */
-    double max_error; /* largest |got - meaning| / scale of the result */
+    double max_error; /* of the element that is nearest to its tolerance: |got - meaning| beyond what rounding to
+                         the dtype explains, over the scale of the sums that led to it */
     double tolerance;
     bool ok;
     char where[160]; /* "y[3, 17] = 0.25, should be 0.5" of the largest error */
 } hr_check;
 
-/* Measures the prepared kernel on its bound arrays: cold caches, median of repeated runs. */
+/* Measures the prepared kernel on its bound arrays: cold caches, median of repeated runs. Results and inout
+ * arrays change as by so many launches. */
 HR_API hr_status hr_kernel_measure(hr_kernel *kernel, hr_timing *out);
 HR_API hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out);
 /* Evaluates the meaning of sampled elements on the bound inputs, launches once, compares. Writes the results.
@@ -235,9 +237,9 @@ HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const 
 
 /* ---- the main job: fill, tune, check, measure ---- */
 
-/* Gives every unbound tensor memory of the device: inputs normal (floats) or in range (whole numbers; those
- * used as subscripts within their axis), the same for one seed; results untouched. The kernel owns it.
- * Unbound extents get defaults first. */
+/* Gives every unbound tensor memory of the device: inputs normal (floats; magnitudes where the text takes their
+ * root or logarithm) or in range (whole numbers; those used as subscripts within their axis), the same for one
+ * seed; results untouched. The kernel owns it. Unbound extents get defaults first. */
 HR_API hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed);
 /* The array now bound to a name, for saving. */
 HR_API hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *out);
@@ -269,6 +271,10 @@ typedef struct hr_run_options {
      * not. */
     hr_status (*saved)(void *context, hr_kernel *kernel);
     void *saved_context;
+    /* Brings the old values of an inout array that the caller bound back, after tuning has launched on it; NULL =
+     * hr_kernel_run copies such arrays while it tunes. */
+    hr_status (*restore)(void *context, const char *name, const hr_array *array);
+    void *restore_context;
 } hr_run_options;
 
 /* All that a report says of a run. Strings and arrays belong to the result. */
@@ -296,6 +302,9 @@ typedef struct hr_run_result {
     hr_roof roof;
 } hr_run_result;
 
+/* Tunes, applies the kernel once and checks it, calls `saved`, measures it beside the unfused version (left out where
+ * that is the same code, or would need more scratch than 64 MB and than the arrays themselves). A wrong result is no
+ * failure: HR_OK with verified.ok = false. Afterwards inout arrays and results hold what measuring left. */
 HR_API hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out);
 HR_API void hr_run_result_destroy(hr_run_result *result);
 

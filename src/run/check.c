@@ -1,0 +1,285 @@
+/* The kernel against its own text: sampled elements in f64 from the operands as they are, one launch, comparison.
+ *
+ * In: a prepared kernel on its bound arrays. Out: how far the worst element is off, and where. The results hold one
+ * execution afterwards, inout arrays as well.
+ */
+#define _GNU_SOURCE
+#include "run/check.h"
+
+#include "base/dtype.h"
+#include "run/kernel.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POINTS_DEFAULT  512 /* a tensor, where time allows */
+#define POINTS_MIN      8   /* a tensor, whatever it takes */
+#define DEFAULT_SECONDS 1.5
+
+typedef struct sample {
+    int tensor;
+    hr_meaning meaning;
+    int64_t offset; /* of the element, in elements from the array's data */
+} sample;
+
+typedef struct samples {
+    hr_kernel *kernel;
+    hr_reference *reference;
+    sample *list;
+    int64_t *subscripts; /* rank_max a sample */
+    int64_t count, capacity;
+    int rank_max;
+} samples;
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- what is written, and by which statement ---- */
+
+static const hr_statement *statement_of(const hr_function *function, int tensor) {
+    for (int s = function->statement_count - 1; s >= 0; s--)
+        if (function->statements[s].tensor == tensor) return &function->statements[s];
+    return NULL;
+}
+
+static bool is_checked(const hr_kernel *kernel, int i) {
+    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
+    return tensor->role != HR_ROLE_INPUT && statement_of(kernel->function, i) &&
+           hr_shape_elements(tensor->rank, kernel->bindings[i].shape) > 0;
+}
+
+/* ---- points that a += with subscripts from data really hits ---- */
+
+/* A whole-number expression of indices, extents and elements of bound whole arrays. */
+static bool whole_value(const hr_kernel *kernel, const hr_prepared *prepared, const hr_expr *expr,
+                        const int64_t *indices, int depth, int64_t *out) {
+    int64_t left, right;
+    if (depth > 32) return false;
+    switch (expr->op) {
+    case HR_OP_NUMBER:
+        *out = expr->whole;
+        return true;
+    case HR_OP_EXTENT:
+        *out = prepared->extents[expr->extent];
+        return true;
+    case HR_OP_INDEX:
+        *out = indices[expr->index];
+        return true;
+    case HR_OP_ADD:
+    case HR_OP_SUB:
+    case HR_OP_MUL:
+        if (!whole_value(kernel, prepared, expr->args[0], indices, depth + 1, &left) ||
+            !whole_value(kernel, prepared, expr->args[1], indices, depth + 1, &right))
+            return false;
+        return !(expr->op == HR_OP_ADD   ? __builtin_add_overflow(left, right, out)
+                 : expr->op == HR_OP_SUB ? __builtin_sub_overflow(left, right, out)
+                                         : __builtin_mul_overflow(left, right, out));
+    case HR_OP_ELEMENT: {
+        const hr_tensor *tensor = &kernel->function->tensors[expr->tensor];
+        int64_t offset = 0, subscript;
+        if (expr->tensor >= kernel->argument_count || tensor->role != HR_ROLE_INPUT || !tensor->rank ||
+            hr_dtype_is_float(tensor->dtype))
+            return false;
+        const hr_binding *binding = &kernel->bindings[expr->tensor];
+        for (int axis = 0; axis < tensor->rank; axis++) {
+            if (!whole_value(kernel, prepared, expr->args[axis], indices, depth + 1, &subscript) ||
+                subscript < 0 || subscript >= binding->shape[axis])
+                return false;
+            offset += subscript * binding->strides[axis];
+        }
+        const char *data = binding->data;
+        *out = hr_dtype_load_whole(tensor->dtype, data + offset * (int64_t)hr_dtype_size(tensor->dtype), 0);
+        return true;
+    }
+    default:
+        return false;
+    }
+}
+
+/* Subscripts that the statement writes at a random point of its domain; false where they cannot be told. */
+static bool point_hit(const hr_kernel *kernel, const hr_prepared *prepared, const hr_statement *statement,
+                      int64_t number, int64_t *subscripts) {
+    const hr_function *function = kernel->function;
+    int64_t extents[statement->domain_count + 1], point[statement->domain_count + 1];
+    int64_t *indices = calloc((size_t)function->index_count + 1, sizeof *indices);
+    bool known = indices != NULL;
+    for (int k = 0; known && k < statement->domain_count; k++) {
+        const hr_expr *extent = function->indices[statement->domain[k]].extent;
+        known = hr_extent_value(function, extent, prepared->extents, &extents[k]) == HR_OK && extents[k] > 0;
+    }
+    if (known) {
+        hr_check_point(statement->domain_count, extents, number, 7, point);
+        for (int k = 0; k < statement->domain_count; k++)
+            indices[statement->domain[k]] = point[k];
+    }
+    for (int axis = 0; known && axis < statement->subscript_count; axis++)
+        known = whole_value(kernel, prepared, statement->subscripts[axis], indices, 0, &subscripts[axis]) &&
+                subscripts[axis] >= 0 && subscripts[axis] < kernel->bindings[statement->tensor].shape[axis];
+    free(indices);
+    return known;
+}
+
+/* ---- sampling ---- */
+
+static hr_status sample_add(samples *samples, const hr_prepared *prepared, int tensor, int64_t number) {
+    const hr_kernel *kernel = samples->kernel;
+    const hr_binding *binding = &kernel->bindings[tensor];
+    const hr_statement *statement = statement_of(kernel->function, tensor);
+    int rank = hr_kernel_tensor(kernel, tensor)->rank;
+    int64_t *subscripts = samples->subscripts + samples->count * samples->rank_max;
+    sample *sample = &samples->list[samples->count];
+    if (!(statement->accumulate && number % 4 && point_hit(kernel, prepared, statement, number, subscripts)))
+        hr_check_point(rank, binding->shape, number, (uint64_t)tensor, subscripts);
+    *sample = (struct sample){.tensor = tensor};
+    for (int axis = 0; axis < rank; axis++)
+        sample->offset += subscripts[axis] * binding->strides[axis];
+    HR_TRY(hr_reference_value(samples->reference, tensor, subscripts, &sample->meaning));
+    samples->count++;
+    return HR_OK;
+}
+
+/* Point after point of every tensor in turn, until there are enough or time is up. */
+static hr_status samples_take(samples *samples, const hr_prepared *prepared, int64_t each, double seconds,
+                              hr_progress_fn progress, void *progress_context) {
+    double begun = now();
+    for (int64_t number = 0; number < each; number++) {
+        if (seconds > 0 && number >= POINTS_MIN && now() - begun > seconds) break;
+        for (int i = 0; i < samples->kernel->argument_count; i++) {
+            if (!is_checked(samples->kernel, i)) continue;
+            int64_t elements =
+                hr_shape_elements(hr_kernel_tensor(samples->kernel, i)->rank, samples->kernel->bindings[i].shape);
+            if (number > 3 && number >= 4 * elements) continue; /* all of it was most likely seen */
+            HR_TRY(sample_add(samples, prepared, i, number));
+        }
+        if (progress && !progress(progress_context, "checking", (double)number + 1, (double)each))
+            return hr_fail(HR_CANCELLED, "checking was stopped");
+    }
+    return HR_OK;
+}
+
+/* Puts something else where results are to come, so that an element that is not written shows. */
+static void samples_poison(const samples *samples) {
+    for (int64_t s = 0; s < samples->count; s++) {
+        const sample *sample = &samples->list[s];
+        const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
+        if (tensor->role != HR_ROLE_RESULT) continue;
+        char *data = samples->kernel->bindings[sample->tensor].data;
+        void *at = data + sample->offset * (int64_t)hr_dtype_size(tensor->dtype);
+        if (hr_dtype_is_float(tensor->dtype))
+            hr_dtype_store(tensor->dtype, at, 0, isnan(sample->meaning.value) ? 0 : NAN);
+        else
+            hr_dtype_store(tensor->dtype, at, 0, hr_dtype_round(tensor->dtype, sample->meaning.value) == 0);
+    }
+}
+
+/* ---- comparing ---- */
+
+static void where_write(const samples *samples, int64_t s, double got, char *where, size_t size) {
+    const sample *sample = &samples->list[s];
+    const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
+    const int64_t *subscripts = samples->subscripts + s * samples->rank_max;
+    hr_text text = {0};
+    hr_text_format(&text, "%.64s", tensor->name);
+    for (int axis = 0; axis < tensor->rank; axis++)
+        hr_text_format(&text, "%s%lld", axis ? ", " : "[", (long long)subscripts[axis]);
+    if (tensor->rank) hr_text_append(&text, "]", 1);
+    hr_text_format(&text, " = %.9g, should be %.9g", got,
+                   hr_dtype_round(tensor->dtype, sample->meaning.value));
+    snprintf(where, size, "%s", hr_text_data(&text));
+    hr_text_clear(&text);
+}
+
+/* The worst point is the one that comes closest to, or most exceeds, what its own tolerance allows. */
+static void samples_compare(const samples *samples, hr_check *out) {
+    double worst = -1;
+    *out = (hr_check){.points = samples->count, .ok = true};
+    for (int64_t s = 0; s < samples->count; s++) {
+        const sample *sample = &samples->list[s];
+        const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
+        const char *data = samples->kernel->bindings[sample->tensor].data;
+        double got = hr_dtype_load(tensor->dtype,
+                                   data + sample->offset * (int64_t)hr_dtype_size(tensor->dtype), 0);
+        hr_dtype type = statement_of(samples->kernel->function, sample->tensor)->value->type;
+        double error = hr_check_error(type, tensor->dtype, got, &sample->meaning);
+        double tolerance = hr_check_tolerance(type, sample->meaning.terms);
+        double ratio = error == 0 ? 0 : tolerance > 0 ? error / tolerance : INFINITY;
+        if (ratio > 1) out->ok = false;
+        if (ratio < worst || (ratio == worst && !(ratio == 0 && tolerance > out->tolerance))) continue;
+        worst = ratio;
+        out->max_error = error;
+        out->tolerance = tolerance;
+        where_write(samples, s, got, out->where, sizeof out->where);
+    }
+}
+
+/* ---- all of it ---- */
+
+static hr_status reference_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_reference **out) {
+    int count = kernel->function->parameter_count;
+    hr_operand *operands = calloc((size_t)count + 1, sizeof *operands);
+    if (!operands) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check kernel %s", kernel->function->name);
+    for (int i = 0; i < count; i++) {
+        const hr_binding *binding = &kernel->bindings[i];
+        operands[i] = (hr_operand){.scalar = binding->scalar};
+        if (hr_tensor_is_scalar(hr_kernel_tensor(kernel, i))) continue;
+        operands[i].data = binding->data;
+        operands[i].shape = binding->shape;
+        operands[i].strides = binding->strides;
+    }
+    hr_status status = hr_reference_create(kernel->function, prepared->extents, operands, out);
+    free(operands);
+    return status;
+}
+
+static hr_status samples_make(hr_kernel *kernel, int64_t points, samples *out, int64_t *each) {
+    int tensors = 0;
+    *out = (samples){.kernel = kernel, .rank_max = 1};
+    for (int i = 0; i < kernel->argument_count; i++) {
+        tensors += is_checked(kernel, i);
+        if (hr_kernel_tensor(kernel, i)->rank > out->rank_max) out->rank_max = hr_kernel_tensor(kernel, i)->rank;
+    }
+    *each = points > 0 && tensors ? (points + tensors - 1) / tensors : POINTS_DEFAULT;
+    if (*each > 1 << 24) *each = 1 << 24;
+    out->capacity = *each * tensors;
+    out->list = calloc((size_t)out->capacity + 1, sizeof *out->list);
+    out->subscripts = calloc((size_t)(out->capacity + 1) * (size_t)out->rank_max, sizeof *out->subscripts);
+    if (!out->list || !out->subscripts) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check so many points");
+    return HR_OK;
+}
+
+hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t points,
+                       hr_progress_fn progress, void *progress_context, hr_check *out) {
+    samples samples;
+    int64_t each;
+    hr_check check;
+    hr_status status = samples_make(kernel, points, &samples, &each);
+    if (status == HR_OK) status = reference_make(kernel, prepared, &samples.reference);
+    if (status == HR_OK)
+        status = samples_take(&samples, prepared, each, points > 0 ? 0 : DEFAULT_SECONDS, progress,
+                              progress_context);
+    hr_reference_destroy(samples.reference);
+    if (status == HR_OK) samples_poison(&samples);
+    if (status == HR_OK) status = hr_launch_refresh(kernel, prepared);
+    if (status == HR_OK) status = hr_launch_once(kernel, prepared);
+    if (status == HR_OK) {
+        samples_compare(&samples, &check);
+        *out = check;
+    }
+    free(samples.list);
+    free(samples.subscripts);
+    return status;
+}
+
+hr_status hr_kernel_check(hr_kernel *kernel, int64_t points, hr_check *out) {
+    hr_preparing preparing = {.tune = HR_TUNE_NONE, .unfused = kernel->unfused, .threads = kernel->threads};
+    hr_prepared *state;
+    HR_TRY(hr_kernel_ready(kernel, &preparing, &state));
+    hr_status status = hr_check_run(kernel, state, points, NULL, NULL, out);
+    kernel->current = state;
+    return status;
+}

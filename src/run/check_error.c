@@ -1,0 +1,109 @@
+/* The tolerance model and the choice of points.
+ *
+ * An element is right when some value within the error of honest arithmetic of its meaning rounds to it. So the
+ * rounding of the result's dtype costs no sharpness: a bf16 result is held to f32's accuracy. The scale of the error is
+ * the meaning's own first-order bound (reference.h). A reduction over n terms may err by more, as the root of n: sums
+ * are made in many partial ones.
+ *
+ * In: an element and its meaning. Out: an error and its limit.
+ */
+#include "run/check.h"
+
+#include "base/dtype.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPERATIONS 16.0 /* roundings that may add up beside a reduction's */
+
+/* ---- the values beside one ---- */
+
+static uint64_t bits_of(hr_dtype dtype, double value) {
+    uint64_t bits = 0;
+    hr_dtype_store(dtype, &bits, 0, value); /* little-endian: the low bytes */
+    return bits;
+}
+
+/* The next value of a float dtype after `value` in the direction of `toward`; may be infinite or, of f8, NaN. */
+static double neighbour(hr_dtype dtype, double value, double toward) {
+    uint64_t sign = 1ull << (8 * hr_dtype_size(dtype) - 1), bits = bits_of(dtype, value);
+    bool negative = bits & sign, up = toward > value;
+    if ((bits & ~sign) == 0)
+        bits = (up ? 0 : sign) | 1;
+    else
+        bits += up != negative ? 1 : (uint64_t)-1;
+    return hr_dtype_load(dtype, &bits, 0);
+}
+
+/* How far the meaning lies outside of all that rounds to `got`. */
+static double float_excess(hr_dtype dtype, double got, double value) {
+    double rounded = hr_dtype_round(dtype, value);
+    if (isnan(got) || isnan(value)) return isnan(got) && isnan(rounded) ? 0 : INFINITY;
+    if (got == rounded) return 0;
+    if (isinf(value) || (isinf(got) && signbit(got) != signbit(value))) return INFINITY;
+    if (isinf(got)) return fabs(neighbour(dtype, got, 0)) - fabs(value);
+    double beside = neighbour(dtype, got, value);
+    if (!isfinite(beside)) beside = got + (got - neighbour(dtype, got, -value));
+    return fabs(value - 0.5 * (got + beside));
+}
+
+/* Of a float stored as a whole number, which truncates and saturates. */
+static double truncation_excess(hr_dtype dtype, double got, double value) {
+    double rounded = hr_dtype_round(dtype, value);
+    if (got == rounded) return 0;
+    if (isnan(value)) return INFINITY;
+    double low = got > 0 ? got : got - 1, high = got < 0 ? got : got + 1;
+    return value < low ? low - value : value > high ? value - high : 0;
+}
+
+static bool is_float(hr_dtype dtype) {
+    return hr_dtype_is_float(dtype);
+}
+
+double hr_check_error(hr_dtype type, hr_dtype dtype, double got, const hr_meaning *meaning) {
+    if (!is_float(type) || dtype == HR_BOOL) { /* exact */
+        double difference = fabs(got - hr_dtype_round(dtype, meaning->value));
+        return isnan(difference) ? INFINITY : difference;
+    }
+    double scale = fmax(meaning->magnitude, fabs(meaning->value));
+    double excess = is_float(dtype) ? float_excess(dtype, got, meaning->value)
+                                    : truncation_excess(dtype, got, meaning->value);
+    if (!(excess > 0)) return 0;
+    return isfinite(scale) && scale > 0 ? excess / scale : isinf(scale) ? 0 : INFINITY;
+}
+
+double hr_check_tolerance(hr_dtype type, double terms) {
+    if (!is_float(type)) return 0;
+    double unit = hr_dtype_rounding(type == HR_F64 ? HR_F64 : HR_F32);
+    return unit * (OPERATIONS + 0.5 * sqrt(fmax(terms, 1)));
+}
+
+/* ---- where to look ---- */
+
+static uint64_t mix(uint64_t x) { /* splitmix64 */
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+void hr_check_point(int rank, const int64_t *shape, int64_t number, uint64_t seed, int64_t *subscripts) {
+    int64_t edges = 2 * (int64_t)rank;
+    for (int axis = 0; axis < rank; axis++) {
+        int64_t last = shape[axis] - 1;
+        uint64_t random = mix(seed ^ mix((uint64_t)number * 64 + (uint64_t)axis));
+        if (number == 0)
+            subscripts[axis] = 0;
+        else if (number == 1)
+            subscripts[axis] = last;
+        else if (number == 2)
+            subscripts[axis] = last / 2;
+        else if (number < 3 + edges) /* one axis at its end and the others at their start, and the reverse */
+            subscripts[axis] = ((number - 3) / 2 == axis) == (number % 2 == 1) ? last : 0;
+        else if (number % 2 && axis == rank - 1 && last >= 64)
+            subscripts[axis] = last - (int64_t)(random % 64);
+        else
+            subscripts[axis] = (int64_t)(random % (uint64_t)shape[axis]);
+    }
+}

@@ -1,0 +1,266 @@
+/* The least time this device needs for a kernel's work, by its measured roof.
+ *
+ * In: work (bytes, operations) and a roof. Out: seconds, and which limit they come from.
+ *
+ * Memory. The roof knows the rate of four mixes of traffic: read only, triad (one write in three), copy (one in two),
+ * write only. Work with another share of writes can be done as a stretch of one measured mix followed by a stretch of
+ * another, so the least time a byte is the lower hull of the measured times a byte over the share of writes: never
+ * faster than what was measured, nor slower than what a mix of measured streams does.
+ *
+ * Arithmetic. Vector operations and special functions run on the same ports, so their times add up. The rate of vector
+ * operations counts a multiply-add as two. Products run on the unit that is fastest for their operands, beside the rest.
+ */
+#include "run/kernel.h"
+
+#include "base/dtype.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+hr_status hr_kernel_roof(hr_kernel *kernel, hr_progress_fn progress, void *progress_context) {
+    if (kernel->roof_known) return HR_OK;
+    HR_TRY(hr_device_roof(kernel->device, false, progress, progress_context, &kernel->roof));
+    kernel->roof_known = true;
+    return HR_OK;
+}
+
+/* ---- memory ---- */
+
+static double memory_seconds(double read, double written, const hr_roof *roof) {
+    const struct {
+        double share, rate;
+    } mixes[] = {{0, roof->read}, {1.0 / 3, roof->triad}, {0.5, roof->copy}, {1, roof->write}};
+    enum { MIXES = sizeof mixes / sizeof *mixes };
+    double bytes = read + written, share = bytes > 0 ? written / bytes : 0, best = INFINITY;
+    for (int i = 0; i < MIXES; i++)
+        for (int j = i; j < MIXES; j++) {
+            if (!(mixes[i].rate > 0 && mixes[j].rate > 0)) continue;
+            if (share < mixes[i].share || share > mixes[j].share) continue;
+            double width = mixes[j].share - mixes[i].share;
+            double along = width > 0 ? (share - mixes[i].share) / width : 0;
+            best = fmin(best, (1 - along) / mixes[i].rate + along / mixes[j].rate);
+        }
+    if (!isfinite(best) && roof->copy > 0) best = 1 / roof->copy; /* an end of the scale was not measured */
+    return isfinite(best) ? bytes * best : 0;
+}
+
+/* ---- products ---- */
+
+/* What all operands of the function's products have in common. */
+typedef struct products {
+    bool found, all_plain; /* plain: elements as they lie in memory, which a unit for that dtype takes as they are */
+    hr_dtype dtype;
+} products;
+
+static void product_see(const hr_function *function, const hr_expr *operand, products *products) {
+    bool plain = operand->op == HR_OP_ELEMENT && operand->arg_count > 0;
+    hr_dtype dtype = plain ? function->tensors[operand->tensor].dtype : HR_F32;
+    if (products->found && dtype != products->dtype) products->all_plain = false;
+    products->all_plain = products->all_plain && plain;
+    products->dtype = dtype;
+    products->found = true;
+}
+
+static void products_find(const hr_function *function, const hr_expr *expr, bool *seen, products *products) {
+    if (seen[expr->id]) return;
+    seen[expr->id] = true;
+    for (int a = 0; a < expr->arg_count; a++)
+        products_find(function, expr->args[a], seen, products);
+    if (expr->op != HR_OP_REDUCE_SUM || expr->args[0]->op != HR_OP_MUL) return;
+    for (int a = 0; a < 2; a++)
+        product_see(function, expr->args[0]->args[a], products);
+}
+
+static double tensor_rate(const hr_function *function, const hr_roof *roof) {
+    products products = {.all_plain = true};
+    double rate = 0;
+    bool *seen = calloc((size_t)function->expr_count + 1, sizeof *seen);
+    for (int s = 0; seen && s < function->statement_count; s++)
+        products_find(function, function->statements[s].value, seen, &products);
+    free(seen);
+    if (products.found && products.all_plain)
+        rate = products.dtype == HR_BF16  ? roof->tensor_bf16
+               : products.dtype == HR_F16 ? roof->tensor_f16
+               : products.dtype == HR_I8  ? roof->tensor_i8
+               : products.dtype == HR_F64 ? roof->vector_f64
+                                          : 0;
+    return rate > 0 ? rate : roof->tensor_f32 > 0 ? roof->tensor_f32 : roof->vector_f32;
+}
+
+/* ---- all of it ---- */
+
+static bool computes_in_f64(const hr_function *function) {
+    for (int s = 0; s < function->statement_count; s++)
+        if (function->statements[s].value->type == HR_F64) return true;
+    return false;
+}
+
+static double at_rate(double operations, double rate) {
+    return operations > 0 && rate > 0 ? operations / rate : 0;
+}
+
+static void floor_raise(hr_floor *floor, double seconds, const char *bound) {
+    if (seconds <= floor->seconds) return;
+    floor->seconds = seconds;
+    floor->bound = bound;
+}
+
+static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rate, double vector_rate,
+                     hr_floor *out) {
+    double most = at_rate(work->vector_flops, vector_rate), arithmetic = most;
+    const char *arithmetic_bound = "vector";
+    *out = (hr_floor){.bound = "launch",
+                      .seconds = roof->launch,
+                      .bytes = work->bytes_read + work->bytes_written,
+                      .tensor_flops = work->tensor_flops,
+                      .vector_flops = work->vector_flops};
+    for (int s = HR_SPECIAL_NONE + 1; s < HR_SPECIAL_COUNT; s++) {
+        double seconds = at_rate(work->special[s], roof->special[s]);
+        out->special_ops += work->special[s];
+        arithmetic += seconds;
+        if (seconds > most) {
+            most = seconds;
+            arithmetic_bound = hr_special_name((hr_special)s);
+        }
+    }
+    floor_raise(out, memory_seconds(work->bytes_read, work->bytes_written, roof), "memory");
+    floor_raise(out, at_rate(work->tensor_flops, tensor_rate), "tensor");
+    floor_raise(out, arithmetic, arithmetic_bound);
+}
+
+void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof *roof, hr_floor *out) {
+    floor_by(work, roof, tensor_rate(function, roof),
+             computes_in_f64(function) ? roof->vector_f64 : roof->vector_f32, out);
+}
+
+/* ---- a stage at a time: what its steps touch, each tensor once ---- */
+
+typedef struct stage_count {
+    const hr_plan *plan;
+    const int64_t *extents;
+    const hr_stage *stage;
+    hr_work work;
+    bool *tensors; /* read by this stage */
+    bool *seen;    /* expressions of this step */
+} stage_count;
+
+static double size_of(const stage_count *count, int tensor) {
+    const hr_function *normal = count->plan->normal;
+    double bytes = (double)hr_dtype_size(normal->tensors[tensor].dtype);
+    for (int axis = 0; axis < normal->tensors[tensor].rank; axis++) {
+        int64_t extent = 0;
+        if (hr_extent_value(normal, normal->tensors[tensor].shape[axis], count->extents, &extent) == HR_OK)
+            bytes *= (double)extent;
+    }
+    return bytes;
+}
+
+static double range_of(const stage_count *count, const int *indices, int index_count) {
+    double range = 1;
+    for (int i = 0; i < index_count; i++) {
+        int64_t extent = 0;
+        const hr_index *index = &count->plan->normal->indices[indices[i]];
+        if (hr_extent_value(count->plan->normal, index->extent, count->extents, &extent) == HR_OK)
+            range *= (double)extent;
+    }
+    return range;
+}
+
+static bool made_here(const stage_count *count, int tensor) {
+    for (int s = 0; s < count->stage->step_count; s++)
+        if (count->plan->normal->statements[count->stage->steps[s].statement].tensor == tensor) return true;
+    return false;
+}
+
+static bool in_memory(const stage_count *count, int tensor) {
+    return count->plan->normal->tensors[tensor].role != HR_ROLE_LOCAL || count->plan->materialised[tensor];
+}
+
+static void expr_count(stage_count *count, const hr_expr *expr, double times) {
+    if (count->seen[expr->id]) return;
+    count->seen[expr->id] = true;
+    if (hr_op_is_reduction(expr->op)) times *= range_of(count, expr->bound, expr->bound_count);
+    const hr_op_info *info = hr_op_info_of(expr->op);
+    count->work.vector_flops += times * info->vector;
+    count->work.special[info->special] += info->special ? times : 0;
+    if (expr->op == HR_OP_ELEMENT && in_memory(count, expr->tensor) && !count->tensors[expr->tensor]) {
+        const hr_role role = count->plan->normal->tensors[expr->tensor].role;
+        count->tensors[expr->tensor] = true;
+        if (role == HR_ROLE_INOUT || !made_here(count, expr->tensor))
+            count->work.bytes_read += size_of(count, expr->tensor);
+    }
+    for (int a = 0; a < expr->arg_count; a++)
+        expr_count(count, expr->args[a], times);
+}
+
+static void step_count(stage_count *count, const hr_step *step) {
+    const hr_statement *statement = &count->plan->normal->statements[step->statement];
+    memset(count->seen, 0, (size_t)count->plan->normal->expr_count);
+    expr_count(count, statement->value, range_of(count, statement->domain, statement->domain_count));
+    if (in_memory(count, statement->tensor)) count->work.bytes_written += size_of(count, statement->tensor);
+}
+
+static const char *names_materialised(const stage_count *count, hr_arena *names) {
+    const char *list = "";
+    for (int s = 0; s < count->stage->step_count; s++) {
+        int tensor = count->plan->normal->statements[count->stage->steps[s].statement].tensor;
+        const hr_tensor *local = &count->plan->normal->tensors[tensor];
+        if (local->role != HR_ROLE_LOCAL || !count->plan->materialised[tensor] || strstr(list, local->name))
+            continue;
+        if (hr_arena_room(names) < 4096) break;
+        list = hr_arena_format(names, "%s%s%.64s", list, *list ? ", " : "", local->name);
+    }
+    return list;
+}
+
+static void stage_describe(stage_count *count, const hr_roof *roof, double vector_rate, hr_stage_info *out,
+                           hr_arena *names) {
+    hr_floor floor;
+    const hr_contract *contract = count->stage->contract;
+    count->work = (hr_work){0};
+    memset(count->tensors, 0, (size_t)count->plan->normal->tensor_count);
+    for (int s = 0; s < count->stage->step_count; s++)
+        step_count(count, &count->stage->steps[s]);
+    if (contract) {
+        memset(count->seen, 0, (size_t)count->plan->normal->expr_count);
+        double products = range_of(count, contract->batch, contract->batch_count) *
+                          range_of(count, contract->m, contract->m_count) *
+                          range_of(count, contract->n, contract->n_count);
+        expr_count(count, contract->left, products);
+        expr_count(count, contract->right, products);
+        count->work.tensor_flops = 2 * products * range_of(count, contract->k, contract->k_count);
+    }
+    floor_by(&count->work, roof, tensor_rate(count->plan->source, roof), vector_rate, &floor);
+    *out = (hr_stage_info){.shape = hr_shape_name(count->stage->shape),
+                           .name = count->stage->name,
+                           .why = count->stage->why,
+                           .materialised = names_materialised(count, names),
+                           .bytes = floor.bytes,
+                           .flops = floor.tensor_flops + floor.vector_flops,
+                           .floor_seconds = floor.seconds};
+}
+
+hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const hr_roof *roof,
+                             hr_stage_info *out, hr_arena *names) {
+    size_t tensors = (size_t)plan->normal->tensor_count + 1, exprs = (size_t)plan->normal->expr_count + 1;
+    stage_count count = {.plan = plan, .extents = extents, .tensors = calloc(tensors + exprs, sizeof(bool))};
+    if (!count.tensors) return hr_fail(HR_OUT_OF_MEMORY, "no memory to describe a plan");
+    count.seen = count.tensors + tensors;
+    double vector_rate = computes_in_f64(plan->source) ? roof->vector_f64 : roof->vector_f32;
+    for (int s = 0; s < plan->stage_count; s++) {
+        count.stage = &plan->stages[s];
+        stage_describe(&count, roof, vector_rate, &out[s], names);
+    }
+    free(count.tensors);
+    if (plan->stage_count == 1) { /* then the text's own count is exact */
+        hr_work work;
+        hr_floor floor;
+        HR_TRY(hr_work_count(plan->source, extents, &work));
+        hr_floor_of(plan->source, &work, roof, &floor);
+        out[0].bytes = floor.bytes;
+        out[0].flops = floor.tensor_flops + floor.vector_flops;
+        out[0].floor_seconds = floor.seconds;
+    }
+    return HR_OK;
+}

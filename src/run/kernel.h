@@ -1,0 +1,178 @@
+/* The public handle of a kernel from within: what is bound, what was made ready for it, what is launched.
+ *
+ * bind.c fills bindings, prepare.c makes hr_prepared states from them, launch.c runs the current one; check.c,
+ * measure.c and run.c stand on those three.
+ */
+#ifndef HR_RUN_KERNEL_H
+#define HR_RUN_KERNEL_H
+
+#include "device/device.h"
+#include "emit/emit.h"
+#include "lang/program.h"
+#include "plan/plan.h"
+#include "tune/tune.h"
+
+/* What hr_kernel_fill puts into an array: the same for one seed, however many threads fill. */
+typedef struct hr_filling {
+    uint64_t seed;
+    bool magnitude;    /* floats: |normal| instead of normal */
+    int64_t low, high; /* whole numbers: uniform in [low, high] */
+} hr_filling;
+
+/* What an argument is bound to. */
+typedef struct hr_binding {
+    bool bound;
+    void *data;       /* not owned, but for `owned` */
+    int64_t *shape;   /* rank entries, in one allocation with `strides` */
+    int64_t *strides; /* in elements */
+    hr_layout layout;
+    double scalar;      /* rounded to the dtype */
+    bool owned;         /* memory of the device that hr_kernel_fill took */
+    size_t owned_size;
+    hr_filling filling; /* owned inputs and inouts */
+} hr_binding;
+
+/* A kernel made ready for one set of extents and layouts. */
+typedef struct hr_prepared hr_prepared;
+struct hr_prepared {
+    hr_prepared *next; /* most recently used first */
+    int64_t *extents;
+    hr_layout *layouts;
+    bool unfused;
+    int threads; /* as asked for: 0 = all */
+
+    hr_plan *plan;
+    hr_tuned tuned;
+    hr_tune searched;     /* the most thorough search that `tuned` comes from */
+    hr_emitted loadable;  /* with hr_entry(), what the module is compiled from; empty until compiled */
+    hr_emitted paste;     /* without, for hr_kernel_source(); empty until asked */
+    hr_text explained;    /* empty until asked */
+    hr_module *module;    /* NULL until compiled */
+    int launch_threads;
+    int64_t tuning[1];    /* chunk */
+    int64_t scratch_size;
+};
+
+struct hr_kernel {
+    hr_device *device;
+    hr_program *program;
+    const hr_function *function;
+    char *file;
+    int argument_count; /* parameters, then results: tensor ids of the function */
+    hr_binding *bindings;
+    int64_t *given;    /* extents by hr_kernel_bind_extent, else HR_EXTENT_UNKNOWN */
+    int64_t *defaults; /* extents that hr_kernel_fill chose, else HR_EXTENT_UNKNOWN */
+
+    hr_prepared *prepared;
+    hr_prepared *current; /* what hr_kernel_launch runs; NULL after a binding changed */
+    bool unfused;         /* of the last explicit hr_kernel_prepare */
+    int threads;
+
+    /* hr_launch's tables, true while `current` is set */
+    void **pointers;
+    double *scalars;
+    int64_t *strides, *bytes;
+    void *scratch;
+    size_t scratch_size;
+
+    hr_roof roof;
+    bool roof_known;
+};
+
+static inline const hr_tensor *hr_kernel_tensor(const hr_kernel *kernel, int i) {
+    return &kernel->function->tensors[i];
+}
+static inline bool hr_tensor_is_scalar(const hr_tensor *tensor) { /* passed by value */
+    return tensor->rank == 0 && tensor->role == HR_ROLE_INPUT;
+}
+int64_t hr_shape_elements(int rank, const int64_t *shape);
+
+/* ---- bind.c ---- */
+
+/* Takes over nothing; the shape and strides are copied. */
+hr_status hr_binding_set(hr_kernel *kernel, int i, void *data, const int64_t *shape, const int64_t *strides);
+void hr_binding_clear(hr_kernel *kernel, int i);
+/* Extents from what is bound; those not known stay HR_EXTENT_UNKNOWN. */
+hr_status hr_kernel_solve(const hr_kernel *kernel, int64_t *extents);
+/* The same, and every extent is known, every tensor bound with the shape that its declaration has. */
+hr_status hr_kernel_resolve(const hr_kernel *kernel, int64_t *extents);
+/* HR_BAD_INPUT names the scalars that have neither value nor default. */
+hr_status hr_kernel_scalars_known(const hr_kernel *kernel);
+/* `bf16[M, 2 * N]`. */
+void hr_tensor_describe(const hr_function *function, const hr_tensor *tensor, hr_text *out);
+void hr_kernel_array_of(const hr_kernel *kernel, int i, hr_array *out);
+
+/* ---- overlap.c ---- */
+
+/* HR_BAD_INPUT where an array that is written shares an element with another one or with itself. */
+hr_status hr_overlap_check(const hr_kernel *kernel);
+
+/* ---- fill.c ---- */
+
+void hr_fill_array(hr_dtype dtype, void *data, int64_t count, const hr_filling *filling);
+
+/* ---- prepare.c ---- */
+
+/* Called for every inout array that must hold its old values again and is not the kernel's own. */
+typedef hr_status (*hr_restore_fn)(void *context, const char *name, const hr_array *array);
+
+typedef struct hr_preparing {
+    hr_tune tune;
+    bool unfused;
+    int threads;
+    hr_progress_fn progress;
+    void *progress_context;
+    hr_restore_fn restore; /* NULL: prepare copies what it must keep */
+    void *restore_context;
+} hr_preparing;
+
+/* The state for what is bound, compiled, in *out and at the front of kernel->prepared. */
+hr_status hr_kernel_ready(hr_kernel *kernel, const hr_preparing *preparing, hr_prepared **out);
+/* The same without compiling and without arrays: extents that nothing gives get defaults. */
+hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out);
+void hr_prepared_destroy(hr_kernel *kernel, hr_prepared *prepared);
+/* Takes a state out of the kernel's list and destroys it. */
+void hr_prepared_drop(hr_kernel *kernel, hr_prepared *prepared);
+
+/* ---- restore.c ---- */
+
+/* Brings the inout arrays back to what they held: owned ones by filling again, others through `restore`, else from
+ * copies. */
+typedef struct hr_keeping {
+    void **copies; /* one an argument; NULL where none is needed */
+} hr_keeping;
+hr_status hr_keeping_begin(const hr_kernel *kernel, hr_restore_fn restore, hr_keeping *out);
+hr_status hr_keeping_restore(hr_kernel *kernel, const hr_keeping *keeping, hr_restore_fn restore,
+                             void *restore_context);
+void hr_keeping_end(const hr_kernel *kernel, hr_keeping *keeping);
+
+/* ---- launch.c ---- */
+
+/* Brings the launch tables up to date with the bindings and gives scratch of the size that `prepared` needs. */
+hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared);
+void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_launch *out);
+hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared);
+/* Frees scratch beyond what `prepared` (NULL: nothing) needs. */
+void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared);
+
+/* ---- measure.c ---- */
+
+/* Times the states in turn (A B B A ...) on the bound arrays for about `seconds`, at least five runs each. */
+hr_status hr_measure_states(hr_kernel *kernel, hr_prepared *const *states, int count, double seconds,
+                            hr_progress_fn progress, void *progress_context, hr_timing *out);
+
+/* ---- floor.c ---- */
+
+hr_status hr_kernel_roof(hr_kernel *kernel, hr_progress_fn progress, void *progress_context);
+/* The least time that this roof needs for this work. */
+void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof *roof, hr_floor *out);
+/* One a stage of the plan, strings in `names`. */
+hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const hr_roof *roof,
+                             hr_stage_info *out, hr_arena *names);
+
+/* ---- check.c ---- */
+
+hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t points,
+                       hr_progress_fn progress, void *progress_context, hr_check *out);
+
+#endif

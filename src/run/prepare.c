@@ -1,0 +1,359 @@
+/* Bound arrays -> a state that can be launched: plan, tune, emit, compile. States are kept by extents and layouts,
+ * so that going back to earlier shapes costs a comparison.
+ *
+ * In: a kernel with its bindings. Out: hr_prepared states.
+ */
+#define _GNU_SOURCE
+#include "run/kernel.h"
+
+#include "base/cache.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATES_MAX 8
+
+/* ---- states ---- */
+
+static hr_status state_create(const hr_kernel *kernel, const int64_t *extents, bool unfused, int threads,
+                              hr_prepared **out) {
+    size_t extents_size = ((size_t)kernel->function->extent_count + 1) * sizeof *extents;
+    hr_prepared *state = calloc(1, sizeof *state);
+    if (state) state->extents = calloc(1, extents_size);
+    if (state) state->layouts = calloc((size_t)kernel->argument_count + 1, sizeof *state->layouts);
+    if (!state || !state->extents || !state->layouts) {
+        if (state) free(state->extents);
+        free(state);
+        return hr_fail(HR_OUT_OF_MEMORY, "no memory to prepare kernel %s", kernel->function->name);
+    }
+    memcpy(state->extents, extents, (size_t)kernel->function->extent_count * sizeof *extents);
+    for (int i = 0; i < kernel->argument_count; i++)
+        state->layouts[i] = kernel->bindings[i].layout;
+    state->unfused = unfused;
+    state->threads = threads;
+    *out = state;
+    return HR_OK;
+}
+
+/* What stands on the plan, and the plan. */
+static void state_clear(const hr_kernel *kernel, hr_prepared *state) {
+    if (state->module) kernel->device->ops->unload(kernel->device, state->module);
+    state->module = NULL;
+    hr_emitted_clear(&state->loadable);
+    hr_emitted_clear(&state->paste);
+    hr_text_clear(&state->explained);
+    hr_plan_destroy(state->plan);
+    state->plan = NULL;
+}
+
+void hr_prepared_destroy(hr_kernel *kernel, hr_prepared *state) {
+    if (!state) return;
+    state_clear(kernel, state);
+    free(state->extents);
+    free(state->layouts);
+    free(state);
+}
+
+void hr_prepared_drop(hr_kernel *kernel, hr_prepared *state) {
+    hr_prepared **at = &kernel->prepared;
+    while (*at && *at != state)
+        at = &(*at)->next;
+    if (*at) *at = state->next;
+    if (kernel->current == state) kernel->current = NULL;
+    hr_prepared_destroy(kernel, state);
+}
+
+static bool state_matches(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
+                          bool unfused, int threads) {
+    if (state->unfused != unfused || state->threads != threads) return false;
+    for (int e = 0; e < kernel->function->extent_count; e++)
+        if (state->extents[e] != extents[e]) return false;
+    for (int i = 0; i < kernel->argument_count; i++)
+        if (state->layouts[i] != kernel->bindings[i].layout) return false;
+    return true;
+}
+
+/* The state for these extents and what is bound, moved to the front; a new one has no plan yet. */
+static hr_status state_get(hr_kernel *kernel, const int64_t *extents, bool unfused, int threads,
+                           hr_prepared **out) {
+    int count = 0;
+    hr_prepared **at = &kernel->prepared, *state = NULL;
+    for (; *at && !state_matches(kernel, *at, extents, unfused, threads); at = &(*at)->next)
+        if (++count == STATES_MAX) {
+            hr_prepared_drop(kernel, *at);
+            break;
+        }
+    if (count < STATES_MAX && *at) {
+        state = *at;
+        *at = state->next;
+    } else
+        HR_TRY(state_create(kernel, extents, unfused, threads, &state));
+    state->next = kernel->prepared;
+    kernel->prepared = state;
+    *out = state;
+    return HR_OK;
+}
+
+/* ---- plan, emit, compile ---- */
+
+static int threads_of(const hr_kernel *kernel, const hr_prepared *state) {
+    int tuned = state->plan->tunables.threads;
+    int threads = tuned > 0 ? tuned : state->threads > 0 ? state->threads : kernel->device->limits.threads;
+    return threads > 0 ? threads : 1;
+}
+
+static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const hr_tunables *tunables) {
+    hr_plan_options options = {.unfused = state->unfused, .tunables = *tunables};
+    hr_device_limits limits = kernel->device->limits;
+    if (state->threads > 0 && state->threads < limits.threads) limits.threads = state->threads;
+    state_clear(kernel, state);
+    HR_TRY(hr_plan_create(kernel->function, state->extents, state->layouts, &limits, &options, &state->plan));
+    state->launch_threads = threads_of(kernel, state);
+    state->tuning[0] = state->plan->tunables.chunk;
+    return hr_plan_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
+}
+
+static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
+    if (state->module) return HR_OK;
+    if (!state->loadable.source.length) HR_TRY(hr_emit_c(state->plan, true, &state->loadable));
+    const hr_text *source = &state->loadable.source;
+    return kernel->device->ops->compile(kernel->device, hr_text_data(source), source->length,
+                                        HR_COMPILE_VECTOR_512, &state->module);
+}
+
+/* ---- tuning ---- */
+
+/* What the search is given: candidates as states of their own, until the best one becomes the kernel's. */
+typedef struct tuning {
+    hr_kernel *kernel;
+    const hr_prepared *model; /* extents, layouts, fusion, threads */
+    const hr_preparing *preparing;
+    pthread_mutex_t lock; /* of the list */
+    hr_prepared *candidates;
+    hr_keeping keeping;
+    bool keeping_begun;
+    hr_status failure; /* of a launch: ends the search */
+    char sentence[2048];
+} tuning;
+
+static hr_status tuning_prepare(void *context, const hr_tunables *tunables) {
+    tuning *tuning = context;
+    hr_prepared *state;
+    HR_TRY(state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
+                        tuning->model->threads, &state));
+    hr_status status = state_plan(tuning->kernel, state, tunables);
+    if (status == HR_OK) status = state_compile(tuning->kernel, state);
+    if (status != HR_OK) {
+        hr_prepared_destroy(tuning->kernel, state);
+        return status;
+    }
+    state->tuned.best = *tunables;
+    pthread_mutex_lock(&tuning->lock);
+    state->next = tuning->candidates;
+    tuning->candidates = state;
+    pthread_mutex_unlock(&tuning->lock);
+    return HR_OK;
+}
+
+static hr_prepared **candidate_find(tuning *tuning, const hr_tunables *tunables) {
+    hr_prepared **at = &tuning->candidates;
+    while (*at && memcmp(&(*at)->tuned.best, tunables, sizeof *tunables) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+/* The first launch of a candidate warms up and is looked at for faults; it needs old values to be kept. */
+static hr_status candidate_warm(tuning *tuning, hr_prepared *state) {
+    hr_status status = HR_OK;
+    if (!tuning->keeping_begun)
+        status = hr_keeping_begin(tuning->kernel, tuning->preparing->restore, &tuning->keeping);
+    tuning->keeping_begun = true;
+    if (status == HR_OK) status = hr_launch_refresh(tuning->kernel, state);
+    if (status == HR_OK) status = hr_launch_once(tuning->kernel, state);
+    if (status == HR_OK) return HR_OK;
+    tuning->failure = status;
+    snprintf(tuning->sentence, sizeof tuning->sentence, "%s", hr_last_error());
+    return HR_CANCELLED;
+}
+
+static hr_status tuning_time(void *context, const hr_tunables *tunables, double *seconds) {
+    tuning *tuning = context;
+    hr_prepared *state = *candidate_find(tuning, tunables);
+    hr_launch launch;
+    if (!state) return hr_fail(HR_INTERNAL, "a candidate was timed before it was prepared");
+    if (!state->tuned.tried_count) HR_TRY(candidate_warm(tuning, state));
+    state->tuned.tried_count = 1;
+    HR_TRY(hr_launch_refresh(tuning->kernel, state));
+    hr_launch_make(tuning->kernel, state, &launch);
+    return tuning->kernel->device->ops->time(tuning->kernel->device, state->module, &launch, seconds);
+}
+
+/* Moves plan and code of the best candidate into `state`; plans anew where the database knew the answer. */
+static hr_status tuning_adopt(tuning *tuning, hr_prepared *state) {
+    hr_prepared **at = candidate_find(tuning, &state->tuned.best), *best = *at;
+    if (!best) return state_plan(tuning->kernel, state, &state->tuned.best);
+    *at = best->next;
+    state_clear(tuning->kernel, state);
+    state->plan = best->plan;
+    state->loadable = best->loadable;
+    state->module = best->module;
+    state->launch_threads = best->launch_threads;
+    state->scratch_size = best->scratch_size;
+    memcpy(state->tuning, best->tuning, sizeof state->tuning);
+    best->plan = NULL;
+    best->loadable = (hr_emitted){0};
+    best->module = NULL;
+    hr_prepared_destroy(tuning->kernel, best);
+    return HR_OK;
+}
+
+static hr_status tuning_end(tuning *tuning, hr_status status) {
+    if (tuning->keeping_begun) {
+        hr_status restored = hr_keeping_restore(tuning->kernel, &tuning->keeping, tuning->preparing->restore,
+                                                tuning->preparing->restore_context);
+        hr_keeping_end(tuning->kernel, &tuning->keeping);
+        if (status == HR_OK) status = restored;
+    }
+    while (tuning->candidates) {
+        hr_prepared *candidate = tuning->candidates;
+        tuning->candidates = candidate->next;
+        hr_prepared_destroy(tuning->kernel, candidate);
+    }
+    pthread_mutex_destroy(&tuning->lock);
+    return status;
+}
+
+/* All that the best choice depends on, as a hash. */
+static hr_status tuning_key(const hr_kernel *kernel, const hr_prepared *state, char key[33]) {
+    const hr_device_limits *limits = &kernel->device->limits;
+    hr_text text = {0};
+    hr_text_format(&text, "headroom %s\n%s %s %s threads %d\n%s%s threads %d\n", hr_version(),
+                   kernel->device->ops->kind, kernel->device->name, limits->isa, limits->threads,
+                   kernel->function->name, state->unfused ? " unfused" : "", state->threads);
+    for (int e = 0; e < kernel->function->extent_count; e++)
+        hr_text_format(&text, "%s=%lld\n", kernel->function->extents[e], (long long)state->extents[e]);
+    for (int i = 0; i < kernel->argument_count; i++)
+        hr_text_format(&text, "%d ", (int)state->layouts[i]);
+    hr_text_append(&text, kernel->program->text, kernel->program->length);
+    hr_status status = hr_text_status(&text);
+    if (status == HR_OK) hr_cache_hash(text.data, text.length, key);
+    hr_text_clear(&text);
+    return status;
+}
+
+static double floor_seconds(const hr_kernel *kernel, const hr_prepared *state) {
+    hr_work work;
+    hr_floor floor = {0};
+    if (!kernel->roof_known || hr_work_count(kernel->function, state->extents, &work) != HR_OK) return 0;
+    hr_floor_of(kernel->function, &work, &kernel->roof, &floor);
+    return floor.seconds;
+}
+
+/* Plans `state` with the best tunables that are known, or are found now. */
+static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_preparing *preparing) {
+    char key[33];
+    tuning tuning = {.kernel = kernel, .model = state, .preparing = preparing};
+    hr_trial trial = {tuning_prepare, tuning_time, &tuning, 2};
+    hr_tune mode = preparing->tune == HR_TUNE_DEFAULT ? HR_TUNE_NONE : preparing->tune;
+    HR_TRY(tuning_key(kernel, state, key));
+    HR_TRY(state_plan(kernel, state, &(hr_tunables){0}));
+    pthread_mutex_init(&tuning.lock, NULL);
+    hr_status status = hr_tune_search(state->plan, state->extents, key, mode, floor_seconds(kernel, state),
+                                      &trial, preparing->progress, preparing->progress_context, &state->tuned);
+    if (status == HR_CANCELLED && tuning.failure != HR_OK)
+        status = hr_fail(tuning.failure, "%s", tuning.sentence);
+    if (status == HR_OK && (state->tuned.cached || state->tuned.tried_count))
+        status = tuning_adopt(&tuning, state);
+    if (status == HR_OK) state->searched = mode;
+    return tuning_end(&tuning, status);
+}
+
+/* ---- all of it ---- */
+
+hr_status hr_kernel_ready(hr_kernel *kernel, const hr_preparing *preparing, hr_prepared **out) {
+    int64_t extents[kernel->function->extent_count + 1];
+    hr_prepared *state;
+    HR_TRY(hr_kernel_resolve(kernel, extents));
+    HR_TRY(hr_overlap_check(kernel));
+    HR_TRY(state_get(kernel, extents, preparing->unfused, preparing->threads, &state));
+    hr_status status = HR_OK;
+    if (!state->plan || preparing->tune > state->searched) status = state_choose(kernel, state, preparing);
+    if (status == HR_OK) status = state_compile(kernel, state);
+    if (status == HR_OK) status = hr_launch_refresh(kernel, state);
+    if (status == HR_OK)
+        *out = state;
+    else
+        hr_prepared_drop(kernel, state);
+    return status;
+}
+
+hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out) {
+    int64_t extents[kernel->function->extent_count + 1];
+    hr_preparing preparing = {.tune = HR_TUNE_NONE};
+    hr_prepared *state;
+    if (kernel->current) {
+        *out = kernel->current;
+        return HR_OK;
+    }
+    HR_TRY(hr_kernel_solve(kernel, extents));
+    HR_TRY(hr_extent_default(kernel->function, extents));
+    HR_TRY(hr_extent_check(kernel->function, extents));
+    HR_TRY(state_get(kernel, extents, kernel->unfused, kernel->threads, &state));
+    hr_status status = state->plan ? HR_OK : state_choose(kernel, state, &preparing);
+    if (status == HR_OK)
+        *out = state;
+    else
+        hr_prepared_drop(kernel, state);
+    return status;
+}
+
+hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options) {
+    hr_prepare_options given = {.size = sizeof given};
+    hr_prepared *state;
+    if (options && options->size < sizeof options->size)
+        return hr_fail(HR_BAD_INPUT, "hr_prepare_options does not say its size: begin it with "
+                                     "{.size = sizeof(hr_prepare_options)}");
+    if (options) memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    if (given.tune > HR_TUNE_FULL) return hr_fail(HR_BAD_INPUT, "hr_prepare_options.tune is %d", given.tune);
+    hr_preparing preparing = {.tune = given.tune,
+                              .unfused = given.unfused,
+                              .threads = given.threads > 0 ? given.threads : 0,
+                              .progress = given.progress,
+                              .progress_context = given.progress_context};
+    HR_TRY(hr_kernel_ready(kernel, &preparing, &state));
+    kernel->unfused = preparing.unfused;
+    kernel->threads = preparing.threads;
+    kernel->current = state;
+    return HR_OK;
+}
+
+/* ---- what a state says of itself ---- */
+
+hr_status hr_kernel_plan(hr_kernel *kernel, const char **out) {
+    hr_prepared *state;
+    HR_TRY(hr_kernel_planned(kernel, &state));
+    if (!state->explained.length) hr_plan_explain(state->plan, state->extents, &state->explained);
+    HR_TRY(hr_text_status(&state->explained));
+    *out = hr_text_data(&state->explained);
+    return HR_OK;
+}
+
+hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header) {
+    hr_prepared *state;
+    HR_TRY(hr_kernel_planned(kernel, &state));
+    if (!state->paste.source.length) HR_TRY(hr_emit_c(state->plan, false, &state->paste));
+    if (source) *source = hr_text_data(&state->paste.source);
+    if (header) *header = hr_text_data(&state->paste.header);
+    return HR_OK;
+}
+
+hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out) {
+    hr_prepared *state;
+    hr_work work;
+    HR_TRY(hr_kernel_planned(kernel, &state));
+    HR_TRY(hr_kernel_roof(kernel, NULL, NULL));
+    HR_TRY(hr_work_count(kernel->function, state->extents, &work));
+    hr_floor_of(kernel->function, &work, &kernel->roof, out);
+    return HR_OK;
+}

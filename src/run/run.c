@@ -1,0 +1,215 @@
+/* The main job: tune, check, save, measure against the floor and against the unfused version.
+ *
+ * In: a kernel with bound arrays. Out: all that a report says of it. Every step leaves the inout arrays as the next
+ * one needs them: tuning brings them back, the check applies the kernel once, measuring comes after they were saved.
+ */
+#include "run/kernel.h"
+
+#include "base/dtype.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define UNFUSED_FREE (64 << 20) /* scratch that the unfused version may always take */
+
+/* The public result, and what its pointers point to. */
+typedef struct run_result {
+    hr_run_result public; /* first: hr_run_result_destroy gets its address */
+    hr_arena *arena;
+} run_result;
+
+/* ---- the steps ---- */
+
+typedef struct running {
+    hr_kernel *kernel;
+    hr_run_options options;
+    hr_run_result *result;
+    hr_prepared *fused, *unfused; /* unfused: NULL where it is not measured */
+} running;
+
+static hr_status step_ready(running *running) {
+    const hr_run_options *options = &running->options;
+    hr_preparing preparing = {.tune = options->tune,
+                              .threads = running->kernel->threads,
+                              .progress = options->progress,
+                              .progress_context = options->progress_context,
+                              .restore = options->restore,
+                              .restore_context = options->restore_context};
+    HR_TRY(hr_kernel_roof(running->kernel, options->progress, options->progress_context));
+    HR_TRY(hr_kernel_ready(running->kernel, &preparing, &running->fused));
+    running->kernel->current = running->fused;
+    return HR_OK;
+}
+
+/* The one application that counts: checked against the text, then saved. */
+static hr_status step_apply(running *running) {
+    const hr_run_options *options = &running->options;
+    if (options->no_verify)
+        HR_TRY(hr_launch_once(running->kernel, running->fused));
+    else {
+        HR_TRY(hr_check_run(running->kernel, running->fused, options->points, options->progress,
+                            options->progress_context, &running->result->verified));
+        running->result->verify_done = true;
+    }
+    return options->saved ? options->saved(options->saved_context, running->kernel) : HR_OK;
+}
+
+static double array_bytes(const hr_kernel *kernel) {
+    double bytes = 0;
+    for (int i = 0; i < kernel->argument_count; i++)
+        bytes += (double)kernel->bytes[i];
+    return bytes;
+}
+
+/* A pass a statement; left out where it is the same code, or would need more memory than the arrays themselves. */
+static hr_status step_unfuse(running *running) {
+    hr_preparing preparing = {.tune = HR_TUNE_NONE, .unfused = true, .threads = running->kernel->threads};
+    hr_prepared *state;
+    if (running->options.no_unfused) return HR_OK;
+    if (hr_kernel_ready(running->kernel, &preparing, &state) != HR_OK) return HR_OK; /* an extra, not the job */
+    bool same = strcmp(hr_text_data(&state->loadable.source), hr_text_data(&running->fused->loadable.source)) == 0;
+    bool large = state->scratch_size > UNFUSED_FREE && (double)state->scratch_size > array_bytes(running->kernel);
+    if (!same && !large) running->unfused = state;
+    return HR_OK;
+}
+
+static hr_status step_measure(running *running) {
+    const hr_run_options *options = &running->options;
+    hr_prepared *states[2] = {running->fused, running->unfused};
+    hr_timing timings[2] = {{0}, {0}};
+    HR_TRY(hr_measure_states(running->kernel, states, running->unfused ? 2 : 1, options->seconds,
+                             options->progress, options->progress_context, timings));
+    running->result->seconds = timings[0];
+    running->result->unfused = timings[1];
+    hr_launch_trim(running->kernel, running->fused);
+    HR_TRY(hr_launch_refresh(running->kernel, running->fused));
+    running->kernel->current = running->fused;
+    return HR_OK;
+}
+
+/* ---- the result ---- */
+
+static void result_tuning(hr_run_result *result, const hr_prepared *state, hr_arena *arena) {
+    const hr_tuned *tuned = &state->tuned;
+    int count = tuned->tried_count ? tuned->tried_count : 1;
+    hr_variant *variants = hr_arena_alloc(arena, (size_t)count * sizeof *variants);
+    result->tune.tried = tuned->tried_count;
+    result->tune.seconds = tuned->seconds;
+    result->tune.cached = tuned->cached;
+    for (int v = 0; v < tuned->tried_count; v++) {
+        hr_tunables_label(&tuned->tried[v].tunables, variants[v].label, sizeof variants[v].label);
+        variants[v].seconds = tuned->tried[v].seconds;
+        variants[v].chosen = memcmp(&tuned->tried[v].tunables, &tuned->best, sizeof tuned->best) == 0;
+    }
+    if (!tuned->tried_count) {
+        hr_tunables_label(&state->plan->tunables, variants[0].label, sizeof variants[0].label);
+        variants[0].seconds = result->seconds.median;
+        variants[0].chosen = true;
+    }
+    result->variant_count = count;
+    result->variants = variants;
+}
+
+static void result_extents(hr_run_result *result, const hr_kernel *kernel, const hr_prepared *state,
+                           hr_arena *arena) {
+    int count = kernel->function->extent_count;
+    const char **names = hr_arena_alloc(arena, (size_t)(count + 1) * sizeof *names);
+    int64_t *extents = hr_arena_alloc(arena, (size_t)(count + 1) * sizeof *extents);
+    for (int e = 0; e < count; e++) {
+        names[e] = hr_arena_copy(arena, kernel->function->extents[e], strlen(kernel->function->extents[e]));
+        extents[e] = state->extents[e];
+    }
+    result->extent_count = count;
+    result->extent_names = names;
+    result->extents = extents;
+}
+
+static const char *copied(hr_arena *arena, const char *text) {
+    return text ? hr_arena_copy(arena, text, strlen(text)) : "";
+}
+
+static hr_status result_stages(hr_run_result *result, const hr_kernel *kernel, const hr_prepared *state,
+                               hr_arena *arena) {
+    int count = state->plan->stage_count;
+    hr_stage_info *stages = hr_arena_alloc(arena, (size_t)(count + 1) * sizeof *stages);
+    HR_TRY(hr_stages_describe(state->plan, state->extents, &kernel->roof, stages, arena));
+    for (int s = 0; s < count; s++) {
+        stages[s].shape = copied(arena, stages[s].shape);
+        stages[s].name = copied(arena, stages[s].name);
+        stages[s].why = copied(arena, stages[s].why);
+    }
+    result->stage_count = count;
+    result->stages = stages;
+    return HR_OK;
+}
+
+static size_t texts_size(const hr_kernel *kernel, const hr_prepared *state, const char *source) {
+    size_t size = strlen(source) + strlen(state->plan->summary) + strlen(kernel->file) + (1 << 20);
+    for (int e = 0; e < kernel->function->extent_count; e++)
+        size += strlen(kernel->function->extents[e]) + 64;
+    for (int s = 0; s < state->plan->stage_count; s++) {
+        const hr_stage *stage = &state->plan->stages[s];
+        size += sizeof(hr_stage_info) + 64 + (stage->name ? strlen(stage->name) : 0) +
+                (stage->why ? strlen(stage->why) : 0) + 128 * (size_t)stage->step_count * (size_t)stage->step_count;
+    }
+    return size;
+}
+
+static hr_status result_describe(running *running, hr_arena **arena) {
+    const hr_kernel *kernel = running->kernel;
+    const hr_prepared *state = running->fused;
+    hr_run_result *result = running->result;
+    hr_work work;
+    const char *source;
+    HR_TRY(hr_kernel_source(running->kernel, &source, NULL));
+    HR_TRY(hr_arena_create(texts_size(kernel, state, source), arena));
+    result->kernel = copied(*arena, kernel->function->name);
+    result->file = copied(*arena, kernel->file);
+    result->device_kind = copied(*arena, kernel->device->ops->kind);
+    result->device_name = copied(*arena, kernel->device->name);
+    result->plan_summary = copied(*arena, state->plan->summary);
+    result->source = copied(*arena, source);
+    result->roof = kernel->roof;
+    result_extents(result, kernel, state, *arena);
+    result_tuning(result, state, *arena);
+    HR_TRY(result_stages(result, kernel, state, *arena));
+    HR_TRY(hr_work_count(kernel->function, state->extents, &work));
+    hr_floor_of(kernel->function, &work, &kernel->roof, &result->floor);
+    if (result->floor.seconds > 0 && result->seconds.median > 0) {
+        result->headroom = result->seconds.median / result->floor.seconds;
+        result->roof_fraction = result->floor.seconds / result->seconds.median;
+    }
+    return HR_OK;
+}
+
+hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out) {
+    running running = {.kernel = kernel, .options = {.size = sizeof running.options}};
+    if (options && options->size < sizeof options->size)
+        return hr_fail(HR_BAD_INPUT, "hr_run_options does not say its size: begin it with "
+                                     "{.size = sizeof(hr_run_options)}");
+    if (options)
+        memcpy(&running.options, options,
+               options->size < sizeof running.options ? options->size : sizeof running.options);
+    if (running.options.tune > HR_TUNE_FULL)
+        return hr_fail(HR_BAD_INPUT, "hr_run_options.tune is %d", (int)running.options.tune);
+    run_result *made = calloc(1, sizeof *made);
+    if (!made) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the result of a run");
+    running.result = &made->public;
+    hr_status status = step_ready(&running);
+    if (status == HR_OK) status = step_apply(&running);
+    if (status == HR_OK) status = step_unfuse(&running);
+    if (status == HR_OK) status = step_measure(&running);
+    if (status == HR_OK) status = result_describe(&running, &made->arena);
+    if (status == HR_OK)
+        *out = &made->public;
+    else
+        hr_run_result_destroy(&made->public);
+    return status;
+}
+
+void hr_run_result_destroy(hr_run_result *result) {
+    if (!result) return;
+    run_result *made = (run_result *)(void *)result;
+    hr_arena_destroy(made->arena);
+    free(made);
+}
