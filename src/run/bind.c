@@ -145,8 +145,7 @@ static hr_status shape_check(const hr_kernel *kernel, int i, const hr_array *arr
                      axis);
             return fail_bind(kernel, tensor, rest);
         }
-        if (__builtin_mul_overflow(elements, size, &elements) ||
-            elements > INT64_MAX / 16) {
+        if (__builtin_mul_overflow(elements, size, &elements) || elements > INT64_MAX / 16) {
             snprintf(rest, sizeof rest, "; the array given has more elements than memory can hold");
             return fail_bind(kernel, tensor, rest);
         }
@@ -163,8 +162,9 @@ static hr_status array_check(const hr_kernel *kernel, int i, const hr_array *arr
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     char rest[160];
     if (array->size < sizeof *array)
-        return hr_fail(HR_BAD_INPUT, "the array for `%s` does not say its size: begin it with "
-                                     "{.size = sizeof(hr_array)}",
+        return hr_fail(HR_BAD_INPUT,
+                       "the array for `%s` does not say its size: begin it with "
+                       "{.size = sizeof(hr_array)}",
                        tensor->name);
     if (hr_tensor_is_scalar(tensor))
         return fail_bind(kernel, tensor, ", a scalar: give it with hr_kernel_bind_scalar");
@@ -296,10 +296,11 @@ static hr_status extents_known(const hr_kernel *kernel, const int64_t *extents) 
     for (int e = 0; e < function->extent_count; e++)
         if (extents[e] == HR_EXTENT_UNKNOWN)
             hr_text_format(&names, "%s%s", names.length ? ", " : "", function->extents[e]);
-    hr_status status = hr_fail(HR_BAD_INPUT,
-                               "the bound arrays do not say what %s of kernel %s is: bind an array that has it "
-                               "as an axis, or give it with hr_kernel_bind_extent",
-                               hr_text_data(&names), function->name);
+    hr_status status =
+        hr_fail(HR_BAD_INPUT,
+                "the bound arrays do not say what %s of kernel %s is: bind an array that has it "
+                "as an axis, or give it with hr_kernel_bind_extent",
+                hr_text_data(&names), function->name);
     hr_text_clear(&names);
     return status;
 }

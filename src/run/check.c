@@ -1,7 +1,8 @@
-/* The kernel against its own text: sampled elements in f64 from the operands as they are, one launch, comparison.
+/* The kernel against its own text: sampled elements in f64 from the operands as they are, one launch,
+ * comparison.
  *
- * In: a prepared kernel on its bound arrays. Out: how far the worst element is off, and where. The results hold one
- * execution afterwards, inout arrays as well.
+ * In: a prepared kernel on its bound arrays. Out: how far the worst element is off, and where. The results
+ * hold one execution afterwards, inout arrays as well.
  */
 #define _GNU_SOURCE
 #include "run/check.h"
@@ -151,8 +152,8 @@ static hr_status samples_take(samples *samples, const hr_prepared *prepared, int
         if (seconds > 0 && number >= POINTS_MIN && now() - begun > seconds) break;
         for (int i = 0; i < samples->kernel->argument_count; i++) {
             if (!is_checked(samples->kernel, i)) continue;
-            int64_t elements =
-                hr_shape_elements(hr_kernel_tensor(samples->kernel, i)->rank, samples->kernel->bindings[i].shape);
+            int64_t elements = hr_shape_elements(hr_kernel_tensor(samples->kernel, i)->rank,
+                                                 samples->kernel->bindings[i].shape);
             if (number > 3 && number >= 4 * elements) continue; /* all of it was most likely seen */
             HR_TRY(sample_add(samples, prepared, i, number));
         }
@@ -202,8 +203,8 @@ static void samples_compare(const samples *samples, hr_check *out) {
         const sample *sample = &samples->list[s];
         const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
         const char *data = samples->kernel->bindings[sample->tensor].data;
-        double got = hr_dtype_load(tensor->dtype,
-                                   data + sample->offset * (int64_t)hr_dtype_size(tensor->dtype), 0);
+        double got =
+            hr_dtype_load(tensor->dtype, data + sample->offset * (int64_t)hr_dtype_size(tensor->dtype), 0);
         hr_dtype type = statement_of(samples->kernel->function, sample->tensor)->value->type;
         double error = hr_check_error(type, tensor->dtype, got, &sample->meaning);
         double tolerance = hr_check_tolerance(type, sample->meaning.terms);
@@ -241,7 +242,8 @@ static hr_status samples_make(hr_kernel *kernel, int64_t points, samples *out, i
     *out = (samples){.kernel = kernel, .rank_max = 1};
     for (int i = 0; i < kernel->argument_count; i++) {
         tensors += is_checked(kernel, i);
-        if (hr_kernel_tensor(kernel, i)->rank > out->rank_max) out->rank_max = hr_kernel_tensor(kernel, i)->rank;
+        if (hr_kernel_tensor(kernel, i)->rank > out->rank_max)
+            out->rank_max = hr_kernel_tensor(kernel, i)->rank;
     }
     *each = points > 0 && tensors ? (points + tensors - 1) / tensors : POINTS_DEFAULT;
     if (*each > 1 << 24) *each = 1 << 24;

@@ -1,9 +1,9 @@
 /* The tolerance model and the choice of points.
  *
- * An element is right when some value within the error of honest arithmetic of its meaning rounds to it. So the
- * rounding of the result's dtype costs no sharpness: a bf16 result is held to f32's accuracy. The scale of the error is
- * the meaning's own first-order bound (reference.h). A reduction over n terms may err by more, as the root of n: sums
- * are made in many partial ones.
+ * An element is right when some value within the error of honest arithmetic of its meaning rounds to it. So
+ * the rounding of the result's dtype costs no sharpness: a bf16 result is held to f32's accuracy. The scale
+ * of the error is the meaning's own first-order bound (reference.h). A reduction over n terms may err by
+ * more, as the root of n: sums are made in many partial ones.
  *
  * In: an element and its meaning. Out: an error and its limit.
  */
@@ -25,7 +25,8 @@ static uint64_t bits_of(hr_dtype dtype, double value) {
     return bits;
 }
 
-/* The next value of a float dtype after `value` in the direction of `toward`; may be infinite or, of f8, NaN. */
+/* The next value of a float dtype after `value` in the direction of `toward`; may be infinite or, of f8, NaN.
+ */
 static double neighbour(hr_dtype dtype, double value, double toward) {
     uint64_t sign = 1ull << (8 * hr_dtype_size(dtype) - 1), bits = bits_of(dtype, value);
     bool negative = bits & sign, up = toward > value;
@@ -66,11 +67,12 @@ double hr_check_error(hr_dtype type, hr_dtype dtype, double got, const hr_meanin
         double difference = fabs(got - hr_dtype_round(dtype, meaning->value));
         return isnan(difference) ? INFINITY : difference;
     }
-    double scale = fmax(meaning->magnitude, fabs(meaning->value));
+    double scale = fabs(meaning->value);
+    if (isfinite(meaning->magnitude) && meaning->magnitude > scale) scale = meaning->magnitude;
     double excess = is_float(dtype) ? float_excess(dtype, got, meaning->value)
                                     : truncation_excess(dtype, got, meaning->value);
     if (!(excess > 0)) return 0;
-    return isfinite(scale) && scale > 0 ? excess / scale : isinf(scale) ? 0 : INFINITY;
+    return isfinite(excess) && scale > 0 ? excess / scale : INFINITY;
 }
 
 double hr_check_tolerance(hr_dtype type, double terms) {

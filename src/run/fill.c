@@ -1,8 +1,8 @@
 /* Made-up inputs, fast: 512 MB in well under a second, the same for one seed whatever the threads.
  *
- * Element i comes from one 64-bit mix of seed and i. A normal number is the sum of its four 16-bit parts: bell-shaped,
- * variance 1, never beyond 3.5 - what a kernel's timing and rounding need, without a logarithm. Dtypes of one or two
- * bytes look their bits up by the top 16 bits of that sum.
+ * Element i comes from one 64-bit mix of seed and i. A normal number is the sum of its four 16-bit parts:
+ * bell-shaped, variance 1, never beyond 3.5 - what a kernel's timing and rounding need, without a logarithm.
+ * Dtypes of one or two bytes look their bits up by the top 16 bits of that sum.
  *
  * In: unbound tensors. Out: memory of the device, touched first by the threads that will use it.
  */
@@ -119,7 +119,8 @@ static uint16_t *table_make(hr_dtype dtype, int64_t count, bool magnitude) {
     for (int level = 0; table && level < LEVELS; level++) {
         unsigned char bits[2] = {0};
         hr_dtype_store(dtype, bits, 0, level_value(level, magnitude));
-        memcpy(&table[level], bits, hr_dtype_size(dtype)); /* a one-byte dtype: little-endian, as f8 arrays are */
+        memcpy(&table[level], bits,
+               hr_dtype_size(dtype)); /* a one-byte dtype: little-endian, as f8 arrays are */
     }
     return table;
 }
@@ -157,8 +158,10 @@ static hr_status tensor_fill(hr_kernel *kernel, int i, const int64_t *extents, c
     for (int axis = 0; axis < tensor->rank; axis++) {
         HR_TRY(hr_extent_value(kernel->function, tensor->shape[axis], extents, &shape[axis]));
         if (__builtin_mul_overflow(elements, shape[axis], &elements) || elements > INT64_MAX / 16)
-            return hr_fail(HR_OUT_OF_MEMORY, "`%s` has more elements than memory can hold: make its extents "
-                                             "smaller", tensor->name);
+            return hr_fail(HR_OUT_OF_MEMORY,
+                           "`%s` has more elements than memory can hold: make its extents "
+                           "smaller",
+                           tensor->name);
     }
     size_t size = (size_t)elements * hr_dtype_size(tensor->dtype);
     if (size < 64) size = 64;

@@ -4,8 +4,9 @@
 
 #include "run/kernel.h"
 
-/* One hr_filling an argument (its seed is left alone): whole numbers that are subscripts stay in their axis, those
- * that are compared with an index in its range, others small; floats under a root or a logarithm are magnitudes. */
+/* One hr_filling an argument (its seed is left alone): whole numbers that are subscripts stay in their axis,
+ * those that are compared with an index in its range, others small; floats under a root or a logarithm are
+ * magnitudes. */
 hr_status hr_fill_ranges(const hr_function *function, const int64_t *extents, int argument_count,
                          hr_filling *out);
 

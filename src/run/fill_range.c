@@ -1,4 +1,5 @@
-/* Reads from the text what made-up inputs must be: subscripts within their axes, arguments of roots not negative.
+/* Reads from the text what made-up inputs must be: subscripts within their axes, arguments of roots not
+ * negative.
  *
  * In: a function and its extents. Out: a range an argument.
  */
@@ -199,8 +200,10 @@ static void expr_find(finding *finding, const hr_expr *expr) {
 static void ranges_begin(finding *finding) {
     for (int i = 0; i < finding->argument_count; i++) {
         hr_dtype dtype = finding->function->tensors[i].dtype;
-        interval range = dtype == HR_U8 ? (interval){0, 255} : dtype == HR_BOOL ? (interval){0, 1}
-                       : dtype == HR_I8 ? (interval){-128, 127} : (interval){INT64_MIN, INT64_MAX};
+        interval range = dtype == HR_U8     ? (interval){0, 255}
+                         : dtype == HR_BOOL ? (interval){0, 1}
+                         : dtype == HR_I8   ? (interval){-128, 127}
+                                            : (interval){INT64_MIN, INT64_MAX};
         finding->fillings[i].low = range.low;
         finding->fillings[i].high = range.high;
         finding->fillings[i].magnitude = false;

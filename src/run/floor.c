@@ -2,13 +2,15 @@
  *
  * In: work (bytes, operations) and a roof. Out: seconds, and which limit they come from.
  *
- * Memory. The roof knows the rate of four mixes of traffic: read only, triad (one write in three), copy (one in two),
- * write only. Work with another share of writes can be done as a stretch of one measured mix followed by a stretch of
- * another, so the least time a byte is the lower hull of the measured times a byte over the share of writes: never
- * faster than what was measured, nor slower than what a mix of measured streams does.
+ * Memory. The roof knows the rate of four mixes of traffic: read only, triad (one write in three), copy (one
+ * in two), write only. Work with another share of writes can be done as a stretch of one measured mix
+ * followed by a stretch of another, so the least time a byte is the lower hull of the measured times a byte
+ * over the share of writes: never faster than what was measured, nor slower than what a mix of measured
+ * streams does.
  *
- * Arithmetic. Vector operations and special functions run on the same ports, so their times add up. The rate of vector
- * operations counts a multiply-add as two. Products run on the unit that is fastest for their operands, beside the rest.
+ * Arithmetic. Vector operations and special functions run on the same ports, so their times add up. The rate
+ * of vector operations counts a multiply-add as two. Products run on the unit that is fastest for their
+ * operands, beside the rest.
  */
 #include "run/kernel.h"
 
@@ -49,7 +51,8 @@ static double memory_seconds(double read, double written, const hr_roof *roof) {
 
 /* What all operands of the function's products have in common. */
 typedef struct products {
-    bool found, all_plain; /* plain: elements as they lie in memory, which a unit for that dtype takes as they are */
+    bool found,
+        all_plain; /* plain: elements as they lie in memory, which a unit for that dtype takes as they are */
     hr_dtype dtype;
 } products;
 

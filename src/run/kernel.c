@@ -64,7 +64,8 @@ hr_status hr_kernel_load(hr_device *device, const char *path, const char *text, 
     return status;
 }
 
-/* The file's bytes; at most one more than a text may have, so that a device or a huge file cannot fill memory. */
+/* The file's bytes; at most one more than a text may have, so that a device or a huge file cannot fill
+ * memory. */
 static hr_status file_read(const char *path, hr_text *out) {
     char buffer[16384];
     size_t count;
@@ -82,8 +83,7 @@ hr_status hr_kernel_load_file(hr_device *device, const char *path, const char *n
     hr_text text = {0};
     if (!path) return hr_fail(HR_BAD_INPUT, "hr_kernel_load_file got no path");
     hr_status status = file_read(path, &text);
-    if (status == HR_OK)
-        status = hr_kernel_load(device, path, hr_text_data(&text), text.length, name, out);
+    if (status == HR_OK) status = hr_kernel_load(device, path, hr_text_data(&text), text.length, name, out);
     hr_text_clear(&text);
     return status;
 }

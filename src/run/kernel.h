@@ -1,7 +1,7 @@
 /* The public handle of a kernel from within: what is bound, what was made ready for it, what is launched.
  *
- * bind.c fills bindings, prepare.c makes hr_prepared states from them, launch.c runs the current one; check.c,
- * measure.c and run.c stand on those three.
+ * bind.c fills bindings, prepare.c makes hr_prepared states from them, launch.c runs the current one;
+ * check.c, measure.c and run.c stand on those three.
  */
 #ifndef HR_RUN_KERNEL_H
 #define HR_RUN_KERNEL_H
@@ -26,8 +26,8 @@ typedef struct hr_binding {
     int64_t *shape;   /* rank entries, in one allocation with `strides` */
     int64_t *strides; /* in elements */
     hr_layout layout;
-    double scalar;      /* rounded to the dtype */
-    bool owned;         /* memory of the device that hr_kernel_fill took */
+    double scalar; /* rounded to the dtype */
+    bool owned;    /* memory of the device that hr_kernel_fill took */
     size_t owned_size;
     hr_filling filling; /* owned inputs and inouts */
 } hr_binding;
@@ -43,13 +43,13 @@ struct hr_prepared {
 
     hr_plan *plan;
     hr_tuned tuned;
-    hr_tune searched;     /* the most thorough search that `tuned` comes from */
-    hr_emitted loadable;  /* with hr_entry(), what the module is compiled from; empty until compiled */
-    hr_emitted paste;     /* without, for hr_kernel_source(); empty until asked */
-    hr_text explained;    /* empty until asked */
-    hr_module *module;    /* NULL until compiled */
+    hr_tune searched;    /* the most thorough search that `tuned` comes from */
+    hr_emitted loadable; /* with hr_entry(), what the module is compiled from; empty until compiled */
+    hr_emitted paste;    /* without, for hr_kernel_source(); empty until asked */
+    hr_text explained;   /* empty until asked */
+    hr_module *module;   /* NULL until compiled */
     int launch_threads;
-    int64_t tuning[1];    /* chunk */
+    int64_t tuning[1]; /* chunk */
     int64_t scratch_size;
 };
 
@@ -136,8 +136,8 @@ void hr_prepared_drop(hr_kernel *kernel, hr_prepared *prepared);
 
 /* ---- restore.c ---- */
 
-/* Brings the inout arrays back to what they held: owned ones by filling again, others through `restore`, else from
- * copies. */
+/* Brings the inout arrays back to what they held: owned ones by filling again, others through `restore`, else
+ * from copies. */
 typedef struct hr_keeping {
     void **copies; /* one an argument; NULL where none is needed */
 } hr_keeping;
@@ -148,7 +148,8 @@ void hr_keeping_end(const hr_kernel *kernel, hr_keeping *keeping);
 
 /* ---- launch.c ---- */
 
-/* Brings the launch tables up to date with the bindings and gives scratch of the size that `prepared` needs. */
+/* Brings the launch tables up to date with the bindings and gives scratch of the size that `prepared` needs.
+ */
 hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared);
 void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_launch *out);
 hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared);

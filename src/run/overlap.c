@@ -46,7 +46,8 @@ static bool places_of(const hr_kernel *kernel, int i, places *out) {
 
 typedef struct equation {
     int count, steps; /* steps: how much was tried */
-    int64_t step[TERMS_MAX], last[TERMS_MAX], rest[TERMS_MAX + 1]; /* rest[k]: the largest sum of terms from k */
+    int64_t step[TERMS_MAX], last[TERMS_MAX],
+        rest[TERMS_MAX + 1]; /* rest[k]: the largest sum of terms from k */
 } equation;
 
 static void term_add(equation *equation, int64_t step, int64_t last) {
@@ -122,10 +123,11 @@ hr_status hr_overlap_check(const hr_kernel *kernel) {
             const hr_tensor *tensor = hr_kernel_tensor(kernel, j);
             if (j == i || (j < i && tensor->role != HR_ROLE_INPUT) || !places_of(kernel, j, &other)) continue;
             if (places_meet(&own, &other))
-                return hr_fail(HR_BAD_INPUT,
-                               "the arrays bound to `%s` and `%s` share memory, and kernel %s writes `%s`: give "
-                               "them memory of their own, or declare one inout tensor",
-                               written->name, tensor->name, kernel->function->name, written->name);
+                return hr_fail(
+                    HR_BAD_INPUT,
+                    "the arrays bound to `%s` and `%s` share memory, and kernel %s writes `%s`: give "
+                    "them memory of their own, or declare one inout tensor",
+                    written->name, tensor->name, kernel->function->name, written->name);
         }
     }
     return HR_OK;

@@ -1,5 +1,5 @@
-/* Bound arrays -> a state that can be launched: plan, tune, emit, compile. States are kept by extents and layouts,
- * so that going back to earlier shapes costs a comparison.
+/* Bound arrays -> a state that can be launched: plan, tune, emit, compile. States are kept by extents and
+ * layouts, so that going back to earlier shapes costs a comparison.
  *
  * In: a kernel with its bindings. Out: hr_prepared states.
  */
@@ -259,8 +259,9 @@ static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_pr
     HR_TRY(tuning_key(kernel, state, key));
     HR_TRY(state_plan(kernel, state, &(hr_tunables){0}));
     pthread_mutex_init(&tuning.lock, NULL);
-    hr_status status = hr_tune_search(state->plan, state->extents, key, mode, floor_seconds(kernel, state),
-                                      &trial, preparing->progress, preparing->progress_context, &state->tuned);
+    hr_status status =
+        hr_tune_search(state->plan, state->extents, key, mode, floor_seconds(kernel, state), &trial,
+                       preparing->progress, preparing->progress_context, &state->tuned);
     if (status == HR_CANCELLED && tuning.failure != HR_OK)
         status = hr_fail(tuning.failure, "%s", tuning.sentence);
     if (status == HR_OK && (state->tuned.cached || state->tuned.tried_count))

@@ -12,8 +12,8 @@
 /* Copies between an array and memory without gaps; the last axis in one piece where it lies so. */
 static void elements_copy(const hr_array *array, int axis, char *array_at, char **dense, bool out) {
     size_t size = hr_dtype_size(array->dtype);
-    bool flat = axis == array->rank || !array->strides ||
-                (axis == array->rank - 1 && array->strides[axis] == 1);
+    bool flat =
+        axis == array->rank || !array->strides || (axis == array->rank - 1 && array->strides[axis] == 1);
     if (flat) {
         size_t bytes = size * (size_t)hr_shape_elements(array->rank - axis, array->shape + axis);
         memcpy(out ? *dense : array_at, out ? array_at : *dense, bytes);
@@ -26,8 +26,7 @@ static void elements_copy(const hr_array *array, int axis, char *array_at, char 
 
 static size_t array_bytes(const hr_kernel *kernel, int i) {
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
-    return hr_dtype_size(tensor->dtype) *
-           (size_t)hr_shape_elements(tensor->rank, kernel->bindings[i].shape);
+    return hr_dtype_size(tensor->dtype) * (size_t)hr_shape_elements(tensor->rank, kernel->bindings[i].shape);
 }
 
 static bool is_inout(const hr_kernel *kernel, int i) {
@@ -41,7 +40,8 @@ hr_status hr_keeping_begin(const hr_kernel *kernel, hr_restore_fn restore, hr_ke
     for (int i = 0; i < kernel->argument_count; i++) {
         hr_array array;
         if (!is_inout(kernel, i) || kernel->bindings[i].owned || restore) continue;
-        hr_status status = kernel->device->ops->allocate(kernel->device, array_bytes(kernel, i), &out->copies[i]);
+        hr_status status =
+            kernel->device->ops->allocate(kernel->device, array_bytes(kernel, i), &out->copies[i]);
         if (status != HR_OK) {
             hr_keeping_end(kernel, out);
             return hr_fail_context(status, "while copying `%s`, whose old values tuning needs",

@@ -1,7 +1,8 @@
 /* The main job: tune, check, save, measure against the floor and against the unfused version.
  *
- * In: a kernel with bound arrays. Out: all that a report says of it. Every step leaves the inout arrays as the next
- * one needs them: tuning brings them back, the check applies the kernel once, measuring comes after they were saved.
+ * In: a kernel with bound arrays. Out: all that a report says of it. Every step leaves the inout arrays as
+ * the next one needs them: tuning brings them back, the check applies the kernel once, measuring comes after
+ * they were saved.
  */
 #include "run/kernel.h"
 
@@ -61,14 +62,18 @@ static double array_bytes(const hr_kernel *kernel) {
     return bytes;
 }
 
-/* A pass a statement; left out where it is the same code, or would need more memory than the arrays themselves. */
+/* A pass a statement; left out where it is the same code, or would need more memory than the arrays
+ * themselves. */
 static hr_status step_unfuse(running *running) {
     hr_preparing preparing = {.tune = HR_TUNE_NONE, .unfused = true, .threads = running->kernel->threads};
     hr_prepared *state;
     if (running->options.no_unfused) return HR_OK;
-    if (hr_kernel_ready(running->kernel, &preparing, &state) != HR_OK) return HR_OK; /* an extra, not the job */
-    bool same = strcmp(hr_text_data(&state->loadable.source), hr_text_data(&running->fused->loadable.source)) == 0;
-    bool large = state->scratch_size > UNFUSED_FREE && (double)state->scratch_size > array_bytes(running->kernel);
+    if (hr_kernel_ready(running->kernel, &preparing, &state) != HR_OK)
+        return HR_OK; /* an extra, not the job */
+    bool same =
+        strcmp(hr_text_data(&state->loadable.source), hr_text_data(&running->fused->loadable.source)) == 0;
+    bool large =
+        state->scratch_size > UNFUSED_FREE && (double)state->scratch_size > array_bytes(running->kernel);
     if (!same && !large) running->unfused = state;
     return HR_OK;
 }
@@ -76,7 +81,7 @@ static hr_status step_unfuse(running *running) {
 static hr_status step_measure(running *running) {
     const hr_run_options *options = &running->options;
     hr_prepared *states[2] = {running->fused, running->unfused};
-    hr_timing timings[2] = {{0}, {0}};
+    hr_timing timings[2] = {0};
     HR_TRY(hr_measure_states(running->kernel, states, running->unfused ? 2 : 1, options->seconds,
                              options->progress, options->progress_context, timings));
     running->result->seconds = timings[0];
@@ -150,7 +155,8 @@ static size_t texts_size(const hr_kernel *kernel, const hr_prepared *state, cons
     for (int s = 0; s < state->plan->stage_count; s++) {
         const hr_stage *stage = &state->plan->stages[s];
         size += sizeof(hr_stage_info) + 64 + (stage->name ? strlen(stage->name) : 0) +
-                (stage->why ? strlen(stage->why) : 0) + 128 * (size_t)stage->step_count * (size_t)stage->step_count;
+                (stage->why ? strlen(stage->why) : 0) +
+                128 * (size_t)stage->step_count * (size_t)stage->step_count;
     }
     return size;
 }
