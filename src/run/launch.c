@@ -30,13 +30,14 @@ void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared) {
     kernel->current = NULL;
 }
 
-/* From the first to past the last byte. */
+/* From the first to past the last byte; 0 where the data does not begin with the first. */
 static int64_t bytes_spanned(const hr_tensor *tensor, const hr_binding *binding) {
     int64_t span = 1;
     for (int axis = 0; axis < tensor->rank; axis++) {
         if (binding->shape[axis] == 0) return 0;
         int64_t stride = binding->strides[axis];
-        span += (binding->shape[axis] - 1) * (stride < 0 ? -stride : stride);
+        if (stride < 0 && binding->shape[axis] > 1) return 0;
+        span += (binding->shape[axis] - 1) * stride;
     }
     return span * (int64_t)hr_dtype_size(tensor->dtype);
 }
@@ -63,7 +64,9 @@ void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_lau
                        .strides = kernel->strides,
                        .scratch = kernel->scratch,
                        .threads = prepared->launch_threads,
-                       .tuning = prepared->tuning};
+                       .tuning = prepared->tuning,
+                       .count = kernel->argument_count,
+                       .bytes = kernel->bytes};
 }
 
 /* ---- a subscript that left its axis ---- */
