@@ -1,0 +1,191 @@
+/* The interpreter's parts: code compiled from expressions, rules made of statements, tables of what is known.
+ *
+ * An expression becomes a flat list of instructions in an order in which operands come first; running it
+ * computes one value a lane (lanes.h) and needs no recursion. Reductions have code of their own, which runs
+ * over strips of up to `width` points; a tensor that another statement assigns is read by running that
+ * statement's rule at the subscripts asked for. What a rule or a reduction gave is remembered under a 128-bit
+ * hash of what it was asked.
+ *
+ *     interpreter_compile.c   expressions -> code          interpreter_run.c      code -> lanes
+ *     interpreter_reduce.c    reductions and softmax       interpreter_scatter.c  +=
+ *     interpreter_memo.c      the tables                   reference.c            the public functions
+ */
+#ifndef HR_REFERENCE_INTERPRETER_H
+#define HR_REFERENCE_INTERPRETER_H
+
+#include "base/arena.h"
+#include "reference/lanes.h"
+#include "reference/reference.h"
+
+/* What an instruction does: an hr_op, or one of the interpreter's own. */
+enum {
+    HR_CODE_TO_FLOAT = HR_OP_COUNT,
+    HR_CODE_TO_WHOLE,
+    HR_CODE_TO_BOOL,
+    HR_CODE_BRANCH, /* the condition of a `where` is known: which of its sides has a lane that is wanted? */
+};
+
+typedef struct hr_instruction {
+    int op;
+    const hr_expr *expr;
+    bool whole;  /* the value is whole (or bool); otherwise float */
+    bool varies; /* with the indices that a reduction runs over: again for each strip */
+    int region;  /* the side of a `where` on which alone this value is used; 0 = everywhere */
+    int arg_count;
+    int *args;  /* instructions */
+    int target; /* ELEMENT: the rule that is read, or -1 for an operand. Reductions and SOFTMAX: the fold.
+                   WHERE and BRANCH: the region of the second argument; that of the third follows. */
+} hr_instruction;
+
+typedef struct hr_region {
+    int parent, depth;
+    int condition; /* instruction */
+    bool side;
+    bool live;   /* at run time: some lane is on this side */
+    bool varies; /* as hr_instruction.varies */
+} hr_region;
+
+typedef struct hr_code {
+    int count, region_count;
+    hr_instruction *instructions;
+    hr_lanes *lanes; /* the value of each */
+    hr_region *regions;
+    bool heavy; /* contains a reduction or a softmax */
+} hr_code;
+
+/* One value for good. */
+typedef struct hr_known {
+    double value, scale;
+    int64_t whole;
+    double peak; /* softmax: the row's largest value; `value` is then the sum of exponentials */
+    int32_t fault;
+} hr_known;
+
+/* A reduction's or a softmax row's loop. */
+typedef struct hr_fold {
+    const hr_expr *expr;
+    hr_code body;
+    int free_count, *free; /* the indices of the surroundings on which the result depends */
+    int64_t *extents, total;
+    int64_t **walk;  /* lanes of each bound index while a strip crosses rows */
+    hr_lanes *saved; /* of free indices, then of bound ones */
+} hr_fold;
+
+/* Which points of a += hit an element: see interpreter_scatter.c. */
+typedef struct hr_scatter hr_scatter;
+
+typedef struct hr_rule {
+    const hr_statement *statement;
+    int number; /* of the statement */
+    hr_code value;
+    hr_code *subscripts; /* += only: one an axis */
+    double terms;        /* the longest reduction on the way to its value */
+    hr_scatter *scatter; /* += only */
+} hr_rule;
+
+/* A request that must be met before a deeper one can be: the indices of a rule's statement. */
+typedef struct hr_pending {
+    int rule, count;
+    hr_lanes *indices; /* with arrays of their own */
+} hr_pending;
+
+typedef struct hr_fault_record {
+    int tensor, axis, line;
+    int64_t value;
+} hr_fault_record;
+
+typedef struct hr_memo hr_memo;
+typedef struct hr_strips hr_strips;
+
+struct hr_reference {
+    const hr_function *function;
+    hr_arena *arena;
+    int64_t *extents;
+    hr_operand *operands;
+    int64_t **shapes; /* one a tensor */
+    int *writer;      /* one a tensor: the statement that assigns it, or -1 */
+    int64_t *index_extents;
+    hr_lanes *indices; /* the current value of each index */
+    hr_rule *rules;    /* one a statement */
+    int fold_count;
+    hr_fold *folds;
+    int width; /* lanes of a strip */
+    int64_t *offsets;
+    hr_memo *memo;
+    hr_strips *strips;
+    int depth; /* rules under way */
+    int scatter_depth;
+    int pending_count, pending_capacity;
+    hr_pending *pending;
+    int fault_count;
+    hr_fault_record *faults; /* from 1 */
+};
+
+/* Not a failure: the request was put on the list of pending ones because it lies too deep; ask again when it
+ * is met. Never leaves this folder. */
+#define HR_DEFERRED ((hr_status)(HR_INTERNAL + 1))
+
+/* ---- interpreter_compile.c ---- */
+
+hr_status hr_interpreter_compile(hr_reference *reference);
+
+/* ---- interpreter_run.c ---- */
+
+/* The instruction's lanes are valid until the code runs again. `first`: not a later strip of the same loop.
+ */
+hr_status hr_code_run(hr_reference *reference, hr_code *code, int count, bool first);
+static inline hr_lanes *hr_code_result(const hr_code *code) {
+    return &code->lanes[code->count - 1];
+}
+/* The rule's value where its statement's indices stand now; all of them uniform for a `known` one. */
+hr_status hr_rule_known(hr_reference *reference, hr_rule *rule, hr_known *out);
+/* The same for several lanes, into the result of the rule's code. */
+hr_status hr_rule_lanes(hr_reference *reference, hr_rule *rule, int count);
+bool hr_lane_live(const hr_code *code, int region, int lane);
+/* Allocates on the first fault of these lanes, and marks one. */
+hr_status hr_fault_mark(hr_reference *reference, hr_lanes *lanes, int lane, const hr_fault_record *record);
+/* HR_OUT_OF_RANGE with the sentence that says what was accessed where. */
+hr_status hr_fault_fail(const hr_reference *reference, const hr_fault_record *record);
+hr_status hr_fault_carry(hr_reference *reference, hr_lanes *lanes, int lane, int32_t fault);
+/* Element `subscripts` of a parameter as it was before the launch. */
+hr_known hr_operand_known(const hr_reference *reference, int tensor, const int64_t *subscripts);
+
+/* ---- interpreter_reduce.c ---- */
+
+/* The instruction `number` of `code`: a reduction, or a softmax at the current point. */
+hr_status hr_fold_run(hr_reference *reference, hr_code *code, int number, int count);
+
+/* ---- interpreter_scatter.c ---- */
+
+/* The element of the statement's tensor after the +=, and how many points hit it. */
+hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out,
+                           double *hits);
+void hr_scatter_destroy(hr_scatter *scatter);
+
+/* ---- interpreter_memo.c ---- */
+
+typedef struct hr_memo_key {
+    uint64_t low, high;
+} hr_memo_key;
+
+typedef enum hr_memo_kind { HR_MEMO_RULE, HR_MEMO_FOLD } hr_memo_kind;
+
+hr_memo_key hr_memo_key_of(hr_memo_kind kind, int number, int count, const int64_t *words);
+/* Of the current values of indices, all uniform. */
+hr_memo_key hr_memo_key_at(const hr_reference *reference, hr_memo_kind kind, int number, int index_count,
+                           const int *indices);
+hr_status hr_memo_create(hr_memo **out);
+void hr_memo_destroy(hr_memo *memo);
+const hr_known *hr_memo_find(const hr_memo *memo, hr_memo_key key);
+/* Forgets everything when it is full. */
+hr_status hr_memo_insert(hr_memo *memo, hr_memo_key key, const hr_known *known);
+
+hr_memo_key hr_strips_key_of(const hr_reference *reference, const hr_rule *rule, int count);
+hr_status hr_strips_create(hr_strips **out);
+void hr_strips_destroy(hr_strips *strips);
+/* Copies what is known into `out`. */
+hr_status hr_strips_find(hr_reference *reference, hr_memo_key key, int count, hr_lanes *out, bool *found);
+hr_status hr_strips_insert(hr_reference *reference, hr_memo_key key, int count, const hr_lanes *lanes,
+                           bool whole);
+
+#endif
