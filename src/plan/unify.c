@@ -1,0 +1,159 @@
+/* Indices of different statements that walk the same axes become one. In: a normalised graph. Out: the same graph.
+ *
+ * Two indices are merged where they subscript the same axis of the same tensor on their own, have the same extent, and
+ * no statement uses both. What a statement hands to another through a local counts first, shared parameters after.
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A plain use of an index: statement `s` has it as the whole subscript of axis `axis` of `tensor`. */
+typedef struct plain_use {
+    int tensor, axis, index, statement;
+} plain_use;
+
+typedef struct unifier {
+    hr_graph *graph;
+    int *parent;      /* index -> a member of its class nearer to the root */
+    bool *occurs;     /* [class root * statement_count + statement] */
+    plain_use *uses;
+    int use_count, use_capacity;
+    bool *visited;
+    bool failed;
+} unifier;
+
+static int root_of(unifier *u, int index) {
+    while (u->parent[index] != index)
+        index = u->parent[index] = u->parent[u->parent[index]];
+    return index;
+}
+
+static void note_use(unifier *u, int tensor, int axis, int index, int statement) {
+    if (u->use_count == u->use_capacity) {
+        int capacity = u->use_capacity ? u->use_capacity * 2 : 64;
+        plain_use *uses = realloc(u->uses, (size_t)capacity * sizeof *uses);
+        if (!uses) {
+            u->failed = true;
+            return;
+        }
+        u->uses = uses;
+        u->use_capacity = capacity;
+    }
+    u->uses[u->use_count++] = (plain_use){tensor, axis, index, statement};
+}
+
+static void collect(unifier *u, const hr_expr *node, int statement) {
+    if (u->visited[node->id]) return;
+    u->visited[node->id] = true;
+    const hr_function *function = u->graph->function;
+    bool *occurs = &u->occurs[statement];
+    if (node->op == HR_OP_INDEX) occurs[node->index * function->statement_count] = true;
+    for (int i = 0; i < node->bound_count; i++)
+        occurs[node->bound[i] * function->statement_count] = true;
+    if (node->op == HR_OP_ELEMENT)
+        for (int a = 0; a < function->tensors[node->tensor].rank; a++)
+            if (node->args[a]->op == HR_OP_INDEX)
+                note_use(u, u->graph->storage[node->tensor], a, node->args[a]->index, statement);
+    for (int i = 0; i < node->arg_count; i++)
+        collect(u, node->args[i], statement);
+}
+
+static void collect_all(unifier *u) {
+    const hr_function *function = u->graph->function;
+    for (int s = 0; s < function->statement_count; s++) {
+        const hr_statement *statement = &function->statements[s];
+        memset(u->visited, 0, (size_t)function->expr_count);
+        collect(u, statement->value, s);
+        for (int a = 0; a < statement->subscript_count; a++) {
+            collect(u, statement->subscripts[a], s);
+            if (statement->subscripts[a]->op == HR_OP_INDEX)
+                note_use(u, u->graph->storage[statement->tensor], a, statement->subscripts[a]->index, s);
+        }
+        for (int i = 0; i < statement->domain_count; i++)
+            u->occurs[statement->domain[i] * function->statement_count + s] = true;
+    }
+}
+
+static void merge(unifier *u, int a, int b) {
+    const hr_function *function = u->graph->function;
+    int statements = function->statement_count;
+    a = root_of(u, a);
+    b = root_of(u, b);
+    if (a == b || function->indices[a].extent != function->indices[b].extent) return;
+    for (int s = 0; s < statements; s++)
+        if (u->occurs[a * statements + s] && u->occurs[b * statements + s]) return;
+    int keep = a < b ? a : b, drop = a < b ? b : a;
+    for (int s = 0; s < statements; s++)
+        u->occurs[keep * statements + s] |= u->occurs[drop * statements + s];
+    u->parent[drop] = keep;
+}
+
+static int compare_uses(const void *left, const void *right) {
+    const plain_use *a = left, *b = right;
+    if (a->tensor != b->tensor) return a->tensor < b->tensor ? -1 : 1;
+    if (a->axis != b->axis) return a->axis < b->axis ? -1 : 1;
+    if (a->statement != b->statement) return a->statement < b->statement ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+static void merge_uses(unifier *u, bool locals) {
+    for (int i = 0; i < u->use_count; i++) {
+        bool is_local = u->graph->function->tensors[u->uses[i].tensor].role == HR_ROLE_LOCAL;
+        if (is_local != locals) continue;
+        for (int j = i + 1; j < u->use_count && u->uses[j].tensor == u->uses[i].tensor &&
+                            u->uses[j].axis == u->uses[i].axis && j < i + 256;
+             j++)
+            merge(u, u->uses[i].index, u->uses[j].index);
+    }
+}
+
+static void rewrite_statements(unifier *u) {
+    hr_graph *graph = u->graph;
+    hr_function *function = graph->function;
+    int count = 0, *from = hr_arena_alloc(graph->arena, (size_t)function->index_count * sizeof *from);
+    hr_expr **to = hr_arena_alloc(graph->arena, (size_t)function->index_count * sizeof *to);
+    for (int i = 0; i < function->index_count; i++) {
+        if (root_of(u, i) == i) continue;
+        from[count] = i;
+        to[count++] = hr_graph_index_value(graph, root_of(u, i));
+    }
+    for (int s = 0; s < function->statement_count && !graph->full; s++) {
+        hr_statement *statement = &function->statements[s];
+        statement->value = hr_graph_substitute(graph, statement->value, count, from, to);
+        for (int a = 0; a < statement->subscript_count; a++)
+            statement->subscripts[a] = hr_graph_substitute(graph, statement->subscripts[a], count, from, to);
+        int *domain = hr_arena_alloc(graph->arena, (size_t)(statement->domain_count + 1) * sizeof *domain);
+        for (int i = 0; i < statement->domain_count; i++)
+            domain[i] = root_of(u, statement->domain[i]);
+        statement->domain = domain;
+    }
+}
+
+hr_status hr_pass_unify(hr_graph *graph) {
+    const hr_function *function = graph->function;
+    size_t indices = (size_t)function->index_count + 1, statements = (size_t)function->statement_count + 1;
+    if (indices * statements > (size_t)64 << 20)
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s has too many statements and indices to plan: split it into several",
+                       graph->source->name);
+    unifier u = {.graph = graph};
+    u.parent = calloc(indices, sizeof *u.parent);
+    u.occurs = calloc(indices * statements, sizeof *u.occurs);
+    u.visited = calloc((size_t)function->expr_count + 1, sizeof *u.visited);
+    u.failed = !u.parent || !u.occurs || !u.visited;
+    for (int i = 0; !u.failed && i < function->index_count; i++)
+        u.parent[i] = i;
+    if (!u.failed) collect_all(&u);
+    if (!u.failed) {
+        qsort(u.uses, (size_t)u.use_count, sizeof *u.uses, compare_uses);
+        merge_uses(&u, true);
+        merge_uses(&u, false);
+        rewrite_statements(&u);
+    }
+    free(u.parent);
+    free(u.occurs);
+    free(u.visited);
+    free(u.uses);
+    if (u.failed) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", graph->source->name);
+    return hr_graph_status(graph);
+}
