@@ -95,6 +95,7 @@ typedef struct hr_plan {
     const hr_layout *layouts;  /* one a parameter or result */
     int stage_count;
     hr_stage *stages;
+    const int *storage; /* one a tensor of `normal`: the tensor whose memory it uses, mostly itself */
     bool *materialised; /* one a tensor of `normal`: a local that exists in memory */
     hr_tunables tunables;
     hr_device_limits limits;

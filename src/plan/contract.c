@@ -1,0 +1,85 @@
+/* Recognises sum[k](left * right) whose factors have different free indices. In: a statement. Out: its groups. */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FACTORS_MAX = 16 };
+
+typedef struct factor_list {
+    int count;
+    hr_expr *factor[FACTORS_MAX];
+} factor_list;
+
+static bool collect_factors(factor_list *list, hr_expr *expr, hr_dtype type) {
+    if (expr->op == HR_OP_MUL && expr->type == type)
+        return collect_factors(list, expr->args[0], type) && collect_factors(list, expr->args[1], type);
+    if (list->count == FACTORS_MAX) return false;
+    list->factor[list->count++] = expr;
+    return true;
+}
+
+static hr_expr *multiply(hr_graph *graph, hr_expr *a, hr_expr *b) {
+    return a ? hr_graph_binary(graph, HR_OP_MUL, b->type, a, b) : b;
+}
+
+/* Right takes the factors that have the last index of the domain, left the others. */
+static void split_factors(hr_graph *graph, const factor_list *list, int last, bool *seen, hr_contract *out) {
+    for (int i = 0; i < list->count; i++) {
+        memset(seen, 0, (size_t)graph->function->index_count);
+        hr_graph_mark_indices(graph, list->factor[i], seen);
+        hr_expr **side = seen[last] ? &out->right : &out->left;
+        *side = multiply(graph, *side, list->factor[i]);
+    }
+}
+
+static bool split_indices(hr_graph *graph, const hr_statement *s, const bool *left, const bool *right, hr_contract *out) {
+    size_t size = (size_t)(s->domain_count + s->value->bound_count + 1) * sizeof(int);
+    out->batch = hr_arena_alloc(graph->arena, size);
+    out->m = hr_arena_alloc(graph->arena, size);
+    out->n = hr_arena_alloc(graph->arena, size);
+    out->k = hr_arena_alloc(graph->arena, size);
+    for (int i = 0; i < s->domain_count; i++) {
+        int index = s->domain[i];
+        if (left[index] && right[index])
+            out->batch[out->batch_count++] = index;
+        else if (left[index])
+            out->m[out->m_count++] = index;
+        else if (right[index])
+            out->n[out->n_count++] = index;
+        else
+            return false;
+    }
+    for (int i = 0; i < s->value->bound_count; i++) {
+        int index = s->value->bound[i];
+        if (!left[index] || !right[index]) return false;
+        out->k[out->k_count++] = index;
+    }
+    return out->m_count && out->n_count && out->k_count;
+}
+
+bool hr_contract_match(hr_graph *graph, const hr_statement *statement, hr_contract *out) {
+    hr_expr *value = statement->value;
+    *out = (hr_contract){.product = statement->tensor};
+    if (value->op != HR_OP_REDUCE_SUM || statement->accumulate || statement->domain_count < 2) return false;
+    hr_expr *body = value->args[0];
+    if (body->op != HR_OP_MUL || (body->type != HR_F32 && body->type != HR_F64) || value->type != body->type) return false;
+    factor_list list = {0};
+    if (!collect_factors(&list, body, body->type)) return false;
+    bool *left = calloc((size_t)graph->function->index_count * 2 + 1, 1);
+    if (!left) {
+        graph->full = true;
+        return false;
+    }
+    bool *right = left + graph->function->index_count;
+    split_factors(graph, &list, statement->domain[statement->domain_count - 1], left, out);
+    memset(left, 0, (size_t)graph->function->index_count * 2);
+    bool match = out->left && out->right;
+    if (match) {
+        hr_graph_mark_indices(graph, out->left, left);
+        hr_graph_mark_indices(graph, out->right, right);
+        match = split_indices(graph, statement, left, right, out);
+    }
+    free(left);
+    return match;
+}

@@ -1,0 +1,528 @@
+/* Statements are gathered into stages. In: a unified graph and numbers for extents. Out: plan->stages.
+ *
+ * A stage is a split of some indices into task indices (spread over threads) and row indices (walked inside a task). For
+ * each split that a remaining statement suggests, the statements that fit it are counted in order; the split with the
+ * best score becomes the next stage. What fits where is in step_fits().
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOK_AHEAD = 64, SUGGESTERS = 12 };
+
+typedef struct attempt {
+    int task_count, row_count;
+    int task[HR_RANK_MAX * 2], row[HR_RANK_MAX * 2];
+    int step_count;
+    hr_step steps[LOOK_AHEAD];
+    double score;
+} attempt;
+
+/* What an attempt knows of a tensor that one of its steps defines. */
+typedef struct in_stage {
+    int step;  /* -1: not defined here */
+    int ready; /* the first pass in which its value can be used */
+} in_stage;
+
+typedef struct grouper {
+    hr_graph *graph;
+    const hr_function *function;
+    hr_plan *plan;
+    int64_t *size;       /* of each index, in numbers */
+    bool *done;          /* statement is in a stage */
+    int *producer;       /* tensor -> the statement that defines it, -1 for parameters */
+    in_stage *here;      /* by tensor */
+    unsigned *visited;   /* expression walks: by expr id */
+    unsigned visit;
+    hr_contract **contract; /* of each statement that is a product of two tensors, else NULL */
+    int remaining;
+} grouper;
+
+/* ---- sets of indices ---- */
+
+static bool contains(const int *set, int count, int index) {
+    for (int i = 0; i < count; i++)
+        if (set[i] == index) return true;
+    return false;
+}
+
+static bool subset(const int *a, int a_count, const int *b, int b_count) {
+    for (int i = 0; i < a_count; i++)
+        if (!contains(b, b_count, a[i])) return false;
+    return true;
+}
+
+static bool same_set(const int *a, int a_count, const int *b, int b_count) {
+    return a_count == b_count && subset(a, a_count, b, b_count);
+}
+
+static double product(const grouper *g, const int *set, int count) {
+    double points = 1;
+    for (int i = 0; i < count; i++)
+        points *= (double)g->size[set[i]];
+    return points;
+}
+
+static bool is_reduction(const hr_statement *statement) { return hr_op_is_reduction(statement->value->op); }
+
+static const int *bound_of(const hr_statement *statement, int *count) {
+    *count = is_reduction(statement) ? statement->value->bound_count : 0;
+    return statement->value->bound;
+}
+
+/* ---- walking the elements of an expression ---- */
+
+typedef struct element_walk {
+    grouper *g;
+    bool (*visit)(void *context, const hr_expr *element); /* false stops */
+    void *context;
+} element_walk;
+
+static bool walk(element_walk *w, const hr_expr *node) {
+    if (w->g->visited[node->id] == w->g->visit) return true;
+    w->g->visited[node->id] = w->g->visit;
+    if (node->op == HR_OP_ELEMENT && !w->visit(w->context, node)) return false;
+    for (int i = 0; i < node->arg_count; i++)
+        if (!walk(w, node->args[i])) return false;
+    return true;
+}
+
+static bool walk_elements(grouper *g, const hr_statement *s, bool (*visit)(void *, const hr_expr *), void *context) {
+    element_walk w = {g, visit, context};
+    g->visit++;
+    if (!walk(&w, s->value)) return false;
+    for (int a = 0; a < s->subscript_count; a++)
+        if (!walk(&w, s->subscripts[a])) return false;
+    return true;
+}
+
+/* ---- does a statement fit a split? ---- */
+
+typedef struct fit {
+    grouper *g;
+    const attempt *attempt;
+    const hr_statement *statement;
+    hr_step step;
+    bool row_level; /* the step's value is one a task */
+} fit;
+
+static bool is_identity(const hr_expr *element, const hr_statement *producer) {
+    for (int a = 0; a < producer->domain_count; a++)
+        if (element->args[a]->op != HR_OP_INDEX || element->args[a]->index != producer->domain[a]) return false;
+    return true;
+}
+
+/* Is the element available to this step, and from which pass on? */
+static bool element_fits(void *context, const hr_expr *element) {
+    fit *f = context;
+    grouper *g = f->g;
+    int tensor = element->tensor, producer = g->producer[tensor];
+    if (producer < 0 || g->done[producer]) return true;
+    const in_stage *here = &g->here[tensor];
+    if (here->step < 0) return false;
+    const hr_step *made = &f->attempt->steps[here->step];
+    bool per_row = made->kind == HR_STEP_ROW || made->kind == HR_STEP_REDUCE_ROW;
+    if (!per_row && made->kind != HR_STEP_ELEMENT) return false;
+    if (made->kind == HR_STEP_ELEMENT && f->row_level) return false;
+    if (!is_identity(element, &g->function->statements[producer])) return false;
+    if (here->ready > f->step.pass) f->step.pass = here->ready;
+    return true;
+}
+
+static bool reads_old(void *context, const hr_expr *element) { return element->tensor != *(int *)context; }
+
+/* An inout may be written here when whoever reads its old elements is done, or reads just the one that is replaced. */
+typedef struct overwrite {
+    int tensor;
+    const hr_statement *writer;
+} overwrite;
+
+static bool reads_only_replaced(void *context, const hr_expr *element) {
+    const overwrite *o = context;
+    return element->tensor != o->tensor || is_identity(element, o->writer);
+}
+
+static bool overwrite_fits(grouper *g, const attempt *a, const hr_statement *statement) {
+    int tensor = g->graph->storage[statement->tensor];
+    if (tensor == statement->tensor) return true;
+    overwrite o = {tensor, statement};
+    for (int s = 0; s < g->function->statement_count; s++) {
+        const hr_statement *other = &g->function->statements[s];
+        if (g->done[s] || other == statement) continue;
+        bool here = false;
+        for (int i = 0; i < a->step_count; i++)
+            here = here || a->steps[i].statement == s;
+        bool fits = here ? walk_elements(g, other, reads_only_replaced, &o) : walk_elements(g, other, reads_old, &tensor);
+        if (!fits) return false;
+    }
+    return statement->accumulate || walk_elements(g, statement, reads_only_replaced, &o);
+}
+
+static bool kind_fits(fit *f) {
+    const attempt *a = f->attempt;
+    const hr_statement *s = f->statement;
+    int bound_count, all_count = a->task_count + a->row_count, all[HR_RANK_MAX * 4];
+    const int *bound = bound_of(s, &bound_count);
+    memcpy(all, a->task, (size_t)a->task_count * sizeof *all);
+    memcpy(all + a->task_count, a->row, (size_t)a->row_count * sizeof *all);
+    f->row_level = false;
+    if (s->accumulate) {
+        f->step.kind = HR_STEP_SCATTER;
+        return a->step_count == 0 && same_set(s->domain, s->domain_count, all, all_count);
+    }
+    if (!is_reduction(s)) {
+        bool element = same_set(s->domain, s->domain_count, all, all_count);
+        f->row_level = !element || a->row_count == 0;
+        f->step.kind = element ? HR_STEP_ELEMENT : HR_STEP_ROW;
+        return element || same_set(s->domain, s->domain_count, a->task, a->task_count);
+    }
+    f->step.reduce = s->value->op;
+    bool arg = s->value->op == HR_OP_REDUCE_ARGMAX || s->value->op == HR_OP_REDUCE_ARGMIN;
+    if (a->row_count && same_set(s->domain, s->domain_count, a->task, a->task_count) &&
+        same_set(bound, bound_count, a->row, a->row_count) && (a->task_count || arg)) {
+        f->step.kind = HR_STEP_REDUCE_ROW;
+        return true;
+    }
+    if (arg) return false;
+    if (s->domain_count == 0 && (same_set(bound, bound_count, all, all_count) ||
+                                 same_set(bound, bound_count, a->task, a->task_count))) {
+        f->step.kind = HR_STEP_REDUCE_ALL;
+        f->row_level = !same_set(bound, bound_count, all, all_count);
+        return true;
+    }
+    f->step.kind = HR_STEP_REDUCE_COLUMN;
+    return a->task_count && a->row_count && same_set(s->domain, s->domain_count, a->row, a->row_count) &&
+           same_set(bound, bound_count, a->task, a->task_count);
+}
+
+static bool step_fits(grouper *g, const attempt *a, int statement, hr_step *out) {
+    fit f = {.g = g, .attempt = a, .statement = &g->function->statements[statement]};
+    f.step.statement = statement;
+    if (a->step_count && a->steps[0].kind == HR_STEP_SCATTER) return false;
+    if (!kind_fits(&f)) return false;
+    if (!walk_elements(g, f.statement, element_fits, &f)) return false;
+    if (!overwrite_fits(g, a, f.statement)) return false;
+    *out = f.step;
+    return true;
+}
+
+/* ---- how good is a split? ---- */
+
+typedef struct lane_count {
+    int lane, rank_of_last;
+    const hr_function *function;
+    int contiguous, strided;
+} lane_count;
+
+static bool uses_index(const hr_expr *node, int index) {
+    if (node->op == HR_OP_INDEX) return node->index == index;
+    for (int i = 0; i < node->arg_count; i++)
+        if (uses_index(node->args[i], index)) return true;
+    return false;
+}
+
+static void count_subscripts(lane_count *c, hr_expr *const *subscripts, int rank) {
+    for (int a = 0; a < rank; a++) {
+        if (subscripts[a]->op != HR_OP_INDEX && !hr_expr_is_affine(subscripts[a])) continue;
+        if (!uses_index(subscripts[a], c->lane)) continue;
+        if (a == rank - 1)
+            c->contiguous++;
+        else
+            c->strided++;
+    }
+}
+
+static bool count_element(void *context, const hr_expr *element) {
+    lane_count *c = context;
+    count_subscripts(c, element->args, c->function->tensors[element->tensor].rank);
+    return true;
+}
+
+static void score(grouper *g, attempt *a) {
+    lane_count lanes = {.lane = a->row_count ? a->row[a->row_count - 1] : -1, .function = g->function};
+    bool reduces_rows = false;
+    double rows = product(g, a->task, a->task_count), row = product(g, a->row, a->row_count);
+    a->score = 0;
+    for (int i = 0; i < a->step_count; i++) {
+        const hr_statement *s = &g->function->statements[a->steps[i].statement];
+        a->score += 100;
+        if (a->steps[i].kind == HR_STEP_REDUCE_ROW) reduces_rows = true;
+        if (a->steps[i].kind == HR_STEP_REDUCE_COLUMN && row * 4 > (double)(4 << 20)) a->score -= 150;
+        walk_elements(g, s, count_element, &lanes);
+        count_subscripts(&lanes, s->subscripts, s->subscript_count);
+    }
+    a->score += 10 * lanes.contiguous - 20 * lanes.strided - a->row_count;
+    if (!a->row_count) a->score -= 60;
+    if (row < 256 && rows > 1) a->score -= 20 + (row < 32 ? 20 : 0);
+    if (reduces_rows && rows < g->plan->limits.threads) a->score -= 15;
+    if (!reduces_rows && a->task_count && rows < 4 * g->plan->limits.threads) a->score -= 8;
+}
+
+/* ---- splits ---- */
+
+static void gather_steps(grouper *g, attempt *a, bool unfused) {
+    for (int t = 0; t < g->function->tensor_count; t++)
+        g->here[t].step = -1;
+    a->step_count = 0;
+    int looked = 0;
+    for (int s = 0; s < g->function->statement_count && looked < LOOK_AHEAD; s++) {
+        if (g->done[s]) continue;
+        looked++;
+        hr_step step = {0};
+        const hr_statement *statement = &g->function->statements[s];
+        if (unfused && a->step_count) break;
+        if (g->contract[s] || !step_fits(g, a, s, &step)) {
+            if (unfused) break;
+            continue;
+        }
+        a->steps[a->step_count] = step;
+        bool reduces = step.kind == HR_STEP_REDUCE_ROW;
+        g->here[statement->tensor] = (in_stage){a->step_count++, step.pass + (reduces ? 1 : 0)};
+    }
+}
+
+typedef struct ordering {
+    const hr_function *function;
+    int best_count, best[HR_RANK_MAX];
+} ordering;
+
+static void order_from(ordering *o, hr_expr *const *subscripts, int rank) {
+    int plain[HR_RANK_MAX], count = 0;
+    for (int a = 0; a < rank && count < HR_RANK_MAX; a++)
+        if (subscripts[a]->op == HR_OP_INDEX) plain[count++] = subscripts[a]->index;
+    if (count <= o->best_count) return;
+    o->best_count = count;
+    memcpy(o->best, plain, (size_t)count * sizeof *plain);
+}
+
+static bool order_from_element(void *context, const hr_expr *element) {
+    ordering *o = context;
+    order_from(o, element->args, o->function->tensors[element->tensor].rank);
+    return true;
+}
+
+/* The statement's indices, outermost first, as its largest access has them; returns how many. */
+static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
+    ordering o = {.function = g->function};
+    order_from(&o, s->subscripts, s->subscript_count);
+    walk_elements(g, s, order_from_element, &o);
+    int bound_count, count = 0;
+    const int *bound = bound_of(s, &bound_count);
+    for (int i = 0; i < s->domain_count; i++)
+        if (!contains(o.best, o.best_count, s->domain[i])) out[count++] = s->domain[i];
+    for (int i = 0; i < bound_count; i++)
+        if (!contains(o.best, o.best_count, bound[i])) out[count++] = bound[i];
+    for (int i = 0; i < o.best_count; i++)
+        if (!contains(out, count, o.best[i]) && (contains(s->domain, s->domain_count, o.best[i]) ||
+                                                 contains(bound, bound_count, o.best[i])))
+            out[count++] = o.best[i];
+    return count;
+}
+
+static void consider(grouper *g, attempt *a, attempt *best, bool unfused) {
+    gather_steps(g, a, unfused);
+    if (!a->step_count) return;
+    score(g, a);
+    if (!best->step_count || a->score > best->score) *best = *a;
+}
+
+static void add_split(attempt *a, const int *order, int count, const int *task, int task_count) {
+    a->task_count = a->row_count = 0;
+    for (int i = 0; i < count; i++) {
+        if (contains(task, task_count, order[i]))
+            a->task[a->task_count++] = order[i];
+        else
+            a->row[a->row_count++] = order[i];
+    }
+}
+
+static void consider_splits_of(grouper *g, const hr_statement *s, attempt *a, attempt *best, bool unfused) {
+    int order[HR_RANK_MAX * 2], count = ordered_indices(g, s, order), bound_count;
+    const int *bound = bound_of(s, &bound_count);
+    for (int cut = 0; cut <= count; cut++) {
+        add_split(a, order, count, order, cut);
+        consider(g, a, best, unfused);
+    }
+    if (!bound_count) return;
+    add_split(a, order, count, s->domain, s->domain_count);
+    consider(g, a, best, unfused);
+    add_split(a, order, count, bound, bound_count);
+    consider(g, a, best, unfused);
+}
+
+/* ---- stages ---- */
+
+static hr_stage *add_stage(grouper *g, const attempt *a) {
+    hr_arena *arena = g->graph->arena;
+    hr_stage *stage = &g->plan->stages[g->plan->stage_count++];
+    stage->task_count = a->task_count;
+    stage->row_count = a->row_count;
+    stage->task = hr_arena_alloc(arena, sizeof a->task);
+    stage->row = hr_arena_alloc(arena, sizeof a->row);
+    memcpy(stage->task, a->task, sizeof a->task);
+    memcpy(stage->row, a->row, sizeof a->row);
+    stage->step_count = a->step_count;
+    stage->steps = hr_arena_alloc(arena, (size_t)(a->step_count + 1) * sizeof *stage->steps);
+    memcpy(stage->steps, a->steps, (size_t)a->step_count * sizeof *stage->steps);
+    for (int i = 0; i < a->step_count; i++) {
+        g->done[a->steps[i].statement] = true;
+        g->remaining--;
+    }
+    return stage;
+}
+
+/* A product is ready when all that it reads is done; maps over its domain that read it join as its epilogue. */
+static bool take_contract(grouper *g, attempt *a, bool unfused) {
+    for (int t = 0; t < g->function->tensor_count; t++)
+        g->here[t].step = -1;
+    int first = 0;
+    while (g->done[first])
+        first++;
+    const hr_statement *s = &g->function->statements[first];
+    const hr_contract *contract = g->contract[first];
+    if (!contract) return false;
+    *a = (attempt){0};
+    fit f = {.g = g, .attempt = a, .statement = s};
+    if (!walk_elements(g, s, element_fits, &f) || !overwrite_fits(g, a, s)) return false;
+    memcpy(a->task, contract->batch, (size_t)contract->batch_count * sizeof(int));
+    a->task_count = contract->batch_count;
+    memcpy(a->task + a->task_count, contract->m, (size_t)contract->m_count * sizeof(int));
+    a->task_count += contract->m_count;
+    memcpy(a->row, contract->n, (size_t)contract->n_count * sizeof(int));
+    a->row_count = contract->n_count;
+    a->steps[a->step_count++] = (hr_step){.statement = first, .kind = HR_STEP_ELEMENT, .reduce = HR_OP_REDUCE_SUM};
+    g->here[s->tensor].step = 0;
+    for (int e = first + 1; e < g->function->statement_count && a->step_count < LOOK_AHEAD && !unfused; e++) {
+        const hr_statement *other = &g->function->statements[e];
+        hr_step step = {0};
+        if (g->done[e] || other->accumulate || is_reduction(other) || !step_fits(g, a, e, &step)) continue;
+        if (step.kind != HR_STEP_ELEMENT) continue;
+        g->here[other->tensor].step = a->step_count;
+        a->steps[a->step_count++] = step;
+    }
+    hr_stage *stage = add_stage(g, a);
+    stage->contract = g->contract[first];
+    return true;
+}
+
+static void take_best_split(grouper *g, attempt *a, attempt *best, bool unfused) {
+    best->step_count = 0;
+    int suggested = 0;
+    for (int s = 0; s < g->function->statement_count && suggested < SUGGESTERS; s++) {
+        if (g->done[s]) continue;
+        suggested++;
+        consider_splits_of(g, &g->function->statements[s], a, best, unfused);
+        if (unfused) break;
+    }
+    if (best->step_count) add_stage(g, best);
+}
+
+static hr_status group_all(grouper *g, bool unfused) {
+    attempt *attempts = calloc(2, sizeof *attempts);
+    if (!attempts) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    hr_status status = HR_OK;
+    while (g->remaining && status == HR_OK && !g->graph->full) {
+        int before = g->remaining;
+        if (!take_contract(g, &attempts[0], unfused)) take_best_split(g, &attempts[0], &attempts[1], unfused);
+        if (g->remaining == before)
+            status = hr_fail(HR_INTERNAL, "no stage fits a statement of kernel %.60s", g->function->name);
+    }
+    free(attempts);
+    return status;
+}
+
+/* ---- what exists in memory ---- */
+
+typedef struct reading {
+    grouper *g;
+    const int *stage_of; /* by statement */
+    int stage;
+} reading;
+
+static bool note_reading(void *context, const hr_expr *element) {
+    reading *r = context;
+    int producer = r->g->producer[element->tensor];
+    if (producer >= 0 && r->stage_of[producer] != r->stage) r->g->plan->materialised[element->tensor] = true;
+    return true;
+}
+
+static hr_status mark_materialised(grouper *g) {
+    hr_plan *plan = g->plan;
+    int *stage_of = calloc((size_t)g->function->statement_count + 1, sizeof *stage_of);
+    if (!stage_of) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    for (int i = 0; i < plan->stage_count; i++)
+        for (int j = 0; j < plan->stages[i].step_count; j++)
+            stage_of[plan->stages[i].steps[j].statement] = i;
+    for (int s = 0; s < g->function->statement_count; s++) {
+        const hr_statement *statement = &g->function->statements[s];
+        reading r = {g, stage_of, stage_of[s]};
+        walk_elements(g, statement, note_reading, &r);
+        if (statement->accumulate && g->graph->storage[statement->tensor] == statement->tensor)
+            plan->materialised[statement->tensor] = true;
+    }
+    for (int i = 0; i < plan->stage_count; i++)
+        for (int j = 0; j < plan->stages[i].step_count; j++) {
+            int tensor = g->function->statements[plan->stages[i].steps[j].statement].tensor;
+            bool local = g->function->tensors[tensor].role == HR_ROLE_LOCAL && plan->storage[tensor] == tensor;
+            plan->stages[i].steps[j].stored = !local || plan->materialised[tensor];
+        }
+    free(stage_of);
+    return HR_OK;
+}
+
+static hr_status find_contracts(grouper *g) {
+    hr_arena *arena = g->graph->arena;
+    int count = g->function->statement_count;
+    g->contract = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->contract);
+    for (int s = 0; s < count; s++) {
+        hr_contract found;
+        if (!hr_contract_match(g->graph, &g->function->statements[s], &found)) continue;
+        g->contract[s] = hr_arena_alloc(arena, sizeof found);
+        *g->contract[s] = found;
+        HR_TRY(hr_graph_status(g->graph));
+    }
+    return HR_OK;
+}
+
+/* Numbers for the indices, who defines what, which statements are products. */
+static hr_status survey(grouper *g, const int64_t *extents) {
+    const hr_function *function = g->function;
+    for (int i = 0; i < function->index_count; i++)
+        HR_TRY(hr_extent_value(function, function->indices[i].extent, extents, &g->size[i]));
+    for (int t = 0; t < function->tensor_count; t++)
+        g->producer[t] = -1;
+    for (int s = 0; s < function->statement_count; s++)
+        g->producer[function->statements[s].tensor] = s;
+    return HR_OK;
+}
+
+hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
+    const hr_function *function = graph->function;
+    size_t statements = (size_t)function->statement_count + 1, tensors = (size_t)function->tensor_count + 1;
+    grouper g = {.graph = graph, .function = function, .plan = plan, .remaining = function->statement_count};
+    size_t need = statements * (sizeof *plan->stages + 1024) + statements * LOOK_AHEAD * sizeof(hr_step);
+    if (hr_arena_room(graph->arena) < need + ((size_t)1 << 22)) graph->full = true;
+    HR_TRY(hr_graph_status(graph));
+    plan->stages = hr_arena_alloc(graph->arena, statements * sizeof *plan->stages);
+    plan->materialised = hr_arena_alloc(graph->arena, tensors);
+    plan->storage = graph->storage;
+    HR_TRY(find_contracts(&g));
+    g.size = calloc((size_t)function->index_count + 1, sizeof *g.size);
+    g.done = calloc(statements, sizeof *g.done);
+    g.producer = calloc(tensors, sizeof *g.producer);
+    g.here = calloc(tensors, sizeof *g.here);
+    g.visited = calloc((size_t)function->expr_count + 1, sizeof *g.visited);
+    hr_status status = HR_OK;
+    if (!g.size || !g.done || !g.producer || !g.here || !g.visited)
+        status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", function->name);
+    if (status == HR_OK) status = survey(&g, extents);
+    if (status == HR_OK) status = group_all(&g, unfused);
+    if (status == HR_OK) status = mark_materialised(&g);
+    free(g.size);
+    free(g.done);
+    free(g.producer);
+    free(g.here);
+    free(g.visited);
+    return status;
+}
