@@ -1,12 +1,8 @@
 /* From a checked function and its extents to stages that an emitter prints.
  *
- * In: a function, numbers for its extents, the layout of each array, the device's limits and a choice of
- * tunables. Out: a plan. The passes, in order (src/plan/plan.c is this list): normalise  every statement
- * becomes a map or one reduction of a map; softmax, mean, logsumexp are spelled out unify      indices of
- * different statements that walk the same axes become one index group      statements are gathered into
- * stages; locals that no other stage reads never exist in memory schedule   levels, passes over a row, what
- * is kept in cache, vector or scalar lanes check      each element of each result is written exactly once and
- * each use follows its definition
+ * In: a function, numbers for its extents, the layout of each array, the device's limits and a choice of tunables.
+ * Out: a plan. The passes, in order, stand in plan/passes.h with what each requires and provides; src/plan/plan.c is
+ * the list of their calls: normalise, unify, group, schedule, check.
  */
 #ifndef HR_PLAN_PLAN_H
 #define HR_PLAN_PLAN_H
@@ -83,6 +79,8 @@ typedef struct hr_stage {
     int step_count;
     hr_step *steps;
     hr_contract *contract; /* HR_SHAPE_CONTRACT only */
+    int kept_count;        /* values that a later pass reuses from a buffer of one row, in cache */
+    hr_expr **kept;
     bool vector;           /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
 } hr_stage;
 
@@ -125,6 +123,15 @@ typedef struct hr_access {
 /* False where there is no such access. */
 bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out);
 /* Words for `headroom explain`: stages, why, what is materialised. */
+/* Worth measuring at these extents, the most promising first; out[0] is the cost model's own choice. Returns how many. */
+int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);
+/* The checked access number `access` (from 1, as in hr_fault): which tensor and axis it is and where it stands in the text. */
+typedef struct hr_plan_access_info {
+    int tensor; /* of plan->normal */
+    int axis;
+    hr_place place;
+} hr_plan_access_info;
+hr_status hr_plan_access(const hr_plan *plan, int64_t access, hr_plan_access_info *out);
 void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out);
 
 #endif

@@ -1,0 +1,114 @@
+/* Proves that a plan writes each element of each result exactly once and defines before it uses. In: a plan.
+ *
+ * It reads only the finished plan, none of the planner's own bookkeeping: a second opinion.
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct checker {
+    const hr_plan *plan;
+    const hr_function *function;
+    int *written;     /* tensor -> how many steps write it */
+    int *stage_of;    /* tensor -> the stage that defines it, -1 before */
+    int *step_of;     /* tensor -> the step within that stage */
+    bool *visited;
+    int stage, step;
+} checker;
+
+static const char *name_of(const checker *c, int tensor) { return c->function->tensors[tensor].name; }
+
+static bool stage_has(const hr_stage *stage, int index) {
+    for (int i = 0; i < stage->task_count; i++)
+        if (stage->task[i] == index) return true;
+    for (int i = 0; i < stage->row_count; i++)
+        if (stage->row[i] == index) return true;
+    return false;
+}
+
+static hr_status check_element(checker *c, const hr_expr *element) {
+    const hr_stage *stage = &c->plan->stages[c->stage];
+    int tensor = element->tensor, from = c->stage_of[tensor];
+    bool parameter = tensor < c->plan->source->parameter_count;
+    if (parameter) return HR_OK;
+    if (stage->contract && tensor == stage->contract->product) return HR_OK;
+    if (from < 0) return hr_fail(HR_INTERNAL, "%.40s is used before it is defined", name_of(c, tensor));
+    if (from < c->stage) {
+        bool declared = tensor < c->plan->source->parameter_count + c->plan->source->result_count;
+        if (declared || c->plan->materialised[tensor] || c->plan->storage[tensor] != tensor) return HR_OK;
+        return hr_fail(HR_INTERNAL, "%.40s is not kept for a later stage", name_of(c, tensor));
+    }
+    const hr_step *made = &stage->steps[c->step_of[tensor]], *step = &stage->steps[c->step];
+    bool reduced = made->kind == HR_STEP_REDUCE_ROW;
+    if ((made->kind == HR_STEP_ROW || reduced) && made->pass + reduced <= step->pass) return HR_OK;
+    return hr_fail(HR_INTERNAL, "%.40s is not finished where it is used", name_of(c, tensor));
+}
+
+static hr_status check_uses(checker *c, const hr_expr *node) {
+    const hr_stage *stage = &c->plan->stages[c->stage];
+    if (c->visited[node->id]) return HR_OK;
+    c->visited[node->id] = true;
+    if (node->op == HR_OP_INDEX && !stage_has(stage, node->index) && !stage->contract)
+        return hr_fail(HR_INTERNAL, "index %.40s has no loop", c->function->indices[node->index].name);
+    if (node->op == HR_OP_ELEMENT) HR_TRY(check_element(c, node));
+    for (int i = 0; i < node->arg_count; i++)
+        HR_TRY(check_uses(c, node->args[i]));
+    return HR_OK;
+}
+
+static hr_status check_step(checker *c, const hr_step *step) {
+    const hr_statement *statement = &c->function->statements[step->statement];
+    memset(c->visited, 0, (size_t)c->function->expr_count);
+    HR_TRY(check_uses(c, step->value));
+    if (c->written[statement->tensor]++) return hr_fail(HR_INTERNAL, "%.40s is written twice", name_of(c, statement->tensor));
+    bool declared = statement->tensor < c->plan->source->parameter_count + c->plan->source->result_count;
+    if ((declared || c->plan->storage[statement->tensor] != statement->tensor) && !step->stored)
+        return hr_fail(HR_INTERNAL, "%.40s is never stored", name_of(c, statement->tensor));
+    if (statement->accumulate) return HR_OK;
+    const hr_tensor *tensor = &c->function->tensors[statement->tensor];
+    for (int a = 0; a < tensor->rank; a++)
+        if (statement->subscripts[a]->op != HR_OP_INDEX ||
+            c->function->indices[statement->subscripts[a]->index].extent != tensor->shape[a])
+            return hr_fail(HR_INTERNAL, "axis %d of %.40s is not covered", a, tensor->name);
+    return HR_OK;
+}
+
+static hr_status check_stages(checker *c) {
+    for (c->stage = 0; c->stage < c->plan->stage_count; c->stage++) {
+        const hr_stage *stage = &c->plan->stages[c->stage];
+        for (int i = 0; i < stage->step_count; i++) {
+            int tensor = c->function->statements[stage->steps[i].statement].tensor;
+            c->stage_of[tensor] = c->stage;
+            c->step_of[tensor] = i;
+        }
+        for (c->step = 0; c->step < stage->step_count; c->step++)
+            HR_TRY(check_step(c, &stage->steps[c->step]));
+    }
+    for (int t = 0; t < c->plan->source->parameter_count + c->plan->source->result_count; t++)
+        if (c->function->tensors[t].role == HR_ROLE_RESULT && c->written[t] != 1)
+            return hr_fail(HR_INTERNAL, "result %.40s is written %d times", name_of(c, t), c->written[t]);
+    return HR_OK;
+}
+
+hr_status hr_pass_check(const hr_plan *plan) {
+    const hr_function *function = plan->normal;
+    size_t tensors = (size_t)function->tensor_count + 1;
+    checker c = {.plan = plan, .function = function};
+    c.written = calloc(tensors, sizeof *c.written);
+    c.stage_of = malloc(tensors * sizeof *c.stage_of);
+    c.step_of = calloc(tensors, sizeof *c.step_of);
+    c.visited = malloc((size_t)function->expr_count + 1);
+    hr_status status = HR_OK;
+    if (!c.written || !c.stage_of || !c.step_of || !c.visited)
+        status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while checking a plan");
+    else {
+        memset(c.stage_of, -1, tensors * sizeof *c.stage_of);
+        status = check_stages(&c);
+    }
+    free(c.written);
+    free(c.stage_of);
+    free(c.step_of);
+    free(c.visited);
+    return status == HR_OK ? HR_OK : hr_fail_context(status, "kernel %.60s", function->name);
+}

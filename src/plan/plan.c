@@ -1,0 +1,64 @@
+/* The planner: the list of its passes. In: a checked function. Out: a plan. */
+#include "plan/passes.h"
+
+#include <string.h>
+
+enum { PLAN_ARENA = 64 << 20 };
+
+static hr_status check_ranks(const hr_function *function) {
+    for (int t = 0; t < function->tensor_count; t++)
+        if (function->tensors[t].rank > HR_RANK_MAX)
+            return hr_fail(HR_BAD_INPUT, "%.60s has %d axes; at most %d can be planned", function->tensors[t].name,
+                           function->tensors[t].rank, HR_RANK_MAX);
+    for (int s = 0; s < function->statement_count; s++)
+        if (function->statements[s].domain_count > HR_RANK_MAX)
+            return hr_fail(HR_BAD_INPUT, "line %d: a statement over %d indices; at most %d can be planned",
+                           function->statements[s].place.line, function->statements[s].domain_count, HR_RANK_MAX);
+    for (int i = 0; i < function->index_count; i++)
+        if (function->index_count > 4096)
+            return hr_fail(HR_BAD_INPUT, "kernel %.60s has more than 4096 indices: split it", function->name);
+    return HR_OK;
+}
+
+static void summarise(hr_plan *plan) {
+    const char *shapes = "";
+    for (int i = 0; i < plan->stage_count && i < 6; i++)
+        shapes = hr_arena_format(plan->arena, "%s%s%s", shapes, i ? ", " : "", hr_shape_name(plan->stages[i].shape));
+    plan->summary = hr_arena_format(plan->arena, "%d stage%s: %s%s", plan->stage_count, plan->stage_count == 1 ? "" : "s",
+                                    shapes, plan->stage_count > 6 ? ", ..." : "");
+}
+
+static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
+    HR_TRY(hr_pass_normalise(graph));
+    HR_TRY(hr_pass_unify(graph));
+    HR_TRY(hr_pass_group(graph, extents, plan, unfused));
+    HR_TRY(hr_pass_schedule(graph, extents, plan));
+    plan->normal = graph->function;
+    return hr_pass_check(plan);
+}
+
+hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
+                         const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out) {
+    HR_TRY(check_ranks(function));
+    hr_arena *arena;
+    HR_TRY(hr_arena_create(PLAN_ARENA, &arena));
+    int declared = function->parameter_count + function->result_count;
+    hr_plan *plan = hr_arena_alloc(arena, sizeof *plan);
+    hr_layout *kept = hr_arena_alloc(arena, (size_t)(declared + 1) * sizeof *kept);
+    if (layouts && declared) memcpy(kept, layouts, (size_t)declared * sizeof *kept);
+    *plan = (hr_plan){.source = function, .layouts = kept, .limits = *limits, .arena = arena};
+    if (options) plan->tunables = options->tunables;
+    hr_graph *graph = hr_graph_create(function, arena);
+    hr_status status = plan_passes(graph, extents, plan, options && options->unfused);
+    if (status != HR_OK) {
+        hr_arena_destroy(arena);
+        return status;
+    }
+    summarise(plan);
+    *out = plan;
+    return HR_OK;
+}
+
+void hr_plan_destroy(hr_plan *plan) {
+    if (plan) hr_arena_destroy(plan->arena);
+}

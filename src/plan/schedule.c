@@ -1,0 +1,341 @@
+/* Values, passes, lane mode and words of each stage. In: grouped stages. Out: stages that an emitter can print. */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct scheduler {
+    hr_graph *graph;
+    const hr_function *function;
+    hr_plan *plan;
+    const int64_t *extents;
+    int *step_of;        /* tensor -> step of the current stage that defines it, -1 elsewhere */
+    hr_expr **replaced;  /* by expr id: copies with elements of the same stage replaced */
+    signed char *varies; /* by expr id: 1 depends on the lane, 0 does not, -1 not known */
+    int id_capacity;
+} scheduler;
+
+/* ---- values: elements of the same stage are replaced by what they are ---- */
+
+static hr_expr *replace(scheduler *s, hr_stage *stage, hr_expr *node) {
+    bool known = node->id < s->id_capacity;
+    if (known && s->replaced[node->id]) return s->replaced[node->id];
+    hr_expr *result = node;
+    int step = node->op == HR_OP_ELEMENT ? s->step_of[node->tensor] : -1;
+    bool is_product = stage->contract && node->op == HR_OP_ELEMENT && node->tensor == stage->contract->product;
+    if (step >= 0 && stage->steps[step].kind == HR_STEP_ELEMENT && !is_product) {
+        const hr_statement *made = &s->function->statements[stage->steps[step].statement];
+        result = hr_graph_round(s->graph, s->function->tensors[node->tensor].dtype, replace(s, stage, made->value));
+    } else if (node->arg_count) {
+        hr_expr *args[HR_RANK_MAX + 2];
+        for (int i = 0; i < node->arg_count; i++)
+            args[i] = replace(s, stage, node->args[i]);
+        result = hr_graph_with_args(s->graph, node, args);
+    }
+    if (known) s->replaced[node->id] = result;
+    return result;
+}
+
+static hr_status set_values(scheduler *s, hr_stage *stage) {
+    memset(s->replaced, 0, (size_t)s->id_capacity * sizeof *s->replaced);
+    for (int t = 0; t < s->function->tensor_count; t++)
+        s->step_of[t] = -1;
+    for (int i = 0; i < stage->step_count; i++)
+        s->step_of[s->function->statements[stage->steps[i].statement].tensor] = i;
+    for (int i = 0; i < stage->step_count; i++) {
+        hr_step *step = &stage->steps[i];
+        const hr_statement *statement = &s->function->statements[step->statement];
+        hr_expr *value = statement->value;
+        if (stage->contract && i == 0)
+            value = hr_graph_element(s->graph, statement->tensor, statement->subscript_count, statement->subscripts);
+        else if (hr_op_is_reduction(value->op))
+            value = value->args[0];
+        step->value = replace(s, stage, value);
+    }
+    return hr_graph_status(s->graph);
+}
+
+/* ---- passes ---- */
+
+static bool reads_tensor(const hr_expr *node, int tensor, bool *visited) {
+    if (visited[node->id]) return false;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT && node->tensor == tensor) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (reads_tensor(node->args[i], tensor, visited)) return true;
+    return false;
+}
+
+/* An inout is overwritten in the last pass that reads what it held. */
+static hr_status delay_overwrites(scheduler *s, hr_stage *stage) {
+    bool *visited = malloc((size_t)s->function->expr_count + 1);
+    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    for (int i = 0; i < stage->step_count; i++) {
+        int tensor = s->function->statements[stage->steps[i].statement].tensor;
+        int memory = s->graph->storage[tensor];
+        for (int j = 0; j < stage->step_count && memory != tensor; j++) {
+            memset(visited, 0, (size_t)s->function->expr_count);
+            if (stage->steps[j].pass > stage->steps[i].pass && reads_tensor(stage->steps[j].value, memory, visited))
+                stage->steps[i].pass = stage->steps[j].pass;
+        }
+    }
+    free(visited);
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].pass + 1 > stage->pass_count) stage->pass_count = stage->steps[i].pass + 1;
+    return HR_OK;
+}
+
+/* ---- lanes ---- */
+
+static int lane_of(const hr_stage *stage) { return stage->row_count ? stage->row[stage->row_count - 1] : -1; }
+
+static bool varies(scheduler *s, const hr_stage *stage, const hr_expr *node) {
+    signed char *known = &s->varies[node->id];
+    if (*known >= 0) return *known;
+    bool result = node->op == HR_OP_INDEX && node->index == lane_of(stage);
+    for (int i = 0; i < node->arg_count; i++)
+        if (varies(s, stage, node->args[i])) result = true;
+    *known = result;
+    return result;
+}
+
+/* lane, lane + c or c + lane or lane - c, where c does not depend on the lane. */
+static bool is_lane_plus(scheduler *s, const hr_stage *stage, const hr_expr *e) {
+    if (e->op == HR_OP_INDEX) return e->index == lane_of(stage);
+    if (e->op == HR_OP_ADD)
+        return (is_lane_plus(s, stage, e->args[0]) && !varies(s, stage, e->args[1])) ||
+               (is_lane_plus(s, stage, e->args[1]) && !varies(s, stage, e->args[0]));
+    return e->op == HR_OP_SUB && is_lane_plus(s, stage, e->args[0]) && !varies(s, stage, e->args[1]);
+}
+
+static bool is_dense(const scheduler *s, int tensor) {
+    int memory = s->graph->storage[tensor];
+    return memory >= s->plan->source->parameter_count + s->plan->source->result_count ||
+           s->plan->layouts[memory] == HR_LAYOUT_DENSE;
+}
+
+static bool element_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *e) {
+    const hr_tensor *tensor = &s->function->tensors[e->tensor];
+    if (!is_dense(s, e->tensor)) return false;
+    if (hr_element_is_guarded(s->function, e) && varies(s, stage, e->args[tensor->rank])) return false;
+    for (int a = 0; a < tensor->rank; a++) {
+        const hr_expr *subscript = e->args[a];
+        if (!varies(s, stage, subscript)) continue;
+        if (a != tensor->rank - 1 || !is_lane_plus(s, stage, subscript)) return false;
+        if (hr_element_is_guarded(s->function, e) && !hr_subscript_is_safe(s->function, subscript, tensor->shape[a]))
+            return false;
+    }
+    return true;
+}
+
+/* Whole-number lanes are 32 bits wide: index arithmetic whose values stay far inside that. */
+static bool index_lanes(scheduler *s, const hr_stage *stage, const hr_expr *e) {
+    if (!varies(s, stage, e)) return true;
+    if (e->op == HR_OP_INDEX) {
+        int64_t size = 0;
+        return hr_extent_value(s->function, s->function->indices[e->index].extent, s->extents, &size) == HR_OK &&
+               size < (1 << 30);
+    }
+    bool sum = e->op == HR_OP_ADD || e->op == HR_OP_SUB;
+    if (!sum) return false;
+    for (int i = 0; i < 2; i++) {
+        const hr_expr *a = e->args[i];
+        bool small = varies(s, stage, a) ? a->op == HR_OP_INDEX && index_lanes(s, stage, a)
+                                         : a->op == HR_OP_INDEX || a->op == HR_OP_EXTENT ||
+                                               (a->op == HR_OP_NUMBER && a->whole > -(1 << 29) && a->whole < 1 << 29);
+        if (!small) return false;
+    }
+    return true;
+}
+
+static bool node_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *node, bool *visited) {
+    if (visited[node->id] || !varies(s, stage, node)) return true;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT) return node->type != HR_F64 && node->type != HR_I64 && element_is_lanes(s, stage, node);
+    if (node->type == HR_I64) return index_lanes(s, stage, node);
+    if (node->type == HR_F64) return false;
+    if (node->op == HR_OP_CONVERT && (node->dtype == HR_F64 || node->dtype == HR_I64)) return false;
+    if (node->op == HR_OP_RANDOM) return !varies(s, stage, node->args[0]) && is_lane_plus(s, stage, node->args[1]);
+    for (int i = 0; i < node->arg_count; i++)
+        if (!node_is_lanes(s, stage, node->args[i], visited)) return false;
+    return true;
+}
+
+static bool step_is_lanes(scheduler *s, const hr_stage *stage, const hr_step *step, bool *visited) {
+    const hr_statement *statement = &s->function->statements[step->statement];
+    hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
+    bool arg = step->reduce == HR_OP_REDUCE_ARGMAX || step->reduce == HR_OP_REDUCE_ARGMIN;
+    if (step->kind == HR_STEP_SCATTER) return false;
+    if (step->kind == HR_STEP_ROW) return true;
+    if (step->reduce && !(stage->contract) && !arg) {
+        if (statement->value->type != HR_F32 && statement->value->type != HR_I32) return false;
+        if (step->reduce == HR_OP_REDUCE_SUM && statement->value->type != HR_F32) return false;
+    }
+    if (step->kind == HR_STEP_ELEMENT && step->stored) {
+        int last = statement->subscript_count - 1;
+        if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64 || step->value->type == HR_I64) return false;
+        if (last < 0 || statement->domain[last] != lane_of(stage) || !is_dense(s, statement->tensor)) return false;
+    }
+    if (step->kind == HR_STEP_ELEMENT && !step->stored) return true; /* part of other values */
+    if (step->value->type == HR_I64 && varies(s, stage, step->value)) return false;
+    return node_is_lanes(s, stage, step->value, visited);
+}
+
+static hr_status choose_lanes(scheduler *s, hr_stage *stage) {
+    size_t ids = (size_t)s->function->expr_count + 1;
+    s->varies = realloc(s->varies, ids);
+    bool *visited = calloc(ids, 1);
+    if (!s->varies || !visited) {
+        free(visited);
+        return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    }
+    memset(s->varies, -1, ids);
+    stage->vector = stage->row_count > 0;
+    for (int i = 0; i < stage->step_count && stage->vector; i++)
+        stage->vector = step_is_lanes(s, stage, &stage->steps[i], visited);
+    free(visited);
+    return HR_OK;
+}
+
+/* ---- values kept for a later pass ---- */
+
+static bool is_costly(const hr_expr *node) {
+    hr_special special = hr_op_info_of(node->op)->special;
+    return special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT;
+}
+
+static void count_passes(scheduler *s, const hr_stage *stage, hr_expr *node, int pass, int *last, int *uses) {
+    if (last[node->id] == pass + 1 || !varies(s, stage, node)) return;
+    if (last[node->id]) uses[node->id]++;
+    last[node->id] = pass + 1;
+    for (int i = 0; i < node->arg_count; i++)
+        count_passes(s, stage, node->args[i], pass, last, uses);
+}
+
+static bool is_emitted(const hr_step *step) { return step->kind != HR_STEP_ELEMENT || step->stored; }
+
+/* exp and its kin that two passes need are computed once and kept, where a row of them fits beside the row itself in
+ * the second-level cache. */
+static hr_status choose_kept(scheduler *s, hr_stage *stage) {
+    int64_t row = 1;
+    if (!stage->vector || stage->pass_count < 2) return HR_OK;
+    for (int i = 0; i < stage->row_count; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(s->function, s->function->indices[stage->row[i]].extent, s->extents, &size));
+        row *= size;
+    }
+    int64_t cache = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
+    if (row * 8 > cache) return HR_OK;
+    size_t ids = (size_t)s->function->expr_count + 1;
+    int *last = calloc(ids * 2, sizeof *last), *uses = last + ids;
+    if (!last) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    stage->kept = hr_arena_alloc(s->graph->arena, 8 * sizeof *stage->kept);
+    hr_expr **table = s->graph->table;
+    for (int pass = 0; pass < stage->pass_count; pass++)
+        for (int i = 0; i < stage->step_count; i++)
+            if (stage->steps[i].pass == pass && is_emitted(&stage->steps[i]) && stage->steps[i].kind != HR_STEP_ROW)
+                count_passes(s, stage, stage->steps[i].value, pass, last, uses);
+    for (int i = 0; i < s->graph->table_size && stage->kept_count < 8; i++)
+        if (table[i] && uses[table[i]->id] && is_costly(table[i]) && table[i]->type == HR_F32)
+            stage->kept[stage->kept_count++] = table[i];
+    free(last);
+    return HR_OK;
+}
+
+/* ---- words ---- */
+
+static bool has_kind(const hr_stage *stage, hr_step_kind kind) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == kind) return true;
+    return false;
+}
+
+static hr_shape shape_of(scheduler *s, const hr_stage *stage) {
+    if (stage->contract) return HR_SHAPE_CONTRACT;
+    if (has_kind(stage, HR_STEP_SCATTER)) return HR_SHAPE_SCATTER;
+    bool *visited = calloc((size_t)s->function->expr_count + 1, 1);
+    bool contiguous = stage->row_count > 0;
+    for (int i = 0; visited && i < stage->step_count && contiguous; i++) {
+        const hr_statement *statement = &s->function->statements[stage->steps[i].statement];
+        bool element = stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored;
+        if (element && statement->domain[statement->domain_count - 1] != lane_of(stage)) contiguous = false;
+    }
+    free(visited);
+    if (!contiguous) return HR_SHAPE_GENERIC;
+    if (has_kind(stage, HR_STEP_REDUCE_ROW)) return HR_SHAPE_ROW;
+    if (has_kind(stage, HR_STEP_REDUCE_COLUMN) || has_kind(stage, HR_STEP_REDUCE_ALL)) return HR_SHAPE_COLUMN;
+    return HR_SHAPE_MAP;
+}
+
+static char *index_names(scheduler *s, const int *set, int count) {
+    char *names = hr_arena_format(s->graph->arena, "%s", "");
+    for (int i = 0; i < count; i++)
+        names = hr_arena_format(s->graph->arena, "%s%s%.20s", names, i ? ", " : "", s->function->indices[set[i]].name);
+    return names;
+}
+
+static char *tensor_names(scheduler *s, const hr_stage *stage, hr_step_kind kind, bool stored) {
+    char *names = hr_arena_format(s->graph->arena, "%s", "");
+    int count = 0;
+    for (int i = 0; i < stage->step_count && count < 12; i++) {
+        if (stage->steps[i].kind != kind || (stored && !stage->steps[i].stored)) continue;
+        const hr_tensor *tensor = &s->function->tensors[s->function->statements[stage->steps[i].statement].tensor];
+        names = hr_arena_format(s->graph->arena, "%s%s%.40s", names, count++ ? ", " : "", tensor->name);
+    }
+    return names;
+}
+
+static const char *why_of(scheduler *s, const hr_stage *stage) {
+    hr_arena *arena = s->graph->arena;
+    const char *rows = tensor_names(s, stage, HR_STEP_REDUCE_ROW, false);
+    const char *columns = tensor_names(s, stage, HR_STEP_REDUCE_COLUMN, false);
+    const char *lanes = index_names(s, stage->row, stage->row_count);
+    switch (stage->shape) {
+    case HR_SHAPE_MAP: return "no reduction: one pass over the elements";
+    case HR_SHAPE_CONTRACT: return "a sum of products of two operands with different free indices; what follows it element by element is its epilogue";
+    case HR_SHAPE_SCATTER: return "several elements may add into one place: each thread owns its share of the places";
+    case HR_SHAPE_GENERIC: return "no index runs along memory in all of it: plain loops";
+    case HR_SHAPE_COLUMN:
+        return hr_arena_format(arena, "%s%s add up over all tasks: partial sums a thread, combined at the end", columns,
+                               tensor_names(s, stage, HR_STEP_REDUCE_ALL, false));
+    case HR_SHAPE_ROW: break;
+    }
+    const char *beside = *columns ? hr_arena_format(arena, "; %s add up beside it in the same pass", columns) : "";
+    return hr_arena_format(arena, "%s need the whole row over %s: %d pass%s, a row stays in cache between them%s", rows,
+                           lanes, stage->pass_count, stage->pass_count == 1 ? "" : "es", beside);
+}
+
+static void describe(scheduler *s, hr_stage *stage) {
+    stage->shape = shape_of(s, stage);
+    const char *row = index_names(s, stage->row, stage->row_count), *task = index_names(s, stage->task, stage->task_count);
+    stage->name = hr_arena_format(s->graph->arena, "%s over %s%s%s%s", hr_shape_name(stage->shape),
+                                  *row ? row : "one element", *task ? ", a task for each " : "", task,
+                                  stage->vector ? "" : ", scalar lanes");
+    stage->why = why_of(s, stage);
+}
+
+const char *hr_shape_name(hr_shape shape) {
+    static const char *const names[] = {"map", "row", "column", "contract", "scatter", "generic"};
+    return names[shape];
+}
+
+hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *plan) {
+    scheduler s = {.graph = graph, .function = graph->function, .plan = plan, .extents = extents};
+    s.id_capacity = graph->function->expr_count;
+    s.step_of = calloc((size_t)s.function->tensor_count + 1, sizeof *s.step_of);
+    s.replaced = calloc((size_t)s.id_capacity + 1, sizeof *s.replaced);
+    hr_status status = HR_OK;
+    if (!s.step_of || !s.replaced) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    for (int i = 0; i < plan->stage_count && status == HR_OK; i++) {
+        hr_stage *stage = &plan->stages[i];
+        status = set_values(&s, stage);
+        if (status == HR_OK) status = delay_overwrites(&s, stage);
+        if (status == HR_OK) status = choose_lanes(&s, stage);
+        if (status == HR_OK) status = choose_kept(&s, stage);
+        if (status == HR_OK) describe(&s, stage);
+    }
+    free(s.step_of);
+    free(s.replaced);
+    free(s.varies);
+    return status == HR_OK ? hr_graph_status(graph) : status;
+}
