@@ -49,6 +49,7 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
     *plan = (hr_plan){.source = function, .layouts = kept, .limits = *limits, .arena = arena};
     if (options) plan->tunables = options->tunables;
     hr_graph *graph = hr_graph_create(function, arena);
+    plan->graph = graph;
     hr_status status = plan_passes(graph, extents, plan, options && options->unfused);
     if (status != HR_OK) {
         hr_arena_destroy(arena);

@@ -97,6 +97,7 @@ typedef struct hr_plan {
     bool *materialised; /* one a tensor of `normal`: a local that exists in memory */
     hr_tunables tunables;
     hr_device_limits limits;
+    const struct hr_graph *graph; /* the expressions of `normal`, for hr_plan_access */
     const char *summary; /* one line: "1 stage: row (1 read, 1 write)" */
     hr_arena *arena;
 } hr_plan;
@@ -123,15 +124,6 @@ typedef struct hr_access {
 /* False where there is no such access. */
 bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out);
 /* Words for `headroom explain`: stages, why, what is materialised. */
-/* Worth measuring at these extents, the most promising first; out[0] is the cost model's own choice. Returns how many. */
-int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);
-/* The checked access number `access` (from 1, as in hr_fault): which tensor and axis it is and where it stands in the text. */
-typedef struct hr_plan_access_info {
-    int tensor; /* of plan->normal */
-    int axis;
-    hr_place place;
-} hr_plan_access_info;
-hr_status hr_plan_access(const hr_plan *plan, int64_t access, hr_plan_access_info *out);
 void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out);
 
 #endif

@@ -1,0 +1,88 @@
+/* A plan in words, the checked accesses, and the choices worth measuring. In: a plan. Out: text and tables. */
+#include "base/dtype.h"
+#include "plan/passes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void explain_materialised(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, hr_text *out) {
+    for (int i = 0; i < stage->step_count; i++) {
+        int t = plan->normal->statements[stage->steps[i].statement].tensor;
+        const hr_tensor *tensor = &plan->normal->tensors[t];
+        if (!plan->materialised[t] || tensor->role != HR_ROLE_LOCAL || plan->storage[t] != t) continue;
+        int64_t size = (int64_t)hr_dtype_size(tensor->dtype), axis;
+        for (int a = 0; a < tensor->rank; a++)
+            size *= hr_extent_value(plan->normal, tensor->shape[a], extents, &axis) == HR_OK ? axis : 0;
+        hr_text_format(out, "       materialised: %.60s, %.3f MB, because a later stage reads it\n", tensor->name,
+                       (double)size / 1e6);
+    }
+}
+
+void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) {
+    const hr_function *source = plan->source;
+    hr_text_format(out, "kernel %.60s", source->name);
+    for (int e = 0; e < source->extent_count; e++)
+        hr_text_format(out, "%s%.60s=%" PRId64, e ? " " : "  at ", source->extents[e], extents[e]);
+    hr_text_format(out, "\nplan   %s\n", plan->summary);
+    for (int i = 0; i < plan->stage_count; i++) {
+        const hr_stage *stage = &plan->stages[i];
+        hr_text_format(out, "\n%4d.  %s\n       why: %s\n", i + 1, stage->name, stage->why);
+        for (int pass = 0; pass < stage->pass_count; pass++) {
+            int count = 0;
+            for (int j = 0; j < stage->step_count; j++) {
+                const hr_step *step = &stage->steps[j];
+                const hr_statement *statement = &plan->normal->statements[step->statement];
+                if (step->pass != pass) continue;
+                hr_text_format(out, "%s%.40s", count ? ", " : stage->pass_count > 1 ? "" : "       computes: ",
+                               count || stage->pass_count == 1 ? plan->normal->tensors[statement->tensor].name : "");
+                if (!count && stage->pass_count > 1)
+                    hr_text_format(out, "       pass %d: %.40s", pass + 1, plan->normal->tensors[statement->tensor].name);
+                count++;
+            }
+            if (count) hr_text_append(out, "\n", 1);
+        }
+        if (stage->kept_count) hr_text_format(out, "       kept in cache between passes: %d value%s an element\n",
+                                              stage->kept_count, stage->kept_count == 1 ? "" : "s");
+        explain_materialised(plan, stage, extents, out);
+    }
+}
+
+bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out) {
+    const hr_graph *graph = plan->graph;
+    int64_t id = (access - 1) / HR_RANK_MAX;
+    for (int i = 0; i < graph->table_size && access > 0; i++) {
+        const hr_expr *node = graph->table[i];
+        if (!node || node->id != id || node->op != HR_OP_ELEMENT) continue;
+        *out = (hr_access){.tensor = node->tensor, .axis = (int)((access - 1) % HR_RANK_MAX), .place = node->place};
+        return out->axis < plan->normal->tensors[node->tensor].rank;
+    }
+    return false;
+}
+
+int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
+    (void)extents;
+    static const hr_tunables choices[] = {
+        {0},
+        {.prefetch = 1},
+        {.prefetch = 3},
+        {.stream = 2},
+        {.tile = 512},
+        {.tile = 4096},
+        {.unroll = 2},
+        {.unroll = 2, .tile = 4096},
+        {.chunk = 16},
+        {.prefetch = 3, .tile = 4096},
+        {.stream = 2, .prefetch = 3},
+        {.stream = 2, .prefetch = 1},
+        {.unroll = 4},
+        {.unroll = 4, .tile = 4096},
+        {.chunk = 64},
+    };
+    int count = 0;
+    bool lanes = false;
+    for (int i = 0; i < plan->stage_count; i++)
+        lanes = lanes || plan->stages[i].vector;
+    for (int i = 0; i < (int)(sizeof choices / sizeof *choices) && count < max; i++)
+        if (i == 0 || lanes) out[count++] = choices[i];
+    return count;
+}
