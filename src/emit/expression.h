@@ -33,6 +33,7 @@ typedef struct hr_printer {
     int *uses;            /* by expr id: in the loop body that is being printed */
     const char **buffer;  /* by expr id: a row-long buffer that holds it: kept values and random numbers */
     const char **value;   /* by tensor id: the variable of a value of the task level, set by the stage */
+    unsigned *seen, stamp;  /* by expr id: walks over a graph visit a node once */
     int number;           /* of the last name given */
     bool checks;          /* something was checked: the loop cannot be `omp simd` */
     bool prefetches;      /* print prefetches of the next task's row beside lane loads */

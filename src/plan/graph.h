@@ -11,6 +11,8 @@
 
 #include "lang/program.h"
 
+#define HR_RANK_MAX 32 /* axes of one tensor, indices of one statement */
+
 typedef struct hr_graph {
     hr_arena *arena;
     const hr_function *source;

@@ -5,8 +5,6 @@
 #include "plan/graph.h"
 #include "plan/plan.h"
 
-#define HR_RANK_MAX 32 /* axes of one tensor, indices of one statement */
-
 /* Requires a checked function. Provides: each statement is a map or one sum, max, min, argmax or argmin of a map,
  * over plain distinct indices of the left side or a scatter; softmax, mean and logsumexp are spelled out; an element
  * that could leave its axis where its `where` does not choose it carries that guard; an assigned inout has a new

@@ -1,0 +1,570 @@
+/* Expressions of a plan as C. In: nodes. Out: lines and operands. See expression.h for levels and modes. */
+#include "emit/expression.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_LONG = 72, NAME_SHOWN = 40 };
+
+/* ---- set-up ---- */
+
+hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, hr_text *out) {
+    size_t ids = (size_t)plan->normal->expr_count + 1, tensors = (size_t)plan->normal->tensor_count + 1;
+    *p = (hr_printer){.plan = plan, .function = plan->normal, .arena = arena, .out = out, .lane = -1};
+    p->level = malloc(ids);
+    p->name = calloc(ids, sizeof *p->name);
+    p->pointer = calloc(ids, sizeof *p->pointer);
+    p->valid = calloc(ids, sizeof *p->valid);
+    p->uses = calloc(ids, sizeof *p->uses);
+    p->buffer = calloc(ids, sizeof *p->buffer);
+    p->seen = calloc(ids, sizeof *p->seen);
+    p->value = calloc(tensors, sizeof *p->value);
+    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->seen && p->value) return HR_OK;
+    hr_printer_end(p);
+    return hr_fail(HR_OUT_OF_MEMORY, "out of memory while printing kernel %.60s", plan->source->name);
+}
+
+void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
+    size_t ids = (size_t)p->function->expr_count;
+    p->stage = stage;
+    p->vector = stage->vector;
+    p->lane = stage->row_count ? stage->row[stage->row_count - 1] : -1;
+    p->outer = stage->row;
+    p->outer_count = stage->row_count ? stage->row_count - 1 : 0;
+    memset(p->level, -1, ids);
+    memset(p->name, 0, ids * sizeof *p->name);
+    memset(p->pointer, 0, ids * sizeof *p->pointer);
+    memset(p->valid, 0, ids * sizeof *p->valid);
+    memset(p->uses, 0, ids * sizeof *p->uses);
+    memset(p->buffer, 0, ids * sizeof *p->buffer);
+    memset(p->value, 0, (size_t)p->function->tensor_count * sizeof *p->value);
+    p->checks = false;
+}
+
+void hr_printer_end(hr_printer *p) {
+    free(p->level);
+    free(p->name);
+    free(p->pointer);
+    free(p->valid);
+    free(p->uses);
+    free(p->buffer);
+    free(p->seen);
+    free(p->value);
+    *p = (hr_printer){0};
+}
+
+static hr_emit_level pointer_level(hr_printer *p, const hr_expr *element);
+
+void hr_printer_forget(hr_printer *p, hr_emit_level level) {
+    hr_expr *const *table = p->plan->graph->table;
+    for (int i = 0; i < p->plan->graph->table_size; i++) {
+        const hr_expr *node = table[i];
+        if (!node) continue;
+        if (level == HR_AT_LANE) p->uses[node->id] = 0;
+        if (p->level[node->id] >= (signed char)level) p->name[node->id] = NULL;
+        if (p->pointer[node->id] && pointer_level(p, node) >= level) p->pointer[node->id] = p->valid[node->id] = NULL;
+    }
+}
+
+void hr_print(hr_printer *p, const char *format, ...) {
+    char line[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (length >= (int)sizeof line) { /* a long line is built where it fits */
+        va_start(arguments, format);
+        char *whole = hr_arena_alloc(p->arena, (size_t)length + 1);
+        vsnprintf(whole, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+        hr_text_format(p->out, "%*s%s\n", p->indent * 4, "", whole);
+        return;
+    }
+    if (*line)
+        hr_text_format(p->out, "%*s%s\n", p->indent * 4, "", line);
+    else
+        hr_text_append(p->out, "\n", 1);
+}
+
+const char *hr_format(hr_printer *p, const char *format, ...) {
+    char small[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(small, sizeof small, format, arguments);
+    va_end(arguments);
+    char *text = hr_arena_alloc(p->arena, (size_t)length + 1);
+    va_start(arguments, format);
+    vsnprintf(text, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* ---- names and types ---- */
+
+static const char *safe_name(hr_printer *p, const char *prefix, const char *name, int id, bool numbered) {
+    if (numbered || strlen(name) > NAME_SHOWN) return hr_format(p, "%s%.*s_%d", prefix, NAME_SHOWN, name, id);
+    return hr_format(p, "%s%s", prefix, name);
+}
+
+const char *hr_emit_tensor(hr_printer *p, int tensor) {
+    int memory = p->plan->storage[tensor];
+    bool declared = memory < p->plan->source->parameter_count + p->plan->source->result_count;
+    return safe_name(p, declared ? "t_" : "v_", p->function->tensors[memory].name, memory, !declared);
+}
+
+const char *hr_emit_extent(hr_printer *p, int extent) {
+    return safe_name(p, "n_", p->function->extents[extent], extent, false);
+}
+
+const char *hr_emit_index(hr_printer *p, int index) {
+    if (index == p->lane) return "i";
+    const char *name = p->function->indices[index].name;
+    bool shared = false;
+    for (int i = 0; i < p->function->index_count; i++)
+        shared = shared || (i != index && strcmp(p->function->indices[i].name, name) == 0);
+    return safe_name(p, "i_", name, index, shared);
+}
+
+const char *hr_emit_size(hr_printer *p, const hr_expr *e) {
+    static const char *const symbols[] = {[HR_OP_ADD] = "+", [HR_OP_SUB] = "-", [HR_OP_MUL] = "*"};
+    if (e->op == HR_OP_NUMBER) return hr_format(p, "%" PRId64, e->whole);
+    if (e->op == HR_OP_EXTENT) return hr_emit_extent(p, e->extent);
+    if (e->op == HR_OP_NEG) return hr_format(p, "(-%s)", hr_emit_size(p, e->args[0]));
+    const char *a = hr_emit_size(p, e->args[0]), *b = hr_emit_size(p, e->args[1]);
+    if (e->op == HR_OP_FLOORDIV) return hr_format(p, "i64_floordiv(%s, %s)", a, b);
+    return hr_format(p, "(%s %s %s)", a, symbols[e->op], b);
+}
+
+const char *hr_emit_index_size(hr_printer *p, int index) { return hr_emit_size(p, p->function->indices[index].extent); }
+
+const char *hr_c_storage(hr_dtype dtype) {
+    static const char *const names[] = {"double",  "float",   "uint16_t", "uint16_t", "uint8_t", "uint8_t",
+                                        "int64_t", "int32_t", "int16_t",  "int8_t",   "uint8_t", "uint8_t"};
+    return names[dtype];
+}
+
+const char *hr_c_compute(hr_dtype type) {
+    switch (type) {
+    case HR_F64: return "double";
+    case HR_F32: return "float";
+    case HR_I64: return "int64_t";
+    case HR_I32: return "int32_t";
+    default: return "bool";
+    }
+}
+
+const char *hr_type_prefix(hr_dtype type) {
+    switch (type) {
+    case HR_F64: return "f64";
+    case HR_F32: return "f32";
+    case HR_I64: return "i64";
+    case HR_I32: return "i32";
+    default: return "b";
+    }
+}
+
+const char *hr_lane_prefix(hr_dtype type) { return type == HR_BOOL ? "vm" : type == HR_F32 ? "vf" : "vi"; }
+
+static const char *dtype_text(hr_dtype dtype) { return hr_dtype_name(dtype); }
+
+static bool is_narrow(hr_dtype dtype) { return hr_compute_type(dtype) != dtype; }
+
+/* ---- levels ---- */
+
+static bool is_outer(const hr_printer *p, int index) {
+    for (int i = 0; i < p->outer_count; i++)
+        if (p->outer[i] == index) return true;
+    return false;
+}
+
+hr_emit_level hr_expr_level(hr_printer *p, const hr_expr *node) {
+    if (p->level[node->id] >= 0) return p->level[node->id];
+    hr_emit_level level = HR_AT_TASK;
+    if (node->op == HR_OP_INDEX) level = node->index == p->lane ? HR_AT_LANE : is_outer(p, node->index) ? HR_AT_OUTER : HR_AT_TASK;
+    for (int i = 0; i < node->arg_count; i++) {
+        hr_emit_level deeper = hr_expr_level(p, node->args[i]);
+        if (deeper > level) level = deeper;
+    }
+    p->level[node->id] = (signed char)level;
+    return level;
+}
+
+static bool at_lane(hr_printer *p, const hr_expr *node) { return hr_expr_level(p, node) == HR_AT_LANE; }
+
+static bool is_vector(hr_printer *p, const hr_expr *node) { return p->vector && at_lane(p, node); }
+
+static bool is_leaf(const hr_printer *p, const hr_expr *node) {
+    if (node->op == HR_OP_INDEX) return !(p->vector && node->index == p->lane);
+    return node->op == HR_OP_NUMBER || node->op == HR_OP_EXTENT ||
+           (node->op == HR_OP_ELEMENT && (p->value[node->tensor] || (node->arg_count == 0 && p->function->tensors[node->tensor].role ==
+                                                                                                   HR_ROLE_INPUT)));
+}
+
+void hr_expr_count_uses(hr_printer *p, const hr_expr *node) {
+    if (p->uses[node->id]++ || p->buffer[node->id] || !at_lane(p, node)) return;
+    for (int i = 0; i < node->arg_count; i++)
+        hr_expr_count_uses(p, node->args[i]);
+}
+
+/* ---- addresses ---- */
+
+static bool is_strided(const hr_printer *p, int tensor) {
+    int memory = p->plan->storage[tensor];
+    return memory < p->plan->source->parameter_count + p->plan->source->result_count &&
+           p->plan->layouts[memory] == HR_LAYOUT_STRIDED;
+}
+
+const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts, int axes) {
+    const hr_tensor *shape = &p->function->tensors[tensor];
+    const char *sum = NULL;
+    if (is_strided(p, tensor)) {
+        for (int a = 0; a < axes; a++) {
+            const char *text = hr_expr_text(p, subscripts[a]);
+            sum = hr_format(p, "%s%s%s * %s_strides[%d]", sum ? sum : "", sum ? " + " : "", text, hr_emit_tensor(p, tensor), a);
+        }
+        return sum ? sum : "0";
+    }
+    for (int a = 0; a < axes; a++) { /* Horner: ((i * J + j) * K + k */
+        const char *text = hr_expr_text(p, subscripts[a]);
+        sum = sum ? hr_format(p, "(%s) * %s + %s", sum, hr_emit_size(p, shape->shape[a]), text) : text;
+    }
+    if (!sum) return "0";
+    for (int a = axes; a < shape->rank; a++)
+        sum = hr_format(p, "(%s) * %s", sum, hr_emit_size(p, shape->shape[a]));
+    return sum;
+}
+
+/* The subscript is the lane plus something that does not depend on it. */
+static bool is_lane_plus(hr_printer *p, const hr_expr *e) {
+    if (e->op == HR_OP_INDEX) return e->index == p->lane;
+    if (e->op == HR_OP_ADD)
+        return (is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1])) ||
+               (is_lane_plus(p, e->args[1]) && !at_lane(p, e->args[0]));
+    return e->op == HR_OP_SUB && is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1]);
+}
+
+static const char *lane_rest(hr_printer *p, const hr_expr *e) {
+    if (e->op == HR_OP_INDEX) return "0";
+    bool first = at_lane(p, e->args[0]);
+    const char *rest = lane_rest(p, e->args[first ? 0 : 1]), *other = hr_expr_text(p, e->args[first ? 1 : 0]);
+    if (strcmp(rest, "0") == 0 && e->op == HR_OP_ADD) return other;
+    return hr_format(p, "(%s %c %s)", rest, e->op == HR_OP_ADD ? '+' : '-', other);
+}
+
+/* Consecutive lanes are consecutive elements and nothing else of the address depends on the lane. */
+static bool is_row_form(hr_printer *p, const hr_expr *element) {
+    const hr_tensor *tensor = &p->function->tensors[element->tensor];
+    int rank = tensor->rank;
+    if (rank == 0 || is_strided(p, element->tensor) || !is_lane_plus(p, element->args[rank - 1])) return false;
+    for (int a = 0; a < element->arg_count; a++)
+        if (a != rank - 1 && at_lane(p, element->args[a])) return false;
+    return !hr_element_is_guarded(p->function, element) ||
+           hr_subscript_is_safe(p->function, element->args[rank - 1], tensor->shape[rank - 1]);
+}
+
+static hr_emit_level pointer_level(hr_printer *p, const hr_expr *element) {
+    hr_emit_level level = HR_AT_TASK;
+    int last = p->function->tensors[element->tensor].rank - 1;
+    for (int a = 0; a < element->arg_count; a++) {
+        const hr_expr *part = element->args[a];
+        while (a == last && part->op != HR_OP_INDEX && at_lane(p, part)) { /* lane + part */
+            const hr_expr *other = part->args[at_lane(p, part->args[0]) ? 1 : 0];
+            if (hr_expr_level(p, other) > level) level = hr_expr_level(p, other);
+            part = part->args[at_lane(p, part->args[0]) ? 0 : 1];
+        }
+        if (a != last && hr_expr_level(p, part) > level) level = hr_expr_level(p, part);
+    }
+    return level;
+}
+
+/* Prints the comparison of the subscripts that could leave their axes; gives the flag's name. */
+static const char *print_valid(hr_printer *p, const hr_expr *element, bool skip_lane_axis) {
+    const hr_tensor *tensor = &p->function->tensors[element->tensor];
+    bool guarded = hr_element_is_guarded(p->function, element);
+    const char *condition = guarded ? hr_expr_text(p, element->args[tensor->rank]) : NULL;
+    for (int a = 0; a < tensor->rank; a++) {
+        const hr_expr *subscript = element->args[a];
+        bool affine = !guarded && hr_expr_is_affine(subscript);
+        if (affine || hr_subscript_is_safe(p->function, subscript, tensor->shape[a])) continue;
+        if (skip_lane_axis && a == tensor->rank - 1) continue;
+        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
+                              hr_expr_text(p, subscript), hr_emit_size(p, tensor->shape[a]),
+                              element->id * HR_RANK_MAX + a + 1);
+    }
+    const char *name = hr_format(p, "ok%d", ++p->number);
+    hr_print(p, "const bool %s = %s;", name, condition ? condition : "true");
+    p->checks = true;
+    return name;
+}
+
+static void print_pointer(hr_printer *p, const hr_expr *element) {
+    const hr_tensor *tensor = &p->function->tensors[element->tensor];
+    bool checked = hr_element_is_checked(p->function, element);
+    if (p->pointer[element->id]) return;
+    if (checked) p->valid[element->id] = print_valid(p, element, true);
+    const char *offset = tensor->rank > 1 ? hr_emit_offset(p, element->tensor, element->args, tensor->rank - 1) : "0";
+    const char *rest = lane_rest(p, element->args[tensor->rank - 1]);
+    if (strcmp(rest, "0") != 0) offset = strcmp(offset, "0") ? hr_format(p, "%s + %s", offset, rest) : rest;
+    if (checked) offset = hr_format(p, "(%s ? %s : 0)", p->valid[element->id], offset);
+    const char *base = hr_emit_tensor(p, element->tensor);
+    if (strcmp(offset, "0") == 0) {
+        p->pointer[element->id] = base;
+        return;
+    }
+    p->pointer[element->id] = hr_format(p, "p%d", ++p->number);
+    hr_print(p, "const %s *const p%d = %s + %s;", hr_c_storage(tensor->dtype), p->number, base, offset);
+}
+
+/* ---- loads ---- */
+
+static const char *load_scalar(hr_printer *p, hr_dtype dtype, const char *place) {
+    if (dtype == HR_BOOL) return hr_format(p, "(%s != 0)", place);
+    return is_narrow(dtype) ? hr_format(p, "%s_from_%s(%s)", hr_type_prefix(hr_compute_type(dtype)), dtype_text(dtype), place)
+                            : place;
+}
+
+static const char *load_lanes(hr_printer *p, const hr_expr *element) {
+    hr_dtype dtype = p->function->tensors[element->tensor].dtype;
+    const char *kind = element->type == HR_F32 ? "vf" : "vi", *pointer = p->pointer[element->id];
+    const char *text = p->part ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
+                               : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
+    const char *valid = p->valid[element->id];
+    if (valid) text = hr_format(p, "(%s ? %s : %s_of(0))", valid, text, kind);
+    return element->type == HR_BOOL ? hr_format(p, "vm_from_vi(%s)", text) : text;
+}
+
+static const char *element_text(hr_printer *p, const hr_expr *element) {
+    const hr_tensor *tensor = &p->function->tensors[element->tensor];
+    if (p->value[element->tensor]) return p->value[element->tensor];
+    const char *base = hr_emit_tensor(p, element->tensor);
+    if (tensor->rank == 0 && tensor->role == HR_ROLE_INPUT) return base;
+    if (at_lane(p, element) && is_row_form(p, element)) {
+        print_pointer(p, element); /* its line is there already unless the pointer itself is of lane level */
+        if (p->vector) return load_lanes(p, element);
+        const char *text = load_scalar(p, tensor->dtype, hr_format(p, "%s[i]", p->pointer[element->id]));
+        return p->valid[element->id] ? hr_format(p, "(%s ? %s : 0)", p->valid[element->id], text) : text;
+    }
+    const char *valid = hr_element_is_checked(p->function, element) ? print_valid(p, element, false) : NULL;
+    const char *place = hr_format(p, "%s[%s]", base, hr_emit_offset(p, element->tensor, element->args, tensor->rank));
+    const char *text = load_scalar(p, tensor->dtype, place);
+    return valid ? hr_format(p, "(%s ? %s : 0)", valid, text) : text;
+}
+
+/* ---- operations ---- */
+
+static const char *number_text(hr_printer *p, const hr_expr *node) {
+    if (node->type == HR_BOOL) return node->whole ? "true" : "false";
+    if (node->type == HR_I64 || node->type == HR_I32) {
+        if (node->whole == INT64_MIN) return "INT64_MIN";
+        bool wide = node->whole > INT32_MAX || node->whole < INT32_MIN;
+        return hr_format(p, wide ? "INT64_C(%" PRId64 ")" : node->whole < 0 ? "(%" PRId64 ")" : "%" PRId64, node->whole);
+    }
+    double x = node->type == HR_F32 ? (double)(float)node->number : node->number;
+    const char *type = hr_c_compute(node->type);
+    if (isnan(x)) return hr_format(p, "(%s)NAN", type);
+    if (isinf(x)) return hr_format(p, x > 0 ? "(%s)INFINITY" : "(-(%s)INFINITY)", type);
+    const char *digits = hr_format(p, node->type == HR_F32 ? "%.9g" : "%.17g", fabs(x));
+    bool plain = !strpbrk(digits, ".e");
+    const char *text = hr_format(p, "%s%s%s", digits, plain ? ".0" : "", node->type == HR_F32 ? "f" : "");
+    return signbit(x) ? hr_format(p, "(-%s)", text) : text;
+}
+
+static const char *convert_scalar(hr_printer *p, const char *text, hr_dtype from, hr_dtype to) {
+    if (from == to) return text;
+    if (to == HR_F64) return hr_format(p, "(double)%s", text);
+    if (to == HR_F32 && from != HR_F64) return hr_format(p, "(float)%s", text);
+    if ((to == HR_I64 || to == HR_I32) && (from == HR_BOOL || from == HR_I32)) return hr_format(p, "(%s)%s", hr_c_compute(to), text);
+    return hr_format(p, "%s_from_%s(%s)", dtype_text(to), hr_type_prefix(from), text);
+}
+
+/* `text`, lanes of type `from`, as lanes of compute type `to`. */
+static const char *convert_lanes(hr_printer *p, const char *text, hr_dtype from, hr_dtype to) {
+    const char *source = hr_lane_prefix(from), *target = hr_lane_prefix(to);
+    if (strcmp(source, target) == 0) return text;
+    if (to == HR_BOOL && from == HR_F32) return hr_format(p, "vf_ne(%s, vf_of(0))", text);
+    return hr_format(p, "%s_from_%s(%s)", target, source, text);
+}
+
+static const char *convert_text(hr_printer *p, const hr_expr *node) {
+    hr_dtype from = node->args[0]->type, to = node->dtype, carrier = node->type;
+    if (is_vector(p, node)) {
+        const char *text = convert_lanes(p, hr_expr_lanes(p, node->args[0]), from, carrier);
+        return is_narrow(to) ? hr_format(p, "%s_round_%s(%s)", hr_lane_prefix(carrier), dtype_text(to), text) : text;
+    }
+    const char *text = hr_expr_text(p, node->args[0]);
+    if (!is_narrow(to)) return convert_scalar(p, text, from, to);
+    return hr_format(p, "%s_from_%s(%s_from_%s(%s))", hr_type_prefix(carrier), dtype_text(to), dtype_text(to),
+                     hr_type_prefix(from), text);
+}
+
+static const char *native_operator(hr_op op) {
+    switch (op) {
+    case HR_OP_ADD: return "+";
+    case HR_OP_SUB: return "-";
+    case HR_OP_MUL: return "*";
+    case HR_OP_LT: return "<";
+    case HR_OP_LE: return "<=";
+    case HR_OP_GT: return ">";
+    case HR_OP_GE: return ">=";
+    case HR_OP_EQ: return "==";
+    case HR_OP_NE: return "!=";
+    case HR_OP_AND: return "&&";
+    case HR_OP_OR: return "||";
+    default: return NULL;
+    }
+}
+
+static const char *function_name(hr_op op) {
+    static const struct {
+        hr_op op;
+        const char *name;
+    } special[] = {{HR_OP_DIV, "div"}, {HR_OP_FLOORDIV, "floordiv"}, {HR_OP_MOD, "mod"}, {HR_OP_POW, "pow"},
+                   {HR_OP_LT, "lt"},   {HR_OP_LE, "le"},             {HR_OP_GT, "gt"},   {HR_OP_GE, "ge"},
+                   {HR_OP_EQ, "eq"},   {HR_OP_NE, "ne"},             {HR_OP_AND, "and"}, {HR_OP_OR, "or"},
+                   {HR_OP_NOT, "not"}};
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+        if (special[i].op == op) return special[i].name;
+    return hr_op_info_of(op)->name;
+}
+
+static bool is_comparison(hr_op op) { return op >= HR_OP_LT && op <= HR_OP_NE; }
+
+static const char *call_text(hr_printer *p, const char *prefix, const char *function, const hr_expr *node) {
+    const char *arguments = "";
+    for (int i = 0; i < node->arg_count; i++)
+        arguments = hr_format(p, "%s%s%s", arguments, i ? ", " : "",
+                              is_vector(p, node) ? hr_expr_lanes(p, node->args[i]) : hr_expr_text(p, node->args[i]));
+    return hr_format(p, "%s_%s(%s)", prefix, function, arguments);
+}
+
+static const char *scalar_operation(hr_printer *p, const hr_expr *node) {
+    const char *symbol = native_operator(node->op);
+    if (node->op == HR_OP_NOT) return hr_format(p, "!%s", hr_expr_text(p, node->args[0]));
+    if (node->op == HR_OP_WHERE) {
+        const char *c = hr_expr_text(p, node->args[0]), *a = hr_expr_text(p, node->args[1]);
+        return hr_format(p, "(%s ? %s : %s)", c, a, hr_expr_text(p, node->args[2]));
+    }
+    if (symbol) {
+        const char *a = hr_expr_text(p, node->args[0]);
+        return hr_format(p, "(%s %s %s)", a, symbol, hr_expr_text(p, node->args[1]));
+    }
+    return call_text(p, hr_type_prefix(node->type), function_name(node->op), node);
+}
+
+/* An operand beside a vector: scalars broadcast, but a 64-bit one must be narrowed first. */
+static const char *beside_vector(hr_printer *p, const hr_expr *node) {
+    const char *text = hr_expr_text(p, node);
+    return !is_vector(p, node) && node->type == HR_I64 ? hr_format(p, "(int32_t)%s", text) : text;
+}
+
+static const char *vector_operation(hr_printer *p, const hr_expr *node) {
+    bool arithmetic = node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL;
+    if (arithmetic) {
+        const char *a = beside_vector(p, node->args[0]);
+        return hr_format(p, "(%s %s %s)", a, native_operator(node->op), beside_vector(p, node->args[1]));
+    }
+    if (is_comparison(node->op)) {
+        hr_dtype type = node->args[0]->type;
+        if (type != HR_BOOL) return call_text(p, hr_lane_prefix(type), function_name(node->op), node);
+        const char *a = convert_lanes(p, hr_expr_lanes(p, node->args[0]), HR_BOOL, HR_I32);
+        const char *b = convert_lanes(p, hr_expr_lanes(p, node->args[1]), HR_BOOL, HR_I32);
+        return hr_format(p, "vi_%s(%s, %s)", function_name(node->op), a, b);
+    }
+    const char *function = node->op == HR_OP_WHERE ? "select" : function_name(node->op);
+    return call_text(p, hr_lane_prefix(node->type), function, node);
+}
+
+static const char *operation_text(hr_printer *p, const hr_expr *node) {
+    bool vector = is_vector(p, node);
+    const char *prefix = vector ? hr_lane_prefix(node->type) : hr_type_prefix(node->type);
+    switch (node->op) {
+    case HR_OP_NUMBER: return number_text(p, node);
+    case HR_OP_EXTENT: return hr_emit_extent(p, node->extent);
+    case HR_OP_INDEX:
+        if (vector) return "(vi_iota() + (int32_t)i)";
+        return hr_emit_index(p, node->index);
+    case HR_OP_ELEMENT: return element_text(p, node);
+    case HR_OP_CONVERT: return convert_text(p, node);
+    case HR_OP_NEG: return hr_format(p, "(-%s)", hr_expr_text(p, node->args[0]));
+    case HR_OP_POW:
+        if (node->args[1]->op == HR_OP_NUMBER && node->args[1]->type == HR_I64) {
+            const char *base = vector ? hr_expr_lanes(p, node->args[0]) : hr_expr_text(p, node->args[0]);
+            return hr_format(p, "%s_powi(%s, %" PRId64 ")", prefix, base, node->args[1]->whole);
+        }
+        break;
+    case HR_OP_RANDOM: return hr_format(p, "f32_random((uint64_t)%s, (uint64_t)%s)", hr_expr_text(p, node->args[0]),
+                                        hr_expr_text(p, node->args[1]));
+    default: break;
+    }
+    return vector ? vector_operation(p, node) : scalar_operation(p, node);
+}
+
+/* ---- lines ---- */
+
+static const char *c_type_of(hr_printer *p, const hr_expr *node) {
+    return is_vector(p, node) ? hr_lane_prefix(node->type) : hr_c_compute(node->type);
+}
+
+static const char *give_line(hr_printer *p, const hr_expr *node, const char *text) {
+    const char *name = hr_format(p, "r%d", ++p->number);
+    hr_print(p, "const %s %s = %s;", c_type_of(p, node), name, text);
+    p->name[node->id] = name;
+    return name;
+}
+
+static bool is_checked_element(hr_printer *p, const hr_expr *node) {
+    return node->op == HR_OP_ELEMENT && !p->value[node->tensor] && hr_element_is_checked(p->function, node);
+}
+
+const char *hr_expr_text(hr_printer *p, const hr_expr *node) {
+    if (p->name[node->id]) return p->name[node->id];
+    if (p->buffer[node->id]) return give_line(p, node, hr_format(p, "vf_load_f32(%s)", p->buffer[node->id]));
+    const char *text = operation_text(p, node);
+    if (is_leaf(p, node)) return text;
+    bool reused = at_lane(p, node) && p->uses[node->id] > 1;
+    if (reused || is_checked_element(p, node) || strlen(text) > LINE_LONG) return give_line(p, node, text);
+    return text;
+}
+
+const char *hr_expr_lanes(hr_printer *p, const hr_expr *node) {
+    const char *text = hr_expr_text(p, node);
+    if (!p->vector || is_vector(p, node)) return text;
+    const char *narrow = node->type == HR_I64 ? "(int32_t)" : "";
+    return hr_format(p, "%s_of(%s%s)", hr_lane_prefix(node->type), narrow, text);
+}
+
+static void prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
+    if (p->seen[node->id] == p->stamp) return;
+    p->seen[node->id] = p->stamp;
+    hr_emit_level own = hr_expr_level(p, node);
+    if (own < level || p->buffer[node->id]) return;
+    if (own == level) {
+        if (!is_leaf(p, node) && !p->name[node->id]) {
+            const char *text = hr_expr_text(p, node);
+            if (!p->name[node->id]) give_line(p, node, text);
+        }
+        return;
+    }
+    bool row_form = node->op == HR_OP_ELEMENT && !p->value[node->tensor] && own == HR_AT_LANE && is_row_form(p, node);
+    for (int i = 0; i < node->arg_count; i++)
+        prepare(p, node->args[i], level);
+    if (row_form && pointer_level(p, node) == level) print_pointer(p, node);
+}
+
+void hr_expr_prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
+    p->stamp++;
+    prepare(p, node, level);
+}
+
+const char *hr_emit_stored(hr_printer *p, const char *value, hr_dtype type, hr_dtype dtype) {
+    if (p->vector) {
+        hr_dtype carrier = hr_compute_type(dtype) == HR_F32 ? HR_F32 : HR_I32;
+        if (dtype == HR_BOOL && type != HR_BOOL) value = convert_lanes(p, value, type, HR_BOOL), type = HR_BOOL;
+        return convert_lanes(p, value, type, carrier);
+    }
+    if (type == dtype && dtype != HR_BOOL) return value;
+    return hr_format(p, "%s_from_%s(%s)", dtype_text(dtype), hr_type_prefix(type), value);
+}

@@ -1,0 +1,361 @@
+/* The loops of one pass over a row. In: steps. Out: text. See lane_loop.h. */
+#include "emit/lane_loop.h"
+
+#include "base/dtype.h"
+
+#include <string.h>
+
+/* ---- reductions ---- */
+
+static bool is_largest(hr_op op) { return op == HR_OP_REDUCE_MAX || op == HR_OP_REDUCE_ARGMAX; }
+
+const char *hr_reduce_type(hr_op op, hr_dtype type) {
+    if (op != HR_OP_REDUCE_SUM) return hr_c_compute(type);
+    return type == HR_F32 || type == HR_F64 ? "double" : "int64_t";
+}
+
+const char *hr_reduce_identity(hr_printer *p, hr_op op, hr_dtype type) {
+    if (op == HR_OP_REDUCE_SUM) return "0";
+    bool largest = is_largest(op);
+    switch (type) {
+    case HR_F64: return largest ? "-(double)INFINITY" : "(double)INFINITY";
+    case HR_F32: return largest ? "-INFINITY" : "INFINITY";
+    case HR_I64: return largest ? "INT64_MIN" : "INT64_MAX";
+    case HR_I32: return largest ? "INT32_MIN" : "INT32_MAX";
+    default: return hr_format(p, "%s", largest ? "false" : "true");
+    }
+}
+
+const char *hr_reduce_combine(hr_printer *p, hr_op op, hr_dtype type, const char *a, const char *b) {
+    if (op == HR_OP_REDUCE_SUM) return hr_format(p, "%s + %s", a, b);
+    if (type == HR_BOOL) return hr_format(p, "%s %s %s", a, is_largest(op) ? "||" : "&&", b);
+    return hr_format(p, "%s_%s(%s, %s)", hr_type_prefix(type), is_largest(op) ? "max" : "min", a, b);
+}
+
+static const char *lane_combine(hr_printer *p, hr_op op, hr_dtype type, const char *a, const char *b) {
+    if (op == HR_OP_REDUCE_SUM) return hr_format(p, "%s + %s", a, b);
+    return hr_format(p, "%s_%s(%s, %s)", hr_lane_prefix(type), is_largest(op) ? "max" : "min", a, b);
+}
+
+/* Booleans are reduced as 0 and 1 in vector mode. */
+static hr_dtype lane_type(hr_dtype type) { return type == HR_BOOL ? HR_I32 : type; }
+
+/* ---- random numbers ---- */
+
+static void find_randoms(hr_printer *p, const hr_expr *node, const hr_expr **out, int *count) {
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
+    p->seen[node->id] = p->stamp;
+    if (node->op == HR_OP_RANDOM && *count < HR_RANDOMS_MAX) out[(*count)++] = node;
+    for (int i = 0; i < node->arg_count; i++)
+        find_randoms(p, node->args[i], out, count);
+}
+
+int hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, const hr_expr **out) {
+    int count = 0;
+    p->stamp++;
+    for (int i = 0; i < pass->step_count && p->vector; i++)
+        find_randoms(p, pass->steps[i].value, out, &count);
+    return count;
+}
+
+/* counter - lane */
+static const char *counter_base(hr_printer *p, const hr_expr *counter) {
+    if (counter->op == HR_OP_INDEX) return "0";
+    bool first = hr_expr_level(p, counter->args[0]) == HR_AT_LANE;
+    const char *rest = counter_base(p, counter->args[first ? 0 : 1]);
+    return hr_format(p, "(%s %c %s)", rest, counter->op == HR_OP_ADD ? '+' : '-',
+                     hr_expr_text(p, counter->args[first ? 1 : 0]));
+}
+
+/* ---- declarations ---- */
+
+void hr_lane_declare(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_expr *randoms[HR_RANDOMS_MAX];
+    int count = hr_lane_randoms(p, pass, randoms);
+    for (int i = 0; i < count; i++)
+        hr_print(p, "_Alignas(64) float random_%d[%lld + HR_LANES];", randoms[i]->id, (long long)pass->tile);
+    for (int i = 0; i < pass->step_count; i++)
+        if (pass->steps[i].use == HR_LANE_STORE && pass->steps[i].stream)
+            hr_print(p, "_Alignas(64) %s tile_%d[%lld + HR_LANES];",
+                     hr_c_storage(p->function->tensors[pass->steps[i].tensor].dtype), pass->steps[i].id,
+                     (long long)pass->tile);
+}
+
+static void print_accumulators(hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use != HR_LANE_REDUCE) continue;
+        hr_dtype type = p->vector ? lane_type(s->type) : s->type;
+        const char *identity = hr_reduce_identity(p, s->reduce, type);
+        if (p->vector)
+            hr_print(p, "%s a%d = %s_of(%s);", hr_lane_prefix(type), s->id, hr_lane_prefix(type), identity);
+        else
+            hr_print(p, "%s a%d = %s;", hr_reduce_type(s->reduce, type), s->id, identity);
+        if (hr_is_arg(s->reduce))
+            hr_print(p, p->vector ? "vi x%d = vi_of(INT32_MAX);" : "int64_t x%d = INT64_MAX;", s->id);
+    }
+}
+
+const char *hr_lane_result(hr_printer *p, const hr_lane_step *s) {
+    const char *which = is_largest(s->reduce) ? "max" : "min";
+    if (hr_is_arg(s->reduce))
+        return p->vector ? hr_format(p, "%s_arg%s(a%d, x%d)", hr_lane_prefix(lane_type(s->type)), which, s->id, s->id)
+                         : hr_format(p, "(x%d == INT64_MAX ? 0 : x%d)", s->id, s->id);
+    if (!p->vector) return hr_format(p, "(%s)a%d", hr_c_compute(s->reduce == HR_OP_REDUCE_SUM && s->type != HR_F32 && s->type != HR_F64 ? HR_I64 : s->type), s->id);
+    const char *fold = s->reduce == HR_OP_REDUCE_SUM ? "sum" : which;
+    return hr_format(p, "%s_fold_%s(a%d)", hr_lane_prefix(lane_type(s->type)), fold, s->id);
+}
+
+/* ---- the body ---- */
+
+static const char *flat_outer(hr_printer *p) {
+    const char *flat = NULL;
+    for (int i = 0; i < p->outer_count; i++) {
+        const char *index = hr_emit_index(p, p->outer[i]);
+        flat = flat ? hr_format(p, "(%s) * %s + %s", flat, hr_emit_index_size(p, p->outer[i]), index) : index;
+    }
+    return flat;
+}
+
+/* Where row-long buffers of this stage stand for the current outer indices: "base + (outer) * n". */
+static const char *row_place(hr_printer *p, const char *base) {
+    const char *flat = flat_outer(p);
+    return flat ? hr_format(p, "%s + (%s) * %s", base, flat, hr_emit_index_size(p, p->lane)) : base;
+}
+
+static const char *position(hr_printer *p) {
+    const char *flat = flat_outer(p);
+    return flat ? hr_format(p, "((%s) * %s + i)", flat, hr_emit_index_size(p, p->lane)) : "i";
+}
+
+static void print_arg_update(hr_printer *p, const hr_lane_step *s, const char *value) {
+    const char *than = is_largest(s->reduce) ? "gt" : "lt", *at = position(p);
+    if (!p->vector) {
+        const char *symbol = is_largest(s->reduce) ? ">" : "<";
+        hr_print(p, "if (x%d == INT64_MAX || %s %s a%d || (%s != %s && a%d == a%d)) a%d = %s, x%d = %s;", s->id, value, symbol,
+                 s->id, value, value, s->id, s->id, s->id, value, s->id, at);
+        return;
+    }
+    const char *v = hr_lane_prefix(lane_type(s->type));
+    hr_print(p, "vm m%d = vm_or(vi_eq(x%d, vi_of(INT32_MAX)), vm_or(%s_%s(%s, a%d), vm_and(%s_ne(%s, %s), %s_eq(a%d, a%d))));",
+             s->id, s->id, v, than, value, s->id, v, value, value, v, s->id, s->id);
+    if (p->part) hr_print(p, "m%d = vm_and(m%d, vm_first(lanes));", s->id, s->id);
+    hr_print(p, "a%d = %s_select(m%d, %s, a%d);", s->id, v, s->id, value, s->id);
+    hr_print(p, "x%d = vi_select(m%d, vi_iota() + (int32_t)%s, x%d);", s->id, s->id, at, s->id);
+}
+
+static void print_reduce(hr_printer *p, const hr_lane_step *s, const char *value) {
+    hr_dtype type = p->vector ? lane_type(s->type) : s->type;
+    if (hr_is_arg(s->reduce)) {
+        print_arg_update(p, s, value);
+        return;
+    }
+    if (!p->vector) {
+        hr_print(p, "a%d = %s;", s->id, hr_reduce_combine(p, s->reduce, type, hr_format(p, "a%d", s->id), value));
+        return;
+    }
+    const char *v = hr_lane_prefix(type);
+    if (p->part)
+        value = hr_format(p, "%s_select(vm_first(lanes), %s, %s_of(%s))", v, value, v,
+                          hr_reduce_identity(p, s->reduce, type));
+    hr_print(p, "a%d = %s;", s->id, lane_combine(p, s->reduce, type, hr_format(p, "a%d", s->id), value));
+}
+
+static void print_column(hr_printer *p, const hr_lane_step *s, const char *value) {
+    if (!p->vector) {
+        const char *place = hr_format(p, "c%d[i]", s->id);
+        hr_print(p, "%s = %s;", place, hr_reduce_combine(p, s->reduce, s->type, place, value));
+        return;
+    }
+    const char *v = hr_lane_prefix(s->type), *dtype = hr_dtype_name(s->type);
+    const char *old = hr_format(p, "%s_load_%s(c%d + i)", v, dtype, s->id);
+    hr_print(p, "%s_store_%s(c%d + i, %s);", v, dtype, s->id, lane_combine(p, s->reduce, s->type, old, value));
+}
+
+/* The address of the element that a store writes, without the lane: "t_y + offset". */
+static void print_target(hr_printer *p, const hr_lane_step *s) {
+    const hr_tensor *tensor = &p->function->tensors[s->tensor];
+    const char *offset = tensor->rank > 1 ? hr_emit_offset(p, s->tensor, s->subscripts, tensor->rank - 1) : "0";
+    hr_print(p, "%s *const q%d = %s + %s;", hr_c_storage(tensor->dtype), s->id, hr_emit_tensor(p, s->tensor), offset);
+}
+
+static bool is_lane_store(hr_printer *p, const hr_lane_step *s) {
+    const hr_tensor *tensor = &p->function->tensors[s->tensor];
+    int memory = p->plan->storage[s->tensor];
+    bool declared = memory < p->plan->source->parameter_count + p->plan->source->result_count;
+    if (declared && p->plan->layouts[memory] == HR_LAYOUT_STRIDED) return false;
+    return tensor->rank > 0 && s->subscripts[tensor->rank - 1]->op == HR_OP_INDEX &&
+           s->subscripts[tensor->rank - 1]->index == p->lane;
+}
+
+static void print_store(hr_printer *p, const hr_lane_step *s, const char *value) {
+    hr_dtype dtype = p->function->tensors[s->tensor].dtype;
+    const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
+    const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
+    if (p->vector && s->stream)
+        hr_print(p, "%s_store_%s(tile_%d + (i - tile), %s);", v, name, s->id, stored);
+    else if (p->vector && p->part)
+        hr_print(p, "%s_store_part_%s(q%d + i, %s, lanes);", v, name, s->id, stored);
+    else if (p->vector)
+        hr_print(p, "%s_store_%s(q%d + i, %s);", v, name, s->id, stored);
+    else if (is_lane_store(p, s))
+        hr_print(p, "q%d[i] = %s;", s->id, stored);
+    else
+        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, s->tensor),
+                 hr_emit_offset(p, s->tensor, s->subscripts, p->function->tensors[s->tensor].rank), stored);
+}
+
+static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
+    for (int k = 0; k < pass->kept_count; k++)
+        if (!pass->kept_done[k] && p->uses[pass->kept[k]->id] && !p->buffer[pass->kept[k]->id])
+            hr_print(p, "vf_store_f32(k%d + i, %s);", k, hr_expr_lanes(p, pass->kept[k]));
+}
+
+static void print_body(hr_printer *p, const hr_lane_pass *pass) {
+    const char *values[256];
+    hr_printer_forget(p, HR_AT_LANE);
+    for (int i = 0; i < pass->step_count; i++)
+        hr_expr_count_uses(p, pass->steps[i].value);
+    for (int i = 0; i < pass->prefetch_count; i++)
+        if (p->pointer[pass->prefetched[i]->id])
+            hr_print(p, "prefetch_read(%s + i + %s);", p->pointer[pass->prefetched[i]->id], pass->prefetch_distance);
+    print_kept(p, pass);
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        values[i] = p->vector ? hr_expr_lanes(p, s->value) : hr_expr_text(p, s->value);
+        if (p->vector && s->type == HR_BOOL && s->use == HR_LANE_REDUCE) values[i] = hr_format(p, "vi_from_vm(%s)", values[i]);
+        if (hr_is_arg(s->reduce) || pass->step_count > 1) { /* all values are read before the first is stored */
+            const char *type = p->vector ? hr_lane_prefix(s->use == HR_LANE_REDUCE ? lane_type(s->value->type) : s->value->type)
+                                         : hr_c_compute(s->value->type);
+            hr_print(p, "const %s e%d = %s;", type, s->id, values[i]);
+            values[i] = hr_format(p, "e%d", s->id);
+        }
+    }
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use == HR_LANE_STORE) print_store(p, s, values[i]);
+        if (s->use == HR_LANE_REDUCE) print_reduce(p, s, values[i]);
+        if (s->use == HR_LANE_COLUMN) print_column(p, s, values[i]);
+    }
+}
+
+/* ---- the loops ---- */
+
+static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
+    int unroll = p->plan->tunables.unroll;
+    hr_print(p, "int64_t i = %s;", first);
+    if (unroll > 1) hr_print(p, "#pragma GCC unroll %d", unroll);
+    hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
+    p->indent++;
+    p->part = false;
+    print_body(p, pass);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "if (i < %s) {", last);
+    p->indent++;
+    hr_print(p, "const int lanes = (int)(%s - i);", last);
+    p->part = true;
+    print_body(p, pass);
+    p->part = false;
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_expr *randoms[HR_RANDOMS_MAX];
+    int count = hr_lane_randoms(p, pass, randoms);
+    hr_print(p, "for (int64_t tile = %s; tile < %s; tile += %lld) {", pass->first, pass->last, (long long)pass->tile);
+    p->indent++;
+    hr_print(p, "const int64_t stop = tile + %lld < %s ? tile + %lld : %s;", (long long)pass->tile, pass->last,
+             (long long)pass->tile, pass->last);
+    for (int i = 0; i < count; i++) {
+        hr_print(p, "random_fill((uint64_t)%s, (uint64_t)(%s + tile), stop - tile, random_%d);",
+                 hr_expr_text(p, randoms[i]->args[0]), counter_base(p, randoms[i]->args[1]), randoms[i]->id);
+        p->buffer[randoms[i]->id] = hr_format(p, "random_%d + (i - tile)", randoms[i]->id);
+    }
+    print_vectors(p, pass, "tile", "stop");
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use == HR_LANE_STORE && s->stream)
+            hr_print(p, "stream_out(q%d + tile, tile_%d, (stop - tile) * %d);", s->id, s->id,
+                     (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
+    }
+    p->indent--;
+    hr_print(p, "}");
+    for (int i = 0; i < count; i++)
+        p->buffer[randoms[i]->id] = NULL;
+}
+
+/* Scalar lanes: the body is printed aside first, to know whether the loop may be `omp simd`. */
+static void print_scalars(hr_printer *p, const hr_lane_pass *pass) {
+    hr_text *out = p->out, body = {0};
+    p->out = &body;
+    p->checks = false;
+    p->indent++;
+    print_body(p, pass);
+    p->indent--;
+    p->out = out;
+    bool simd = !p->checks;
+    const char *sums = "";
+    for (int i = 0; i < pass->step_count; i++) {
+        if (pass->steps[i].use == HR_LANE_REDUCE && pass->steps[i].reduce != HR_OP_REDUCE_SUM) simd = false;
+        if (pass->steps[i].use == HR_LANE_REDUCE) sums = hr_format(p, "%s%sa%d", sums, *sums ? ", " : "", pass->steps[i].id);
+    }
+    if (simd && *sums) hr_print(p, "#pragma omp simd reduction(+ : %s)", sums);
+    if (simd && !*sums) hr_print(p, "#pragma omp simd");
+    hr_print(p, "for (int64_t i = %s; i < %s; i++) {", pass->first, pass->last);
+    hr_text_append(p->out, hr_text_data(&body), body.length);
+    hr_print(p, "}");
+    if (body.failed) p->out->failed = true;
+    hr_text_clear(&body);
+}
+
+static void prepare_all(hr_printer *p, const hr_lane_pass *pass, hr_emit_level level) {
+    for (int i = 0; i < pass->step_count; i++)
+        hr_expr_prepare(p, pass->steps[i].value, level);
+}
+
+static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use == HR_LANE_STORE && is_lane_store(p, s)) print_target(p, s);
+        if (s->use == HR_LANE_COLUMN)
+            hr_print(p, "%s *const c%d = %s;", hr_c_compute(s->type), s->id, row_place(p, hr_format(p, "column_%d", s->id)));
+    }
+    for (int k = 0; k < pass->kept_count; k++) {
+        hr_print(p, "float *const k%d = %s;", k, row_place(p, pass->kept_name[k]));
+        if (pass->kept_done[k]) p->buffer[pass->kept[k]->id] = hr_format(p, "k%d + i", k);
+    }
+}
+
+void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
+    prepare_all(p, pass, HR_AT_TASK);
+    print_accumulators(p, pass);
+    hr_print(p, "{");
+    p->indent++;
+    for (int i = 0; i < p->outer_count; i++) {
+        const char *index = hr_emit_index(p, p->outer[i]);
+        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, hr_emit_index_size(p, p->outer[i]), index);
+        p->indent++;
+    }
+    if (p->outer_count) prepare_all(p, pass, HR_AT_OUTER);
+    print_row_places(p, pass);
+    if (p->vector && pass->tile)
+        print_tiles(p, pass);
+    else if (p->vector)
+        print_vectors(p, pass, pass->first, pass->last);
+    else
+        print_scalars(p, pass);
+    for (int i = 0; i < p->outer_count; i++) {
+        p->indent--;
+        hr_print(p, "}");
+    }
+    p->indent--;
+    hr_print(p, "}");
+    for (int k = 0; k < pass->kept_count; k++) {
+        if (p->uses[pass->kept[k]->id]) pass->kept_done[k] = true;
+        p->buffer[pass->kept[k]->id] = NULL;
+    }
+    hr_printer_forget(p, HR_AT_OUTER);
+    hr_printer_forget(p, HR_AT_LANE);
+}
