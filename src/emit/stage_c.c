@@ -1,0 +1,665 @@
+/* One stage as static C functions. In: a stage. Out: text. See stage_c.h. */
+#include "emit/stage_c.h"
+#include "base/dtype.h"
+#include "emit/lane_loop.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { STEPS_MAX = 64, TILE_DEFAULT = 2048 };
+
+#define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
+
+typedef struct stage_printer {
+    hr_printer *p;
+    const hr_stage *stage;
+    const hr_plan *plan;
+    const hr_function *function;
+    int number;
+    bool split;     /* no task index: the lanes themselves are spread over threads */
+    int64_t tile;
+    const char *kept_name[8];
+    bool kept_done[8];
+} stage_printer;
+
+static const hr_statement *statement_of(const stage_printer *s, const hr_step *step) {
+    return &s->function->statements[step->statement];
+}
+
+static const hr_tensor *target_of(const stage_printer *s, const hr_step *step) {
+    return &s->function->tensors[statement_of(s, step)->tensor];
+}
+
+/* ---- functions ---- */
+
+static bool token_occurs(const char *text, const char *token) {
+    size_t length = strlen(token);
+    for (const char *at = strstr(text, token); at; at = strstr(at + 1, token)) {
+        bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        bool ends = !(isalnum((unsigned char)at[length]) || at[length] == '_');
+        if (starts && ends) return true;
+    }
+    return false;
+}
+
+static void declare_tensor(hr_printer *p, int tensor, const char *body) {
+    const hr_tensor *t = &p->function->tensors[tensor];
+    const char *name = hr_emit_tensor(p, tensor);
+    if (p->plan->storage[tensor] != tensor) return;
+    if (token_occurs(body, name)) {
+        if (t->rank == 0 && t->role == HR_ROLE_INPUT)
+            hr_print(p, "const %s %s = a->%s;", hr_c_compute(hr_compute_type(t->dtype)), name, name);
+        else
+            hr_print(p, "%s%s *const restrict %s = a->%s;", t->role == HR_ROLE_INPUT ? "const " : "",
+                     hr_c_storage(t->dtype), name, name);
+    }
+    const char *strides = hr_format(p, "%s_strides", name);
+    if (token_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a->%s;", strides, strides);
+}
+
+void hr_emit_function(hr_printer *p, const char *name, const char *parameters, const hr_text *body) {
+    const char *text = hr_text_data(body);
+    hr_print(p, "static void %s(%s) {", name, parameters);
+    p->indent++;
+    for (int e = 0; e < p->function->extent_count; e++) {
+        const char *extent = hr_emit_extent(p, e);
+        bool sized = token_occurs(text, extent);
+        if (sized) hr_print(p, "const int64_t %s = a->%s;", extent, extent);
+    }
+    for (int t = 0; t < p->function->tensor_count; t++)
+        declare_tensor(p, t, text);
+    if (token_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");
+    static const char *const unused[] = {"a", "thread", "threads", "work"};
+    for (int i = 0; i < 4; i++)
+        if (!token_occurs(text, unused[i])) hr_print(p, "(void)%s;", unused[i]);
+    p->indent--;
+    hr_text_append(p->out, text, body->length);
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+    if (body->failed) p->out->failed = true;
+}
+
+/* ---- scratch of a thread: kept rows, column sums, totals ---- */
+
+static int accumulator_size(hr_dtype type) { return type == HR_F64 || type == HR_I64 ? 8 : 4; }
+
+static hr_dtype reduced_type(const stage_printer *s, const hr_step *step) { return statement_of(s, step)->value->type; }
+
+static hr_status row_points(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int64_t *out) {
+    *out = 1;
+    for (int i = 0; i < stage->row_count; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->row[i]].extent, extents, &size));
+        if (__builtin_mul_overflow(*out, size, out)) return hr_fail(HR_BAD_INPUT, "extents are too large");
+    }
+    return HR_OK;
+}
+
+static const char *row_size(hr_printer *p, const hr_stage *stage) {
+    const char *size = NULL;
+    for (int i = 0; i < stage->row_count; i++) {
+        const char *axis = hr_emit_index_size(p, stage->row[i]);
+        size = size ? hr_format(p, "%s * %s", size, axis) : axis;
+    }
+    return size ? size : "1";
+}
+
+/* Rows of 4-byte and 8-byte accumulators and how many totals; each row is padded so that whole vectors fit. */
+static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow, int *wide, int *totals) {
+    *narrow = stage->kept_count;
+    *wide = *totals = 0;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_ALL) ++*totals;
+        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
+        if (accumulator_size(plan->normal->statements[step->statement].value->type) == 4)
+            ++*narrow;
+        else
+            ++*wide;
+    }
+}
+
+enum { AREA_PADDING = 128 };
+
+hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int64_t *out) {
+    int narrow, wide, totals;
+    int64_t row;
+    count_areas(plan, stage, &narrow, &wide, &totals);
+    HR_TRY(row_points(plan, stage, extents, &row));
+    if (row > INT64_C(1) << 40) row = narrow || wide ? row : 0;
+    int64_t row4 = (row * 4 + AREA_PADDING) / 64 * 64, row8 = (row * 8 + AREA_PADDING) / 64 * 64;
+    *out = (narrow ? narrow * row4 : 0) + (wide ? wide * row8 : 0) + totals * 64;
+    return HR_OK;
+}
+
+const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
+    int narrow, wide, totals;
+    count_areas(p->plan, stage, &narrow, &wide, &totals);
+    const char *size = hr_format(p, "%d", totals * 64), *row = row_size(p, stage);
+    if (wide) size = hr_format(p, "%d * (((%s) * 8 + %d) / 64 * 64) + %s", wide, row, AREA_PADDING, size);
+    if (narrow) size = hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64) + %s", narrow, row, AREA_PADDING, size);
+    return size;
+}
+
+/* Where in a thread's area a step's accumulators stand. Order: narrow rows (kept first), wide rows, totals. */
+static const char *area_offset(stage_printer *s, int step_index, int kept_index) {
+    hr_printer *p = s->p;
+    int narrow, wide, totals, narrow_before = 0, wide_before = 0, totals_before = 0;
+    count_areas(s->plan, s->stage, &narrow, &wide, &totals);
+    const char *row4 = hr_format(p, "(((%s) * 4 + %d) / 64 * 64)", row_size(p, s->stage), AREA_PADDING);
+    const char *row8 = hr_format(p, "(((%s) * 8 + %d) / 64 * 64)", row_size(p, s->stage), AREA_PADDING);
+    if (kept_index >= 0) return hr_format(p, "%d * %s", kept_index, row4);
+    narrow_before = s->stage->kept_count;
+    const hr_step *step = NULL;
+    for (int i = 0; i <= step_index; i++) {
+        step = &s->stage->steps[i];
+        if (i == step_index) break;
+        if (step->kind == HR_STEP_REDUCE_ALL) totals_before++;
+        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 4) narrow_before++;
+        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 8) wide_before++;
+    }
+    if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 4)
+        return hr_format(p, "%d * %s", narrow_before, row4);
+    const char *rows = narrow ? hr_format(p, "%d * %s + ", narrow, row4) : "";
+    if (step->kind == HR_STEP_REDUCE_COLUMN) return hr_format(p, "%s%d * %s", rows, wide_before, row8);
+    if (wide) rows = hr_format(p, "%s%d * %s + ", rows, wide, row8);
+    return hr_format(p, "%s%d", rows, totals_before * 64);
+}
+
+static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == kind) return true;
+    return false;
+}
+
+static bool uses_area(const hr_stage *stage) {
+    return stage->kept_count || any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);
+}
+
+/* ---- the parts of a task ---- */
+
+/* The value of a step outside the lane loops, as the variable that later steps read. */
+static void name_value(stage_printer *s, const hr_step *step, const char *text, hr_dtype type) {
+    hr_printer *p = s->p;
+    const hr_tensor *target = target_of(s, step);
+    int tensor = statement_of(s, step)->tensor;
+    hr_dtype carrier = hr_compute_type(target->dtype);
+    bool vector = p->vector;
+    p->vector = false;
+    const char *stored = hr_emit_stored(p, text, type, target->dtype);
+    p->vector = vector;
+    if (carrier != target->dtype) /* a narrow dtype rounds: the value is what a load gives back */
+        stored = hr_format(p, "%s_from_%s(%s)", hr_type_prefix(carrier), hr_dtype_name(target->dtype), stored);
+    const char *name = hr_format(p, "s%d_%.40s", (int)(step - s->stage->steps), target->name);
+    hr_print(p, "const %s %s = %s;", hr_c_compute(carrier), name, stored);
+    p->value[tensor] = name;
+}
+
+static const char *scalar_text(stage_printer *s, const hr_expr *value) {
+    hr_printer *p = s->p;
+    hr_expr_prepare(p, value, HR_AT_TASK);
+    return hr_expr_text(p, value);
+}
+
+/* A reduction over everything whose value is one a task. */
+static bool is_row_total(const stage_printer *s, const hr_step *step) {
+    return step->kind == HR_STEP_REDUCE_ALL &&
+           statement_of(s, step)->value->bound_count < s->stage->task_count + s->stage->row_count;
+}
+
+static void add_to_total(stage_printer *s, const hr_step *step, const char *text) {
+    hr_printer *p = s->p;
+    const char *total = hr_format(p, "total_%d", (int)(step - s->stage->steps));
+    hr_print(p, "%s = %s;", total, hr_reduce_combine(p, step->reduce, reduced_type(s, step), total, text));
+}
+
+static void print_row_steps(stage_printer *s, int pass) {
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->pass != pass) continue;
+        if (step->kind == HR_STEP_ROW) name_value(s, step, scalar_text(s, step->value), step->value->type);
+        if (is_row_total(s, step)) add_to_total(s, step, scalar_text(s, step->value));
+    }
+}
+
+/* What a task computes once is stored at its end, when nothing reads what stood there before. */
+static void print_row_stores(stage_printer *s) {
+    hr_printer *p = s->p;
+    bool vector = p->vector;
+    p->vector = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
+        const hr_statement *statement = statement_of(s, step);
+        hr_dtype dtype = target_of(s, step)->dtype;
+        const char *value = hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype);
+        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count), value);
+    }
+    p->vector = vector;
+}
+
+/* ---- lane passes ---- */
+
+static bool is_streamed(const stage_printer *s, const hr_step *step) {
+    if (!s->p->vector || s->plan->tunables.stream == 2) return false;
+    return s->plan->tunables.stream == 1 || target_of(s, step)->role != HR_ROLE_LOCAL ||
+           s->plan->storage[statement_of(s, step)->tensor] != statement_of(s, step)->tensor;
+}
+
+static bool in_lane_loop(const stage_printer *s, const hr_step *step) {
+    switch (step->kind) {
+    case HR_STEP_ELEMENT: return step->stored && s->stage->row_count > 0;
+    case HR_STEP_REDUCE_ROW:
+    case HR_STEP_REDUCE_COLUMN: return true;
+    case HR_STEP_REDUCE_ALL: return !is_row_total(s, step);
+    default: return false;
+    }
+}
+
+static int lane_steps(stage_printer *s, int pass, hr_lane_step *out) {
+    int count = 0;
+    for (int i = 0; i < s->stage->step_count && count < STEPS_MAX; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->pass != pass || !in_lane_loop(s, step)) continue;
+        const hr_statement *statement = statement_of(s, step);
+        hr_lane_step *lane = &out[count++];
+        *lane = (hr_lane_step){.value = step->value, .reduce = step->reduce, .type = step->value->type, .id = i};
+        lane->tensor = statement->tensor;
+        lane->subscripts = statement->subscripts;
+        lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
+                    : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
+                                                          : HR_LANE_REDUCE;
+        lane->stream = lane->use == HR_LANE_STORE && is_streamed(s, step);
+    }
+    return count;
+}
+
+/* Rows of parameters that the first pass reads lane by lane and that the next task will read in its turn. */
+static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **out, int *count) {
+    hr_printer *p = s->p;
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
+    p->seen[node->id] = p->stamp;
+    for (int i = 0; i < node->arg_count; i++)
+        find_streams(s, node->args[i], out, count);
+    if (node->op != HR_OP_ELEMENT || *count == 8) return;
+    const hr_tensor *tensor = &s->function->tensors[node->tensor];
+    if (tensor->rank <= s->stage->row_count || s->stage->task_count == 0) return;
+    const hr_expr *above = node->args[tensor->rank - s->stage->row_count - 1];
+    if (above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1]) out[(*count)++] = node;
+}
+
+static hr_lane_pass make_pass(stage_printer *s, int pass, hr_lane_step *steps, const hr_expr **prefetched) {
+    hr_printer *p = s->p;
+    hr_lane_pass lanes = {.steps = steps, .kept = s->stage->kept, .kept_count = s->stage->kept_count};
+    lanes.step_count = lane_steps(s, pass, steps);
+    lanes.first = s->split ? "first" : "0";
+    lanes.last = s->split ? "last" : s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
+    lanes.kept_name = s->kept_name;
+    lanes.kept_done = s->kept_done;
+    const hr_expr *randoms[HR_RANDOMS_MAX];
+    bool tiled = hr_lane_randoms(p, &lanes, randoms) > 0;
+    for (int i = 0; i < lanes.step_count; i++)
+        tiled = tiled || (steps[i].use == HR_LANE_STORE && steps[i].stream);
+    lanes.tile = tiled ? s->tile : 0;
+    int ahead = s->plan->tunables.prefetch ? s->plan->tunables.prefetch - 1 : 1;
+    if (pass > 0 && pass == s->stage->pass_count - 1 && ahead > 0 && p->vector) {
+        p->stamp++;
+        for (int i = 0; i < s->stage->step_count; i++)
+            find_streams(s, s->stage->steps[i].value, prefetched, &lanes.prefetch_count);
+        lanes.prefetched = prefetched;
+        lanes.prefetch_distance = hr_format(p, "%d * (%s)", ahead, row_size(p, s->stage));
+    }
+    return lanes;
+}
+
+static void print_pass(stage_printer *s, int pass) {
+    hr_printer *p = s->p;
+    hr_lane_step steps[STEPS_MAX];
+    const hr_expr *prefetched[8];
+    p->pass = pass;
+    print_row_steps(s, pass);
+    hr_lane_pass lanes = make_pass(s, pass, steps, prefetched);
+    if (lanes.step_count) hr_lane_loop(p, &lanes);
+    for (int i = 0; i < lanes.step_count; i++) {
+        const hr_step *step = &s->stage->steps[steps[i].id];
+        if (steps[i].use != HR_LANE_REDUCE) continue;
+        const char *result = hr_lane_result(p, &steps[i]);
+        if (step->kind == HR_STEP_REDUCE_ALL)
+            add_to_total(s, step, result);
+        else
+            name_value(s, step, result, reduced_type(s, step));
+    }
+}
+
+/* A stage over no row: each task is one element. */
+static void print_single_elements(stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *values[STEPS_MAX];
+    int count = s->stage->step_count < STEPS_MAX ? s->stage->step_count : STEPS_MAX;
+    for (int i = 0; i < count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
+        values[i] = hr_format(p, "e%d", i);
+        hr_print(p, "const %s e%d = %s;", hr_c_compute(step->value->type), i, scalar_text(s, step->value));
+    }
+    for (int i = 0; i < count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
+        const hr_statement *statement = statement_of(s, step);
+        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                 hr_emit_stored(p, values[i], step->value->type, target_of(s, step)->dtype));
+    }
+}
+
+static void print_task_indices(stage_printer *s) {
+    hr_printer *p = s->p;
+    if (s->stage->task_count == 1) {
+        hr_print(p, "const int64_t %s = task;", hr_emit_index(p, s->stage->task[0]));
+        return;
+    }
+    if (s->stage->task_count) hr_print(p, "int64_t rest = task;");
+    for (int i = s->stage->task_count - 1; i >= 0; i--) {
+        const char *index = hr_emit_index(p, s->stage->task[i]), *size = hr_emit_index_size(p, s->stage->task[i]);
+        hr_print(p, i ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
+        if (i) hr_print(p, "rest /= %s;", size);
+        hr_print(p, "(void)%s;", index);
+    }
+}
+
+static const char *task_total(stage_printer *s) {
+    const char *total = NULL;
+    for (int i = 0; i < s->stage->task_count; i++) {
+        const char *size = hr_emit_index_size(s->p, s->stage->task[i]);
+        total = total ? hr_format(s->p, "%s * %s", total, size) : size;
+    }
+    return total ? total : "1";
+}
+
+/* ---- scatter: each thread owns the places that are its share and skips the others ---- */
+
+static bool is_row_scatter(stage_printer *s, const hr_statement *statement) {
+    int rank = statement->subscript_count;
+    if (!s->stage->row_count || s->stage->row_count > 1 || rank < 2) return false;
+    const hr_expr *last = statement->subscripts[rank - 1];
+    if (last->op != HR_OP_INDEX || last->index != s->p->lane) return false;
+    for (int a = 0; a < rank - 1; a++)
+        if (hr_expr_level(s->p, statement->subscripts[a]) == HR_AT_LANE) return false;
+    return true;
+}
+
+/* The flag that all subscripts up to `axes` are on their axes. */
+static const char *print_scatter_valid(stage_printer *s, const hr_statement *statement, int axes) {
+    hr_printer *p = s->p;
+    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
+    hr_expr *element = hr_graph_element((hr_graph *)s->plan->graph, statement->tensor, statement->subscript_count,
+                                        statement->subscripts);
+    const char *condition = NULL;
+    for (int a = 0; a < axes; a++) {
+        if (hr_subscript_is_safe(s->function, statement->subscripts[a], tensor->shape[a]) ||
+            hr_expr_is_affine(statement->subscripts[a]))
+            continue;
+        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
+                              hr_expr_text(p, statement->subscripts[a]), hr_emit_size(p, tensor->shape[a]),
+                              element->id * HR_RANK_MAX + a + 1);
+    }
+    return condition ? condition : "true";
+}
+
+static void print_scatter_add(stage_printer *s, const hr_step *step, const char *place) {
+    hr_printer *p = s->p;
+    hr_dtype dtype = target_of(s, step)->dtype;
+    const char *value = hr_expr_text(p, step->value);
+    if (step->value->type != dtype) value = hr_format(p, "(%s)%s", hr_c_compute(dtype), value);
+    hr_print(p, "%s += %s;", place, value);
+}
+
+static void print_row_scatter(stage_printer *s, const hr_step *step, const hr_statement *statement) {
+    hr_printer *p = s->p;
+    int rank = statement->subscript_count;
+    const char *base = hr_emit_tensor(p, statement->tensor);
+    for (int a = 0; a < rank; a++)
+        hr_expr_prepare(p, statement->subscripts[a], HR_AT_TASK);
+    hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank - 1));
+    const char *offset = hr_emit_offset(p, statement->tensor, statement->subscripts, rank - 1);
+    hr_print(p, "const int64_t place = %s;", offset);
+    hr_print(p, "if (place / %s %% threads != thread) continue;",
+             hr_emit_size(p, s->function->tensors[statement->tensor].shape[rank - 1]));
+    hr_expr_prepare(p, step->value, HR_AT_TASK);
+    hr_print(p, "#pragma omp simd");
+    hr_print(p, "for (int64_t i = 0; i < %s; i++) {", hr_emit_index_size(p, p->lane));
+    p->indent++;
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_expr_count_uses(p, step->value);
+    print_scatter_add(s, step, hr_format(p, "%s[place + i]", base));
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_element_scatter(stage_printer *s, const hr_step *step, const hr_statement *statement) {
+    hr_printer *p = s->p;
+    int rank = statement->subscript_count, loops = s->stage->row_count;
+    for (int i = 0; i < loops; i++) {
+        const char *index = hr_emit_index(p, s->stage->row[i]);
+        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, hr_emit_index_size(p, s->stage->row[i]), index);
+        p->indent++;
+    }
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
+    hr_print(p, "const int64_t place = %s;", hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
+    hr_print(p, "if (place / 16 %% threads != thread) continue;");
+    print_scatter_add(s, step, hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
+    for (int i = 0; i < loops; i++) {
+        p->indent--;
+        hr_print(p, "}");
+    }
+}
+
+static void print_scatter(stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[0];
+    const hr_statement *statement = statement_of(s, step);
+    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", task_total(s));
+    p->indent++;
+    print_task_indices(s);
+    if (is_row_scatter(s, statement))
+        print_row_scatter(s, step, statement);
+    else
+        print_element_scatter(s, step, statement);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static bool starts_at_zero(const stage_printer *s) {
+    if (!any_kind(s->stage, HR_STEP_SCATTER)) return false;
+    int tensor = statement_of(s, &s->stage->steps[0])->tensor;
+    return s->plan->storage[tensor] == tensor && s->function->tensors[tensor].role != HR_ROLE_INOUT;
+}
+
+static void print_clear(stage_printer *s) {
+    hr_printer *p = s->p;
+    int tensor = statement_of(s, &s->stage->steps[0])->tensor;
+    const hr_tensor *target = &s->function->tensors[tensor];
+    const char *size = "1";
+    for (int a = 0; a < target->rank; a++)
+        size = hr_format(p, "%s * %s", size, hr_emit_size(p, target->shape[a]));
+    hr_print(p, "const int64_t size = %s;", size);
+    hr_print(p, "for (int64_t i = size * thread / threads; i < size * (thread + 1) / threads; i++)");
+    hr_print(p, "    %s[i] = 0;", hr_emit_tensor(p, tensor));
+}
+
+/* ---- the end of a stage ---- */
+
+static void print_column_end(stage_printer *s, const hr_step *step, int i) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = statement_of(s, step);
+    hr_dtype type = step->value->type, reduced = reduced_type(s, step), dtype = target_of(s, step)->dtype;
+    const char *c_type = hr_c_compute(type);
+    hr_print(p, "for (int64_t j = points * thread / threads; j < points * (thread + 1) / threads; j++) {");
+    p->indent++;
+    hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type), hr_reduce_identity(p, step->reduce, type));
+    hr_print(p, "for (int64_t t = 0; t < threads; t++)");
+    const char *part = hr_format(p, "((const %s *)(work + t * area + %s))[j]", c_type, area_offset(s, i, -1));
+    hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
+    hr_print(p, "int64_t rest = j;");
+    for (int r = s->stage->row_count - 1; r >= 0; r--) {
+        const char *index = hr_emit_index(p, s->stage->row[r]), *size = hr_emit_index_size(p, s->stage->row[r]);
+        hr_print(p, r ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
+        if (r) hr_print(p, "rest /= %s;", size);
+    }
+    hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+             hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+             hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(reduced)), reduced, dtype));
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_total_end(stage_printer *s, const hr_step *step, int i) {
+    hr_printer *p = s->p;
+    hr_dtype type = reduced_type(s, step);
+    const char *c_type = hr_reduce_type(step->reduce, type);
+    hr_print(p, "if (thread == 0) {");
+    p->indent++;
+    hr_print(p, "%s sum = %s;", c_type, hr_reduce_identity(p, step->reduce, type));
+    hr_print(p, "for (int64_t t = 0; t < threads; t++)");
+    const char *part = hr_format(p, "*(const %s *)(work + t * area + %s)", c_type, area_offset(s, i, -1));
+    hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
+    hr_print(p, "%s[0] = %s;", hr_emit_tensor(p, statement_of(s, step)->tensor),
+             hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(type)), type, target_of(s, step)->dtype));
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_end(stage_printer *s) {
+    hr_printer *p = s->p;
+    bool vector = p->vector;
+    p->vector = false;
+    hr_print(p, "const int64_t area = %s, points = %s;", hr_stage_thread_size(p, s->stage), row_size(p, s->stage));
+    hr_print(p, "(void)points;");
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_end(s, &s->stage->steps[i], i);
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL) print_total_end(s, &s->stage->steps[i], i);
+    }
+    p->vector = vector;
+}
+
+/* ---- the stage ---- */
+
+static void print_areas(stage_printer *s) {
+    hr_printer *p = s->p;
+    if (!uses_area(s->stage)) return;
+    hr_print(p, "char *const area = work + thread * (%s);", hr_stage_thread_size(p, s->stage));
+    for (int k = 0; k < s->stage->kept_count; k++) {
+        s->kept_name[k] = hr_format(p, "kept_%d", k);
+        hr_print(p, "float *const kept_%d = (float *)(area + %s);", k, area_offset(s, -1, k));
+    }
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        hr_dtype type = step->value->type;
+        const char *identity = hr_reduce_identity(p, step->reduce, type);
+        if (step->kind == HR_STEP_REDUCE_COLUMN) {
+            const char *c_type = hr_c_compute(type);
+            hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type, area_offset(s, i, -1));
+            hr_print(p, "for (int64_t j = 0; j < %s; j++)", row_size(p, s->stage));
+            hr_print(p, "    column_%d[j] = %s;", i, identity);
+        }
+        if (step->kind == HR_STEP_REDUCE_ALL)
+            hr_print(p, "%s total_%d = %s;", hr_reduce_type(step->reduce, reduced_type(s, step)), i,
+                     hr_reduce_identity(p, step->reduce, reduced_type(s, step)));
+    }
+}
+
+static void print_totals(stage_printer *s) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL)
+            hr_print(s->p, "*(%s *)(area + %s) = total_%d;",
+                     hr_reduce_type(s->stage->steps[i].reduce, reduced_type(s, &s->stage->steps[i])),
+                     area_offset(s, i, -1), i);
+}
+
+static void declare_buffers(stage_printer *s) {
+    hr_lane_step steps[STEPS_MAX];
+    const hr_expr *prefetched[8];
+    for (int pass = 0; pass < s->stage->pass_count; pass++) {
+        hr_lane_pass lanes = make_pass(s, pass, steps, prefetched);
+        hr_lane_declare(s->p, &lanes);
+    }
+}
+
+static void print_task_loop(stage_printer *s) {
+    hr_printer *p = s->p;
+    if (s->split && s->stage->row_count) { /* shares of the lanes, in whole cache lines */
+        const char *size = hr_emit_index_size(p, p->lane);
+        hr_print(p, "const int64_t blocks = (%s + 63) / 64;", size);
+        hr_print(p, "const int64_t first = blocks * thread / threads * 64;");
+        hr_print(p, "const int64_t stop_at = blocks * (thread + 1) / threads * 64;");
+        hr_print(p, "const int64_t last = stop_at < %s ? stop_at : %s;", size, size);
+        hr_print(p, "{");
+    } else {
+        hr_print(p, "const int64_t tasks = %s;", task_total(s));
+        hr_print(p, "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");
+    }
+    p->indent++;
+    if (!s->split) print_task_indices(s);
+    for (int pass = 0; pass < s->stage->pass_count; pass++)
+        print_pass(s, pass);
+    if (!s->stage->row_count) print_single_elements(s);
+    print_row_stores(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Lanes can be spread over threads where nothing needs the whole row. */
+static bool can_split(const hr_stage *stage) {
+    return stage->task_count == 0 && stage->row_count == 1 && !any_kind(stage, HR_STEP_REDUCE_ROW) &&
+           !any_kind(stage, HR_STEP_ROW) && !any_kind(stage, HR_STEP_SCATTER);
+}
+
+static void print_work(stage_printer *s) {
+    hr_printer *p = s->p;
+    bool streams = false;
+    if (any_kind(s->stage, HR_STEP_SCATTER)) {
+        print_scatter(s);
+        return;
+    }
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        streams = streams || (step->kind == HR_STEP_ELEMENT && step->stored && is_streamed(s, step));
+    }
+    print_areas(s);
+    declare_buffers(s);
+    print_task_loop(s);
+    print_totals(s);
+    if (streams) hr_print(p, "stream_end();");
+}
+
+static void print_function(stage_printer *s, const char *suffix, void (*print)(stage_printer *)) {
+    hr_printer *p = s->p;
+    hr_text *out = p->out, body = {0};
+    p->out = &body;
+    p->indent++;
+    print(s);
+    p->indent--;
+    p->out = out;
+    hr_emit_function(p, hr_format(p, "stage_%d%s", s->number, suffix), STAGE_PARAMETERS, &body);
+    hr_text_clear(&body);
+}
+
+hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
+    const hr_stage *stage = &p->plan->stages[number];
+    stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
+    hr_printer_stage(p, stage);
+    s.split = can_split(stage);
+    s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE_DEFAULT;
+    out->begin = starts_at_zero(&s);
+    out->end = any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);
+    hr_print(p, "/* %s", stage->name);
+    hr_print(p, " * %s */", stage->why);
+    if (out->begin) print_function(&s, "_begin", print_clear);
+    print_function(&s, "", print_work);
+    hr_printer_stage(p, stage);
+    p->lane = -1; /* the end names every index */
+    if (out->end) print_function(&s, "_end", print_end);
+    return hr_text_status(p->out);
+}

@@ -1,0 +1,25 @@
+/* One stage of any shape but contract as static C functions. In: a stage. Out: text.
+ *
+ * A stage is up to three functions, called in order by every thread with a barrier after each:
+ *     stage_N_begin  clears what several threads add into
+ *     stage_N        the work itself
+ *     stage_N_end    combines the threads' partial results
+ */
+#ifndef HR_EMIT_STAGE_C_H
+#define HR_EMIT_STAGE_C_H
+
+#include "emit/expression.h"
+
+typedef struct hr_stage_functions {
+    bool begin, end; /* the stage has these */
+} hr_stage_functions;
+
+hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);
+/* Bytes of scratch memory that one thread of the stage needs, as a number and as a C expression over extents. */
+hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int64_t *out);
+const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
+
+/* Prints `static void NAME(PARAMETERS) { declarations of the arguments that the body uses; body }`. */
+void hr_emit_function(hr_printer *printer, const char *name, const char *parameters, const hr_text *body);
+
+#endif
