@@ -18,6 +18,8 @@ typedef struct hr_emitted {
 
 /* `entry`: with hr_entry(), for the loader; otherwise the source to paste. */
 hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out);
+/* Bytes of hr_launch.scratch at these extents with so many threads; the emitted code lays it out the same way. */
+hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
 void hr_emitted_clear(hr_emitted *emitted);
 
 #endif

@@ -5,7 +5,6 @@
  */
 #include "emit/emit.h"
 #include "base/dtype.h"
-#include "emit/emit_c_contract.h"
 #include "emit/prelude.h"
 #include "emit/stage_c.h"
 
@@ -181,7 +180,6 @@ static void print_scratch_sizes(emitter *e) {
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_stage *stage = &e->plan->stages[i];
         const char *size = hr_format(p, "threads * (%s)", hr_stage_thread_size(p, stage));
-        if (stage->contract) size = hr_contract_scratch_text(p, stage);
         if (strcmp(size, "threads * (0)") == 0) continue;
         hr_print(p, "    stage = %s;", size);
         hr_print(p, "    if (stage > work) work = stage;");
@@ -207,12 +205,8 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     }
     for (int i = 0; i < plan->stage_count; i++) {
         int64_t bytes;
-        if (plan->stages[i].contract) {
-            bytes = hr_contract_scratch(plan, &plan->stages[i], extents, threads);
-        } else {
-            HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
-            bytes *= threads;
-        }
+        HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
+        bytes *= threads;
         if (bytes > work) work = bytes;
     }
     *out = total + work;
@@ -353,10 +347,7 @@ static void print_entry(emitter *e) {
 static hr_status print_stages(emitter *e, hr_text *stages, hr_stage_functions *functions) {
     e->p->out = stages;
     for (int i = 0; i < e->plan->stage_count; i++) {
-        if (e->plan->stages[i].contract)
-            HR_TRY(hr_emit_c_contract(e->p, i));
-        else
-            HR_TRY(hr_emit_stage_c(e->p, i, &functions[i]));
+        HR_TRY(hr_emit_stage_c(e->p, i, &functions[i]));
     }
     return hr_text_status(stages);
 }

@@ -292,7 +292,7 @@ static const char *print_valid(hr_printer *p, const hr_expr *element, bool skip_
         if (skip_lane_axis && a == tensor->rank - 1) continue;
         condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
                               hr_expr_text(p, subscript), hr_emit_size(p, tensor->shape[a]),
-                              element->id * HR_RANK_MAX + a + 1);
+                              element->id * HR_AXES_MAX + a + 1);
     }
     const char *name = hr_format(p, "ok%d", ++p->number);
     hr_print(p, "const bool %s = %s;", name, condition ? condition : "true");

@@ -126,7 +126,6 @@ hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, cons
     int64_t row;
     count_areas(plan, stage, &narrow, &wide, &totals);
     HR_TRY(row_points(plan, stage, extents, &row));
-    if (row > INT64_C(1) << 40) row = narrow || wide ? row : 0;
     int64_t row4 = (row * 4 + AREA_PADDING) / 64 * 64, row8 = (row * 8 + AREA_PADDING) / 64 * 64;
     *out = (narrow ? narrow * row4 : 0) + (wide ? wide * row8 : 0) + totals * 64;
     return HR_OK;
@@ -393,8 +392,6 @@ static bool is_row_scatter(stage_printer *s, const hr_statement *statement) {
 static const char *print_scatter_valid(stage_printer *s, const hr_statement *statement, int axes) {
     hr_printer *p = s->p;
     const hr_tensor *tensor = &s->function->tensors[statement->tensor];
-    hr_expr *element = hr_graph_element((hr_graph *)s->plan->graph, statement->tensor, statement->subscript_count,
-                                        statement->subscripts);
     const char *condition = NULL;
     for (int a = 0; a < axes; a++) {
         if (hr_subscript_is_safe(s->function, statement->subscripts[a], tensor->shape[a]) ||
@@ -402,7 +399,7 @@ static const char *print_scatter_valid(stage_printer *s, const hr_statement *sta
             continue;
         condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
                               hr_expr_text(p, statement->subscripts[a]), hr_emit_size(p, tensor->shape[a]),
-                              element->id * HR_RANK_MAX + a + 1);
+                              s->stage->steps[0].target->id * HR_AXES_MAX + a + 1);
     }
     return condition ? condition : "true";
 }

@@ -74,7 +74,6 @@ void hr_check_def(hr_checker *checker, hr_def_syntax *def);
 
 /* ---- check_type.c ---- */
 
-hr_dtype hr_compute_type(hr_dtype dtype);
 /* A new node without arguments filled in; NULL after a message where there are too many. */
 hr_expr *hr_check_node(hr_checker *checker, hr_op op, hr_dtype type, hr_place place, int arg_count);
 hr_expr *hr_check_number(hr_checker *checker, hr_place place, hr_dtype type, double number, int64_t whole);

@@ -93,6 +93,9 @@ static inline bool hr_op_is_reduction(hr_op op) {
     return op >= HR_OP_REDUCE_SUM && op <= HR_OP_REDUCE_LOGSUMEXP;
 }
 
+/* The type that an element of `dtype` computes in: f64 f32 i64 i32 or bool. */
+hr_dtype hr_compute_type(hr_dtype dtype);
+
 typedef struct hr_place {
     int line, column; /* from 1; columns count bytes */
 } hr_place;

@@ -49,11 +49,11 @@ void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) 
 
 bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out) {
     const hr_graph *graph = plan->graph;
-    int64_t id = (access - 1) / HR_RANK_MAX;
+    int64_t id = (access - 1) / HR_AXES_MAX;
     for (int i = 0; i < graph->table_size && access > 0; i++) {
         const hr_expr *node = graph->table[i];
         if (!node || node->id != id || node->op != HR_OP_ELEMENT) continue;
-        *out = (hr_access){.tensor = node->tensor, .axis = (int)((access - 1) % HR_RANK_MAX), .place = node->place};
+        *out = (hr_access){.tensor = node->tensor, .axis = (int)((access - 1) % HR_AXES_MAX), .place = node->place};
         return out->axis < plan->normal->tensors[node->tensor].rank;
     }
     return false;

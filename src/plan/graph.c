@@ -342,19 +342,6 @@ void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *see
 
 /* ---- questions ---- */
 
-hr_dtype hr_compute_type(hr_dtype dtype) {
-    switch (dtype) {
-    case HR_F64: return HR_F64;
-    case HR_I64: return HR_I64;
-    case HR_BOOL: return HR_BOOL;
-    case HR_I32:
-    case HR_I16:
-    case HR_I8:
-    case HR_U8: return HR_I32;
-    default: return HR_F32;
-    }
-}
-
 static bool is_constant(const hr_expr *expr) {
     if (expr->op == HR_OP_NUMBER || expr->op == HR_OP_EXTENT) return true;
     if (expr->op != HR_OP_ADD && expr->op != HR_OP_SUB && expr->op != HR_OP_MUL && expr->op != HR_OP_NEG &&

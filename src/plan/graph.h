@@ -11,7 +11,7 @@
 
 #include "lang/program.h"
 
-#define HR_RANK_MAX 32 /* axes of one tensor, indices of one statement */
+#define HR_AXES_MAX 32 /* axes of one tensor, indices of one statement */
 
 typedef struct hr_graph {
     hr_arena *arena;
@@ -58,8 +58,6 @@ hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const in
 /* Sets seen[i] for each index that occurs in `expr`, bound ones included. `seen` has index_count entries. */
 void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *seen);
 
-/* The compute type of an element of `dtype`. */
-hr_dtype hr_compute_type(hr_dtype dtype);
 /* A sum of indices and extents with constant factors: no data, no division. */
 bool hr_expr_is_affine(const hr_expr *expr);
 /* The subscript is an index over just this axis, or a literal inside it, whatever the extents are. */

@@ -10,10 +10,11 @@
 #include <string.h>
 
 enum { LOOK_AHEAD = 64, SUGGESTERS = 12 };
+enum { CONTRACTS_EMITTED = 0 }; /* until emit_c_contract.c prints them */
 
 typedef struct attempt {
     int task_count, row_count;
-    int task[HR_RANK_MAX * 2], row[HR_RANK_MAX * 2];
+    int task[HR_AXES_MAX * 2], row[HR_AXES_MAX * 2];
     int step_count;
     hr_step steps[LOOK_AHEAD];
     double score;
@@ -162,7 +163,7 @@ static bool overwrite_fits(grouper *g, const attempt *a, const hr_statement *sta
 static bool kind_fits(fit *f) {
     const attempt *a = f->attempt;
     const hr_statement *s = f->statement;
-    int bound_count, all_count = a->task_count + a->row_count, all[HR_RANK_MAX * 4];
+    int bound_count, all_count = a->task_count + a->row_count, all[HR_AXES_MAX * 4];
     const int *bound = bound_of(s, &bound_count);
     memcpy(all, a->task, (size_t)a->task_count * sizeof *all);
     memcpy(all + a->task_count, a->row, (size_t)a->row_count * sizeof *all);
@@ -284,12 +285,12 @@ static void gather_steps(grouper *g, attempt *a, bool unfused) {
 
 typedef struct ordering {
     const hr_function *function;
-    int best_count, best[HR_RANK_MAX];
+    int best_count, best[HR_AXES_MAX];
 } ordering;
 
 static void order_from(ordering *o, hr_expr *const *subscripts, int rank) {
-    int plain[HR_RANK_MAX], count = 0;
-    for (int a = 0; a < rank && count < HR_RANK_MAX; a++)
+    int plain[HR_AXES_MAX], count = 0;
+    for (int a = 0; a < rank && count < HR_AXES_MAX; a++)
         if (subscripts[a]->op == HR_OP_INDEX) plain[count++] = subscripts[a]->index;
     if (count <= o->best_count) return;
     o->best_count = count;
@@ -338,7 +339,7 @@ static void add_split(attempt *a, const int *order, int count, const int *task, 
 }
 
 static void consider_splits_of(grouper *g, const hr_statement *s, attempt *a, attempt *best, bool unfused) {
-    int order[HR_RANK_MAX * 2], count = ordered_indices(g, s, order), bound_count;
+    int order[HR_AXES_MAX * 2], count = ordered_indices(g, s, order), bound_count;
     const int *bound = bound_of(s, &bound_count);
     for (int cut = 0; cut <= count; cut++) {
         add_split(a, order, count, order, cut);
@@ -477,7 +478,7 @@ static hr_status find_contracts(grouper *g) {
     g->contract = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->contract);
     for (int s = 0; s < count; s++) {
         hr_contract found;
-        if (!hr_contract_match(g->graph, &g->function->statements[s], &found)) continue;
+        if (!CONTRACTS_EMITTED || !hr_contract_match(g->graph, &g->function->statements[s], &found)) continue;
         g->contract[s] = hr_arena_alloc(arena, sizeof found);
         *g->contract[s] = found;
         HR_TRY(hr_graph_status(g->graph));

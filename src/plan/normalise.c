@@ -184,7 +184,7 @@ static hr_expr *rewrite_reduction(normaliser *n, const hr_expr *expr, hr_expr *g
 
 static hr_expr *rewrite_element(normaliser *n, const hr_expr *expr, hr_expr *guard) {
     hr_graph *graph = n->graph;
-    hr_expr *subscripts[HR_RANK_MAX + 1];
+    hr_expr *subscripts[HR_AXES_MAX + 1] = {0};
     int count = expr->arg_count;
     for (int i = 0; i < count; i++)
         subscripts[i] = rewrite(n, expr->args[i], guard);
@@ -273,7 +273,7 @@ static hr_dtype wider(hr_dtype a, hr_dtype b) {
 static int written_tensor(normaliser *n, const hr_statement *statement) {
     const hr_tensor *tensor = &n->source->tensors[statement->tensor];
     if (tensor->role == HR_ROLE_RESULT) return statement->tensor;
-    hr_expr *shape[HR_RANK_MAX];
+    hr_expr *shape[HR_AXES_MAX];
     for (int a = 0; a < tensor->rank; a++)
         shape[a] = hr_graph_substitute(n->graph, tensor->shape[a], 0, NULL, NULL);
     int storage = tensor->role == HR_ROLE_INOUT ? statement->tensor : -1;
@@ -295,8 +295,8 @@ static void add_scatter(normaliser *n, const hr_statement *from, int tensor, hr_
 static void add_sum_over(normaliser *n, int target, int old, int more, hr_place place) {
     hr_graph *graph = n->graph;
     const hr_tensor *tensor = &graph->function->tensors[target];
-    int rank = tensor->rank, domain[HR_RANK_MAX + 1];
-    hr_expr *subscripts[HR_RANK_MAX + 1];
+    int rank = tensor->rank, domain[HR_AXES_MAX + 1];
+    hr_expr *subscripts[HR_AXES_MAX + 1];
     for (int a = 0; a < rank; a++) {
         domain[a] = hr_graph_add_index(graph, hr_arena_format(graph->arena, "i%d", a), tensor->shape[a]);
         tensor = &graph->function->tensors[target];
@@ -316,7 +316,7 @@ static bool accumulates_in_place(hr_dtype dtype) { return dtype == HR_F32 || dty
 
 static void normalise_scatter(normaliser *n, const hr_statement *statement) {
     hr_graph *graph = n->graph;
-    hr_expr *subscripts[HR_RANK_MAX + 1], *value = rewrite(n, statement->value, NULL);
+    hr_expr *subscripts[HR_AXES_MAX + 1], *value = rewrite(n, statement->value, NULL);
     for (int i = 0; i < statement->subscript_count; i++)
         subscripts[i] = rewrite(n, statement->subscripts[i], NULL);
     int target = written_tensor(n, statement);
@@ -347,8 +347,8 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
     hr_expr *copy = hr_op_is_reduction(value->op) && !statement->accumulate ? rewrite_reduction(n, value, NULL, true)
                                                                             : rewrite(n, value, NULL);
     bool inout = n->source->tensors[statement->tensor].role == HR_ROLE_INOUT;
-    int order[HR_RANK_MAX + 1];
-    hr_expr *subscripts[HR_RANK_MAX + 1];
+    int order[HR_AXES_MAX + 1];
+    hr_expr *subscripts[HR_AXES_MAX + 1];
     for (int i = 0; i < statement->subscript_count; i++) {
         order[i] = statement->subscripts[i]->index;
         subscripts[i] = hr_graph_index_value(graph, order[i]);

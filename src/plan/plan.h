@@ -42,7 +42,8 @@ typedef struct hr_step {
     hr_op reduce; /* reductions: HR_OP_REDUCE_SUM, MAX, MIN, ARGMAX, ARGMIN */
     hr_expr *
         value; /* over the stage's indices; references to values of this stage are replaced or by tensor id */
-    bool stored; /* the tensor exists in memory */
+    bool stored;     /* the tensor exists in memory */
+    hr_expr *target; /* HR_STEP_SCATTER: the element that is added into */
 } hr_step;
 
 /* sum over k of left(batch, m, k) * right(batch, n, k), then the stage's steps as epilogue: all

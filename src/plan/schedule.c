@@ -27,7 +27,7 @@ static hr_expr *replace(scheduler *s, hr_stage *stage, hr_expr *node) {
         const hr_statement *made = &s->function->statements[stage->steps[step].statement];
         result = hr_graph_round(s->graph, s->function->tensors[node->tensor].dtype, replace(s, stage, made->value));
     } else if (node->arg_count) {
-        hr_expr *args[HR_RANK_MAX + 2];
+        hr_expr *args[HR_AXES_MAX + 2];
         for (int i = 0; i < node->arg_count; i++)
             args[i] = replace(s, stage, node->args[i]);
         result = hr_graph_with_args(s->graph, node, args);
@@ -51,6 +51,8 @@ static hr_status set_values(scheduler *s, hr_stage *stage) {
         else if (hr_op_is_reduction(value->op))
             value = value->args[0];
         step->value = replace(s, stage, value);
+        if (statement->accumulate)
+            step->target = hr_graph_element(s->graph, statement->tensor, statement->subscript_count, statement->subscripts);
     }
     return hr_graph_status(s->graph);
 }
