@@ -1,10 +1,10 @@
 /* A plan as one C file. In: a plan. Out: the source and the header of its public function.
  *
- * The file, top to bottom: what it is and how to call it, the prelude's sections in use, the arguments, one static function
- * a stage, the public function, and for the loader hr_entry().
+ * The file, top to bottom: what it is and how to call it, the prelude's sections in use, the arguments, one
+ * static function a stage, the public function, and for the loader hr_entry().
  */
-#include "emit/emit.h"
 #include "base/dtype.h"
+#include "emit/emit.h"
 #include "emit/prelude.h"
 #include "emit/stage_c.h"
 
@@ -22,9 +22,13 @@ typedef struct emitter {
     int declared;     /* parameters and results */
 } emitter;
 
-static bool is_scalar(const hr_tensor *tensor) { return tensor->rank == 0 && tensor->role == HR_ROLE_INPUT; }
+static bool is_scalar(const hr_tensor *tensor) {
+    return tensor->rank == 0 && tensor->role == HR_ROLE_INPUT;
+}
 
-static bool is_strided(const emitter *e, int tensor) { return e->plan->layouts[tensor] == HR_LAYOUT_STRIDED; }
+static bool is_strided(const emitter *e, int tensor) {
+    return e->plan->layouts[tensor] == HR_LAYOUT_STRIDED;
+}
 
 static bool is_scratch(const emitter *e, int tensor) {
     return tensor >= e->declared && e->plan->materialised[tensor] && e->plan->storage[tensor] == tensor;
@@ -41,10 +45,11 @@ static void print_parameters(emitter *e, const char *before_each) {
         const hr_tensor *tensor = &e->function->tensors[t];
         hr_text_format(out, "%s", before_each);
         if (is_scalar(tensor))
-            hr_text_format(out, "%s %s, ", hr_c_compute(hr_compute_type(tensor->dtype)), hr_emit_tensor(p, t));
-        else
-            hr_text_format(out, "%s%s *%s, ", tensor->role == HR_ROLE_INPUT ? "const " : "", hr_c_storage(tensor->dtype),
+            hr_text_format(out, "%s %s, ", hr_c_compute(hr_compute_type(tensor->dtype)),
                            hr_emit_tensor(p, t));
+        else
+            hr_text_format(out, "%s%s *%s, ", tensor->role == HR_ROLE_INPUT ? "const " : "",
+                           hr_c_storage(tensor->dtype), hr_emit_tensor(p, t));
         if (is_strided(e, t)) hr_text_format(out, "const int64_t *%s_strides, ", hr_emit_tensor(p, t));
     }
 }
@@ -66,9 +71,11 @@ static void describe_tensor(emitter *e, int t) {
     hr_printer *p = e->p;
     const hr_tensor *tensor = &e->function->tensors[t];
     static const char *const roles[] = {"in", "in and out", "out", ""};
-    hr_text_format(p->out, " *   %s: %s %s", hr_emit_tensor(p, t), roles[tensor->role], hr_dtype_name(tensor->dtype));
+    hr_text_format(p->out, " *   %s: %s %s", hr_emit_tensor(p, t), roles[tensor->role],
+                   hr_dtype_name(tensor->dtype));
     for (int a = 0; a < tensor->rank; a++)
-        hr_text_format(p->out, "%s%s%s", a ? ", " : "[", hr_emit_size(p, tensor->shape[a]), a == tensor->rank - 1 ? "]" : "");
+        hr_text_format(p->out, "%s%s%s", a ? ", " : "[", hr_emit_size(p, tensor->shape[a]),
+                       a == tensor->rank - 1 ? "]" : "");
     if (is_strided(e, t)) hr_text_format(p->out, ", strides in elements");
     hr_text_append(p->out, "\n", 1);
 }
@@ -80,9 +87,14 @@ static void print_how_to_call(emitter *e) {
     hr_print(p, " * Arrays are row-major without gaps; f16, bf16 and f8 are carried as their bits:");
     for (int t = 0; t < e->declared; t++)
         describe_tensor(e, t);
-    hr_print(p, " * scratch: %s_scratch(...) bytes aligned to 64, or NULL where that is 0. threads: at least 1.", e->name);
-    hr_print(p, " * Returns 0, or the number of the access (1 and up) whose subscript left its axis; that element was neither");
-    hr_print(p, " * read nor written. Build: cc -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -c %s.c -lm */",
+    hr_print(p,
+             " * scratch: %s_scratch(...) bytes aligned to 64, or NULL where that is 0. threads: at least 1.",
+             e->name);
+    hr_print(p, " * Returns 0, or the number of the access (1 and up) whose subscript left its axis; that "
+                "element was neither");
+    hr_print(p,
+             " * read nor written. Build: cc -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math "
+             "-c %s.c -lm */",
              e->name);
 }
 
@@ -91,7 +103,8 @@ static void print_how_to_call(emitter *e) {
 static void print_arguments(emitter *e) {
     hr_printer *p = e->p;
     hr_print(p, "typedef struct fault_record {");
-    hr_print(p, "    int64_t access, value; /* the first subscript that left its axis; access 0: none did */");
+    hr_print(p,
+             "    int64_t access, value; /* the first subscript that left its axis; access 0: none did */");
     hr_print(p, "} fault_record;");
     hr_print(p, "%s", "");
     hr_print(p, "typedef struct arguments {");
@@ -103,9 +116,10 @@ static void print_arguments(emitter *e) {
         if (is_scalar(tensor))
             hr_print(p, "    %s %s;", hr_c_compute(hr_compute_type(tensor->dtype)), hr_emit_tensor(p, t));
         else
-            hr_print(p, "    %s%s *%s;", tensor->role == HR_ROLE_INPUT ? "const " : "", hr_c_storage(tensor->dtype),
-                     hr_emit_tensor(p, t));
-        if (t < e->declared && is_strided(e, t)) hr_print(p, "    const int64_t *%s_strides;", hr_emit_tensor(p, t));
+            hr_print(p, "    %s%s *%s;", tensor->role == HR_ROLE_INPUT ? "const " : "",
+                     hr_c_storage(tensor->dtype), hr_emit_tensor(p, t));
+        if (t < e->declared && is_strided(e, t))
+            hr_print(p, "    const int64_t *%s_strides;", hr_emit_tensor(p, t));
     }
     hr_print(p, "    fault_record *fault;");
     hr_print(p, "} arguments;");
@@ -114,7 +128,8 @@ static void print_arguments(emitter *e) {
 
 /* A checked subscript: keeps the first that is out of range. */
 static const char range_check[] =
-    "static __attribute__((noinline, cold)) bool out_of_range(int64_t value, int64_t access, fault_record *fault) {\n"
+    "static __attribute__((noinline, cold)) bool out_of_range(int64_t value, int64_t access, fault_record "
+    "*fault) {\n"
     "#ifdef _OPENMP\n"
     "#pragma omp critical(headroom_fault)\n"
     "#endif\n"
@@ -125,7 +140,8 @@ static const char range_check[] =
     "    return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);\n"
     "}\n\n";
 
-/* The first position of the largest or smallest lane, a NaN before all else. %s: vf or vi, float or int32_t, max or min, > or < */
+/* The first position of the largest or smallest lane, a NaN before all else. %s: vf or vi, float or int32_t,
+ * max or min, > or < */
 static const char arg_fold[] =
     "static inline int64_t %s_arg%s(%s value, vi position) {\n"
     "    int64_t best = 0;\n"
@@ -193,13 +209,15 @@ static void print_scratch_sizes(emitter *e) {
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
     const hr_function *function = plan->normal;
     int64_t total = 0, work = 0;
-    for (int t = plan->source->parameter_count + plan->source->result_count; t < function->tensor_count; t++) {
+    for (int t = plan->source->parameter_count + plan->source->result_count; t < function->tensor_count;
+         t++) {
         if (!plan->materialised[t] || plan->storage[t] != t) continue;
         int64_t bytes = (int64_t)hr_dtype_size(function->tensors[t].dtype), axis;
         for (int a = 0; a < function->tensors[t].rank; a++) {
             HR_TRY(hr_extent_value(function, function->tensors[t].shape[a], extents, &axis));
             if (__builtin_mul_overflow(bytes, axis, &bytes) || bytes > INT64_MAX / 4)
-                return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents", function->tensors[t].name);
+                return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents",
+                               function->tensors[t].name);
         }
         total += (bytes + 191) / 64 * 64;
     }
@@ -319,7 +337,8 @@ static const char entry_types[] = "typedef struct launch {\n"
 static void print_entry(emitter *e) {
     hr_printer *p = e->p;
     hr_text_format(p->out, "%s", entry_types);
-    hr_print(p, "__attribute__((visibility(\"default\"))) int hr_entry(const launch *l, fault_record *fault) {");
+    hr_print(p,
+             "__attribute__((visibility(\"default\"))) int hr_entry(const launch *l, fault_record *fault) {");
     p->indent++;
     hr_print(p, "arguments a = {0};");
     for (int i = 0; i < e->function->extent_count; i++)
@@ -401,7 +420,8 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
     hr_arena *arena;
     HR_TRY(hr_arena_create(NAMES_ARENA, &arena));
     hr_text stages = {0}, body = {0};
-    hr_stage_functions *functions = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *functions);
+    hr_stage_functions *functions =
+        hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *functions);
     hr_status status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = hr_format(e.p, "kernel_%.60s", plan->source->name);

@@ -22,7 +22,8 @@ hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, 
     p->buffer = calloc(ids, sizeof *p->buffer);
     p->seen = calloc(ids, sizeof *p->seen);
     p->value = calloc(tensors, sizeof *p->value);
-    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->seen && p->value) return HR_OK;
+    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->seen && p->value)
+        return HR_OK;
     hr_printer_end(p);
     return hr_fail(HR_OUT_OF_MEMORY, "out of memory while printing kernel %.60s", plan->source->name);
 }
@@ -65,7 +66,8 @@ void hr_printer_forget(hr_printer *p, hr_emit_level level) {
         if (!node) continue;
         if (level == HR_AT_LANE) p->uses[node->id] = 0;
         if (p->level[node->id] >= (signed char)level) p->name[node->id] = NULL;
-        if (p->pointer[node->id] && pointer_level(p, node) >= level) p->pointer[node->id] = p->valid[node->id] = NULL;
+        if (p->pointer[node->id] && pointer_level(p, node) >= level)
+            p->pointer[node->id] = p->valid[node->id] = NULL;
     }
 }
 
@@ -123,8 +125,10 @@ const char *hr_emit_index(hr_printer *p, int index) {
     if (index == p->lane) return "i";
     const char *name = p->function->indices[index].name;
     bool shared = false;
-    for (int i = 0; i < p->function->index_count; i++)
-        shared = shared || (i != index && strcmp(p->function->indices[i].name, name) == 0);
+    for (int i = 0; p->stage && i < p->stage->task_count + p->stage->row_count; i++) {
+        int other = i < p->stage->task_count ? p->stage->task[i] : p->stage->row[i - p->stage->task_count];
+        shared = shared || (other != index && strcmp(p->function->indices[other].name, name) == 0);
+    }
     return safe_name(p, "i_", name, index, shared);
 }
 
@@ -138,7 +142,9 @@ const char *hr_emit_size(hr_printer *p, const hr_expr *e) {
     return hr_format(p, "(%s %s %s)", a, symbols[e->op], b);
 }
 
-const char *hr_emit_index_size(hr_printer *p, int index) { return hr_emit_size(p, p->function->indices[index].extent); }
+const char *hr_emit_index_size(hr_printer *p, int index) {
+    return hr_emit_size(p, p->function->indices[index].extent);
+}
 
 const char *hr_c_storage(hr_dtype dtype) {
     static const char *const names[] = {"double",  "float",   "uint16_t", "uint16_t", "uint8_t", "uint8_t",
@@ -148,29 +154,45 @@ const char *hr_c_storage(hr_dtype dtype) {
 
 const char *hr_c_compute(hr_dtype type) {
     switch (type) {
-    case HR_F64: return "double";
-    case HR_F32: return "float";
-    case HR_I64: return "int64_t";
-    case HR_I32: return "int32_t";
-    default: return "bool";
+    case HR_F64:
+        return "double";
+    case HR_F32:
+        return "float";
+    case HR_I64:
+        return "int64_t";
+    case HR_I32:
+        return "int32_t";
+    default:
+        return "bool";
     }
 }
 
 const char *hr_type_prefix(hr_dtype type) {
     switch (type) {
-    case HR_F64: return "f64";
-    case HR_F32: return "f32";
-    case HR_I64: return "i64";
-    case HR_I32: return "i32";
-    default: return "b";
+    case HR_F64:
+        return "f64";
+    case HR_F32:
+        return "f32";
+    case HR_I64:
+        return "i64";
+    case HR_I32:
+        return "i32";
+    default:
+        return "b";
     }
 }
 
-const char *hr_lane_prefix(hr_dtype type) { return type == HR_BOOL ? "vm" : type == HR_F32 ? "vf" : "vi"; }
+const char *hr_lane_prefix(hr_dtype type) {
+    return type == HR_BOOL ? "vm" : type == HR_F32 ? "vf" : "vi";
+}
 
-static const char *dtype_text(hr_dtype dtype) { return hr_dtype_name(dtype); }
+static const char *dtype_text(hr_dtype dtype) {
+    return hr_dtype_name(dtype);
+}
 
-static bool is_narrow(hr_dtype dtype) { return hr_compute_type(dtype) != dtype; }
+static bool is_narrow(hr_dtype dtype) {
+    return hr_compute_type(dtype) != dtype;
+}
 
 /* ---- levels ---- */
 
@@ -183,7 +205,8 @@ static bool is_outer(const hr_printer *p, int index) {
 hr_emit_level hr_expr_level(hr_printer *p, const hr_expr *node) {
     if (p->level[node->id] >= 0) return p->level[node->id];
     hr_emit_level level = HR_AT_TASK;
-    if (node->op == HR_OP_INDEX) level = node->index == p->lane ? HR_AT_LANE : is_outer(p, node->index) ? HR_AT_OUTER : HR_AT_TASK;
+    if (node->op == HR_OP_INDEX)
+        level = node->index == p->lane ? HR_AT_LANE : is_outer(p, node->index) ? HR_AT_OUTER : HR_AT_TASK;
     for (int i = 0; i < node->arg_count; i++) {
         hr_emit_level deeper = hr_expr_level(p, node->args[i]);
         if (deeper > level) level = deeper;
@@ -192,15 +215,20 @@ hr_emit_level hr_expr_level(hr_printer *p, const hr_expr *node) {
     return level;
 }
 
-static bool at_lane(hr_printer *p, const hr_expr *node) { return hr_expr_level(p, node) == HR_AT_LANE; }
+static bool at_lane(hr_printer *p, const hr_expr *node) {
+    return hr_expr_level(p, node) == HR_AT_LANE;
+}
 
-static bool is_vector(hr_printer *p, const hr_expr *node) { return p->vector && at_lane(p, node); }
+static bool is_vector(hr_printer *p, const hr_expr *node) {
+    return p->vector && at_lane(p, node);
+}
 
 static bool is_leaf(const hr_printer *p, const hr_expr *node) {
     if (node->op == HR_OP_INDEX) return !(p->vector && node->index == p->lane);
     return node->op == HR_OP_NUMBER || node->op == HR_OP_EXTENT ||
-           (node->op == HR_OP_ELEMENT && (p->value[node->tensor] || (node->arg_count == 0 && p->function->tensors[node->tensor].role ==
-                                                                                                   HR_ROLE_INPUT)));
+           (node->op == HR_OP_ELEMENT &&
+            (p->value[node->tensor] ||
+             (node->arg_count == 0 && p->function->tensors[node->tensor].role == HR_ROLE_INPUT)));
 }
 
 void hr_expr_count_uses(hr_printer *p, const hr_expr *node) {
@@ -223,7 +251,8 @@ const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts
     if (is_strided(p, tensor)) {
         for (int a = 0; a < axes; a++) {
             const char *text = hr_expr_text(p, subscripts[a]);
-            sum = hr_format(p, "%s%s%s * %s_strides[%d]", sum ? sum : "", sum ? " + " : "", text, hr_emit_tensor(p, tensor), a);
+            sum = hr_format(p, "%s%s%s * %s_strides[%d]", sum ? sum : "", sum ? " + " : "", text,
+                            hr_emit_tensor(p, tensor), a);
         }
         return sum ? sum : "0";
     }
@@ -258,7 +287,8 @@ static const char *lane_rest(hr_printer *p, const hr_expr *e) {
 static bool is_row_form(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     int rank = tensor->rank;
-    if (rank == 0 || is_strided(p, element->tensor) || !is_lane_plus(p, element->args[rank - 1])) return false;
+    if (rank == 0 || is_strided(p, element->tensor) || !is_lane_plus(p, element->args[rank - 1]))
+        return false;
     for (int a = 0; a < element->arg_count; a++)
         if (a != rank - 1 && at_lane(p, element->args[a])) return false;
     return !hr_element_is_guarded(p->function, element) ||
@@ -290,9 +320,9 @@ static const char *print_valid(hr_printer *p, const hr_expr *element, bool skip_
         bool affine = !guarded && hr_expr_is_affine(subscript);
         if (affine || hr_subscript_is_safe(p->function, subscript, tensor->shape[a])) continue;
         if (skip_lane_axis && a == tensor->rank - 1) continue;
-        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
-                              hr_expr_text(p, subscript), hr_emit_size(p, tensor->shape[a]),
-                              element->id * HR_AXES_MAX + a + 1);
+        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
+                              condition ? " && " : "", hr_expr_text(p, subscript),
+                              hr_emit_size(p, tensor->shape[a]), element->id * HR_AXES_MAX + a + 1);
     }
     const char *name = hr_format(p, "ok%d", ++p->number);
     hr_print(p, "const bool %s = %s;", name, condition ? condition : "true");
@@ -305,7 +335,8 @@ static void print_pointer(hr_printer *p, const hr_expr *element) {
     bool checked = hr_element_is_checked(p->function, element);
     if (p->pointer[element->id]) return;
     if (checked) p->valid[element->id] = print_valid(p, element, true);
-    const char *offset = tensor->rank > 1 ? hr_emit_offset(p, element->tensor, element->args, tensor->rank - 1) : "0";
+    const char *offset =
+        tensor->rank > 1 ? hr_emit_offset(p, element->tensor, element->args, tensor->rank - 1) : "0";
     const char *rest = lane_rest(p, element->args[tensor->rank - 1]);
     if (strcmp(rest, "0") != 0) offset = strcmp(offset, "0") ? hr_format(p, "%s + %s", offset, rest) : rest;
     if (checked) offset = hr_format(p, "(%s ? %s : 0)", p->valid[element->id], offset);
@@ -322,15 +353,17 @@ static void print_pointer(hr_printer *p, const hr_expr *element) {
 
 static const char *load_scalar(hr_printer *p, hr_dtype dtype, const char *place) {
     if (dtype == HR_BOOL) return hr_format(p, "(%s != 0)", place);
-    return is_narrow(dtype) ? hr_format(p, "%s_from_%s(%s)", hr_type_prefix(hr_compute_type(dtype)), dtype_text(dtype), place)
+    return is_narrow(dtype) ? hr_format(p, "%s_from_%s(%s)", hr_type_prefix(hr_compute_type(dtype)),
+                                        dtype_text(dtype), place)
                             : place;
 }
 
 static const char *load_lanes(hr_printer *p, const hr_expr *element) {
     hr_dtype dtype = p->function->tensors[element->tensor].dtype;
     const char *kind = element->type == HR_F32 ? "vf" : "vi", *pointer = p->pointer[element->id];
-    const char *text = p->part ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
-                               : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
+    const char *text = p->part
+                           ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
+                           : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
     const char *valid = p->valid[element->id];
     if (valid) text = hr_format(p, "(%s ? %s : %s_of(0))", valid, text, kind);
     return element->type == HR_BOOL ? hr_format(p, "vm_from_vi(%s)", text) : text;
@@ -348,7 +381,8 @@ static const char *element_text(hr_printer *p, const hr_expr *element) {
         return p->valid[element->id] ? hr_format(p, "(%s ? %s : 0)", p->valid[element->id], text) : text;
     }
     const char *valid = hr_element_is_checked(p->function, element) ? print_valid(p, element, false) : NULL;
-    const char *place = hr_format(p, "%s[%s]", base, hr_emit_offset(p, element->tensor, element->args, tensor->rank));
+    const char *place =
+        hr_format(p, "%s[%s]", base, hr_emit_offset(p, element->tensor, element->args, tensor->rank));
     const char *text = load_scalar(p, tensor->dtype, place);
     return valid ? hr_format(p, "(%s ? %s : 0)", valid, text) : text;
 }
@@ -360,7 +394,11 @@ static const char *number_text(hr_printer *p, const hr_expr *node) {
     if (node->type == HR_I64 || node->type == HR_I32) {
         if (node->whole == INT64_MIN) return "INT64_MIN";
         bool wide = node->whole > INT32_MAX || node->whole < INT32_MIN;
-        return hr_format(p, wide ? "INT64_C(%" PRId64 ")" : node->whole < 0 ? "(%" PRId64 ")" : "%" PRId64, node->whole);
+        return hr_format(p,
+                         wide              ? "INT64_C(%" PRId64 ")"
+                         : node->whole < 0 ? "(%" PRId64 ")"
+                                           : "%" PRId64,
+                         node->whole);
     }
     double x = node->type == HR_F32 ? (double)(float)node->number : node->number;
     const char *type = hr_c_compute(node->type);
@@ -376,7 +414,8 @@ static const char *convert_scalar(hr_printer *p, const char *text, hr_dtype from
     if (from == to) return text;
     if (to == HR_F64) return hr_format(p, "(double)%s", text);
     if (to == HR_F32 && from != HR_F64) return hr_format(p, "(float)%s", text);
-    if ((to == HR_I64 || to == HR_I32) && (from == HR_BOOL || from == HR_I32)) return hr_format(p, "(%s)%s", hr_c_compute(to), text);
+    if ((to == HR_I64 || to == HR_I32) && (from == HR_BOOL || from == HR_I32))
+        return hr_format(p, "(%s)%s", hr_c_compute(to), text);
     return hr_format(p, "%s_from_%s(%s)", dtype_text(to), hr_type_prefix(from), text);
 }
 
@@ -392,7 +431,8 @@ static const char *convert_text(hr_printer *p, const hr_expr *node) {
     hr_dtype from = node->args[0]->type, to = node->dtype, carrier = node->type;
     if (is_vector(p, node)) {
         const char *text = convert_lanes(p, hr_expr_lanes(p, node->args[0]), from, carrier);
-        return is_narrow(to) ? hr_format(p, "%s_round_%s(%s)", hr_lane_prefix(carrier), dtype_text(to), text) : text;
+        return is_narrow(to) ? hr_format(p, "%s_round_%s(%s)", hr_lane_prefix(carrier), dtype_text(to), text)
+                             : text;
     }
     const char *text = hr_expr_text(p, node->args[0]);
     if (!is_narrow(to)) return convert_scalar(p, text, from, to);
@@ -402,18 +442,30 @@ static const char *convert_text(hr_printer *p, const hr_expr *node) {
 
 static const char *native_operator(hr_op op) {
     switch (op) {
-    case HR_OP_ADD: return "+";
-    case HR_OP_SUB: return "-";
-    case HR_OP_MUL: return "*";
-    case HR_OP_LT: return "<";
-    case HR_OP_LE: return "<=";
-    case HR_OP_GT: return ">";
-    case HR_OP_GE: return ">=";
-    case HR_OP_EQ: return "==";
-    case HR_OP_NE: return "!=";
-    case HR_OP_AND: return "&&";
-    case HR_OP_OR: return "||";
-    default: return NULL;
+    case HR_OP_ADD:
+        return "+";
+    case HR_OP_SUB:
+        return "-";
+    case HR_OP_MUL:
+        return "*";
+    case HR_OP_LT:
+        return "<";
+    case HR_OP_LE:
+        return "<=";
+    case HR_OP_GT:
+        return ">";
+    case HR_OP_GE:
+        return ">=";
+    case HR_OP_EQ:
+        return "==";
+    case HR_OP_NE:
+        return "!=";
+    case HR_OP_AND:
+        return "&&";
+    case HR_OP_OR:
+        return "||";
+    default:
+        return NULL;
     }
 }
 
@@ -421,22 +473,28 @@ static const char *function_name(hr_op op) {
     static const struct {
         hr_op op;
         const char *name;
-    } special[] = {{HR_OP_DIV, "div"}, {HR_OP_FLOORDIV, "floordiv"}, {HR_OP_MOD, "mod"}, {HR_OP_POW, "pow"},
-                   {HR_OP_LT, "lt"},   {HR_OP_LE, "le"},             {HR_OP_GT, "gt"},   {HR_OP_GE, "ge"},
-                   {HR_OP_EQ, "eq"},   {HR_OP_NE, "ne"},             {HR_OP_AND, "and"}, {HR_OP_OR, "or"},
+    } special[] = {{HR_OP_DIV, "div"}, {HR_OP_FLOORDIV, "floordiv"},
+                   {HR_OP_MOD, "mod"}, {HR_OP_POW, "pow"},
+                   {HR_OP_LT, "lt"},   {HR_OP_LE, "le"},
+                   {HR_OP_GT, "gt"},   {HR_OP_GE, "ge"},
+                   {HR_OP_EQ, "eq"},   {HR_OP_NE, "ne"},
+                   {HR_OP_AND, "and"}, {HR_OP_OR, "or"},
                    {HR_OP_NOT, "not"}};
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)
         if (special[i].op == op) return special[i].name;
     return hr_op_info_of(op)->name;
 }
 
-static bool is_comparison(hr_op op) { return op >= HR_OP_LT && op <= HR_OP_NE; }
+static bool is_comparison(hr_op op) {
+    return op >= HR_OP_LT && op <= HR_OP_NE;
+}
 
 static const char *call_text(hr_printer *p, const char *prefix, const char *function, const hr_expr *node) {
     const char *arguments = "";
     for (int i = 0; i < node->arg_count; i++)
-        arguments = hr_format(p, "%s%s%s", arguments, i ? ", " : "",
-                              is_vector(p, node) ? hr_expr_lanes(p, node->args[i]) : hr_expr_text(p, node->args[i]));
+        arguments =
+            hr_format(p, "%s%s%s", arguments, i ? ", " : "",
+                      is_vector(p, node) ? hr_expr_lanes(p, node->args[i]) : hr_expr_text(p, node->args[i]));
     return hr_format(p, "%s_%s(%s)", prefix, function, arguments);
 }
 
@@ -481,23 +539,30 @@ static const char *operation_text(hr_printer *p, const hr_expr *node) {
     bool vector = is_vector(p, node);
     const char *prefix = vector ? hr_lane_prefix(node->type) : hr_type_prefix(node->type);
     switch (node->op) {
-    case HR_OP_NUMBER: return number_text(p, node);
-    case HR_OP_EXTENT: return hr_emit_extent(p, node->extent);
+    case HR_OP_NUMBER:
+        return number_text(p, node);
+    case HR_OP_EXTENT:
+        return hr_emit_extent(p, node->extent);
     case HR_OP_INDEX:
         if (vector) return "(vi_iota() + (int32_t)i)";
         return hr_emit_index(p, node->index);
-    case HR_OP_ELEMENT: return element_text(p, node);
-    case HR_OP_CONVERT: return convert_text(p, node);
-    case HR_OP_NEG: return hr_format(p, "(-%s)", hr_expr_text(p, node->args[0]));
+    case HR_OP_ELEMENT:
+        return element_text(p, node);
+    case HR_OP_CONVERT:
+        return convert_text(p, node);
+    case HR_OP_NEG:
+        return hr_format(p, "(-%s)", hr_expr_text(p, node->args[0]));
     case HR_OP_POW:
         if (node->args[1]->op == HR_OP_NUMBER && node->args[1]->type == HR_I64) {
             const char *base = vector ? hr_expr_lanes(p, node->args[0]) : hr_expr_text(p, node->args[0]);
             return hr_format(p, "%s_powi(%s, %" PRId64 ")", prefix, base, node->args[1]->whole);
         }
         break;
-    case HR_OP_RANDOM: return hr_format(p, "f32_random((uint64_t)%s, (uint64_t)%s)", hr_expr_text(p, node->args[0]),
-                                        hr_expr_text(p, node->args[1]));
-    default: break;
+    case HR_OP_RANDOM:
+        return hr_format(p, "f32_random((uint64_t)%s, (uint64_t)%s)", hr_expr_text(p, node->args[0]),
+                         hr_expr_text(p, node->args[1]));
+    default:
+        break;
     }
     return vector ? vector_operation(p, node) : scalar_operation(p, node);
 }
@@ -548,7 +613,8 @@ static void prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
         }
         return;
     }
-    bool row_form = node->op == HR_OP_ELEMENT && !p->value[node->tensor] && own == HR_AT_LANE && is_row_form(p, node);
+    bool row_form =
+        node->op == HR_OP_ELEMENT && !p->value[node->tensor] && own == HR_AT_LANE && is_row_form(p, node);
     for (int i = 0; i < node->arg_count; i++)
         prepare(p, node->args[i], level);
     if (row_form && pointer_level(p, node) == level) print_pointer(p, node);
@@ -562,7 +628,8 @@ void hr_expr_prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
 const char *hr_emit_stored(hr_printer *p, const char *value, hr_dtype type, hr_dtype dtype) {
     if (p->vector) {
         hr_dtype carrier = hr_compute_type(dtype) == HR_F32 ? HR_F32 : HR_I32;
-        if (dtype == HR_BOOL && type != HR_BOOL) value = convert_lanes(p, value, type, HR_BOOL), type = HR_BOOL;
+        if (dtype == HR_BOOL && type != HR_BOOL)
+            value = convert_lanes(p, value, type, HR_BOOL), type = HR_BOOL;
         return convert_lanes(p, value, type, carrier);
     }
     if (type == dtype && dtype != HR_BOOL) return value;

@@ -1,8 +1,9 @@
 /* Expressions of a plan as C: the one printer that every shape uses.
  *
- * A node of a stage lives at a level: the task (a scalar, computed once a task), the outer loops of a row, or the lanes.
- * What is needed several times, must be checked or is long gets a line of its own at its level; the rest is
- * printed in place. In vector mode a node at lane level is a vector of HR_LANES 32-bit lanes, all else is scalar.
+ * A node of a stage lives at a level: the task (a scalar, computed once a task), the outer loops of a row, or
+ * the lanes. What is needed several times, must be checked or is long gets a line of its own at its level;
+ * the rest is printed in place. In vector mode a node at lane level is a vector of HR_LANES 32-bit lanes, all
+ * else is scalar.
  */
 #ifndef HR_EMIT_EXPRESSION_H
 #define HR_EMIT_EXPRESSION_H
@@ -20,23 +21,24 @@ typedef struct hr_printer {
     hr_arena *arena; /* of the names below; belongs to the emitter */
     hr_text *out;    /* where lines go now */
     int indent;
-    bool vector;     /* lane level is vectors */
-    bool part;       /* lanes of a tail: loads and stores take the count `lanes` */
-    int lane;        /* index of the lane, -1 = none */
+    bool vector;      /* lane level is vectors */
+    bool part;        /* lanes of a tail: loads and stores take the count `lanes` */
+    int lane;         /* index of the lane, -1 = none */
     const int *outer; /* indices of the row's outer loops */
     int outer_count;
     int pass;
-    signed char *level; /* by expr id, -1 = not known */
-    const char **name;  /* by expr id: what a line of its own is called, NULL = printed in place */
-    const char **pointer; /* by expr id of an ELEMENT: the name of its row pointer */
-    const char **valid;   /* by expr id of a checked ELEMENT: the flag that says it may be read */
-    int *uses;            /* by expr id: in the loop body that is being printed */
-    const char **buffer;  /* by expr id: a row-long buffer that holds it: kept values and random numbers */
-    const char **value;   /* by tensor id: the variable of a value of the task level, set by the stage */
-    unsigned *seen, stamp;  /* by expr id: walks over a graph visit a node once */
-    int number;           /* of the last name given */
-    bool checks;          /* something was checked: the loop cannot be `omp simd` */
-    bool prefetches;      /* print prefetches of the next task's row beside lane loads */
+    signed char *level;    /* by expr id, -1 = not known */
+    const char **name;     /* by expr id: what a line of its own is called, NULL = printed in place */
+    const char **pointer;  /* by expr id of an ELEMENT: the name of its row pointer */
+    const char **valid;    /* by expr id of a checked ELEMENT: the flag that says it may be read */
+    int *uses;             /* by expr id: in the loop body that is being printed */
+    const char **buffer;   /* by expr id: a row-long buffer that holds it: kept values and random numbers */
+    const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
+    unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
+    const char *way;       /* which of several accumulators the body adds into */
+    int number;            /* of the last name given */
+    bool checks;           /* something was checked: the loop cannot be `omp simd` */
+    bool prefetches;       /* print prefetches of the next task's row beside lane loads */
 } hr_printer;
 
 /* Room for all the tables; the stage's level and names start empty. HR_OUT_OF_MEMORY. */
@@ -54,27 +56,29 @@ hr_emit_level hr_expr_level(hr_printer *printer, const hr_expr *node);
 void hr_expr_count_uses(hr_printer *printer, const hr_expr *node);
 /* Prints the lines that `node` needs at `level`: its parts of that level that stand inside deeper ones. */
 void hr_expr_prepare(hr_printer *printer, const hr_expr *node, hr_emit_level level);
-/* The text of `node` as an operand, after printing the lines it needs at its own level. Vector-mode nodes of lane level are vf,
- * vi or vm; others are C scalars of their compute type. */
+/* The text of `node` as an operand, after printing the lines it needs at its own level. Vector-mode nodes of
+ * lane level are vf, vi or vm; others are C scalars of their compute type. */
 const char *hr_expr_text(hr_printer *printer, const hr_expr *node);
 /* As hr_expr_text, made a vector (vf, vi or vm by type) where the printer is in vector mode. */
 const char *hr_expr_lanes(hr_printer *printer, const hr_expr *node);
 
 /* ---- names and types ---- */
 
-const char *hr_emit_tensor(hr_printer *printer, int tensor);  /* t_x: the pointer or scalar of the tensor's storage */
-const char *hr_emit_extent(hr_printer *printer, int extent);  /* n_N */
-const char *hr_emit_index(hr_printer *printer, int index);    /* i_n */
+const char *hr_emit_tensor(hr_printer *printer,
+                           int tensor); /* t_x: the pointer or scalar of the tensor's storage */
+const char *hr_emit_extent(hr_printer *printer, int extent);          /* n_N */
+const char *hr_emit_index(hr_printer *printer, int index);            /* i_n */
 const char *hr_emit_size(hr_printer *printer, const hr_expr *extent); /* an extent expression, in C */
 const char *hr_emit_index_size(hr_printer *printer, int index);
-const char *hr_c_storage(hr_dtype dtype);   /* uint16_t for bf16 */
-const char *hr_c_compute(hr_dtype type);    /* float for f32 */
-const char *hr_type_prefix(hr_dtype type);  /* f32, f64, i32, i64, b */
-const char *hr_lane_prefix(hr_dtype type);  /* vf, vi, vm */
-/* The element offset of subscripts in a tensor's memory, as an int64_t expression; axes >= `axes` are left out. */
+const char *hr_c_storage(hr_dtype dtype);  /* uint16_t for bf16 */
+const char *hr_c_compute(hr_dtype type);   /* float for f32 */
+const char *hr_type_prefix(hr_dtype type); /* f32, f64, i32, i64, b */
+const char *hr_lane_prefix(hr_dtype type); /* vf, vi, vm */
+/* The element offset of subscripts in a tensor's memory, as an int64_t expression; axes >= `axes` are left
+ * out. */
 const char *hr_emit_offset(hr_printer *printer, int tensor, hr_expr *const *subscripts, int axes);
-/* Text of `value` (already printed, of compute type `type`) converted for a store into `dtype`: storage bits in scalar
- * mode; vf or vi in vector mode. */
+/* Text of `value` (already printed, of compute type `type`) converted for a store into `dtype`: storage bits
+ * in scalar mode; vf or vi in vector mode. */
 const char *hr_emit_stored(hr_printer *printer, const char *value, hr_dtype type, hr_dtype dtype);
 const char *hr_format(hr_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

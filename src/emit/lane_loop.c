@@ -7,7 +7,9 @@
 
 /* ---- reductions ---- */
 
-static bool is_largest(hr_op op) { return op == HR_OP_REDUCE_MAX || op == HR_OP_REDUCE_ARGMAX; }
+static bool is_largest(hr_op op) {
+    return op == HR_OP_REDUCE_MAX || op == HR_OP_REDUCE_ARGMAX;
+}
 
 const char *hr_reduce_type(hr_op op, hr_dtype type) {
     if (op != HR_OP_REDUCE_SUM) return hr_c_compute(type);
@@ -18,11 +20,16 @@ const char *hr_reduce_identity(hr_printer *p, hr_op op, hr_dtype type) {
     if (op == HR_OP_REDUCE_SUM) return "0";
     bool largest = is_largest(op);
     switch (type) {
-    case HR_F64: return largest ? "-(double)INFINITY" : "(double)INFINITY";
-    case HR_F32: return largest ? "-INFINITY" : "INFINITY";
-    case HR_I64: return largest ? "INT64_MIN" : "INT64_MAX";
-    case HR_I32: return largest ? "INT32_MIN" : "INT32_MAX";
-    default: return hr_format(p, "%s", largest ? "false" : "true");
+    case HR_F64:
+        return largest ? "-(double)INFINITY" : "(double)INFINITY";
+    case HR_F32:
+        return largest ? "-INFINITY" : "INFINITY";
+    case HR_I64:
+        return largest ? "INT64_MIN" : "INT64_MAX";
+    case HR_I32:
+        return largest ? "INT32_MIN" : "INT32_MAX";
+    default:
+        return hr_format(p, "%s", largest ? "false" : "true");
     }
 }
 
@@ -38,7 +45,9 @@ static const char *lane_combine(hr_printer *p, hr_op op, hr_dtype type, const ch
 }
 
 /* Booleans are reduced as 0 and 1 in vector mode. */
-static hr_dtype lane_type(hr_dtype type) { return type == HR_BOOL ? HR_I32 : type; }
+static hr_dtype lane_type(hr_dtype type) {
+    return type == HR_BOOL ? HR_I32 : type;
+}
 
 /* ---- random numbers ---- */
 
@@ -81,6 +90,14 @@ void hr_lane_declare(hr_printer *p, const hr_lane_pass *pass) {
                      (long long)pass->tile);
 }
 
+/* Several sums side by side, because an addition takes several cycles to finish. */
+static void print_ways(hr_printer *p, const hr_lane_pass *pass, const char *v, int id, const char *identity) {
+    const char *values = "";
+    for (int w = 0; w < pass->ways; w++)
+        values = hr_format(p, "%s%s%s_of(%s)", values, w ? ", " : "", v, identity);
+    hr_print(p, "%s a%d[%d] = {%s};", v, id, pass->ways, values);
+}
+
 static void print_accumulators(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
@@ -88,22 +105,33 @@ static void print_accumulators(hr_printer *p, const hr_lane_pass *pass) {
         hr_dtype type = p->vector ? lane_type(s->type) : s->type;
         const char *identity = hr_reduce_identity(p, s->reduce, type);
         if (p->vector)
-            hr_print(p, "%s a%d = %s_of(%s);", hr_lane_prefix(type), s->id, hr_lane_prefix(type), identity);
+            print_ways(p, pass, hr_lane_prefix(type), s->id, identity);
         else
-            hr_print(p, "%s a%d = %s;", hr_reduce_type(s->reduce, type), s->id, identity);
+            hr_print(p, hr_is_arg(s->reduce) ? "%s a%d[1] = {%s};" : "%s a%d = %s;",
+                     hr_reduce_type(s->reduce, type), s->id, identity);
         if (hr_is_arg(s->reduce))
-            hr_print(p, p->vector ? "vi x%d = vi_of(INT32_MAX);" : "int64_t x%d = INT64_MAX;", s->id);
+            hr_print(p, p->vector ? "vi x%d[1] = {vi_of(INT32_MAX)};" : "int64_t x%d[1] = {INT64_MAX};",
+                     s->id);
     }
 }
 
-const char *hr_lane_result(hr_printer *p, const hr_lane_step *s) {
-    const char *which = is_largest(s->reduce) ? "max" : "min";
+/* Ways first..first+count-1 of the accumulators, folded pairwise into one vector. */
+static const char *fold_ways(hr_printer *p, const hr_lane_step *s, hr_dtype type, int first, int count) {
+    if (count == 1) return hr_format(p, "a%d[%d]", s->id, first);
+    const char *low = fold_ways(p, s, type, first, count / 2);
+    const char *high = fold_ways(p, s, type, first + count / 2, count - count / 2);
+    return lane_combine(p, s->reduce, type, hr_format(p, "(%s)", low), hr_format(p, "(%s)", high));
+}
+
+const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    const char *which = is_largest(s->reduce) ? "max" : "min", *v = hr_lane_prefix(lane_type(s->type));
     if (hr_is_arg(s->reduce))
-        return p->vector ? hr_format(p, "%s_arg%s(a%d, x%d)", hr_lane_prefix(lane_type(s->type)), which, s->id, s->id)
-                         : hr_format(p, "(x%d == INT64_MAX ? 0 : x%d)", s->id, s->id);
-    if (!p->vector) return hr_format(p, "(%s)a%d", hr_c_compute(s->reduce == HR_OP_REDUCE_SUM && s->type != HR_F32 && s->type != HR_F64 ? HR_I64 : s->type), s->id);
+        return p->vector ? hr_format(p, "%s_arg%s(a%d[0], x%d[0])", v, which, s->id, s->id)
+                         : hr_format(p, "(x%d[0] == INT64_MAX ? 0 : x%d[0])", s->id, s->id);
+    bool whole_sum = s->reduce == HR_OP_REDUCE_SUM && s->type != HR_F32 && s->type != HR_F64;
+    if (!p->vector) return hr_format(p, "(%s)a%d", hr_c_compute(whole_sum ? HR_I64 : s->type), s->id);
     const char *fold = s->reduce == HR_OP_REDUCE_SUM ? "sum" : which;
-    return hr_format(p, "%s_fold_%s(a%d)", hr_lane_prefix(lane_type(s->type)), fold, s->id);
+    return hr_format(p, "%s_fold_%s(%s)", v, fold, fold_ways(p, s, lane_type(s->type), 0, pass->ways));
 }
 
 /* ---- the body ---- */
@@ -128,20 +156,22 @@ static const char *position(hr_printer *p) {
     return flat ? hr_format(p, "((%s) * %s + i)", flat, hr_emit_index_size(p, p->lane)) : "i";
 }
 
+/* The larger (smaller) value and its position; a NaN is taken once and kept. */
 static void print_arg_update(hr_printer *p, const hr_lane_step *s, const char *value) {
-    const char *than = is_largest(s->reduce) ? "gt" : "lt", *at = position(p);
+    const char *at = position(p), *a = hr_format(p, "a%d[0]", s->id), *x = hr_format(p, "x%d[0]", s->id);
     if (!p->vector) {
         const char *symbol = is_largest(s->reduce) ? ">" : "<";
-        hr_print(p, "if (x%d == INT64_MAX || %s %s a%d || (%s != %s && a%d == a%d)) a%d = %s, x%d = %s;", s->id, value, symbol,
-                 s->id, value, value, s->id, s->id, s->id, value, s->id, at);
+        hr_print(p, "if (%s == INT64_MAX || %s %s %s || (%s != %s && %s == %s)) %s = %s, %s = %s;", x, value,
+                 symbol, a, value, value, a, a, a, value, x, at);
         return;
     }
-    const char *v = hr_lane_prefix(lane_type(s->type));
-    hr_print(p, "vm m%d = vm_or(vi_eq(x%d, vi_of(INT32_MAX)), vm_or(%s_%s(%s, a%d), vm_and(%s_ne(%s, %s), %s_eq(a%d, a%d))));",
-             s->id, s->id, v, than, value, s->id, v, value, value, v, s->id, s->id);
+    const char *v = hr_lane_prefix(lane_type(s->type)), *than = is_largest(s->reduce) ? "gt" : "lt";
+    hr_print(p, "vm m%d = vm_or(vi_eq(%s, vi_of(INT32_MAX)), %s_%s(%s, %s));", s->id, x, v, than, value, a);
+    hr_print(p, "m%d = vm_or(m%d, vm_and(%s_ne(%s, %s), %s_eq(%s, %s)));", s->id, s->id, v, value, value, v,
+             a, a);
     if (p->part) hr_print(p, "m%d = vm_and(m%d, vm_first(lanes));", s->id, s->id);
-    hr_print(p, "a%d = %s_select(m%d, %s, a%d);", s->id, v, s->id, value, s->id);
-    hr_print(p, "x%d = vi_select(m%d, vi_iota() + (int32_t)%s, x%d);", s->id, s->id, at, s->id);
+    hr_print(p, "%s = %s_select(m%d, %s, %s);", a, v, s->id, value, a);
+    hr_print(p, "%s = vi_select(m%d, vi_iota() + (int32_t)%s, %s);", x, s->id, at, x);
 }
 
 static void print_reduce(hr_printer *p, const hr_lane_step *s, const char *value) {
@@ -151,14 +181,16 @@ static void print_reduce(hr_printer *p, const hr_lane_step *s, const char *value
         return;
     }
     if (!p->vector) {
-        hr_print(p, "a%d = %s;", s->id, hr_reduce_combine(p, s->reduce, type, hr_format(p, "a%d", s->id), value));
+        hr_print(p, "a%d = %s;", s->id,
+                 hr_reduce_combine(p, s->reduce, type, hr_format(p, "a%d", s->id), value));
         return;
     }
     const char *v = hr_lane_prefix(type);
     if (p->part)
         value = hr_format(p, "%s_select(vm_first(lanes), %s, %s_of(%s))", v, value, v,
                           hr_reduce_identity(p, s->reduce, type));
-    hr_print(p, "a%d = %s;", s->id, lane_combine(p, s->reduce, type, hr_format(p, "a%d", s->id), value));
+    const char *sum = hr_format(p, "a%d[%s]", s->id, p->way);
+    hr_print(p, "%s = %s;", sum, lane_combine(p, s->reduce, type, sum, value));
 }
 
 static void print_column(hr_printer *p, const hr_lane_step *s, const char *value) {
@@ -169,14 +201,17 @@ static void print_column(hr_printer *p, const hr_lane_step *s, const char *value
     }
     const char *v = hr_lane_prefix(s->type), *dtype = hr_dtype_name(s->type);
     const char *old = hr_format(p, "%s_load_%s(c%d + i)", v, dtype, s->id);
-    hr_print(p, "%s_store_%s(c%d + i, %s);", v, dtype, s->id, lane_combine(p, s->reduce, s->type, old, value));
+    hr_print(p, "%s_store_%s(c%d + i, %s);", v, dtype, s->id,
+             lane_combine(p, s->reduce, s->type, old, value));
 }
 
 /* The address of the element that a store writes, without the lane: "t_y + offset". */
 static void print_target(hr_printer *p, const hr_lane_step *s) {
     const hr_tensor *tensor = &p->function->tensors[s->tensor];
-    const char *offset = tensor->rank > 1 ? hr_emit_offset(p, s->tensor, s->subscripts, tensor->rank - 1) : "0";
-    hr_print(p, "%s *const q%d = %s + %s;", hr_c_storage(tensor->dtype), s->id, hr_emit_tensor(p, s->tensor), offset);
+    const char *offset =
+        tensor->rank > 1 ? hr_emit_offset(p, s->tensor, s->subscripts, tensor->rank - 1) : "0";
+    hr_print(p, "%s *const q%d = %s + %s;", hr_c_storage(tensor->dtype), s->id, hr_emit_tensor(p, s->tensor),
+             offset);
 }
 
 static bool is_lane_store(hr_printer *p, const hr_lane_step *s) {
@@ -218,14 +253,18 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass) {
         hr_expr_count_uses(p, pass->steps[i].value);
     for (int i = 0; i < pass->prefetch_count; i++)
         if (p->pointer[pass->prefetched[i]->id])
-            hr_print(p, "prefetch_read(%s + i + %s);", p->pointer[pass->prefetched[i]->id], pass->prefetch_distance);
+            hr_print(p, "%s(%s + %s);", pass->prefetch, p->pointer[pass->prefetched[i]->id],
+                     pass->prefetch_place);
     print_kept(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         values[i] = p->vector ? hr_expr_lanes(p, s->value) : hr_expr_text(p, s->value);
-        if (p->vector && s->type == HR_BOOL && s->use == HR_LANE_REDUCE) values[i] = hr_format(p, "vi_from_vm(%s)", values[i]);
-        if (hr_is_arg(s->reduce) || pass->step_count > 1) { /* all values are read before the first is stored */
-            const char *type = p->vector ? hr_lane_prefix(s->use == HR_LANE_REDUCE ? lane_type(s->value->type) : s->value->type)
+        if (p->vector && s->type == HR_BOOL && s->use == HR_LANE_REDUCE)
+            values[i] = hr_format(p, "vi_from_vm(%s)", values[i]);
+        if (hr_is_arg(s->reduce) ||
+            pass->step_count > 1) { /* all values are read before the first is stored */
+            const char *type = p->vector ? hr_lane_prefix(s->use == HR_LANE_REDUCE ? lane_type(s->value->type)
+                                                                                   : s->value->type)
                                          : hr_c_compute(s->value->type);
             hr_print(p, "const %s e%d = %s;", type, s->id, values[i]);
             values[i] = hr_format(p, "e%d", s->id);
@@ -242,12 +281,22 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass) {
 /* ---- the loops ---- */
 
 static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
-    int unroll = p->plan->tunables.unroll;
     hr_print(p, "int64_t i = %s;", first);
-    if (unroll > 1) hr_print(p, "#pragma GCC unroll %d", unroll);
+    p->part = false;
+    if (pass->ways > 1) {
+        hr_print(p, "while (i + %d * HR_LANES <= %s) {", pass->ways, last);
+        hr_print(p, "#pragma GCC unroll %d", pass->ways);
+        hr_print(p, "    for (int way = 0; way < %d; way++, i += HR_LANES) {", pass->ways);
+        p->indent += 2;
+        p->way = "way";
+        print_body(p, pass);
+        p->indent -= 2;
+        hr_print(p, "    }");
+        hr_print(p, "}");
+    }
+    p->way = "0";
     hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
     p->indent++;
-    p->part = false;
     print_body(p, pass);
     p->indent--;
     hr_print(p, "}");
@@ -264,10 +313,11 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
 static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     const hr_expr *randoms[HR_RANDOMS_MAX];
     int count = hr_lane_randoms(p, pass, randoms);
-    hr_print(p, "for (int64_t tile = %s; tile < %s; tile += %lld) {", pass->first, pass->last, (long long)pass->tile);
+    hr_print(p, "for (int64_t tile = %s; tile < %s; tile += %lld) {", pass->first, pass->last,
+             (long long)pass->tile);
     p->indent++;
-    hr_print(p, "const int64_t stop = tile + %lld < %s ? tile + %lld : %s;", (long long)pass->tile, pass->last,
-             (long long)pass->tile, pass->last);
+    hr_print(p, "const int64_t stop = tile + %lld < %s ? tile + %lld : %s;", (long long)pass->tile,
+             pass->last, (long long)pass->tile, pass->last);
     for (int i = 0; i < count; i++) {
         hr_print(p, "random_fill((uint64_t)%s, (uint64_t)(%s + tile), stop - tile, random_%d);",
                  hr_expr_text(p, randoms[i]->args[0]), counter_base(p, randoms[i]->args[1]), randoms[i]->id);
@@ -299,7 +349,8 @@ static void print_scalars(hr_printer *p, const hr_lane_pass *pass) {
     const char *sums = "";
     for (int i = 0; i < pass->step_count; i++) {
         if (pass->steps[i].use == HR_LANE_REDUCE && pass->steps[i].reduce != HR_OP_REDUCE_SUM) simd = false;
-        if (pass->steps[i].use == HR_LANE_REDUCE) sums = hr_format(p, "%s%sa%d", sums, *sums ? ", " : "", pass->steps[i].id);
+        if (pass->steps[i].use == HR_LANE_REDUCE)
+            sums = hr_format(p, "%s%sa%d", sums, *sums ? ", " : "", pass->steps[i].id);
     }
     if (simd && *sums) hr_print(p, "#pragma omp simd reduction(+ : %s)", sums);
     if (simd && !*sums) hr_print(p, "#pragma omp simd");
@@ -320,7 +371,8 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use == HR_LANE_STORE && is_lane_store(p, s)) print_target(p, s);
         if (s->use == HR_LANE_COLUMN)
-            hr_print(p, "%s *const c%d = %s;", hr_c_compute(s->type), s->id, row_place(p, hr_format(p, "column_%d", s->id)));
+            hr_print(p, "%s *const c%d = %s;", hr_c_compute(s->type), s->id,
+                     row_place(p, hr_format(p, "column_%d", s->id)));
     }
     for (int k = 0; k < pass->kept_count; k++) {
         hr_print(p, "float *const k%d = %s;", k, row_place(p, pass->kept_name[k]));
@@ -335,7 +387,8 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     p->indent++;
     for (int i = 0; i < p->outer_count; i++) {
         const char *index = hr_emit_index(p, p->outer[i]);
-        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, hr_emit_index_size(p, p->outer[i]), index);
+        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, hr_emit_index_size(p, p->outer[i]),
+                 index);
         p->indent++;
     }
     if (p->outer_count) prepare_all(p, pass, HR_AT_OUTER);

@@ -1,7 +1,8 @@
 /* The loops of one pass over a row: outer indices, tiles, vectors of lanes and their tail.
  *
- * In: the steps of a pass whose task-level lines are printed. Out: the loop's text. The stage around it provides the names
- * in hr_lane_step; split stages run from `first` to `last` instead of over the whole lane axis.
+ * In: the steps of a pass whose task-level lines are printed. Out: the loop's text. The stage around it
+ * provides the names in hr_lane_step; split stages run from `first` to `last` instead of over the whole lane
+ * axis.
  */
 #ifndef HR_EMIT_LANE_LOOP_H
 #define HR_EMIT_LANE_LOOP_H
@@ -14,12 +15,12 @@ typedef enum hr_lane_use { HR_LANE_STORE, HR_LANE_REDUCE, HR_LANE_COLUMN } hr_la
 typedef struct hr_lane_step {
     hr_lane_use use;
     const hr_expr *value;
-    hr_op reduce;         /* HR_LANE_REDUCE and HR_LANE_COLUMN */
-    hr_dtype type;        /* compute type of the reduced value */
-    int tensor;           /* HR_LANE_STORE */
+    hr_op reduce;  /* HR_LANE_REDUCE and HR_LANE_COLUMN */
+    hr_dtype type; /* compute type of the reduced value */
+    int tensor;    /* HR_LANE_STORE */
     hr_expr *const *subscripts;
-    bool stream;          /* HR_LANE_STORE: by way of a tile in cache, past the caches */
-    int id;               /* unique in the stage: names its variables */
+    bool stream; /* HR_LANE_STORE: by way of a tile in cache, past the caches */
+    int id;      /* unique in the stage: names its variables */
 } hr_lane_step;
 
 typedef struct hr_lane_pass {
@@ -31,9 +32,11 @@ typedef struct hr_lane_pass {
     hr_expr *const *kept;
     const char *const *kept_name;
     bool *kept_done;
-    int prefetch_count;       /* lane elements whose next row is asked for */
+    int prefetch_count; /* lane elements whose next row is asked for */
     const hr_expr *const *prefetched;
-    const char *prefetch_distance; /* in elements */
+    const char *prefetch;       /* the function that asks, prefetch_read or prefetch_near */
+    const char *prefetch_place; /* what is asked for, in elements from the lane elements' own row */
+    int ways;                   /* vectors in flight: accumulators side by side */
 } hr_lane_pass;
 
 /* Values that are drawn a tile at a time: HR_OP_RANDOM nodes of vector mode. */
@@ -44,13 +47,15 @@ int hr_lane_randoms(hr_printer *printer, const hr_lane_pass *pass, const hr_expr
 void hr_lane_declare(hr_printer *printer, const hr_lane_pass *pass);
 void hr_lane_loop(hr_printer *printer, const hr_lane_pass *pass);
 /* The reduced value after the loop, as an operand of type `type`. */
-const char *hr_lane_result(hr_printer *printer, const hr_lane_step *step);
+const char *hr_lane_result(hr_printer *printer, const hr_lane_pass *pass, const hr_lane_step *step);
 /* The value that changes nothing: 0, -inf, ... as a C scalar. */
 const char *hr_reduce_identity(hr_printer *printer, hr_op op, hr_dtype type);
 /* The C type that a reduction accumulates in outside vectors. */
 const char *hr_reduce_type(hr_op op, hr_dtype type);
 /* `a` and `b`, operands of `type`, combined; scalars. */
 const char *hr_reduce_combine(hr_printer *printer, hr_op op, hr_dtype type, const char *a, const char *b);
-static inline bool hr_is_arg(hr_op op) { return op == HR_OP_REDUCE_ARGMAX || op == HR_OP_REDUCE_ARGMIN; }
+static inline bool hr_is_arg(hr_op op) {
+    return op == HR_OP_REDUCE_ARGMAX || op == HR_OP_REDUCE_ARGMIN;
+}
 
 #endif

@@ -16,7 +16,7 @@ typedef struct stage_printer {
     const hr_plan *plan;
     const hr_function *function;
     int number;
-    bool split;     /* no task index: the lanes themselves are spread over threads */
+    bool split; /* no task index: the lanes themselves are spread over threads */
     int64_t tile;
     const char *kept_name[8];
     bool kept_done[8];
@@ -81,11 +81,16 @@ void hr_emit_function(hr_printer *p, const char *name, const char *parameters, c
 
 /* ---- scratch of a thread: kept rows, column sums, totals ---- */
 
-static int accumulator_size(hr_dtype type) { return type == HR_F64 || type == HR_I64 ? 8 : 4; }
+static int accumulator_size(hr_dtype type) {
+    return type == HR_F64 || type == HR_I64 ? 8 : 4;
+}
 
-static hr_dtype reduced_type(const stage_printer *s, const hr_step *step) { return statement_of(s, step)->value->type; }
+static hr_dtype reduced_type(const stage_printer *s, const hr_step *step) {
+    return statement_of(s, step)->value->type;
+}
 
-static hr_status row_points(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int64_t *out) {
+static hr_status row_points(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                            int64_t *out) {
     *out = 1;
     for (int i = 0; i < stage->row_count; i++) {
         int64_t size;
@@ -104,7 +109,8 @@ static const char *row_size(hr_printer *p, const hr_stage *stage) {
     return size ? size : "1";
 }
 
-/* Rows of 4-byte and 8-byte accumulators and how many totals; each row is padded so that whole vectors fit. */
+/* Rows of 4-byte and 8-byte accumulators and how many totals; each row is padded so that whole vectors fit.
+ */
 static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow, int *wide, int *totals) {
     *narrow = stage->kept_count;
     *wide = *totals = 0;
@@ -121,7 +127,8 @@ static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow,
 
 enum { AREA_PADDING = 128 };
 
-hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int64_t *out) {
+hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                int64_t *out) {
     int narrow, wide, totals;
     int64_t row;
     count_areas(plan, stage, &narrow, &wide, &totals);
@@ -140,7 +147,8 @@ const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
     return size;
 }
 
-/* Where in a thread's area a step's accumulators stand. Order: narrow rows (kept first), wide rows, totals. */
+/* Where in a thread's area a step's accumulators stand. Order: narrow rows (kept first), wide rows, totals.
+ */
 static const char *area_offset(stage_printer *s, int step_index, int kept_index) {
     hr_printer *p = s->p;
     int narrow, wide, totals, narrow_before = 0, wide_before = 0, totals_before = 0;
@@ -154,8 +162,10 @@ static const char *area_offset(stage_printer *s, int step_index, int kept_index)
         step = &s->stage->steps[i];
         if (i == step_index) break;
         if (step->kind == HR_STEP_REDUCE_ALL) totals_before++;
-        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 4) narrow_before++;
-        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 8) wide_before++;
+        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 4)
+            narrow_before++;
+        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 8)
+            wide_before++;
     }
     if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 4)
         return hr_format(p, "%d * %s", narrow_before, row4);
@@ -188,7 +198,8 @@ static void name_value(stage_printer *s, const hr_step *step, const char *text, 
     const char *stored = hr_emit_stored(p, text, type, target->dtype);
     p->vector = vector;
     if (carrier != target->dtype) /* a narrow dtype rounds: the value is what a load gives back */
-        stored = hr_format(p, "%s_from_%s(%s)", hr_type_prefix(carrier), hr_dtype_name(target->dtype), stored);
+        stored =
+            hr_format(p, "%s_from_%s(%s)", hr_type_prefix(carrier), hr_dtype_name(target->dtype), stored);
     const char *name = hr_format(p, "s%d_%.40s", (int)(step - s->stage->steps), target->name);
     hr_print(p, "const %s %s = %s;", hr_c_compute(carrier), name, stored);
     p->value[tensor] = name;
@@ -233,7 +244,8 @@ static void print_row_stores(stage_printer *s) {
         hr_dtype dtype = target_of(s, step)->dtype;
         const char *value = hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype);
         hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
-                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count), value);
+                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                 value);
     }
     p->vector = vector;
 }
@@ -248,11 +260,15 @@ static bool is_streamed(const stage_printer *s, const hr_step *step) {
 
 static bool in_lane_loop(const stage_printer *s, const hr_step *step) {
     switch (step->kind) {
-    case HR_STEP_ELEMENT: return step->stored && s->stage->row_count > 0;
+    case HR_STEP_ELEMENT:
+        return step->stored && s->stage->row_count > 0;
     case HR_STEP_REDUCE_ROW:
-    case HR_STEP_REDUCE_COLUMN: return true;
-    case HR_STEP_REDUCE_ALL: return !is_row_total(s, step);
-    default: return false;
+    case HR_STEP_REDUCE_COLUMN:
+        return true;
+    case HR_STEP_REDUCE_ALL:
+        return !is_row_total(s, step);
+    default:
+        return false;
     }
 }
 
@@ -263,7 +279,8 @@ static int lane_steps(stage_printer *s, int pass, hr_lane_step *out) {
         if (step->pass != pass || !in_lane_loop(s, step)) continue;
         const hr_statement *statement = statement_of(s, step);
         hr_lane_step *lane = &out[count++];
-        *lane = (hr_lane_step){.value = step->value, .reduce = step->reduce, .type = step->value->type, .id = i};
+        *lane =
+            (hr_lane_step){.value = step->value, .reduce = step->reduce, .type = step->value->type, .id = i};
         lane->tensor = statement->tensor;
         lane->subscripts = statement->subscripts;
         lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
@@ -285,7 +302,41 @@ static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **
     const hr_tensor *tensor = &s->function->tensors[node->tensor];
     if (tensor->rank <= s->stage->row_count || s->stage->task_count == 0) return;
     const hr_expr *above = node->args[tensor->rank - s->stage->row_count - 1];
-    if (above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1]) out[(*count)++] = node;
+    if (above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1])
+        out[(*count)++] = node;
+}
+
+/* Tunable `prefetch`: 1 = none; 2 = the next row, spread over all passes but the one that stores; 3 = over
+ * all passes; 4 = in the last pass. In a stage of one pass: 2, 3, 4 = 512 bytes, 1 KB, 2 KB ahead. 0 = 2. */
+static void choose_prefetch(stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
+    hr_printer *p = s->p;
+    int choice = s->plan->tunables.prefetch ? s->plan->tunables.prefetch : 2, passes = s->stage->pass_count;
+    if (choice == 1 || !p->vector) return;
+    int from = choice == 4 ? passes - 1 : 0, to = choice == 2 && passes > 1 ? passes - 1 : passes;
+    if (pass < from || pass >= to) return;
+    p->stamp++;
+    for (int i = 0; i < s->stage->step_count; i++)
+        find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
+    lanes->prefetched = prefetched;
+    lanes->prefetch = passes > 1 ? "prefetch_read" : "prefetch_near";
+    const char *row = row_size(p, s->stage);
+    if (passes == 1)
+        lanes->prefetch_place = hr_format(p, "i + %d", 64 << choice);
+    else if (to - from == 1)
+        lanes->prefetch_place = hr_format(p, "%s + i", row);
+    else
+        lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + i) / %d", row, pass - from, row, to - from);
+}
+
+static int choose_ways(stage_printer *s, const hr_lane_pass *lanes) {
+    bool reduces = false, plain = true;
+    for (int i = 0; i < lanes->step_count; i++) {
+        if (lanes->steps[i].use != HR_LANE_REDUCE) continue;
+        reduces = true;
+        if (hr_is_arg(lanes->steps[i].reduce)) plain = false;
+    }
+    if (!reduces || !plain || !s->p->vector) return 1;
+    return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
 }
 
 static hr_lane_pass make_pass(stage_printer *s, int pass, hr_lane_step *steps, const hr_expr **prefetched) {
@@ -301,14 +352,8 @@ static hr_lane_pass make_pass(stage_printer *s, int pass, hr_lane_step *steps, c
     for (int i = 0; i < lanes.step_count; i++)
         tiled = tiled || (steps[i].use == HR_LANE_STORE && steps[i].stream);
     lanes.tile = tiled ? s->tile : 0;
-    int ahead = s->plan->tunables.prefetch ? s->plan->tunables.prefetch - 1 : 1;
-    if (pass > 0 && pass == s->stage->pass_count - 1 && ahead > 0 && p->vector) {
-        p->stamp++;
-        for (int i = 0; i < s->stage->step_count; i++)
-            find_streams(s, s->stage->steps[i].value, prefetched, &lanes.prefetch_count);
-        lanes.prefetched = prefetched;
-        lanes.prefetch_distance = hr_format(p, "%d * (%s)", ahead, row_size(p, s->stage));
-    }
+    lanes.ways = choose_ways(s, &lanes);
+    choose_prefetch(s, pass, &lanes, prefetched);
     return lanes;
 }
 
@@ -323,7 +368,7 @@ static void print_pass(stage_printer *s, int pass) {
     for (int i = 0; i < lanes.step_count; i++) {
         const hr_step *step = &s->stage->steps[steps[i].id];
         if (steps[i].use != HR_LANE_REDUCE) continue;
-        const char *result = hr_lane_result(p, &steps[i]);
+        const char *result = hr_lane_result(p, &lanes, &steps[i]);
         if (step->kind == HR_STEP_REDUCE_ALL)
             add_to_total(s, step, result);
         else
@@ -360,7 +405,8 @@ static void print_task_indices(stage_printer *s) {
     }
     if (s->stage->task_count) hr_print(p, "int64_t rest = task;");
     for (int i = s->stage->task_count - 1; i >= 0; i--) {
-        const char *index = hr_emit_index(p, s->stage->task[i]), *size = hr_emit_index_size(p, s->stage->task[i]);
+        const char *index = hr_emit_index(p, s->stage->task[i]),
+                   *size = hr_emit_index_size(p, s->stage->task[i]);
         hr_print(p, i ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
         if (i) hr_print(p, "rest /= %s;", size);
         hr_print(p, "(void)%s;", index);
@@ -397,9 +443,10 @@ static const char *print_scatter_valid(stage_printer *s, const hr_statement *sta
         if (hr_subscript_is_safe(s->function, statement->subscripts[a], tensor->shape[a]) ||
             hr_expr_is_affine(statement->subscripts[a]))
             continue;
-        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
-                              hr_expr_text(p, statement->subscripts[a]), hr_emit_size(p, tensor->shape[a]),
-                              s->stage->steps[0].target->id * HR_AXES_MAX + a + 1);
+        condition =
+            hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
+                      condition ? " && " : "", hr_expr_text(p, statement->subscripts[a]),
+                      hr_emit_size(p, tensor->shape[a]), s->stage->steps[0].target->id * HR_AXES_MAX + a + 1);
     }
     return condition ? condition : "true";
 }
@@ -439,12 +486,14 @@ static void print_element_scatter(stage_printer *s, const hr_step *step, const h
     int rank = statement->subscript_count, loops = s->stage->row_count;
     for (int i = 0; i < loops; i++) {
         const char *index = hr_emit_index(p, s->stage->row[i]);
-        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, hr_emit_index_size(p, s->stage->row[i]), index);
+        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index,
+                 hr_emit_index_size(p, s->stage->row[i]), index);
         p->indent++;
     }
     hr_printer_forget(p, HR_AT_TASK);
     hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
-    hr_print(p, "const int64_t place = %s;", hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
+    hr_print(p, "const int64_t place = %s;",
+             hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
     hr_print(p, "if (place / 16 %% threads != thread) continue;");
     print_scatter_add(s, step, hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
     for (int i = 0; i < loops; i++) {
@@ -495,13 +544,15 @@ static void print_column_end(stage_printer *s, const hr_step *step, int i) {
     const char *c_type = hr_c_compute(type);
     hr_print(p, "for (int64_t j = points * thread / threads; j < points * (thread + 1) / threads; j++) {");
     p->indent++;
-    hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type), hr_reduce_identity(p, step->reduce, type));
+    hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type),
+             hr_reduce_identity(p, step->reduce, type));
     hr_print(p, "for (int64_t t = 0; t < threads; t++)");
     const char *part = hr_format(p, "((const %s *)(work + t * area + %s))[j]", c_type, area_offset(s, i, -1));
     hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
     hr_print(p, "int64_t rest = j;");
     for (int r = s->stage->row_count - 1; r >= 0; r--) {
-        const char *index = hr_emit_index(p, s->stage->row[r]), *size = hr_emit_index_size(p, s->stage->row[r]);
+        const char *index = hr_emit_index(p, s->stage->row[r]),
+                   *size = hr_emit_index_size(p, s->stage->row[r]);
         hr_print(p, r ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
         if (r) hr_print(p, "rest /= %s;", size);
     }
@@ -532,7 +583,8 @@ static void print_end(stage_printer *s) {
     hr_printer *p = s->p;
     bool vector = p->vector;
     p->vector = false;
-    hr_print(p, "const int64_t area = %s, points = %s;", hr_stage_thread_size(p, s->stage), row_size(p, s->stage));
+    hr_print(p, "const int64_t area = %s, points = %s;", hr_stage_thread_size(p, s->stage),
+             row_size(p, s->stage));
     hr_print(p, "(void)points;");
     for (int i = 0; i < s->stage->step_count; i++) {
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_end(s, &s->stage->steps[i], i);
@@ -595,7 +647,9 @@ static void print_task_loop(stage_printer *s) {
         hr_print(p, "{");
     } else {
         hr_print(p, "const int64_t tasks = %s;", task_total(s));
-        hr_print(p, "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");
+        hr_print(
+            p,
+            "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");
     }
     p->indent++;
     if (!s->split) print_task_indices(s);

@@ -10,14 +10,16 @@
 typedef struct checker {
     const hr_plan *plan;
     const hr_function *function;
-    int *written;     /* tensor -> how many steps write it */
-    int *stage_of;    /* tensor -> the stage that defines it, -1 before */
-    int *step_of;     /* tensor -> the step within that stage */
+    int *written;  /* tensor -> how many steps write it */
+    int *stage_of; /* tensor -> the stage that defines it, -1 before */
+    int *step_of;  /* tensor -> the step within that stage */
     bool *visited;
     int stage, step;
 } checker;
 
-static const char *name_of(const checker *c, int tensor) { return c->function->tensors[tensor].name; }
+static const char *name_of(const checker *c, int tensor) {
+    return c->function->tensors[tensor].name;
+}
 
 static bool stage_has(const hr_stage *stage, int index) {
     for (int i = 0; i < stage->task_count; i++)
@@ -61,7 +63,8 @@ static hr_status check_step(checker *c, const hr_step *step) {
     const hr_statement *statement = &c->function->statements[step->statement];
     memset(c->visited, 0, (size_t)c->function->expr_count);
     HR_TRY(check_uses(c, step->value));
-    if (c->written[statement->tensor]++) return hr_fail(HR_INTERNAL, "%.40s is written twice", name_of(c, statement->tensor));
+    if (c->written[statement->tensor]++)
+        return hr_fail(HR_INTERNAL, "%.40s is written twice", name_of(c, statement->tensor));
     bool declared = statement->tensor < c->plan->source->parameter_count + c->plan->source->result_count;
     if ((declared || c->plan->storage[statement->tensor] != statement->tensor) && !step->stored)
         return hr_fail(HR_INTERNAL, "%.40s is never stored", name_of(c, statement->tensor));

@@ -1,4 +1,5 @@
-/* Recognises sum[k](left * right) whose factors have different free indices. In: a statement. Out: its groups. */
+/* Recognises sum[k](left * right) whose factors have different free indices. In: a statement. Out: its
+ * groups. */
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -33,7 +34,8 @@ static void split_factors(hr_graph *graph, const factor_list *list, int last, bo
     }
 }
 
-static bool split_indices(hr_graph *graph, const hr_statement *s, const bool *left, const bool *right, hr_contract *out) {
+static bool split_indices(hr_graph *graph, const hr_statement *s, const bool *left, const bool *right,
+                          hr_contract *out) {
     size_t size = (size_t)(s->domain_count + s->value->bound_count + 1) * sizeof(int);
     out->batch = hr_arena_alloc(graph->arena, size);
     out->m = hr_arena_alloc(graph->arena, size);
@@ -63,7 +65,8 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, hr_contra
     *out = (hr_contract){.product = statement->tensor};
     if (value->op != HR_OP_REDUCE_SUM || statement->accumulate || statement->domain_count < 2) return false;
     hr_expr *body = value->args[0];
-    if (body->op != HR_OP_MUL || (body->type != HR_F32 && body->type != HR_F64) || value->type != body->type) return false;
+    if (body->op != HR_OP_MUL || (body->type != HR_F32 && body->type != HR_F64) || value->type != body->type)
+        return false;
     factor_list list = {0};
     if (!collect_factors(&list, body, body->type)) return false;
     bool *left = calloc((size_t)graph->function->index_count * 2 + 1, 1);

@@ -1,11 +1,13 @@
-/* A plan in words, the checked accesses, and the choices worth measuring. In: a plan. Out: text and tables. */
+/* A plan in words, the checked accesses, and the choices worth measuring. In: a plan. Out: text and tables.
+ */
 #include "base/dtype.h"
 #include "plan/passes.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static void explain_materialised(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, hr_text *out) {
+static void explain_materialised(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                 hr_text *out) {
     for (int i = 0; i < stage->step_count; i++) {
         int t = plan->normal->statements[stage->steps[i].statement].tensor;
         const hr_tensor *tensor = &plan->normal->tensors[t];
@@ -13,8 +15,8 @@ static void explain_materialised(const hr_plan *plan, const hr_stage *stage, con
         int64_t size = (int64_t)hr_dtype_size(tensor->dtype), axis;
         for (int a = 0; a < tensor->rank; a++)
             size *= hr_extent_value(plan->normal, tensor->shape[a], extents, &axis) == HR_OK ? axis : 0;
-        hr_text_format(out, "       materialised: %.60s, %.3f MB, because a later stage reads it\n", tensor->name,
-                       (double)size / 1e6);
+        hr_text_format(out, "       materialised: %.60s, %.3f MB, because a later stage reads it\n",
+                       tensor->name, (double)size / 1e6);
     }
 }
 
@@ -33,16 +35,22 @@ void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) 
                 const hr_step *step = &stage->steps[j];
                 const hr_statement *statement = &plan->normal->statements[step->statement];
                 if (step->pass != pass) continue;
-                hr_text_format(out, "%s%.40s", count ? ", " : stage->pass_count > 1 ? "" : "       computes: ",
-                               count || stage->pass_count == 1 ? plan->normal->tensors[statement->tensor].name : "");
+                hr_text_format(out, "%s%.40s",
+                               count                   ? ", "
+                               : stage->pass_count > 1 ? ""
+                                                       : "       computes: ",
+                               count || stage->pass_count == 1 ? plan->normal->tensors[statement->tensor].name
+                                                               : "");
                 if (!count && stage->pass_count > 1)
-                    hr_text_format(out, "       pass %d: %.40s", pass + 1, plan->normal->tensors[statement->tensor].name);
+                    hr_text_format(out, "       pass %d: %.40s", pass + 1,
+                                   plan->normal->tensors[statement->tensor].name);
                 count++;
             }
             if (count) hr_text_append(out, "\n", 1);
         }
-        if (stage->kept_count) hr_text_format(out, "       kept in cache between passes: %d value%s an element\n",
-                                              stage->kept_count, stage->kept_count == 1 ? "" : "s");
+        if (stage->kept_count)
+            hr_text_format(out, "       kept in cache between passes: %d value%s an element\n",
+                           stage->kept_count, stage->kept_count == 1 ? "" : "s");
         explain_materialised(plan, stage, extents, out);
     }
 }
@@ -53,7 +61,8 @@ bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out) {
     for (int i = 0; i < graph->table_size && access > 0; i++) {
         const hr_expr *node = graph->table[i];
         if (!node || node->id != id || node->op != HR_OP_ELEMENT) continue;
-        *out = (hr_access){.tensor = node->tensor, .axis = (int)((access - 1) % HR_AXES_MAX), .place = node->place};
+        *out = (hr_access){
+            .tensor = node->tensor, .axis = (int)((access - 1) % HR_AXES_MAX), .place = node->place};
         return out->axis < plan->normal->tensors[node->tensor].rank;
     }
     return false;

@@ -1,4 +1,5 @@
-/* Interned expressions and a growing function. In: a checked function. Out: the copy that the passes rewrite. */
+/* Interned expressions and a growing function. In: a checked function. Out: the copy that the passes rewrite.
+ */
 #include "plan/graph.h"
 
 #include <stdlib.h>
@@ -59,7 +60,8 @@ hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena) {
 
 hr_status hr_graph_status(const hr_graph *graph) {
     if (!graph->full) return HR_OK;
-    return hr_fail(HR_BAD_INPUT, "kernel %.60s is too large to plan: split it into several", graph->source->name);
+    return hr_fail(HR_BAD_INPUT, "kernel %.60s is too large to plan: split it into several",
+                   graph->source->name);
 }
 
 /* ---- interning ---- */
@@ -84,8 +86,9 @@ static uint64_t node_hash(const hr_expr *node) {
 
 static bool node_equal(const hr_expr *a, const hr_expr *b) {
     return a->op == b->op && a->type == b->type && a->dtype == b->dtype && a->whole == b->whole &&
-           memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->extent == b->extent && a->index == b->index &&
-           a->tensor == b->tensor && a->arg_count == b->arg_count && a->bound_count == b->bound_count &&
+           memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->extent == b->extent &&
+           a->index == b->index && a->tensor == b->tensor && a->arg_count == b->arg_count &&
+           a->bound_count == b->bound_count &&
            (!a->arg_count || memcmp(a->args, b->args, (size_t)a->arg_count * sizeof *a->args) == 0) &&
            (!a->bound_count || memcmp(a->bound, b->bound, (size_t)a->bound_count * sizeof *a->bound) == 0);
 }
@@ -120,10 +123,18 @@ static hr_expr node_canonical(const hr_expr *model) {
         else
             node.number = model->number;
         break;
-    case HR_OP_EXTENT: node.extent = model->extent; break;
-    case HR_OP_INDEX: node.index = model->index; break;
-    case HR_OP_ELEMENT: node.tensor = model->tensor; break;
-    case HR_OP_CONVERT: node.dtype = model->dtype; break;
+    case HR_OP_EXTENT:
+        node.extent = model->extent;
+        break;
+    case HR_OP_INDEX:
+        node.index = model->index;
+        break;
+    case HR_OP_ELEMENT:
+        node.tensor = model->tensor;
+        break;
+    case HR_OP_CONVERT:
+        node.dtype = model->dtype;
+        break;
     default:
         node.bound_count = model->bound_count;
         node.bound = model->bound;
@@ -137,7 +148,8 @@ hr_expr *hr_graph_intern(hr_graph *graph, const hr_expr *model) {
     uint64_t mask = (uint64_t)graph->table_size - 1, slot = node_hash(&node) & mask;
     for (; graph->table[slot]; slot = (slot + 1) & mask)
         if (node_equal(graph->table[slot], &node)) return graph->table[slot];
-    if (hr_arena_room(graph->arena) < GRAPH_RESERVE + (size_t)node.arg_count * 8 + (size_t)node.bound_count * 4) {
+    if (hr_arena_room(graph->arena) <
+        GRAPH_RESERVE + (size_t)node.arg_count * 8 + (size_t)node.bound_count * 4) {
         graph->full = true;
         return graph->spare;
     }
@@ -155,7 +167,9 @@ hr_expr *hr_graph_intern(hr_graph *graph, const hr_expr *model) {
 
 /* ---- small makers ---- */
 
-static bool is_whole(hr_dtype type) { return type == HR_I64 || type == HR_I32 || type == HR_BOOL; }
+static bool is_whole(hr_dtype type) {
+    return type == HR_I64 || type == HR_I32 || type == HR_BOOL;
+}
 
 hr_expr *hr_graph_whole(hr_graph *graph, int64_t value) {
     return hr_graph_intern(graph, &(hr_expr){.op = HR_OP_NUMBER, .type = HR_I64, .whole = value});
@@ -182,7 +196,8 @@ hr_expr *hr_graph_binary(hr_graph *graph, hr_op op, hr_dtype type, hr_expr *a, h
 
 hr_expr *hr_graph_where(hr_graph *graph, hr_expr *condition, hr_expr *a, hr_expr *b) {
     hr_expr *args[] = {condition, a, b};
-    return hr_graph_intern(graph, &(hr_expr){.op = HR_OP_WHERE, .type = a->type, .arg_count = 3, .args = args});
+    return hr_graph_intern(graph,
+                           &(hr_expr){.op = HR_OP_WHERE, .type = a->type, .arg_count = 3, .args = args});
 }
 
 hr_expr *hr_graph_convert(hr_graph *graph, hr_dtype type, hr_expr *a) {
@@ -190,7 +205,8 @@ hr_expr *hr_graph_convert(hr_graph *graph, hr_dtype type, hr_expr *a) {
 }
 
 hr_expr *hr_graph_round(hr_graph *graph, hr_dtype dtype, hr_expr *a) {
-    hr_expr node = {.op = HR_OP_CONVERT, .type = hr_compute_type(dtype), .dtype = dtype, .arg_count = 1, .args = &a};
+    hr_expr node = {
+        .op = HR_OP_CONVERT, .type = hr_compute_type(dtype), .dtype = dtype, .arg_count = 1, .args = &a};
     if (a->type == dtype) return a;
     if (a->op == HR_OP_CONVERT && a->dtype == dtype) return a;
     return hr_graph_intern(graph, &node);
@@ -204,7 +220,8 @@ hr_expr *hr_graph_element(hr_graph *graph, int tensor, int count, hr_expr *const
                                              .args = (hr_expr **)subscripts});
 }
 
-hr_expr *hr_graph_reduce(hr_graph *graph, hr_op op, hr_dtype type, int count, const int *bound, hr_expr *body) {
+hr_expr *hr_graph_reduce(hr_graph *graph, hr_op op, hr_dtype type, int count, const int *bound,
+                         hr_expr *body) {
     return hr_graph_intern(graph, &(hr_expr){.op = op,
                                              .type = type,
                                              .arg_count = 1,
@@ -223,7 +240,8 @@ hr_expr *hr_graph_with_args(hr_graph *graph, const hr_expr *node, hr_expr *const
 
 int hr_graph_add_index(hr_graph *graph, const char *name, hr_expr *extent) {
     hr_function *function = graph->function;
-    void *data = grow(graph, function->indices, function->index_count, &graph->index_capacity, sizeof(hr_index));
+    void *data =
+        grow(graph, function->indices, function->index_count, &graph->index_capacity, sizeof(hr_index));
     if (!data) return 0;
     function->indices = data;
     function->indices[function->index_count] = (hr_index){.name = name, .extent = extent};
@@ -253,17 +271,19 @@ int hr_graph_add_local(hr_graph *graph, const char *name, hr_dtype dtype, int ra
 hr_statement *hr_graph_add_statement(hr_graph *graph, int tensor, int domain_count, const int *domain,
                                      hr_expr *value, hr_place place) {
     hr_function *function = graph->function;
-    void *data =
-        grow(graph, function->statements, function->statement_count, &graph->statement_capacity, sizeof(hr_statement));
+    void *data = grow(graph, function->statements, function->statement_count, &graph->statement_capacity,
+                      sizeof(hr_statement));
     if (!data || hr_arena_room(graph->arena) < GRAPH_RESERVE + (size_t)domain_count * 16) {
         graph->full = true;
         return &graph->nowhere;
     }
     function->statements = data;
     hr_statement *statement = &function->statements[function->statement_count++];
-    *statement = (hr_statement){.tensor = tensor, .domain_count = domain_count, .value = value, .place = place};
+    *statement =
+        (hr_statement){.tensor = tensor, .domain_count = domain_count, .value = value, .place = place};
     statement->domain = hr_arena_alloc(graph->arena, (size_t)domain_count * sizeof *domain);
-    statement->subscripts = hr_arena_alloc(graph->arena, (size_t)domain_count * sizeof *statement->subscripts);
+    statement->subscripts =
+        hr_arena_alloc(graph->arena, (size_t)domain_count * sizeof *statement->subscripts);
     statement->subscript_count = domain_count;
     for (int i = 0; i < domain_count; i++) {
         statement->domain[i] = domain[i];
@@ -291,7 +311,8 @@ static hr_expr *substitute(substitution *s, hr_expr *node) {
     hr_expr *small[8], **args = small, model = *node;
     int bound_small[8], *bound = bound_small;
     if (node->arg_count > 8) args = hr_arena_alloc(s->graph->arena, (size_t)node->arg_count * sizeof *args);
-    if (node->bound_count > 8) bound = hr_arena_alloc(s->graph->arena, (size_t)node->bound_count * sizeof *bound);
+    if (node->bound_count > 8)
+        bound = hr_arena_alloc(s->graph->arena, (size_t)node->bound_count * sizeof *bound);
     for (int i = 0; i < node->arg_count; i++)
         args[i] = substitute(s, node->args[i]);
     for (int i = 0; i < node->bound_count; i++) {
@@ -355,14 +376,18 @@ static bool is_constant(const hr_expr *expr) {
 bool hr_expr_is_affine(const hr_expr *expr) {
     if (!is_whole(expr->type)) return false;
     switch (expr->op) {
-    case HR_OP_INDEX: return true;
+    case HR_OP_INDEX:
+        return true;
     case HR_OP_ADD:
-    case HR_OP_SUB: return hr_expr_is_affine(expr->args[0]) && hr_expr_is_affine(expr->args[1]);
-    case HR_OP_NEG: return hr_expr_is_affine(expr->args[0]);
+    case HR_OP_SUB:
+        return hr_expr_is_affine(expr->args[0]) && hr_expr_is_affine(expr->args[1]);
+    case HR_OP_NEG:
+        return hr_expr_is_affine(expr->args[0]);
     case HR_OP_MUL:
         return (is_constant(expr->args[0]) && hr_expr_is_affine(expr->args[1])) ||
                (is_constant(expr->args[1]) && hr_expr_is_affine(expr->args[0]));
-    default: return is_constant(expr);
+    default:
+        return is_constant(expr);
     }
 }
 

@@ -1,9 +1,9 @@
 /* The function that the planner rewrites: a growing copy of a checked one, its expressions interned.
  *
- * Two equal expressions are one node, so that "the same value" is a pointer comparison in every later pass. The copy
- * says two things that the checked function does not:
- *   - storage[t]: the tensor whose memory `t` uses. An inout that is assigned gets a local as its new version, whose
- *     storage is the inout; every other tensor is its own storage.
+ * Two equal expressions are one node, so that "the same value" is a pointer comparison in every later pass.
+ * The copy says two things that the checked function does not:
+ *   - storage[t]: the tensor whose memory `t` uses. An inout that is assigned gets a local as its new
+ * version, whose storage is the inout; every other tensor is its own storage.
  *   - an ELEMENT with one argument more than its tensor's rank is guarded: the last one says when it is read.
  */
 #ifndef HR_PLAN_GRAPH_H
@@ -21,12 +21,13 @@ typedef struct hr_graph {
     int tensor_capacity, index_capacity, statement_capacity;
     hr_expr **table; /* open addressing, a power of two */
     int table_size;
-    hr_expr *spare;         /* stands for any expression once the arena is full */
-    hr_statement nowhere;   /* and this for any statement */
+    hr_expr *spare;       /* stands for any expression once the arena is full */
+    hr_statement nowhere; /* and this for any statement */
     bool full;
 } hr_graph;
 
-/* An empty copy: extents, parameters and results are there, indices keep their numbers; no locals, no statements. */
+/* An empty copy: extents, parameters and results are there, indices keep their numbers; no locals, no
+ * statements. */
 hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena);
 /* HR_BAD_INPUT where the program outgrew the arena. */
 hr_status hr_graph_status(const hr_graph *graph);
@@ -44,12 +45,14 @@ hr_expr *hr_graph_convert(hr_graph *graph, hr_dtype type, hr_expr *a);
 /* `a` after a store into `dtype` and a load. */
 hr_expr *hr_graph_round(hr_graph *graph, hr_dtype dtype, hr_expr *a);
 hr_expr *hr_graph_element(hr_graph *graph, int tensor, int count, hr_expr *const *subscripts);
-hr_expr *hr_graph_reduce(hr_graph *graph, hr_op op, hr_dtype type, int count, const int *bound, hr_expr *body);
+hr_expr *hr_graph_reduce(hr_graph *graph, hr_op op, hr_dtype type, int count, const int *bound,
+                         hr_expr *body);
 /* The same node with other arguments. */
 hr_expr *hr_graph_with_args(hr_graph *graph, const hr_expr *node, hr_expr *const *args);
 
 int hr_graph_add_index(hr_graph *graph, const char *name, hr_expr *extent);
-int hr_graph_add_local(hr_graph *graph, const char *name, hr_dtype dtype, int rank, hr_expr *const *shape, int storage);
+int hr_graph_add_local(hr_graph *graph, const char *name, hr_dtype dtype, int rank, hr_expr *const *shape,
+                       int storage);
 hr_statement *hr_graph_add_statement(hr_graph *graph, int tensor, int domain_count, const int *domain,
                                      hr_expr *value, hr_place place);
 

@@ -1,8 +1,8 @@
 /* Statements are gathered into stages. In: a unified graph and numbers for extents. Out: plan->stages.
  *
- * A stage is a split of some indices into task indices (spread over threads) and row indices (walked inside a task). For
- * each split that a remaining statement suggests, the statements that fit it are counted in order; the split with the
- * best score becomes the next stage. What fits where is in step_fits().
+ * A stage is a split of some indices into task indices (spread over threads) and row indices (walked inside a
+ * task). For each split that a remaining statement suggests, the statements that fit it are counted in order;
+ * the split with the best score becomes the next stage. What fits where is in step_fits().
  */
 #include "plan/passes.h"
 
@@ -30,11 +30,11 @@ typedef struct grouper {
     hr_graph *graph;
     const hr_function *function;
     hr_plan *plan;
-    int64_t *size;       /* of each index, in numbers */
-    bool *done;          /* statement is in a stage */
-    int *producer;       /* tensor -> the statement that defines it, -1 for parameters */
-    in_stage *here;      /* by tensor */
-    unsigned *visited;   /* expression walks: by expr id */
+    int64_t *size;     /* of each index, in numbers */
+    bool *done;        /* statement is in a stage */
+    int *producer;     /* tensor -> the statement that defines it, -1 for parameters */
+    in_stage *here;    /* by tensor */
+    unsigned *visited; /* expression walks: by expr id */
     unsigned visit;
     hr_contract **contract; /* of each statement that is a product of two tensors, else NULL */
     int remaining;
@@ -65,7 +65,9 @@ static double product(const grouper *g, const int *set, int count) {
     return points;
 }
 
-static bool is_reduction(const hr_statement *statement) { return hr_op_is_reduction(statement->value->op); }
+static bool is_reduction(const hr_statement *statement) {
+    return hr_op_is_reduction(statement->value->op);
+}
 
 static const int *bound_of(const hr_statement *statement, int *count) {
     *count = is_reduction(statement) ? statement->value->bound_count : 0;
@@ -89,7 +91,8 @@ static bool walk(element_walk *w, const hr_expr *node) {
     return true;
 }
 
-static bool walk_elements(grouper *g, const hr_statement *s, bool (*visit)(void *, const hr_expr *), void *context) {
+static bool walk_elements(grouper *g, const hr_statement *s, bool (*visit)(void *, const hr_expr *),
+                          void *context) {
     element_walk w = {g, visit, context};
     g->visit++;
     if (!walk(&w, s->value)) return false;
@@ -110,7 +113,8 @@ typedef struct fit {
 
 static bool is_identity(const hr_expr *element, const hr_statement *producer) {
     for (int a = 0; a < producer->domain_count; a++)
-        if (element->args[a]->op != HR_OP_INDEX || element->args[a]->index != producer->domain[a]) return false;
+        if (element->args[a]->op != HR_OP_INDEX || element->args[a]->index != producer->domain[a])
+            return false;
     return true;
 }
 
@@ -131,9 +135,12 @@ static bool element_fits(void *context, const hr_expr *element) {
     return true;
 }
 
-static bool reads_old(void *context, const hr_expr *element) { return element->tensor != *(int *)context; }
+static bool reads_old(void *context, const hr_expr *element) {
+    return element->tensor != *(int *)context;
+}
 
-/* An inout may be written here when whoever reads its old elements is done, or reads just the one that is replaced. */
+/* An inout may be written here when whoever reads its old elements is done, or reads just the one that is
+ * replaced. */
 typedef struct overwrite {
     int tensor;
     const hr_statement *writer;
@@ -154,7 +161,8 @@ static bool overwrite_fits(grouper *g, const attempt *a, const hr_statement *sta
         bool here = false;
         for (int i = 0; i < a->step_count; i++)
             here = here || a->steps[i].statement == s;
-        bool fits = here ? walk_elements(g, other, reads_only_replaced, &o) : walk_elements(g, other, reads_old, &tensor);
+        bool fits = here ? walk_elements(g, other, reads_only_replaced, &o)
+                         : walk_elements(g, other, reads_old, &tensor);
         if (!fits) return false;
     }
     return statement->accumulate || walk_elements(g, statement, reads_only_replaced, &o);
@@ -315,8 +323,8 @@ static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
     for (int i = 0; i < bound_count; i++)
         if (!contains(o.best, o.best_count, bound[i])) out[count++] = bound[i];
     for (int i = 0; i < o.best_count; i++)
-        if (!contains(out, count, o.best[i]) && (contains(s->domain, s->domain_count, o.best[i]) ||
-                                                 contains(bound, bound_count, o.best[i])))
+        if (!contains(out, count, o.best[i]) &&
+            (contains(s->domain, s->domain_count, o.best[i]) || contains(bound, bound_count, o.best[i])))
             out[count++] = o.best[i];
     return count;
 }
@@ -373,7 +381,8 @@ static hr_stage *add_stage(grouper *g, const attempt *a) {
     return stage;
 }
 
-/* A product is ready when all that it reads is done; maps over its domain that read it join as its epilogue. */
+/* A product is ready when all that it reads is done; maps over its domain that read it join as its epilogue.
+ */
 static bool take_contract(grouper *g, attempt *a, bool unfused) {
     for (int t = 0; t < g->function->tensor_count; t++)
         g->here[t].step = -1;
@@ -392,7 +401,8 @@ static bool take_contract(grouper *g, attempt *a, bool unfused) {
     a->task_count += contract->m_count;
     memcpy(a->row, contract->n, (size_t)contract->n_count * sizeof(int));
     a->row_count = contract->n_count;
-    a->steps[a->step_count++] = (hr_step){.statement = first, .kind = HR_STEP_ELEMENT, .reduce = HR_OP_REDUCE_SUM};
+    a->steps[a->step_count++] =
+        (hr_step){.statement = first, .kind = HR_STEP_ELEMENT, .reduce = HR_OP_REDUCE_SUM};
     g->here[s->tensor].step = 0;
     for (int e = first + 1; e < g->function->statement_count && a->step_count < LOOK_AHEAD && !unfused; e++) {
         const hr_statement *other = &g->function->statements[e];
@@ -465,7 +475,8 @@ static hr_status mark_materialised(grouper *g) {
     for (int i = 0; i < plan->stage_count; i++)
         for (int j = 0; j < plan->stages[i].step_count; j++) {
             int tensor = g->function->statements[plan->stages[i].steps[j].statement].tensor;
-            bool local = g->function->tensors[tensor].role == HR_ROLE_LOCAL && plan->storage[tensor] == tensor;
+            bool local =
+                g->function->tensors[tensor].role == HR_ROLE_LOCAL && plan->storage[tensor] == tensor;
             plan->stages[i].steps[j].stored = !local || plan->materialised[tensor];
         }
     free(stage_of);

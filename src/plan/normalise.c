@@ -1,7 +1,8 @@
-/* Every statement becomes a map, one reduction of a map, or a scatter. In: a checked function. Out: graph->function.
+/* Every statement becomes a map, one reduction of a map, or a scatter. In: a checked function. Out:
+ * graph->function.
  *
- * A reduction inside an expression moves to a local of its own, over the indices that it depends on. Under a `where` it
- * takes the condition along on those elements that could leave their axes.
+ * A reduction inside an expression moves to a local of its own, over the indices that it depends on. Under a
+ * `where` it takes the condition along on those elements that could leave their axes.
  */
 #include "plan/passes.h"
 
@@ -18,8 +19,9 @@ typedef struct guarded_copy {
 typedef struct normaliser {
     hr_graph *graph;
     const hr_function *source;
-    int *version;      /* source tensor -> the tensor of the graph that now holds its value */
-    hr_expr **plain;   /* copies by source id of nodes that no guard changes, valid for the versions of one statement */
+    int *version;    /* source tensor -> the tensor of the graph that now holds its value */
+    hr_expr **plain; /* copies by source id of nodes that no guard changes, valid for the versions of one
+                        statement */
     signed char *sensitive; /* 1: holds a reduction or a checked element; 0: does not; -1: not known */
     guarded_copy *copies;
     int copy_count, copy_capacity;
@@ -57,7 +59,8 @@ static bool is_sensitive(normaliser *n, const hr_expr *expr) {
 
 /* ---- locals for reductions ---- */
 
-/* The indices in scope that occur in `expr`, in scope order. Returns how many; `out` has room for the scope. */
+/* The indices in scope that occur in `expr`, in scope order. Returns how many; `out` has room for the scope.
+ */
 static int free_indices(normaliser *n, const hr_expr *expr, int *out) {
     int count = 0;
     bool *seen = calloc((size_t)n->graph->function->index_count + 1, 1);
@@ -86,8 +89,10 @@ static hr_expr *hoist(normaliser *n, hr_expr *value, const char *what, hr_place 
     }
     for (int s = 0; s < graph->function->statement_count; s++) { /* the same reduction was hoisted before */
         const hr_statement *old = &graph->function->statements[s];
-        if (old->value == value && old->domain_count == count && graph->function->tensors[old->tensor].role == HR_ROLE_LOCAL &&
-            graph->storage[old->tensor] == old->tensor && memcmp(old->domain, domain, (size_t)count * sizeof *domain) == 0)
+        if (old->value == value && old->domain_count == count &&
+            graph->function->tensors[old->tensor].role == HR_ROLE_LOCAL &&
+            graph->storage[old->tensor] == old->tensor &&
+            memcmp(old->domain, domain, (size_t)count * sizeof *domain) == 0)
             return hr_graph_element(graph, old->tensor, count, subscripts);
     }
     const char *name = hr_arena_format(graph->arena, "%s_%d", what, ++n->local_number);
@@ -116,7 +121,8 @@ static hr_expr *finite_peak(hr_graph *graph, hr_expr *peak) {
 }
 
 static hr_expr *exp_shifted(hr_graph *graph, hr_expr *body, hr_expr *peak) {
-    return hr_graph_unary(graph, HR_OP_EXP, body->type, hr_graph_binary(graph, HR_OP_SUB, body->type, body, peak));
+    return hr_graph_unary(graph, HR_OP_EXP, body->type,
+                          hr_graph_binary(graph, HR_OP_SUB, body->type, body, peak));
 }
 
 static hr_expr *logsumexp(normaliser *n, const hr_expr *expr, hr_expr *body) {
@@ -147,11 +153,13 @@ static hr_expr *softmax(normaliser *n, const hr_expr *expr, hr_expr *body) {
     hr_expr *total =
         hr_graph_reduce(graph, HR_OP_REDUCE_SUM, body->type, count, fresh, exp_shifted(graph, inner, peak));
     total = hoist(n, total, "total", expr->place);
-    hr_expr *share = hr_graph_binary(graph, HR_OP_DIV, body->type, hr_graph_number(graph, body->type, 1), total);
+    hr_expr *share =
+        hr_graph_binary(graph, HR_OP_DIV, body->type, hr_graph_number(graph, body->type, 1), total);
     return hr_graph_binary(graph, HR_OP_MUL, body->type, exp_shifted(graph, body, peak), share);
 }
 
-/* The spelled-out value of a reduction whose body is rewritten: a reduction node, or an expression over locals. */
+/* The spelled-out value of a reduction whose body is rewritten: a reduction node, or an expression over
+ * locals. */
 static hr_expr *spell_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
     hr_graph *graph = n->graph;
     if (expr->op == HR_OP_SOFTMAX) return softmax(n, expr, body);
@@ -159,7 +167,8 @@ static hr_expr *spell_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
     if (expr->op != HR_OP_REDUCE_MEAN)
         return hr_graph_reduce(graph, expr->op, expr->type, expr->bound_count, expr->bound, body);
     hr_expr *value = hr_graph_convert(graph, expr->type, body);
-    hr_expr *sum = hr_graph_reduce(graph, HR_OP_REDUCE_SUM, expr->type, expr->bound_count, expr->bound, value);
+    hr_expr *sum =
+        hr_graph_reduce(graph, HR_OP_REDUCE_SUM, expr->type, expr->bound_count, expr->bound, value);
     hr_expr *count = hr_graph_convert(graph, expr->type, points(n, expr));
     return hr_graph_binary(graph, HR_OP_DIV, expr->type, hoist(n, sum, "sum", expr->place), count);
 }
@@ -207,7 +216,8 @@ static hr_expr *conjunction(hr_graph *graph, hr_expr *a, hr_expr *b) {
 
 static hr_expr *rewrite_node(normaliser *n, const hr_expr *expr, hr_expr *guard) {
     hr_graph *graph = n->graph;
-    if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX) return rewrite_reduction(n, expr, guard, false);
+    if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX)
+        return rewrite_reduction(n, expr, guard, false);
     if (expr->op == HR_OP_ELEMENT) return rewrite_element(n, expr, guard);
     hr_expr *args[8];
     if (expr->op == HR_OP_WHERE) {
@@ -264,12 +274,13 @@ static bool is_plain_left_side(const hr_statement *statement) {
 }
 
 static hr_dtype wider(hr_dtype a, hr_dtype b) {
-    static const int rank[HR_DTYPE_COUNT] = {[HR_BOOL] = 0, [HR_I32] = 1, [HR_I64] = 2, [HR_F32] = 3, [HR_F64] = 4};
+    static const int rank[HR_DTYPE_COUNT] = {
+        [HR_BOOL] = 0, [HR_I32] = 1, [HR_I64] = 2, [HR_F32] = 3, [HR_F64] = 4};
     return rank[a] > rank[b] ? a : b;
 }
 
-/* The tensor that a statement writes: a result, a local under its number in the graph, or an inout's new version, kept
- * in the inout's memory. */
+/* The tensor that a statement writes: a result, a local under its number in the graph, or an inout's new
+ * version, kept in the inout's memory. */
 static int written_tensor(normaliser *n, const hr_statement *statement) {
     const hr_tensor *tensor = &n->source->tensors[statement->tensor];
     if (tensor->role == HR_ROLE_RESULT) return statement->tensor;
@@ -280,14 +291,17 @@ static int written_tensor(normaliser *n, const hr_statement *statement) {
     return hr_graph_add_local(n->graph, tensor->name, tensor->dtype, tensor->rank, shape, storage);
 }
 
-static void add_scatter(normaliser *n, const hr_statement *from, int tensor, hr_expr *const *subscripts, hr_expr *value) {
+static void add_scatter(normaliser *n, const hr_statement *from, int tensor, hr_expr *const *subscripts,
+                        hr_expr *value) {
     hr_graph *graph = n->graph;
-    value = hr_graph_convert(graph, wider(value->type, hr_compute_type(graph->function->tensors[tensor].dtype)), value);
+    value = hr_graph_convert(
+        graph, wider(value->type, hr_compute_type(graph->function->tensors[tensor].dtype)), value);
     hr_statement *statement =
         hr_graph_add_statement(graph, tensor, from->domain_count, from->domain, value, from->place);
     statement->accumulate = true;
     statement->subscript_count = from->subscript_count;
-    statement->subscripts = hr_arena_alloc(graph->arena, (size_t)(from->subscript_count + 1) * sizeof *subscripts);
+    statement->subscripts =
+        hr_arena_alloc(graph->arena, (size_t)(from->subscript_count + 1) * sizeof *subscripts);
     memcpy(statement->subscripts, subscripts, (size_t)from->subscript_count * sizeof *subscripts);
 }
 
@@ -312,7 +326,9 @@ static void add_sum_over(normaliser *n, int target, int old, int more, hr_place 
     hr_graph_add_statement(graph, target, rank, domain, value, place);
 }
 
-static bool accumulates_in_place(hr_dtype dtype) { return dtype == HR_F32 || dtype == HR_F64 || dtype == HR_I64; }
+static bool accumulates_in_place(hr_dtype dtype) {
+    return dtype == HR_F32 || dtype == HR_F64 || dtype == HR_I64;
+}
 
 static void normalise_scatter(normaliser *n, const hr_statement *statement) {
     hr_graph *graph = n->graph;
@@ -322,7 +338,8 @@ static void normalise_scatter(normaliser *n, const hr_statement *statement) {
     int target = written_tensor(n, statement);
     const hr_tensor *tensor = &graph->function->tensors[statement->tensor];
     bool inout = tensor->role == HR_ROLE_INOUT;
-    if (accumulates_in_place(tensor->dtype) && wider(value->type, hr_compute_type(tensor->dtype)) == tensor->dtype) {
+    if (accumulates_in_place(tensor->dtype) &&
+        wider(value->type, hr_compute_type(tensor->dtype)) == tensor->dtype) {
         add_scatter(n, statement, target, subscripts, value);
     } else { /* many small addends: gather them in a wide local first */
         hr_dtype wide = hr_compute_type(tensor->dtype) == HR_F32 ? HR_F32 : HR_I64;
@@ -344,8 +361,9 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
         return;
     }
     const hr_expr *value = statement->value;
-    hr_expr *copy = hr_op_is_reduction(value->op) && !statement->accumulate ? rewrite_reduction(n, value, NULL, true)
-                                                                            : rewrite(n, value, NULL);
+    hr_expr *copy = hr_op_is_reduction(value->op) && !statement->accumulate
+                        ? rewrite_reduction(n, value, NULL, true)
+                        : rewrite(n, value, NULL);
     bool inout = n->source->tensors[statement->tensor].role == HR_ROLE_INOUT;
     int order[HR_AXES_MAX + 1];
     hr_expr *subscripts[HR_AXES_MAX + 1];

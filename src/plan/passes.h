@@ -1,14 +1,15 @@
-/* The planner's passes, in the order in which src/plan/plan.c calls them. Each says what it requires and provides. */
+/* The planner's passes, in the order in which src/plan/plan.c calls them. Each says what it requires and
+ * provides. */
 #ifndef HR_PLAN_PASSES_H
 #define HR_PLAN_PASSES_H
 
 #include "plan/graph.h"
 #include "plan/plan.h"
 
-/* Requires a checked function. Provides: each statement is a map or one sum, max, min, argmax or argmin of a map,
- * over plain distinct indices of the left side or a scatter; softmax, mean and logsumexp are spelled out; an element
- * that could leave its axis where its `where` does not choose it carries that guard; an assigned inout has a new
- * version. */
+/* Requires a checked function. Provides: each statement is a map or one sum, max, min, argmax or argmin of a
+ * map, over plain distinct indices of the left side or a scatter; softmax, mean and logsumexp are spelled
+ * out; an element that could leave its axis where its `where` does not choose it carries that guard; an
+ * assigned inout has a new version. */
 hr_status hr_pass_normalise(hr_graph *graph);
 
 /* Requires normalise. Provides: indices of different statements that walk the same axes are one index. */
@@ -18,11 +19,12 @@ hr_status hr_pass_unify(hr_graph *graph);
  * plan->materialised. Values are those of the statements. */
 hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused);
 
-/* Requires group. Provides: step values in which elements of the same stage are replaced, lane mode, shapes, words. */
+/* Requires group. Provides: step values in which elements of the same stage are replaced, lane mode, shapes,
+ * words. */
 hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
-/* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes before its
- * definition: a bug of ours, found before it becomes a wrong result. */
+/* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
+ * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);
 
 /* sum[k](left * right) with two free index groups? Fills `out` (from the arena) where it is. */

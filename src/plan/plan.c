@@ -8,12 +8,13 @@ enum { PLAN_ARENA = 64 << 20 };
 static hr_status check_ranks(const hr_function *function) {
     for (int t = 0; t < function->tensor_count; t++)
         if (function->tensors[t].rank > HR_AXES_MAX)
-            return hr_fail(HR_BAD_INPUT, "%.60s has %d axes; at most %d can be planned", function->tensors[t].name,
-                           function->tensors[t].rank, HR_AXES_MAX);
+            return hr_fail(HR_BAD_INPUT, "%.60s has %d axes; at most %d can be planned",
+                           function->tensors[t].name, function->tensors[t].rank, HR_AXES_MAX);
     for (int s = 0; s < function->statement_count; s++)
         if (function->statements[s].domain_count > HR_AXES_MAX)
             return hr_fail(HR_BAD_INPUT, "line %d: a statement over %d indices; at most %d can be planned",
-                           function->statements[s].place.line, function->statements[s].domain_count, HR_AXES_MAX);
+                           function->statements[s].place.line, function->statements[s].domain_count,
+                           HR_AXES_MAX);
     for (int i = 0; i < function->index_count; i++)
         if (function->index_count > 4096)
             return hr_fail(HR_BAD_INPUT, "kernel %.60s has more than 4096 indices: split it", function->name);
@@ -23,9 +24,11 @@ static hr_status check_ranks(const hr_function *function) {
 static void summarise(hr_plan *plan) {
     const char *shapes = "";
     for (int i = 0; i < plan->stage_count && i < 6; i++)
-        shapes = hr_arena_format(plan->arena, "%s%s%s", shapes, i ? ", " : "", hr_shape_name(plan->stages[i].shape));
-    plan->summary = hr_arena_format(plan->arena, "%d stage%s: %s%s", plan->stage_count, plan->stage_count == 1 ? "" : "s",
-                                    shapes, plan->stage_count > 6 ? ", ..." : "");
+        shapes = hr_arena_format(plan->arena, "%s%s%s", shapes, i ? ", " : "",
+                                 hr_shape_name(plan->stages[i].shape));
+    plan->summary =
+        hr_arena_format(plan->arena, "%d stage%s: %s%s", plan->stage_count, plan->stage_count == 1 ? "" : "s",
+                        shapes, plan->stage_count > 6 ? ", ..." : "");
 }
 
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {

@@ -1,8 +1,8 @@
 /* From a checked function and its extents to stages that an emitter prints.
  *
- * In: a function, numbers for its extents, the layout of each array, the device's limits and a choice of tunables.
- * Out: a plan. The passes, in order, stand in plan/passes.h with what each requires and provides; src/plan/plan.c is
- * the list of their calls: normalise, unify, group, schedule, check.
+ * In: a function, numbers for its extents, the layout of each array, the device's limits and a choice of
+ * tunables. Out: a plan. The passes, in order, stand in plan/passes.h with what each requires and provides;
+ * src/plan/plan.c is the list of their calls: normalise, unify, group, schedule, check.
  */
 #ifndef HR_PLAN_PLAN_H
 #define HR_PLAN_PLAN_H
@@ -82,7 +82,7 @@ typedef struct hr_stage {
     hr_contract *contract; /* HR_SHAPE_CONTRACT only */
     int kept_count;        /* values that a later pass reuses from a buffer of one row, in cache */
     hr_expr **kept;
-    bool vector;           /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
+    bool vector; /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
 } hr_stage;
 
 /* How an argument lies in memory. */
@@ -99,7 +99,7 @@ typedef struct hr_plan {
     hr_tunables tunables;
     hr_device_limits limits;
     const struct hr_graph *graph; /* the expressions of `normal`, for hr_plan_access */
-    const char *summary; /* one line: "1 stage: row (1 read, 1 write)" */
+    const char *summary;          /* one line: "1 stage: row (1 read, 1 write)" */
     hr_arena *arena;
 } hr_plan;
 

@@ -1,4 +1,5 @@
-/* Values, passes, lane mode and words of each stage. In: grouped stages. Out: stages that an emitter can print. */
+/* Values, passes, lane mode and words of each stage. In: grouped stages. Out: stages that an emitter can
+ * print. */
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -22,10 +23,12 @@ static hr_expr *replace(scheduler *s, hr_stage *stage, hr_expr *node) {
     if (known && s->replaced[node->id]) return s->replaced[node->id];
     hr_expr *result = node;
     int step = node->op == HR_OP_ELEMENT ? s->step_of[node->tensor] : -1;
-    bool is_product = stage->contract && node->op == HR_OP_ELEMENT && node->tensor == stage->contract->product;
+    bool is_product =
+        stage->contract && node->op == HR_OP_ELEMENT && node->tensor == stage->contract->product;
     if (step >= 0 && stage->steps[step].kind == HR_STEP_ELEMENT && !is_product) {
         const hr_statement *made = &s->function->statements[stage->steps[step].statement];
-        result = hr_graph_round(s->graph, s->function->tensors[node->tensor].dtype, replace(s, stage, made->value));
+        result = hr_graph_round(s->graph, s->function->tensors[node->tensor].dtype,
+                                replace(s, stage, made->value));
     } else if (node->arg_count) {
         hr_expr *args[HR_AXES_MAX + 2];
         for (int i = 0; i < node->arg_count; i++)
@@ -47,12 +50,14 @@ static hr_status set_values(scheduler *s, hr_stage *stage) {
         const hr_statement *statement = &s->function->statements[step->statement];
         hr_expr *value = statement->value;
         if (stage->contract && i == 0)
-            value = hr_graph_element(s->graph, statement->tensor, statement->subscript_count, statement->subscripts);
+            value = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
+                                     statement->subscripts);
         else if (hr_op_is_reduction(value->op))
             value = value->args[0];
         step->value = replace(s, stage, value);
         if (statement->accumulate)
-            step->target = hr_graph_element(s->graph, statement->tensor, statement->subscript_count, statement->subscripts);
+            step->target = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
+                                            statement->subscripts);
     }
     return hr_graph_status(s->graph);
 }
@@ -77,7 +82,8 @@ static hr_status delay_overwrites(scheduler *s, hr_stage *stage) {
         int memory = s->graph->storage[tensor];
         for (int j = 0; j < stage->step_count && memory != tensor; j++) {
             memset(visited, 0, (size_t)s->function->expr_count);
-            if (stage->steps[j].pass > stage->steps[i].pass && reads_tensor(stage->steps[j].value, memory, visited))
+            if (stage->steps[j].pass > stage->steps[i].pass &&
+                reads_tensor(stage->steps[j].value, memory, visited))
                 stage->steps[i].pass = stage->steps[j].pass;
         }
     }
@@ -89,7 +95,9 @@ static hr_status delay_overwrites(scheduler *s, hr_stage *stage) {
 
 /* ---- lanes ---- */
 
-static int lane_of(const hr_stage *stage) { return stage->row_count ? stage->row[stage->row_count - 1] : -1; }
+static int lane_of(const hr_stage *stage) {
+    return stage->row_count ? stage->row[stage->row_count - 1] : -1;
+}
 
 static bool varies(scheduler *s, const hr_stage *stage, const hr_expr *node) {
     signed char *known = &s->varies[node->id];
@@ -124,7 +132,8 @@ static bool element_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr 
         const hr_expr *subscript = e->args[a];
         if (!varies(s, stage, subscript)) continue;
         if (a != tensor->rank - 1 || !is_lane_plus(s, stage, subscript)) return false;
-        if (hr_element_is_guarded(s->function, e) && !hr_subscript_is_safe(s->function, subscript, tensor->shape[a]))
+        if (hr_element_is_guarded(s->function, e) &&
+            !hr_subscript_is_safe(s->function, subscript, tensor->shape[a]))
             return false;
     }
     return true;
@@ -135,16 +144,18 @@ static bool index_lanes(scheduler *s, const hr_stage *stage, const hr_expr *e) {
     if (!varies(s, stage, e)) return true;
     if (e->op == HR_OP_INDEX) {
         int64_t size = 0;
-        return hr_extent_value(s->function, s->function->indices[e->index].extent, s->extents, &size) == HR_OK &&
+        return hr_extent_value(s->function, s->function->indices[e->index].extent, s->extents, &size) ==
+                   HR_OK &&
                size < (1 << 30);
     }
     bool sum = e->op == HR_OP_ADD || e->op == HR_OP_SUB;
     if (!sum) return false;
     for (int i = 0; i < 2; i++) {
         const hr_expr *a = e->args[i];
-        bool small = varies(s, stage, a) ? a->op == HR_OP_INDEX && index_lanes(s, stage, a)
-                                         : a->op == HR_OP_INDEX || a->op == HR_OP_EXTENT ||
-                                               (a->op == HR_OP_NUMBER && a->whole > -(1 << 29) && a->whole < 1 << 29);
+        bool small = varies(s, stage, a)
+                         ? a->op == HR_OP_INDEX && index_lanes(s, stage, a)
+                         : a->op == HR_OP_INDEX || a->op == HR_OP_EXTENT ||
+                               (a->op == HR_OP_NUMBER && a->whole > -(1 << 29) && a->whole < 1 << 29);
         if (!small) return false;
     }
     return true;
@@ -153,11 +164,13 @@ static bool index_lanes(scheduler *s, const hr_stage *stage, const hr_expr *e) {
 static bool node_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *node, bool *visited) {
     if (visited[node->id] || !varies(s, stage, node)) return true;
     visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT) return node->type != HR_F64 && node->type != HR_I64 && element_is_lanes(s, stage, node);
+    if (node->op == HR_OP_ELEMENT)
+        return node->type != HR_F64 && node->type != HR_I64 && element_is_lanes(s, stage, node);
     if (node->type == HR_I64) return index_lanes(s, stage, node);
     if (node->type == HR_F64) return false;
     if (node->op == HR_OP_CONVERT && (node->dtype == HR_F64 || node->dtype == HR_I64)) return false;
-    if (node->op == HR_OP_RANDOM) return !varies(s, stage, node->args[0]) && is_lane_plus(s, stage, node->args[1]);
+    if (node->op == HR_OP_RANDOM)
+        return !varies(s, stage, node->args[0]) && is_lane_plus(s, stage, node->args[1]);
     for (int i = 0; i < node->arg_count; i++)
         if (!node_is_lanes(s, stage, node->args[i], visited)) return false;
     return true;
@@ -175,8 +188,10 @@ static bool step_is_lanes(scheduler *s, const hr_stage *stage, const hr_step *st
     }
     if (step->kind == HR_STEP_ELEMENT && step->stored) {
         int last = statement->subscript_count - 1;
-        if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64 || step->value->type == HR_I64) return false;
-        if (last < 0 || statement->domain[last] != lane_of(stage) || !is_dense(s, statement->tensor)) return false;
+        if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64 || step->value->type == HR_I64)
+            return false;
+        if (last < 0 || statement->domain[last] != lane_of(stage) || !is_dense(s, statement->tensor))
+            return false;
     }
     if (step->kind == HR_STEP_ELEMENT && !step->stored) return true; /* part of other values */
     if (step->value->type == HR_I64 && varies(s, stage, step->value)) return false;
@@ -214,10 +229,12 @@ static void count_passes(scheduler *s, const hr_stage *stage, hr_expr *node, int
         count_passes(s, stage, node->args[i], pass, last, uses);
 }
 
-static bool is_emitted(const hr_step *step) { return step->kind != HR_STEP_ELEMENT || step->stored; }
+static bool is_emitted(const hr_step *step) {
+    return step->kind != HR_STEP_ELEMENT || step->stored;
+}
 
-/* exp and its kin that two passes need are computed once and kept, where a row of them fits beside the row itself in
- * the second-level cache. */
+/* exp and its kin that two passes need are computed once and kept, where a row of them fits beside the row
+ * itself in the second-level cache. */
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     int64_t row = 1;
     if (!stage->vector || stage->pass_count < 2) return HR_OK;
@@ -235,7 +252,8 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     hr_expr **table = s->graph->table;
     for (int pass = 0; pass < stage->pass_count; pass++)
         for (int i = 0; i < stage->step_count; i++)
-            if (stage->steps[i].pass == pass && is_emitted(&stage->steps[i]) && stage->steps[i].kind != HR_STEP_ROW)
+            if (stage->steps[i].pass == pass && is_emitted(&stage->steps[i]) &&
+                stage->steps[i].kind != HR_STEP_ROW)
                 count_passes(s, stage, stage->steps[i].value, pass, last, uses);
     for (int i = 0; i < s->graph->table_size && stage->kept_count < 8; i++)
         if (table[i] && uses[table[i]->id] && is_costly(table[i]) && table[i]->type == HR_F32)
@@ -272,7 +290,8 @@ static hr_shape shape_of(scheduler *s, const hr_stage *stage) {
 static char *index_names(scheduler *s, const int *set, int count) {
     char *names = hr_arena_format(s->graph->arena, "%s", "");
     for (int i = 0; i < count; i++)
-        names = hr_arena_format(s->graph->arena, "%s%s%.20s", names, i ? ", " : "", s->function->indices[set[i]].name);
+        names = hr_arena_format(s->graph->arena, "%s%s%.20s", names, i ? ", " : "",
+                                s->function->indices[set[i]].name);
     return names;
 }
 
@@ -281,7 +300,8 @@ static char *tensor_names(scheduler *s, const hr_stage *stage, hr_step_kind kind
     int count = 0;
     for (int i = 0; i < stage->step_count && count < 12; i++) {
         if (stage->steps[i].kind != kind || (stored && !stage->steps[i].stored)) continue;
-        const hr_tensor *tensor = &s->function->tensors[s->function->statements[stage->steps[i].statement].tensor];
+        const hr_tensor *tensor =
+            &s->function->tensors[s->function->statements[stage->steps[i].statement].tensor];
         names = hr_arena_format(s->graph->arena, "%s%s%.40s", names, count++ ? ", " : "", tensor->name);
     }
     return names;
@@ -293,23 +313,33 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
     const char *columns = tensor_names(s, stage, HR_STEP_REDUCE_COLUMN, false);
     const char *lanes = index_names(s, stage->row, stage->row_count);
     switch (stage->shape) {
-    case HR_SHAPE_MAP: return "no reduction: one pass over the elements";
-    case HR_SHAPE_CONTRACT: return "a sum of products of two operands with different free indices; what follows it element by element is its epilogue";
-    case HR_SHAPE_SCATTER: return "several elements may add into one place: each thread owns its share of the places";
-    case HR_SHAPE_GENERIC: return "no index runs along memory in all of it: plain loops";
+    case HR_SHAPE_MAP:
+        return "no reduction: one pass over the elements";
+    case HR_SHAPE_CONTRACT:
+        return "a sum of products of two operands with different free indices; what follows it element by "
+               "element is its epilogue";
+    case HR_SHAPE_SCATTER:
+        return "several elements may add into one place: each thread owns its share of the places";
+    case HR_SHAPE_GENERIC:
+        return "no index runs along memory in all of it: plain loops";
     case HR_SHAPE_COLUMN:
-        return hr_arena_format(arena, "%s%s add up over all tasks: partial sums a thread, combined at the end", columns,
-                               tensor_names(s, stage, HR_STEP_REDUCE_ALL, false));
-    case HR_SHAPE_ROW: break;
+        return hr_arena_format(arena,
+                               "%s%s add up over all tasks: partial sums a thread, combined at the end",
+                               columns, tensor_names(s, stage, HR_STEP_REDUCE_ALL, false));
+    case HR_SHAPE_ROW:
+        break;
     }
-    const char *beside = *columns ? hr_arena_format(arena, "; %s add up beside it in the same pass", columns) : "";
-    return hr_arena_format(arena, "%s need the whole row over %s: %d pass%s, a row stays in cache between them%s", rows,
-                           lanes, stage->pass_count, stage->pass_count == 1 ? "" : "es", beside);
+    const char *beside =
+        *columns ? hr_arena_format(arena, "; %s add up beside it in the same pass", columns) : "";
+    return hr_arena_format(arena,
+                           "%s need the whole row over %s: %d pass%s, a row stays in cache between them%s",
+                           rows, lanes, stage->pass_count, stage->pass_count == 1 ? "" : "es", beside);
 }
 
 static void describe(scheduler *s, hr_stage *stage) {
     stage->shape = shape_of(s, stage);
-    const char *row = index_names(s, stage->row, stage->row_count), *task = index_names(s, stage->task, stage->task_count);
+    const char *row = index_names(s, stage->row, stage->row_count),
+               *task = index_names(s, stage->task, stage->task_count);
     stage->name = hr_arena_format(s->graph->arena, "%s over %s%s%s%s", hr_shape_name(stage->shape),
                                   *row ? row : "one element", *task ? ", a task for each " : "", task,
                                   stage->vector ? "" : ", scalar lanes");

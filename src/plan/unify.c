@@ -1,7 +1,9 @@
-/* Indices of different statements that walk the same axes become one. In: a normalised graph. Out: the same graph.
+/* Indices of different statements that walk the same axes become one. In: a normalised graph. Out: the same
+ * graph.
  *
- * Two indices are merged where they subscript the same axis of the same tensor on their own, have the same extent, and
- * no statement uses both. What a statement hands to another through a local counts first, shared parameters after.
+ * Two indices are merged where they subscript the same axis of the same tensor on their own, have the same
+ * extent, and no statement uses both. What a statement hands to another through a local counts first, shared
+ * parameters after.
  */
 #include "plan/passes.h"
 
@@ -15,8 +17,8 @@ typedef struct plain_use {
 
 typedef struct unifier {
     hr_graph *graph;
-    int *parent;      /* index -> a member of its class nearer to the root */
-    bool *occurs;     /* [class root * statement_count + statement] */
+    int *parent;  /* index -> a member of its class nearer to the root */
+    bool *occurs; /* [class root * statement_count + statement] */
     plain_use *uses;
     int use_count, use_capacity;
     bool *visited;
@@ -134,7 +136,8 @@ hr_status hr_pass_unify(hr_graph *graph) {
     const hr_function *function = graph->function;
     size_t indices = (size_t)function->index_count + 1, statements = (size_t)function->statement_count + 1;
     if (indices * statements > (size_t)64 << 20)
-        return hr_fail(HR_BAD_INPUT, "kernel %.60s has too many statements and indices to plan: split it into several",
+        return hr_fail(HR_BAD_INPUT,
+                       "kernel %.60s has too many statements and indices to plan: split it into several",
                        graph->source->name);
     unifier u = {.graph = graph};
     u.parent = calloc(indices, sizeof *u.parent);
@@ -154,6 +157,7 @@ hr_status hr_pass_unify(hr_graph *graph) {
     free(u.occurs);
     free(u.visited);
     free(u.uses);
-    if (u.failed) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", graph->source->name);
+    if (u.failed)
+        return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", graph->source->name);
     return hr_graph_status(graph);
 }
