@@ -111,9 +111,6 @@ typedef struct hr_plan_options {
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                          const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out);
 void hr_plan_destroy(hr_plan *plan);
-/* Bytes of hr_launch.scratch for these extents and so many threads; the emitted code lays it out the same
- * way. */
-hr_status hr_plan_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
 /* Choices worth measuring, the best first by the cost model; [0] is the plan's own default. At most `max`;
  * returns how many. */
 int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);

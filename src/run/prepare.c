@@ -111,7 +111,7 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
     HR_TRY(hr_plan_create(kernel->function, state->extents, state->layouts, &limits, &options, &state->plan));
     state->launch_threads = threads_of(kernel, state);
     state->tuning[0] = state->plan->tunables.chunk;
-    return hr_plan_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
+    return hr_emit_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
 }
 
 static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
