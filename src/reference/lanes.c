@@ -161,7 +161,9 @@ static void unary_lanes(hr_op op, int n, hr_lanes *out, const hr_lanes *a) {
     for (int i = 0; i < n; ++i) {
         double x = a->value[i], y = unary(op, x);
         out->value[i] = y;
-        out->scale[i] = scale_of(y, slope(op, x, y) * a->scale[i]);
+        double scale = slope(op, x, y) * a->scale[i];
+        if (op == HR_OP_GELU || op == HR_OP_GELU_TANH) scale = larger(scale, 0.5 * fabs(x)); /* x/2 (1 - 1) */
+        out->scale[i] = scale_of(y, scale);
     }
 }
 

@@ -1,0 +1,111 @@
+/* The generator of random programs: every seed gives a text that parses and checks and that the interpreter
+ * evaluates without an error, and together the seeds use the language. */
+#include "base/dtype.h"
+#include "support/fixture.h"
+#include "support/random_program.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SEEDS = 2000, SAMPLES = 3 };
+
+static uint32_t next(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static void fill(hr_fixture *f, const hr_random_extent *extents, uint32_t seed) {
+    for (int i = 0; i < f->function->parameter_count; ++i) {
+        const hr_tensor *tensor = &f->function->tensors[i];
+        void *data = (void *)(uintptr_t)f->operands[i].data;
+        for (int64_t k = 0; tensor->rank && k < hr_fixture_count(f, i); ++k) {
+            double value = (double)next(&seed) / (1 << 23) - 1;
+            if (!strncmp(tensor->name, "at", 2))
+                value = next(&seed) % extents[3].value;
+            else if (!hr_dtype_is_float(tensor->dtype))
+                value = next(&seed) % 8;
+            hr_dtype_store(tensor->dtype, data, (size_t)k, value);
+        }
+    }
+}
+
+static void open_seed(uint64_t seed, hr_text *text, hr_fixture *f) {
+    hr_random_extent extents[HR_RANDOM_EXTENTS];
+    assert_int_equal(hr_random_program(seed, text, extents), HR_OK);
+    if (hr_fixture_open(hr_text_data(text), NULL, f) != HR_OK)
+        fail_msg("seed %llu: %s\n%s", (unsigned long long)seed, hr_last_error(), hr_text_data(text));
+    for (int i = 0; i < HR_RANDOM_EXTENTS; ++i)
+        hr_fixture_extent(f, extents[i].name, extents[i].value);
+    if (hr_fixture_allocate(f) != HR_OK || hr_extent_check(f->function, f->extents) != HR_OK)
+        fail_msg("seed %llu: %s\n%s", (unsigned long long)seed, hr_last_error(), hr_text_data(text));
+    fill(f, extents, (uint32_t)seed);
+}
+
+static void evaluate(uint64_t seed, hr_fixture *f, const char *text, int *finite, int *asked) {
+    for (int i = 0; i < f->function->parameter_count + f->function->result_count; ++i) {
+        const hr_tensor *tensor = &f->function->tensors[i];
+        if (tensor->role == HR_ROLE_INPUT) continue;
+        int64_t count = hr_fixture_count(f, i);
+        for (int k = 0; k < SAMPLES && count; ++k) {
+            hr_meaning m;
+            if (hr_fixture_value(f, tensor->name, k * (count - 1) / (SAMPLES - 1), &m) != HR_OK)
+                fail_msg("seed %llu: %s\n%s", (unsigned long long)seed, hr_last_error(), text);
+            ++*asked;
+            *finite += isfinite(m.value) != 0;
+            if (isfinite(m.value) && !(m.magnitude >= fabs(m.value) && m.terms >= 1))
+                fail_msg("seed %llu: %s has magnitude %g\n%s", (unsigned long long)seed, tensor->name,
+                         m.magnitude, text);
+        }
+    }
+}
+
+static void test_every_seed_is_valid(void **state) {
+    (void)state;
+    static const char *const parts[] = {"softmax[", "where(",  "+= ",     "inout ", "table[at",
+                                        "random(",  " - 1 - ", "argmax[", "mean[",  "bool",
+                                        "f8e4m3",   "sum[k",   "not (",   "//"};
+    int uses[sizeof parts / sizeof *parts] = {0}, finite = 0, asked = 0, empty = 0;
+    for (uint64_t seed = 0; seed < SEEDS; ++seed) {
+        hr_text text = {0};
+        hr_fixture f;
+        open_seed(seed, &text, &f);
+        evaluate(seed, &f, hr_text_data(&text), &finite, &asked);
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
+            uses[i] += strstr(hr_text_data(&text), parts[i]) != NULL;
+        for (int i = 0; i < f.function->extent_count; ++i)
+            empty += f.extents[i] == 0;
+        hr_fixture_close(&f);
+        hr_text_clear(&text);
+    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
+        if (uses[i] < SEEDS / 100) fail_msg("only %d seeds use '%s'", uses[i], parts[i]);
+    assert_true(empty > SEEDS / 20);
+    assert_true(finite > asked * 0.95);
+}
+
+static void test_a_seed_repeats(void **state) {
+    (void)state;
+    hr_text first = {0}, second = {0}, other = {0};
+    hr_random_extent extents[HR_RANDOM_EXTENTS];
+    hr_random_program(7, &first, extents);
+    hr_random_program(7, &second, extents);
+    hr_random_program(8, &other, extents);
+    assert_string_equal(hr_text_data(&first), hr_text_data(&second));
+    assert_string_not_equal(hr_text_data(&first), hr_text_data(&other));
+    hr_text_clear(&first);
+    hr_text_clear(&second);
+    hr_text_clear(&other);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_seed_is_valid),
+        cmocka_unit_test(test_a_seed_repeats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
