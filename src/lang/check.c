@@ -20,15 +20,6 @@ static bool is_capital(const hr_symbol *symbol) {
 
 /* ---- tensors ---- */
 
-static bool want_small(hr_checker *checker, const hr_symbol *symbol, hr_place place, const char *what) {
-    if (!is_capital(symbol)) return true;
-    hr_shown name = shown(symbol), small = name;
-    small.text[0] = (char)(small.text[0] + 32);
-    hr_messages_add(checker->messages, place,
-                    "capital letters begin the names of extents only; call this %s %s", what, small.text);
-    return false;
-}
-
 /* -1 after a message */
 static int add_tensor(hr_checker *checker, hr_symbol *symbol, hr_place place, hr_role role) {
     hr_function *function = checker->function;
@@ -39,7 +30,7 @@ static int add_tensor(hr_checker *checker, hr_symbol *symbol, hr_place place, hr
                         shown(symbol).text);
         return -1;
     }
-    if (!want_small(checker, symbol, place, role == HR_ROLE_LOCAL ? "local" : "tensor")) return -1;
+    if (!hr_check_small(checker, symbol, place, role == HR_ROLE_LOCAL ? "local" : "tensor")) return -1;
     int id = function->tensor_count++;
     function->tensors[id] = (hr_tensor){.name = symbol->name, .role = role, .place = place};
     return symbol->tensor = id;
@@ -336,12 +327,14 @@ static bool make_room(hr_checker *checker, const hr_kernel_syntax *kernel) {
 
 static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
     hr_function *function = checker->function;
+    bool incomplete = kernel->headless;
     function->name = kernel->symbol->name;
     function->place = kernel->place;
-    want_small(checker, kernel->symbol, kernel->place, "kernel");
-    if (kernel->headless || !make_room(checker, kernel)) return;
+    hr_check_small(checker, kernel->symbol, kernel->place, "kernel");
+    if (!make_room(checker, kernel)) return;
     for (const hr_parameter_syntax *p = kernel->parameters; p; p = p->next)
-        add_parameter(checker, p);
+        if (!add_parameter(checker, p)) incomplete = true;
+    if (incomplete) return;
     for (const hr_statement_syntax *s = kernel->statements; s; s = s->next)
         if (s->left && hr_check_bind(checker, s->left->symbol)->tensor < 0)
             add_tensor(checker, s->left->symbol, s->left->place, HR_ROLE_LOCAL);
@@ -351,28 +344,6 @@ static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
     if (!kernel->statements && !kernel->unreadable && !function->result_count)
         hr_messages_add(checker->messages, kernel->place, "kernel %s does nothing",
                         shown(kernel->symbol).text);
-}
-
-static void check_defs(hr_checker *checker) {
-    for (hr_def_syntax *def = checker->file->defs; def; def = def->next) {
-        const char *name = def->symbol->name;
-        hr_dtype dtype;
-        bool known = false;
-        for (hr_op op = HR_OP_EXP; op <= HR_OP_SOFTMAX; op++)
-            known |= strcmp(hr_op_info_of(op)->name, name) == 0;
-        known |= hr_dtype_parse(name, def->symbol->length, &dtype);
-        want_small(checker, def->symbol, def->place, "function");
-        if (known)
-            hr_messages_add(checker->messages, def->place,
-                            "%s is a function of the language already; choose another name", name);
-        else if (def->symbol->def)
-            hr_messages_add(checker->messages, def->place, "%s is defined a second time (first on line %d)",
-                            shown(def->symbol).text, def->symbol->def->place.line);
-        else
-            def->symbol->def = def;
-    }
-    for (hr_def_syntax *def = checker->file->defs; def; def = def->next)
-        hr_check_def(checker, def);
 }
 
 void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program *program) {
@@ -385,7 +356,7 @@ void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program
         return;
     }
     program->functions = hr_arena_alloc(program->arena, count * sizeof(hr_function) + 1);
-    check_defs(&checker);
+    hr_check_defs(&checker);
     for (const hr_kernel_syntax *kernel = file->kernels; kernel; kernel = kernel->next) {
         if (kernel->symbol->kernel)
             hr_messages_add(messages, kernel->place,

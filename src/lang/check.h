@@ -69,8 +69,17 @@ hr_expr *hr_check_subscript(hr_checker *checker, const hr_syntax *syntax);
 int hr_check_open_index(hr_checker *checker, hr_symbol *symbol, hr_place place);
 /* Takes the last `count` indices out of scope. */
 void hr_check_close_indices(hr_checker *checker, int count);
-/* Checks names and numbers of arguments in a def that nobody need call. */
-void hr_check_def(hr_checker *checker, hr_def_syntax *def);
+/* The function of the language with this name, or HR_OP_COUNT. */
+hr_op hr_check_function_named(const char *name);
+void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax);
+bool hr_check_arity(hr_checker *checker, const hr_syntax *call, int arity);
+
+/* ---- check_def.c ---- */
+
+/* Names, numbers of arguments and recursion of all defs, called or not. */
+void hr_check_defs(hr_checker *checker);
+/* Capital letters begin the names of extents only. */
+bool hr_check_small(hr_checker *checker, const hr_symbol *symbol, hr_place place, const char *what);
 
 /* ---- check_type.c ---- */
 

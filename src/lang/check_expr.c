@@ -30,7 +30,7 @@ static hr_op op_named(const char *name, hr_op first, hr_op last) {
     return HR_OP_COUNT;
 }
 
-static hr_op function_named(const char *name) {
+hr_op hr_check_function_named(const char *name) {
     return op_named(name, HR_OP_EXP, HR_OP_RANDOM);
 }
 
@@ -70,7 +70,7 @@ static const char *habit_of(const char *name) {
     return NULL;
 }
 
-static void unknown_function(hr_checker *checker, const hr_syntax *syntax) {
+void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
     const char *name = syntax->symbol->name;
     if (reducer_named(name) != HR_OP_COUNT) {
         hr_messages_add(checker->messages, syntax->place,
@@ -93,7 +93,7 @@ static void unknown_function(hr_checker *checker, const hr_syntax *syntax) {
 static void unknown_reducer(hr_checker *checker, const hr_syntax *syntax) {
     const char *name = syntax->symbol->name;
     hr_dtype dtype;
-    if (function_named(name) != HR_OP_COUNT || syntax->symbol->def ||
+    if (hr_check_function_named(name) != HR_OP_COUNT || syntax->symbol->def ||
         hr_dtype_parse(name, strlen(name), &dtype)) {
         hr_messages_add(checker->messages, syntax->place, "%s takes no index; write %s(...)",
                         shown(syntax->symbol).text, shown(syntax->symbol).text);
@@ -109,7 +109,7 @@ static void unknown_reducer(hr_checker *checker, const hr_syntax *syntax) {
                                  : "; there are sum mean max min argmax argmin logsumexp softmax");
 }
 
-static bool arity_is(hr_checker *checker, const hr_syntax *syntax, int arity) {
+bool hr_check_arity(hr_checker *checker, const hr_syntax *syntax, int arity) {
     if (syntax->item_count == arity) return true;
     hr_messages_add(checker->messages, syntax->place, "%s takes %d argument%s, and here %s %d%s",
                     shown(syntax->symbol).text, arity, arity == 1 ? "" : "s",
@@ -416,12 +416,7 @@ static hr_expr *reduction(hr_checker *checker, const hr_syntax *syntax) {
 
 static hr_expr *expanded(hr_checker *checker, const hr_syntax *syntax, hr_def_syntax *def) {
     if (def->failed) return NULL;
-    if (def->open) {
-        hr_messages_add(checker->messages, syntax->place,
-                        "%s calls itself; a def is written out, so it cannot recur", shown(def->symbol).text);
-        return NULL;
-    }
-    if (!arity_is(checker, syntax, def->parameter_count)) return NULL;
+    if (!hr_check_arity(checker, syntax, def->parameter_count)) return NULL;
     size_t count = (size_t)def->parameter_count;
     if (hr_arena_room(checker->arena) < count * 64 + 4096) return NULL;
     struct saved {
@@ -444,9 +439,7 @@ static hr_expr *expanded(hr_checker *checker, const hr_syntax *syntax, hr_def_sy
         p->symbol->argument = saved[i].argument;
     }
     checker->frame = &frame;
-    def->open = true;
     hr_expr *value = hr_check_expression(checker, def->body);
-    def->open = false;
     checker->frame = frame.outer;
     i = 0;
     for (const hr_syntax *p = def->parameters; p; p = p->next, i++) {
@@ -459,14 +452,14 @@ static hr_expr *expanded(hr_checker *checker, const hr_syntax *syntax, hr_def_sy
 static hr_expr *call(hr_checker *checker, const hr_syntax *syntax) {
     const char *function = syntax->symbol->name;
     if (syntax->symbol->def) return expanded(checker, syntax, syntax->symbol->def);
-    hr_op op = function_named(function);
+    hr_op op = hr_check_function_named(function);
     hr_dtype dtype;
     bool conversion = op == HR_OP_COUNT && hr_dtype_parse(function, syntax->symbol->length, &dtype);
     if (op == HR_OP_COUNT && !conversion) {
-        unknown_function(checker, syntax);
+        hr_check_unknown_function(checker, syntax);
         return NULL;
     }
-    if (!arity_is(checker, syntax, conversion ? 1 : hr_op_info_of(op)->arity)) return NULL;
+    if (!hr_check_arity(checker, syntax, conversion ? 1 : hr_op_info_of(op)->arity)) return NULL;
     hr_expr *args[3] = {0};
     int i = 0;
     for (const hr_syntax *item = syntax->items; item; item = item->next)
@@ -516,46 +509,4 @@ hr_expr *hr_check_expression(hr_checker *checker, const hr_syntax *syntax) {
     }
     checker->nesting--;
     return value;
-}
-
-/* ---- defs ---- */
-
-static bool def_uses(hr_checker *checker, const hr_def_syntax *def, const hr_syntax *syntax) {
-    const char *trouble = NULL;
-    bool good = true;
-    if (syntax->kind == HR_SYNTAX_REDUCTION || syntax->kind == HR_SYNTAX_ELEMENT)
-        trouble = "a def is an elementwise function: it has no subscripts and no reductions; hand it the "
-                  "element or the "
-                  "sum as an argument";
-    else if (syntax->kind == HR_SYNTAX_NAME && syntax->symbol->frame != def)
-        trouble = "a def sees nothing but its own parameters; hand it this as an argument";
-    if (trouble) {
-        hr_messages_add(checker->messages, syntax->place, "%s", trouble);
-        return false;
-    }
-    if (syntax->kind == HR_SYNTAX_CALL && !syntax->symbol->def) {
-        hr_op op = function_named(syntax->symbol->name);
-        hr_dtype dtype;
-        bool known =
-            op != HR_OP_COUNT || hr_dtype_parse(syntax->symbol->name, syntax->symbol->length, &dtype);
-        if (!known) unknown_function(checker, syntax);
-        good = known && arity_is(checker, syntax, op == HR_OP_COUNT ? 1 : hr_op_info_of(op)->arity);
-    } else if (syntax->kind == HR_SYNTAX_CALL) {
-        good = arity_is(checker, syntax, syntax->symbol->def->parameter_count);
-    }
-    for (const hr_syntax *item = syntax->items; item; item = item->next)
-        good &= def_uses(checker, def, item);
-    return good;
-}
-
-void hr_check_def(hr_checker *checker, hr_def_syntax *def) {
-    for (const hr_syntax *p = def->parameters; p; p = p->next) {
-        if (p->symbol->frame == def) {
-            hr_messages_add(checker->messages, p->place, "two parameters are called %s",
-                            shown(p->symbol).text);
-            def->failed = true;
-        }
-        p->symbol->frame = def;
-    }
-    if (!def->body || !def_uses(checker, def, def->body)) def->failed = true;
 }

@@ -7,6 +7,7 @@
 #include "lang/syntax.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NESTING_MAX                                                                                          \
@@ -15,6 +16,7 @@
 typedef struct parser {
     hr_lexer lexer;
     hr_token token; /* the one that is looked at */
+    hr_place after; /* where the token before it ended; line 0 = there is none */
     hr_arena *arena;
     hr_messages *messages;
     int nesting;         /* of calls to expression */
@@ -27,17 +29,25 @@ static hr_syntax *expression(parser *p, int level);
 /* ---- help ---- */
 
 static void advance(parser *p) {
+    p->after = p->token.place;
+    p->after.column += (int)p->token.length;
     p->token = hr_lexer_next(&p->lexer);
 }
 
-/* A token of kind BAD has its message already. */
+/* A token of kind BAD has its message already. What a line lacks is shown at its end. */
 static void unexpected(parser *p, const char *wanted, const char *mend) {
     if (p->token.kind == HR_TOKEN_BAD) return;
     hr_shown shown = hr_text_shown(p->token.text, p->token.length);
-    const char *found = p->token.kind == HR_TOKEN_END ? hr_token_kind_text(HR_TOKEN_END) : shown.text;
-    const char *quote = p->token.kind == HR_TOKEN_END ? "" : "'";
-    hr_messages_add(p->messages, p->token.place, "expected %s, found %s%s%s%s%s", wanted, quote, found, quote,
-                    *mend ? "; " : "", mend);
+    char found[sizeof shown.text + 32];
+    bool line_lacks = p->token.line_start && p->after.line > 0;
+    if (p->token.kind == HR_TOKEN_END)
+        snprintf(found, sizeof found, "the end of the file");
+    else if (line_lacks)
+        snprintf(found, sizeof found, "'%s' on line %d", shown.text, p->token.place.line);
+    else
+        snprintf(found, sizeof found, "'%s'", shown.text);
+    hr_messages_add(p->messages, line_lacks ? p->after : p->token.place, "expected %s, found %s%s%s", wanted,
+                    found, *mend ? "; " : "", mend);
 }
 
 static bool at(const parser *p, hr_token_kind kind) {
@@ -149,12 +159,8 @@ static bool items(parser *p, hr_syntax *parent, hr_token_kind close) {
         end = &item->next;
         parent->item_count++;
         if (!at(p, HR_TOKEN_COMMA) && !at(p, close)) {
-            hr_shown shown = hr_text_shown(p->token.text, p->token.length);
-            if (p->token.kind != HR_TOKEN_BAD)
-                hr_messages_add(p->messages, p->token.place, "expected an operator, ',' or %s, found %s%s%s",
-                                hr_token_kind_text(close), at(p, HR_TOKEN_END) ? "" : "'",
-                                at(p, HR_TOKEN_END) ? "the end of the file" : shown.text,
-                                at(p, HR_TOKEN_END) ? "" : "'");
+            unexpected(
+                p, close == HR_TOKEN_RIGHT_ROUND ? "an operator, ',' or ')'" : "an operator, ',' or ']'", "");
             return false;
         }
     }
@@ -371,21 +377,48 @@ static hr_parameter_syntax *parameter(parser *p, bool result) {
     return new->default_value ? new : NULL;
 }
 
-/* "(" [ parameter { "," parameter } ] ")" */
-static bool parameters(parser *p, hr_parameter_syntax **end, bool result) {
-    if (!expect(p, HR_TOKEN_LEFT_ROUND, result ? "results are written -> (y: f32[M])" : "")) return false;
-    p->square_or_round++;
+/* `kernel x` or `def x` at the beginning of a line: where reading can always go on. */
+static bool at_definition(const parser *p) {
+    if (!p->token.line_start || (!at_word(p, "kernel") && !at_word(p, "def"))) return false;
+    hr_lexer ahead = p->lexer;
+    hr_messages none = {.kept = HR_MESSAGES_SHOWN};
+    ahead.messages = &none;
+    return hr_lexer_next(&ahead).kind == HR_TOKEN_NAME;
+}
+
+/* After a mistake in a parameter: on to the comma or the bracket that ends it. */
+static void skip_parameter(parser *p) {
+    int open = 0;
+    p->square_or_round = 1;
+    p->nesting = 0;
+    while (!at(p, HR_TOKEN_END) && !at(p, HR_TOKEN_LEFT_BRACE) && !at_definition(p)) {
+        if (open <= 0 && (at(p, HR_TOKEN_COMMA) || at(p, HR_TOKEN_RIGHT_ROUND))) return;
+        open += at(p, HR_TOKEN_LEFT_ROUND) || at(p, HR_TOKEN_LEFT_SQUARE);
+        open -= at(p, HR_TOKEN_RIGHT_ROUND) || at(p, HR_TOKEN_RIGHT_SQUARE);
+        advance(p);
+    }
+}
+
+/* "(" [ parameter { "," parameter } ] ")"; false where reading cannot go on */
+static bool parameters(parser *p, hr_kernel_syntax *kernel, bool result) {
+    hr_parameter_syntax **end = &kernel->parameters;
     while (*end)
         end = &(*end)->next;
+    if (!expect(p, HR_TOKEN_LEFT_ROUND, result ? "results are written -> (y: f32[M])" : "")) return false;
+    p->square_or_round++;
     if (!at(p, HR_TOKEN_RIGHT_ROUND)) {
         do {
             hr_parameter_syntax *new = parameter(p, result);
-            if (!new) return false;
-            *end = new;
-            end = &new->next;
+            if (new) {
+                *end = new;
+                end = &new->next;
+            } else {
+                kernel->headless = true;
+                skip_parameter(p);
+            }
         } while (accept(p, HR_TOKEN_COMMA));
     }
-    p->square_or_round--;
+    p->square_or_round = 0;
     return expect(p, HR_TOKEN_RIGHT_ROUND, "");
 }
 
@@ -415,15 +448,6 @@ static bool statement(parser *p, hr_statement_syntax *new) {
     if (at(p, HR_TOKEN_RIGHT_BRACE) || p->token.line_start) return true;
     unexpected(p, "an operator or the end of the line", "each statement stands on a line of its own");
     return false;
-}
-
-/* `kernel x` or `def x` at the beginning of a line: where reading can always go on. */
-static bool at_definition(const parser *p) {
-    if (!p->token.line_start || (!at_word(p, "kernel") && !at_word(p, "def"))) return false;
-    hr_lexer ahead = p->lexer;
-    hr_messages none = {.kept = HR_MESSAGES_SHOWN};
-    ahead.messages = &none;
-    return hr_lexer_next(&ahead).kind == HR_TOKEN_NAME;
 }
 
 /* A line that begins with a name and has an assignment in it. */
@@ -469,8 +493,8 @@ static bool kernel(parser *p, hr_kernel_syntax *new) {
     advance(p);
     new->place = p->token.place;
     new->symbol = name(p, "the name of a kernel");
-    if (!new->symbol || !parameters(p, &new->parameters, false)) return false;
-    if (accept(p, HR_TOKEN_ARROW) && !parameters(p, &new->parameters, true)) return false;
+    if (!new->symbol || !parameters(p, new, false)) return false;
+    if (accept(p, HR_TOKEN_ARROW) && !parameters(p, new, true)) return false;
     if (!expect(p, HR_TOKEN_LEFT_BRACE, "")) return false;
     statements(p, new);
     return true;
@@ -518,8 +542,10 @@ void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbol
         if (at_word(&p, "kernel")) {
             hr_kernel_syntax *new = allocate(&p, sizeof *new);
             if (!new) return;
-            new->headless = !kernel(&p, new);
-            if (new->headless) skip_definition(&p);
+            if (!kernel(&p, new)) {
+                new->headless = true;
+                skip_definition(&p);
+            }
             if (!new->symbol) continue;
             *kernels = new;
             kernels = &new->next;

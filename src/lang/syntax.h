@@ -51,21 +51,32 @@ typedef struct hr_statement_syntax {
     struct hr_statement_syntax *next;
 } hr_statement_syntax;
 
+/* `caller` has a call of the def in whose list this stands. */
+typedef struct hr_def_call {
+    struct hr_def_syntax *caller;
+    struct hr_def_call *next;
+} hr_def_call;
+
 typedef struct hr_def_syntax {
     hr_symbol *symbol;
     hr_place place;
     int parameter_count;
     hr_syntax *parameters; /* NAMEs */
     hr_syntax *body;
-    bool open;   /* while it is expanded: a second entry is recursion */
     bool failed; /* its mistakes were told */
+    /* of the search for recursion */
+    int calls; /* in its body, of defs that are not known to end */
+    int walk;
+    bool endless;
+    struct hr_def_call *callers;
+    struct hr_def_syntax *ready;
     struct hr_def_syntax *next;
 } hr_def_syntax;
 
 typedef struct hr_kernel_syntax {
     hr_symbol *symbol;
     hr_place place;
-    bool headless; /* the parameters could not be read: nothing of it can be checked */
+    bool headless; /* a parameter could not be read: the statements cannot be checked */
     bool
         unreadable; /* statements are missing after a mistake, so what they assign is no mistake of its own */
     hr_parameter_syntax *parameters; /* then results */
