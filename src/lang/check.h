@@ -51,6 +51,7 @@ typedef struct hr_checker {
     hr_symbol *live[HR_LIVE_MAX];
     const hr_frame *frame; /* NULL outside defs */
     int nesting;
+    int guards;      /* where(c, a, b) whose a or b encloses the present place */
     long expr_total; /* of the file */
     bool full;       /* HR_EXPR_MAX was reported */
     /* the statement that is checked */

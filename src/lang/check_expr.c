@@ -253,8 +253,7 @@ static bool rank_is(hr_checker *checker, const hr_syntax *syntax, int id) {
 
 /* x or x[subscripts] of tensor `id` */
 static hr_expr *element(hr_checker *checker, const hr_syntax *syntax, int id) {
-    bool good = may_be_read(checker, id, syntax->place);
-    good = !checker->tensors[id].failed && rank_is(checker, syntax, id) && good;
+    bool good = may_be_read(checker, id, syntax->place) && rank_is(checker, syntax, id);
     int rank = syntax->item_count;
     hr_expr *subscripts[HR_RANK_MAX] = {0};
     int i = 0;

@@ -78,10 +78,12 @@ bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place pl
     }
     if (state->failed || hr_extent_compare(entry->extent, extent) != HR_DIFFERENT) return true;
     hr_shown name = hr_text_shown(entry->name, strlen(entry->name));
-    hr_messages_add(checker->messages, place,
-                    "%s ranges over %s here (%s) and over %s before (%s); they must be the same extent",
-                    name.text, hr_extent_text(checker->function, extent).text, origin,
-                    hr_extent_text(checker->function, entry->extent).text, state->origin);
+    hr_messages_add(
+        checker->messages, place,
+        "%s ranges over %s here (%s) and over %s before (%s), and these must agree; where a part of the "
+        "axis is meant write %s + 0",
+        name.text, hr_extent_text(checker->function, extent).text, origin,
+        hr_extent_text(checker->function, entry->extent).text, state->origin, name.text);
     state->failed = true;
     return false;
 }

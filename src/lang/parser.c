@@ -481,7 +481,7 @@ static void statements(parser *p, hr_kernel_syntax *kernel) {
         end = &new->next;
         if (statement(p, new)) continue;
         new->right = NULL;
-        if (!new->left) kernel->unreadable = true;
+        kernel->unreadable = true;
         if (at(p, HR_TOKEN_NAME) && !p->token.line_start) advance(p);
         skip_statement(p);
     }
