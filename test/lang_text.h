@@ -51,6 +51,7 @@ static inline int tensor_named(const hr_function *function, const char *name) {
 /* A whole file in memory, with a 0 behind it; the caller frees it. */
 static inline char *file_text(const char *path, size_t *length) {
     FILE *file = fopen(path, "rb");
+    *length = 0;
     if (!file) return NULL;
     fseek(file, 0, SEEK_END);
     long size = ftell(file);

@@ -2,7 +2,7 @@
  * recursion, whether anybody calls them or not; hr_def_syntax.failed where they cannot be expanded.
  */
 #include "base/dtype.h"
-#include "lang/check.h"
+#include "lang/checker.h"
 
 #include <string.h>
 

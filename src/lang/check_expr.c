@@ -4,7 +4,7 @@
  * nested calls stay as small as they are written.
  */
 #include "base/dtype.h"
-#include "lang/check.h"
+#include "lang/checker.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * A number of the text is weak: it takes the type of what it meets. Operations on numbers alone are done
  * here, in f64 or i64.
  */
-#include "lang/check.h"
+#include "lang/checker.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A text becomes a program: lexer and parser, then check. In: bytes. Out: a program or every mistake. */
 #include "base/text.h"
-#include "lang/check.h"
+#include "lang/checker.h"
 
 #include <stdlib.h>
 #include <string.h>

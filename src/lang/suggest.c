@@ -1,6 +1,6 @@
 /* "Did you mean": the known name nearest to an unknown one. In: names. Out: words for the end of a sentence.
  */
-#include "lang/check.h"
+#include "lang/checker.h"
 
 #include <stdio.h>
 #include <string.h>

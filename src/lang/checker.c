@@ -3,7 +3,7 @@
  * Steps for each kernel: parameters and results become tensors; every name on a left side that is neither
  * becomes a local; statements are checked in order; what is never assigned is reported.
  */
-#include "lang/check.h"
+#include "lang/checker.h"
 #include "base/dtype.h"
 #include "lang/extent_form.h"
 

@@ -1,11 +1,11 @@
 /* What the checking files share: the state of a check, and the steps that they take for each other.
  *
- * In: the tree of a file. Out: hr_functions. check.c walks kernels and statements, check_expr.c expressions
+ * In: the tree of a file. Out: hr_functions. checker.c walks kernels and statements, check_expr.c expressions
  * and names, check_type.c gives operations their types, check_extent.c says over what an index runs.
  * A step that fails has added its message and returns NULL or false; what hangs on it then stays silent.
  */
-#ifndef HR_LANG_CHECK_H
-#define HR_LANG_CHECK_H
+#ifndef HR_LANG_CHECKER_H
+#define HR_LANG_CHECKER_H
 
 #include "lang/syntax.h"
 
@@ -114,7 +114,7 @@ void hr_nearest_consider(hr_nearest *nearest, const char *candidate);
 /* "; did you mean x?" or "". */
 hr_shown hr_nearest_words(const hr_nearest *nearest);
 
-/* ---- check.c ---- */
+/* ---- checker.c ---- */
 
 void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program *program);
 
