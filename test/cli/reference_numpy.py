@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Every kernel of kernels/ at odd sizes: the interpreter against the same math written with NumPy in f64.
+
+usage: reference_numpy.py BUILD_FOLDER SOURCE_FOLDER. Exit 77: NumPy is not installed.
+"""
+import math
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: NumPy is not installed (pip install numpy)")
+    sys.exit(77)
+
+SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=3, D=5, I=6, J=8, B=2, E=3, G=3, S=11)
+SCALARS = dict(eps=1e-3, lr=0.01, beta1=0.75, beta2=0.96875, decay=0.125, correct1=0.25, correct2=0.5, seed=1234567890123,
+               p=0.25)
+
+
+# ---- dtypes ----
+
+def encode(dtype, values):
+    """The raw elements and what they are worth in f64."""
+    if dtype == "bf16":
+        bits = values.astype(np.float32).view(np.uint32)
+        bits = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+        return bits, (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    raw = values.astype(dict(f32=np.float32, f64=np.float64, i32=np.int32, i8=np.int8)[dtype])
+    return raw, raw.astype(np.float64) if dtype[0] == "f" else raw.astype(np.int64)
+
+
+def stored(dtype, values):
+    return encode(dtype, values)[1].reshape(np.shape(values))
+
+
+# ---- the math, one function a kernel: operands by name -> results by name; `low` is bf16 or f32 ----
+
+def row_mean(x):
+    return x.sum(-1, keepdims=True) / x.shape[-1]
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def logsumexp(x):
+    top = x.max(-1)
+    return top + np.log(np.exp(x - top[..., None]).sum(-1))
+
+
+erf = np.vectorize(math.erf)
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + erf(x / math.sqrt(2)))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def layernorm(a, low):
+    mean = row_mean(a["x"])[:, 0]
+    kept = stored("f32", mean)[:, None]
+    rstd = 1 / np.sqrt(row_mean((a["x"] - kept) ** 2)[:, 0] + a["eps"])
+    y = (a["x"] - kept) * stored("f32", rstd)[:, None] * a["weight"] + a["bias"]
+    return dict(y=y, mean=mean, rstd=rstd)
+
+
+def layernorm_backward(a, low):
+    rstd = a["rstd"][:, None]
+    normal = (a["x"] - a["mean"][:, None]) * rstd
+    g = a["dy"] * a["weight"]
+    dx = (g - row_mean(g) - normal * row_mean(g * normal)) * rstd
+    return dict(dx=dx, dweight=(a["dy"] * normal).sum(0), dbias=a["dy"].sum(0))
+
+
+def rmsnorm_of(x, a):
+    rstd = 1 / np.sqrt(row_mean(x**2)[:, 0] + a["eps"])
+    return dict(y=x * stored("f32", rstd)[:, None] * a["weight"], rstd=rstd)
+
+
+def rmsnorm_backward(a, low):
+    normal = a["x"] * a["rstd"][:, None]
+    g = a["dy"] * a["weight"]
+    dx = (g - normal * row_mean(g * normal)) * a["rstd"][:, None]
+    return dict(dx=dx, dweight=(a["dy"] * normal).sum(0))
+
+
+def residual_norm(a, low):
+    stream = a["x"] + a["residual"]
+    return dict(rmsnorm_of(stored(low, stream), a), stream=stream)
+
+
+def cross_entropy(a, low):
+    lse = logsumexp(a["logits"])
+    return dict(lse=lse, loss=stored("f32", lse) - a["logits"][np.arange(len(lse)), a["target"]])
+
+
+def cross_entropy_backward(a, low):
+    hit = np.arange(a["logits"].shape[1])[None, :] == a["target"][:, None]
+    return dict(dlogits=(np.exp(a["logits"] - a["lse"][:, None]) - hit) * a["dloss"][:, None])
+
+
+def adamw(a, low):
+    s = {k: stored("f32", np.array(v)) for k, v in SCALARS.items() if k not in ("seed", "p")}
+    m = s["beta1"] * a["m"] + (1 - s["beta1"]) * a["g"]
+    v = s["beta2"] * a["v"] + (1 - s["beta2"]) * a["g"] ** 2
+    step = stored("f32", m) / s["correct1"] / (np.sqrt(stored("f32", v) / s["correct2"]) + s["eps"])
+    p = a["p"] - s["lr"] * (step + s["decay"] * a["p"])
+    return dict(m=m, v=v, p=p, w=stored("f32", p))
+
+
+def rope(a, low):
+    x, c, s = a["x"], a["cosine"][:, None, :], a["sine"][:, None, :]
+    low_half, high_half = x[:, :, 0], x[:, :, 1]
+    return dict(y=np.stack([low_half * c - high_half * s, high_half * c + low_half * s], 2))
+
+
+def swiglu_backward(a, low):
+    s = sigmoid(a["gate"])
+    return dict(dgate=a["dy"] * a["up"] * s * (1 + a["gate"] * (1 - s)), dup=a["dy"] * a["gate"] * s)
+
+
+def philox(counter, key):
+    """One block of Philox4x32-10 on Python's whole numbers."""
+    c, (k0, k1), mask = list(counter), key, 0xFFFFFFFF
+    for _ in range(10):
+        even, odd = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(odd >> 32) ^ c[1] ^ k0, odd & mask, (even >> 32) ^ c[3] ^ k1, even & mask]
+        k0, k1 = (k0 + 0x9E3779B9) & mask, (k1 + 0xBB67AE85) & mask
+    return c
+
+
+def dropout(a, low):
+    seed, p = a["seed"], a["p"]
+    key = (seed & 0xFFFFFFFF, seed >> 32)
+    draws = [philox((i // 4, 0, 0, 0), key)[i % 4] >> 8 for i in range(a["x"].size)]
+    keep = np.array(draws).reshape(a["x"].shape) / 2**24 >= p
+    return dict(y=np.where(keep, a["x"] / (1 - p), 0))
+
+
+def embedding_backward(a, low):
+    table = a["dtable"].copy()
+    np.add.at(table, a["token"], a["dy"])
+    return dict(dtable=table)
+
+
+def attention(a, low):
+    s = np.einsum("bhid,bhjd->bhij", a["q"], a["k"]) / math.sqrt(a["q"].shape[-1])
+    i, j = np.arange(s.shape[2])[:, None], np.arange(s.shape[3])[None, :]
+    return dict(o=softmax(np.where(j <= i, s, -np.inf)) @ a["v"])
+
+
+MATH = dict(
+    softmax=lambda a, low: dict(y=softmax(a["x"])),
+    logsumexp=lambda a, low: dict(lse=logsumexp(a["x"])),
+    layernorm=layernorm,
+    layernorm_backward=layernorm_backward,
+    rmsnorm=lambda a, low: rmsnorm_of(a["x"], a),
+    rmsnorm_backward=rmsnorm_backward,
+    residual_norm=residual_norm,
+    cross_entropy=cross_entropy,
+    cross_entropy_backward=cross_entropy_backward,
+    adamw=adamw,
+    bias_gelu=lambda a, low: dict(y=gelu_tanh(a["x"] + a["bias"])),
+    bias_gelu_erf=lambda a, low: dict(y=gelu(a["x"] + a["bias"])),
+    linear=lambda a, low: dict(y=a["x"] @ a["w"].T + a["b"]),
+    linear_gelu=lambda a, low: dict(y=gelu_tanh(a["x"] @ a["w"].T + a["b"])),
+    matmul=lambda a, low: dict(c=a["a"] @ a["b"]),
+    rope=rope,
+    swiglu=lambda a, low: dict(y=a["gate"] * sigmoid(a["gate"]) * a["up"]),
+    swiglu_backward=swiglu_backward,
+    dropout=dropout,
+    embedding=lambda a, low: dict(y=a["table"][a["token"]]),
+    embedding_backward=embedding_backward,
+    dequantise=lambda a, low: dict(w=a["q"] * a["scale"][:, :, None]),
+    attention=attention,
+    row_sum=lambda a, low: dict(y=a["x"].sum(1)),
+    column_sum=lambda a, low: dict(y=a["x"].sum(0)),
+    sum_of_squares=lambda a, low: dict(total=np.array((a["x"] ** 2).sum())),
+    add=lambda a, low: dict(z=a["x"] + a["y"]),
+)
+
+
+# ---- running ----
+
+def parameters(header):
+    inside = header[header.index("(") + 1:].split("->")[0]
+    pattern = r"(\w+)\s*:\s*(inout\s+)?(\w+)\s*(?:\[([^\]]*)\])?"
+    for name, _, dtype, shape in re.findall(pattern, inside):
+        yield name, dtype, [eval(axis, {}, SIZES) for axis in shape.split(",")] if shape else None
+
+
+def operands(header, folder, random):
+    settings, values = [f"{name}={size}" for name, size in SIZES.items()], {}
+    for name, dtype, shape in parameters(header):
+        if shape is None:
+            values[name] = SCALARS[name] if dtype == "i64" else float(stored("f32", np.array(SCALARS[name])))
+            settings.append(f"{name}={SCALARS[name]!r}")
+            continue
+        if dtype == "i32":
+            drawn = random.integers(0, SIZES["V"], shape)
+        elif dtype == "i8":
+            drawn = random.integers(-128, 128, shape)
+        else:
+            drawn = random.normal(size=shape)
+            if name in ("v", "rstd") and len(shape) == 1:
+                drawn = np.abs(drawn)
+        raw, value = encode(dtype, drawn)
+        (folder / f"{name}.bin").write_bytes(raw.tobytes())
+        values[name] = value.reshape(shape)
+    return settings, values
+
+
+def check(tool, path, name, header, random):
+    base, low = (name[:-4], "f32") if name.endswith("_f32") else (name, "bf16")
+    if base not in MATH:
+        return [f"{name}: test/cli/reference_numpy.py has no formula for it"]
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        settings, values = operands(header, folder, random)
+        subprocess.run([tool, path, name, folder, *settings], check=True)
+        results = MATH[base](values, low)
+        for file in sorted(folder.glob("*.f64")):
+            got, expected = np.frombuffer(file.read_bytes()), results[file.stem]
+            error = np.abs(got - expected.ravel()) / np.maximum(1, np.abs(expected.ravel()))
+            if got.size != expected.size or not np.all(error < 1e-12):
+                wrong.append(f"{name}: {file.stem} differs by up to {np.max(error)}")
+        if not list(folder.glob("*.f64")):
+            wrong.append(f"{name}: no results")
+    return wrong
+
+
+def main():
+    build, source = map(pathlib.Path, sys.argv[1:3])
+    tool, random, wrong, count = build / "test" / "interpret", np.random.default_rng(1), [], 0
+    for path in sorted((source / "kernels").glob("*.hr")):
+        text = re.sub(r"#.*", "", path.read_text())
+        for name, header in re.findall(r"kernel\s+(\w+)\s*(\([^{]*)\{", text):
+            wrong += check(tool, path, name, header, random)
+            count += 1
+    print("\n".join(wrong) or f"{count} kernels agree with NumPy")
+    return 1 if wrong or count < 50 else 0
+
+
+sys.exit(main())
