@@ -81,7 +81,7 @@ hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const 
     HR_TRY(group_size(plan, contract->n, contract->n_count, extents, &n));
     HR_TRY(group_size(plan, contract->k, contract->k_count, extents, &k));
     hr_contract_choice choice = hr_contract_choice_of(plan, stage);
-    *out = contract_blocks(&choice.blocks, batch, m, n, k, threads).bytes;
+    *out = contract_bytes(&choice.blocks, batch, m, n, k, threads);
     return HR_OK;
 }
 

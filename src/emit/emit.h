@@ -18,8 +18,12 @@ typedef struct hr_emitted {
 
 /* `entry`: with hr_entry(), for the loader; otherwise the source to paste. */
 hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out);
-/* Bytes of hr_launch.scratch at these extents with so many threads; the emitted code lays it out the same way. */
+/* Bytes of hr_launch.scratch at these extents with so many threads; the emitted code lays it out the same
+ * way. */
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
+/* Choices worth measuring: those of the plan's products where it has any, else hr_plan_candidates(). The
+ * plan's own default first; returns how many. */
+int hr_emit_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);
 void hr_emitted_clear(hr_emitted *emitted);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "base/dtype.h"
 #include "emit/emit.h"
+#include "emit/emit_c_contract.h"
 #include "emit/prelude.h"
 #include "emit/stage_c.h"
 
@@ -195,7 +196,9 @@ static void print_scratch_sizes(emitter *e) {
     hr_text_format(p->out, " {\n    int64_t work = 0, stage;\n    (void)stage, (void)threads;\n");
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_stage *stage = &e->plan->stages[i];
-        const char *size = hr_format(p, "threads * (%s)", hr_stage_thread_size(p, stage));
+        const char *size = stage->shape == HR_SHAPE_CONTRACT
+                               ? hr_contract_size(p, i)
+                               : hr_format(p, "threads * (%s)", hr_stage_thread_size(p, stage));
         if (strcmp(size, "threads * (0)") == 0) continue;
         hr_print(p, "    stage = %s;", size);
         hr_print(p, "    if (stage > work) work = stage;");
@@ -223,12 +226,23 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     }
     for (int i = 0; i < plan->stage_count; i++) {
         int64_t bytes;
-        HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
-        bytes *= threads;
+        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) {
+            HR_TRY(hr_contract_scratch(plan, &plan->stages[i], extents, threads, &bytes));
+        } else {
+            HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
+            bytes *= threads;
+        }
         if (bytes > work) work = bytes;
     }
     *out = total + work;
     return HR_OK;
+}
+
+int hr_emit_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
+            return hr_contract_candidates(plan, extents, out, max);
+    return hr_plan_candidates(plan, extents, out, max);
 }
 
 /* ---- the public function ---- */
@@ -366,7 +380,10 @@ static void print_entry(emitter *e) {
 static hr_status print_stages(emitter *e, hr_text *stages, hr_stage_functions *functions) {
     e->p->out = stages;
     for (int i = 0; i < e->plan->stage_count; i++) {
-        HR_TRY(hr_emit_stage_c(e->p, i, &functions[i]));
+        if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
+            HR_TRY(hr_emit_contract_c(e->p, i));
+        else
+            HR_TRY(hr_emit_stage_c(e->p, i, &functions[i]));
     }
     return hr_text_status(stages);
 }
@@ -381,6 +398,7 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     print_arguments(e);
     print_helpers(p, stages);
     hr_text_format(body, "%s", thread_helpers);
+    HR_TRY(hr_contract_mainloop_append(e->plan, body));
     hr_text_append(body, hr_text_data(stages), stages->length);
     print_scratch_sizes(e);
     print_run(e, functions);

@@ -4,10 +4,16 @@
  * operand's elements are evaluated while they are packed, and what becomes of the finished sums.
  */
 #include "emit/emit_c_contract.h"
+#include "base/dtype.h"
 #include "emit/contract_choice.h"
+#include "emit/contract_lane.h"
 #include "emit/contract_text.h"
+#include "emit/lane_loop.h"
+#include "emit/stage_c.h"
 
 #include <string.h>
+
+enum { RANDOM_TILE = 64 }; /* random numbers drawn at a time */
 
 /* ---- the main loop ---- */
 
@@ -53,4 +59,337 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
         hr_text_append(out, "\n", 1);
     }
     return hr_text_status(out);
+}
+
+/* ---- the functions that the main loop calls ---- */
+
+#define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
+
+typedef struct stage_printer {
+    hr_printer *p;
+    const hr_stage *stage;
+    const hr_contract *contract;
+    int number;
+    hr_contract_lane left, right;
+} stage_printer;
+
+/* The values of a flattened group's indices but its last one: `first` gets the last one's value. */
+static void print_digits(hr_printer *p, const int *group, int count, const char *flat, const char *last) {
+    const char *rest = flat;
+    for (int i = count - 1; i >= 0; i--) {
+        const char *name = i == count - 1 && last ? last : hr_emit_index(p, group[i]);
+        const char *size = hr_emit_index_size(p, group[i]);
+        hr_print(p, i == 0 ? "const int64_t %s = %s;" : "const int64_t %s = %s %% (%s);", name, rest, size);
+        if (i > 0) rest = hr_format(p, "%s / (%s)", rest, size);
+    }
+}
+
+static void open(hr_printer *p, const char *line) {
+    hr_print(p, "%s", line);
+    p->indent++;
+}
+
+static void close(hr_printer *p) {
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* One element or vector of the operand into line[...]. */
+static void print_value(hr_printer *p, const hr_expr *value, const char *line, const char *origin) {
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_expr_count_uses(p, value);
+    const char *at = strcmp(origin, "0") == 0 ? "i" : hr_format(p, "(i - %s)", origin);
+    if (!p->vector) {
+        const char *text = hr_expr_text(p, value);
+        hr_print(p, "%s[%s] = %s;", line, at, text);
+        return;
+    }
+    const char *text = hr_expr_lanes(p, value);
+    if (p->part)
+        hr_print(p, "vf_store_part_f32(%s + %s, %s, lanes);", line, at, text);
+    else
+        hr_print(p, "vf_store_f32(%s + %s, %s);", line, at, text);
+}
+
+/* line[i - first] = value for i from `first` to `last` of the lane's index. */
+static void print_lanes(hr_printer *p, const hr_expr *value, const char *first, const char *last) {
+    if (!p->vector) {
+        hr_text *out = p->out, body = {0};
+        p->out = &body, p->checks = false;
+        p->indent++;
+        print_value(p, value, "line", first);
+        p->indent--;
+        p->out = out;
+        if (!p->checks) hr_print(p, "#pragma omp simd");
+        hr_print(p, "for (int64_t i = %s; i < %s; i++) {", first, last);
+        hr_text_append(p->out, hr_text_data(&body), body.length);
+        hr_print(p, "}");
+        p->out->failed |= body.failed;
+        hr_text_clear(&body);
+        return;
+    }
+    hr_print(p, "int64_t i = %s;", first);
+    open(p, hr_format(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last));
+    print_value(p, value, "line", first);
+    close(p);
+    open(p, hr_format(p, "if (i < %s) {", last));
+    hr_print(p, "const int lanes = (int)(%s - i);", last);
+    p->part = true;
+    print_value(p, value, "line", first);
+    p->part = false;
+    close(p);
+}
+
+/* An index group that is walked from C variable `from` for `count` flat places. */
+typedef struct walked_group {
+    const int *index;
+    int count;
+    const char *from, *length;
+} walked_group;
+
+/* The inner group's loop: runs of its last index, along which the lanes are. `stride` places of `to` a row.
+ */
+static void print_runs(hr_printer *p, const walked_group *lane, const hr_expr *value, const char *line) {
+    if (lane->count == 1) {
+        hr_expr_prepare(p, value, HR_AT_OUTER);
+        hr_print(p, "%s *const line = %s;", hr_c_compute(value->type), line);
+        hr_print(p, "const int64_t last = %s + %s;", lane->from, lane->length);
+        print_lanes(p, value, lane->from, "last");
+        return;
+    }
+    const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
+    open(p, hr_format(p, "for (int64_t done = 0, run; done < %s; done += run) {", lane->length));
+    hr_print(p, "const int64_t flat = %s + done;", lane->from);
+    print_digits(p, lane->index, lane->count, "flat", "first");
+    hr_print(p, "run = %s - done < (%s) - first ? %s - done : (%s) - first;", lane->length, size,
+             lane->length, size);
+    hr_expr_prepare(p, value, HR_AT_OUTER);
+    hr_print(p, "%s *const line = %s + done;", hr_c_compute(value->type), line);
+    hr_print(p, "const int64_t last = first + run;");
+    print_lanes(p, value, "first", "last");
+    close(p);
+}
+
+/* Makes the printer see a stage whose tasks are the batches and whose rows are both groups, the lane last. */
+static void begin_stage(stage_printer *s, const walked_group *outer, const walked_group *lane, bool vector) {
+    hr_printer *p = s->p;
+    hr_stage *stage = hr_arena_alloc(p->arena, sizeof *stage);
+    *stage = *s->stage;
+    stage->row_count = outer->count + lane->count;
+    stage->row = hr_arena_alloc(p->arena, (size_t)stage->row_count * sizeof *stage->row);
+    memcpy(stage->row, outer->index, (size_t)outer->count * sizeof *stage->row);
+    memcpy(stage->row + outer->count, lane->index, (size_t)lane->count * sizeof *stage->row);
+    stage->vector = vector;
+    hr_printer_stage(p, stage);
+}
+
+/* Prints the function around a body that was printed aside. */
+static void print_function(stage_printer *s, const char *suffix, const char *parameters, hr_text *body) {
+    hr_emit_function(s->p, hr_format(s->p, "stage_%d%s", s->number, suffix), parameters, body);
+    hr_text_clear(body);
+}
+
+static void print_batch(stage_printer *s) {
+    const hr_contract *c = s->contract;
+    if (c->batch_count)
+        print_digits(s->p, c->batch, c->batch_count, "batch", NULL);
+    else
+        hr_print(s->p, "(void)batch;");
+}
+
+static void print_operand(stage_printer *s, bool is_right) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    const hr_expr *value = is_right ? c->right : c->left;
+    const hr_contract_lane *lane = is_right ? &s->right : &s->left;
+    walked_group rows = {is_right ? c->n : c->m, is_right ? c->n_count : c->m_count, "row", "rows"};
+    walked_group deep = {c->k, c->k_count, "k", "depth"};
+    const walked_group *outer = lane->along_k ? &rows : &deep, *inner = lane->along_k ? &deep : &rows;
+    hr_text body = {0}, *out = p->out;
+    begin_stage(s, outer, inner, lane->vector);
+    p->out = &body;
+    p->indent++;
+    print_batch(s);
+    hr_expr_prepare(p, value, HR_AT_TASK);
+    open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
+    print_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
+    print_runs(p, inner, value, "to + place * stride");
+    close(p);
+    p->indent--;
+    p->out = out;
+    const char *parameters =
+        hr_format(p,
+                  "const arguments *a, int64_t batch, int64_t row, int64_t rows, int64_t k, "
+                  "int64_t depth, %s *to, int64_t stride",
+                  hr_c_compute(value->type));
+    print_function(s, is_right ? "_right" : "_left", parameters, &body);
+}
+
+/* The finished sum as an operand: rounded as a store into the product's dtype and a load would. */
+static const char *sum_text(hr_printer *p, const hr_contract *c, const char *origin) {
+    hr_dtype from = c->left->type, dtype = p->function->tensors[c->product].dtype,
+             to = hr_compute_type(dtype);
+    const char *at = strcmp(origin, "0") == 0 ? "i" : hr_format(p, "(i - %s)", origin);
+    if (p->vector) {
+        const char *text = hr_format(p, "vf_load_f32(sums + %s)", at);
+        if (to != HR_F32)
+            text = to == HR_BOOL ? hr_format(p, "vf_ne(%s, vf_of(0))", text)
+                                 : hr_format(p, "vi_from_vf(%s)", text);
+        if (dtype == to) return text;
+        return hr_format(p, "%s_round_%s(%s)", hr_lane_prefix(to), hr_dtype_name(dtype), text);
+    }
+    const char *text = hr_format(p, "sums[%s]", at);
+    if (dtype == from) return text;
+    text = hr_format(p, "%s_from_%s(%s)", hr_dtype_name(dtype), hr_type_prefix(from), text);
+    return dtype == to ? text
+                       : hr_format(p, "%s_from_%s(%s)", hr_type_prefix(to), hr_dtype_name(dtype), text);
+}
+
+/* The stage's stored steps for a run of columns of one row. */
+static void print_steps(stage_printer *s, const char *first, const char *last) {
+    hr_printer *p = s->p;
+    hr_lane_step *steps = hr_arena_alloc(p->arena, (size_t)s->stage->step_count * sizeof *steps);
+    hr_lane_pass pass = {.steps = steps, .first = first, .last = last};
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        const hr_statement *statement = &p->function->statements[step->statement];
+        hr_lane_step lane = {.use = HR_LANE_STORE, .value = step->value, .type = step->value->type, .id = i};
+        lane.tensor = statement->tensor;
+        lane.subscripts = statement->subscripts;
+        if (step->stored) steps[pass.step_count++] = lane;
+    }
+    const hr_expr *randoms[HR_RANDOMS_MAX];
+    if (hr_lane_randoms(p, &pass, randoms)) pass.tile = RANDOM_TILE;
+    hr_lane_declare(p, &pass);
+    p->value[s->contract->product] = sum_text(p, s->contract, first);
+    hr_lane_loop(p, &pass);
+}
+
+static void print_columns(stage_printer *s, const char *type) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    if (c->n_count == 1) {
+        hr_print(p, "const %s *const sums = tile + place * stride;", type);
+        hr_print(p, "const int64_t last = n + columns;");
+        print_steps(s, "n", "last");
+        return;
+    }
+    const char *size = hr_emit_index_size(p, c->n[c->n_count - 1]);
+    open(p, "for (int64_t done = 0, run; done < columns; done += run) {");
+    print_digits(p, c->n, c->n_count, "(n + done)", "first");
+    hr_print(p, "run = columns - done < (%s) - first ? columns - done : (%s) - first;", size, size);
+    hr_print(p, "const %s *const sums = tile + place * stride + done;", type);
+    hr_print(p, "const int64_t last = first + run;");
+    print_steps(s, "first", "last");
+    close(p);
+}
+
+static void print_finish(stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    walked_group none = {&c->m[0], 0, NULL, NULL}, columns = {c->n + c->n_count - 1, 1, NULL, NULL};
+    const char *type = hr_c_compute(c->left->type);
+    hr_text body = {0}, *out = p->out;
+    begin_stage(s, &none, &columns, s->stage->vector);
+    p->out = &body;
+    p->indent++;
+    print_batch(s);
+    open(p, "for (int64_t place = 0; place < rows; place++) {");
+    print_digits(p, c->m, c->m_count, "(m + place)", NULL);
+    print_columns(s, type);
+    close(p);
+    p->indent--;
+    p->out = out;
+    const char *parameters =
+        hr_format(p,
+                  "const arguments *a, int64_t batch, int64_t m, int64_t rows, int64_t n, "
+                  "int64_t columns, const %s *tile, int64_t stride",
+                  type);
+    print_function(s, "_finish", parameters, &body);
+}
+
+/* ---- the stage ---- */
+
+static const char *group_size_text(hr_printer *p, const int *group, int count) {
+    const char *product = "1";
+    for (int i = 0; i < count; i++) {
+        const char *size = hr_emit_index_size(p, group[i]);
+        product = i ? hr_format(p, "%s * %s", product, size) : size;
+    }
+    return product;
+}
+
+static void print_choice(stage_printer *s, const hr_contract_choice *choice, const char *type) {
+    hr_printer *p = s->p;
+    const struct contract_choice *blocks = &choice->blocks;
+    hr_print(p, "static const struct contract_choice stage_%d_choice = {", s->number);
+    p->indent++;
+    hr_print(p, ".element = %d,", (int)blocks->element);
+    hr_print(p, ".rows = CONTRACT_%s_ROWS,", type);
+    hr_print(p, ".columns = CONTRACT_%s_COLUMNS,", type);
+    hr_print(p, ".depth = %d,", (int)blocks->depth);
+    hr_print(p, ".left_bytes = %d,", (int)blocks->left_bytes);
+    hr_print(p, ".right_bytes = %d,", (int)blocks->right_bytes);
+    hr_print(p, ".tile_m = %d,", (int)blocks->tile_m);
+    hr_print(p, ".tile_n = %d,", (int)blocks->tile_n);
+    p->indent--;
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
+static void print_product(stage_printer *s, const char *type) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    hr_print(p, "const struct contract_%s product = {", type);
+    p->indent++;
+    hr_print(p, ".batch = %s,", group_size_text(p, c->batch, c->batch_count));
+    hr_print(p, ".m = %s,", group_size_text(p, c->m, c->m_count));
+    hr_print(p, ".n = %s,", group_size_text(p, c->n, c->n_count));
+    hr_print(p, ".k = %s,", group_size_text(p, c->k, c->k_count));
+    hr_print(p, ".left = {stage_%d_left, .along_k = %s},", s->number, s->left.along_k ? "true" : "false");
+    hr_print(p, ".right = {stage_%d_right, .along_k = %s},", s->number, s->right.along_k ? "true" : "false");
+    hr_print(p, ".finish = stage_%d_finish,", s->number);
+    hr_print(p, ".arguments = a,");
+    p->indent--;
+    hr_print(p, "};");
+}
+
+static void print_run(stage_printer *s, const char *type) {
+    hr_printer *p = s->p;
+    hr_text body = {0}, *out = p->out;
+    hr_printer_stage(p, s->stage);
+    p->lane = -1; /* sizes only */
+    p->out = &body;
+    p->indent++;
+    print_product(s, type);
+    hr_print(p, "contract_%s_run(&product, &stage_%d_choice, thread, threads, work);", type, s->number);
+    p->indent--;
+    p->out = out;
+    print_function(s, "", STAGE_PARAMETERS, &body);
+}
+
+const char *hr_contract_size(hr_printer *p, int number) {
+    const hr_contract *c = p->plan->stages[number].contract;
+    const char *batch = group_size_text(p, c->batch, c->batch_count),
+               *m = group_size_text(p, c->m, c->m_count);
+    const char *n = group_size_text(p, c->n, c->n_count), *k = group_size_text(p, c->k, c->k_count);
+    return hr_format(p, "contract_bytes(&stage_%d_choice, %s, %s, %s, %s, threads)", number, batch, m, n, k);
+}
+
+hr_status hr_emit_contract_c(hr_printer *p, int number) {
+    const hr_stage *stage = &p->plan->stages[number];
+    const hr_contract *c = stage->contract;
+    stage_printer s = {.p = p, .stage = stage, .contract = c, .number = number};
+    int k = c->k[c->k_count - 1];
+    HR_TRY(hr_contract_lane_of(p->plan, c->left, c->m[c->m_count - 1], k, &s.left));
+    HR_TRY(hr_contract_lane_of(p->plan, c->right, c->n[c->n_count - 1], k, &s.right));
+    hr_print(p, "/* %s", stage->name);
+    hr_print(p, " * %s */", stage->why);
+    hr_contract_choice choice = hr_contract_choice_of(p->plan, stage);
+    print_choice(&s, &choice, choice.double_precision ? "F64" : "F32");
+    print_operand(&s, false);
+    print_operand(&s, true);
+    print_finish(&s);
+    print_run(&s, choice.double_precision ? "f64" : "f32");
+    return hr_text_status(p->out);
 }

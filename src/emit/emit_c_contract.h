@@ -1,17 +1,23 @@
-/* Matrix products in C: the text of the main loop, its choices, the scratch memory it needs. */
+/* Matrix products in C: the shared main loop, the functions of a stage, its choices and its scratch memory.
+ */
 #ifndef HR_EMIT_EMIT_C_CONTRACT_H
 #define HR_EMIT_EMIT_C_CONTRACT_H
 
-#include "base/text.h"
-#include "plan/plan.h"
+#include "emit/expression.h"
 
-/* Bytes of scratch memory, aligned to 64, that the stage's function needs; the emitted code computes the
- * same. */
+/* Bytes of scratch memory, aligned to 64, that the stage needs; the emitted code computes the same. */
 hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
                               int64_t *out);
-/* Tunables worth measuring for the plan's contract stages, the plan's own default first. Returns how many. */
+/* Tunables worth measuring for the plan's contract stages, the plan's own choice first. Returns how many. */
 int hr_contract_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);
-/* Appends what all contract stages of a plan share: before the first stage's function, after the prelude. */
+
+/* Appends what all contract stages of a plan share: after the prelude, before the first stage's functions. */
 hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out);
+/* Prints stage `number` as static functions; stage_N is called by every thread of a parallel region, with a
+ * barrier after it, and gets hr_contract_scratch() bytes in `work`. */
+hr_status hr_emit_contract_c(hr_printer *printer, int number);
+/* The stage's scratch bytes as a C expression over extents and `threads`; for code after the stage's
+ * functions. */
+const char *hr_contract_size(hr_printer *printer, int number);
 
 #endif

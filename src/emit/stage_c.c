@@ -71,7 +71,8 @@ void hr_emit_function(hr_printer *p, const char *name, const char *parameters, c
     if (token_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");
     static const char *const unused[] = {"a", "thread", "threads", "work"};
     for (int i = 0; i < 4; i++)
-        if (!token_occurs(text, unused[i])) hr_print(p, "(void)%s;", unused[i]);
+        if (token_occurs(parameters, unused[i]) && !token_occurs(text, unused[i]))
+            hr_print(p, "(void)%s;", unused[i]);
     p->indent--;
     hr_text_append(p->out, text, body->length);
     hr_print(p, "}");

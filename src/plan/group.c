@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum { LOOK_AHEAD = 64, SUGGESTERS = 12 };
-enum { CONTRACTS_EMITTED = 0 }; /* until emit_c_contract.c prints them */
 
 typedef struct attempt {
     int task_count, row_count;
@@ -489,7 +488,7 @@ static hr_status find_contracts(grouper *g) {
     g->contract = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->contract);
     for (int s = 0; s < count; s++) {
         hr_contract found;
-        if (!CONTRACTS_EMITTED || !hr_contract_match(g->graph, &g->function->statements[s], &found)) continue;
+        if (!hr_contract_match(g->graph, &g->function->statements[s], &found)) continue;
         g->contract[s] = hr_arena_alloc(arena, sizeof found);
         *g->contract[s] = found;
         HR_TRY(hr_graph_status(g->graph));

@@ -3,6 +3,7 @@
 #include "tune/tune.h"
 
 #include "base/cache.h"
+#include "emit/emit.h"
 
 #include <stdlib.h>
 
@@ -22,7 +23,7 @@ hr_status hr_tune_search(const hr_plan *plan, const int64_t *extents, const char
     budget.floor_seconds = floor_seconds;
     if (hr_tune_database_find(database, key, searching ? mode : HR_TUNE_NONE, out)) goto done;
     *out = (hr_tuned){0};
-    int count = hr_plan_candidates(plan, extents, candidates, searching ? budget.candidates : 1);
+    int count = hr_emit_candidates(plan, extents, candidates, searching ? budget.candidates : 1);
     if (count > 0) out->best = candidates[0];
     if (searching && count > 1) {
         status = hr_tune_choose(candidates, count, &budget, trial, progress, progress_context, out);

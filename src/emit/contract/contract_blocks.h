@@ -7,10 +7,6 @@
  * packed a task at a time into the L2 cache of the thread that multiplies it. A product with few rows packs
  * the right operand just in time instead, a chunk that stays in L1, because nobody else would use it again.
  */
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 struct contract_choice {
     int64_t element;        /* bytes of a packed element */
     int64_t rows, columns;  /* of the register tile */
@@ -33,30 +29,13 @@ struct contract_blocks {
 
 enum {
     CONTRACT_DEPTH_MAX = 3072,         /* deeper products are added up in several passes */
+    CONTRACT_PANELS = 3,               /* of a task: with more, the product measured slower */
     CONTRACT_ROWS_MAX = 240,           /* of a task: its tile of sums stays near L1 */
     CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and a skew */
     CONTRACT_STRIP = 128,              /* elements of a line in use */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
-    CONTRACT_WORK_A_THREAD = 1 << 19   /* multiply-adds that pay for waking a thread */
 };
-
-/* Without OpenMP one thread does everything. */
-static inline int64_t contract_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
-static inline int64_t contract_threads(void) {
-#ifdef _OPENMP
-    return omp_get_num_threads();
-#else
-    return 1;
-#endif
-}
 
 static inline int64_t contract_min(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -72,16 +51,6 @@ static inline int64_t contract_ceil(int64_t a, int64_t b) {
 
 static inline int64_t contract_round(int64_t a, int64_t unit) {
     return contract_ceil(a, unit) * unit;
-}
-
-static inline void contract_blocks_teams(struct contract_blocks *blocks, int64_t batch, double work,
-                                         int64_t threads) {
-    int64_t active = threads;
-    if (work < (double)threads * CONTRACT_WORK_A_THREAD) active = (int64_t)(work / CONTRACT_WORK_A_THREAD);
-    active = contract_max(1, active);
-    bool apart = batch >= 4 * active || batch % active == 0;
-    blocks->teams = apart && batch > 0 ? active : 1;
-    blocks->team = apart && batch > 0 ? 1 : active;
 }
 
 static inline void contract_blocks_offsets(struct contract_blocks *blocks,
@@ -114,12 +83,16 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     if (batch == 0 || m == 0 || n == 0) return blocks;
     const int64_t row = choice->rows, column = choice->columns;
     const int64_t all_rows = contract_round(m, row), all_columns = contract_round(n, column);
-    contract_blocks_teams(&blocks, batch, (double)batch * (double)m * (double)n * (double)k, threads);
+    /* Batches go to threads apart where they come out even; otherwise all threads share each product. */
+    bool apart = batch >= 4 * threads || batch % threads == 0;
+    blocks.teams = apart ? threads : 1;
+    blocks.team = apart ? 1 : threads;
     blocks.just_in_time = contract_is_flat(choice, all_rows, k);
     blocks.passes = blocks.just_in_time ? 1 : contract_max(1, contract_ceil(k, CONTRACT_DEPTH_MAX));
     blocks.k_block = contract_max(1, contract_ceil(k, blocks.passes));
     const int64_t depth_bytes = blocks.k_block * choice->element;
-    int64_t rows = choice->tile_m ? choice->tile_m : choice->left_bytes / depth_bytes;
+    int64_t rows = choice->tile_m;
+    if (!rows) rows = contract_min(choice->left_bytes / depth_bytes, CONTRACT_PANELS * row);
     rows = contract_max(2 * row, contract_min(rows, CONTRACT_ROWS_MAX)) / row * row;
     blocks.task_rows = blocks.just_in_time ? all_rows : contract_min(rows, all_rows);
     int64_t columns = choice->tile_n ? choice->tile_n : choice->right_bytes / blocks.teams / depth_bytes;
@@ -130,4 +103,14 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     blocks.m_block = blocks.passes > 1 ? contract_min(rows, all_rows) : all_rows;
     contract_blocks_offsets(&blocks, choice);
     return blocks;
+}
+
+/* Enough for any number of threads up to `threads`: the system may grant fewer than asked for. */
+static inline int64_t contract_bytes(const struct contract_choice *choice, int64_t batch, int64_t m,
+                                     int64_t n, int64_t k, int64_t threads) {
+    int64_t bytes = 0;
+    for (int64_t count = 1; count <= threads; count++) {
+        bytes = contract_max(bytes, contract_blocks(choice, batch, m, n, k, count).bytes);
+    }
+    return bytes;
 }

@@ -22,13 +22,15 @@ enum {
     CONTRACT_F32_COLUMNS = CONTRACT_F32_VECTORS * CONTRACT_F32_LANES
 };
 
+struct arguments; /* of the kernel: the callbacks read its arrays */
+
 /* Evaluates rows [row, row + rows) x [k, k + depth) of an operand. Along k: to[i * stride + j] is row i at
  * depth j; otherwise to[j * stride + i]. */
-typedef void contract_f32_fill_fn(const void *arguments, int64_t batch, int64_t row, int64_t rows, int64_t k,
-                                  int64_t depth, float *to, int64_t stride);
+typedef void contract_f32_fill_fn(const struct arguments *arguments, int64_t batch, int64_t row, int64_t rows,
+                                  int64_t k, int64_t depth, float *to, int64_t stride);
 /* Takes the sums of rows [m, m + rows) x columns [n, n + columns); sum (i, j) is tile[i * stride + j]. */
-typedef void contract_f32_finish_fn(const void *arguments, int64_t batch, int64_t m, int64_t rows, int64_t n,
-                                    int64_t columns, const float *tile, int64_t stride);
+typedef void contract_f32_finish_fn(const struct arguments *arguments, int64_t batch, int64_t m, int64_t rows,
+                                    int64_t n, int64_t columns, const float *tile, int64_t stride);
 
 struct contract_f32_operand {
     contract_f32_fill_fn *fill;
@@ -39,7 +41,7 @@ struct contract_f32 {
     int64_t batch, m, n, k;
     struct contract_f32_operand left, right;
     contract_f32_finish_fn *finish;
-    const void *arguments;
+    const struct arguments *arguments;
 };
 
 /* One product as its team of threads sees it. */
@@ -106,7 +108,7 @@ static inline __attribute__((always_inline)) void contract_f32_turn_lines(const 
 static inline __attribute__((always_inline)) void
 contract_f32_pack(const struct contract_f32_team *team, const struct contract_f32_operand *operand,
                   int64_t row, int64_t rows, int64_t k, int64_t depth, int width, float *to) {
-    const void *arguments = team->product->arguments;
+    const struct arguments *arguments = team->product->arguments;
     if (!operand->along_k) {
         operand->fill(arguments, team->batch, row, rows, k, depth, to, width);
         if (rows == width) return;
@@ -136,13 +138,25 @@ contract_f32_pack(const struct contract_f32_team *team, const struct contract_f3
     }
 }
 
+/* How deep the chunks of a block are: even, so that none is short. */
+static int64_t contract_f32_chunk(const struct contract_f32_team *team, int64_t depth) {
+    int64_t chunks = contract_max(1, contract_ceil(depth, team->choice->depth));
+    return contract_max(1, contract_ceil(depth, chunks));
+}
+
+/* [chunk][panel][k][row], the order in which the block is read. */
 static __attribute__((noinline)) void contract_f32_pack_left(const struct contract_f32_team *team,
                                                              int64_t row, int64_t rows, int64_t k,
                                                              int64_t depth) {
     float *to = (float *)(team->own + team->blocks->left);
-    for (int64_t i = 0; i < rows; i += CONTRACT_F32_ROWS) {
-        contract_f32_pack(team, &team->product->left, row + i, contract_min(CONTRACT_F32_ROWS, rows - i), k,
-                          depth, CONTRACT_F32_ROWS, to + i * depth);
+    int64_t chunk = contract_f32_chunk(team, depth);
+    for (int64_t j = 0; j < depth; j += chunk) {
+        int64_t deep = contract_min(chunk, depth - j);
+        for (int64_t i = 0; i < rows; i += CONTRACT_F32_ROWS) {
+            contract_f32_pack(team, &team->product->left, row + i, contract_min(CONTRACT_F32_ROWS, rows - i),
+                              k + j, deep, CONTRACT_F32_ROWS, to);
+            to += deep * CONTRACT_F32_ROWS;
+        }
     }
 }
 
@@ -172,7 +186,7 @@ contract_f32_multiply(int rows, int vectors, bool first, int64_t depth, const fl
         _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) {
             column[j] = *(const contract_f32_vector *)(right + j * CONTRACT_F32_LANES);
         }
-        __builtin_prefetch(ahead);
+        __builtin_prefetch(ahead, 0, 2);
         _Pragma("GCC unroll 32") for (int i = 0; i < rows; i++) {
             contract_f32_vector row = left[i] - (contract_f32_vector){0};
             _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) sum[i][j] += row * column[j];
@@ -223,8 +237,7 @@ static void contract_f32_panel(const struct contract_f32_team *team, const struc
                                bool first, const float *right, float *tile) {
     const float *left = (const float *)(team->own + team->blocks->left);
     int64_t panels = contract_ceil(range->rows, CONTRACT_F32_ROWS);
-    int64_t chunks = contract_max(1, contract_ceil(range->depth, team->choice->depth));
-    int64_t chunk = contract_max(1, contract_ceil(range->depth, chunks));
+    int64_t chunk = contract_f32_chunk(team, range->depth);
     int64_t line = CONTRACT_F32_COLUMNS * (int64_t)sizeof(float);
     int64_t step = right ? contract_ceil(line, panels * 8) * 8 : 0;
     for (int64_t k = 0; k == 0 || k < range->depth; k += chunk) {
@@ -233,9 +246,9 @@ static void contract_f32_panel(const struct contract_f32_team *team, const struc
         if (!right) contract_f32_pack_right(team, range->n, range->k + k, depth, (float *)team->own);
         const char *ahead = (const char *)columns + (right ? depth * line : 0);
         for (int64_t i = 0; i < range->rows; i += CONTRACT_F32_ROWS) {
-            contract_f32_tile(range->rows - i, range->columns, first && k == 0, depth,
-                              left + i * range->depth + k * CONTRACT_F32_ROWS, columns,
+            contract_f32_tile(range->rows - i, range->columns, first && k == 0, depth, left, columns,
                               tile + i * CONTRACT_F32_COLUMNS, ahead, step);
+            left += depth * CONTRACT_F32_ROWS;
             ahead += depth * step;
         }
     }
@@ -350,26 +363,22 @@ static void contract_f32_blocks(const struct contract_f32_team *team) {
 
 /* ---- the whole ---- */
 
-/* `scratch`: contract_blocks(choice, ...).bytes, aligned to 64. */
+/* Called by every thread of a parallel region. `scratch`: contract_blocks(choice, ...).bytes, aligned to 64.
+ */
 static void contract_f32_run(const struct contract_f32 *product, const struct contract_choice *choice,
-                             int64_t threads, void *scratch) {
+                             int64_t thread, int64_t threads, char *scratch) {
     const struct contract_blocks blocks =
         contract_blocks(choice, product->batch, product->m, product->n, product->k, threads);
-    if (!blocks.bytes) return;
-    for (int64_t i = 0; i < blocks.teams; i++)
-        *(int64_t *)((char *)scratch + i * blocks.team_bytes) = 0;
-#pragma omp parallel num_threads((int)(blocks.teams * blocks.team))
-    {
-        int64_t thread = contract_thread(), there = contract_threads(); /* maybe fewer than asked for */
-        int64_t which = thread / blocks.team, rank = thread % blocks.team;
-        char *shared = (char *)scratch + which * blocks.team_bytes;
-        char *own = shared + blocks.threads + rank * blocks.thread_bytes;
-        struct contract_f32_team team = {product, choice, &blocks, which, rank, shared, own};
-        for (; team.batch<product->batch; team.batch += blocks.team> 1 ? 1 : there) {
-            if (blocks.just_in_time)
-                contract_f32_flat(&team);
-            else
-                contract_f32_blocks(&team);
-        }
+    if (blocks.bytes == 0) return;
+    int64_t which = thread / blocks.team, rank = thread % blocks.team;
+    char *shared = scratch + which * blocks.team_bytes;
+    char *own = shared + blocks.threads + rank * blocks.thread_bytes;
+    struct contract_f32_team team = {product, choice, &blocks, which, rank, shared, own};
+    contract_f32_meet(&team);
+    for (; team.batch < product->batch; team.batch += blocks.teams) {
+        if (blocks.just_in_time)
+            contract_f32_flat(&team);
+        else
+            contract_f32_blocks(&team);
     }
 }

@@ -1,0 +1,96 @@
+/* Chooses the lane of an operand: the index along which its elements lie side by side.
+ *
+ * In: an element expression. Out: an index and whether vectors can be loaded along it. Where nothing can, the
+ * operand is evaluated element by element, which costs little beside the product itself.
+ */
+#include "emit/contract_lane.h"
+#include "plan/graph.h"
+
+#include <stdlib.h>
+
+typedef struct lane_walk {
+    const hr_plan *plan;
+    int lane;
+    signed char *varies; /* by expr id: depends on the lane; -1 = not known */
+    bool *seen;          /* by expr id */
+    int rows;            /* elements read side by side */
+    bool vector;         /* so far, all can be vectors */
+} lane_walk;
+
+static bool varies(lane_walk *walk, const hr_expr *node) {
+    if (walk->varies[node->id] >= 0) return walk->varies[node->id];
+    bool result = node->op == HR_OP_INDEX && node->index == walk->lane;
+    for (int i = 0; i < node->arg_count && !result; i++)
+        result = varies(walk, node->args[i]);
+    walk->varies[node->id] = result;
+    return result;
+}
+
+/* The lane's index plus something that does not depend on it. */
+static bool is_lane_plus(lane_walk *walk, const hr_expr *node) {
+    if (node->op == HR_OP_INDEX) return node->index == walk->lane;
+    if (node->op != HR_OP_ADD && node->op != HR_OP_SUB) return false;
+    if (!varies(walk, node->args[1])) return is_lane_plus(walk, node->args[0]);
+    return node->op == HR_OP_ADD && !varies(walk, node->args[0]) && is_lane_plus(walk, node->args[1]);
+}
+
+static bool is_row(lane_walk *walk, const hr_expr *element) {
+    const hr_function *function = walk->plan->normal;
+    int memory = walk->plan->storage[element->tensor];
+    bool declared = memory < walk->plan->source->parameter_count + walk->plan->source->result_count;
+    if (declared && walk->plan->layouts[memory] == HR_LAYOUT_STRIDED) return false;
+    int last = function->tensors[element->tensor].rank - 1;
+    if (last < 0 || !is_lane_plus(walk, element->args[last])) return false;
+    for (int i = 0; i < element->arg_count; i++)
+        if (i != last && varies(walk, element->args[i])) return false;
+    return !hr_element_is_guarded(function, element) ||
+           hr_subscript_is_safe(function, element->args[last],
+                                function->tensors[element->tensor].shape[last]);
+}
+
+static void visit(lane_walk *walk, const hr_expr *node) {
+    if (walk->seen[node->id] || !varies(walk, node)) return;
+    walk->seen[node->id] = true;
+    bool wide = node->type == HR_F64 || node->type == HR_I64;
+    if (node->op == HR_OP_CONVERT) wide = wide || node->dtype == HR_F64 || node->dtype == HR_I64;
+    if (wide || node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) walk->vector = false;
+    if (node->op == HR_OP_ELEMENT && is_row(walk, node)) {
+        walk->rows++;
+        return;
+    }
+    if (node->op == HR_OP_ELEMENT) walk->vector = false;
+    for (int i = 0; i < node->arg_count; i++)
+        visit(walk, node->args[i]);
+}
+
+/* How well the operand is read along `lane`: element by element, vectors, vectors of neighbours. */
+static hr_status score(const hr_plan *plan, const hr_expr *operand, int lane, int *rows, bool *vector) {
+    size_t ids = (size_t)plan->normal->expr_count + 1;
+    lane_walk walk = {.plan = plan, .lane = lane, .vector = true};
+    walk.varies = malloc(ids);
+    walk.seen = calloc(ids, sizeof *walk.seen);
+    if (!walk.varies || !walk.seen) {
+        free(walk.varies);
+        free(walk.seen);
+        return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning a matrix product");
+    }
+    for (size_t i = 0; i < ids; i++)
+        walk.varies[i] = -1;
+    visit(&walk, operand);
+    *rows = walk.rows;
+    *vector = walk.vector && operand->type == HR_F32;
+    free(walk.varies);
+    free(walk.seen);
+    return HR_OK;
+}
+
+hr_status hr_contract_lane_of(const hr_plan *plan, const hr_expr *operand, int row_index, int k_index,
+                              hr_contract_lane *out) {
+    int along_k, along_rows;
+    bool vector_k, vector_rows;
+    HR_TRY(score(plan, operand, k_index, &along_k, &vector_k));
+    HR_TRY(score(plan, operand, row_index, &along_rows, &vector_rows));
+    out->along_k = vector_k != vector_rows ? vector_k : along_k >= along_rows;
+    out->vector = out->along_k ? vector_k : vector_rows;
+    return HR_OK;
+}
