@@ -1,0 +1,213 @@
+/* The command line -> flags and words. In: argv and a subcommand's table of flags. Out: what was given, or a
+ * sentence that names the flag and lists what is possible. */
+#include "command.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sentences ---- */
+
+int complain(const arguments *arguments, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    fprintf(stderr, "headroom %s: ", arguments->command->name);
+    vfprintf(stderr, format, values);
+    fprintf(stderr, "\n");
+    va_end(values);
+    return EXIT_USAGE;
+}
+
+int complain_status(const arguments *arguments, hr_status status) {
+    if (terminal_interrupted()) return hr_status_exit_code(HR_CANCELLED);
+    const char *sentence = hr_last_error();
+    if (strstr(sentence, ": error: ")) /* of a text: it begins with file, line and column */
+        fprintf(stderr, "%s%s", sentence, sentence[strlen(sentence) - 1] == '\n' ? "" : "\n");
+    else
+        complain(arguments, "%s", sentence);
+    return hr_status_exit_code(status);
+}
+
+/* Edits (insert, delete, replace, swap neighbours) between two names of at most 63 characters. */
+static int edits_between(const char *a, const char *b) {
+    int rows[3][64];
+    int length = (int)strlen(b);
+    if (strlen(a) > 63 || length > 63) return 64;
+    for (int j = 0; j <= length; j++)
+        rows[0][j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
+        row[0] = i;
+        for (int j = 1; j <= length; j++) {
+            int best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best) best = above[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && above2[j - 2] + 1 < best) best = above2[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return rows[strlen(a) % 3][length];
+}
+
+const char *closest_name(const char *text, const char *const *names, int count) {
+    const char *closest = NULL;
+    int least = 1 + (int)strlen(text) / 3; /* more edits than that is another word */
+    for (int i = 0; i < count; i++) {
+        int edits = edits_between(text, names[i]);
+        if (edits <= least && (!closest || edits < least)) {
+            least = edits;
+            closest = names[i];
+        }
+    }
+    return closest;
+}
+
+/* ---- parsing ---- */
+
+static const flag help_flag = {'h', "help", NULL, "show this"};
+
+static const flag *flag_find(const command *command, const char *name, size_t length) {
+    for (const flag *at = command->flags; at->name; at++)
+        if (strlen(at->name) == length && memcmp(at->name, name, length) == 0) return at;
+    return length == 4 && memcmp(name, "help", 4) == 0 ? &help_flag : NULL;
+}
+
+static const flag *flag_find_letter(const command *command, char letter) {
+    for (const flag *at = command->flags; at->name; at++)
+        if (at->letter == letter) return at;
+    return letter == 'h' ? &help_flag : NULL;
+}
+
+static int flag_unknown(const arguments *arguments, const char *word) {
+    const char *names[64];
+    int count = 0;
+    char name[64];
+    snprintf(name, sizeof name, "%s", word + strspn(word, "-"));
+    name[strcspn(name, "=")] = 0;
+    for (const flag *at = arguments->command->flags; at->name; at++)
+        names[count++] = at->name;
+    const char *closest = closest_name(name, names, count);
+    fprintf(stderr, "headroom %s: there is no flag %.*s", arguments->command->name, (int)strcspn(word, "="),
+            word);
+    if (closest) fprintf(stderr, "; did you mean --%s?", closest);
+    fprintf(stderr, " Possible are");
+    for (const flag *at = arguments->command->flags; at->name; at++)
+        fprintf(stderr, " --%s", at->name);
+    fprintf(stderr, " --help.\n");
+    return EXIT_USAGE;
+}
+
+/* The value of a flag stands in the same word (--flag=VALUE, -oVALUE) or is the next one. */
+static int flag_take(arguments *arguments, const flag *flag, const char *word, const char *value, int *at,
+                     int count, char **values) {
+    if (!flag->value && value)
+        return complain(arguments, "--%s takes no value; leave \"%s\" away", flag->name, value);
+    if (flag->value && !value) {
+        if (*at + 1 >= count) return complain(arguments, "%s needs a value: %s %s", word, word, flag->value);
+        value = values[++*at];
+    }
+    arguments->flags[arguments->flag_count++] = (given_flag){flag, value};
+    return 0;
+}
+
+static int arguments_take(arguments *arguments, int count, char **values) {
+    bool words_only = false;
+    for (int i = 0; i < count; i++) {
+        char *word = values[i];
+        if (words_only || word[0] != '-' || !word[1])
+            arguments->words[arguments->word_count++] = word;
+        else if (strcmp(word, "--") == 0)
+            words_only = true;
+        else {
+            bool spelt = word[1] == '-';
+            char *equals = spelt ? strchr(word, '=') : NULL;
+            const flag *flag = spelt ? flag_find(arguments->command, word + 2,
+                                                 equals ? (size_t)(equals - word - 2) : strlen(word + 2))
+                                     : flag_find_letter(arguments->command, word[1]);
+            if (!flag) return flag_unknown(arguments, word);
+            const char *value = spelt ? (equals ? equals + 1 : NULL) : word[2] ? word + 2 : NULL;
+            int code = flag_take(arguments, flag, word, value, &i, count, values);
+            if (code) return code;
+        }
+    }
+    return 0;
+}
+
+static char *join_line(const command *command, int count, char **values) {
+    size_t length = strlen(command->name) + 16;
+    for (int i = 0; i < count; i++)
+        length += strlen(values[i]) + 1;
+    char *line = malloc(length);
+    if (!line) return NULL;
+    char *at = line + sprintf(line, "headroom %s", command->name);
+    for (int i = 0; i < count; i++)
+        at += sprintf(at, " %s", values[i]);
+    return line;
+}
+
+int arguments_parse(const command *command, int count, char **values, arguments *out) {
+    *out = (arguments){.command = command};
+    out->flags = calloc((size_t)count + 1, sizeof *out->flags);
+    out->words = calloc((size_t)count + 1, sizeof *out->words);
+    out->line = join_line(command, count, values);
+    if (!out->flags || !out->words || !out->line) {
+        complain(out, "out of memory");
+        return hr_status_exit_code(HR_OUT_OF_MEMORY);
+    }
+    return arguments_take(out, count, values);
+}
+
+void arguments_free(arguments *arguments) {
+    free(arguments->flags);
+    free(arguments->words);
+    free(arguments->line);
+}
+
+/* ---- asking ---- */
+
+const char *arguments_value(const arguments *arguments, const char *name, const char *otherwise) {
+    for (int i = arguments->flag_count - 1; i >= 0; i--)
+        if (strcmp(arguments->flags[i].flag->name, name) == 0)
+            return arguments->flags[i].value ? arguments->flags[i].value : "";
+    return otherwise;
+}
+
+bool arguments_has(const arguments *arguments, const char *name) {
+    return arguments_value(arguments, name, NULL) != NULL;
+}
+
+bool parse_whole(const char *text, int64_t *out) {
+    char *end;
+    if (!isdigit((unsigned char)text[0])) return false;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (*end || errno) return false;
+    *out = value;
+    return true;
+}
+
+int arguments_whole(const arguments *arguments, const char *name, int64_t least, int64_t otherwise,
+                    int64_t *out) {
+    const char *text = arguments_value(arguments, name, NULL);
+    *out = otherwise;
+    if (!text) return 0;
+    if (!parse_whole(text, out) || *out < least)
+        return complain(arguments, "--%s is a whole number of at least %lld, not \"%s\"", name,
+                        (long long)least, text);
+    return 0;
+}
+
+int arguments_tune(const arguments *arguments, hr_tune *out) {
+    static const char *const names[] = {"none", "quick", "full"};
+    static const hr_tune modes[] = {HR_TUNE_NONE, HR_TUNE_QUICK, HR_TUNE_FULL};
+    const char *text = arguments_value(arguments, "tune", "none");
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = modes[i];
+            return 0;
+        }
+    return complain(arguments, "--tune is none, quick or full, not \"%s\"", text);
+}

@@ -1,0 +1,220 @@
+/* headroom bench: every kernel of the library on large tensors, as a table. */
+#include "bench_cases.h"
+#include "command.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BENCH_MEGABYTES 256 /* what the table's extents give the largest tensor */
+
+/* A bench while it runs. */
+typedef struct run_state {
+    const arguments *arguments;
+    terminal *terminal;
+    hr_device *device;
+    hr_bench bench;
+    hr_bench_row *rows;
+    hr_tune tune;
+    int64_t megabytes;
+    int code; /* of the worst row so far */
+    int position, count;
+    char what[64];
+} run_state;
+
+/* "softmax" selects softmax and softmax_f32. */
+static bool selected(const char *only, const char *kernel) {
+    if (!only) return true;
+    for (const char *at = only; *at; at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        if (strncmp(at, kernel, length) == 0 && (!kernel[length] || strcmp(kernel + length, "_f32") == 0))
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+static bool row_progress(void *context, const char *what, double done, double total) {
+    run_state *state = context;
+    char words[64];
+    snprintf(words, sizeof words, "%.28s, %.28s", state->what, what);
+    return terminal_progress(state->terminal, words, done, total);
+}
+
+static hr_status bind_extents(hr_kernel *kernel, const bench_case *of, int64_t megabytes) {
+    for (int i = 0; i < of->extent_count; i++) {
+        int64_t value = of->extents[i];
+        if (i == 0) value = value * megabytes / BENCH_MEGABYTES; /* the outermost one scales the tensors */
+        if (i == 0 && value < 1 && of->extents[0] > 0) value = 1;
+        hr_status status = hr_kernel_bind_extent(kernel, of->extent_names[i], value);
+        if (status != HR_OK) return status;
+    }
+    return HR_OK;
+}
+
+/* The dtype of the arrays that carry most bytes. */
+static const char *main_dtype(const hr_kernel *kernel) {
+    static const int sizes[] = {
+#define SIZE(name, text, size) size,
+        HR_DTYPES(SIZE)
+#undef SIZE
+    };
+    double bytes[HR_DTYPE_COUNT] = {0};
+    int most = 0;
+    for (int i = 0; i < hr_kernel_argument_count(kernel); i++) {
+        hr_argument argument;
+        hr_array array = {.size = sizeof array};
+        if (hr_kernel_argument(kernel, i, &argument) != HR_OK || argument.rank == 0) continue;
+        if (hr_kernel_array(kernel, argument.name, &array) != HR_OK) continue;
+        double size = sizes[array.dtype];
+        for (int axis = 0; axis < array.rank; axis++)
+            size *= (double)array.shape[axis];
+        bytes[array.dtype] += size;
+    }
+    for (int dtype = 1; dtype < HR_DTYPE_COUNT; dtype++)
+        if (bytes[dtype] > bytes[most]) most = dtype;
+    return hr_dtype_name((hr_dtype)most);
+}
+
+static hr_status run_case(run_state *state, const bench_case *of, hr_kernel **kernel,
+                          hr_run_result **result) {
+    hr_run_options options = {.size = sizeof options,
+                              .tune = state->tune,
+                              .no_verify = arguments_has(state->arguments, "no-verify"),
+                              .progress = row_progress,
+                              .progress_context = state};
+    hr_status status = hr_kernel_load_file(state->device, of->path, of->kernel, kernel);
+    if (status == HR_OK) status = bind_extents(*kernel, of, state->megabytes);
+    if (status == HR_OK) status = hr_kernel_fill(*kernel, 0);
+    if (status == HR_OK) status = hr_kernel_run(*kernel, &options, result);
+    return status;
+}
+
+static int print_row(const run_state *state, const hr_bench_row *row) {
+    char *text;
+    hr_status status = hr_report_bench_line(row, &state->bench.roof, &state->terminal->style, &text);
+    return status == HR_OK ? terminal_print(state->arguments, text)
+                           : complain_status(state->arguments, status);
+}
+
+/* False where the user asked to stop or the output is gone. */
+static bool bench_case_run(run_state *state, const bench_case *of) {
+    hr_kernel *kernel = NULL;
+    hr_run_result *result = NULL;
+    hr_bench_row *row = &state->rows[state->bench.row_count];
+    snprintf(state->what, sizeof state->what, "%d/%d %.18s", ++state->position, state->count, of->kernel);
+    hr_status status = run_case(state, of, &kernel, &result);
+    terminal_progress_end(state->terminal);
+    bool stopped = terminal_interrupted() != 0;
+    if (!stopped) {
+        int code = hr_status_exit_code(status);
+        *row = (hr_bench_row){.dtype = "", .kernel = of->kernel};
+        if (status == HR_OK) {
+            row->dtype = main_dtype(kernel);
+            row->result = result;
+            if (result->verify_done && !result->verified.ok) code = hr_status_exit_code(HR_WRONG_RESULT);
+        } else {
+            char *error = strdup(hr_last_error());
+            if (error) error[strcspn(error, "\n")] = 0;
+            row->error = error ? error : "out of memory";
+        }
+        if (code == 1 || state->code == 0) state->code = code;
+        state->bench.row_count++;
+        if (!arguments_has(state->arguments, "json")) stopped = print_row(state, row) != 0;
+    }
+    hr_kernel_destroy(kernel);
+    return !stopped;
+}
+
+static int save_table(const run_state *state) {
+    const char *path = arguments_value(state->arguments, "csv", NULL);
+    char *text;
+    hr_status status = HR_OK;
+    if (path) {
+        status = hr_report_bench_csv(&state->bench, &text);
+        if (status == HR_OK) {
+            status = hr_file_save(path, text, strlen(text));
+            free(text);
+        }
+    }
+    if (status == HR_OK && arguments_has(state->arguments, "json")) {
+        status = hr_report_bench_json(&state->bench, &text);
+        if (status == HR_OK) return terminal_print(state->arguments, text);
+    }
+    return status == HR_OK ? 0 : complain_status(state->arguments, status);
+}
+
+static int bench_cases_run(run_state *state, const bench_cases *cases) {
+    const char *only = arguments_value(state->arguments, "only", NULL);
+    bool stopped = false;
+    for (int i = 0; i < cases->count; i++)
+        state->count += selected(only, cases->list[i].kernel);
+    if (state->count == 0)
+        return complain(state->arguments, "--only %s: no kernel of that name is in the table",
+                        only ? only : "");
+    state->rows = calloc((size_t)state->count, sizeof *state->rows);
+    if (!state->rows) return complain(state->arguments, "out of memory");
+    state->bench.rows = state->rows;
+    if (!arguments_has(state->arguments, "json")) print_row(state, NULL);
+    for (int i = 0; i < cases->count && !stopped; i++)
+        if (selected(only, cases->list[i].kernel)) stopped = !bench_case_run(state, &cases->list[i]);
+    int code = stopped ? EXIT_USAGE : save_table(state);
+    for (int i = 0; i < state->bench.row_count; i++) {
+        hr_run_result_destroy((hr_run_result *)state->rows[i].result);
+        if (!state->rows[i].result) free((char *)state->rows[i].error);
+    }
+    free(state->rows);
+    return code ? code : state->code;
+}
+
+static int run_bench(const arguments *arguments, terminal *terminal) {
+    run_state state = {.arguments = arguments, .terminal = terminal};
+    bench_cases cases = {0};
+    int code = arguments_tune(arguments, &state.tune);
+    if (code == 0) code = arguments_whole(arguments, "size", 1, BENCH_MEGABYTES, &state.megabytes);
+    if (code == 0 && arguments->word_count > 1) code = complain(arguments, "one folder of kernels at a time");
+    if (code == 0)
+        code = bench_cases_read(arguments, arguments->word_count ? arguments->words[0] : NULL, &cases);
+    if (code == 0) {
+        hr_status status = hr_device_open(arguments_value(arguments, "device", NULL), &state.device);
+        if (status == HR_OK)
+            status = hr_device_roof(state.device, false, terminal_progress, terminal, &state.bench.roof);
+        terminal_progress_end(terminal);
+        if (status != HR_OK) code = complain_status(arguments, status);
+    }
+    if (code == 0) {
+        state.bench.size = sizeof state.bench;
+        state.bench.command = arguments->line;
+        state.bench.device_kind = hr_device_kind(state.device);
+        state.bench.device_name = hr_device_name(state.device);
+        state.bench.started_at = (double)time(NULL);
+        code = bench_cases_run(&state, &cases);
+    }
+    hr_device_destroy(state.device);
+    bench_cases_free(&cases);
+    return code;
+}
+
+static const flag flags[] = {
+    {0, "only", "NAME[,NAME]", "these kernels alone, each with its _f32 form"},
+    {0, "size", "MB", "of the largest tensor; 256 otherwise"},
+    {0, "tune", "MODE", "none (the cost model, or what was found before), quick, full"},
+    {0, "device", "NAME", "cpu, cuda or cuda:I; the best there is otherwise"},
+    {0, "no-verify", NULL, "do not check results against the texts' meaning"},
+    {0, "json", NULL, "print one JSON object"},
+    {0, "csv", "FILE", "write the table as comma-separated values"},
+    {0, NULL, NULL, NULL},
+};
+
+const command command_bench = {
+    "bench",
+    "bench [FLAG]... [FOLDER]",
+    "run every kernel of the library on large tensors; print the table",
+    "Runs every kernel of FOLDER, else of the library, with the extents of its table\n"
+    "bench/cases.txt, and prints a line for each: time, rate, the part of the copy\n"
+    "roof, what bounds it, headroom, the gain over one pass per statement, and the\n"
+    "check. A folder without a table gives its kernels with default extents.\n\n"
+    "  headroom bench --tune quick --csv table.csv\n"
+    "  headroom bench --only softmax,layernorm --size 64",
+    flags,
+    run_bench};

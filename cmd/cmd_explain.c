@@ -1,0 +1,54 @@
+/* headroom explain: the plan of a kernel and its floor, without running it. */
+#include "command.h"
+
+#include <string.h>
+
+static void print_extents(const hr_kernel *kernel) {
+    for (int i = 0; i < hr_kernel_extent_count(kernel); i++) {
+        const char *name;
+        int64_t value;
+        if (hr_kernel_extent(kernel, i, &name, &value) == HR_OK) printf(" %s=%lld", name, (long long)value);
+    }
+}
+
+static int explain(const arguments *arguments, terminal *terminal, const subject *subject) {
+    const char *plan;
+    char *text;
+    hr_floor floor;
+    hr_roof roof; /* the floor needs it; here its measuring can be seen */
+    hr_status status = hr_device_roof(subject->device, false, terminal_progress, terminal, &roof);
+    terminal_progress_end(terminal);
+    if (status == HR_OK) status = hr_kernel_plan(subject->kernel, &plan);
+    if (status == HR_OK) status = hr_kernel_floor(subject->kernel, &floor);
+    if (status == HR_OK) status = hr_report_floor_text(&floor, &roof, &terminal->style, &text);
+    if (status != HR_OK) return complain_status(arguments, status);
+    printf("%s", hr_kernel_name(subject->kernel));
+    print_extents(subject->kernel);
+    printf("\n%s%s", plan, plan[0] && plan[strlen(plan) - 1] != '\n' ? "\n" : "");
+    return terminal_print(arguments, text);
+}
+
+static int run_explain(const arguments *arguments, terminal *terminal) {
+    subject subject;
+    int code = subject_open(arguments, &subject);
+    if (code == 0) code = subject_bind(arguments, &subject);
+    if (code == 0) code = explain(arguments, terminal, &subject);
+    subject_close(&subject);
+    return code;
+}
+
+static const flag flags[] = {
+    {0, "device", "NAME", "cpu, cuda or cuda:I; the best there is otherwise"},
+    {0, NULL, NULL, NULL},
+};
+
+const command command_explain = {
+    "explain",
+    "explain FILE.hr[:KERNEL] [EXTENT=N]... [tensor=FILE.npy]... [FLAG]...",
+    "show a kernel's stages, why each has its shape, and its floor",
+    "Shows the stages that a kernel becomes, why each has its shape, which locals\n"
+    "exist in memory, and the floor. Nothing is run; extents that are not given get\n"
+    "defaults.\n\n"
+    "  headroom explain kernels/layernorm_backward.hr M=4096 N=1024",
+    flags,
+    run_explain};

@@ -1,0 +1,201 @@
+/* headroom run: the main job. Compiles a kernel, tunes it, checks it against the text's meaning, measures it
+ * and says how far from the limit it is. */
+#include "command.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OUTPUTS_MAX 64
+
+/* -o NAME[:u2]=FILE */
+typedef struct output {
+    char *name;
+    const char *path;
+    bool as_unsigned;
+} output;
+
+typedef struct outputs {
+    const arguments *arguments;
+    int count;
+    output list[OUTPUTS_MAX];
+} outputs;
+
+static void outputs_free(outputs *outputs) {
+    for (int i = 0; i < outputs->count; i++)
+        free(outputs->list[i].name);
+}
+
+static int output_unknown(const arguments *arguments, const subject *subject, const hr_argument *argument) {
+    fprintf(stderr, "headroom run: -o %s=...: %s is an input. What can be saved:", argument->name,
+            argument->name);
+    for (int i = 0; i < hr_kernel_argument_count(subject->kernel); i++) {
+        hr_argument other;
+        if (hr_kernel_argument(subject->kernel, i, &other) == HR_OK && other.role != HR_ARGUMENT_INPUT)
+            fprintf(stderr, " %s", other.name);
+    }
+    fprintf(stderr, "\n");
+    (void)arguments;
+    return EXIT_USAGE;
+}
+
+/* What carries a dtype that NumPy has not: -o y:u2=FILE. */
+static int output_carry(const arguments *arguments, const hr_argument *argument, const char *carried,
+                        bool *as_unsigned) {
+    bool two = argument->dtype == HR_BF16, one = argument->dtype == HR_F8E4M3 || argument->dtype == HR_F8E5M2;
+    *as_unsigned = carried[0] == 'u';
+    if ((two && (!strcmp(carried, "u2") || !strcmp(carried, "V2"))) ||
+        (one && (!strcmp(carried, "u1") || !strcmp(carried, "V1"))))
+        return 0;
+    if (!two && !one)
+        return complain(arguments, "-o %s:%s=...: %s is %s, which NumPy has; leave :%s away", argument->name,
+                        carried, argument->name, hr_dtype_name(argument->dtype), carried);
+    return complain(arguments, "-o %s:%s=...: %s can be written as %s", argument->name, carried,
+                    hr_dtype_name(argument->dtype), two ? "V2 or u2" : "V1 or u1");
+}
+
+/* Found now rather than after the work. */
+static int output_check_folder(const arguments *arguments, const char *path) {
+    char *copy = strdup(path);
+    if (!copy) return complain(arguments, "out of memory");
+    const char *folder = dirname(copy);
+    int code =
+        access(path, W_OK) == 0 || access(folder, W_OK) == 0
+            ? 0
+            : complain(arguments, "%s: cannot write into its folder %s: %s", path, folder, strerror(errno));
+    free(copy);
+    return code;
+}
+
+static int output_add(outputs *outputs, const subject *subject, const char *text) {
+    const arguments *arguments = outputs->arguments;
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        return complain(arguments, "-o %s: say which result goes where: -o TENSOR=FILE.npy", text);
+    if (outputs->count == OUTPUTS_MAX) return complain(arguments, "more than %d outputs", OUTPUTS_MAX);
+    char *name = strndup(text, (size_t)(equals - text));
+    if (!name) return complain(arguments, "out of memory");
+    output *output = &outputs->list[outputs->count++];
+    output->name = name;
+    output->path = equals + 1;
+    char *carried = strchr(name, ':');
+    if (carried) *carried++ = 0;
+    hr_argument argument;
+    int code = subject_argument(arguments, subject, name, &argument);
+    if (code == 0 && argument.role == HR_ARGUMENT_INPUT) code = output_unknown(arguments, subject, &argument);
+    if (code == 0 && carried) code = output_carry(arguments, &argument, carried, &output->as_unsigned);
+    return code ? code : output_check_folder(arguments, output->path);
+}
+
+static hr_status outputs_save(void *context, hr_kernel *kernel) {
+    const outputs *outputs = context;
+    for (int i = 0; i < outputs->count; i++) {
+        hr_array array = {.size = sizeof array};
+        hr_status status = hr_kernel_array(kernel, outputs->list[i].name, &array);
+        if (status == HR_OK)
+            status = hr_npy_save(outputs->list[i].path, &array, outputs->list[i].as_unsigned);
+        if (status != HR_OK) return status;
+    }
+    return HR_OK;
+}
+
+/* ---- reporting ---- */
+
+static int report_page(const arguments *arguments, const hr_run_result *result, const char *path) {
+    char *page;
+    hr_status status = hr_report_run_html(result, &page);
+    if (status != HR_OK) return complain_status(arguments, status);
+    status = hr_file_save(path, page, strlen(page));
+    free(page);
+    return status == HR_OK ? 0 : complain_status(arguments, status);
+}
+
+static int report(const arguments *arguments, const terminal *terminal, const hr_run_result *result,
+                  const outputs *outputs) {
+    const char *page = arguments_value(arguments, "html", NULL);
+    bool json = arguments_has(arguments, "json");
+    char *text;
+    int code = page ? report_page(arguments, result, page) : 0;
+    hr_status status =
+        json ? hr_report_run_json(result, &text) : hr_report_run_text(result, &terminal->style, &text);
+    if (status != HR_OK) return complain_status(arguments, status);
+    int printed = terminal_print(arguments, text);
+    for (int i = 0; i < outputs->count && !json; i++)
+        printf("  saved     %s in %s\n", outputs->list[i].name, outputs->list[i].path);
+    if (page && code == 0 && !json) printf("  page      %s\n", page);
+    if (code == 0) code = printed;
+    bool wrong = result->verify_done && !result->verified.ok;
+    if (wrong)
+        complain(arguments, "kernel %s gives a wrong result: %s", result->kernel,
+                 result->verified.where[0] ? result->verified.where : "see the check above");
+    return code ? code : hr_status_exit_code(wrong ? HR_WRONG_RESULT : HR_OK);
+}
+
+static int run_bound(const arguments *arguments, terminal *terminal, subject *subject, outputs *outputs) {
+    hr_run_options options = {.size = sizeof options,
+                              .no_verify = arguments_has(arguments, "no-verify"),
+                              .progress = terminal_progress,
+                              .progress_context = terminal};
+    int64_t seed;
+    int code = arguments_tune(arguments, &options.tune);
+    if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);
+    if (code) return code;
+    if (outputs->count) {
+        options.saved = outputs_save;
+        options.saved_context = outputs;
+    }
+    hr_run_result *result;
+    hr_status status = hr_kernel_fill(subject->kernel, (uint64_t)seed);
+    if (status == HR_OK) status = hr_kernel_run(subject->kernel, &options, &result);
+    terminal_progress_end(terminal);
+    if (status != HR_OK) return complain_status(arguments, status);
+    code = report(arguments, terminal, result, outputs);
+    hr_run_result_destroy(result);
+    return code;
+}
+
+static int run_run(const arguments *arguments, terminal *terminal) {
+    outputs outputs = {.arguments = arguments};
+    subject subject;
+    int code = subject_open(arguments, &subject);
+    if (code == 0) code = subject_bind(arguments, &subject);
+    for (int i = 0; i < arguments->flag_count && code == 0; i++)
+        if (strcmp(arguments->flags[i].flag->name, "output") == 0)
+            code = output_add(&outputs, &subject, arguments->flags[i].value);
+    const char *page = arguments_value(arguments, "html", NULL);
+    if (code == 0 && page) code = output_check_folder(arguments, page);
+    if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs);
+    subject_close(&subject);
+    outputs_free(&outputs);
+    return code;
+}
+
+static const flag flags[] = {
+    {'o', "output", "TENSOR=FILE", "save a result or inout as .npy; may be repeated"},
+    {0, "device", "NAME", "cpu, cuda or cuda:I; the best there is otherwise"},
+    {0, "tune", "MODE", "none (the cost model, or what was found before), quick, full"},
+    {0, "seed", "N", "of the tensors that are filled; 0 otherwise"},
+    {0, "no-verify", NULL, "do not check the result against the text's meaning"},
+    {0, "json", NULL, "print one JSON object"},
+    {0, "html", "FILE", "write a page with the roofline plot, the variants and the source"},
+    {0, NULL, NULL, NULL},
+};
+
+const command command_run = {
+    "run",
+    "run FILE.hr[:KERNEL] [EXTENT=N]... [scalar=X]... [tensor=FILE.npy]... [FLAG]...",
+    "tune, check and measure a kernel; say how far from the limit it is",
+    "Compiles a kernel for the device, tunes it where asked, checks it against the\n"
+    "meaning of its text in f64, measures it, and compares the time with the floor:\n"
+    "the least that this machine needs for this work.\n\n"
+    "Extents come from the arrays given, else from EXTENT=N, else from defaults.\n"
+    "Tensors not given are filled: normal for floats, in range for subscripts.\n"
+    "A .npy file that holds bf16 as V2 or u2, or f8 as V1 or u1, means what the\n"
+    "kernel declares; x:bf16=FILE.npy says so openly. Results are written as V2 and\n"
+    "V1, or with -o y:u2=FILE.npy (y:u1) as unsigned numbers.\n\n"
+    "  headroom run kernels/layernorm.hr M=32768 N=4096 --tune quick\n"
+    "  headroom run kernels/softmax.hr:softmax_f32 x=in.npy -o y=out.npy",
+    flags,
+    run_run};

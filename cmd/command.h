@@ -1,0 +1,118 @@
+/* What the subcommands share: their table's row, parsed arguments, the terminal, the words FILE.hr[:KERNEL]
+ * and NAME=VALUE.
+ *
+ * A subcommand is one file with one `const command`; main.c holds the table. Only the public API is used.
+ * Results go to stdout, sentences and progress to stderr. Exit codes: 0 good, 1 wrong result, 2 bad usage or
+ * input, 3 the device or a tool is not there.
+ */
+#ifndef HEADROOM_COMMAND_H
+#define HEADROOM_COMMAND_H
+
+#include "headroom.h"
+
+#define EXIT_USAGE 2
+
+/* ---- the table of subcommands ---- */
+
+typedef struct flag {
+    char letter;              /* 0 = none */
+    const char *name, *value; /* "device", "NAME"; value NULL: a switch */
+    const char *help;
+} flag;
+
+struct arguments;
+struct terminal;
+
+typedef struct command {
+    const char *name, *synopsis, *summary;
+    const char *details; /* paragraphs and examples, lines of at most 80 columns */
+    const flag *flags;   /* the last has no name */
+    int (*run)(const struct arguments *arguments, struct terminal *terminal);
+} command;
+
+extern const command command_run, command_explain, command_emit, command_roof, command_bench, command_help;
+
+/* The subcommands in the order of the help, NULL at the end. */
+const command *const *command_list(void);
+const command *command_find(const char *name);
+void command_print_help(FILE *out, const command *command);
+void command_print_overview(FILE *out);
+
+/* ---- arguments ---- */
+
+typedef struct given_flag {
+    const flag *flag;
+    const char *value; /* NULL for a switch */
+} given_flag;
+
+typedef struct arguments {
+    const command *command;
+    int flag_count, word_count;
+    given_flag *flags; /* in the order given */
+    const char **words;
+    char *line; /* the whole command line, for reports */
+} arguments;
+
+/* Exit code, 0 when good. --help alone is left as the one flag "help". */
+int arguments_parse(const command *command, int count, char **values, arguments *out);
+void arguments_free(arguments *arguments);
+bool arguments_has(const arguments *arguments, const char *name);
+/* The last value given, or `otherwise`. */
+const char *arguments_value(const arguments *arguments, const char *name, const char *otherwise);
+/* A whole number >= `least`, `otherwise` where it is not given. */
+int arguments_whole(const arguments *arguments, const char *name, int64_t least, int64_t otherwise,
+                    int64_t *out);
+int arguments_tune(const arguments *arguments, hr_tune *out);
+bool parse_whole(const char *text, int64_t *out);
+
+/* Prints `headroom COMMAND: sentence` and returns EXIT_USAGE. */
+int complain(const arguments *arguments, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints the library's sentence and returns the status' exit code. Silent where the user stopped the work. */
+int complain_status(const arguments *arguments, hr_status status);
+/* The name of `names` that `text` was probably meant to be, or NULL. */
+const char *closest_name(const char *text, const char *const *names, int count);
+
+/* ---- the terminal ---- */
+
+typedef struct terminal {
+    hr_report_style style;
+    bool progress_allowed, progress_shown;
+    char progress_what[64];
+    double progress_began, progress_drawn;
+} terminal;
+
+void terminal_open(terminal *terminal);
+/* An hr_progress_fn over a terminal: a bar with the time left, once the work looks longer than two seconds.
+ */
+bool terminal_progress(void *terminal, const char *what, double done, double total);
+void terminal_progress_end(terminal *terminal);
+/* The signal that asked to stop, 0 while none did. */
+int terminal_interrupted(void);
+/* Ends as the signal would have, now that everything is clean. */
+void terminal_die(int signal);
+/* 0, or the exit code of a standard output that cannot be written to; a closed pipe is none. */
+int terminal_flush(const arguments *arguments);
+/* Prints and frees a report. */
+int terminal_print(const arguments *arguments, char *text);
+
+/* ---- a kernel on a device, with what the words of a command line bind to it ---- */
+
+#define BOUND_MAX 256
+
+typedef struct subject {
+    hr_device *device;
+    hr_kernel *kernel;
+    int npy_count, name_count;
+    hr_npy *npys[BOUND_MAX];
+    char *names[BOUND_MAX]; /* bound so far */
+} subject;
+
+/* Opens the device of --device and loads FILE.hr[:KERNEL], the first word. */
+int subject_open(const arguments *arguments, subject *out);
+/* Binds the words after the first: EXTENT=N, scalar=X, tensor[:DTYPE]=FILE.npy. */
+int subject_bind(const arguments *arguments, subject *subject);
+void subject_close(subject *subject);
+/* The argument of this name; with a sentence that lists what there is, otherwise. */
+int subject_argument(const arguments *arguments, const subject *subject, const char *name, hr_argument *out);
+
+#endif

@@ -1,0 +1,154 @@
+/* FILE.hr[:KERNEL] NAME=VALUE... -> a kernel on a device with everything bound. In: the words of a command
+ * line. Out: a subject, or a sentence that lists what the kernel has. */
+#include "command.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- opening ---- */
+
+int subject_open(const arguments *arguments, subject *out) {
+    *out = (subject){0};
+    if (arguments->word_count == 0 || strchr(arguments->words[0], '='))
+        return complain(arguments, "which kernel? Give its file: headroom %s", arguments->command->synopsis);
+    char *path = strdup(arguments->words[0]), *name = NULL;
+    if (!path) return complain(arguments, "out of memory");
+    char *colon = strrchr(path, ':');
+    if (colon && access(path, F_OK) != 0) { /* a file may have a colon in its name */
+        *colon = 0;
+        name = colon + 1;
+    }
+    hr_status status = hr_device_open(arguments_value(arguments, "device", NULL), &out->device);
+    if (status == HR_OK) status = hr_kernel_load_file(out->device, path, name, &out->kernel);
+    free(path);
+    return status == HR_OK ? 0 : complain_status(arguments, status);
+}
+
+void subject_close(subject *subject) {
+    hr_kernel_destroy(subject->kernel);
+    hr_device_destroy(subject->device);
+    for (int i = 0; i < subject->npy_count; i++)
+        hr_npy_destroy(subject->npys[i]);
+    for (int i = 0; i < subject->name_count; i++)
+        free(subject->names[i]);
+}
+
+/* ---- names ---- */
+
+static int name_unknown(const arguments *arguments, const subject *subject, const char *name) {
+    const char *names[BOUND_MAX];
+    int count = 0, arguments_count = hr_kernel_argument_count(subject->kernel);
+    for (int i = 0; i < arguments_count && count < BOUND_MAX; i++) {
+        hr_argument argument;
+        if (hr_kernel_argument(subject->kernel, i, &argument) == HR_OK) names[count++] = argument.name;
+    }
+    for (int i = 0; i < hr_kernel_extent_count(subject->kernel) && count < BOUND_MAX; i++) {
+        int64_t value;
+        names[count] = NULL;
+        hr_kernel_extent(subject->kernel, i, &names[count], &value);
+        if (names[count]) count++;
+    }
+    const char *closest = closest_name(name, names, count);
+    fprintf(stderr, "headroom %s: kernel %s has no \"%s\"", arguments->command->name,
+            hr_kernel_name(subject->kernel), name);
+    if (closest) fprintf(stderr, "; did you mean %s?", closest);
+    fprintf(stderr, " It has");
+    for (int i = 0; i < count; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", names[i]);
+    fprintf(stderr, ".\n");
+    return EXIT_USAGE;
+}
+
+int subject_argument(const arguments *arguments, const subject *subject, const char *name, hr_argument *out) {
+    for (int i = 0; i < hr_kernel_argument_count(subject->kernel); i++)
+        if (hr_kernel_argument(subject->kernel, i, out) == HR_OK && strcmp(out->name, name) == 0) return 0;
+    return name_unknown(arguments, subject, name);
+}
+
+static bool has_extent(const subject *subject, const char *name) {
+    for (int i = 0; i < hr_kernel_extent_count(subject->kernel); i++) {
+        const char *extent = NULL;
+        int64_t value;
+        hr_kernel_extent(subject->kernel, i, &extent, &value);
+        if (extent && strcmp(extent, name) == 0) return true;
+    }
+    return false;
+}
+
+/* ---- binding ---- */
+
+static int bind_extent(const arguments *arguments, subject *subject, const char *name, const char *text) {
+    int64_t value;
+    if (!has_extent(subject, name)) return name_unknown(arguments, subject, name);
+    if (!parse_whole(text, &value))
+        return complain(arguments, "%s=%s: an extent is a whole number of at least 0", name, text);
+    hr_status status = hr_kernel_bind_extent(subject->kernel, name, value);
+    return status == HR_OK ? 0 : complain_status(arguments, status);
+}
+
+static int bind_scalar(const arguments *arguments, subject *subject, const char *name, const char *text) {
+    char *end;
+    double value = strcmp(text, "true") == 0 ? 1 : strcmp(text, "false") == 0 ? 0 : strtod(text, &end);
+    bool word = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
+    if (!word && (end == text || *end))
+        return complain(arguments, "%s=%s: %s is a scalar, and \"%s\" is no number", name, text, name, text);
+    hr_status status = hr_kernel_bind_scalar(subject->kernel, name, value);
+    return status == HR_OK ? 0 : complain_status(arguments, status);
+}
+
+static int bind_tensor(const arguments *arguments, subject *subject, const hr_argument *argument,
+                       const char *path) {
+    hr_npy *npy;
+    if (argument->role == HR_ARGUMENT_RESULT)
+        return complain(arguments, "%s=%s: %s is a result; to save it, say -o %s=%s", argument->name, path,
+                        argument->name, argument->name, path);
+    hr_status status = hr_npy_open(path, argument->dtype, &npy);
+    if (status != HR_OK) return complain_status(arguments, status);
+    subject->npys[subject->npy_count++] = npy;
+    status = hr_kernel_bind(subject->kernel, argument->name, hr_npy_array(npy));
+    return status == HR_OK ? 0 : complain_status(arguments, status);
+}
+
+/* `x:bf16=...` says what the file's raw elements are; the kernel has to agree. */
+static int check_dtype(const arguments *arguments, const hr_argument *argument, const char *dtype) {
+    if (!dtype || strcmp(dtype, hr_dtype_name(argument->dtype)) == 0) return 0;
+    return complain(arguments, "%s:%s=...: the kernel declares %s as %s", argument->name, dtype,
+                    argument->name, hr_dtype_name(argument->dtype));
+}
+
+static int bind_word(const arguments *arguments, subject *subject, const char *word) {
+    const char *equals = strchr(word, '=');
+    if (!equals || equals == word)
+        return complain(arguments, "\"%s\" is no NAME=VALUE (EXTENT=N, scalar=X or tensor=FILE.npy)", word);
+    if (subject->name_count == BOUND_MAX)
+        return complain(arguments, "more than %d names are given", BOUND_MAX);
+    char *name = strndup(word, (size_t)(equals - word));
+    if (!name) return complain(arguments, "out of memory");
+    char *dtype = strchr(name, ':');
+    if (dtype) *dtype++ = 0;
+    for (int i = 0; i < subject->name_count; i++)
+        if (strcmp(subject->names[i], name) == 0) {
+            complain(arguments, "%s is given twice", name);
+            free(name);
+            return EXIT_USAGE;
+        }
+    subject->names[subject->name_count++] = name;
+    if (isupper((unsigned char)name[0])) return bind_extent(arguments, subject, name, equals + 1);
+    hr_argument argument;
+    int code = subject_argument(arguments, subject, name, &argument);
+    if (code == 0) code = check_dtype(arguments, &argument, dtype);
+    if (code) return code;
+    if (argument.rank == 0 && argument.role == HR_ARGUMENT_INPUT)
+        return bind_scalar(arguments, subject, name, equals + 1);
+    return bind_tensor(arguments, subject, &argument, equals + 1);
+}
+
+int subject_bind(const arguments *arguments, subject *subject) {
+    for (int i = 1; i < arguments->word_count; i++) {
+        int code = bind_word(arguments, subject, arguments->words[i]);
+        if (code) return code;
+    }
+    return 0;
+}
