@@ -339,7 +339,7 @@ typedef struct hr_report_style {
 
 /* About ten lines: plan, time, floor, headroom, fusion, check. `style` may be NULL. */
 HR_API hr_status hr_report_run_text(const hr_run_result *result, const hr_report_style *style, char **out);
-/* One JSON object; docs/json.md names its keys. */
+/* One JSON object; headroom-run(1) names its keys. */
 HR_API hr_status hr_report_run_json(const hr_run_result *result, char **out);
 /* One self-contained page with the roofline plot, the variants, the plan and the source. */
 HR_API hr_status hr_report_run_html(const hr_run_result *result, char **out);

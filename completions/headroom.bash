@@ -1,0 +1,91 @@
+# Bash completion of headroom: subcommands, their flags, kernels after FILE.hr: and the names that a kernel takes.
+# Put it where bash-completion looks (share/bash-completion/completions/headroom), or source it.
+
+_headroom_flags() {
+    case $1 in
+    run) echo --output --device --tune --seed --no-verify --json --html --help ;;
+    explain) echo --device --help ;;
+    emit) echo --target --output --device --help ;;
+    roof) echo --again --device --json --html --help ;;
+    bench) echo --only --size --tune --device --no-verify --json --csv --help ;;
+    esac
+}
+
+# Names of the kernels of a text.
+_headroom_kernels() {
+    sed -n 's/^[[:space:]]*kernel[[:space:]]\{1,\}\([a-z0-9_]\{1,\}\).*/\1/p' "$1" 2>/dev/null
+}
+
+# The declaration of a kernel of a text ($2 empty: of the first), from `kernel` to the brace.
+_headroom_declaration() {
+    sed 's/#.*//' "$1" 2>/dev/null |
+        awk -v name="${2:-}" '$1 == "kernel" && (name == "" || index($2, name "(") == 1) { on = 1 }
+                          on { print }  on && /\{/ { exit }'
+}
+
+# x= weight= M= ... : its parameters and extents. $3 = results: what -o takes.
+_headroom_names() {
+    local declaration
+    declaration=$(_headroom_declaration "$1" "$2")
+    if [ "${3:-}" = results ]; then
+        {
+            grep -o '[a-z][a-z0-9_]*: *inout' <<<"$declaration"
+            tr -d '\n' <<<"$declaration" | sed -n 's/.*->//p' | grep -o '[a-z][a-z0-9_]*:'
+        } | sed 's/:.*/=/'
+    else
+        {
+            tr -d '\n' <<<"$declaration" | sed 's/->.*//' | grep -o '[a-z][a-z0-9_]*:'
+            grep -o '\[[^]]*\]' <<<"$declaration" | grep -o '[A-Z][A-Za-z0-9_]*' | sort -u
+        } | sed 's/:*$/=/'
+    fi
+}
+
+_headroom() {
+    local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} line=${COMP_LINE:0:COMP_POINT}
+    local commands="run explain emit roof bench help" current=${line##* } before file kernel prefix
+    before=${line% *}
+    before=${before##* }
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
+        return
+    fi
+    case $before in
+    --device) mapfile -t COMPREPLY < <(compgen -W "cpu cuda" -- "$word") && return ;;
+    --tune) mapfile -t COMPREPLY < <(compgen -W "none quick full" -- "$word") && return ;;
+    --target) mapfile -t COMPREPLY < <(compgen -W "c" -- "$word") && return ;;
+    --html | --csv) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
+    esac
+    # the kernel's file is the third word; bash may have split it at its colon
+    file=$(sed -n 's/^ *[^ ]*headroom  *[a-z]*  *\([^ ]*\.hr\).*/\1/p' <<<"$line")
+    kernel=$(sed -n 's/^ *[^ ]*headroom  *[a-z]*  *[^ ]*\.hr:\([a-z0-9_]*\) .*/\1/p' <<<"$line")
+    case $command:$current in
+    help:*) mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
+    *:-*) mapfile -t COMPREPLY < <(compgen -W "$(_headroom_flags "$command")" -- "$word") ;;
+    roof:*) ;;
+    bench:*) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+    *:*.hr:*)
+        [ "$word" = : ] && word=
+        prefix=
+        [[ $word == *.hr:* ]] && prefix=${word%:*}: && word=${word##*:}
+        mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$(_headroom_kernels "$file")" -- "$word")
+        ;;
+    *:*=*)
+        [ "$word" = = ] && word=
+        mapfile -t COMPREPLY < <(compgen -f -X '!*.npy' -- "${word#*=}"; compgen -d -- "${word#*=}")
+        ;;
+    *)
+        if [ -z "$file" ] || [ "$file" = "$current" ]; then
+            mapfile -t COMPREPLY < <(compgen -f -X '!*.hr' -- "$word"; compgen -d -- "$word")
+        elif [ "$before" = -o ] || [ "$before" = --output ]; then
+            mapfile -t COMPREPLY < <(compgen -W "$(_headroom_names "$file" "$kernel" results)" -- "$word")
+            compopt -o nospace 2>/dev/null
+        else
+            mapfile -t COMPREPLY < <(compgen -W "$(_headroom_names "$file" "$kernel")" -- "$word")
+            compopt -o nospace 2>/dev/null
+        fi
+        ;;
+    esac
+}
+
+complete -o filenames -F _headroom headroom

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# --help, the man page and the completion name the same flags; every kernel of the library stands in the bench's table;
+# the completion offers what a text declares.
+set -uo pipefail
+build=$1 source=$2
+failed=0
+fail() {
+    echo "$*"
+    failed=1
+}
+
+flags() { grep -oE -- '--[a-z][a-z-]*' | sort -u; }
+source "$source/completions/headroom.bash"
+
+commands=$("$build/headroom" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+[ "$(wc -w <<<"$commands")" -ge 6 ] || fail "help lists too little: $commands"
+for command in $commands; do
+    help=$("$build/headroom" help "$command" | sed -n 's/^  \(..\) \(--[a-z-]*\).*/\2/p' | sort -u)
+    [ "$command" = help ] && continue
+    page=$source/man/headroom-$command.1
+    manual=$(sed 's/\\-/-/g; s/\\f[A-Z]//g' "$page" | grep -A1 '^\.TP' | flags)
+    completion=$(_headroom_flags "$command" | flags)
+    [ "$help" = "$manual" ] || fail "$command: --help and $page differ:" "$(diff <(echo "$help") <(echo "$manual"))"
+    [ "$help" = "$completion" ] || fail "$command: --help and the completion differ:" \
+        "$(diff <(echo "$help") <(echo "$completion"))"
+    grep -q "BR headroom-$command (1)" "$source/man/headroom.1" || fail "headroom.1 does not refer to $command"
+done
+
+for file in "$source"/kernels/*.hr; do
+    for kernel in $(_headroom_kernels "$file"); do
+        grep -qE "^$(basename "$file"):$kernel " "$source/bench/cases.txt" || fail "$file:$kernel is not benched"
+    done
+done
+
+# complete LINE WORDS: what is offered at the end of LINE
+complete_line() {
+    COMP_LINE=$1 COMP_POINT=${#1}
+    read -ra COMP_WORDS <<<"$1"
+    [[ $1 == *' ' ]] && COMP_WORDS+=("")
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _headroom
+    [ "${COMPREPLY[*]}" = "$2" ] || fail "completing \"$1\": \"${COMPREPLY[*]}\", should be \"$2\""
+}
+cd "$source" || exit 1
+complete_line "headroom " "run explain emit roof bench help --help --version"
+complete_line "headroom ex" "explain"
+complete_line "headroom run --t" "--tune"
+complete_line "headroom run kernels/softmax.hr:" "kernels/softmax.hr:softmax kernels/softmax.hr:softmax_f32"
+complete_line "headroom run kernels/sum.hr:row_sum " "x= M= N="
+complete_line "headroom run kernels/layernorm.hr " "x= weight= bias= eps= M= N="
+complete_line "headroom run kernels/adamw.hr:adamw -o " "p= m= v= w="
+complete_line "headroom run kernels/adamw.hr --tune " "none quick full"
+exit $failed

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# What a wrong command line says: the sentence names the flag or the name, lists what is possible, and exits 2 or 3.
+set -uo pipefail
+build=$1 source=$2
+headroom=$build/headroom
+kernel=$source/kernels/layernorm.hr
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HEADROOM_CACHE=$work/cache NO_COLOR=1
+failed=0 count=0
+
+# expect CODE WORDS ARGUMENT...: the exit code, and a sentence (or text) with these words
+expect() {
+    local code=$1 words=$2 got output
+    shift 2
+    output=$("$headroom" "$@" </dev/null 2>&1)
+    got=$?
+    count=$((count + 1))
+    if [ $got -ne "$code" ]; then
+        echo "headroom $*: exit code $got, should be $code: $output"
+        failed=1
+    elif ! grep -qF -- "$words" <<<"$output"; then
+        printf 'headroom %s: lacks "%s":\n%s\n' "$*" "$words" "$output"
+        failed=1
+    fi
+}
+
+expect 2 "usage: headroom COMMAND"
+expect 0 "usage: headroom COMMAND" --help
+expect 0 "usage: headroom COMMAND" help
+expect 0 "headroom 0." --version
+expect 2 'no command "rnu"; did you mean run?' rnu
+expect 2 "Possible are run explain emit roof bench help" zzzzzz
+expect 2 'no command "nope"' help nope
+expect 0 "usage: headroom run FILE.hr" help run
+expect 0 "usage: headroom roof" roof --help
+expect 0 "usage: headroom run" run -h
+
+expect 2 "which kernel? Give its file" run
+expect 2 "which kernel? Give its file" run M=3
+expect 2 "absent.hr" run absent.hr
+expect 2 "absent.hr" run absent.hr:kernel
+expect 2 "layernorm_f32" run "$kernel:softmax"
+expect 2 "--tun; did you mean --tune?" run "$kernel" --tun quick
+expect 2 "--tune is none, quick or full, not \"fast\"" run "$kernel" --tune fast
+expect 2 "--json takes no value" run "$kernel" --json=yes
+expect 2 "--device needs a value: --device NAME" run "$kernel" --device
+expect 2 "--seed is a whole number of at least 0, not \"-1\"" run "$kernel:layernorm" --seed=-1
+expect 2 "MM\"; did you mean M?" run "$kernel:layernorm" MM=3
+expect 2 "weigth\"; did you mean weight?" run "$kernel:layernorm" weigth=w.npy
+expect 2 "It has x, weight, bias, eps, y, mean, rstd, M, N." run "$kernel:layernorm" zzzzzz=1
+expect 2 "M=x: an extent is a whole number" run "$kernel:layernorm" M=x
+expect 2 "M=-1: an extent is a whole number" run "$kernel:layernorm" M=-1
+expect 2 "M=99999999999999999999: an extent" run "$kernel:layernorm" M=99999999999999999999
+expect 2 "M is given twice" run "$kernel:layernorm" M=1 M=2
+expect 2 "\"abc\" is no number" run "$kernel:layernorm" eps=abc
+expect 2 '"nothing" is no NAME=VALUE' run "$kernel:layernorm" nothing
+expect 2 "y is a result; to save it, say -o y=a.npy" run "$kernel:layernorm" y=a.npy
+expect 2 "x:f32=...: the kernel declares x as bf16" run "$kernel:layernorm" x:f32=a.npy
+expect 2 "absent.npy: cannot open it: No such file" run "$kernel:layernorm" x=absent.npy
+expect 2 "x is an input. What can be saved: y mean rstd" run "$kernel:layernorm" -o x=a.npy
+expect 2 "say which result goes where" run "$kernel:layernorm" -o y
+expect 2 "bf16 can be written as V2 or u2" run "$kernel:layernorm" -o y:u1=a.npy
+expect 2 "mean is f32, which NumPy has" run "$kernel:layernorm" -o mean:u2=a.npy
+expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" -o y=/absent/a.npy
+expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" --html /absent/a.html
+expect 2 "--target is c, not \"fortran\"" emit "$kernel:layernorm" --target fortran
+expect 2 "takes flags alone" roof now
+expect 2 "no kernel of that name" bench --only nothing
+expect 2 "one folder of kernels at a time" bench a b
+expect 2 "--size is a whole number of at least 1" bench --size 0
+printf 'kernel k(x: f32[N], lr: f32) -> (y: f32[N])\n{\n    y[i] = lr * z[i]\n}\n' >"$work/wrong.hr"
+expect 2 "wrong.hr:3:17: error:" run "$work/wrong.hr"
+sed 's/z\[i\]/x[i]/' "$work/wrong.hr" >"$work/scalar.hr"
+expect 2 "lr" run "$work/scalar.hr" N=8
+"$headroom" run "$kernel" --device cuda >/dev/null 2>"$work/said"
+code=$?
+[ $code -eq 3 ] || [ $code -eq 0 ] || { echo "--device cuda: exit code $code" && failed=1; }
+expect 2 "mars" run "$kernel" --device mars
+
+[ -z "$(find "$work" -name '*.npy' -o -name '*.html')" ] || { echo "a failed command left a file" && failed=1; }
+echo "$count command lines"
+exit $failed
