@@ -137,7 +137,9 @@ static int run_bound(const arguments *arguments, terminal *terminal, subject *su
     hr_run_options options = {.size = sizeof options,
                               .no_verify = arguments_has(arguments, "no-verify"),
                               .progress = terminal_progress,
-                              .progress_context = terminal};
+                              .progress_context = terminal,
+                              .restore = subject_restore,
+                              .restore_context = subject};
     int64_t seed;
     int code = arguments_tune(arguments, &options.tune);
     if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);

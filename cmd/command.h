@@ -112,6 +112,8 @@ int subject_open(const arguments *arguments, subject *out);
 /* Binds the words after the first: EXTENT=N, scalar=X, tensor[:DTYPE]=FILE.npy. */
 int subject_bind(const arguments *arguments, subject *subject);
 void subject_close(subject *subject);
+/* hr_run_options.restore over a subject: brings back an inout array that came from a file. */
+hr_status subject_restore(void *subject, const char *name, const hr_array *array);
 /* The argument of this name; with a sentence that lists what there is, otherwise. */
 int subject_argument(const arguments *arguments, const subject *subject, const char *name, hr_argument *out);
 

@@ -35,6 +35,14 @@ void subject_close(subject *subject) {
         free(subject->names[i]);
 }
 
+hr_status subject_restore(void *context, const char *name, const hr_array *array) {
+    subject *subject = context;
+    (void)name;
+    for (int i = 0; i < subject->npy_count; i++)
+        if (hr_npy_array(subject->npys[i])->data == array->data) return hr_npy_reset(subject->npys[i]);
+    return HR_OK;
+}
+
 /* ---- names ---- */
 
 static int name_unknown(const arguments *arguments, const subject *subject, const char *name) {

@@ -216,8 +216,8 @@ typedef struct hr_floor {
 
 typedef struct hr_check {
     int64_t points;   /* elements compared with the text's meaning in f64 */
-    double max_error; /* of the element that is nearest to its tolerance: |got - meaning| beyond what rounding to
-                         the dtype explains, over the scale of the sums that led to it */
+    double max_error; /* of the element that is nearest to its tolerance: |got - meaning| beyond what rounding
+                         to the dtype explains, over the scale of the sums that led to it */
     double tolerance;
     bool ok;
     char where[160]; /* "y[3, 17] = 0.25, should be 0.5" of the largest error */
@@ -237,9 +237,9 @@ HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const 
 
 /* ---- the main job: fill, tune, check, measure ---- */
 
-/* Gives every unbound tensor memory of the device: inputs normal (floats; magnitudes where the text takes their
- * root or logarithm) or in range (whole numbers; those used as subscripts within their axis), the same for one
- * seed; results untouched. The kernel owns it. Unbound extents get defaults first. */
+/* Gives every unbound tensor memory of the device: inputs normal (floats; magnitudes where the text takes
+ * their root or logarithm) or in range (whole numbers; those used as subscripts within their axis), the same
+ * for one seed; results untouched. The kernel owns it. Unbound extents get defaults first. */
 HR_API hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed);
 /* The array now bound to a name, for saving. */
 HR_API hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *out);
@@ -271,8 +271,8 @@ typedef struct hr_run_options {
      * not. */
     hr_status (*saved)(void *context, hr_kernel *kernel);
     void *saved_context;
-    /* Brings the old values of an inout array that the caller bound back, after tuning has launched on it; NULL =
-     * hr_kernel_run copies such arrays while it tunes. */
+    /* Brings the old values of an inout array that the caller bound back, after tuning has launched on it;
+     * NULL = hr_kernel_run copies such arrays while it tunes. */
     hr_status (*restore)(void *context, const char *name, const hr_array *array);
     void *restore_context;
 } hr_run_options;
@@ -302,9 +302,10 @@ typedef struct hr_run_result {
     hr_roof roof;
 } hr_run_result;
 
-/* Tunes, applies the kernel once and checks it, calls `saved`, measures it beside the unfused version (left out where
- * that is the same code, or would need more scratch than 64 MB and than the arrays themselves). A wrong result is no
- * failure: HR_OK with verified.ok = false. Afterwards inout arrays and results hold what measuring left. */
+/* Tunes, applies the kernel once and checks it, calls `saved`, measures it beside the unfused version (left
+ * out where that is the same code, or would need more scratch than 64 MB and than the arrays themselves). A
+ * wrong result is no failure: HR_OK with verified.ok = false. Afterwards inout arrays and results hold what
+ * measuring left. */
 HR_API hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out);
 HR_API void hr_run_result_destroy(hr_run_result *result);
 
@@ -320,6 +321,8 @@ typedef struct hr_npy hr_npy;
 HR_API hr_status hr_npy_open(const char *path, hr_dtype wanted, hr_npy **out);
 HR_API const hr_array *hr_npy_array(const hr_npy *npy); /* belongs to the handle, as its data does */
 HR_API void hr_npy_destroy(hr_npy *npy);
+/* Takes back what was written to the mapping: the elements are those of the file again. */
+HR_API hr_status hr_npy_reset(hr_npy *npy);
 /* Writes a whole file or none of it, elements in row-major order. bf16 and f8 are written as V2 and V1, so
  * that np.load(path).view(ml_dtypes.bfloat16) reads them; `as_unsigned`: as u2 and u1. */
 HR_API hr_status hr_npy_save(const char *path, const hr_array *array, bool as_unsigned);

@@ -326,6 +326,13 @@ void hr_npy_destroy(hr_npy *npy) {
     free(npy);
 }
 
+hr_status hr_npy_reset(hr_npy *npy) {
+    /* a private page that was written to is dropped; the next access finds the file's */
+    if (madvise(npy->mapping, npy->length, MADV_DONTNEED) != 0)
+        return hr_fail(HR_IO, "cannot bring back the elements of a mapped file: %s", strerror(errno));
+    return HR_OK;
+}
+
 /* ---- writing ---- */
 
 static const char *npy_descr(hr_dtype dtype, bool as_unsigned) {

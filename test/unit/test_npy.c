@@ -160,6 +160,9 @@ static void writing_leaves_the_file_alone(void **state) {
     const char *path = write_npy(1, "{'descr':'|u1','fortran_order':False,'shape':(4,)}", 4);
     assert_int_equal(hr_npy_open(path, HR_U8, &npy), HR_OK);
     memset(hr_npy_array(npy)->data, 9, 4);
+    assert_int_equal(hr_npy_reset(npy), HR_OK);
+    assert_memory_equal(hr_npy_array(npy)->data, "\1\2\3\4", 4);
+    memset(hr_npy_array(npy)->data, 9, 4);
     hr_npy_destroy(npy);
     assert_int_equal(hr_npy_open(path, HR_U8, &npy), HR_OK);
     assert_memory_equal(hr_npy_array(npy)->data, "\1\2\3\4", 4);
