@@ -17,13 +17,13 @@ commands=$("$build/headroom" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
 for command in $commands; do
     help=$("$build/headroom" help "$command" | sed -n 's/^  \(..\) \(--[a-z-]*\).*/\2/p' | sort -u)
     [ "$command" = help ] && continue
-    page=$source/man/headroom-$command.1
+    page=$source/docs/man/headroom-$command.1
     manual=$(sed 's/\\-/-/g; s/\\f[A-Z]//g' "$page" | grep -A1 '^\.TP' | flags)
     completion=$(_headroom_flags "$command" | flags)
     [ "$help" = "$manual" ] || fail "$command: --help and $page differ:" "$(diff <(echo "$help") <(echo "$manual"))"
     [ "$help" = "$completion" ] || fail "$command: --help and the completion differ:" \
         "$(diff <(echo "$help") <(echo "$completion"))"
-    grep -q "BR headroom-$command (1)" "$source/man/headroom.1" || fail "headroom.1 does not refer to $command"
+    grep -q "BR headroom-$command (1)" "$source/docs/man/headroom.1" || fail "headroom.1 does not refer to $command"
 done
 
 for file in "$source"/kernels/*.hr; do
