@@ -52,12 +52,8 @@ static int name_unknown(const arguments *arguments, const subject *subject, cons
         hr_argument argument;
         if (hr_kernel_argument(subject->kernel, i, &argument) == HR_OK) names[count++] = argument.name;
     }
-    for (int i = 0; i < hr_kernel_extent_count(subject->kernel) && count < BOUND_MAX; i++) {
-        int64_t value;
-        names[count] = NULL;
-        hr_kernel_extent(subject->kernel, i, &names[count], &value);
-        if (names[count]) count++;
-    }
+    for (int i = 0; i < hr_kernel_extent_count(subject->kernel) && count < BOUND_MAX; i++)
+        names[count++] = hr_kernel_extent_name(subject->kernel, i);
     const char *closest = closest_name(name, names, count);
     fprintf(stderr, "headroom %s: kernel %s has no \"%s\"", arguments->command->name,
             hr_kernel_name(subject->kernel), name);
@@ -76,12 +72,8 @@ int subject_argument(const arguments *arguments, const subject *subject, const c
 }
 
 static bool has_extent(const subject *subject, const char *name) {
-    for (int i = 0; i < hr_kernel_extent_count(subject->kernel); i++) {
-        const char *extent = NULL;
-        int64_t value;
-        hr_kernel_extent(subject->kernel, i, &extent, &value);
-        if (extent && strcmp(extent, name) == 0) return true;
-    }
+    for (int i = 0; i < hr_kernel_extent_count(subject->kernel); i++)
+        if (strcmp(hr_kernel_extent_name(subject->kernel, i), name) == 0) return true;
     return false;
 }
 

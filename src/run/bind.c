@@ -373,6 +373,10 @@ int hr_kernel_extent_count(const hr_kernel *kernel) {
     return kernel->function->extent_count;
 }
 
+const char *hr_kernel_extent_name(const hr_kernel *kernel, int i) {
+    return i >= 0 && i < kernel->function->extent_count ? kernel->function->extents[i] : NULL;
+}
+
 hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **name, int64_t *value) {
     const hr_function *function = kernel->function;
     int64_t extents[function->extent_count + 1];
