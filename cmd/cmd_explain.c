@@ -3,14 +3,6 @@
 
 #include <string.h>
 
-static void print_extents(const hr_kernel *kernel) {
-    for (int i = 0; i < hr_kernel_extent_count(kernel); i++) {
-        const char *name;
-        int64_t value;
-        if (hr_kernel_extent(kernel, i, &name, &value) == HR_OK) printf(" %s=%lld", name, (long long)value);
-    }
-}
-
 static int explain(const arguments *arguments, terminal *terminal, const subject *subject) {
     const char *plan;
     char *text;
@@ -22,9 +14,7 @@ static int explain(const arguments *arguments, terminal *terminal, const subject
     if (status == HR_OK) status = hr_kernel_floor(subject->kernel, &floor);
     if (status == HR_OK) status = hr_report_floor_text(&floor, &roof, &terminal->style, &text);
     if (status != HR_OK) return complain_status(arguments, status);
-    printf("%s", hr_kernel_name(subject->kernel));
-    print_extents(subject->kernel);
-    printf("\n%s%s", plan, plan[0] && plan[strlen(plan) - 1] != '\n' ? "\n" : "");
+    printf("%s%s", plan, plan[0] && plan[strlen(plan) - 1] != '\n' ? "\n" : "");
     return terminal_print(arguments, text);
 }
 

@@ -133,17 +133,15 @@ static int report(const arguments *arguments, const terminal *terminal, const hr
     return code ? code : hr_status_exit_code(wrong ? HR_WRONG_RESULT : HR_OK);
 }
 
-static int run_bound(const arguments *arguments, terminal *terminal, subject *subject, outputs *outputs) {
+static int run_bound(const arguments *arguments, terminal *terminal, subject *subject, outputs *outputs,
+                     hr_tune tune, int64_t seed) {
     hr_run_options options = {.size = sizeof options,
+                              .tune = tune,
                               .no_verify = arguments_has(arguments, "no-verify"),
                               .progress = terminal_progress,
                               .progress_context = terminal,
                               .restore = subject_restore,
                               .restore_context = subject};
-    int64_t seed;
-    int code = arguments_tune(arguments, &options.tune);
-    if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);
-    if (code) return code;
     if (outputs->count) {
         options.saved = outputs_save;
         options.saved_context = outputs;
@@ -153,22 +151,26 @@ static int run_bound(const arguments *arguments, terminal *terminal, subject *su
     if (status == HR_OK) status = hr_kernel_run(subject->kernel, &options, &result);
     terminal_progress_end(terminal);
     if (status != HR_OK) return complain_status(arguments, status);
-    code = report(arguments, terminal, result, outputs);
+    int code = report(arguments, terminal, result, outputs);
     hr_run_result_destroy(result);
     return code;
 }
 
 static int run_run(const arguments *arguments, terminal *terminal) {
     outputs outputs = {.arguments = arguments};
-    subject subject;
-    int code = subject_open(arguments, &subject);
+    subject subject = {0};
+    hr_tune tune;
+    int64_t seed;
+    int code = arguments_tune(arguments, &tune);
+    if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);
+    if (code == 0) code = subject_open(arguments, &subject);
     if (code == 0) code = subject_bind(arguments, &subject);
     for (int i = 0; i < arguments->flag_count && code == 0; i++)
         if (strcmp(arguments->flags[i].flag->name, "output") == 0)
             code = output_add(&outputs, &subject, arguments->flags[i].value);
     const char *page = arguments_value(arguments, "html", NULL);
     if (code == 0 && page) code = output_check_folder(arguments, page);
-    if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs);
+    if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs, tune, seed);
     subject_close(&subject);
     outputs_free(&outputs);
     return code;
@@ -192,8 +194,10 @@ const command command_run = {
     "Compiles a kernel for the device, tunes it where asked, checks it against the\n"
     "meaning of its text in f64, measures it, and compares the time with the floor:\n"
     "the least that this machine needs for this work.\n\n"
-    "Extents come from the arrays given, else from EXTENT=N, else from defaults.\n"
-    "Tensors not given are filled: normal for floats, in range for subscripts.\n"
+    "A file that holds several kernels means the one that bears its name, unless\n"
+    ":KERNEL says which. Extents come from the arrays given, else from\n"
+    "EXTENT=N, else from defaults. Tensors not given are filled: normal for floats, in range for "
+    "subscripts.\n"
     "A .npy file that holds bf16 as V2 or u2, or f8 as V1 or u1, means what the\n"
     "kernel declares; x:bf16=FILE.npy says so openly. Results are written as V2 and\n"
     "V1, or with -o y:u2=FILE.npy (y:u1) as unsigned numbers.\n\n"

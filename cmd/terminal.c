@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,10 +112,13 @@ void terminal_progress_end(terminal *terminal) {
 }
 
 int terminal_flush(const arguments *arguments) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     errno = 0;
     bool failed = fflush(stdout) == EOF || ferror(stdout);
-    if (failed && errno != EPIPE) /* whoever closed the pipe has read enough */
-        return complain(arguments, "cannot write to standard output: %s", strerror(errno));
+    int error = errno;
+    if (failed && poll(&out, 1, 0) == 1 && (out.revents & POLLERR)) return 0; /* the reader has read enough */
+    if (failed)
+        return complain(arguments, "cannot write to standard output: %s", strerror(error ? error : EIO));
     return 0;
 }
 

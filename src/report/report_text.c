@@ -116,7 +116,7 @@ static void put_tuning(sheet *paper, const hr_run_result *run) {
              hr_words_time(run->tune.seconds, paper->style.unicode).text);
     else
         put(paper, INK_PLAIN, "the cost model's choice");
-    if (chosen && chosen[0]) putf(paper, INK_PLAIN, ": %s", chosen);
+    if (chosen && chosen[0] && strcmp(chosen, "default") != 0) putf(paper, INK_PLAIN, ": %s", chosen);
     end_line(paper);
 }
 
