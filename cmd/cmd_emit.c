@@ -6,12 +6,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* The files bear the name of the function in them. */
 static int save(const arguments *arguments, const char *folder, const char *name, const char *ending,
                 const char *text) {
-    size_t size = strlen(folder) + strlen(name) + strlen(ending) + 2;
+    size_t size = strlen(folder) + strlen(name) + strlen(ending) + 16;
     char *path = malloc(size);
     if (!path) return complain(arguments, "out of memory");
-    snprintf(path, size, "%s/%s%s", folder, name, ending);
+    snprintf(path, size, "%s/kernel_%s%s", folder, name, ending);
     hr_status status = hr_file_save(path, text, strlen(text));
     if (status == HR_OK) printf("wrote %s\n", path);
     free(path);
@@ -24,7 +25,8 @@ static int emit(const arguments *arguments, hr_kernel *kernel) {
     hr_status status = hr_kernel_source(kernel, &source, &header);
     if (status != HR_OK) return complain_status(arguments, status);
     if (!folder) {
-        printf("/* ---- %s.h ---- */\n%s\n/* ---- %s.c ---- */\n%s", name, header, name, source);
+        printf("/* ---- kernel_%s.h ---- */\n%s\n/* ---- kernel_%s.c ---- */\n%s", name, header, name,
+               source);
         return 0;
     }
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
@@ -47,7 +49,7 @@ static int run_emit(const arguments *arguments, terminal *terminal) {
 
 static const flag flags[] = {
     {0, "target", "NAME", "the language to write: c"},
-    {'o', "output", "FOLDER", "write FOLDER/KERNEL.c and .h; to stdout otherwise"},
+    {'o', "output", "FOLDER", "write FOLDER/kernel_NAME.c and .h; to stdout otherwise"},
     {0, "device", "NAME", "whose vectors and caches it is planned for: cpu"},
     {0, NULL, NULL, NULL},
 };

@@ -15,6 +15,9 @@ typedef struct hr_words {
 hr_words hr_words_time(double seconds, bool unicode);
 /* Scaled by thousands: (38.5e9, "B/s") -> "38.5 GB/s". */
 hr_words hr_words_rate(double value, const char *unit);
+/* (1.019, "x") -> "1.02x"; (0.981) -> "98 %". */
+hr_words hr_words_ratio(double ratio, const char *sign);
+hr_words hr_words_percent(double part);
 /* Scaled by 1024: (49152) -> "48 KB". */
 hr_words hr_words_capacity(double bytes);
 

@@ -51,9 +51,10 @@ static void write_header(hr_text *out, const hr_run_result *run) {
     hr_html_escape(out, run->device_name);
     if (run->roof.threads > 0) hr_text_format(out, ", %d threads", run->roof.threads);
     hr_text_format(out,
-                   "</p></div><div class='big'><b class='%s'>%.2f×</b><span>headroom: %.0f %% of the roof"
+                   "</p></div><div class='big'><b class='%s'>%s</b><span>headroom: %s of the roof"
                    "</span></div></header>\n",
-                   grades[hr_headroom_grade(run->headroom)], run->headroom, 100 * run->roof_fraction);
+                   grades[hr_headroom_grade(run->headroom)], hr_words_ratio(run->headroom, "×").text,
+                   hr_words_percent(run->roof_fraction).text);
 }
 
 static void write_fact(hr_text *out, const char *name, const char *kind, const char *value,
@@ -78,7 +79,8 @@ static void write_facts(hr_text *out, const hr_run_result *run) {
              flops > 0 ? hr_words_rate(flops / run->seconds.median, "FLOP/s").text : "");
     write_fact(out, "bandwidth", "", hr_words_rate(run->floor.bytes / run->seconds.median, "B/s").text, note);
     if (run->unfused.runs) {
-        snprintf(value, sizeof value, "%.2f×", run->unfused.median / run->seconds.median);
+        snprintf(value, sizeof value, "%s",
+                 hr_words_ratio(run->unfused.median / run->seconds.median, "×").text);
         snprintf(note, sizeof note, "over one pass per statement, %s",
                  hr_words_time(run->unfused.median, true).text);
         write_fact(out, "gain of fusion", "", value, note);
@@ -194,7 +196,7 @@ static void write_check(hr_text *out, const hr_run_result *run) {
 hr_status hr_report_run_html(const hr_run_result *run, char **out) {
     hr_text page = {0};
     char title[256];
-    snprintf(title, sizeof title, "%s: %.2f× headroom", run->kernel, run->headroom);
+    snprintf(title, sizeof title, "%s: %s headroom", run->kernel, hr_words_ratio(run->headroom, "×").text);
     hr_html_head(&page, title);
     write_header(&page, run);
     write_facts(&page, run);

@@ -200,7 +200,7 @@ static void draw_kernel(hr_text *out, const roofline *plot, const hr_run_result 
     hr_text_format(out, "<circle class='kernel' cx='%.1f' cy='%.1f' r='7'/>", x, y);
     hr_text_format(out, "<text class='point' x='%.1f' y='%.1f'>", x + 15, y + 13);
     hr_html_escape(out, run->kernel);
-    hr_text_format(out, ", %.2f×</text>", run->headroom);
+    hr_text_format(out, ", %s</text>", hr_words_ratio(run->headroom, "×").text);
 }
 
 void hr_svg_roofline(hr_text *out, const hr_roof *roof, const hr_run_result *run) {

@@ -143,23 +143,19 @@ static void put_floor(sheet *paper, const hr_floor *floor, const hr_roof *roof) 
 }
 
 static void put_headroom(sheet *paper, const hr_run_result *run) {
-    char words[32];
     ink colour = grade_inks[hr_headroom_grade(run->headroom)];
-    snprintf(words, sizeof words, "%.2fx", run->headroom);
     label(paper, "headroom");
-    put_padded(paper, colour, words, 12);
+    put_padded(paper, colour, hr_words_ratio(run->headroom, "x").text, 12);
     put_bar(paper, colour, run->roof_fraction, 24);
-    putf(paper, INK_PLAIN, " %.0f %% of the roof", 100 * run->roof_fraction);
+    putf(paper, INK_PLAIN, " %s of the roof", hr_words_percent(run->roof_fraction).text);
     end_line(paper);
 }
 
 static void put_fusion(sheet *paper, const hr_run_result *run) {
     if (run->unfused.runs == 0) return;
     double gain = run->unfused.median / run->seconds.median;
-    char words[32];
-    snprintf(words, sizeof words, "%.2fx", gain);
     label(paper, "fusion");
-    put_padded(paper, INK_PLAIN, words, 12);
+    put_padded(paper, INK_PLAIN, hr_words_ratio(gain, "x").text, 12);
     putf(paper, INK_PLAIN, "the speed of one pass per statement (%s)",
          hr_words_time(run->unfused.median, paper->style.unicode).text);
     end_line(paper);
@@ -262,7 +258,7 @@ static void put_bench_heading(sheet *paper) {
 
 static void put_bench_row(sheet *paper, const hr_bench_row *row, const hr_roof *roof) {
     const hr_run_result *run = row->result;
-    char extents[128] = "", gain[32] = "-", copy[32] = "-";
+    char extents[128] = "", gain[48] = "-", copy[48] = "-";
     if (!run) {
         putf(paper, INK_PLAIN, "%-22s %-5s ", row->kernel, row->dtype);
         put(paper, INK_POOR, row->error);
@@ -278,14 +274,16 @@ static void put_bench_row(sheet *paper, const hr_bench_row *row, const hr_roof *
         arithmetic ? hr_words_rate((run->floor.tensor_flops + run->floor.vector_flops) / run->seconds.median,
                                    "FLOP/s")
                    : hr_words_rate(bandwidth, "B/s");
-    if (run->unfused.runs) snprintf(gain, sizeof gain, "%.2fx", run->unfused.median / run->seconds.median);
-    if (roof->copy > 0) snprintf(copy, sizeof copy, "%.0f %%", 100 * bandwidth / roof->copy);
+    if (run->unfused.runs)
+        snprintf(gain, sizeof gain, "%s",
+                 hr_words_ratio(run->unfused.median / run->seconds.median, "x").text);
+    if (roof->copy > 0) snprintf(copy, sizeof copy, "%s", hr_words_percent(bandwidth / roof->copy).text);
     putf(paper, INK_BOLD, "%-22s", run->kernel);
     putf(paper, INK_PLAIN, " %-5s %-30s ", row->dtype, extents);
     hr_words time = hr_words_time(run->seconds.median, paper->style.unicode);
     putf(paper, INK_PLAIN, "%*s%s %12s %6s  %-7s ", 10 - columns(time.text), "", time.text, rate.text, copy,
          run->floor.bound);
-    putf(paper, grade_inks[hr_headroom_grade(run->headroom)], "%7.2fx", run->headroom);
+    putf(paper, grade_inks[hr_headroom_grade(run->headroom)], "%8s", hr_words_ratio(run->headroom, "x").text);
     putf(paper, INK_PLAIN, " %7s  ", gain);
     if (!run->verify_done)
         put(paper, INK_FAIR, "not checked");

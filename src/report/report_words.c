@@ -40,6 +40,18 @@ hr_words hr_words_rate(double value, const char *unit) {
     return words;
 }
 
+hr_words hr_words_ratio(double ratio, const char *sign) {
+    hr_words words;
+    snprintf(words.text, sizeof words.text, "%.*f%s", digits_after(ratio), ratio, sign);
+    return words;
+}
+
+hr_words hr_words_percent(double part) {
+    hr_words words;
+    snprintf(words.text, sizeof words.text, "%.*f %%", part < 0.0995 && part > 0 ? 1 : 0, 100 * part);
+    return words;
+}
+
 hr_words hr_words_capacity(double bytes) {
     hr_words words;
     if (bytes < 1048576)

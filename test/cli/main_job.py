@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -129,8 +130,15 @@ def explain_and_emit():
     said = headroom("explain", SOURCE / "kernels/layernorm_backward.hr:layernorm_backward", "M=100", "N=33").stdout
     assert "M=100 N=33" in said and "floor" in said, said
     headroom("emit", SOURCE / "kernels/layernorm.hr:layernorm_f32", "--target", "c", "-o", "generated")
-    assert sorted(p.name for p in Path("generated").iterdir()) == ["layernorm_f32.c", "layernorm_f32.h"]
-    assert "headroom.h" not in Path("generated/layernorm_f32.c").read_text()
+    names = sorted(p.name for p in Path("generated").iterdir())
+    assert names == ["kernel_layernorm_f32.c", "kernel_layernorm_f32.h"], names
+    source = Path("generated/kernel_layernorm_f32.c").read_text()
+    assert "headroom.h" not in source
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler:
+        subprocess.run([compiler, "-O1", "-c", "kernel_layernorm_f32.c"], cwd="generated", check=True)
+    printed = headroom("emit", SOURCE / "kernels/layernorm.hr:layernorm_f32").stdout
+    assert source in printed
 
 
 def bench_in_small():

@@ -33,6 +33,10 @@ static void words(void **state) {
     assert_string_equal(hr_words_rate(12, "B").text, "12 B");
     assert_string_equal(hr_words_rate(0, "B/s").text, "-");
     assert_string_equal(hr_words_rate(1e30, "B").text, "1000000000000 EB");
+    assert_string_equal(hr_words_ratio(294.94, "x").text, "295x");
+    assert_string_equal(hr_words_ratio(1.019, "x").text, "1.02x");
+    assert_string_equal(hr_words_percent(0.981).text, "98 %");
+    assert_string_equal(hr_words_percent(0.0034).text, "0.3 %");
     assert_string_equal(hr_words_capacity(49152).text, "48 KB");
     assert_string_equal(hr_words_capacity(2.5 * 1048576).text, "2.5 MB");
 }
