@@ -175,6 +175,11 @@ static int run_bench(const arguments *arguments, terminal *terminal) {
     if (code == 0 && arguments->word_count > 1) code = complain(arguments, "one folder of kernels at a time");
     if (code == 0)
         code = bench_cases_read(arguments, arguments->word_count ? arguments->words[0] : NULL, &cases);
+    const char *only = arguments_value(arguments, "only", NULL);
+    for (int i = 0; i < cases.count; i++)
+        state.count += selected(only, cases.list[i].kernel);
+    if (code == 0 && state.count == 0)
+        code = complain(arguments, "--only %s: no kernel of that name is in the table", only ? only : "");
     if (code == 0) {
         hr_status status = hr_device_open(arguments_value(arguments, "device", NULL), &state.device);
         if (status == HR_OK)

@@ -246,7 +246,8 @@ HR_API hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_a
 /* HR_BAD_INPUT while unknown. */
 HR_API hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **name, int64_t *value);
 HR_API int hr_kernel_extent_count(const hr_kernel *kernel);
-HR_API const char *hr_kernel_extent_name(const hr_kernel *kernel, int i); /* NULL where there is no number i */
+HR_API const char *hr_kernel_extent_name(const hr_kernel *kernel,
+                                         int i); /* NULL where there is no number i */
 
 typedef struct hr_stage_info {
     const char *shape, *name, *why;
