@@ -71,17 +71,26 @@ void hr_program_destroy(hr_program *program) {
     if (program) hr_arena_destroy(program->arena);
 }
 
+/* The file's name without folders and the part from its first point on. */
+static bool named_like_file(const char *name, const char *path) {
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    size_t length = strcspn(file, ".");
+    return strlen(name) == length && memcmp(name, file, length) == 0;
+}
+
 hr_status hr_program_find(const hr_program *program, const char *name, const hr_function **out) {
     bool any = !name || !*name;
     if (any && program->function_count == 1) {
         *out = &program->functions[0];
         return HR_OK;
     }
-    for (int i = 0; i < program->function_count && !any; i++)
-        if (strcmp(program->functions[i].name, name) == 0) {
+    for (int i = 0; i < program->function_count; i++) {
+        const char *known = program->functions[i].name;
+        if (any ? named_like_file(known, program->path) : strcmp(known, name) == 0) {
             *out = &program->functions[i];
             return HR_OK;
         }
+    }
     hr_text names = {0};
     hr_nearest nearest = hr_nearest_to(any ? "" : name);
     for (int i = 0; i < program->function_count && i < 40; i++) {

@@ -185,7 +185,8 @@ typedef struct hr_program {
  */
 hr_status hr_program_parse(const char *path, const char *text, size_t length, hr_program **out);
 void hr_program_destroy(hr_program *program);
-/* NULL or "" when the file holds one kernel. HR_BAD_INPUT names the kernels there are. */
+/* NULL or "" for the only kernel of the file, or of several the one that bears the file's name (softmax of
+ * softmax.hr). HR_BAD_INPUT names the kernels there are. */
 hr_status hr_program_find(const hr_program *program, const char *name, const hr_function **out);
 /* The text of one statement's line(s) as the user wrote it, without the end of line; for comments and
  * reports. */

@@ -228,7 +228,9 @@ static hr_status fold_known(hr_reference *reference, int number, hr_known *out) 
         fold->saved + fold->free_count; /* a softmax's indices have a value outside it as well */
     for (int i = 0; i < expr->bound_count; ++i)
         saved[i] = reference->indices[expr->bound[i]];
+    ++reference->depth;
     hr_status status = loop(reference, fold, &t);
+    --reference->depth;
     for (int i = 0; i < expr->bound_count; ++i)
         reference->indices[expr->bound[i]] = saved[i];
     HR_TRY(status);
