@@ -71,15 +71,65 @@ void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_lau
 
 /* ---- a subscript that left its axis ---- */
 
+/* `budget`: nodes to look at; a graph that shares many is taken to read data rather than walked to its end.
+ */
+static bool data_is_read(const hr_expr *expr, int *budget) {
+    if (expr->op == HR_OP_ELEMENT || --*budget < 0) return true;
+    for (int a = 0; a < expr->arg_count; a++)
+        if (data_is_read(expr->args[a], budget)) return true;
+    return false;
+}
+
+static bool reads_data(const hr_expr *expr) {
+    int budget = 10000;
+    return data_is_read(expr, &budget);
+}
+
+/* The first subscript of this axis in the text that comes from data; NULL where there is none. `seen` has an
+ * entry an expression. */
+static const hr_expr *subscript_find(const hr_expr *expr, const hr_access *access, bool *seen) {
+    if (seen[expr->id]) return NULL;
+    seen[expr->id] = true;
+    if (expr->op == HR_OP_ELEMENT && expr->tensor == access->tensor && reads_data(expr->args[access->axis]))
+        return expr->args[access->axis];
+    const hr_expr *found = NULL;
+    for (int a = 0; a < expr->arg_count && !found; a++)
+        found = subscript_find(expr->args[a], access, seen);
+    return found;
+}
+
+/* Where the text says it, for an access whose place was lost on the way through the plan, where tensors may
+ * have other numbers. */
+static hr_place place_find(const hr_function *function, const char *name, const hr_access *in_plan) {
+    const hr_expr *found = NULL;
+    hr_access access = *in_plan;
+    for (int i = 0; i < function->tensor_count; i++)
+        if (strcmp(function->tensors[i].name, name) == 0) access.tensor = i;
+    if (access.tensor >= function->tensor_count || access.axis >= function->tensors[access.tensor].rank)
+        return access.place;
+    bool *seen = calloc((size_t)function->expr_count + 1, sizeof *seen);
+    for (int s = 0; seen && s < function->statement_count && !found; s++) {
+        const hr_statement *statement = &function->statements[s];
+        if (statement->tensor == access.tensor && reads_data(statement->subscripts[access.axis]))
+            found = statement->subscripts[access.axis];
+        for (int k = 0; k < statement->subscript_count && !found; k++)
+            found = subscript_find(statement->subscripts[k], &access, seen);
+        if (!found) found = subscript_find(statement->value, &access, seen);
+    }
+    free(seen);
+    return found ? found->place : access.place;
+}
+
 static hr_status fault_fail(const hr_kernel *kernel, const hr_prepared *prepared, const hr_fault *fault) {
     hr_access access;
     size_t length = 0;
     int64_t extent = 0;
     const hr_function *normal = prepared->plan->normal;
-    if (!hr_plan_access(prepared->plan, fault->access - 1, &access))
+    if (!hr_plan_access(prepared->plan, fault->access, &access))
         return hr_fail(HR_OUT_OF_RANGE, "a subscript of kernel %s had the value %lld and left its axis",
                        kernel->function->name, (long long)fault->value);
     const hr_tensor *tensor = &normal->tensors[access.tensor];
+    if (!access.place.line) access.place = place_find(kernel->function, tensor->name, &access);
     hr_status status = hr_extent_value(normal, tensor->shape[access.axis], prepared->extents, &extent);
     if (status != HR_OK) return status;
     const char *line = hr_program_line(kernel->program, access.place.line, &length);

@@ -1,0 +1,98 @@
+/* The CPU device, watched: counts compiles and launches, can spoil what a launch computed, and has a roof
+ * that is known. */
+#ifndef TEST_SUPPORT_COUNTING_DEVICE_H
+#define TEST_SUPPORT_COUNTING_DEVICE_H
+
+#include "device/device.h"
+
+#include <string.h>
+
+typedef struct counting_device {
+    struct hr_device base;
+    struct hr_device *real;
+    int compiles, launches, timings;
+    void (*before)(const hr_launch *launch); /* around a launch; NULL = nothing */
+    void (*after)(const hr_launch *launch);
+} counting_device;
+
+static hr_status counting_allocate(struct hr_device *device, size_t size, void **out) {
+    struct hr_device *real = ((counting_device *)device)->real;
+    return real->ops->allocate(real, size, out);
+}
+
+static void counting_release(struct hr_device *device, void *data, size_t size) {
+    struct hr_device *real = ((counting_device *)device)->real;
+    real->ops->release(real, data, size);
+}
+
+static hr_status counting_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
+                                  hr_module **out) {
+    counting_device *counting = (counting_device *)device;
+    __atomic_fetch_add(&counting->compiles, 1, __ATOMIC_RELAXED);
+    return counting->real->ops->compile(counting->real, source, length, flags, out);
+}
+
+static void counting_unload(struct hr_device *device, hr_module *module) {
+    struct hr_device *real = ((counting_device *)device)->real;
+    real->ops->unload(real, module);
+}
+
+static hr_status counting_launch(struct hr_device *device, hr_module *module, const hr_launch *launch,
+                                 hr_fault *fault) {
+    counting_device *counting = (counting_device *)device;
+    counting->launches++;
+    if (counting->before) counting->before(launch);
+    hr_status status = counting->real->ops->launch(counting->real, module, launch, fault);
+    if (counting->after) counting->after(launch);
+    return status;
+}
+
+static hr_status counting_time(struct hr_device *device, hr_module *module, const hr_launch *launch,
+                               double *seconds) {
+    counting_device *counting = (counting_device *)device;
+    counting->timings++;
+    return counting->real->ops->time(counting->real, module, launch, seconds);
+}
+
+static hr_status counting_roof(struct hr_device *device, hr_progress_fn progress, void *context,
+                               hr_roof *out) {
+    (void)device;
+    (void)progress;
+    (void)context;
+    *out = (hr_roof){.copy = 20e9,
+                     .read = 25e9,
+                     .write = 15e9,
+                     .triad = 21e9,
+                     .vector_f32 = 200e9,
+                     .tensor_f32 = 200e9,
+                     .launch = 1e-6,
+                     .threads = 2,
+                     .measured_at = 1};
+    for (int s = 1; s < HR_SPECIAL_COUNT; s++)
+        out->special[s] = 10e9;
+    return HR_OK;
+}
+
+static const hr_device_ops counting_ops = {.kind = "cpu",
+                                           .allocate = counting_allocate,
+                                           .release = counting_release,
+                                           .compile = counting_compile,
+                                           .unload = counting_unload,
+                                           .launch = counting_launch,
+                                           .time = counting_time,
+                                           .measure_roof = counting_roof};
+
+static hr_status counting_open(counting_device *out) {
+    struct hr_device *real;
+    hr_status status = hr_device_open("cpu", &real);
+    if (status != HR_OK) return status;
+    *out = (counting_device){.base = *real, .real = real};
+    out->base.ops = &counting_ops;
+    return HR_OK;
+}
+
+static void counting_close(counting_device *device) {
+    hr_device_destroy(device->real);
+}
+
+#endif

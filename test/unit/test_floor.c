@@ -1,0 +1,140 @@
+/* Floors from known roofs: memory by the mix of traffic, arithmetic by its unit, and the name of the limit.
+ */
+#include "run/kernel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+static const hr_roof roof = {.read = 40e9,
+                             .triad = 36e9,
+                             .copy = 30e9,
+                             .write = 20e9,
+                             .vector_f32 = 100e9,
+                             .vector_f64 = 50e9,
+                             .tensor_f32 = 80e9,
+                             .tensor_bf16 = 800e9,
+                             .special = {[HR_SPECIAL_EXP] = 10e9, [HR_SPECIAL_ROOT] = 5e9},
+                             .launch = 2e-6};
+
+static hr_program *program;
+
+static const hr_function *function_of(const char *text) {
+    const hr_function *function = NULL;
+    hr_program_destroy(program);
+    program = NULL;
+    assert_int_equal(hr_program_parse("test.hr", text, strlen(text), &program), HR_OK);
+    assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+    return function;
+}
+
+static const char copy_text[] = "kernel copy(x: f32[N]) -> (y: f32[N])\n{\n    y[n] = x[n]\n}\n";
+
+static hr_floor floor_of(const char *text, hr_work work, const hr_roof *with) {
+    hr_floor floor;
+    hr_floor_of(function_of(text), &work, with, &floor);
+    return floor;
+}
+
+static void near(double got, double expected) {
+    if (!(fabs(got - expected) <= 1e-12 * fabs(expected))) print_message("%.15g, not %.15g\n", got, expected);
+    assert_true(fabs(got - expected) <= 1e-12 * fabs(expected));
+}
+
+static void test_memory_by_the_mix(void **state) {
+    (void)state;
+    near(floor_of(copy_text, (hr_work){.bytes_read = 4e9}, &roof).seconds, 4 / 40.0);
+    near(floor_of(copy_text, (hr_work){.bytes_written = 4e9}, &roof).seconds, 4 / 20.0);
+    near(floor_of(copy_text, (hr_work){.bytes_read = 3e9, .bytes_written = 3e9}, &roof).seconds, 6 / 30.0);
+    near(floor_of(copy_text, (hr_work){.bytes_read = 2e9, .bytes_written = 1e9}, &roof).seconds, 3 / 36.0);
+    /* one in four: half way between reading alone and copying, or three quarters of the way to triad - the
+     * better */
+    double by_copy = 0.5 / 40 + 0.5 / 30, by_triad = 0.25 / 40 + 0.75 / 36;
+    near(floor_of(copy_text, (hr_work){.bytes_read = 3e9, .bytes_written = 1e9}, &roof).seconds,
+         4 * fmin(by_copy, by_triad));
+}
+
+static void test_a_slow_measurement_does_not_weaken_the_floor(void **state) {
+    (void)state;
+    hr_roof slow = roof; /* triad was disturbed: reading and copying in turn would beat it */
+    slow.triad = 10e9;
+    near(floor_of(copy_text, (hr_work){.bytes_read = 2e9, .bytes_written = 1e9}, &slow).seconds,
+         3 * (1 / 40.0 / 3 + 2 / 30.0 / 3));
+    hr_roof copy_alone = {.copy = 30e9};
+    near(floor_of(copy_text, (hr_work){.bytes_read = 3e9}, &copy_alone).seconds, 3 / 30.0);
+}
+
+static void test_the_bound_is_named(void **state) {
+    (void)state;
+    hr_work work = {.bytes_read = 1e9, .bytes_written = 1e9, .vector_flops = 1e9};
+    assert_string_equal(floor_of(copy_text, work, &roof).bound, "memory");
+    work.vector_flops = 20e9;
+    assert_string_equal(floor_of(copy_text, work, &roof).bound, "vector");
+    near(floor_of(copy_text, work, &roof).seconds, 0.2);
+    work.special[HR_SPECIAL_EXP] = 3e9;
+    work.special[HR_SPECIAL_ROOT] = 0.5e9;
+    hr_floor floor = floor_of(copy_text, work, &roof); /* one set of ports: the times add up */
+    near(floor.seconds, 0.2 + 0.3 + 0.1);
+    assert_string_equal(floor.bound, "exp");
+    near(floor.special_ops, 3.5e9);
+    near(floor.bytes, 2e9);
+    hr_floor none = floor_of(copy_text, (hr_work){0}, &roof);
+    assert_string_equal(none.bound, "launch");
+    near(none.seconds, 2e-6);
+}
+
+static void test_products_by_their_operands(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double rate;
+    } cases[] = {
+        {"kernel mm(a: f32[M, K], b: f32[K, N]) -> (c: f32[M, N])\n{\n    c[m, n] = sum[k](a[m, k] * b[k, "
+         "n])\n}\n",
+         80e9},
+        {"kernel mm(a: bf16[M, K], b: bf16[K, N]) -> (c: f32[M, N])\n{\n    c[m, n] = sum[k](a[m, k] * b[k, "
+         "n])\n}\n",
+         800e9},
+        {"kernel mm(a: bf16[M, K], b: f32[K, N]) -> (c: f32[M, N])\n{\n    c[m, n] = sum[k](a[m, k] * b[k, "
+         "n])\n}\n",
+         80e9},
+        {"kernel mm(a: bf16[M, K], b: bf16[K, N]) -> (c: f32[M, N])\n{\n    c[m, n] = sum[k](exp(a[m, k]) * "
+         "b[k, n])\n}\n",
+         80e9},
+        {"kernel mm(a: f64[M, K], b: f64[K, N]) -> (c: f64[M, N])\n{\n    c[m, n] = sum[k](a[m, k] * b[k, "
+         "n])\n}\n",
+         50e9},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr_floor floor = floor_of(cases[i].text, (hr_work){.tensor_flops = 1e12}, &roof);
+        assert_string_equal(floor.bound, "tensor");
+        near(floor.seconds, 1e12 / cases[i].rate);
+    }
+}
+
+static void test_f64_counts_at_its_own_rate(void **state) {
+    (void)state;
+    const char *text = "kernel copy(x: f64[N]) -> (y: f64[N])\n{\n    y[n] = x[n] + 1\n}\n";
+    near(floor_of(text, (hr_work){.vector_flops = 10e9}, &roof).seconds, 0.2);
+}
+
+static int end(void **state) {
+    (void)state;
+    hr_program_destroy(program);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_by_the_mix),
+        cmocka_unit_test(test_a_slow_measurement_does_not_weaken_the_floor),
+        cmocka_unit_test(test_the_bound_is_named),
+        cmocka_unit_test(test_products_by_their_operands),
+        cmocka_unit_test(test_f64_counts_at_its_own_rate),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}
