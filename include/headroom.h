@@ -243,7 +243,7 @@ HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const 
 HR_API hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed);
 /* The array now bound to a name, for saving. */
 HR_API hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *out);
-/* HR_BAD_INPUT while unknown. */
+/* HR_BAD_INPUT while its value is unknown; `name` is given all the same. */
 HR_API hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **name, int64_t *value);
 HR_API int hr_kernel_extent_count(const hr_kernel *kernel);
 HR_API const char *hr_kernel_extent_name(const hr_kernel *kernel,

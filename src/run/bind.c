@@ -383,11 +383,11 @@ hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **name, in
     if (i < 0 || i >= function->extent_count)
         return hr_fail(HR_BAD_INPUT, "kernel %s has %d extents; there is no number %d", function->name,
                        function->extent_count, i);
+    if (name) *name = function->extents[i];
     HR_TRY(hr_kernel_solve(kernel, extents));
     if (extents[i] == HR_EXTENT_UNKNOWN)
         return hr_fail(HR_BAD_INPUT, "extent %s of kernel %s is not known yet", function->extents[i],
                        function->name);
-    if (name) *name = function->extents[i];
     if (value) *value = extents[i];
     return HR_OK;
 }

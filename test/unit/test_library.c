@@ -1,0 +1,124 @@
+/* Every kernel of kernels/ at odd and even sizes: the compiled code against the text's meaning in f64. */
+#include "headroom.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+
+enum { EXTENTS_MAX = 8, KERNELS_MAX = 16 };
+
+/* Sizes by the position of an extent among its kernel's: odd, even, vectors with and without a tail, one, none. */
+static const int64_t sizes[][4] = {{37, 131, 3, 5}, {64, 256, 2, 32}, {1, 1, 1, 1}, {3, 2050, 2, 17}, {0, 7, 2, 3}, {5, 0, 1, 2}};
+
+typedef struct kernel_case {
+    char path[256], name[64];
+} kernel_case;
+
+static hr_device *device;
+
+static char *read_file(const char *path, size_t *length) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char *text = malloc(1 << 16);
+    assert_non_null(text);
+    *length = fread(text, 1, (1 << 16) - 1, file);
+    text[*length] = 0;
+    fclose(file);
+    return text;
+}
+
+/* Names of the kernels of a text; returns how many. */
+static int kernel_names(const char *text, char names[][64]) {
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, "kernel ")); at++)
+        if ((at == text || at[-1] == '\n') && count < KERNELS_MAX) sscanf(at, "kernel %63[a-z0-9_]", names[count++]);
+    return count;
+}
+
+static void bind_sizes(hr_kernel *kernel, const int64_t *size) {
+    int count = hr_kernel_extent_count(kernel);
+    for (int e = 0; e < count; e++) {
+        const char *name;
+        int64_t value;
+        hr_kernel_extent(kernel, e, &name, &value); /* its value is not known yet, its name is */
+        assert_int_equal(hr_kernel_bind_extent(kernel, name, size[e < 4 ? e : 3]), HR_OK);
+    }
+    for (int i = 0; i < hr_kernel_argument_count(kernel); i++) {
+        hr_argument argument;
+        assert_int_equal(hr_kernel_argument(kernel, i, &argument), HR_OK);
+        if (argument.rank == 0 && argument.role == HR_ARGUMENT_INPUT && !argument.has_default)
+            assert_int_equal(hr_kernel_bind_scalar(kernel, argument.name, 0.5), HR_OK);
+    }
+}
+
+static void check_case(const char *path, const char *text, size_t length, const char *name, const int64_t *size,
+                       bool unfused) {
+    hr_kernel *kernel;
+    hr_check check = {0};
+    hr_prepare_options options = {.size = sizeof options, .unfused = unfused};
+    hr_status status = hr_kernel_load(device, path, text, length, name, &kernel);
+    if (status != HR_OK) fail_msg("%s", hr_last_error());
+    bind_sizes(kernel, size);
+    status = hr_kernel_fill(kernel, 7);
+    if (status == HR_OK) status = hr_kernel_prepare(kernel, &options);
+    if (status == HR_OK) status = hr_kernel_check(kernel, 600, &check);
+    /* indices into an axis of no elements cannot be filled: that, and only that, is refused with a sentence */
+    bool empty = size[0] == 0 || size[1] == 0;
+    if (status != HR_OK && !empty) fail_msg("%s: %s", name, hr_last_error());
+    if (status == HR_OK && !check.ok)
+        fail_msg("%s at %lld, %lld%s: error %g, tolerance %g: %s", name, (long long)size[0], (long long)size[1],
+                 unfused ? ", unfused" : "", check.max_error, check.tolerance, check.where);
+    hr_kernel_destroy(kernel);
+}
+
+static void for_each_kernel(bool unfused) {
+    const char *folder = HR_SOURCE_DIR "/kernels";
+    DIR *files = opendir(folder);
+    int cases = 0;
+    assert_non_null(files);
+    for (struct dirent *entry; (entry = readdir(files));) {
+        char path[512], names[KERNELS_MAX][64];
+        size_t length;
+        if (!strstr(entry->d_name, ".hr")) continue;
+        snprintf(path, sizeof path, "%s/%.200s", folder, entry->d_name);
+        char *text = read_file(path, &length);
+        int count = kernel_names(text, names);
+        for (int k = 0; k < count; k++)
+            for (size_t s = 0; s < (unfused ? 1 : sizeof sizes / sizeof *sizes); s++, cases++)
+                check_case(path, text, length, names[k], sizes[s], unfused);
+        free(text);
+    }
+    closedir(files);
+    assert_true(cases > 40);
+}
+
+static void test_library_at_many_sizes(void **state) {
+    (void)state;
+    for_each_kernel(false);
+}
+
+static void test_library_a_pass_a_statement(void **state) {
+    (void)state;
+    for_each_kernel(true);
+}
+
+static int open_device(void **state) {
+    (void)state;
+    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    hr_device_destroy(device);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_library_at_many_sizes),
+                                       cmocka_unit_test(test_library_a_pass_a_statement)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
