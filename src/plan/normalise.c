@@ -382,6 +382,39 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
     n->version[statement->tensor] = target;
 }
 
+/* ---- locals that nobody reads ---- */
+
+static void mark_read(const hr_expr *node, bool *visited, bool *read) {
+    if (visited[node->id]) return;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT) read[node->tensor] = true;
+    for (int i = 0; i < node->arg_count; i++)
+        mark_read(node->args[i], visited, read);
+}
+
+static void drop_unread(hr_graph *graph) {
+    hr_function *function = graph->function;
+    bool *visited = calloc((size_t)function->expr_count + 1, 1), *read = calloc((size_t)function->tensor_count + 1, 1);
+    int kept = function->statement_count;
+    for (int s = function->statement_count - 1; visited && read && s >= 0; s--) {
+        const hr_statement statement = function->statements[s];
+        int t = statement.tensor;
+        bool local = function->tensors[t].role == HR_ROLE_LOCAL && graph->storage[t] == t;
+        if (local && !read[t]) continue;
+        mark_read(statement.value, visited, read);
+        for (int a = 0; a < statement.subscript_count; a++)
+            mark_read(statement.subscripts[a], visited, read);
+        function->statements[--kept] = statement;
+    }
+    if (visited && read) {
+        function->statement_count -= kept;
+        memmove(function->statements, function->statements + kept,
+                (size_t)function->statement_count * sizeof *function->statements);
+    }
+    free(visited);
+    free(read);
+}
+
 hr_status hr_pass_normalise(hr_graph *graph) {
     const hr_function *source = graph->source;
     int ids = source->expr_count + 1, tensors = source->tensor_count + 1;
@@ -406,5 +439,6 @@ hr_status hr_pass_normalise(hr_graph *graph) {
     free(n.scope);
     free(n.copies);
     if (!memory) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", source->name);
+    if (!graph->full) drop_unread(graph);
     return hr_graph_status(graph);
 }

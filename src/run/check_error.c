@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TINY       0x1p-125 /* below f32's normal numbers precision runs out, in intermediate results too */
 #define OPERATIONS 16.0 /* roundings that may add up beside a reduction's */
 
 /* ---- the values beside one ---- */
@@ -72,6 +73,7 @@ double hr_check_error(hr_dtype type, hr_dtype dtype, double got, const hr_meanin
     double excess = is_float(dtype) ? float_excess(dtype, got, meaning->value)
                                     : truncation_excess(dtype, got, meaning->value);
     if (!(excess > 0)) return 0;
+    if (type != HR_F64 && excess < TINY) return 0;
     return isfinite(excess) && scale > 0 ? excess / scale : INFINITY;
 }
 

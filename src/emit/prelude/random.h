@@ -18,8 +18,9 @@ static inline philox_block philox(uint64_t seed, uint64_t block) {
     return (philox_block){{a, b, c, d}};
 }
 
+/* A counter is a signed whole number that was cast: block counter // 4 rounds down. */
 static inline float f32_random(uint64_t seed, uint64_t counter) {
-    return (float)(philox(seed, counter / 4).word[counter % 4] >> 8) * 0x1p-24f;
+    return (float)(philox(seed, (uint64_t)((int64_t)counter >> 2)).word[counter & 3] >> 8) * 0x1p-24f;
 }
 
 /* out[i] = random(seed, counter + i) */
