@@ -260,26 +260,31 @@ static void contract_f32_finish(const struct contract_f32_team *team, const stru
                           range->columns, tile, CONTRACT_F32_COLUMNS);
 }
 
+/* ---- the team: tasks are taken one by one, because threads are never equally fast ---- */
+
+static void contract_f32_rewind(const struct contract_f32_team *team) {
+    if (team->rank == 0) __atomic_store_n((int64_t *)team->shared, 0, __ATOMIC_RELAXED);
+}
+
 static int64_t contract_f32_next(const struct contract_f32_team *team) {
     return __atomic_fetch_add((int64_t *)team->shared, 1, __ATOMIC_RELAXED);
 }
 
-/* All threads of the team have arrived, and the task counter is 0 again. */
+/* Returns when all threads of the team have come. */
 static void contract_f32_meet(const struct contract_f32_team *team) {
-    if (team->blocks->team > 1) {
+    if (team->blocks->team == 1) return;
+#ifdef _OPENMP
 #pragma omp barrier
-    }
-    if (team->rank == 0) __atomic_store_n((int64_t *)team->shared, 0, __ATOMIC_RELAXED);
-    if (team->blocks->team > 1) {
-#pragma omp barrier
-    }
+#endif
 }
 
 /* Few rows: every thread holds the whole left operand and takes panels of the right one. */
 static void contract_f32_flat(const struct contract_f32_team *team) {
     const struct contract_f32 *product = team->product;
     float *tile = (float *)(team->own + team->blocks->tile);
+    contract_f32_rewind(team);
     contract_f32_pack_left(team, 0, product->m, 0, product->k);
+    contract_f32_meet(team);
     int64_t panels = contract_ceil(product->n, CONTRACT_F32_COLUMNS);
     for (int64_t panel = contract_f32_next(team); panel < panels; panel = contract_f32_next(team)) {
         int64_t n = panel * CONTRACT_F32_COLUMNS;
@@ -288,7 +293,6 @@ static void contract_f32_flat(const struct contract_f32_team *team) {
         contract_f32_panel(team, &range, true, NULL, tile);
         contract_f32_finish(team, &range, tile);
     }
-    contract_f32_meet(team);
 }
 
 /* Where the sums of a panel are kept between passes over k; the tile itself where one pass is all. */
@@ -320,7 +324,8 @@ static void contract_f32_block(const struct contract_f32_team *team, const struc
     const struct contract_blocks *blocks = team->blocks;
     float *right = (float *)(team->shared + blocks->right);
     int64_t panels = contract_ceil(block->columns, CONTRACT_F32_COLUMNS);
-    for (int64_t panel = contract_f32_next(team); panel < panels; panel = contract_f32_next(team)) {
+    contract_f32_rewind(team);
+    for (int64_t panel = team->rank; panel < panels; panel += blocks->team) {
         contract_f32_pack_right(team, block->n + panel * CONTRACT_F32_COLUMNS, block->k, block->depth,
                                 right + panel * CONTRACT_F32_COLUMNS * block->depth);
     }
@@ -342,7 +347,6 @@ static void contract_f32_block(const struct contract_f32_team *team, const struc
         packed = group;
         contract_f32_task(team, block, task, panels * split / splits, panels * (split + 1) / splits);
     }
-    contract_f32_meet(team);
 }
 
 static void contract_f32_blocks(const struct contract_f32_team *team) {
@@ -355,6 +359,7 @@ static void contract_f32_blocks(const struct contract_f32_team *team) {
             block.rows = contract_min(blocks->m_block, product->m - block.m);
             for (block.k = 0; block.k == 0 || block.k < product->k; block.k += blocks->k_block) {
                 block.depth = contract_min(blocks->k_block, product->k - block.k);
+                if (block.n + block.m + block.k > 0) contract_f32_meet(team);
                 contract_f32_block(team, &block);
             }
         }
@@ -374,8 +379,8 @@ static void contract_f32_run(const struct contract_f32 *product, const struct co
     char *shared = scratch + which * blocks.team_bytes;
     char *own = shared + blocks.threads + rank * blocks.thread_bytes;
     struct contract_f32_team team = {product, choice, &blocks, which, rank, shared, own};
-    contract_f32_meet(&team);
     for (; team.batch < product->batch; team.batch += blocks.teams) {
+        if (team.batch != which) contract_f32_meet(&team);
         if (blocks.just_in_time)
             contract_f32_flat(&team);
         else
