@@ -7,6 +7,13 @@
  * packed a task at a time into the L2 cache of the thread that multiplies it. A product with few rows packs
  * the right operand just in time instead, a chunk that stays in L1, because nobody else would use it again.
  */
+/* Before loops whose trip count is known where they are inlined: their arrays become registers. */
+#ifdef __clang__
+#define CONTRACT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define CONTRACT_UNROLL _Pragma("GCC unroll 32")
+#endif
+
 struct contract_choice {
     int64_t element;        /* bytes of a packed element */
     int64_t rows, columns;  /* of the register tile */

@@ -77,13 +77,13 @@ struct contract_f32_team {
 /* Turns a square of vectors: log2(lanes) perfect shuffles of the rows. */
 static inline __attribute__((always_inline)) void contract_f32_turn(contract_f32_vector square[]) {
     contract_f32_vector mixed[CONTRACT_F32_LANES];
-    _Pragma("GCC unroll 4") for (int round = 1; round < CONTRACT_F32_LANES; round *= 2) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < CONTRACT_F32_LANES / 2; i++) {
+    CONTRACT_UNROLL for (int round = 1; round < CONTRACT_F32_LANES; round *= 2) {
+        CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES / 2; i++) {
             contract_f32_vector a = square[i], b = square[i + CONTRACT_F32_LANES / 2];
             mixed[2 * i] = CONTRACT_F32_SHUFFLE(a, b, CONTRACT_F32_LOW);
             mixed[2 * i + 1] = CONTRACT_F32_SHUFFLE(a, b, CONTRACT_F32_HIGH);
         }
-        _Pragma("GCC unroll 16") for (int i = 0; i < CONTRACT_F32_LANES; i++) square[i] = mixed[i];
+        CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES; i++) square[i] = mixed[i];
     }
 }
 
@@ -92,11 +92,11 @@ static inline __attribute__((always_inline)) void contract_f32_turn_lines(const 
                                                                           int count, int width, float *to) {
     contract_f32_vector square[CONTRACT_F32_LANES];
     for (int64_t k = 0; k < depth; k += CONTRACT_F32_LANES) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < CONTRACT_F32_LANES; i++) {
+        CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES; i++) {
             square[i] = *(const contract_f32_loose *)(lines + i * CONTRACT_LINE + k);
         }
         contract_f32_turn(square);
-        _Pragma("GCC unroll 16") for (int i = 0; i < CONTRACT_F32_LANES; i++) {
+        CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES; i++) {
             if (k + i < depth) {
                 __builtin_memcpy(to + (k + i) * width, &square[i], (size_t)count * sizeof(float));
             }
@@ -175,28 +175,28 @@ static inline __attribute__((always_inline)) void
 contract_f32_multiply(int rows, int vectors, bool first, int64_t depth, const float *restrict left,
                       const float *restrict right, float *restrict tile, const char *ahead, int64_t step) {
     contract_f32_vector sum[CONTRACT_F32_ROWS][CONTRACT_F32_VECTORS];
-    _Pragma("GCC unroll 32") for (int i = 0; i < rows; i++) {
-        _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) {
+    CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
+        CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
             const float *from = tile + i * CONTRACT_F32_COLUMNS + j * CONTRACT_F32_LANES;
             sum[i][j] = first ? (contract_f32_vector){0} : *(const contract_f32_vector *)from;
         }
     }
     for (int64_t k = 0; k < depth; k++) {
         contract_f32_vector column[CONTRACT_F32_VECTORS];
-        _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) {
+        CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
             column[j] = *(const contract_f32_vector *)(right + j * CONTRACT_F32_LANES);
         }
         __builtin_prefetch(ahead, 0, 2);
-        _Pragma("GCC unroll 32") for (int i = 0; i < rows; i++) {
+        CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
             contract_f32_vector row = left[i] - (contract_f32_vector){0};
-            _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) sum[i][j] += row * column[j];
+            CONTRACT_UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += row * column[j];
         }
         left += CONTRACT_F32_ROWS;
         right += CONTRACT_F32_COLUMNS;
         ahead += step;
     }
-    _Pragma("GCC unroll 32") for (int i = 0; i < rows; i++) {
-        _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) {
+    CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
+        CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
             float *to = tile + i * CONTRACT_F32_COLUMNS + j * CONTRACT_F32_LANES;
             *(contract_f32_vector *)to = sum[i][j];
         }
