@@ -1,4 +1,4 @@
-/* The emitted code's functions against libm in f64. */
+/* The emitted code's functions against libm in f64: every 4001st float, and what is special. */
 #include "prelude_all.h"
 
 #include "unit/prelude_host.h"
@@ -8,20 +8,193 @@
 
 #include <cmocka.h>
 
+#define STRIDE 4001
+
+typedef struct function {
+    const char *name;
+    double (*meaning)(double x);
+    vf (*lanes)(vf x);
+    float (*scalar)(float x);
+    double ulps;  /* allowed */
+    bool natural; /* judged at the scale of max(|result|, |x|, 2^-126): sums cancel or underflow on the way */
+} function;
+
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
+static double silu(double x) {
+    return x == -INFINITY ? 0 : x * sigmoid(x);
+}
+
+static double gelu(double x) {
+    return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752440);
+}
+
+static double gelu_tanh(double x) {
+    return x == -INFINITY ? 0 : x * sigmoid(2 * 0.79788456080286536 * (x + 0.044715 * x * x * x));
+}
+
+static double rsqrt(double x) {
+    return 1 / sqrt(x);
+}
+
+static double relu(double x) {
+    return x > 0 || x != x ? x : 0;
+}
+
+#define WRAP(name)                                                                                           \
+    static vf lanes_##name(vf x) {                                                                           \
+        return vf_##name(x);                                                                                 \
+    }                                                                                                        \
+    static float scalar_##name(float x) {                                                                    \
+        return f32_##name(x);                                                                                \
+    }
+WRAP(exp)
+WRAP(exp2)
+WRAP(log)
+WRAP(log2)
+WRAP(tanh)
+WRAP(erf)
+WRAP(sin)
+WRAP(cos)
+WRAP(sqrt)
+WRAP(rsqrt)
+WRAP(sigmoid)
+WRAP(silu)
+WRAP(gelu)
+WRAP(gelu_tanh)
+WRAP(floor)
+WRAP(ceil)
+WRAP(round)
+WRAP(abs)
+WRAP(relu)
+
+#define ROW(name, meaning, ulps, natural)                                                                    \
+    { #name, meaning, lanes_##name, scalar_##name, ulps, natural }
+static const function functions[] = {
+    ROW(exp, exp, 2, false),         ROW(exp2, exp2, 2, false),
+    ROW(log, log, 2, false),         ROW(log2, log2, 2, false),
+    ROW(tanh, tanh, 2, false),       ROW(erf, erf, 2, false),
+    ROW(sin, sin, 2, false),         ROW(cos, cos, 2, false),
+    ROW(sqrt, sqrt, 0.5001, false),  ROW(rsqrt, rsqrt, 2, false),
+    ROW(sigmoid, sigmoid, 4, true),  ROW(silu, silu, 4, true),
+    ROW(gelu, gelu, 2, true),        ROW(gelu_tanh, gelu_tanh, 4, true),
+    ROW(floor, floor, 0, false),     ROW(ceil, ceil, 0, false),
+    ROW(round, nearbyint, 0, false), ROW(abs, fabs, 0, false),
+    ROW(relu, relu, 0, false),
+};
+
+static double unit_at(double x) {
+    int exponent;
+    if (fabs(x) < 0x1p-126) return 0x1p-149;
+    frexp(x, &exponent);
+    return ldexp(1, exponent - 24);
+}
+
+static void check(const function *f, float x, float got, const char *how) {
+    double meaning = f->meaning(x);
+    float nearest = (float)meaning;
+    if (nearest != nearest || got != got) {
+        if (nearest == nearest || got == got)
+            fail_msg("%s %s(%a) is %a, not %a", how, f->name, x, got, nearest);
+        return;
+    }
+    if (isinf(x) || nearest == got) {
+        if (nearest != got) fail_msg("%s %s(%a) is %a, not %a", how, f->name, x, got, nearest);
+        return;
+    }
+    double scale = f->natural ? fmax(fmax(fabs(meaning), fmin(fabs(x), 1e4)), 0x1p-100) : fabs(meaning);
+    double value = isinf(got) ? copysign(0x1p128, got) : got;
+    if (fabs(meaning) > 0x1p128 * (1 + 0x1p-22)) meaning = copysign(INFINITY, meaning);
+    double error = fabs(value - meaning) / unit_at(fmin(scale, 0x1.fffffep127));
+    if (!(error <= f->ulps))
+        fail_msg("%s %s(%a) is %a, not %a: %.3f ulp", how, f->name, x, got, meaning, error);
+}
+
+static void check_all(const function *f, vf x) {
+    vf got = f->lanes(x);
+    for (int lane = 0; lane < HR_LANES; lane++) {
+        check(f, x[lane], got[lane], "lanes of");
+        check(f, x[lane], f->scalar(x[lane]), "scalar");
+    }
+}
+
+static void functions_are_accurate(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += (uint64_t)STRIDE * HR_LANES) {
+            vi x;
+            for (int lane = 0; lane < HR_LANES; lane++)
+                x[lane] = (int32_t)(uint32_t)(bits + (uint64_t)lane * STRIDE);
+            check_all(&functions[i], vf_of_bits(x));
+        }
+}
+
+static void special_values(void **state) {
+    (void)state;
+    const float special[] = {0.0f,      -0.0f,    INFINITY,  -INFINITY,  NAN,      0x1p-149f,  -0x1p-149f,
+                             0x1p-126f, 88.7228f, 88.72284f, -87.336f,   -103.97f, -103.9721f, 128.0f,
+                             127.9999f, -149.0f,  -150.0f,   -149.9999f, 1,        -1,         0.5f,
+                             -0.5f,     1.5f,     2.5f,      0x1p23f,    0x1p24f,  1e30f,      -1e30f,
+                             3.4e38f,   -3.4e38f, 9.01f,     65536.5f};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        for (size_t k = 0; k < sizeof special / sizeof *special; k++)
+            check_all(&functions[i], vf_of(special[k]));
+    assert_true(signbit(vf_tanh(vf_of(-0.0f))[0]) && signbit(vf_erf(vf_of(-0.0f))[0]));
+    assert_true(signbit(vf_ceil(vf_of(-0.3f))[1]) && signbit(vf_round(vf_of(-0.3f))[1]));
+    assert_true(vf_log(vf_of(-0.0f))[0] == -INFINITY && vf_log2(vf_of(0x1p-149f))[0] == -149);
+    assert_true(vf_exp(vf_of(0))[0] == 1 && f32_exp(0) == 1 && vf_exp2(vf_of(-149))[0] == 0x1p-149f);
+    assert_true(vf_silu(vf_of(-INFINITY))[0] == 0 && vf_gelu(vf_of(-INFINITY))[0] == 0);
+}
+
+static void pairs(void **state) {
+    (void)state;
+    const float a[] = {7, -7, 7, -7, 0, 5.5f, -0.0f, 1e30f}, b[] = {2, 2, -2, -2, 3, -1.5f, 1, 3};
+    const float rest[] = {1, 1, -1, -1, 0, -0.5f, 0, 0};
+    for (int i = 0; i < 7; i++) {
+        assert_true(f32_mod(a[i], b[i]) == rest[i] && vf_mod(vf_of(a[i]), vf_of(b[i]))[1] == rest[i]);
+        assert_true(f64_mod(a[i], b[i]) == rest[i]);
+        double quotient = floor((double)a[i] / b[i]);
+        assert_true(vf_floordiv(vf_of(a[i]), vf_of(b[i]))[0] == quotient &&
+                    f64_floordiv(a[i], b[i]) == quotient);
+    }
+    assert_true(vf_powi(vf_of(-3), 3)[0] == -27 && f32_powi(2, -3) == 0.125f && f64_powi(7, 0) == 1);
+    assert_true(vf_pow(vf_of(2), vf_of(0.5f))[0] == (float)sqrt(2) && f32_pow(0, 0) == 1);
+    assert_true(isnan(vf_relu(vf_of(NAN))[0]) && isnan(vf_clamp(vf_of(NAN), vf_of(0), vf_of(1))[0]));
+    assert_true(vf_clamp(vf_of(5), vf_of(0), vf_of(1))[0] == 1 && f32_clamp(-5, 0, 1) == 0);
+    assert_true(vf_div(vf_of(1), vf_of(3))[0] == 1.0f / 3 && f64_silu(-INFINITY) == 0 &&
+                f64_gelu(-INFINITY) == 0);
+}
+
 static void random_is_philox(void **state) {
     (void)state;
-    /* Known answers of Philox4x32-10: counter and key all zero. */
+    /* Known answers of Philox4x32-10: all zero, all ones in counter and key (of which two words are fixed
+     * here). */
     const uint32_t words[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
-    float out[4];
+    float out[600];
     random_fill(0, 0, 4, out);
     for (int i = 0; i < 4; i++) {
         assert_true(out[i] == (float)(words[i] >> 8) * 0x1p-24f);
         assert_true(f32_random(0, (uint64_t)i) == out[i]);
     }
+    const uint64_t starts[] = {0, 1, 2, 3, 61, UINT64_C(0x3fffffff0), UINT64_C(0xfffffffffffffff1)};
+    for (int s = 0; s < 7; s++)
+        for (int64_t count = 0; count < 300; count += count < 140 ? 1 : 53) {
+            out[count] = -1;
+            random_fill(UINT64_C(0x123456789abcdef0), starts[s], count, out);
+            for (int64_t i = 0; i < count; i++)
+                if (out[i] != f32_random(UINT64_C(0x123456789abcdef0), starts[s] + (uint64_t)i))
+                    fail_msg("random number %d of %d from counter %llx", (int)i, (int)count,
+                             (unsigned long long)starts[s]);
+            assert_true(out[count] == -1);
+        }
 }
 
 int main(void) {
     if (!host_runs_this()) return 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_is_philox)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(functions_are_accurate),
+                                       cmocka_unit_test(special_values), cmocka_unit_test(pairs),
+                                       cmocka_unit_test(random_is_philox)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

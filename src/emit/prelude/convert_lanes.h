@@ -25,7 +25,15 @@ static inline vf vf_from_bf16(vu16 h) {
     return vf_of_bf16_bits(__builtin_convertvector(h, vi));
 }
 
+/* The instruction takes f32 denormals for 0, which bf16 can hold: a vector with one goes the long way. */
 static inline vu16 vu16_bf16(vf x) {
+#if HR_LANES == 16 && defined __AVX512BF16__
+    vu16 r;
+    vm denormal;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(r) : "v"(x));
+    __asm__("vfpclassps $0x20, %1, %0" : "=k"(denormal) : "v"(x));
+    if (__builtin_expect(denormal == 0, 1)) return r;
+#endif
     return __builtin_convertvector(vi_bf16_bits(x), vu16);
 }
 

@@ -173,6 +173,14 @@ static inline vi8 vi8_saturate(vi x) {
 
 /* ---- arithmetic without an operator ---- */
 
+static inline vf vf_fma(vf a, vf b, vf c) {
+#if defined __clang__ && __has_builtin(__builtin_elementwise_fma)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    return __builtin_ia32_vfmaddps512_mask(a, b, c, (vm)-1, 4);
+#endif
+}
+
 /* b where either is NaN */
 static inline vf vf_larger(vf a, vf b) {
     vf r;

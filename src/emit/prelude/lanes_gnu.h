@@ -180,6 +180,17 @@ static inline vi8 vi8_saturate(vi x) {
 
 /* ---- arithmetic without an operator ---- */
 
+/* In one rounding where the machine can. */
+static inline vf vf_fma(vf a, vf b, vf c) {
+#if defined __clang__ && __has_builtin(__builtin_elementwise_fma) && HR_AVX2
+    return __builtin_elementwise_fma(a, b, c);
+#elif HR_AVX2
+    return __builtin_ia32_vfmaddps256(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
 /* b where either is NaN */
 static inline vf vf_larger(vf a, vf b) {
 #if HR_AVX2

@@ -1,6 +1,6 @@
 /* Elementwise functions of f32 in terms of lanes; compiled for scalars too.
  *
- * The limits decide where a formula meets inf * 0: silu(-inf) = gelu(-inf) = -0.
+ * The limits decide where a formula meets inf * 0: silu(-inf) = gelu(-inf) = gelu_tanh(-inf) = -0.
  */
 static inline vf vf_div(vf a, vf b) {
     return a / b;
@@ -22,24 +22,10 @@ static inline vf vf_rsqrt(vf x) {
     return 1 / vf_sqrt(x);
 }
 
-static inline vf vf_sigmoid(vf x) {
-    return 1 / (1 + vf_exp(-x));
-}
-
-static inline vf vf_silu(vf x) {
-    vf inside = vf_larger(vf_of(-200), x);
-    return vf_select(vf_eq(x, x), inside / (1 + vf_exp(-inside)), x);
-}
-
-static inline vf vf_gelu_tanh(vf x) {
-    vf inside = vf_larger(vf_of(-20), x);
-    vf cubic = inside * (0.044715f * inside * inside + 1);
-    return vf_select(vf_eq(x, x), inside / (1 + vf_exp(-1.5957691216057308f * cubic)), x);
-}
-
+/* x/2 (1 + erf(x/sqrt2)); below -6 the sum is 0. */
 static inline vf vf_gelu(vf x) {
-    vf inside = vf_larger(vf_of(-20), x);
-    return vf_select(vf_eq(x, x), 0.5f * inside * (1 + vf_erf(0.70710678f * inside)), x);
+    vf half = 0.5f * vf_larger(vf_of(-6), x);
+    return vf_fma(half, vf_erf(x * 0x1.6a09e6p-1f), half);
 }
 
 static inline vf vf_powi(vf x, int n) {

@@ -176,3 +176,11 @@ static inline float f32_round(float x) {
 static inline double f64_round(double x) {
     return rint(x);
 }
+
+static inline float f32_fma(float a, float b, float c) {
+#if defined __FMA__ || defined __ARM_FEATURE_FMA
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}

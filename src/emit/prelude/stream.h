@@ -34,7 +34,7 @@ static inline void stream_out(void *destination, const void *source, int64_t byt
 }
 
 static inline void prefetch_read(const void *p) {
-    __builtin_prefetch(p, 0, 2);
+    __builtin_prefetch(p, 0, 3);
 }
 
 /* Into the first-level cache: for what is read within the next kilobytes. */
