@@ -78,10 +78,10 @@ void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
         return;
     }
     const char *habit = habit_of(name);
-    hr_nearest nearest = hr_nearest_to(name);
+    hr_nearest nearest = hr_nearest_to(checker->messages, name);
     consider_ops(&nearest, HR_OP_EXP, HR_OP_RANDOM);
     int considered = 0;
-    for (const hr_def_syntax *def = checker->file->defs; def && considered < 1000;
+    for (const hr_def_syntax *def = checker->file->defs; def && nearest.distance && considered < 1000;
          def = def->next, considered++)
         hr_nearest_consider(&nearest, def->symbol->name);
     for (int i = 0; i < HR_DTYPE_COUNT; i++)
@@ -99,7 +99,7 @@ static void unknown_reducer(hr_checker *checker, const hr_syntax *syntax) {
                         shown(syntax->symbol).text, shown(syntax->symbol).text);
         return;
     }
-    hr_nearest nearest = hr_nearest_to(name);
+    hr_nearest nearest = hr_nearest_to(checker->messages, name);
     consider_ops(&nearest, HR_OP_REDUCE_SUM, HR_OP_SOFTMAX);
     const char *habit = habit_of(name);
     hr_messages_add(checker->messages, syntax->place, "there is no reducer '%s'%s",
@@ -174,10 +174,10 @@ void hr_check_close_indices(hr_checker *checker, int count) {
 
 static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool element) {
     const hr_function *function = checker->function;
-    hr_nearest nearest = hr_nearest_to(syntax->symbol->name);
+    hr_nearest nearest = hr_nearest_to(checker->messages, syntax->symbol->name);
     const char *plural = element ? "tensor" : "name";
     bool capital = syntax->symbol->name[0] >= 'A' && syntax->symbol->name[0] <= 'Z';
-    for (int i = 0; i < function->tensor_count && i < 1000; i++)
+    for (int i = 0; i < function->tensor_count && i < 1000 && nearest.distance; i++)
         hr_nearest_consider(&nearest, function->tensors[i].name);
     for (int i = 0; i < function->extent_count && i < 1000 && !element; i++)
         hr_nearest_consider(&nearest, function->extents[i]);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define EXTENT_DEPTH_MAX 64
+
 static bool is_capital(const hr_symbol *symbol) {
     return symbol->name[0] >= 'A' && symbol->name[0] <= 'Z';
 }
@@ -43,6 +45,11 @@ static hr_expr *named_extent(hr_checker *checker, const hr_syntax *syntax) {
 }
 
 hr_expr *hr_check_extent(hr_checker *checker, const hr_syntax *syntax) {
+    if (syntax->depth > EXTENT_DEPTH_MAX) {
+        hr_messages_add(checker->messages, syntax->place, "an extent is at most %d levels deep",
+                        EXTENT_DEPTH_MAX);
+        return NULL;
+    }
     if (syntax->kind == HR_SYNTAX_NUMBER && syntax->is_whole && !syntax->is_bool)
         return hr_check_number(checker, syntax->place, HR_I64, syntax->number, syntax->whole);
     if (syntax->kind == HR_SYNTAX_NAME) return named_extent(checker, syntax);

@@ -47,6 +47,8 @@ static void set_default(hr_checker *checker, hr_tensor *tensor, const hr_paramet
         trouble = "an inout is memory of the caller and has no default value";
     else if (whole && !number->is_whole)
         trouble = "the default of a whole-number scalar is a whole number";
+    else if (whole && hr_dtype_round(tensor->dtype, number->number) != number->number)
+        trouble = "this default does not fit the scalar's dtype";
     if (trouble) hr_messages_add(checker->messages, number->place, "%s", trouble);
     tensor->has_default = !trouble;
     tensor->default_value = number->number;
@@ -294,7 +296,7 @@ static void report_unassigned(hr_checker *checker) {
     for (int i = 0; i < function->tensor_count; i++) {
         const hr_tensor *tensor = &function->tensors[i];
         if (tensor->role != HR_ROLE_RESULT || checker->tensors[i].assigned) continue;
-        hr_nearest nearest = hr_nearest_to(tensor->name);
+        hr_nearest nearest = hr_nearest_to(checker->messages, tensor->name);
         for (int j = 0; j < function->tensor_count && j < 1000; j++)
             if (function->tensors[j].role == HR_ROLE_LOCAL)
                 hr_nearest_consider(&nearest, function->tensors[j].name);

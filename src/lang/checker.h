@@ -109,7 +109,8 @@ typedef struct hr_nearest {
     int distance;
 } hr_nearest;
 
-hr_nearest hr_nearest_to(const char *name);
+/* Finds nothing, at no cost, where `messages` keeps no more; NULL = it does. */
+hr_nearest hr_nearest_to(const hr_messages *messages, const char *name);
 void hr_nearest_consider(hr_nearest *nearest, const char *candidate);
 /* "; did you mean x?" or "". */
 hr_shown hr_nearest_words(const hr_nearest *nearest);

@@ -92,7 +92,7 @@ hr_status hr_program_find(const hr_program *program, const char *name, const hr_
         }
     }
     hr_text names = {0};
-    hr_nearest nearest = hr_nearest_to(any ? "" : name);
+    hr_nearest nearest = hr_nearest_to(NULL, any ? "" : name);
     for (int i = 0; i < program->function_count && i < 40; i++) {
         const char *known = program->functions[i].name;
         hr_nearest_consider(&nearest, known);

@@ -7,7 +7,8 @@
 
 #define NAME_MAX_COMPARED 32
 
-hr_nearest hr_nearest_to(const char *name) {
+hr_nearest hr_nearest_to(const hr_messages *messages, const char *name) {
+    if (messages && messages->kept == HR_MESSAGES_SHOWN) return (hr_nearest){.name = name};
     size_t length = strlen(name);
     int limit = length < 3 ? 1 : length < 6 ? 2 : 3;
     return (hr_nearest){.name = name, .distance = limit + 1};
@@ -35,6 +36,7 @@ static int edit_distance(const char *a, int m, const char *b, int n) {
 }
 
 void hr_nearest_consider(hr_nearest *nearest, const char *candidate) {
+    if (!nearest->distance) return;
     size_t m = strlen(nearest->name), n = strlen(candidate);
     if (!n || m > NAME_MAX_COMPARED || n > NAME_MAX_COMPARED) return;
     int distance = edit_distance(nearest->name, (int)m, candidate, (int)n);

@@ -1,5 +1,5 @@
 /* Work: bytes and operations of small kernels, counted by hand. */
-#include "lang_text.h"
+#include "support/lang_text.h"
 
 static hr_work work_of(const char *text, const char *const *names, const int64_t *values, int count) {
     hr_program *program = program_of(text);

@@ -1,5 +1,5 @@
 /* Extents: values, solutions from arrays, checks of subscripts, defaults. */
-#include "lang_text.h"
+#include "support/lang_text.h"
 
 #include "base/dtype.h"
 
@@ -223,6 +223,7 @@ static void test_defaults(void **state) {
          "M", 1024, 1, 64},
         {"kernel k(x: f32[M, 2 * N]) -> (y: f32[M, N])\n{\n    y[m, n] = x[m, n + 0] + x[m, n + N]\n}\n", "N",
          4096, 96, 256},
+        {"kernel k(x: f32[M - 3]) -> (y: f32[M])\n{\n    y[m] = 1\n}\n", "M", 1 << 24, 96, 256},
         {"kernel k() -> (y: f32)\n{\n    y = sum[k < K](1)\n}\n", "K", 16, 0, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

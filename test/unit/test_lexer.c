@@ -1,5 +1,5 @@
 /* Tokens: kinds, places, numbers, names, and bytes that are none of them. */
-#include "lang_text.h"
+#include "support/lang_text.h"
 
 #include "lang/lexer.h"
 #include <locale.h>

@@ -1,5 +1,5 @@
 /* The shape of expressions and statements, and texts that mean harm. */
-#include "lang_text.h"
+#include "support/lang_text.h"
 
 #include "base/text.h"
 #include <math.h>
@@ -146,6 +146,7 @@ static void test_hostile_repetition(void **state) {
         {"", "[", 200000, "", "expected 'kernel' or 'def'"},
         {"", "kernel\n", 100000, "", "more mistakes"},
         {"", "kernel k(\n", 100000, "", "more mistakes"},
+        {"kernel k(x: f32[", "N+", 100, "N]) -> (y: f32) {\n y = 1\n}\n", "at most 64 levels deep"},
         {"kernel k(x: f32[", "N*(", 200000, "N", "nest deeper"},
         {"kernel ", "a", 1000000, "(", "expected the name of a parameter"},
         {"kernel k(x: f32[N]) -> (y: f32[N]) {\n y[i] = ", "b", 1000000, "[i]\n}\n",
