@@ -1,10 +1,10 @@
 /* The interpreter's parts: code compiled from expressions, rules made of statements, tables of what is known.
  *
  * An expression becomes a flat list of instructions in an order in which operands come first; running it
- * computes one value a lane (lanes.h) and needs no recursion. Reductions have code of their own, which runs
- * over strips of up to `width` points; a tensor that another statement assigns is read by running that
- * statement's rule at the subscripts asked for. What a rule or a reduction gave is remembered under a 128-bit
- * hash of what it was asked.
+ * computes one value a lane (interpreter_lanes.h) and needs no recursion. Reductions have code of their own,
+ * which runs over strips of up to `width` points; a tensor that another statement assigns is read by running
+ * that statement's rule at the subscripts asked for. What a rule or a reduction gave is remembered under a
+ * 128-bit hash of what it was asked.
  *
  *     interpreter_compile.c   expressions -> code          interpreter_run.c      code -> lanes
  *     interpreter_reduce.c    reductions and softmax       interpreter_scatter.c  +=
@@ -14,7 +14,7 @@
 #define HR_REFERENCE_INTERPRETER_H
 
 #include "base/arena.h"
-#include "reference/lanes.h"
+#include "reference/interpreter_lanes.h"
 #include "reference/reference.h"
 
 /* What an instruction does: an hr_op, or one of the interpreter's own. */

@@ -418,6 +418,63 @@ static void test_long_chains(void **state) {
     hr_text_clear(&text);
 }
 
+/* The same with a reduction at every step, and with one softmax inside the other: each is one row's work,
+ * once. */
+static void test_deep_reductions(void **state) {
+    (void)state;
+    hr_text text = {0};
+    hr_text_format(&text, "kernel k(x: f64[N]) -> (y: f64[N], p: f64[N])\n{\n t0[n] = x[n]\n");
+    for (int i = 1; i < 1000; ++i)
+        hr_text_format(&text, " t%d[n] = t%d[n] + t%d[n] - mean[k < N](t%d[k])\n", i, i - 1,
+                       i % 2 ? i - 1 : 0, i - 1);
+    hr_text_format(&text, " y[n] = t999[n]\n p[n] = ");
+    for (int i = 0; i < 100; ++i)
+        hr_text_format(&text, "softmax[n](");
+    hr_text_format(&text, "x[n]");
+    for (int i = 0; i < 100; ++i)
+        hr_text_format(&text, ")");
+    hr_text_format(&text, "\n}\n");
+    hr_fixture f;
+    open_vector(&f, hr_text_data(&text), 3, (double[]){1, 2, 4});
+    double t[3] = {1, 2, 4}, mean, sum, p[3] = {1, 2, 4};
+    for (int i = 1; i < 1000; ++i) {
+        mean = (t[0] + t[1] + t[2]) / 3;
+        for (int n = 0; n < 3; ++n)
+            t[n] += (i % 2 ? t[n] : (double[]){1, 2, 4}[n]) - mean;
+    }
+    for (int i = 0; i < 100; ++i) {
+        sum = exp(p[0]) + exp(p[1]) + exp(p[2]);
+        for (int n = 0; n < 3; ++n)
+            p[n] = exp(p[n]) / sum;
+    }
+    for (int n = 0; n < 3; ++n) {
+        double got = value(&f, "y", n);
+        assert_true(fabs(got - t[n]) <= 1e-9 * fabs(t[n]));
+        expect_near(&f, "p", n, p[n]);
+    }
+    hr_fixture_close(&f);
+    hr_text_clear(&text);
+}
+
+static void test_unbound_and_mismatched_arrays(void **state) {
+    (void)state;
+    hr_fixture f;
+    hr_reference *reference = NULL;
+    open_text(&f, "kernel k(x: f32[N]) -> (y: f32[N])\n{\n y[n] = x[n]\n}\n");
+    hr_fixture_extent(&f, "N", 3);
+    int64_t shape = 4, stride = 1;
+    float data[4] = {0};
+    hr_operand operand = {.data = data, .shape = &shape, .strides = &stride};
+    assert_int_equal(hr_reference_create(f.function, f.extents, &operand, &reference), HR_BAD_INPUT);
+    assert_string_equal(hr_last_error(), "axis 1 of x has 4 elements, but the kernel's extents say 3");
+    operand = (hr_operand){0};
+    assert_int_equal(hr_reference_create(f.function, f.extents, &operand, &reference), HR_BAD_INPUT);
+    assert_string_equal(hr_last_error(), "x is not bound to an array");
+    assert_null(reference);
+    hr_reference_destroy(reference);
+    hr_fixture_close(&f);
+}
+
 static void test_strides_and_empty_arrays(void **state) {
     (void)state;
     hr_fixture f;
@@ -493,6 +550,8 @@ int main(void) {
         cmocka_unit_test(test_functions),
         cmocka_unit_test(test_philox),
         cmocka_unit_test(test_long_chains),
+        cmocka_unit_test(test_deep_reductions),
+        cmocka_unit_test(test_unbound_and_mismatched_arrays),
         cmocka_unit_test(test_strides_and_empty_arrays),
         cmocka_unit_test(test_samples_are_cheap),
     };

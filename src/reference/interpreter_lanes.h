@@ -6,8 +6,8 @@
  * lane whose value came from a subscript out of range carries the number of that fault instead of failing at
  * once, because a `where` may still not choose it.
  */
-#ifndef HR_REFERENCE_LANES_H
-#define HR_REFERENCE_LANES_H
+#ifndef HR_REFERENCE_INTERPRETER_LANES_H
+#define HR_REFERENCE_INTERPRETER_LANES_H
 
 #include "lang/program.h"
 

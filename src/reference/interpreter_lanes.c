@@ -3,7 +3,7 @@
  * The scale of f(x) is |f(x)| or |f'(x)| * scale(x), whichever is larger: first-order propagation of a
  * rounding error, with x's own scale as its size. The scale of a sum is the sum of the scales.
  */
-#include "reference/lanes.h"
+#include "reference/interpreter_lanes.h"
 #include "base/dtype.h"
 
 #include <float.h>
