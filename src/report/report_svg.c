@@ -81,8 +81,9 @@ static void place_kernel(roofline *plot, const hr_run_result *run) {
     if (run->floor.seconds > 0) plot->floor_rate = shown / run->floor.seconds;
     if (run->unfused.runs && run->unfused.median > 0) plot->unfused_rate = shown / run->unfused.median;
     hr_special unit = hr_floor_special(&run->floor);
-    if (unit != HR_SPECIAL_NONE && plot->floor_rate > 0)
-        add_ceiling(plot, hr_special_name(unit), plot->floor_rate, true);
+    char name[40]; /* the plot counts all operations, of which the unit's are a part */
+    snprintf(name, sizeof name, "%s in this mix", hr_special_name(unit));
+    if (unit != HR_SPECIAL_NONE) add_ceiling(plot, name, plot->floor_rate, true);
 }
 
 static void choose_plane(roofline *plot) {
@@ -212,7 +213,8 @@ void hr_svg_roofline(hr_text *out, const hr_roof *roof, const hr_run_result *run
     add_ceiling(&plot, "f32", roof->vector_f32, true);
     add_ceiling(&plot, "f32 products", roof->tensor_f32, false);
     add_ceiling(&plot, "bf16 products", roof->tensor_bf16, false);
-    add_ceiling(&plot, "exp", roof->special[HR_SPECIAL_EXP], false);
+    if (!run || hr_floor_special(&run->floor) == HR_SPECIAL_NONE)
+        add_ceiling(&plot, "exp", roof->special[HR_SPECIAL_EXP], false);
     if (!plot.slope_count && !plot.ceiling_count) return;
     choose_plane(&plot);
     hr_text_format(

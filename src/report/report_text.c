@@ -251,16 +251,23 @@ hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, cons
 
 /* ---- the bench table ---- */
 
+/* Extents are left out where the terminal is too narrow for them. */
+static bool bench_is_wide(const sheet *paper) {
+    return paper->style.width >= 138;
+}
+
 static void put_bench_heading(sheet *paper) {
-    putf(paper, INK_DIM, "%-22s %-5s %-30s %10s %12s %6s  %-7s %8s %7s  %s", "kernel", "dtype", "extents",
-         "time", "rate", "copy", "bound", "headroom", "fusion", "check");
+    putf(paper, INK_DIM, "%-26s %-5s ", "kernel", "dtype");
+    if (bench_is_wide(paper)) putf(paper, INK_DIM, "%-32s ", "extents");
+    putf(paper, INK_DIM, "%9s %13s %6s  %-7s %8s %7s  %s", "time", "rate", "copy", "bound", "headroom",
+         "fusion", "check");
 }
 
 static void put_bench_row(sheet *paper, const hr_bench_row *row, const hr_roof *roof) {
     const hr_run_result *run = row->result;
     char extents[128] = "", gain[48] = "-", copy[48] = "-";
     if (!run) {
-        putf(paper, INK_PLAIN, "%-22s %-5s ", row->kernel, row->dtype);
+        putf(paper, INK_PLAIN, "%-26s %-5s ", row->kernel, row->dtype);
         put(paper, INK_POOR, row->error);
         return;
     }
@@ -278,10 +285,11 @@ static void put_bench_row(sheet *paper, const hr_bench_row *row, const hr_roof *
         snprintf(gain, sizeof gain, "%s",
                  hr_words_ratio(run->unfused.median / run->seconds.median, "x").text);
     if (roof->copy > 0) snprintf(copy, sizeof copy, "%s", hr_words_percent(bandwidth / roof->copy).text);
-    putf(paper, INK_BOLD, "%-22s", run->kernel);
-    putf(paper, INK_PLAIN, " %-5s %-30s ", row->dtype, extents);
+    putf(paper, INK_BOLD, "%-26s", run->kernel);
+    putf(paper, INK_PLAIN, " %-5s ", row->dtype);
+    if (bench_is_wide(paper)) putf(paper, INK_PLAIN, "%-32s ", extents);
     hr_words time = hr_words_time(run->seconds.median, paper->style.unicode);
-    putf(paper, INK_PLAIN, "%*s%s %12s %6s  %-7s ", 10 - columns(time.text), "", time.text, rate.text, copy,
+    putf(paper, INK_PLAIN, "%*s%s %13s %6s  %-7s ", 9 - columns(time.text), "", time.text, rate.text, copy,
          run->floor.bound);
     putf(paper, grade_inks[hr_headroom_grade(run->headroom)], "%8s", hr_words_ratio(run->headroom, "x").text);
     putf(paper, INK_PLAIN, " %7s  ", gain);
@@ -295,6 +303,7 @@ static void put_bench_row(sheet *paper, const hr_bench_row *row, const hr_roof *
 hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *roof, const hr_report_style *style,
                                char **out) {
     sheet paper = sheet_begin(style);
+    if (!style || style->width <= 0) paper.style.width = 1000; /* no terminal */
     if (row)
         put_bench_row(&paper, row, roof);
     else
