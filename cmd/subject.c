@@ -9,17 +9,6 @@
 
 /* ---- opening ---- */
 
-/* A file that holds several kernels means the one that bears its name: layernorm.hr, layernorm. */
-static hr_status load_unnamed(hr_device *device, const char *path, hr_kernel **out) {
-    char name[128];
-    const char *slash = strrchr(path, '/');
-    snprintf(name, sizeof name, "%s", slash ? slash + 1 : path);
-    char *ending = strrchr(name, '.');
-    if (ending) *ending = 0;
-    if (name[0] && hr_kernel_load_file(device, path, name, out) == HR_OK) return HR_OK;
-    return hr_kernel_load_file(device, path, NULL, out);
-}
-
 int subject_open(const arguments *arguments, subject *out) {
     *out = (subject){0};
     if (arguments->word_count == 0 || strchr(arguments->words[0], '='))
@@ -32,9 +21,7 @@ int subject_open(const arguments *arguments, subject *out) {
         name = colon + 1;
     }
     hr_status status = hr_device_open(arguments_value(arguments, "device", NULL), &out->device);
-    if (status == HR_OK)
-        status = name ? hr_kernel_load_file(out->device, path, name, &out->kernel)
-                      : load_unnamed(out->device, path, &out->kernel);
+    if (status == HR_OK) status = hr_kernel_load_file(out->device, path, name, &out->kernel);
     free(path);
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
