@@ -24,8 +24,9 @@ struct contract_choice {
 };
 
 struct contract_blocks {
-    int64_t teams, team;               /* products at a time, threads a product */
-    bool just_in_time;                 /* the right operand is packed by the thread that uses it */
+    bool turned;         /* m and n changed places: the sums are those of the transposed product */
+    int64_t teams, team; /* products at a time, threads a product */
+    bool just_in_time;   /* the right operand is packed by the thread that uses it */
     int64_t m_block, n_block, k_block; /* of a pass; partial sums are kept between passes over k */
     int64_t passes;                    /* over k */
     int64_t task_rows;                 /* rows of the left operand that a thread packs at once */
@@ -40,6 +41,7 @@ enum {
     CONTRACT_ROWS_MAX = 240,           /* of a task: its tile of sums stays near L1 */
     CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and a skew */
     CONTRACT_STRIP = 128,              /* elements of a line in use */
+    CONTRACT_TURNED_MAX = 16,          /* columns of a product that is turned */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
 };
@@ -84,10 +86,21 @@ static inline bool contract_is_flat(const struct contract_choice *choice, int64_
     return rows <= CONTRACT_ROWS_MAX && bytes <= 2.0 * (double)choice->left_bytes;
 }
 
+/* A few columns would leave most lanes of the register tile idle; as rows they are the flat product's. */
+static inline bool contract_is_tall(int64_t m, int64_t n) {
+    return n <= CONTRACT_TURNED_MAX && m >= 4 * n;
+}
+
 static inline struct contract_blocks contract_blocks(const struct contract_choice *choice, int64_t batch,
                                                      int64_t m, int64_t n, int64_t k, int64_t threads) {
     struct contract_blocks blocks = {0};
     if (batch == 0 || m == 0 || n == 0) return blocks;
+    blocks.turned = contract_is_tall(m, n);
+    if (blocks.turned) {
+        int64_t columns = n;
+        n = m;
+        m = columns;
+    }
     const int64_t row = choice->rows, column = choice->columns;
     const int64_t all_rows = contract_round(m, row), all_columns = contract_round(n, column);
     /* Batches go to threads apart where they come out even; otherwise all threads share each product. */

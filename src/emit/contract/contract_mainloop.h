@@ -254,10 +254,23 @@ static void contract_f32_panel(const struct contract_f32_team *team, const struc
     }
 }
 
+/* Of a turned product the tile's rows are columns; its few rows fit the transposition's buffer. */
 static void contract_f32_finish(const struct contract_f32_team *team, const struct contract_f32_range *range,
                                 const float *tile) {
-    team->product->finish(team->product->arguments, team->batch, range->m, range->rows, range->n,
-                          range->columns, tile, CONTRACT_F32_COLUMNS);
+    const struct contract_f32 *product = team->product;
+    if (!team->blocks->turned) {
+        product->finish(product->arguments, team->batch, range->m, range->rows, range->n, range->columns,
+                        tile, CONTRACT_F32_COLUMNS);
+        return;
+    }
+    float *sums = (float *)(team->own + team->blocks->lines);
+    for (int64_t i = 0; i < range->columns; i++) {
+        for (int64_t j = 0; j < range->rows; j++) {
+            sums[i * CONTRACT_TURNED_MAX + j] = tile[j * CONTRACT_F32_COLUMNS + i];
+        }
+    }
+    product->finish(product->arguments, team->batch, range->n, range->columns, range->m, range->rows, sums,
+                    CONTRACT_TURNED_MAX);
 }
 
 /* ---- the team: tasks are taken one by one, because threads are never equally fast ---- */
@@ -378,7 +391,12 @@ static void contract_f32_run(const struct contract_f32 *product, const struct co
     int64_t which = thread / blocks.team, rank = thread % blocks.team;
     char *shared = scratch + which * blocks.team_bytes;
     char *own = shared + blocks.threads + rank * blocks.thread_bytes;
-    struct contract_f32_team team = {product, choice, &blocks, which, rank, shared, own};
+    struct contract_f32 turned = *product;
+    if (blocks.turned) {
+        turned.m = product->n, turned.left = product->right;
+        turned.n = product->m, turned.right = product->left;
+    }
+    struct contract_f32_team team = {&turned, choice, &blocks, which, rank, shared, own};
     for (; team.batch < product->batch; team.batch += blocks.teams) {
         if (team.batch != which) contract_f32_meet(&team);
         if (blocks.just_in_time)
