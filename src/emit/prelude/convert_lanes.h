@@ -7,7 +7,7 @@ static inline vf vf_from_f16(vu16 h) {
     __asm__("vcvtph2ps %1, %0" : "=v"(r) : "v"(h));
     return r;
 #else
-    return vf_of_f16_bits(__builtin_convertvector(h, vi));
+    return vf_of_f16_bits(vi_from_vu16(h));
 #endif
 }
 
@@ -22,7 +22,7 @@ static inline vu16 vu16_f16(vf x) {
 }
 
 static inline vf vf_from_bf16(vu16 h) {
-    return vf_of_bf16_bits(__builtin_convertvector(h, vi));
+    return vf_of_bf16_bits(vi_from_vu16(h));
 }
 
 /* The instruction takes f32 denormals for 0, which bf16 can hold: a vector with one goes the long way. */
@@ -38,7 +38,7 @@ static inline vu16 vu16_bf16(vf x) {
 }
 
 static inline vf vf_from_f8e4m3(vu8 h) {
-    return vf_of_f8e4m3_bits(__builtin_convertvector(h, vi));
+    return vf_of_f8e4m3_bits(vi_from_vu8(h));
 }
 
 static inline vu8 vu8_f8e4m3(vf x) {

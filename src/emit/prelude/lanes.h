@@ -68,15 +68,15 @@ static inline vi vi_load_i32(const int32_t *p) {
 }
 
 static inline vi vi_load_i16(const int16_t *p) {
-    return __builtin_convertvector(*(const vi16_loose *)p, vi);
+    return vi_from_vi16(*(const vi16_loose *)p);
 }
 
 static inline vi vi_load_i8(const int8_t *p) {
-    return __builtin_convertvector(*(const vi8_loose *)p, vi);
+    return vi_from_vi8(*(const vi8_loose *)p);
 }
 
 static inline vi vi_load_u8(const uint8_t *p) {
-    return __builtin_convertvector(*(const vu8_loose *)p, vi);
+    return vi_from_vu8(*(const vu8_loose *)p);
 }
 
 static inline vi vi_load_bool(const uint8_t *p) {
@@ -84,15 +84,15 @@ static inline vi vi_load_bool(const uint8_t *p) {
 }
 
 static inline vi vi_load_part_i16(const int16_t *p, int count) {
-    return __builtin_convertvector((vi16)vu16_load_part(p, count), vi);
+    return vi_from_vi16((vi16)vu16_load_part(p, count));
 }
 
 static inline vi vi_load_part_i8(const int8_t *p, int count) {
-    return __builtin_convertvector((vi8)vu8_load_part(p, count), vi);
+    return vi_from_vi8((vi8)vu8_load_part(p, count));
 }
 
 static inline vi vi_load_part_u8(const uint8_t *p, int count) {
-    return __builtin_convertvector(vu8_load_part(p, count), vi);
+    return vi_from_vu8(vu8_load_part(p, count));
 }
 
 static inline vi vi_load_part_bool(const uint8_t *p, int count) {

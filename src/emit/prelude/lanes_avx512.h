@@ -25,6 +25,32 @@ static inline vi vi_iota(void) {
     return (vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 }
 
+/* ---- narrow whole numbers, widened: gcc 12 would do it in two halves ---- */
+
+static inline vi vi_from_vu16(vu16 x) {
+    vi r;
+    __asm__("vpmovzxwd %1, %0" : "=v"(r) : "vm"(x));
+    return r;
+}
+
+static inline vi vi_from_vi16(vi16 x) {
+    vi r;
+    __asm__("vpmovsxwd %1, %0" : "=v"(r) : "vm"(x));
+    return r;
+}
+
+static inline vi vi_from_vu8(vu8 x) {
+    vi r;
+    __asm__("vpmovzxbd %1, %0" : "=v"(r) : "vm"(x));
+    return r;
+}
+
+static inline vi vi_from_vi8(vi8 x) {
+    vi r;
+    __asm__("vpmovsxbd %1, %0" : "=v"(r) : "vm"(x));
+    return r;
+}
+
 /* ---- masks ---- */
 
 static inline vm vm_of(bool x) {

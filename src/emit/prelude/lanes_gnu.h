@@ -34,6 +34,24 @@ static inline vi vi_iota(void) {
 #endif
 }
 
+/* ---- narrow whole numbers, widened ---- */
+
+static inline vi vi_from_vu16(vu16 x) {
+    return __builtin_convertvector(x, vi);
+}
+
+static inline vi vi_from_vi16(vi16 x) {
+    return __builtin_convertvector(x, vi);
+}
+
+static inline vi vi_from_vu8(vu8 x) {
+    return __builtin_convertvector(x, vi);
+}
+
+static inline vi vi_from_vi8(vi8 x) {
+    return __builtin_convertvector(x, vi);
+}
+
 /* ---- masks ---- */
 
 static inline vm vm_of(bool x) {
