@@ -1,0 +1,92 @@
+/* The text that `headroom roof` measures the special functions with: the emitted code's own, over a buffer in
+ * L1.
+ *
+ * Its entry follows hr_device_ops.measure_roof (device/device.h): function tuning[0] / 8, an hr_special, in
+ * way tuning[0] % 8, tuning[3] times over tuning[1] bytes of f32 on each thread. Arguments lie in [0.5, 4),
+ * so that no way meets denormals; they are made here, since what the caller's memory holds is arbitrary.
+ */
+#include "emit/prelude.h"
+#include <string.h>
+
+static const char loop_text[] = "static void %s_rate(float *to, const float *from, int64_t count) {\n"
+                                "    for (int64_t i = 0; i + HR_LANES <= count; i += HR_LANES)\n"
+                                "        vf_store_f32(to + i, %s);\n"
+                                "}\n\n";
+
+static const char random_text[] = "static void random_rate(float *to, const float *from, int64_t count) {\n"
+                                  "    random_fill(1, (uint64_t)from[0], count, to);\n"
+                                  "}\n\n";
+
+static const char entry_head[] =
+    "typedef struct launch {\n"
+    "    void *const *pointers;\n"
+    "    const double *scalars;\n"
+    "    const int64_t *extents, *strides;\n"
+    "    void *scratch;\n"
+    "    int64_t threads;\n"
+    "    const int64_t *tuning;\n"
+    "} launch;\n\n"
+    "static int run(int64_t kernel, float *to, const float *from, int64_t count) {\n"
+    "    switch (kernel) {\n";
+
+static const char entry_tail[] =
+    "    default: return 1;\n"
+    "    }\n"
+    "    return 0;\n"
+    "}\n\n"
+    "int hr_entry(const launch *l, void *fault) {\n"
+    "    int missing = 0;\n"
+    "    int64_t count = l->tuning[1] / 4 < 2048 ? l->tuning[1] / 4 : 2048, rounds = l->tuning[3];\n"
+    "    (void)fault;\n"
+    "#pragma omp parallel num_threads((int)l->threads) reduction(+ : missing)\n"
+    "    {\n"
+    "        float from[2048];\n"
+    "        float *to = (float *)((char *)l->pointers[0] + omp_get_thread_num() * l->tuning[2]);\n"
+    "        for (int i = 0; i < 2048; i++)\n"
+    "            from[i] = 0.5f + (float)(i * 37 % 2048) * 0x1.cp-10f;\n"
+    "        for (int64_t round = 0; round < rounds && !missing; round++)\n"
+    "            missing += run(l->tuning[0], to, from, count);\n"
+    "    }\n"
+    "    *(double *)l->scratch = missing ? 0 : (double)l->threads * (double)rounds * (double)(count / "
+    "HR_LANES * "
+    "HR_LANES);\n"
+    "    return missing != 0;\n"
+    "}\n";
+
+#define WAYS 8
+
+static const struct {
+    hr_special special;
+    int way;
+    const char *name, *value;
+} ways[] = {
+    {HR_SPECIAL_EXP, 0, "exp", "vf_exp(vf_load_f32(from + i))"},
+    {HR_SPECIAL_LOG, 0, "log", "vf_log(vf_load_f32(from + i))"},
+    {HR_SPECIAL_TANH, 0, "tanh", "vf_tanh(vf_load_f32(from + i))"},
+    {HR_SPECIAL_ERF, 0, "erf", "vf_erf(vf_load_f32(from + i))"},
+    {HR_SPECIAL_TRIG, 0, "sin", "vf_sin(vf_load_f32(from + i))"},
+    {HR_SPECIAL_ROOT, 0, "div", "vf_div(vf_of(1), vf_load_f32(from + i))"},
+    {HR_SPECIAL_ROOT, 1, "sqrt", "vf_sqrt(vf_load_f32(from + i))"},
+    {HR_SPECIAL_RANDOM, 0, "random", NULL},
+};
+
+hr_status hr_prelude_rates_source(hr_text *out) {
+    hr_text body = {0};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (ways[i].value == NULL)
+            hr_text_append(&body, random_text, strlen(random_text));
+        else
+            hr_text_format(&body, loop_text, ways[i].name, ways[i].value);
+    hr_text_append(&body, entry_head, strlen(entry_head));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        hr_text_format(&body, "    case %d: %s_rate(to, from, count); break;\n",
+                       ways[i].special * WAYS + ways[i].way, ways[i].name);
+    hr_text_append(&body, entry_tail, strlen(entry_tail));
+    hr_status status = hr_text_status(&body);
+    const char *include = "#include <omp.h>\n";
+    hr_text_append(out, include, strlen(include));
+    if (status == HR_OK) status = hr_prelude_append(hr_text_data(&body), out);
+    if (status == HR_OK) hr_text_append(out, body.data, body.length);
+    hr_text_clear(&body);
+    return status != HR_OK ? status : hr_text_status(out);
+}
