@@ -67,9 +67,9 @@ static inline vf vf_of_words(vblock words) {
     return vf_from_vi((vi)((vu)words >> 8)) * 0x1p-24f;
 }
 
-/* The 4 * HR_BLOCKS numbers of the blocks from `block` on; after the last counter comes 0. */
+/* The 4 * HR_BLOCKS numbers of the blocks from `block` on. */
 static inline void random_blocks(uint64_t seed, uint64_t block, float *out) {
-    vblock index = (vblock_order() + block) & (UINT64_MAX >> 2), a = index, b = index >> 32, c = {0}, d = {0};
+    vblock index = vblock_order() + block, a = index, b = index >> 32, c = {0}, d = {0};
     uint64_t key_a = seed & 0xffffffff, key_b = seed >> 32;
     for (int round = 0; round < 10; round++) {
         vblock left = vblock_multiply(a, (vblock){0} + 0xD2511F53u),
@@ -90,7 +90,7 @@ static inline void random_blocks(uint64_t seed, uint64_t block, float *out) {
  * buffer. */
 static inline void random_fill(uint64_t seed, uint64_t counter, int64_t count, float *out) {
     int64_t i = -(int64_t)(counter % 4);
-    uint64_t block = counter / 4;
+    uint64_t block = (uint64_t)((int64_t)counter >> 2);
     for (; i < count; i += 4 * HR_BLOCKS, block += HR_BLOCKS) {
         if (i >= 0 && i + 4 * HR_BLOCKS <= count) {
             random_blocks(seed, block, out + i);
