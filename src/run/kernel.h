@@ -1,7 +1,7 @@
 /* The public handle of a kernel from within: what is bound, what was made ready for it, what is launched.
  *
  * bind.c fills bindings, prepare.c makes hr_prepared states from them, launch.c runs the current one;
- * check.c, measure.c and run.c stand on those three.
+ * kernel_check.c, measure.c and run.c stand on those three.
  */
 #ifndef HR_RUN_KERNEL_H
 #define HR_RUN_KERNEL_H
@@ -171,7 +171,7 @@ void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof
 hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const hr_roof *roof,
                              hr_stage_info *out, hr_arena *names);
 
-/* ---- check.c ---- */
+/* ---- kernel_check.c ---- */
 
 hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t points,
                        hr_progress_fn progress, void *progress_context, hr_check *out);

@@ -22,7 +22,8 @@
 
 typedef struct contender {
     hr_tunables tunables;
-    double times[ROUNDS_MAX]; /* sorted */
+    double times[ROUNDS_MAX];  /* sorted */
+    double rounds[ROUNDS_MAX]; /* as they came */
     int runs;
     bool alive;
 } contender;
@@ -129,6 +130,7 @@ static double uncertainty(const contender *contender) {
 
 static void time_insert(contender *contender, double seconds) {
     int i = contender->runs++;
+    contender->rounds[i] = seconds;
     for (; i > 0 && contender->times[i - 1] > seconds; i--)
         contender->times[i] = contender->times[i - 1];
     contender->times[i] = seconds;
@@ -227,12 +229,23 @@ static int tried_order(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
+/* Faster by more than a percent at the median, and in most of the rounds that both ran: two times of one
+ * round were taken one after the other, so neither drift nor a disturbed stretch of time decides. */
+static bool beats(const contender *challenger, const contender *incumbent) {
+    if (!incumbent->alive) return true; /* it dropped out as clearly slower */
+    int common = challenger->runs < incumbent->runs ? challenger->runs : incumbent->runs, wins = 0;
+    for (int round = 0; round < common; round++)
+        wins += challenger->rounds[round] < incumbent->rounds[round];
+    return median(challenger) < CHALLENGE * median(incumbent) &&
+           (common < ROUNDS_MIN ? wins == common : 3 * wins >= 2 * common);
+}
+
 static hr_status choose(search *search, hr_tuned *out) {
     const contender *best = fastest(search, NULL), *incumbent = &search->contenders[0];
     if (!best && search->first_failure != HR_OK)
         return hr_fail(search->first_failure, "%s", search->first_sentence);
     if (!best) return hr_fail(HR_INTERNAL, "not one of %d candidates could be timed", search->count);
-    if (incumbent->runs && median(best) > CHALLENGE * median(incumbent)) best = incumbent;
+    if (incumbent->runs && !beats(best, incumbent)) best = incumbent;
     out->best = best->tunables;
     out->cached = false;
     out->tried_count = 0;
