@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""The main job on real input: arrays that NumPy wrote, results that NumPy reads back. usage: BUILD SOURCE"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: NumPy is not installed")
+    sys.exit(77)
+
+HEADROOM, SOURCE = Path(sys.argv[1]) / "headroom", Path(sys.argv[2])
+WORK = tempfile.TemporaryDirectory()
+os.chdir(WORK.name)
+os.environ["HEADROOM_CACHE"] = str(Path(WORK.name) / "cache")
+random = np.random.default_rng(0)
+
+
+def headroom(*words, code=0):
+    done = subprocess.run([HEADROOM, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == code, f"{words}: exit code {done.returncode}, should be {code}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def to_bf16(x):
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def from_bf16(bits):
+    return (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def softmax_reads_and_writes():
+    x = random.standard_normal((37, 129), np.float32)
+    np.save("x.npy", x)
+    done = headroom("run", SOURCE / "kernels/softmax.hr:softmax_f32", "x=x.npy", "-o", "y=y.npy", "--json")
+    y = np.load("y.npy")
+    assert y.dtype == np.float32 and y.shape == x.shape
+    assert np.abs(y - softmax(x)).max() < 1e-6
+    report = json.loads(done.stdout)
+    assert list(report) == ("kernel file device extents plan seconds bytes flops floor headroom roof_fraction "
+                            "verified tune").split(), list(report)
+    assert report["extents"] == {"M": 37, "N": 129}
+    assert report["verified"]["ok"] and report["verified"]["points"] > 0
+    assert report["bytes"] == 2 * x.nbytes
+    assert abs(report["headroom"] * report["roof_fraction"] - 1) < 1e-3
+
+
+def fortran_order_is_strides():
+    x = np.asfortranarray(random.standard_normal((21, 40), np.float32))
+    np.save("x.npy", x)
+    headroom("run", SOURCE / "kernels/softmax.hr:softmax_f32", "x=x.npy", "-o", "y=y.npy")
+    assert np.abs(np.load("y.npy") - softmax(x)).max() < 1e-6
+
+
+def bf16_is_carried():
+    x = random.standard_normal((8, 64), np.float32)
+    bits = to_bf16(x)
+    kernel = SOURCE / "kernels/softmax.hr:softmax"
+    for name, array in ("raw", bits.view("V2")), ("unsigned", bits):
+        np.save(f"{name}.npy", array)
+        headroom("run", kernel, f"x:bf16={name}.npy", "-o", "y=y.npy", "-o", "y:u2=u.npy")
+        y, u = np.load("y.npy"), np.load("u.npy")
+        assert y.dtype == np.dtype("V2") and u.dtype == np.uint16
+        assert np.array_equal(y.view(np.uint16), u)
+        assert np.abs(from_bf16(u) - softmax(from_bf16(bits))).max() < 2e-3
+    np.save("f32.npy", x)
+    assert "bf16" in headroom("run", kernel, "x=f32.npy", code=2).stderr
+
+
+def inout_leaves_the_file_alone():
+    n = 1000
+    p, m, v = (random.standard_normal(n).astype(np.float32) for _ in range(3))
+    v = np.abs(v)
+    g = random.standard_normal(n).astype(np.float32)
+    for name, array in zip("pmvg", (p, m, v, g)):
+        np.save(f"{name}.npy", array)
+    before = Path("p.npy").read_bytes()
+    outputs = [word for name in "pmv" for word in ("-o", f"{name}={name}_new.npy")]
+    headroom("run", SOURCE / "kernels/adamw.hr:adamw_f32", *[f"{name}={name}.npy" for name in "pmvg"], "lr=0.01",
+             "correct1=0.5", "correct2=0.25", *outputs)
+    assert Path("p.npy").read_bytes() == before
+    m2 = 0.9 * m + 0.1 * g
+    v2 = 0.999 * v + 0.001 * g * g
+    p2 = p - 0.01 * (m2 / 0.5 / (np.sqrt(v2 / 0.25) + 1e-8) + 0.01 * p)
+    for name, expected in ("m", m2), ("v", v2), ("p", p2):
+        got = np.load(f"{name}_new.npy")
+        assert np.allclose(got, expected, rtol=1e-5, atol=1e-6), (name, np.abs(got - expected).max())
+
+
+def shapes_disagree():
+    np.save("x.npy", np.zeros((4, 6), np.float32))
+    np.save("w.npy", np.zeros(5, np.float32))
+    said = headroom("run", SOURCE / "kernels/layernorm.hr:layernorm_f32", "x=x.npy", "weight=w.npy", code=2).stderr
+    assert "5" in said and "6" in said, said
+    np.save("x.npy", np.zeros((4, 6, 2), np.float32))
+    headroom("run", SOURCE / "kernels/layernorm.hr:layernorm_f32", "x=x.npy", code=2)
+
+
+def gather_out_of_range():
+    np.save("token.npy", np.array([0, 1, 99], np.int32))
+    said = headroom("run", SOURCE / "kernels/embedding.hr:embedding_f32", "token=token.npy", "V=10", "C=8", code=2)
+    assert "99" in said.stderr, said.stderr
+
+
+def page_and_seed():
+    kernel = SOURCE / "kernels/layernorm.hr:layernorm_f32"
+    headroom("run", kernel, "M=64", "N=33", "--html", "page.html", "-o", "y=a.npy", "--seed", "3")
+    headroom("run", kernel, "M=64", "N=33", "-o", "y=b.npy", "--seed", "3", "--no-verify")
+    headroom("run", kernel, "M=64", "N=33", "-o", "y=c.npy", "--seed", "4")
+    page = Path("page.html").read_text()
+    assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>") and "<svg" in page
+    assert np.array_equal(np.load("a.npy"), np.load("b.npy"))
+    assert not np.array_equal(np.load("a.npy"), np.load("c.npy"))
+
+
+def explain_and_emit():
+    said = headroom("explain", SOURCE / "kernels/layernorm_backward.hr:layernorm_backward", "M=100", "N=33").stdout
+    assert "M=100 N=33" in said and "floor" in said, said
+    headroom("emit", SOURCE / "kernels/layernorm.hr:layernorm_f32", "--target", "c", "-o", "generated")
+    names = sorted(p.name for p in Path("generated").iterdir())
+    assert names == ["kernel_layernorm_f32.c", "kernel_layernorm_f32.h"], names
+    source = Path("generated/kernel_layernorm_f32.c").read_text()
+    assert "headroom.h" not in source
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler:
+        subprocess.run([compiler, "-O1", "-c", "kernel_layernorm_f32.c"], cwd="generated", check=True)
+    printed = headroom("emit", SOURCE / "kernels/layernorm.hr:layernorm_f32").stdout
+    assert source in printed
+
+
+def bench_in_small():
+    headroom("bench", "--only", "add,softmax", "--size", "1", "--csv", "table.csv")
+    lines = Path("table.csv").read_text().splitlines()
+    assert lines[1] == "# headroom bench --only add,softmax --size 1 --csv table.csv"
+    assert [line.split(",")[0] for line in lines[3:]] == ["add", "add_f32", "softmax", "softmax_f32"]
+    assert all(line.split(",")[13] == "right" for line in lines[3:]), lines
+
+
+def a_closed_pipe_is_no_crash():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([HEADROOM, "roof"], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert done.returncode == 0 and done.stderr == b"", done
+
+
+if subprocess.run([HEADROOM, "roof"], capture_output=True).returncode == 3:
+    print("skipped: this machine's roof cannot be measured, or it has no compiler")
+    sys.exit(77)
+for test in (softmax_reads_and_writes, fortran_order_is_strides, bf16_is_carried, inout_leaves_the_file_alone,
+             shapes_disagree, gather_out_of_range, page_and_seed, explain_and_emit, bench_in_small,
+             a_closed_pipe_is_no_crash):
+    test()
+    print("ok", test.__name__)
+assert not list(Path(".").glob("*.part"))
