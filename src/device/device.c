@@ -21,9 +21,3 @@ const char *hr_device_kind(const hr_device *device) {
 const char *hr_device_name(const hr_device *device) {
     return device->name;
 }
-
-hr_status hr_device_roof(hr_device *device, bool again, hr_progress_fn progress, void *context,
-                         hr_roof *out) {
-    (void)again;
-    return device->ops->measure_roof(device, progress, context, out);
-}

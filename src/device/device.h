@@ -56,7 +56,13 @@ typedef struct hr_device_ops {
                         hr_fault *fault);
     /* Seconds of one launch with caches cold: the operands are flushed from all of them first. */
     hr_status (*time)(struct hr_device *device, hr_module *module, const hr_launch *launch, double *seconds);
-    hr_status (*measure_roof)(struct hr_device *device, hr_progress_fn progress, void *context, hr_roof *out);
+    /* `special` is source of the layer that prints functions, so that their rates are those of the code that
+     * is emitted (this folder knows no printer). Its entry runs function tuning[0] / 8, an hr_special, in way
+     * tuning[0] % 8, over tuning[1] bytes of f32 from pointers[1] to pointers[0], each of `threads` threads
+     * tuning[2] bytes after the one before, tuning[3] times; it leaves the number of functions done as a
+     * double at `scratch`, or returns 1 where it has no such way. NULL: their rates stay 0. */
+    hr_status (*measure_roof)(struct hr_device *device, const char *special, hr_progress_fn progress,
+                              void *context, hr_roof *out);
 } hr_device_ops;
 
 struct hr_device {

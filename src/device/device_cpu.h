@@ -39,6 +39,7 @@ bool hr_cold_flush(const void *data, size_t size, int threads);
 void hr_cold_walk(const void *buffer, size_t size, int threads);
 
 /* roof_cpu.c */
-hr_status hr_roof_cpu_measure(struct hr_device *device, hr_progress_fn progress, void *context, hr_roof *out);
+hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_progress_fn progress,
+                              void *context, hr_roof *out);
 
 #endif

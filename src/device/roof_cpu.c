@@ -1,8 +1,400 @@
-/* What this processor can do at best: measured. In: a device. Out: an hr_roof. */
+/* What this processor can do at best: measured, on this machine, with kernels compiled for it.
+ *
+ * Everything that is measured is a probe: a kernel of a compiled text, where it runs (registers, one cache
+ * level, memory), and the rate of an hr_roof that it may raise. Many probes raise one rate: they are
+ * different ways to do the same work, and the best counts. The ways through memory are compared on short
+ * slices first; the two best of each operation go on. Then come batches, spread over the whole time so that a
+ * busy moment of the machine spoils one and not all: in a batch each probe runs a few times in turn, and its
+ * median stands for the batch. The best batch counts: what the machine sustains when it is left alone.
+ *
+ * In: a device, the text of the special functions. Out: an hr_roof.
+ */
 #include "device/device_cpu.h"
+#include "device/roof/roof_list.h"
+#include "device/roof_text.h"
 
-hr_status hr_roof_cpu_measure(struct hr_device *device, hr_progress_fn progress, void *context,
-                              hr_roof *out) {
-    (void)device, (void)progress, (void)context, (void)out;
-    return hr_fail(HR_NOT_AVAILABLE, "the roof of the cpu is not measured yet");
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MB             ((int64_t)1 << 20)
+#define PROBES_MAX     256
+#define BATCHES        5
+#define REPEATS        5
+#define SELECT_REPEATS 3
+#define SELECTED       2
+#define SAMPLE_SECONDS 0.0008 /* of a probe that does not leave the caches */
+#define SECONDS_MOST   18.0   /* no new batch after that */
+#define STREAM_LEAST   (256 * MB)
+#define STREAM_MOST    (704 * MB)
+#define STREAM_UNIT    (4 * MB)
+#define SLICE          (96 * MB)  /* of each stream, by all threads, while ways are compared */
+#define REGION_UNIT    (8 * 4096) /* whole groups of pages of every way */
+#define SPECIAL_FLOATS 2048
+#define SPECIAL_WAYS   8
+#define LAUNCH_SAMPLES 400
+
+typedef enum place { PLACE_REGISTERS, PLACE_CACHE, PLACE_MEMORY, PLACE_SPECIAL } place;
+
+typedef struct probe {
+    const char *name;
+    hr_module *module;
+    place place;
+    int operation;  /* of a stream */
+    int64_t kernel; /* its number within the module */
+    int64_t bytes;  /* a thread and a stream */
+    int64_t rounds; /* of one sample */
+    double *rate;   /* what it may raise */
+    double *tensor; /* and this one, or NULL */
+    double samples[REPEATS];
+    int count; /* of samples; -1 = the machine cannot do it */
+} probe;
+
+typedef struct measuring {
+    struct hr_device *device;
+    hr_roof *roof;
+    hr_module *kernels, *special;
+    char *streams[3];
+    int64_t stream_bytes; /* of each */
+    int64_t region;       /* of a thread, in each */
+    int turn; /* rotates the streams' roles, so that nothing is met again while it is still cached */
+    int probe_count;
+    probe probes[PROBES_MAX];
+    double started, done, total;
+    hr_progress_fn progress;
+    void *context;
+} measuring;
+
+static double clock_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    return values[count / 2];
+}
+
+static hr_status advance(measuring *m, const char *what, double step) {
+    m->done = fmin(m->done + step, m->total);
+    if (!m->progress || m->progress(m->context, what, m->done, m->total)) return HR_OK;
+    return hr_fail(HR_CANCELLED, "measuring the roof was stopped");
+}
+
+/* ---- the probes ---- */
+
+static const struct {
+    const char *name;
+    int operation, past, pages, ahead;
+} stream_ways[] = {
+#define STREAM_WAY(name, operation, lines, pages, ahead, locality, past)                                     \
+    {#name, ROOF_##operation, past, pages, ahead},
+    ROOF_STREAMS(STREAM_WAY)
+#undef STREAM_WAY
+};
+
+enum unit { UNIT_F32, UNIT_F64, UNIT_F16, UNIT_BF16, UNIT_I32, UNIT_I8, UNIT_TILE_BF16, UNIT_TILE_I8, UNITS };
+
+static const struct {
+    const char *name;
+    enum unit unit;
+} units[] = {
+#define UNIT_ROW(name, unit) {#name, UNIT_##unit},
+    ROOF_UNITS(UNIT_ROW)
+#undef UNIT_ROW
+};
+
+static probe *probe_add(measuring *m, probe what) {
+    if (m->probe_count == PROBES_MAX) return NULL; /* the lists above are constants: this would be a bug */
+    m->probes[m->probe_count] = what;
+    return &m->probes[m->probe_count++];
+}
+
+static double *operation_rate(double *read, double *write, double *copy, double *triad, int operation) {
+    return operation == ROOF_READ    ? read
+           : operation == ROOF_WRITE ? write
+           : operation == ROOF_COPY  ? copy
+                                     : triad;
+}
+
+/* Half a level for all streams of an operation, in whole pages; from the last level a share for each thread,
+ * and well more than the level before holds. */
+static int64_t cache_bytes(const hr_device_limits *limits, int level, int operation) {
+    static const int streams_of[] = {[ROOF_READ] = 1, [ROOF_WRITE] = 1, [ROOF_COPY] = 2, [ROOF_TRIAD] = 3};
+    int64_t whole = level == 0   ? limits->l1_bytes
+                    : level == 1 ? limits->l2_bytes
+                                 : limits->l3_bytes / limits->threads;
+    if (level == 2 && whole > 8 * limits->l2_bytes) whole = 8 * limits->l2_bytes;
+    int64_t bytes = whole / 2 / streams_of[operation] / 4096 * 4096;
+    return bytes > 4096 ? bytes : 4096;
+}
+
+static void cache_probes_add(measuring *m) {
+    const hr_device_limits *limits = &m->device->limits;
+    const int64_t sizes[] = {limits->l1_bytes, limits->l2_bytes, limits->l3_bytes};
+    int levels = limits->l3_bytes > limits->l2_bytes ? 3 : 2;
+    m->roof->cache_count = levels;
+    for (int level = 0; level < levels; level++) {
+        snprintf(m->roof->cache[level].name, sizeof m->roof->cache[level].name, "L%d", level + 1);
+        m->roof->cache[level].bytes = (double)sizes[level];
+        for (size_t i = 0; i < sizeof stream_ways / sizeof *stream_ways; i++) {
+            if (stream_ways[i].past || stream_ways[i].pages > 1 || (stream_ways[i].ahead && level == 0))
+                continue;
+            int operation = stream_ways[i].operation;
+            probe_add(m, (probe){.name = stream_ways[i].name,
+                                 .module = m->kernels,
+                                 .place = PLACE_CACHE,
+                                 .kernel = (int64_t)i,
+                                 .bytes = cache_bytes(limits, level, operation),
+                                 .rate = operation_rate(
+                                     &m->roof->cache[level].read, &m->roof->cache[level].write,
+                                     &m->roof->cache[level].copy, &m->roof->cache[level].triad, operation)});
+        }
+    }
+}
+
+static void memory_probe_add(measuring *m, const char *name, int64_t kernel, int operation) {
+    hr_roof *roof = m->roof;
+    probe_add(
+        m, (probe){.name = name,
+                   .module = m->kernels,
+                   .place = PLACE_MEMORY,
+                   .operation = operation,
+                   .kernel = kernel,
+                   .rounds = 1,
+                   .rate = operation_rate(&roof->read, &roof->write, &roof->copy, &roof->triad, operation)});
+}
+
+static void memory_probes_add(measuring *m) {
+    for (size_t i = 0; i < sizeof stream_ways / sizeof *stream_ways; i++)
+        memory_probe_add(m, stream_ways[i].name, (int64_t)i, stream_ways[i].operation);
+    memory_probe_add(m, "copy_string", ROOF_copy_string, ROOF_COPY);
+    memory_probe_add(m, "write_string", ROOF_write_string, ROOF_WRITE);
+}
+
+static void unit_probes_add(measuring *m) {
+    hr_roof *roof = m->roof;
+    const struct {
+        double *rate, *tensor;
+    } raises[UNITS] = {
+        [UNIT_F32] = {&roof->vector_f32, &roof->tensor_f32},
+        [UNIT_F64] = {&roof->vector_f64, NULL},
+        [UNIT_F16] = {&roof->vector_f16, &roof->tensor_f16},
+        [UNIT_BF16] = {&roof->vector_bf16, &roof->tensor_bf16},
+        [UNIT_I32] = {&roof->vector_i32, NULL},
+        [UNIT_I8] = {&roof->vector_i8, &roof->tensor_i8},
+        [UNIT_TILE_BF16] = {&roof->tensor_bf16, NULL},
+        [UNIT_TILE_I8] = {&roof->tensor_i8, NULL},
+    };
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        probe_add(m, (probe){.name = units[i].name,
+                             .module = m->kernels,
+                             .place = PLACE_REGISTERS,
+                             .kernel = ROOF_fma_f32 + (int64_t)i,
+                             .rate = raises[units[i].unit].rate,
+                             .tensor = raises[units[i].unit].tensor});
+}
+
+static void special_probes_add(measuring *m) {
+    for (int special = HR_SPECIAL_NONE + 1; m->special && special < HR_SPECIAL_COUNT; special++)
+        for (int way = 0; way < SPECIAL_WAYS; way++)
+            probe_add(m, (probe){.name = hr_special_name((hr_special)special),
+                                 .module = m->special,
+                                 .place = PLACE_SPECIAL,
+                                 .kernel = special * SPECIAL_WAYS + way,
+                                 .bytes = SPECIAL_FLOATS * 4,
+                                 .rate = &m->roof->special[special]});
+}
+
+/* ---- one sample ---- */
+
+/* Runs a probe once from byte `at` of each thread's region on. Returns its rate, 0 where the machine cannot.
+ */
+static double sample(measuring *m, const probe *p, int64_t bytes, int64_t at) {
+    int threads = m->device->limits.threads, turn = m->turn++;
+    double work = 0;
+    hr_launch launch = {
+        .pointers = (void *[]){m->streams[turn % 3] + at, m->streams[(turn + 1) % 3] + at,
+                               m->streams[(turn + 2) % 3] + at},
+        .threads = threads,
+        .scratch = &work,
+        .tuning = (int64_t[]){p->kernel, bytes, m->region, p->rounds},
+    };
+    hr_fault fault = {0};
+    if (p->place != PLACE_MEMORY) { /* warm: always the same place */
+        launch.pointers = (void *[]){m->streams[0], m->streams[1], m->streams[2]};
+        m->turn = turn;
+    }
+    double start = clock_seconds();
+    int result = p->module->entry(&launch, &fault);
+    double seconds = clock_seconds() - start;
+    return result == 0 && seconds > 0 ? work / seconds : 0;
+}
+
+/* As many rounds as fill a sample. */
+static void calibrate(measuring *m, probe *p) {
+    for (p->rounds = 4; p->rounds < (int64_t)1 << 40; p->rounds *= 4) {
+        double start = clock_seconds();
+        if (sample(m, p, p->bytes, 0) == 0) {
+            p->count = -1;
+            return;
+        }
+        double seconds = clock_seconds() - start;
+        if (seconds > SAMPLE_SECONDS / 4) {
+            p->rounds = (int64_t)((double)p->rounds * SAMPLE_SECONDS / seconds) + 1;
+            return;
+        }
+    }
+}
+
+static void raise_rate(double *rate, double value) {
+    if (rate && value > *rate) *rate = value;
+}
+
+/* ---- the stages of measuring ---- */
+
+static hr_status streams_allocate(measuring *m) {
+    int threads = m->device->limits.threads;
+    int64_t bytes = m->device->limits.l3_bytes * 3 / 2, most = hr_machine_memory() / 6;
+    if (bytes < STREAM_LEAST) bytes = STREAM_LEAST;
+    if (bytes > STREAM_MOST) bytes = STREAM_MOST;
+    if (bytes > most) bytes = most;
+    m->region = bytes / threads / STREAM_UNIT * STREAM_UNIT;
+    if (m->region == 0) m->region = REGION_UNIT * 16;
+    m->stream_bytes = m->region * threads + REGION_UNIT;
+    for (int i = 0; i < 3; i++) {
+        void *data;
+        HR_TRY(m->device->ops->allocate(m->device, (size_t)m->stream_bytes, &data));
+        m->streams[i] = data;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int thread = 0; thread < threads; thread++) /* each thread its own, so that it lies near */
+        for (int i = 0; i < 3; i++)
+            for (int64_t j = 0; j < m->region / 4; j++)
+                ((float *)(m->streams[i] + thread * m->region))[j] = 0.0625f + (float)(j % 61) * 0.0625f;
+    return advance(m, "memory", 2);
+}
+
+/* Compares the ways through memory on short slices and drops all but the best of each operation. */
+static hr_status memory_select(measuring *m) {
+    int threads = m->device->limits.threads;
+    int64_t bytes = SLICE / threads / REGION_UNIT * REGION_UNIT;
+    if (bytes < REGION_UNIT) bytes = REGION_UNIT;
+    if (bytes > m->region) bytes = m->region;
+    int64_t places = m->region / bytes, next = 0;
+    for (int repeat = 0; repeat < SELECT_REPEATS; repeat++)
+        for (int i = 0; i < m->probe_count; i++) {
+            probe *p = &m->probes[i];
+            if (p->place != PLACE_MEMORY) continue;
+            p->samples[p->count++] = sample(m, p, bytes, next++ % places * bytes);
+            HR_TRY(advance(m, p->name, 0.015));
+        }
+    double rates[PROBES_MAX];
+    for (int i = 0; i < m->probe_count; i++)
+        if (m->probes[i].place == PLACE_MEMORY) rates[i] = median(m->probes[i].samples, m->probes[i].count);
+    for (int i = 0; i < m->probe_count; i++) {
+        int better = 0;
+        if (m->probes[i].place != PLACE_MEMORY) continue;
+        for (int j = 0; j < m->probe_count; j++)
+            better += m->probes[j].place == PLACE_MEMORY &&
+                      m->probes[j].operation == m->probes[i].operation &&
+                      (rates[j] > rates[i] || (rates[j] == rates[i] && j < i));
+        m->probes[i].count = better < SELECTED ? 0 : -1;
+    }
+    return HR_OK;
+}
+
+static hr_status batch(measuring *m) {
+    int64_t half = m->region / 2 / REGION_UNIT * REGION_UNIT;
+    for (int i = 0; i < m->probe_count; i++)
+        if (m->probes[i].count > 0) m->probes[i].count = 0;
+    for (int repeat = 0; repeat < REPEATS; repeat++)
+        for (int i = 0; i < m->probe_count; i++) {
+            probe *p = &m->probes[i];
+            if (p->count < 0) continue;
+            bool memory = p->place == PLACE_MEMORY;
+            p->samples[p->count++] =
+                sample(m, p, memory ? half : p->bytes, memory ? (m->turn & 1) * half : 0);
+            HR_TRY(advance(m, p->name, memory ? 0.05 : SAMPLE_SECONDS));
+        }
+    for (int i = 0; i < m->probe_count; i++) {
+        probe *p = &m->probes[i];
+        if (p->count <= 0) continue;
+        double rate = median(p->samples, p->count);
+        raise_rate(p->rate, rate);
+        raise_rate(p->tensor, rate);
+    }
+    return HR_OK;
+}
+
+/* The median time of an empty parallel region, and the least of several batches of them. */
+static void launch_measure(measuring *m) {
+    double samples[LAUNCH_SAMPLES];
+    probe nothing = {.module = m->kernels, .place = PLACE_REGISTERS, .kernel = ROOF_empty, .rounds = 1};
+    for (int i = 0; i < LAUNCH_SAMPLES; i++) {
+        double start = clock_seconds();
+        sample(m, &nothing, 0, 0);
+        samples[i] = clock_seconds() - start;
+    }
+    double seconds = median(samples, LAUNCH_SAMPLES);
+    if (m->roof->launch == 0 || seconds < m->roof->launch) m->roof->launch = seconds;
+}
+
+/* What a level can do, the levels above it can: a smaller working set is never slower. */
+static void levels_order(hr_roof *roof) {
+    for (int i = roof->cache_count - 1; i >= 0; i--) {
+        bool last = i + 1 == roof->cache_count;
+        raise_rate(&roof->cache[i].read, last ? roof->read : roof->cache[i + 1].read);
+        raise_rate(&roof->cache[i].write, last ? roof->write : roof->cache[i + 1].write);
+        raise_rate(&roof->cache[i].copy, last ? roof->copy : roof->cache[i + 1].copy);
+        raise_rate(&roof->cache[i].triad, last ? roof->triad : roof->cache[i + 1].triad);
+    }
+}
+
+static hr_status measure(measuring *m, const char *special) {
+    const hr_device_ops *ops = m->device->ops;
+    HR_TRY(advance(m, "compiling", 0));
+    HR_TRY(ops->compile(m->device, (const char *)hr_roof_text, hr_roof_text_length, HR_COMPILE_VECTOR_512,
+                        &m->kernels));
+    if (special)
+        HR_TRY(ops->compile(m->device, special, strlen(special), HR_COMPILE_VECTOR_512, &m->special));
+    HR_TRY(advance(m, "memory", 4));
+    HR_TRY(streams_allocate(m));
+    memory_probes_add(m);
+    cache_probes_add(m);
+    unit_probes_add(m);
+    special_probes_add(m);
+    HR_TRY(memory_select(m));
+    for (int i = 0; i < m->probe_count; i++)
+        if (m->probes[i].place != PLACE_MEMORY) calibrate(m, &m->probes[i]);
+    for (int i = 0; i < BATCHES && (i == 0 || clock_seconds() - m->started < SECONDS_MOST); i++) {
+        HR_TRY(batch(m));
+        launch_measure(m);
+    }
+    levels_order(m->roof);
+    return advance(m, "measured", 0);
+}
+
+hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_progress_fn progress,
+                              void *context, hr_roof *out) {
+    hr_roof roof = {.threads = device->limits.threads, .measured_at = (double)time(NULL)};
+    measuring *m = calloc(1, sizeof *m);
+    if (!m) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while measuring the roof");
+    *m = (measuring){.device = device, .roof = &roof, .progress = progress, .context = context, .total = 21};
+    m->started = clock_seconds();
+    hr_status status = measure(m, special);
+    for (int i = 0; i < 3; i++)
+        device->ops->release(device, m->streams[i], (size_t)m->stream_bytes);
+    device->ops->unload(device, m->kernels);
+    device->ops->unload(device, m->special);
+    free(m);
+    if (status == HR_OK) *out = roof;
+    return status;
 }

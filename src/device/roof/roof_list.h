@@ -1,0 +1,74 @@
+/* What is measured, by name: shared by the code that measures (src/device/roof_cpu.c) and by the text that is
+ * compiled for the machine at hand (roof_entry.h). A later name of a row may differ only in how it does the
+ * same work.
+ */
+
+/* name, operation, lines a step, pages side by side, bytes that are asked for ahead, prefetch locality (3 =
+ * all caches ... 0 = none kept), past the caches */
+#define ROOF_STREAMS(X)                                                                                      \
+    X(read_4, READ, 4, 1, 0, 3, 0)                                                                           \
+    X(read_8, READ, 8, 1, 0, 3, 0)                                                                           \
+    X(read_8_512, READ, 8, 1, 512, 3, 0)                                                                     \
+    X(read_8_1k, READ, 8, 1, 1024, 3, 0)                                                                     \
+    X(read_8_2k, READ, 8, 1, 2048, 3, 0)                                                                     \
+    X(read_8_4k, READ, 8, 1, 4096, 3, 0)                                                                     \
+    X(read_8_2k_far, READ, 8, 1, 2048, 2, 0)                                                                 \
+    X(read_2_pages, READ, 4, 2, 0, 3, 0)                                                                     \
+    X(read_4_pages, READ, 2, 4, 0, 3, 0)                                                                     \
+    X(read_4_pages_1k, READ, 2, 4, 1024, 3, 0)                                                               \
+    X(read_8_pages, READ, 2, 8, 0, 3, 0)                                                                     \
+    X(write_4, WRITE, 4, 1, 0, 3, 0)                                                                         \
+    X(write_8, WRITE, 8, 1, 0, 3, 0)                                                                         \
+    X(write_past_1, WRITE, 1, 1, 0, 3, 1)                                                                    \
+    X(write_past_4, WRITE, 4, 1, 0, 3, 1)                                                                    \
+    X(write_past_2_pages, WRITE, 4, 2, 0, 3, 1)                                                              \
+    X(write_past_4_pages, WRITE, 4, 4, 0, 3, 1)                                                              \
+    X(write_past_8_pages, WRITE, 1, 8, 0, 3, 1)                                                              \
+    X(copy_4, COPY, 4, 1, 0, 3, 0)                                                                           \
+    X(copy_8, COPY, 8, 1, 0, 3, 0)                                                                           \
+    X(copy_4_1k, COPY, 4, 1, 1024, 3, 0)                                                                     \
+    X(copy_past_1, COPY, 1, 1, 0, 3, 1)                                                                      \
+    X(copy_past_4, COPY, 4, 1, 0, 3, 1)                                                                      \
+    X(copy_past_8, COPY, 8, 1, 0, 3, 1)                                                                      \
+    X(copy_past_4_512, COPY, 4, 1, 512, 3, 1)                                                                \
+    X(copy_past_4_1k, COPY, 4, 1, 1024, 3, 1)                                                                \
+    X(copy_past_8_1k, COPY, 8, 1, 1024, 3, 1)                                                                \
+    X(copy_past_4_2k, COPY, 4, 1, 2048, 3, 1)                                                                \
+    X(copy_past_4_2k_far, COPY, 4, 1, 2048, 2, 1)                                                            \
+    X(copy_past_2_pages, COPY, 4, 2, 0, 3, 1)                                                                \
+    X(copy_past_2_pages_1k, COPY, 4, 2, 1024, 3, 1)                                                          \
+    X(copy_past_4_pages, COPY, 4, 4, 0, 3, 1)                                                                \
+    X(triad_4, TRIAD, 4, 1, 0, 3, 0)                                                                         \
+    X(triad_8, TRIAD, 8, 1, 0, 3, 0)                                                                         \
+    X(triad_past_1, TRIAD, 1, 1, 0, 3, 1)                                                                    \
+    X(triad_past_4, TRIAD, 4, 1, 0, 3, 1)                                                                    \
+    X(triad_past_4_512, TRIAD, 4, 1, 512, 3, 1)                                                              \
+    X(triad_past_4_1k, TRIAD, 4, 1, 1024, 3, 1)                                                              \
+    X(triad_past_4_2k, TRIAD, 4, 1, 2048, 3, 1)                                                              \
+    X(triad_past_2_pages, TRIAD, 4, 2, 0, 3, 1)                                                              \
+    X(triad_past_2_pages_1k, TRIAD, 4, 2, 1024, 3, 1)
+
+/* name, unit of the roof: each runs tuning[3] rounds on registers alone */
+#define ROOF_UNITS(X)                                                                                        \
+    X(fma_f32, F32)                                                                                          \
+    X(fma_f64, F64)                                                                                          \
+    X(fma_f16, F16)                                                                                          \
+    X(dot_bf16, BF16)                                                                                        \
+    X(multiply_add_i32, I32)                                                                                 \
+    X(add_i32, I32)                                                                                          \
+    X(dot_i8, I8)                                                                                            \
+    X(add_i8, I8)                                                                                            \
+    X(tile_bf16, TILE_BF16)                                                                                  \
+    X(tile_i8, TILE_I8)
+
+enum roof_kernel {
+#define ROOF_NAME(name, ...) ROOF_##name,
+    ROOF_STREAMS(ROOF_NAME) ROOF_UNITS(ROOF_NAME)
+#undef ROOF_NAME
+        ROOF_copy_string,
+    ROOF_write_string,
+    ROOF_empty,
+    ROOF_KERNELS
+};
+
+enum roof_operation { ROOF_READ, ROOF_WRITE, ROOF_COPY, ROOF_TRIAD, ROOF_OPERATIONS };

@@ -1,0 +1,178 @@
+/* Keeps roofs as JSON in the cache folder, one file a device, thread count and version.
+ *
+ * In and out: an hr_roof. What cannot be read, or was written for another key, counts as absent.
+ */
+#include "device/roof_store.h"
+#include "base/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FORMAT       1
+#define LOCK_NAME    "roof.lock"
+#define POLL_SECONDS 0.05
+#define FILE_MOST    65536
+
+typedef struct field {
+    const char *name;
+    size_t offset;
+} field;
+
+#define FIELD(name)                                                                                          \
+    { #name, offsetof(hr_roof, name) }
+static const field fields[] = {
+    FIELD(copy),       FIELD(read),       FIELD(write),       FIELD(triad),
+    FIELD(vector_f32), FIELD(vector_f64), FIELD(vector_bf16), FIELD(vector_f16),
+    FIELD(vector_i32), FIELD(vector_i8),  FIELD(tensor_f32),  FIELD(tensor_bf16),
+    FIELD(tensor_f16), FIELD(tensor_i8),  FIELD(launch),      FIELD(measured_at),
+};
+#undef FIELD
+
+#define FIELD(name)                                                                                          \
+    { #name, offsetof(hr_roof, cache[0].name) - offsetof(hr_roof, cache[0]) }
+static const field cache_fields[] = {FIELD(bytes), FIELD(read), FIELD(copy), FIELD(write), FIELD(triad)};
+#undef FIELD
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* ---- where ---- */
+
+static void key_print(const struct hr_device *device, char *out, size_t size) {
+    snprintf(out, size, "%s, %s, %s, %d threads, headroom %s", device->ops->kind, device->name,
+             device->limits.isa, device->limits.threads, hr_version());
+}
+
+static void entry_name(const char *key, char *out, size_t size) {
+    char hash[33];
+    hr_cache_hash(key, strlen(key), hash);
+    snprintf(out, size, "roof-%s.json", hash);
+}
+
+/* ---- JSON from and to fields ---- */
+
+static void fields_write(json_t *object, const void *base, const field *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        json_object_set_new(object, list[i].name,
+                            json_real(*(const double *)((const char *)base + list[i].offset)));
+}
+
+static bool fields_read(const json_t *object, void *base, const field *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_object_get(object, list[i].name);
+        double number = json_number_value(value);
+        if (!json_is_number(value) || !isfinite(number) || number < 0) return false;
+        *(double *)((char *)base + list[i].offset) = number;
+    }
+    return true;
+}
+
+static json_t *roof_to_json(const char *key, const hr_roof *roof) {
+    json_t *object = json_object(), *caches = json_array(), *special = json_object();
+    json_object_set_new(object, "format", json_integer(FORMAT));
+    json_object_set_new(object, "key", json_string(key));
+    json_object_set_new(object, "threads", json_integer(roof->threads));
+    fields_write(object, roof, fields, COUNT(fields));
+    for (int i = 0; i < roof->cache_count; i++) {
+        json_t *level = json_object();
+        json_object_set_new(level, "name", json_string(roof->cache[i].name));
+        fields_write(level, &roof->cache[i], cache_fields, COUNT(cache_fields));
+        json_array_append_new(caches, level);
+    }
+    for (int i = 0; i < HR_SPECIAL_COUNT; i++)
+        json_object_set_new(special, hr_special_name((hr_special)i), json_real(roof->special[i]));
+    json_object_set_new(object, "cache", caches);
+    json_object_set_new(object, "special", special);
+    return object;
+}
+
+static bool roof_from_json(const json_t *object, const char *key, hr_roof *out) {
+    hr_roof roof = {0};
+    const char *stored = json_string_value(json_object_get(object, "key"));
+    const json_t *caches = json_object_get(object, "cache"), *special = json_object_get(object, "special");
+    if (json_integer_value(json_object_get(object, "format")) != FORMAT || !stored ||
+        strcmp(stored, key) != 0)
+        return false;
+    roof.threads = (int)json_integer_value(json_object_get(object, "threads"));
+    if (roof.threads <= 0 || !fields_read(object, &roof, fields, COUNT(fields))) return false;
+    if (!json_is_array(caches) || json_array_size(caches) > HR_ROOF_LEVELS) return false;
+    roof.cache_count = (int)json_array_size(caches);
+    for (int i = 0; i < roof.cache_count; i++) {
+        const json_t *level = json_array_get(caches, (size_t)i);
+        const char *name = json_string_value(json_object_get(level, "name"));
+        if (!name || !fields_read(level, &roof.cache[i], cache_fields, COUNT(cache_fields))) return false;
+        snprintf(roof.cache[i].name, sizeof roof.cache[i].name, "%s", name);
+    }
+    for (int i = 0; i < HR_SPECIAL_COUNT; i++) {
+        field one = {hr_special_name((hr_special)i), offsetof(hr_roof, special) + (size_t)i * sizeof(double)};
+        if (!fields_read(special, &roof, &one, 1)) return false;
+    }
+    *out = roof;
+    return true;
+}
+
+/* ---- files ---- */
+
+hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out) {
+    char folder[PATH_MAX - 64], key[512], name[64], path[PATH_MAX], text[FILE_MOST];
+    HR_TRY(hr_cache_folder(folder, sizeof folder));
+    key_print(device, key, sizeof key);
+    entry_name(key, name, sizeof name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t length = file >= 0 ? read(file, text, sizeof text) : -1;
+    if (file >= 0) close(file);
+    json_t *object = length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
+    bool good = object && roof_from_json(object, key, out);
+    json_decref(object);
+    return good
+               ? HR_OK
+               : hr_fail(HR_NOT_AVAILABLE, "the roof of %s is not measured yet: headroom roof", device->name);
+}
+
+hr_status hr_roof_store_write(const struct hr_device *device, const hr_roof *roof) {
+    char folder[PATH_MAX - 64], key[512], name[64], path[PATH_MAX];
+    key_print(device, key, sizeof key);
+    entry_name(key, name, sizeof name);
+    HR_TRY(hr_cache_scratch_create(folder, sizeof folder));
+    snprintf(path, sizeof path, "%s/roof.json", folder);
+    json_t *object = roof_to_json(key, roof);
+    hr_status status = HR_OK;
+    if (json_dump_file(object, path, JSON_INDENT(2) | JSON_REAL_PRECISION(17)))
+        status = hr_fail(HR_IO, "cannot write %s of the cache: %s", path, strerror(errno));
+    json_decref(object);
+    if (status == HR_OK) status = hr_cache_put(path, name);
+    hr_cache_scratch_remove(folder);
+    return status;
+}
+
+/* ---- one at a time ---- */
+
+hr_status hr_roof_store_lock(hr_progress_fn progress, void *context, int *out) {
+    char folder[PATH_MAX - 64], path[PATH_MAX];
+    HR_TRY(hr_cache_folder(folder, sizeof folder));
+    snprintf(path, sizeof path, "%s/" LOCK_NAME, folder);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock < 0) return hr_fail(HR_IO, "cannot open %s of the cache: %s", path, strerror(errno));
+    while (flock(lock, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            break; /* a file system without locks: measure all the same */
+        if (progress && !progress(context, "waiting for another process that measures the roof", 0, 0)) {
+            close(lock);
+            return hr_fail(HR_CANCELLED, "waiting for another process that measures the roof was stopped");
+        }
+        nanosleep(&(struct timespec){.tv_nsec = (long)(POLL_SECONDS * 1e9)}, NULL);
+    }
+    *out = lock;
+    return HR_OK;
+}
+
+void hr_roof_store_unlock(int lock) {
+    close(lock);
+}

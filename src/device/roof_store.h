@@ -1,0 +1,16 @@
+/* A roof in the cache folder: measured once, read by every later run. */
+#ifndef HR_DEVICE_ROOF_STORE_H
+#define HR_DEVICE_ROOF_STORE_H
+
+#include "device/device.h"
+
+/* HR_NOT_AVAILABLE where this device's roof was not stored by this version, or cannot be read as one. */
+hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out);
+hr_status hr_roof_store_write(const struct hr_device *device, const hr_roof *roof);
+
+/* Two processes that measure at once would measure each other. Waits until no other does, asking `progress`
+ * meanwhile; `out` is given back with hr_roof_store_unlock. */
+hr_status hr_roof_store_lock(hr_progress_fn progress, void *context, int *out);
+void hr_roof_store_unlock(int lock);
+
+#endif
