@@ -11,9 +11,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define PAGE       4096
-#define HUGE_PAGE  ((size_t)2 << 20)
-#define WALK_LEAST ((size_t)32 << 20)
+#define ROOF_BATCHES 5
+#define PAGE         4096
+#define HUGE_PAGE    ((size_t)2 << 20)
+#define WALK_LEAST   ((size_t)32 << 20)
 
 static size_t round_up(size_t size, size_t unit) {
     return (size + unit - 1) / unit * unit;
@@ -137,6 +138,7 @@ hr_status hr_device_cpu_open(struct hr_device **out) {
     if (!cpu) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while opening the cpu");
     cpu->base.ops = &cpu_ops;
     cpu->compile_seconds = HR_COMPILER_SECONDS;
+    cpu->roof_batches = ROOF_BATCHES;
     hr_machine_describe(cpu->base.name, sizeof cpu->base.name, &cpu->base.limits, cpu->machine);
     cpu->compiler_status = hr_compiler_find(&cpu->compiler);
     *out = &cpu->base;

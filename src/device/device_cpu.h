@@ -13,6 +13,8 @@ typedef struct hr_device_cpu {
     char machine[40];          /* hash of the processor's model and features: part of a cache key */
     void *walk;                /* what is read to cool caches that cannot be flushed; NULL until needed */
     size_t walk_size;
+    int roof_batches;          /* how often the roof's probes have their turn */
+    int64_t roof_stream_bytes; /* of each of three; 0 = by the caches' sizes */
 } hr_device_cpu;
 
 struct hr_module {

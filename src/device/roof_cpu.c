@@ -18,22 +18,22 @@
 #include <string.h>
 #include <time.h>
 
-#define MB             ((int64_t)1 << 20)
-#define PROBES_MAX     256
-#define BATCHES        5
-#define REPEATS        5
-#define SELECT_REPEATS 3
-#define SELECTED       2
-#define SAMPLE_SECONDS 0.0008 /* of a probe that does not leave the caches */
-#define SECONDS_MOST   18.0   /* no new batch after that */
-#define STREAM_LEAST   (256 * MB)
-#define STREAM_MOST    (704 * MB)
-#define STREAM_UNIT    (4 * MB)
-#define SLICE          (96 * MB)  /* of each stream, by all threads, while ways are compared */
-#define REGION_UNIT    (8 * 4096) /* whole groups of pages of every way */
-#define SPECIAL_FLOATS 2048
-#define SPECIAL_WAYS   8
-#define LAUNCH_SAMPLES 400
+#define MB                ((int64_t)1 << 20)
+#define PROBES_MAX        256
+#define REPEATS           5
+#define CALIBRATE_REPEATS 5
+#define SELECT_REPEATS    3
+#define SELECTED          2
+#define SAMPLE_SECONDS    0.0008 /* of a probe that does not leave the caches */
+#define SECONDS_MOST      18.0   /* no new batch after that */
+#define STREAM_LEAST      (256 * MB)
+#define STREAM_MOST       (704 * MB)
+#define STREAM_UNIT       (4 * MB)
+#define SLICE             (96 * MB)  /* of each stream, by all threads, while ways are compared */
+#define REGION_UNIT       (8 * 4096) /* whole groups of pages of every way */
+#define SPECIAL_FLOATS    2048
+#define SPECIAL_WAYS      8
+#define LAUNCH_SAMPLES    400
 
 typedef enum place { PLACE_REGISTERS, PLACE_CACHE, PLACE_MEMORY, PLACE_SPECIAL } place;
 
@@ -56,6 +56,7 @@ typedef struct measuring {
     hr_roof *roof;
     hr_module *kernels, *special;
     char *streams[3];
+    char *values;         /* what functions are taken of, and after it room for what they give */
     int64_t stream_bytes; /* of each */
     int64_t region;       /* of a thread, in each */
     int turn; /* rotates the streams' roles, so that nothing is met again while it is still cached */
@@ -218,35 +219,43 @@ static void special_probes_add(measuring *m) {
 /* Runs a probe once from byte `at` of each thread's region on. Returns its rate, 0 where the machine cannot.
  */
 static double sample(measuring *m, const probe *p, int64_t bytes, int64_t at) {
-    int threads = m->device->limits.threads, turn = m->turn++;
+    /* Outside of memory it is always the same place, which stays warm. */
+    int turn = p->place == PLACE_MEMORY ? m->turn++ : 0, threads = m->device->limits.threads;
+    bool special = p->place == PLACE_SPECIAL;
+    char *values = m->values, *results = m->values + threads * p->bytes;
     double work = 0;
     hr_launch launch = {
-        .pointers = (void *[]){m->streams[turn % 3] + at, m->streams[(turn + 1) % 3] + at,
-                               m->streams[(turn + 2) % 3] + at},
+        .pointers =
+            (void *[]){special ? results : m->streams[turn % 3] + at,
+                       special ? values : m->streams[(turn + 1) % 3] + at, m->streams[(turn + 2) % 3] + at},
         .threads = threads,
         .scratch = &work,
-        .tuning = (int64_t[]){p->kernel, bytes, m->region, p->rounds},
+        .tuning = (int64_t[]){p->kernel, bytes, special ? bytes : m->region, p->rounds},
     };
     hr_fault fault = {0};
-    if (p->place != PLACE_MEMORY) { /* warm: always the same place */
-        launch.pointers = (void *[]){m->streams[0], m->streams[1], m->streams[2]};
-        m->turn = turn;
-    }
     double start = clock_seconds();
     int result = p->module->entry(&launch, &fault);
     double seconds = clock_seconds() - start;
     return result == 0 && seconds > 0 ? work / seconds : 0;
 }
 
+/* The least of a few: a thread that waits for a processor must not count. 0 where the machine cannot. */
+static double sample_seconds(measuring *m, const probe *p) {
+    double least = INFINITY;
+    for (int i = 0; i < CALIBRATE_REPEATS; i++) {
+        double start = clock_seconds();
+        if (sample(m, p, p->bytes, 0) == 0) return 0;
+        least = fmin(least, clock_seconds() - start);
+    }
+    return least;
+}
+
 /* As many rounds as fill a sample. */
 static void calibrate(measuring *m, probe *p) {
-    for (p->rounds = 4; p->rounds < (int64_t)1 << 40; p->rounds *= 4) {
-        double start = clock_seconds();
-        if (sample(m, p, p->bytes, 0) == 0) {
-            p->count = -1;
-            return;
-        }
-        double seconds = clock_seconds() - start;
+    for (p->rounds = 16; p->rounds < (int64_t)1 << 40; p->rounds *= 4) {
+        double seconds = sample_seconds(m, p);
+        if (seconds == 0) p->count = -1;
+        if (seconds == 0 || seconds > SAMPLE_SECONDS) return;
         if (seconds > SAMPLE_SECONDS / 4) {
             p->rounds = (int64_t)((double)p->rounds * SAMPLE_SECONDS / seconds) + 1;
             return;
@@ -261,10 +270,12 @@ static void raise_rate(double *rate, double value) {
 /* ---- the stages of measuring ---- */
 
 static hr_status streams_allocate(measuring *m) {
+    const hr_device_cpu *cpu = (const hr_device_cpu *)m->device;
     int threads = m->device->limits.threads;
     int64_t bytes = m->device->limits.l3_bytes * 3 / 2, most = hr_machine_memory() / 6;
     if (bytes < STREAM_LEAST) bytes = STREAM_LEAST;
     if (bytes > STREAM_MOST) bytes = STREAM_MOST;
+    if (cpu->roof_stream_bytes) bytes = cpu->roof_stream_bytes;
     if (bytes > most) bytes = most;
     m->region = bytes / threads / STREAM_UNIT * STREAM_UNIT;
     if (m->region == 0) m->region = REGION_UNIT * 16;
@@ -277,9 +288,19 @@ static hr_status streams_allocate(measuring *m) {
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (int thread = 0; thread < threads; thread++) /* each thread its own, so that it lies near */
         for (int i = 0; i < 3; i++)
-            for (int64_t j = 0; j < m->region / 4; j++)
-                ((float *)(m->streams[i] + thread * m->region))[j] = 0.0625f + (float)(j % 61) * 0.0625f;
+            memset(m->streams[i] + thread * m->region, 1, (size_t)m->region);
     return advance(m, "memory", 2);
+}
+
+/* Ordinary arguments of every function: none is negative, huge, or not a number. */
+static hr_status values_allocate(measuring *m) {
+    int64_t count = m->device->limits.threads * SPECIAL_FLOATS;
+    void *data;
+    HR_TRY(m->device->ops->allocate(m->device, (size_t)count * 8, &data));
+    m->values = data;
+    for (int64_t i = 0; i < count; i++)
+        ((float *)data)[i] = 0.0625f + (float)(i % 61) * 0.0625f;
+    return HR_OK;
 }
 
 /* Compares the ways through memory on short slices and drops all but the best of each operation. */
@@ -360,6 +381,7 @@ static void levels_order(hr_roof *roof) {
 
 static hr_status measure(measuring *m, const char *special) {
     const hr_device_ops *ops = m->device->ops;
+    int batches = ((const hr_device_cpu *)m->device)->roof_batches;
     HR_TRY(advance(m, "compiling", 0));
     HR_TRY(ops->compile(m->device, (const char *)hr_roof_text, hr_roof_text_length, HR_COMPILE_VECTOR_512,
                         &m->kernels));
@@ -367,6 +389,7 @@ static hr_status measure(measuring *m, const char *special) {
         HR_TRY(ops->compile(m->device, special, strlen(special), HR_COMPILE_VECTOR_512, &m->special));
     HR_TRY(advance(m, "memory", 4));
     HR_TRY(streams_allocate(m));
+    HR_TRY(values_allocate(m));
     memory_probes_add(m);
     cache_probes_add(m);
     unit_probes_add(m);
@@ -374,7 +397,7 @@ static hr_status measure(measuring *m, const char *special) {
     HR_TRY(memory_select(m));
     for (int i = 0; i < m->probe_count; i++)
         if (m->probes[i].place != PLACE_MEMORY) calibrate(m, &m->probes[i]);
-    for (int i = 0; i < BATCHES && (i == 0 || clock_seconds() - m->started < SECONDS_MOST); i++) {
+    for (int i = 0; i < batches && (i == 0 || clock_seconds() - m->started < SECONDS_MOST); i++) {
         HR_TRY(batch(m));
         launch_measure(m);
     }
@@ -392,6 +415,7 @@ hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_
     hr_status status = measure(m, special);
     for (int i = 0; i < 3; i++)
         device->ops->release(device, m->streams[i], (size_t)m->stream_bytes);
+    device->ops->release(device, m->values, (size_t)device->limits.threads * SPECIAL_FLOATS * 8);
     device->ops->unload(device, m->kernels);
     device->ops->unload(device, m->special);
     free(m);

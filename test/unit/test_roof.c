@@ -1,0 +1,223 @@
+/* The roof: relations that hold on every machine, and its way into the cache folder and back. */
+#include "device/device_cpu.h"
+#include "device/roof_store.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define STREAM_BYTES ((int64_t)16 << 20)
+
+static char folder[64];
+
+static int set_up(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/headroom-roof-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    return setenv("HEADROOM_CACHE", folder, 1);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static hr_device *device_open(void) {
+    hr_device *device = NULL;
+    assert_int_equal(hr_device_open("cpu", &device), HR_OK);
+    ((hr_device_cpu *)device)->roof_batches = 1;
+    ((hr_device_cpu *)device)->roof_stream_bytes = STREAM_BYTES;
+    return device;
+}
+
+typedef struct seen {
+    int calls, stop_at;
+    double last, total;
+} seen;
+
+static bool progress(void *context, const char *what, double done, double total) {
+    seen *s = context;
+    assert_true(strlen(what) > 0);
+    assert_true(done >= s->last && done <= total);
+    s->last = done;
+    s->total = total;
+    return ++s->calls != s->stop_at;
+}
+
+static void test_measured(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_roof roof = {0}, again = {0}, stored = {0};
+    seen s = {0};
+    hr_status status = hr_device_roof(device, false, progress, &s, &roof);
+    if (status != HR_OK) print_error("%s\n", hr_last_error());
+    assert_int_equal(status, HR_OK);
+    assert_true(s.calls > 20 && s.total > 0);
+    assert_int_equal(roof.threads, device->limits.threads);
+    assert_true(roof.measured_at > 1.6e9);
+    assert_true(roof.copy > 1e8 && roof.read > 1e8 && roof.write > 1e8 && roof.triad > 1e8);
+    assert_true(roof.copy < 1e14 && roof.read < 1e14);
+    assert_true(roof.cache_count >= 2);
+    assert_string_equal(roof.cache[0].name, "L1");
+    assert_true(roof.cache[0].bytes == (double)device->limits.l1_bytes);
+    for (int i = 0; i < roof.cache_count; i++) {
+        bool last = i + 1 == roof.cache_count;
+        assert_true(roof.cache[i].read >= (last ? roof.read : roof.cache[i + 1].read));
+        assert_true(roof.cache[i].write >= (last ? roof.write : roof.cache[i + 1].write));
+        assert_true(roof.cache[i].copy >= (last ? roof.copy : roof.cache[i + 1].copy));
+        assert_true(roof.cache[i].triad >= (last ? roof.triad : roof.cache[i + 1].triad));
+    }
+    assert_true(roof.cache[0].read > roof.read);
+    assert_true(roof.vector_f32 > 1e8 && roof.vector_f64 > 1e8 && roof.vector_i32 > 1e8 &&
+                roof.vector_i8 > 1e8);
+    assert_true(roof.vector_f32 < 1e15 && roof.vector_bf16 >= 0 && roof.vector_f16 >= 0);
+    assert_true(roof.tensor_f32 >= roof.vector_f32);
+    assert_true(roof.tensor_bf16 >= roof.vector_bf16 && roof.tensor_i8 >= roof.vector_i8);
+    assert_true(roof.special[HR_SPECIAL_NONE] == 0);
+    for (int i = HR_SPECIAL_NONE + 1; i < HR_SPECIAL_COUNT; i++)
+        assert_true(roof.special[i] > 1e6 && roof.special[i] < roof.vector_f32);
+    assert_true(roof.launch > 0 && roof.launch < 1);
+
+    /* From the store: the very same, at once, without a word. */
+    s = (seen){0};
+    assert_int_equal(hr_device_roof(device, false, progress, &s, &again), HR_OK);
+    assert_int_equal(s.calls, 0);
+    assert_memory_equal(&again, &roof, sizeof roof);
+    assert_int_equal(hr_roof_store_read(device, &stored), HR_OK);
+    assert_memory_equal(&stored, &roof, sizeof roof);
+    device->limits.threads++; /* another key */
+    assert_int_equal(hr_roof_store_read(device, &stored), HR_NOT_AVAILABLE);
+    hr_device_destroy(device);
+}
+
+static void test_stopped(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_roof roof = {.copy = 7};
+    seen s = {.stop_at = 4};
+    assert_int_equal(hr_device_roof(device, false, progress, &s, &roof), HR_CANCELLED);
+    assert_int_equal(s.calls, 4);
+    assert_true(roof.copy == 7);
+    assert_int_equal(hr_roof_store_read(device, &roof), HR_NOT_AVAILABLE);
+    hr_device_destroy(device);
+}
+
+static hr_roof example(void) {
+    hr_roof roof = {
+        .copy = 1e10 / 3, .read = 2, .write = 3, .triad = 4, .cache_count = 2, .launch = 1e-6 / 7};
+    roof.cache[0].bytes = 49152;
+    roof.cache[0].read = 0.1;
+    roof.cache[1].triad = 1e300;
+    snprintf(roof.cache[0].name, sizeof roof.cache[0].name, "L1");
+    snprintf(roof.cache[1].name, sizeof roof.cache[1].name, "L2");
+    roof.vector_bf16 = 5;
+    roof.tensor_i8 = 6;
+    roof.special[HR_SPECIAL_RANDOM] = 7.25;
+    roof.threads = 3;
+    roof.measured_at = 1.75e9;
+    return roof;
+}
+
+/* The path of the one stored roof. */
+static void stored_path(char *path, size_t size) {
+    char command[128];
+    snprintf(command, sizeof command, "ls %s/roof-*.json", folder);
+    FILE *list = popen(command, "r");
+    assert_non_null(list);
+    assert_non_null(fgets(path, (int)size, list));
+    pclose(list);
+    path[strcspn(path, "\n")] = 0;
+}
+
+static void rewrite(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void test_store(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_roof roof = example(), back = {0};
+    char path[PATH_MAX], text[16384], spoiled[16384 + 16];
+    assert_int_equal(hr_roof_store_read(device, &back), HR_NOT_AVAILABLE);
+    assert_non_null(strstr(hr_last_error(), "headroom roof"));
+    assert_int_equal(hr_roof_store_write(device, &roof), HR_OK);
+    assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
+    assert_memory_equal(&back, &roof, sizeof roof);
+
+    stored_path(path, sizeof path);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = 0;
+    static const char *const changes[][2] = {
+        {"\"format\": 1", "\"format\": 2"},
+        {"\"read\": 2.0", "\"read\": -2.0"},
+        {"\"write\"", "\"wrote\""},
+        {"\"threads\": 3", "\"threads\": 0"},
+        {"\"random\": 7.25", "\"random\": true"},
+        {"\"key\": \"cpu", "\"key\": \"gpu"},
+        {"\"L2\"", "2222"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char *at = strstr(text, changes[i][0]);
+        assert_non_null(at);
+        snprintf(spoiled, sizeof spoiled, "%.*s%s%s", (int)(at - text), text, changes[i][1],
+                 at + strlen(changes[i][0]));
+        rewrite(path, spoiled);
+        assert_int_equal(hr_roof_store_read(device, &back), HR_NOT_AVAILABLE);
+    }
+    static const char *const texts[] = {"", "{", "[]", "null", "{\"cache\": 3}", "\xff\xfe"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        rewrite(path, texts[i]);
+        assert_int_equal(hr_roof_store_read(device, &back), HR_NOT_AVAILABLE);
+    }
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(hr_roof_store_read(device, &back), HR_NOT_AVAILABLE);
+    assert_int_equal(hr_roof_store_write(device, &roof), HR_OK);
+    assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
+    assert_memory_equal(&back, &roof, sizeof roof);
+    hr_device_destroy(device);
+}
+
+static bool stop(void *context, const char *what, double done, double total) {
+    (void)done, (void)total;
+    assert_non_null(strstr(what, "another process"));
+    return ++*(int *)context < 3;
+}
+
+static void test_lock(void **state) {
+    (void)state;
+    int first = -1, second = -1, asked = 0;
+    assert_int_equal(hr_roof_store_lock(NULL, NULL, &first), HR_OK);
+    assert_int_equal(hr_roof_store_lock(stop, &asked, &second), HR_CANCELLED);
+    assert_int_equal(asked, 3);
+    hr_roof_store_unlock(first);
+    assert_int_equal(hr_roof_store_lock(NULL, NULL, &second), HR_OK);
+    hr_roof_store_unlock(second);
+}
+
+#define WITH_CACHE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_CACHE(test_measured),
+        WITH_CACHE(test_stopped),
+        WITH_CACHE(test_store),
+        WITH_CACHE(test_lock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
