@@ -3,9 +3,11 @@
  * Everything that is measured is a probe: a kernel of a compiled text, where it runs (registers, one cache
  * level, memory), and the rate of an hr_roof that it may raise. Many probes raise one rate: they are
  * different ways to do the same work, and the best counts. The ways through memory are compared on short
- * slices first; the two best of each operation go on. Then come batches, spread over the whole time so that a
- * busy moment of the machine spoils one and not all: in a batch each probe runs a few times in turn, and its
- * median stands for the batch. The best batch counts: what the machine sustains when it is left alone.
+ * slices first; the two best of each operation go on. Then come batches, spread over the whole time so that
+ * a busy moment of the machine spoils one and not all: in a batch each probe runs a few times in turn. Of a
+ * probe of memory, which others share and caches can flatter, a batch's median counts; of the others, which
+ * can only be slowed down, the best sample. The best batch is the rate: what the machine sustains when it
+ * is left alone.
  *
  * In: a device, the text of the special functions. Out: an hr_roof.
  */
@@ -19,9 +21,9 @@
 #include <time.h>
 
 #define MB                ((int64_t)1 << 20)
-#define PROBES_MAX        256
+#define PROBES_MAX        512
 #define REPEATS           5
-#define CALIBRATE_REPEATS 5
+#define CALIBRATE_REPEATS 3
 #define SELECT_REPEATS    3
 #define SELECTED          2
 #define SAMPLE_SECONDS    0.0008 /* of a probe that does not leave the caches */
@@ -29,7 +31,7 @@
 #define STREAM_LEAST      (256 * MB)
 #define STREAM_MOST       (704 * MB)
 #define STREAM_UNIT       (4 * MB)
-#define SLICE             (96 * MB)  /* of each stream, by all threads, while ways are compared */
+#define SLICE             (64 * MB)  /* of each stream, by all threads, while ways are compared */
 #define REGION_UNIT       (8 * 4096) /* whole groups of pages of every way */
 #define SPECIAL_FLOATS    2048
 #define SPECIAL_WAYS      8
@@ -41,6 +43,7 @@ typedef struct probe {
     const char *name;
     hr_module *module;
     place place;
+    int threads;
     int operation;  /* of a stream */
     int64_t kernel; /* its number within the module */
     int64_t bytes;  /* a thread and a stream */
@@ -112,10 +115,10 @@ static const struct {
 #undef UNIT_ROW
 };
 
-static probe *probe_add(measuring *m, probe what) {
-    if (m->probe_count == PROBES_MAX) return NULL; /* the lists above are constants: this would be a bug */
-    m->probes[m->probe_count] = what;
-    return &m->probes[m->probe_count++];
+static void probe_add(measuring *m, probe what) {
+    if (m->probe_count == PROBES_MAX) return; /* the lists are constants: this would be a bug */
+    what.threads = m->device->limits.threads;
+    m->probes[m->probe_count++] = what;
 }
 
 static double *operation_rate(double *read, double *write, double *copy, double *triad, int operation) {
@@ -214,21 +217,30 @@ static void special_probes_add(measuring *m) {
                                  .rate = &m->roof->special[special]});
 }
 
+/* Everything once more with half the threads: two on one core may be in each other's way. */
+static void halves_add(measuring *m) {
+    int count = m->probe_count, half = m->device->limits.threads / 2;
+    for (int i = 0; i < count && half > 0 && m->probe_count < PROBES_MAX; i++) {
+        m->probes[m->probe_count] = m->probes[i];
+        m->probes[m->probe_count++].threads = half;
+    }
+}
+
 /* ---- one sample ---- */
 
 /* Runs a probe once from byte `at` of each thread's region on. Returns its rate, 0 where the machine cannot.
  */
 static double sample(measuring *m, const probe *p, int64_t bytes, int64_t at) {
     /* Outside of memory it is always the same place, which stays warm. */
-    int turn = p->place == PLACE_MEMORY ? m->turn++ : 0, threads = m->device->limits.threads;
+    int turn = p->place == PLACE_MEMORY ? m->turn++ : 0;
     bool special = p->place == PLACE_SPECIAL;
-    char *values = m->values, *results = m->values + threads * p->bytes;
+    char *values = m->values, *results = m->values + m->device->limits.threads * p->bytes;
     double work = 0;
     hr_launch launch = {
         .pointers =
             (void *[]){special ? results : m->streams[turn % 3] + at,
                        special ? values : m->streams[(turn + 1) % 3] + at, m->streams[(turn + 2) % 3] + at},
-        .threads = threads,
+        .threads = p->threads,
         .scratch = &work,
         .tuning = (int64_t[]){p->kernel, bytes, special ? bytes : m->region, p->rounds},
     };
@@ -239,9 +251,11 @@ static double sample(measuring *m, const probe *p, int64_t bytes, int64_t at) {
     return result == 0 && seconds > 0 ? work / seconds : 0;
 }
 
-/* The least of a few: a thread that waits for a processor must not count. 0 where the machine cannot. */
-static double sample_seconds(measuring *m, const probe *p) {
+/* The least of a few, on one thread: waiting for others must not count. 0 where the machine cannot. */
+static double sample_seconds(measuring *m, const probe *one) {
     double least = INFINITY;
+    probe alone = *one, *p = &alone;
+    p->threads = 1;
     for (int i = 0; i < CALIBRATE_REPEATS; i++) {
         double start = clock_seconds();
         if (sample(m, p, p->bytes, 0) == 0) return 0;
@@ -252,7 +266,7 @@ static double sample_seconds(measuring *m, const probe *p) {
 
 /* As many rounds as fill a sample. */
 static void calibrate(measuring *m, probe *p) {
-    for (p->rounds = 16; p->rounds < (int64_t)1 << 40; p->rounds *= 4) {
+    for (p->rounds = 64; p->rounds < (int64_t)1 << 40; p->rounds *= 4) {
         double seconds = sample_seconds(m, p);
         if (seconds == 0) p->count = -1;
         if (seconds == 0 || seconds > SAMPLE_SECONDS) return;
@@ -305,8 +319,7 @@ static hr_status values_allocate(measuring *m) {
 
 /* Compares the ways through memory on short slices and drops all but the best of each operation. */
 static hr_status memory_select(measuring *m) {
-    int threads = m->device->limits.threads;
-    int64_t bytes = SLICE / threads / REGION_UNIT * REGION_UNIT;
+    int64_t bytes = SLICE / m->device->limits.threads / REGION_UNIT * REGION_UNIT;
     if (bytes < REGION_UNIT) bytes = REGION_UNIT;
     if (bytes > m->region) bytes = m->region;
     int64_t places = m->region / bytes, next = 0;
@@ -315,7 +328,7 @@ static hr_status memory_select(measuring *m) {
             probe *p = &m->probes[i];
             if (p->place != PLACE_MEMORY) continue;
             p->samples[p->count++] = sample(m, p, bytes, next++ % places * bytes);
-            HR_TRY(advance(m, p->name, 0.015));
+            HR_TRY(advance(m, p->name, 0.01));
         }
     double rates[PROBES_MAX];
     for (int i = 0; i < m->probe_count; i++)
@@ -348,7 +361,8 @@ static hr_status batch(measuring *m) {
     for (int i = 0; i < m->probe_count; i++) {
         probe *p = &m->probes[i];
         if (p->count <= 0) continue;
-        double rate = median(p->samples, p->count);
+        double middle = median(p->samples, p->count); /* sorts them */
+        double rate = p->place == PLACE_MEMORY ? middle : p->samples[p->count - 1];
         raise_rate(p->rate, rate);
         raise_rate(p->tensor, rate);
     }
@@ -358,7 +372,11 @@ static hr_status batch(measuring *m) {
 /* The median time of an empty parallel region, and the least of several batches of them. */
 static void launch_measure(measuring *m) {
     double samples[LAUNCH_SAMPLES];
-    probe nothing = {.module = m->kernels, .place = PLACE_REGISTERS, .kernel = ROOF_empty, .rounds = 1};
+    probe nothing = {.module = m->kernels,
+                     .place = PLACE_REGISTERS,
+                     .kernel = ROOF_empty,
+                     .rounds = 1,
+                     .threads = m->device->limits.threads};
     for (int i = 0; i < LAUNCH_SAMPLES; i++) {
         double start = clock_seconds();
         sample(m, &nothing, 0, 0);
@@ -394,9 +412,10 @@ static hr_status measure(measuring *m, const char *special) {
     cache_probes_add(m);
     unit_probes_add(m);
     special_probes_add(m);
-    HR_TRY(memory_select(m));
     for (int i = 0; i < m->probe_count; i++)
         if (m->probes[i].place != PLACE_MEMORY) calibrate(m, &m->probes[i]);
+    halves_add(m);
+    HR_TRY(memory_select(m));
     for (int i = 0; i < batches && (i == 0 || clock_seconds() - m->started < SECONDS_MOST); i++) {
         HR_TRY(batch(m));
         launch_measure(m);

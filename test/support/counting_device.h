@@ -54,9 +54,10 @@ static hr_status counting_time(struct hr_device *device, hr_module *module, cons
     return counting->real->ops->time(counting->real, module, launch, seconds);
 }
 
-static hr_status counting_roof(struct hr_device *device, hr_progress_fn progress, void *context,
-                               hr_roof *out) {
+static hr_status counting_roof(struct hr_device *device, const char *special, hr_progress_fn progress,
+                               void *context, hr_roof *out) {
     (void)device;
+    (void)special;
     (void)progress;
     (void)context;
     *out = (hr_roof){.copy = 20e9,
