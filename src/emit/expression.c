@@ -1,6 +1,7 @@
 /* Expressions of a plan as C. In: nodes. Out: lines and operands. See expression.h for levels and modes. */
 #include "emit/expression.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -245,6 +246,13 @@ static bool is_strided(const hr_printer *p, int tensor) {
            p->plan->layouts[memory] == HR_LAYOUT_STRIDED;
 }
 
+/* `text` as the left operand of a product. */
+static const char *factor(hr_printer *p, const char *text) {
+    for (const char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '_') return hr_format(p, "(%s)", text);
+    return text;
+}
+
 const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts, int axes) {
     const hr_tensor *shape = &p->function->tensors[tensor];
     const char *sum = NULL;
@@ -258,11 +266,11 @@ const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts
     }
     for (int a = 0; a < axes; a++) { /* Horner: ((i * J + j) * K + k */
         const char *text = hr_expr_text(p, subscripts[a]);
-        sum = sum ? hr_format(p, "(%s) * %s + %s", sum, hr_emit_size(p, shape->shape[a]), text) : text;
+        sum = sum ? hr_format(p, "%s * %s + %s", factor(p, sum), hr_emit_size(p, shape->shape[a]), text) : text;
     }
     if (!sum) return "0";
     for (int a = axes; a < shape->rank; a++)
-        sum = hr_format(p, "(%s) * %s", sum, hr_emit_size(p, shape->shape[a]));
+        sum = hr_format(p, "%s * %s", factor(p, sum), hr_emit_size(p, shape->shape[a]));
     return sum;
 }
 

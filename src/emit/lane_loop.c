@@ -211,8 +211,9 @@ static void print_target(hr_printer *p, const hr_lane_step *s) {
     const hr_tensor *tensor = &p->function->tensors[s->tensor];
     const char *offset =
         tensor->rank > 1 ? hr_emit_offset(p, s->tensor, s->subscripts, tensor->rank - 1) : "0";
-    hr_print(p, "%s *const q%d = %s + %s;", hr_c_storage(tensor->dtype), s->id, hr_emit_tensor(p, s->tensor),
-             offset);
+    bool start = strcmp(offset, "0") == 0;
+    hr_print(p, "%s *const q%d = %s%s%s;", hr_c_storage(tensor->dtype), s->id, hr_emit_tensor(p, s->tensor),
+             start ? "" : " + ", start ? "" : offset);
 }
 
 static bool is_lane_store(hr_printer *p, const hr_lane_step *s) {

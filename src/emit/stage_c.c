@@ -57,15 +57,18 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     if (token_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a->%s;", strides, strides);
 }
 
+void hr_emit_extents_used(hr_printer *p, const char *source, const char *body) {
+    for (int e = 0; e < p->function->extent_count; e++) {
+        const char *extent = hr_emit_extent(p, e);
+        if (token_occurs(body, extent)) hr_print(p, "const int64_t %s = %s%s;", extent, source, extent);
+    }
+}
+
 void hr_emit_function(hr_printer *p, const char *name, const char *parameters, const hr_text *body) {
     const char *text = hr_text_data(body);
     hr_print(p, "static void %s(%s) {", name, parameters);
     p->indent++;
-    for (int e = 0; e < p->function->extent_count; e++) {
-        const char *extent = hr_emit_extent(p, e);
-        bool sized = token_occurs(text, extent);
-        if (sized) hr_print(p, "const int64_t %s = a->%s;", extent, extent);
-    }
+    hr_emit_extents_used(p, "a->", text);
     for (int t = 0; t < p->function->tensor_count; t++)
         declare_tensor(p, t, text);
     if (token_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");

@@ -21,6 +21,8 @@ hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, cons
                                 int64_t *out);
 const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
 
+/* Prints `const int64_t n_N = SOURCEn_N;` for each extent that `body` uses. */
+void hr_emit_extents_used(hr_printer *printer, const char *source, const char *body);
 /* Prints `static void NAME(PARAMETERS) { declarations of the arguments that the body uses; body }`. */
 void hr_emit_function(hr_printer *printer, const char *name, const char *parameters, const hr_text *body);
 

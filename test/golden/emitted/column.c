@@ -1,0 +1,132 @@
+typedef struct fault_record {
+    int64_t access, value; /* the first subscript that left its axis; access 0: none did */
+} fault_record;
+
+typedef struct arguments {
+    int64_t n_M;
+    int64_t n_N;
+    const float *t_dy;
+    const float *t_r;
+    float *t_dw;
+    fault_record *fault;
+} arguments;
+
+static inline int64_t thread_number(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+static inline int64_t thread_count(void) {
+#ifdef _OPENMP
+    return omp_get_num_threads();
+#else
+    return 1;
+#endif
+}
+
+static inline void barrier(void) {
+#ifdef _OPENMP
+#pragma omp barrier
+#endif
+}
+
+/* column over n, a task for each m
+ * dw add up over all tasks: partial sums a thread, combined at the end */
+static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
+    const int64_t n_M = a->n_M;
+    const int64_t n_N = a->n_N;
+    const float *const restrict t_dy = a->t_dy;
+    const float *const restrict t_r = a->t_r;
+    (void)a;
+    char *const area = work + thread * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
+    float *const column_0 = (float *)(area + 0 * (((n_N) * 4 + 128) / 64 * 64));
+    for (int64_t j = 0; j < n_N; j++)
+        column_0[j] = 0;
+    const int64_t tasks = n_M;
+    for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
+        const int64_t i_m = task;
+        const float *const p1 = t_dy + (i_m) * n_N;
+        const float r2 = t_r[i_m];
+        {
+            float *const c0 = column_0;
+            int64_t i = 0;
+            for (; i + HR_LANES <= n_N; i += HR_LANES) {
+                prefetch_near(p1 + i + 256);
+                vf_store_f32(c0 + i, vf_load_f32(c0 + i) + (vf_load_f32(p1 + i) * r2));
+            }
+            if (i < n_N) {
+                const int lanes = (int)(n_N - i);
+                prefetch_near(p1 + i + 256);
+                vf_store_part_f32(c0 + i, vf_load_part_f32(c0 + i, lanes) + (vf_load_part_f32(p1 + i, lanes) * r2), lanes);
+            }
+        }
+    }
+}
+
+static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, char *work) {
+    const int64_t n_N = a->n_N;
+    float *const restrict t_dw = a->t_dw;
+    (void)a;
+    const int64_t area = 1 * (((n_N) * 4 + 128) / 64 * 64) + 0, points = n_N;
+    (void)points;
+    for (int64_t j = points * thread / threads; j < points * (thread + 1) / threads; j++) {
+        double sum = 0;
+        for (int64_t t = 0; t < threads; t++)
+            sum = sum + ((const float *)(work + t * area + 0 * (((n_N) * 4 + 128) / 64 * 64)))[j];
+        int64_t rest = j;
+        const int64_t i_n = rest;
+        t_dw[i_n] = (float)sum;
+    }
+}
+
+static int64_t locals_bytes(int64_t n_M, int64_t n_N) {
+    (void)n_M;
+    (void)n_N;
+    return 0;
+}
+
+int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
+    int64_t work = 0, stage;
+    (void)stage, (void)threads;
+    stage = threads * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
+    if (stage > work) work = stage;
+    return work + locals_bytes(n_M, n_N);
+}
+
+static int run(arguments a, char *scratch, int threads) {
+    const int64_t n_M = a.n_M;
+    (void)n_M;
+    const int64_t n_N = a.n_N;
+    (void)n_N;
+    char *const work = scratch;
+    (void)work;
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
+    {
+        const int64_t thread = thread_number(), count = thread_count();
+        stage_0(&a, thread, count, work);
+        barrier();
+        stage_0_end(&a, thread, count, work);
+        barrier();
+        (void)thread, (void)count;
+    }
+    (void)threads;
+    return (int)(a.fault->access != 0);
+}
+
+int kernel_k(int64_t n_M, int64_t n_N, const float *t_dy, const float *t_r, float *t_dw, void *scratch, int threads) {
+    fault_record fault = {0, 0};
+    arguments a = {0};
+    a.n_M = n_M;
+    a.n_N = n_N;
+    a.t_dy = t_dy;
+    a.t_r = t_r;
+    a.t_dw = t_dw;
+    a.fault = &fault;
+    run(a, scratch, threads);
+    return (int)fault.access;
+}

@@ -1,0 +1,136 @@
+typedef struct fault_record {
+    int64_t access, value; /* the first subscript that left its axis; access 0: none did */
+} fault_record;
+
+typedef struct arguments {
+    int64_t n_T;
+    int64_t n_V;
+    int64_t n_C;
+    const int32_t *t_at;
+    const uint16_t *t_table;
+    float *t_y;
+    fault_record *fault;
+} arguments;
+
+static __attribute__((noinline, cold)) bool out_of_range(int64_t value, int64_t access, fault_record *fault) {
+#ifdef _OPENMP
+#pragma omp critical(headroom_fault)
+#endif
+    if (!fault->access) *fault = (fault_record){access, value};
+    return false;
+}
+
+static inline bool in_range(int64_t value, int64_t extent, int64_t access, fault_record *fault) {
+    return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);
+}
+
+static inline int64_t thread_number(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+static inline int64_t thread_count(void) {
+#ifdef _OPENMP
+    return omp_get_num_threads();
+#else
+    return 1;
+#endif
+}
+
+static inline void barrier(void) {
+#ifdef _OPENMP
+#pragma omp barrier
+#endif
+}
+
+/* map over c, a task for each t
+ * no reduction: one pass over the elements */
+static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
+    const int64_t n_T = a->n_T;
+    const int64_t n_V = a->n_V;
+    const int64_t n_C = a->n_C;
+    const int32_t *const restrict t_at = a->t_at;
+    const uint16_t *const restrict t_table = a->t_table;
+    float *const restrict t_y = a->t_y;
+    fault_record *const fault = a->fault;
+    (void)a;
+    (void)work;
+    _Alignas(64) float tile_0[2048 + HR_LANES];
+    const int64_t tasks = n_T;
+    for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
+        const int64_t i_t = task;
+        const int32_t r1 = t_at[i_t];
+        const bool ok2 = in_range(r1, n_V, 225, fault);
+        const uint16_t *const p3 = t_table + (ok2 ? (r1) * n_C : 0);
+        {
+            float *const q0 = t_y + (i_t) * n_C;
+            for (int64_t tile = 0; tile < n_C; tile += 2048) {
+                const int64_t stop = tile + 2048 < n_C ? tile + 2048 : n_C;
+                int64_t i = tile;
+                for (; i + HR_LANES <= stop; i += HR_LANES) {
+                    const vf r4 = (ok2 ? vf_load_f16(p3 + i) : vf_of(0));
+                    vf_store_f32(tile_0 + (i - tile), r4);
+                }
+                if (i < stop) {
+                    const int lanes = (int)(stop - i);
+                    const vf r5 = (ok2 ? vf_load_part_f16(p3 + i, lanes) : vf_of(0));
+                    vf_store_f32(tile_0 + (i - tile), r5);
+                }
+                stream_out(q0 + tile, tile_0, (stop - tile) * 4);
+            }
+        }
+    }
+    stream_end();
+}
+
+static int64_t locals_bytes(int64_t n_T, int64_t n_V, int64_t n_C) {
+    (void)n_T;
+    (void)n_V;
+    (void)n_C;
+    return 0;
+}
+
+int64_t kernel_k_scratch(int64_t n_T, int64_t n_V, int64_t n_C, int threads) {
+    int64_t work = 0, stage;
+    (void)stage, (void)threads;
+    return work + locals_bytes(n_T, n_V, n_C);
+}
+
+static int run(arguments a, char *scratch, int threads) {
+    const int64_t n_T = a.n_T;
+    (void)n_T;
+    const int64_t n_V = a.n_V;
+    (void)n_V;
+    const int64_t n_C = a.n_C;
+    (void)n_C;
+    char *const work = scratch;
+    (void)work;
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
+    {
+        const int64_t thread = thread_number(), count = thread_count();
+        stage_0(&a, thread, count, work);
+        barrier();
+        (void)thread, (void)count;
+    }
+    (void)threads;
+    return (int)(a.fault->access != 0);
+}
+
+int kernel_k(int64_t n_T, int64_t n_V, int64_t n_C, const int32_t *t_at, const uint16_t *t_table, float *t_y, void *scratch, int threads) {
+    fault_record fault = {0, 0};
+    arguments a = {0};
+    a.n_T = n_T;
+    a.n_V = n_V;
+    a.n_C = n_C;
+    a.t_at = t_at;
+    a.t_table = t_table;
+    a.t_y = t_y;
+    a.fault = &fault;
+    run(a, scratch, threads);
+    return (int)fault.access;
+}

@@ -1,0 +1,109 @@
+typedef struct fault_record {
+    int64_t access, value; /* the first subscript that left its axis; access 0: none did */
+} fault_record;
+
+typedef struct arguments {
+    int64_t n_N;
+    float *t_p;
+    const uint16_t *t_g;
+    float t_lr;
+    fault_record *fault;
+} arguments;
+
+static inline int64_t thread_number(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+static inline int64_t thread_count(void) {
+#ifdef _OPENMP
+    return omp_get_num_threads();
+#else
+    return 1;
+#endif
+}
+
+static inline void barrier(void) {
+#ifdef _OPENMP
+#pragma omp barrier
+#endif
+}
+
+/* map over i
+ * no reduction: one pass over the elements */
+static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
+    const int64_t n_N = a->n_N;
+    float *const restrict t_p = a->t_p;
+    const uint16_t *const restrict t_g = a->t_g;
+    const float t_lr = a->t_lr;
+    (void)a;
+    (void)work;
+    _Alignas(64) float tile_0[2048 + HR_LANES];
+    const int64_t blocks = (n_N + 63) / 64;
+    const int64_t first = blocks * thread / threads * 64;
+    const int64_t stop_at = blocks * (thread + 1) / threads * 64;
+    const int64_t last = stop_at < n_N ? stop_at : n_N;
+    {
+        {
+            float *const q0 = t_p + 0;
+            for (int64_t tile = first; tile < last; tile += 2048) {
+                const int64_t stop = tile + 2048 < last ? tile + 2048 : last;
+                int64_t i = tile;
+                for (; i + HR_LANES <= stop; i += HR_LANES) {
+                    vf_store_f32(tile_0 + (i - tile), (vf_load_f32(t_p + i) - (t_lr * vf_load_bf16(t_g + i))));
+                }
+                if (i < stop) {
+                    const int lanes = (int)(stop - i);
+                    const vf r1 = (vf_load_part_f32(t_p + i, lanes) - (t_lr * vf_load_part_bf16(t_g + i, lanes)));
+                    vf_store_f32(tile_0 + (i - tile), r1);
+                }
+                stream_out(q0 + tile, tile_0, (stop - tile) * 4);
+            }
+        }
+    }
+    stream_end();
+}
+
+static int64_t locals_bytes(int64_t n_N) {
+    (void)n_N;
+    return 0;
+}
+
+int64_t kernel_k_scratch(int64_t n_N, int threads) {
+    int64_t work = 0, stage;
+    (void)stage, (void)threads;
+    return work + locals_bytes(n_N);
+}
+
+static int run(arguments a, char *scratch, int threads) {
+    const int64_t n_N = a.n_N;
+    (void)n_N;
+    char *const work = scratch;
+    (void)work;
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
+    {
+        const int64_t thread = thread_number(), count = thread_count();
+        stage_0(&a, thread, count, work);
+        barrier();
+        (void)thread, (void)count;
+    }
+    (void)threads;
+    return (int)(a.fault->access != 0);
+}
+
+int kernel_k(int64_t n_N, float *t_p, const uint16_t *t_g, float t_lr, void *scratch, int threads) {
+    fault_record fault = {0, 0};
+    arguments a = {0};
+    a.n_N = n_N;
+    a.t_p = t_p;
+    a.t_g = t_g;
+    a.t_lr = t_lr;
+    a.fault = &fault;
+    run(a, scratch, threads);
+    return (int)fault.access;
+}

@@ -1,0 +1,76 @@
+/* The emitted C of a few kernels, as it was when somebody last looked at it. HR_UPDATE_GOLDEN=1 writes it anew; a change of the
+ * emitter then shows as a diff to read. The prelude stays out: its own tests cover it. */
+#include "emit/emit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct golden_case {
+    const char *name, *text;
+    int64_t extents[4];
+} cases[] = {
+    {"map", "kernel k(x: f32[M, N], b: f32[N]) -> (y: bf16[M, N])\n{\n    y[m, n] = gelu(x[m, n] + b[n])\n}\n", {64, 1000}},
+    {"row", "kernel k(x: bf16[M, N]) -> (y: bf16[M, N])\n{\n    y[m, n] = softmax[n](x[m, n])\n}\n", {64, 1000}},
+    {"column", "kernel k(dy: f32[M, N], r: f32[M]) -> (dw: f32[N])\n{\n    dw[n] = sum[m](dy[m, n] * r[m])\n}\n", {64, 1000}},
+    {"scatter", "kernel k(at: i32[T], dy: bf16[T, C], d: inout f32[V, C])\n{\n    d[at[t], c] += dy[t, c]\n}\n", {64, 1000, 50}},
+    {"gather", "kernel k(at: i32[T], table: f16[V, C]) -> (y: f32[T, C])\n{\n    y[t, c] = table[at[t], c]\n}\n", {64, 50, 1000}},
+    {"guard", "kernel k(x: f32[N]) -> (y: f32[N])\n{\n    y[i] = where(i > 0, x[i - 1], 0)\n}\n", {1000}},
+    {"inout", "kernel k(p: inout f32[N], g: bf16[N], lr: f32)\n{\n    p[i] = p[i] - lr * g[i]\n}\n", {1000}},
+};
+
+/* What stands after the prelude. */
+static const char *own_part(const char *source) {
+    const char *own = strstr(source, "typedef struct fault_record");
+    return own ? own : source;
+}
+
+static void compare(const char *name, const char *got) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/test/golden/emitted/%s.c", HR_SOURCE_DIR, name);
+    if (getenv("HR_UPDATE_GOLDEN")) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(got, file);
+        fclose(file);
+        return;
+    }
+    FILE *file = fopen(path, "r");
+    if (!file) fail_msg("%s is missing: run with HR_UPDATE_GOLDEN=1", path);
+    char *want = calloc(1, 1 << 17);
+    size_t length = fread(want, 1, (1 << 17) - 1, file);
+    fclose(file);
+    if (length != strlen(got) || strcmp(want, got) != 0)
+        fail_msg("the emitted C of %s changed: read it, then run with HR_UPDATE_GOLDEN=1", name);
+    free(want);
+}
+
+static void check_case(const struct golden_case *golden) {
+    hr_program *program;
+    const hr_function *function;
+    hr_plan *plan;
+    hr_emitted emitted;
+    hr_device_limits limits = {.threads = 2, .vector_bytes = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .isa = "avx512"};
+    assert_int_equal(hr_program_parse(golden->name, golden->text, strlen(golden->text), &program), HR_OK);
+    assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+    assert_int_equal(hr_plan_create(function, golden->extents, NULL, &limits, NULL, &plan), HR_OK);
+    assert_int_equal(hr_emit_c(plan, false, &emitted), HR_OK);
+    compare(golden->name, own_part(hr_text_data(&emitted.source)));
+    hr_emitted_clear(&emitted);
+    hr_plan_destroy(plan);
+    hr_program_destroy(program);
+}
+
+static void test_golden(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_case(&cases[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
