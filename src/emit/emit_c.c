@@ -19,8 +19,9 @@ typedef struct emitter {
     const hr_function *function;
     hr_printer printer;
     hr_printer *p;
-    const char *name; /* of the public function */
-    int declared;     /* parameters and results */
+    const char *name;              /* of the public function */
+    int declared;                  /* parameters and results */
+    hr_stage_functions *functions; /* of each stage */
 } emitter;
 
 static bool is_scalar(const hr_tensor *tensor) {
@@ -178,35 +179,49 @@ static const char *scratch_size(emitter *e, int tensor) {
     return hr_format(e->p, "((%s + 191) / 64 * 64)", size);
 }
 
-static void print_scratch_sizes(emitter *e) {
+/* The body of what `print` prints, with the extents that it uses declared before it. */
+static void print_with_extents(emitter *e, const char *source, void (*print)(emitter *)) {
     hr_printer *p = e->p;
-    hr_text_format(p->out, "static int64_t locals_bytes(");
-    for (int i = 0; i < e->function->extent_count; i++)
-        hr_text_format(p->out, "%sint64_t %s", i ? ", " : "", hr_emit_extent(p, i));
-    hr_text_format(p->out, "%s) {\n", e->function->extent_count ? "" : "void");
-    for (int i = 0; i < e->function->extent_count; i++)
-        hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
-    const char *sum = "0";
-    for (int t = 0; t < e->function->tensor_count; t++)
-        if (is_scratch(e, t)) sum = hr_format(p, "%s + %s", sum, scratch_size(e, t));
-    hr_print(p, "    return %s;", sum);
-    hr_print(p, "}");
-    hr_print(p, "%s", "");
-    print_size_signature(e);
-    hr_text_format(p->out, " {\n    int64_t work = 0, stage;\n    (void)stage, (void)threads;\n");
+    hr_text *out = p->out, body = {0};
+    p->out = &body;
+    p->indent++;
+    print(e);
+    p->out = out;
+    if (source) hr_emit_extents_used(p, source, hr_text_data(&body));
+    p->indent--;
+    hr_text_append(out, hr_text_data(&body), body.length);
+    if (body.failed) out->failed = true;
+    hr_text_clear(&body);
+}
+
+static void print_scratch_sum(emitter *e) {
+    hr_printer *p = e->p;
+    const char *sum = "work";
+    bool threads = false;
+    hr_print(p, "int64_t work = 0;");
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_stage *stage = &e->plan->stages[i];
-        const char *size = stage->shape == HR_SHAPE_CONTRACT
-                               ? hr_contract_size(p, i)
-                               : hr_format(p, "threads * (%s)", hr_stage_thread_size(p, stage));
-        if (strcmp(size, "threads * (0)") == 0) continue;
-        hr_print(p, "    stage = %s;", size);
-        hr_print(p, "    if (stage > work) work = stage;");
+        const char *area = stage->shape == HR_SHAPE_CONTRACT ? "" : hr_stage_thread_size(p, stage);
+        if (strcmp(area, "0") == 0) continue;
+        const char *size = *area ? hr_format(p, "threads * (%s)", area) : hr_contract_size(p, i);
+        hr_print(p, "const int64_t stage_%d = %s;", i, size);
+        hr_print(p, "if (stage_%d > work) work = stage_%d;", i, i);
+        threads = true;
     }
-    hr_text_format(p->out, "    return work + locals_bytes(");
+    if (!threads) hr_print(p, "(void)threads;");
+    for (int t = 0; t < e->function->tensor_count; t++)
+        if (is_scratch(e, t)) sum = hr_format(p, "%s + %s", sum, scratch_size(e, t));
+    hr_print(p, "return %s;", sum);
+}
+
+static void print_scratch_sizes(emitter *e) {
+    hr_printer *p = e->p;
+    print_size_signature(e);
+    hr_text_format(p->out, " {\n");
     for (int i = 0; i < e->function->extent_count; i++)
-        hr_text_format(p->out, "%s%s", i ? ", " : "", hr_emit_extent(p, i));
-    hr_text_format(p->out, ");\n}\n\n");
+        hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
+    print_with_extents(e, NULL, print_scratch_sum);
+    hr_text_format(p->out, "}\n\n");
 }
 
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
@@ -254,27 +269,18 @@ static void print_call(emitter *e, int number, const char *suffix) {
 
 static void print_scratch_places(emitter *e) {
     hr_printer *p = e->p;
-    bool any = false;
+    hr_print(p, "char *work = scratch;");
     for (int t = e->declared; t < e->function->tensor_count; t++) {
         if (!is_scratch(e, t)) continue;
-        if (!any) hr_print(p, "char *place = scratch;");
-        any = true;
-        hr_print(p, "a.%s = (%s *)place;", hr_emit_tensor(p, t), hr_c_storage(e->function->tensors[t].dtype));
-        hr_print(p, "place += %s;", scratch_size(e, t));
+        hr_print(p, "a.%s = (%s *)work;", hr_emit_tensor(p, t), hr_c_storage(e->function->tensors[t].dtype));
+        hr_print(p, "work += %s;", scratch_size(e, t));
     }
-    hr_print(p, any ? "char *const work = place;" : "char *const work = scratch;");
-    hr_print(p, "(void)work;");
 }
 
-static void print_run(emitter *e, const hr_stage_functions *functions) {
+static void print_run_body(emitter *e) {
     hr_printer *p = e->p;
-    hr_text_format(p->out, "static int run(arguments a, char *scratch, int threads) {\n");
-    p->indent++;
-    for (int i = 0; i < e->function->extent_count; i++) {
-        hr_print(p, "const int64_t %s = a.%s;", hr_emit_extent(p, i), hr_emit_extent(p, i));
-        hr_print(p, "(void)%s;", hr_emit_extent(p, i));
-    }
     print_scratch_places(e);
+    hr_print(p, "(void)threads; /* unused without OpenMP */");
     hr_print(p, "#ifdef _OPENMP");
     hr_print(p, "#pragma omp parallel num_threads(threads)");
     hr_print(p, "#endif");
@@ -282,18 +288,18 @@ static void print_run(emitter *e, const hr_stage_functions *functions) {
     p->indent++;
     hr_print(p, "const int64_t thread = thread_number(), count = thread_count();");
     for (int i = 0; i < e->plan->stage_count; i++) {
-        if (functions[i].begin) print_call(e, i, "_begin");
+        if (e->functions[i].begin) print_call(e, i, "_begin");
         print_call(e, i, "");
-        if (functions[i].end) print_call(e, i, "_end");
+        if (e->functions[i].end) print_call(e, i, "_end");
     }
-    hr_print(p, "(void)thread, (void)count;");
     p->indent--;
     hr_print(p, "}");
-    hr_print(p, "(void)threads;");
-    hr_print(p, "return (int)(a.fault->access != 0);");
-    p->indent--;
-    hr_print(p, "}");
-    hr_print(p, "%s", "");
+}
+
+static void print_run(emitter *e) {
+    hr_text_format(e->p->out, "static void run(arguments a, char *scratch, int threads) {\n");
+    print_with_extents(e, "a.", print_run_body);
+    hr_text_format(e->p->out, "}\n\n");
 }
 
 static const char thread_helpers[] = "static inline int64_t thread_number(void) {\n"
@@ -377,20 +383,19 @@ static void print_entry(emitter *e) {
 
 /* ---- the file ---- */
 
-static hr_status print_stages(emitter *e, hr_text *stages, hr_stage_functions *functions) {
+static hr_status print_stages(emitter *e, hr_text *stages) {
     e->p->out = stages;
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
             HR_TRY(hr_emit_contract_c(e->p, i));
         else
-            HR_TRY(hr_emit_stage_c(e->p, i, &functions[i]));
+            HR_TRY(hr_emit_stage_c(e->p, i, &e->functions[i]));
     }
     return hr_text_status(stages);
 }
 
-static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages, hr_text *body,
-                            hr_stage_functions *functions) {
-    HR_TRY(print_stages(e, stages, functions));
+static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages, hr_text *body) {
+    HR_TRY(print_stages(e, stages));
     hr_printer *p = e->p;
     p->out = body;
     p->indent = 0;
@@ -401,7 +406,7 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     HR_TRY(hr_contract_mainloop_append(e->plan, body));
     hr_text_append(body, hr_text_data(stages), stages->length);
     print_scratch_sizes(e);
-    print_run(e, functions);
+    print_run(e);
     if (entry)
         print_entry(e);
     else
@@ -438,12 +443,11 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
     hr_arena *arena;
     HR_TRY(hr_arena_create(NAMES_ARENA, &arena));
     hr_text stages = {0}, body = {0};
-    hr_stage_functions *functions =
-        hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *functions);
+    e.functions = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.functions);
     hr_status status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = hr_format(e.p, "kernel_%.60s", plan->source->name);
-        status = print_file(&e, entry, out, &stages, &body, functions);
+        status = print_file(&e, entry, out, &stages, &body);
         hr_printer_end(e.p);
     }
     hr_text_clear(&stages);

@@ -266,7 +266,8 @@ const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts
     }
     for (int a = 0; a < axes; a++) { /* Horner: ((i * J + j) * K + k */
         const char *text = hr_expr_text(p, subscripts[a]);
-        sum = sum ? hr_format(p, "%s * %s + %s", factor(p, sum), hr_emit_size(p, shape->shape[a]), text) : text;
+        sum =
+            sum ? hr_format(p, "%s * %s + %s", factor(p, sum), hr_emit_size(p, shape->shape[a]), text) : text;
     }
     if (!sum) return "0";
     for (int a = axes; a < shape->rank; a++)

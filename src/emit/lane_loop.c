@@ -202,8 +202,8 @@ static void print_column(hr_printer *p, const hr_lane_step *s, const char *value
     const char *v = hr_lane_prefix(s->type), *dtype = hr_dtype_name(s->type);
     const char *part = p->part ? "part_" : "", *count = p->part ? ", lanes" : "";
     const char *old = hr_format(p, "%s_load_%s%s(c%d + i%s)", v, part, dtype, s->id, count);
-    hr_print(p, "%s_store_%s%s(c%d + i, %s%s);", v, part, dtype, s->id, lane_combine(p, s->reduce, s->type, old, value),
-             count);
+    hr_print(p, "%s_store_%s%s(c%d + i, %s%s);", v, part, dtype, s->id,
+             lane_combine(p, s->reduce, s->type, old, value), count);
 }
 
 /* The address of the element that a store writes, without the lane: "t_y + offset". */

@@ -394,7 +394,8 @@ static void mark_read(const hr_expr *node, bool *visited, bool *read) {
 
 static void drop_unread(hr_graph *graph) {
     hr_function *function = graph->function;
-    bool *visited = calloc((size_t)function->expr_count + 1, 1), *read = calloc((size_t)function->tensor_count + 1, 1);
+    bool *visited = calloc((size_t)function->expr_count + 1, 1),
+         *read = calloc((size_t)function->tensor_count + 1, 1);
     int kept = function->statement_count;
     for (int s = function->statement_count - 1; visited && read && s >= 0; s--) {
         const hr_statement statement = function->statements[s];

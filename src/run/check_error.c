@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define TINY       0x1p-125 /* below f32's normal numbers precision runs out, in intermediate results too */
-#define OPERATIONS 16.0 /* roundings that may add up beside a reduction's */
+#define OPERATIONS 16.0     /* roundings that may add up beside a reduction's */
 
 /* ---- the values beside one ---- */
 

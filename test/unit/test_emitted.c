@@ -1,5 +1,6 @@
-/* The emitted C of a few kernels, as it was when somebody last looked at it. HR_UPDATE_GOLDEN=1 writes it anew; a change of the
- * emitter then shows as a diff to read. The prelude stays out: its own tests cover it. */
+/* The emitted C of a few kernels, as it was when somebody last looked at it. HR_UPDATE_GOLDEN=1 writes it
+ * anew; a change of the emitter then shows as a diff to read. The prelude stays out: its own tests cover it.
+ */
 #include "emit/emit.h"
 
 #include <setjmp.h>
@@ -13,11 +14,21 @@ static const struct golden_case {
     const char *name, *text;
     int64_t extents[4];
 } cases[] = {
-    {"map", "kernel k(x: f32[M, N], b: f32[N]) -> (y: bf16[M, N])\n{\n    y[m, n] = gelu(x[m, n] + b[n])\n}\n", {64, 1000}},
-    {"row", "kernel k(x: bf16[M, N]) -> (y: bf16[M, N])\n{\n    y[m, n] = softmax[n](x[m, n])\n}\n", {64, 1000}},
-    {"column", "kernel k(dy: f32[M, N], r: f32[M]) -> (dw: f32[N])\n{\n    dw[n] = sum[m](dy[m, n] * r[m])\n}\n", {64, 1000}},
-    {"scatter", "kernel k(at: i32[T], dy: bf16[T, C], d: inout f32[V, C])\n{\n    d[at[t], c] += dy[t, c]\n}\n", {64, 1000, 50}},
-    {"gather", "kernel k(at: i32[T], table: f16[V, C]) -> (y: f32[T, C])\n{\n    y[t, c] = table[at[t], c]\n}\n", {64, 50, 1000}},
+    {"map",
+     "kernel k(x: f32[M, N], b: f32[N]) -> (y: bf16[M, N])\n{\n    y[m, n] = gelu(x[m, n] + b[n])\n}\n",
+     {64, 1000}},
+    {"row",
+     "kernel k(x: bf16[M, N]) -> (y: bf16[M, N])\n{\n    y[m, n] = softmax[n](x[m, n])\n}\n",
+     {64, 1000}},
+    {"column",
+     "kernel k(dy: f32[M, N], r: f32[M]) -> (dw: f32[N])\n{\n    dw[n] = sum[m](dy[m, n] * r[m])\n}\n",
+     {64, 1000}},
+    {"scatter",
+     "kernel k(at: i32[T], dy: bf16[T, C], d: inout f32[V, C])\n{\n    d[at[t], c] += dy[t, c]\n}\n",
+     {64, 1000, 50}},
+    {"gather",
+     "kernel k(at: i32[T], table: f16[V, C]) -> (y: f32[T, C])\n{\n    y[t, c] = table[at[t], c]\n}\n",
+     {64, 50, 1000}},
     {"guard", "kernel k(x: f32[N]) -> (y: f32[N])\n{\n    y[i] = where(i > 0, x[i - 1], 0)\n}\n", {1000}},
     {"inout", "kernel k(p: inout f32[N], g: bf16[N], lr: f32)\n{\n    p[i] = p[i] - lr * g[i]\n}\n", {1000}},
 };
@@ -53,7 +64,8 @@ static void check_case(const struct golden_case *golden) {
     const hr_function *function;
     hr_plan *plan;
     hr_emitted emitted;
-    hr_device_limits limits = {.threads = 2, .vector_bytes = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .isa = "avx512"};
+    hr_device_limits limits = {
+        .threads = 2, .vector_bytes = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .isa = "avx512"};
     assert_int_equal(hr_program_parse(golden->name, golden->text, strlen(golden->text), &program), HR_OK);
     assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
     assert_int_equal(hr_plan_create(function, golden->extents, NULL, &limits, NULL, &plan), HR_OK);

@@ -11,8 +11,10 @@
 
 enum { EXTENTS_MAX = 8, KERNELS_MAX = 16 };
 
-/* Sizes by the position of an extent among its kernel's: odd, even, vectors with and without a tail, one, none. */
-static const int64_t sizes[][4] = {{37, 131, 3, 5}, {64, 256, 2, 32}, {1, 1, 1, 1}, {3, 2050, 2, 17}, {0, 7, 2, 3}, {5, 0, 1, 2}};
+/* Sizes by the position of an extent among its kernel's: odd, even, vectors with and without a tail, one,
+ * none. */
+static const int64_t sizes[][4] = {{37, 131, 3, 5},  {64, 256, 2, 32}, {1, 1, 1, 1},
+                                   {3, 2050, 2, 17}, {0, 7, 2, 3},     {5, 0, 1, 2}};
 
 typedef struct kernel_case {
     char path[256], name[64];
@@ -35,7 +37,8 @@ static char *read_file(const char *path, size_t *length) {
 static int kernel_names(const char *text, char names[][64]) {
     int count = 0;
     for (const char *at = text; (at = strstr(at, "kernel ")); at++)
-        if ((at == text || at[-1] == '\n') && count < KERNELS_MAX) sscanf(at, "kernel %63[a-z0-9_]", names[count++]);
+        if ((at == text || at[-1] == '\n') && count < KERNELS_MAX)
+            sscanf(at, "kernel %63[a-z0-9_]", names[count++]);
     return count;
 }
 
@@ -55,8 +58,8 @@ static void bind_sizes(hr_kernel *kernel, const int64_t *size) {
     }
 }
 
-static void check_case(const char *path, const char *text, size_t length, const char *name, const int64_t *size,
-                       bool unfused) {
+static void check_case(const char *path, const char *text, size_t length, const char *name,
+                       const int64_t *size, bool unfused) {
     hr_kernel *kernel;
     hr_check check = {0};
     hr_prepare_options options = {.size = sizeof options, .unfused = unfused};
@@ -66,12 +69,14 @@ static void check_case(const char *path, const char *text, size_t length, const 
     status = hr_kernel_fill(kernel, 7);
     if (status == HR_OK) status = hr_kernel_prepare(kernel, &options);
     if (status == HR_OK) status = hr_kernel_check(kernel, 600, &check);
-    /* indices into an axis of no elements cannot be filled: that, and only that, is refused with a sentence */
+    /* indices into an axis of no elements cannot be filled: that, and only that, is refused with a sentence
+     */
     bool empty = size[0] == 0 || size[1] == 0;
     if (status != HR_OK && !empty) fail_msg("%s: %s", name, hr_last_error());
     if (status == HR_OK && !check.ok)
-        fail_msg("%s at %lld, %lld%s: error %g, tolerance %g: %s", name, (long long)size[0], (long long)size[1],
-                 unfused ? ", unfused" : "", check.max_error, check.tolerance, check.where);
+        fail_msg("%s at %lld, %lld%s: error %g, tolerance %g: %s", name, (long long)size[0],
+                 (long long)size[1], unfused ? ", unfused" : "", check.max_error, check.tolerance,
+                 check.where);
     hr_kernel_destroy(kernel);
 }
 

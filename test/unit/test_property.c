@@ -1,4 +1,5 @@
-/* Random programs of the language: what is compiled means what is interpreted. HR_SEEDS=first,last widens the range. */
+/* Random programs of the language: what is compiled means what is interpreted. HR_SEEDS=first,last widens the
+ * range. */
 #include "headroom.h"
 #include "support/random_program.h"
 
@@ -18,7 +19,8 @@ static hr_status bind_extents(hr_kernel *kernel, const hr_random_extent *extents
         int64_t value;
         hr_kernel_extent(kernel, e, &name, &value); /* its value is not known yet, its name is */
         for (int i = 0; i < HR_RANDOM_EXTENTS; i++)
-            if (strcmp(name, extents[i].name) == 0) status = hr_kernel_bind_extent(kernel, name, extents[i].value);
+            if (strcmp(name, extents[i].name) == 0)
+                status = hr_kernel_bind_extent(kernel, name, extents[i].value);
     }
     return status;
 }
@@ -38,8 +40,9 @@ static bool agrees(uint64_t seed, bool unfused) {
     if (status == HR_OK) status = hr_kernel_check(kernel, 300, &check);
     bool good = status == HR_OK && check.ok;
     if (!good) {
-        print_error("seed %llu%s: %s%s, error %g, tolerance %g, at", (unsigned long long)seed, unfused ? " unfused" : "",
-                    status == HR_OK ? "" : hr_last_error(), check.where, check.max_error, check.tolerance);
+        print_error("seed %llu%s: %s%s, error %g, tolerance %g, at", (unsigned long long)seed,
+                    unfused ? " unfused" : "", status == HR_OK ? "" : hr_last_error(), check.where,
+                    check.max_error, check.tolerance);
         for (int i = 0; i < HR_RANDOM_EXTENTS; i++)
             print_error(" %s=%lld", extents[i].name, (long long)extents[i].value);
         print_error("\n%s\n", hr_text_data(&text));
@@ -81,6 +84,7 @@ static int close_device(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fused), cmocka_unit_test(test_a_pass_a_statement)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fused),
+                                       cmocka_unit_test(test_a_pass_a_statement)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

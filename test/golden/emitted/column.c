@@ -48,7 +48,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_m = task;
-        const float *const p1 = t_dy + (i_m) * n_N;
+        const float *const p1 = t_dy + i_m * n_N;
         const float r2 = t_r[i_m];
         {
             float *const c0 = column_0;
@@ -82,27 +82,18 @@ static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, cha
     }
 }
 
-static int64_t locals_bytes(int64_t n_M, int64_t n_N) {
-    (void)n_M;
-    (void)n_N;
-    return 0;
-}
-
 int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
-    int64_t work = 0, stage;
-    (void)stage, (void)threads;
-    stage = threads * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
-    if (stage > work) work = stage;
-    return work + locals_bytes(n_M, n_N);
+    (void)n_M;
+    (void)n_N;
+    int64_t work = 0;
+    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
+    if (stage_0 > work) work = stage_0;
+    return work;
 }
 
-static int run(arguments a, char *scratch, int threads) {
-    const int64_t n_M = a.n_M;
-    (void)n_M;
-    const int64_t n_N = a.n_N;
-    (void)n_N;
-    char *const work = scratch;
-    (void)work;
+static void run(arguments a, char *scratch, int threads) {
+    char *work = scratch;
+    (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
@@ -112,10 +103,7 @@ static int run(arguments a, char *scratch, int threads) {
         barrier();
         stage_0_end(&a, thread, count, work);
         barrier();
-        (void)thread, (void)count;
     }
-    (void)threads;
-    return (int)(a.fault->access != 0);
 }
 
 int kernel_k(int64_t n_M, int64_t n_N, const float *t_dy, const float *t_r, float *t_dw, void *scratch, int threads) {

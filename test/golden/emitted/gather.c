@@ -64,9 +64,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const int64_t i_t = task;
         const int32_t r1 = t_at[i_t];
         const bool ok2 = in_range(r1, n_V, 225, fault);
-        const uint16_t *const p3 = t_table + (ok2 ? (r1) * n_C : 0);
+        const uint16_t *const p3 = t_table + (ok2 ? r1 * n_C : 0);
         {
-            float *const q0 = t_y + (i_t) * n_C;
+            float *const q0 = t_y + i_t * n_C;
             for (int64_t tile = 0; tile < n_C; tile += 2048) {
                 const int64_t stop = tile + 2048 < n_C ? tile + 2048 : n_C;
                 int64_t i = tile;
@@ -86,28 +86,18 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     stream_end();
 }
 
-static int64_t locals_bytes(int64_t n_T, int64_t n_V, int64_t n_C) {
-    (void)n_T;
-    (void)n_V;
-    (void)n_C;
-    return 0;
-}
-
 int64_t kernel_k_scratch(int64_t n_T, int64_t n_V, int64_t n_C, int threads) {
-    int64_t work = 0, stage;
-    (void)stage, (void)threads;
-    return work + locals_bytes(n_T, n_V, n_C);
+    (void)n_T;
+    (void)n_V;
+    (void)n_C;
+    int64_t work = 0;
+    (void)threads;
+    return work;
 }
 
-static int run(arguments a, char *scratch, int threads) {
-    const int64_t n_T = a.n_T;
-    (void)n_T;
-    const int64_t n_V = a.n_V;
-    (void)n_V;
-    const int64_t n_C = a.n_C;
-    (void)n_C;
-    char *const work = scratch;
-    (void)work;
+static void run(arguments a, char *scratch, int threads) {
+    char *work = scratch;
+    (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
@@ -115,10 +105,7 @@ static int run(arguments a, char *scratch, int threads) {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
         barrier();
-        (void)thread, (void)count;
     }
-    (void)threads;
-    return (int)(a.fault->access != 0);
 }
 
 int kernel_k(int64_t n_T, int64_t n_V, int64_t n_C, const int32_t *t_at, const uint16_t *t_table, float *t_y, void *scratch, int threads) {

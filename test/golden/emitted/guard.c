@@ -58,7 +58,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t last = stop_at < n_N ? stop_at : n_N;
     {
         {
-            float *const q0 = t_y + 0;
+            float *const q0 = t_y;
             for (int64_t i = first; i < last; i++) {
                 const bool r1 = (i > 0);
                 const bool ok2 = r1 && in_range((i - 1), n_N, 225, fault);
@@ -69,22 +69,16 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     }
 }
 
-static int64_t locals_bytes(int64_t n_N) {
-    (void)n_N;
-    return 0;
-}
-
 int64_t kernel_k_scratch(int64_t n_N, int threads) {
-    int64_t work = 0, stage;
-    (void)stage, (void)threads;
-    return work + locals_bytes(n_N);
+    (void)n_N;
+    int64_t work = 0;
+    (void)threads;
+    return work;
 }
 
-static int run(arguments a, char *scratch, int threads) {
-    const int64_t n_N = a.n_N;
-    (void)n_N;
-    char *const work = scratch;
-    (void)work;
+static void run(arguments a, char *scratch, int threads) {
+    char *work = scratch;
+    (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
@@ -92,10 +86,7 @@ static int run(arguments a, char *scratch, int threads) {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
         barrier();
-        (void)thread, (void)count;
     }
-    (void)threads;
-    return (int)(a.fault->access != 0);
 }
 
 int kernel_k(int64_t n_N, const float *t_x, float *t_y, void *scratch, int threads) {

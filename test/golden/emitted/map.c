@@ -47,9 +47,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_m = task;
-        const float *const p1 = t_x + (i_m) * n_N;
+        const float *const p1 = t_x + i_m * n_N;
         {
-            uint16_t *const q0 = t_y + (i_m) * n_N;
+            uint16_t *const q0 = t_y + i_m * n_N;
             for (int64_t tile = 0; tile < n_N; tile += 2048) {
                 const int64_t stop = tile + 2048 < n_N ? tile + 2048 : n_N;
                 int64_t i = tile;
@@ -70,25 +70,17 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     stream_end();
 }
 
-static int64_t locals_bytes(int64_t n_M, int64_t n_N) {
-    (void)n_M;
-    (void)n_N;
-    return 0;
-}
-
 int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
-    int64_t work = 0, stage;
-    (void)stage, (void)threads;
-    return work + locals_bytes(n_M, n_N);
+    (void)n_M;
+    (void)n_N;
+    int64_t work = 0;
+    (void)threads;
+    return work;
 }
 
-static int run(arguments a, char *scratch, int threads) {
-    const int64_t n_M = a.n_M;
-    (void)n_M;
-    const int64_t n_N = a.n_N;
-    (void)n_N;
-    char *const work = scratch;
-    (void)work;
+static void run(arguments a, char *scratch, int threads) {
+    char *work = scratch;
+    (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
@@ -96,10 +88,7 @@ static int run(arguments a, char *scratch, int threads) {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
         barrier();
-        (void)thread, (void)count;
     }
-    (void)threads;
-    return (int)(a.fault->access != 0);
 }
 
 int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_b, uint16_t *t_y, void *scratch, int threads) {

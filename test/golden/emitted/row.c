@@ -46,7 +46,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_m = task;
-        const uint16_t *const p1 = t_x + (i_m) * n_N;
+        const uint16_t *const p1 = t_x + i_m * n_N;
         vf a0[4] = {vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY)};
         {
             float *const k0 = kept_0;
@@ -96,7 +96,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const float s1_total_2 = vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
         const float r2 = f32_div(1.0f, s1_total_2);
         {
-            uint16_t *const q2 = t_y + (i_m) * n_N;
+            uint16_t *const q2 = t_y + i_m * n_N;
             float *const k0 = kept_0;
             for (int64_t tile = 0; tile < n_N; tile += 2048) {
                 const int64_t stop = tile + 2048 < n_N ? tile + 2048 : n_N;
@@ -117,27 +117,18 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     stream_end();
 }
 
-static int64_t locals_bytes(int64_t n_M, int64_t n_N) {
-    (void)n_M;
-    (void)n_N;
-    return 0;
-}
-
 int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
-    int64_t work = 0, stage;
-    (void)stage, (void)threads;
-    stage = threads * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
-    if (stage > work) work = stage;
-    return work + locals_bytes(n_M, n_N);
+    (void)n_M;
+    (void)n_N;
+    int64_t work = 0;
+    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
+    if (stage_0 > work) work = stage_0;
+    return work;
 }
 
-static int run(arguments a, char *scratch, int threads) {
-    const int64_t n_M = a.n_M;
-    (void)n_M;
-    const int64_t n_N = a.n_N;
-    (void)n_N;
-    char *const work = scratch;
-    (void)work;
+static void run(arguments a, char *scratch, int threads) {
+    char *work = scratch;
+    (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
@@ -145,10 +136,7 @@ static int run(arguments a, char *scratch, int threads) {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
         barrier();
-        (void)thread, (void)count;
     }
-    (void)threads;
-    return (int)(a.fault->access != 0);
 }
 
 int kernel_k(int64_t n_M, int64_t n_N, const uint16_t *t_x, uint16_t *t_y, void *scratch, int threads) {

@@ -62,9 +62,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const int64_t i_t = task;
         const int32_t r1 = t_at[i_t];
         if (!(in_range(r1, n_V, 257, fault))) continue;
-        const int64_t place = (r1) * n_C;
+        const int64_t place = r1 * n_C;
         if (place / n_C % threads != thread) continue;
-        const uint16_t *const p2 = t_dy + (i_t) * n_C;
+        const uint16_t *const p2 = t_dy + i_t * n_C;
         #pragma omp simd
         for (int64_t i = 0; i < n_C; i++) {
             t_d[place + i] += f32_from_bf16(p2[i]);
@@ -72,28 +72,18 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     }
 }
 
-static int64_t locals_bytes(int64_t n_T, int64_t n_C, int64_t n_V) {
-    (void)n_T;
-    (void)n_C;
-    (void)n_V;
-    return 0;
-}
-
 int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
-    int64_t work = 0, stage;
-    (void)stage, (void)threads;
-    return work + locals_bytes(n_T, n_C, n_V);
+    (void)n_T;
+    (void)n_C;
+    (void)n_V;
+    int64_t work = 0;
+    (void)threads;
+    return work;
 }
 
-static int run(arguments a, char *scratch, int threads) {
-    const int64_t n_T = a.n_T;
-    (void)n_T;
-    const int64_t n_C = a.n_C;
-    (void)n_C;
-    const int64_t n_V = a.n_V;
-    (void)n_V;
-    char *const work = scratch;
-    (void)work;
+static void run(arguments a, char *scratch, int threads) {
+    char *work = scratch;
+    (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
@@ -101,10 +91,7 @@ static int run(arguments a, char *scratch, int threads) {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
         barrier();
-        (void)thread, (void)count;
     }
-    (void)threads;
-    return (int)(a.fault->access != 0);
 }
 
 int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, int threads) {
