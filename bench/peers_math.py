@@ -102,6 +102,23 @@ class Numpy:
         t *= weight
         give(y, t)
 
+    def logsumexp(x, lse):
+        x = wide(x)
+        top = x.max(axis=1)
+        t = x - top[:, None]
+        np.exp(t, out=t)
+        np.add(np.log(t.sum(axis=1)), top, out=lse)
+
+    def row_sum(x, y):
+        wide(x).sum(axis=1, out=y)
+
+    def column_sum(x):
+        return {"y": wide(x).sum(axis=0)}
+
+    def sum_of_squares(x):
+        x = wide(x)
+        return {"total": np.dot(x, x)}
+
     def cross_entropy(logits, target, loss, lse):
         x = wide(logits)
         top = x.max(axis=1)
@@ -145,6 +162,16 @@ class Numpy:
         t *= u
         t *= ROOT_2_OVER_PI
         np.tanh(t, out=t)
+        t += 1
+        t *= u
+        t *= 0.5
+        give(y, t)
+
+    def bias_gelu_erf(x, bias, y):
+        from scipy.special import erf  # NumPy has none; JAX brings SciPy along
+        u, t = wide(x) + wide(bias), room(y)
+        np.multiply(u, np.float32(0.7071067811865476), out=t)
+        erf(t, out=t)
         t += 1
         t *= u
         t *= 0.5
@@ -251,6 +278,18 @@ def jax_math():
             rstd = jax.lax.rsqrt((stream * stream).mean(axis=1) + eps)
             return {"stream": stream, "y": stream * rstd[:, None] * f(weight), "rstd": rstd}
 
+        def logsumexp(x):
+            return {"lse": jax.nn.logsumexp(f(x), axis=1)}
+
+        def row_sum(x):
+            return {"y": f(x).sum(axis=1)}
+
+        def column_sum(x):
+            return {"y": f(x).sum(axis=0)}
+
+        def sum_of_squares(x):
+            return {"total": (f(x) * f(x)).sum()}
+
         def cross_entropy(logits, target):
             logits = f(logits)
             lse = jax.nn.logsumexp(logits, axis=1)
@@ -269,6 +308,9 @@ def jax_math():
 
         def bias_gelu(x, bias):
             return {"y": jax.nn.gelu(f(x) + f(bias), approximate=True)}
+
+        def bias_gelu_erf(x, bias):
+            return {"y": jax.nn.gelu(f(x) + f(bias), approximate=False)}
 
         def rope(x, cosine, sine):
             x, c, s = f(x), cosine[:, None, :], sine[:, None, :]

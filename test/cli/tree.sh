@@ -36,6 +36,10 @@ long=$(functions | awk -v limit=$longest_function '$1 > limit')
 undone=$(texts | grep -v '^test/cli/tree.sh$' | xargs grep -nIwE 'TODO|FIXME|XXX|HACK|not implemented( yet)?' || true)
 [ -z "$undone" ] || complain "marks of unfinished work" <<<"$undone"
 
+gone=$(texts | grep '\.md$' | xargs grep -noE '`(src|include|cmd|kernels|tools|bench|test|docs|examples)/[a-z0-9_/.-]*`' /dev/null |
+    sed 's/`//g' | while IFS=: read -r document line path; do [ -e "$path" ] || echo "$document:$line: $path"; done)
+[ -z "$gone" ] || complain "documents that name files which do not exist" <<<"$gone"
+
 functions | awk '
     { total++; if ($1 > 50) { over++; list = list "\n  " $0 } }
     END { printf "%d functions, %d of them over 50 lines%s\n", total, over, list }'
