@@ -19,6 +19,7 @@ for source in "$2"/test/fuzz/fuzz_*.c; do
     corpus=$build/corpus.$target
     mkdir -p "$corpus"
     cp "$2"/kernels/*.hr "$corpus/"
+    find "$2/test/fuzz/corpus" -type f -exec cp {} "$corpus/" \; 2>/dev/null || true
     program=$(find "$build" -name "$target" -type f -perm -u+x | head -1)
     "$program" -max_total_time="$seconds" -timeout=10 -max_len=8192 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$build/" "$corpus"
