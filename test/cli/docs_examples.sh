@@ -3,7 +3,7 @@
 #
 #   ```sh test             is run, in the order of the document
 #   ```hr                  holds whole kernels: each is explained, so it is read, checked and planned
-#   ```LANGUAGE file=NAME  is written to NAME for the blocks after it
+#   ```LANGUAGE file=NAME  is written to NAME for the blocks after it, and where the language is hr, explained as well
 #
 # Blocks with other words are only shown.
 set -euo pipefail
