@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# An installation is whole: a program finds the library by pkg-config and by CMake's find_package, and runs.
+set -euo pipefail
+build=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+prefix=$scratch/prefix
+
+cmake --install "$build" --prefix "$prefix" >/dev/null
+library=$(dirname "$(find "$prefix" -name libheadroom.so)")
+test -f "$prefix/share/headroom/kernels/layernorm.hr"
+
+mkdir "$scratch/user"
+cat >"$scratch/user/main.c" <<'END'
+#include <headroom.h>
+int main(void) { return puts(hr_version()) < 0; }
+END
+cat >"$scratch/user/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(user LANGUAGES C)
+find_package(headroom 0.1 REQUIRED)
+add_executable(main main.c)
+target_link_libraries(main headroom::headroom)
+END
+version=$(sed -n 's/^project(headroom VERSION \([0-9.]*\).*/\1/p' "$2/CMakeLists.txt")
+
+cmake -S "$scratch/user" -B "$scratch/user/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake --build "$scratch/user/build" >/dev/null
+[ "$("$scratch/user/build/main")" = "$version" ]
+
+export PKG_CONFIG_PATH=$library/pkgconfig
+[ "$(pkg-config --modversion headroom)" = "$version" ]
+eval "cc '$scratch/user/main.c' $(pkg-config --cflags --libs headroom) -o '$scratch/user/main'"
+[ "$(LD_LIBRARY_PATH=$library "$scratch/user/main")" = "$version" ]
+
+# Nothing but the public API leaves the library.
+private=$(nm -D --defined-only "$library/libheadroom.so" | awk '$3 !~ /^hr_/ {print $3}')
+[ -z "$private" ] || { echo "exported beside the API: $private" >&2; exit 1; }
