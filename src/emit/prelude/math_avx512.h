@@ -382,9 +382,9 @@ static inline vm vf_in_logistic_range(vf x) {
     return m;
 }
 
-/* 1 + e^-x */
+/* 1 + e^-x. From x = 17 on that is 1; e^-88 would be denormal and cost an assist a vector. */
 static inline vf vf_logistic_denominator(vf x) {
-    x = vf_smaller(vf_of(88), x);
+    x = vf_smaller(vf_of(80), x);
     vf t = vf_fma(x, vf_of(-0x1.715476p+0f), vf_of(0x1.8p18f)), n = t - 0x1.8p18f;
     vf r = vf_fma(n, vf_of(-0x1.05c610p-29f), vf_fma(n, vf_of(0x1.62e430p-1f), x));
     vf power = vf_pick(exp2_table, (vi)t);
