@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { REPEATS_MAX = 1000, ROW_MAJOR = 101, PLAIN = 111, TURNED = 112 };
@@ -64,8 +65,11 @@ static bool open_blas(bench *b) {
     return b->blas.multiply != NULL;
 }
 
+/* On huge pages, as the kernel's own arrays are. */
 static float *random_floats(size_t count) {
-    float *data = aligned_alloc(4096, (count * sizeof *data + 4095) / 4096 * 4096 + 4096);
+    size_t page = (size_t)1 << 21, size = (count * sizeof(float) / page + 1) * page;
+    float *data = aligned_alloc(page, size);
+    if (data) madvise(data, size, MADV_HUGEPAGE);
     for (size_t i = 0; data && i < count; i++)
         data[i] = (float)rand() / (float)RAND_MAX - 0.5f;
     return data;
