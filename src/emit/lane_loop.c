@@ -242,10 +242,14 @@ static void print_store(hr_printer *p, const hr_lane_step *s, const char *value)
                  hr_emit_offset(p, s->tensor, s->subscripts, p->function->tensors[s->tensor].rank), stored);
 }
 
+/* A value that later passes reuse gets a name here: one line computes it, one keeps it. */
 static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
-    for (int k = 0; k < pass->kept_count; k++)
-        if (!pass->kept_done[k] && p->uses[pass->kept[k]->id] && !p->buffer[pass->kept[k]->id])
-            hr_print(p, "vf_store_f32(k%d + i, %s);", k, hr_expr_lanes(p, pass->kept[k]));
+    for (int k = 0; k < pass->kept_count; k++) {
+        const hr_expr *kept = pass->kept[k];
+        if (pass->kept_done[k] || !p->uses[kept->id] || p->buffer[kept->id]) continue;
+        p->uses[kept->id]++;
+        hr_print(p, "vf_store_f32(k%d + i, %s);", k, hr_expr_lanes(p, kept));
+    }
 }
 
 static void print_body(hr_printer *p, const hr_lane_pass *pass) {
@@ -263,6 +267,7 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass) {
         values[i] = p->vector ? hr_expr_lanes(p, s->value) : hr_expr_text(p, s->value);
         if (p->vector && s->type == HR_BOOL && s->use == HR_LANE_REDUCE)
             values[i] = hr_format(p, "vi_from_vm(%s)", values[i]);
+        if (s->use == HR_LANE_KEEP) continue;
         if (hr_is_arg(s->reduce) ||
             pass->step_count > 1) { /* all values are read before the first is stored */
             const char *type = p->vector ? hr_lane_prefix(s->use == HR_LANE_REDUCE ? lane_type(s->value->type)

@@ -10,7 +10,8 @@
 #include "emit/expression.h"
 
 /* What the loop does with a step's value, lane by lane. */
-typedef enum hr_lane_use { HR_LANE_STORE, HR_LANE_REDUCE, HR_LANE_COLUMN } hr_lane_use;
+/* HR_LANE_KEEP: nothing but what keeping its value in a row buffer takes. */
+typedef enum hr_lane_use { HR_LANE_STORE, HR_LANE_REDUCE, HR_LANE_COLUMN, HR_LANE_KEEP } hr_lane_use;
 
 typedef struct hr_lane_step {
     hr_lane_use use;

@@ -18,8 +18,8 @@ typedef struct stage_printer {
     int number;
     bool split; /* no task index: the lanes themselves are spread over threads */
     int64_t tile;
-    const char *kept_name[8];
-    bool kept_done[8];
+    const char *kept_name[HR_KEPT_MAX];
+    bool kept_done[HR_KEPT_MAX];
 } stage_printer;
 
 static const hr_statement *statement_of(const stage_printer *s, const hr_step *step) {
@@ -129,7 +129,9 @@ static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow,
     }
 }
 
-enum { AREA_PADDING = 128 };
+/* Rows of a thread's area start at different places of a page: a load that only seems to follow a store to
+ * the same place, 4 KB apart, waits for it. */
+enum { AREA_PADDING = 1152 };
 
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                 int64_t *out) {
@@ -640,6 +642,22 @@ static void declare_buffers(stage_printer *s) {
     }
 }
 
+/* Rows that are the same for every task are kept before the first. */
+static void print_kept_once(stage_printer *s) {
+    hr_lane_step steps[HR_KEPT_MAX];
+    hr_lane_pass lanes = {.steps = steps, .first = "0", .ways = 1, .kept = s->stage->kept};
+    for (int k = 0; k < s->stage->kept_count; k++)
+        if (s->stage->kept_once[k])
+            steps[lanes.step_count++] =
+                (hr_lane_step){.use = HR_LANE_KEEP, .value = s->stage->kept[k], .id = 1000 + k};
+    if (!lanes.step_count) return;
+    lanes.last = hr_emit_index_size(s->p, s->p->lane);
+    lanes.kept_count = s->stage->kept_count;
+    lanes.kept_name = s->kept_name;
+    lanes.kept_done = s->kept_done;
+    hr_lane_loop(s->p, &lanes);
+}
+
 static void print_task_loop(stage_printer *s) {
     hr_printer *p = s->p;
     if (s->split && s->stage->row_count) { /* shares of the lanes, in whole cache lines */
@@ -684,6 +702,7 @@ static void print_work(stage_printer *s) {
     }
     print_areas(s);
     declare_buffers(s);
+    print_kept_once(s);
     print_task_loop(s);
     print_totals(s);
     if (streams) hr_print(p, "stream_end();");

@@ -70,6 +70,8 @@ typedef struct hr_tunables {
     int register_m, register_n; /* contract: the register tile, register_n in vectors */
 } hr_tunables;
 
+#define HR_KEPT_MAX 8
+
 typedef struct hr_stage {
     hr_shape shape;
     const char *name; /* "row over n a task m" in words */
@@ -82,6 +84,7 @@ typedef struct hr_stage {
     hr_contract *contract; /* HR_SHAPE_CONTRACT only */
     int kept_count;        /* values that a later pass reuses from a buffer of one row, in cache */
     hr_expr **kept;
+    bool kept_once[HR_KEPT_MAX]; /* the same for every task: filled before the first */
     bool vector; /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
 } hr_stage;
 

@@ -1,5 +1,6 @@
 /* Values, passes, lane mode and words of each stage. In: grouped stages. Out: stages that an emitter can
  * print. */
+#include "base/dtype.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -216,9 +217,22 @@ static hr_status choose_lanes(scheduler *s, hr_stage *stage) {
 
 /* ---- values kept for a later pass ---- */
 
-static bool is_costly(const hr_expr *node) {
+static bool is_special(const hr_expr *node) {
     hr_special special = hr_op_info_of(node->op)->special;
     return special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT;
+}
+
+static bool is_narrow_element(const scheduler *s, const hr_expr *node) {
+    return node->op == HR_OP_ELEMENT && hr_dtype_size(s->function->tensors[node->tensor].dtype) <= 2;
+}
+
+static bool depends_on_task(const hr_stage *stage, const hr_expr *node) {
+    if (node->op == HR_OP_INDEX)
+        for (int i = 0; i < stage->task_count; i++)
+            if (stage->task[i] == node->index) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (depends_on_task(stage, node->args[i])) return true;
+    return false;
 }
 
 static void count_passes(scheduler *s, const hr_stage *stage, hr_expr *node, int pass, int *last, int *uses) {
@@ -233,31 +247,56 @@ static bool is_emitted(const hr_step *step) {
     return step->kind != HR_STEP_ELEMENT || step->stored;
 }
 
-/* exp and its kin that two passes need are computed once and kept, where a row of them fits beside the row
- * itself in the second-level cache. */
+typedef struct keeping {
+    const int *passes, *repeats; /* by expr id: passes that use it, less one in `repeats` */
+    int64_t row, budget;         /* elements of a row; bytes of the first-level cache still to spend */
+} keeping;
+
+static void keep(hr_stage *stage, hr_expr *node, bool once) {
+    stage->kept_once[stage->kept_count] = once;
+    stage->kept[stage->kept_count++] = node;
+}
+
+/* kind 0: exp and its kin that two passes need. 1: narrow elements that every task widens anew. 2: narrow
+ * elements that two passes widen. The first pays wherever it fits the second-level cache, the others only
+ * within the first. */
+static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
+    hr_expr **table = s->graph->table;
+    int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
+    for (int i = 0; i < s->graph->table_size && stage->kept_count < HR_KEPT_MAX; i++) {
+        hr_expr *node = table[i];
+        if (!node || node->type != HR_F32 || !k->passes[node->id]) continue;
+        if (kind == 0 && is_special(node) && k->repeats[node->id] && k->row * 8 <= l2)
+            keep(stage, node, false);
+        if (kind == 0 || !is_narrow_element(s, node) || k->row * 4 > k->budget) continue;
+        bool once = stage->task_count > 0 && !depends_on_task(stage, node);
+        if ((kind == 1) != once || (kind == 2 && !k->repeats[node->id])) continue;
+        keep(stage, node, once);
+        k->budget -= k->row * 4;
+    }
+}
+
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {
-    int64_t row = 1;
-    if (!stage->vector || stage->pass_count < 2) return HR_OK;
+    keeping k = {.row = 1, .budget = (s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15) * 2 / 3};
+    if (!stage->vector || stage->contract) return HR_OK;
     for (int i = 0; i < stage->row_count; i++) {
         int64_t size;
         HR_TRY(hr_extent_value(s->function, s->function->indices[stage->row[i]].extent, s->extents, &size));
-        row *= size;
+        k.row *= size;
     }
-    int64_t cache = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
-    if (row * 8 > cache) return HR_OK;
     size_t ids = (size_t)s->function->expr_count + 1;
-    int *last = calloc(ids * 2, sizeof *last), *uses = last + ids;
+    int *last = calloc(ids * 2, sizeof *last), *repeats = last + ids;
     if (!last) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
-    stage->kept = hr_arena_alloc(s->graph->arena, 8 * sizeof *stage->kept);
-    hr_expr **table = s->graph->table;
+    stage->kept = hr_arena_alloc(s->graph->arena, HR_KEPT_MAX * sizeof *stage->kept);
     for (int pass = 0; pass < stage->pass_count; pass++)
         for (int i = 0; i < stage->step_count; i++)
             if (stage->steps[i].pass == pass && is_emitted(&stage->steps[i]) &&
                 stage->steps[i].kind != HR_STEP_ROW)
-                count_passes(s, stage, stage->steps[i].value, pass, last, uses);
-    for (int i = 0; i < s->graph->table_size && stage->kept_count < 8; i++)
-        if (table[i] && uses[table[i]->id] && is_costly(table[i]) && table[i]->type == HR_F32)
-            stage->kept[stage->kept_count++] = table[i];
+                count_passes(s, stage, stage->steps[i].value, pass, last, repeats);
+    k.passes = last;
+    k.repeats = repeats;
+    for (int kind = 0; kind < 3; kind++)
+        keep_kind(s, stage, &k, kind);
     free(last);
     return HR_OK;
 }

@@ -41,8 +41,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_dy = a->t_dy;
     const float *const restrict t_r = a->t_r;
     (void)a;
-    char *const area = work + thread * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
-    float *const column_0 = (float *)(area + 0 * (((n_N) * 4 + 128) / 64 * 64));
+    char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    float *const column_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     for (int64_t j = 0; j < n_N; j++)
         column_0[j] = 0;
     const int64_t tasks = n_M;
@@ -70,12 +70,12 @@ static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, cha
     const int64_t n_N = a->n_N;
     float *const restrict t_dw = a->t_dw;
     (void)a;
-    const int64_t area = 1 * (((n_N) * 4 + 128) / 64 * 64) + 0, points = n_N;
+    const int64_t area = 1 * (((n_N) * 4 + 1152) / 64 * 64) + 0, points = n_N;
     (void)points;
     for (int64_t j = points * thread / threads; j < points * (thread + 1) / threads; j++) {
         double sum = 0;
         for (int64_t t = 0; t < threads; t++)
-            sum = sum + ((const float *)(work + t * area + 0 * (((n_N) * 4 + 128) / 64 * 64)))[j];
+            sum = sum + ((const float *)(work + t * area + 0 * (((n_N) * 4 + 1152) / 64 * 64)))[j];
         int64_t rest = j;
         const int64_t i_n = rest;
         t_dw[i_n] = (float)sum;
@@ -86,7 +86,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_M;
     (void)n_N;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }

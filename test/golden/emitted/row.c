@@ -40,8 +40,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
     (void)a;
-    char *const area = work + thread * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
-    float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 128) / 64 * 64));
+    char *const area = work + thread * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
+    float *const kept_1 = (float *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64));
     _Alignas(64) uint16_t tile_2[2048 + HR_LANES];
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
@@ -50,65 +51,80 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         vf a0[4] = {vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY)};
         {
             float *const k0 = kept_0;
+            float *const k1 = kept_1;
             int64_t i = 0;
             while (i + 4 * HR_LANES <= n_N) {
             #pragma GCC unroll 4
                 for (int way = 0; way < 4; way++, i += HR_LANES) {
                     prefetch_read(p1 + n_N + (0 * (n_N) + i) / 2);
-                    a0[way] = vf_max(a0[way], vf_load_bf16(p1 + i));
+                    const vf r2 = vf_load_bf16(p1 + i);
+                    vf_store_f32(k1 + i, r2);
+                    a0[way] = vf_max(a0[way], r2);
                 }
             }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
                 prefetch_read(p1 + n_N + (0 * (n_N) + i) / 2);
-                a0[0] = vf_max(a0[0], vf_load_bf16(p1 + i));
+                const vf r3 = vf_load_bf16(p1 + i);
+                vf_store_f32(k1 + i, r3);
+                a0[0] = vf_max(a0[0], r3);
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
                 prefetch_read(p1 + n_N + (0 * (n_N) + i) / 2);
-                a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p1 + i, lanes), vf_of(-INFINITY)));
+                const vf r4 = vf_load_part_bf16(p1 + i, lanes);
+                vf_store_f32(k1 + i, r4);
+                a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), r4, vf_of(-INFINITY)));
             }
         }
         const float s0_peak_1 = vf_fold_max(vf_max((vf_max((a0[0]), (a0[1]))), (vf_max((a0[2]), (a0[3])))));
         vf a1[4] = {vf_of(0), vf_of(0), vf_of(0), vf_of(0)};
         {
             float *const k0 = kept_0;
+            float *const k1 = kept_1;
             int64_t i = 0;
             while (i + 4 * HR_LANES <= n_N) {
             #pragma GCC unroll 4
                 for (int way = 0; way < 4; way++, i += HR_LANES) {
                     prefetch_read(p1 + n_N + (1 * (n_N) + i) / 2);
-                    vf_store_f32(k0 + i, vf_exp((vf_load_bf16(p1 + i) - s0_peak_1)));
-                    a1[way] = a1[way] + vf_exp((vf_load_bf16(p1 + i) - s0_peak_1));
+                    const vf r5 = vf_load_f32(k1 + i);
+                    const vf r6 = vf_exp((r5 - s0_peak_1));
+                    vf_store_f32(k0 + i, r6);
+                    a1[way] = a1[way] + r6;
                 }
             }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
                 prefetch_read(p1 + n_N + (1 * (n_N) + i) / 2);
-                vf_store_f32(k0 + i, vf_exp((vf_load_bf16(p1 + i) - s0_peak_1)));
-                a1[0] = a1[0] + vf_exp((vf_load_bf16(p1 + i) - s0_peak_1));
+                const vf r7 = vf_load_f32(k1 + i);
+                const vf r8 = vf_exp((r7 - s0_peak_1));
+                vf_store_f32(k0 + i, r8);
+                a1[0] = a1[0] + r8;
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
                 prefetch_read(p1 + n_N + (1 * (n_N) + i) / 2);
-                vf_store_f32(k0 + i, vf_exp((vf_load_part_bf16(p1 + i, lanes) - s0_peak_1)));
-                a1[0] = a1[0] + vf_select(vm_first(lanes), vf_exp((vf_load_part_bf16(p1 + i, lanes) - s0_peak_1)), vf_of(0));
+                const vf r9 = vf_load_f32(k1 + i);
+                const vf r10 = vf_exp((r9 - s0_peak_1));
+                vf_store_f32(k0 + i, r10);
+                a1[0] = a1[0] + vf_select(vm_first(lanes), r10, vf_of(0));
             }
         }
         const float s1_total_2 = vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
-        const float r2 = f32_div(1.0f, s1_total_2);
+        const float r11 = f32_div(1.0f, s1_total_2);
         {
             uint16_t *const q2 = t_y + i_m * n_N;
             float *const k0 = kept_0;
+            float *const k1 = kept_1;
             for (int64_t tile = 0; tile < n_N; tile += 2048) {
                 const int64_t stop = tile + 2048 < n_N ? tile + 2048 : n_N;
                 int64_t i = tile;
                 for (; i + HR_LANES <= stop; i += HR_LANES) {
-                    const vf r3 = vf_load_f32(k0 + i);
-                    vf_store_bf16(tile_2 + (i - tile), (r3 * r2));
+                    const vf r12 = vf_load_f32(k0 + i);
+                    vf_store_bf16(tile_2 + (i - tile), (r12 * r11));
                 }
                 if (i < stop) {
                     const int lanes = (int)(stop - i);
-                    const vf r4 = vf_load_f32(k0 + i);
-                    vf_store_bf16(tile_2 + (i - tile), (r4 * r2));
+                    const vf r13 = vf_load_f32(k0 + i);
+                    vf_store_bf16(tile_2 + (i - tile), (r13 * r11));
                 }
                 stream_out(q2 + tile, tile_2, (stop - tile) * 2);
             }
@@ -121,7 +137,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_M;
     (void)n_N;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 128) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }
