@@ -208,7 +208,8 @@ static hr_status choose_lanes(scheduler *s, hr_stage *stage) {
         return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     }
     memset(s->varies, -1, ids);
-    stage->vector = stage->row_count > 0;
+    bool wide = stage->contract && stage->contract->left->type == HR_F64;
+    stage->vector = stage->row_count > 0 && !wide;
     for (int i = 0; i < stage->step_count && stage->vector; i++)
         stage->vector = step_is_lanes(s, stage, &stage->steps[i], visited);
     free(visited);
