@@ -360,8 +360,9 @@ class Bench:
         if self.library:
             ours, floor = competitors[0], competitors[0].kernel.floor()
             row |= {"bound": floor.bound.decode(), "MB": floor.bytes / 1e6, "floor ms": floor.seconds * 1e3,
-                    "GB/s": floor.bytes / statistics.median(taken["headroom"]) / 1e9,
-                    "GFLOP/s": floor.tensor_flops / statistics.median(taken["headroom"]) / 1e9}
+                    "GB/s": floor.bytes / statistics.median(taken["headroom"]) / 1e9}
+            if case.base in PRODUCTS:
+                row["GFLOP/s"] = floor.tensor_flops / statistics.median(taken["headroom"]) / 1e9
             row["roof"] = floor.seconds / statistics.median(taken["headroom"])
             row |= self.verdict(case, row)
             ours.kernel.close()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every C file is as clang-format leaves it.
+# Every C file that a person writes is as clang-format leaves it.
 set -euo pipefail
 cd "$2"
 command -v clang-format >/dev/null || {
@@ -12,4 +12,4 @@ version=$(clang-format --version | sed 's/.*version \([0-9]*\).*/\1/')
     echo "skipped: clang-format is version $version, the tree is formatted with 14"
     exit 77
 }
-find . -name build\* -prune -o -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run -Werror
+find . \( -name build\* -o -path ./test/golden \) -prune -o -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run -Werror
