@@ -148,7 +148,7 @@ hr_status hr_pass_unify(hr_graph *graph) {
         u.parent[i] = i;
     if (!u.failed) collect_all(&u);
     if (!u.failed) {
-        qsort(u.uses, (size_t)u.use_count, sizeof *u.uses, compare_uses);
+        if (u.use_count) qsort(u.uses, (size_t)u.use_count, sizeof *u.uses, compare_uses);
         merge_uses(&u, true);
         merge_uses(&u, false);
         rewrite_statements(&u);
