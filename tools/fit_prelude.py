@@ -163,6 +163,34 @@ def cells(name, function, edge, degree, less):
         print_table(f"{name}_{p}", tables[p])
 
 
+def tails(name, function, degree):
+    """Q(a) = 1 - F(a) of gelu(x) = relu(x) - |x| Q(|x|), by polynomials about 0, 1/4, .. 30/4: one table a power. The
+    last is 0. Judged absolutely where Q counts, relatively further out."""
+    tables = [[] for _ in range(degree + 1)]
+    worst = 0
+    for i in range(32):
+        x = grid(max(i - 0.5, 0) / 4, (i + 0.5) / 4, 1500)
+        target = np.array([function(v) for v in x])
+        fixed, error = {p: 0.0 for p in range(degree + 1)}, 0
+        if i < 31:
+            fixed, error = fit(x - i / 4, target, range(degree + 1), 1 / (target + 0.05 / (1 + i * i)))
+            error = float(np.max(np.abs(sum(fixed[p] * (x - i / 4) ** p for p in fixed) - target)))
+        worst = max(worst, error)
+        for p in range(degree + 1):
+            tables[p].append(fixed[p])
+    print(f"/* {name}: error {worst:.2g} = {worst * 2**25:.2f} half ulp of 1/2 */")
+    for p in range(degree + 1):
+        print_table(f"{name}_{p}", tables[p])
+
+
+def normal_tail(a):
+    return 0.5 * math.erfc(a * math.sqrt(0.5))
+
+
+def tanh_tail(a):
+    return 1 / (1 + math.exp(2 * math.sqrt(2 / math.pi) * (a + 0.044715 * a**3)))
+
+
 def plain_forms():
     x = grid(1e-3, 0.63, 2000)
     print_fit("tanh(x)/x - 1 in x^2, below 0.625",
@@ -185,4 +213,6 @@ if __name__ == "__main__":
     logarithms()
     cells("tanh", math.tanh, 8.81, 5, 0)
     cells("erf", math.erf, 3.9, 5, 1)
+    tails("gelu_tail", normal_tail, 4)
+    tails("gelu_tanh_tail", tanh_tail, 4)
     plain_forms()

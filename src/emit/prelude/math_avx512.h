@@ -407,8 +407,133 @@ static inline vf vf_silu(vf x) {
     return vf_over_denominator(vf_in_logistic_range(x), x, vf_logistic_denominator(x));
 }
 
-/* x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) */
+/* ---- gelu(x) = relu(x) - |x| Q(|x|), Q(a) = 1 - F(a): 1/2 at 0 and small far out, where F is nearly 1 ----
+ */
+
+static const float gelu_tail[5][32]
+    __attribute__((aligned(64))) = {{0x1.000000p-1f,  0x1.9aecbap-2f,  0x1.3bf144p-2f,  0x1.d02200p-3f,
+                                     0x1.44ed0cp-3f,  0x1.b0bdd2p-4f,  0x1.11a46ep-4f,  0x1.482a26p-5f,
+                                     0x1.74bcfap-6f,  0x1.909250p-7f,  0x1.96f4e4p-8f,  0x1.86903ep-9f,
+                                     0x1.61de14p-10f, 0x1.2e86eep-11f, 0x1.e7dbaep-13f, 0x1.72d946p-14f,
+                                     0x1.09ad76p-15f, 0x1.66a5c8p-17f, 0x1.c80750p-19f, 0x1.110594p-20f,
+                                     0x1.33ca72p-22f, 0x1.46a1d2p-24f, 0x1.463d86p-26f, 0x1.32a410p-28f,
+                                     0x1.0f31c0p-30f, 0x1.c34df2p-33f, 0x1.61421cp-35f, 0x1.041940p-37f,
+                                     0x1.683f36p-40f, 0x1.d54326p-43f, 0x1.1f6cb2p-45f, 0},
+                                    {-0x1.988448p-2f,  -0x1.8bf296p-2f,  -0x1.6883bep-2f,  -0x1.345d5ep-2f,
+                                     -0x1.ef8e82p-3f,  -0x1.7610f4p-3f,  -0x1.0940c0p-3f,  -0x1.6164a4p-4f,
+                                     -0x1.ba4b98p-5f,  -0x1.0402f0p-5f,  -0x1.1f2ed4p-6f,  -0x1.29f9a6p-7f,
+                                     -0x1.2270b6p-8f,  -0x1.09f168p-9f,  -0x1.c983acp-11f, -0x1.71b23ep-12f,
+                                     -0x1.18a220p-13f, -0x1.903c92p-15f, -0x1.0c1cdep-16f, -0x1.517174p-18f,
+                                     -0x1.8ef74cp-20f, -0x1.bb1f0ep-22f, -0x1.ce56bap-24f, -0x1.c52818p-26f,
+                                     -0x1.a13d76p-28f, -0x1.68e366p-30f, -0x1.253acap-32f, -0x1.bfa1a6p-35f,
+                                     -0x1.40f59ep-37f, -0x1.b05ec6p-40f, -0x1.11933ap-42f, 0},
+                                    {-0x1.b7f3b8p-17f, 0x1.8bf6dap-5f,  0x1.68831ap-4f,  0x1.ce8c96p-4f,
+                                     0x1.ef8d0ap-4f,   0x1.d39364p-4f,  0x1.8ddfaep-4f,  0x1.35368cp-4f,
+                                     0x1.ba4a32p-5f,   0x1.248334p-5f,  0x1.66fbfap-6f,  0x1.99bb4ap-7f,
+                                     0x1.b3b0bcp-8f,   0x1.b032e6p-9f,  0x1.905e4ep-10f, 0x1.5aa070p-11f,
+                                     0x1.18a8bcp-12f,  0x1.a94926p-14f, 0x1.2da65ep-15f, 0x1.90bf3ep-17f,
+                                     0x1.f2c0ecp-19f,  0x1.22d45ap-20f, 0x1.3de5ccp-22f, 0x1.45c0eap-24f,
+                                     0x1.38fb94p-26f,  0x1.19ffa2p-28f, 0x1.dc9a8cp-31f, 0x1.79c8dcp-33f,
+                                     0x1.18ebaap-35f,  0x1.87f6b2p-38f, 0x1.009242p-40f, 0},
+                                    {0x1.11a530p-4f,   0x1.eda638p-5f,   0x1.67d4f0p-5f,   0x1.67c258p-6f,
+                                     0x1.497638p-14f,  -0x1.16a90ep-6f,  -0x1.b839d0p-6f,  -0x1.e49248p-6f,
+                                     -0x1.b9977cp-6f,  -0x1.5ff4d6p-6f,  -0x1.f6fbbcp-7f,  -0x1.469e7cp-7f,
+                                     -0x1.84a93ap-8f,  -0x1.aa0da6p-9f,  -0x1.afe2e6p-10f, -0x1.95f406p-11f,
+                                     -0x1.628d92p-12f, -0x1.203098p-13f, -0x1.b4904ep-15f, -0x1.347186p-16f,
+                                     -0x1.96e584p-18f, -0x1.f57898p-20f, -0x1.20dbc0p-21f, -0x1.373a14p-23f,
+                                     -0x1.39beb4p-25f, -0x1.2808f0p-27f, -0x1.05869ep-29f, -0x1.b0c19ep-32f,
+                                     -0x1.4f68fep-34f, -0x1.e727eap-37f, -0x1.4b8baep-39f, 0},
+                                    {-0x1.8cfa22p-9f, -0x1.85e8e6p-7f, -0x1.49594ep-6f, -0x1.776206p-6f,
+                                     -0x1.489048p-6f, -0x1.bcdbcap-7f, -0x1.89e87ep-8f, 0x1.d0ddc0p-12f,
+                                     0x1.278372p-8f,  0x1.9139c6p-8f,  0x1.832462p-8f,  0x1.35dcbap-8f,
+                                     0x1.b111b4p-9f,  0x1.0ef282p-9f,  0x1.33c800p-10f, 0x1.3fd6b0p-11f,
+                                     0x1.31858ep-12f, 0x1.0d228ap-13f, 0x1.b68642p-15f, 0x1.4b2bdep-16f,
+                                     0x1.d0ac78p-18f, 0x1.2f43d6p-19f, 0x1.70b250p-21f, 0x1.a1e9acp-23f,
+                                     0x1.b9fc68p-25f, 0x1.b47412p-27f, 0x1.92a4b4p-29f, 0x1.5b2fecp-31f,
+                                     0x1.17eef8p-33f, 0x1.a64662p-36f, 0x1.2a08b4p-38f, 0}};
+
+static const float gelu_tanh_tail[5][32]
+    __attribute__((aligned(64))) = {{0x1.000000p-1f,  0x1.9aee04p-2f,  0x1.3bfa4cp-2f,  0x1.d05230p-3f,
+                                     0x1.453d22p-3f,  0x1.b17960p-4f,  0x1.123c8ep-4f,  0x1.48a34ap-5f,
+                                     0x1.73ef8ap-6f,  0x1.8c25e8p-7f,  0x1.8b6ccap-8f,  0x1.701ac8p-9f,
+                                     0x1.3dd70ap-10f, 0x1.fa1976p-12f, 0x1.71377ep-13f, 0x1.ea754ap-15f,
+                                     0x1.26a206p-16f, 0x1.3e0cc0p-18f, 0x1.326b74p-20f, 0x1.05b96ap-22f,
+                                     0x1.89bbf2p-25f, 0x1.0313dep-27f, 0x1.2843dcp-30f, 0x1.246e04p-33f,
+                                     0x1.eef8dcp-37f, 0x1.64c6e8p-40f, 0x1.b32432p-44f, 0x1.be052ep-48f,
+                                     0x1.7da8c4p-52f, 0x1.0ed5d0p-56f, 0x1.3ca854p-61f, 0},
+                                    {-0x1.988448p-2f,  -0x1.8be394p-2f,  -0x1.685430p-2f,  -0x1.341906p-2f,
+                                     -0x1.ef265ap-3f,  -0x1.76151ap-3f,  -0x1.09c7e0p-3f,  -0x1.631932p-4f,
+                                     -0x1.bda5d2p-5f,  -0x1.0628acp-5f,  -0x1.2042e4p-6f,  -0x1.26ff3cp-7f,
+                                     -0x1.178aa6p-8f,  -0x1.e7bb74p-10f, -0x1.85409ap-11f, -0x1.1a56aep-12f,
+                                     -0x1.71c0fep-14f, -0x1.b233e0p-16f, -0x1.c61f76p-18f, -0x1.a42c34p-20f,
+                                     -0x1.559d82p-22f, -0x1.e4dd66p-25f, -0x1.2a570ep-27f, -0x1.3c33c4p-30f,
+                                     -0x1.1eb612p-33f, -0x1.b9d8aap-37f, -0x1.1f6364p-40f, -0x1.397436p-44f,
+                                     -0x1.1cb8b0p-48f, -0x1.abd8dap-53f, -0x1.0816f0p-57f, 0},
+                                    {-0x1.bce2b8p-17f, 0x1.8db62ep-5f,  0x1.698178p-4f,  0x1.ceb2a8p-4f,
+                                     0x1.ee605ep-4f,   0x1.d1841cp-4f,  0x1.8c09ccp-4f,  0x1.348ff6p-4f,
+                                     0x1.bbbfb8p-5f,   0x1.279b84p-5f,  0x1.6d265ep-6f,  0x1.a17c08p-7f,
+                                     0x1.b83122p-8f,   0x1.a9dff4p-9f,  0x1.77ce14p-10f, 0x1.2c83e6p-11f,
+                                     0x1.b0a036p-13f,  0x1.166cd4p-14f, 0x1.3e4396p-16f, 0x1.40ee62p-18f,
+                                     0x1.1b97c2p-20f,  0x1.b45000p-23f, 0x1.2244c6p-25f, 0x1.4bd324p-28f,
+                                     0x1.43c5e0p-31f,  0x1.0be122p-34f, 0x1.756632p-38f, 0x1.b38db2p-42f,
+                                     0x1.a656e0p-46f,  0x1.522bfcp-50f, 0x1.bc351ap-55f, 0},
+                                    {0x1.1303ecp-4f,   0x1.ef48a0p-5f,   0x1.66ec00p-5f,   0x1.61508ep-6f,
+                                     -0x1.5bc3eep-12f, -0x1.18b0d0p-6f,  -0x1.b41758p-6f,  -0x1.dcfee2p-6f,
+                                     -0x1.b342a2p-6f,  -0x1.5dd288p-6f,  -0x1.fac4a0p-7f,  -0x1.4e0ac8p-7f,
+                                     -0x1.91c2a6p-8f,  -0x1.b8153cp-9f,  -0x1.b5316ap-10f, -0x1.87b69ep-11f,
+                                     -0x1.3a93fap-12f, -0x1.c1fda8p-14f, -0x1.1cce36p-15f, -0x1.3cfff0p-17f,
+                                     -0x1.344b82p-19f, -0x1.0458aap-21f, -0x1.7b6ea0p-24f, -0x1.da380cp-27f,
+                                     -0x1.f91a3ap-30f, -0x1.c7a4f8p-33f, -0x1.59f13ap-36f, -0x1.b75c34p-40f,
+                                     -0x1.cfc986p-44f, -0x1.945accp-48f, -0x1.21572cp-52f, 0},
+                                    {-0x1.951a98p-9f, -0x1.8f890ep-7f, -0x1.4dc7c4p-6f, -0x1.793bb0p-6f,
+                                     -0x1.4675d8p-6f, -0x1.afcf58p-7f, -0x1.752352p-8f, 0x1.f8748cp-12f,
+                                     0x1.19fce2p-8f,  0x1.7e8f4ap-8f,  0x1.76eaa4p-8f,  0x1.33afe8p-8f,
+                                     0x1.bacc20p-9f,  0x1.1be85cp-9f,  0x1.45d784p-10f, 0x1.4df504p-11f,
+                                     0x1.300ceep-12f, 0x1.e8e246p-14f, 0x1.593388p-15f, 0x1.a9e642p-17f,
+                                     0x1.c89074p-19f, 0x1.a6e10ep-21f, 0x1.507ba2p-23f, 0x1.c959aap-26f,
+                                     0x1.07e9fcp-28f, 0x1.01175ap-31f, 0x1.a443c6p-35f, 0x1.1e7a9ep-38f,
+                                     0x1.43c1a8p-42f, 0x1.2d72f2p-46f, 0x1.cba91ep-51f, 0}};
+
+/* |x| at most 31/4; of a NaN 31/4 */
+static inline vf vf_gelu_inside(vf x) {
+    vf r;
+    __asm__("vrangeps $10, %2, %1, %0" : "=v"(r) : "v"(x), "v"(vf_of(7.75f)));
+    return r;
+}
+
+/* x less the nearest multiple of 1/4 */
+static inline vf vf_past_quarter(vf x) {
+    vf r;
+    __asm__("vreduceps $0x28, %1, %0" : "=v"(r) : "v"(x));
+    return r;
+}
+
+/* Adding 1.5 * 2^21 rounds to 1/4. Only relu knows inf and NaN; Q is 0 from 61/8 on. */
+static inline vf vf_less_tail(vf x, const float (*tail)[32]) {
+    vf size = vf_gelu_inside(x), r = vf_past_quarter(size);
+    vi t = vf_bits(size + 0x1.8p21f);
+    vf q = vf_fma(vf_pick(tail[4], t), r, vf_pick(tail[3], t));
+    q = vf_fma(q, r, vf_pick(tail[2], t));
+    q = vf_fma(q, r, vf_pick(tail[1], t));
+    q = vf_fma(q, r, vf_pick(tail[0], t));
+    return vf_fma(-size, q, vf_larger(vf_of(0), x));
+}
+
+static inline vf vf_gelu(vf x) {
+    return vf_less_tail(x, gelu_tail);
+}
+
 static inline vf vf_gelu_tanh(vf x) {
-    vf twice_u = x * vf_fma(x * x, vf_of(0x1.2444f2p-4f), vf_of(0x1.988454p+0f));
-    return vf_over_denominator(vf_in_logistic_range(twice_u), x, vf_logistic_denominator(twice_u));
+    return vf_less_tail(x, gelu_tanh_tail);
+}
+
+/* A Newton step from vrsqrt14ps, whose infinities, zeros and NaN stay. */
+static inline vf vf_rsqrt(vf x) {
+    vf near;
+    __asm__("vrsqrt14ps %1, %0" : "=v"(near) : "v"(x));
+    vf error = vf_fma(-(x * near), near, vf_of(1)), r = near;
+    vm ordered;
+    __asm__("vcmpordps %1, %1, %0" : "=k"(ordered) : "v"(error));
+    __asm__("vfmadd231ps %2, %1, %0%{%3%}" : "+v"(r) : "v"(0.5f * near), "v"(error), "Yk"(ordered));
+    return r;
 }

@@ -132,3 +132,13 @@ static inline vf vf_gelu_tanh(vf x) {
     return inside *
            vf_sigmoid(inside * vf_fma(inside * inside, vf_of(0x1.2444f2p-4f), vf_of(0x1.988454p+0f)));
 }
+
+static inline vf vf_rsqrt(vf x) {
+    return 1 / vf_sqrt(x);
+}
+
+/* x/2 (1 + erf(x/sqrt2)); below -6 the sum is 0. */
+static inline vf vf_gelu(vf x) {
+    vf half = 0.5f * vf_larger(vf_of(-6), x);
+    return vf_fma(half, vf_erf(x * 0x1.6a09e6p-1f), half);
+}
