@@ -31,8 +31,8 @@
 #define STREAM_LEAST      (256 * MB)
 #define STREAM_MOST       (704 * MB)
 #define STREAM_UNIT       (4 * MB)
-#define SLICE             (64 * MB)  /* of each stream, by all threads, while ways are compared */
-#define REGION_UNIT       (8 * 4096) /* whole groups of pages of every way */
+#define SLICE             (64 * MB)   /* of each stream, by all threads, while ways are compared */
+#define REGION_UNIT       (48 * 4096) /* a multiple of what every way takes at a time */
 #define SPECIAL_FLOATS    2048
 #define SPECIAL_WAYS      8
 #define LAUNCH_SAMPLES    400
@@ -98,8 +98,7 @@ static const struct {
     const char *name;
     int operation, past, pages, ahead;
 } stream_ways[] = {
-#define STREAM_WAY(name, operation, lines, pages, ahead, locality, past)                                     \
-    {#name, ROOF_##operation, past, pages, ahead},
+#define STREAM_WAY(name, operation, lines, pages, ahead, past) {#name, ROOF_##operation, past, pages, ahead},
     ROOF_STREAMS(STREAM_WAY)
 #undef STREAM_WAY
 };
