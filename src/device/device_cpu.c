@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define ROOF_BATCHES 5
+#define ROOF_BATCHES 12
 #define PAGE         4096
 #define HUGE_PAGE    ((size_t)2 << 20)
 #define WALK_LEAST   ((size_t)32 << 20)

@@ -3,7 +3,7 @@
  * Everything that is measured is a probe: a kernel of a compiled text, where it runs (registers, one cache
  * level, memory), and the rate of an hr_roof that it may raise. Many probes raise one rate: they are
  * different ways to do the same work, and the best counts. The ways through memory are compared on short
- * slices first; the two best of each operation go on. Then come batches, spread over the whole time so that
+ * slices first; the best few of each operation go on. Then come batches, spread over the whole time so that
  * a busy moment of the machine spoils one and not all: in a batch each probe runs a few times in turn. Of a
  * probe of memory, which others share and caches can flatter, a batch's median counts; of the others, which
  * can only be slowed down, the best sample. The best batch is the rate: what the machine sustains when it
@@ -22,12 +22,15 @@
 
 #define MB                ((int64_t)1 << 20)
 #define PROBES_MAX        512
-#define REPEATS           5
+#define PARTS             7 /* of a stream, taken in turn; prime to the three roles that the streams take in turn */
+#define REPEATS           3
 #define CALIBRATE_REPEATS 3
-#define SELECT_REPEATS    3
-#define SELECTED          2
+#define SELECT_REPEATS    6
+#define SELECTED          3
+#define TRIES             8
+#define PRESENT           0.96
 #define SAMPLE_SECONDS    0.0008 /* of a probe that does not leave the caches */
-#define SECONDS_MOST      18.0   /* no new batch after that */
+#define SECONDS_MOST      15.0   /* no new batch after that */
 #define STREAM_LEAST      (256 * MB)
 #define STREAM_MOST       (704 * MB)
 #define STREAM_UNIT       (4 * MB)
@@ -50,7 +53,7 @@ typedef struct probe {
     int64_t rounds; /* of one sample */
     double *rate;   /* what it may raise */
     double *tensor; /* and this one, or NULL */
-    double samples[REPEATS];
+    double samples[SELECT_REPEATS];
     int count; /* of samples; -1 = the machine cannot do it */
 } probe;
 
@@ -76,6 +79,13 @@ static double clock_seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Of all threads together. */
+static double processor_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -84,6 +94,13 @@ static int compare_doubles(const void *a, const void *b) {
 static double median(double *values, int count) {
     qsort(values, (size_t)count, sizeof *values, compare_doubles);
     return values[count / 2];
+}
+
+static double best_of(const double *values, int count) {
+    double best = 0;
+    for (int i = 0; i < count; i++)
+        best = fmax(best, values[i]);
+    return best;
 }
 
 static hr_status advance(measuring *m, const char *what, double step) {
@@ -227,9 +244,15 @@ static void halves_add(measuring *m) {
 
 /* ---- one sample ---- */
 
-/* Runs a probe once from byte `at` of each thread's region on. Returns its rate, 0 where the machine cannot.
- */
-static double sample(measuring *m, const probe *p, int64_t bytes, int64_t at) {
+/* What came of one run. */
+typedef struct outcome {
+    double rate;    /* 0 where the machine cannot */
+    double present; /* the share of the time in which its threads had processors: below 1 others were in the
+                       way */
+} outcome;
+
+/* Runs a probe once, from byte `at` of each thread's region on. */
+static outcome sample_once(measuring *m, const probe *p, int64_t bytes, int64_t at) {
     /* Outside of memory it is always the same place, which stays warm. */
     int turn = p->place == PLACE_MEMORY ? m->turn++ : 0;
     bool special = p->place == PLACE_SPECIAL;
@@ -244,10 +267,21 @@ static double sample(measuring *m, const probe *p, int64_t bytes, int64_t at) {
         .tuning = (int64_t[]){p->kernel, bytes, special ? bytes : m->region, p->rounds},
     };
     hr_fault fault = {0};
-    double start = clock_seconds();
+    double start = clock_seconds(), start_used = processor_seconds();
     int result = p->module->entry(&launch, &fault);
-    double seconds = clock_seconds() - start;
-    return result == 0 && seconds > 0 ? work / seconds : 0;
+    double used = processor_seconds() - start_used, seconds = clock_seconds() - start;
+    if (result || seconds <= 0) return (outcome){0, 1};
+    return (outcome){work / seconds, used / (seconds * p->threads)};
+}
+
+/* The least disturbed of a few runs; the first that was left alone ends it. */
+static double sample(measuring *m, const probe *p, int64_t bytes, int64_t at) {
+    outcome best = {0};
+    for (int i = 0; i < TRIES && best.present < PRESENT; i++) {
+        outcome next = sample_once(m, p, bytes, at);
+        if (next.present > best.present) best = next;
+    }
+    return best.rate;
 }
 
 /* The least of a few, on one thread: waiting for others must not count. 0 where the machine cannot. */
@@ -257,7 +291,7 @@ static double sample_seconds(measuring *m, const probe *one) {
     p->threads = 1;
     for (int i = 0; i < CALIBRATE_REPEATS; i++) {
         double start = clock_seconds();
-        if (sample(m, p, p->bytes, 0) == 0) return 0;
+        if (sample_once(m, p, p->bytes, 0).rate == 0) return 0;
         least = fmin(least, clock_seconds() - start);
     }
     return least;
@@ -327,11 +361,11 @@ static hr_status memory_select(measuring *m) {
             probe *p = &m->probes[i];
             if (p->place != PLACE_MEMORY) continue;
             p->samples[p->count++] = sample(m, p, bytes, next++ % places * bytes);
-            HR_TRY(advance(m, p->name, 0.01));
+            HR_TRY(advance(m, p->name, 0.005));
         }
     double rates[PROBES_MAX];
     for (int i = 0; i < m->probe_count; i++)
-        if (m->probes[i].place == PLACE_MEMORY) rates[i] = median(m->probes[i].samples, m->probes[i].count);
+        if (m->probes[i].place == PLACE_MEMORY) rates[i] = best_of(m->probes[i].samples, m->probes[i].count);
     for (int i = 0; i < m->probe_count; i++) {
         int better = 0;
         if (m->probes[i].place != PLACE_MEMORY) continue;
@@ -345,7 +379,7 @@ static hr_status memory_select(measuring *m) {
 }
 
 static hr_status batch(measuring *m) {
-    int64_t half = m->region / 2 / REGION_UNIT * REGION_UNIT;
+    int64_t bytes = m->region / PARTS / REGION_UNIT * REGION_UNIT;
     for (int i = 0; i < m->probe_count; i++)
         if (m->probes[i].count > 0) m->probes[i].count = 0;
     for (int repeat = 0; repeat < REPEATS; repeat++)
@@ -354,14 +388,13 @@ static hr_status batch(measuring *m) {
             if (p->count < 0) continue;
             bool memory = p->place == PLACE_MEMORY;
             p->samples[p->count++] =
-                sample(m, p, memory ? half : p->bytes, memory ? (m->turn & 1) * half : 0);
-            HR_TRY(advance(m, p->name, memory ? 0.05 : SAMPLE_SECONDS));
+                sample(m, p, memory ? bytes : p->bytes, memory ? m->turn % PARTS * bytes : 0);
+            HR_TRY(advance(m, p->name, memory ? 0.008 : SAMPLE_SECONDS));
         }
     for (int i = 0; i < m->probe_count; i++) {
         probe *p = &m->probes[i];
         if (p->count <= 0) continue;
-        double middle = median(p->samples, p->count); /* sorts them */
-        double rate = p->place == PLACE_MEMORY ? middle : p->samples[p->count - 1];
+        double rate = p->place == PLACE_MEMORY ? median(p->samples, p->count) : best_of(p->samples, p->count);
         raise_rate(p->rate, rate);
         raise_rate(p->tensor, rate);
     }
@@ -378,7 +411,7 @@ static void launch_measure(measuring *m) {
                      .threads = m->device->limits.threads};
     for (int i = 0; i < LAUNCH_SAMPLES; i++) {
         double start = clock_seconds();
-        sample(m, &nothing, 0, 0);
+        sample_once(m, &nothing, 0, 0);
         samples[i] = clock_seconds() - start;
     }
     double seconds = median(samples, LAUNCH_SAMPLES);
@@ -428,7 +461,7 @@ hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_
     hr_roof roof = {.threads = device->limits.threads, .measured_at = (double)time(NULL)};
     measuring *m = calloc(1, sizeof *m);
     if (!m) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while measuring the roof");
-    *m = (measuring){.device = device, .roof = &roof, .progress = progress, .context = context, .total = 21};
+    *m = (measuring){.device = device, .roof = &roof, .progress = progress, .context = context, .total = 15};
     m->started = clock_seconds();
     hr_status status = measure(m, special);
     for (int i = 0; i < 3; i++)
