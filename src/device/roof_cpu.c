@@ -115,7 +115,8 @@ static const struct {
     const char *name;
     int operation, past, pages, ahead;
 } stream_ways[] = {
-#define STREAM_WAY(name, operation, lines, pages, ahead, past) {#name, ROOF_##operation, past, pages, ahead},
+#define STREAM_WAY(name, operation, lines, pages, ahead, locality, past)                                     \
+    {#name, ROOF_##operation, past, pages, ahead},
     ROOF_STREAMS(STREAM_WAY)
 #undef STREAM_WAY
 };

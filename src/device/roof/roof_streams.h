@@ -45,13 +45,20 @@ ALWAYS void store_end(void) {
 #endif
 }
 
+ALWAYS void ask(const char *p, const int locality) {
+    if (locality == 3)
+        __builtin_prefetch(p, 0, 3);
+    else
+        __builtin_prefetch(p, 0, 2);
+}
+
 ALWAYS void step(const int operation, char *to, const char *a, const char *b, const int lines,
-                 const int ahead, const int past) {
+                 const int ahead, const int locality, const int past) {
     vec x[LINES_MAX * A_LINE], scale = (vec){0} + 3;
     if (ahead && operation != ROOF_WRITE)
         for (int i = 0; i < lines; i++) {
-            __builtin_prefetch(a + ahead + i * LINE);
-            if (operation == ROOF_TRIAD) __builtin_prefetch(b + ahead + i * LINE);
+            ask(a + ahead + i * LINE, locality);
+            if (operation == ROOF_TRIAD) ask(b + ahead + i * LINE, locality);
         }
 #pragma GCC unroll 32
     for (int i = 0; i < lines * A_LINE; i++) {
@@ -72,23 +79,23 @@ ALWAYS void step(const int operation, char *to, const char *a, const char *b, co
 }
 
 ALWAYS void stream(const int operation, char *to, const char *a, const char *b, int64_t bytes,
-                   const int lines, const int pages, const int ahead, const int past) {
+                   const int lines, const int pages, const int ahead, const int locality, const int past) {
     if (pages == 1)
         for (int64_t i = 0; i < bytes; i += lines * LINE)
-            step(operation, to + i, a + i, b + i, lines, ahead, past);
+            step(operation, to + i, a + i, b + i, lines, ahead, locality, past);
     else
         for (int64_t block = 0; block < bytes; block += pages * PAGE)
             for (int64_t i = block; i < block + PAGE; i += lines * LINE)
                 for (int page = 0; page < pages; page++) {
                     int64_t at = i + page * PAGE;
-                    step(operation, to + at, a + at, b + at, lines, ahead, past);
+                    step(operation, to + at, a + at, b + at, lines, ahead, locality, past);
                 }
     if (past) store_end();
 }
 
-#define STREAM(name, operation, lines, pages, ahead, past)                                                   \
+#define STREAM(name, operation, lines, pages, ahead, locality, past)                                         \
     static void name(char *to, const char *a, const char *b, int64_t bytes) {                                \
-        stream(ROOF_##operation, to, a, b, bytes, lines, pages, ahead, past);                                \
+        stream(ROOF_##operation, to, a, b, bytes, lines, pages, ahead, locality, past);                      \
     }
 ROOF_STREAMS(STREAM)
 
