@@ -39,6 +39,17 @@ static inline vblock vblock_multiply(vblock a, vblock b) {
 #endif
 }
 
+/* The upper halves, moved down. A shift would do but keep the port of the multiplications from them. */
+static inline vblock vblock_upper(vblock x) {
+#if HR_LANES >= 8
+    vblock r;
+    __asm__("vpshufd $0xf5, %1, %0" : "=v"(r) : "v"(x));
+    return r;
+#else
+    return x >> 32;
+#endif
+}
+
 /* Lane 2i works on block i and lane 2i + 1 on block HR_BLOCKS / 2 + i, so that unpacking restores the order.
  */
 static inline vblock vblock_order(void) {
@@ -67,38 +78,79 @@ static inline vf vf_of_words(vblock words) {
     return vf_from_vi((vi)((vu)words >> 8)) * 0x1p-24f;
 }
 
-/* The 4 * HR_BLOCKS numbers of the blocks from `block` on. */
-static inline void random_blocks(uint64_t seed, uint64_t block, float *out) {
-    vblock index = vblock_order() + block, a = index, b = index >> 32, c = {0}, d = {0};
-    uint64_t key_a = seed & 0xffffffff, key_b = seed >> 32;
-    for (int round = 0; round < 10; round++) {
-        vblock left = vblock_multiply(a, (vblock){0} + 0xD2511F53u),
-               right = vblock_multiply(c, (vblock){0} + 0xCD9E8D57u);
-        a = (right >> 32) ^ b ^ key_a;
-        c = (left >> 32) ^ d ^ key_b;
-        b = right;
-        d = left;
-        key_a = (uint32_t)(key_a + 0x9E3779B9u);
-        key_b = (uint32_t)(key_b + 0xBB67AE85u);
-    }
-    vblock front = (a & 0xffffffff) | b << 32, back = (c & 0xffffffff) | d << 32;
+/* The words of HR_BLOCKS blocks */
+typedef struct philox_lanes {
+    vblock a, b, c, d;
+} philox_lanes;
+
+static inline philox_lanes philox_lanes_begin(uint64_t block) {
+    vblock index = vblock_order() + block;
+    return (philox_lanes){index, index >> 32, {0}, {0}};
+}
+
+static inline philox_lanes philox_lanes_round(philox_lanes x, vblock key_a, vblock key_b) {
+    vblock left = vblock_multiply(x.a, (vblock){0} + 0xD2511F53u),
+           right = vblock_multiply(x.c, (vblock){0} + 0xCD9E8D57u);
+    return (philox_lanes){vblock_upper(right) ^ x.b ^ key_a, right, vblock_upper(left) ^ x.d ^ key_b, left};
+}
+
+static inline void philox_lanes_store(philox_lanes x, float *out) {
+    vblock front = (x.a & 0xffffffff) | x.b << 32, back = (x.c & 0xffffffff) | x.d << 32;
     vf_store_f32(out, vf_of_words(vblock_unpack(front, back, 0)));
     vf_store_f32(out + HR_LANES, vf_of_words(vblock_unpack(front, back, 1)));
 }
 
-/* out[i] = random(seed, counter + i). Whole groups of blocks are written in place, ragged ends through a
+/* The HR_RANDOM_GROUP numbers of the blocks from `block` on, in four parts side by side: a round takes 7
+ * cycles until its result is there, 3 a part until the ports are free again. */
+#define HR_RANDOM_HALF  (8 * HR_BLOCKS)
+#define HR_RANDOM_GROUP (2 * HR_RANDOM_HALF)
+
+static inline void random_group(uint64_t seed, uint64_t block, float *out) {
+    philox_lanes w = philox_lanes_begin(block), x = philox_lanes_begin(block + HR_BLOCKS),
+                 y = philox_lanes_begin(block + 2 * HR_BLOCKS), z = philox_lanes_begin(block + 3 * HR_BLOCKS);
+    vblock key_a = (vblock){0} + seed, key_b = (vblock){0} + (seed >> 32);
+    for (int round = 0; round < 10; round++, key_a += 0x9E3779B9u, key_b += 0xBB67AE85u) {
+        w = philox_lanes_round(w, key_a, key_b);
+        x = philox_lanes_round(x, key_a, key_b);
+        y = philox_lanes_round(y, key_a, key_b);
+        z = philox_lanes_round(z, key_a, key_b);
+    }
+    philox_lanes_store(w, out);
+    philox_lanes_store(x, out + HR_RANDOM_HALF / 2);
+    philox_lanes_store(y, out + HR_RANDOM_HALF);
+    philox_lanes_store(z, out + HR_RANDOM_HALF / 2 * 3);
+}
+
+/* Half a group, for what is less than one */
+static inline void random_half(uint64_t seed, uint64_t block, float *out) {
+    philox_lanes x = philox_lanes_begin(block), y = philox_lanes_begin(block + HR_BLOCKS);
+    vblock key_a = (vblock){0} + seed, key_b = (vblock){0} + (seed >> 32);
+    for (int round = 0; round < 10; round++, key_a += 0x9E3779B9u, key_b += 0xBB67AE85u) {
+        x = philox_lanes_round(x, key_a, key_b);
+        y = philox_lanes_round(y, key_a, key_b);
+    }
+    philox_lanes_store(x, out);
+    philox_lanes_store(y, out + HR_RANDOM_HALF / 2);
+}
+
+/* out[i] = random(seed, counter + i). Whole groups and halves are written in place, ragged ends through a
  * buffer. */
 static inline void random_fill(uint64_t seed, uint64_t counter, int64_t count, float *out) {
-    int64_t i = -(int64_t)(counter % 4);
-    uint64_t block = (uint64_t)((int64_t)counter >> 2);
-    for (; i < count; i += 4 * HR_BLOCKS, block += HR_BLOCKS) {
-        if (i >= 0 && i + 4 * HR_BLOCKS <= count) {
-            random_blocks(seed, block, out + i);
-            continue;
+    const int64_t first = -(int64_t)(counter % 4);
+    const uint64_t block = (uint64_t)((int64_t)counter >> 2);
+    __asm__("" : "+r"(seed)); /* known keys would each be broadcast from a register by a busy port */
+    for (int64_t i = first, step; i < count; i += step) {
+        const uint64_t here = block + (uint64_t)(i - first) / 4;
+        step = i >= 0 && i + HR_RANDOM_GROUP <= count ? HR_RANDOM_GROUP : HR_RANDOM_HALF;
+        if (step == HR_RANDOM_GROUP) {
+            random_group(seed, here, out + i);
+        } else if (i >= 0 && i + HR_RANDOM_HALF <= count) {
+            random_half(seed, here, out + i);
+        } else {
+            float buffer[HR_RANDOM_HALF];
+            random_half(seed, here, buffer);
+            for (int64_t k = i < 0 ? -i : 0; k < HR_RANDOM_HALF && i + k < count; k++)
+                out[i + k] = buffer[k];
         }
-        float buffer[4 * HR_BLOCKS];
-        random_blocks(seed, block, buffer);
-        for (int64_t k = i < 0 ? -i : 0; k < 4 * HR_BLOCKS && i + k < count; k++)
-            out[i + k] = buffer[k];
     }
 }
