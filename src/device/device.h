@@ -20,7 +20,7 @@ typedef struct hr_launch {
     const int64_t *strides;
     void *scratch;   /* at least the plan's scratch bytes, aligned to 64; for locals that exist in memory */
     int64_t threads; /* > 0 */
-    const int64_t *tuning; /* the plan's run-time parameters */
+    const int64_t *tuning; /* numbers for a measuring kernel; emitted kernels take none */
     /* Not for emitted code: what `time` puts out of the caches. */
     int64_t count; /* of pointers */
     const int64_t

@@ -83,11 +83,6 @@ void hr_lane_declare(hr_printer *p, const hr_lane_pass *pass) {
     int count = hr_lane_randoms(p, pass, randoms);
     for (int i = 0; i < count; i++)
         hr_print(p, "_Alignas(64) float random_%d[%lld + HR_LANES];", randoms[i]->id, (long long)pass->tile);
-    for (int i = 0; i < pass->step_count; i++)
-        if (pass->steps[i].use == HR_LANE_STORE && pass->steps[i].stream)
-            hr_print(p, "_Alignas(64) %s tile_%d[%lld + HR_LANES];",
-                     hr_c_storage(p->function->tensors[pass->steps[i].tensor].dtype), pass->steps[i].id,
-                     (long long)pass->tile);
 }
 
 /* Several sums side by side, because an addition takes several cycles to finish. */
@@ -229,8 +224,8 @@ static void print_store(hr_printer *p, const hr_lane_step *s, const char *value)
     hr_dtype dtype = p->function->tensors[s->tensor].dtype;
     const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
     const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
-    if (p->vector && s->stream)
-        hr_print(p, "%s_store_%s(tile_%d + (i - tile), %s);", v, name, s->id, stored);
+    if (p->vector && s->stream && !p->part)
+        hr_print(p, "%s_stream_%s(q%d + i, %s, aligned_%d);", v, name, s->id, stored, s->id);
     else if (p->vector && p->part)
         hr_print(p, "%s_store_part_%s(q%d + i, %s, lanes);", v, name, s->id, stored);
     else if (p->vector)
@@ -257,10 +252,14 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass) {
     hr_printer_forget(p, HR_AT_LANE);
     for (int i = 0; i < pass->step_count; i++)
         hr_expr_count_uses(p, pass->steps[i].value);
-    for (int i = 0; i < pass->prefetch_count; i++)
-        if (p->pointer[pass->prefetched[i]->id])
-            hr_print(p, "%s(%s + %s);", pass->prefetch, p->pointer[pass->prefetched[i]->id],
-                     pass->prefetch_place);
+    for (int i = 0; i < pass->prefetch_count; i++) {
+        const hr_expr *element = pass->prefetched[i];
+        int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);
+        const char *place =
+            pass->prefetch_place ? pass->prefetch_place : hr_format(p, "i + %d", pass->prefetch_bytes / size);
+        if (p->pointer[element->id])
+            hr_print(p, "%s(%s + %s);", pass->prefetch, p->pointer[element->id], place);
+    }
     print_kept(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
@@ -287,9 +286,43 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass) {
 
 /* ---- the loops ---- */
 
+/* Fewer than a vector of lanes. */
+static void print_part(hr_printer *p, const hr_lane_pass *pass, const char *condition, const char *count) {
+    hr_print(p, "if (%s) {", condition);
+    p->indent++;
+    hr_print(p, "const int lanes = %s;", count);
+    p->part = true;
+    p->way = "0";
+    print_body(p, pass);
+    p->part = false;
+    p->indent--;
+}
+
+/* Streamed results: lanes up to the first aligned vector of the first of them; the others are as aligned as
+ * it, or leave by ordinary stores. */
+static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    const hr_lane_step *first = NULL;
+    for (int i = 0; i < pass->step_count && !first; i++)
+        if (pass->steps[i].use == HR_LANE_STORE && pass->steps[i].stream) first = &pass->steps[i];
+    if (!first) return;
+    int size = (int)hr_dtype_size(p->function->tensors[first->tensor].dtype);
+    hr_print(p, "const int head = stream_head(q%d + i, %d);", first->id, size);
+    print_part(p, pass, hr_format(p, "head && i < %s", last),
+               hr_format(p, "head < %s - i ? head : (int)(%s - i)", last, last));
+    hr_print(p, "    i += lanes;");
+    hr_print(p, "}");
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use == HR_LANE_STORE && s->stream)
+            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d);", s->id, s->id,
+                     (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
+    }
+}
+
 static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     hr_print(p, "int64_t i = %s;", first);
     p->part = false;
+    print_head(p, pass, last);
     if (pass->ways > 1) {
         hr_print(p, "while (i + %d * HR_LANES <= %s) {", pass->ways, last);
         hr_print(p, "#pragma GCC unroll %d", pass->ways);
@@ -307,13 +340,7 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
     print_body(p, pass);
     p->indent--;
     hr_print(p, "}");
-    hr_print(p, "if (i < %s) {", last);
-    p->indent++;
-    hr_print(p, "const int lanes = (int)(%s - i);", last);
-    p->part = true;
-    print_body(p, pass);
-    p->part = false;
-    p->indent--;
+    print_part(p, pass, hr_format(p, "i < %s", last), hr_format(p, "(int)(%s - i)", last));
     hr_print(p, "}");
 }
 
@@ -331,12 +358,6 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
         p->buffer[randoms[i]->id] = hr_format(p, "random_%d + (i - tile)", randoms[i]->id);
     }
     print_vectors(p, pass, "tile", "stop");
-    for (int i = 0; i < pass->step_count; i++) {
-        const hr_lane_step *s = &pass->steps[i];
-        if (s->use == HR_LANE_STORE && s->stream)
-            hr_print(p, "stream_out(q%d + tile, tile_%d, (stop - tile) * %d);", s->id, s->id,
-                     (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
-    }
     p->indent--;
     hr_print(p, "}");
     for (int i = 0; i < count; i++)

@@ -20,7 +20,7 @@ typedef struct hr_lane_step {
     hr_dtype type; /* compute type of the reduced value */
     int tensor;    /* HR_LANE_STORE */
     hr_expr *const *subscripts;
-    bool stream; /* HR_LANE_STORE: by way of a tile in cache, past the caches */
+    bool stream; /* HR_LANE_STORE: past the caches */
     int id;      /* unique in the stage: names its variables */
 } hr_lane_step;
 
@@ -37,6 +37,7 @@ typedef struct hr_lane_pass {
     const hr_expr *const *prefetched;
     const char *prefetch;       /* the function that asks, prefetch_read or prefetch_near */
     const char *prefetch_place; /* what is asked for, in elements from the lane elements' own row */
+    int prefetch_bytes;         /* where prefetch_place is NULL: so many bytes ahead of the lanes */
     int ways;                   /* vectors in flight: accumulators side by side */
 } hr_lane_pass;
 
@@ -44,7 +45,7 @@ typedef struct hr_lane_pass {
 #define HR_RANDOMS_MAX 8
 int hr_lane_randoms(hr_printer *printer, const hr_lane_pass *pass, const hr_expr **out);
 
-/* Arrays that the stage function must declare for this pass (tiles of streamed stores, random numbers). */
+/* Arrays that the stage function must declare for this pass (random numbers). */
 void hr_lane_declare(hr_printer *printer, const hr_lane_pass *pass);
 void hr_lane_loop(hr_printer *printer, const hr_lane_pass *pass);
 /* The reduced value after the loop, as an operand of type `type`. */

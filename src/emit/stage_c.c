@@ -259,7 +259,9 @@ static void print_row_stores(stage_printer *s) {
 /* ---- lane passes ---- */
 
 static bool is_streamed(const stage_printer *s, const hr_step *step) {
-    if (!s->p->vector || s->plan->tunables.stream == 2) return false;
+    hr_dtype dtype = target_of(s, step)->dtype;
+    bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
+    if (!s->p->vector || !streams || s->plan->tunables.stream == 2) return false;
     return s->plan->tunables.stream == 1 || target_of(s, step)->role != HR_ROLE_LOCAL ||
            s->plan->storage[statement_of(s, step)->tensor] != statement_of(s, step)->tensor;
 }
@@ -306,32 +308,36 @@ static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **
         find_streams(s, node->args[i], out, count);
     if (node->op != HR_OP_ELEMENT || *count == 8) return;
     const hr_tensor *tensor = &s->function->tensors[node->tensor];
-    if (tensor->rank <= s->stage->row_count || s->stage->task_count == 0) return;
+    if (s->stage->task_count == 0) { /* one long row, shared out in pieces */
+        out[(*count)++] = node;
+        return;
+    }
+    if (tensor->rank <= s->stage->row_count) return;
     const hr_expr *above = node->args[tensor->rank - s->stage->row_count - 1];
     if (above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1])
         out[(*count)++] = node;
 }
 
-/* Tunable `prefetch`: 1 = none; 2 = the next row, spread over all passes but the one that stores; 3 = over
- * all passes; 4 = in the last pass. In a stage of one pass: 2, 3, 4 = 512 bytes, 1 KB, 2 KB ahead. 0 = 2. */
+/* Tunable `prefetch`: 1 = none. In a stage of one pass: 2, 3, 4 = 2, 4, 8 KB ahead. In one of several passes,
+ * the next row: 2 = in the last pass, into the first-level cache; 3 = into the second; 4 = over all passes. 0
+ * = 2. */
 static void choose_prefetch(stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int choice = s->plan->tunables.prefetch ? s->plan->tunables.prefetch : 2, passes = s->stage->pass_count;
-    if (choice == 1 || !p->vector) return;
-    int from = choice == 4 ? passes - 1 : 0, to = choice == 2 && passes > 1 ? passes - 1 : passes;
-    if (pass < from || pass >= to) return;
+    if (choice == 1 || !p->vector || (choice < 4 && pass < passes - 1)) return;
     p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++)
-        find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
+        if (s->stage->steps[i].pass == 0)
+            find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
     lanes->prefetched = prefetched;
-    lanes->prefetch = passes > 1 ? "prefetch_read" : "prefetch_near";
+    lanes->prefetch = passes > 1 && choice == 2 ? "prefetch_near" : "prefetch_read";
     const char *row = row_size(p, s->stage);
     if (passes == 1)
-        lanes->prefetch_place = hr_format(p, "i + %d", 64 << choice);
-    else if (to - from == 1)
-        lanes->prefetch_place = hr_format(p, "%s + i", row);
+        lanes->prefetch_bytes = 1024 << (choice - 1);
+    else if (choice == 4)
+        lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + i) / %d", row, pass, row, passes);
     else
-        lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + i) / %d", row, pass - from, row, to - from);
+        lanes->prefetch_place = hr_format(p, "%s + i", row);
 }
 
 static int choose_ways(stage_printer *s, const hr_lane_pass *lanes) {
@@ -355,8 +361,6 @@ static hr_lane_pass make_pass(stage_printer *s, int pass, hr_lane_step *steps, c
     lanes.kept_done = s->kept_done;
     const hr_expr *randoms[HR_RANDOMS_MAX];
     bool tiled = hr_lane_randoms(p, &lanes, randoms) > 0;
-    for (int i = 0; i < lanes.step_count; i++)
-        tiled = tiled || (steps[i].use == HR_LANE_STORE && steps[i].stream);
     lanes.tile = tiled ? s->tile : 0;
     lanes.ways = choose_ways(s, &lanes);
     choose_prefetch(s, pass, &lanes, prefetched);
@@ -658,6 +662,22 @@ static void print_kept_once(stage_printer *s) {
     hr_lane_loop(s->p, &lanes);
 }
 
+/* One run of tasks a thread, or `chunk` tasks at a time in turn. */
+static void print_task_header(stage_printer *s) {
+    hr_printer *p = s->p;
+    int chunk = s->plan->tunables.chunk;
+    hr_print(p, "const int64_t tasks = %s;", task_total(s));
+    if (!chunk) {
+        hr_print(
+            p,
+            "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");
+        return;
+    }
+    hr_print(p, "for (int64_t chunk = thread * %d; chunk < tasks; chunk += threads * %d) {", chunk, chunk);
+    hr_print(p, "const int64_t chunk_end = chunk + %d < tasks ? chunk + %d : tasks;", chunk, chunk);
+    hr_print(p, "for (int64_t task = chunk; task < chunk_end; task++) {");
+}
+
 static void print_task_loop(stage_printer *s) {
     hr_printer *p = s->p;
     if (s->split && s->stage->row_count) { /* shares of the lanes, in whole cache lines */
@@ -668,10 +688,7 @@ static void print_task_loop(stage_printer *s) {
         hr_print(p, "const int64_t last = stop_at < %s ? stop_at : %s;", size, size);
         hr_print(p, "{");
     } else {
-        hr_print(p, "const int64_t tasks = %s;", task_total(s));
-        hr_print(
-            p,
-            "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");
+        print_task_header(s);
     }
     p->indent++;
     if (!s->split) print_task_indices(s);
@@ -681,6 +698,7 @@ static void print_task_loop(stage_printer *s) {
     print_row_stores(s);
     p->indent--;
     hr_print(p, "}");
+    if (s->plan->tunables.chunk && !s->split) hr_print(p, "}");
 }
 
 /* Lanes can be spread over threads where nothing needs the whole row. */

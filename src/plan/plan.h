@@ -57,15 +57,14 @@ typedef struct hr_contract {
     hr_expr *left, *right;  /* element expressions; .type f32 (f64: f64) */
 } hr_contract;
 
-/* Choices that the tuner searches. 0 = the plan's default. All but `threads` and `chunk` change the source.
- */
+/* Choices that the tuner searches. 0 = the plan's default. All but `threads` change the source. */
 typedef struct hr_tunables {
     int threads;                /* run-time */
-    int chunk;                  /* run-time: tasks taken at a time, 0 = split evenly */
+    int chunk;                  /* tasks that a thread takes in turn, 0 = one run of tasks a thread */
     int stream;                 /* 1 = results leave past the cache, 2 = ordinary stores */
-    int prefetch;               /* rows (or lines) ahead that are asked for; 1 = none, n = n - 1 */
-    int unroll;                 /* vectors in flight in one step of a loop: 1, 2, 4 */
-    int tile;                   /* elements a strip of a row */
+    int prefetch;               /* 1 = none; 2, 3, 4: see choose_prefetch in emit/stage_c.c */
+    int unroll;                 /* accumulators side by side in a reduction: 1, 2, 4, 8 */
+    int tile;                   /* elements of a strip for which random numbers are drawn at a time */
     int tile_m, tile_n, tile_k; /* contract: cache blocks */
     int register_m, register_n; /* contract: the register tile, register_n in vectors */
 } hr_tunables;

@@ -49,7 +49,6 @@ struct hr_prepared {
     hr_text explained;   /* empty until asked */
     hr_module *module;   /* NULL until compiled */
     int launch_threads;
-    int64_t tuning[1]; /* chunk */
     int64_t scratch_size;
 };
 

@@ -64,7 +64,6 @@ void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_lau
                        .strides = kernel->strides,
                        .scratch = kernel->scratch,
                        .threads = prepared->launch_threads,
-                       .tuning = prepared->tuning,
                        .count = kernel->argument_count,
                        .bytes = kernel->bytes};
 }

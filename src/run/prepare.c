@@ -110,7 +110,6 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
     state_clear(kernel, state);
     HR_TRY(hr_plan_create(kernel->function, state->extents, state->layouts, &limits, &options, &state->plan));
     state->launch_threads = threads_of(kernel, state);
-    state->tuning[0] = state->plan->tunables.chunk;
     return hr_emit_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
 }
 
@@ -200,7 +199,6 @@ static hr_status tuning_adopt(tuning *tuning, hr_prepared *state) {
     state->module = best->module;
     state->launch_threads = best->launch_threads;
     state->scratch_size = best->scratch_size;
-    memcpy(state->tuning, best->tuning, sizeof state->tuning);
     best->plan = NULL;
     best->loadable = (hr_emitted){0};
     best->module = NULL;

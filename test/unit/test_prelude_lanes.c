@@ -443,25 +443,41 @@ static void folds(void **state) {
 
 /* ---- streams ---- */
 
-static void streams_copy_any_range(void **state) {
+/* Streams of every dtype that has them, at every offset: head, vectors, and the bytes around them untouched.
+ */
+static void streams_store_at_any_offset(void **state) {
     (void)state;
-    _Alignas(64) static char from[1024], to[1024];
-    for (int i = 0; i < 1024; i++)
-        from[i] = (char)(i * 7 + i / 256);
-    for (int offset = 0; offset < 130; offset += 13)
-        for (int bytes = 0; bytes < 700; bytes += bytes < 140 ? 1 : 37) {
-            memset(to, 0x77, sizeof to);
-            stream_out(to + offset, from + 3, bytes);
-            stream_end();
-            assert_memory_equal(to + offset, from + 3, (size_t)bytes);
-            for (int i = 0; i < 1024; i++)
-                if (i < offset || i >= offset + bytes) assert_int_equal(to[i], 0x77);
+    _Alignas(64) static char to[1024];
+    float values[HR_LANES], got[HR_LANES];
+    vf_store_f32(values, vf_from_vi(vi_iota()) + 0.5f);
+    vf x = vf_load_f32(values);
+    for (int size = 2; size <= 4; size += 2)
+        for (int offset = 0; offset < 4 * HR_LANES; offset++) {
+            char *p = to + offset * size;
+            int head = stream_head(p, size);
+            assert_in_range(head, 0, HR_LANES - 1);
+            assert_true(stream_aligned(p + head * size, size));
+            assert_int_equal(stream_aligned(p, size), head == 0);
+            for (int kind = 0; kind < 3; kind++) {
+                memset(to, 0x77, sizeof to);
+                if (size == 4 && kind == 0) vf_stream_f32((float *)(void *)p, x, head == 0);
+                if (size == 4 && kind == 1) vi_stream_i32((int32_t *)(void *)p, (vi)x, head == 0);
+                if (size == 2 && kind == 0) vf_stream_bf16((uint16_t *)(void *)p, x, head == 0);
+                if (size == 2 && kind == 1) vf_stream_f16((uint16_t *)(void *)p, x, head == 0);
+                if (kind == 2) continue;
+                stream_end();
+                vf back = size == 4   ? vf_load_f32((float *)(void *)p)
+                          : kind == 0 ? vf_load_bf16((uint16_t *)(void *)p)
+                                      : vf_load_f16((uint16_t *)(void *)p);
+                vf_store_f32(got, back);
+                for (int i = 0; i < HR_LANES; i++)
+                    assert_true(got[i] == values[i]);
+                for (char *c = to; c < to + sizeof to; c++)
+                    if (c < p || c >= p + HR_LANES * size) assert_int_equal(*c, 0x77);
+            }
         }
-    _Alignas(64) float line[HR_LANES];
-    vf_stream_f32(line, vf_from_vi(vi_iota()));
-    stream_end();
-    assert_true(line[HR_LANES - 1] == HR_LANES - 1);
-    prefetch_read(line);
+    prefetch_read(to);
+    prefetch_near(to);
 }
 
 int main(void) {
@@ -479,7 +495,7 @@ int main(void) {
         cmocka_unit_test(whole_arithmetic),
         cmocka_unit_test(masks),
         cmocka_unit_test(folds),
-        cmocka_unit_test(streams_copy_any_range),
+        cmocka_unit_test(streams_store_at_any_offset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

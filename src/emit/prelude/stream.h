@@ -1,14 +1,55 @@
 /* Stores that leave past the cache, and prefetch. */
 
-/* p is aligned to the vector's size. */
-static inline void vf_stream_f32(float *p, vf x) {
+/* Where `aligned`, p is a multiple of the vector's size and the store goes past the cache; elsewhere it is an ordinary one.
+ * The half-lines of 16-bit results meet in a write-combining buffer. */
+static inline void vf_stream_f32(float *p, vf x, bool aligned) {
 #if defined __AVX512F__ || defined __AVX2__
-    __asm__("vmovntps %1, %0" : "=m"(*(vf_loose *)p) : "v"(x));
+    if (aligned)
+        __asm__("vmovntps %1, %0" : "=m"(*(vf_loose *)p) : "v"(x));
+    else
+        *(vf_loose *)p = x;
 #elif defined __SSE2__
-    __asm__("movntps %1, %0" : "=m"(*(vf_loose *)p) : "x"(x));
+    if (aligned)
+        __asm__("movntps %1, %0" : "=m"(*(vf_loose *)p) : "x"(x));
+    else
+        *(vf_loose *)p = x;
 #else
+    (void)aligned;
     *(vf_loose *)p = x;
 #endif
+}
+
+static inline void vi_stream_i32(int32_t *p, vi x, bool aligned) {
+    vf_stream_f32((float *)(void *)p, (vf)x, aligned);
+}
+
+static inline void vu16_stream(uint16_t *p, vu16 x, bool aligned) {
+#if defined __AVX512F__ || defined __AVX2__
+    if (aligned)
+        __asm__("vmovntdq %1, %0" : "=m"(*(vu16_loose *)p) : "v"(x));
+    else
+        *(vu16_loose *)p = x;
+#else
+    (void)aligned;
+    *(vu16_loose *)p = x;
+#endif
+}
+
+static inline void vf_stream_bf16(uint16_t *p, vf x, bool aligned) {
+    vu16_stream(p, vu16_bf16(x), aligned);
+}
+
+static inline void vf_stream_f16(uint16_t *p, vf x, bool aligned) {
+    vu16_stream(p, vu16_f16(x), aligned);
+}
+
+/* How many elements of `size` bytes stand before the next multiple of a vector of them. */
+static inline int stream_head(const void *p, int size) {
+    return (int)((-(uintptr_t)p & (uintptr_t)(HR_LANES * size - 1)) / (uintptr_t)size);
+}
+
+static inline bool stream_aligned(const void *p, int size) {
+    return ((uintptr_t)p & (uintptr_t)(HR_LANES * size - 1)) == 0;
 }
 
 /* Orders streamed stores before whatever tells another thread of them. */
@@ -18,26 +59,20 @@ static inline void stream_end(void) {
 #endif
 }
 
-/* Copies from a buffer in L1 past the cache: whole 64-byte lines are streamed, ragged ends stored. */
-static inline void stream_out(void *destination, const void *source, int64_t bytes) {
-    char *to = (char *)destination;
-    const char *from = (const char *)source;
-    int64_t head = (int64_t)(-(uintptr_t)to & 63);
-    if (head > bytes) head = bytes;
-    memcpy(to, from, (size_t)head);
-    int64_t i = head;
-    for (; i + 64 <= bytes; i += 64)
-        for (int part = 0; part < 64; part += (int)sizeof(vf))
-            vf_stream_f32((float *)(void *)(to + i + part),
-                          *(const vf_loose *)(const void *)(from + i + part));
-    memcpy(to + i, from + i, (size_t)(bytes - i));
-}
-
+/* Into the second-level cache. Assembly, because gcc 12 drops calls of functions that do nothing but prefetch. */
 static inline void prefetch_read(const void *p) {
-    __builtin_prefetch(p, 0, 3);
+#if defined __SSE2__
+    __asm__ volatile("prefetcht1 (%0)" ::"r"(p));
+#else
+    __builtin_prefetch(p, 0, 2);
+#endif
 }
 
-/* Into the first-level cache: for what is read within the next kilobytes. */
+/* Into the first-level cache. */
 static inline void prefetch_near(const void *p) {
+#if defined __SSE2__
+    __asm__ volatile("prefetcht0 (%0)" ::"r"(p));
+#else
     __builtin_prefetch(p, 0, 3);
+#endif
 }
