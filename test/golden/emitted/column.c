@@ -54,12 +54,12 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             float *const c0 = column_0;
             int64_t i = 0;
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_near(p1 + i + 256);
+                prefetch_read(p1 + i + 512);
                 vf_store_f32(c0 + i, vf_load_f32(c0 + i) + (vf_load_f32(p1 + i) * r2));
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
-                prefetch_near(p1 + i + 256);
+                prefetch_read(p1 + i + 512);
                 vf_store_part_f32(c0 + i, vf_load_part_f32(c0 + i, lanes) + (vf_load_part_f32(p1 + i, lanes) * r2), lanes);
             }
         }

@@ -58,7 +58,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     fault_record *const fault = a->fault;
     (void)a;
     (void)work;
-    _Alignas(64) float tile_0[2048 + HR_LANES];
     const int64_t tasks = n_T;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_t = task;
@@ -67,19 +66,23 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const uint16_t *const p3 = t_table + (ok2 ? r1 * n_C : 0);
         {
             float *const q0 = t_y + i_t * n_C;
-            for (int64_t tile = 0; tile < n_C; tile += 2048) {
-                const int64_t stop = tile + 2048 < n_C ? tile + 2048 : n_C;
-                int64_t i = tile;
-                for (; i + HR_LANES <= stop; i += HR_LANES) {
-                    const vf r4 = (ok2 ? vf_load_f16(p3 + i) : vf_of(0));
-                    vf_store_f32(tile_0 + (i - tile), r4);
-                }
-                if (i < stop) {
-                    const int lanes = (int)(stop - i);
-                    const vf r5 = (ok2 ? vf_load_part_f16(p3 + i, lanes) : vf_of(0));
-                    vf_store_f32(tile_0 + (i - tile), r5);
-                }
-                stream_out(q0 + tile, tile_0, (stop - tile) * 4);
+            int64_t i = 0;
+            const int head = stream_head(q0 + i, 4);
+            if (head && i < n_C) {
+                const int lanes = head < n_C - i ? head : (int)(n_C - i);
+                const vf r4 = (ok2 ? vf_load_part_f16(p3 + i, lanes) : vf_of(0));
+                vf_store_part_f32(q0 + i, r4, lanes);
+                i += lanes;
+            }
+            const bool aligned_0 = stream_aligned(q0 + i, 4);
+            for (; i + HR_LANES <= n_C; i += HR_LANES) {
+                const vf r5 = (ok2 ? vf_load_f16(p3 + i) : vf_of(0));
+                vf_stream_f32(q0 + i, r5, aligned_0);
+            }
+            if (i < n_C) {
+                const int lanes = (int)(n_C - i);
+                const vf r6 = (ok2 ? vf_load_part_f16(p3 + i, lanes) : vf_of(0));
+                vf_store_part_f32(q0 + i, r6, lanes);
             }
         }
     }

@@ -41,7 +41,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float t_lr = a->t_lr;
     (void)a;
     (void)work;
-    _Alignas(64) float tile_0[2048 + HR_LANES];
     const int64_t blocks = (n_N + 63) / 64;
     const int64_t first = blocks * thread / threads * 64;
     const int64_t stop_at = blocks * (thread + 1) / threads * 64;
@@ -49,18 +48,28 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     {
         {
             float *const q0 = t_p;
-            for (int64_t tile = first; tile < last; tile += 2048) {
-                const int64_t stop = tile + 2048 < last ? tile + 2048 : last;
-                int64_t i = tile;
-                for (; i + HR_LANES <= stop; i += HR_LANES) {
-                    vf_store_f32(tile_0 + (i - tile), (vf_load_f32(t_p + i) - (t_lr * vf_load_bf16(t_g + i))));
-                }
-                if (i < stop) {
-                    const int lanes = (int)(stop - i);
-                    const vf r1 = (vf_load_part_f32(t_p + i, lanes) - (t_lr * vf_load_part_bf16(t_g + i, lanes)));
-                    vf_store_f32(tile_0 + (i - tile), r1);
-                }
-                stream_out(q0 + tile, tile_0, (stop - tile) * 4);
+            int64_t i = first;
+            const int head = stream_head(q0 + i, 4);
+            if (head && i < last) {
+                const int lanes = head < last - i ? head : (int)(last - i);
+                prefetch_read(t_p + i + 512);
+                prefetch_read(t_g + i + 1024);
+                const vf r1 = (vf_load_part_f32(t_p + i, lanes) - (t_lr * vf_load_part_bf16(t_g + i, lanes)));
+                vf_store_part_f32(q0 + i, r1, lanes);
+                i += lanes;
+            }
+            const bool aligned_0 = stream_aligned(q0 + i, 4);
+            for (; i + HR_LANES <= last; i += HR_LANES) {
+                prefetch_read(t_p + i + 512);
+                prefetch_read(t_g + i + 1024);
+                vf_stream_f32(q0 + i, (vf_load_f32(t_p + i) - (t_lr * vf_load_bf16(t_g + i))), aligned_0);
+            }
+            if (i < last) {
+                const int lanes = (int)(last - i);
+                prefetch_read(t_p + i + 512);
+                prefetch_read(t_g + i + 1024);
+                const vf r2 = (vf_load_part_f32(t_p + i, lanes) - (t_lr * vf_load_part_bf16(t_g + i, lanes)));
+                vf_store_part_f32(q0 + i, r2, lanes);
             }
         }
     }

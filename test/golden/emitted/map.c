@@ -43,27 +43,31 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     uint16_t *const restrict t_y = a->t_y;
     (void)a;
     (void)work;
-    _Alignas(64) uint16_t tile_0[2048 + HR_LANES];
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_m = task;
         const float *const p1 = t_x + i_m * n_N;
         {
             uint16_t *const q0 = t_y + i_m * n_N;
-            for (int64_t tile = 0; tile < n_N; tile += 2048) {
-                const int64_t stop = tile + 2048 < n_N ? tile + 2048 : n_N;
-                int64_t i = tile;
-                for (; i + HR_LANES <= stop; i += HR_LANES) {
-                    prefetch_near(p1 + i + 256);
-                    vf_store_bf16(tile_0 + (i - tile), vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))));
-                }
-                if (i < stop) {
-                    const int lanes = (int)(stop - i);
-                    prefetch_near(p1 + i + 256);
-                    const vf r2 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
-                    vf_store_bf16(tile_0 + (i - tile), r2);
-                }
-                stream_out(q0 + tile, tile_0, (stop - tile) * 2);
+            int64_t i = 0;
+            const int head = stream_head(q0 + i, 2);
+            if (head && i < n_N) {
+                const int lanes = head < n_N - i ? head : (int)(n_N - i);
+                prefetch_read(p1 + i + 512);
+                const vf r2 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
+                vf_store_part_bf16(q0 + i, r2, lanes);
+                i += lanes;
+            }
+            const bool aligned_0 = stream_aligned(q0 + i, 2);
+            for (; i + HR_LANES <= n_N; i += HR_LANES) {
+                prefetch_read(p1 + i + 512);
+                vf_stream_bf16(q0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))), aligned_0);
+            }
+            if (i < n_N) {
+                const int lanes = (int)(n_N - i);
+                prefetch_read(p1 + i + 512);
+                const vf r3 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
+                vf_store_part_bf16(q0 + i, r3, lanes);
             }
         }
     }

@@ -43,7 +43,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     char *const area = work + thread * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     float *const kept_1 = (float *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64));
-    _Alignas(64) uint16_t tile_2[2048 + HR_LANES];
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_m = task;
@@ -56,21 +55,18 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             while (i + 4 * HR_LANES <= n_N) {
             #pragma GCC unroll 4
                 for (int way = 0; way < 4; way++, i += HR_LANES) {
-                    prefetch_read(p1 + n_N + (0 * (n_N) + i) / 2);
                     const vf r2 = vf_load_bf16(p1 + i);
                     vf_store_f32(k1 + i, r2);
                     a0[way] = vf_max(a0[way], r2);
                 }
             }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_read(p1 + n_N + (0 * (n_N) + i) / 2);
                 const vf r3 = vf_load_bf16(p1 + i);
                 vf_store_f32(k1 + i, r3);
                 a0[0] = vf_max(a0[0], r3);
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
-                prefetch_read(p1 + n_N + (0 * (n_N) + i) / 2);
                 const vf r4 = vf_load_part_bf16(p1 + i, lanes);
                 vf_store_f32(k1 + i, r4);
                 a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), r4, vf_of(-INFINITY)));
@@ -85,7 +81,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             while (i + 4 * HR_LANES <= n_N) {
             #pragma GCC unroll 4
                 for (int way = 0; way < 4; way++, i += HR_LANES) {
-                    prefetch_read(p1 + n_N + (1 * (n_N) + i) / 2);
                     const vf r5 = vf_load_f32(k1 + i);
                     const vf r6 = vf_exp((r5 - s0_peak_1));
                     vf_store_f32(k0 + i, r6);
@@ -93,7 +88,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 }
             }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_read(p1 + n_N + (1 * (n_N) + i) / 2);
                 const vf r7 = vf_load_f32(k1 + i);
                 const vf r8 = vf_exp((r7 - s0_peak_1));
                 vf_store_f32(k0 + i, r8);
@@ -101,7 +95,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
-                prefetch_read(p1 + n_N + (1 * (n_N) + i) / 2);
                 const vf r9 = vf_load_f32(k1 + i);
                 const vf r10 = vf_exp((r9 - s0_peak_1));
                 vf_store_f32(k0 + i, r10);
@@ -114,19 +107,26 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             uint16_t *const q2 = t_y + i_m * n_N;
             float *const k0 = kept_0;
             float *const k1 = kept_1;
-            for (int64_t tile = 0; tile < n_N; tile += 2048) {
-                const int64_t stop = tile + 2048 < n_N ? tile + 2048 : n_N;
-                int64_t i = tile;
-                for (; i + HR_LANES <= stop; i += HR_LANES) {
-                    const vf r12 = vf_load_f32(k0 + i);
-                    vf_store_bf16(tile_2 + (i - tile), (r12 * r11));
-                }
-                if (i < stop) {
-                    const int lanes = (int)(stop - i);
-                    const vf r13 = vf_load_f32(k0 + i);
-                    vf_store_bf16(tile_2 + (i - tile), (r13 * r11));
-                }
-                stream_out(q2 + tile, tile_2, (stop - tile) * 2);
+            int64_t i = 0;
+            const int head = stream_head(q2 + i, 2);
+            if (head && i < n_N) {
+                const int lanes = head < n_N - i ? head : (int)(n_N - i);
+                prefetch_near(p1 + n_N + i);
+                const vf r12 = vf_load_f32(k0 + i);
+                vf_store_part_bf16(q2 + i, (r12 * r11), lanes);
+                i += lanes;
+            }
+            const bool aligned_2 = stream_aligned(q2 + i, 2);
+            for (; i + HR_LANES <= n_N; i += HR_LANES) {
+                prefetch_near(p1 + n_N + i);
+                const vf r13 = vf_load_f32(k0 + i);
+                vf_stream_bf16(q2 + i, (r13 * r11), aligned_2);
+            }
+            if (i < n_N) {
+                const int lanes = (int)(n_N - i);
+                prefetch_near(p1 + n_N + i);
+                const vf r14 = vf_load_f32(k0 + i);
+                vf_store_part_bf16(q2 + i, (r14 * r11), lanes);
             }
         }
     }
