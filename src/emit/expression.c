@@ -124,6 +124,7 @@ const char *hr_emit_extent(hr_printer *p, int extent) {
 
 const char *hr_emit_index(hr_printer *p, int index) {
     if (index == p->lane) return "i";
+    if (p->next_task && index == p->stage->task[0]) return "next";
     const char *name = p->function->indices[index].name;
     bool shared = false;
     for (int i = 0; p->stage && i < p->stage->task_count + p->stage->row_count; i++) {

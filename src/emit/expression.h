@@ -38,7 +38,7 @@ typedef struct hr_printer {
     const char *way;       /* which of several accumulators the body adds into */
     int number;            /* of the last name given */
     bool checks;           /* something was checked: the loop cannot be `omp simd` */
-    bool prefetches;       /* print prefetches of the next task's row beside lane loads */
+    bool next_task;        /* the task's index is printed as `next`, the one of the task after this one */
 } hr_printer;
 
 /* Room for all the tables; the stage's level and names start empty. HR_OUT_OF_MEMORY. */

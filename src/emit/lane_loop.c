@@ -257,7 +257,9 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass) {
         int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);
         const char *place =
             pass->prefetch_place ? pass->prefetch_place : hr_format(p, "i + %d", pass->prefetch_bytes / size);
-        if (p->pointer[element->id])
+        if (pass->prefetch_from && pass->prefetch_from[i])
+            hr_print(p, "prefetch_read(%s + i);", pass->prefetch_from[i]);
+        else if (p->pointer[element->id])
             hr_print(p, "%s(%s + %s);", pass->prefetch, p->pointer[element->id], place);
     }
     print_kept(p, pass);

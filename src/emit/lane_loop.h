@@ -35,10 +35,11 @@ typedef struct hr_lane_pass {
     bool *kept_done;
     int prefetch_count; /* lane elements whose next row is asked for */
     const hr_expr *const *prefetched;
-    const char *prefetch;       /* the function that asks, prefetch_read or prefetch_near */
-    const char *prefetch_place; /* what is asked for, in elements from the lane elements' own row */
-    int prefetch_bytes;         /* where prefetch_place is NULL: so many bytes ahead of the lanes */
-    int ways;                   /* vectors in flight: accumulators side by side */
+    const char *const *prefetch_from; /* the row after this one, where its place depends on data; else NULL */
+    const char *prefetch;             /* the function that asks, prefetch_read or prefetch_near */
+    const char *prefetch_place;       /* what is asked for, in elements from the lane elements' own row */
+    int prefetch_bytes;               /* where prefetch_place is NULL: so many bytes ahead of the lanes */
+    int ways;                         /* vectors in flight: accumulators side by side */
 } hr_lane_pass;
 
 /* Values that are drawn a tile at a time: HR_OP_RANDOM nodes of vector mode. */

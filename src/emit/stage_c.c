@@ -20,6 +20,7 @@ typedef struct stage_printer {
     int64_t tile;
     const char *kept_name[HR_KEPT_MAX];
     bool kept_done[HR_KEPT_MAX];
+    const char *next_row[8];
 } stage_printer;
 
 static const hr_statement *statement_of(const stage_printer *s, const hr_step *step) {
@@ -262,8 +263,9 @@ static bool is_streamed(const stage_printer *s, const hr_step *step) {
     hr_dtype dtype = target_of(s, step)->dtype;
     bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
     if (!s->p->vector || !streams || s->plan->tunables.stream == 2) return false;
-    return s->plan->tunables.stream == 1 || target_of(s, step)->role != HR_ROLE_LOCAL ||
-           s->plan->storage[statement_of(s, step)->tensor] != statement_of(s, step)->tensor;
+    /* An inout's lines are in cache already, and scratch is read again soon: ordinary stores cost them no
+     * extra traffic. */
+    return s->plan->tunables.stream == 1 || target_of(s, step)->role == HR_ROLE_RESULT;
 }
 
 static bool in_lane_loop(const stage_printer *s, const hr_step *step) {
@@ -299,6 +301,45 @@ static int lane_steps(stage_printer *s, int pass, hr_lane_step *out) {
     return count;
 }
 
+/* table[token[t], c] in a stage over t and c: the next row's place is known one task ahead. */
+static bool is_gathered_row(stage_printer *s, const hr_expr *node) {
+    const hr_tensor *tensor = &s->function->tensors[node->tensor];
+    return s->stage->pass_count == 1 && s->stage->task_count == 1 && tensor->rank == 2 &&
+           s->stage->row_count == 1 && hr_element_is_checked(s->function, node) &&
+           !hr_element_is_guarded(s->function, node) && hr_expr_level(s->p, node->args[0]) == HR_AT_TASK;
+}
+
+/* The place of the next task's row, printed once a task. It need not be in range: asking for memory never
+ * faults. */
+static const char *print_next_row(stage_printer *s, const hr_expr *node) {
+    hr_printer *p = s->p, after;
+    if (hr_printer_begin(&after, p->plan, p->arena, p->out) != HR_OK)
+        return NULL; /* only a prefetch is lost */
+    hr_printer_stage(&after, s->stage);
+    after.indent = p->indent;
+    after.number = p->number;
+    after.next_task = true;
+    const char *offset = hr_emit_offset(&after, node->tensor, node->args, 1);
+    p->number = after.number + 1;
+    const char *name = hr_format(p, "n%d", p->number);
+    hr_print(p, "const %s *const %s = %s + %s;", hr_c_storage(s->function->tensors[node->tensor].dtype), name,
+             hr_emit_tensor(p, node->tensor), offset);
+    hr_printer_end(&after);
+    return name;
+}
+
+static void print_next_rows(stage_printer *s, hr_lane_pass *lanes) {
+    bool any = false;
+    for (int i = 0; i < lanes->prefetch_count; i++) {
+        s->next_row[i] = NULL;
+        if (!is_gathered_row(s, lanes->prefetched[i])) continue;
+        if (!any) hr_print(s->p, "const int64_t next = task + 1 < tasks ? task + 1 : task;");
+        any = true;
+        s->next_row[i] = print_next_row(s, lanes->prefetched[i]);
+    }
+    if (any) lanes->prefetch_from = s->next_row;
+}
+
 /* Rows of parameters that the first pass reads lane by lane and that the next task will read in its turn. */
 static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **out, int *count) {
     hr_printer *p = s->p;
@@ -314,8 +355,15 @@ static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **
     }
     if (tensor->rank <= s->stage->row_count) return;
     const hr_expr *above = node->args[tensor->rank - s->stage->row_count - 1];
-    if (above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1])
+    if ((above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1]) ||
+        is_gathered_row(s, node))
         out[(*count)++] = node;
+}
+
+static bool stores_elements(const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored) return true;
+    return false;
 }
 
 /* Tunable `prefetch`: 1 = none. In a stage of one pass: 2, 3, 4 = 2, 4, 8 KB ahead. In one of several passes,
@@ -323,7 +371,8 @@ static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **
  * = 2. */
 static void choose_prefetch(stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
-    int choice = s->plan->tunables.prefetch ? s->plan->tunables.prefetch : 2, passes = s->stage->pass_count;
+    int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
+    if (!choice) choice = passes > 1 && !stores_elements(s->stage) ? 4 : 2;
     if (choice == 1 || !p->vector || (choice < 4 && pass < passes - 1)) return;
     p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++)
@@ -374,6 +423,7 @@ static void print_pass(stage_printer *s, int pass) {
     p->pass = pass;
     print_row_steps(s, pass);
     hr_lane_pass lanes = make_pass(s, pass, steps, prefetched);
+    print_next_rows(s, &lanes);
     if (lanes.step_count) hr_lane_loop(p, &lanes);
     for (int i = 0; i < lanes.step_count; i++) {
         const hr_step *step = &s->stage->steps[steps[i].id];

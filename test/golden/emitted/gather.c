@@ -61,28 +61,33 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t tasks = n_T;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_t = task;
-        const int32_t r1 = t_at[i_t];
-        const bool ok2 = in_range(r1, n_V, 225, fault);
-        const uint16_t *const p3 = t_table + (ok2 ? r1 * n_C : 0);
+        const int64_t next = task + 1 < tasks ? task + 1 : task;
+        const uint16_t *const n1 = t_table + (t_at[next]) * n_C;
+        const int32_t r2 = t_at[i_t];
+        const bool ok3 = in_range(r2, n_V, 225, fault);
+        const uint16_t *const p4 = t_table + (ok3 ? r2 * n_C : 0);
         {
             float *const q0 = t_y + i_t * n_C;
             int64_t i = 0;
             const int head = stream_head(q0 + i, 4);
             if (head && i < n_C) {
                 const int lanes = head < n_C - i ? head : (int)(n_C - i);
-                const vf r4 = (ok2 ? vf_load_part_f16(p3 + i, lanes) : vf_of(0));
-                vf_store_part_f32(q0 + i, r4, lanes);
+                prefetch_read(n1 + i);
+                const vf r5 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
+                vf_store_part_f32(q0 + i, r5, lanes);
                 i += lanes;
             }
             const bool aligned_0 = stream_aligned(q0 + i, 4);
             for (; i + HR_LANES <= n_C; i += HR_LANES) {
-                const vf r5 = (ok2 ? vf_load_f16(p3 + i) : vf_of(0));
-                vf_stream_f32(q0 + i, r5, aligned_0);
+                prefetch_read(n1 + i);
+                const vf r6 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));
+                vf_stream_f32(q0 + i, r6, aligned_0);
             }
             if (i < n_C) {
                 const int lanes = (int)(n_C - i);
-                const vf r6 = (ok2 ? vf_load_part_f16(p3 + i, lanes) : vf_of(0));
-                vf_store_part_f32(q0 + i, r6, lanes);
+                prefetch_read(n1 + i);
+                const vf r7 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
+                vf_store_part_f32(q0 + i, r7, lanes);
             }
         }
     }

@@ -49,31 +49,20 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         {
             float *const q0 = t_p;
             int64_t i = first;
-            const int head = stream_head(q0 + i, 4);
-            if (head && i < last) {
-                const int lanes = head < last - i ? head : (int)(last - i);
-                prefetch_read(t_p + i + 512);
-                prefetch_read(t_g + i + 1024);
-                const vf r1 = (vf_load_part_f32(t_p + i, lanes) - (t_lr * vf_load_part_bf16(t_g + i, lanes)));
-                vf_store_part_f32(q0 + i, r1, lanes);
-                i += lanes;
-            }
-            const bool aligned_0 = stream_aligned(q0 + i, 4);
             for (; i + HR_LANES <= last; i += HR_LANES) {
                 prefetch_read(t_p + i + 512);
                 prefetch_read(t_g + i + 1024);
-                vf_stream_f32(q0 + i, (vf_load_f32(t_p + i) - (t_lr * vf_load_bf16(t_g + i))), aligned_0);
+                vf_store_f32(q0 + i, (vf_load_f32(t_p + i) - (t_lr * vf_load_bf16(t_g + i))));
             }
             if (i < last) {
                 const int lanes = (int)(last - i);
                 prefetch_read(t_p + i + 512);
                 prefetch_read(t_g + i + 1024);
-                const vf r2 = (vf_load_part_f32(t_p + i, lanes) - (t_lr * vf_load_part_bf16(t_g + i, lanes)));
-                vf_store_part_f32(q0 + i, r2, lanes);
+                const vf r1 = (vf_load_part_f32(t_p + i, lanes) - (t_lr * vf_load_part_bf16(t_g + i, lanes)));
+                vf_store_part_f32(q0 + i, r1, lanes);
             }
         }
     }
-    stream_end();
 }
 
 int64_t kernel_k_scratch(int64_t n_N, int threads) {
