@@ -7,6 +7,7 @@
 #include "emit/emit.h"
 #include "emit/emit_c_contract.h"
 #include "emit/prelude.h"
+#include "emit/stage_area.h"
 #include "emit/stage_c.h"
 
 #include <inttypes.h>

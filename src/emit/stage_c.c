@@ -2,6 +2,7 @@
 #include "emit/stage_c.h"
 #include "base/dtype.h"
 #include "emit/lane_loop.h"
+#include "emit/stage_area.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -84,102 +85,8 @@ void hr_emit_function(hr_printer *p, const char *name, const char *parameters, c
     if (body->failed) p->out->failed = true;
 }
 
-/* ---- scratch of a thread: kept rows, column sums, totals ---- */
-
-static int accumulator_size(hr_dtype type) {
-    return type == HR_F64 || type == HR_I64 ? 8 : 4;
-}
-
 static hr_dtype reduced_type(const stage_printer *s, const hr_step *step) {
     return statement_of(s, step)->value->type;
-}
-
-static hr_status row_points(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                            int64_t *out) {
-    *out = 1;
-    for (int i = 0; i < stage->row_count; i++) {
-        int64_t size;
-        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->row[i]].extent, extents, &size));
-        if (__builtin_mul_overflow(*out, size, out)) return hr_fail(HR_BAD_INPUT, "extents are too large");
-    }
-    return HR_OK;
-}
-
-static const char *row_size(hr_printer *p, const hr_stage *stage) {
-    const char *size = NULL;
-    for (int i = 0; i < stage->row_count; i++) {
-        const char *axis = hr_emit_index_size(p, stage->row[i]);
-        size = size ? hr_format(p, "%s * %s", size, axis) : axis;
-    }
-    return size ? size : "1";
-}
-
-/* Rows of 4-byte and 8-byte accumulators and how many totals; each row is padded so that whole vectors fit.
- */
-static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow, int *wide, int *totals) {
-    *narrow = stage->kept_count;
-    *wide = *totals = 0;
-    for (int i = 0; i < stage->step_count; i++) {
-        const hr_step *step = &stage->steps[i];
-        if (step->kind == HR_STEP_REDUCE_ALL) ++*totals;
-        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
-        if (accumulator_size(plan->normal->statements[step->statement].value->type) == 4)
-            ++*narrow;
-        else
-            ++*wide;
-    }
-}
-
-/* Rows of a thread's area start at different places of a page: a load that only seems to follow a store to
- * the same place, 4 KB apart, waits for it. */
-enum { AREA_PADDING = 1152 };
-
-hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                                int64_t *out) {
-    int narrow, wide, totals;
-    int64_t row;
-    count_areas(plan, stage, &narrow, &wide, &totals);
-    HR_TRY(row_points(plan, stage, extents, &row));
-    int64_t row4 = (row * 4 + AREA_PADDING) / 64 * 64, row8 = (row * 8 + AREA_PADDING) / 64 * 64;
-    *out = (narrow ? narrow * row4 : 0) + (wide ? wide * row8 : 0) + totals * 64;
-    return HR_OK;
-}
-
-const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
-    int narrow, wide, totals;
-    count_areas(p->plan, stage, &narrow, &wide, &totals);
-    const char *size = hr_format(p, "%d", totals * 64), *row = row_size(p, stage);
-    if (wide) size = hr_format(p, "%d * (((%s) * 8 + %d) / 64 * 64) + %s", wide, row, AREA_PADDING, size);
-    if (narrow) size = hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64) + %s", narrow, row, AREA_PADDING, size);
-    return size;
-}
-
-/* Where in a thread's area a step's accumulators stand. Order: narrow rows (kept first), wide rows, totals.
- */
-static const char *area_offset(stage_printer *s, int step_index, int kept_index) {
-    hr_printer *p = s->p;
-    int narrow, wide, totals, narrow_before = 0, wide_before = 0, totals_before = 0;
-    count_areas(s->plan, s->stage, &narrow, &wide, &totals);
-    const char *row4 = hr_format(p, "(((%s) * 4 + %d) / 64 * 64)", row_size(p, s->stage), AREA_PADDING);
-    const char *row8 = hr_format(p, "(((%s) * 8 + %d) / 64 * 64)", row_size(p, s->stage), AREA_PADDING);
-    if (kept_index >= 0) return hr_format(p, "%d * %s", kept_index, row4);
-    narrow_before = s->stage->kept_count;
-    const hr_step *step = NULL;
-    for (int i = 0; i <= step_index; i++) {
-        step = &s->stage->steps[i];
-        if (i == step_index) break;
-        if (step->kind == HR_STEP_REDUCE_ALL) totals_before++;
-        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 4)
-            narrow_before++;
-        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 8)
-            wide_before++;
-    }
-    if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(s, step)) == 4)
-        return hr_format(p, "%d * %s", narrow_before, row4);
-    const char *rows = narrow ? hr_format(p, "%d * %s + ", narrow, row4) : "";
-    if (step->kind == HR_STEP_REDUCE_COLUMN) return hr_format(p, "%s%d * %s", rows, wide_before, row8);
-    if (wide) rows = hr_format(p, "%s%d * %s + ", rows, wide, row8);
-    return hr_format(p, "%s%d", rows, totals_before * 64);
 }
 
 static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
@@ -380,7 +287,7 @@ static void choose_prefetch(stage_printer *s, int pass, hr_lane_pass *lanes, con
             find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
     lanes->prefetched = prefetched;
     lanes->prefetch = passes > 1 && choice == 2 ? "prefetch_near" : "prefetch_read";
-    const char *row = row_size(p, s->stage);
+    const char *row = hr_stage_row_size(p, s->stage);
     if (passes == 1)
         lanes->prefetch_bytes = 1024 << (choice - 1);
     else if (choice == 4)
@@ -607,7 +514,8 @@ static void print_column_end(stage_printer *s, const hr_step *step, int i) {
     hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type),
              hr_reduce_identity(p, step->reduce, type));
     hr_print(p, "for (int64_t t = 0; t < threads; t++)");
-    const char *part = hr_format(p, "((const %s *)(work + t * area + %s))[j]", c_type, area_offset(s, i, -1));
+    const char *part = hr_format(p, "((const %s *)(work + t * area + %s))[j]", c_type,
+                                 hr_stage_area_offset(p, s->stage, i, -1));
     hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
     hr_print(p, "int64_t rest = j;");
     for (int r = s->stage->row_count - 1; r >= 0; r--) {
@@ -631,7 +539,8 @@ static void print_total_end(stage_printer *s, const hr_step *step, int i) {
     p->indent++;
     hr_print(p, "%s sum = %s;", c_type, hr_reduce_identity(p, step->reduce, type));
     hr_print(p, "for (int64_t t = 0; t < threads; t++)");
-    const char *part = hr_format(p, "*(const %s *)(work + t * area + %s)", c_type, area_offset(s, i, -1));
+    const char *part =
+        hr_format(p, "*(const %s *)(work + t * area + %s)", c_type, hr_stage_area_offset(p, s->stage, i, -1));
     hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
     hr_print(p, "%s[0] = %s;", hr_emit_tensor(p, statement_of(s, step)->tensor),
              hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(type)), type, target_of(s, step)->dtype));
@@ -644,7 +553,7 @@ static void print_end(stage_printer *s) {
     bool vector = p->vector;
     p->vector = false;
     hr_print(p, "const int64_t area = %s, points = %s;", hr_stage_thread_size(p, s->stage),
-             row_size(p, s->stage));
+             hr_stage_row_size(p, s->stage));
     hr_print(p, "(void)points;");
     for (int i = 0; i < s->stage->step_count; i++) {
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_end(s, &s->stage->steps[i], i);
@@ -661,7 +570,8 @@ static void print_areas(stage_printer *s) {
     hr_print(p, "char *const area = work + thread * (%s);", hr_stage_thread_size(p, s->stage));
     for (int k = 0; k < s->stage->kept_count; k++) {
         s->kept_name[k] = hr_format(p, "kept_%d", k);
-        hr_print(p, "float *const kept_%d = (float *)(area + %s);", k, area_offset(s, -1, k));
+        hr_print(p, "float *const kept_%d = (float *)(area + %s);", k,
+                 hr_stage_area_offset(p, s->stage, -1, k));
     }
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
@@ -669,8 +579,9 @@ static void print_areas(stage_printer *s) {
         const char *identity = hr_reduce_identity(p, step->reduce, type);
         if (step->kind == HR_STEP_REDUCE_COLUMN) {
             const char *c_type = hr_c_compute(type);
-            hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type, area_offset(s, i, -1));
-            hr_print(p, "for (int64_t j = 0; j < %s; j++)", row_size(p, s->stage));
+            hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type,
+                     hr_stage_area_offset(p, s->stage, i, -1));
+            hr_print(p, "for (int64_t j = 0; j < %s; j++)", hr_stage_row_size(p, s->stage));
             hr_print(p, "    column_%d[j] = %s;", i, identity);
         }
         if (step->kind == HR_STEP_REDUCE_ALL)
@@ -684,7 +595,7 @@ static void print_totals(stage_printer *s) {
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL)
             hr_print(s->p, "*(%s *)(area + %s) = total_%d;",
                      hr_reduce_type(s->stage->steps[i].reduce, reduced_type(s, &s->stage->steps[i])),
-                     area_offset(s, i, -1), i);
+                     hr_stage_area_offset(s->p, s->stage, i, -1), i);
 }
 
 static void declare_buffers(stage_printer *s) {

@@ -15,12 +15,6 @@ typedef struct hr_stage_functions {
 } hr_stage_functions;
 
 hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);
-/* Bytes of scratch memory that one thread of the stage needs, as a number and as a C expression over extents.
- */
-hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                                int64_t *out);
-const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
-
 /* Prints `const int64_t n_N = SOURCEn_N;` for each extent that `body` uses. */
 void hr_emit_extents_used(hr_printer *printer, const char *source, const char *body);
 /* Prints `static void NAME(PARAMETERS) { declarations of the arguments that the body uses; body }`. */

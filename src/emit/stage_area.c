@@ -1,0 +1,98 @@
+/* The scratch memory of one thread in a stage: kept rows, column sums, totals. In: a stage. Out: sizes and
+ * places. */
+#include "emit/stage_area.h"
+
+static int accumulator_size(hr_dtype type) {
+    return type == HR_F64 || type == HR_I64 ? 8 : 4;
+}
+
+static hr_dtype reduced_type(const hr_plan *plan, const hr_step *step) {
+    return plan->normal->statements[step->statement].value->type;
+}
+
+static hr_status row_points(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                            int64_t *out) {
+    *out = 1;
+    for (int i = 0; i < stage->row_count; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->row[i]].extent, extents, &size));
+        if (__builtin_mul_overflow(*out, size, out)) return hr_fail(HR_BAD_INPUT, "extents are too large");
+    }
+    return HR_OK;
+}
+
+const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
+    const char *size = NULL;
+    for (int i = 0; i < stage->row_count; i++) {
+        const char *axis = hr_emit_index_size(p, stage->row[i]);
+        size = size ? hr_format(p, "%s * %s", size, axis) : axis;
+    }
+    return size ? size : "1";
+}
+
+/* Rows of 4-byte and 8-byte accumulators and how many totals; each row is padded so that whole vectors fit.
+ */
+static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow, int *wide, int *totals) {
+    *narrow = stage->kept_count;
+    *wide = *totals = 0;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_ALL) ++*totals;
+        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
+        if (accumulator_size(plan->normal->statements[step->statement].value->type) == 4)
+            ++*narrow;
+        else
+            ++*wide;
+    }
+}
+
+/* Rows of a thread's area start at different places of a page: a load that only seems to follow a store to
+ * the same place, 4 KB apart, waits for it. */
+enum { AREA_PADDING = 1152 };
+
+hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                int64_t *out) {
+    int narrow, wide, totals;
+    int64_t row;
+    count_areas(plan, stage, &narrow, &wide, &totals);
+    HR_TRY(row_points(plan, stage, extents, &row));
+    int64_t row4 = (row * 4 + AREA_PADDING) / 64 * 64, row8 = (row * 8 + AREA_PADDING) / 64 * 64;
+    *out = (narrow ? narrow * row4 : 0) + (wide ? wide * row8 : 0) + totals * 64;
+    return HR_OK;
+}
+
+const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
+    int narrow, wide, totals;
+    count_areas(p->plan, stage, &narrow, &wide, &totals);
+    const char *size = hr_format(p, "%d", totals * 64), *row = hr_stage_row_size(p, stage);
+    if (wide) size = hr_format(p, "%d * (((%s) * 8 + %d) / 64 * 64) + %s", wide, row, AREA_PADDING, size);
+    if (narrow) size = hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64) + %s", narrow, row, AREA_PADDING, size);
+    return size;
+}
+
+/* Where in a thread's area a step's accumulators stand. Order: narrow rows (kept first), wide rows, totals.
+ */
+const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int kept_index) {
+    int narrow, wide, totals, narrow_before = 0, wide_before = 0, totals_before = 0;
+    count_areas(p->plan, stage, &narrow, &wide, &totals);
+    const char *row4 = hr_format(p, "(((%s) * 4 + %d) / 64 * 64)", hr_stage_row_size(p, stage), AREA_PADDING);
+    const char *row8 = hr_format(p, "(((%s) * 8 + %d) / 64 * 64)", hr_stage_row_size(p, stage), AREA_PADDING);
+    if (kept_index >= 0) return hr_format(p, "%d * %s", kept_index, row4);
+    narrow_before = stage->kept_count;
+    const hr_step *step = NULL;
+    for (int i = 0; i <= step_index; i++) {
+        step = &stage->steps[i];
+        if (i == step_index) break;
+        if (step->kind == HR_STEP_REDUCE_ALL) totals_before++;
+        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 4)
+            narrow_before++;
+        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 8)
+            wide_before++;
+    }
+    if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 4)
+        return hr_format(p, "%d * %s", narrow_before, row4);
+    const char *rows = narrow ? hr_format(p, "%d * %s + ", narrow, row4) : "";
+    if (step->kind == HR_STEP_REDUCE_COLUMN) return hr_format(p, "%s%d * %s", rows, wide_before, row8);
+    if (wide) rows = hr_format(p, "%s%d * %s + ", rows, wide, row8);
+    return hr_format(p, "%s%d", rows, totals_before * 64);
+}

@@ -1,0 +1,22 @@
+/* The scratch memory of one thread in a stage: rows that are kept between passes, column sums, totals.
+ *
+ * Rows of 4-byte values come first (kept ones before column sums), then rows of 8-byte sums, then a line a
+ * total. The library computes the size in numbers, the emitted code by the same formula over its extents.
+ */
+#ifndef HR_EMIT_STAGE_AREA_H
+#define HR_EMIT_STAGE_AREA_H
+
+#include "emit/expression.h"
+
+/* Bytes of scratch memory that one thread of the stage needs, as a number and as a C expression over extents.
+ */
+hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                int64_t *out);
+const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
+/* Where a step's sums stand, or where kept value `kept_index` >= 0 does: bytes from the start of the thread's
+ * area. */
+const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int kept_index);
+/* Elements of a row: the product of the sizes of the row's indices, "1" where it has none. */
+const char *hr_stage_row_size(hr_printer *printer, const hr_stage *stage);
+
+#endif
