@@ -26,7 +26,6 @@ typedef struct hr_printer {
     int lane;         /* index of the lane, -1 = none */
     const int *outer; /* indices of the row's outer loops */
     int outer_count;
-    int pass;
     signed char *level;    /* by expr id, -1 = not known */
     const char **name;     /* by expr id: what a line of its own is called, NULL = printed in place */
     const char **pointer;  /* by expr id of an ELEMENT: the name of its row pointer */

@@ -327,7 +327,6 @@ static void print_pass(stage_printer *s, int pass) {
     hr_printer *p = s->p;
     hr_lane_step steps[STEPS_MAX];
     const hr_expr *prefetched[8];
-    p->pass = pass;
     print_row_steps(s, pass);
     hr_lane_pass lanes = make_pass(s, pass, steps, prefetched);
     print_next_rows(s, &lanes);

@@ -1,7 +1,7 @@
 /* Stores that leave past the cache, and prefetch. */
 
-/* Where `aligned`, p is a multiple of the vector's size and the store goes past the cache; elsewhere it is an ordinary one.
- * The half-lines of 16-bit results meet in a write-combining buffer. */
+/* Where `aligned`, p is a multiple of the vector's size and the store goes past the cache; elsewhere it is an
+ * ordinary one. The half-lines of 16-bit results meet in a write-combining buffer. */
 static inline void vf_stream_f32(float *p, vf x, bool aligned) {
 #if defined __AVX512F__ || defined __AVX2__
     if (aligned)
@@ -59,7 +59,8 @@ static inline void stream_end(void) {
 #endif
 }
 
-/* Into the second-level cache. Assembly, because gcc 12 drops calls of functions that do nothing but prefetch. */
+/* Into the second-level cache. Assembly, because gcc 12 drops calls of functions that do nothing but
+ * prefetch. */
 static inline void prefetch_read(const void *p) {
 #if defined __SSE2__
     __asm__ volatile("prefetcht1 (%0)" ::"r"(p));
