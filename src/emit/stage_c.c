@@ -7,6 +7,8 @@
 #include <ctype.h>
 #include <string.h>
 
+/* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
+enum { SPLIT_BLOCK = 1 << 16 };
 enum { STEPS_MAX = 64, TILE_DEFAULT = 2048 };
 
 #define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
@@ -642,11 +644,13 @@ static void print_task_loop(stage_printer *s) {
     hr_printer *p = s->p;
     if (s->split && s->stage->row_count) { /* shares of the lanes, in whole cache lines */
         const char *size = hr_emit_index_size(p, p->lane);
-        hr_print(p, "const int64_t blocks = (%s + 63) / 64;", size);
-        hr_print(p, "const int64_t first = blocks * thread / threads * 64;");
-        hr_print(p, "const int64_t stop_at = blocks * (thread + 1) / threads * 64;");
-        hr_print(p, "const int64_t last = stop_at < %s ? stop_at : %s;", size, size);
-        hr_print(p, "{");
+        hr_print(p, "const int64_t lines = (%s + 63) / 64, share_end = lines * (thread + 1) / threads * 64;",
+                 size);
+        hr_print(p, "const int64_t end = share_end < %s ? share_end : %s;", size, size);
+        hr_print(p, "for (int64_t first = lines * thread / threads * 64; first < end; first += %d) {",
+                 SPLIT_BLOCK);
+        hr_print(p, "    const int64_t last = first + %d < end ? first + %d : end;", SPLIT_BLOCK,
+                 SPLIT_BLOCK);
     } else {
         print_task_header(s);
     }

@@ -52,11 +52,10 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     fault_record *const fault = a->fault;
     (void)a;
     (void)work;
-    const int64_t blocks = (n_N + 63) / 64;
-    const int64_t first = blocks * thread / threads * 64;
-    const int64_t stop_at = blocks * (thread + 1) / threads * 64;
-    const int64_t last = stop_at < n_N ? stop_at : n_N;
-    {
+    const int64_t lines = (n_N + 63) / 64, share_end = lines * (thread + 1) / threads * 64;
+    const int64_t end = share_end < n_N ? share_end : n_N;
+    for (int64_t first = lines * thread / threads * 64; first < end; first += 65536) {
+        const int64_t last = first + 65536 < end ? first + 65536 : end;
         {
             float *const q0 = t_y;
             for (int64_t i = first; i < last; i++) {
