@@ -285,10 +285,11 @@ static bool is_lane_plus(hr_printer *p, const hr_expr *e) {
     return e->op == HR_OP_SUB && is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1]);
 }
 
-static const char *lane_rest(hr_printer *p, const hr_expr *e) {
+const char *hr_emit_lane_rest(hr_printer *p, const hr_expr *e) {
     if (e->op == HR_OP_INDEX) return "0";
     bool first = at_lane(p, e->args[0]);
-    const char *rest = lane_rest(p, e->args[first ? 0 : 1]), *other = hr_expr_text(p, e->args[first ? 1 : 0]);
+    const char *rest = hr_emit_lane_rest(p, e->args[first ? 0 : 1]),
+               *other = hr_expr_text(p, e->args[first ? 1 : 0]);
     if (strcmp(rest, "0") == 0 && e->op == HR_OP_ADD) return other;
     return hr_format(p, "(%s %c %s)", rest, e->op == HR_OP_ADD ? '+' : '-', other);
 }
@@ -347,7 +348,7 @@ static void print_pointer(hr_printer *p, const hr_expr *element) {
     if (checked) p->valid[element->id] = print_valid(p, element, true);
     const char *offset =
         tensor->rank > 1 ? hr_emit_offset(p, element->tensor, element->args, tensor->rank - 1) : "0";
-    const char *rest = lane_rest(p, element->args[tensor->rank - 1]);
+    const char *rest = hr_emit_lane_rest(p, element->args[tensor->rank - 1]);
     if (strcmp(rest, "0") != 0) offset = strcmp(offset, "0") ? hr_format(p, "%s + %s", offset, rest) : rest;
     if (checked) offset = hr_format(p, "(%s ? %s : 0)", p->valid[element->id], offset);
     const char *base = hr_emit_tensor(p, element->tensor);

@@ -76,6 +76,8 @@ const char *hr_lane_prefix(hr_dtype type); /* vf, vi, vm */
 /* The element offset of subscripts in a tensor's memory, as an int64_t expression; axes >= `axes` are left
  * out. */
 const char *hr_emit_offset(hr_printer *printer, int tensor, hr_expr *const *subscripts, int axes);
+/* What a subscript or counter of the form lane + c adds to the lane: c, "0" where it is the lane alone. */
+const char *hr_emit_lane_rest(hr_printer *printer, const hr_expr *lane_plus);
 /* Text of `value` (already printed, of compute type `type`) converted for a store into `dtype`: storage bits
  * in scalar mode; vf or vi in vector mode. */
 const char *hr_emit_stored(hr_printer *printer, const char *value, hr_dtype type, hr_dtype dtype);

@@ -67,15 +67,6 @@ int hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, const hr_expr **out
     return count;
 }
 
-/* counter - lane */
-static const char *counter_base(hr_printer *p, const hr_expr *counter) {
-    if (counter->op == HR_OP_INDEX) return "0";
-    bool first = hr_expr_level(p, counter->args[0]) == HR_AT_LANE;
-    const char *rest = counter_base(p, counter->args[first ? 0 : 1]);
-    return hr_format(p, "(%s %c %s)", rest, counter->op == HR_OP_ADD ? '+' : '-',
-                     hr_expr_text(p, counter->args[first ? 1 : 0]));
-}
-
 /* ---- declarations ---- */
 
 void hr_lane_declare(hr_printer *p, const hr_lane_pass *pass) {
@@ -356,7 +347,8 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
              pass->last, (long long)pass->tile, pass->last);
     for (int i = 0; i < count; i++) {
         hr_print(p, "random_fill((uint64_t)%s, (uint64_t)(%s + tile), stop - tile, random_%d);",
-                 hr_expr_text(p, randoms[i]->args[0]), counter_base(p, randoms[i]->args[1]), randoms[i]->id);
+                 hr_expr_text(p, randoms[i]->args[0]), hr_emit_lane_rest(p, randoms[i]->args[1]),
+                 randoms[i]->id);
         p->buffer[randoms[i]->id] = hr_format(p, "random_%d + (i - tile)", randoms[i]->id);
     }
     print_vectors(p, pass, "tile", "stop");

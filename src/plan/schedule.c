@@ -383,14 +383,12 @@ static bool has_kind(const hr_stage *stage, hr_step_kind kind) {
 static hr_shape shape_of(scheduler *s, const hr_stage *stage) {
     if (stage->contract) return HR_SHAPE_CONTRACT;
     if (has_kind(stage, HR_STEP_SCATTER)) return HR_SHAPE_SCATTER;
-    bool *visited = calloc((size_t)s->function->expr_count + 1, 1);
     bool contiguous = stage->row_count > 0;
-    for (int i = 0; visited && i < stage->step_count && contiguous; i++) {
+    for (int i = 0; i < stage->step_count && contiguous; i++) {
         const hr_statement *statement = &s->function->statements[stage->steps[i].statement];
         bool element = stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored;
         if (element && statement->domain[statement->domain_count - 1] != lane_of(stage)) contiguous = false;
     }
-    free(visited);
     if (!contiguous) return HR_SHAPE_GENERIC;
     if (has_kind(stage, HR_STEP_REDUCE_ROW)) return HR_SHAPE_ROW;
     if (has_kind(stage, HR_STEP_REDUCE_COLUMN) || has_kind(stage, HR_STEP_REDUCE_ALL)) return HR_SHAPE_COLUMN;
