@@ -6,6 +6,7 @@
 #ifndef HR_DEVICE_DEVICE_H
 #define HR_DEVICE_DEVICE_H
 
+#include "base/grid.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -20,6 +21,8 @@ typedef struct hr_launch {
     const int64_t *strides;
     void *scratch;   /* at least the plan's scratch bytes, aligned to 64; for locals that exist in memory */
     int64_t threads; /* > 0 */
+    const hr_grid *grids; /* devices with grids only */
+    int64_t grid_count;
     const int64_t *tuning; /* numbers for a measuring kernel; emitted kernels take none */
     /* Not for emitted code: what `time` puts out of the caches. */
     int64_t count; /* of pointers */

@@ -8,6 +8,7 @@
 #ifndef HR_EMIT_EMIT_H
 #define HR_EMIT_EMIT_H
 
+#include "base/grid.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
@@ -18,6 +19,11 @@ typedef struct hr_emitted {
 
 /* `entry`: with hr_entry(), for the loader; otherwise the source to paste. */
 hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out);
+/* As hr_emit_c for a CUDA device (plan->limits.compute): CUDA C for NVRTC where `entry`, otherwise the .cu
+ * and .h to paste, with a plain C launcher. The source may be special to the extents of the plan. */
+hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, hr_emitted *out);
+/* The launches of one execution, at most `max`; returns how many through `count`. */
+hr_status hr_emit_cuda_grids(const hr_plan *plan, const int64_t *extents, hr_grid *out, int max, int *count);
 /* Bytes of hr_launch.scratch at these extents with so many threads; the emitted code lays it out the same
  * way. */
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
