@@ -1,0 +1,20 @@
+/* How one launch of emitted code covers a device with grids: made by the emitter, used by the device. */
+#ifndef HR_BASE_GRID_H
+#define HR_BASE_GRID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One launch of a device with grids. The launches of one execution run in order. The entry takes one
+ * parameter by value, 8-byte words in this order: pointers, scalars (f64), extents, strides, scratch, fault
+ * (the address of an hr_fault in the device's memory). */
+typedef struct hr_grid {
+    char entry[64]; /* name of the __global__ function */
+    int64_t blocks; /* x; 0 = nothing to do */
+    int threads;    /* of a block */
+    int cluster;    /* blocks of a cluster, 1 = none */
+    int64_t shared; /* bytes of dynamic shared memory */
+    bool overlaps;  /* may start while the launch before it ends: the code waits by griddepcontrol */
+} hr_grid;
+
+#endif
