@@ -42,7 +42,8 @@ typedef struct hr_track {
     bool is_stream; /* else a thread */
     int32_t device; /* streams */
     int64_t process, id;
-    int32_t name; /* into strings, -1 = none */
+    int32_t name;     /* into strings, -1 = none */
+    bool overlapping; /* its slices need not nest: ranges that begin and end on different threads */
 } hr_track;
 
 typedef struct hr_kernel_work {
@@ -156,7 +157,8 @@ typedef struct hr_skipped {
     }
 
 typedef struct hr_trace {
-    HR_TABLE(hr_event) events; /* sorted by start, longer first, once hr_trace_finish was called */
+    HR_TABLE(hr_event)
+    events; /* sorted by start, longer first; ranges, operators and calls of a thread nest */
     HR_TABLE(hr_track) tracks;
     HR_TABLE(hr_kernel_work) kernels;
     HR_TABLE(hr_copy) copies;
