@@ -14,20 +14,21 @@
 /* What the emitted code of one kernel is called with, on every device: arrays in the order of the function's
  * parameters and results. Scalars are passed as f64. `strides` holds rank entries a tensor, tensor after
  * tensor. */
-typedef struct hr_launch {
+typedef struct hr_launch {  /* emitted C knows the fields up to `tuning` by their places: new ones go to the
+                               end */
     void *const *pointers;  /* one a parameter or result; NULL for a scalar */
     const double *scalars;  /* one a parameter or result; 0 for a tensor */
     const int64_t *extents; /* one an extent name */
     const int64_t *strides;
     void *scratch;   /* at least the plan's scratch bytes, aligned to 64; for locals that exist in memory */
     int64_t threads; /* > 0 */
-    const hr_grid *grids; /* devices with grids only */
-    int64_t grid_count;
     const int64_t *tuning; /* numbers for a measuring kernel; emitted kernels take none */
     /* Not for emitted code: what `time` puts out of the caches. */
     int64_t count; /* of pointers */
     const int64_t
         *bytes; /* one a pointer: from its first to past its last byte, 0 for a scalar; NULL = not known */
+    const hr_grid *grids; /* devices with grids only */
+    int64_t grid_count;
 } hr_launch;
 
 /* The first data-dependent subscript that left its axis. access = 0: none. */
