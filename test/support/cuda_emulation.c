@@ -1,0 +1,105 @@
+/* The emulated device: its parts made and given back, one launch. */
+#undef _FORTIFY_SOURCE /* longjmp goes from stack to stack here */
+#include "support/cuda_emulation_parts.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+cuda_emulation *emulation_now;
+
+void emulation_fail(const char *format, ...) {
+    cuda_emulation *emulation = emulation_now;
+    const fiber *self = emulation->fiber;
+    size_t at = 0, size = sizeof emulation->message;
+    at += (size_t)snprintf(emulation->message, size, "%s", emulation->grid->entry);
+    if (self)
+        at += (size_t)snprintf(emulation->message + at, size - at, ", block %lld, thread %d",
+                               (long long)emulation->blocks[self->block].index, self->index);
+    at += (size_t)snprintf(emulation->message + at, size - at, ": ");
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(emulation->message + at, size - at, format, arguments);
+    va_end(arguments);
+    _longjmp(emulation->failure, 1);
+}
+
+hr_status cuda_emulation_create(cuda_emulation **out) {
+    cuda_emulation *emulation = calloc(1, sizeof *emulation);
+    size_t fibers = (size_t)CLUSTER_BLOCKS * BLOCK_THREADS;
+    if (!emulation) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the emulated device");
+    hr_status status = region_create(&emulation->global, GLOBAL_BYTES);
+    if (status == HR_OK) status = region_create(&emulation->shared, (size_t)CLUSTER_BLOCKS * SHARED_SPAN);
+    emulation->fibers = calloc(fibers, sizeof *emulation->fibers);
+    emulation->stacks = mmap(NULL, fibers * STACK_BYTES, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (emulation->stacks == MAP_FAILED) emulation->stacks = NULL;
+    if (status == HR_OK && (!emulation->fibers || !emulation->stacks))
+        status = hr_fail(HR_OUT_OF_MEMORY, "no memory for the emulated device's threads");
+    if (status != HR_OK) {
+        cuda_emulation_destroy(emulation);
+        return status;
+    }
+    emulation_now = *out = emulation;
+    return HR_OK;
+}
+
+void cuda_emulation_destroy(cuda_emulation *emulation) {
+    if (!emulation) return;
+    region_destroy(&emulation->global);
+    region_destroy(&emulation->shared);
+    if (emulation->stacks) munmap(emulation->stacks, (size_t)CLUSTER_BLOCKS * BLOCK_THREADS * STACK_BYTES);
+    free(emulation->fibers);
+    if (emulation_now == emulation) emulation_now = NULL;
+    free(emulation);
+}
+
+void cuda_emulation_clear(cuda_emulation *emulation) {
+    region_clear(&emulation->global);
+    emulation->array_count = 0;
+    emulation->bytes_read = emulation->bytes_written = 0;
+}
+
+static hr_status launch_find(const cuda_object *object, const hr_grid *grid, void (**out)(const void *)) {
+    if (grid->threads < 1 || grid->threads > BLOCK_THREADS || grid->cluster < 1 ||
+        grid->cluster > CLUSTER_BLOCKS || grid->blocks % grid->cluster || grid->blocks > 1 << 20)
+        return hr_fail(HR_WRONG_RESULT, "%s: %lld blocks in clusters of %d, with %d threads: no such grid",
+                       grid->entry, (long long)grid->blocks, grid->cluster, grid->threads);
+    if (grid->shared < 0 || grid->shared + (int64_t)object->shared_bytes > SHARED_BYTES)
+        return hr_fail(HR_WRONG_RESULT,
+                       "%s: %lld + %zu bytes of shared memory are more than a block can have", grid->entry,
+                       (long long)grid->shared, object->shared_bytes);
+    for (int i = 0; i < object->count; i++)
+        if (strcmp(object->names[i], grid->entry) == 0) {
+            *out = object->calls[i];
+            return HR_OK;
+        }
+    return hr_fail(HR_WRONG_RESULT, "%s: the source has no such function", grid->entry);
+}
+
+static void fibers_forget(cuda_emulation *emulation) {
+    for (int i = 0; i < CLUSTER_BLOCKS * BLOCK_THREADS; i++)
+        emulation->fibers[i].made = false;
+    emulation->fiber = NULL;
+}
+
+hr_status cuda_emulation_launch(cuda_emulation *emulation, const cuda_object *object, const hr_grid *grid,
+                                const void *words, uint64_t seed) {
+    HR_TRY(launch_find(object, grid, &emulation->call));
+    emulation->object = object;
+    emulation->grid = grid;
+    emulation->words = words;
+    emulation->seed = seed;
+    emulation->late = seed % 2 == 0;
+    emulation->cluster = grid->cluster;
+    emulation->launch_time = ++emulation->now;
+    if (_setjmp(emulation->failure)) {
+        fibers_forget(emulation);
+        return hr_fail(HR_WRONG_RESULT, "%s", emulation->message);
+    }
+    int64_t clusters = grid->blocks / grid->cluster;
+    for (int64_t i = 0; i < clusters; i++)
+        emulation_run_cluster(emulation, emulation_order(seed, i, clusters) * grid->cluster);
+    return HR_OK;
+}

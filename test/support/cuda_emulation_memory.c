@@ -1,0 +1,328 @@
+/* The emulated device's memory: what may be touched, what was, and by whom.
+ *
+ * In: every access of the compiled source, through the hooks that its compiler puts in front of loads and
+ * stores
+ * (-fsanitize=thread; the hooks are this file's, not the sanitizer's). Out: nothing, or the end of the
+ * launch.
+ */
+#include "support/cuda_emulation_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { STORED = 16 };
+enum { RED_ZONE = 512, POISON = 0xff };
+
+/* Numbers of cells: 1 + block * BLOCK_THREADS + thread, or a group that holds it. */
+#define GROUP_WARP   0x80000000u
+#define GROUP_BLOCK  0x40000000u
+#define GROUP_LAUNCH (GROUP_WARP | GROUP_BLOCK)
+
+/* ---- regions ---- */
+
+static void *reserve(size_t size) {
+    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return data == MAP_FAILED ? NULL : data;
+}
+
+hr_status region_create(region *region, size_t size) {
+    *region = (struct region){.size = size};
+    region->base = reserve(size);
+    region->state = reserve(size);
+    region->cells = reserve(size * sizeof(cell));
+    if (region->base && region->state && region->cells) return HR_OK;
+    region_destroy(region);
+    return hr_fail(HR_OUT_OF_MEMORY, "no address space for the emulated device's memory");
+}
+
+void region_destroy(region *region) {
+    if (region->base) munmap(region->base, region->size);
+    if (region->state) munmap(region->state, region->size);
+    if (region->cells) munmap(region->cells, region->size * sizeof(cell));
+    *region = (struct region){0};
+}
+
+/* Pages that are given up read as zero again. */
+void region_clear(region *region) {
+    madvise(region->base, region->size, MADV_DONTNEED);
+    madvise(region->state, region->size, MADV_DONTNEED);
+    madvise(region->cells, region->size * sizeof(cell), MADV_DONTNEED);
+    region->used = 0;
+}
+
+/* ---- arrays ---- */
+
+void *cuda_emulation_array(cuda_emulation *emulation, const char *name, size_t bytes, size_t offset,
+                           unsigned access) {
+    region *global = &emulation->global;
+    size_t start = (global->used + RED_ZONE + 255) / 256 * 256 + offset;
+    if (bytes > global->size || start + bytes + RED_ZONE > global->size ||
+        emulation->array_count == ARRAYS_MAX)
+        return NULL;
+    global->used = start + bytes;
+    char *data = global->base + start;
+    memset(data, POISON, bytes);
+    emulation->arrays[emulation->array_count++] = (named_array){name, data, bytes};
+    cuda_emulation_allow(emulation, data, bytes, access);
+    return data;
+}
+
+void cuda_emulation_allow(cuda_emulation *emulation, void *data, size_t bytes, unsigned access) {
+    memset(emulation->global.state + ((char *)data - emulation->global.base), (int)access, bytes);
+}
+
+bool cuda_emulation_written(const cuda_emulation *emulation, const void *data, size_t bytes) {
+    const uint8_t *state = emulation->global.state + ((uintptr_t)data - (uintptr_t)emulation->global.base);
+    for (size_t i = 0; i < bytes; i++)
+        if (!(state[i] & STORED)) return false;
+    return true;
+}
+
+void cuda_emulation_traffic(const cuda_emulation *emulation, int64_t *read, int64_t *written) {
+    *read = emulation->bytes_read;
+    *written = emulation->bytes_written;
+}
+
+const char *emulation_place(const void *address) {
+    static char text[160];
+    const cuda_emulation *emulation = emulation_now;
+    const char *at = address;
+    uintptr_t shared = (uintptr_t)at - (uintptr_t)emulation->shared.base;
+    if (shared < emulation->shared.size) {
+        snprintf(text, sizeof text, "shared memory of block %lld + %zu",
+                 (long long)emulation->blocks[shared / SHARED_SPAN].index, shared % SHARED_SPAN);
+        return text;
+    }
+    for (int i = 0; i < emulation->array_count; i++) {
+        const named_array *array = &emulation->arrays[i];
+        if (at + RED_ZONE < array->data || at >= array->data + array->bytes + RED_ZONE) continue;
+        long long offset = at - array->data;
+        snprintf(text, sizeof text, "%s %c %lld bytes, of %zu", array->name, offset < 0 ? '-' : '+',
+                 offset < 0 ? -offset : offset, array->bytes);
+        if (offset >= 0 && offset < (long long)array->bytes) return text;
+    }
+    if ((uintptr_t)at - (uintptr_t)emulation->global.base >= emulation->global.size)
+        snprintf(text, sizeof text, "no array of the launch (%p)", address);
+    return text;
+}
+
+void emulation_shared_begin(cuda_emulation *emulation, int block) {
+    region *shared = &emulation->shared;
+    size_t start = (size_t)block * SHARED_SPAN, dynamic = (size_t)emulation->grid->shared;
+    memset(shared->base + start, POISON, dynamic);
+    memset(shared->state + start, 0, SHARED_SPAN);
+    memset(shared->state + start, CUDA_READ | CUDA_WRITE, dynamic);
+    memset(shared->cells + start, 0, dynamic * sizeof(cell));
+    start += SHARED_BYTES;
+    memset(shared->base + start, POISON, emulation->object->shared_bytes);
+    memset(shared->state + start, CUDA_READ | CUDA_WRITE, emulation->object->shared_bytes);
+    memset(shared->cells + start, 0, emulation->object->shared_bytes * sizeof(cell));
+}
+
+/* ---- races ---- */
+
+static uint32_t index_of(uint32_t number) {
+    return (number & ~GROUP_LAUNCH) - 1;
+}
+
+/* Whether what `number` did at `time` comes before what this thread does now, whatever the order of fibers.
+ */
+static bool is_ordered(const cuda_emulation *emulation, const fiber *self, uint32_t number, uint32_t time) {
+    if (number == 0 || number == self->number || time < emulation->launch_time) return true;
+    uint32_t group = number & GROUP_LAUNCH, other = index_of(number), own = index_of(self->number);
+    if (group != GROUP_LAUNCH && other / BLOCK_THREADS == own / BLOCK_THREADS) {
+        if (time < emulation->blocks[self->block].sync_time) return true;
+        if (group == GROUP_BLOCK || other / WARP != own / WARP) return false;
+        if (time < self->warp_time) return true;
+        return !group && time < self->sync_time && self->sync_mask >> other % WARP & 1;
+    }
+    uint32_t first = index_of(emulation->first_number);
+    bool same_cluster = other >= first && other < first + (uint32_t)emulation->cluster * BLOCK_THREADS;
+    return same_cluster && time < emulation->cluster_time;
+}
+
+static uint32_t group_of(uint32_t number, uint32_t self) {
+    uint32_t other = index_of(number), own = index_of(self), group = number & GROUP_LAUNCH;
+    if (group == 0 && other / WARP == own / WARP) return GROUP_WARP | self;
+    if (group == GROUP_WARP && other / WARP == own / WARP) return GROUP_WARP | self;
+    if (group != GROUP_LAUNCH && other / BLOCK_THREADS == own / BLOCK_THREADS) return GROUP_BLOCK | self;
+    return GROUP_LAUNCH | self;
+}
+
+_Noreturn static void fail_race(const char *does, const char *did, uint32_t number, const void *address) {
+    uint32_t other = index_of(number);
+    char who[64] = "several threads";
+    if (!(number & GROUP_LAUNCH))
+        snprintf(who, sizeof who, "block %u, thread %u", other / BLOCK_THREADS, other % BLOCK_THREADS);
+    emulation_fail("%s %s, which %s %s with nothing in between", does, emulation_place(address), who, did);
+}
+
+static void note_write(cell *cell, const char *at) {
+    const cuda_emulation *emulation = emulation_now;
+    const fiber *self = emulation->fiber;
+    if (!is_ordered(emulation, self, cell->writer, cell->writer_time))
+        fail_race("writes", "wrote", cell->writer, at);
+    if (!is_ordered(emulation, self, cell->reader, cell->reader_time))
+        fail_race("writes", "read", cell->reader, at);
+    cell->writer = self->number;
+    cell->writer_time = emulation->now;
+}
+
+static void note_read(cell *cell, const char *at) {
+    const cuda_emulation *emulation = emulation_now;
+    const fiber *self = emulation->fiber;
+    if (!is_ordered(emulation, self, cell->writer, cell->writer_time))
+        fail_race("reads", "wrote", cell->writer, at);
+    if (is_ordered(emulation, self, cell->reader, cell->reader_time))
+        cell->reader = self->number;
+    else
+        cell->reader = group_of(cell->reader, self->number);
+    cell->reader_time = emulation->now;
+}
+
+/* ---- one access ---- */
+
+static void check_rights(const uint8_t *state, const char *at, size_t bytes, bool write, bool atomic) {
+    for (size_t i = 0; i < bytes; i++) {
+        if (!(state[i] & (write ? CUDA_WRITE : CUDA_READ)))
+            emulation_fail("%s %zu bytes at %s: out of range%s", write ? "writes" : "reads", bytes,
+                           emulation_place(at + i), state[i] ? ", or not for this" : "");
+        if ((!write || atomic) && !(state[i] & CUDA_FILLED))
+            emulation_fail("reads %s, which nobody wrote", emulation_place(at + i));
+        if (write && !atomic && (state[i] & CUDA_ONCE) && (state[i] & STORED))
+            emulation_fail("writes %s a second time", emulation_place(at + i));
+    }
+}
+
+static bool is_plain_input(const uint8_t *state, size_t bytes) {
+    uint64_t all = 0x0505050505050505u, part = 0;
+    if (bytes == 16 && (memcpy(&part, state + 8, 8), part != all)) return false;
+    if (bytes >= 8) return memcpy(&part, state, 8), part == all;
+    for (size_t i = 0; i < bytes; i++)
+        if (state[i] != 5) return false;
+    return true;
+}
+
+static void check_region(region *region, size_t offset, size_t bytes, bool write, bool atomic) {
+    uint8_t *state = region->state + offset;
+    const char *at = region->base + offset;
+    if (offset + bytes > region->size)
+        emulation_fail("%zu bytes at %p: out of range", bytes, (const void *)at);
+    if (!write && bytes <= 16 && is_plain_input(state, bytes)) return;
+    check_rights(state, at, bytes, write, atomic);
+    for (size_t i = 0; i < bytes; i++) {
+        cell *cell = &region->cells[offset + i];
+        if (atomic) {
+            if (!is_ordered(emulation_now, emulation_now->fiber, cell->writer, cell->writer_time))
+                fail_race("adds to", "wrote", cell->writer, at + i);
+        } else if (write) {
+            note_write(cell, at + i);
+            state[i] |= STORED | CUDA_FILLED;
+        } else {
+            note_read(cell, at + i);
+        }
+    }
+}
+
+static void check_shared(size_t offset, size_t bytes, bool write, bool atomic) {
+    cuda_emulation *emulation = emulation_now;
+    const emulated_block *owner = &emulation->blocks[offset / SHARED_SPAN];
+    const char *at = emulation->shared.base + offset;
+    if ((int)(offset / SHARED_SPAN) >= emulation->cluster)
+        emulation_fail("shared memory of no block of the cluster: %p", (const void *)at);
+    if (owner->done && (int)(offset / SHARED_SPAN) != emulation->fiber->block)
+        emulation_fail("%s %s, a block with threads that have ended", write ? "writes" : "reads",
+                       emulation_place(at));
+    if ((int)(offset / SHARED_SPAN) != emulation->fiber->block &&
+        emulation->cluster_time == emulation->launch_time)
+        emulation_fail("%s %s before a barrier of the cluster: that block may not have started",
+                       write ? "writes" : "reads", emulation_place(at));
+    check_region(&emulation->shared, offset, bytes, write, atomic);
+}
+
+/* Local variables and the object's own data. */
+static void check_elsewhere(const char *at) {
+    const cuda_emulation *emulation = emulation_now;
+    const char *stack = emulation->stacks + (emulation->fiber - emulation->fibers) * STACK_BYTES;
+    if (at >= stack && at < stack + STACK_BYTES) return;
+    if (at >= emulation->object->low && at < emulation->object->high) return;
+    emulation_fail("touches %s", emulation_place(at));
+}
+
+void emulation_check(const void *address, size_t bytes, bool write, bool aligned, bool atomic) {
+    cuda_emulation *emulation = emulation_now;
+    if (!emulation || !emulation->fiber || bytes == 0) return;
+    const cuda_object *object = emulation->object;
+    uintptr_t at = (uintptr_t)address, global = at - (uintptr_t)emulation->global.base;
+    uintptr_t shared = at - (uintptr_t)emulation->shared.base, statics = at - (uintptr_t)object->shared;
+    if (statics < object->shared_bytes)
+        shared = (size_t)emulation->active * SHARED_SPAN + SHARED_BYTES + statics;
+    bool ours = global < emulation->global.size || shared < emulation->shared.size;
+    if (!ours) {
+        check_elsewhere(address);
+        return;
+    }
+    if (aligned && at % bytes)
+        emulation_fail("%s %zu bytes at %s: misaligned", write ? "writes" : "reads", bytes,
+                       emulation_place(address));
+    if (shared < emulation->shared.size) {
+        check_shared(shared, bytes, write, atomic);
+        return;
+    }
+    *(write ? &emulation->bytes_written : &emulation->bytes_read) += (int64_t)bytes;
+    check_region(&emulation->global, global, bytes, write, atomic);
+}
+
+/* ---- hooks ---- */
+
+#define HOOK __attribute__((visibility("default")))
+#define HOOKS(size)                                                                                          \
+    HOOK void __tsan_read##size(const void *at);                                                             \
+    HOOK void __tsan_write##size(const void *at);                                                            \
+    HOOK void __tsan_unaligned_read##size(const void *at);                                                   \
+    HOOK void __tsan_unaligned_write##size(const void *at);                                                  \
+    HOOK void __tsan_volatile_read##size(const void *at);                                                    \
+    HOOK void __tsan_volatile_write##size(const void *at);                                                   \
+    void __tsan_read##size(const void *at) {                                                                 \
+        emulation_check(at, size, false, true, false);                                                       \
+    }                                                                                                        \
+    void __tsan_write##size(const void *at) {                                                                \
+        emulation_check(at, size, true, true, false);                                                        \
+    }                                                                                                        \
+    void __tsan_unaligned_read##size(const void *at) {                                                       \
+        emulation_check(at, size, false, true, false);                                                       \
+    }                                                                                                        \
+    void __tsan_unaligned_write##size(const void *at) {                                                      \
+        emulation_check(at, size, true, true, false);                                                        \
+    }                                                                                                        \
+    void __tsan_volatile_read##size(const void *at) {                                                        \
+        emulation_check(at, size, false, true, false);                                                       \
+    }                                                                                                        \
+    void __tsan_volatile_write##size(const void *at) {                                                       \
+        emulation_check(at, size, true, true, false);                                                        \
+    }
+
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+
+HOOK void __tsan_init(void);
+HOOK void __tsan_func_entry(void *caller);
+HOOK void __tsan_func_exit(void);
+HOOK void __tsan_read_range(const void *at, size_t bytes);
+HOOK void __tsan_write_range(const void *at, size_t bytes);
+
+void __tsan_init(void) {}
+void __tsan_func_entry(void *caller) {
+    (void)caller;
+}
+void __tsan_func_exit(void) {}
+void __tsan_read_range(const void *at, size_t bytes) {
+    emulation_check(at, bytes, false, false, false);
+}
+void __tsan_write_range(const void *at, size_t bytes) {
+    emulation_check(at, bytes, true, false, false);
+}

@@ -1,0 +1,398 @@
+/* The emulated device's threads: fibers, and what makes them wait for each other.
+ *
+ * In: the blocks of one cluster. Out: all of them ended, or the sentence that says who waits for whom in
+ * vain. A fiber runs until it waits; which one goes on then is a matter of the seed.
+ */
+#undef _FORTIFY_SOURCE /* longjmp goes from stack to stack here */
+#include "support/cuda_emulation_parts.h"
+
+#include <string.h>
+
+#define EMULATED __attribute__((visibility("default")))
+
+/* ---- switching ---- */
+
+static void leave(cuda_emulation *emulation) {
+    fiber *self = emulation->fiber;
+    if (_setjmp(self->context) == 0) _longjmp(emulation->scheduler, 1);
+}
+
+static void copies_do(fiber *self, int groups_left);
+static void warp_complete(cuda_emulation *emulation, fiber *one);
+
+static void fiber_body(void) {
+    for (;;) {
+        cuda_emulation *emulation = emulation_now;
+        emulation->call(emulation->words);
+        fiber *self = emulation->fiber;
+        copies_do(self, 0);
+        self->state = FIBER_DONE;
+        emulated_block *block = &emulation->blocks[self->block];
+        block->done++;
+        for (int t = self->index - self->lane; t < block->threads && t < self->index - self->lane + WARP; t++)
+            if (block->fibers[t].state == FIBER_AT_WARP) warp_complete(emulation, &block->fibers[t]);
+        leave(emulation);
+    }
+}
+
+static void resume(cuda_emulation *emulation, fiber *fiber) {
+    emulation->fiber = fiber;
+    if (_setjmp(emulation->scheduler) == 0) {
+        if (fiber->made) _longjmp(fiber->context, 1);
+        fiber->made = true;
+        getcontext(&fiber->start);
+        fiber->start.uc_stack.ss_sp = emulation->stacks + (fiber - emulation->fibers) * STACK_BYTES;
+        fiber->start.uc_stack.ss_size = STACK_BYTES;
+        makecontext(&fiber->start, fiber_body, 0);
+        setcontext(&fiber->start);
+    }
+    emulation->fiber = NULL;
+}
+
+/* ---- a warp ---- */
+
+static bool is_shuffle(int kind) {
+    return kind == WARP_FROM || kind == WARP_XOR || kind == WARP_UP || kind == WARP_DOWN;
+}
+
+/* The lane that a shuffle reads. */
+static int source_lane(const warp_request *request, int lane) {
+    int first = lane & ~(request->width - 1), last = first + request->width - 1, from = lane;
+    switch (request->kind) {
+    case WARP_FROM:
+        return first | (request->argument & (request->width - 1));
+    case WARP_XOR:
+        from = lane ^ request->argument;
+        return from > last ? lane : from;
+    case WARP_UP:
+        from = lane - request->argument;
+        return from < first ? lane : from;
+    default:
+        from = lane + request->argument;
+        return from > last ? lane : from;
+    }
+}
+
+static uint64_t reduced(const fiber *warp, uint32_t present, const warp_request *request) {
+    uint64_t all = 0;
+    bool first = true;
+    for (int lane = 0; lane < WARP; lane++) {
+        if (!(present >> lane & 1)) continue;
+        uint64_t value = warp[lane].request.value;
+        int64_t a = request->argument ? (int32_t)all : (int64_t)all,
+                b = request->argument ? (int32_t)value : (int64_t)value;
+        if (request->kind == WARP_BALLOT)
+            all |= (uint64_t)(value != 0) << lane;
+        else if (request->kind == WARP_ADD)
+            all += value;
+        else if (first || (request->kind == WARP_MIN ? b < a : b > a))
+            all = value;
+        first = false;
+    }
+    return all;
+}
+
+static void lanes_release(cuda_emulation *emulation, fiber *warp, uint32_t present,
+                          const warp_request *request) {
+    uint64_t all = is_shuffle(request->kind) ? 0 : reduced(warp, present, request);
+    if (request->kind == WARP_SYNC) emulation->now++;
+    for (int lane = 0; lane < WARP; lane++) {
+        if (!(present >> lane & 1)) continue;
+        fiber *one = &warp[lane];
+        one->request.result = all;
+        one->state = FIBER_READY;
+        if (is_shuffle(request->kind)) {
+            int from = source_lane(&one->request, lane);
+            if (!(present >> from & 1))
+                emulation_fail("a shuffle with mask %08x reads lane %d, which takes no part", request->mask,
+                               from);
+            one->request.result = warp[from].request.value;
+        }
+        if (request->kind != WARP_SYNC) continue;
+        *(request->mask == UINT32_MAX ? &one->warp_time : &one->sync_time) = emulation->now;
+        if (request->mask != UINT32_MAX) one->sync_mask = request->mask;
+    }
+}
+
+/* Where all living lanes of the mask have come, they get their results and go on. */
+static void warp_complete(cuda_emulation *emulation, fiber *one) {
+    fiber *warp = one - one->lane;
+    const emulated_block *block = &emulation->blocks[one->block];
+    int lanes = block->threads - warp->index < WARP ? block->threads - warp->index : WARP;
+    warp_request request = one->request;
+    uint32_t present = 0;
+    for (int lane = 0; lane < lanes; lane++) {
+        if (!(request.mask >> lane & 1) || warp[lane].state == FIBER_DONE) continue;
+        const warp_request *other = &warp[lane].request;
+        if (warp[lane].state != FIBER_AT_WARP || other->mask != request.mask || other->kind != request.kind)
+            return;
+        present |= 1u << lane;
+    }
+    lanes_release(emulation, warp, present, &request);
+}
+
+EMULATED uint64_t emulated_warp(int kind, uint32_t mask, uint64_t value, int argument, int width) {
+    cuda_emulation *emulation = emulation_now;
+    fiber *self = emulation->fiber;
+    if (!(mask >> self->lane & 1)) emulation_fail("lane %d is not in its own mask %08x", self->lane, mask);
+    self->request =
+        (warp_request){.kind = kind, .argument = argument, .width = width, .mask = mask, .value = value};
+    self->state = FIBER_AT_WARP;
+    warp_complete(emulation, self);
+    if (self->state != FIBER_READY) leave(emulation);
+    return self->request.result;
+}
+
+/* ---- a block ---- */
+
+EMULATED int emulated_barrier(int value) {
+    cuda_emulation *emulation = emulation_now;
+    fiber *self = emulation->fiber;
+    emulated_block *block = &emulation->blocks[self->block];
+    block->barrier.sum += value != 0;
+    self->state = FIBER_AT_BARRIER;
+    if (++block->barrier.arrived < block->threads) {
+        leave(emulation);
+        return block->barrier.last_sum;
+    }
+    block->barrier = (block_barrier){.last_sum = block->barrier.sum};
+    block->sync_time = ++emulation->now;
+    for (int t = 0; t < block->threads; t++)
+        block->fibers[t].state = FIBER_READY;
+    return block->barrier.last_sum;
+}
+
+/* ---- a cluster ---- */
+
+EMULATED void emulated_cluster_arrive(void) {
+    cuda_emulation *emulation = emulation_now;
+    fiber *self = emulation->fiber;
+    if (self->cluster_phase == emulation->cluster_phase + 1)
+        emulation_fail("arrives at the cluster's barrier twice without waiting");
+    self->cluster_phase = emulation->cluster_phase + 1;
+    if (++emulation->cluster_arrived < emulation->cluster * emulation->grid->threads) return;
+    emulation->cluster_arrived = 0;
+    emulation->cluster_phase++;
+    emulation->cluster_time = ++emulation->now;
+    for (int b = 0; b < emulation->cluster; b++) {
+        emulated_block *block = &emulation->blocks[b];
+        block->sync_time = emulation->now;
+        for (int t = 0; t < block->threads; t++)
+            if (block->fibers[t].state == FIBER_AT_CLUSTER) block->fibers[t].state = FIBER_READY;
+    }
+}
+
+EMULATED void emulated_cluster_wait(void) {
+    cuda_emulation *emulation = emulation_now;
+    fiber *self = emulation->fiber;
+    if (self->cluster_phase <= emulation->cluster_phase) return;
+    self->state = FIBER_AT_CLUSTER;
+    leave(emulation);
+}
+
+EMULATED unsigned emulated_cluster_rank(void) {
+    return (unsigned)emulation_now->fiber->block;
+}
+
+EMULATED unsigned emulated_cluster_size(void) {
+    return (unsigned)emulation_now->cluster;
+}
+
+EMULATED void *emulated_cluster_map(const void *shared, unsigned rank) {
+    cuda_emulation *emulation = emulation_now;
+    uintptr_t dynamic = (uintptr_t)shared - (uintptr_t)emulation->shared.base;
+    uintptr_t statics = (uintptr_t)shared - (uintptr_t)emulation->object->shared;
+    if (rank >= (unsigned)emulation->cluster)
+        emulation_fail("maps shared memory of block %u of its cluster", rank);
+    if (statics < emulation->object->shared_bytes)
+        return (int)rank == emulation->active
+                   ? (void *)(uintptr_t)shared
+                   : emulation->shared.base + rank * SHARED_SPAN + SHARED_BYTES + statics;
+    if (dynamic >= emulation->shared.size) emulation_fail("maps %p, which is not shared memory", shared);
+    return emulation->shared.base + rank * SHARED_SPAN + dynamic % SHARED_SPAN;
+}
+
+/* ---- places ---- */
+
+EMULATED unsigned emulated_thread_index(void) {
+    return (unsigned)emulation_now->fiber->index;
+}
+
+EMULATED unsigned emulated_block_index(void) {
+    return (unsigned)emulation_now->blocks[emulation_now->fiber->block].index;
+}
+
+EMULATED unsigned emulated_block_threads(void) {
+    return (unsigned)emulation_now->grid->threads;
+}
+
+EMULATED unsigned emulated_grid_blocks(void) {
+    return (unsigned)emulation_now->grid->blocks;
+}
+
+EMULATED void *emulated_shared(void) {
+    return emulation_now->shared.base + emulation_now->fiber->block * SHARED_SPAN;
+}
+
+EMULATED void emulated_access(const void *at, size_t bytes, int write, int atomic) {
+    emulation_check(at, bytes, write, true, atomic);
+}
+
+EMULATED void emulated_fail(const char *sentence) {
+    emulation_fail("%s", sentence);
+}
+
+/* ---- asynchronous copies ---- */
+
+static void copy_now(const pending_copy *copy) {
+    for (size_t i = 0; i < copy->bytes; i++)
+        emulation_check((const char *)copy->from + i, 1, false, false, false);
+    for (size_t i = 0; i < copy->filled; i++)
+        emulation_check((char *)copy->to + i, 1, true, false, false);
+    memcpy(copy->to, copy->from, copy->bytes);
+    memset((char *)copy->to + copy->bytes, 0, copy->filled - copy->bytes);
+}
+
+static void copies_do(fiber *self, int groups_left) {
+    int kept = 0;
+    for (int i = 0; i < self->copy_count; i++)
+        if (self->copies[i].group < self->copy_group - groups_left)
+            copy_now(&self->copies[i]);
+        else
+            self->copies[kept++] = self->copies[i];
+    self->copy_count = kept;
+}
+
+/* cp.async: `bytes` of the `filled` come from memory, the rest are zeros. */
+EMULATED void emulated_copy(void *to, const void *from, size_t bytes, size_t filled) {
+    cuda_emulation *emulation = emulation_now;
+    fiber *self = emulation->fiber;
+    pending_copy copy = {to, from, bytes, filled, self->copy_group};
+    if ((uintptr_t)to % filled || (uintptr_t)from % filled)
+        emulation_fail("copies %zu bytes from %s: misaligned", filled, emulation_place(from));
+    if (!emulation->late)
+        copy_now(&copy);
+    else if (self->copy_count == COPIES_MAX)
+        emulation_fail("has more than %d asynchronous copies under way", COPIES_MAX);
+    else
+        self->copies[self->copy_count++] = copy;
+}
+
+EMULATED void emulated_copy_commit(void) {
+    emulation_now->fiber->copy_group++;
+}
+
+EMULATED void emulated_copy_wait(int groups_left) {
+    copies_do(emulation_now->fiber, groups_left);
+}
+
+/* ---- scheduling ---- */
+
+static uint64_t mix(uint64_t x) { /* splitmix64 */
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* The one that is number `i` of `count` in the seed's order; seed 0: as they are. */
+int64_t emulation_order(uint64_t seed, int64_t i, int64_t count) {
+    if (seed == 0 || count < 2) return i;
+    uint64_t random = mix(seed + (uint64_t)count), size = (uint64_t)count;
+    uint64_t start = random % size, turned = (start + (uint64_t)i) % size;
+    return (int64_t)(random >> 40 & 1 ? size - 1 - turned : turned);
+}
+
+/* An object has one copy of its static shared variables; a block's values are put there while it runs. */
+static void block_activate(cuda_emulation *emulation, int block) {
+    const cuda_object *object = emulation->object;
+    char *away = emulation->shared.base + SHARED_BYTES;
+    if (emulation->active == block) return;
+    if (emulation->active >= 0)
+        memcpy(away + (size_t)emulation->active * SHARED_SPAN, object->shared, object->shared_bytes);
+    memcpy(object->shared, away + (size_t)block * SHARED_SPAN, object->shared_bytes);
+    emulation->active = block;
+}
+
+static bool run_warp(cuda_emulation *emulation, emulated_block *block, int first) {
+    int lanes = block->threads - first < WARP ? block->threads - first : WARP;
+    bool progress = false, again = true;
+    while (again) {
+        again = false;
+        for (int i = 0; i < lanes; i++) {
+            fiber *fiber = &block->fibers[first + emulation_order(emulation->seed, i, lanes)];
+            if (fiber->state != FIBER_READY) continue;
+            resume(emulation, fiber);
+            again = progress = true;
+        }
+    }
+    return progress;
+}
+
+static bool run_block(cuda_emulation *emulation, int number) {
+    emulated_block *block = &emulation->blocks[number];
+    int warps = (block->threads + WARP - 1) / WARP;
+    bool progress = false, again = true;
+    block_activate(emulation, number);
+    while (again) {
+        again = false;
+        for (int w = 0; w < warps; w++)
+            again |= run_warp(emulation, block, (int)emulation_order(emulation->seed, w, warps) * WARP);
+        progress |= again;
+    }
+    return progress;
+}
+
+_Noreturn static void fail_stuck(const cuda_emulation *emulation, const emulated_block *block) {
+    static const char *const words[] = {"runs", "waits for lanes of its warp",
+                                        "waits at a barrier of its block", "waits at its cluster's barrier",
+                                        "has ended"};
+    int example[5] = {-1, -1, -1, -1, -1}, counts[5] = {0};
+    char text[512] = "";
+    for (int t = block->threads - 1; t >= 0; t--) {
+        example[block->fibers[t].state] = t;
+        counts[block->fibers[t].state]++;
+    }
+    for (int state = 0; state < 5; state++)
+        if (counts[state])
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d threads (as %d) each %s",
+                     text[0] ? ", " : "", counts[state], example[state], words[state]);
+    (void)emulation;
+    emulation_fail("block %lld never ends: %s", (long long)block->index, text);
+}
+
+static void block_begin(cuda_emulation *emulation, int number, int64_t index) {
+    emulated_block *block = &emulation->blocks[number];
+    *block = (emulated_block){.index = index,
+                              .threads = emulation->grid->threads,
+                              .fibers = emulation->fibers + number * BLOCK_THREADS};
+    emulation_shared_begin(emulation, number);
+    for (int t = 0; t < block->threads; t++) {
+        fiber *fiber = &block->fibers[t];
+        fiber->state = FIBER_READY;
+        fiber->block = number;
+        fiber->lane = t % WARP;
+        fiber->index = t;
+        fiber->number = (uint32_t)(1 + index * BLOCK_THREADS + t);
+        fiber->warp_time = fiber->sync_time = fiber->sync_mask = 0;
+        fiber->cluster_phase = emulation->cluster_phase;
+        fiber->copy_count = fiber->copy_group = 0;
+    }
+}
+
+void emulation_run_cluster(cuda_emulation *emulation, int64_t first_block) {
+    emulation->first_number = (uint32_t)(1 + first_block * BLOCK_THREADS);
+    emulation->cluster_arrived = 0;
+    emulation->cluster_time = emulation->launch_time;
+    emulation->active = -1;
+    for (int b = 0; b < emulation->cluster; b++)
+        block_begin(emulation, b, first_block + b);
+    for (bool progress = true; progress;) {
+        progress = false;
+        for (int b = 0; b < emulation->cluster; b++)
+            progress |= run_block(emulation, (int)emulation_order(emulation->seed, b, emulation->cluster));
+    }
+    for (int b = 0; b < emulation->cluster; b++)
+        if (emulation->blocks[b].done < emulation->blocks[b].threads)
+            fail_stuck(emulation, &emulation->blocks[b]);
+}
