@@ -41,6 +41,8 @@ void emulated_copy_wait(int groups_left);
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
 #define __CUDA_ARCH__ 900
+#define memcpy        __builtin_memcpy
+#define memset        __builtin_memset
 #define EMULATED      static inline __attribute__((unused))
 #define EMULATED_RAW  static __attribute__((unused, no_sanitize("thread"), noinline))
 
@@ -164,28 +166,48 @@ EMULATED unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
 
 /* ---- arithmetic ---- */
 
-#define EMULATED_1(name)                                                                                     \
+/* Of one argument, and of two; each for float, with an f at the end, and for double. */
+#define EMULATED_FUNCTIONS(ONE, TWO)                                                                         \
+    ONE(exp)                                                                                                 \
+    ONE(exp2)                                                                                                \
+    ONE(expm1)                                                                                               \
+    ONE(log)                                                                                                 \
+    ONE(log2)                                                                                                \
+    ONE(log1p)                                                                                               \
+    ONE(sqrt)                                                                                                \
+    ONE(sin)                                                                                                 \
+    ONE(cos)                                                                                                 \
+    ONE(tanh)                                                                                                \
+    ONE(erf)                                                                                                 \
+    ONE(erfc)                                                                                                \
+    ONE(fabs)                                                                                                \
+    ONE(floor)                                                                                               \
+    ONE(ceil)                                                                                                \
+    ONE(rint)                                                                                                \
+    ONE(trunc)                                                                                               \
+    ONE(nearbyint)                                                                                           \
+    TWO(pow)                                                                                                 \
+    TWO(fmin)                                                                                                \
+    TWO(fmax)                                                                                                \
+    TWO(fmod)                                                                                                \
+    TWO(copysign)
+#define EMULATED_ONE(name)                                                                                   \
     EMULATED float name##f(float x) {                                                                        \
         return __builtin_##name##f(x);                                                                       \
     }                                                                                                        \
     EMULATED double name(double x) {                                                                         \
         return __builtin_##name(x);                                                                          \
     }
-#define EMULATED_2(name)                                                                                     \
+#define EMULATED_TWO(name)                                                                                   \
     EMULATED float name##f(float x, float y) {                                                               \
         return __builtin_##name##f(x, y);                                                                    \
     }                                                                                                        \
     EMULATED double name(double x, double y) {                                                               \
         return __builtin_##name(x, y);                                                                       \
     }
-EMULATED_1(exp)
-EMULATED_1(exp2)
-EMULATED_1(expm1)
-EMULATED_1(log)
-EMULATED_1(log2) EMULATED_1(log1p) EMULATED_1(sqrt) EMULATED_1(sin) EMULATED_1(cos) EMULATED_1(tanh)
-    EMULATED_1(erf) EMULATED_1(erfc) EMULATED_1(fabs) EMULATED_1(floor) EMULATED_1(ceil) EMULATED_1(rint)
-        EMULATED_1(trunc) EMULATED_1(nearbyint) EMULATED_2(pow) EMULATED_2(fmin) EMULATED_2(fmax)
-            EMULATED_2(fmod) EMULATED_2(copysign) EMULATED float fmaf(float x, float y, float z) {
+EMULATED_FUNCTIONS(EMULATED_ONE, EMULATED_TWO)
+
+EMULATED float fmaf(float x, float y, float z) {
     return __builtin_fmaf(x, y, z);
 }
 EMULATED double fma(double x, double y, double z) {
