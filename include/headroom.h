@@ -179,6 +179,13 @@ typedef struct hr_array {
  * they don't. The description is copied, the data is used in place and must live until the kernel is
  * destroyed or rebound. */
 HR_API hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *array);
+/* Binds a tensor of one axis to a list: `count` arrays without gaps, of any shape and length (0, too), which
+ * together are the tensor. A kernel over one axis then runs over all members in one launch: AdamW over the
+ * parameters of a model, the norm of all gradients and their clipping. Every tensor with that axis must be
+ * bound to a list of the same lengths; totals go into tensors without axes, or are read from them. An element
+ * of a list has no number: the text may use its index in subscripts only. The descriptions are copied;
+ * binding other arrays of the same lengths costs no more than handing over their addresses. */
+HR_API hr_status hr_kernel_bind_list(hr_kernel *kernel, const char *name, const hr_array *arrays, int count);
 HR_API hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value);
 HR_API hr_status hr_kernel_bind_extent(hr_kernel *kernel, const char *name, int64_t value);
 

@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "emit/emit.h"
 #include "emit/emit_c_contract.h"
+#include "emit/list_c.h"
 #include "emit/prelude.h"
 #include "emit/stage_area.h"
 #include "emit/stage_c.h"
@@ -105,6 +106,7 @@ static void print_how_to_call(emitter *e) {
 
 static void print_arguments(emitter *e) {
     hr_printer *p = e->p;
+    if (hr_plan_has_lists(e->plan)) hr_text_format(p->out, "%s", hr_list_c_types);
     hr_print(p, "typedef struct fault_record {");
     hr_print(p,
              "    int64_t access, value; /* the first subscript that left its axis; access 0: none did */");
@@ -118,12 +120,15 @@ static void print_arguments(emitter *e) {
         if (t >= e->declared && !is_scratch(e, t)) continue;
         if (is_scalar(tensor))
             hr_print(p, "    %s %s;", hr_c_compute(hr_compute_type(tensor->dtype)), hr_emit_tensor(p, t));
+        else if (hr_emit_is_list(p, t))
+            hr_print(p, "    void *const *%s; /* by member */", hr_emit_tensor(p, t));
         else
             hr_print(p, "    %s%s *%s;", tensor->role == HR_ROLE_INPUT ? "const " : "",
                      hr_c_storage(tensor->dtype), hr_emit_tensor(p, t));
         if (t < e->declared && is_strided(e, t))
             hr_print(p, "    const int64_t *%s_strides;", hr_emit_tensor(p, t));
     }
+    if (hr_plan_has_lists(e->plan)) hr_print(p, "    const pieces *pieces;");
     hr_print(p, "    fault_record *fault;");
     hr_print(p, "} arguments;");
     hr_print(p, "%s", "");
@@ -254,6 +259,11 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     return HR_OK;
 }
 
+int64_t hr_emit_piece(const hr_plan *plan) {
+    (void)plan;
+    return HR_LIST_PIECE_C;
+}
+
 int hr_emit_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
@@ -371,8 +381,10 @@ static void print_entry(emitter *e) {
         if (is_scalar(tensor))
             hr_print(p, "a.%s = (%s)l->scalars[%d];", name, type, t);
         else
-            hr_print(p, "a.%s = l->pointers[%d];", name, t);
+            hr_print(p, "a.%s = %sl->pointers[%d];", name, hr_emit_is_list(p, t) ? "(void *const *)" : "", t);
         if (is_strided(e, t)) hr_print(p, "a.%s_strides = l->strides + %d;", name, stride);
+        if (hr_emit_is_list(p, t))
+            hr_print(p, "a.pieces = (const pieces *)(uintptr_t)l->strides[%d];", stride);
         stride += tensor->rank;
     }
     hr_print(p, "a.fault = fault;");
@@ -441,6 +453,11 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
     emitter e = {.plan = plan, .function = plan->normal, .p = &e.printer};
     e.declared = plan->source->parameter_count + plan->source->result_count;
     *out = (hr_emitted){0};
+    if (hr_plan_has_lists(plan) && !entry)
+        return hr_fail(HR_BAD_INPUT,
+                       "kernel %.60s is bound to lists of arrays, and source to paste is for "
+                       "whole ones: load the kernel again for its source",
+                       plan->source->name);
     hr_arena *arena;
     HR_TRY(hr_arena_create(NAMES_ARENA, &arena));
     hr_text stages = {0}, body = {0};

@@ -2,6 +2,7 @@
 #include "emit/stage_c.h"
 #include "base/dtype.h"
 #include "emit/lane_loop.h"
+#include "emit/list_c.h"
 #include "emit/stage_area.h"
 
 #include <ctype.h>
@@ -36,7 +37,7 @@ static const hr_tensor *target_of(const stage_printer *s, const hr_step *step) {
 
 /* ---- functions ---- */
 
-static bool token_occurs(const char *text, const char *token) {
+bool hr_emit_occurs(const char *text, const char *token) {
     size_t length = strlen(token);
     for (const char *at = strstr(text, token); at; at = strstr(at + 1, token)) {
         bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
@@ -49,8 +50,8 @@ static bool token_occurs(const char *text, const char *token) {
 static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     const hr_tensor *t = &p->function->tensors[tensor];
     const char *name = hr_emit_tensor(p, tensor);
-    if (p->plan->storage[tensor] != tensor) return;
-    if (token_occurs(body, name)) {
+    if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
+    if (hr_emit_occurs(body, name)) {
         if (t->rank == 0 && t->role == HR_ROLE_INPUT)
             hr_print(p, "const %s %s = a->%s;", hr_c_compute(hr_compute_type(t->dtype)), name, name);
         else
@@ -58,13 +59,13 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
                      hr_c_storage(t->dtype), name, name);
     }
     const char *strides = hr_format(p, "%s_strides", name);
-    if (token_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a->%s;", strides, strides);
+    if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a->%s;", strides, strides);
 }
 
 void hr_emit_extents_used(hr_printer *p, const char *source, const char *body) {
     for (int e = 0; e < p->function->extent_count; e++) {
         const char *extent = hr_emit_extent(p, e);
-        if (token_occurs(body, extent)) hr_print(p, "const int64_t %s = %s%s;", extent, source, extent);
+        if (hr_emit_occurs(body, extent)) hr_print(p, "const int64_t %s = %s%s;", extent, source, extent);
     }
 }
 
@@ -75,10 +76,10 @@ void hr_emit_function(hr_printer *p, const char *name, const char *parameters, c
     hr_emit_extents_used(p, "a->", text);
     for (int t = 0; t < p->function->tensor_count; t++)
         declare_tensor(p, t, text);
-    if (token_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");
+    if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");
     static const char *const unused[] = {"a", "thread", "threads", "work"};
     for (int i = 0; i < 4; i++)
-        if (token_occurs(parameters, unused[i]) && !token_occurs(text, unused[i]))
+        if (hr_emit_occurs(parameters, unused[i]) && !hr_emit_occurs(text, unused[i]))
             hr_print(p, "(void)%s;", unused[i]);
     p->indent--;
     hr_text_append(p->out, text, body->length);
@@ -329,7 +330,7 @@ static void print_pass(stage_printer *s, int pass) {
     hr_printer *p = s->p;
     hr_lane_step steps[STEPS_MAX];
     const hr_expr *prefetched[8];
-    print_row_steps(s, pass);
+    if (!s->split) print_row_steps(s, pass);
     hr_lane_pass lanes = make_pass(s, pass, steps, prefetched);
     print_next_rows(s, &lanes);
     if (lanes.step_count) hr_lane_loop(p, &lanes);
@@ -640,35 +641,81 @@ static void print_task_header(stage_printer *s) {
     hr_print(p, "for (int64_t task = chunk; task < chunk_end; task++) {");
 }
 
+/* The passes over the lanes `first` to `last`. */
+static void print_lanes(stage_printer *s) {
+    s->p->indent++;
+    for (int pass = 0; pass < s->stage->pass_count; pass++)
+        print_pass(s, pass);
+    s->p->indent--;
+}
+
+static void print_shares(stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *size = hr_emit_index_size(p, p->lane); /* in whole cache lines */
+    hr_print(p, "const int64_t lines = (%s + 63) / 64, share_end = lines * (thread + 1) / threads * 64;",
+             size);
+    hr_print(p, "const int64_t end = share_end < %s ? share_end : %s;", size, size);
+    hr_print(p, "for (int64_t first = lines * thread / threads * 64; first < end; first += %d) {",
+             SPLIT_BLOCK);
+    hr_print(p, "    const int64_t last = first + %d < end ? first + %d : end;", SPLIT_BLOCK, SPLIT_BLOCK);
+    print_lanes(s);
+    hr_print(p, "}");
+}
+
+static void print_pieces(stage_printer *s) {
+    hr_text *out = s->p->out, body = {0};
+    s->p->out = &body;
+    print_lanes(s);
+    s->p->out = out;
+    hr_list_c_loop(s->p, &body);
+    hr_text_clear(&body);
+}
+
+/* What is one for the whole stage every thread computes; the first one stores it. */
+static void print_split(stage_printer *s) {
+    hr_printer *p = s->p;
+    print_row_steps(s, 0);
+    if (hr_plan_has_lists(s->plan))
+        print_pieces(s);
+    else
+        print_shares(s);
+    if (!any_kind(s->stage, HR_STEP_ROW)) return;
+    hr_print(p, "if (thread == 0) {");
+    p->indent++;
+    print_row_stores(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
 static void print_task_loop(stage_printer *s) {
     hr_printer *p = s->p;
-    if (s->split && s->stage->row_count) { /* shares of the lanes, in whole cache lines */
-        const char *size = hr_emit_index_size(p, p->lane);
-        hr_print(p, "const int64_t lines = (%s + 63) / 64, share_end = lines * (thread + 1) / threads * 64;",
-                 size);
-        hr_print(p, "const int64_t end = share_end < %s ? share_end : %s;", size, size);
-        hr_print(p, "for (int64_t first = lines * thread / threads * 64; first < end; first += %d) {",
-                 SPLIT_BLOCK);
-        hr_print(p, "    const int64_t last = first + %d < end ? first + %d : end;", SPLIT_BLOCK,
-                 SPLIT_BLOCK);
-    } else {
-        print_task_header(s);
+    if (s->split) {
+        print_split(s);
+        return;
     }
+    print_task_header(s);
     p->indent++;
-    if (!s->split) print_task_indices(s);
+    print_task_indices(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++)
         print_pass(s, pass);
     if (!s->stage->row_count) print_single_elements(s);
     print_row_stores(s);
     p->indent--;
     hr_print(p, "}");
-    if (s->plan->tunables.chunk && !s->split) hr_print(p, "}");
+    if (s->plan->tunables.chunk) hr_print(p, "}");
 }
 
-/* Lanes can be spread over threads where nothing needs the whole row. */
-static bool can_split(const hr_stage *stage) {
-    return stage->task_count == 0 && stage->row_count == 1 && !any_kind(stage, HR_STEP_REDUCE_ROW) &&
-           !any_kind(stage, HR_STEP_ROW) && !any_kind(stage, HR_STEP_SCATTER);
+/* Lanes can be spread over threads where nothing needs the whole row, and no thread changes what others read.
+ */
+static bool can_split(const stage_printer *s) {
+    const hr_stage *stage = s->stage;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        int memory = s->plan->storage[statement_of(s, step)->tensor];
+        if (step->kind == HR_STEP_ROW && s->function->tensors[memory].role == HR_ROLE_INOUT) return false;
+    }
+    return stage->task_count == 0 && stage->row_count == 1 && stage->pass_count == 1 &&
+           !any_kind(stage, HR_STEP_REDUCE_ROW) && !any_kind(stage, HR_STEP_SCATTER);
 }
 
 static void print_work(stage_printer *s) {
@@ -706,7 +753,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     hr_printer_stage(p, stage);
-    s.split = can_split(stage);
+    s.split = can_split(&s);
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE_DEFAULT;
     out->begin = starts_at_zero(&s);
     out->end = any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);

@@ -87,8 +87,8 @@ typedef struct hr_stage {
     bool vector; /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
 } hr_stage;
 
-/* How an argument lies in memory. */
-typedef enum hr_layout { HR_LAYOUT_DENSE, HR_LAYOUT_STRIDED } hr_layout;
+/* How an argument lies in memory. LIST: in members of unequal length, base/pieces.h. */
+typedef enum hr_layout { HR_LAYOUT_DENSE, HR_LAYOUT_STRIDED, HR_LAYOUT_LIST } hr_layout;
 
 typedef struct hr_plan {
     const hr_function *source;
@@ -113,6 +113,11 @@ typedef struct hr_plan_options {
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                          const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out);
 void hr_plan_destroy(hr_plan *plan);
+/* Some argument is bound as a list. */
+bool hr_plan_has_lists(const hr_plan *plan);
+/* Whether such a plan can run over lists: maps and total reductions over one axis, all of whose tensors are
+ * lists. HR_BAD_INPUT says what is in the way. */
+hr_status hr_plan_check_lists(const hr_plan *plan);
 /* Choices worth measuring, the best first by the cost model; [0] is the plan's own default. At most `max`;
  * returns how many. */
 int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);

@@ -122,7 +122,7 @@ static bool is_lane_plus(scheduler *s, const hr_stage *stage, const hr_expr *e) 
 static bool is_dense(const scheduler *s, int tensor) {
     int memory = s->graph->storage[tensor];
     return memory >= s->plan->source->parameter_count + s->plan->source->result_count ||
-           s->plan->layouts[memory] == HR_LAYOUT_DENSE;
+           s->plan->layouts[memory] != HR_LAYOUT_STRIDED;
 }
 
 static bool element_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *e) {

@@ -57,7 +57,7 @@ static hr_status fail_bind(const hr_kernel *kernel, const hr_tensor *tensor, con
 
 /* ---- one argument ---- */
 
-static hr_status argument_find(const hr_kernel *kernel, const char *name, int *out) {
+hr_status hr_argument_find(const hr_kernel *kernel, const char *name, int *out) {
     hr_text names = {0};
     for (int i = 0; name && i < kernel->argument_count; i++)
         if (strcmp(hr_kernel_tensor(kernel, i)->name, name) == 0) {
@@ -93,6 +93,7 @@ static bool strides_are_dense(int rank, const int64_t *shape, const int64_t *str
 void hr_binding_clear(hr_kernel *kernel, int i) {
     hr_binding *binding = &kernel->bindings[i];
     if (binding->owned) kernel->device->ops->release(kernel->device, binding->data, binding->owned_size);
+    hr_list_destroy(binding->list);
     free(binding->shape);
     *binding = (hr_binding){.scalar = binding->scalar};
     kernel->current = NULL;
@@ -199,10 +200,10 @@ static bool same_numbers(int count, const int64_t *left, const int64_t *right) {
 
 hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *array) {
     int i;
-    HR_TRY(argument_find(kernel, name, &i));
+    HR_TRY(hr_argument_find(kernel, name, &i));
     HR_TRY(array_check(kernel, i, array));
     const hr_binding *old = &kernel->bindings[i];
-    if (old->bound && !old->owned && same_numbers(array->rank, old->shape, array->shape) &&
+    if (old->bound && !old->owned && !old->list && same_numbers(array->rank, old->shape, array->shape) &&
         (array->strides ? same_numbers(array->rank, old->strides, array->strides)
                         : old->layout == HR_LAYOUT_DENSE)) {
         if (old->data != array->data) kernel->current = NULL;
@@ -215,7 +216,7 @@ hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *ar
 
 hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value) {
     int i;
-    HR_TRY(argument_find(kernel, name, &i));
+    HR_TRY(hr_argument_find(kernel, name, &i));
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     if (!hr_tensor_is_scalar(tensor))
         return fail_bind(kernel, tensor, ", a tensor: give it an array with hr_kernel_bind");
@@ -340,6 +341,7 @@ hr_status hr_kernel_resolve(const hr_kernel *kernel, int64_t *extents) {
     HR_TRY(hr_kernel_solve(kernel, extents));
     HR_TRY(hr_kernel_scalars_known(kernel));
     HR_TRY(tensors_bound(kernel));
+    HR_TRY(hr_lists_agree(kernel));
     HR_TRY(extents_known(kernel, extents));
     HR_TRY(solve_pass(kernel, false, extents)); /* now that all is known, every axis is compared */
     HR_TRY(solve_pass(kernel, true, extents));
@@ -361,10 +363,11 @@ void hr_kernel_array_of(const hr_kernel *kernel, int i, hr_array *out) {
 
 hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *out) {
     int i;
-    HR_TRY(argument_find(kernel, name, &i));
+    HR_TRY(hr_argument_find(kernel, name, &i));
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     if (hr_tensor_is_scalar(tensor)) return fail_bind(kernel, tensor, ", a scalar, and has no array");
     if (!kernel->bindings[i].bound) return fail_bind(kernel, tensor, " and not bound to an array yet");
+    if (kernel->bindings[i].list) return fail_bind(kernel, tensor, " and bound to a list of arrays");
     hr_kernel_array_of(kernel, i, out);
     return HR_OK;
 }

@@ -93,6 +93,7 @@ void hr_kernel_destroy(hr_kernel *kernel) {
     while (kernel->prepared)
         hr_prepared_drop(kernel, kernel->prepared);
     hr_launch_trim(kernel, NULL);
+    hr_lists_release(kernel);
     for (int i = 0; kernel->bindings && i < kernel->argument_count; i++)
         hr_binding_clear(kernel, i);
     free(kernel->bindings);

@@ -10,6 +10,7 @@
 #include "emit/emit.h"
 #include "lang/program.h"
 #include "plan/plan.h"
+#include "run/list.h"
 #include "tune/tune.h"
 
 /* What hr_kernel_fill puts into an array: the same for one seed, however many threads fill. */
@@ -30,6 +31,7 @@ typedef struct hr_binding {
     bool owned;    /* memory of the device that hr_kernel_fill took */
     size_t owned_size;
     hr_filling filling; /* owned inputs and inouts */
+    hr_list *list;      /* HR_LAYOUT_LIST: `data` is NULL */
 } hr_binding;
 
 /* A kernel made ready for one set of extents and layouts. */
@@ -73,6 +75,7 @@ struct hr_kernel {
     int64_t *strides, *bytes;
     void *scratch;
     size_t scratch_size;
+    hr_list_tables tables;
 
     hr_roof roof;
     bool roof_known;
@@ -88,6 +91,7 @@ int64_t hr_shape_elements(int rank, const int64_t *shape);
 
 /* ---- bind.c ---- */
 
+hr_status hr_argument_find(const hr_kernel *kernel, const char *name, int *out);
 /* Takes over nothing; the shape and strides are copied. */
 hr_status hr_binding_set(hr_kernel *kernel, int i, void *data, const int64_t *shape, const int64_t *strides);
 void hr_binding_clear(hr_kernel *kernel, int i);

@@ -282,6 +282,9 @@ hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t p
     samples samples;
     int64_t each;
     hr_check check;
+    if (hr_kernel_has_lists(kernel))
+        return hr_fail(HR_BAD_INPUT, "kernel %s is bound to lists of arrays: a check takes whole ones",
+                       kernel->function->name);
     hr_status status = samples_make(kernel, points, &samples, &each);
     if (status == HR_OK) status = reference_make(kernel, prepared, &samples.reference);
     if (status == HR_OK)

@@ -54,6 +54,7 @@ hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared) {
         for (int axis = 0; axis < tensor->rank; axis++)
             *stride++ = binding->strides[axis];
     }
+    HR_TRY(hr_lists_refresh(kernel, hr_emit_piece(prepared->plan)));
     return scratch_grow(kernel, (size_t)prepared->scratch_size);
 }
 
@@ -65,7 +66,7 @@ void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_lau
                        .scratch = kernel->scratch,
                        .threads = prepared->launch_threads,
                        .count = kernel->argument_count,
-                       .bytes = kernel->bytes};
+                       .bytes = hr_kernel_has_lists(kernel) ? NULL : kernel->bytes};
 }
 
 /* ---- a subscript that left its axis ---- */

@@ -110,6 +110,7 @@ static bool places_are_distinct(const places *places) {
 }
 
 hr_status hr_overlap_check(const hr_kernel *kernel) {
+    if (hr_kernel_has_lists(kernel)) return hr_lists_overlap(kernel);
     for (int i = 0; i < kernel->argument_count; i++) {
         const hr_tensor *written = hr_kernel_tensor(kernel, i);
         places own, other;

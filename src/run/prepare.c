@@ -109,6 +109,7 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
     if (state->threads > 0 && state->threads < limits.threads) limits.threads = state->threads;
     state_clear(kernel, state);
     HR_TRY(hr_plan_create(kernel->function, state->extents, state->layouts, &limits, &options, &state->plan));
+    if (hr_plan_has_lists(state->plan)) HR_TRY(hr_plan_check_lists(state->plan));
     state->launch_threads = threads_of(kernel, state);
     return hr_emit_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
 }
@@ -253,7 +254,8 @@ static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_pr
     char key[33];
     tuning tuning = {.kernel = kernel, .model = state, .preparing = preparing};
     hr_trial trial = {tuning_prepare, tuning_time, &tuning, 2};
-    hr_tune mode = preparing->tune == HR_TUNE_DEFAULT ? HR_TUNE_NONE : preparing->tune;
+    bool lists = hr_kernel_has_lists(kernel); /* one choice serves them, and their old values are not kept */
+    hr_tune mode = preparing->tune == HR_TUNE_DEFAULT || lists ? HR_TUNE_NONE : preparing->tune;
     HR_TRY(tuning_key(kernel, state, key));
     HR_TRY(state_plan(kernel, state, &(hr_tunables){0}));
     pthread_mutex_init(&tuning.lock, NULL);
@@ -277,7 +279,8 @@ hr_status hr_kernel_ready(hr_kernel *kernel, const hr_preparing *preparing, hr_p
     HR_TRY(hr_overlap_check(kernel));
     HR_TRY(state_get(kernel, extents, preparing->unfused, preparing->threads, &state));
     hr_status status = HR_OK;
-    if (!state->plan || preparing->tune > state->searched) status = state_choose(kernel, state, preparing);
+    if (!state->plan || (preparing->tune > state->searched && !hr_kernel_has_lists(kernel)))
+        status = state_choose(kernel, state, preparing);
     if (status == HR_OK) status = state_compile(kernel, state);
     if (status == HR_OK) status = hr_launch_refresh(kernel, state);
     if (status == HR_OK)

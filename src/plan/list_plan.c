@@ -1,0 +1,103 @@
+/* Which plans can run over lists of arrays. In: a plan whose layouts have lists. Out: good, or what is in
+ * the way.
+ *
+ * Over a list a stage walks one index, which stands for an element of some member: it subscripts lists,
+ * alone, and has no value of its own. What a stage computes for all elements together are totals.
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct walk {
+    const hr_plan *plan;
+    const hr_function *function;
+    bool *visited; /* by expr id */
+} walk;
+
+static bool is_list(const hr_plan *plan, int tensor) {
+    int memory = plan->storage[tensor];
+    return memory < plan->source->parameter_count + plan->source->result_count &&
+           plan->layouts[memory] == HR_LAYOUT_LIST;
+}
+
+bool hr_plan_has_lists(const hr_plan *plan) {
+    for (int t = 0; t < plan->source->parameter_count + plan->source->result_count; t++)
+        if (plan->layouts[t] == HR_LAYOUT_LIST) return true;
+    return false;
+}
+
+static hr_status fail(const walk *w, const char *what) {
+    return hr_fail(
+        HR_BAD_INPUT,
+        "kernel %.60s cannot run over a list of arrays: %s. Bind whole arrays, or write it as a map "
+        "and total reductions over one axis",
+        w->plan->source->name, what);
+}
+
+static hr_status fail_tensor(const walk *w, int tensor, const char *what) {
+    char sentence[160];
+    snprintf(sentence, sizeof sentence, "`%.60s` %s", w->function->tensors[tensor].name, what);
+    return fail(w, sentence);
+}
+
+#define WHOLE "is bound to one array: bind it with hr_kernel_bind_list, too"
+
+static hr_status check_value(const walk *w, const hr_expr *node) {
+    if (w->visited[node->id]) return HR_OK;
+    w->visited[node->id] = true;
+    if (node->op == HR_OP_INDEX)
+        return fail(w, "it uses an index as a number, and an element of a list has none");
+    if (node->op == HR_OP_ELEMENT && is_list(w->plan, node->tensor)) {
+        if (node->arg_count != 1 || node->args[0]->op != HR_OP_INDEX)
+            return fail_tensor(w, node->tensor, "is read at more than one place for an element");
+        return HR_OK;
+    }
+    if (node->op == HR_OP_ELEMENT && node->arg_count == 1 && node->args[0]->op == HR_OP_INDEX)
+        return fail_tensor(w, node->tensor, WHOLE);
+    for (int i = 0; i < node->arg_count; i++)
+        HR_TRY(check_value(w, node->args[i]));
+    return HR_OK;
+}
+
+static hr_status check_stage(const walk *w, const hr_stage *stage) {
+    if (stage->contract || stage->task_count || stage->row_count > 1)
+        return fail(w, "it has more than one index at a time");
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        int tensor = w->function->statements[step->statement].tensor;
+        if (step->kind != HR_STEP_ELEMENT && step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ALL)
+            return fail_tensor(w, tensor, "is neither an element nor a total");
+        if (step->kind == HR_STEP_ROW && step->stored &&
+            w->function->tensors[w->plan->storage[tensor]].role == HR_ROLE_INOUT && stage->row_count)
+            return fail_tensor(w, tensor, "changes while elements are computed from it");
+        if (w->function->tensors[tensor].rank > 0 && step->stored && !is_list(w->plan, tensor))
+            return fail_tensor(w, tensor, WHOLE);
+        HR_TRY(check_value(w, step->value));
+    }
+    return HR_OK;
+}
+
+static hr_status check_tensors(const walk *w) {
+    int declared = w->plan->source->parameter_count + w->plan->source->result_count;
+    for (int t = declared; t < w->function->tensor_count; t++) {
+        const hr_tensor *tensor = &w->function->tensors[t];
+        if (tensor->rank > 0 && w->plan->materialised[t] && w->plan->storage[t] == t)
+            return fail_tensor(w, t,
+                               "would need memory of its own between two passes: write it out where "
+                               "it is used");
+    }
+    return HR_OK;
+}
+
+hr_status hr_plan_check_lists(const hr_plan *plan) {
+    walk w = {.plan = plan, .function = plan->normal};
+    HR_TRY(check_tensors(&w));
+    w.visited = calloc((size_t)w.function->expr_count + 1, sizeof *w.visited);
+    if (!w.visited) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check a plan over lists");
+    hr_status status = HR_OK;
+    for (int i = 0; i < plan->stage_count && status == HR_OK; i++)
+        status = check_stage(&w, &plan->stages[i]);
+    free(w.visited);
+    return status;
+}
