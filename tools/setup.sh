@@ -17,6 +17,7 @@ pkg-config     | command pkg-config| pkg-config
 libsqlite3-dev | module sqlite3    | SQLite 3 with its header
 libjansson-dev | module jansson    | Jansson with its header
 libxxhash-dev  | module libxxhash  | xxHash with its header
+zlib1g-dev     | module zlib       | zlib with its header
 '
 needed_to_test='
 libcmocka-dev  | module cmocka     | cmocka with its header

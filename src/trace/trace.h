@@ -85,6 +85,7 @@ typedef struct hr_wait {
     hr_wait_kind kind;
     int32_t stream; /* track waited for or that waits, -1 = not known */
     int64_t event;  /* identity of the CUDA event, 0 = not known */
+    int64_t record; /* correlation of the call that recorded the event, 0 = not known */
 } hr_wait;
 
 typedef struct hr_operator {

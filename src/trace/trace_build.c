@@ -128,7 +128,9 @@ static hr_trace_file *current_file(hr_trace_build *build) {
 
 void hr_trace_build_file_end(hr_trace_build *build) {
     hr_trace_file *file = current_file(build);
-    if (file) file->rank_end = (int32_t)build->trace->ranks.count;
+    if (!file) return;
+    file->rank_end = (int32_t)build->trace->ranks.count;
+    if (!build->failed && !hr_trace_join(build, file->first_event)) build->failed = true;
 }
 
 hr_status hr_trace_build_progress(hr_trace_build *build, int64_t done, int64_t total) {
@@ -159,6 +161,10 @@ int32_t hr_trace_build_rank_add(hr_trace_build *build) {
 void hr_trace_build_rank_choose(hr_trace_build *build, int32_t rank) {
     build->rank = rank;
     build->last_track = -1;
+}
+
+int32_t hr_trace_build_rank_chosen(const hr_trace_build *build) {
+    return build->rank;
 }
 
 hr_rank *hr_trace_build_rank(hr_trace_build *build) {

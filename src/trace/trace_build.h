@@ -32,6 +32,7 @@ void hr_trace_build_clock(hr_trace_build *build, int64_t epoch);
 int32_t hr_trace_build_rank_add(hr_trace_build *build);
 /* What follows belongs to that rank. */
 void hr_trace_build_rank_choose(hr_trace_build *build, int32_t rank);
+int32_t hr_trace_build_rank_chosen(const hr_trace_build *build);
 /* The chosen rank, to fill in; valid until the next one is added. */
 hr_rank *hr_trace_build_rank(hr_trace_build *build);
 

@@ -50,4 +50,7 @@ void *hr_table_grow(void *items, int64_t count, int64_t *capacity, size_t item_s
 /* Whether an event that starts then is kept; makes room for it where the limit is reached. */
 bool hr_trace_window_admits(hr_trace_build *build, int64_t start);
 
+/* Brings calls together with what they started; false when memory ran out. */
+bool hr_trace_join(hr_trace_build *build, int64_t first_event);
+
 #endif

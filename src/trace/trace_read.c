@@ -1,0 +1,65 @@
+/* Files to a trace: what kind each is, from its first bytes, and the reader for it. */
+#include "trace/trace_readers.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define HEAD_SIZE 4096
+
+typedef struct head {
+    char bytes[HEAD_SIZE + 1]; /* unpacked; terminated */
+    size_t length;
+} head;
+
+static bool is_json(const head *head) {
+    const char *at = head->bytes;
+    if (memcmp(at, "\xef\xbb\xbf", 3) == 0) at += 3;
+    while (isspace((unsigned char)*at))
+        at++;
+    return *at == '{' || *at == '[';
+}
+
+/* In the order in which they are asked. */
+static const struct {
+    bool (*is)(const head *head);
+    hr_status (*read)(hr_trace_build *build, const char *path);
+} kinds[] = {
+    {is_json, hr_trace_read_kineto},
+};
+
+static hr_status head_read(const char *path, head *head) {
+    hr_trace_input *input;
+    HR_TRY(hr_trace_input_open(path, &input));
+    hr_status status = hr_trace_input_read(input, head->bytes, HEAD_SIZE, &head->length);
+    head->bytes[head->length] = 0;
+    hr_trace_input_close(input);
+    if (status == HR_OK && head->length == 0)
+        return hr_fail(HR_BAD_INPUT, "%s: is empty: no trace was written to it", path);
+    return status;
+}
+
+static hr_status file_read(hr_trace_build *build, const char *path) {
+    head head;
+    HR_TRY(head_read(path, &head));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].is(&head)) return kinds[i].read(build, path);
+    return hr_fail(HR_BAD_INPUT,
+                   "%s: byte 0: not a trace. Known are files of headroom record, PyTorch's profiler (.json, "
+                   ".json.gz), Nsight Systems (nsys export --type sqlite) and Nsight Compute (ncu --csv)",
+                   path);
+}
+
+hr_status hr_trace_read(const char *const *paths, int count, const hr_trace_options *options,
+                        hr_trace **out) {
+    hr_trace_build *build;
+    if (count < 1) return hr_fail(HR_BAD_INPUT, "no trace files were given");
+    HR_TRY(hr_trace_build_create(options, count, &build));
+    for (int i = 0; i < count; i++) {
+        hr_status status = file_read(build, paths[i]);
+        if (status != HR_OK) {
+            hr_trace_build_destroy(build);
+            return status;
+        }
+    }
+    return hr_trace_build_finish(build, out);
+}

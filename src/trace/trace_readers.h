@@ -1,0 +1,14 @@
+/* The readers behind hr_trace_read(), a kind of file each.
+ *
+ * Each brings the events of one file into the build between hr_trace_build_file_begin and _end. HR_BAD_INPUT
+ * with the byte offset where nothing can be read.
+ */
+#ifndef HR_TRACE_TRACE_READERS_H
+#define HR_TRACE_TRACE_READERS_H
+
+#include "trace/trace_build.h"
+#include "trace/trace_input.h"
+
+hr_status hr_trace_read_kineto(hr_trace_build *build, const char *path); /* JSON, plain or gzip */
+
+#endif
