@@ -4,10 +4,10 @@ DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
 SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] test/*/*.[ch])
 
-.PHONY: help build run test bench install format clean
+.PHONY: help build run test bench bench-gpu install format clean
 
 help: ## say what there is to make
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
 build: build/.setup ## the library and the command
 	@cmake -G Ninja -S . -B build --log-level=WARNING >/dev/null
@@ -24,6 +24,9 @@ test: build/.setup-test ## all tests, warnings being errors
 
 bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same run
 	@tools/bench.sh build $(ARGS)
+
+bench-gpu: build ## the first GPU's table, with PyTorch and Triton in the same run
+	@python3 bench/peers_gpu.py build $(ARGS)
 
 install: build ## into PREFIX (now /usr/local)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)

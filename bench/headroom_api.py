@@ -1,4 +1,8 @@
-"""The part of headroom.h that the benchmarks need, through ctypes: load a kernel, bind NumPy's memory, launch."""
+"""The part of headroom.h that the benchmarks need, through ctypes: load a kernel, bind arrays, launch.
+
+Arrays are NumPy's on the CPU, and of any library with data_ptr() and shape (PyTorch) on a GPU; a list of them is bound
+as a list.
+"""
 
 import ctypes
 import mmap
@@ -85,6 +89,13 @@ def empty(shape, dtype):
     return np.frombuffer(memory, dtype=dtype, count=count).reshape(shape)
 
 
+def described(array, dtype):
+    """The hr_array of an array, which must be without gaps."""
+    address = array.data_ptr() if hasattr(array, "data_ptr") else array.ctypes.data
+    shape = (c_int64 * len(array.shape))(*array.shape)
+    return Array(ctypes.sizeof(Array), address, DTYPES[dtype][0], len(array.shape), shape, None)
+
+
 class Library:
     def __init__(self, path, device="cpu"):
         self.c = ctypes.CDLL(path)
@@ -106,6 +117,12 @@ class Library:
     def device_name(self):
         return self.c.hr_device_name(self.device).decode()
 
+    def stream(self, stream):
+        """Launches go to this stream of CUDA's from now on."""
+        self.c.hr_device_stream_set.argtypes = [c_void_p, c_void_p]
+        self.c.hr_device_stream_set.restype = None
+        self.c.hr_device_stream_set(self.device, stream)
+
     def roof(self):
         roof = Roof()
         self.call("hr_device_roof", self.device, c_bool(False), None, None, byref(roof))
@@ -124,9 +141,15 @@ class Kernel:
         for key, value in scalars.items():
             library.call("hr_kernel_bind_scalar", self.kernel, key.encode(), value)
         for key, (array, dtype) in arrays.items():
-            shape = (c_int64 * array.ndim)(*array.shape)
-            described = Array(ctypes.sizeof(Array), array.ctypes.data, DTYPES[dtype][0], array.ndim, shape, None)
-            library.call("hr_kernel_bind", self.kernel, key.encode(), byref(described))
+            self.bind(key, array, dtype)
+
+    def bind(self, name, array, dtype):
+        if isinstance(array, list):
+            held = [described(a, dtype) for a in array]  # their shapes stay alive through the call
+            members = (Array * len(array))(*held)
+            self.library.call("hr_kernel_bind_list", self.kernel, name.encode(), members, c_int(len(array)))
+        else:
+            self.library.call("hr_kernel_bind", self.kernel, name.encode(), byref(described(array, dtype)))
 
     def prepare(self, tune):
         options = PrepareOptions(ctypes.sizeof(PrepareOptions), TUNE[tune], None, None, False, 0)

@@ -38,10 +38,11 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
+import bench_case  # noqa: E402
 import headroom_api as api  # noqa: E402
 import peers_math  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = bench_case.ROOT
 BLOCK_BYTES = 256 << 10  # of one tensor's rows in NumPy: a few of them fit a core's second cache
 TOLERANCE = {"f32": 1e-4, "bf16": 2e-2}  # largest difference over the result's largest magnitude
 PRODUCTS = {"matmul", "linear", "linear_gelu"}
@@ -54,17 +55,8 @@ TARGETS = {0.90: "add layernorm rmsnorm residual_norm adamw rope embedding dequa
 TARGET = {name: target for target, names in TARGETS.items() for name in names.split()}
 
 
-class Case:
-    """A kernel with its extents: what it is called, its declaration, its arrays."""
-
-    def __init__(self, path, kernel, extents):
-        self.path, self.kernel, self.extents = path, kernel, extents
-        self.dtype = "f32" if kernel.endswith("_f32") else "bf16"
-        self.base = kernel.removesuffix("_f32")
-        self.parameters = api.signature(path.read_text(), kernel)
-        self.scalars = {p.name: p.default for p in self.parameters if not p.dims and p.role == "input"}
-        self.tensors = [p for p in self.parameters if p.name not in self.scalars]
-        self.results = [p for p in self.parameters if p.role != "input"]
+class ArrayCase(bench_case.Case):
+    """With NumPy's arrays."""
 
     def arrays(self, rng):
         """Inputs and inouts, filled: normal, or in range of the axis that they subscript."""
@@ -302,23 +294,10 @@ class Stopwatch:
 
 
 def read_cases(path, only, shrink):
-    cases = []
-    for line in path.read_text().splitlines():
-        words = line.split("#")[0].split()
-        if not words:
-            continue
-        file, _, kernel = words[0].partition(":")
-        file = ROOT / "kernels" / (Path(file).name.removesuffix(".hr") + ".hr")
-        extents = {k: int(v) for k, v in (w.split("=") for w in words[1:] if "=" in w)}
-        first = next(iter(extents))
-        extents[first] = max(1, extents[first] // shrink)
-        kernel = kernel or file.stem
-        base = kernel.removesuffix("_f32")
-        if not hasattr(peers_math.Numpy, base) and base not in PRODUCTS:
-            continue
-        if not only or kernel in only or base in only:
-            cases.append(Case(file, kernel, extents))
-    return cases
+    """Those that somebody here can run."""
+    cases = bench_case.read_cases(path, only, shrink)
+    return [ArrayCase(c.path, c.kernel, c.extents) for c in cases
+            if hasattr(peers_math.Numpy, c.base) or c.base in PRODUCTS]
 
 
 class Bench:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# examples/layernorm.c as a user builds it: against an installation, shared and static and by CMake. Each computes what
-# plain arithmetic says and tells its floor.
+# examples/ as a user builds them: against an installation, shared and static and by CMake. Each computes what plain
+# arithmetic says, and layernorm.c tells its floor.
 set -euo pipefail
 build=$1 source=$2
 scratch=$(mktemp -d)
@@ -46,6 +46,12 @@ for program in "env LD_LIBRARY_PATH=$library ./shared" ./static project/build/us
     grep -qE '^[0-9.]+ ms; the floor is [0-9.]+ ms \([a-z]+\): [0-9.]+x$' <<<"$got" ||
         { echo "no line about the floor" >&2; exit 1; }
 done
+
+# A list of arrays: 3 and 4 have the norm 5, and are scaled by a fifth.
+# shellcheck disable=SC2046
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source/examples/clip.c" $(pkg-config --cflags --libs headroom) -o clip
+got=$(LD_LIBRARY_PATH=$library ./clip "$(pkg-config --variable=kernels headroom)/clip_norm.hr")
+[ "$got" = "norm 5.000, clipped to 0.600 and 0.800" ] || { echo "clip: $got" >&2; exit 1; }
 
 # A file that is not there is a sentence and exit code 2.
 code=0

@@ -1,0 +1,68 @@
+"""A case of a benchmark: a kernel of the library with its extents, as a line of a text says it.
+
+  FILE:KERNEL EXTENT=N ...            arrays of these extents
+  FILE:KERNEL list=NAME               the kernel's one axis is a list of arrays, LISTS[NAME] says how long each is
+"""
+
+import math
+from pathlib import Path
+
+import headroom_api as api
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def gpt2_lengths(layers=12, width=768, vocabulary=50257, context=1024):
+    """The parameters of GPT-2 124M, in order, as their numbers of elements."""
+    block = [width, width, 3 * width * width, 3 * width, width * width, width, width, width, 4 * width * width,
+             4 * width, 4 * width * width, width]
+    return [vocabulary * width, context * width] + block * layers + [width, width]
+
+
+LISTS = {"gpt2": gpt2_lengths()}
+
+
+class Case:
+    """A kernel with its extents: what it is called, its declaration, its bytes."""
+
+    def __init__(self, path, kernel, extents, lengths=None):
+        self.path, self.kernel, self.extents, self.lengths = path, kernel, extents, lengths
+        self.dtype = "f32" if kernel.endswith("_f32") else "bf16"
+        self.base = kernel.removesuffix("_f32")
+        self.parameters = api.signature(path.read_text(), kernel)
+        self.scalars = {p.name: p.default for p in self.parameters if not p.dims and p.role == "input"}
+        self.tensors = [p for p in self.parameters if p.name not in self.scalars]
+        self.results = [p for p in self.parameters if p.role != "input"]
+
+    def bytes(self):
+        """What must move: inputs once, results once, what is both twice."""
+        return sum(math.prod(p.shape(self.extents)) * api.DTYPES[p.dtype][1].itemsize * (2 if p.role == "inout" else 1)
+                   for p in self.tensors)
+
+    def words(self):
+        return " ".join(f"{k}={v}" for k, v in self.extents.items()) + (f" in {len(self.lengths)}" if self.lengths else "")
+
+
+def read_cases(path, only=frozenset(), shrink=1):
+    """The cases of a text, of those kernels where `only` names some; their first extent divided by `shrink`."""
+    cases = []
+    for line in path.read_text().splitlines():
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        file, _, kernel = words[0].partition(":")
+        file = ROOT / "kernels" / (Path(file).name.removesuffix(".hr") + ".hr")
+        kernel = kernel or file.stem
+        if only and kernel not in only and kernel.removesuffix("_f32") not in only:
+            continue
+        given = dict(w.split("=") for w in words[1:] if "=" in w)
+        lengths = LISTS[given.pop("list")] if "list" in given else None
+        if lengths:
+            lengths = [max(1, n // shrink) for n in lengths]
+            extents = {"N": sum(lengths)}
+        else:
+            extents = {k: int(v) for k, v in given.items()}
+            first = next(iter(extents))
+            extents[first] = max(1, extents[first] // shrink)
+        cases.append(Case(file, kernel, extents, lengths))
+    return cases
