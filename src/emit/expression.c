@@ -372,9 +372,10 @@ static const char *load_scalar(hr_printer *p, hr_dtype dtype, const char *place)
 static const char *load_lanes(hr_printer *p, const hr_expr *element) {
     hr_dtype dtype = p->function->tensors[element->tensor].dtype;
     const char *kind = element->type == HR_F32 ? "vf" : "vi", *pointer = p->pointer[element->id];
-    const char *text = p->part
-                           ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
-                           : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
+    const char *text =
+        p->part    ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
+        : p->turns ? hr_format(p, "%s_load_turn_%s(%s + i, %s)", kind, dtype_text(dtype), pointer, p->way)
+                   : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
     const char *valid = p->valid[element->id];
     if (valid) text = hr_format(p, "(%s ? %s : %s_of(0))", valid, text, kind);
     return element->type == HR_BOOL ? hr_format(p, "vm_from_vi(%s)", text) : text;

@@ -35,9 +35,10 @@ typedef struct hr_printer {
     const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
     const char *way;       /* which of several accumulators the body adds into */
-    int number;            /* of the last name given */
-    bool checks;           /* something was checked: the loop cannot be `omp simd` */
-    bool next_task;        /* the task's index is printed as `next`, the one of the task after this one */
+    bool turns;     /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
+    int number;     /* of the last name given */
+    bool checks;    /* something was checked: the loop cannot be `omp simd` */
+    bool next_task; /* the task's index is printed as `next`, the one of the task after this one */
 } hr_printer;
 
 /* Room for all the tables; the stage's level and names start empty. HR_OUT_OF_MEMORY. */

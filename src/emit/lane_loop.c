@@ -211,6 +211,29 @@ static bool is_lane_store(hr_printer *p, const hr_lane_step *s) {
            s->subscripts[tensor->rank - 1]->index == p->lane;
 }
 
+/* Two vectors of bf16 leave as one: the instruction that narrows two costs no more than the one for one. */
+static bool is_paired(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    return p->vector && pass->ways % 2 == 0 && s->use == HR_LANE_STORE &&
+           p->function->tensors[s->tensor].dtype == HR_BF16;
+}
+
+static bool is_any_paired(const hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++)
+        if (is_paired(p, pass, &pass->steps[i])) return true;
+    return false;
+}
+
+static void print_pairs(hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (!is_paired(p, pass, s)) continue;
+        for (int way = 0; way < pass->ways; way += 2)
+            hr_print(p, "vf_%s_%s_bf16(q%d + i - %d * HR_LANES, w%d[%d], w%d[%d]%s);",
+                     s->stream ? "stream" : "store", p->turns ? "turns" : "pair", s->id, pass->ways - way,
+                     s->id, way, s->id, way + 1, s->stream ? hr_format(p, ", aligned_%d", s->id) : "");
+    }
+}
+
 static void print_store(hr_printer *p, const hr_lane_step *s, const char *value) {
     hr_dtype dtype = p->function->tensors[s->tensor].dtype;
     const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
@@ -238,21 +261,31 @@ static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
     }
 }
 
-static void print_body(hr_printer *p, const hr_lane_pass *pass) {
+/* Asks for what the lanes of `vectors` vectors will need later, a cache line at a time. */
+static void print_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
+    enum { LINE = 64, LANES_MOST = 16 };
+    for (int i = 0; i < pass->prefetch_count; i++) {
+        const hr_expr *element = pass->prefetched[i];
+        int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);
+        int bytes = vectors * LANES_MOST * size;
+        const char *from = pass->prefetch_from ? pass->prefetch_from[i] : NULL, *place = "i";
+        if (!from && !p->pointer[element->id]) continue;
+        if (!from && pass->prefetch_of) bytes = bytes * pass->prefetch_part / pass->prefetch_of;
+        if (!from)
+            place = pass->prefetch_place ? pass->prefetch_place
+                                         : hr_format(p, "i + %d", pass->prefetch_bytes / size);
+        for (int line = 0; line == 0 || line + LINE <= bytes; line += LINE)
+            hr_print(p, line ? "%s(%s + %s + %d);" : "%s(%s + %s);", from ? "prefetch_read" : pass->prefetch,
+                     from ? from : p->pointer[element->id], place, line / size);
+    }
+}
+
+static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     const char *values[256];
     hr_printer_forget(p, HR_AT_LANE);
     for (int i = 0; i < pass->step_count; i++)
         hr_expr_count_uses(p, pass->steps[i].value);
-    for (int i = 0; i < pass->prefetch_count; i++) {
-        const hr_expr *element = pass->prefetched[i];
-        int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);
-        const char *place =
-            pass->prefetch_place ? pass->prefetch_place : hr_format(p, "i + %d", pass->prefetch_bytes / size);
-        if (pass->prefetch_from && pass->prefetch_from[i])
-            hr_print(p, "prefetch_read(%s + i);", pass->prefetch_from[i]);
-        else if (p->pointer[element->id])
-            hr_print(p, "%s(%s + %s);", pass->prefetch, p->pointer[element->id], place);
-    }
+    if (!in_ways) print_prefetches(p, pass, 1);
     print_kept(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
@@ -271,7 +304,10 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass) {
     }
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (s->use == HR_LANE_STORE) print_store(p, s, values[i]);
+        if (in_ways && is_paired(p, pass, s))
+            hr_print(p, "w%d[way] = %s;", s->id, hr_emit_stored(p, values[i], s->value->type, HR_BF16));
+        else if (s->use == HR_LANE_STORE)
+            print_store(p, s, values[i]);
         if (s->use == HR_LANE_REDUCE) print_reduce(p, s, values[i]);
         if (s->use == HR_LANE_COLUMN) print_column(p, s, values[i]);
     }
@@ -279,14 +315,14 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass) {
 
 /* ---- the loops ---- */
 
-/* Fewer than a vector of lanes. */
+/* At most a vector of lanes. */
 static void print_part(hr_printer *p, const hr_lane_pass *pass, const char *condition, const char *count) {
-    hr_print(p, "if (%s) {", condition);
+    hr_print(p, "%s {", condition);
     p->indent++;
     hr_print(p, "const int lanes = %s;", count);
     p->part = true;
     p->way = "0";
-    print_body(p, pass);
+    print_body(p, pass, false);
     p->part = false;
     p->indent--;
 }
@@ -298,42 +334,83 @@ static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last
     for (int i = 0; i < pass->step_count && !first; i++)
         if (pass->steps[i].use == HR_LANE_STORE && pass->steps[i].stream) first = &pass->steps[i];
     if (!first) return;
-    int size = (int)hr_dtype_size(p->function->tensors[first->tensor].dtype);
-    hr_print(p, "const int head = stream_head(q%d + i, %d);", first->id, size);
-    print_part(p, pass, hr_format(p, "head && i < %s", last),
-               hr_format(p, "head < %s - i ? head : (int)(%s - i)", last, last));
+    int size = (int)hr_dtype_size(p->function->tensors[first->tensor].dtype), pair = is_any_paired(p, pass);
+    hr_print(p, "const int64_t head = stream_head(q%d + i, %d, %d);", first->id, size, 1 + pair);
+    hr_print(p, "const int64_t begin = %s - i < head ? %s : i + head;", last, last);
+    print_part(p, pass, pair ? "while (i < begin)" : "if (i < begin)",
+               pair ? "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES" : "(int)(begin - i)");
     hr_print(p, "    i += lanes;");
     hr_print(p, "}");
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use == HR_LANE_STORE && s->stream)
-            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d);", s->id, s->id,
-                     (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
+            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id,
+                     (int)hr_dtype_size(p->function->tensors[s->tensor].dtype), 1 + is_paired(p, pass, s));
     }
+}
+
+/* Whether all that a value is made of is bf16 elements, so that it does not matter in which order the lanes
+ * of two vectors are walked. */
+static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node) {
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return true;
+    p->seen[node->id] = p->stamp;
+    if (p->buffer[node->id] || node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return false;
+    for (int k = 0; k < pass->kept_count; k++)
+        if (pass->kept[k] == node) return false;
+    if (node->op == HR_OP_ELEMENT) return p->function->tensors[node->tensor].dtype == HR_BF16;
+    for (int i = 0; i < node->arg_count; i++)
+        if (!is_of_turns(p, pass, node->args[i])) return false;
+    return true;
+}
+
+static bool takes_turns(hr_printer *p, const hr_lane_pass *pass) {
+    if (pass->ways % 2) return false;
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use != HR_LANE_REDUCE && !is_paired(p, pass, s)) return false;
+        if (s->use == HR_LANE_REDUCE && hr_is_arg(s->reduce)) return false;
+    }
+    bool turns = true;
+    p->stamp++;
+    for (int i = 0; i < pass->step_count && turns; i++)
+        turns = is_of_turns(p, pass, pass->steps[i].value);
+    p->stamp++;
+    return turns;
+}
+
+/* Several vectors a step. */
+static void print_ways_loop(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    hr_print(p, "for (; i + %d * HR_LANES <= %s;) {", pass->ways, last);
+    p->indent++;
+    print_prefetches(p, pass, pass->ways);
+    for (int i = 0; i < pass->step_count; i++)
+        if (is_paired(p, pass, &pass->steps[i])) hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->ways);
+    hr_text_format(p->out, "#pragma GCC unroll %d\n", pass->ways);
+    hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES) {", pass->ways);
+    p->indent++;
+    p->way = "way";
+    p->turns = takes_turns(p, pass);
+    print_body(p, pass, true);
+    p->indent--;
+    hr_print(p, "}");
+    print_pairs(p, pass);
+    p->turns = false;
+    p->indent--;
+    hr_print(p, "}");
 }
 
 static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     hr_print(p, "int64_t i = %s;", first);
     p->part = false;
     print_head(p, pass, last);
-    if (pass->ways > 1) {
-        hr_print(p, "while (i + %d * HR_LANES <= %s) {", pass->ways, last);
-        hr_print(p, "#pragma GCC unroll %d", pass->ways);
-        hr_print(p, "    for (int way = 0; way < %d; way++, i += HR_LANES) {", pass->ways);
-        p->indent += 2;
-        p->way = "way";
-        print_body(p, pass);
-        p->indent -= 2;
-        hr_print(p, "    }");
-        hr_print(p, "}");
-    }
+    if (pass->ways > 1) print_ways_loop(p, pass, last);
     p->way = "0";
     hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
     p->indent++;
-    print_body(p, pass);
+    print_body(p, pass, false);
     p->indent--;
     hr_print(p, "}");
-    print_part(p, pass, hr_format(p, "i < %s", last), hr_format(p, "(int)(%s - i)", last));
+    print_part(p, pass, hr_format(p, "if (i < %s)", last), hr_format(p, "(int)(%s - i)", last));
     hr_print(p, "}");
 }
 
@@ -364,7 +441,7 @@ static void print_scalars(hr_printer *p, const hr_lane_pass *pass) {
     p->out = &body;
     p->checks = false;
     p->indent++;
-    print_body(p, pass);
+    print_body(p, pass, false);
     p->indent--;
     p->out = out;
     bool simd = !p->checks;

@@ -39,7 +39,8 @@ typedef struct hr_lane_pass {
     const char *prefetch;             /* the function that asks, prefetch_read or prefetch_near */
     const char *prefetch_place;       /* what is asked for, in elements from the lane elements' own row */
     int prefetch_bytes;               /* where prefetch_place is NULL: so many bytes ahead of the lanes */
-    int ways;                         /* vectors in flight: accumulators side by side */
+    int prefetch_part, prefetch_of;   /* for each vector of lanes, this part of a vector is asked for */
+    int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */
 } hr_lane_pass;
 
 /* Values that are drawn a tile at a time: HR_OP_RANDOM nodes of vector mode. */

@@ -270,19 +270,13 @@ static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **
         out[(*count)++] = node;
 }
 
-static bool stores_elements(const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored) return true;
-    return false;
-}
-
 /* Tunable `prefetch`: 1 = none. In a stage of one pass: 2, 3, 4 = 2, 4, 8 KB ahead. In one of several passes,
- * the next row: 2 = in the last pass, into the first-level cache; 3 = into the second; 4 = over all passes. 0
- * = 2. */
+ * the next row: 2 = in the last pass, into the first-level cache; 3 = into the second; 4 = over all passes,
+ * twice as much of it in the last. 0 = 2 for one pass and 4 for several. */
 static void choose_prefetch(stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
-    if (!choice) choice = passes > 1 && !stores_elements(s->stage) ? 4 : 2;
+    if (!choice) choice = passes > 1 ? 4 : 2;
     if (choice == 1 || !p->vector || (choice < 4 && pass < passes - 1)) return;
     p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++)
@@ -291,12 +285,24 @@ static void choose_prefetch(stage_printer *s, int pass, hr_lane_pass *lanes, con
     lanes->prefetched = prefetched;
     lanes->prefetch = passes > 1 && choice == 2 ? "prefetch_near" : "prefetch_read";
     const char *row = hr_stage_row_size(p, s->stage);
-    if (passes == 1)
+    if (passes == 1) {
         lanes->prefetch_bytes = 1024 << (choice - 1);
-    else if (choice == 4)
-        lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + i) / %d", row, pass, row, passes);
-    else
+    } else if (choice == 4) {
+        lanes->prefetch_part = pass == passes - 1 ? 2 : 1;
+        lanes->prefetch_of = passes + 1;
+        lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + %si) / %d", row, pass, row,
+                                          lanes->prefetch_part == 2 ? "2 * " : "", passes + 1);
+    } else {
         lanes->prefetch_place = hr_format(p, "%s + i", row);
+    }
+}
+
+static bool stores_bf16(const stage_printer *s, const hr_lane_pass *lanes) {
+    for (int i = 0; i < lanes->step_count; i++)
+        if (lanes->steps[i].use == HR_LANE_STORE &&
+            s->function->tensors[lanes->steps[i].tensor].dtype == HR_BF16)
+            return true;
+    return false;
 }
 
 static int choose_ways(stage_printer *s, const hr_lane_pass *lanes) {
@@ -306,8 +312,9 @@ static int choose_ways(stage_printer *s, const hr_lane_pass *lanes) {
         reduces = true;
         if (hr_is_arg(lanes->steps[i].reduce)) plain = false;
     }
-    if (!reduces || !plain || !s->p->vector) return 1;
-    return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
+    if (!plain || !s->p->vector) return 1;
+    if (reduces) return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
+    return stores_bf16(s, lanes) ? 2 : 1;
 }
 
 static hr_lane_pass make_pass(stage_printer *s, int pass, hr_lane_step *steps, const hr_expr **prefetched) {

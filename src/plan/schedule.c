@@ -293,8 +293,10 @@ static bool is_special(const hr_expr *node) {
     return special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT;
 }
 
+/* bf16 is widened as fast as f32 is loaded from a cache that it fills. */
 static bool is_narrow_element(const scheduler *s, const hr_expr *node) {
-    return node->op == HR_OP_ELEMENT && hr_dtype_size(s->function->tensors[node->tensor].dtype) <= 2;
+    return node->op == HR_OP_ELEMENT && hr_dtype_size(s->function->tensors[node->tensor].dtype) <= 2 &&
+           s->function->tensors[node->tensor].dtype != HR_BF16;
 }
 
 static bool depends_on_task(const hr_stage *stage, const hr_expr *node) {

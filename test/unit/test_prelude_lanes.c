@@ -441,6 +441,62 @@ static void folds(void **state) {
     }
 }
 
+/* ---- pairs of bf16 vectors ---- */
+
+static const uint32_t pair_bits[] = {0x3f800000, 0x00000000, 0x80000000, 0x00000001, 0x007fffff, 0x80400000,
+                                     0x00008000, 0x3f808000, 0x3f818000, 0x7f7fffff, 0xff800000, 0x7fc00001,
+                                     0x7f800001, 0xc0490fdb, 0x00800000, 0x33333333, 0x80007fff};
+
+/* A pair stores what two vectors store, turns load and store what the elements are, whatever stands beside a
+ * denormal, and the bytes around are left. */
+static void pairs_are_two_vectors(void **state) {
+    (void)state;
+    enum { COUNT = sizeof pair_bits / sizeof *pair_bits, WORDS = 2 * HR_LANES };
+    for (int round = 0; round < 4 * COUNT; round++) {
+        float values[WORDS], got[WORDS];
+        uint16_t expected[WORDS], words[WORDS + 2];
+        for (int i = 0; i < WORDS; i++) /* one special value among ones, then all kinds together */
+            memcpy(&values[i],
+                   &pair_bits[round < COUNT ? (i == round % WORDS) * round : (i * 5 + round) % COUNT], 4);
+        vf_store_bf16(expected, vf_load_f32(values));
+        vf_store_bf16(expected + HR_LANES, vf_load_f32(values + HR_LANES));
+        memset(words, 0x77, sizeof words);
+        vf_store_pair_bf16(words + 1, vf_load_f32(values), vf_load_f32(values + HR_LANES));
+        assert_memory_equal(words + 1, expected, sizeof expected);
+        assert_true(words[0] == 0x7777 && words[WORDS + 1] == 0x7777);
+        vf even = vf_load_turn_bf16(expected, 0), odd = vf_load_turn_bf16(expected + HR_LANES, 1);
+        vf_store_f32(got, even);
+        vf_store_f32(got + HR_LANES, odd);
+        for (int i = 0; i < WORDS; i++) {
+            uint32_t bits, wanted = (uint32_t)expected[i] << 16;
+            memcpy(&bits, &got[i % 2 * HR_LANES + i / 2], 4);
+            assert_int_equal(bits, wanted);
+        }
+        memset(words, 0x77, sizeof words);
+        vf_store_turns_bf16(words + 1, even, odd);
+        assert_memory_equal(words + 1, expected, sizeof expected);
+        assert_true(words[0] == 0x7777 && words[WORDS + 1] == 0x7777);
+    }
+}
+
+static void pairs_stream(void **state) {
+    (void)state;
+    _Alignas(64) uint16_t words[4 * HR_LANES + 2], expected[2 * HR_LANES];
+    vf low = vf_from_vi(vi_iota()) + 0.5f, high = low + HR_LANES;
+    vf_store_pair_bf16(expected, low, high);
+    for (int offset = 0; offset < 2; offset++) {
+        memset(words, 0, sizeof words);
+        vf_stream_pair_bf16(words + offset, low, high, stream_aligned(words + offset, 2, 2));
+        stream_end();
+        assert_memory_equal(words + offset, expected, sizeof expected);
+        vf_stream_turns_bf16(words + offset, vf_load_turn_bf16(expected, 0),
+                             vf_load_turn_bf16(expected + HR_LANES, 1), offset == 0);
+        stream_end();
+        assert_memory_equal(words + offset, expected, sizeof expected);
+    }
+    assert_int_equal(stream_head(words + 1, 2, 2), 2 * HR_LANES - 1);
+}
+
 /* ---- streams ---- */
 
 /* Streams of every dtype that has them, at every offset: head, vectors, and the bytes around them untouched.
@@ -454,10 +510,10 @@ static void streams_store_at_any_offset(void **state) {
     for (int size = 2; size <= 4; size += 2)
         for (int offset = 0; offset < 4 * HR_LANES; offset++) {
             char *p = to + offset * size;
-            int head = stream_head(p, size);
+            int head = (int)stream_head(p, size, 1);
             assert_in_range(head, 0, HR_LANES - 1);
-            assert_true(stream_aligned(p + head * size, size));
-            assert_int_equal(stream_aligned(p, size), head == 0);
+            assert_true(stream_aligned(p + head * size, size, 1));
+            assert_int_equal(stream_aligned(p, size, 1), head == 0);
             for (int kind = 0; kind < 3; kind++) {
                 memset(to, 0x77, sizeof to);
                 if (size == 4 && kind == 0) vf_stream_f32((float *)(void *)p, x, head == 0);
@@ -495,6 +551,8 @@ int main(void) {
         cmocka_unit_test(whole_arithmetic),
         cmocka_unit_test(masks),
         cmocka_unit_test(folds),
+        cmocka_unit_test(pairs_are_two_vectors),
+        cmocka_unit_test(pairs_stream),
         cmocka_unit_test(streams_store_at_any_offset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

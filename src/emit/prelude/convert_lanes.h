@@ -85,6 +85,55 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
     *(vu16_loose *)p = vu16_bf16(x);
 }
 
+/* The same values two vectors at a time: way 0, 2, .. is the even elements of the pair that begins at p, way
+ * 1, 3, .. the odd ones of the pair that began a vector before p. Widening them is one operation instead of
+ * two. */
+static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
+    return way % 2 ? (vf)(*(const vu_loose *)(p - HR_LANES) & 0xffff0000u) : (vf)(*(const vu_loose *)p << 16);
+}
+
+/* Two vectors as bf16, `low` in the first half of the words. Only a word of 0 can stand for a denormal that
+ * the instruction took for 0; then each vector is looked at. */
+static inline vu vu_pair_bf16(vf low, vf high) {
+#if HR_LANES == 16 && defined __AVX512BF16__
+    vu words;
+    uint32_t zero;
+    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(low), "v"(high));
+    __asm__("vptestnmw %1, %2, %0" : "=k"(zero) : "v"(words), "v"((vu){0} + 0x7fff7fff));
+    if (__builtin_expect(zero == 0, 1)) return words;
+    vm low_denormal, high_denormal;
+    __asm__("vfpclassps $0x20, %1, %0" : "=k"(low_denormal) : "v"(low));
+    __asm__("vfpclassps $0x20, %1, %0" : "=k"(high_denormal) : "v"(high));
+    if (__builtin_expect((low_denormal | high_denormal) == 0, 1)) return words;
+#endif
+    union {
+        vu16 half[2];
+        vu whole;
+    } both = {{vu16_bf16(low), vu16_bf16(high)}};
+    return both.whole;
+}
+
+/* As vu_pair_bf16 where the first vector is the even elements and the second the odd ones. */
+static inline vu vu_turns_bf16(vf even, vf odd) {
+#if HR_LANES == 16 && defined __AVX512BF16__
+    static const vu order = {0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005, 0x160006, 0x170007,
+                             0x180008, 0x190009, 0x1a000a, 0x1b000b, 0x1c000c, 0x1d000d, 0x1e000e, 0x1f000f};
+    vu words = vu_pair_bf16(even, odd), ordered;
+    __asm__("vpermw %1, %2, %0" : "=v"(ordered) : "v"(words), "v"(order));
+    return ordered;
+#else
+    return (vu)vi_bf16_bits(even) | (vu)vi_bf16_bits(odd) << 16;
+#endif
+}
+
+static inline void vf_store_pair_bf16(uint16_t *p, vf low, vf high) {
+    *(vu_loose *)p = vu_pair_bf16(low, high);
+}
+
+static inline void vf_store_turns_bf16(uint16_t *p, vf even, vf odd) {
+    *(vu_loose *)p = vu_turns_bf16(even, odd);
+}
+
 static inline void vf_store_part_bf16(uint16_t *p, vf x, int count) {
     vu16_store_part(p, vu16_bf16(x), count);
 }

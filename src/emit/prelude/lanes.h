@@ -7,6 +7,7 @@ typedef vf vf_loose __attribute__((aligned(1), may_alias));
 typedef vi vi_loose __attribute__((aligned(1), may_alias));
 typedef vu16 vu16_loose __attribute__((aligned(1), may_alias));
 typedef vi16 vi16_loose __attribute__((aligned(1), may_alias));
+typedef vu vu_loose __attribute__((aligned(1), may_alias));
 typedef vu8 vu8_loose __attribute__((aligned(1), may_alias));
 typedef vi8 vi8_loose __attribute__((aligned(1), may_alias));
 

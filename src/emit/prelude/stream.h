@@ -39,17 +39,25 @@ static inline void vf_stream_bf16(uint16_t *p, vf x, bool aligned) {
     vu16_stream(p, vu16_bf16(x), aligned);
 }
 
+static inline void vf_stream_pair_bf16(uint16_t *p, vf low, vf high, bool aligned) {
+    vf_stream_f32((float *)(void *)p, (vf)vu_pair_bf16(low, high), aligned);
+}
+
+static inline void vf_stream_turns_bf16(uint16_t *p, vf even, vf odd, bool aligned) {
+    vf_stream_f32((float *)(void *)p, (vf)vu_turns_bf16(even, odd), aligned);
+}
+
 static inline void vf_stream_f16(uint16_t *p, vf x, bool aligned) {
     vu16_stream(p, vu16_f16(x), aligned);
 }
 
-/* How many elements of `size` bytes stand before the next multiple of a vector of them. */
-static inline int stream_head(const void *p, int size) {
-    return (int)((-(uintptr_t)p & (uintptr_t)(HR_LANES * size - 1)) / (uintptr_t)size);
+/* How many elements of `size` bytes stand before the next multiple of `vectors` vectors of them. */
+static inline int64_t stream_head(const void *p, int size, int vectors) {
+    return (int64_t)((-(uintptr_t)p & (uintptr_t)(vectors * HR_LANES * size - 1)) / (uintptr_t)size);
 }
 
-static inline bool stream_aligned(const void *p, int size) {
-    return ((uintptr_t)p & (uintptr_t)(HR_LANES * size - 1)) == 0;
+static inline bool stream_aligned(const void *p, int size, int vectors) {
+    return ((uintptr_t)p & (uintptr_t)(vectors * HR_LANES * size - 1)) == 0;
 }
 
 /* Orders streamed stores before whatever tells another thread of them. */

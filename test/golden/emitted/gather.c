@@ -69,15 +69,16 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         {
             float *const q0 = t_y + i_t * n_C;
             int64_t i = 0;
-            const int head = stream_head(q0 + i, 4);
-            if (head && i < n_C) {
-                const int lanes = head < n_C - i ? head : (int)(n_C - i);
+            const int64_t head = stream_head(q0 + i, 4, 1);
+            const int64_t begin = n_C - i < head ? n_C : i + head;
+            if (i < begin) {
+                const int lanes = (int)(begin - i);
                 prefetch_read(n1 + i);
                 const vf r5 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
                 vf_store_part_f32(q0 + i, r5, lanes);
                 i += lanes;
             }
-            const bool aligned_0 = stream_aligned(q0 + i, 4);
+            const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
             for (; i + HR_LANES <= n_C; i += HR_LANES) {
                 prefetch_read(n1 + i);
                 const vf r6 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));

@@ -50,15 +50,26 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         {
             uint16_t *const q0 = t_y + i_m * n_N;
             int64_t i = 0;
-            const int head = stream_head(q0 + i, 2);
-            if (head && i < n_N) {
-                const int lanes = head < n_N - i ? head : (int)(n_N - i);
+            const int64_t head = stream_head(q0 + i, 2, 2);
+            const int64_t begin = n_N - i < head ? n_N : i + head;
+            while (i < begin) {
+                const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                 prefetch_read(p1 + i + 512);
                 const vf r2 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
                 vf_store_part_bf16(q0 + i, r2, lanes);
                 i += lanes;
             }
-            const bool aligned_0 = stream_aligned(q0 + i, 2);
+            const bool aligned_0 = stream_aligned(q0 + i, 2, 2);
+            for (; i + 2 * HR_LANES <= n_N;) {
+                prefetch_read(p1 + i + 512);
+                prefetch_read(p1 + i + 512 + 16);
+                vf w0[2];
+#pragma GCC unroll 2
+                for (int way = 0; way < 2; way++, i += HR_LANES) {
+                    w0[way] = vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i)));
+                }
+                vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[0], w0[1], aligned_0);
+            }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
                 prefetch_read(p1 + i + 512);
                 vf_stream_bf16(q0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))), aligned_0);

@@ -40,9 +40,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
     (void)a;
-    char *const area = work + thread * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
-    float *const kept_1 = (float *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_m = task;
@@ -50,83 +49,88 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         vf a0[4] = {vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY)};
         {
             float *const k0 = kept_0;
-            float *const k1 = kept_1;
             int64_t i = 0;
-            while (i + 4 * HR_LANES <= n_N) {
-            #pragma GCC unroll 4
+            for (; i + 4 * HR_LANES <= n_N;) {
+                prefetch_read(p1 + n_N + (0 * (n_N) + i) / 4);
+#pragma GCC unroll 4
                 for (int way = 0; way < 4; way++, i += HR_LANES) {
-                    const vf r2 = vf_load_bf16(p1 + i);
-                    vf_store_f32(k1 + i, r2);
-                    a0[way] = vf_max(a0[way], r2);
+                    a0[way] = vf_max(a0[way], vf_load_turn_bf16(p1 + i, way));
                 }
             }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                const vf r3 = vf_load_bf16(p1 + i);
-                vf_store_f32(k1 + i, r3);
-                a0[0] = vf_max(a0[0], r3);
+                prefetch_read(p1 + n_N + (0 * (n_N) + i) / 4);
+                a0[0] = vf_max(a0[0], vf_load_bf16(p1 + i));
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
-                const vf r4 = vf_load_part_bf16(p1 + i, lanes);
-                vf_store_f32(k1 + i, r4);
-                a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), r4, vf_of(-INFINITY)));
+                prefetch_read(p1 + n_N + (0 * (n_N) + i) / 4);
+                a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p1 + i, lanes), vf_of(-INFINITY)));
             }
         }
         const float s0_peak_1 = vf_fold_max(vf_max((vf_max((a0[0]), (a0[1]))), (vf_max((a0[2]), (a0[3])))));
         vf a1[4] = {vf_of(0), vf_of(0), vf_of(0), vf_of(0)};
         {
             float *const k0 = kept_0;
-            float *const k1 = kept_1;
             int64_t i = 0;
-            while (i + 4 * HR_LANES <= n_N) {
-            #pragma GCC unroll 4
+            for (; i + 4 * HR_LANES <= n_N;) {
+                prefetch_read(p1 + n_N + (1 * (n_N) + i) / 4);
+#pragma GCC unroll 4
                 for (int way = 0; way < 4; way++, i += HR_LANES) {
-                    const vf r5 = vf_load_f32(k1 + i);
-                    const vf r6 = vf_exp((r5 - s0_peak_1));
-                    vf_store_f32(k0 + i, r6);
-                    a1[way] = a1[way] + r6;
+                    const vf r2 = vf_exp((vf_load_bf16(p1 + i) - s0_peak_1));
+                    vf_store_f32(k0 + i, r2);
+                    a1[way] = a1[way] + r2;
                 }
             }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                const vf r7 = vf_load_f32(k1 + i);
-                const vf r8 = vf_exp((r7 - s0_peak_1));
-                vf_store_f32(k0 + i, r8);
-                a1[0] = a1[0] + r8;
+                prefetch_read(p1 + n_N + (1 * (n_N) + i) / 4);
+                const vf r3 = vf_exp((vf_load_bf16(p1 + i) - s0_peak_1));
+                vf_store_f32(k0 + i, r3);
+                a1[0] = a1[0] + r3;
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
-                const vf r9 = vf_load_f32(k1 + i);
-                const vf r10 = vf_exp((r9 - s0_peak_1));
-                vf_store_f32(k0 + i, r10);
-                a1[0] = a1[0] + vf_select(vm_first(lanes), r10, vf_of(0));
+                prefetch_read(p1 + n_N + (1 * (n_N) + i) / 4);
+                const vf r4 = vf_exp((vf_load_part_bf16(p1 + i, lanes) - s0_peak_1));
+                vf_store_f32(k0 + i, r4);
+                a1[0] = a1[0] + vf_select(vm_first(lanes), r4, vf_of(0));
             }
         }
         const float s1_total_2 = vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
-        const float r11 = f32_div(1.0f, s1_total_2);
+        const float r5 = f32_div(1.0f, s1_total_2);
         {
             uint16_t *const q2 = t_y + i_m * n_N;
             float *const k0 = kept_0;
-            float *const k1 = kept_1;
             int64_t i = 0;
-            const int head = stream_head(q2 + i, 2);
-            if (head && i < n_N) {
-                const int lanes = head < n_N - i ? head : (int)(n_N - i);
-                prefetch_near(p1 + n_N + i);
-                const vf r12 = vf_load_f32(k0 + i);
-                vf_store_part_bf16(q2 + i, (r12 * r11), lanes);
+            const int64_t head = stream_head(q2 + i, 2, 2);
+            const int64_t begin = n_N - i < head ? n_N : i + head;
+            while (i < begin) {
+                const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
+                prefetch_read(p1 + n_N + (2 * (n_N) + 2 * i) / 4);
+                const vf r6 = vf_load_f32(k0 + i);
+                vf_store_part_bf16(q2 + i, (r6 * r5), lanes);
                 i += lanes;
             }
-            const bool aligned_2 = stream_aligned(q2 + i, 2);
+            const bool aligned_2 = stream_aligned(q2 + i, 2, 2);
+            for (; i + 2 * HR_LANES <= n_N;) {
+                prefetch_read(p1 + n_N + (2 * (n_N) + 2 * i) / 4);
+                vf w2[2];
+#pragma GCC unroll 2
+                for (int way = 0; way < 2; way++, i += HR_LANES) {
+                    const vf r7 = vf_load_f32(k0 + i);
+                    w2[way] = (r7 * r5);
+                }
+                vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], aligned_2);
+            }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_near(p1 + n_N + i);
-                const vf r13 = vf_load_f32(k0 + i);
-                vf_stream_bf16(q2 + i, (r13 * r11), aligned_2);
+                prefetch_read(p1 + n_N + (2 * (n_N) + 2 * i) / 4);
+                const vf r8 = vf_load_f32(k0 + i);
+                vf_stream_bf16(q2 + i, (r8 * r5), aligned_2);
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
-                prefetch_near(p1 + n_N + i);
-                const vf r14 = vf_load_f32(k0 + i);
-                vf_store_part_bf16(q2 + i, (r14 * r11), lanes);
+                prefetch_read(p1 + n_N + (2 * (n_N) + 2 * i) / 4);
+                const vf r9 = vf_load_f32(k0 + i);
+                vf_store_part_bf16(q2 + i, (r9 * r5), lanes);
             }
         }
     }
@@ -137,7 +141,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_M;
     (void)n_N;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }
