@@ -19,11 +19,16 @@ static bool is_json(const head *head) {
     return *at == '{' || *at == '[';
 }
 
+static bool is_sqlite(const head *head) {
+    return memcmp(head->bytes, "SQLite format 3", 16) == 0;
+}
+
 /* In the order in which they are asked. */
 static const struct {
     bool (*is)(const head *head);
     hr_status (*read)(hr_trace_build *build, const char *path);
 } kinds[] = {
+    {is_sqlite, hr_trace_read_nsys},
     {is_json, hr_trace_read_kineto},
 };
 

@@ -10,5 +10,6 @@
 #include "trace/trace_input.h"
 
 hr_status hr_trace_read_kineto(hr_trace_build *build, const char *path); /* JSON, plain or gzip */
+hr_status hr_trace_read_nsys(hr_trace_build *build, const char *path);   /* SQLite exports */
 
 #endif
