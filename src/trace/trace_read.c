@@ -23,6 +23,12 @@ static bool is_sqlite(const head *head) {
     return memcmp(head->bytes, "SQLite format 3", 16) == 0;
 }
 
+/* Lines of the profiler may come first. */
+static bool is_ncu(const head *head) {
+    return strstr(head->bytes, "\"ID\",\"Process ID\"") || strncmp(head->bytes, "==", 2) == 0 ||
+           strstr(head->bytes, "\n==PROF== ");
+}
+
 /* In the order in which they are asked. */
 static const struct {
     bool (*is)(const head *head);
@@ -30,6 +36,7 @@ static const struct {
 } kinds[] = {
     {is_sqlite, hr_trace_read_nsys},
     {is_json, hr_trace_read_kineto},
+    {is_ncu, hr_trace_read_ncu},
 };
 
 static hr_status head_read(const char *path, head *head) {
