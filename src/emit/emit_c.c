@@ -231,6 +231,7 @@ static void print_scratch_sizes(emitter *e) {
 }
 
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
+    if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
     const hr_function *function = plan->normal;
     int64_t total = 0, work = 0;
     for (int t = plan->source->parameter_count + plan->source->result_count; t < function->tensor_count;
@@ -265,7 +266,7 @@ int64_t hr_emit_piece(const hr_plan *plan) {
 }
 
 int hr_emit_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
-    for (int i = 0; i < plan->stage_count; i++)
+    for (int i = 0; i < plan->stage_count && !plan->limits.compute; i++)
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
             return hr_contract_candidates(plan, extents, out, max);
     return hr_plan_candidates(plan, extents, out, max);

@@ -294,12 +294,12 @@ const char *hr_emit_lane_rest(hr_printer *p, const hr_expr *e) {
     return hr_format(p, "(%s %c %s)", rest, e->op == HR_OP_ADD ? '+' : '-', other);
 }
 
-/* Consecutive lanes are consecutive elements and nothing else of the address depends on the lane. */
-static bool is_row_form(hr_printer *p, const hr_expr *element) {
+bool hr_expr_is_row_form(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     int rank = tensor->rank;
     if (rank == 0 || is_strided(p, element->tensor) || !is_lane_plus(p, element->args[rank - 1]))
         return false;
+    if (!hr_expr_is_affine(element->args[rank - 1])) return false; /* each element is checked */
     for (int a = 0; a < element->arg_count; a++)
         if (a != rank - 1 && at_lane(p, element->args[a])) return false;
     return !hr_element_is_guarded(p->function, element) ||
@@ -341,7 +341,7 @@ static const char *print_valid(hr_printer *p, const hr_expr *element, bool skip_
     return name;
 }
 
-static void print_pointer(hr_printer *p, const hr_expr *element) {
+void hr_expr_print_pointer(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     bool checked = hr_element_is_checked(p->function, element);
     if (p->pointer[element->id]) return;
@@ -386,8 +386,9 @@ static const char *element_text(hr_printer *p, const hr_expr *element) {
     if (p->value[element->tensor]) return p->value[element->tensor];
     const char *base = hr_emit_tensor(p, element->tensor);
     if (tensor->rank == 0 && tensor->role == HR_ROLE_INPUT) return base;
-    if (at_lane(p, element) && is_row_form(p, element)) {
-        print_pointer(p, element); /* its line is there already unless the pointer itself is of lane level */
+    if (at_lane(p, element) && hr_expr_is_row_form(p, element)) {
+        hr_expr_print_pointer(
+            p, element); /* its line is there already unless the pointer itself is of lane level */
         if (p->vector) return load_lanes(p, element);
         const char *text = load_scalar(p, tensor->dtype, hr_format(p, "%s[i]", p->pointer[element->id]));
         return p->valid[element->id] ? hr_format(p, "(%s ? %s : 0)", p->valid[element->id], text) : text;
@@ -521,7 +522,8 @@ static const char *scalar_operation(hr_printer *p, const hr_expr *node) {
         const char *a = hr_expr_text(p, node->args[0]);
         return hr_format(p, "(%s %s %s)", a, symbol, hr_expr_text(p, node->args[1]));
     }
-    return call_text(p, hr_type_prefix(node->type), function_name(node->op), node);
+    bool fast = p->fast && node->op == HR_OP_EXP && node->type == HR_F32;
+    return call_text(p, fast ? "fast" : hr_type_prefix(node->type), function_name(node->op), node);
 }
 
 /* An operand beside a vector: scalars broadcast, but a 64-bit one must be narrowed first. */
@@ -598,7 +600,8 @@ static bool is_checked_element(hr_printer *p, const hr_expr *node) {
 
 const char *hr_expr_text(hr_printer *p, const hr_expr *node) {
     if (p->name[node->id]) return p->name[node->id];
-    if (p->buffer[node->id]) return give_line(p, node, hr_format(p, "vf_load_f32(%s)", p->buffer[node->id]));
+    if (p->buffer[node->id])
+        return give_line(p, node, hr_format(p, p->vector ? "vf_load_f32(%s)" : "%s", p->buffer[node->id]));
     const char *text = operation_text(p, node);
     if (is_leaf(p, node)) return text;
     bool reused = at_lane(p, node) && p->uses[node->id] > 1;
@@ -625,11 +628,11 @@ static void prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
         }
         return;
     }
-    bool row_form =
-        node->op == HR_OP_ELEMENT && !p->value[node->tensor] && own == HR_AT_LANE && is_row_form(p, node);
+    bool row_form = node->op == HR_OP_ELEMENT && !p->value[node->tensor] && own == HR_AT_LANE &&
+                    hr_expr_is_row_form(p, node);
     for (int i = 0; i < node->arg_count; i++)
         prepare(p, node->args[i], level);
-    if (row_form && pointer_level(p, node) == level) print_pointer(p, node);
+    if (row_form && pointer_level(p, node) == level) hr_expr_print_pointer(p, node);
 }
 
 void hr_expr_prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
@@ -646,4 +649,20 @@ const char *hr_emit_stored(hr_printer *p, const char *value, hr_dtype type, hr_d
     }
     if (type == dtype && dtype != HR_BOOL) return value;
     return hr_format(p, "%s_from_%s(%s)", dtype_text(dtype), hr_type_prefix(type), value);
+}
+
+void hr_emit_step_value(hr_printer *p, const hr_step *step, const char *text, hr_dtype type) {
+    int tensor = p->function->statements[step->statement].tensor;
+    const hr_tensor *target = &p->function->tensors[tensor];
+    hr_dtype carrier = hr_compute_type(target->dtype);
+    bool vector = p->vector;
+    p->vector = false;
+    const char *stored = hr_emit_stored(p, text, type, target->dtype);
+    p->vector = vector;
+    if (carrier != target->dtype) /* a narrow dtype rounds: the value is what a load gives back */
+        stored =
+            hr_format(p, "%s_from_%s(%s)", hr_type_prefix(carrier), hr_dtype_name(target->dtype), stored);
+    const char *name = hr_format(p, "s%d_%.40s", (int)(step - p->stage->steps), target->name);
+    hr_print(p, "const %s %s = %s;", hr_c_compute(carrier), name, stored);
+    p->value[tensor] = name;
 }

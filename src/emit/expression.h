@@ -31,13 +31,15 @@ typedef struct hr_printer {
     const char **pointer;  /* by expr id of an ELEMENT: the name of its row pointer */
     const char **valid;    /* by expr id of a checked ELEMENT: the flag that says it may be read */
     int *uses;             /* by expr id: in the loop body that is being printed */
-    const char **buffer;   /* by expr id: a row-long buffer that holds it: kept values and random numbers */
+    const char **buffer;   /* by expr id: what holds it: a row-long buffer of kept values or random numbers;
+                              outside vector mode, an operand */
     const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
     const char *way;       /* which of several accumulators the body adds into */
     bool turns;     /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
     int number;     /* of the last name given */
     bool checks;    /* something was checked: the loop cannot be `omp simd` */
+    bool fast;      /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
     bool next_task; /* the task's index is printed as `next`, the one of the task after this one */
 } hr_printer;
 
@@ -62,6 +64,12 @@ const char *hr_expr_text(hr_printer *printer, const hr_expr *node);
 /* As hr_expr_text, made a vector (vf, vi or vm by type) where the printer is in vector mode. */
 const char *hr_expr_lanes(hr_printer *printer, const hr_expr *node);
 
+/* Consecutive lanes are consecutive elements and nothing else of the address depends on the lane. */
+bool hr_expr_is_row_form(hr_printer *printer, const hr_expr *element);
+/* Prints the lines of the element's row pointer, without the lane, where they are not there yet:
+ * printer->pointer and, where it is checked, printer->valid. */
+void hr_expr_print_pointer(hr_printer *printer, const hr_expr *element);
+
 /* ---- names and types ---- */
 
 const char *hr_emit_tensor(hr_printer *printer,
@@ -82,6 +90,9 @@ const char *hr_emit_lane_rest(hr_printer *printer, const hr_expr *lane_plus);
 /* Text of `value` (already printed, of compute type `type`) converted for a store into `dtype`: storage bits
  * in scalar mode; vf or vi in vector mode. */
 const char *hr_emit_stored(hr_printer *printer, const char *value, hr_dtype type, hr_dtype dtype);
+/* Prints the value of a step outside the lane loops, `text` of compute type `type`, as a variable that later
+ * steps read. */
+void hr_emit_step_value(hr_printer *printer, const hr_step *step, const char *text, hr_dtype type);
 const char *hr_format(hr_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

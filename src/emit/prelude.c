@@ -16,7 +16,7 @@ typedef struct span {
 
 typedef struct section {
     span text;
-    bool used, scanned;
+    bool used, scanned, appended;
 } section;
 
 /* A name and a section that defines it; one name may have a section for each instruction set. */
@@ -26,6 +26,9 @@ typedef struct definition {
 } definition;
 
 typedef struct prelude {
+    span text;
+    bool first_counts; /* of several definitions of a name only the first is meant; what is used comes before
+                          its use */
     section *sections;
     definition *definitions; /* sorted by name */
     int section_count, definition_count;
@@ -42,7 +45,9 @@ static int compare_names(span a, span b) {
 }
 
 static int compare_definitions(const void *a, const void *b) {
-    return compare_names(((const definition *)a)->name, ((const definition *)b)->name);
+    const definition *x = a, *y = b;
+    int order = compare_names(x->name, y->name);
+    return order != 0 ? order : x->section - y->section;
 }
 
 static bool begins(span line, const char *word) {
@@ -66,11 +71,12 @@ static const char *find(span text, const char *what) {
 
 /* The name that a line at the left margin defines; empty where it defines none. */
 static span defined_name(span line) {
-    const char *stop = begins(line, "static inline ")  ? "("
-                       : begins(line, "static const ") ? "["
-                       : begins(line, "typedef ")      ? "__attribute__"
-                       : begins(line, "} ")            ? ";"
-                                                       : NULL;
+    const char *stop = begins(line, "static inline ") || begins(line, "static __device__ ") ? "("
+                       : begins(line, "static const ")                                      ? "["
+                       : begins(line, "struct ")                                            ? "{"
+                       : begins(line, "typedef ")                                           ? "__attribute__"
+                       : begins(line, "} ")                                                 ? ";"
+                                                                                            : NULL;
     if (begins(line, "#define ")) {
         size_t end = 8;
         while (end < line.length && in_word(line.data[end]))
@@ -120,7 +126,7 @@ static span next_paragraph(span *rest) {
 
 /* Splits the text. The arrays are as large as there are lines, which is an upper bound of both counts. */
 static void split(prelude *p) {
-    span rest = {(const char *)hr_prelude_text, hr_prelude_length};
+    span rest = p->text;
     while (rest.length > 0) {
         span text = next_paragraph(&rest);
         if (text.length == 0) continue;
@@ -134,16 +140,29 @@ static void split(prelude *p) {
     qsort(p->definitions, (size_t)p->definition_count, sizeof *p->definitions, compare_definitions);
 }
 
+/* The first definition of the name, or where it would stand. */
+static int find_definition(const prelude *p, span name) {
+    int low = 0, high = p->definition_count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (compare_names(p->definitions[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool defines(const prelude *p, int definition, span name) {
+    return definition < p->definition_count && compare_names(p->definitions[definition].name, name) == 0;
+}
+
 static void use_name(prelude *p, span name) {
-    definition key = {.name = name};
-    definition *found =
-        bsearch(&key, p->definitions, (size_t)p->definition_count, sizeof key, compare_definitions);
-    if (found == NULL) return;
-    while (found > p->definitions && compare_names(found[-1].name, name) == 0)
-        found--;
-    for (; found < p->definitions + p->definition_count && compare_names(found->name, name) == 0; found++) {
-        p->changed |= !p->sections[found->section].used;
-        p->sections[found->section].used = true;
+    for (int i = find_definition(p, name); defines(p, i, name); i++) {
+        section *found = &p->sections[p->definitions[i].section];
+        p->changed |= !found->used;
+        found->used = true;
+        if (p->first_counts) return;
     }
 }
 
@@ -171,16 +190,42 @@ static void use_transitively(prelude *p) {
     } while (p->changed);
 }
 
-static size_t line_count(void) {
+/* Where the comment that begins at `i` ends; `i` where none does. */
+static size_t after_comment(span text, size_t i) {
+    if (i + 2 > text.length || memcmp(text.data + i, "/*", 2) != 0) return i;
+    const char *end = find((span){text.data + i, text.length - i}, "*/");
+    return end ? (size_t)(end - text.data) + 2 : i;
+}
+
+/* After all that it uses. */
+static void append_section(prelude *p, section *s, hr_text *out) {
+    if (!s->used || s->appended) return;
+    s->appended = true;
+    for (size_t i = 0; p->first_counts && i < s->text.length;) {
+        size_t start = i = after_comment(s->text, i);
+        while (i < s->text.length && in_word(s->text.data[i]))
+            i++;
+        span name = {s->text.data + start, i - start};
+        int found = i > start ? find_definition(p, name) : p->definition_count;
+        if (defines(p, found, name)) append_section(p, &p->sections[p->definitions[found].section], out);
+        i += i == start;
+    }
+    hr_text_append(out, s->text.data, s->text.length);
+    hr_text_append(out, "\n", 1);
+}
+
+static size_t line_count(span text) {
     size_t count = 1;
-    for (size_t i = 0; i < hr_prelude_length; i++)
-        count += hr_prelude_text[i] == '\n';
+    for (size_t i = 0; i < text.length; i++)
+        count += text.data[i] == '\n';
     return count;
 }
 
-hr_status hr_prelude_append(const char *body, hr_text *out) {
-    size_t capacity = line_count();
-    prelude p = {.sections = calloc(capacity, sizeof(section)),
+static hr_status append(span text, bool first_counts, const char *body, hr_text *out) {
+    size_t capacity = line_count(text);
+    prelude p = {.text = text,
+                 .first_counts = first_counts,
+                 .sections = calloc(capacity, sizeof(section)),
                  .definitions = calloc(capacity, sizeof(definition))};
     hr_status status = HR_OK;
     if (p.sections == NULL || p.definitions == NULL) {
@@ -191,13 +236,18 @@ hr_status hr_prelude_append(const char *body, hr_text *out) {
     use_names_of(&p, (span){body, strlen(body)});
     use_transitively(&p);
     for (int i = 0; i < p.section_count; i++)
-        if (p.sections[i].used) {
-            hr_text_append(out, p.sections[i].text.data, p.sections[i].text.length);
-            hr_text_append(out, "\n", 1);
-        }
+        append_section(&p, &p.sections[i], out);
     status = hr_text_status(out);
 done:
     free(p.sections);
     free(p.definitions);
     return status;
+}
+
+hr_status hr_prelude_append(const char *body, hr_text *out) {
+    return append((span){(const char *)hr_prelude_text, hr_prelude_length}, false, body, out);
+}
+
+hr_status hr_prelude_cuda_append(const char *body, hr_text *out) {
+    return append((span){(const char *)hr_prelude_cuda_text, hr_prelude_cuda_length}, true, body, out);
 }

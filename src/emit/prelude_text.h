@@ -1,4 +1,4 @@
-/* The prelude's whole text, embedded at build time (src/emit/prelude/prelude.cmake). */
+/* The preludes' whole texts, embedded at build time (src/emit/prelude/prelude.cmake). */
 #ifndef HR_EMIT_PRELUDE_TEXT_H
 #define HR_EMIT_PRELUDE_TEXT_H
 
@@ -6,5 +6,7 @@
 
 extern const unsigned char hr_prelude_text[]; /* terminated */
 extern const size_t hr_prelude_length;
+extern const unsigned char hr_prelude_cuda_text[]; /* terminated */
+extern const size_t hr_prelude_cuda_length;
 
 #endif

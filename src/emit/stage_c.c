@@ -104,24 +104,6 @@ static bool uses_area(const hr_stage *stage) {
 
 /* ---- the parts of a task ---- */
 
-/* The value of a step outside the lane loops, as the variable that later steps read. */
-static void name_value(stage_printer *s, const hr_step *step, const char *text, hr_dtype type) {
-    hr_printer *p = s->p;
-    const hr_tensor *target = target_of(s, step);
-    int tensor = statement_of(s, step)->tensor;
-    hr_dtype carrier = hr_compute_type(target->dtype);
-    bool vector = p->vector;
-    p->vector = false;
-    const char *stored = hr_emit_stored(p, text, type, target->dtype);
-    p->vector = vector;
-    if (carrier != target->dtype) /* a narrow dtype rounds: the value is what a load gives back */
-        stored =
-            hr_format(p, "%s_from_%s(%s)", hr_type_prefix(carrier), hr_dtype_name(target->dtype), stored);
-    const char *name = hr_format(p, "s%d_%.40s", (int)(step - s->stage->steps), target->name);
-    hr_print(p, "const %s %s = %s;", hr_c_compute(carrier), name, stored);
-    p->value[tensor] = name;
-}
-
 static const char *scalar_text(stage_printer *s, const hr_expr *value) {
     hr_printer *p = s->p;
     hr_expr_prepare(p, value, HR_AT_TASK);
@@ -144,7 +126,8 @@ static void print_row_steps(stage_printer *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->pass != pass) continue;
-        if (step->kind == HR_STEP_ROW) name_value(s, step, scalar_text(s, step->value), step->value->type);
+        if (step->kind == HR_STEP_ROW)
+            hr_emit_step_value(s->p, step, scalar_text(s, step->value), step->value->type);
         if (is_row_total(s, step)) add_to_total(s, step, scalar_text(s, step->value));
     }
 }
@@ -348,7 +331,7 @@ static void print_pass(stage_printer *s, int pass) {
         if (step->kind == HR_STEP_REDUCE_ALL)
             add_to_total(s, step, result);
         else
-            name_value(s, step, result, reduced_type(s, step));
+            hr_emit_step_value(s->p, step, result, reduced_type(s, step));
     }
 }
 

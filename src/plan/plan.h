@@ -67,6 +67,9 @@ typedef struct hr_tunables {
     int tile;                   /* elements of a strip for which random numbers are drawn at a time */
     int tile_m, tile_n, tile_k; /* contract: cache blocks */
     int register_m, register_n; /* contract: the register tile, register_n in vectors */
+    int row_threads;            /* CUDA: threads of a block that hold a row; `unroll` is the groups of each */
+    int cluster;                /* CUDA: blocks that share a row, 1 = one */
+    int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
 } hr_tunables;
 
 #define HR_KEPT_MAX 8

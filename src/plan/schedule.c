@@ -339,7 +339,8 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
     for (int i = 0; i < s->graph->table_size && stage->kept_count < HR_KEPT_MAX; i++) {
         hr_expr *node = table[i];
         if (!node || node->type != HR_F32 || !k->passes[node->id]) continue;
-        if (kind == 0 && is_special(node) && k->repeats[node->id] && k->row * 8 <= l2)
+        if (kind == 0 && is_special(node) && k->repeats[node->id] &&
+            (k->row * 8 <= l2 || s->plan->limits.compute))
             keep(stage, node, false);
         if (kind == 0 || !is_narrow_element(s, node) || k->row * 4 > k->budget) continue;
         bool once = stage->task_count > 0 && !depends_on_task(stage, node);
@@ -351,7 +352,9 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
 
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     keeping k = {.row = 1, .budget = (s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15) * 2 / 3};
-    if (!stage->vector || stage->contract) return HR_OK;
+    bool grid = s->plan->limits.compute >
+                0; /* registers hold what the passes share: only functions are worth keeping */
+    if ((!stage->vector && !grid) || stage->contract) return HR_OK;
     for (int i = 0; i < stage->row_count; i++) {
         int64_t size;
         HR_TRY(hr_extent_value(s->function, s->function->indices[stage->row[i]].extent, s->extents, &size));
@@ -368,7 +371,7 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
                 count_passes(s, stage, stage->steps[i].value, pass, last, repeats);
     k.passes = last;
     k.repeats = repeats;
-    for (int kind = 0; kind < 3; kind++)
+    for (int kind = 0; kind < (grid ? 1 : 3); kind++)
         keep_kind(s, stage, &k, kind);
     free(last);
     return HR_OK;

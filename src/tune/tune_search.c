@@ -295,7 +295,10 @@ void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size) {
                  {"tile n", tunables->tile_n},
                  {"tile k", tunables->tile_k},
                  {"register m", tunables->register_m},
-                 {"register n", tunables->register_n}};
+                 {"register n", tunables->register_n},
+                 {"row threads", tunables->row_threads},
+                 {"cluster", tunables->cluster},
+                 {"waves", tunables->waves}};
     static const char *const streams[] = {"", "stream", "ordinary stores"};
     size_t length = (size_t)snprintf(
         label, size, "%s", tunables->stream >= 0 && tunables->stream <= 2 ? streams[tunables->stream] : "");

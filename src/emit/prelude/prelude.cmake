@@ -1,7 +1,10 @@
 # Joins the prelude's files into one text, in order, and writes it as a header (for the tests) and as an array of
 # bytes (for the library). A file named *_scalar stands for the same file with lanes renamed to scalars.
 #
-#   cmake -DFOLDER=<this folder> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
+# The text that emitted CUDA begins with is made beside it: what the machine does by instructions of its own, then the
+# scalar functions of the CPU that it lacks, as device functions. Of two definitions of a name the first counts.
+#
+#   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<prelude_cuda> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
 set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
     math_avx512 math_plain math_plain_scalar math_trig math_f32 math_f32_scalar math_pairs math_f64 whole random stream)
 
@@ -37,5 +40,21 @@ endforeach()
 file(WRITE "${HEADER}" "${joined}")
 file(READ "${HEADER}" bytes HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-file(WRITE "${ARRAY}" "/* Made from src/emit/prelude/ by prelude.cmake. */\n#include \"emit/prelude_text.h\"\n"
-     "const unsigned char hr_prelude_text[] = {${bytes}0};\nconst size_t hr_prelude_length = sizeof hr_prelude_text - 1;\n")
+
+set(joined "")
+foreach(name cuda_machine cuda_convert cuda_math cuda_memory cuda_reduce cuda_random)
+  file(READ "${CUDA_FOLDER}/${name}.h" text)
+  string(APPEND joined "\n${text}")
+endforeach()
+foreach(name scalars convert_bits_scalar convert_scalars math_f32_scalar math_f64 whole)
+  read_file(${name} text)
+  string(REPLACE "static inline " "static __device__ inline " text "${text}")
+  string(APPEND joined "\n${text}")
+endforeach()
+file(WRITE "${HEADER}.cuda" "${joined}")
+file(READ "${HEADER}.cuda" cuda_bytes HEX)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," cuda_bytes "${cuda_bytes}")
+file(WRITE "${ARRAY}" "/* Made from src/emit/prelude/ and prelude_cuda/ by prelude.cmake. */\n#include \"emit/prelude_text.h\"\n"
+     "const unsigned char hr_prelude_text[] = {${bytes}0};\nconst size_t hr_prelude_length = sizeof hr_prelude_text - 1;\n"
+     "const unsigned char hr_prelude_cuda_text[] = {${cuda_bytes}0};\n"
+     "const size_t hr_prelude_cuda_length = sizeof hr_prelude_cuda_text - 1;\n")

@@ -1,0 +1,313 @@
+/* How a stage lies on a CUDA device. In: a stage. Out: numbers. See cuda_choice.h. */
+#include "emit/cuda_choice.h"
+
+#include "base/dtype.h"
+
+#include <string.h>
+
+enum { GROUP_BYTES = 16, ROW_THREADS_MAX = 512, FLAT_THREADS = 256, SHORT_ROW_THREADS = 256, SIZES_MAX = 64 };
+
+typedef struct chooser {
+    const hr_plan *plan;
+    const hr_function *function;
+    const hr_stage *stage;
+    const int64_t *extents;
+    hr_cuda_choice *c;
+    int tensor_count; /* that lanes read or write */
+    int tensors[SIZES_MAX];
+    int streams; /* of those, the ones that are read and as large as the largest */
+    bool whole;  /* some of them are whole */
+} chooser;
+
+static int64_t size_of(const chooser *s, const hr_expr *extent) {
+    int64_t size = 0;
+    return hr_extent_value(s->function, extent, s->extents, &size) == HR_OK ? size : 0;
+}
+
+static int64_t index_size(const chooser *s, int index) {
+    return size_of(s, s->function->indices[index].extent);
+}
+
+static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == kind) return true;
+    return false;
+}
+
+static int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t power_up(int64_t x) {
+    int64_t power = 1;
+    while (power < x)
+        power *= 2;
+    return power;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+bool hr_cuda_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
+    return step->kind == HR_STEP_REDUCE_ALL && plan->normal->statements[step->statement].value->bound_count <
+                                                   stage->task_count + stage->row_count;
+}
+
+/* ---- which extents are numbers ---- */
+
+static bool mentions(const hr_expr *e, int extent) {
+    if (e->op == HR_OP_EXTENT) return e->extent == extent;
+    for (int i = 0; i < e->arg_count; i++)
+        if (mentions(e->args[i], extent)) return true;
+    return false;
+}
+
+static bool is_plain(const hr_expr *e, int extent) {
+    return e->op == HR_OP_EXTENT && e->extent == extent;
+}
+
+/* A stage's outermost index may have any extent, as long as no axis but the first of a tensor does. */
+bool hr_cuda_is_constant(const hr_plan *plan, int extent) {
+    const hr_function *function = plan->normal;
+    for (int t = 0; t < function->tensor_count; t++)
+        for (int a = 0; a < function->tensors[t].rank; a++)
+            if (mentions(function->tensors[t].shape[a], extent) &&
+                (a > 0 || !is_plain(function->tensors[t].shape[a], extent)))
+                return true;
+    for (int i = 0; i < plan->stage_count; i++) {
+        const hr_stage *stage = &plan->stages[i];
+        for (int k = 0; k < stage->task_count + stage->row_count; k++) {
+            int index = k < stage->task_count ? stage->task[k] : stage->row[k - stage->task_count];
+            const hr_expr *size = function->indices[index].extent;
+            if (!mentions(size, extent)) continue;
+            bool rows = k == 0 && stage->task_count > 0;
+            bool flat = k == 0 && !any_kind(stage, HR_STEP_REDUCE_ROW) && !any_kind(stage, HR_STEP_ROW) &&
+                        !any_kind(stage, HR_STEP_REDUCE_COLUMN);
+            if ((!rows && !flat) || !is_plain(size, extent)) return true;
+        }
+        const hr_contract *contract = stage->contract;
+        for (int k = 0; contract && k < contract->k_count; k++)
+            if (mentions(function->indices[contract->k[k]].extent, extent)) return true;
+    }
+    return false;
+}
+
+/* ---- what is streamed ---- */
+
+static bool depends_on(const hr_expr *e, int index) {
+    if (e->op == HR_OP_INDEX) return e->index == index;
+    for (int i = 0; i < e->arg_count; i++)
+        if (depends_on(e->args[i], index)) return true;
+    return false;
+}
+
+static bool is_dense(const hr_plan *plan, int tensor) {
+    int memory = plan->storage[tensor];
+    return memory >= plan->source->parameter_count + plan->source->result_count ||
+           plan->layouts[memory] == HR_LAYOUT_DENSE;
+}
+
+bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int tensor,
+                      hr_expr *const *subscripts, const int64_t *extents) {
+    const hr_tensor *t = &plan->normal->tensors[tensor];
+    if (t->rank != choice->order_count || !is_dense(plan, tensor)) return false;
+    for (int a = 0; a < t->rank; a++) {
+        int64_t axis, size;
+        if (subscripts[a]->op != HR_OP_INDEX || subscripts[a]->index != choice->order[a]) return false;
+        const hr_expr *extent = plan->normal->indices[choice->order[a]].extent;
+        if (hr_extent_value(plan->normal, t->shape[a], extents, &axis) != HR_OK) return false;
+        if (hr_extent_value(plan->normal, extent, extents, &size) != HR_OK || size != axis) return false;
+    }
+    return true;
+}
+
+static void add_tensor(chooser *s, int tensor, hr_expr *const *subscripts) {
+    int last = s->function->tensors[tensor].rank - 1, lane = s->c->order[s->c->order_count - 1];
+    if (last < 0 || !depends_on(subscripts[last], lane)) return;
+    if (hr_cuda_is_whole(s->plan, s->c, tensor, subscripts, s->extents)) s->whole = true;
+    for (int i = 0; i < s->tensor_count; i++)
+        if (s->tensors[i] == tensor) return;
+    if (s->tensor_count < SIZES_MAX) s->tensors[s->tensor_count++] = tensor;
+}
+
+static void add_elements(chooser *s, const hr_expr *e, bool *visited) {
+    if (visited[e->id]) return;
+    visited[e->id] = true;
+    if (e->op == HR_OP_ELEMENT) add_tensor(s, e->tensor, e->args);
+    for (int i = 0; i < e->arg_count; i++)
+        add_elements(s, e->args[i], visited);
+}
+
+static double elements_of(const chooser *s, int tensor) {
+    double points = 1;
+    for (int a = 0; a < s->function->tensors[tensor].rank; a++)
+        points *= (double)size_of(s, s->function->tensors[tensor].shape[a]);
+    return points;
+}
+
+/* Elements of 16 bytes of the widest of the tensors that are as large as the largest, within a factor of 2.
+ */
+static void choose_vector(chooser *s, int written) {
+    double largest = 0;
+    size_t widest = 1;
+    for (int i = 0; i < s->tensor_count; i++)
+        if (elements_of(s, s->tensors[i]) > largest) largest = elements_of(s, s->tensors[i]);
+    for (int i = 0; i < s->tensor_count; i++) {
+        if (elements_of(s, s->tensors[i]) * 2 < largest) continue;
+        size_t size = hr_dtype_size(s->function->tensors[s->tensors[i]].dtype);
+        if (size > widest) widest = size;
+        if (i >= written) s->streams++;
+    }
+    s->c->vector = s->tensor_count ? GROUP_BYTES / (int)widest : 1;
+    if (s->streams < 1) s->streams = 1;
+}
+
+static hr_status survey(chooser *s) {
+    bool *visited = hr_arena_alloc(s->plan->arena, (size_t)s->function->expr_count + 1);
+    memset(visited, 0, (size_t)s->function->expr_count + 1);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        const hr_statement *statement = &s->function->statements[step->statement];
+        if (step->kind == HR_STEP_ELEMENT && step->stored)
+            add_tensor(s, statement->tensor, statement->subscripts);
+    }
+    int written = s->tensor_count;
+    for (int i = 0; i < s->stage->step_count; i++)
+        add_elements(s, s->stage->steps[i].value, visited);
+    choose_vector(s, written);
+    return HR_OK;
+}
+
+/* ---- threads ---- */
+
+static void choose_flat(chooser *s) {
+    hr_cuda_choice *c = s->c;
+    const hr_tunables *tunables = &s->plan->tunables;
+    c->resident = true;
+    c->row_threads = c->threads = tunables->row_threads ? tunables->row_threads : FLAT_THREADS;
+    c->block_rows = c->slices = 1;
+    c->groups = tunables->unroll ? tunables->unroll : s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
+    c->exact = c->order_count > 1 && c->lane % c->vector == 0;
+    c->straddle = c->order_count > 1 && !c->exact;
+    c->chunks = 1;
+    c->blocks_limit = INT32_MAX;
+    if (c->totals || tunables->waves)
+        c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : 8);
+}
+
+static void choose_slices(chooser *s, int64_t groups, int most) {
+    hr_cuda_choice *c = s->c;
+    bool reduces = any_kind(s->stage, HR_STEP_REDUCE_ROW);
+    int64_t held = (int64_t)c->row_threads * c->groups;
+    int64_t limit =
+        reduces ? (s->plan->limits.cluster_blocks > 1 ? smaller(s->plan->limits.cluster_blocks, 8) : 1)
+                : INT32_MAX / 2;
+    int64_t wanted = s->plan->tunables.cluster ? s->plan->tunables.cluster : divide_up(groups, held);
+    c->slices = (int)(reduces ? power_up(wanted) : wanted);
+    if (c->slices > limit) c->slices = (int)limit;
+    c->exchange = reduces && c->slices > 1;
+    c->groups = (int)smaller(divide_up(groups, (int64_t)c->row_threads * c->slices), most);
+    if (c->groups < 1) c->groups = 1;
+    c->chunks = divide_up(groups, (int64_t)c->row_threads * c->slices * c->groups);
+    c->resident = c->chunks <= 1;
+}
+
+/* Threads a row: enough that each has a few groups to load at once; a long row is shared by a cluster of
+ * blocks. */
+static void choose_rows(chooser *s) {
+    hr_cuda_choice *c = s->c;
+    const hr_tunables *tunables = &s->plan->tunables;
+    while (c->vector > 1 && c->row < c->vector)
+        c->vector /= 2;
+    c->exact = c->row % c->vector == 0 && (s->stage->row_count == 1 || c->lane % c->vector == 0);
+    c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
+    c->shifted = !c->exact && s->whole && c->row % c->vector != 0;
+    int64_t groups = divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
+    if (groups < 1) groups = 1;
+    int few = tunables->unroll                ? tunables->unroll
+              : c->columns || s->streams >= 3 ? 1
+              : s->streams == 2               ? 2
+                                              : 4;
+    int most = tunables->unroll ? tunables->unroll : c->columns || s->streams >= 2 ? 4 : 8;
+    int64_t wanted = tunables->row_threads ? tunables->row_threads : divide_up(groups, few);
+    if (wanted <= 32)
+        c->row_threads = (int)power_up(wanted);
+    else
+        c->row_threads = (int)(wanted <= 256 ? divide_up(wanted, 32) * 32 : power_up(wanted));
+    if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads) c->row_threads = ROW_THREADS_MAX;
+    if (c->row_threads > 1024) c->row_threads = 1024;
+    c->groups = most;
+    choose_slices(s, groups, most);
+    c->block_rows = c->row_threads <= 32 ? SHORT_ROW_THREADS / c->row_threads : 1;
+    c->threads = c->row_threads * c->block_rows;
+    c->blocks_limit = INT32_MAX / c->slices;
+    if (c->columns || c->totals || tunables->waves) {
+        int64_t fitting = tunables->waves     ? tunables->waves
+                          : c->threads >= 512 ? 2
+                          : c->threads >= 256 ? 3
+                                              : 6;
+        int64_t blocks = (int64_t)s->plan->limits.threads * fitting / c->slices;
+        if (tunables->waves != 1024 || c->columns || c->totals) c->blocks_limit = blocks > 1 ? blocks : 1;
+    }
+    c->column_memory = c->columns && !c->resident;
+}
+
+/* ---- partial results ---- */
+
+int hr_cuda_partial_size(const hr_plan *plan, const hr_step *step) {
+    hr_dtype type = plan->normal->statements[step->statement].value->type;
+    if (step->reduce == HR_OP_REDUCE_SUM) return type == HR_F32 ? 4 : 8;
+    return type == HR_F64 || type == HR_I64 ? 8 : 4;
+}
+
+int64_t hr_cuda_work_offset(const hr_plan *plan, const hr_stage *stage, const hr_cuda_choice *c, int step) {
+    int64_t offset = 0;
+    for (int i = 0; i < step; i++) {
+        const hr_step *before = &stage->steps[i];
+        int64_t points = before->kind == HR_STEP_REDUCE_COLUMN ? c->row
+                         : before->kind == HR_STEP_REDUCE_ALL  ? c->slices
+                                                               : 0;
+        offset += (points * c->blocks_limit * hr_cuda_partial_size(plan, before) + 255) / 256 * 256;
+    }
+    return offset;
+}
+
+static bool stores_f32(const chooser *s) {
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        const hr_statement *statement = &s->function->statements[step->statement];
+        hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
+        if (step->kind == HR_STEP_ELEMENT && step->stored && hr_dtype_size(dtype) > 2) return true;
+    }
+    return false;
+}
+
+hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                         hr_cuda_choice *out) {
+    chooser s = {.plan = plan, .function = plan->normal, .stage = stage, .extents = extents, .c = out};
+    *out = (hr_cuda_choice){.row = 1, .lane = 1};
+    for (int i = 0; i < stage->task_count; i++)
+        out->order[out->order_count++] = stage->task[i];
+    for (int i = 0; i < stage->row_count; i++) {
+        out->order[out->order_count++] = stage->row[i];
+        if (__builtin_mul_overflow(out->row, index_size(&s, stage->row[i]), &out->row))
+            return hr_fail(HR_BAD_INPUT, "the extents of kernel %.60s are too large", plan->source->name);
+    }
+    if (out->order_count) out->lane = index_size(&s, out->order[out->order_count - 1]);
+    out->columns = any_kind(stage, HR_STEP_REDUCE_COLUMN);
+    out->totals = any_kind(stage, HR_STEP_REDUCE_ALL);
+    bool rows = any_kind(stage, HR_STEP_ROW) || any_kind(stage, HR_STEP_REDUCE_ROW) || out->columns;
+    for (int i = 0; i < stage->step_count && !rows; i++)
+        rows = stage->row_count && hr_cuda_is_row_total(plan, stage, &stage->steps[i]);
+    out->flat = !rows && out->order_count > 0;
+    out->fast = !stores_f32(&s);
+    if (out->order_count) HR_TRY(survey(&s));
+    if (out->vector < 1) out->vector = 1;
+    if (out->flat)
+        choose_flat(&s);
+    else
+        choose_rows(&s);
+    out->work_bytes = hr_cuda_work_offset(plan, stage, out, stage->step_count);
+    return HR_OK;
+}

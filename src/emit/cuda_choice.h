@@ -1,0 +1,57 @@
+/* How a stage lies on a CUDA device: which threads hold which elements.
+ *
+ * A group is `vector` neighbouring elements, 16 bytes of the widest streamed tensor. A thread holds `groups`
+ * of them at a time, so that as many loads are in flight. A row is held by `row_threads` threads of each of
+ * `slices` blocks; a block holds `block_rows` rows side by side and takes rows in turn. A flat stage has no
+ * rows: all its indices are one long axis.
+ *
+ * In: a stage and numbers for the extents. Out: numbers that the emitter prints and the launch uses.
+ */
+#ifndef HR_EMIT_CUDA_CHOICE_H
+#define HR_EMIT_CUDA_CHOICE_H
+
+#include "plan/graph.h"
+#include "plan/plan.h"
+
+typedef struct hr_cuda_choice {
+    bool flat;
+    bool exact;    /* groups end where rows do; otherwise the first and last of a row are compared element by
+                      element */
+    bool straddle; /* a group may go over an end of the innermost index: indices are computed for each element
+                    */
+    bool shifted;  /* not exact, and a row's groups begin where memory is aligned, up to vector - 1 elements
+                      before it */
+    bool resident; /* a row stays in registers between its passes; otherwise each pass reads it in `chunks`
+                      runs */
+    bool columns;  /* sums over tasks, one an element of a row */
+    bool column_memory; /* they are kept in memory, because registers do not hold them */
+    bool totals;        /* sums over everything */
+    bool exchange;      /* slices are a cluster of blocks, which exchange what they reduce */
+    bool fast;          /* no result is stored as f32: see cuda_math.h */
+    int vector, groups, row_threads, block_rows, slices, threads;
+    int64_t chunks;
+    int64_t row;          /* elements; 0 in a flat stage */
+    int64_t lane;         /* elements of the innermost index */
+    int64_t blocks_limit; /* of blocks / slices; the rows beyond are taken in turn */
+    int64_t work_bytes;   /* of partial results, which the blocks leave for the end of the stage */
+    int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */
+} hr_cuda_choice;
+
+hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                         hr_cuda_choice *out);
+/* The element's subscripts are all indices of the stage in order over whole axes: its place is the flat
+ * position. */
+bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int tensor,
+                      hr_expr *const *subscripts, const int64_t *extents);
+/* Where in the stage's part of the scratch memory a step's partial results stand, in bytes. */
+int64_t hr_cuda_work_offset(const hr_plan *plan, const hr_stage *stage, const hr_cuda_choice *choice,
+                            int step);
+/* An extent that is a number in the source; the others are arguments, so that one object serves any of them.
+ */
+bool hr_cuda_is_constant(const hr_plan *plan, int extent);
+/* Bytes of an accumulator of partial results. */
+int hr_cuda_partial_size(const hr_plan *plan, const hr_step *step);
+/* Sums over everything whose value is one a task. */
+bool hr_cuda_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
+
+#endif

@@ -1,0 +1,159 @@
+/* The machine: all instructions that have no name in plain CUDA C stand here.
+ *
+ * An emulator that compiles the emitted text for a host defines HR_EMULATED, the CUDA keywords, threadIdx and
+ * its kin, __syncthreads(), __shfl_xor_sync() and the atomics; it replaces what stands under HR_EMULATED here
+ * by defining the names hr_emulated_*.
+ */
+static __device__ inline int32_t f32_bits(float x) {
+    return __float_as_int(x);
+}
+
+static __device__ inline float f32_of_bits(int32_t x) {
+    return __int_as_float(x);
+}
+
+/* 2^x; at most 2 units in the last place off, denormal results are 0. */
+static __device__ inline float machine_exp2(float x) {
+#ifdef HR_EMULATED
+    return exp2f(x);
+#else
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+#endif
+}
+
+/* log2(x), at most 2^-22 off near 1 and 2 units elsewhere. */
+static __device__ inline float machine_log2(float x) {
+#ifdef HR_EMULATED
+    return log2f(x);
+#else
+    float r;
+    asm("lg2.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+#endif
+}
+
+/* 1 / x, 1 unit off. */
+static __device__ inline float machine_reciprocal(float x) {
+#ifdef HR_EMULATED
+    return 1 / x;
+#else
+    float r;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+#endif
+}
+
+/* a / b, 2 units off, over the whole range. */
+static __device__ inline float machine_divide(float a, float b) {
+#ifdef HR_EMULATED
+    return a / b;
+#else
+    float r;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+#endif
+}
+
+/* The larger (smaller); NaN where either is. */
+static __device__ inline float f32_max(float a, float b) {
+#ifdef HR_EMULATED
+    return a > b || a != a ? a : b;
+#else
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+#endif
+}
+
+static __device__ inline float f32_min(float a, float b) {
+#ifdef HR_EMULATED
+    return a < b || a != a ? a : b;
+#else
+    float r;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+#endif
+}
+
+/* Two values rounded to nearest even, the first in the lower half. */
+static __device__ inline uint32_t bf16_pair(float low, float high) {
+#ifdef HR_EMULATED
+    return hr_emulated_bf16(low) | (uint32_t)hr_emulated_bf16(high) << 16;
+#else
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+#endif
+}
+
+static __device__ inline uint32_t f16_pair(float low, float high) {
+#ifdef HR_EMULATED
+    return hr_emulated_f16(low) | (uint32_t)hr_emulated_f16(high) << 16;
+#else
+    uint32_t r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+#endif
+}
+
+/* Accesses of 4, 8 and 16 aligned bytes. `once`: not asked for again soon, so that it need not stay in cache.
+ */
+static __device__ inline uint4 load_16(const void *place, bool once) {
+    return once ? __ldcs((const uint4 *)place) : *(const uint4 *)place;
+}
+
+static __device__ inline void store_16(void *place, uint4 value, bool once) {
+    if (once)
+        __stcs((uint4 *)place, value);
+    else
+        *(uint4 *)place = value;
+}
+
+/* Starts of a launch may overlap the end of the one before: nothing of memory may be touched before this. */
+static __device__ inline void wait_for_launch_before() {
+#if !defined HR_EMULATED && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+static __device__ inline void let_next_launch_start() {
+#if !defined HR_EMULATED && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+/* The place of this block in its cluster. */
+static __device__ inline int cluster_rank() {
+#if defined HR_EMULATED
+    return hr_emulated_cluster_rank();
+#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    uint32_t r;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    return (int)r;
+#else
+    return 0;
+#endif
+}
+
+/* All blocks of the cluster have come here, and what they wrote into each other's shared memory has arrived.
+ */
+static __device__ inline void cluster_barrier() {
+#if defined HR_EMULATED
+    hr_emulated_cluster_barrier();
+#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+/* Writes `value` to where `place`, in shared memory of this block, stands in the block of that rank. */
+static __device__ inline void cluster_store_4(void *place, int rank, uint32_t value) {
+#if defined HR_EMULATED
+    hr_emulated_cluster_store(place, rank, &value, 4);
+#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    uint32_t here = (uint32_t)__cvta_generic_to_shared(place), there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(value) : "memory");
+#endif
+}

@@ -1,0 +1,156 @@
+/* Groups of V neighbouring elements in registers, as the words that memory has them in. */
+template <class T, int V> struct group { uint32_t word[(V * (int)sizeof(T) + 3) / 4]; };
+
+/* Element v of a group; v is known when it is compiled. */
+template <class T, int V> static __device__ inline T element_of(const group<T, V> &x, int v) {
+    if (sizeof(T) == 8) {
+        uint64_t bits = (uint64_t)x.word[v * 2 + 1] << 32 | x.word[v * 2];
+        T r;
+        memcpy(&r, &bits, sizeof r);
+        return r;
+    }
+    if (sizeof(T) == 4) {
+        T r;
+        memcpy(&r, &x.word[v], sizeof r);
+        return r;
+    }
+    const int per_word = 4 / (int)sizeof(T);
+    return (T)(x.word[v / per_word] >> (8 * (int)sizeof(T) * (v % per_word)));
+}
+
+/* Sets element v of a group that begins as zeros. */
+template <class T, int V> static __device__ inline void set_element(group<T, V> &x, int v, T value) {
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    if (sizeof(T) == 8) {
+        x.word[v * 2] = (uint32_t)bits;
+        x.word[v * 2 + 1] = (uint32_t)(bits >> 32);
+        return;
+    }
+    const int per_word = 4 / (int)sizeof(T);
+    x.word[v / per_word] |= (uint32_t)bits << (8 * (int)sizeof(T) * (v % per_word) % 32);
+}
+
+template <class T, int V> static __device__ inline group<T, V> zero_group() {
+    group<T, V> x;
+#pragma unroll
+    for (int w = 0; w < (int)(sizeof x.word / 4); w++)
+        x.word[w] = 0;
+    return x;
+}
+
+/* V elements from `place` on. ALIGNED: in pieces of 16 bytes, or all at once where they are fewer. */
+template <bool ALIGNED, int V, class T>
+static __device__ inline group<T, V> load_group(const T *place, bool once) {
+    const int size = V * (int)sizeof(T);
+    group<T, V> x;
+    if (ALIGNED && size % 16 == 0) {
+#pragma unroll
+        for (int w = 0; w < size / 4; w += 4) {
+            uint4 piece = load_16((const char *)place + w * 4, once);
+            x.word[w] = piece.x, x.word[w + 1] = piece.y, x.word[w + 2] = piece.z, x.word[w + 3] = piece.w;
+        }
+    } else if (ALIGNED && size == 8) {
+        uint2 piece = *(const uint2 *)place;
+        x.word[0] = piece.x, x.word[size / 4 - 1] = piece.y;
+    } else if (ALIGNED && size == 4) {
+        x.word[0] = *(const uint32_t *)place;
+    } else {
+        x = zero_group<T, V>();
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            set_element(x, v, place[v]);
+    }
+    return x;
+}
+
+/* Those of the V elements that stand at from <= v < to; zeros for the others. */
+template <int V, class T>
+static __device__ inline group<T, V> load_part(const T *place, int64_t from, int64_t to) {
+    group<T, V> x = zero_group<T, V>();
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        if (v >= from && v < to) set_element(x, v, place[v]);
+    return x;
+}
+
+template <bool ALIGNED, int V, class T>
+static __device__ inline void store_group(T *place, const group<T, V> &x, bool once) {
+    const int size = V * (int)sizeof(T);
+    if (ALIGNED && size % 16 == 0) {
+#pragma unroll
+        for (int w = 0; w < size / 4; w += 4)
+            store_16((char *)place + w * 4,
+                     make_uint4(x.word[w], x.word[w + 1], x.word[w + 2], x.word[w + 3]), once);
+    } else if (ALIGNED && size == 8) {
+        *(uint2 *)place = make_uint2(x.word[0], x.word[size / 4 - 1]);
+    } else if (ALIGNED && size == 4) {
+        *(uint32_t *)place = x.word[0];
+    } else {
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            place[v] = element_of(x, v);
+    }
+}
+
+template <int V, class T>
+static __device__ inline void store_part(T *place, const group<T, V> &x, int64_t from, int64_t to) {
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        if (v >= from && v < to) place[v] = element_of(x, v);
+}
+
+/* Storage values made a group. */
+template <class T, int V> static __device__ inline group<T, V> group_of(const T (&values)[V]) {
+    group<T, V> x = zero_group<T, V>();
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        set_element(x, v, values[v]);
+    return x;
+}
+
+/* f32 values rounded to bf16 two at a time. */
+template <int V> static __device__ inline group<uint16_t, V> bf16_group_of(const float (&values)[V]) {
+    group<uint16_t, V> x;
+#pragma unroll
+    for (int v = 0; v < V; v += 2)
+        x.word[v / 2] = bf16_pair(values[v], v + 1 < V ? values[(v + 1) % V] : 0);
+    return x;
+}
+
+template <int V> static __device__ inline group<uint16_t, V> f16_group_of(const float (&values)[V]) {
+    group<uint16_t, V> x;
+#pragma unroll
+    for (int v = 0; v < V; v += 2)
+        x.word[v / 2] = f16_pair(values[v], v + 1 < V ? values[(v + 1) % V] : 0);
+    return x;
+}
+
+/* A checked subscript: the first that leaves its axis is kept, and its element is neither read nor written.
+ */
+static __device__ __noinline__ bool out_of_range(int64_t value, int64_t access, fault_record *fault) {
+    if (atomicCAS((unsigned long long *)&fault->access, 0ull, (unsigned long long)access) == 0)
+        fault->value = value;
+    return false;
+}
+
+static __device__ inline bool in_range(int64_t value, int64_t extent, int64_t access, fault_record *fault) {
+    return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);
+}
+
+/* *place += value, by whichever thread comes; the order of floats, and so their last bits, is not fixed. */
+static __device__ inline void add_to(float *place, float value) {
+    atomicAdd(place, value);
+}
+
+static __device__ inline void add_to(double *place, double value) {
+    atomicAdd(place, value);
+}
+
+static __device__ inline void add_to(int32_t *place, int32_t value) {
+    atomicAdd(place, value);
+}
+
+static __device__ inline void add_to(int64_t *place, int64_t value) {
+    atomicAdd((unsigned long long *)place, (unsigned long long)value);
+}

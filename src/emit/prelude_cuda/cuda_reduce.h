@@ -1,0 +1,109 @@
+/* Reductions over the threads that hold a row: shuffles in a warp, shared memory among warps, each other's
+ * shared memory among the blocks of a cluster. Always in the same order, so results do not depend on timing.
+ */
+struct reduce_sum {
+    template <class T> static __device__ inline T of(T a, T b) { return a + b; }
+};
+
+static __device__ inline float larger(float a, float b) {
+    return f32_max(a, b);
+}
+static __device__ inline double larger(double a, double b) {
+    return f64_max(a, b);
+}
+static __device__ inline int32_t larger(int32_t a, int32_t b) {
+    return i32_max(a, b);
+}
+static __device__ inline int64_t larger(int64_t a, int64_t b) {
+    return i64_max(a, b);
+}
+
+static __device__ inline float smaller(float a, float b) {
+    return f32_min(a, b);
+}
+static __device__ inline double smaller(double a, double b) {
+    return f64_min(a, b);
+}
+static __device__ inline int32_t smaller(int32_t a, int32_t b) {
+    return i32_min(a, b);
+}
+static __device__ inline int64_t smaller(int64_t a, int64_t b) {
+    return i64_min(a, b);
+}
+
+struct reduce_max {
+    template <class T> static __device__ inline T of(T a, T b) { return larger(a, b); }
+};
+
+struct reduce_min {
+    template <class T> static __device__ inline T of(T a, T b) { return smaller(a, b); }
+};
+
+/* A value and its position in the row; at < 0: none. */
+template <class T> struct found {
+    T value;
+    int64_t at;
+};
+
+/* A NaN comes before all else; of equal ones the first counts. */
+template <bool LARGEST> struct reduce_found {
+    template <class T> static __device__ inline found<T> of(found<T> a, found<T> b) {
+        if (b.at < 0 || a.at < 0) return a.at < 0 ? b : a;
+        bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+        bool better = (b_nan && !a_nan) || (!a_nan && (LARGEST ? b.value > a.value : b.value < a.value));
+        bool equal = (a_nan && b_nan) || a.value == b.value;
+        return better || (equal && b.at < a.at) ? b : a;
+    }
+};
+
+template <class T> static __device__ inline T shuffle_xor(T x, int distance) {
+    uint32_t word[sizeof(T) / 4];
+    memcpy(word, &x, sizeof x);
+#pragma unroll
+    for (int w = 0; w < (int)(sizeof(T) / 4); w++)
+        word[w] = __shfl_xor_sync(0xffffffffu, word[w], distance);
+    memcpy(&x, word, sizeof x);
+    return x;
+}
+
+/* Over LANES neighbouring lanes, a power of two up to 32; all get the result. */
+template <int LANES, class OP, class T> static __device__ inline T reduce_lanes(T x) {
+#pragma unroll
+    for (int distance = LANES / 2; distance > 0; distance /= 2)
+        x = OP::of(x, shuffle_xor(x, distance));
+    return x;
+}
+
+/* Over THREADS threads of a block that holds one row, or neighbouring threads of a warp that holds several.
+ * `slots`: shared memory for a value a warp, not in use since the barrier before the last. Up to 8 warps or a
+ * power of two. */
+template <int THREADS, class OP, class T> static __device__ inline T reduce_row(T x, T *slots) {
+    const int warps = THREADS / 32;
+    x = reduce_lanes<(THREADS < 32 ? THREADS : 32), OP>(x);
+    if (warps <= 1) return x;
+    if (threadIdx.x % 32 == 0) slots[threadIdx.x / 32] = x;
+    __syncthreads();
+    if (warps > 8)
+        return reduce_lanes<(warps > 8 ? warps : 1), OP>(slots[threadIdx.x % (warps > 8 ? warps : 1)]);
+    x = slots[0];
+#pragma unroll
+    for (int w = 1; w < warps; w++)
+        x = OP::of(x, slots[w]);
+    return x;
+}
+
+/* Over the BLOCKS blocks of a cluster, each of which has its own sum `x` in all threads. */
+template <int BLOCKS, class OP, class T> static __device__ inline T reduce_cluster(T x, T *slots) {
+    uint32_t word[sizeof(T) / 4];
+    memcpy(word, &x, sizeof x);
+    if (threadIdx.x < BLOCKS)
+#pragma unroll
+        for (int w = 0; w < (int)(sizeof(T) / 4); w++)
+            cluster_store_4((uint32_t *)(slots + cluster_rank()) + w, (int)threadIdx.x, word[w]);
+    cluster_barrier();
+    x = slots[0];
+#pragma unroll
+    for (int b = 1; b < BLOCKS; b++)
+        x = OP::of(x, slots[b]);
+    return x;
+}

@@ -1,0 +1,560 @@
+/* One stage as CUDA kernels. In: a stage and how it lies on the device. Out: text. See stage_cuda.h. */
+#include "emit/stage_cuda.h"
+
+#include "base/dtype.h"
+#include "emit/lane_loop.h"
+#include "emit/stage_c.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { WIDE_ROW = 1 << 30 };
+
+static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == kind) return true;
+    return false;
+}
+
+static bool starts_at_zero(const hr_plan *plan, const hr_stage *stage) {
+    if (!any_kind(stage, HR_STEP_SCATTER)) return false;
+    int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
+    return plan->storage[tensor] == tensor && plan->normal->tensors[tensor].role != HR_ROLE_INOUT;
+}
+
+hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage) {
+    return (hr_stage_kernels){starts_at_zero(plan, stage),
+                              any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL)};
+}
+
+static const char *product_of(hr_printer *p, const int *indices, int count) {
+    const char *total = NULL;
+    for (int i = 0; i < count; i++) {
+        const char *size = hr_emit_index_size(p, indices[i]);
+        total = total ? hr_format(p, "%s * %s", total, size) : size;
+    }
+    return total ? total : "1";
+}
+
+const char *hr_cuda_task_total(hr_printer *p, const hr_stage *stage) {
+    return product_of(p, stage->task, stage->task_count);
+}
+
+/* ---- kernels ---- */
+
+static void declare_tensor(hr_printer *p, int tensor, const char *body) {
+    const hr_tensor *t = &p->function->tensors[tensor];
+    const char *name = hr_emit_tensor(p, tensor);
+    int declared = p->plan->source->parameter_count + p->plan->source->result_count;
+    if (p->plan->storage[tensor] != tensor) return;
+    if (hr_emit_occurs(body, name)) {
+        const char *type = hr_c_storage(t->dtype), *constant = t->role == HR_ROLE_INPUT ? "const " : "";
+        if (t->rank == 0 && t->role == HR_ROLE_INPUT)
+            hr_print(p, "const %s %s = (%s)a.%s_value;", hr_c_compute(hr_compute_type(t->dtype)), name,
+                     hr_c_compute(hr_compute_type(t->dtype)), name);
+        else if (tensor < declared)
+            hr_print(p, "%s%s *const __restrict__ %s = a.%s;", constant, type, name, name);
+        else
+            hr_print(p, "%s *const __restrict__ %s = (%s *)(a.scratch + %s_place(a));", type, name, type,
+                     name);
+    }
+    const char *strides = hr_format(p, "%s_strides", name);
+    if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a.%s;", strides, strides);
+}
+
+void hr_emit_kernel(hr_printer *p, const char *signature, const hr_text *body) {
+    const char *text = hr_text_data(body);
+    hr_print(p, "%s {", signature);
+    p->indent++;
+    for (int e = 0; e < p->function->extent_count; e++) {
+        const char *extent = hr_emit_extent(p, e);
+        if (!hr_cuda_is_constant(p->plan, e) && hr_emit_occurs(text, extent))
+            hr_print(p, "const int64_t %s = a.%s;", extent, extent);
+    }
+    for (int t = 0; t < p->function->tensor_count; t++)
+        declare_tensor(p, t, text);
+    if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a.fault;");
+    p->indent--;
+    hr_text_append(p->out, text, body->length);
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+    if (body->failed) p->out->failed = true;
+}
+
+static void print_kernel(hr_cuda_stage *s, const char *signature, void (*print)(hr_cuda_stage *)) {
+    hr_printer *p = s->p;
+    hr_text *out = p->out, body = {0};
+    p->out = &body;
+    p->indent++;
+    print(s);
+    p->indent--;
+    p->out = out;
+    hr_emit_kernel(p, signature, &body);
+    hr_text_clear(&body);
+}
+
+/* ---- rows ---- */
+
+static void print_task_indices(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const char *rest = "task";
+    for (int k = s->stage->task_count - 1; k >= 0; k--) {
+        const char *index = hr_emit_index(p, s->stage->task[k]),
+                   *size = hr_emit_index_size(p, s->stage->task[k]);
+        hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
+        if (k) hr_print(p, "const int64_t task_%d = %s / %s;", k, rest, size);
+        rest = hr_format(p, "task_%d", k);
+    }
+}
+
+/* Values of the task level that come before a pass. */
+static void print_row_steps(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        bool total = hr_cuda_is_row_total(s->plan, s->stage, step);
+        if (step->pass != pass || (step->kind != HR_STEP_ROW && !total)) continue;
+        hr_expr_prepare(p, step->value, HR_AT_TASK);
+        const char *text = hr_expr_text(p, step->value);
+        if (step->kind == HR_STEP_ROW) {
+            hr_emit_step_value(p, step, text, step->value->type);
+            continue;
+        }
+        const char *sum = hr_format(p, "total_%d", i);
+        const char *added = hr_format(p, "(%s)%s", hr_cuda_sum_type(s, step), text);
+        hr_print(p, "if (%slane == 0) %s = %s::of(%s, %s);", s->c->block_rows > 1 ? "live && " : "", sum,
+                 hr_cuda_reducer(step), sum, added);
+    }
+}
+
+/* The sums of all threads that hold the row. */
+static void print_exchange(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_REDUCE_ROW || step->pass != pass) continue;
+        const char *reducer = hr_cuda_reducer(step);
+        const char *slots = c->row_threads > 32 ? hr_format(p, "slots_%d[turn]", i) : "(decltype(&a%d))0";
+        hr_print(p, "a%d = reduce_row<%d, %s>(a%d, %s);", i, c->row_threads, reducer, i,
+                 c->row_threads > 32 ? slots : hr_format(p, "&a%d", i));
+        if (c->exchange)
+            hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d[turn]);", i, c->slices, reducer, i, i);
+        hr_dtype type = hr_cuda_statement(s, step)->value->type;
+        const char *text = hr_is_arg(step->reduce) ? hr_format(p, "(a%d.at < 0 ? 0 : a%d.at)", i, i)
+                           : type == HR_BOOL       ? hr_format(p, "(a%d != 0)", i)
+                                                   : hr_format(p, "(%s)a%d", hr_c_compute(type), i);
+        hr_emit_step_value(p, step, text, type);
+    }
+}
+
+static void print_slots(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    bool any = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_REDUCE_ROW) continue;
+        const char *type = hr_cuda_sum_type(s, step);
+        if (c->row_threads > 32) hr_print(p, "__shared__ %s slots_%d[2][%d];", type, i, c->row_threads / 32);
+        if (c->exchange) hr_print(p, "__shared__ %s shares_%d[2][%d];", type, i, c->slices);
+        any = true;
+    }
+    if (!any || (c->row_threads <= 32 && !c->exchange)) return;
+    hr_print(p,
+             "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough */");
+    if (c->exchange) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
+}
+
+static void print_row_stores(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    bool open = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
+        const hr_statement *statement = hr_cuda_statement(s, step);
+        hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
+        if (!open) hr_print(p, "if (%slane == 0) {", s->c->block_rows > 1 ? "live && " : "");
+        open = true;
+        hr_print(p, "    %s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                 hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype));
+    }
+    if (open) hr_print(p, "}");
+}
+
+static void print_row(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    print_task_indices(s);
+    if (s->c->shifted)
+        hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", s->c->row, s->c->vector);
+    hr_cuda_declare_kept(s);
+    for (int pass = 0; pass < s->stage->pass_count; pass++) {
+        print_row_steps(s, pass);
+        hr_cuda_print_pass(s, pass);
+        print_exchange(s, pass);
+    }
+    print_row_stores(s);
+}
+
+static bool uses_turn(const hr_cuda_stage *s) {
+    return any_kind(s->stage, HR_STEP_REDUCE_ROW) && (s->c->row_threads > 32 || s->c->exchange);
+}
+
+static void print_row_loop(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *block =
+        c->slices > 1 ? hr_format(p, "(int64_t)blockIdx.x / %d", c->slices) : "(int64_t)blockIdx.x";
+    const char *slice =
+        c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices, c->row_threads) : "";
+    const char *blocks =
+        c->slices > 1 ? hr_format(p, "(int64_t)gridDim.x / %d", c->slices) : "(int64_t)gridDim.x";
+    hr_print(p, "const int64_t tasks = %s;", hr_cuda_task_total(p, s->stage));
+    if (c->block_rows > 1)
+        hr_print(p, "const int lane = (int)threadIdx.x %% %d%s;", c->row_threads, slice);
+    else
+        hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
+    if (c->block_rows == 1) {
+        hr_print(p, "for (int64_t task = %s; task < tasks; task += %s) {", block, blocks);
+        p->indent++;
+    } else {
+        hr_print(p, "for (int64_t first = %s * %d; first < tasks; first += %s * %d) {", block, c->block_rows,
+                 blocks, c->block_rows);
+        p->indent++;
+        hr_print(p, "int64_t task = first + (int)threadIdx.x / %d;", c->row_threads);
+        hr_print(p, "const bool live = task < tasks; /* the others read the last row, and write nothing */");
+        hr_print(p, "task = live ? task : tasks - 1;");
+    }
+    print_row(s);
+    if (uses_turn(s)) hr_print(p, "turn ^= 1;");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_flat_loop(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    int run = c->threads * c->groups;
+    hr_print(p, "const int64_t total = %s;", product_of(p, c->order, c->order_count));
+    hr_print(
+        p,
+        "for (int64_t base = (int64_t)blockIdx.x * %d; base * %d < total; base += (int64_t)gridDim.x * %d) {",
+        run, c->vector, run);
+    p->indent++;
+    for (int pass = 0; pass < s->stage->pass_count; pass++)
+        hr_cuda_print_pass(s, pass);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* ---- partial results of a block ---- */
+
+static const char *work_place(hr_cuda_stage *s, int i) {
+    return hr_format(s->p, "a.scratch + %" PRId64, hr_cuda_work_offset(s->plan, s->stage, s->c, i));
+}
+
+static void print_partials_begin(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        const char *type = hr_cuda_sum_type(s, step), *identity = hr_cuda_identity(s, step);
+        if (step->kind == HR_STEP_REDUCE_ALL) hr_print(p, "%s total_%d = %s;", type, i, identity);
+        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
+        const char *block =
+            c->slices > 1 ? hr_format(p, "(int64_t)blockIdx.x / %d", c->slices) : "(int64_t)blockIdx.x";
+        hr_print(p, "%s *const partial_%d = (%s *)(%s) + %s * %" PRId64 ";", type, i, type, work_place(s, i),
+                 block, c->row);
+        if (!c->column_memory) {
+            hr_print(p, "%s column_%d[%d];", type, i, c->groups * c->vector);
+            hr_print(p, "#pragma unroll");
+            hr_print(p, "for (int k = 0; k < %d; k++)", c->groups * c->vector);
+            hr_print(p, "    column_%d[k] = %s;", i, identity);
+            continue;
+        }
+        hr_print(p, "%s *const column_%d = partial_%d;", type, i, i);
+        hr_print(p, "for (int64_t group = (int)threadIdx.x%s; group * %d < %" PRId64 "; group += %d)",
+                 c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices, c->row_threads)
+                               : "",
+                 c->vector, c->row, c->row_threads * c->slices);
+        hr_print(p, "    for (int64_t k = group * %d; k < group * %d + %d && k < %" PRId64 "; k++)",
+                 c->vector, c->vector, c->vector, c->row);
+        hr_print(p, "        column_%d[k] = %s;", i, identity);
+    }
+}
+
+/* A block with several rows side by side adds them up: lanes of a warp by shuffles, then warp after warp. */
+static void print_column_sharing(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const hr_step *step = &s->stage->steps[i];
+    const char *reducer = hr_cuda_reducer(step);
+    hr_print(p, "#pragma unroll");
+    hr_print(p, "for (int k = 0; k < %d; k++) {", c->groups * c->vector);
+    hr_print(p, "    for (int distance = %d; distance < 32; distance *= 2)", c->row_threads);
+    hr_print(p, "        column_%d[k] = %s::of(column_%d[k], shuffle_xor(column_%d[k], distance));", i,
+             reducer, i, i);
+    hr_print(p, "}");
+    hr_print(p, "__shared__ %s shared_%d[%d];", hr_cuda_sum_type(s, step), i,
+             c->groups * c->vector * c->row_threads);
+    hr_print(p, "for (int warp = 0; warp < %d; warp++) {", c->threads / 32);
+    hr_print(p, "    if ((int)threadIdx.x / 32 == warp && (int)threadIdx.x %% 32 < %d)", c->row_threads);
+    hr_print(p, "#pragma unroll");
+    hr_print(p, "        for (int k = 0; k < %d; k++) {", c->groups * c->vector);
+    hr_print(p, "            const int at = k * %d + lane;", c->row_threads);
+    hr_print(p, "            column_%d[k] = warp ? %s::of(shared_%d[at], column_%d[k]) : column_%d[k];", i,
+             reducer, i, i, i);
+    hr_print(p, "            shared_%d[at] = column_%d[k];", i, i);
+    hr_print(p, "        }");
+    hr_print(p, "    __syncthreads();");
+    hr_print(p, "}");
+}
+
+static void print_column_partial(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    bool shared = c->block_rows > 1;
+    if (shared) print_column_sharing(s, i);
+    if (shared)
+        hr_print(p, "if ((int)threadIdx.x / 32 == %d && (int)threadIdx.x %% 32 < %d)", c->threads / 32 - 1,
+                 c->row_threads);
+    hr_print(p, "#pragma unroll");
+    hr_print(p, "for (int k = 0; k < %d; k++) {", c->groups * c->vector);
+    hr_print(p, "    const int64_t pos = ((int64_t)(k / %d) * %d + lane) * %d + k %% %d;", c->vector,
+             c->row_threads * c->slices, c->vector, c->vector);
+    hr_print(p, "    if (pos < %" PRId64 ") partial_%d[pos] = column_%d[k];", c->row, i, i);
+    hr_print(p, "}");
+}
+
+static void print_partials_end(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_COLUMN && !c->column_memory) print_column_partial(s, i);
+        if (step->kind != HR_STEP_REDUCE_ALL) continue;
+        const char *type = hr_cuda_sum_type(s, step);
+        hr_print(p, "__shared__ %s share_%d[%d];", type, i, c->threads / 32 + 1);
+        hr_print(p, "total_%d = reduce_row<%d, %s>(total_%d, share_%d);", i, c->threads,
+                 hr_cuda_reducer(step), i, i);
+        hr_print(p, "if (threadIdx.x == 0) ((%s *)(%s))[blockIdx.x] = total_%d;", type, work_place(s, i), i);
+    }
+}
+
+static void print_work(hr_cuda_stage *s) {
+    print_slots(s);
+    print_partials_begin(s);
+    if (s->c->flat)
+        print_flat_loop(s);
+    else
+        print_row_loop(s);
+    print_partials_end(s);
+}
+
+/* ---- the ends of a stage ---- */
+
+static void print_clear(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    int tensor = hr_cuda_statement(s, &s->stage->steps[0])->tensor;
+    const hr_tensor *target = &s->function->tensors[tensor];
+    const char *size = "1";
+    for (int a = 0; a < target->rank; a++)
+        size = a ? hr_format(p, "%s * %s", size, hr_emit_size(p, target->shape[a]))
+                 : hr_emit_size(p, target->shape[a]);
+    hr_print(p, "wait_for_launch_before();");
+    hr_print(p, "const int64_t size = %s;", size);
+    hr_print(
+        p, "for (int64_t k = (int64_t)blockIdx.x * %d + threadIdx.x; k < size; k += (int64_t)gridDim.x * %d)",
+        HR_CUDA_CLEAR_THREADS, HR_CUDA_CLEAR_THREADS);
+    hr_print(p, "    %s[k] = 0;", hr_emit_tensor(p, tensor));
+}
+
+/* Blocks that left partial results, as the launch computed them. */
+static void print_parts(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    if (c->flat) {
+        int64_t run = (int64_t)c->threads * c->groups * c->vector;
+        hr_print(p, "int64_t parts = (%s + %" PRId64 ") / %" PRId64 ";",
+                 product_of(p, c->order, c->order_count), run - 1, run);
+    } else {
+        hr_print(p, "int64_t parts = (%s + %d) / %d;", hr_cuda_task_total(p, s->stage), c->block_rows - 1,
+                 c->block_rows);
+    }
+    hr_print(p, "parts = parts < 1 ? 1 : parts > %" PRId64 " ? %" PRId64 " : parts;", c->blocks_limit,
+             c->blocks_limit);
+}
+
+static void print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *sum) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    hr_dtype type = statement->value->type, dtype = s->function->tensors[statement->tensor].dtype;
+    const char *text = hr_format(p, type == HR_BOOL ? "(%s)(%s != 0)" : "(%s)%s", hr_c_compute(type), sum);
+    hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+             hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+             hr_emit_stored(p, text, type, dtype));
+}
+
+/* A warp's lanes take neighbouring columns, its block's warps take the parts in turn. */
+static void print_column_end(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[i];
+    const char *type = hr_cuda_sum_type(s, step), *reducer = hr_cuda_reducer(step);
+    int warps = HR_CUDA_END_THREADS / HR_CUDA_END_COLUMNS;
+    hr_print(p, "{");
+    p->indent++;
+    hr_print(p, "__shared__ %s sums[%d][%d];", type, warps, HR_CUDA_END_COLUMNS);
+    hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, work_place(s, i));
+    hr_print(p, "const int lane = (int)threadIdx.x %% %d, warp = (int)threadIdx.x / %d;", HR_CUDA_END_COLUMNS,
+             HR_CUDA_END_COLUMNS);
+    hr_print(p, "const int64_t column = (int64_t)blockIdx.x * %d + lane;", HR_CUDA_END_COLUMNS);
+    hr_print(p, "%s sum = %s;", type, hr_cuda_identity(s, step));
+    hr_print(p, "if (column < %" PRId64 ")", s->c->row);
+    hr_print(p, "    for (int64_t part = warp; part < parts; part += %d)", warps);
+    hr_print(p, "        sum = %s::of(sum, partial[part * %" PRId64 " + column]);", reducer, s->c->row);
+    hr_print(p, "sums[warp][lane] = sum;");
+    hr_print(p, "__syncthreads();");
+    hr_print(p, "if (warp == 0 && column < %" PRId64 ") {", s->c->row);
+    p->indent++;
+    hr_print(p, "for (int w = 1; w < %d; w++)", warps);
+    hr_print(p, "    sum = %s::of(sum, sums[w][lane]);", reducer);
+    const char *rest = "column";
+    for (int k = s->stage->row_count - 1; k >= 0; k--) {
+        const char *index = hr_emit_index(p, s->stage->row[k]),
+                   *size = hr_emit_index_size(p, s->stage->row[k]);
+        hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
+        if (k) hr_print(p, "const int64_t rest_%d = %s / %s;", k, rest, size);
+        rest = hr_format(p, "rest_%d", k);
+    }
+    print_stored_sum(s, step, "sum");
+    p->indent--;
+    hr_print(p, "}");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_total_end(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[i];
+    const char *type = hr_cuda_sum_type(s, step), *reducer = hr_cuda_reducer(step);
+    bool real = strcmp(type, "float") == 0 && step->reduce == HR_OP_REDUCE_SUM;
+    const char *wide = real ? "double" : type; /* thousands of parts lose nothing in f64 */
+    hr_print(p, "if (blockIdx.x == 0) {");
+    p->indent++;
+    hr_print(p, "__shared__ %s slots[%d];", wide, HR_CUDA_END_THREADS / 32);
+    hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, work_place(s, i));
+    hr_print(p, "%s sum = %s;", wide, hr_cuda_identity(s, step));
+    hr_print(p, "for (int64_t part = threadIdx.x; part < parts * %d; part += %d)", s->c->slices,
+             HR_CUDA_END_THREADS);
+    hr_print(p, "    sum = %s::of(sum, (%s)partial[part]);", reducer, wide);
+    hr_print(p, "sum = reduce_row<%d, %s>(sum, slots);", HR_CUDA_END_THREADS, reducer);
+    hr_print(p, "if (threadIdx.x == 0) {");
+    p->indent++;
+    print_stored_sum(s, step, "sum");
+    p->indent--;
+    hr_print(p, "}");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_end(hr_cuda_stage *s) {
+    hr_print(s->p, "wait_for_launch_before();");
+    print_parts(s);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_end(s, i);
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL) print_total_end(s, i);
+    }
+}
+
+/* ---- the stage ---- */
+
+/* The tensors whose groups are read or written in pieces of 16 bytes. */
+static const char *aligned_condition(hr_cuda_stage *s, const char *body) {
+    hr_printer *p = s->p;
+    const char *bits = NULL;
+    int declared = s->plan->source->parameter_count + s->plan->source->result_count;
+    for (int t = 0; t < declared; t++) {
+        const hr_tensor *tensor = &s->function->tensors[t];
+        const char *name = hr_emit_tensor(p, t);
+        if (tensor->rank == 0 || !hr_emit_occurs(body, name)) continue;
+        if (s->plan->layouts[t] == HR_LAYOUT_STRIDED) continue;
+        bits = hr_format(p, "%s%s(uint64_t)a.%s", bits ? bits : "", bits ? " | " : "", name);
+    }
+    return bits ? hr_format(p, "((%s) & 15) == 0", bits) : NULL;
+}
+
+static void print_main(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    hr_text *out = p->out, body = {0};
+    p->out = &body;
+    print_kernel(
+        s,
+        hr_format(p,
+                  "template <bool ALIGNED>\nstatic __device__ __forceinline__ void stage_%d_work(const "
+                  "arguments &a)",
+                  s->number),
+        print_work);
+    p->out = out;
+    const char *text = hr_text_data(&body), *condition = aligned_condition(s, text);
+    hr_text_append(out, text, body.length);
+    if (body.failed) out->failed = true;
+    const char *cluster = s->c->exchange ? hr_format(p, " __cluster_dims__(%d, 1, 1)", s->c->slices) : "";
+    hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d)", cluster, s->c->threads);
+    hr_print(p, "stage_%d(const __grid_constant__ arguments a) {", s->number);
+    p->indent++;
+    hr_print(p, "let_next_launch_start();");
+    hr_print(p, "wait_for_launch_before();");
+    if (condition && hr_emit_occurs(strstr(text, "arguments"), "ALIGNED")) {
+        hr_print(p, "if (%s)", condition);
+        hr_print(p, "    stage_%d_work<true>(a);", s->number);
+        hr_print(p, "else");
+        hr_print(p, "    stage_%d_work<false>(a);", s->number);
+    } else {
+        hr_print(p, "stage_%d_work<true>(a);", s->number);
+    }
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+    hr_text_clear(&body);
+}
+
+static void begin_stage(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    hr_printer_stage(p, s->stage);
+    p->vector = false;
+    p->fast = s->c->fast;
+    int count = s->c->order_count, first = s->c->flat ? 0 : s->stage->task_count;
+    p->lane = count > first ? s->c->order[count - 1] : -1;
+    p->outer = s->c->order + first;
+    p->outer_count = count > first ? count - first - 1 : 0;
+}
+
+hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
+                             const hr_cuda_choice *choice) {
+    const hr_stage *stage = &p->plan->stages[number];
+    hr_cuda_stage s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
+    s.c = choice;
+    s.extents = extents;
+    s.positions = choice->row < WIDE_ROW ? "int" : "int64_t";
+    size_t ids = (size_t)p->function->expr_count + 1;
+    s.held = hr_arena_alloc(p->arena, ids * sizeof *s.held);
+    s.kept = hr_arena_alloc(p->arena, ids * sizeof *s.kept);
+    memset(s.held, 0, ids * sizeof *s.held);
+    memset(s.kept, 0, ids * sizeof *s.kept);
+    hr_stage_kernels kernels = hr_stage_kernels_of(p->plan, stage);
+    hr_print(p, "/* %s", stage->name);
+    hr_print(p, " * %s */", stage->why);
+    begin_stage(&s);
+    const char *head =
+        "extern \"C\" __global__ void __launch_bounds__(%d) stage_%d_%s(const __grid_constant__ arguments a)";
+    if (kernels.begin)
+        print_kernel(&s, hr_format(p, head, HR_CUDA_CLEAR_THREADS, number, "begin"), print_clear);
+    print_main(&s);
+    hr_printer_stage(p, stage);
+    p->vector = p->fast = false;
+    p->lane = -1; /* the end names every index */
+    p->outer_count = 0;
+    if (kernels.end) print_kernel(&s, hr_format(p, head, HR_CUDA_END_THREADS, number, "end"), print_end);
+    return hr_text_status(p->out);
+}
