@@ -117,9 +117,10 @@ static int arguments_take(arguments *arguments, int count, char **values) {
     bool words_only = false;
     for (int i = 0; i < count; i++) {
         char *word = values[i];
-        if (words_only || word[0] != '-' || !word[1])
+        if (words_only || word[0] != '-' || !word[1]) {
             arguments->words[arguments->word_count++] = word;
-        else if (strcmp(word, "--") == 0)
+            words_only |= arguments->command->program_follows;
+        } else if (strcmp(word, "--") == 0)
             words_only = true;
         else {
             bool spelt = word[1] == '-';

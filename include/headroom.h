@@ -388,6 +388,41 @@ HR_API hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *ro
 HR_API hr_status hr_report_bench_json(const hr_bench *bench, char **out);
 HR_API hr_status hr_report_bench_csv(const hr_bench *bench, char **out);
 
+/* ---- recording a program ---- */
+
+typedef struct hr_record_options {
+    size_t size;
+    const char *output; /* "headroom.hrt" where NULL; FILE.rank0.hrt, ... where several processes record */
+    double seconds;     /* records this long only; 0 = until the program ends */
+    const char *from_range; /* begins at the first NVTX range of this name, or of this name and a number */
+    int64_t steps;          /* ends after so many ranges of that name, or of one called step; 0 = never */
+} hr_record_options;
+
+typedef struct hr_recorded_file {
+    size_t size;
+    char path[4096];
+    int64_t process, bytes, records;
+    int64_t kernels, calls, ranges, dropped; /* dropped: records that there was no room for */
+    int rank;                                /* -1 = not known */
+    bool complete;                           /* the program came to its own end */
+    char *notes;                             /* sentences for the user, a line each; NULL = none */
+} hr_recorded_file;
+
+typedef struct hr_recording hr_recording;
+
+/* Runs `program` (a path or a name in PATH, its arguments, NULL) to its end with the recorder loaded into
+ * each of its processes that use CUDA or NVTX. The program itself does not change and keeps the terminal;
+ * SIGINT and SIGQUIT are ignored here meanwhile. Files that were there under the names of the new ones are
+ * replaced. */
+HR_API hr_status hr_program_record(const hr_record_options *options, const char *const *program,
+                                   hr_recording **out);
+/* The program's; 128 + N where signal N ended it. */
+HR_API int hr_recording_exit_code(const hr_recording *recording);
+HR_API int hr_recording_file_count(const hr_recording *recording);
+/* Owned by the recording; NULL outside 0..count-1. By rank, then by process. */
+HR_API const hr_recorded_file *hr_recording_file(const hr_recording *recording, int place);
+HR_API void hr_recording_destroy(hr_recording *recording);
+
 #ifdef __cplusplus
 }
 #endif

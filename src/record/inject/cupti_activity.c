@@ -1,0 +1,481 @@
+/* CUPTI's activities. In: the window's opening and closing, CUPTI's buffers. Out: records. */
+#include "record/inject/recorder.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUFFER_BYTES (4 << 20)
+#define BUFFER_MOST  96 /* beyond that CUPTI drops records: better than taking the program's memory */
+#define CALL_MOST    4096
+
+typedef struct activity {
+    cupti_library cupti;
+    void *subscriber;
+    bool running;
+    atomic_bool enabled;
+    atomic_int buffers; /* that CUPTI has or that wait to be decoded */
+    int64_t dropped;
+    int64_t call_names[3][CALL_MOST]; /* string + 1 of a domain's callback; 0 = not asked yet */
+    char *(*demangle)(const char *, char *, size_t *, int *);
+} activity;
+
+static activity state;
+
+static const int kinds[] = {CUPTI_KIND_DEVICE,
+                            CUPTI_KIND_CONTEXT,
+                            CUPTI_KIND_RUNTIME,
+                            CUPTI_KIND_DRIVER,
+                            CUPTI_KIND_COPY,
+                            CUPTI_KIND_COPY_PEER,
+                            CUPTI_KIND_FILL,
+                            CUPTI_KIND_OVERHEAD,
+                            CUPTI_KIND_CUDA_EVENT,
+                            CUPTI_KIND_SYNCHRONIZATION,
+                            CUPTI_KIND_EXTERNAL,
+                            CUPTI_KIND_MEMORY,
+                            CUPTI_KIND_CONCURRENT_KERNEL};
+
+/* Calls that ask or set something on the host alone: frequent, and no one's bottleneck. By how their names
+ * begin. */
+static const char *const noisy_calls[] = {"cudaGetDevice",
+                                          "cudaSetDevice",
+                                          "cudaGetLastError",
+                                          "cudaPeekAtLastError",
+                                          "cudaDeviceGet",
+                                          "cudaStreamIsCapturing",
+                                          "cudaStreamGet",
+                                          "cudaThreadExchange",
+                                          "cudaFuncGetAttribute",
+                                          "cudaFuncSetAttribute",
+                                          "cudaOccupancy",
+                                          "cudaPointerGetAttributes",
+                                          "cudaEventQuery",
+                                          "cudaGetDriverEntry",
+                                          "cudaDriverGet",
+                                          "cudaRuntimeGet",
+                                          "cudaGetFuncBySymbol",
+                                          "cudaEventCreate",
+                                          "cudaEventDestroy",
+                                          "cudaCtx",
+                                          "cuCtxGet",
+                                          "cuCtxSet",
+                                          "cuCtxPush",
+                                          "cuCtxPop",
+                                          "cuDeviceGet",
+                                          "cuDevicePrimaryCtxGet",
+                                          "cuFuncGet",
+                                          "cuFuncSet",
+                                          "cuKernelGet",
+                                          "cuKernelSet",
+                                          "cuPointerGet",
+                                          "cuOccupancy",
+                                          "cuStreamIsCapturing",
+                                          "cuStreamGet",
+                                          "cuEventQuery",
+                                          "cuEventCreate",
+                                          "cuEventDestroy",
+                                          "cuGetProcAddress",
+                                          "cuGetExportTable",
+                                          "cuGetError",
+                                          "cuDriverGet",
+                                          "cuModuleGet",
+                                          "cuLibraryGet",
+                                          "cuTensorMapEncode",
+                                          "cuStreamQuery",
+                                          "cudaStreamQuery",
+                                          "cuMemGetAddressRange"};
+
+/* ---- names ---- */
+
+static bool is_noisy(const char *name) {
+    for (size_t i = 0; i < sizeof noisy_calls / sizeof *noisy_calls; i++)
+        if (strncmp(name, noisy_calls[i], strlen(noisy_calls[i])) == 0) return true;
+    return false;
+}
+
+/* "cudaLaunchKernel_v7000" is cudaLaunchKernel to everyone; "cuMemcpyHtoDAsync_v2" keeps nothing either. */
+static size_t plain_length(const char *name) {
+    const char *version = strstr(name, "_v");
+    return version && version[2] >= '0' && version[2] <= '9' ? (size_t)(version - name) : strlen(name);
+}
+
+static int64_t call_name(int domain, uint32_t callback) {
+    int64_t *kept = callback < CALL_MOST ? &state.call_names[domain][callback] : NULL;
+    if (kept && *kept) return *kept - 1;
+    const char *name = NULL;
+    if (state.cupti.callback_name(domain, callback, &name) != CUPTI_OK || !name) name = "?";
+    int64_t id = record_string(name, plain_length(name));
+    if (kept) *kept = id + 1;
+    return id;
+}
+
+static int64_t kernel_name(const char *mangled) {
+    if (!mangled) return -1;
+    char *name = NULL;
+    int code = -1;
+    if (state.demangle && strncmp(mangled, "_Z", 2) == 0) name = state.demangle(mangled, NULL, NULL, &code);
+    const char *shown = name && code == 0 ? name : mangled;
+    int64_t id = record_string(shown, strlen(shown));
+    free(name);
+    return id;
+}
+
+/* Demangling is slow and the same few names come again and again: by their address, checked by content. */
+static int64_t kernel_name_kept(const char *mangled) {
+    enum { SLOTS = 1024 };
+    static struct {
+        const char *address;
+        char *mangled;
+        int64_t id;
+    } kept[SLOTS];
+    if (!mangled) return -1;
+    size_t slot = ((uintptr_t)mangled >> 4 ^ (uintptr_t)mangled >> 14) % SLOTS;
+    if (kept[slot].address == mangled && strcmp(kept[slot].mangled, mangled) == 0) return kept[slot].id;
+    char *copy = strdup(mangled);
+    int64_t id = kernel_name(mangled);
+    if (!copy) return id;
+    free(kept[slot].mangled);
+    kept[slot].address = mangled;
+    kept[slot].mangled = copy;
+    kept[slot].id = id;
+    return id;
+}
+
+static const char *overhead_name(uint32_t kind) {
+    static const char *const names[] = {
+        "CUPTI buffer flush",    "CUPTI instrumentation", "CUPTI resource",       "module loading",
+        "lazy function loading", "command buffer full",   "CUPTI buffer request", "unified memory tracing"};
+    if (kind == 1) return "driver compiler";
+    uint32_t place = (kind >> 16) - 1;
+    return place < sizeof names / sizeof *names ? names[place] : "overhead";
+}
+
+/* ---- records ---- */
+
+static void put_kernel(const cupti_kernel *at) {
+    hr_record_kernel record = {
+        .start = (int64_t)at->start,
+        .duration = (int64_t)(at->end - at->start),
+        .device = at->device,
+        .context = at->context,
+        .stream = at->stream,
+        .correlation = at->correlation,
+        .name = kernel_name_kept(at->name),
+        .grid_x = at->grid[0],
+        .grid_y = at->grid[1],
+        .grid_z = at->grid[2],
+        .block_x = at->block[0],
+        .block_y = at->block[1],
+        .block_z = at->block[2],
+        .registers = at->registers,
+        .shared_static = at->shared_static,
+        .shared_dynamic = at->shared_dynamic,
+        .cluster = (int64_t)at->cluster[0] * at->cluster[1] * at->cluster[2],
+        .graph = at->graph,
+        .graph_node = (int64_t)at->graph_node,
+    };
+    record_put(HR_RECORD_kernel, &record);
+}
+
+static hr_record_copy copy_record(const cupti_copy *at) {
+    return (hr_record_copy){.start = (int64_t)at->start,
+                            .duration = (int64_t)(at->end - at->start),
+                            .device = at->device,
+                            .context = at->context,
+                            .stream = at->stream,
+                            .correlation = at->correlation,
+                            .bytes = (int64_t)at->bytes,
+                            .direction = at->direction,
+                            .from = at->from,
+                            .to = at->to,
+                            .asynchronous = at->flags & 1,
+                            .graph = at->graph};
+}
+
+static void put_copy(const cupti_copy *at) {
+    hr_record_copy record = copy_record(at);
+    record_put(HR_RECORD_copy, &record);
+}
+
+/* The same, with the devices of both sides in between. */
+static void put_copy_peer(const cupti_copy_peer *at) {
+    cupti_copy plain = {0};
+    memcpy(&plain, at, offsetof(cupti_copy_peer, from_device));
+    plain.correlation = at->correlation;
+    plain.graph = at->graph;
+    hr_record_copy record = copy_record(&plain);
+    record.peer = 1;
+    record_put(HR_RECORD_copy, &record);
+}
+
+static void put_fill(const cupti_fill *at) {
+    hr_record_fill record = {.start = (int64_t)at->start,
+                             .duration = (int64_t)(at->end - at->start),
+                             .device = at->device,
+                             .context = at->context,
+                             .stream = at->stream,
+                             .correlation = at->correlation,
+                             .bytes = (int64_t)at->bytes,
+                             .to = at->memory,
+                             .asynchronous = at->flags & 1,
+                             .graph = at->graph};
+    record_put(HR_RECORD_fill, &record);
+}
+
+static void put_call(const cupti_call *at) {
+    record_thread(at->thread);
+    int domain = at->kind == CUPTI_KIND_DRIVER ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME;
+    hr_record_call record = {.start = (int64_t)at->start,
+                             .duration = (int64_t)(at->end - at->start),
+                             .thread = at->thread,
+                             .correlation = at->correlation,
+                             .name = call_name(domain, at->callback),
+                             .result = at->result};
+    record_put(HR_RECORD_call, &record);
+}
+
+static void put_wait(const cupti_wait *at) {
+    hr_record_wait record = {.start = (int64_t)at->start,
+                             .duration = (int64_t)(at->end - at->start),
+                             .wait_kind = at->type,
+                             .correlation = at->correlation,
+                             .context = (int32_t)at->context, /* all ones: does not apply */
+                             .stream = (int32_t)at->stream,
+                             .event = (int32_t)at->event};
+    record_put(HR_RECORD_wait, &record);
+}
+
+static void put_overhead(const cupti_overhead *at) {
+    const char *name = overhead_name(at->overhead);
+    bool of_host = at->object_kind == 1 || at->object_kind == 2;
+    hr_record_overhead record = {.start = (int64_t)at->start,
+                                 .duration = (int64_t)(at->end - at->start),
+                                 .thread = of_host ? at->object.host.thread : 0,
+                                 .name = record_string(name, strlen(name))};
+    record_put(HR_RECORD_overhead, &record);
+}
+
+static void put_allocation(const cupti_memory *at) {
+    hr_record_allocation record = {.time = (int64_t)at->time,
+                                   .bytes = at->operation == 2 ? -(int64_t)at->bytes : (int64_t)at->bytes,
+                                   .address = (int64_t)at->address,
+                                   .memory = at->memory,
+                                   .device = at->device};
+    record_put(HR_RECORD_allocation, &record);
+}
+
+static void put_device(const cupti_device *at) {
+    const char *name = at->name ? at->name : "";
+    hr_record_device record = {.id = at->id,
+                               .name = record_string(name, strlen(name)),
+                               .multiprocessors = at->multiprocessors,
+                               .compute = at->compute_major * 10 + at->compute_minor,
+                               .warps = at->warps,
+                               .registers = at->registers_multiprocessor,
+                               .shared = at->shared_multiprocessor,
+                               .shared_block = at->shared_block,
+                               .threads = (int64_t)at->warps * at->warp,
+                               .memory = (int64_t)at->memory,
+                               .bandwidth = (int64_t)at->bandwidth * 1000};
+    record_put(HR_RECORD_device, &record);
+}
+
+static void put_event(const cupti_event *at) {
+    record_put(HR_RECORD_event_record,
+               &(hr_record_event_record){at->correlation, at->context, at->stream, at->event});
+}
+
+static void put_context(const cupti_context *at) {
+    record_put(HR_RECORD_context, &(hr_record_context){at->id, at->device});
+}
+
+static void put_external(const cupti_external *at) {
+    record_put(HR_RECORD_external,
+               &(hr_record_external){at->correlation, (int64_t)at->id, (int64_t)at->source});
+}
+
+static void put_any(const void *at) {
+    switch (*(const uint32_t *)at) {
+    case CUPTI_KIND_CONCURRENT_KERNEL:
+        put_kernel(at);
+        break;
+    case CUPTI_KIND_COPY:
+        put_copy(at);
+        break;
+    case CUPTI_KIND_COPY_PEER:
+        put_copy_peer(at);
+        break;
+    case CUPTI_KIND_FILL:
+        put_fill(at);
+        break;
+    case CUPTI_KIND_DRIVER:
+    case CUPTI_KIND_RUNTIME:
+        put_call(at);
+        break;
+    case CUPTI_KIND_SYNCHRONIZATION:
+        put_wait(at);
+        break;
+    case CUPTI_KIND_OVERHEAD:
+        put_overhead(at);
+        break;
+    case CUPTI_KIND_MEMORY:
+        put_allocation(at);
+        break;
+    case CUPTI_KIND_DEVICE:
+        put_device(at);
+        break;
+    case CUPTI_KIND_CONTEXT:
+        put_context(at);
+        break;
+    case CUPTI_KIND_CUDA_EVENT:
+        put_event(at);
+        break;
+    case CUPTI_KIND_EXTERNAL:
+        put_external(at);
+        break;
+    }
+}
+
+void activity_decode(uint8_t *buffer, size_t valid) {
+    void *record = NULL;
+    while (state.cupti.next_record(buffer, valid, &record) == CUPTI_OK && record)
+        put_any(record);
+    size_t dropped = 0;
+    if (state.cupti.dropped(NULL, 0, &dropped) == CUPTI_OK && dropped)
+        record_put(HR_RECORD_dropped, &(hr_record_dropped){(int64_t)dropped});
+    atomic_fetch_sub(&state.buffers, 1);
+}
+
+/* ---- CUPTI's callbacks ---- */
+
+static void request_buffer(uint8_t **buffer, size_t *size, size_t *record_limit) {
+    *record_limit = 0;
+    *buffer = NULL;
+    *size = 0;
+    if (atomic_fetch_add(&state.buffers, 1) < BUFFER_MOST) *buffer = aligned_alloc(64, BUFFER_BYTES);
+    if (*buffer)
+        *size = BUFFER_BYTES;
+    else
+        atomic_fetch_sub(&state.buffers, 1);
+}
+
+static void complete_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
+    (void)context, (void)stream, (void)size;
+    recorder_take_buffer(buffer, valid);
+}
+
+static void ignore_callback(void *user, int domain, uint32_t callback, const void *data) {
+    (void)user, (void)domain, (void)callback, (void)data;
+}
+
+/* ---- starting ---- */
+
+static const char *code_words(int code) {
+    switch (code) {
+    case CUPTI_NOT_COMPATIBLE:
+        return "this CUPTI does not fit the installed driver";
+    case CUPTI_NO_PRIVILEGE:
+    case CUPTI_VIRTUAL_NO_PRIVILEGE:
+        return "the driver reserves profiling for administrators (RmProfilingAdminOnly in "
+               "/proc/driver/nvidia/params): run as root or load the driver with "
+               "NVreg_RestrictProfilingToAdminUsers=0";
+    case CUPTI_VIRTUAL_DEVICE:
+        return "this virtual GPU does not allow profiling";
+    case CUPTI_CONFIDENTIAL:
+        return "confidential computing forbids profiling";
+    case CUPTI_MIG_DEVICE:
+        return "this part of a divided GPU (MIG) does not allow profiling";
+    }
+    const char *text = NULL;
+    if (state.cupti.result_text && state.cupti.result_text(code, &text) == CUPTI_OK && text) return text;
+    return "CUPTI gives no reason";
+}
+
+static bool subscribe(void) {
+    const cupti_library *cupti = &state.cupti;
+    char rival[CUPTI_OLD_NAME] = "";
+    cupti_subscriber_params params = {sizeof params, "headroom", rival, sizeof rival};
+    int code = cupti->subscribe_named
+                   ? cupti->subscribe_named(&state.subscriber, ignore_callback, NULL, &params)
+                   : cupti->subscribe(&state.subscriber, ignore_callback, NULL);
+    if (code == CUPTI_RIVAL) {
+        const char *name = rival[0] ? rival : "nsys, ncu, cuda-gdb or torch.profiler";
+        recorder_note("another profiler (%s) records this program already, and CUPTI serves one at a time: "
+                      "run it without the other",
+                      name);
+    } else if (code != CUPTI_OK)
+        recorder_note("CUDA was not recorded: %s (CUPTI's code %d, %s)", code_words(code), code, cupti->path);
+    return code == CUPTI_OK;
+}
+
+static bool configure(void) {
+    const cupti_library *cupti = &state.cupti;
+    cupti->thread_ids(CUPTI_THREAD_IDS_SYSTEM);
+    int code = cupti->register_clock(recorder_clock);
+    if (code == CUPTI_OK) code = cupti->register_buffers(request_buffer, complete_buffer);
+    if (code != CUPTI_OK)
+        recorder_note("CUDA was not recorded: %s (CUPTI's code %d, %s)", code_words(code), code, cupti->path);
+    return code == CUPTI_OK;
+}
+
+bool activity_start(void) {
+    char sentence[2048];
+    if (!cupti_open(&state.cupti, sentence, sizeof sentence)) {
+        recorder_note("%s", sentence);
+        return false;
+    }
+    *(void **)&state.demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
+    if (!state.demangle) {
+        void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+        if (library) *(void **)&state.demangle = dlsym(library, "__cxa_demangle");
+    }
+    state.running = subscribe() && configure();
+    return state.running;
+}
+
+static void silence_calls(int domain, int (*enable)(uint32_t, uint8_t)) {
+    if (!enable) return;
+    for (uint32_t callback = 1; callback < CALL_MOST; callback++) {
+        const char *name = NULL;
+        if (state.cupti.callback_name(domain, callback, &name) != CUPTI_OK || !name) break;
+        if (is_noisy(name)) enable(callback, 0);
+    }
+}
+
+void activity_open(void) {
+    if (!state.running || atomic_exchange(&state.enabled, true)) return;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int code = state.cupti.enable(kinds[i]);
+        if (code != CUPTI_OK)
+            recorder_note("activity %d was not recorded: %s (CUPTI's code %d)", kinds[i], code_words(code),
+                          code);
+    }
+    silence_calls(CUPTI_DOMAIN_DRIVER, state.cupti.enable_driver_call);
+    silence_calls(CUPTI_DOMAIN_RUNTIME, state.cupti.enable_runtime_call);
+}
+
+/* What is under way would be lost: this one time the program waits for it. */
+static void wait_for_device(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*synchronize)(void) = NULL;
+    if (driver) *(void **)&synchronize = dlsym(driver, "cuCtxSynchronize");
+    if (synchronize) synchronize();
+}
+
+void activity_close(void) {
+    if (!state.running || !atomic_exchange(&state.enabled, false)) return;
+    wait_for_device();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        state.cupti.disable(kinds[i]);
+}
+
+void activity_flush(bool all) {
+    if (state.running) state.cupti.flush(all ? CUPTI_FLUSH_FORCED : 0);
+}
+
+void activity_forget(void) {
+    state.running = false;
+    atomic_store(&state.enabled, false);
+}

@@ -1,0 +1,84 @@
+/* The recorder inside another program: libheadroom_record.so.
+ *
+ * In: CUPTI's buffers of activity and NVTX's calls, from any of the program's threads. Out: the file that
+ * base/trace_file.h describes. A thread of the recorder's own turns buffers into records and writes them, so
+ * that the program's threads only hand over what they have. Nothing here may stop the program: every failure
+ * becomes a sentence in the file (or on standard error where there is no file), and the program runs on
+ * without.
+ *
+ *   recorder.c       start, end, the window that is recorded, the drain thread
+ *   record_file.c    strings, chunks, the file
+ *   cupti_open.c     finds and opens libcupti
+ *   cupti_activity.c switches activities on and off, CUPTI's buffers -> records
+ *   nvtx_ranges.c    NVTX's calls -> records
+ */
+#ifndef HR_RECORD_RECORDER_H
+#define HR_RECORD_RECORDER_H
+
+#include "base/trace_file.h"
+#include "record/inject/cupti_abi.h"
+#include <pthread.h>
+
+/* How `headroom record` speaks to the recorder. */
+#define RECORD_VARIABLE_FILE  "HEADROOM_RECORD_FILE" /* + .PROCESS.hrt */
+#define RECORD_VARIABLE_FOR   "HEADROOM_RECORD_FOR"  /* seconds */
+#define RECORD_VARIABLE_FROM  "HEADROOM_RECORD_FROM" /* name of a range */
+#define RECORD_VARIABLE_STEPS "HEADROOM_RECORD_STEPS"
+#define RECORD_VARIABLE_CUPTI "HEADROOM_CUPTI" /* path of libcupti */
+
+/* ---- recorder.c ---- */
+
+/* Starts the recorder once a process. False where the program is not to be recorded or no file can be made.
+ */
+bool recorder_start(void);
+/* ns of the one clock that all records use. */
+uint64_t recorder_clock(void);
+/* Whether what happens now is recorded. */
+bool recorder_is_open(void);
+/* A range of this name begins or ends: may open or close the window. */
+void recorder_range_begins(const char *name, size_t length);
+void recorder_range_ends(const char *name, size_t length);
+/* Hands over a full buffer of CUPTI; it is freed once it was written. */
+void recorder_take_buffer(uint8_t *buffer, size_t valid);
+void recorder_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- record_file.c: all but record_string() are called by the drain thread, or before and after it ---- */
+
+bool record_file_open(const char *path);
+/* The id of a string; safe from any thread. */
+int64_t record_string(const char *bytes, size_t length);
+const char *record_string_text(int64_t id, size_t *length);
+void record_put(hr_trace_record_kind kind, const void *record);
+/* Names a thread at its first record. */
+void record_thread(int64_t thread);
+/* Writes the chunk that is being filled. */
+void record_file_flush(void);
+void record_file_close(void);
+bool record_file_failed(void);
+/* In a child of fork: the file is its parent's. */
+void record_file_forget(void);
+
+/* ---- cupti_open.c ---- */
+
+/* Fills `out` with the nearest CUPTI that works; otherwise false, with a sentence of what was tried. */
+bool cupti_open(cupti_library *out, char *sentence, size_t size);
+
+/* ---- cupti_activity.c ---- */
+
+/* Called once the CUDA driver starts. False where CUPTI is not to be had; a note says why. */
+bool activity_start(void);
+void activity_open(void);
+void activity_close(void);
+/* Asks CUPTI for what it has; `all`: also what is not complete. */
+void activity_flush(bool all);
+void activity_decode(uint8_t *buffer, size_t valid);
+/* In a child of fork: CUDA does not work there, and its CUPTI is not ours. */
+void activity_forget(void);
+
+/* ---- nvtx_ranges.c ---- */
+
+/* Turns what the program's threads have logged so far into records. */
+void ranges_drain(void);
+void ranges_forget(void);
+
+#endif

@@ -1,0 +1,332 @@
+/* Runs a program with the recorder inside. In: the program and what to record. Out: its exit code and a file
+ * a process, under the names the user asked for.
+ *
+ * The CUDA driver loads the library named in CUDA_INJECTION64_PATH, and NVTX the one in
+ * NVTX_INJECTION64_PATH, into every process that starts them; so nothing of the program changes. While it
+ * runs, its files have the process in their names; afterwards they get their own. */
+#define _GNU_SOURCE /* dladdr */
+#include "base/trace_file.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIBRARY_NAME "libheadroom_record.so"
+#define FILE_MOST    4096
+
+struct hr_recording {
+    int exit_code, count;
+    hr_recorded_file *files;
+};
+
+/* Where the output is to stand: "/home/me/headroom.hrt" without its suffix, in two parts. */
+typedef struct output_place {
+    char folder[PATH_MAX];
+    char base[NAME_MAX];
+    char prefix[PATH_MAX + NAME_MAX]; /* of the files while the program runs */
+} output_place;
+
+/* ---- before ---- */
+
+static bool library_in(const char *folder, size_t length, const char *more, char *out) {
+    int size = snprintf(out, PATH_MAX, "%.*s/%s%s", (int)length, folder, more, LIBRARY_NAME);
+    return size < PATH_MAX && access(out, R_OK) == 0;
+}
+
+static hr_status find_library(char *out) {
+    static const char *const places[] = {"", "../" HR_INSTALL_LIBDIR "/", "../lib/", "../lib64/"};
+    const char *given = getenv("HEADROOM_RECORD_LIBRARY");
+    if (given && *given) {
+        if (realpath(given, out)) return HR_OK;
+        return hr_fail(HR_NOT_AVAILABLE, "HEADROOM_RECORD_LIBRARY names %s, which cannot be read", given);
+    }
+    char executable[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+    executable[length < 0 ? 0 : length] = 0;
+    Dl_info here;
+    const char *library = dladdr(&find_library, &here) ? here.dli_fname : ""; /* a program of a user's own */
+    const char *const files[] = {executable, library};
+    for (int f = 0; f < 2; f++) {
+        const char *slash = strrchr(files[f], '/');
+        for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++)
+            if (library_in(files[f], (size_t)(slash - files[f]), places[i], out)) return HR_OK;
+    }
+    return hr_fail(HR_NOT_AVAILABLE,
+                   "the recorder %s is neither beside %s nor in ../%s of it: install headroom whole, or name "
+                   "it in HEADROOM_RECORD_LIBRARY",
+                   LIBRARY_NAME, executable, HR_INSTALL_LIBDIR);
+}
+
+static hr_status find_place(const char *output, output_place *out) {
+    const char *slash = strrchr(output, '/');
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - output + 1) : 1, slash ? output : ".");
+    if (!realpath(folder, out->folder))
+        return hr_fail(HR_IO, "%s: there is no folder %s to write it to", output, folder);
+    if (access(out->folder, W_OK) != 0)
+        return hr_fail(HR_IO, "%s: the folder %s cannot be written to", output, out->folder);
+    const char *name = slash ? slash + 1 : output;
+    size_t length = strlen(name), suffix = strlen(HR_TRACE_FILE_SUFFIX);
+    if (length > suffix && strcmp(name + length - suffix, HR_TRACE_FILE_SUFFIX) == 0) length -= suffix;
+    if (length == 0 || length + 64 > sizeof out->base)
+        return hr_fail(HR_BAD_INPUT, "\"%s\" is no name for a file of records", output);
+    snprintf(out->base, sizeof out->base, "%.*s", (int)length, name);
+    snprintf(out->prefix, sizeof out->prefix, "%s/%s.run%d", out->folder, out->base, (int)getpid());
+    return HR_OK;
+}
+
+/* ---- while the program runs ---- */
+
+static void set_number(const char *name, double value, const char *format) {
+    char text[64];
+    snprintf(text, sizeof text, format, value);
+    if (value > 0)
+        setenv(name, text, 1);
+    else
+        unsetenv(name);
+}
+
+static void set_environment(const hr_record_options *options, const char *library,
+                            const output_place *place) {
+    setenv("CUDA_INJECTION64_PATH", library, 1);
+    setenv("NVTX_INJECTION64_PATH", library, 1);
+    setenv("HEADROOM_RECORD_FILE", place->prefix, 1);
+    set_number("HEADROOM_RECORD_FOR", options->seconds, "%.9g");
+    set_number("HEADROOM_RECORD_STEPS", (double)options->steps, "%.0f");
+    if (options->from_range)
+        setenv("HEADROOM_RECORD_FROM", options->from_range, 1);
+    else
+        unsetenv("HEADROOM_RECORD_FROM");
+}
+
+/* In the child: never returns. What exec says goes through the pipe. */
+static void become_program(const char *const *program, int failed) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    execvp(program[0], (char *const *)program);
+    int reason = errno;
+    ssize_t said = write(failed, &reason, sizeof reason);
+    _exit(said == sizeof reason ? 127 : 126);
+}
+
+static int exit_code_of(int status) {
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static hr_status run_program(const hr_record_options *options, const char *library, const output_place *place,
+                             const char *const *program, int *exit_code) {
+    int pipes[2], reason = 0, status = 0;
+    if (pipe2(pipes, O_CLOEXEC) != 0) return hr_fail(HR_INTERNAL, "no pipe: %s", strerror(errno));
+    fflush(NULL);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit; /* they are for the program */
+    sigaction(SIGINT, &ignore, &interrupt);
+    sigaction(SIGQUIT, &ignore, &quit);
+    pid_t child = fork();
+    if (child == 0) {
+        set_environment(options, library, place);
+        become_program(program, pipes[1]);
+    }
+    close(pipes[1]);
+    ssize_t length = child > 0 ? read(pipes[0], &reason, sizeof reason) : 0;
+    close(pipes[0]);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGQUIT, &quit, NULL);
+    if (child < 0) return hr_fail(HR_INTERNAL, "%s could not be started: no process", program[0]);
+    if (length == sizeof reason)
+        return hr_fail(HR_BAD_INPUT, "%s could not be started: %s", program[0], strerror(reason));
+    *exit_code = exit_code_of(status);
+    return HR_OK;
+}
+
+/* ---- afterwards ---- */
+
+static void add_note(hr_recorded_file *file, const char *text, size_t length) {
+    size_t before = file->notes ? strlen(file->notes) : 0;
+    char *notes = realloc(file->notes, before + length + 2);
+    if (!notes) return;
+    file->notes = notes;
+    snprintf(notes + before, length + 2, "%s%.*s", before ? "\n" : "", (int)length, text);
+}
+
+/* The last string of a chunk before a note is its text, or an older one of the file that is not kept: notes
+ * are rare and new. */
+static void scan_chunk(hr_recorded_file *file, const uint8_t *payload, size_t length) {
+    hr_trace_decoder decoder = {.data = payload, .length = length};
+    hr_trace_record record, text = {0};
+    while (hr_trace_decode(&decoder, &record)) {
+        file->records++;
+        switch (record.kind) {
+        case HR_RECORD_string:
+            text = record;
+            break;
+        case HR_RECORD_kernel:
+            file->kernels++;
+            break;
+        case HR_RECORD_call:
+            file->calls++;
+            break;
+        case HR_RECORD_range_begin:
+            file->ranges++;
+            break;
+        case HR_RECORD_dropped:
+            file->dropped += record.dropped.count;
+            break;
+        case HR_RECORD_end:
+            file->complete = true;
+            break;
+        case HR_RECORD_note:
+            if (text.text && text.string.id == record.note.text)
+                add_note(file, text.text, (size_t)text.string.length);
+        }
+    }
+}
+
+static void scan_chunks(hr_recorded_file *file, FILE *stream) {
+    hr_trace_chunk_header header;
+    while (fread(&header, sizeof header, 1, stream) == 1 && header.mark == HR_TRACE_CHUNK_MARK &&
+           header.length <= HR_TRACE_CHUNK_MAX) {
+        uint8_t *payload = malloc(header.length + 1u);
+        bool whole = payload && fread(payload, 1, header.length, stream) == header.length &&
+                     hr_trace_chunk_check(&header, payload);
+        if (whole) {
+            scan_chunk(file, payload, header.length);
+            file->bytes = ftell(stream);
+        }
+        free(payload);
+        if (!whole) return;
+    }
+}
+
+/* False where it is none of ours. */
+static bool scan_file(hr_recorded_file *file) {
+    hr_trace_file_header header;
+    FILE *stream = fopen(file->path, "rb");
+    if (!stream) return false;
+    bool ours = fread(&header, 1, sizeof header, stream) == sizeof header &&
+                hr_trace_header_check(&header, sizeof header, &header);
+    if (ours) {
+        file->process = header.process;
+        file->rank = header.rank;
+        scan_chunks(file, stream);
+    }
+    fclose(stream);
+    return ours;
+}
+
+static hr_status gather(const output_place *place, hr_recording *recording) {
+    const char *start = strrchr(place->prefix, '/') + 1;
+    size_t length = strlen(start);
+    DIR *folder = opendir(place->folder);
+    if (!folder) return hr_fail(HR_IO, "%s cannot be read: %s", place->folder, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(folder)) && recording->count < FILE_MOST;) {
+        if (strncmp(entry->d_name, start, length) != 0 || entry->d_name[length] != '.') continue;
+        hr_recorded_file file = {.size = sizeof file, .rank = -1};
+        snprintf(file.path, sizeof file.path, "%s/%s", place->folder, entry->d_name);
+        if (!scan_file(&file)) continue;
+        hr_recorded_file *files = realloc(recording->files, (size_t)(recording->count + 1) * sizeof file);
+        if (!files) {
+            free(file.notes);
+            break;
+        }
+        recording->files = files;
+        files[recording->count++] = file;
+    }
+    closedir(folder);
+    return HR_OK;
+}
+
+static int by_rank(const void *a, const void *b) {
+    const hr_recorded_file *left = a, *right = b;
+    if (left->rank != right->rank) return left->rank < right->rank ? -1 : 1;
+    return left->process < right->process ? -1 : left->process > right->process;
+}
+
+static bool is_empty(const hr_recorded_file *file) {
+    return file->kernels + file->calls + file->ranges == 0 && !file->notes;
+}
+
+/* A launcher that only asked for the number of GPUs leaves no file. */
+static void drop_empty(hr_recording *recording) {
+    int kept = 0;
+    for (int i = 0; i < recording->count; i++) {
+        if (is_empty(&recording->files[i]))
+            unlink(recording->files[i].path);
+        else
+            recording->files[kept++] = recording->files[i];
+    }
+    recording->count = kept;
+}
+
+/* FILE.hrt alone; FILE.rank0.hrt, FILE.rank1.hrt, ... where the ranks are known, else by process. */
+static void give_names(const output_place *place, const char *output, hr_recording *recording) {
+    bool ranks = recording->count > 0 && recording->files[0].rank >= 0;
+    for (int i = 1; i < recording->count; i++)
+        if (recording->files[i].rank == recording->files[i - 1].rank) ranks = false;
+    int folder = (int)(strrchr(output, '/') ? strrchr(output, '/') - output + 1 : 0);
+    for (int i = 0; i < recording->count; i++) {
+        hr_recorded_file *file = &recording->files[i];
+        char name[PATH_MAX];
+        if (recording->count == 1)
+            snprintf(name, sizeof name, "%.*s%s%s", folder, output, place->base, HR_TRACE_FILE_SUFFIX);
+        else
+            snprintf(name, sizeof name, "%.*s%s.%s%lld%s", folder, output, place->base, ranks ? "rank" : "",
+                     ranks ? (long long)file->rank : (long long)file->process, HR_TRACE_FILE_SUFFIX);
+        if (rename(file->path, name) == 0) snprintf(file->path, sizeof file->path, "%s", name);
+    }
+}
+
+hr_status hr_program_record(const hr_record_options *options, const char *const *program,
+                            hr_recording **out) {
+    hr_record_options asked = {.size = sizeof asked};
+    if (options) memcpy(&asked, options, options->size < sizeof asked ? options->size : sizeof asked);
+    const char *output = asked.output ? asked.output : "headroom" HR_TRACE_FILE_SUFFIX;
+    char library[PATH_MAX];
+    output_place place;
+    if (!program || !program[0]) return hr_fail(HR_BAD_INPUT, "there is no program to record");
+    HR_TRY(find_library(library));
+    HR_TRY(find_place(output, &place));
+    hr_recording *recording = calloc(1, sizeof *recording);
+    if (!recording) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a recording");
+    hr_status status = run_program(&asked, library, &place, program, &recording->exit_code);
+    if (status == HR_OK) status = gather(&place, recording);
+    if (status != HR_OK) {
+        hr_recording_destroy(recording);
+        return status;
+    }
+    drop_empty(recording);
+    qsort(recording->files, (size_t)recording->count, sizeof *recording->files, by_rank);
+    give_names(&place, output, recording);
+    *out = recording;
+    return HR_OK;
+}
+
+int hr_recording_exit_code(const hr_recording *recording) {
+    return recording->exit_code;
+}
+
+int hr_recording_file_count(const hr_recording *recording) {
+    return recording->count;
+}
+
+const hr_recorded_file *hr_recording_file(const hr_recording *recording, int place) {
+    return place >= 0 && place < recording->count ? &recording->files[place] : NULL;
+}
+
+void hr_recording_destroy(hr_recording *recording) {
+    if (!recording) return;
+    for (int i = 0; i < recording->count; i++)
+        free(recording->files[i].notes);
+    free(recording->files);
+    free(recording);
+}
