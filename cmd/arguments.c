@@ -119,7 +119,7 @@ static int arguments_take(arguments *arguments, int count, char **values) {
         char *word = values[i];
         if (words_only || word[0] != '-' || !word[1]) {
             arguments->words[arguments->word_count++] = word;
-            words_only |= arguments->command->program_follows;
+            words_only |= arguments->command == &command_record; /* its first word begins another command */
         } else if (strcmp(word, "--") == 0)
             words_only = true;
         else {

@@ -95,17 +95,16 @@ static const flag flags[] = {
 };
 
 const command command_record = {
-    .name = "record",
-    .synopsis = "record [FLAG]... [--] PROGRAM [ARGUMENT]...",
-    .summary = "record what a program does on the GPU",
-    .details = "Runs PROGRAM unchanged and records its kernels, copies, waits, allocations,\n"
-               "CUDA calls and NVTX ranges, in every process that it starts. The exit code is\n"
-               "the program's. A program that crashes or is killed leaves a file that can be\n"
-               "read. `headroom diagnose` says what limits it.\n\n"
-               "  headroom record python train.py\n"
-               "  headroom record --from-range step --steps 20 -o run.hrt -- torchrun train.py\n\n"
-               "NAME stands for ranges called that, or that and something that is no letter:\n"
-               "`step` also stands for `step 12`.",
-    .flags = flags,
-    .run = run_record,
-    .program_follows = true};
+    "record",
+    "record [FLAG]... [--] PROGRAM [ARGUMENT]...",
+    "record what a program does on the GPU",
+    "Runs PROGRAM unchanged and records its kernels, copies, waits, allocations,\n"
+    "CUDA calls and NVTX ranges, in every process that it starts. The exit code is\n"
+    "the program's. A program that crashes or is killed leaves a file that can be\n"
+    "read. `headroom diagnose` says what limits it.\n\n"
+    "  headroom record python train.py\n"
+    "  headroom record --from-range step --steps 20 -o run.hrt torchrun train.py\n\n"
+    "NAME stands for ranges called that, or that and something that is no letter:\n"
+    "`step` also stands for `step 12`.",
+    flags,
+    run_record};

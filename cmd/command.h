@@ -28,7 +28,6 @@ typedef struct command {
     const char *details; /* paragraphs and examples, lines of at most 80 columns */
     const flag *flags;   /* the last has no name */
     int (*run)(const struct arguments *arguments, struct terminal *terminal);
-    bool program_follows; /* the first word and all after it are another program's */
 } command;
 
 extern const command command_run, command_explain, command_emit, command_roof, command_bench, command_record,

@@ -31,7 +31,7 @@ struct hr_recording {
 typedef struct output_place {
     char folder[PATH_MAX];
     char base[NAME_MAX];
-    char prefix[PATH_MAX + NAME_MAX]; /* of the files while the program runs */
+    char prefix[PATH_MAX + NAME_MAX + 32]; /* of the files while the program runs */
 } output_place;
 
 /* ---- before ---- */
@@ -52,7 +52,8 @@ static hr_status find_library(char *out) {
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[length < 0 ? 0 : length] = 0;
     Dl_info here;
-    const char *library = dladdr(&find_library, &here) ? here.dli_fname : ""; /* a program of a user's own */
+    static const char anchor = 0; /* lies in this library, or in the command */
+    const char *library = dladdr(&anchor, &here) ? here.dli_fname : "";
     const char *const files[] = {executable, library};
     for (int f = 0; f < 2; f++) {
         const char *slash = strrchr(files[f], '/');
@@ -232,8 +233,8 @@ static hr_status gather(const output_place *place, hr_recording *recording) {
     for (struct dirent *entry; (entry = readdir(folder)) && recording->count < FILE_MOST;) {
         if (strncmp(entry->d_name, start, length) != 0 || entry->d_name[length] != '.') continue;
         hr_recorded_file file = {.size = sizeof file, .rank = -1};
-        snprintf(file.path, sizeof file.path, "%s/%s", place->folder, entry->d_name);
-        if (!scan_file(&file)) continue;
+        int size = snprintf(file.path, sizeof file.path, "%s/%s", place->folder, entry->d_name);
+        if (size >= (int)sizeof file.path || !scan_file(&file)) continue;
         hr_recorded_file *files = realloc(recording->files, (size_t)(recording->count + 1) * sizeof file);
         if (!files) {
             free(file.notes);

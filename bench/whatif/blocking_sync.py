@@ -1,0 +1,25 @@
+"""After each layer the program asks the device whether the values are finite (.item()). Fixed: it asks once, later."""
+import torch
+from harness import main
+
+LAYERS, ROWS, WIDTH = 80, 1024, 2048
+
+
+def build(fixed):
+    weights = [torch.randn(WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16) / WIDTH**0.5 for _ in range(LAYERS)]
+    batch = torch.randn(ROWS, WIDTH, device="cuda", dtype=torch.bfloat16)
+
+    def step():
+        x = batch
+        for weight in weights:
+            x = x @ weight
+            total = x[0, 0]
+            if not fixed and total.item() != total:
+                raise ValueError("not a number")
+        return x
+
+    return step
+
+
+if __name__ == "__main__":
+    main(build)

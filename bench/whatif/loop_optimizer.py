@@ -1,0 +1,27 @@
+"""The optimizer updates one tensor after the other, ten kernels each. Fixed: fused=True, a few kernels for all."""
+import torch
+from harness import main
+
+LAYERS, ROWS, WIDTH = 120, 2048, 512
+
+
+def build(fixed):
+    layers = [torch.nn.Linear(WIDTH, WIDTH, bias=False, device="cuda") for _ in range(LAYERS)]
+    model = torch.nn.Sequential(*layers)
+    batch = torch.randn(ROWS, WIDTH, device="cuda")
+    settings = {"fused": True} if fixed else {"foreach": False, "fused": False}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, **settings)
+    torch.set_float32_matmul_precision("high")
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        model(batch).sum().backward()
+        torch.cuda.nvtx.range_push("optimizer")
+        optimizer.step()
+        torch.cuda.nvtx.range_pop()
+
+    return step
+
+
+if __name__ == "__main__":
+    main(build)

@@ -1,0 +1,269 @@
+/* A CUPTI without a GPU: the functions that the recorder uses, over a device that exists in numbers only.
+ *
+ * In: fake_launch() and its kin from the program under test; FAKE_CUPTI_RIVAL, FAKE_CUPTI_CODE: what cuptiSubscribe says;
+ * FAKE_CUPTI_DROP: records said to be dropped. Out: records in the recorder's buffers, as CUPTI would fill them. */
+#include "record/inject/cupti_abi.h"
+#include "support/fake_cupti.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SHOWN __attribute__((visibility("default")))
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static cupti_buffer_request request;
+static cupti_buffer_complete complete;
+static cupti_clock now;
+static bool enabled[64], silent[3][4];
+static uint8_t *buffer;
+static size_t size, used;
+static uint32_t correlations;
+static uint64_t busy_until;
+
+/* Callbacks 1.. of each domain; the third of the runtime is one that the recorder has no use for. */
+static const char *const driver_names[] = {"", "cuLaunchKernel", "cuMemcpyHtoD_v2"};
+static const char *const runtime_names[] = {"",
+                                            "cudaLaunchKernel_v7000",
+                                            "cudaMemcpy_v3020",
+                                            "cudaGetDevice_v3020",
+                                            "cudaEventRecord_v3020",
+                                            "cudaStreamWaitEvent_v3020",
+                                            "cudaStreamSynchronize_v3020"};
+enum { LAUNCH = 1, COPY, GET_DEVICE, EVENT_RECORD, STREAM_WAIT, STREAM_SYNCHRONIZE };
+
+static void hand_over(void) {
+    if (buffer) complete(NULL, 0, buffer, size, used);
+    buffer = NULL;
+    used = size = 0;
+}
+
+static void emit(const void *record, size_t length) {
+    uint32_t kind;
+    memcpy(&kind, record, sizeof kind);
+    if (!request || !enabled[kind]) return;
+    if (used + length > size) hand_over();
+    if (!buffer) {
+        size_t limit;
+        request(&buffer, &size, &limit);
+    }
+    if (!buffer) return;
+    memcpy(buffer + used, record, length);
+    used += length;
+}
+
+static uint32_t emit_call(uint32_t callback, uint64_t start) {
+    cupti_call call = {.kind = CUPTI_KIND_RUNTIME,
+                       .callback = callback,
+                       .start = start,
+                       .end = now ? now() : 0,
+                       .process = (uint32_t)getpid(),
+                       .thread = (uint32_t)syscall(SYS_gettid),
+                       .correlation = ++correlations};
+    if (callback >= 4 || !silent[CUPTI_DOMAIN_RUNTIME][callback]) emit(&call, sizeof call);
+    return call.correlation;
+}
+
+static uint64_t run_on_device(uint64_t nanoseconds) {
+    uint64_t start = now ? now() : 0;
+    if (start < busy_until) start = busy_until;
+    busy_until = start + nanoseconds;
+    return start;
+}
+
+/* ---- what the program calls ---- */
+
+SHOWN void fake_launch(const char *name, uint32_t stream, uint64_t nanoseconds) {
+    pthread_mutex_lock(&lock);
+    uint64_t start = now ? now() : 0;
+    uint32_t correlation = emit_call(LAUNCH, start);
+    emit_call(GET_DEVICE, start);
+    uint64_t begun = run_on_device(nanoseconds);
+    cupti_kernel kernel = {.kind = CUPTI_KIND_CONCURRENT_KERNEL,
+                           .registers = 64,
+                           .start = begun,
+                           .end = begun + nanoseconds,
+                           .context = 1,
+                           .stream = stream,
+                           .grid = {132, 2, 1},
+                           .block = {256, 1, 1},
+                           .shared_static = 1024,
+                           .shared_dynamic = 2048,
+                           .correlation = correlation,
+                           .name = name,
+                           .cluster = {2, 1, 1}};
+    emit(&kernel, sizeof kernel);
+    pthread_mutex_unlock(&lock);
+}
+
+SHOWN void fake_copy(uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    uint64_t start = now ? now() : 0;
+    uint32_t correlation = emit_call(COPY, start);
+    uint64_t begun = run_on_device(bytes / 10);
+    cupti_copy copy = {.kind = CUPTI_KIND_COPY,
+                       .direction = 1,
+                       .from = 1,
+                       .to = 3,
+                       .bytes = bytes,
+                       .start = begun,
+                       .end = begun + bytes / 10,
+                       .context = 1,
+                       .stream = 7,
+                       .correlation = correlation};
+    emit(&copy, sizeof copy);
+    pthread_mutex_unlock(&lock);
+}
+
+SHOWN void fake_events(void) {
+    pthread_mutex_lock(&lock);
+    uint64_t start = now ? now() : 0;
+    cupti_event event = {CUPTI_KIND_CUDA_EVENT, emit_call(EVENT_RECORD, start), 1, 7, 41};
+    emit(&event, sizeof event);
+    cupti_wait wait = {.kind = CUPTI_KIND_SYNCHRONIZATION,
+                       .type = 2,
+                       .start = now ? now() : 0,
+                       .correlation = emit_call(STREAM_WAIT, start),
+                       .context = 1,
+                       .stream = 9,
+                       .event = 41};
+    wait.end = wait.start;
+    emit(&wait, sizeof wait);
+    wait.type = 3;
+    wait.stream = 7;
+    wait.event = UINT32_MAX;
+    wait.correlation = emit_call(STREAM_SYNCHRONIZE, start);
+    wait.end = wait.start + 5000;
+    emit(&wait, sizeof wait);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- CUPTI's functions ---- */
+
+SHOWN int cuptiGetVersion(uint32_t *version) {
+    const char *given = getenv("FAKE_CUPTI_VERSION");
+    *version = given ? (uint32_t)atoi(given) : 130001;
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiSubscribe_v2(void **subscriber, cupti_callback callback, void *user,
+                            cupti_subscriber_params *params) {
+    (void)callback, (void)user;
+    const char *rival = getenv("FAKE_CUPTI_RIVAL"), *code = getenv("FAKE_CUPTI_CODE");
+    if (code) return atoi(code);
+    if (rival) {
+        strncpy(params->old_name, rival, params->old_size - 1);
+        return CUPTI_RIVAL;
+    }
+    *subscriber = &lock;
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiSubscribe(void **subscriber, cupti_callback callback, void *user) {
+    cupti_subscriber_params params = {0};
+    return cuptiSubscribe_v2(subscriber, callback, user, &params);
+}
+
+SHOWN int cuptiUnsubscribe(void *subscriber) {
+    return subscriber ? CUPTI_OK : 1;
+}
+
+SHOWN int cuptiActivityEnable(int kind) {
+    if (kind < 0 || kind >= 64) return 21;
+    pthread_mutex_lock(&lock);
+    enabled[kind] = true;
+    if (kind == CUPTI_KIND_DEVICE) {
+        cupti_device device = {.kind = CUPTI_KIND_DEVICE,
+                               .bandwidth = 4800000000u,
+                               .memory = UINT64_C(141) << 30,
+                               .warp = 32,
+                               .multiprocessors = 132,
+                               .warps = 64,
+                               .shared_multiprocessor = 233472,
+                               .registers_multiprocessor = 65536,
+                               .shared_block = 49152,
+                               .compute_major = 9,
+                               .name = "Fake H200"};
+        emit(&device, sizeof device);
+    }
+    pthread_mutex_unlock(&lock);
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiActivityDisable(int kind) {
+    pthread_mutex_lock(&lock);
+    enabled[kind] = false;
+    pthread_mutex_unlock(&lock);
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiActivityRegisterCallbacks(cupti_buffer_request asked, cupti_buffer_complete done) {
+    request = asked;
+    complete = done;
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiActivityRegisterTimestampCallback(cupti_clock clock) {
+    now = clock;
+    return CUPTI_OK;
+}
+
+static size_t record_size(const void *record) {
+    switch (*(const uint32_t *)record) {
+    case CUPTI_KIND_RUNTIME: return sizeof(cupti_call);
+    case CUPTI_KIND_CONCURRENT_KERNEL: return sizeof(cupti_kernel);
+    case CUPTI_KIND_COPY: return sizeof(cupti_copy);
+    case CUPTI_KIND_DEVICE: return sizeof(cupti_device);
+    case CUPTI_KIND_CUDA_EVENT: return sizeof(cupti_event);
+    case CUPTI_KIND_SYNCHRONIZATION: return sizeof(cupti_wait);
+    }
+    abort();
+}
+
+SHOWN int cuptiActivityGetNextRecord(uint8_t *data, size_t valid, void **record) {
+    uint8_t *next = *record ? (uint8_t *)*record + record_size(*record) : data;
+    if (next >= data + valid) return CUPTI_END_OF_BUFFER;
+    *record = next;
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped) {
+    (void)context, (void)stream;
+    const char *given = getenv("FAKE_CUPTI_DROP");
+    *dropped = given ? (size_t)atoi(given) : 0;
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiActivityFlushAll(uint32_t flag) {
+    (void)flag;
+    pthread_mutex_lock(&lock);
+    hand_over();
+    pthread_mutex_unlock(&lock);
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiSetThreadIdType(int type) {
+    return type == CUPTI_THREAD_IDS_SYSTEM ? CUPTI_OK : 1;
+}
+
+SHOWN int cuptiGetCallbackName(int domain, uint32_t callback, const char **name) {
+    bool driver = domain == CUPTI_DOMAIN_DRIVER;
+    uint32_t count = (uint32_t)(driver ? sizeof driver_names / sizeof *driver_names
+                                       : sizeof runtime_names / sizeof *runtime_names);
+    if (callback >= count) return 1;
+    *name = driver ? driver_names[callback] : runtime_names[callback];
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiActivityEnableRuntimeApi(uint32_t callback, uint8_t enable) {
+    if (callback < 4) silent[CUPTI_DOMAIN_RUNTIME][callback] = !enable;
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiActivityEnableDriverApi(uint32_t callback, uint8_t enable) {
+    if (callback < 4) silent[CUPTI_DOMAIN_DRIVER][callback] = !enable;
+    return CUPTI_OK;
+}
