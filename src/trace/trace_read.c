@@ -1,4 +1,5 @@
 /* Files to a trace: what kind each is, from its first bytes, and the reader for it. */
+#include "base/trace_file.h"
 #include "trace/trace_readers.h"
 
 #include <ctype.h>
@@ -29,12 +30,17 @@ static bool is_ncu(const head *head) {
            strstr(head->bytes, "\n==PROF== ");
 }
 
+static bool is_own(const head *head) {
+    return head->length >= 8 && memcmp(head->bytes, HR_TRACE_FILE_MAGIC, 8) == 0;
+}
+
 /* In the order in which they are asked. */
 static const struct {
     bool (*is)(const head *head);
     hr_status (*read)(hr_trace_build *build, const char *path);
 } kinds[] = {
     {is_sqlite, hr_trace_read_nsys},
+    {is_own, hr_trace_read_own},
     {is_json, hr_trace_read_kineto},
     {is_ncu, hr_trace_read_ncu},
 };

@@ -1,9 +1,10 @@
 /* A CUPTI without a GPU: the functions that the recorder uses, over a device that exists in numbers only.
  *
- * In: fake_launch() and its kin from the program under test; FAKE_CUPTI_RIVAL, FAKE_CUPTI_CODE: what cuptiSubscribe says;
- * FAKE_CUPTI_DROP: records said to be dropped. Out: records in the recorder's buffers, as CUPTI would fill them. */
-#include "record/inject/cupti_abi.h"
+ * In: fake_launch() and its kin from the program under test; FAKE_CUPTI_RIVAL, FAKE_CUPTI_CODE: what
+ * cuptiSubscribe says; FAKE_CUPTI_DROP: records said to be dropped. Out: records in the recorder's buffers,
+ * as CUPTI would fill them. */
 #include "support/fake_cupti.h"
+#include "record/inject/cupti_abi.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -213,12 +214,18 @@ SHOWN int cuptiActivityRegisterTimestampCallback(cupti_clock clock) {
 
 static size_t record_size(const void *record) {
     switch (*(const uint32_t *)record) {
-    case CUPTI_KIND_RUNTIME: return sizeof(cupti_call);
-    case CUPTI_KIND_CONCURRENT_KERNEL: return sizeof(cupti_kernel);
-    case CUPTI_KIND_COPY: return sizeof(cupti_copy);
-    case CUPTI_KIND_DEVICE: return sizeof(cupti_device);
-    case CUPTI_KIND_CUDA_EVENT: return sizeof(cupti_event);
-    case CUPTI_KIND_SYNCHRONIZATION: return sizeof(cupti_wait);
+    case CUPTI_KIND_RUNTIME:
+        return sizeof(cupti_call);
+    case CUPTI_KIND_CONCURRENT_KERNEL:
+        return sizeof(cupti_kernel);
+    case CUPTI_KIND_COPY:
+        return sizeof(cupti_copy);
+    case CUPTI_KIND_DEVICE:
+        return sizeof(cupti_device);
+    case CUPTI_KIND_CUDA_EVENT:
+        return sizeof(cupti_event);
+    case CUPTI_KIND_SYNCHRONIZATION:
+        return sizeof(cupti_wait);
     }
     abort();
 }

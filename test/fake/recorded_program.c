@@ -1,5 +1,5 @@
-/* A program to record, without CUDA: it does what the driver and NVTX do when they start, and plays its part on the fake
- * CUPTI.
+/* A program to record, without CUDA: it does what the driver and NVTX do when they start, and plays its part
+ * on the fake CUPTI.
  *
  * in:  recorded_program WORD...   out: what each word says, in this order
  *   cuda          starts the driver: loads CUDA_INJECTION64_PATH

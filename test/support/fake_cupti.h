@@ -4,9 +4,11 @@
 
 #include <stdint.h>
 
-/* A call on this thread that launches `name`; the kernel runs `nanoseconds` behind the last one of its stream. */
+/* A call on this thread that launches `name`; the kernel runs `nanoseconds` behind the last one of its
+ * stream. */
 typedef void (*fake_launch_function)(const char *name, uint32_t stream, uint64_t nanoseconds);
-/* A blocking copy of pageable memory, an event recorded on stream 7 that stream 9 waits for, a wait for stream 7. */
+/* A blocking copy of pageable memory, an event recorded on stream 7 that stream 9 waits for, a wait for
+ * stream 7. */
 typedef void (*fake_copy_function)(uint64_t bytes);
 typedef void (*fake_events_function)(void);
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# headroom record, on a CUPTI without a GPU: what is recorded, what survives a crash, a kill, a full disk; forks, threads,
+# several processes, a rival profiler; the program's own exit code in every case.
+set -uo pipefail
+build=$1
+headroom=$build/headroom program=$build/test/recorded_program show=$build/test/show_trace
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export HEADROOM_CUPTI=$build/test/libfake_cupti.so
+failed=0
+
+fail() {
+    echo "$*"
+    failed=1
+}
+
+# record CODE FLAGS... -- WORDS...: runs the program so, into run.hrt; its exit code and what was said (in $said)
+record() {
+    local code=$1 got
+    shift
+    local flags=()
+    while [ "$1" != -- ]; do
+        flags+=("$1")
+        shift
+    done
+    shift
+    rm -f ./*.hrt
+    said=$("$headroom" record -o run.hrt "${flags[@]}" -- "$program" "$@" 2>&1)
+    got=$?
+    [ "$got" -eq "$code" ] || fail "$*: exit code $got, should be $code: $said"
+}
+
+# holds FILE LINE...: what show_trace prints has these lines
+holds() {
+    local file=$1 shown line
+    shift
+    shown=$("$show" "$file" 2>&1)
+    for line; do
+        grep -qxF -- "$line" <<<"$shown" || fail "$file lacks \"$line\":" "$shown"
+    done
+}
+
+says() { grep -qF -- "$1" <<<"$said" || fail "nothing about \"$1\" in: $said"; }
+
+# What the program does is in the file; calls of no interest are not.
+record 3 -- cuda step 5 events
+holds run.hrt "ranges 5" "kernels 50" "copies 5" "calls 58" "waits 2" "threads 1" "streams 2" "rank -1 of 0"
+says "run.hrt: 50 kernels, 58 calls, 5 ranges"
+
+record 3 -- cuda threads 8
+holds run.hrt "ranges 800" "kernels 800" "threads 8"
+
+record 3 -- step 4 # NVTX without CUDA
+holds run.hrt "ranges 4"
+record 3 -- sleep 0
+says "neither CUDA nor NVTX"
+[ ! -e run.hrt ] || fail "a file without anything in it"
+
+# The window.
+record 3 --from-range "step 2" --steps 1 -- cuda step 5
+holds run.hrt "ranges 1" "kernels 10" "copies 1"
+record 3 --from-range step --steps 3 -- cuda step 5
+holds run.hrt "ranges 3" "kernels 30"
+record 3 --steps 2 -- cuda step 5
+holds run.hrt "ranges 2" "kernels 20"
+record 3 --for 0.3 -- cuda step 2 sleep 1 step 3
+holds run.hrt "ranges 2" "kernels 20"
+
+# However it ends, what was written before counts.
+record 139 -- cuda step 3 sleep 1.6 step 2 crash
+holds run.hrt "ranges 3" "kernels 30" "rank -1 of 0 killed"
+says "without leaving time"
+record 137 -- cuda step 3 sleep 1.6 kill
+holds run.hrt "ranges 3" "kernels 30" "rank -1 of 0 killed"
+record 5 -- cuda step 3 sleep 1.6 exit 5
+holds run.hrt "ranges 3" "kernels 30" "rank -1 of 0 killed"
+
+# Children: a forked one has nothing to say, one that runs a program of its own has a file of its own.
+record 3 -- cuda step 2 fork step 1
+holds run.hrt "ranges 3" "kernels 30" "rank -1 of 0"
+record 3 -- cuda step 1 spawn step
+files=(run.*.hrt)
+[ ${#files[@]} -eq 2 ] || fail "not two files: ${files[*]}"
+RANK=1 WORLD_SIZE=4 record 3 -- cuda step 1
+holds run.hrt "rank 1 of 4"
+
+# Who stands in the way is named; the program runs on.
+FAKE_CUPTI_RIVAL=Nsight record 3 -- cuda step 1
+says "another profiler (Nsight)"
+FAKE_CUPTI_CODE=35 record 3 -- cuda step 1
+says "NVreg_RestrictProfilingToAdminUsers=0"
+FAKE_CUPTI_VERSION=17 record 3 -- cuda step 1
+says "older than CUDA 12"
+FAKE_CUPTI_DROP=7 record 3 -- cuda step 1
+says "7 records of process"
+holds run.hrt "skipped 7 records that the recorder had no room for"
+
+# A disk that fills up: whole chunks stay, and the reason.
+said=$(bash -c "ulimit -f 64; trap '' XFSZ; exec '$headroom' record -o run.hrt -- '$program' cuda step 3 sleep 0.5 flood 60000" 2>&1)
+[ $? -eq 3 ] || fail "a full disk: the program did not end well: $said"
+says "could not be written"
+holds run.hrt "ranges 3" "rank -1 of 0 killed"
+
+# Wrong command lines.
+expect() {
+    said=$("$headroom" record "${@:3}" 2>&1)
+    [ $? -eq "$1" ] || fail "headroom record ${*:3}: not exit code $1: $said"
+    says "$2"
+}
+expect 2 "which program?"
+expect 2 "could not be started: No such file" -- no-such-program
+expect 2 "there is no folder" -o no/such/run.hrt "$program"
+expect 2 "seconds above 0" --for never "$program"
+expect 2 "whole number of at least 1" --steps 0 "$program"
+expect 3 "nothing to record" "$program" --steps 0 # flags behind the program are its own
+exit $failed

@@ -1,0 +1,213 @@
+/* What src/record/inject/cupti_abi.h and nvtx_abi.h declare, against NVIDIA's headers, where these are
+ * installed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#ifdef HR_WITH_CUPTI_HEADERS
+
+#include "record/inject/cupti_abi.h"
+#include "record/inject/nvtx_abi.h"
+
+#include <cupti.h>
+#include <nvtx3/nvToolsExt.h>
+
+/* Ours may end early, but each member lies where theirs does and is as large. */
+#define SAME(ours, member, theirs, name)                                                                     \
+    do {                                                                                                     \
+        assert_int_equal(offsetof(ours, member), offsetof(theirs, name));                                    \
+        assert_int_equal(sizeof(((ours *)0)->member), sizeof(((theirs *)0)->name));                          \
+    } while (0)
+
+static void test_kernels(void **unused) {
+    (void)unused;
+#define KERNEL(member, name) SAME(cupti_kernel, member, CUpti_ActivityKernel10, name)
+    KERNEL(kind, kind);
+    KERNEL(registers, registersPerThread);
+    KERNEL(start, start);
+    KERNEL(end, end);
+    KERNEL(device, deviceId);
+    KERNEL(context, contextId);
+    KERNEL(stream, streamId);
+    assert_int_equal(offsetof(cupti_kernel, grid), offsetof(CUpti_ActivityKernel10, gridX));
+    assert_int_equal(offsetof(cupti_kernel, block), offsetof(CUpti_ActivityKernel10, blockX));
+    KERNEL(shared_static, staticSharedMemory);
+    KERNEL(shared_dynamic, dynamicSharedMemory);
+    KERNEL(correlation, correlationId);
+    KERNEL(name, name);
+    KERNEL(graph_node, graphNodeId);
+    KERNEL(graph, graphId);
+    assert_int_equal(offsetof(cupti_kernel, cluster), offsetof(CUpti_ActivityKernel10, clusterX));
+    assert_true(sizeof(cupti_kernel) <= sizeof(CUpti_ActivityKernel10));
+}
+
+static void test_copies(void **unused) {
+    (void)unused;
+#define COPY(member, name) SAME(cupti_copy, member, CUpti_ActivityMemcpy6, name)
+    COPY(direction, copyKind);
+    COPY(from, srcKind);
+    COPY(to, dstKind);
+    COPY(flags, flags);
+    COPY(bytes, bytes);
+    COPY(start, start);
+    COPY(end, end);
+    COPY(stream, streamId);
+    COPY(correlation, correlationId);
+    COPY(graph, graphId);
+#define PEER(member, name) SAME(cupti_copy_peer, member, CUpti_ActivityMemcpyPtoP4, name)
+    PEER(direction, copyKind);
+    PEER(stream, streamId);
+    PEER(from_device, srcDeviceId);
+    PEER(correlation, correlationId);
+    PEER(graph, graphId);
+#define FILL(member, name) SAME(cupti_fill, member, CUpti_ActivityMemset4, name)
+    FILL(bytes, bytes);
+    FILL(start, start);
+    FILL(stream, streamId);
+    FILL(correlation, correlationId);
+    FILL(flags, flags);
+    FILL(memory, memoryKind);
+    FILL(graph, graphId);
+}
+
+static void test_host(void **unused) {
+    (void)unused;
+#define CALL(member, name) SAME(cupti_call, member, CUpti_ActivityAPI, name)
+    CALL(callback, cbid);
+    CALL(start, start);
+    CALL(end, end);
+    CALL(thread, threadId);
+    CALL(correlation, correlationId);
+    CALL(result, returnValue);
+#define WAIT(member, name) SAME(cupti_wait, member, CUpti_ActivitySynchronization2, name)
+    WAIT(type, type);
+    WAIT(start, start);
+    WAIT(end, end);
+    WAIT(correlation, correlationId);
+    WAIT(context, contextId);
+    WAIT(stream, streamId);
+    WAIT(event, cudaEventId);
+#define OVERHEAD(member, name) SAME(cupti_overhead, member, CUpti_ActivityOverhead3, name)
+    OVERHEAD(overhead, overheadKind);
+    OVERHEAD(object_kind, objectKind);
+    OVERHEAD(object, objectId);
+    OVERHEAD(start, start);
+    OVERHEAD(end, end);
+#define EVENT(member, name) SAME(cupti_event, member, CUpti_ActivityCudaEvent2, name)
+    EVENT(correlation, correlationId);
+    EVENT(context, contextId);
+    EVENT(stream, streamId);
+    EVENT(event, eventId);
+#define EXTERNAL(member, name) SAME(cupti_external, member, CUpti_ActivityExternalCorrelation, name)
+    EXTERNAL(source, externalKind);
+    EXTERNAL(id, externalId);
+    EXTERNAL(correlation, correlationId);
+}
+
+static void test_memory_and_devices(void **unused) {
+    (void)unused;
+#define MEMORY(member, name) SAME(cupti_memory, member, CUpti_ActivityMemory4, name)
+    MEMORY(operation, memoryOperationType);
+    MEMORY(memory, memoryKind);
+    MEMORY(address, address);
+    MEMORY(bytes, bytes);
+    MEMORY(time, timestamp);
+    MEMORY(device, deviceId);
+    SAME(cupti_context, id, CUpti_ActivityContext3, contextId);
+    SAME(cupti_context, device, CUpti_ActivityContext3, deviceId);
+#define DEVICE(member, name) SAME(cupti_device, member, CUpti_ActivityDevice5, name)
+    DEVICE(bandwidth, globalMemoryBandwidth);
+    DEVICE(memory, globalMemorySize);
+    DEVICE(warp, numThreadsPerWarp);
+    DEVICE(multiprocessors, numMultiprocessors);
+    DEVICE(warps, maxWarpsPerMultiprocessor);
+    DEVICE(shared_multiprocessor, maxSharedMemoryPerMultiprocessor);
+    DEVICE(registers_multiprocessor, maxRegistersPerMultiprocessor);
+    DEVICE(shared_block, maxSharedMemoryPerBlock);
+    DEVICE(compute_major, computeCapabilityMajor);
+    DEVICE(compute_minor, computeCapabilityMinor);
+    DEVICE(id, id);
+    DEVICE(name, name);
+    SAME(cupti_subscriber_params, name, CUpti_SubscriberParams, subscriberName);
+    SAME(cupti_subscriber_params, old_name, CUpti_SubscriberParams, oldSubscriberName);
+    SAME(cupti_subscriber_params, old_size, CUpti_SubscriberParams, oldSubscriberSize);
+}
+
+static void test_numbers(void **unused) {
+    (void)unused;
+    assert_int_equal(CUPTI_KIND_COPY, CUPTI_ACTIVITY_KIND_MEMCPY);
+    assert_int_equal(CUPTI_KIND_FILL, CUPTI_ACTIVITY_KIND_MEMSET);
+    assert_int_equal(CUPTI_KIND_DRIVER, CUPTI_ACTIVITY_KIND_DRIVER);
+    assert_int_equal(CUPTI_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_RUNTIME);
+    assert_int_equal(CUPTI_KIND_DEVICE, CUPTI_ACTIVITY_KIND_DEVICE);
+    assert_int_equal(CUPTI_KIND_CONTEXT, CUPTI_ACTIVITY_KIND_CONTEXT);
+    assert_int_equal(CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    assert_int_equal(CUPTI_KIND_OVERHEAD, CUPTI_ACTIVITY_KIND_OVERHEAD);
+    assert_int_equal(CUPTI_KIND_COPY_PEER, CUPTI_ACTIVITY_KIND_MEMCPY2);
+    assert_int_equal(CUPTI_KIND_CUDA_EVENT, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
+    assert_int_equal(CUPTI_KIND_SYNCHRONIZATION, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+    assert_int_equal(CUPTI_KIND_EXTERNAL, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+    assert_int_equal(CUPTI_KIND_MEMORY, CUPTI_ACTIVITY_KIND_MEMORY2);
+    assert_int_equal(CUPTI_END_OF_BUFFER, CUPTI_ERROR_MAX_LIMIT_REACHED);
+    assert_int_equal(CUPTI_NOT_COMPATIBLE, CUPTI_ERROR_NOT_COMPATIBLE);
+    assert_int_equal(CUPTI_VIRTUAL_DEVICE, CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_NO_PRIVILEGE, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
+    assert_int_equal(CUPTI_RIVAL, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_VIRTUAL_NO_PRIVILEGE, CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES);
+    assert_int_equal(CUPTI_CONFIDENTIAL, CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_MIG_DEVICE, CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
+    assert_int_equal(CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
+    assert_int_equal(CUPTI_THREAD_IDS_SYSTEM, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+    assert_int_equal(CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    assert_true(CUPTI_OLD_NAME >= CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN);
+}
+
+static void test_nvtx(void **unused) {
+    (void)unused;
+#define ATTRIBUTE(member, name) SAME(nvtx_attributes, member, nvtxEventAttributes_t, name)
+    ATTRIBUTE(version, version);
+    ATTRIBUTE(size, size);
+    ATTRIBUTE(message_kind, messageType);
+    ATTRIBUTE(message, message);
+    assert_int_equal(sizeof(nvtx_attributes), sizeof(nvtxEventAttributes_t));
+    SAME(nvtx_callbacks, module, NvtxExportTableCallbacks, GetModuleFunctionTable);
+    assert_int_equal(NVTX_TABLE_CALLBACKS, NVTX_ETID_CALLBACKS);
+    assert_int_equal(NVTX_MODULE_CORE, NVTX_CB_MODULE_CORE);
+    assert_int_equal(NVTX_MODULE_CORE2, NVTX_CB_MODULE_CORE2);
+    assert_int_equal(NVTX_MARK_EX, NVTX_CBID_CORE_MarkEx);
+    assert_int_equal(NVTX_RANGE_START_W, NVTX_CBID_CORE_RangeStartW);
+    assert_int_equal(NVTX_RANGE_PUSH_A, NVTX_CBID_CORE_RangePushA);
+    assert_int_equal(NVTX_RANGE_POP, NVTX_CBID_CORE_RangePop);
+    assert_int_equal(NVTX_CORE_SIZE, NVTX_CBID_CORE_SIZE);
+    assert_int_equal(NVTX_DOMAIN_RANGE_PUSH_EX, NVTX_CBID_CORE2_DomainRangePushEx);
+    assert_int_equal(NVTX_DOMAIN_RANGE_POP, NVTX_CBID_CORE2_DomainRangePop);
+    assert_int_equal(NVTX_DOMAIN_REGISTER_STRING_W, NVTX_CBID_CORE2_DomainRegisterStringW);
+    assert_int_equal(NVTX_DOMAIN_CREATE_W, NVTX_CBID_CORE2_DomainCreateW);
+    assert_int_equal(NVTX_CORE2_SIZE, NVTX_CBID_CORE2_SIZE);
+    assert_int_equal(NVTX_MESSAGE_ASCII, NVTX_MESSAGE_TYPE_ASCII);
+    assert_int_equal(NVTX_MESSAGE_WIDE, NVTX_MESSAGE_TYPE_UNICODE);
+    assert_int_equal(NVTX_MESSAGE_REGISTERED, NVTX_MESSAGE_TYPE_REGISTERED);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernels), cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_host),    cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_nvtx),    cmocka_unit_test(test_memory_and_devices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void) {
+    printf("skipped: NVIDIA's headers (cupti.h) are not installed\n");
+    return 77;
+}
+
+#endif
