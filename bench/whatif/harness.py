@@ -9,10 +9,26 @@ Steps are not waited for one by one: that would change the program. Their times 
 """
 
 import argparse
+import contextlib
+import fcntl
 import json
+import os
 import statistics
 
 import torch
+
+
+@contextlib.contextmanager
+def turn():
+    """Several programs start at once, but only one of them uses the device: the one that holds WHATIF_TURN's lock."""
+    path = os.environ.get("WHATIF_TURN")
+    if not path:
+        yield
+        return
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def run(step, steps, warmup):
@@ -54,12 +70,13 @@ def main(build):
     parser.add_argument("--warmup", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    torch.manual_seed(0)
-    if given.way == "both":
-        result = alternate(build, given.steps, given.warmup, given.rounds)
-    else:
-        result = {given.way: summary(run(build(given.way == "fixed"), given.steps, given.warmup))}
-    print(json.dumps(result))
+    with turn():
+        torch.manual_seed(0)
+        if given.way == "both":
+            result = alternate(build, given.steps, given.warmup, given.rounds)
+        else:
+            result = {given.way: summary(run(build(given.way == "fixed"), given.steps, given.warmup))}
+        print(json.dumps(result), flush=True)
 
 
 def perceptron(width, depth, dtype=torch.bfloat16):
