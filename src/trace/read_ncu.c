@@ -518,13 +518,13 @@ static hr_status text_read(ncu *n, hr_trace_input *input, char *chunk) {
         done += (int64_t)got;
         HR_TRY(hr_trace_build_progress(n->build, hr_trace_input_done(input), hr_trace_input_size(input)));
     } while (got == CHUNK_SIZE);
-    if (at == QUOTED || at == CELL_START) {
+    if (at > OTHER_LINE) cell_end(n);
+    bool short_row = n->columns && n->cells.count != n->column_count;
+    if (at == QUOTED || at == CELL_START || (at > OTHER_LINE && short_row)) {
         hr_trace_build_rank(n->build)->truncated = true;
         hr_trace_build_skip(n->build, "files that break off; what came before is kept", n->offset);
-    } else if (at == QUOTE_IN_QUOTED || at == PLAIN) { /* no newline at the end */
-        cell_end(n);
+    } else if (at > OTHER_LINE) /* no newline at the end */
         HR_TRY(row_take(n));
-    }
     kernel_end(n);
     if (n->kernels) return HR_OK;
     return hr_fail(HR_BAD_INPUT, "%s: byte %lld: %s", n->path, (long long)done,
