@@ -69,8 +69,17 @@ static const char *find(span text, const char *what) {
     return NULL;
 }
 
+/* What a line says after `template <...> `. */
+static span without_template(span line) {
+    const char *end = begins(line, "template <") ? find(line, "> ") : NULL;
+    if (end == NULL) return line;
+    size_t skipped = (size_t)(end - line.data) + 2;
+    return (span){line.data + skipped, line.length - skipped};
+}
+
 /* The name that a line at the left margin defines; empty where it defines none. */
 static span defined_name(span line) {
+    line = without_template(line);
     const char *stop = begins(line, "static inline ") || begins(line, "static __device__ ") ? "("
                        : begins(line, "static const ")                                      ? "["
                        : begins(line, "struct ")                                            ? "{"
