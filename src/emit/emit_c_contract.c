@@ -185,7 +185,7 @@ static void begin_stage(stage_printer *s, const walked_group *outer, const walke
 
 /* Prints the function around a body that was printed aside. */
 static void print_function(stage_printer *s, const char *suffix, const char *parameters, hr_text *body) {
-    hr_emit_function(s->p, hr_format(s->p, "stage_%d%s", s->number, suffix), parameters, body);
+    hr_emit_function(s->p, "static void", hr_format(s->p, "stage_%d%s", s->number, suffix), parameters, body);
     hr_text_clear(body);
 }
 

@@ -2,6 +2,7 @@
 #include "emit/lane_loop.h"
 
 #include "base/dtype.h"
+#include "emit/stage_c.h"
 
 #include <string.h>
 
@@ -76,29 +77,89 @@ void hr_lane_declare(hr_printer *p, const hr_lane_pass *pass) {
         hr_print(p, "_Alignas(64) float random_%d[%lld + HR_LANES];", randoms[i]->id, (long long)pass->tile);
 }
 
-/* Several sums side by side, because an addition takes several cycles to finish. */
-static void print_ways(hr_printer *p, const hr_lane_pass *pass, const char *v, int id, const char *identity) {
-    const char *values = "";
-    for (int w = 0; w < pass->ways; w++)
-        values = hr_format(p, "%s%s%s_of(%s)", values, w ? ", " : "", v, identity);
-    hr_print(p, "%s a%d[%d] = {%s};", v, id, pass->ways, values);
+/* An accumulator of a pass: its C type, how many lie side by side (because an addition takes several cycles
+ * to finish), the value that changes nothing. */
+typedef struct accumulator {
+    const char *type, *name, *identity;
+    int ways; /* 0 = a plain variable */
+} accumulator;
+
+static int accumulators_of(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s,
+                           accumulator out[2]) {
+    hr_dtype type = p->vector ? lane_type(s->type) : s->type;
+    const char *identity = hr_reduce_identity(p, s->reduce, type), *v = hr_lane_prefix(type);
+    if (s->use != HR_LANE_REDUCE) return 0;
+    out[0] = (accumulator){.name = hr_format(p, "a%d", s->id),
+                           .ways = p->vector ? pass->ways : hr_is_arg(s->reduce)};
+    out[0].type = p->vector ? v : hr_reduce_type(s->reduce, type);
+    out[0].identity = p->vector ? hr_format(p, "%s_of(%s)", v, identity) : identity;
+    out[1] = (accumulator){.name = hr_format(p, "x%d", s->id), .ways = 1};
+    out[1].type = p->vector ? "vi" : "int64_t";
+    out[1].identity = p->vector ? "vi_of(INT32_MAX)" : "INT64_MAX";
+    return hr_is_arg(s->reduce) ? 2 : 1;
 }
 
-static void print_accumulators(hr_printer *p, const hr_lane_pass *pass) {
+/* Calls `print` for each accumulator of the pass. */
+static void each_accumulator(hr_printer *p, const hr_lane_pass *pass,
+                             void (*print)(hr_printer *, const hr_lane_pass *, const accumulator *)) {
+    accumulator found[2];
     for (int i = 0; i < pass->step_count; i++) {
-        const hr_lane_step *s = &pass->steps[i];
-        if (s->use != HR_LANE_REDUCE) continue;
-        hr_dtype type = p->vector ? lane_type(s->type) : s->type;
-        const char *identity = hr_reduce_identity(p, s->reduce, type);
-        if (p->vector)
-            print_ways(p, pass, hr_lane_prefix(type), s->id, identity);
-        else
-            hr_print(p, hr_is_arg(s->reduce) ? "%s a%d[1] = {%s};" : "%s a%d = %s;",
-                     hr_reduce_type(s->reduce, type), s->id, identity);
-        if (hr_is_arg(s->reduce))
-            hr_print(p, p->vector ? "vi x%d[1] = {vi_of(INT32_MAX)};" : "int64_t x%d[1] = {INT64_MAX};",
-                     s->id);
+        int count = accumulators_of(p, pass, &pass->steps[i], found);
+        for (int a = 0; a < count; a++)
+            print(p, pass, &found[a]);
     }
+}
+
+static void print_field(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
+    (void)pass;
+    hr_print(p, "%s %s[%d];", a->type, a->name, a->ways);
+}
+
+static void print_beginning(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
+    for (int w = 0; w < a->ways; w++)
+        hr_print(p, "%s%s[%d] = %s;", pass->state, a->name, w, a->identity);
+}
+
+static void print_saved(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
+    for (int w = 0; w < a->ways; w++)
+        hr_print(p, "%s%s[%d] = %s%s[%d];", pass->state, a->name, w, pass->saved, a->name, w);
+}
+
+static void print_accumulator(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
+    const char *values = "";
+    for (int w = 0; w < a->ways; w++) {
+        const char *value = pass->state ? hr_format(p, "%s%s[%d]", pass->state, a->name, w) : a->identity;
+        values = hr_format(p, "%s%s%s", values, w ? ", " : "", value);
+    }
+    if (a->ways)
+        hr_print(p, "%s %s[%d] = {%s};", a->type, a->name, a->ways, values);
+    else
+        hr_print(p, "%s %s = %s;", a->type, a->name, a->identity);
+}
+
+void hr_lane_views(hr_printer *p, const hr_lane_pass *pass, const char *body, const char *qualifier) {
+    accumulator found[2];
+    for (int i = 0; i < pass->step_count; i++) {
+        int count = accumulators_of(p, pass, &pass->steps[i], found);
+        for (int a = 0; a < count; a++)
+            if (hr_emit_occurs(body, found[a].name))
+                hr_print(p, "%s%s *const %s = %s%s;", qualifier, found[a].type, found[a].name, pass->state,
+                         found[a].name);
+    }
+}
+
+void hr_lane_save(hr_printer *p, const hr_lane_pass *pass, const char *from) {
+    hr_lane_pass saved = *pass;
+    saved.saved = from;
+    each_accumulator(p, &saved, print_saved);
+}
+
+void hr_lane_fields(hr_printer *p, const hr_lane_pass *pass) {
+    each_accumulator(p, pass, print_field);
+}
+
+void hr_lane_begin(hr_printer *p, const hr_lane_pass *pass) {
+    each_accumulator(p, pass, print_beginning);
 }
 
 /* Ways first..first+count-1 of the accumulators, folded pairwise into one vector. */
@@ -327,26 +388,54 @@ static void print_part(hr_printer *p, const hr_lane_pass *pass, const char *cond
     p->indent--;
 }
 
-/* Streamed results: lanes up to the first aligned vector of the first of them; the others are as aligned as
- * it, or leave by ordinary stores. */
-static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
-    const hr_lane_step *first = NULL;
-    for (int i = 0; i < pass->step_count && !first; i++)
-        if (pass->steps[i].use == HR_LANE_STORE && pass->steps[i].stream) first = &pass->steps[i];
-    if (!first) return;
-    int size = (int)hr_dtype_size(p->function->tensors[first->tensor].dtype), pair = is_any_paired(p, pass);
-    hr_print(p, "const int64_t head = stream_head(q%d + i, %d, %d);", first->id, size, 1 + pair);
-    hr_print(p, "const int64_t begin = %s - i < head ? %s : i + head;", last, last);
-    print_part(p, pass, pair ? "while (i < begin)" : "if (i < begin)",
-               pair ? "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES" : "(int)(begin - i)");
-    hr_print(p, "    i += lanes;");
-    hr_print(p, "}");
+static const hr_lane_step *first_stream(const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++)
+        if (pass->steps[i].use == HR_LANE_STORE && pass->steps[i].stream) return &pass->steps[i];
+    return NULL;
+}
+
+static void print_alignments(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use == HR_LANE_STORE && s->stream)
             hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id,
                      (int)hr_dtype_size(p->function->tensors[s->tensor].dtype), 1 + is_paired(p, pass, s));
     }
+}
+
+static const char *stream_head(hr_printer *p, const hr_lane_pass *pass, const char *lane) {
+    const hr_lane_step *first = first_stream(pass);
+    return hr_format(p, "stream_head(q%d%s, %d, %d)", first->id, lane,
+                     (int)hr_dtype_size(p->function->tensors[first->tensor].dtype),
+                     1 + is_any_paired(p, pass));
+}
+
+/* Streamed results: lanes up to the first aligned vector of the first of them; the others are as aligned as
+ * it, or leave by ordinary stores. */
+static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    if (!first_stream(pass)) return;
+    /* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as
+     * they are. */
+    if (!pass->state || pass->whole) {
+        bool pair = is_any_paired(p, pass);
+        hr_print(p, "const int64_t head = %s;", stream_head(p, pass, " + i"));
+        hr_print(p, "const int64_t begin = %s - i < head ? %s : i + head;", last, last);
+        print_part(p, pass, pair ? "while (i < begin)" : "if (i < begin)",
+                   pair ? "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES" : "(int)(begin - i)");
+        hr_print(p, "    i += lanes;");
+        hr_print(p, "}");
+    }
+    print_alignments(p, pass);
+}
+
+/* Parts of a row whose results are streamed begin at its aligned vectors. */
+static void print_shifted(hr_printer *p, const hr_lane_pass *pass, const char **first, const char **last) {
+    if (!pass->whole || !first_stream(pass)) return;
+    hr_print(p, "const int64_t shift = %s;", stream_head(p, pass, ""));
+    hr_print(p, "const int64_t start = %s ? %s + shift : 0, stop = %s + shift < %s ? %s + shift : %s;",
+             *first, *first, *last, pass->whole, *last, pass->whole);
+    *first = "start";
+    *last = "stop";
 }
 
 /* Whether all that a value is made of is bf16 elements, so that it does not matter in which order the lanes
@@ -378,10 +467,13 @@ static bool takes_turns(hr_printer *p, const hr_lane_pass *pass) {
     return turns;
 }
 
-/* Several vectors a step. */
-static void print_ways_loop(hr_printer *p, const hr_lane_pass *pass, const char *last) {
-    hr_print(p, "for (; i + %d * HR_LANES <= %s;) {", pass->ways, last);
-    p->indent++;
+/* One step of several vectors. */
+static void print_step(hr_printer *p, const hr_lane_pass *pass) {
+    if (pass->ways == 1) {
+        p->way = "0";
+        print_body(p, pass, false);
+        return;
+    }
     print_prefetches(p, pass, pass->ways);
     for (int i = 0; i < pass->step_count; i++)
         if (is_paired(p, pass, &pass->steps[i])) hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->ways);
@@ -395,15 +487,22 @@ static void print_ways_loop(hr_printer *p, const hr_lane_pass *pass, const char 
     hr_print(p, "}");
     print_pairs(p, pass);
     p->turns = false;
+}
+
+static void print_steps_loop(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    hr_print(p, "for (; i + %d * HR_LANES <= %s;) {", pass->ways, last);
+    p->indent++;
+    print_step(p, pass);
     p->indent--;
     hr_print(p, "}");
 }
 
 static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
+    print_shifted(p, pass, &first, &last);
     hr_print(p, "int64_t i = %s;", first);
     p->part = false;
     print_head(p, pass, last);
-    if (pass->ways > 1) print_ways_loop(p, pass, last);
+    if (pass->ways > 1) print_steps_loop(p, pass, last);
     p->way = "0";
     hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
     p->indent++;
@@ -479,9 +578,37 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
     }
 }
 
+/* What the kept values of a pass are to the next ones, and nothing else is known any more. */
+static void end_pass(hr_printer *p, const hr_lane_pass *pass) {
+    for (int k = 0; k < pass->kept_count; k++) {
+        if (p->uses[pass->kept[k]->id]) pass->kept_done[k] = true;
+        p->buffer[pass->kept[k]->id] = NULL;
+    }
+    hr_printer_forget(p, HR_AT_OUTER);
+    hr_printer_forget(p, HR_AT_LANE);
+}
+
+void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {
+    prepare_all(p, pass, HR_AT_TASK);
+    print_row_places(p, pass);
+    print_alignments(p, pass);
+    p->part = false;
+    print_step(p, pass);
+    p->way = "0";
+    for (int k = 0; k < pass->kept_count; k++)
+        p->buffer[pass->kept[k]->id] = NULL;
+    hr_printer_forget(p, HR_AT_LANE);
+}
+
+const char *hr_lane_shift(hr_printer *p, const hr_lane_pass *pass) {
+    if (!first_stream(pass)) return "0";
+    print_target(p, first_stream(pass));
+    return stream_head(p, pass, "");
+}
+
 void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     prepare_all(p, pass, HR_AT_TASK);
-    print_accumulators(p, pass);
+    each_accumulator(p, pass, print_accumulator);
     hr_print(p, "{");
     p->indent++;
     for (int i = 0; i < p->outer_count; i++) {
@@ -504,10 +631,6 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     }
     p->indent--;
     hr_print(p, "}");
-    for (int k = 0; k < pass->kept_count; k++) {
-        if (p->uses[pass->kept[k]->id]) pass->kept_done[k] = true;
-        p->buffer[pass->kept[k]->id] = NULL;
-    }
-    hr_printer_forget(p, HR_AT_OUTER);
-    hr_printer_forget(p, HR_AT_LANE);
+    if (pass->state) hr_lane_save(p, pass, "");
+    end_pass(p, pass);
 }

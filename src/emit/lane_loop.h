@@ -41,7 +41,26 @@ typedef struct hr_lane_pass {
     int prefetch_bytes;               /* where prefetch_place is NULL: so many bytes ahead of the lanes */
     int prefetch_part, prefetch_of;   /* for each vector of lanes, this part of a vector is asked for */
     int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */
+    /* Where the accumulators stand, "row->", if the loop covers only a part of a row; else NULL. */
+    const char *state;
+    const char *saved; /* where they stand while they are written there */
+    /* With `state`, the length of the row, in a pass whose streamed results begin `shift` lanes into the row,
+     * where they are aligned: it covers first + shift to last + shift, from 0 where first is 0. Else NULL. */
+    const char *whole;
 } hr_lane_pass;
+
+/* The fields of such a struct, and what they hold before the first part. */
+void hr_lane_fields(hr_printer *printer, const hr_lane_pass *pass);
+void hr_lane_begin(hr_printer *printer, const hr_lane_pass *pass);
+/* Writes them back from the place `from`: "" = local variables. */
+void hr_lane_save(hr_printer *printer, const hr_lane_pass *pass, const char *from);
+/* Names for those that `body` mentions; `qualifier` is "const " or "". */
+void hr_lane_views(hr_printer *printer, const hr_lane_pass *pass, const char *body, const char *qualifier);
+/* The body of the loop alone: one step of `ways` vectors of lanes from `i`, which it moves. */
+void hr_lane_step_body(hr_printer *printer, const hr_lane_pass *pass);
+/* How many lanes from the row's beginning its first streamed result has to the next aligned vector: "0" where
+ * nothing is streamed. Prints the lines that it takes. */
+const char *hr_lane_shift(hr_printer *printer, const hr_lane_pass *pass);
 
 /* Values that are drawn a tile at a time: HR_OP_RANDOM nodes of vector mode. */
 #define HR_RANDOMS_MAX 8

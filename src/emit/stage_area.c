@@ -30,10 +30,23 @@ const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
     return size ? size : "1";
 }
 
+int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
+    return stage->skew && !stage->kept_once[kept_index] ? stage->pass_count : 1;
+}
+
+static int kept_before(const hr_stage *stage, int kept_index) {
+    int rows = 0;
+    for (int k = 0; k < kept_index; k++)
+        rows += hr_stage_kept_slots(stage, k);
+    return rows;
+}
+
 /* Rows of 4-byte and 8-byte accumulators and how many totals; each row is padded so that whole vectors fit.
  */
 static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow, int *wide, int *totals) {
-    *narrow = stage->kept_count;
+    *narrow = 0;
+    for (int k = 0; k < stage->kept_count; k++)
+        *narrow += hr_stage_kept_slots(stage, k);
     *wide = *totals = 0;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
@@ -46,17 +59,13 @@ static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow,
     }
 }
 
-/* Rows of a thread's area start at different places of a page: a load that only seems to follow a store to
- * the same place, 4 KB apart, waits for it. */
-enum { AREA_PADDING = 1152 };
-
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                 int64_t *out) {
     int narrow, wide, totals;
     int64_t row;
     count_areas(plan, stage, &narrow, &wide, &totals);
     HR_TRY(row_points(plan, stage, extents, &row));
-    int64_t row4 = (row * 4 + AREA_PADDING) / 64 * 64, row8 = (row * 8 + AREA_PADDING) / 64 * 64;
+    int64_t row4 = (row * 4 + HR_AREA_PADDING) / 64 * 64, row8 = (row * 8 + HR_AREA_PADDING) / 64 * 64;
     *out = (narrow ? narrow * row4 : 0) + (wide ? wide * row8 : 0) + totals * 64;
     return HR_OK;
 }
@@ -65,8 +74,9 @@ const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
     int narrow, wide, totals;
     count_areas(p->plan, stage, &narrow, &wide, &totals);
     const char *size = hr_format(p, "%d", totals * 64), *row = hr_stage_row_size(p, stage);
-    if (wide) size = hr_format(p, "%d * (((%s) * 8 + %d) / 64 * 64) + %s", wide, row, AREA_PADDING, size);
-    if (narrow) size = hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64) + %s", narrow, row, AREA_PADDING, size);
+    if (wide) size = hr_format(p, "%d * (((%s) * 8 + %d) / 64 * 64) + %s", wide, row, HR_AREA_PADDING, size);
+    if (narrow)
+        size = hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64) + %s", narrow, row, HR_AREA_PADDING, size);
     return size;
 }
 
@@ -75,10 +85,12 @@ const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
 const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int kept_index) {
     int narrow, wide, totals, narrow_before = 0, wide_before = 0, totals_before = 0;
     count_areas(p->plan, stage, &narrow, &wide, &totals);
-    const char *row4 = hr_format(p, "(((%s) * 4 + %d) / 64 * 64)", hr_stage_row_size(p, stage), AREA_PADDING);
-    const char *row8 = hr_format(p, "(((%s) * 8 + %d) / 64 * 64)", hr_stage_row_size(p, stage), AREA_PADDING);
-    if (kept_index >= 0) return hr_format(p, "%d * %s", kept_index, row4);
-    narrow_before = stage->kept_count;
+    const char *row4 =
+        hr_format(p, "(((%s) * 4 + %d) / 64 * 64)", hr_stage_row_size(p, stage), HR_AREA_PADDING);
+    const char *row8 =
+        hr_format(p, "(((%s) * 8 + %d) / 64 * 64)", hr_stage_row_size(p, stage), HR_AREA_PADDING);
+    if (kept_index >= 0) return hr_format(p, "%d * %s", kept_before(stage, kept_index), row4);
+    narrow_before = kept_before(stage, stage->kept_count);
     const hr_step *step = NULL;
     for (int i = 0; i <= step_index; i++) {
         step = &stage->steps[i];

@@ -8,6 +8,10 @@
 
 #include "emit/expression.h"
 
+/* Rows of a thread's area start at different places of a page: a load that only seems to follow a store to
+ * the same place, 4 KB apart, waits for it. */
+enum { HR_AREA_PADDING = 1152 };
+
 /* Bytes of scratch memory that one thread of the stage needs, as a number and as a C expression over extents.
  */
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
@@ -16,6 +20,8 @@ const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
 /* Where a step's sums stand, or where kept value `kept_index` >= 0 does: bytes from the start of the thread's
  * area. */
 const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int kept_index);
+/* Rows side by side that a kept value needs: one for each row in flight of a skewed stage. */
+int hr_stage_kept_slots(const hr_stage *stage, int kept_index);
 /* Elements of a row: the product of the sizes of the row's indices, "1" where it has none. */
 const char *hr_stage_row_size(hr_printer *printer, const hr_stage *stage);
 

@@ -1,37 +1,25 @@
 /* One stage as static C functions. In: a stage. Out: text. See stage_c.h. */
 #include "emit/stage_c.h"
 #include "base/dtype.h"
-#include "emit/lane_loop.h"
 #include "emit/list_c.h"
 #include "emit/stage_area.h"
+#include "emit/stage_parts.h"
+#include "emit/stage_skew.h"
 
 #include <ctype.h>
 #include <string.h>
 
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
 enum { SPLIT_BLOCK = 1 << 16 };
-enum { STEPS_MAX = 64, TILE_DEFAULT = 2048 };
+enum { TILE_DEFAULT = 2048 };
 
 #define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
 
-typedef struct stage_printer {
-    hr_printer *p;
-    const hr_stage *stage;
-    const hr_plan *plan;
-    const hr_function *function;
-    int number;
-    bool split; /* no task index: the lanes themselves are spread over threads */
-    int64_t tile;
-    const char *kept_name[HR_KEPT_MAX];
-    bool kept_done[HR_KEPT_MAX];
-    const char *next_row[8];
-} stage_printer;
-
-static const hr_statement *statement_of(const stage_printer *s, const hr_step *step) {
+static const hr_statement *statement_of(const hr_stage_printer *s, const hr_step *step) {
     return &s->function->statements[step->statement];
 }
 
-static const hr_tensor *target_of(const stage_printer *s, const hr_step *step) {
+static const hr_tensor *target_of(const hr_stage_printer *s, const hr_step *step) {
     return &s->function->tensors[statement_of(s, step)->tensor];
 }
 
@@ -40,7 +28,7 @@ static const hr_tensor *target_of(const stage_printer *s, const hr_step *step) {
 bool hr_emit_occurs(const char *text, const char *token) {
     size_t length = strlen(token);
     for (const char *at = strstr(text, token); at; at = strstr(at + 1, token)) {
-        bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
         bool ends = !(isalnum((unsigned char)at[length]) || at[length] == '_');
         if (starts && ends) return true;
     }
@@ -69,16 +57,18 @@ void hr_emit_extents_used(hr_printer *p, const char *source, const char *body) {
     }
 }
 
-void hr_emit_function(hr_printer *p, const char *name, const char *parameters, const hr_text *body) {
+void hr_emit_function(hr_printer *p, const char *type, const char *name, const char *parameters,
+                      const hr_text *body) {
     const char *text = hr_text_data(body);
-    hr_print(p, "static void %s(%s) {", name, parameters);
+    hr_print(p, "%s %s(%s) {", type, name, parameters);
     p->indent++;
     hr_emit_extents_used(p, "a->", text);
     for (int t = 0; t < p->function->tensor_count; t++)
         declare_tensor(p, t, text);
     if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");
-    static const char *const unused[] = {"a", "thread", "threads", "work"};
-    for (int i = 0; i < 4; i++)
+    static const char *const unused[] = {"a",    "thread", "threads", "work", "row",
+                                         "area", "first",  "last",    "i"};
+    for (int i = 0; i < 9; i++)
         if (hr_emit_occurs(parameters, unused[i]) && !hr_emit_occurs(text, unused[i]))
             hr_print(p, "(void)%s;", unused[i]);
     p->indent--;
@@ -88,7 +78,7 @@ void hr_emit_function(hr_printer *p, const char *name, const char *parameters, c
     if (body->failed) p->out->failed = true;
 }
 
-static hr_dtype reduced_type(const stage_printer *s, const hr_step *step) {
+static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
     return statement_of(s, step)->value->type;
 }
 
@@ -104,25 +94,25 @@ static bool uses_area(const hr_stage *stage) {
 
 /* ---- the parts of a task ---- */
 
-static const char *scalar_text(stage_printer *s, const hr_expr *value) {
+static const char *scalar_text(hr_stage_printer *s, const hr_expr *value) {
     hr_printer *p = s->p;
     hr_expr_prepare(p, value, HR_AT_TASK);
     return hr_expr_text(p, value);
 }
 
 /* A reduction over everything whose value is one a task. */
-static bool is_row_total(const stage_printer *s, const hr_step *step) {
+static bool is_row_total(const hr_stage_printer *s, const hr_step *step) {
     return step->kind == HR_STEP_REDUCE_ALL &&
            statement_of(s, step)->value->bound_count < s->stage->task_count + s->stage->row_count;
 }
 
-static void add_to_total(stage_printer *s, const hr_step *step, const char *text) {
+static void add_to_total(hr_stage_printer *s, const hr_step *step, const char *text) {
     hr_printer *p = s->p;
     const char *total = hr_format(p, "total_%d", (int)(step - s->stage->steps));
     hr_print(p, "%s = %s;", total, hr_reduce_combine(p, step->reduce, reduced_type(s, step), total, text));
 }
 
-static void print_row_steps(stage_printer *s, int pass) {
+void hr_stage_row_steps(hr_stage_printer *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->pass != pass) continue;
@@ -133,7 +123,7 @@ static void print_row_steps(stage_printer *s, int pass) {
 }
 
 /* What a task computes once is stored at its end, when nothing reads what stood there before. */
-static void print_row_stores(stage_printer *s) {
+void hr_stage_row_stores(hr_stage_printer *s) {
     hr_printer *p = s->p;
     bool vector = p->vector;
     p->vector = false;
@@ -152,7 +142,7 @@ static void print_row_stores(stage_printer *s) {
 
 /* ---- lane passes ---- */
 
-static bool is_streamed(const stage_printer *s, const hr_step *step) {
+static bool is_streamed(const hr_stage_printer *s, const hr_step *step) {
     hr_dtype dtype = target_of(s, step)->dtype;
     bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
     if (!s->p->vector || !streams || s->plan->tunables.stream == 2) return false;
@@ -161,7 +151,7 @@ static bool is_streamed(const stage_printer *s, const hr_step *step) {
     return s->plan->tunables.stream == 1 || target_of(s, step)->role == HR_ROLE_RESULT;
 }
 
-static bool in_lane_loop(const stage_printer *s, const hr_step *step) {
+static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
     switch (step->kind) {
     case HR_STEP_ELEMENT:
         return step->stored && s->stage->row_count > 0;
@@ -175,9 +165,9 @@ static bool in_lane_loop(const stage_printer *s, const hr_step *step) {
     }
 }
 
-static int lane_steps(stage_printer *s, int pass, hr_lane_step *out) {
+static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
     int count = 0;
-    for (int i = 0; i < s->stage->step_count && count < STEPS_MAX; i++) {
+    for (int i = 0; i < s->stage->step_count && count < HR_STEPS_MAX; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->pass != pass || !in_lane_loop(s, step)) continue;
         const hr_statement *statement = statement_of(s, step);
@@ -195,7 +185,7 @@ static int lane_steps(stage_printer *s, int pass, hr_lane_step *out) {
 }
 
 /* table[token[t], c] in a stage over t and c: the next row's place is known one task ahead. */
-static bool is_gathered_row(stage_printer *s, const hr_expr *node) {
+static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
     const hr_tensor *tensor = &s->function->tensors[node->tensor];
     return s->stage->pass_count == 1 && s->stage->task_count == 1 && tensor->rank == 2 &&
            s->stage->row_count == 1 && hr_element_is_checked(s->function, node) &&
@@ -204,7 +194,7 @@ static bool is_gathered_row(stage_printer *s, const hr_expr *node) {
 
 /* The place of the next task's row, printed once a task. It need not be in range: asking for memory never
  * faults. */
-static const char *print_next_row(stage_printer *s, const hr_expr *node) {
+static const char *print_next_row(hr_stage_printer *s, const hr_expr *node) {
     hr_printer *p = s->p, after;
     if (hr_printer_begin(&after, p->plan, p->arena, p->out) != HR_OK)
         return NULL; /* only a prefetch is lost */
@@ -221,7 +211,7 @@ static const char *print_next_row(stage_printer *s, const hr_expr *node) {
     return name;
 }
 
-static void print_next_rows(stage_printer *s, hr_lane_pass *lanes) {
+static void print_next_rows(hr_stage_printer *s, hr_lane_pass *lanes) {
     bool any = false;
     for (int i = 0; i < lanes->prefetch_count; i++) {
         s->next_row[i] = NULL;
@@ -234,13 +224,13 @@ static void print_next_rows(stage_printer *s, hr_lane_pass *lanes) {
 }
 
 /* Rows of parameters that the first pass reads lane by lane and that the next task will read in its turn. */
-static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **out, int *count) {
+static void find_streams(hr_stage_printer *s, const hr_expr *node, const hr_expr **out, int *count) {
     hr_printer *p = s->p;
     if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
     p->seen[node->id] = p->stamp;
     for (int i = 0; i < node->arg_count; i++)
         find_streams(s, node->args[i], out, count);
-    if (node->op != HR_OP_ELEMENT || *count == 8) return;
+    if (node->op != HR_OP_ELEMENT || *count == HR_STREAMS_MAX) return;
     const hr_tensor *tensor = &s->function->tensors[node->tensor];
     if (s->stage->task_count == 0) { /* one long row, shared out in pieces */
         out[(*count)++] = node;
@@ -253,22 +243,34 @@ static void find_streams(stage_printer *s, const hr_expr *node, const hr_expr **
         out[(*count)++] = node;
 }
 
-/* Tunable `prefetch`: 1 = none. In a stage of one pass: 2, 3, 4 = 2, 4, 8 KB ahead. In one of several passes,
- * the next row: 2 = in the last pass, into the first-level cache; 3 = into the second; 4 = over all passes,
- * twice as much of it in the last. 0 = 2 for one pass and 4 for several. */
-static void choose_prefetch(stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
+/* Streams of a pass: those that it is the first to read where passes run side by side, else those of the
+ * first pass. */
+static void find_pass_streams(hr_stage_printer *s, int pass, hr_lane_pass *lanes,
+                              const hr_expr **prefetched) {
+    s->p->stamp++;
+    for (int before = 0; before <= (s->skew ? pass : 0); before++) {
+        lanes->prefetch_count = 0;
+        for (int i = 0; i < s->stage->step_count; i++)
+            if (s->stage->steps[i].pass == before)
+                find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
+    }
+    lanes->prefetched = prefetched;
+}
+
+/* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4 = 2, 4, 8 KB
+ * ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 = into
+ * the second; 4 = over all passes, twice as much of it in the last. 0 = 2 for one pass, 3 for passes side by
+ * side, 4 for several. */
+static void choose_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
-    if (!choice) choice = passes > 1 ? 4 : 2;
-    if (choice == 1 || !p->vector || (choice < 4 && pass < passes - 1)) return;
-    p->stamp++;
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].pass == 0)
-            find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
-    lanes->prefetched = prefetched;
-    lanes->prefetch = passes > 1 && choice == 2 ? "prefetch_near" : "prefetch_read";
+    bool ahead = passes == 1 || s->skew;
+    if (!choice) choice = s->skew ? 3 : passes > 1 ? 4 : 2;
+    if (choice == 1 || !p->vector || (!ahead && choice < 4 && pass < passes - 1)) return;
+    find_pass_streams(s, pass, lanes, prefetched);
+    lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
     const char *row = hr_stage_row_size(p, s->stage);
-    if (passes == 1) {
+    if (ahead) {
         lanes->prefetch_bytes = 1024 << (choice - 1);
     } else if (choice == 4) {
         lanes->prefetch_part = pass == passes - 1 ? 2 : 1;
@@ -280,7 +282,7 @@ static void choose_prefetch(stage_printer *s, int pass, hr_lane_pass *lanes, con
     }
 }
 
-static bool stores_bf16(const stage_printer *s, const hr_lane_pass *lanes) {
+static bool stores_bf16(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     for (int i = 0; i < lanes->step_count; i++)
         if (lanes->steps[i].use == HR_LANE_STORE &&
             s->function->tensors[lanes->steps[i].tensor].dtype == HR_BF16)
@@ -288,7 +290,7 @@ static bool stores_bf16(const stage_printer *s, const hr_lane_pass *lanes) {
     return false;
 }
 
-static int choose_ways(stage_printer *s, const hr_lane_pass *lanes) {
+static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     bool reduces = false, plain = true;
     for (int i = 0; i < lanes->step_count; i++) {
         if (lanes->steps[i].use != HR_LANE_REDUCE) continue;
@@ -300,12 +302,18 @@ static int choose_ways(stage_printer *s, const hr_lane_pass *lanes) {
     return stores_bf16(s, lanes) ? 2 : 1;
 }
 
-static hr_lane_pass make_pass(stage_printer *s, int pass, hr_lane_step *steps, const hr_expr **prefetched) {
+hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
+                                const hr_expr **prefetched) {
     hr_printer *p = s->p;
     hr_lane_pass lanes = {.steps = steps, .kept = s->stage->kept, .kept_count = s->stage->kept_count};
     lanes.step_count = lane_steps(s, pass, steps);
-    lanes.first = s->split ? "first" : "0";
-    lanes.last = s->split ? "last" : s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
+    const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
+    lanes.first = s->split || s->skew ? "first" : "0";
+    lanes.last = s->split || s->skew ? "last" : whole;
+    if (s->skew) {
+        lanes.state = "row->";
+        lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
+    }
     lanes.kept_name = s->kept_name;
     lanes.kept_done = s->kept_done;
     const hr_expr *randoms[HR_RANDOMS_MAX];
@@ -316,12 +324,12 @@ static hr_lane_pass make_pass(stage_printer *s, int pass, hr_lane_step *steps, c
     return lanes;
 }
 
-static void print_pass(stage_printer *s, int pass) {
+static void print_pass(hr_stage_printer *s, int pass) {
     hr_printer *p = s->p;
-    hr_lane_step steps[STEPS_MAX];
-    const hr_expr *prefetched[8];
-    if (!s->split) print_row_steps(s, pass);
-    hr_lane_pass lanes = make_pass(s, pass, steps, prefetched);
+    hr_lane_step steps[HR_STEPS_MAX];
+    const hr_expr *prefetched[HR_STREAMS_MAX];
+    if (!s->split) hr_stage_row_steps(s, pass);
+    hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
     print_next_rows(s, &lanes);
     if (lanes.step_count) hr_lane_loop(p, &lanes);
     for (int i = 0; i < lanes.step_count; i++) {
@@ -336,10 +344,10 @@ static void print_pass(stage_printer *s, int pass) {
 }
 
 /* A stage over no row: each task is one element. */
-static void print_single_elements(stage_printer *s) {
+static void print_single_elements(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    const char *values[STEPS_MAX];
-    int count = s->stage->step_count < STEPS_MAX ? s->stage->step_count : STEPS_MAX;
+    const char *values[HR_STEPS_MAX];
+    int count = s->stage->step_count < HR_STEPS_MAX ? s->stage->step_count : HR_STEPS_MAX;
     for (int i = 0; i < count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
@@ -356,7 +364,7 @@ static void print_single_elements(stage_printer *s) {
     }
 }
 
-static void print_task_indices(stage_printer *s) {
+void hr_stage_task_indices(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (s->stage->task_count == 1) {
         hr_print(p, "const int64_t %s = task;", hr_emit_index(p, s->stage->task[0]));
@@ -372,7 +380,7 @@ static void print_task_indices(stage_printer *s) {
     }
 }
 
-static const char *task_total(stage_printer *s) {
+const char *hr_stage_task_total(hr_stage_printer *s) {
     const char *total = NULL;
     for (int i = 0; i < s->stage->task_count; i++) {
         const char *size = hr_emit_index_size(s->p, s->stage->task[i]);
@@ -383,7 +391,7 @@ static const char *task_total(stage_printer *s) {
 
 /* ---- scatter: each thread owns the places that are its share and skips the others ---- */
 
-static bool is_row_scatter(stage_printer *s, const hr_statement *statement) {
+static bool is_row_scatter(hr_stage_printer *s, const hr_statement *statement) {
     int rank = statement->subscript_count;
     if (!s->stage->row_count || s->stage->row_count > 1 || rank < 2) return false;
     const hr_expr *last = statement->subscripts[rank - 1];
@@ -394,7 +402,7 @@ static bool is_row_scatter(stage_printer *s, const hr_statement *statement) {
 }
 
 /* The flag that all subscripts up to `axes` are on their axes. */
-static const char *print_scatter_valid(stage_printer *s, const hr_statement *statement, int axes) {
+static const char *print_scatter_valid(hr_stage_printer *s, const hr_statement *statement, int axes) {
     hr_printer *p = s->p;
     const hr_tensor *tensor = &s->function->tensors[statement->tensor];
     const char *condition = NULL;
@@ -410,7 +418,7 @@ static const char *print_scatter_valid(stage_printer *s, const hr_statement *sta
     return condition ? condition : "true";
 }
 
-static void print_scatter_add(stage_printer *s, const hr_step *step, const char *place) {
+static void print_scatter_add(hr_stage_printer *s, const hr_step *step, const char *place) {
     hr_printer *p = s->p;
     hr_dtype dtype = target_of(s, step)->dtype;
     const char *value = hr_expr_text(p, step->value);
@@ -418,7 +426,7 @@ static void print_scatter_add(stage_printer *s, const hr_step *step, const char 
     hr_print(p, "%s += %s;", place, value);
 }
 
-static void print_row_scatter(stage_printer *s, const hr_step *step, const hr_statement *statement) {
+static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
     hr_printer *p = s->p;
     int rank = statement->subscript_count;
     const char *base = hr_emit_tensor(p, statement->tensor);
@@ -440,7 +448,7 @@ static void print_row_scatter(stage_printer *s, const hr_step *step, const hr_st
     hr_print(p, "}");
 }
 
-static void print_element_scatter(stage_printer *s, const hr_step *step, const hr_statement *statement) {
+static void print_element_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
     hr_printer *p = s->p;
     int rank = statement->subscript_count, loops = s->stage->row_count;
     for (int i = 0; i < loops; i++) {
@@ -461,13 +469,13 @@ static void print_element_scatter(stage_printer *s, const hr_step *step, const h
     }
 }
 
-static void print_scatter(stage_printer *s) {
+static void print_scatter(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const hr_step *step = &s->stage->steps[0];
     const hr_statement *statement = statement_of(s, step);
-    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", task_total(s));
+    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
     p->indent++;
-    print_task_indices(s);
+    hr_stage_task_indices(s);
     if (is_row_scatter(s, statement))
         print_row_scatter(s, step, statement);
     else
@@ -476,13 +484,13 @@ static void print_scatter(stage_printer *s) {
     hr_print(p, "}");
 }
 
-static bool starts_at_zero(const stage_printer *s) {
+static bool starts_at_zero(const hr_stage_printer *s) {
     if (!any_kind(s->stage, HR_STEP_SCATTER)) return false;
     int tensor = statement_of(s, &s->stage->steps[0])->tensor;
     return s->plan->storage[tensor] == tensor && s->function->tensors[tensor].role != HR_ROLE_INOUT;
 }
 
-static void print_clear(stage_printer *s) {
+static void print_clear(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int tensor = statement_of(s, &s->stage->steps[0])->tensor;
     const hr_tensor *target = &s->function->tensors[tensor];
@@ -496,7 +504,7 @@ static void print_clear(stage_printer *s) {
 
 /* ---- the end of a stage ---- */
 
-static void print_column_end(stage_printer *s, const hr_step *step, int i) {
+static void print_column_end(hr_stage_printer *s, const hr_step *step, int i) {
     hr_printer *p = s->p;
     const hr_statement *statement = statement_of(s, step);
     hr_dtype type = step->value->type, reduced = reduced_type(s, step), dtype = target_of(s, step)->dtype;
@@ -523,7 +531,7 @@ static void print_column_end(stage_printer *s, const hr_step *step, int i) {
     hr_print(p, "}");
 }
 
-static void print_total_end(stage_printer *s, const hr_step *step, int i) {
+static void print_total_end(hr_stage_printer *s, const hr_step *step, int i) {
     hr_printer *p = s->p;
     hr_dtype type = reduced_type(s, step);
     const char *c_type = hr_reduce_type(step->reduce, type);
@@ -540,7 +548,7 @@ static void print_total_end(stage_printer *s, const hr_step *step, int i) {
     hr_print(p, "}");
 }
 
-static void print_end(stage_printer *s) {
+static void print_end(hr_stage_printer *s) {
     hr_printer *p = s->p;
     bool vector = p->vector;
     p->vector = false;
@@ -556,11 +564,11 @@ static void print_end(stage_printer *s) {
 
 /* ---- the stage ---- */
 
-static void print_areas(stage_printer *s) {
+static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (!uses_area(s->stage)) return;
     hr_print(p, "char *const area = work + thread * (%s);", hr_stage_thread_size(p, s->stage));
-    for (int k = 0; k < s->stage->kept_count; k++) {
+    for (int k = 0; k < s->stage->kept_count && !s->skew; k++) {
         s->kept_name[k] = hr_format(p, "kept_%d", k);
         hr_print(p, "float *const kept_%d = (float *)(area + %s);", k,
                  hr_stage_area_offset(p, s->stage, -1, k));
@@ -582,7 +590,7 @@ static void print_areas(stage_printer *s) {
     }
 }
 
-static void print_totals(stage_printer *s) {
+static void print_totals(hr_stage_printer *s) {
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL)
             hr_print(s->p, "*(%s *)(area + %s) = total_%d;",
@@ -590,17 +598,17 @@ static void print_totals(stage_printer *s) {
                      hr_stage_area_offset(s->p, s->stage, i, -1), i);
 }
 
-static void declare_buffers(stage_printer *s) {
-    hr_lane_step steps[STEPS_MAX];
-    const hr_expr *prefetched[8];
+static void declare_buffers(hr_stage_printer *s) {
+    hr_lane_step steps[HR_STEPS_MAX];
+    const hr_expr *prefetched[HR_STREAMS_MAX];
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
-        hr_lane_pass lanes = make_pass(s, pass, steps, prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
         hr_lane_declare(s->p, &lanes);
     }
 }
 
 /* Rows that are the same for every task are kept before the first. */
-static void print_kept_once(stage_printer *s) {
+static void print_kept_once(hr_stage_printer *s) {
     hr_lane_step steps[HR_KEPT_MAX];
     hr_lane_pass lanes = {.steps = steps, .first = "0", .ways = 1, .kept = s->stage->kept};
     for (int k = 0; k < s->stage->kept_count; k++)
@@ -616,10 +624,10 @@ static void print_kept_once(stage_printer *s) {
 }
 
 /* One run of tasks a thread, or `chunk` tasks at a time in turn. */
-static void print_task_header(stage_printer *s) {
+static void print_task_header(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int chunk = s->plan->tunables.chunk;
-    hr_print(p, "const int64_t tasks = %s;", task_total(s));
+    hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
     if (!chunk) {
         hr_print(
             p,
@@ -632,14 +640,14 @@ static void print_task_header(stage_printer *s) {
 }
 
 /* The passes over the lanes `first` to `last`. */
-static void print_lanes(stage_printer *s) {
+static void print_lanes(hr_stage_printer *s) {
     s->p->indent++;
     for (int pass = 0; pass < s->stage->pass_count; pass++)
         print_pass(s, pass);
     s->p->indent--;
 }
 
-static void print_shares(stage_printer *s) {
+static void print_shares(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const char *size = hr_emit_index_size(p, p->lane); /* in whole cache lines */
     hr_print(p, "const int64_t lines = (%s + 63) / 64, share_end = lines * (thread + 1) / threads * 64;",
@@ -652,7 +660,7 @@ static void print_shares(stage_printer *s) {
     hr_print(p, "}");
 }
 
-static void print_pieces(stage_printer *s) {
+static void print_pieces(hr_stage_printer *s) {
     hr_text *out = s->p->out, body = {0};
     s->p->out = &body;
     print_lanes(s);
@@ -662,9 +670,9 @@ static void print_pieces(stage_printer *s) {
 }
 
 /* What is one for the whole stage every thread computes; the first one stores it. */
-static void print_split(stage_printer *s) {
+static void print_split(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    print_row_steps(s, 0);
+    hr_stage_row_steps(s, 0);
     if (hr_plan_has_lists(s->plan))
         print_pieces(s);
     else
@@ -672,12 +680,12 @@ static void print_split(stage_printer *s) {
     if (!any_kind(s->stage, HR_STEP_ROW)) return;
     hr_print(p, "if (thread == 0) {");
     p->indent++;
-    print_row_stores(s);
+    hr_stage_row_stores(s);
     p->indent--;
     hr_print(p, "}");
 }
 
-static void print_task_loop(stage_printer *s) {
+static void print_task_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (s->split) {
         print_split(s);
@@ -685,11 +693,11 @@ static void print_task_loop(stage_printer *s) {
     }
     print_task_header(s);
     p->indent++;
-    print_task_indices(s);
+    hr_stage_task_indices(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++)
         print_pass(s, pass);
     if (!s->stage->row_count) print_single_elements(s);
-    print_row_stores(s);
+    hr_stage_row_stores(s);
     p->indent--;
     hr_print(p, "}");
     if (s->plan->tunables.chunk) hr_print(p, "}");
@@ -697,7 +705,7 @@ static void print_task_loop(stage_printer *s) {
 
 /* Lanes can be spread over threads where nothing needs the whole row, and no thread changes what others read.
  */
-static bool can_split(const stage_printer *s) {
+static bool can_split(const hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
@@ -708,7 +716,7 @@ static bool can_split(const stage_printer *s) {
            !any_kind(stage, HR_STEP_REDUCE_ROW) && !any_kind(stage, HR_STEP_SCATTER);
 }
 
-static void print_work(stage_printer *s) {
+static void print_work(hr_stage_printer *s) {
     hr_printer *p = s->p;
     bool streams = false;
     if (any_kind(s->stage, HR_STEP_SCATTER)) {
@@ -720,14 +728,18 @@ static void print_work(stage_printer *s) {
         streams = streams || (step->kind == HR_STEP_ELEMENT && step->stored && is_streamed(s, step));
     }
     print_areas(s);
-    declare_buffers(s);
-    print_kept_once(s);
-    print_task_loop(s);
+    if (s->skew) {
+        hr_stage_skew_loop(s);
+    } else {
+        declare_buffers(s);
+        print_kept_once(s);
+        print_task_loop(s);
+    }
     print_totals(s);
     if (streams) hr_print(p, "stream_end();");
 }
 
-static void print_function(stage_printer *s, const char *suffix, void (*print)(stage_printer *)) {
+static void print_function(hr_stage_printer *s, const char *suffix, void (*print)(hr_stage_printer *)) {
     hr_printer *p = s->p;
     hr_text *out = p->out, body = {0};
     p->out = &body;
@@ -735,21 +747,24 @@ static void print_function(stage_printer *s, const char *suffix, void (*print)(s
     print(s);
     p->indent--;
     p->out = out;
-    hr_emit_function(p, hr_format(p, "stage_%d%s", s->number, suffix), STAGE_PARAMETERS, &body);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d%s", s->number, suffix), STAGE_PARAMETERS,
+                     &body);
     hr_text_clear(&body);
 }
 
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
-    stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
+    hr_stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     hr_printer_stage(p, stage);
     s.split = can_split(&s);
+    s.skew = stage->skew;
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE_DEFAULT;
     out->begin = starts_at_zero(&s);
     out->end = any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     if (out->begin) print_function(&s, "_begin", print_clear);
+    if (s.skew) hr_stage_skew_functions(&s);
     print_function(&s, "", print_work);
     hr_printer_stage(p, stage);
     p->lane = -1; /* the end names every index */

@@ -19,7 +19,8 @@ hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *o
 void hr_emit_extents_used(hr_printer *printer, const char *source, const char *body);
 /* Whether the identifier `token` stands in `text`. */
 bool hr_emit_occurs(const char *text, const char *token);
-/* Prints `static void NAME(PARAMETERS) { declarations of the arguments that the body uses; body }`. */
-void hr_emit_function(hr_printer *printer, const char *name, const char *parameters, const hr_text *body);
+/* Prints `TYPE NAME(PARAMETERS) { declarations of the arguments that the body uses; body }`. */
+void hr_emit_function(hr_printer *printer, const char *type, const char *name, const char *parameters,
+                      const hr_text *body);
 
 #endif

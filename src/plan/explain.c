@@ -72,7 +72,11 @@ int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables 
     (void)extents;
     static const hr_tunables choices[] = {
         {0},
+        {.unroll = 2},
+        {.skew = 1},
+        {.skew = 2},
         {.prefetch = 3},
+        {.skew = 1, .prefetch = 3},
         {.unroll = 8},
         {.prefetch = 3, .unroll = 8},
         {.prefetch = 4},
@@ -81,7 +85,6 @@ int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables 
         {.stream = 2},
         {.chunk = 16},
         {.prefetch = 3, .chunk = 16},
-        {.unroll = 2},
         {.stream = 2, .prefetch = 3},
         {.stream = 2, .prefetch = 1},
         {.tile = 512},

@@ -70,6 +70,7 @@ typedef struct hr_tunables {
     int row_threads;            /* CUDA: threads of a block that hold a row; `unroll` is the groups of each */
     int cluster;                /* CUDA: blocks that share a row, 1 = one */
     int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
+    int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side */
 } hr_tunables;
 
 #define HR_KEPT_MAX 8
@@ -88,6 +89,7 @@ typedef struct hr_stage {
     hr_expr **kept;
     bool kept_once[HR_KEPT_MAX]; /* the same for every task: filled before the first */
     bool vector; /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
+    bool skew;   /* CPU: pass p works on row r - p while pass 0 works on row r */
 } hr_stage;
 
 /* How an argument lies in memory. LIST: in members of unequal length, base/pieces.h. */

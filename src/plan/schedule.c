@@ -342,12 +342,69 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
         if (kind == 0 && is_special(node) && k->repeats[node->id] &&
             (k->row * 8 <= l2 || s->plan->limits.compute))
             keep(stage, node, false);
-        if (kind == 0 || !is_narrow_element(s, node) || k->row * 4 > k->budget) continue;
+        if (kind == 0 || stage->skew || !is_narrow_element(s, node) || k->row * 4 > k->budget) continue;
         bool once = stage->task_count > 0 && !depends_on_task(stage, node);
         if ((kind == 1) != once || (kind == 2 && !k->repeats[node->id])) continue;
         keep(stage, node, once);
         k->budget -= k->row * 4;
     }
+}
+
+/* ---- passes side by side ---- */
+
+/* Bytes of the rows in flight, were the passes of several rows to run side by side: what is read or kept
+ * stays from the first pass that uses it to the last. `first` is by expr id, 0 = not seen. */
+static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *node, int pass, int *first,
+                            int64_t row) {
+    int64_t bytes = 0, since = first[node->id] ? pass + 1 - first[node->id] : 0;
+    if (!varies(s, stage, node)) return 0;
+    if (node->op == HR_OP_ELEMENT) {
+        int64_t one = row * (int64_t)hr_dtype_size(s->function->tensors[node->tensor].dtype);
+        if (!first[node->id]) bytes += one;
+        if (depends_on_task(stage, node)) bytes += since * one;
+        first[node->id] = pass + 1;
+    }
+    if (!first[node->id]) first[node->id] = pass + 1;
+    for (int i = 0; i < node->arg_count; i++)
+        bytes += flight_bytes(s, stage, node->args[i], pass, first, row);
+    return bytes;
+}
+
+static bool draws(const hr_expr *node) {
+    bool found = node->op == HR_OP_RANDOM;
+    for (int i = 0; i < node->arg_count && !found; i++)
+        found = draws(node->args[i]);
+    return found;
+}
+
+/* It needs passes that each work through a row's lanes in order, and rows that are there when their turn
+ * comes. */
+static bool can_skew(const hr_stage *stage) {
+    if (!stage->vector || stage->contract || stage->pass_count < 2 || stage->row_count != 1 ||
+        !stage->task_count)
+        return false;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_ALL || stage->steps[i].kind == HR_STEP_SCATTER ||
+            draws(stage->steps[i].value))
+            return false;
+    return true;
+}
+
+static hr_status choose_skew(scheduler *s, hr_stage *stage) {
+    int64_t row, bytes = 0, l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
+    int choice = s->plan->tunables.skew;
+    if (choice == 1 || s->plan->limits.compute || !can_skew(stage)) return HR_OK;
+    HR_TRY(hr_extent_value(s->function, s->function->indices[lane_of(stage)].extent, s->extents, &row));
+    int *first = calloc((size_t)s->function->expr_count + 1, sizeof *first);
+    if (!first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    for (int pass = 0; pass < stage->pass_count; pass++)
+        for (int i = 0; i < stage->step_count; i++)
+            if (stage->steps[i].pass == pass && is_emitted(&stage->steps[i]) &&
+                stage->steps[i].kind != HR_STEP_ROW)
+                bytes += flight_bytes(s, stage, stage->steps[i].value, pass, first, row);
+    free(first);
+    stage->skew = choice == 2 || bytes <= l1;
+    return HR_OK;
 }
 
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {
@@ -476,6 +533,7 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         status = set_values(&s, stage);
         if (status == HR_OK) status = delay_overwrites(&s, stage);
         if (status == HR_OK) status = choose_lanes(&s, stage);
+        if (status == HR_OK) status = choose_skew(&s, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
         if (status == HR_OK) describe(&s, stage);
     }

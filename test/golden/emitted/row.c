@@ -34,105 +34,319 @@ static inline void barrier(void) {
 
 /* row over n, a task for each m
  * peak_1, total_2 need the whole row over n: 3 passes, a row stays in cache between them */
-static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
-    const int64_t n_M = a->n_M;
+typedef struct stage_0_row {
+    int64_t task;
+    float *kept_0;
+    vf a0[4];
+    vf a1[4];
+    float s0_peak_1;
+    float s1_total_2;
+} stage_0_row;
+
+static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    row->a0[0] = vf_of(-INFINITY);
+    row->a0[1] = vf_of(-INFINITY);
+    row->a0[2] = vf_of(-INFINITY);
+    row->a0[3] = vf_of(-INFINITY);
+}
+
+static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i) {
+    const int64_t n_N = a->n_N;
+    const uint16_t *const restrict t_x = a->t_x;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    vf *const a0 = row->a0;
+    const uint16_t *const p1 = t_x + i_m * n_N;
+    float *const k0 = row->kept_0;
+    prefetch_read(p1 + i + 2048);
+    prefetch_read(p1 + i + 2048 + 32);
+#pragma GCC unroll 4
+    for (int way = 0; way < 4; way++, i += HR_LANES) {
+        a0[way] = vf_max(a0[way], vf_load_turn_bf16(p1 + i, way));
+    }
+}
+
+static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
+    const int64_t n_N = a->n_N;
+    const uint16_t *const restrict t_x = a->t_x;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const uint16_t *const p2 = t_x + i_m * n_N;
+    vf a0[4] = {row->a0[0], row->a0[1], row->a0[2], row->a0[3]};
+    {
+        float *const k0 = row->kept_0;
+        int64_t i = first;
+        for (; i + 4 * HR_LANES <= last;) {
+            prefetch_read(p2 + i + 2048);
+            prefetch_read(p2 + i + 2048 + 32);
+#pragma GCC unroll 4
+            for (int way = 0; way < 4; way++, i += HR_LANES) {
+                a0[way] = vf_max(a0[way], vf_load_turn_bf16(p2 + i, way));
+            }
+        }
+        for (; i + HR_LANES <= last; i += HR_LANES) {
+            prefetch_read(p2 + i + 2048);
+            a0[0] = vf_max(a0[0], vf_load_bf16(p2 + i));
+        }
+        if (i < last) {
+            const int lanes = (int)(last - i);
+            prefetch_read(p2 + i + 2048);
+            a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p2 + i, lanes), vf_of(-INFINITY)));
+        }
+    }
+    row->a0[0] = a0[0];
+    row->a0[1] = a0[1];
+    row->a0[2] = a0[2];
+    row->a0[3] = a0[3];
+}
+
+static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const vf *const a0 = row->a0;
+    const float s0_peak_1 = vf_fold_max(vf_max((vf_max((a0[0]), (a0[1]))), (vf_max((a0[2]), (a0[3])))));
+    row->s0_peak_1 = s0_peak_1;
+    row->a1[0] = vf_of(0);
+    row->a1[1] = vf_of(0);
+    row->a1[2] = vf_of(0);
+    row->a1[3] = vf_of(0);
+}
+
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i) {
+    const int64_t n_N = a->n_N;
+    const uint16_t *const restrict t_x = a->t_x;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const float s0_peak_1 = row->s0_peak_1;
+    vf *const a1 = row->a1;
+    const uint16_t *const p3 = t_x + i_m * n_N;
+    float *const k0 = row->kept_0;
+#pragma GCC unroll 4
+    for (int way = 0; way < 4; way++, i += HR_LANES) {
+        const vf r4 = vf_exp((vf_load_bf16(p3 + i) - s0_peak_1));
+        vf_store_f32(k0 + i, r4);
+        a1[way] = a1[way] + r4;
+    }
+}
+
+static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
+    const int64_t n_N = a->n_N;
+    const uint16_t *const restrict t_x = a->t_x;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const float s0_peak_1 = row->s0_peak_1;
+    const uint16_t *const p5 = t_x + i_m * n_N;
+    vf a1[4] = {row->a1[0], row->a1[1], row->a1[2], row->a1[3]};
+    {
+        float *const k0 = row->kept_0;
+        int64_t i = first;
+        for (; i + 4 * HR_LANES <= last;) {
+#pragma GCC unroll 4
+            for (int way = 0; way < 4; way++, i += HR_LANES) {
+                const vf r6 = vf_exp((vf_load_bf16(p5 + i) - s0_peak_1));
+                vf_store_f32(k0 + i, r6);
+                a1[way] = a1[way] + r6;
+            }
+        }
+        for (; i + HR_LANES <= last; i += HR_LANES) {
+            const vf r7 = vf_exp((vf_load_bf16(p5 + i) - s0_peak_1));
+            vf_store_f32(k0 + i, r7);
+            a1[0] = a1[0] + r7;
+        }
+        if (i < last) {
+            const int lanes = (int)(last - i);
+            const vf r8 = vf_exp((vf_load_part_bf16(p5 + i, lanes) - s0_peak_1));
+            vf_store_f32(k0 + i, r8);
+            a1[0] = a1[0] + vf_select(vm_first(lanes), r8, vf_of(0));
+        }
+    }
+    row->a1[0] = a1[0];
+    row->a1[1] = a1[1];
+    row->a1[2] = a1[2];
+    row->a1[3] = a1[3];
+}
+
+static void stage_0_enter_2(const arguments *a, stage_0_row *row) {
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const vf *const a1 = row->a1;
+    const float s1_total_2 = vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
+    row->s1_total_2 = s1_total_2;
+}
+
+static inline __attribute__((always_inline)) void stage_0_lanes_2(const arguments *a, stage_0_row *row, int64_t i) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
     (void)a;
-    char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
-    float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
-    const int64_t tasks = n_M;
-    for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
-        const int64_t i_m = task;
-        const uint16_t *const p1 = t_x + i_m * n_N;
-        vf a0[4] = {vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY)};
-        {
-            float *const k0 = kept_0;
-            int64_t i = 0;
-            for (; i + 4 * HR_LANES <= n_N;) {
-                prefetch_read(p1 + n_N + (0 * (n_N) + i) / 4);
-#pragma GCC unroll 4
-                for (int way = 0; way < 4; way++, i += HR_LANES) {
-                    a0[way] = vf_max(a0[way], vf_load_turn_bf16(p1 + i, way));
-                }
-            }
-            for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_read(p1 + n_N + (0 * (n_N) + i) / 4);
-                a0[0] = vf_max(a0[0], vf_load_bf16(p1 + i));
-            }
-            if (i < n_N) {
-                const int lanes = (int)(n_N - i);
-                prefetch_read(p1 + n_N + (0 * (n_N) + i) / 4);
-                a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p1 + i, lanes), vf_of(-INFINITY)));
-            }
-        }
-        const float s0_peak_1 = vf_fold_max(vf_max((vf_max((a0[0]), (a0[1]))), (vf_max((a0[2]), (a0[3])))));
-        vf a1[4] = {vf_of(0), vf_of(0), vf_of(0), vf_of(0)};
-        {
-            float *const k0 = kept_0;
-            int64_t i = 0;
-            for (; i + 4 * HR_LANES <= n_N;) {
-                prefetch_read(p1 + n_N + (1 * (n_N) + i) / 4);
-#pragma GCC unroll 4
-                for (int way = 0; way < 4; way++, i += HR_LANES) {
-                    const vf r2 = vf_exp((vf_load_bf16(p1 + i) - s0_peak_1));
-                    vf_store_f32(k0 + i, r2);
-                    a1[way] = a1[way] + r2;
-                }
-            }
-            for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_read(p1 + n_N + (1 * (n_N) + i) / 4);
-                const vf r3 = vf_exp((vf_load_bf16(p1 + i) - s0_peak_1));
-                vf_store_f32(k0 + i, r3);
-                a1[0] = a1[0] + r3;
-            }
-            if (i < n_N) {
-                const int lanes = (int)(n_N - i);
-                prefetch_read(p1 + n_N + (1 * (n_N) + i) / 4);
-                const vf r4 = vf_exp((vf_load_part_bf16(p1 + i, lanes) - s0_peak_1));
-                vf_store_f32(k0 + i, r4);
-                a1[0] = a1[0] + vf_select(vm_first(lanes), r4, vf_of(0));
-            }
-        }
-        const float s1_total_2 = vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
-        const float r5 = f32_div(1.0f, s1_total_2);
-        {
-            uint16_t *const q2 = t_y + i_m * n_N;
-            float *const k0 = kept_0;
-            int64_t i = 0;
-            const int64_t head = stream_head(q2 + i, 2, 2);
-            const int64_t begin = n_N - i < head ? n_N : i + head;
-            while (i < begin) {
-                const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
-                prefetch_read(p1 + n_N + (2 * (n_N) + 2 * i) / 4);
-                const vf r6 = vf_load_f32(k0 + i);
-                vf_store_part_bf16(q2 + i, (r6 * r5), lanes);
-                i += lanes;
-            }
-            const bool aligned_2 = stream_aligned(q2 + i, 2, 2);
-            for (; i + 2 * HR_LANES <= n_N;) {
-                prefetch_read(p1 + n_N + (2 * (n_N) + 2 * i) / 4);
-                vf w2[2];
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const float s1_total_2 = row->s1_total_2;
+    const uint16_t *const p9 = t_x + i_m * n_N;
+    const float r10 = f32_div(1.0f, s1_total_2);
+    uint16_t *const q2 = t_y + i_m * n_N;
+    float *const k0 = row->kept_0;
+    const bool aligned_2 = stream_aligned(q2 + i, 2, 2);
+    vf w2[2];
 #pragma GCC unroll 2
-                for (int way = 0; way < 2; way++, i += HR_LANES) {
-                    const vf r7 = vf_load_f32(k0 + i);
-                    w2[way] = (r7 * r5);
-                }
-                vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], aligned_2);
-            }
-            for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_read(p1 + n_N + (2 * (n_N) + 2 * i) / 4);
-                const vf r8 = vf_load_f32(k0 + i);
-                vf_stream_bf16(q2 + i, (r8 * r5), aligned_2);
-            }
-            if (i < n_N) {
-                const int lanes = (int)(n_N - i);
-                prefetch_read(p1 + n_N + (2 * (n_N) + 2 * i) / 4);
-                const vf r9 = vf_load_f32(k0 + i);
-                vf_store_part_bf16(q2 + i, (r9 * r5), lanes);
-            }
+    for (int way = 0; way < 2; way++, i += HR_LANES) {
+        const vf r11 = vf_load_f32(k0 + i);
+        w2[way] = (r11 * r10);
+    }
+    vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], aligned_2);
+}
+
+static void stage_0_pass_2(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
+    const int64_t n_N = a->n_N;
+    const uint16_t *const restrict t_x = a->t_x;
+    uint16_t *const restrict t_y = a->t_y;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const float s1_total_2 = row->s1_total_2;
+    const uint16_t *const p12 = t_x + i_m * n_N;
+    const float r13 = f32_div(1.0f, s1_total_2);
+    {
+        uint16_t *const q2 = t_y + i_m * n_N;
+        float *const k0 = row->kept_0;
+        const int64_t shift = stream_head(q2, 2, 2);
+        const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
+        int64_t i = start;
+        const int64_t head = stream_head(q2 + i, 2, 2);
+        const int64_t begin = stop - i < head ? stop : i + head;
+        while (i < begin) {
+            const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
+            const vf r14 = vf_load_f32(k0 + i);
+            vf_store_part_bf16(q2 + i, (r14 * r13), lanes);
+            i += lanes;
         }
+        const bool aligned_2 = stream_aligned(q2 + i, 2, 2);
+        for (; i + 2 * HR_LANES <= stop;) {
+            vf w2[2];
+#pragma GCC unroll 2
+            for (int way = 0; way < 2; way++, i += HR_LANES) {
+                const vf r15 = vf_load_f32(k0 + i);
+                w2[way] = (r15 * r13);
+            }
+            vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], aligned_2);
+        }
+        for (; i + HR_LANES <= stop; i += HR_LANES) {
+            const vf r16 = vf_load_f32(k0 + i);
+            vf_stream_bf16(q2 + i, (r16 * r13), aligned_2);
+        }
+        if (i < stop) {
+            const int lanes = (int)(stop - i);
+            const vf r17 = vf_load_f32(k0 + i);
+            vf_store_part_bf16(q2 + i, (r17 * r13), lanes);
+        }
+    }
+}
+
+static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
+    const int64_t n_N = a->n_N;
+    uint16_t *const restrict t_y = a->t_y;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    uint16_t *const q2 = t_y + i_m * n_N;
+    return stream_head(q2, 2, 2);
+}
+
+static void stage_0_leave(const arguments *a, stage_0_row *row) {
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+}
+
+static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t size) {
+    const arguments copy = *a;
+    stage_0_row row_0;
+    row_0.task = live[0]->task;
+    row_0.kept_0 = live[0]->kept_0;
+    row_0.a0[0] = vf_of(-INFINITY);
+    row_0.a0[1] = vf_of(-INFINITY);
+    row_0.a0[2] = vf_of(-INFINITY);
+    row_0.a0[3] = vf_of(-INFINITY);
+    stage_0_row row_1;
+    row_1.task = live[1]->task;
+    row_1.kept_0 = live[1]->kept_0;
+    row_1.s0_peak_1 = live[1]->s0_peak_1;
+    row_1.a1[0] = vf_of(0);
+    row_1.a1[1] = vf_of(0);
+    row_1.a1[2] = vf_of(0);
+    row_1.a1[3] = vf_of(0);
+    stage_0_row row_2;
+    row_2.task = live[2]->task;
+    row_2.kept_0 = live[2]->kept_0;
+    row_2.s0_peak_1 = live[2]->s0_peak_1;
+    row_2.s1_total_2 = live[2]->s1_total_2;
+    for (int64_t i = 0; i < size; i += 4 * HR_LANES) {
+        stage_0_lanes_2(&copy, &row_2, i + 0 * HR_LANES + shift);
+        stage_0_lanes_2(&copy, &row_2, i + 2 * HR_LANES + shift);
+        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES);
+        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES);
+    }
+    live[0]->a0[0] = row_0.a0[0];
+    live[0]->a0[1] = row_0.a0[1];
+    live[0]->a0[2] = row_0.a0[2];
+    live[0]->a0[3] = row_0.a0[3];
+    live[1]->a1[0] = row_1.a1[0];
+    live[1]->a1[1] = row_1.a1[1];
+    live[1]->a1[2] = row_1.a1[2];
+    live[1]->a1[3] = row_1.a1[3];
+}
+
+static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
+    const int64_t n_M = a->n_M;
+    const int64_t n_N = a->n_N;
+    char *const area = work + thread * (3 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    stage_0_row rows[3];
+    for (int r = 0; r < 3; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64)) + r * (((n_N) * 4 + 1152) / 64 * 16);
+    const int64_t tasks = n_M;
+    const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
+    for (int64_t step = begin; begin < end && step < end + 2; step++) {
+        stage_0_row *live[3];
+        int count = 0;
+        for (int pass = 0; pass < 3; pass++) {
+            live[pass] = step - pass >= begin && step - pass < end ? &rows[(step - pass) % 3] : NULL;
+            count += live[pass] != NULL;
+        }
+        if (live[0]) live[0]->task = step;
+        if (live[0]) stage_0_enter_0(a, live[0]);
+        if (live[1]) stage_0_enter_1(a, live[1]);
+        if (live[2]) stage_0_enter_2(a, live[2]);
+        int64_t done = 0, shift = 0;
+        if (count == 3) {
+            const int64_t lanes = 4 * HR_LANES;
+            shift = stage_0_shift(a, live[2]);
+            done = shift < n_N ? (n_N - shift) / lanes * lanes : 0;
+            if (done && shift) stage_0_pass_2(a, live[2], 0, 0);
+            if (done) stage_0_together(a, live, shift, done);
+        }
+        if (live[2] && done + shift < n_N) stage_0_pass_2(a, live[2], done, n_N);
+        if (live[1] && done < n_N) stage_0_pass_1(a, live[1], done, n_N);
+        if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
+        if (live[2]) stage_0_leave(a, live[2]);
     }
     stream_end();
 }
@@ -141,7 +355,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_M;
     (void)n_N;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (3 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }

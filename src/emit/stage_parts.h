@@ -1,0 +1,37 @@
+/* The parts of a stage's text that its task loop and the skewed one share. In: a stage. Out: text.
+ *
+ * The functions are in stage_c.c, beside the plain task loop.
+ */
+#ifndef HR_EMIT_STAGE_PARTS_H
+#define HR_EMIT_STAGE_PARTS_H
+
+#include "emit/lane_loop.h"
+
+enum { HR_STEPS_MAX = 64, HR_STREAMS_MAX = 8 };
+
+typedef struct hr_stage_printer {
+    hr_printer *p;
+    const hr_stage *stage;
+    const hr_plan *plan;
+    const hr_function *function;
+    int number;
+    bool split;   /* no task index: the lanes themselves are spread over threads */
+    bool skew;    /* the passes of several rows run side by side: see stage_skew.h */
+    int together; /* with `skew`: vectors that each pass does in turn */
+    int64_t tile;
+    const char *kept_name[HR_KEPT_MAX];
+    bool kept_done[HR_KEPT_MAX];
+    const char *next_row[HR_STREAMS_MAX];
+} hr_stage_printer;
+
+/* The lane loop of one pass; `steps` has HR_STEPS_MAX entries, `prefetched` HR_STREAMS_MAX. */
+hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
+                                const hr_expr **prefetched);
+/* What a task computes once before this pass, and what it stores at its end. */
+void hr_stage_row_steps(hr_stage_printer *s, int pass);
+void hr_stage_row_stores(hr_stage_printer *s);
+/* The task's indices from `task`, and how many tasks there are. */
+void hr_stage_task_indices(hr_stage_printer *s);
+const char *hr_stage_task_total(hr_stage_printer *s);
+
+#endif

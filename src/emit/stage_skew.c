@@ -1,0 +1,303 @@
+/* Row stages whose passes run side by side. In: a stage. Out: text. See stage_skew.h.
+ *
+ * For each pass p, three functions over the state of a row: stage_N_enter_p computes what the task needs
+ * before the pass, stage_N_pass_p does a block of its lanes, and after the last, stage_N_leave stores what is
+ * one a task.
+ */
+#include "emit/stage_skew.h"
+
+#include "emit/stage_area.h"
+#include "emit/stage_c.h"
+
+typedef struct skewed {
+    hr_stage_printer *s;
+    hr_printer *p;
+    hr_lane_step steps[HR_STEPS_MAX];
+    const hr_expr *prefetched[HR_STREAMS_MAX];
+    int value_count; /* values of the task that functions printed so far have computed */
+    const char *value_name[HR_STEPS_MAX], *value_type[HR_STEPS_MAX];
+    int known[HR_STEPS_MAX]; /* by pass: how many of them it may read */
+} skewed;
+
+static bool is_row_value(const hr_step *step) {
+    return step->kind == HR_STEP_ROW || step->kind == HR_STEP_REDUCE_ROW;
+}
+
+static bool has_columns(const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) return true;
+    return false;
+}
+
+/* ---- the state of a row ---- */
+
+static void print_state(skewed *k) {
+    hr_printer *p = k->p;
+    const hr_stage *stage = k->s->stage;
+    hr_print(p, "typedef struct stage_%d_row {", k->s->number);
+    p->indent++;
+    hr_print(p, "int64_t task;");
+    for (int i = 0; i < stage->kept_count; i++)
+        hr_print(p, "float *kept_%d;", i);
+    for (int pass = 0; pass < stage->pass_count; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_fields(p, &lanes);
+    }
+    for (int i = 0; i < stage->step_count; i++) {
+        if (!is_row_value(&stage->steps[i])) continue;
+        const hr_tensor *tensor =
+            &k->s->function->tensors[k->s->function->statements[stage->steps[i].statement].tensor];
+        hr_print(p, "%s s%d_%.40s;", hr_c_compute(hr_compute_type(tensor->dtype)), i, tensor->name);
+    }
+    p->indent--;
+    hr_print(p, "} stage_%d_row;", k->s->number);
+    hr_print(p, "%s", "");
+}
+
+/* ---- functions over it ---- */
+
+/* Keeps in the row what this function has just computed. */
+static void keep_value(skewed *k, const hr_step *step) {
+    const hr_statement *statement = &k->s->function->statements[step->statement];
+    const hr_tensor *tensor = &k->s->function->tensors[statement->tensor];
+    const char *name = k->p->value[statement->tensor];
+    hr_print(k->p, "row->%s = %s;", name, name);
+    k->value_name[k->value_count] = name;
+    k->value_type[k->value_count++] = hr_c_compute(hr_compute_type(tensor->dtype));
+}
+
+static void print_results(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    for (int i = 0; i < lanes.step_count; i++) {
+        const hr_step *step = &k->s->stage->steps[k->steps[i].id];
+        if (k->steps[i].use != HR_LANE_REDUCE) continue;
+        hr_dtype type = k->s->function->statements[step->statement].value->type;
+        hr_emit_step_value(k->p, step, hr_lane_result(k->p, &lanes, &k->steps[i]), type);
+        keep_value(k, step);
+    }
+}
+
+static void print_enter(skewed *k, int pass) {
+    if (pass) print_results(k, pass - 1);
+    hr_stage_row_steps(k->s, pass);
+    for (int i = 0; i < k->s->stage->step_count; i++)
+        if (k->s->stage->steps[i].pass == pass && k->s->stage->steps[i].kind == HR_STEP_ROW)
+            keep_value(k, &k->s->stage->steps[i]);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_begin(k->p, &lanes);
+}
+
+static void print_pass(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    if (lanes.step_count) hr_lane_loop(k->p, &lanes);
+}
+
+static void print_leave(skewed *k, int pass) {
+    print_results(k, pass);
+    hr_stage_row_stores(k->s);
+}
+
+static void print_lanes(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    if (lanes.step_count) hr_lane_step_body(k->p, &lanes);
+}
+
+static void print_shift(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    const char *shift = hr_lane_shift(k->p, &lanes);
+    hr_print(k->p, "return %s;", shift);
+}
+
+/* What each function over a row is called, given beside the row, and prints. */
+typedef struct part {
+    const char *type, *name, *parameters;
+    bool numbered, needs_area;
+    const char
+        *accumulators; /* how it sees them: "const ", "", or NULL where the loop takes them up itself */
+    void (*print)(skewed *, int pass);
+} part;
+
+static const part enter_part = {"static void", "enter", "", true, false, "const ", print_enter};
+static const part pass_part = {"static void", "pass",    ", int64_t first, int64_t last", true, true,
+                               NULL,          print_pass};
+static const part lanes_part = {
+    "static inline __attribute__((always_inline)) void", "lanes", ", int64_t i", true, true, "", print_lanes};
+static const part shift_part = {"static int64_t", "shift", "", false, false, NULL, print_shift};
+static const part leave_part = {"static void", "leave", "", false, false, "const ", print_leave};
+
+/* What a body mentions of the row and of the thread's area. */
+static void declare_mentioned(skewed *k, const char *body, int known, const part *part) {
+    hr_printer *p = k->p;
+    const hr_stage *stage = k->s->stage;
+    hr_print(p, "const int64_t task = row->task;");
+    hr_stage_task_indices(k->s);
+    for (int i = 0; i < stage->task_count; i++)
+        hr_print(p, "(void)%s;", hr_emit_index(p, stage->task[i]));
+    for (int i = 0; i < known; i++)
+        if (hr_emit_occurs(body, k->value_name[i]))
+            hr_print(p, "const %s %s = row->%s;", k->value_type[i], k->value_name[i], k->value_name[i]);
+    for (int i = 0; i < stage->step_count; i++) {
+        const char *column = hr_format(p, "column_%d", i), *type = hr_c_compute(stage->steps[i].value->type);
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN && hr_emit_occurs(body, column))
+            hr_print(p, "%s *const %s = (%s *)(area + %s);", type, column, type,
+                     hr_stage_area_offset(p, stage, i, -1));
+    }
+    for (int pass = 0; part->accumulators && pass < stage->pass_count; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_views(p, &lanes, body, part->accumulators);
+    }
+}
+
+static void print_part(skewed *k, const part *part, int pass) {
+    hr_printer *p = k->p;
+    hr_text *out = p->out, body = {0}, whole = {0};
+    int known = k->value_count;
+    hr_printer_forget(p, HR_AT_TASK);
+    p->indent++;
+    p->out = &body;
+    part->print(k, pass);
+    p->out = &whole;
+    declare_mentioned(k, hr_text_data(&body), known, part);
+    p->out = out;
+    p->indent--;
+    hr_text_append(&whole, hr_text_data(&body), body.length);
+    const char *name =
+        hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
+    const char *area = part->needs_area && has_columns(k->s->stage) ? ", char *area" : "";
+    hr_emit_function(
+        p, part->type, name,
+        hr_format(p, "const arguments *a, stage_%d_row *row%s%s", k->s->number, area, part->parameters),
+        &whole);
+    if (body.failed) out->failed = true;
+    hr_text_clear(&body);
+    hr_text_clear(&whole);
+}
+
+/* Vectors that each pass does in turn: as many as its reductions have accumulators. */
+static int ways_together(skewed *k) {
+    int ways = 1;
+    for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        if (lanes.ways > ways) ways = lanes.ways;
+    }
+    return ways;
+}
+
+/* What pass `pass` reads of its row, as a copy: then the compiler knows that no store changes it. */
+static void print_copy(skewed *k, int pass) {
+    hr_printer *p = k->p;
+    hr_print(p, "stage_%d_row row_%d;", k->s->number, pass);
+    hr_print(p, "row_%d.task = live[%d]->task;", pass, pass);
+    for (int i = 0; i < k->s->stage->kept_count; i++)
+        hr_print(p, "row_%d.kept_%d = live[%d]->kept_%d;", pass, i, pass, i);
+    for (int i = 0; i < k->known[pass]; i++)
+        hr_print(p, "row_%d.%s = live[%d]->%s;", pass, k->value_name[i], pass, k->value_name[i]);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    lanes.state = hr_format(p, "row_%d.", pass);
+    hr_lane_begin(p, &lanes);
+}
+
+static void print_together(skewed *k) {
+    hr_printer *p = k->p;
+    int passes = k->s->stage->pass_count, ways = ways_together(k), number = k->s->number;
+    const char *area = has_columns(k->s->stage) ? ", area" : "";
+    hr_print(p,
+             "static void stage_%d_together(const arguments *a, stage_%d_row *const *live%s, int64_t shift, "
+             "int64_t size) {",
+             number, number, *area ? ", char *area" : "");
+    p->indent++;
+    hr_print(p, "const arguments copy = *a;");
+    for (int pass = 0; pass < passes; pass++)
+        print_copy(k, pass);
+    hr_print(p, "for (int64_t i = 0; i < size; i += %d * HR_LANES) {", ways);
+    for (int pass = passes - 1; pass >= 0; pass--) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        for (int way = 0; way < ways && lanes.step_count; way += lanes.ways)
+            hr_print(p, "    stage_%d_lanes_%d(&copy, &row_%d%s, i + %d * HR_LANES%s);", number, pass, pass,
+                     area, way, pass == passes - 1 ? " + shift" : "");
+    }
+    hr_print(p, "}");
+    for (int pass = 0; pass < passes; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        lanes.state = hr_format(p, "live[%d]->", pass);
+        hr_lane_save(p, &lanes, hr_format(p, "row_%d.", pass));
+    }
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+}
+
+void hr_stage_skew_functions(hr_stage_printer *s) {
+    skewed k = {.s = s, .p = s->p};
+    int passes = s->stage->pass_count;
+    for (int i = 0; i < s->stage->kept_count; i++)
+        s->kept_name[i] = hr_format(s->p, "row->kept_%d", i);
+    print_state(&k);
+    for (int pass = 0; pass < passes; pass++) {
+        print_part(&k, &enter_part, pass);
+        k.known[pass] = k.value_count;
+        print_part(&k, &lanes_part, pass);
+        print_part(&k, &pass_part, pass);
+    }
+    print_part(&k, &shift_part, passes - 1);
+    print_part(&k, &leave_part, passes - 1);
+    print_together(&k);
+    s->together = ways_together(&k);
+}
+
+/* ---- the loop over rows ---- */
+
+static void print_rows(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int rows = s->stage->pass_count;
+    hr_print(p, "stage_%d_row rows[%d];", s->number, rows);
+    for (int i = 0; i < s->stage->kept_count; i++)
+        hr_print(p,
+                 "for (int r = 0; r < %d; r++) rows[r].kept_%d = (float *)(area + %s) + r * (((%s) * 4 + %d) "
+                 "/ 64 * 16);",
+                 rows, i, hr_stage_area_offset(p, s->stage, -1, i), hr_stage_row_size(p, s->stage),
+                 HR_AREA_PADDING);
+    hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
+    hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
+}
+
+static void print_calls(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int passes = s->stage->pass_count, number = s->number;
+    const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
+    hr_print(p, "stage_%d_row *live[%d];", number, passes);
+    hr_print(p, "int count = 0;");
+    hr_print(p, "for (int pass = 0; pass < %d; pass++) {", passes);
+    hr_print(
+        p, "    live[pass] = step - pass >= begin && step - pass < end ? &rows[(step - pass) %% %d] : NULL;",
+        passes);
+    hr_print(p, "    count += live[pass] != NULL;");
+    hr_print(p, "}");
+    hr_print(p, "if (live[0]) live[0]->task = step;");
+    for (int pass = 0; pass < passes; pass++)
+        hr_print(p, "if (live[%d]) stage_%d_enter_%d(a, live[%d]);", pass, number, pass, pass);
+    hr_print(p, "int64_t done = 0, shift = 0;");
+    hr_print(p, "if (count == %d) {", passes);
+    hr_print(p, "    const int64_t lanes = %d * HR_LANES;", s->together);
+    hr_print(p, "    shift = stage_%d_shift(a, live[%d]);", number, passes - 1);
+    hr_print(p, "    done = shift < %s ? (%s - shift) / lanes * lanes : 0;", size, size);
+    hr_print(p, "    if (done && shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0);", number, passes - 1,
+             passes - 1, area);
+    hr_print(p, "    if (done) stage_%d_together(a, live%s, shift, done);", number, area);
+    hr_print(p, "}");
+    for (int pass = passes - 1; pass >= 0; pass--)
+        hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done, %s);", pass,
+                 pass == passes - 1 ? " + shift" : "", size, number, pass, pass, area, size);
+    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]);", passes - 1, number, passes - 1);
+}
+
+void hr_stage_skew_loop(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    print_rows(s);
+    hr_print(p, "for (int64_t step = begin; begin < end && step < end + %d; step++) {",
+             s->stage->pass_count - 1);
+    p->indent++;
+    print_calls(s);
+    p->indent--;
+    hr_print(p, "}");
+}
