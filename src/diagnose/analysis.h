@@ -1,0 +1,199 @@
+/* The trace of one rank, joined up: what the passes of a diagnosis share and fill in their order.
+ *
+ * In: a trace. Out: device work with its launching call, calls with their operators and the gap before them, steps,
+ * the dependency graph. The passes stand in diagnose.c in the order in which they run; each says above its
+ * prototype what it needs. All memory comes from one arena, reserved for the size of the trace.
+ */
+#ifndef HR_DIAGNOSE_ANALYSIS_H
+#define HR_DIAGNOSE_ANALYSIS_H
+
+#include "diagnose/diagnose.h"
+
+/* ---- classes of names ---- */
+
+typedef enum hr_call_class {
+    HR_CALL_OTHER,
+    HR_CALL_LAUNCH,
+    HR_CALL_GRAPH_LAUNCH,
+    HR_CALL_COPY,
+    HR_CALL_SYNCHRONISE,
+    HR_CALL_EVENT_RECORD,
+    HR_CALL_STREAM_WAIT,
+    HR_CALL_ALLOCATE,
+    HR_CALL_FIRST_USE
+} hr_call_class;
+hr_call_class hr_classify_call(const char *name);
+
+enum {
+    HR_WORK_FUSABLE = 1,      /* elementwise, or a cast: an operand of a fused kernel */
+    HR_WORK_TENSOR = 2,       /* runs on tensor cores */
+    HR_WORK_FULL = 4,         /* a product in f32 without them */
+    HR_WORK_MULTI = 8,        /* one kernel for many tensors */
+    HR_WORK_SOFTMAX = 16,     /* of a score */
+    HR_WORK_MISALIGNED = 32,  /* its name says that operands are aligned to one element */
+    HR_WORK_REDUCES = 64,
+    HR_WORK_ROOT = 128,       /* a reciprocal root, root or exponential: part of a normalisation written out */
+    HR_WORK_STEPPING = 256,   /* what optimizers do: addcmul, addcdiv, root, lerp */
+    HR_WORK_CONVOLUTION = 512 /* its operands don't stand in the shapes of a product */
+};
+typedef struct hr_kernel_class {
+    uint8_t kind; /* hr_time_kind */
+    uint16_t flags;
+} hr_kernel_class;
+hr_kernel_class hr_classify_kernel(const char *name);
+
+typedef enum hr_range_class {
+    HR_RANGE_OTHER = 0,
+    HR_RANGE_LOADER = 1,
+    HR_RANGE_OPTIMIZER = 2,
+    HR_RANGE_BACKWARD = 4,
+    HR_RANGE_COMPILE = 8,
+    HR_RANGE_NORMALISATION = 16,
+    HR_RANGE_ATTENTION = 32,
+    HR_RANGE_MATRIX = 64
+} hr_range_class; /* bits */
+unsigned hr_classify_range(const char *name);
+
+/* ---- tables ---- */
+
+/* Work of a device: kernel, copy, fill, graph. In order of start. */
+typedef struct hr_work {
+    int64_t start, end;
+    int32_t event, call; /* call: into calls, -1 = not known */
+    int32_t stream;      /* track */
+    int32_t next;        /* the next work of the same call, -1 = none */
+    int32_t step;        /* -1 = before the first one, or after the last */
+    int32_t device;
+    uint16_t flags;
+    uint8_t kind; /* hr_time_kind */
+} hr_work;
+
+/* A call of a host thread to the runtime or driver. In order of start; calls inside calls are left out. */
+typedef struct hr_host_call {
+    int64_t start, end;
+    int64_t gap;              /* ns since its predecessor ended; 0 for the first one */
+    int64_t gap_loader;       /* of it: inside of a loader's range */
+    int64_t gap_first_use;    /* of it: code was loaded or compiled */
+    int32_t event, track;
+    int32_t previous;         /* the call it follows: of its thread, or the one that handed over; -1 = none */
+    int32_t work, last_work;  /* chain of the works that it started, -1 = none */
+    int32_t operation, outer; /* innermost and outermost operator around it, -1 = none */
+    int32_t step;
+    uint8_t kind;             /* hr_call_class */
+    uint8_t within;           /* hr_range_class bits */
+} hr_host_call;
+
+/* Stretches of host time of one thread, apart and in order. */
+typedef struct hr_stretch {
+    int64_t start, end;
+} hr_stretch;
+typedef struct hr_thread {
+    int32_t track;
+    int32_t *calls; /* in order */
+    int call_count;
+    hr_stretch *loader, *first_use;
+    int loader_count, first_use_count;
+} hr_thread;
+
+/* ---- the dependency graph ---- */
+
+/* Each call i has the vertices 2i (start) and 2i+1 (end), each work w those of the node calls + w. */
+typedef enum hr_edge_kind {
+    HR_EDGE_CALL,     /* start to end of a call */
+    HR_EDGE_GAP,      /* end of a call to the start of the thread's next: host work */
+    HR_EDGE_LAUNCH,   /* start of a call to the start of its work */
+    HR_EDGE_WORK,     /* start to end of a work */
+    HR_EDGE_STREAM,   /* order of a stream */
+    HR_EDGE_WAIT,     /* a stream waits for another */
+    HR_EDGE_RETURN,   /* end of a work to the end of the call that waits for it */
+    HR_EDGE_QUEUE     /* a launch that waited for room in the queue */
+} hr_edge_kind;
+
+typedef struct hr_edge {
+    int32_t from, to; /* vertices */
+    uint8_t kind;
+} hr_edge;
+
+typedef struct hr_graph {
+    int node_count, call_count; /* nodes: calls, then works */
+    int32_t *order;             /* vertices by observed time */
+    int64_t *observed;          /* ns, a vertex */
+    int32_t *first;             /* edges into vertex v: first[v] up to first[v + 1] */
+    hr_edge *edges;
+    int64_t *latency;           /* ns, an edge; as observed */
+    int edge_count;
+} hr_graph;
+
+#define HR_NEVER (INT64_MIN / 4) /* the latency of an edge that is taken away */
+
+/* ---- the whole ---- */
+
+typedef struct hr_analysis {
+    const hr_trace *trace;
+    hr_arena *arena; /* of the tables, freed after the diagnosis */
+    hr_ceiling ceiling;
+    int32_t rank;   /* into trace->ranks */
+    int32_t device; /* the one diagnosed, -1 = no device work */
+    hr_work *works;
+    int work_count;
+    hr_host_call *calls;
+    int call_count;
+    hr_thread *threads;
+    int thread_count;
+    int32_t *thread_of; /* a track -> into threads, -1 = none */
+    int64_t start, end; /* of all of its events */
+    hr_steps steps;
+    int64_t *launched_end;  /* scratch of steps.c */
+    hr_graph graph;
+    const hr_kernel_summary *kernels;
+    int kernel_count;
+    int32_t *kernel_of; /* a work -> into kernels, -1 = none */
+    double accounted[HR_TIME_KIND_COUNT];
+    double step_seconds; /* of the chosen step */
+} hr_analysis;
+
+/* Joins works, calls, threads and operators of one rank. */
+hr_status hr_analysis_join(hr_analysis *analysis);
+/* Needs join. Steps of the rank, as its chosen device lived them. */
+void hr_analysis_steps(hr_analysis *analysis);
+/* Needs steps. Where the ns of [start, end) went on the chosen device; adds up to end - start. */
+void hr_analysis_account(const hr_analysis *analysis, int64_t start, int64_t end,
+                         int64_t out[HR_TIME_KIND_COUNT]);
+/* Needs steps. Fraction of time with compute; seconds a step of communication, and of that hidden. */
+void hr_analysis_overlap(const hr_analysis *analysis, hr_lane *lane);
+/* Needs steps. Summaries by falling share; strings from `keep`. */
+void hr_analysis_kernels(hr_analysis *analysis, hr_arena *keep);
+/* Needs steps. */
+void hr_analysis_graph(hr_analysis *analysis);
+
+/* What the host did in [from, to) before a call: the nearest moments are given last to `visit`, walking back
+ * along its predecessors. */
+typedef void (*hr_host_visit)(void *context, int64_t from, int64_t to, hr_time_kind cause, int32_t call);
+void hr_host_walk(const hr_analysis *analysis, int32_t call, int64_t from, int64_t to, hr_host_visit visit,
+                  void *context);
+/* The first call of a thread or of all that starts at or after a time; call_count = none. */
+int hr_call_after(const hr_analysis *analysis, int64_t time);
+/* The first work that starts at or after a time. */
+int hr_work_after(const hr_analysis *analysis, int64_t time);
+
+/* Host gaps longer than this are work of their own, not the cost of launching. */
+#define HR_LAUNCH_GAP_NS 200000
+
+/* ---- replay ---- */
+
+/* Times of all vertices under these latencies. */
+void hr_replay(const hr_graph *graph, const int64_t *latency, int64_t *times);
+/* Needs a replay's times: ns from the first step that counts to the last one's end. */
+int64_t hr_replay_span(const hr_analysis *analysis, const int64_t *times);
+/* The edge of that kind into a vertex, -1 = none. */
+int hr_graph_edge(const hr_graph *graph, int vertex, hr_edge_kind kind);
+/* The binding chain of the chosen step. */
+int hr_critical_path(const hr_analysis *analysis, hr_arena *keep, hr_path_piece **out,
+                     double seconds[HR_TIME_KIND_COUNT]);
+
+static inline int hr_call_vertex(int call) { return 2 * call; }
+static inline int hr_work_vertex(const hr_analysis *analysis, int work) {
+    return 2 * (analysis->call_count + work);
+}
+
+#endif

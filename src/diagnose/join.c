@@ -1,0 +1,404 @@
+/* Events of one rank -> device work and host calls, joined.
+ *
+ * In: the trace's events, sorted by start with host slices nested. Out: works and calls in order of start, each
+ * work with its call (by correlation), each call with the operators around it and the host time before it.
+ */
+#include "diagnose/analysis.h"
+
+#include <string.h>
+
+#define DEPTH 192           /* of slices inside slices; deeper ones are not looked at */
+#define HANDOFF_NS 100000   /* a thread that is silent for longer may wait for another one */
+
+typedef struct slice {
+    int64_t end;
+    int32_t event;
+    uint8_t bits; /* hr_range_class of it and all around it */
+    bool operation;
+} slice;
+
+typedef struct stack {
+    slice slices[DEPTH];
+    int depth;
+} stack;
+
+/* Classes of names, looked up once a name. */
+typedef struct classes {
+    hr_kernel_class *kernels;
+    uint8_t *calls, *ranges;
+    uint8_t *known; /* 1 kernel, 2 call, 4 range */
+    int32_t count;
+} classes;
+
+typedef struct counts {
+    int64_t works, calls, stretches, names, threads;
+} counts;
+
+typedef struct joining {
+    hr_analysis *analysis;
+    classes classes;
+    stack *stacks;         /* a thread */
+    int32_t *last_call;    /* a thread: its last call, -1 */
+    int64_t *keys;         /* correlation -> call, open addressing */
+    int32_t *values;
+    uint64_t mask;
+} joining;
+
+static bool is_work(const hr_event *event) {
+    return event->kind == HR_EVENT_KERNEL || event->kind == HR_EVENT_COPY || event->kind == HR_EVENT_FILL ||
+           event->kind == HR_EVENT_GRAPH;
+}
+
+static bool is_slice(const hr_event *event) {
+    return event->kind == HR_EVENT_RANGE || event->kind == HR_EVENT_OPERATOR;
+}
+
+static const hr_track *track_of(const hr_trace *trace, const hr_event *event) {
+    return event->track >= 0 && event->track < trace->tracks.count ? &trace->tracks.items[event->track] : NULL;
+}
+
+/* ---- names ---- */
+
+static bool learn(classes *classes, int32_t name, uint8_t what) {
+    if (name < 0 || name >= classes->count) return false;
+    bool fresh = !(classes->known[name] & what);
+    classes->known[name] |= what;
+    return fresh;
+}
+
+static hr_kernel_class kernel_class(joining *join, int32_t name) {
+    classes *classes = &join->classes;
+    if (learn(classes, name, 1))
+        classes->kernels[name] = hr_classify_kernel(hr_trace_string(join->analysis->trace, name));
+    return name >= 0 ? classes->kernels[name] : (hr_kernel_class){HR_TIME_OTHER, 0};
+}
+
+static uint8_t call_class(joining *join, int32_t name) {
+    classes *classes = &join->classes;
+    if (learn(classes, name, 2))
+        classes->calls[name] = (uint8_t)hr_classify_call(hr_trace_string(join->analysis->trace, name));
+    return name >= 0 ? classes->calls[name] : HR_CALL_OTHER;
+}
+
+static uint8_t range_class(joining *join, int32_t name) {
+    classes *classes = &join->classes;
+    if (learn(classes, name, 4))
+        classes->ranges[name] = (uint8_t)hr_classify_range(hr_trace_string(join->analysis->trace, name));
+    return name >= 0 ? classes->ranges[name] : 0;
+}
+
+/* ---- the correlation of calls ---- */
+
+static uint64_t slot_of(const joining *join, int64_t key) {
+    uint64_t slot = ((uint64_t)key * 0x9e3779b97f4a7c15u) >> 20 & join->mask;
+    while (join->keys[slot] && join->keys[slot] != key)
+        slot = (slot + 1) & join->mask;
+    return slot;
+}
+
+static void correlate(joining *join, int64_t key, int32_t call) {
+    if (!key) return;
+    uint64_t slot = slot_of(join, key);
+    if (join->keys[slot]) return;
+    join->keys[slot] = key;
+    join->values[slot] = call;
+}
+
+static int32_t correlated(const joining *join, int64_t key) {
+    uint64_t slot = slot_of(join, key);
+    return key && join->keys[slot] ? join->values[slot] : -1;
+}
+
+/* ---- host ---- */
+
+static void open_slice(joining *join, int thread, const hr_event *event, int32_t index) {
+    stack *stack = &join->stacks[thread];
+    const hr_trace *trace = join->analysis->trace;
+    while (stack->depth && stack->slices[stack->depth - 1].end <= event->start)
+        stack->depth--;
+    if (stack->depth == DEPTH) return;
+    uint8_t around = stack->depth ? stack->slices[stack->depth - 1].bits : 0;
+    uint8_t own = range_class(join, event->name);
+    bool python = event->kind == HR_EVENT_OPERATOR && event->detail >= 0 &&
+                  event->detail < trace->operators.count && trace->operators.items[event->detail].is_python;
+    stack->slices[stack->depth++] = (slice){event->start + event->duration, index, around | own,
+                                            event->kind == HR_EVENT_OPERATOR && !python};
+    hr_thread *owner = &join->analysis->threads[thread];
+    hr_stretch stretch = {event->start, event->start + event->duration};
+    if ((own & HR_RANGE_LOADER) && !(around & HR_RANGE_LOADER)) owner->loader[owner->loader_count++] = stretch;
+    if ((own & HR_RANGE_COMPILE) && !(around & HR_RANGE_COMPILE))
+        owner->first_use[owner->first_use_count++] = stretch;
+}
+
+/* Lazy loading and its kin; what the profiler itself cost is no matter of the program's. */
+static void note_overhead(joining *join, int thread, const hr_event *event) {
+    const char *name = hr_trace_string(join->analysis->trace, event->name);
+    hr_thread *owner = &join->analysis->threads[thread];
+    if (!strstr(name, "azy") && !strstr(name, "oad") && !strstr(name, "ompil")) return;
+    owner->first_use[owner->first_use_count++] =
+        (hr_stretch){event->start, event->start + event->duration};
+}
+
+static void add_call(joining *join, int thread, const hr_event *event, int32_t index) {
+    hr_analysis *analysis = join->analysis;
+    stack *stack = &join->stacks[thread];
+    int32_t last = join->last_call[thread];
+    int64_t end = event->start + (event->duration > 0 ? event->duration : 1);
+    if (last >= 0 && event->start < analysis->calls[last].end) { /* the driver's part of it */
+        if (end > analysis->calls[last].end) analysis->calls[last].end = end;
+        correlate(join, event->correlation, last);
+        return;
+    }
+    while (stack->depth && stack->slices[stack->depth - 1].end <= event->start)
+        stack->depth--;
+    int32_t number = analysis->call_count++;
+    hr_host_call *call = &analysis->calls[number];
+    *call = (hr_host_call){.start = event->start, .end = end, .event = index, .track = event->track,
+                           .previous = last, .work = -1, .last_work = -1, .operation = -1, .outer = -1,
+                           .step = -1, .kind = call_class(join, event->name)};
+    if (stack->depth) call->within = stack->slices[stack->depth - 1].bits;
+    for (int i = 0; i < stack->depth; i++)
+        if (stack->slices[i].operation) {
+            if (call->outer < 0) call->outer = stack->slices[i].event;
+            call->operation = stack->slices[i].event;
+        }
+    join->last_call[thread] = number;
+    correlate(join, event->correlation, number);
+}
+
+/* ---- device ---- */
+
+static hr_time_kind copy_kind(const hr_trace *trace, const hr_event *event) {
+    const char *name = hr_trace_string(trace, event->name);
+    if (event->kind != HR_EVENT_COPY) return HR_TIME_COPY;
+    if (event->detail >= 0 && event->detail < trace->copies.count) {
+        const hr_copy *copy = &trace->copies.items[event->detail];
+        bool host_from = copy->from == HR_MEMORY_PAGEABLE || copy->from == HR_MEMORY_PINNED;
+        bool host_to = copy->to == HR_MEMORY_PAGEABLE || copy->to == HR_MEMORY_PINNED;
+        if (host_from || host_to) return HR_TIME_HOST_LINK;
+        if (copy->from == HR_MEMORY_PEER || copy->to == HR_MEMORY_PEER) return HR_TIME_COMMUNICATION;
+    }
+    return strstr(name, "HtoD") || strstr(name, "DtoH") || strstr(name, "Host") ? HR_TIME_HOST_LINK
+                                                                                : HR_TIME_COPY;
+}
+
+/* What the name says, corrected by the ranges and operators that launched it. */
+static void classify_work(joining *join, hr_work *work) {
+    const hr_analysis *analysis = join->analysis;
+    const hr_event *event = &analysis->trace->events.items[work->event];
+    unsigned within = work->call >= 0 ? analysis->calls[work->call].within : 0;
+    if (event->kind != HR_EVENT_KERNEL) {
+        work->kind = (uint8_t)(event->kind == HR_EVENT_GRAPH ? HR_TIME_OTHER : copy_kind(analysis->trace, event));
+        return;
+    }
+    hr_kernel_class class = kernel_class(join, event->name);
+    bool has_detail = event->detail >= 0 && event->detail < analysis->trace->kernels.count;
+    work->kind = class.kind;
+    work->flags = class.flags;
+    bool vague = class.kind == HR_TIME_OTHER || class.kind == HR_TIME_ELEMENTWISE ||
+                 class.kind == HR_TIME_REDUCTION || class.kind == HR_TIME_COPY;
+    if (has_detail && analysis->trace->kernels.items[event->detail].collective >= 0)
+        work->kind = HR_TIME_COMMUNICATION;
+    else if (class.kind == HR_TIME_COMMUNICATION)
+        return;
+    else if ((within & HR_RANGE_OPTIMIZER) && class.kind != HR_TIME_MATRIX)
+        work->kind = HR_TIME_OPTIMIZER;
+    else if (vague && (within & HR_RANGE_ATTENTION))
+        work->kind = HR_TIME_ATTENTION;
+    else if (vague && (within & HR_RANGE_NORMALISATION))
+        work->kind = HR_TIME_NORMALISATION;
+    else if (class.kind == HR_TIME_OTHER && (within & HR_RANGE_MATRIX))
+        work->kind = HR_TIME_MATRIX;
+}
+
+static void add_work(joining *join, const hr_event *event, int32_t index, const hr_track *track) {
+    hr_analysis *analysis = join->analysis;
+    hr_work *work = &analysis->works[analysis->work_count++];
+    int64_t duration = event->duration > 0 ? event->duration : 1;
+    *work = (hr_work){.start = event->start, .end = event->start + duration, .event = index, .call = -1,
+                      .stream = event->track, .next = -1, .step = -1, .device = track->device};
+}
+
+/* Calls stand in front of their works, but clocks differ: joined once all are known. */
+static void join_works(joining *join) {
+    hr_analysis *analysis = join->analysis;
+    for (int32_t i = 0; i < analysis->work_count; i++) {
+        hr_work *work = &analysis->works[i];
+        work->call = correlated(join, analysis->trace->events.items[work->event].correlation);
+        classify_work(join, work);
+        if (work->call < 0) continue;
+        hr_host_call *call = &analysis->calls[work->call];
+        if (call->work < 0)
+            call->work = i;
+        else
+            analysis->works[call->last_work].next = i;
+        call->last_work = i;
+    }
+}
+
+/* ---- the time before a call ---- */
+
+static int64_t overlap_of(const hr_stretch *stretches, int count, int *cursor, int64_t start, int64_t end) {
+    int64_t sum = 0;
+    while (*cursor < count && stretches[*cursor].end <= start)
+        ++*cursor;
+    for (int i = *cursor; i < count && stretches[i].start < end; i++) {
+        int64_t from = stretches[i].start > start ? stretches[i].start : start;
+        int64_t to = stretches[i].end < end ? stretches[i].end : end;
+        if (to > from) sum += to - from;
+    }
+    return sum < end - start ? sum : end - start;
+}
+
+/* A thread that was silent for long while another one launched was waiting for it, as a program's main thread waits
+ * for the one that runs the backward pass. */
+static void find_handoff(joining *join, const bool *launches, int thread, int32_t index) {
+    hr_analysis *analysis = join->analysis;
+    hr_host_call *call = &analysis->calls[index];
+    int64_t since = call->previous >= 0 ? analysis->calls[call->previous].end : INT64_MIN;
+    if (call->previous >= 0 && call->start - since < HANDOFF_NS) return;
+    int32_t best = -1;
+    for (int i = 0; i < analysis->thread_count; i++) {
+        int32_t other = join->last_call[i];
+        if (i == thread || other < 0 || !launches[i] || analysis->calls[other].end > call->start) continue;
+        if (analysis->calls[other].end > since) {
+            since = analysis->calls[other].end;
+            best = other;
+        }
+    }
+    if (best < 0) return;
+    if (call->previous >= 0 && call->start - since > (call->start - analysis->calls[call->previous].end) / 2)
+        return;
+    call->previous = best;
+}
+
+static void measure_gaps(joining *join) {
+    hr_analysis *analysis = join->analysis;
+    int threads = analysis->thread_count;
+    bool *launches = hr_arena_alloc(analysis->arena, (size_t)threads * sizeof *launches);
+    int *loader = hr_arena_alloc(analysis->arena, (size_t)threads * sizeof *loader);
+    int *first_use = hr_arena_alloc(analysis->arena, (size_t)threads * sizeof *first_use);
+    for (int i = 0; i < analysis->call_count; i++)
+        if (analysis->calls[i].work >= 0) launches[analysis->thread_of[analysis->calls[i].track]] = true;
+    for (int i = 0; i < threads; i++)
+        join->last_call[i] = -1;
+    for (int32_t i = 0; i < analysis->call_count; i++) {
+        hr_host_call *call = &analysis->calls[i];
+        int thread = analysis->thread_of[call->track];
+        hr_thread *owner = &analysis->threads[thread];
+        if (launches[thread]) find_handoff(join, launches, thread, i);
+        join->last_call[thread] = i;
+        owner->call_count++;
+        if (call->previous < 0) continue;
+        int64_t from = analysis->calls[call->previous].end;
+        call->gap = call->start - from;
+        call->gap_loader = overlap_of(owner->loader, owner->loader_count, &loader[thread], from, call->start);
+        call->gap_first_use =
+            overlap_of(owner->first_use, owner->first_use_count, &first_use[thread], from, call->start);
+        if (call->gap_first_use > call->gap - call->gap_loader)
+            call->gap_first_use = call->gap - call->gap_loader;
+    }
+    for (int i = 0; i < threads; i++) {
+        hr_thread *owner = &analysis->threads[i];
+        owner->calls = hr_arena_alloc(analysis->arena, (size_t)owner->call_count * sizeof *owner->calls);
+        owner->call_count = 0;
+    }
+    for (int32_t i = 0; i < analysis->call_count; i++) {
+        hr_thread *owner = &analysis->threads[analysis->thread_of[analysis->calls[i].track]];
+        owner->calls[owner->call_count++] = i;
+    }
+}
+
+/* ---- all of it ---- */
+
+/* Threads are numbered by their first event; stretches are counted to give each thread its room. */
+static counts count_events(hr_analysis *analysis, int64_t *stretches) {
+    const hr_trace *trace = analysis->trace;
+    counts sum = {0};
+    analysis->start = INT64_MAX;
+    analysis->end = INT64_MIN;
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        const hr_track *track = track_of(trace, event);
+        if (!track || track->rank != analysis->rank) continue;
+        if (event->start < analysis->start) analysis->start = event->start;
+        if (event->start + event->duration > analysis->end) analysis->end = event->start + event->duration;
+        if (event->name >= sum.names) sum.names = event->name + 1;
+        sum.works += is_work(event) && track->is_stream;
+        sum.calls += event->kind == HR_EVENT_CALL && !track->is_stream;
+        if (track->is_stream) continue;
+        if (is_slice(event) || event->kind == HR_EVENT_OVERHEAD) {
+            stretches[event->track]++;
+            sum.stretches++;
+        }
+        if (analysis->thread_of[event->track] < 0) analysis->thread_of[event->track] = (int32_t)sum.threads++;
+    }
+    return sum;
+}
+
+static void join_allocate(joining *join, const counts *sum, const int64_t *stretches) {
+    hr_analysis *analysis = join->analysis;
+    hr_arena *arena = analysis->arena;
+    size_t names = (size_t)sum->names;
+    uint64_t slots = 16;
+    while (slots < 2 * (uint64_t)sum->calls)
+        slots *= 2;
+    join->mask = slots - 1;
+    join->keys = hr_arena_alloc(arena, slots * sizeof *join->keys);
+    join->values = hr_arena_alloc(arena, slots * sizeof *join->values);
+    join->classes = (classes){hr_arena_alloc(arena, names * sizeof(hr_kernel_class)), hr_arena_alloc(arena, names),
+                              hr_arena_alloc(arena, names), hr_arena_alloc(arena, names), (int32_t)names};
+    analysis->works = hr_arena_alloc(arena, (size_t)sum->works * sizeof *analysis->works);
+    analysis->calls = hr_arena_alloc(arena, (size_t)sum->calls * sizeof *analysis->calls);
+    analysis->thread_count = (int)sum->threads;
+    analysis->threads = hr_arena_alloc(arena, (size_t)sum->threads * sizeof *analysis->threads);
+    join->stacks = hr_arena_alloc(arena, (size_t)sum->threads * sizeof *join->stacks);
+    join->last_call = hr_arena_alloc(arena, (size_t)sum->threads * sizeof *join->last_call);
+    for (int i = 0; i < analysis->thread_count; i++)
+        join->last_call[i] = -1;
+    for (int64_t i = 0; i < analysis->trace->tracks.count; i++) {
+        if (analysis->thread_of[i] < 0) continue;
+        hr_thread *owner = &analysis->threads[analysis->thread_of[i]];
+        owner->track = (int32_t)i;
+        owner->loader = hr_arena_alloc(arena, (size_t)stretches[i] * sizeof(hr_stretch));
+        owner->first_use = hr_arena_alloc(arena, (size_t)stretches[i] * sizeof(hr_stretch));
+    }
+}
+
+/* Address space, not memory: what all passes may need for a trace of that size. */
+static size_t arena_size(const hr_trace *trace) {
+    return ((size_t)64 << 20) + (size_t)trace->events.count * 1400 + (size_t)trace->tracks.count * 16384;
+}
+
+hr_status hr_analysis_join(hr_analysis *analysis) {
+    const hr_trace *trace = analysis->trace;
+    HR_TRY(hr_arena_create(arena_size(trace), &analysis->arena));
+    size_t tracks = (size_t)trace->tracks.count;
+    int64_t *stretches = hr_arena_alloc(analysis->arena, tracks * sizeof *stretches);
+    analysis->thread_of = hr_arena_alloc(analysis->arena, tracks * sizeof *analysis->thread_of);
+    for (size_t i = 0; i < tracks; i++)
+        analysis->thread_of[i] = -1;
+    joining join = {.analysis = analysis};
+    counts sum = count_events(analysis, stretches);
+    if (sum.works + sum.calls > INT32_MAX / 4)
+        return hr_fail(HR_BAD_INPUT, "%lld calls and kernels are more than can be diagnosed at once; record fewer steps",
+                       (long long)(sum.works + sum.calls));
+    join_allocate(&join, &sum, stretches);
+    if (analysis->end < analysis->start) analysis->start = analysis->end = 0;
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        const hr_track *track = track_of(trace, event);
+        if (!track || track->rank != analysis->rank) continue;
+        if (track->is_stream) {
+            if (is_work(event)) add_work(&join, event, (int32_t)i, track);
+            continue;
+        }
+        int thread = analysis->thread_of[event->track];
+        if (is_slice(event)) open_slice(&join, thread, event, (int32_t)i);
+        if (event->kind == HR_EVENT_OVERHEAD) note_overhead(&join, thread, event);
+        if (event->kind == HR_EVENT_CALL) add_call(&join, thread, event, (int32_t)i);
+    }
+    join_works(&join);
+    measure_gaps(&join);
+    return HR_OK;
+}
