@@ -78,6 +78,7 @@ typedef struct hr_host_call {
     int32_t previous;         /* the call it follows: of its thread, or the one that handed over; -1 = none */
     int32_t work, last_work;  /* chain of the works that it started, -1 = none */
     int32_t operation, outer; /* innermost and outermost operator around it, -1 = none */
+    int32_t wait;             /* the event of its synchronisation, -1 = none */
     int32_t step;
     uint8_t kind;             /* hr_call_class */
     uint8_t within;           /* hr_range_class bits */
@@ -106,7 +107,8 @@ typedef enum hr_edge_kind {
     HR_EDGE_STREAM,   /* order of a stream */
     HR_EDGE_WAIT,     /* a stream waits for another */
     HR_EDGE_RETURN,   /* end of a work to the end of the call that waits for it */
-    HR_EDGE_QUEUE     /* a launch that waited for room in the queue */
+    HR_EDGE_QUEUE,    /* a launch that waited for room in the queue */
+    HR_EDGE_ORDER     /* order of a thread where another one handed over */
 } hr_edge_kind;
 
 typedef struct hr_edge {
@@ -143,7 +145,7 @@ typedef struct hr_analysis {
     int32_t *thread_of; /* a track -> into threads, -1 = none */
     int64_t start, end; /* of all of its events */
     hr_steps steps;
-    int64_t *launched_end;  /* scratch of steps.c */
+    int32_t step_track; /* the thread whose ranges are steps, -1 = none */
     hr_graph graph;
     const hr_kernel_summary *kernels;
     int kernel_count;

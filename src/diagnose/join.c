@@ -53,6 +53,11 @@ static bool is_slice(const hr_event *event) {
     return event->kind == HR_EVENT_RANGE || event->kind == HR_EVENT_OPERATOR;
 }
 
+/* A wait of a thread is a call, whether or not the trace lists it as one too. */
+static bool is_call(const hr_event *event) {
+    return event->kind == HR_EVENT_CALL || event->kind == HR_EVENT_SYNCHRONISE;
+}
+
 static const hr_track *track_of(const hr_trace *trace, const hr_event *event) {
     return event->track >= 0 && event->track < trace->tracks.count ? &trace->tracks.items[event->track] : NULL;
 }
@@ -147,6 +152,7 @@ static void add_call(joining *join, int thread, const hr_event *event, int32_t i
     if (last >= 0 && event->start < analysis->calls[last].end) { /* the driver's part of it */
         if (end > analysis->calls[last].end) analysis->calls[last].end = end;
         correlate(join, event->correlation, last);
+        if (event->kind == HR_EVENT_SYNCHRONISE) analysis->calls[last].wait = index;
         return;
     }
     while (stack->depth && stack->slices[stack->depth - 1].end <= event->start)
@@ -155,7 +161,11 @@ static void add_call(joining *join, int thread, const hr_event *event, int32_t i
     hr_host_call *call = &analysis->calls[number];
     *call = (hr_host_call){.start = event->start, .end = end, .event = index, .track = event->track,
                            .previous = last, .work = -1, .last_work = -1, .operation = -1, .outer = -1,
-                           .step = -1, .kind = call_class(join, event->name)};
+                           .step = -1, .wait = -1, .kind = call_class(join, event->name)};
+    if (event->kind == HR_EVENT_SYNCHRONISE) {
+        call->kind = HR_CALL_SYNCHRONISE;
+        call->wait = index;
+    }
     if (stack->depth) call->within = stack->slices[stack->depth - 1].bits;
     for (int i = 0; i < stack->depth; i++)
         if (stack->slices[i].operation) {
@@ -217,6 +227,19 @@ static void add_work(joining *join, const hr_event *event, int32_t index, const 
     int64_t duration = event->duration > 0 ? event->duration : 1;
     *work = (hr_work){.start = event->start, .end = event->start + duration, .event = index, .call = -1,
                       .stream = event->track, .next = -1, .step = -1, .device = track->device};
+}
+
+/* What a call waited for, where the trace lists that on a stream. */
+static void join_waits(joining *join) {
+    hr_analysis *analysis = join->analysis;
+    const hr_trace *trace = analysis->trace;
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        const hr_track *track = track_of(trace, event);
+        if (event->kind != HR_EVENT_SYNCHRONISE || !track || track->rank != analysis->rank) continue;
+        int32_t call = correlated(join, event->correlation);
+        if (call >= 0 && analysis->calls[call].wait < 0) analysis->calls[call].wait = (int32_t)i;
+    }
 }
 
 /* Calls stand in front of their works, but clocks differ: joined once all are known. */
@@ -325,7 +348,7 @@ static counts count_events(hr_analysis *analysis, int64_t *stretches) {
         if (event->start + event->duration > analysis->end) analysis->end = event->start + event->duration;
         if (event->name >= sum.names) sum.names = event->name + 1;
         sum.works += is_work(event) && track->is_stream;
-        sum.calls += event->kind == HR_EVENT_CALL && !track->is_stream;
+        sum.calls += is_call(event) && !track->is_stream;
         if (track->is_stream) continue;
         if (is_slice(event) || event->kind == HR_EVENT_OVERHEAD) {
             stretches[event->track]++;
@@ -396,9 +419,10 @@ hr_status hr_analysis_join(hr_analysis *analysis) {
         int thread = analysis->thread_of[event->track];
         if (is_slice(event)) open_slice(&join, thread, event, (int32_t)i);
         if (event->kind == HR_EVENT_OVERHEAD) note_overhead(&join, thread, event);
-        if (event->kind == HR_EVENT_CALL) add_call(&join, thread, event, (int32_t)i);
+        if (is_call(event)) add_call(&join, thread, event, (int32_t)i);
     }
     join_works(&join);
+    join_waits(&join);
     measure_gaps(&join);
     return HR_OK;
 }

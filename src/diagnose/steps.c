@@ -296,17 +296,21 @@ static void make_steps(hr_analysis *analysis, const int64_t *bounds, int count, 
 
 static void choose_device(hr_analysis *analysis) {
     if (analysis->device >= 0) return;
-    int64_t most = 0;
-    for (int64_t i = 0; i < analysis->trace->tracks.count; i++) { /* a device has few streams */
-        const hr_track *track = &analysis->trace->tracks.items[i];
-        if (track->rank != analysis->rank || !track->is_stream || track->device == analysis->device) continue;
-        int64_t busy = 0;
-        for (int k = 0; k < analysis->work_count; k++)
-            if (analysis->works[k].device == track->device) busy += analysis->works[k].end - analysis->works[k].start;
-        if (busy > most) {
-            most = busy;
-            analysis->device = track->device;
+    int64_t count = analysis->trace->tracks.count, most = 0;
+    const hr_track *tracks = analysis->trace->tracks.items;
+    int64_t *busy = hr_arena_alloc(analysis->arena, (size_t)count * sizeof *busy);
+    for (int i = 0; i < analysis->work_count; i++)
+        busy[analysis->works[i].stream] += analysis->works[i].end - analysis->works[i].start;
+    for (int64_t i = 0; i < count; i++) { /* the first stream of a device takes what the others have */
+        if (!busy[i]) continue;
+        for (int64_t k = i + 1; k < count; k++) {
+            if (!busy[k] || tracks[k].device != tracks[i].device) continue;
+            busy[i] += busy[k];
+            busy[k] = 0;
         }
+        if (busy[i] <= most) continue;
+        most = busy[i];
+        analysis->device = tracks[i].device;
     }
 }
 
@@ -321,15 +325,19 @@ void hr_analysis_steps(hr_analysis *analysis) {
     int64_t *bounds = hr_arena_alloc(analysis->arena, room * sizeof *bounds);
     int count = 0;
     const char *found_by = "the whole trace";
+    analysis->step_track = -1;
     if (marked) {
+        analysis->step_track = marked->track;
         count = group_bounds(analysis, marked, bounds);
         found_by = marked->rank == 4 ? "the profiler's steps" : "ranges of the program";
     }
     if (count < 1 && optimizer) {
+        analysis->step_track = optimizer->track;
         count = group_bounds(analysis, optimizer, bounds);
         found_by = "the optimizer's ranges";
     }
     if (count < 1) {
+        analysis->step_track = -1;
         count = repetition_bounds(analysis, bounds);
         found_by = "repetition of the kernels";
     }

@@ -1,0 +1,193 @@
+/* Runs a trace again under other latencies, and finds the chain that decides.
+ *
+ * In: the dependency graph and a latency an edge. Out: times of all vertices; how long the steps take; the critical
+ * path of the chosen step. One pass over the edges in order of observed time, so a replay costs milliseconds.
+ */
+#include "diagnose/analysis.h"
+
+#include <string.h>
+
+void hr_replay(const hr_graph *graph, const int64_t *latency, int64_t *times) {
+    int count = 2 * graph->node_count;
+    for (int i = 0; i < count; i++) {
+        int vertex = graph->order[i];
+        int64_t latest = HR_NEVER / 2;
+        for (int k = graph->first[vertex]; k < graph->first[vertex + 1]; k++) {
+            int64_t time = times[graph->edges[k].from] + latency[k];
+            if (time > latest) latest = time;
+        }
+        times[vertex] = latest > HR_NEVER / 2 ? latest : graph->observed[vertex];
+    }
+}
+
+int hr_graph_edge(const hr_graph *graph, int vertex, hr_edge_kind kind) {
+    for (int i = graph->first[vertex]; i < graph->first[vertex + 1]; i++)
+        if (graph->edges[i].kind == kind) return i;
+    return -1;
+}
+
+/* ---- how long the steps take ---- */
+
+/* The first call at or after a time, of the thread whose ranges are steps where that thread calls at all. */
+static int call_at(const hr_analysis *analysis, int64_t time) {
+    const hr_thread *thread = NULL;
+    if (analysis->step_track >= 0 && analysis->thread_of[analysis->step_track] >= 0)
+        thread = &analysis->threads[analysis->thread_of[analysis->step_track]];
+    if (!thread || thread->call_count == 0) return hr_call_after(analysis, time);
+    int low = 0, high = thread->call_count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (analysis->calls[thread->calls[middle]].start < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < thread->call_count ? thread->calls[low] : analysis->call_count;
+}
+
+/* When the host reaches a boundary, which lies in the gap before some call or after all of them. */
+static int64_t host_time(const hr_analysis *analysis, const int64_t *times, int64_t bound) {
+    int call = call_at(analysis, bound);
+    int previous = call < analysis->call_count ? analysis->calls[call].previous : hr_call_after(analysis, bound) - 1;
+    int64_t latest = call < analysis->call_count ? times[hr_call_vertex(call)] : INT64_MAX;
+    if (previous < 0) return latest == INT64_MAX ? bound : latest - (analysis->calls[call].start - bound);
+    int64_t since = bound - analysis->calls[previous].end;
+    int64_t time = times[hr_call_vertex(previous) + 1] + (since > 0 ? since : 0);
+    return time < latest ? time : latest;
+}
+
+/* As steps.c has it: the host is there, and all that was launched in earlier steps has ended. */
+static int64_t step_time(const hr_analysis *analysis, const int64_t *times, int step) {
+    const hr_steps *steps = &analysis->steps;
+    int64_t bound = step < steps->count ? steps->items[step].host_start : steps->items[step - 1].host_end;
+    int64_t latest = analysis->call_count ? host_time(analysis, times, bound) : INT64_MIN;
+    int64_t first = INT64_MAX;
+    for (int i = 0; i < analysis->work_count; i++) {
+        const hr_work *work = &analysis->works[i];
+        int vertex = hr_work_vertex(analysis, i);
+        int64_t launched = work->call >= 0 ? analysis->calls[work->call].start : work->start;
+        if (work->device != analysis->device) continue;
+        if (launched < bound) {
+            if (times[vertex + 1] > latest) latest = times[vertex + 1];
+        } else if (times[vertex] < first) {
+            first = times[vertex];
+        }
+    }
+    return latest > INT64_MIN ? latest : first < INT64_MAX ? first : bound;
+}
+
+int64_t hr_replay_span(const hr_analysis *analysis, const int64_t *times) {
+    int64_t span =
+        step_time(analysis, times, analysis->steps.count) - step_time(analysis, times, analysis->steps.first);
+    return span > 0 ? span : 0;
+}
+
+/* ---- the critical path ---- */
+
+typedef struct path {
+    const hr_analysis *analysis;
+    hr_path_piece *pieces;
+    int count, room;
+    int64_t from, to; /* of the step */
+} path;
+
+static void add_piece(path *path, int64_t start, int64_t end, int32_t event, int32_t track, hr_time_kind kind) {
+    if (start < path->from) start = path->from;
+    if (end > path->to) end = path->to;
+    if (end <= start || path->count == path->room) return;
+    path->pieces[path->count++] = (hr_path_piece){start, end, event, track, kind};
+}
+
+static hr_time_kind gap_kind(const hr_host_call *call) {
+    int64_t own = call->gap - call->gap_loader - call->gap_first_use;
+    if (call->gap_loader * 2 > call->gap) return HR_TIME_LOADER;
+    if (call->gap_first_use * 2 > call->gap) return HR_TIME_FIRST_USE;
+    return own > HR_LAUNCH_GAP_NS ? HR_TIME_HOST : HR_TIME_LAUNCH;
+}
+
+static hr_time_kind call_kind(const hr_host_call *call) {
+    switch (call->kind) {
+    case HR_CALL_SYNCHRONISE: return HR_TIME_SYNCHRONISATION;
+    case HR_CALL_ALLOCATE: return HR_TIME_ALLOCATION;
+    case HR_CALL_FIRST_USE: return HR_TIME_FIRST_USE;
+    default: return HR_TIME_LAUNCH;
+    }
+}
+
+static void add_edge(path *path, const hr_edge *edge) {
+    const hr_analysis *analysis = path->analysis;
+    const int64_t *observed = analysis->graph.observed;
+    int64_t start = observed[edge->from], end = observed[edge->to];
+    int node = edge->to / 2, work = node - analysis->call_count;
+    if (edge->kind == HR_EDGE_WORK) {
+        const hr_work *done = &analysis->works[work];
+        add_piece(path, start, end, done->event, done->stream, done->kind);
+    } else if (work >= 0) {
+        add_piece(path, start, end, -1, analysis->works[work].stream, HR_TIME_LAUNCH);
+    } else {
+        const hr_host_call *call = &analysis->calls[node];
+        hr_time_kind kind = edge->kind == HR_EDGE_CALL  ? call_kind(call)
+                            : edge->kind == HR_EDGE_GAP ? gap_kind(call)
+                                                        : HR_TIME_SYNCHRONISATION;
+        add_piece(path, start, end, edge->kind == HR_EDGE_GAP ? -1 : call->event, call->track, kind);
+    }
+}
+
+/* The last vertex of the step: of the device, where its work ends the step, else of the host. */
+static int last_vertex(const hr_analysis *analysis, int64_t end) {
+    const hr_graph *graph = &analysis->graph;
+    int best = -1, calls = 2 * analysis->call_count;
+    for (int i = 2 * graph->node_count - 1; i >= 0; i--) {
+        int vertex = graph->order[i];
+        if (graph->observed[vertex] > end) continue;
+        if (best < 0) best = vertex;
+        if (graph->observed[vertex] < end) break;
+        if (vertex >= calls && (vertex & 1)) return vertex;
+    }
+    return best;
+}
+
+static int binding_edge(const hr_graph *graph, int vertex) {
+    int binding = -1;
+    int64_t latest = INT64_MIN;
+    for (int i = graph->first[vertex]; i < graph->first[vertex + 1]; i++) {
+        int64_t time = graph->observed[graph->edges[i].from] + graph->latency[i];
+        if (time <= latest) continue;
+        latest = time;
+        binding = i;
+    }
+    return binding;
+}
+
+int hr_critical_path(const hr_analysis *analysis, hr_arena *keep, hr_path_piece **out,
+                     double seconds[HR_TIME_KIND_COUNT]) {
+    const hr_graph *graph = &analysis->graph;
+    const hr_step *step = &analysis->steps.items[analysis->steps.chosen];
+    path path = {.analysis = analysis, .from = step->start, .to = step->end};
+    path.room = 1 << 20;
+    size_t fits = hr_arena_room(keep) / 2 / sizeof *path.pieces;
+    if ((size_t)path.room > fits) path.room = (int)fits;
+    if (path.room > 2 * graph->node_count + 4) path.room = 2 * graph->node_count + 4;
+    path.pieces = hr_arena_alloc(keep, (size_t)path.room * sizeof *path.pieces);
+    int vertex = last_vertex(analysis, step->end);
+    if (vertex >= 0) add_piece(&path, graph->observed[vertex], step->end, -1, 0, HR_TIME_HOST);
+    while (vertex >= 0 && graph->observed[vertex] > step->start) {
+        int binding = binding_edge(graph, vertex);
+        if (binding < 0) {
+            add_piece(&path, step->start, graph->observed[vertex], -1, 0, HR_TIME_HOST);
+            break;
+        }
+        add_edge(&path, &graph->edges[binding]);
+        vertex = graph->edges[binding].from;
+    }
+    memset(seconds, 0, HR_TIME_KIND_COUNT * sizeof *seconds);
+    for (int i = 0; i < path.count / 2; i++) {
+        hr_path_piece swap = path.pieces[i];
+        path.pieces[i] = path.pieces[path.count - 1 - i];
+        path.pieces[path.count - 1 - i] = swap;
+    }
+    for (int i = 0; i < path.count; i++)
+        seconds[path.pieces[i].kind] += (double)(path.pieces[i].end - path.pieces[i].start) * 1e-9;
+    *out = path.pieces;
+    return path.count;
+}
