@@ -161,7 +161,7 @@ typedef struct hr_change {
     double before_count, after_count; /* launches a step */
 } hr_change;
 
-typedef struct hr_diagnosis {
+struct hr_diagnosis {
     const hr_trace *trace; /* not owned, unless `owned` */
     hr_arena *arena;       /* of all that follows */
     hr_ceiling ceiling;
@@ -186,7 +186,7 @@ typedef struct hr_diagnosis {
     struct hr_diagnosis *after;
     const hr_change *changes; /* kernels, by falling |after - before| */
     int change_count;
-} hr_diagnosis;
+};
 
 /* `ceiling` NULL: known figures of the trace's device. The trace must outlive the result. */
 hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr_diagnosis **out);

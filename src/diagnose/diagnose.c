@@ -1,0 +1,221 @@
+/* The diagnosis: its passes in order.
+ *
+ * In: a trace, what the device can do. Out: an hr_diagnosis. Every rank is joined and accounted for; the one that is slowest
+ * by itself is diagnosed.
+ */
+#include "diagnose/finding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lanes ---- */
+
+static const hr_trace_device *find_device(const hr_trace *trace, int32_t rank, int32_t id) {
+    for (int64_t i = 0; i < trace->devices.count; i++)
+        if (trace->devices.items[i].rank == rank && trace->devices.items[i].id == id) return &trace->devices.items[i];
+    return NULL;
+}
+
+static void fill_lane(hr_analysis *analysis, hr_arena *keep, hr_lane *lane) {
+    const hr_trace_device *device = find_device(analysis->trace, analysis->rank, analysis->device);
+    const hr_steps *steps = &analysis->steps;
+    hr_step *items = hr_arena_alloc(keep, (size_t)steps->count * sizeof *items);
+    memcpy(items, steps->items, (size_t)steps->count * sizeof *items);
+    *lane = (hr_lane){.rank = analysis->rank, .device = analysis->device, .name = device ? device->name : ""};
+    lane->steps = *steps;
+    lane->steps.items = items;
+    const hr_step *step = &steps->items[steps->chosen];
+    hr_analysis_account(analysis, step->start, step->end, lane->accounted_ns);
+    for (int i = 0; i < HR_TIME_KIND_COUNT; i++)
+        lane->accounted[i] = (double)lane->accounted_ns[i] * 1e-9;
+    hr_analysis_overlap(analysis, lane);
+}
+
+/* Joins a rank and finds its steps; `device` -1: its busiest one. */
+static hr_status analyse(const hr_trace *trace, int32_t rank, int32_t device, hr_analysis *out) {
+    *out = (hr_analysis){.trace = trace, .rank = rank, .device = device};
+    hr_status status = hr_analysis_join(out);
+    if (status == HR_OK) hr_analysis_steps(out);
+    return status;
+}
+
+static double own_time(const hr_lane *lane) {
+    return lane->steps.median - (lane->communication - lane->hidden_communication);
+}
+
+/* A lane a device with work; the slowest one by its own work comes first. */
+static hr_status make_lanes(const hr_trace *trace, hr_diagnosis *out) {
+    enum { DEVICES = 64 };
+    hr_lane *lanes = hr_arena_alloc(out->arena, (size_t)(trace->ranks.count * DEVICES + 1) * sizeof *lanes);
+    int count = 0;
+    for (int32_t rank = 0; rank < trace->ranks.count; rank++) {
+        int32_t devices[DEVICES];
+        int device_count = 0;
+        for (int64_t i = 0; i < trace->tracks.count; i++) {
+            const hr_track *track = &trace->tracks.items[i];
+            int known = 0;
+            if (track->rank != rank || !track->is_stream) continue;
+            while (known < device_count && devices[known] != track->device)
+                known++;
+            if (known == device_count && device_count < DEVICES) devices[device_count++] = track->device;
+        }
+        for (int i = 0; i < device_count || i == 0; i++) {
+            hr_analysis analysis;
+            hr_status status = analyse(trace, rank, device_count ? devices[i] : -1, &analysis);
+            if (status == HR_OK && (analysis.work_count || trace->ranks.count == 1))
+                fill_lane(&analysis, out->arena, &lanes[count++]);
+            hr_arena_destroy(analysis.arena);
+            HR_TRY(status);
+        }
+    }
+    int first = 0;
+    for (int i = 1; i < count; i++)
+        if (own_time(&lanes[i]) > own_time(&lanes[first])) first = i;
+    hr_lane swap = lanes[0];
+    lanes[0] = lanes[first];
+    lanes[first] = swap;
+    out->lanes = out->lane = lanes;
+    out->lane_count = count;
+    return HR_OK;
+}
+
+/* ---- words ---- */
+
+/* What costs most of a step: groups of kinds that have one cure. */
+static void write_verdict(const hr_analysis *analysis, hr_diagnosis *out) {
+    hr_draft draft = {.analysis = analysis, .keep = out->arena};
+    const double *parts = out->lane->accounted;
+    double step = out->lane->steps.median, compute = 0, waits = 0;
+    int worst = -1, largest = 0;
+    for (int i = 0; i < HR_TIME_KIND_COUNT; i++) {
+        if (hr_time_kind_group(i) == HR_GROUP_COMPUTE) {
+            compute += parts[i];
+            if (parts[i] > parts[largest]) largest = i;
+        } else {
+            waits += parts[i];
+            if (worst < 0 || parts[i] > parts[worst]) worst = i;
+        }
+    }
+    if (!analysis->work_count) {
+        out->verdict = "No work of a device was recorded: this trace shows the host alone.";
+        return;
+    }
+    static const char *const words[HR_TIME_KIND_COUNT] = {
+        [HR_TIME_COMMUNICATION] = "communication that no compute hides",
+        [HR_TIME_HOST_LINK] = "copies to and from the host",
+        [HR_TIME_LAUNCH] = "launches that come too slowly",
+        [HR_TIME_SYNCHRONISATION] = "waits of the host for the device",
+        [HR_TIME_LOADER] = "input data that comes too late",
+        [HR_TIME_HOST] = "other work of the host",
+        [HR_TIME_ALLOCATION] = "allocating and freeing of memory",
+        [HR_TIME_FIRST_USE] = "loading and compiling of code"};
+    if (waits > 0.15 * step)
+        out->verdict = hr_draft_text(&draft, "%s: it computes %.0f %% of a step of %s; %.0f %% goes to %s",
+                                     parts[worst] > 0.5 * step ? "The device mostly waits" : "The device waits", 100 * compute / step,
+                                     hr_time_text(step).text, 100 * parts[worst] / step, words[worst]);
+    else
+        out->verdict = hr_draft_text(&draft, "The device computes %.0f %% of a step of %s; most of it, %.0f %%, in %s",
+                                     100 * compute / step, hr_time_text(step).text, 100 * parts[largest] / step,
+                                     hr_time_kind_words(largest));
+}
+
+/* What would have to be recorded to say more. */
+static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
+    const hr_trace *trace = analysis->trace;
+    const char **missing = hr_arena_alloc(out->arena, 8 * sizeof *missing);
+    int count = 0;
+    bool shapes = false, collectives = false, counters = trace->counters.count > 0;
+    for (int64_t i = 0; i < trace->operators.count && !shapes; i++)
+        shapes = trace->operators.items[i].shapes >= 0;
+    for (int i = 0; i < analysis->work_count && !collectives; i++)
+        collectives = analysis->works[i].kind == HR_TIME_COMMUNICATION;
+    if (!analysis->work_count)
+        missing[count++] = "device work: profile with ProfilerActivity.CUDA, or use `headroom record -- PROGRAM`";
+    if (analysis->work_count && !analysis->call_count)
+        missing[count++] = "calls of the host: without them nothing can be said of launches, waits and input data";
+    if (analysis->work_count && !shapes && !counters)
+        missing[count++] = "shapes (torch.profiler: record_shapes=True) or counters (headroom record --counters): without "
+                           "them nothing is said of bandwidth";
+    if (analysis->steps.count == 1 && analysis->work_count)
+        missing[count++] = "several steps: of one step nobody knows whether it is usual";
+    if (collectives && trace->ranks.count == 1)
+        missing[count++] = "the traces of all ranks: a rank that waits in a collective does not show who is late";
+    out->missing = missing;
+    out->missing_count = count;
+}
+
+/* ---- the whole ---- */
+
+static void keep_kinds(const hr_analysis *analysis, hr_diagnosis *out) {
+    size_t count = (size_t)analysis->trace->events.count;
+    uint8_t *kinds = hr_arena_alloc(out->arena, count);
+    memset(kinds, 255, count);
+    for (int i = 0; i < analysis->work_count; i++)
+        kinds[analysis->works[i].event] = analysis->works[i].kind;
+    out->event_kinds = kinds;
+}
+
+static hr_status diagnose_lane(hr_analysis *analysis, const hr_ceiling *ceiling, hr_diagnosis *out) {
+    const hr_trace_device *device = find_device(analysis->trace, analysis->rank, analysis->device);
+    const hr_trace_device unknown = {.id = -1};
+    hr_ceiling_of_product(device ? device : &unknown, &analysis->ceiling);
+    if (ceiling) {
+        hr_ceiling known = analysis->ceiling;
+        analysis->ceiling = *ceiling;
+        if (!ceiling->multiprocessors) analysis->ceiling.multiprocessors = known.multiprocessors;
+        if (!ceiling->warps) {
+            analysis->ceiling.compute = known.compute;
+            analysis->ceiling.warps = known.warps;
+            analysis->ceiling.threads = known.threads;
+            analysis->ceiling.blocks = known.blocks;
+            analysis->ceiling.registers = known.registers;
+            analysis->ceiling.shared = known.shared;
+        }
+    }
+    out->ceiling = analysis->ceiling;
+    memcpy(analysis->accounted, out->lane->accounted, sizeof analysis->accounted);
+    analysis->step_seconds = out->lane->steps.median;
+    keep_kinds(analysis, out);
+    hr_analysis_kernels(analysis, out->arena);
+    out->kernels = analysis->kernels;
+    out->kernel_count = analysis->kernel_count;
+    hr_analysis_graph(analysis);
+    hr_path_piece *path;
+    out->path_count = hr_critical_path(analysis, out->arena, &path, out->path_seconds);
+    out->path = path;
+    HR_TRY(hr_find_all(analysis, out));
+    write_verdict(analysis, out);
+    list_missing(analysis, out);
+    return HR_OK;
+}
+
+hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr_diagnosis **out) {
+    if (trace->ranks.count == 0 || trace->events.count == 0)
+        return hr_fail(HR_BAD_INPUT, "the trace holds no events; was anything recorded?");
+    hr_diagnosis *diagnosis = calloc(1, sizeof *diagnosis);
+    if (!diagnosis) return hr_fail(HR_OUT_OF_MEMORY, "out of memory for a diagnosis");
+    size_t room = ((size_t)64 << 20) + (size_t)trace->events.count * 800 + (size_t)trace->ranks.count * 65536;
+    hr_status status = hr_arena_create(room, &diagnosis->arena);
+    hr_analysis analysis = {0};
+    diagnosis->trace = trace;
+    if (status == HR_OK) status = make_lanes(trace, diagnosis);
+    if (status == HR_OK && diagnosis->lane_count == 0)
+        status = hr_fail(HR_BAD_INPUT, "no rank of the trace holds any work of a device");
+    if (status == HR_OK) status = analyse(trace, diagnosis->lane->rank, diagnosis->lane->device, &analysis);
+    if (status == HR_OK) status = diagnose_lane(&analysis, ceiling, diagnosis);
+    hr_arena_destroy(analysis.arena);
+    if (status != HR_OK) {
+        hr_diagnosis_destroy(diagnosis);
+        return status;
+    }
+    *out = diagnosis;
+    return HR_OK;
+}
+
+void hr_diagnosis_destroy(hr_diagnosis *diagnosis) {
+    if (!diagnosis) return;
+    hr_diagnosis_destroy(diagnosis->after);
+    hr_arena_destroy(diagnosis->arena);
+    hr_trace_destroy(diagnosis->owned);
+    free(diagnosis);
+}

@@ -1,0 +1,346 @@
+/* What the host does to the device: copies, waits, launches, data, memory, first uses.
+ *
+ * In: calls with the gaps before them. Out: drafts whose edits make calls or gaps shorter.
+ */
+#include "diagnose/finding.h"
+
+#include <string.h>
+
+/* ---- copies from memory that is not pinned ---- */
+
+#define SMALL_COPY 65536 /* below, latency decides and pinning gains little */
+
+static bool is_pageable(const hr_analysis *analysis, int work) {
+    const hr_copy *copy = hr_work_copy(analysis, work);
+    if (!copy) return false;
+    return copy->from == HR_MEMORY_PAGEABLE || copy->to == HR_MEMORY_PAGEABLE ||
+           strstr(hr_event_name(analysis, analysis->works[work].event), "ageable");
+}
+
+static bool is_to_device(const hr_analysis *analysis, int work) {
+    const hr_copy *copy = hr_work_copy(analysis, work);
+    return copy && (copy->to == HR_MEMORY_DEVICE ||
+                    strstr(hr_event_name(analysis, analysis->works[work].event), "HtoD"));
+}
+
+/* The wait that a framework puts behind a copy from pageable memory, -1 = none. */
+static int wait_behind(const hr_analysis *analysis, int call) {
+    const hr_thread *thread = &analysis->threads[analysis->thread_of[analysis->calls[call].track]];
+    int low = 0, high = thread->call_count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (thread->calls[middle] <= call)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low >= thread->call_count) return -1;
+    const hr_host_call *next = &analysis->calls[thread->calls[low]];
+    return next->kind == HR_CALL_SYNCHRONISE && next->start - analysis->calls[call].end < 50000 ? thread->calls[low]
+                                                                                                : -1;
+}
+
+/* Bytes a second between pinned memory and the device: the best copy of the trace, else the product's. */
+static double pinned_rate(const hr_analysis *analysis) {
+    double best = 0;
+    for (int i = 0; i < analysis->work_count; i++) {
+        const hr_copy *copy = hr_work_copy(analysis, i);
+        if (!copy || copy->bytes < (1 << 20) || analysis->works[i].kind != HR_TIME_HOST_LINK) continue;
+        if (is_pageable(analysis, i)) continue;
+        double rate = (double)copy->bytes / hr_work_seconds(analysis, i);
+        if (rate > best) best = rate;
+    }
+    return best > 0 ? best : 0.9 * analysis->ceiling.link;
+}
+
+void hr_find_pageable_copy(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    double rate = pinned_rate(analysis), bytes = 0, seconds = 0;
+    int64_t count = 0;
+    int32_t longest = -1;
+    for (int i = 0; i < analysis->work_count; i++) {
+        if (!hr_is_counted_work(analysis, i) || !is_pageable(analysis, i)) continue;
+        const hr_copy *copy = hr_work_copy(analysis, i);
+        double now = hr_work_seconds(analysis, i), then = rate > 0 ? (double)copy->bytes / rate + 2e-6 : now / 2.5;
+        int32_t call = analysis->works[i].call;
+        if (copy->bytes < SMALL_COPY) continue;
+        count++;
+        bytes += (double)copy->bytes;
+        seconds += now;
+        if (longest < 0 || now > hr_work_seconds(analysis, longest)) longest = i;
+        hr_draft_work(draft, i, then * 1e9);
+        hr_draft_event(draft, analysis->works[i].event);
+        if (call < 0 || !is_to_device(analysis, i)) continue;
+        hr_draft_unblock(draft, call);
+        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(call) + 1, HR_EDGE_CALL), 8000);
+        int wait = wait_behind(analysis, call);
+        if (wait >= 0) hr_draft_unblock(draft, wait);
+    }
+    if (!count) return;
+    int32_t event = analysis->works[longest].event;
+    hr_draft_note(draft, event, count, seconds, "%s copied from or to pageable memory a step, in %.3g copies, at %s/s",
+                  hr_bytes_text(bytes / hr_counted_steps(analysis)).text, (double)count / hr_counted_steps(analysis),
+                  hr_bytes_text(bytes / seconds).text);
+    if (rate > 0)
+        hr_draft_note(draft, -1, 0, 0, "pinned memory would allow %s/s, and the host need not wait for the copy",
+                      hr_bytes_text(rate).text);
+    draft->caveat = "the batch is already in pinned memory when the step begins (the loader pins it meanwhile)";
+}
+
+/* ---- waits of the host ---- */
+
+static bool blocks(const hr_analysis *analysis, int call) {
+    const hr_host_call *host = &analysis->calls[call];
+    if (host->within & HR_RANGE_LOADER) return false;
+    if (host->kind == HR_CALL_SYNCHRONISE) {
+        int32_t before = host->previous; /* the wait behind a pageable copy is that copy's fault */
+        if (before < 0 || analysis->calls[before].kind != HR_CALL_COPY || analysis->calls[before].work < 0) return true;
+        int work = analysis->calls[before].work;
+        const hr_copy *copy = hr_work_copy(analysis, work);
+        return !(copy && copy->bytes >= SMALL_COPY && is_pageable(analysis, work) && is_to_device(analysis, work) &&
+                 host->gap < 50000);
+    }
+    if (host->kind != HR_CALL_COPY || host->work < 0) return false;
+    const hr_copy *copy = hr_work_copy(analysis, host->work);
+    return copy && !is_to_device(analysis, host->work) && analysis->works[host->work].kind == HR_TIME_HOST_LINK;
+}
+
+static bool waits(const hr_analysis *analysis, int call) {
+    const hr_graph *graph = &analysis->graph;
+    int vertex = hr_call_vertex(call) + 1;
+    for (int i = graph->first[vertex]; i < graph->first[vertex + 1]; i++)
+        if (graph->edges[i].kind == HR_EDGE_RETURN) return true;
+    return false;
+}
+
+void hr_find_blocking_sync(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    int64_t count = 0, last_step = 0;
+    double seconds = 0;
+    int32_t longest = -1;
+    for (int i = 0; i < analysis->call_count; i++) {
+        if (!hr_is_counted_call(analysis, i) || !blocks(analysis, i) || !waits(analysis, i)) continue;
+        const hr_host_call *call = &analysis->calls[i];
+        count++;
+        last_step = call->step;
+        seconds += (double)(call->end - call->start) * 1e-9;
+        if (longest < 0 || call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
+            longest = i;
+        hr_draft_unblock(draft, i);
+        hr_draft_event(draft, call->event);
+    }
+    if (!count) return;
+    if (count == 1 && last_step == analysis->steps.count - 1 && analysis->steps.count > 1) {
+        draft->found = false; /* one wait at the end of all is how a program ends */
+        return;
+    }
+    const hr_host_call *call = &analysis->calls[longest];
+    const char *around = hr_event_name(analysis, call->operation);
+    hr_draft_note(draft, call->event, count, seconds, "the host waits for the device %.3g times a step, %s in all: %s%s%s",
+                  (double)count / hr_counted_steps(analysis), hr_time_text(seconds / hr_counted_steps(analysis)).text,
+                  hr_event_name(analysis, call->event), around[0] ? " in " : "", around);
+    if (strstr(around, "local_scalar") || strstr(around, "item"))
+        draft->remedy = "Keep scalars on the device: .item(), float(loss) and print(loss) make the host wait for all work "
+                        "launched so far. Add them up in a tensor and read it every 100 steps.";
+    draft->caveat = "the value that is waited for is not needed to go on";
+}
+
+/* ---- launches ---- */
+
+void hr_find_launch_bound(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    const hr_graph *graph = &analysis->graph;
+    int64_t launches = 0, waits_inside = 0;
+    double seconds = 0;
+    int32_t step = -1;
+    for (int i = 0; i < analysis->call_count; i++) {
+        const hr_host_call *call = &analysis->calls[i];
+        if (!hr_is_counted_call(analysis, i)) continue;
+        if (call->kind == HR_CALL_SYNCHRONISE) waits_inside++;
+        if (call->kind == HR_CALL_SYNCHRONISE || call->kind == HR_CALL_ALLOCATE || call->kind == HR_CALL_FIRST_USE ||
+            (call->kind == HR_CALL_COPY && waits(analysis, i)) || (call->within & HR_RANGE_LOADER))
+            continue;
+        int64_t own = call->gap - call->gap_loader - call->gap_first_use;
+        int edge = hr_graph_edge(graph, hr_call_vertex(i) + 1, HR_EDGE_CALL);
+        launches += call->work >= 0;
+        if (call->end - call->start < 500000) {
+            hr_draft_edit(draft, edge, call->step != step && call->work >= 0 ? 10000 : 0);
+            seconds += (double)(call->end - call->start) * 1e-9;
+        }
+        if (call->work >= 0) step = call->step;
+        if (own > HR_LAUNCH_GAP_NS) continue;
+        seconds += (double)own * 1e-9;
+        hr_draft_edit(draft, hr_graph_edge(graph, hr_call_vertex(i), HR_EDGE_GAP), call->gap - own);
+        if (call->work >= 0) hr_draft_event(draft, call->event);
+    }
+    for (int i = 0; i < analysis->work_count; i++)
+        if (hr_is_counted_work(analysis, i) && analysis->works[i].call >= 0)
+            hr_draft_edit(draft, hr_graph_edge(graph, hr_work_vertex(analysis, i), HR_EDGE_STREAM), 1000);
+    if (!launches) {
+        draft->found = false;
+        return;
+    }
+    int steps = hr_counted_steps(analysis);
+    hr_draft_note(draft, -1, launches, seconds, "%.4g launches a step cost the host %s each, with the work that leads to them",
+                  (double)launches / steps, hr_time_text(seconds / (double)launches).text);
+    hr_draft_note(draft, -1, 0, analysis->accounted[HR_TIME_LAUNCH] * steps, "the device stands idle for launches for %s of a step",
+                  hr_time_text(analysis->accounted[HR_TIME_LAUNCH]).text);
+    draft->caveat = waits_inside ? "shapes are fixed, and waits inside of a step are moved out of what the graph captures"
+                                 : "shapes are fixed, so that a step can be captured once and launched again";
+}
+
+/* ---- host work ---- */
+
+/* The operator or range of a thread that fills most of a stretch of time, -1 = none. */
+static int32_t busiest(const hr_analysis *analysis, int32_t track, int64_t from, int64_t to) {
+    const hr_trace *trace = analysis->trace;
+    int64_t low = 0, high = trace->events.count, most = 0;
+    int32_t best = -1;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (trace->events.items[middle].start < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (int64_t i = low; i < trace->events.count && trace->events.items[i].start < to; i++) {
+        const hr_event *event = &trace->events.items[i];
+        if (event->track != track || event->kind > HR_EVENT_OPERATOR || event->duration <= most) continue;
+        most = event->duration;
+        best = (int32_t)i;
+    }
+    return most * 3 > to - from ? best : -1;
+}
+
+void hr_find_host_bound(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    double seconds = 0;
+    int64_t count = 0;
+    int32_t longest = -1;
+    for (int i = 0; i < analysis->call_count; i++) {
+        const hr_host_call *call = &analysis->calls[i];
+        int64_t own = call->gap - call->gap_loader - call->gap_first_use;
+        if (!hr_is_counted_call(analysis, i) || own <= HR_LAUNCH_GAP_NS) continue;
+        count++;
+        seconds += (double)own * 1e-9;
+        if (longest < 0 || own > analysis->calls[longest].gap - analysis->calls[longest].gap_loader) longest = i;
+        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP), call->gap - own);
+        hr_draft_event(draft, call->event);
+    }
+    if (!count) return;
+    const hr_host_call *call = &analysis->calls[longest];
+    int32_t inside = busiest(analysis, call->track, call->start - call->gap, call->start);
+    hr_draft_note(draft, call->event, count, seconds, "the host works %s a step without launching anything, in %.3g stretches",
+                  hr_time_text(seconds / hr_counted_steps(analysis)).text, (double)count / hr_counted_steps(analysis));
+    hr_draft_note(draft, inside >= 0 ? inside : call->event, 0, 0, "the longest one takes %s, %s %s",
+                  hr_time_text((double)call->gap * 1e-9).text, inside >= 0 ? "in" : "and ends with",
+                  hr_event_name(analysis, inside >= 0 ? inside : call->event));
+    draft->caveat = "all of that work can be done beside the device's or ahead of it";
+}
+
+/* ---- data ---- */
+
+void hr_find_input_pipeline(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    const hr_trace *trace = analysis->trace;
+    double seconds = 0;
+    int64_t count = 0;
+    int32_t longest = -1;
+    for (int i = 0; i < analysis->call_count; i++) {
+        const hr_host_call *call = &analysis->calls[i];
+        if (!hr_is_counted_call(analysis, i) && !(i && analysis->calls[i - 1].step >= analysis->steps.first)) continue;
+        if (call->gap_loader <= 0) continue;
+        count++;
+        seconds += (double)call->gap_loader * 1e-9;
+        if (longest < 0 || call->gap_loader > analysis->calls[longest].gap_loader) longest = i;
+        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
+                      call->gap - call->gap_loader + 20000);
+    }
+    if (!count) return;
+    const hr_host_call *call = &analysis->calls[longest];
+    const hr_thread *thread = &analysis->threads[analysis->thread_of[call->track]];
+    int32_t range = -1;
+    for (int64_t i = 0; i < trace->events.count && trace->events.items[i].start < call->start; i++) {
+        const hr_event *event = &trace->events.items[i];
+        if (event->track == call->track && event->kind <= HR_EVENT_OPERATOR && event->duration > 0 &&
+            event->start + event->duration > call->start - call->gap &&
+            (hr_classify_range(hr_trace_string(trace, event->name)) & HR_RANGE_LOADER) &&
+            (range < 0 || event->duration > trace->events.items[range].duration))
+            range = (int32_t)i;
+    }
+    double step = seconds / hr_counted_steps(analysis);
+    if (range >= 0) {
+        const char *name = hr_event_name(analysis, range);
+        hr_draft_event(draft, range);
+        hr_draft_note(draft, range, count, seconds, "the host waits %s a step for its next batch, in %s",
+                      hr_time_text(step).text, name);
+        if (strstr(name, "SingleProcess")) {
+            hr_draft_note(draft, -1, 0, 0, "the loader has no workers: it prepares each batch in the training loop itself");
+        } else if (strstr(name, "MultiProcess")) {
+            draft->remedy = "The workers cannot keep up: use more of them, a larger prefetch_factor, or cheaper transforms "
+                            "(decode and augment on the device).";
+            draft->code = "DataLoader(..., num_workers=<cores a device>, prefetch_factor=4, persistent_workers=True, "
+                          "pin_memory=True)";
+        }
+    } else {
+        hr_draft_note(draft, call->event, count, seconds,
+                      "the host works %s a step before it copies input to the device; no range says what it does",
+                      hr_time_text(step).text);
+        draft->confidence = 0.6;
+    }
+    (void)thread;
+    draft->caveat = "enough workers prepare batches while the device computes";
+}
+
+/* ---- memory, first uses ---- */
+
+void hr_find_allocation(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    double seconds = 0;
+    int64_t count = 0;
+    int32_t longest = -1;
+    for (int i = 0; i < analysis->call_count; i++) {
+        const hr_host_call *call = &analysis->calls[i];
+        if (call->kind != HR_CALL_ALLOCATE || !hr_is_counted_call(analysis, i)) continue;
+        count++;
+        seconds += (double)(call->end - call->start) * 1e-9;
+        if (longest < 0 || call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
+            longest = i;
+        hr_draft_unblock(draft, i);
+        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_CALL), 1000);
+        hr_draft_event(draft, call->event);
+    }
+    if (!count) return;
+    const hr_host_call *call = &analysis->calls[longest];
+    hr_draft_note(draft, call->event, count, seconds, "%.3g calls a step allocate or free memory, %s in all; the longest: %s, %s",
+                  (double)count / hr_counted_steps(analysis), hr_time_text(seconds / hr_counted_steps(analysis)).text,
+                  hr_event_name(analysis, call->event), hr_time_text((double)(call->end - call->start) * 1e-9).text);
+}
+
+void hr_find_first_use(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    double seconds = 0;
+    int64_t count = 0;
+    int32_t longest = -1;
+    for (int i = 0; i < analysis->call_count; i++) {
+        const hr_host_call *call = &analysis->calls[i];
+        int64_t own = call->end - call->start, loading = call->gap_first_use;
+        bool slow = call->kind == HR_CALL_FIRST_USE || (call->kind == HR_CALL_LAUNCH && own > 500000);
+        if (!hr_is_counted_call(analysis, i)) continue;
+        if (slow && hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_QUEUE) < 0) {
+            loading += own;
+            hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_CALL), 10000);
+        }
+        if (loading <= 0) continue;
+        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP), call->gap - call->gap_first_use);
+        count++;
+        seconds += (double)loading * 1e-9;
+        hr_draft_event(draft, call->event);
+        if (longest < 0 || own > analysis->calls[longest].end - analysis->calls[longest].start) longest = i;
+    }
+    if (!count) return;
+    const hr_host_call *call = &analysis->calls[longest];
+    hr_draft_note(draft, call->event, count, seconds, "code is loaded or compiled in steps that should be warm: %lld times, %s in all, for example %s",
+                  (long long)count, hr_time_text(seconds).text, hr_event_name(analysis, call->event));
+    draft->caveat = "the steps to come need no code that has not been loaded by then";
+}

@@ -1,0 +1,169 @@
+/* Matrix products: small ones that could be one, precision, sizes that tensor cores pad.
+ *
+ * In: works of the kind matrix, with their shapes where the trace has them. Out: drafts with other durations.
+ */
+#include "diagnose/finding.h"
+#include "diagnose/shapes.h"
+
+#include <math.h>
+
+/* ---- many small ones ---- */
+
+#define LEAST_PRODUCTS 4
+
+/* The next product of the same kernel and grid, over at most one kernel between them; -1 = none. */
+static int next_alike(const hr_analysis *analysis, const int32_t *order, int count, int at) {
+    const hr_work *work = &analysis->works[order[at]];
+    for (int i = at + 1; i < count && i <= at + 2; i++) {
+        const hr_work *next = &analysis->works[order[i]];
+        if (next->stream != work->stream || next->step != work->step) return -1;
+        if (analysis->kernel_of[order[i]] == analysis->kernel_of[order[at]] &&
+            fabs(hr_work_waves(analysis, order[i]) - hr_work_waves(analysis, order[at])) < 1e-9)
+            return i;
+    }
+    return -1;
+}
+
+void hr_find_unbatched(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    int32_t *order;
+    int count = hr_stream_order(analysis, analysis->arena, &order), most = 0, first = -1;
+    int64_t products = 0, runs = 0;
+    double before = 0, after = 0;
+    for (int i = 0; i < count; i++) {
+        double waves = hr_work_waves(analysis, order[i]);
+        int members = 1, last = i;
+        if (analysis->works[order[i]].kind != HR_TIME_MATRIX || waves <= 0 || waves > 0.5) continue;
+        for (int next = i; (next = next_alike(analysis, order, count, next)) >= 0; members++)
+            last = next;
+        if (members < LEAST_PRODUCTS) continue;
+        double all = 0, one = INFINITY;
+        for (int k = i; k <= last; k++)
+            all += hr_work_seconds(analysis, order[k]) * 1e9;
+        for (int k = i; k <= last; k = k < last ? next_alike(analysis, order, count, k) : last + 1)
+            one = fmin(one, hr_work_seconds(analysis, order[k]) * 1e9);
+        double batched = fmin(all, one * fmax(1, ceil(members * waves)));
+        hr_draft_work(draft, order[i], batched);
+        for (int k = i; k <= last; k++) {
+            hr_draft_event(draft, analysis->works[order[k]].event);
+            if (k > i) hr_draft_replace(draft, order[k], 0);
+        }
+        products += members;
+        runs++;
+        before += all;
+        after += batched;
+        if (members > most) {
+            most = members;
+            first = order[i];
+        }
+        i = last;
+    }
+    if (!runs) return;
+    int steps = hr_counted_steps(analysis), kernel = analysis->kernel_of[first];
+    hr_draft_note(draft, analysis->works[first].event, products, before * 1e-9,
+                  "%.4g products a step in %.3g runs of equal ones, each filling at most %.0f %% of the device: %s; as batches about %s",
+                  (double)products / steps, (double)runs / steps, 100 * hr_work_waves(analysis, first),
+                  hr_time_text(before * 1e-9 / steps).text, hr_time_text(after * 1e-9 / steps).text);
+    hr_draft_note(draft, analysis->works[first].event, most, 0, "the longest run: %d launches of %s", most,
+                  kernel >= 0 ? analysis->kernels[kernel].short_name : "one kernel");
+    draft->caveat = "the products of a run do not depend on each other";
+}
+
+/* ---- precision ---- */
+
+/* How much faster a large product runs on tensor cores, with what is lost on the way there. */
+static double tensor_speedup(const hr_ceiling *ceiling) {
+    double tensor = ceiling->compute >= 80 ? ceiling->tensor_tf32 : ceiling->tensor_half;
+    return tensor > 0 && ceiling->vector_f32 > 0 ? fmax(1, 0.7 * tensor / ceiling->vector_f32) : 1;
+}
+
+static double on_tensor_cores(const hr_analysis *analysis, int work, double speedup) {
+    const hr_ceiling *ceiling = &analysis->ceiling;
+    double now = hr_work_seconds(analysis, work), bytes, flops;
+    hr_shapes shapes;
+    const char *name;
+    double then = fmax(now / speedup, fmin(now, 4e-6));
+    if ((analysis->works[work].flags & HR_WORK_CONVOLUTION) || !hr_work_shapes(analysis, work, &shapes, &name))
+        return then;
+    hr_shapes_work(name, &shapes, HR_TIME_MATRIX, &bytes, &flops);
+    double memory = bytes > 0 && ceiling->memory > 0 ? bytes / (0.8 * ceiling->memory) : 0;
+    return fmin(now, fmax(then, memory));
+}
+
+void hr_find_full_precision(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    double speedup = tensor_speedup(&analysis->ceiling), seconds = 0, products = 0;
+    int64_t count = 0;
+    int32_t longest = -1;
+    if (speedup <= 1.05) return;
+    for (int i = 0; i < analysis->work_count; i++) {
+        if (!hr_is_counted_work(analysis, i) || analysis->works[i].kind != HR_TIME_MATRIX) continue;
+        products += hr_work_seconds(analysis, i);
+        if (!(analysis->works[i].flags & HR_WORK_FULL)) continue;
+        count++;
+        seconds += hr_work_seconds(analysis, i);
+        if (longest < 0 || hr_work_seconds(analysis, i) > hr_work_seconds(analysis, longest)) longest = i;
+        hr_draft_work(draft, i, 1e9 * on_tensor_cores(analysis, i, speedup));
+        hr_draft_event(draft, analysis->works[i].event);
+    }
+    if (!count) return;
+    int steps = hr_counted_steps(analysis);
+    hr_draft_note(draft, analysis->works[longest].event, count, seconds,
+                  "%.4g products a step run in f32 without tensor cores: %s, %.0f %% of the time of all products; for example %s",
+                  (double)count / steps, hr_time_text(seconds / steps).text, 100 * seconds / products,
+                  hr_event_name(analysis, analysis->works[longest].event));
+    hr_draft_note(draft, -1, 0, 0, "large products can be %.1f times as fast there (%s)", speedup, analysis->ceiling.source);
+    if (analysis->ceiling.compute < 80) {
+        draft->remedy = "Run products in half precision, which is what the tensor cores of this device take.";
+        draft->code = "with torch.autocast(\"cuda\", dtype=torch.float16): ...  # with torch.amp.GradScaler()";
+        draft->effort = "a few lines";
+    }
+    draft->caveat = "the model tolerates products with 10 bits of mantissa; bf16 autocast would gain more";
+}
+
+/* ---- sizes ---- */
+
+static bool is_uneven(const hr_analysis *analysis, int work, hr_product *product) {
+    hr_shapes shapes;
+    const char *name;
+    *product = (hr_product){0};
+    if (!hr_work_shapes(analysis, work, &shapes, &name) || !hr_shapes_product(name, &shapes, product)) return false;
+    int64_t unit = product->bytes > 0 && product->bytes <= 4 ? 16 / product->bytes : 1;
+    return product->m % unit || product->n % unit || product->k % unit;
+}
+
+void hr_find_misaligned(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    double seconds = 0, most = 0;
+    int64_t count = 0;
+    int32_t longest = -1;
+    hr_product product, shown = {0};
+    for (int i = 0; i < analysis->work_count; i++) {
+        const hr_work *work = &analysis->works[i];
+        if (!hr_is_counted_work(analysis, i) || work->kind != HR_TIME_MATRIX || (work->flags & HR_WORK_FULL)) continue;
+        bool uneven = is_uneven(analysis, i, &product), named = (work->flags & HR_WORK_MISALIGNED) != 0;
+        if (!named && !(uneven && (work->flags & HR_WORK_TENSOR))) continue;
+        double now = hr_work_seconds(analysis, i);
+        count++;
+        seconds += now;
+        if (uneven && now > most) {
+            most = now;
+            shown = product;
+            longest = i;
+        }
+        if (longest < 0) longest = i;
+        hr_draft_work(draft, i, 1e9 * fmax(0.65 * now, fmin(now, 4e-6)));
+        hr_draft_event(draft, work->event);
+    }
+    if (!count) return;
+    int steps = hr_counted_steps(analysis);
+    hr_draft_note(draft, analysis->works[longest].event, count, seconds,
+                  "%.4g products a step have sizes or addresses that tensor cores cannot read in whole vectors: %s; for example %s",
+                  (double)count / steps, hr_time_text(seconds / steps).text,
+                  hr_event_name(analysis, analysis->works[longest].event));
+    if (shown.k)
+        hr_draft_note(draft, analysis->works[longest].event, 0, 0,
+                      "its sizes are M=%lld N=%lld K=%lld; multiples of %lld are read in whole vectors", (long long)shown.m,
+                      (long long)shown.n, (long long)shown.k, (long long)(16 / shown.bytes));
+    draft->caveat = "padding makes these kernels 1.5 times as fast, as it usually does";
+}

@@ -1,0 +1,72 @@
+/* Between devices: communication that nothing hides, ranks that make the others wait.
+ *
+ * In: works of the kind communication; lanes of several ranks. Out: drafts.
+ */
+#include "diagnose/finding.h"
+
+#include <math.h>
+#include <string.h>
+
+void hr_find_communication(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    double seconds = 0;
+    int64_t count = 0;
+    int32_t longest = -1;
+    for (int i = 0; i < analysis->work_count; i++) {
+        if (!hr_is_counted_work(analysis, i) || analysis->works[i].kind != HR_TIME_COMMUNICATION) continue;
+        count++;
+        seconds += hr_work_seconds(analysis, i);
+        if (longest < 0 || hr_work_seconds(analysis, i) > hr_work_seconds(analysis, longest)) longest = i;
+        hr_draft_work(draft, i, 0);
+        hr_draft_event(draft, analysis->works[i].event);
+    }
+    double exposed = analysis->accounted[HR_TIME_COMMUNICATION];
+    if (!count || exposed <= 0) {
+        draft->found = false;
+        return;
+    }
+    int steps = hr_counted_steps(analysis);
+    draft->least_span = (int64_t)(seconds * 1e9); /* it may all be hidden, but it takes its time */
+    hr_draft_note(draft, analysis->works[longest].event, count, seconds,
+                  "%.4g collectives a step take %s, of which %s have no compute beside them; the longest: %s, %s",
+                  (double)count / steps, hr_time_text(seconds / steps).text, hr_time_text(exposed).text,
+                  hr_event_name(analysis, analysis->works[longest].event),
+                  hr_time_text(hr_work_seconds(analysis, longest)).text);
+    draft->caveat = "the results are not needed before other work of the step is done";
+}
+
+/* ---- stragglers ---- */
+
+/* What a rank does itself: its step without the time it is in collectives with nothing beside them. */
+static double own_seconds(const hr_lane *lane) {
+    return lane->steps.median - (lane->communication - lane->hidden_communication);
+}
+
+void hr_find_straggler(const hr_analysis *analysis, hr_diagnosis *out, hr_draft *draft) {
+    double sum = 0, most = 0, waiting = 0;
+    int slowest = -1, ranks = 0;
+    for (int i = 0; i < out->lane_count; i++) {
+        const hr_lane *lane = &out->lanes[i];
+        double own = own_seconds(lane);
+        sum += own;
+        ranks++;
+        waiting = fmax(waiting, lane->communication - lane->hidden_communication);
+        if (own <= most) continue;
+        most = own;
+        slowest = i;
+    }
+    if (ranks < 2 || slowest < 0 || waiting <= 0) return;
+    double behind = most - sum / ranks, step = out->lanes[slowest].steps.median;
+    if (behind < 0.01 * step) return;
+    const hr_lane *lane = &out->lanes[slowest];
+    draft->found = true;
+    draft->gain = fmin(behind, waiting) / step;
+    int32_t rank = lane->rank >= 0 && lane->rank < analysis->trace->ranks.count
+                       ? analysis->trace->ranks.items[lane->rank].rank : lane->rank;
+    int steps = hr_counted_steps(analysis);
+    hr_draft_note(draft, -1, 0, behind * steps, "rank %d, device %d works %s a step; the mean of %d ranks is %s", rank, lane->device,
+                  hr_time_text(most).text, ranks, hr_time_text(sum / ranks).text);
+    hr_draft_note(draft, -1, 0, waiting * steps, "the others wait for it in collectives, up to %s a step",
+                  hr_time_text(waiting).text);
+    draft->caveat = "the ranks share the work evenly then";
+}
