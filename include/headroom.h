@@ -423,6 +423,55 @@ HR_API int hr_recording_file_count(const hr_recording *recording);
 HR_API const hr_recorded_file *hr_recording_file(const hr_recording *recording, int place);
 HR_API void hr_recording_destroy(hr_recording *recording);
 
+/* ---- diagnosing ---- */
+
+typedef struct hr_diagnosis hr_diagnosis;
+
+/* How several files belong together. */
+typedef enum hr_diagnose_mode {
+    HR_DIAGNOSE_AUTO,   /* two files that do not name different ranks are compared, all else are ranks */
+    HR_DIAGNOSE_RANKS,  /* ranks of one run */
+    HR_DIAGNOSE_COMPARE /* before and after: two files */
+} hr_diagnose_mode;
+
+typedef struct hr_diagnose_options {
+    size_t size;
+    hr_diagnose_mode mode;
+    const hr_roof *roof;     /* measured roofs of the device, NULL = known figures of the trace's device */
+    const char *roof_device; /* its name, where `roof` is given */
+    hr_progress_fn progress;
+    void *progress_context;
+} hr_diagnose_options;
+
+/* Reads traces (headroom record, PyTorch/Kineto JSON, Nsight Systems SQLite, Nsight Compute CSV) and says
+ * what limits the program, what to do, and what each remedy would gain. HR_BAD_INPUT names the file and the
+ * byte that could not be read. `options` may be NULL. */
+HR_API hr_status hr_diagnose(const char *const *paths, int count, const hr_diagnose_options *options,
+                             hr_diagnosis **out);
+HR_API void hr_diagnosis_destroy(hr_diagnosis *diagnosis);
+
+/* A finding; strings belong to the diagnosis. */
+typedef struct hr_finding_info {
+    const char *id, *title; /* "launch-bound", a sentence */
+    const char *remedy, *code, *effort;
+    double gain;          /* predicted fraction of a step, 0 to 1 */
+    double seconds_saved; /* a step */
+    double confidence;    /* 0 to 1 */
+} hr_finding_info;
+
+/* By falling gain; "healthy" comes first where no gain is above 5 %. HR_BAD_INPUT where there is no number i.
+ */
+HR_API int hr_diagnosis_finding_count(const hr_diagnosis *diagnosis);
+HR_API hr_status hr_diagnosis_finding(const hr_diagnosis *diagnosis, int i, hr_finding_info *out);
+/* Seconds of the median step. */
+HR_API double hr_diagnosis_step(const hr_diagnosis *diagnosis);
+
+/* The verdict in three lines, then where a step goes, then the findings. `style` may be NULL. */
+HR_API hr_status hr_report_diagnosis_text(const hr_diagnosis *diagnosis, const hr_report_style *style,
+                                          char **out);
+/* One JSON object; headroom-diagnose(1) names its keys. */
+HR_API hr_status hr_report_diagnosis_json(const hr_diagnosis *diagnosis, char **out);
+
 #ifdef __cplusplus
 }
 #endif

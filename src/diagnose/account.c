@@ -1,8 +1,8 @@
 /* Where the time of a step went, every moment once.
  *
- * In: joined works and calls. Out: ns by kind. A moment belongs to compute where any runs, else to communication, else to
- * the link to the host; where nothing runs, to what kept the host from giving the next work sooner: its calls and
- * the gaps between them, walked back from the call that ended the wait.
+ * In: joined works and calls. Out: ns by kind. A moment belongs to compute where any runs, else to
+ * communication, else to the link to the host; where nothing runs, to what kept the host from giving the next
+ * work sooner: its calls and the gaps between them, walked back from the call that ended the wait.
  */
 #include "diagnose/analysis.h"
 
@@ -33,7 +33,8 @@ static int stretch_after(const hr_stretch *stretches, int count, int64_t time) {
     return low;
 }
 
-static void cut_first_use(const walk *walk, const hr_thread *thread, int64_t from, int64_t to, hr_time_kind rest) {
+static void cut_first_use(const walk *walk, const hr_thread *thread, int64_t from, int64_t to,
+                          hr_time_kind rest) {
     const hr_stretch *stretches = thread->first_use;
     for (int i = stretch_after(stretches, thread->first_use_count, from);
          i < thread->first_use_count && stretches[i].start < to && from < to; i++) {
@@ -69,18 +70,25 @@ static hr_time_kind copy_cause(const hr_analysis *analysis, const hr_host_call *
     if (call->work < 0) return HR_TIME_LAUNCH;
     const hr_work *work = &analysis->works[call->work];
     if (work->kind != HR_TIME_HOST_LINK || call->end - call->start < 20000) return HR_TIME_LAUNCH;
-    return work->end <= from + 1 && work->end - work->start < 10000 ? HR_TIME_SYNCHRONISATION : HR_TIME_HOST_LINK;
+    return work->end <= from + 1 && work->end - work->start < 10000 ? HR_TIME_SYNCHRONISATION
+                                                                    : HR_TIME_HOST_LINK;
 }
 
 static hr_time_kind call_cause(const hr_analysis *analysis, const hr_host_call *call, int64_t from) {
     if (call->within & HR_RANGE_LOADER) return HR_TIME_LOADER;
     switch (call->kind) {
-    case HR_CALL_SYNCHRONISE: return HR_TIME_SYNCHRONISATION;
-    case HR_CALL_ALLOCATE: return HR_TIME_ALLOCATION;
-    case HR_CALL_FIRST_USE: return HR_TIME_FIRST_USE;
-    case HR_CALL_COPY: return copy_cause(analysis, call, from);
-    case HR_CALL_LAUNCH: return call->end - call->start > LOADING_LAUNCH_NS ? HR_TIME_FIRST_USE : HR_TIME_LAUNCH;
-    default: return HR_TIME_LAUNCH;
+    case HR_CALL_SYNCHRONISE:
+        return HR_TIME_SYNCHRONISATION;
+    case HR_CALL_ALLOCATE:
+        return HR_TIME_ALLOCATION;
+    case HR_CALL_FIRST_USE:
+        return HR_TIME_FIRST_USE;
+    case HR_CALL_COPY:
+        return copy_cause(analysis, call, from);
+    case HR_CALL_LAUNCH:
+        return call->end - call->start > LOADING_LAUNCH_NS ? HR_TIME_FIRST_USE : HR_TIME_LAUNCH;
+    default:
+        return HR_TIME_LAUNCH;
     }
 }
 
@@ -94,7 +102,8 @@ void hr_host_walk(const hr_analysis *analysis, int32_t at, int64_t from, int64_t
         walk.call = at;
         if (first && to > call->end) {
             int64_t since = call->end > from ? call->end : from;
-            cut_gap(&walk, thread, since, to, to - call->end > HR_LAUNCH_GAP_NS ? HR_TIME_HOST : HR_TIME_LAUNCH);
+            cut_gap(&walk, thread, since, to,
+                    to - call->end > HR_LAUNCH_GAP_NS ? HR_TIME_HOST : HR_TIME_LAUNCH);
         }
         first = false;
         int64_t start = call->start > from ? call->start : from, end = call->end < to ? call->end : to;
@@ -114,7 +123,8 @@ void hr_host_walk(const hr_analysis *analysis, int32_t at, int64_t from, int64_t
 
 /* ---- what the device did ---- */
 
-/* A stretch of time in which nothing changes. `work`: the one it belongs to, -1 = idle until `next` begins. */
+/* A stretch of time in which nothing changes. `work`: the one it belongs to, -1 = idle until `next` begins.
+ */
 typedef struct moment {
     int64_t from, to;
     int32_t work, next; /* next: -1 = none */
@@ -183,7 +193,8 @@ static void sweep_device(const hr_analysis *analysis, int64_t start, int64_t end
             next++;
         }
         int64_t until = next < analysis->work_count && analysis->works[next].start < end
-                            ? analysis->works[next].start : end;
+                            ? analysis->works[next].start
+                            : end;
         moment moment = sweep_moment(&sweep, now, until);
         if (next < analysis->work_count) moment.next = next;
         visit(context, &moment);
@@ -228,7 +239,8 @@ static void add_moment(void *context, const moment *moment) {
         account->out[i] += account->idle[i];
 }
 
-void hr_analysis_account(const hr_analysis *analysis, int64_t start, int64_t end, int64_t out[HR_TIME_KIND_COUNT]) {
+void hr_analysis_account(const hr_analysis *analysis, int64_t start, int64_t end,
+                         int64_t out[HR_TIME_KIND_COUNT]) {
     account account = {.analysis = analysis, .out = out};
     memset(out, 0, HR_TIME_KIND_COUNT * sizeof *out);
     sweep_device(analysis, start, end, add_moment, &account);

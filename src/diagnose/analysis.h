@@ -1,8 +1,8 @@
 /* The trace of one rank, joined up: what the passes of a diagnosis share and fill in their order.
  *
- * In: a trace. Out: device work with its launching call, calls with their operators and the gap before them, steps,
- * the dependency graph. The passes stand in diagnose.c in the order in which they run; each says above its
- * prototype what it needs. All memory comes from one arena, reserved for the size of the trace.
+ * In: a trace. Out: device work with its launching call, calls with their operators and the gap before them,
+ * steps, the dependency graph. The passes stand in diagnose.c in the order in which they run; each says above
+ * its prototype what it needs. All memory comes from one arena, reserved for the size of the trace.
  */
 #ifndef HR_DIAGNOSE_ANALYSIS_H
 #define HR_DIAGNOSE_ANALYSIS_H
@@ -25,15 +25,15 @@ typedef enum hr_call_class {
 hr_call_class hr_classify_call(const char *name);
 
 enum {
-    HR_WORK_FUSABLE = 1,      /* elementwise, or a cast: an operand of a fused kernel */
-    HR_WORK_TENSOR = 2,       /* runs on tensor cores */
-    HR_WORK_FULL = 4,         /* a product in f32 without them */
-    HR_WORK_MULTI = 8,        /* one kernel for many tensors */
-    HR_WORK_SOFTMAX = 16,     /* of a score */
-    HR_WORK_MISALIGNED = 32,  /* its name says that operands are aligned to one element */
+    HR_WORK_FUSABLE = 1,     /* elementwise, or a cast: an operand of a fused kernel */
+    HR_WORK_TENSOR = 2,      /* runs on tensor cores */
+    HR_WORK_FULL = 4,        /* a product in f32 without them */
+    HR_WORK_MULTI = 8,       /* one kernel for many tensors */
+    HR_WORK_SOFTMAX = 16,    /* of a score */
+    HR_WORK_MISALIGNED = 32, /* its name says that operands are aligned to one element */
     HR_WORK_REDUCES = 64,
-    HR_WORK_ROOT = 128,       /* a reciprocal root, root or exponential: part of a normalisation written out */
-    HR_WORK_STEPPING = 256,   /* what optimizers do: addcmul, addcdiv, root, lerp */
+    HR_WORK_ROOT = 128,     /* a reciprocal root, root or exponential: part of a normalisation written out */
+    HR_WORK_STEPPING = 256, /* what optimizers do: addcmul, addcdiv, root, lerp */
     HR_WORK_CONVOLUTION = 512 /* its operands don't stand in the shapes of a product */
 };
 typedef struct hr_kernel_class {
@@ -71,17 +71,17 @@ typedef struct hr_work {
 /* A call of a host thread to the runtime or driver. In order of start; calls inside calls are left out. */
 typedef struct hr_host_call {
     int64_t start, end;
-    int64_t gap;              /* ns since its predecessor ended; 0 for the first one */
-    int64_t gap_loader;       /* of it: inside of a loader's range */
-    int64_t gap_first_use;    /* of it: code was loaded or compiled */
+    int64_t gap;           /* ns since its predecessor ended; 0 for the first one */
+    int64_t gap_loader;    /* of it: inside of a loader's range */
+    int64_t gap_first_use; /* of it: code was loaded or compiled */
     int32_t event, track;
     int32_t previous;         /* the call it follows: of its thread, or the one that handed over; -1 = none */
     int32_t work, last_work;  /* chain of the works that it started, -1 = none */
     int32_t operation, outer; /* innermost and outermost operator around it, -1 = none */
     int32_t wait;             /* the event of its synchronisation, -1 = none */
     int32_t step;
-    uint8_t kind;             /* hr_call_class */
-    uint8_t within;           /* hr_range_class bits */
+    uint8_t kind;   /* hr_call_class */
+    uint8_t within; /* hr_range_class bits */
 } hr_host_call;
 
 /* Stretches of host time of one thread, apart and in order. */
@@ -100,15 +100,15 @@ typedef struct hr_thread {
 
 /* Each call i has the vertices 2i (start) and 2i+1 (end), each work w those of the node calls + w. */
 typedef enum hr_edge_kind {
-    HR_EDGE_CALL,     /* start to end of a call */
-    HR_EDGE_GAP,      /* end of a call to the start of the thread's next: host work */
-    HR_EDGE_LAUNCH,   /* start of a call to the start of its work */
-    HR_EDGE_WORK,     /* start to end of a work */
-    HR_EDGE_STREAM,   /* order of a stream */
-    HR_EDGE_WAIT,     /* a stream waits for another */
-    HR_EDGE_RETURN,   /* end of a work to the end of the call that waits for it */
-    HR_EDGE_QUEUE,    /* a launch that waited for room in the queue */
-    HR_EDGE_ORDER     /* order of a thread where another one handed over */
+    HR_EDGE_CALL,   /* start to end of a call */
+    HR_EDGE_GAP,    /* end of a call to the start of the thread's next: host work */
+    HR_EDGE_LAUNCH, /* start of a call to the start of its work */
+    HR_EDGE_WORK,   /* start to end of a work */
+    HR_EDGE_STREAM, /* order of a stream */
+    HR_EDGE_WAIT,   /* a stream waits for another */
+    HR_EDGE_RETURN, /* end of a work to the end of the call that waits for it */
+    HR_EDGE_QUEUE,  /* a launch that waited for room in the queue */
+    HR_EDGE_ORDER   /* order of a thread where another one handed over */
 } hr_edge_kind;
 
 typedef struct hr_edge {
@@ -122,7 +122,7 @@ typedef struct hr_graph {
     int64_t *observed;          /* ns, a vertex */
     int32_t *first;             /* edges into vertex v: first[v] up to first[v + 1] */
     hr_edge *edges;
-    int64_t *latency;           /* ns, an edge; as observed */
+    int64_t *latency; /* ns, an edge; as observed */
     int edge_count;
 } hr_graph;
 
@@ -142,6 +142,9 @@ typedef struct hr_analysis {
     int call_count;
     hr_thread *threads;
     int thread_count;
+    int64_t *keys; /* correlation -> call, open addressing */
+    int32_t *values;
+    uint64_t mask;
     int32_t *thread_of; /* a track -> into threads, -1 = none */
     int64_t start, end; /* of all of its events */
     hr_steps steps;
@@ -156,6 +159,8 @@ typedef struct hr_analysis {
 
 /* Joins works, calls, threads and operators of one rank. */
 hr_status hr_analysis_join(hr_analysis *analysis);
+/* The call of a correlation, -1 = none. */
+int32_t hr_correlated_call(const hr_analysis *analysis, int64_t correlation);
 /* Needs join. Steps of the rank, as its chosen device lived them. */
 void hr_analysis_steps(hr_analysis *analysis);
 /* Needs steps. Where the ns of [start, end) went on the chosen device; adds up to end - start. */
@@ -193,7 +198,9 @@ int hr_graph_edge(const hr_graph *graph, int vertex, hr_edge_kind kind);
 int hr_critical_path(const hr_analysis *analysis, hr_arena *keep, hr_path_piece **out,
                      double seconds[HR_TIME_KIND_COUNT]);
 
-static inline int hr_call_vertex(int call) { return 2 * call; }
+static inline int hr_call_vertex(int call) {
+    return 2 * call;
+}
 static inline int hr_work_vertex(const hr_analysis *analysis, int work) {
     return 2 * (analysis->call_count + work);
 }

@@ -1,13 +1,14 @@
 /* What a device can do at best. In: its name as the trace has it, or measured roofs. Out: rates, and what its
- * multiprocessors hold. Figures of products are their makers'; measured ones take their place where they exist. */
+ * multiprocessors hold. Figures of products are their makers'; measured ones take their place where they
+ * exist. */
 #include "diagnose/diagnose.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct product {
-    const char *word;       /* of its name; the first row that fits decides */
-    double least_memory;    /* bytes: tells versions of one name apart */
+    const char *word;    /* of its name; the first row that fits decides */
+    double least_memory; /* bytes: tells versions of one name apart */
     double memory, vector_f32, tensor_tf32, tensor_half, link;
     int multiprocessors, compute;
 } product;

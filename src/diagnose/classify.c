@@ -1,7 +1,7 @@
 /* Names -> classes: kernels, calls, ranges and operators.
  *
- * In: a name as it stands in the trace. Out: its class. Tables of words, the first one that occurs decides; a new
- * library of kernels is a new line here.
+ * In: a name as it stands in the trace. Out: its class. Tables of words, the first one that occurs decides; a
+ * new library of kernels is a new line here.
  */
 #include "diagnose/analysis.h"
 
@@ -115,9 +115,9 @@ static bool holds_any(const char *name, const char *const *words) {
 /* Which unit a product runs on, by what libraries put into names. */
 static unsigned product_flags(const char *name) {
     static const char *const full[] = {"simt", "sgemm_", "f32f32_f32f32", "scudnn", "gemmsn", "sgemv", NULL};
-    static const char *const tensor[] = {"tensorop", "s1688",  "s16816", "h16816", "h1688", "s884", "h884",
-                                         "hmma",     "gmma",   "tf32",   "bf16",   "nvjet", "fp16", "f16",
-                                         "i16832",   "tensor1", NULL};
+    static const char *const tensor[] = {"tensorop", "s1688", "s16816", "h16816",  "h1688", "s884",
+                                         "h884",     "hmma",  "gmma",   "tf32",    "bf16",  "nvjet",
+                                         "fp16",     "f16",   "i16832", "tensor1", NULL};
     static const char *const generic[] = {"<float, float", "float, float, float", NULL};
     unsigned flags = 0;
     if (holds(name, "align1") && !holds(name, "align16")) flags |= HR_WORK_MISALIGNED;

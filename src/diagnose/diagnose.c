@@ -1,7 +1,7 @@
 /* The diagnosis: its passes in order.
  *
- * In: a trace, what the device can do. Out: an hr_diagnosis. Every rank is joined and accounted for; the one that is slowest
- * by itself is diagnosed.
+ * In: a trace, what the device can do. Out: an hr_diagnosis. Every rank is joined and accounted for; the one
+ * that is slowest by itself is diagnosed.
  */
 #include "diagnose/finding.h"
 
@@ -12,7 +12,8 @@
 
 static const hr_trace_device *find_device(const hr_trace *trace, int32_t rank, int32_t id) {
     for (int64_t i = 0; i < trace->devices.count; i++)
-        if (trace->devices.items[i].rank == rank && trace->devices.items[i].id == id) return &trace->devices.items[i];
+        if (trace->devices.items[i].rank == rank && trace->devices.items[i].id == id)
+            return &trace->devices.items[i];
     return NULL;
 }
 
@@ -110,13 +111,15 @@ static void write_verdict(const hr_analysis *analysis, hr_diagnosis *out) {
         [HR_TIME_ALLOCATION] = "allocating and freeing of memory",
         [HR_TIME_FIRST_USE] = "loading and compiling of code"};
     if (waits > 0.15 * step)
-        out->verdict = hr_draft_text(&draft, "%s: it computes %.0f %% of a step of %s; %.0f %% goes to %s",
-                                     parts[worst] > 0.5 * step ? "The device mostly waits" : "The device waits", 100 * compute / step,
-                                     hr_time_text(step).text, 100 * parts[worst] / step, words[worst]);
+        out->verdict = hr_draft_text(
+            &draft, "%s: it computes %.0f %% of a step of %s; %.0f %% goes to %s",
+            parts[worst] > 0.5 * step ? "The device mostly waits" : "The device waits", 100 * compute / step,
+            hr_time_text(step).text, 100 * parts[worst] / step, words[worst]);
     else
-        out->verdict = hr_draft_text(&draft, "The device computes %.0f %% of a step of %s; most of it, %.0f %%, in %s",
-                                     100 * compute / step, hr_time_text(step).text, 100 * parts[largest] / step,
-                                     hr_time_kind_words(largest));
+        out->verdict =
+            hr_draft_text(&draft, "The device computes %.0f %% of a step of %s; most of it, %.0f %%, in %s",
+                          100 * compute / step, hr_time_text(step).text, 100 * parts[largest] / step,
+                          hr_time_kind_words(largest));
 }
 
 /* What would have to be recorded to say more. */
@@ -130,16 +133,20 @@ static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
     for (int i = 0; i < analysis->work_count && !collectives; i++)
         collectives = analysis->works[i].kind == HR_TIME_COMMUNICATION;
     if (!analysis->work_count)
-        missing[count++] = "device work: profile with ProfilerActivity.CUDA, or use `headroom record -- PROGRAM`";
+        missing[count++] =
+            "device work: profile with ProfilerActivity.CUDA, or use `headroom record -- PROGRAM`";
     if (analysis->work_count && !analysis->call_count)
-        missing[count++] = "calls of the host: without them nothing can be said of launches, waits and input data";
+        missing[count++] =
+            "calls of the host: without them nothing can be said of launches, waits and input data";
     if (analysis->work_count && !shapes && !counters)
-        missing[count++] = "shapes (torch.profiler: record_shapes=True) or counters (headroom record --counters): without "
-                           "them nothing is said of bandwidth";
+        missing[count++] =
+            "shapes (torch.profiler: record_shapes=True) or counters (headroom record --counters): without "
+            "them nothing is said of bandwidth";
     if (analysis->steps.count == 1 && analysis->work_count)
         missing[count++] = "several steps: of one step nobody knows whether it is usual";
     if (collectives && trace->ranks.count == 1)
-        missing[count++] = "the traces of all ranks: a rank that waits in a collective does not show who is late";
+        missing[count++] =
+            "the traces of all ranks: a rank that waits in a collective does not show who is late";
     out->missing = missing;
     out->missing_count = count;
 }

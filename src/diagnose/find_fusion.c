@@ -1,8 +1,9 @@
 /* Kernels that one fused kernel could replace: elementwise runs, normalisations, attention, optimizers.
  *
- * In: works in the order of their streams. Out: drafts in which one work of a run takes what the fused kernel would take, and the
- * others are gone with their launches. What a fused kernel takes comes from the bytes that stay: an elementwise
- * kernel with n operands moves n units, and fusing two of them saves the two units between them.
+ * In: works in the order of their streams. Out: drafts in which one work of a run takes what the fused kernel
+ * would take, and the others are gone with their launches. What a fused kernel takes comes from the bytes
+ * that stay: an elementwise kernel with n operands moves n units, and fusing two of them saves the two units
+ * between them.
  */
 #include "diagnose/finding.h"
 
@@ -137,12 +138,14 @@ static void note_run(hr_draft *draft, const tally *tally, const char *what) {
     hr_draft_note(draft, analysis->works[tally->longest.works[0]].event, tally->kernels, tally->before * 1e-9,
                   "%.4g kernels a step in %.3g %s take %s; fused they would take about %s",
                   (double)tally->kernels / steps, (double)tally->runs / steps, what,
-                  hr_time_text(tally->before * 1e-9 / steps).text, hr_time_text(tally->after * 1e-9 / steps).text);
+                  hr_time_text(tally->before * 1e-9 / steps).text,
+                  hr_time_text(tally->after * 1e-9 / steps).text);
     for (int i = 0; i < tally->longest.count && named < 8; i++, named++) {
         int kernel = analysis->kernel_of[tally->longest.works[i]];
         size_t used = strlen(names);
         if (kernel < 0 || used > 440) break;
-        snprintf(names + used, sizeof names - used, "%s%.48s", i ? ", " : "", analysis->kernels[kernel].short_name);
+        snprintf(names + used, sizeof names - used, "%s%.48s", i ? ", " : "",
+                 analysis->kernels[kernel].short_name);
     }
     hr_draft_note(draft, analysis->works[tally->longest.works[0]].event, tally->longest.count, 0,
                   "the longest run has %d kernels: %s%s", tally->longest.count, names,
@@ -206,7 +209,8 @@ void hr_find_normalisation(hr_draft *draft) {
     for (int i = 0; i < count;) {
         run run = run_from(analysis, order, count, i, is_rowwise);
         if (run.count > 3 && is_normalisation(analysis, &run)) {
-            double total = run_total(analysis, &run), fused = fmin(total, fmax(3 * run_unit(analysis, &run), 2000));
+            double total = run_total(analysis, &run),
+                   fused = fmin(total, fmax(3 * run_unit(analysis, &run), 2000));
             tally_run(&tally, &run, total, fused);
             replace_run(draft, &run, fused);
         }
@@ -218,7 +222,8 @@ void hr_find_normalisation(hr_draft *draft) {
 /* ---- attention ---- */
 
 static bool is_product(const hr_analysis *analysis, int work) {
-    return analysis->works[work].kind == HR_TIME_MATRIX && !(analysis->works[work].flags & HR_WORK_CONVOLUTION);
+    return analysis->works[work].kind == HR_TIME_MATRIX &&
+           !(analysis->works[work].flags & HR_WORK_CONVOLUTION);
 }
 
 static bool is_between(const hr_analysis *analysis, int work) {
@@ -250,7 +255,9 @@ void hr_find_attention(hr_draft *draft) {
         run run = run_from(analysis, order, count, i + 1, is_between);
         int after = i + 1 + run.count;
         if (!run.count || run.count > 12 || after >= count || !is_product(analysis, order[after])) continue;
-        if (analysis->works[order[after]].step != analysis->works[order[i]].step || !has_softmax(analysis, &run)) continue;
+        if (analysis->works[order[after]].step != analysis->works[order[i]].step ||
+            !has_softmax(analysis, &run))
+            continue;
         double total = run_total(analysis, &run);
         tally_run(&tally, &run, total, 0);
         for (int k = 0; k < run.count; k++) {
@@ -261,7 +268,8 @@ void hr_find_attention(hr_draft *draft) {
     if (!tally.runs) return;
     int steps = hr_counted_steps(analysis);
     hr_draft_note(draft, analysis->works[tally.longest.works[0]].event, tally.kernels, tally.before * 1e-9,
-                  "%.3g times a step a softmax stands between two products as kernels of their own: %s a step for scores that a "
+                  "%.3g times a step a softmax stands between two products as kernels of their own: %s a "
+                  "step for scores that a "
                   "fused kernel never writes",
                   (double)tally.runs / steps, hr_time_text(tally.before * 1e-9 / steps).text);
     draft->caveat = "the two products take no longer inside of the fused kernel";
@@ -274,8 +282,8 @@ static bool is_stepping(const hr_analysis *analysis, int work) {
     return at->kind == HR_TIME_OPTIMIZER && !strstr(hr_event_name(analysis, at->event), "Fused");
 }
 
-/* An Adam step in a kernel a statement moves 21 tensors, fused 7; where a kernel's start is most of its time, that
- * goes too. */
+/* An Adam step in a kernel a statement moves 21 tensors, fused 7; where a kernel's start is most of its time,
+ * that goes too. */
 static double fused_stepping(const hr_analysis *analysis, const run *run) {
     double moved = 0, tensors = 0;
     for (int i = 0; i < run->count; i++) {
@@ -309,6 +317,7 @@ void hr_find_optimizer(hr_draft *draft) {
     if (!tally.runs) return;
     note_run(draft, &tally, "runs of the optimizer");
     if (multi)
-        draft->remedy = "The optimizer handles many tensors at once, but makes a pass over them for each statement of its "
+        draft->remedy = "The optimizer handles many tensors at once, but makes a pass over them for each "
+                        "statement of its "
                         "update; the fused form makes one.";
 }

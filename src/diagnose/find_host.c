@@ -36,8 +36,9 @@ static int wait_behind(const hr_analysis *analysis, int call) {
     }
     if (low >= thread->call_count) return -1;
     const hr_host_call *next = &analysis->calls[thread->calls[low]];
-    return next->kind == HR_CALL_SYNCHRONISE && next->start - analysis->calls[call].end < 50000 ? thread->calls[low]
-                                                                                                : -1;
+    return next->kind == HR_CALL_SYNCHRONISE && next->start - analysis->calls[call].end < 50000
+               ? thread->calls[low]
+               : -1;
 }
 
 /* Bytes a second between pinned memory and the device: the best copy of the trace, else the product's. */
@@ -61,7 +62,8 @@ void hr_find_pageable_copy(hr_draft *draft) {
     for (int i = 0; i < analysis->work_count; i++) {
         if (!hr_is_counted_work(analysis, i) || !is_pageable(analysis, i)) continue;
         const hr_copy *copy = hr_work_copy(analysis, i);
-        double now = hr_work_seconds(analysis, i), then = rate > 0 ? (double)copy->bytes / rate + 2e-6 : now / 2.5;
+        double now = hr_work_seconds(analysis, i),
+               then = rate > 0 ? (double)copy->bytes / rate + 2e-6 : now / 2.5;
         int32_t call = analysis->works[i].call;
         if (copy->bytes < SMALL_COPY) continue;
         count++;
@@ -78,13 +80,16 @@ void hr_find_pageable_copy(hr_draft *draft) {
     }
     if (!count) return;
     int32_t event = analysis->works[longest].event;
-    hr_draft_note(draft, event, count, seconds, "%s copied from or to pageable memory a step, in %.3g copies, at %s/s",
-                  hr_bytes_text(bytes / hr_counted_steps(analysis)).text, (double)count / hr_counted_steps(analysis),
-                  hr_bytes_text(bytes / seconds).text);
+    hr_draft_note(draft, event, count, seconds,
+                  "%s copied from or to pageable memory a step, in %.3g copies, at %s/s",
+                  hr_bytes_text(bytes / hr_counted_steps(analysis)).text,
+                  (double)count / hr_counted_steps(analysis), hr_bytes_text(bytes / seconds).text);
     if (rate > 0)
-        hr_draft_note(draft, -1, 0, 0, "pinned memory would allow %s/s, and the host need not wait for the copy",
+        hr_draft_note(draft, -1, 0, 0,
+                      "pinned memory would allow %s/s, and the host need not wait for the copy",
                       hr_bytes_text(rate).text);
-    draft->caveat = "the batch is already in pinned memory when the step begins (the loader pins it meanwhile)";
+    draft->caveat =
+        "the batch is already in pinned memory when the step begins (the loader pins it meanwhile)";
 }
 
 /* ---- waits of the host ---- */
@@ -94,15 +99,17 @@ static bool blocks(const hr_analysis *analysis, int call) {
     if (host->within & HR_RANGE_LOADER) return false;
     if (host->kind == HR_CALL_SYNCHRONISE) {
         int32_t before = host->previous; /* the wait behind a pageable copy is that copy's fault */
-        if (before < 0 || analysis->calls[before].kind != HR_CALL_COPY || analysis->calls[before].work < 0) return true;
+        if (before < 0 || analysis->calls[before].kind != HR_CALL_COPY || analysis->calls[before].work < 0)
+            return true;
         int work = analysis->calls[before].work;
         const hr_copy *copy = hr_work_copy(analysis, work);
-        return !(copy && copy->bytes >= SMALL_COPY && is_pageable(analysis, work) && is_to_device(analysis, work) &&
-                 host->gap < 50000);
+        return !(copy && copy->bytes >= SMALL_COPY && is_pageable(analysis, work) &&
+                 is_to_device(analysis, work) && host->gap < 50000);
     }
     if (host->kind != HR_CALL_COPY || host->work < 0) return false;
     const hr_copy *copy = hr_work_copy(analysis, host->work);
-    return copy && !is_to_device(analysis, host->work) && analysis->works[host->work].kind == HR_TIME_HOST_LINK;
+    return copy && !is_to_device(analysis, host->work) &&
+           analysis->works[host->work].kind == HR_TIME_HOST_LINK;
 }
 
 static bool waits(const hr_analysis *analysis, int call) {
@@ -124,7 +131,8 @@ void hr_find_blocking_sync(hr_draft *draft) {
         count++;
         last_step = call->step;
         seconds += (double)(call->end - call->start) * 1e-9;
-        if (longest < 0 || call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
+        if (longest < 0 ||
+            call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
             longest = i;
         hr_draft_unblock(draft, i);
         hr_draft_event(draft, call->event);
@@ -136,11 +144,14 @@ void hr_find_blocking_sync(hr_draft *draft) {
     }
     const hr_host_call *call = &analysis->calls[longest];
     const char *around = hr_event_name(analysis, call->operation);
-    hr_draft_note(draft, call->event, count, seconds, "the host waits for the device %.3g times a step, %s in all: %s%s%s",
-                  (double)count / hr_counted_steps(analysis), hr_time_text(seconds / hr_counted_steps(analysis)).text,
+    hr_draft_note(draft, call->event, count, seconds,
+                  "the host waits for the device %.3g times a step, %s in all: %s%s%s",
+                  (double)count / hr_counted_steps(analysis),
+                  hr_time_text(seconds / hr_counted_steps(analysis)).text,
                   hr_event_name(analysis, call->event), around[0] ? " in " : "", around);
     if (strstr(around, "local_scalar") || strstr(around, "item"))
-        draft->remedy = "Keep scalars on the device: .item(), float(loss) and print(loss) make the host wait for all work "
+        draft->remedy = "Keep scalars on the device: .item(), float(loss) and print(loss) make the host wait "
+                        "for all work "
                         "launched so far. Add them up in a tensor and read it every 100 steps.";
     draft->caveat = "the value that is waited for is not needed to go on";
 }
@@ -157,8 +168,9 @@ void hr_find_launch_bound(hr_draft *draft) {
         const hr_host_call *call = &analysis->calls[i];
         if (!hr_is_counted_call(analysis, i)) continue;
         if (call->kind == HR_CALL_SYNCHRONISE) waits_inside++;
-        if (call->kind == HR_CALL_SYNCHRONISE || call->kind == HR_CALL_ALLOCATE || call->kind == HR_CALL_FIRST_USE ||
-            (call->kind == HR_CALL_COPY && waits(analysis, i)) || (call->within & HR_RANGE_LOADER))
+        if (call->kind == HR_CALL_SYNCHRONISE || call->kind == HR_CALL_ALLOCATE ||
+            call->kind == HR_CALL_FIRST_USE || (call->kind == HR_CALL_COPY && waits(analysis, i)) ||
+            (call->within & HR_RANGE_LOADER))
             continue;
         int64_t own = call->gap - call->gap_loader - call->gap_first_use;
         int edge = hr_graph_edge(graph, hr_call_vertex(i) + 1, HR_EDGE_CALL);
@@ -181,12 +193,15 @@ void hr_find_launch_bound(hr_draft *draft) {
         return;
     }
     int steps = hr_counted_steps(analysis);
-    hr_draft_note(draft, -1, launches, seconds, "%.4g launches a step cost the host %s each, with the work that leads to them",
+    hr_draft_note(draft, -1, launches, seconds,
+                  "%.4g launches a step cost the host %s each, with the work that leads to them",
                   (double)launches / steps, hr_time_text(seconds / (double)launches).text);
-    hr_draft_note(draft, -1, 0, analysis->accounted[HR_TIME_LAUNCH] * steps, "the device stands idle for launches for %s of a step",
+    hr_draft_note(draft, -1, 0, analysis->accounted[HR_TIME_LAUNCH] * steps,
+                  "the device stands idle for launches for %s of a step",
                   hr_time_text(analysis->accounted[HR_TIME_LAUNCH]).text);
-    draft->caveat = waits_inside ? "shapes are fixed, and waits inside of a step are moved out of what the graph captures"
-                                 : "shapes are fixed, so that a step can be captured once and launched again";
+    draft->caveat =
+        waits_inside ? "shapes are fixed, and waits inside of a step are moved out of what the graph captures"
+                     : "shapes are fixed, so that a step can be captured once and launched again";
 }
 
 /* ---- host work ---- */
@@ -223,15 +238,19 @@ void hr_find_host_bound(hr_draft *draft) {
         if (!hr_is_counted_call(analysis, i) || own <= HR_LAUNCH_GAP_NS) continue;
         count++;
         seconds += (double)own * 1e-9;
-        if (longest < 0 || own > analysis->calls[longest].gap - analysis->calls[longest].gap_loader) longest = i;
-        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP), call->gap - own);
+        if (longest < 0 || own > analysis->calls[longest].gap - analysis->calls[longest].gap_loader)
+            longest = i;
+        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
+                      call->gap - own);
         hr_draft_event(draft, call->event);
     }
     if (!count) return;
     const hr_host_call *call = &analysis->calls[longest];
     int32_t inside = busiest(analysis, call->track, call->start - call->gap, call->start);
-    hr_draft_note(draft, call->event, count, seconds, "the host works %s a step without launching anything, in %.3g stretches",
-                  hr_time_text(seconds / hr_counted_steps(analysis)).text, (double)count / hr_counted_steps(analysis));
+    hr_draft_note(draft, call->event, count, seconds,
+                  "the host works %s a step without launching anything, in %.3g stretches",
+                  hr_time_text(seconds / hr_counted_steps(analysis)).text,
+                  (double)count / hr_counted_steps(analysis));
     hr_draft_note(draft, inside >= 0 ? inside : call->event, 0, 0, "the longest one takes %s, %s %s",
                   hr_time_text((double)call->gap * 1e-9).text, inside >= 0 ? "in" : "and ends with",
                   hr_event_name(analysis, inside >= 0 ? inside : call->event));
@@ -248,7 +267,8 @@ void hr_find_input_pipeline(hr_draft *draft) {
     int32_t longest = -1;
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
-        if (!hr_is_counted_call(analysis, i) && !(i && analysis->calls[i - 1].step >= analysis->steps.first)) continue;
+        if (!hr_is_counted_call(analysis, i) && !(i && analysis->calls[i - 1].step >= analysis->steps.first))
+            continue;
         if (call->gap_loader <= 0) continue;
         count++;
         seconds += (double)call->gap_loader * 1e-9;
@@ -275,17 +295,21 @@ void hr_find_input_pipeline(hr_draft *draft) {
         hr_draft_note(draft, range, count, seconds, "the host waits %s a step for its next batch, in %s",
                       hr_time_text(step).text, name);
         if (strstr(name, "SingleProcess")) {
-            hr_draft_note(draft, -1, 0, 0, "the loader has no workers: it prepares each batch in the training loop itself");
+            hr_draft_note(draft, -1, 0, 0,
+                          "the loader has no workers: it prepares each batch in the training loop itself");
         } else if (strstr(name, "MultiProcess")) {
-            draft->remedy = "The workers cannot keep up: use more of them, a larger prefetch_factor, or cheaper transforms "
+            draft->remedy = "The workers cannot keep up: use more of them, a larger prefetch_factor, or "
+                            "cheaper transforms "
                             "(decode and augment on the device).";
-            draft->code = "DataLoader(..., num_workers=<cores a device>, prefetch_factor=4, persistent_workers=True, "
-                          "pin_memory=True)";
+            draft->code =
+                "DataLoader(..., num_workers=<cores a device>, prefetch_factor=4, persistent_workers=True, "
+                "pin_memory=True)";
         }
     } else {
-        hr_draft_note(draft, call->event, count, seconds,
-                      "the host works %s a step before it copies input to the device; no range says what it does",
-                      hr_time_text(step).text);
+        hr_draft_note(
+            draft, call->event, count, seconds,
+            "the host works %s a step before it copies input to the device; no range says what it does",
+            hr_time_text(step).text);
         draft->confidence = 0.6;
     }
     (void)thread;
@@ -304,7 +328,8 @@ void hr_find_allocation(hr_draft *draft) {
         if (call->kind != HR_CALL_ALLOCATE || !hr_is_counted_call(analysis, i)) continue;
         count++;
         seconds += (double)(call->end - call->start) * 1e-9;
-        if (longest < 0 || call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
+        if (longest < 0 ||
+            call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
             longest = i;
         hr_draft_unblock(draft, i);
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_CALL), 1000);
@@ -312,9 +337,11 @@ void hr_find_allocation(hr_draft *draft) {
     }
     if (!count) return;
     const hr_host_call *call = &analysis->calls[longest];
-    hr_draft_note(draft, call->event, count, seconds, "%.3g calls a step allocate or free memory, %s in all; the longest: %s, %s",
-                  (double)count / hr_counted_steps(analysis), hr_time_text(seconds / hr_counted_steps(analysis)).text,
-                  hr_event_name(analysis, call->event), hr_time_text((double)(call->end - call->start) * 1e-9).text);
+    hr_draft_note(
+        draft, call->event, count, seconds,
+        "%.3g calls a step allocate or free memory, %s in all; the longest: %s, %s",
+        (double)count / hr_counted_steps(analysis), hr_time_text(seconds / hr_counted_steps(analysis)).text,
+        hr_event_name(analysis, call->event), hr_time_text((double)(call->end - call->start) * 1e-9).text);
 }
 
 void hr_find_first_use(hr_draft *draft) {
@@ -332,7 +359,8 @@ void hr_find_first_use(hr_draft *draft) {
             hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_CALL), 10000);
         }
         if (loading <= 0) continue;
-        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP), call->gap - call->gap_first_use);
+        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
+                      call->gap - call->gap_first_use);
         count++;
         seconds += (double)loading * 1e-9;
         hr_draft_event(draft, call->event);
@@ -340,7 +368,9 @@ void hr_find_first_use(hr_draft *draft) {
     }
     if (!count) return;
     const hr_host_call *call = &analysis->calls[longest];
-    hr_draft_note(draft, call->event, count, seconds, "code is loaded or compiled in steps that should be warm: %lld times, %s in all, for example %s",
-                  (long long)count, hr_time_text(seconds).text, hr_event_name(analysis, call->event));
+    hr_draft_note(
+        draft, call->event, count, seconds,
+        "code is loaded or compiled in steps that should be warm: %lld times, %s in all, for example %s",
+        (long long)count, hr_time_text(seconds).text, hr_event_name(analysis, call->event));
     draft->caveat = "the steps to come need no code that has not been loaded by then";
 }

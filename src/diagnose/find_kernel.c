@@ -1,7 +1,7 @@
 /* Single kernels: too small for the device, too few at once, too far from its bandwidth.
  *
- * In: the table of kernels with their launches, shapes and counters. Out: drafts with other durations. Without shapes or
- * counters nothing is said of bandwidth.
+ * In: the table of kernels with their launches, shapes and counters. Out: drafts with other durations.
+ * Without shapes or counters nothing is said of bandwidth.
  */
 #include "diagnose/finding.h"
 
@@ -46,8 +46,10 @@ void hr_find_small_batch(hr_draft *draft) {
         return;
     }
     int steps = hr_counted_steps(analysis);
-    hr_draft_note(draft, -1, count, small, "%.4g kernels a step leave more than half of the device empty: %s, %.0f %% of the time it computes",
-                  (double)count / steps, hr_time_text(small / steps).text, 100 * small / all);
+    hr_draft_note(
+        draft, -1, count, small,
+        "%.4g kernels a step leave more than half of the device empty: %s, %.0f %% of the time it computes",
+        (double)count / steps, hr_time_text(small / steps).text, 100 * small / all);
     hr_draft_note(draft, -1, 0, 0, "they fill %.0f %% of it on average", 100 * waves_time / small);
     draft->caveat = "the gain is per sample: a step of twice the batch takes less than twice the time";
 }
@@ -59,17 +61,21 @@ void hr_find_low_occupancy(hr_draft *draft) {
         const hr_kernel_summary *kernel = &analysis->kernels[i];
         bool limited = kernel->limiter == HR_LIMITER_REGISTERS || kernel->limiter == HR_LIMITER_SHARED ||
                        kernel->limiter == HR_LIMITER_BLOCK;
-        if (kernel->share < LEAST_SHARE || !limited || kernel->occupancy < 0 || kernel->occupancy > 0.3) continue;
-        if (kernel->kind == HR_TIME_MATRIX || kernel->kind == HR_TIME_ATTENTION || kernel->kind == HR_TIME_COMMUNICATION ||
-            kernel->roof_fraction <= 0 || kernel->roof_fraction > 0.6)
+        if (kernel->share < LEAST_SHARE || !limited || kernel->occupancy < 0 || kernel->occupancy > 0.3)
+            continue;
+        if (kernel->kind == HR_TIME_MATRIX || kernel->kind == HR_TIME_ATTENTION ||
+            kernel->kind == HR_TIME_COMMUNICATION || kernel->roof_fraction <= 0 ||
+            kernel->roof_fraction > 0.6)
             continue;
         double part = fmax(kernel->roof_fraction / 0.8, kernel->occupancy / 0.5);
         if (part >= 0.95) continue;
         scale_kernel(draft, i, part);
-        hr_draft_note(draft, launch_of(analysis, i), kernel->count, kernel->seconds * hr_counted_steps(analysis),
-                      "%s: %s allow %.0f %% of the warps (%d registers a thread, %s of shared memory, blocks of %d), at %.0f %% of the roof",
-                      kernel->short_name, hr_limiter_name(kernel->limiter), 100 * kernel->occupancy, kernel->registers,
-                      hr_bytes_text(kernel->shared).text, kernel->block, 100 * kernel->roof_fraction);
+        hr_draft_note(
+            draft, launch_of(analysis, i), kernel->count, kernel->seconds * hr_counted_steps(analysis),
+            "%s: %s allow %.0f %% of the warps (%d registers a thread, %s of shared memory, blocks of %d), "
+            "at %.0f %% of the roof",
+            kernel->short_name, hr_limiter_name(kernel->limiter), 100 * kernel->occupancy, kernel->registers,
+            hr_bytes_text(kernel->shared).text, kernel->block, 100 * kernel->roof_fraction);
     }
 }
 
@@ -77,18 +83,22 @@ void hr_find_low_bandwidth(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
     for (int i = 0; i < analysis->kernel_count && draft->evidence_count < 5; i++) {
         const hr_kernel_summary *kernel = &analysis->kernels[i];
-        if (kernel->share < LEAST_SHARE || kernel->bound != HR_BOUND_MEMORY || kernel->median < 10e-6) continue;
-        if (kernel->roof_fraction <= 0 || kernel->roof_fraction > 0.5 || kernel->kind == HR_TIME_MATRIX) continue;
+        if (kernel->share < LEAST_SHARE || kernel->bound != HR_BOUND_MEMORY || kernel->median < 10e-6)
+            continue;
+        if (kernel->roof_fraction <= 0 || kernel->roof_fraction > 0.5 || kernel->kind == HR_TIME_MATRIX)
+            continue;
         scale_kernel(draft, i, kernel->roof_fraction / 0.8);
-        hr_draft_note(draft, launch_of(analysis, i), kernel->count, kernel->seconds * hr_counted_steps(analysis),
-                      "%s moves %s in %s: %.0f %% of the bandwidth (%s, %s)", kernel->short_name,
-                      hr_bytes_text(kernel->bytes).text, hr_time_text(kernel->median).text, 100 * kernel->roof_fraction,
-                      kernel->counted ? "counted" : "by its shapes", analysis->ceiling.source);
+        hr_draft_note(
+            draft, launch_of(analysis, i), kernel->count, kernel->seconds * hr_counted_steps(analysis),
+            "%s moves %s in %s: %.0f %% of the bandwidth (%s, %s)", kernel->short_name,
+            hr_bytes_text(kernel->bytes).text, hr_time_text(kernel->median).text, 100 * kernel->roof_fraction,
+            kernel->counted ? "counted" : "by its shapes", analysis->ceiling.source);
     }
     draft->caveat = "a good kernel reaches 80 % of the bandwidth";
 }
 
-/* A request of 32 threads for 4 bytes each takes 4 sectors where addresses follow each other, 32 where they don't. */
+/* A request of 32 threads for 4 bytes each takes 4 sectors where addresses follow each other, 32 where they
+ * don't. */
 void hr_find_uncoalesced(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
     for (int i = 0; i < analysis->kernel_count && draft->evidence_count < 5; i++) {
@@ -96,8 +106,10 @@ void hr_find_uncoalesced(hr_draft *draft) {
         double worst = fmax(kernel->sectors_per_load, kernel->sectors_per_store);
         if (kernel->share < LEAST_SHARE || worst < 18) continue;
         scale_kernel(draft, i, fmax(0.3, 8 / worst));
-        hr_draft_note(draft, launch_of(analysis, i), kernel->count, kernel->seconds * hr_counted_steps(analysis),
-                      "%s touches %.1f sectors a request on average; 4 to 16 are enough where neighbours read neighbours",
+        hr_draft_note(draft, launch_of(analysis, i), kernel->count,
+                      kernel->seconds * hr_counted_steps(analysis),
+                      "%s touches %.1f sectors a request on average; 4 to 16 are enough where neighbours "
+                      "read neighbours",
                       kernel->short_name, worst);
     }
 }

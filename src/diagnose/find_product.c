@@ -61,7 +61,8 @@ void hr_find_unbatched(hr_draft *draft) {
     if (!runs) return;
     int steps = hr_counted_steps(analysis), kernel = analysis->kernel_of[first];
     hr_draft_note(draft, analysis->works[first].event, products, before * 1e-9,
-                  "%.4g products a step in %.3g runs of equal ones, each filling at most %.0f %% of the device: %s; as batches about %s",
+                  "%.4g products a step in %.3g runs of equal ones, each filling at most %.0f %% of the "
+                  "device: %s; as batches about %s",
                   (double)products / steps, (double)runs / steps, 100 * hr_work_waves(analysis, first),
                   hr_time_text(before * 1e-9 / steps).text, hr_time_text(after * 1e-9 / steps).text);
     hr_draft_note(draft, analysis->works[first].event, most, 0, "the longest run: %d launches of %s", most,
@@ -83,7 +84,8 @@ static double on_tensor_cores(const hr_analysis *analysis, int work, double spee
     hr_shapes shapes;
     const char *name;
     double then = fmax(now / speedup, fmin(now, 4e-6));
-    if ((analysis->works[work].flags & HR_WORK_CONVOLUTION) || !hr_work_shapes(analysis, work, &shapes, &name))
+    if ((analysis->works[work].flags & HR_WORK_CONVOLUTION) ||
+        !hr_work_shapes(analysis, work, &shapes, &name))
         return then;
     hr_shapes_work(name, &shapes, HR_TIME_MATRIX, &bytes, &flops);
     double memory = bytes > 0 && ceiling->memory > 0 ? bytes / (0.8 * ceiling->memory) : 0;
@@ -109,13 +111,16 @@ void hr_find_full_precision(hr_draft *draft) {
     if (!count) return;
     int steps = hr_counted_steps(analysis);
     hr_draft_note(draft, analysis->works[longest].event, count, seconds,
-                  "%.4g products a step run in f32 without tensor cores: %s, %.0f %% of the time of all products; for example %s",
+                  "%.4g products a step run in f32 without tensor cores: %s, %.0f %% of the time of all "
+                  "products; for example %s",
                   (double)count / steps, hr_time_text(seconds / steps).text, 100 * seconds / products,
                   hr_event_name(analysis, analysis->works[longest].event));
-    hr_draft_note(draft, -1, 0, 0, "large products can be %.1f times as fast there (%s)", speedup, analysis->ceiling.source);
+    hr_draft_note(draft, -1, 0, 0, "large products can be %.1f times as fast there (%s)", speedup,
+                  analysis->ceiling.source);
     if (analysis->ceiling.compute < 80) {
         draft->remedy = "Run products in half precision, which is what the tensor cores of this device take.";
-        draft->code = "with torch.autocast(\"cuda\", dtype=torch.float16): ...  # with torch.amp.GradScaler()";
+        draft->code =
+            "with torch.autocast(\"cuda\", dtype=torch.float16): ...  # with torch.amp.GradScaler()";
         draft->effort = "a few lines";
     }
     draft->caveat = "the model tolerates products with 10 bits of mantissa; bf16 autocast would gain more";
@@ -127,7 +132,8 @@ static bool is_uneven(const hr_analysis *analysis, int work, hr_product *product
     hr_shapes shapes;
     const char *name;
     *product = (hr_product){0};
-    if (!hr_work_shapes(analysis, work, &shapes, &name) || !hr_shapes_product(name, &shapes, product)) return false;
+    if (!hr_work_shapes(analysis, work, &shapes, &name) || !hr_shapes_product(name, &shapes, product))
+        return false;
     int64_t unit = product->bytes > 0 && product->bytes <= 4 ? 16 / product->bytes : 1;
     return product->m % unit || product->n % unit || product->k % unit;
 }
@@ -140,7 +146,8 @@ void hr_find_misaligned(hr_draft *draft) {
     hr_product product, shown = {0};
     for (int i = 0; i < analysis->work_count; i++) {
         const hr_work *work = &analysis->works[i];
-        if (!hr_is_counted_work(analysis, i) || work->kind != HR_TIME_MATRIX || (work->flags & HR_WORK_FULL)) continue;
+        if (!hr_is_counted_work(analysis, i) || work->kind != HR_TIME_MATRIX || (work->flags & HR_WORK_FULL))
+            continue;
         bool uneven = is_uneven(analysis, i, &product), named = (work->flags & HR_WORK_MISALIGNED) != 0;
         if (!named && !(uneven && (work->flags & HR_WORK_TENSOR))) continue;
         double now = hr_work_seconds(analysis, i);
@@ -158,12 +165,14 @@ void hr_find_misaligned(hr_draft *draft) {
     if (!count) return;
     int steps = hr_counted_steps(analysis);
     hr_draft_note(draft, analysis->works[longest].event, count, seconds,
-                  "%.4g products a step have sizes or addresses that tensor cores cannot read in whole vectors: %s; for example %s",
+                  "%.4g products a step have sizes or addresses that tensor cores cannot read in whole "
+                  "vectors: %s; for example %s",
                   (double)count / steps, hr_time_text(seconds / steps).text,
                   hr_event_name(analysis, analysis->works[longest].event));
     if (shown.k)
         hr_draft_note(draft, analysis->works[longest].event, 0, 0,
-                      "its sizes are M=%lld N=%lld K=%lld; multiples of %lld are read in whole vectors", (long long)shown.m,
-                      (long long)shown.n, (long long)shown.k, (long long)(16 / shown.bytes));
+                      "its sizes are M=%lld N=%lld K=%lld; multiples of %lld are read in whole vectors",
+                      (long long)shown.m, (long long)shown.n, (long long)shown.k,
+                      (long long)(16 / shown.bytes));
     draft->caveat = "padding makes these kernels 1.5 times as fast, as it usually does";
 }

@@ -27,11 +27,12 @@ void hr_find_communication(hr_draft *draft) {
     }
     int steps = hr_counted_steps(analysis);
     draft->least_span = (int64_t)(seconds * 1e9); /* it may all be hidden, but it takes its time */
-    hr_draft_note(draft, analysis->works[longest].event, count, seconds,
-                  "%.4g collectives a step take %s, of which %s have no compute beside them; the longest: %s, %s",
-                  (double)count / steps, hr_time_text(seconds / steps).text, hr_time_text(exposed).text,
-                  hr_event_name(analysis, analysis->works[longest].event),
-                  hr_time_text(hr_work_seconds(analysis, longest)).text);
+    hr_draft_note(
+        draft, analysis->works[longest].event, count, seconds,
+        "%.4g collectives a step take %s, of which %s have no compute beside them; the longest: %s, %s",
+        (double)count / steps, hr_time_text(seconds / steps).text, hr_time_text(exposed).text,
+        hr_event_name(analysis, analysis->works[longest].event),
+        hr_time_text(hr_work_seconds(analysis, longest)).text);
     draft->caveat = "the results are not needed before other work of the step is done";
 }
 
@@ -62,9 +63,11 @@ void hr_find_straggler(const hr_analysis *analysis, hr_diagnosis *out, hr_draft 
     draft->found = true;
     draft->gain = fmin(behind, waiting) / step;
     int32_t rank = lane->rank >= 0 && lane->rank < analysis->trace->ranks.count
-                       ? analysis->trace->ranks.items[lane->rank].rank : lane->rank;
+                       ? analysis->trace->ranks.items[lane->rank].rank
+                       : lane->rank;
     int steps = hr_counted_steps(analysis);
-    hr_draft_note(draft, -1, 0, behind * steps, "rank %d, device %d works %s a step; the mean of %d ranks is %s", rank, lane->device,
+    hr_draft_note(draft, -1, 0, behind * steps,
+                  "rank %d, device %d works %s a step; the mean of %d ranks is %s", rank, lane->device,
                   hr_time_text(most).text, ranks, hr_time_text(sum / ranks).text);
     hr_draft_note(draft, -1, 0, waiting * steps, "the others wait for it in collectives, up to %s a step",
                   hr_time_text(waiting).text);

@@ -1,7 +1,7 @@
 /* Findings while they are made: what a detector reads and what it notes.
  *
- * In: an analysis with its graph. Out: edits of the graph's latencies (what the remedy changes), evidence, events. The
- * driver in finding_list.c replays the edits and makes hr_findings of the drafts.
+ * In: an analysis with its graph. Out: edits of the graph's latencies (what the remedy changes), evidence,
+ * events. The driver in finding_list.c replays the edits and makes hr_findings of the drafts.
  */
 #ifndef HR_DIAGNOSE_FINDING_H
 #define HR_DIAGNOSE_FINDING_H
@@ -39,8 +39,8 @@ typedef struct hr_finding_row {
 
 void hr_draft_edit(hr_draft *draft, int edge, int64_t latency);
 void hr_draft_work(hr_draft *draft, int work, double nanoseconds);
-/* The work takes that long and follows the one before it at once; its launch and the host time that led to it no
- * longer exist. */
+/* The work takes that long and follows the one before it at once; its launch and the host time that led to it
+ * no longer exist. */
 void hr_draft_replace(hr_draft *draft, int work, double nanoseconds);
 /* The call costs nothing, nor does the launching host time before it. */
 void hr_draft_remove_call(hr_draft *draft, int call);
@@ -68,7 +68,7 @@ int hr_counted_steps(const hr_analysis *analysis);
 /* Sum of the counted steps. */
 double hr_counted_seconds(const hr_analysis *analysis);
 bool hr_is_counted_call(const hr_analysis *analysis, int call);
-bool hr_is_counted_work(const hr_analysis *analysis, int work); /* of the diagnosed device */
+bool hr_is_counted_work(const hr_analysis *analysis, int work);        /* of the diagnosed device */
 const char *hr_event_name(const hr_analysis *analysis, int32_t event); /* "" for -1 */
 const hr_copy *hr_work_copy(const hr_analysis *analysis, int work);    /* NULL where it is no copy */
 const hr_kernel_work *hr_work_kernel(const hr_analysis *analysis, int work);

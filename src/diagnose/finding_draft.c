@@ -9,7 +9,8 @@
 /* ---- edits ---- */
 
 void hr_draft_edit(hr_draft *draft, int edge, int64_t latency) {
-    if (edge < 0 || latency >= draft->analysis->graph.latency[edge] || draft->edit_count == draft->edit_room) return;
+    if (edge < 0 || latency >= draft->analysis->graph.latency[edge] || draft->edit_count == draft->edit_room)
+        return;
     draft->edges[draft->edit_count] = edge;
     draft->latencies[draft->edit_count++] = latency;
     draft->found = true;
@@ -27,7 +28,8 @@ void hr_draft_remove_call(hr_draft *draft, int call) {
     int64_t own = host->gap - host->gap_loader - host->gap_first_use;
     hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(call) + 1, HR_EDGE_CALL), 0);
     if (own <= HR_LAUNCH_GAP_NS)
-        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(call), HR_EDGE_GAP), host->gap - own);
+        hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(call), HR_EDGE_GAP),
+                      host->gap - own);
 }
 
 void hr_draft_replace(hr_draft *draft, int work, double nanoseconds) {
@@ -65,9 +67,8 @@ void hr_draft_note(hr_draft *draft, int32_t event, int64_t count, double seconds
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     int steps = hr_counted_steps(draft->analysis);
-    draft->evidence[draft->evidence_count++] =
-        (hr_evidence){hr_arena_copy(draft->keep, line, strlen(line)), event, (count + steps / 2) / steps,
-                      seconds / steps};
+    draft->evidence[draft->evidence_count++] = (hr_evidence){
+        hr_arena_copy(draft->keep, line, strlen(line)), event, (count + steps / 2) / steps, seconds / steps};
 }
 
 void hr_draft_event(hr_draft *draft, int32_t event) {
@@ -101,7 +102,9 @@ hr_short_text hr_bytes_text(double bytes) {
 
 /* ---- questions ---- */
 
-int hr_counted_steps(const hr_analysis *analysis) { return analysis->steps.count - analysis->steps.first; }
+int hr_counted_steps(const hr_analysis *analysis) {
+    return analysis->steps.count - analysis->steps.first;
+}
 
 double hr_counted_seconds(const hr_analysis *analysis) {
     const hr_steps *steps = &analysis->steps;
@@ -113,7 +116,8 @@ bool hr_is_counted_call(const hr_analysis *analysis, int call) {
 }
 
 bool hr_is_counted_work(const hr_analysis *analysis, int work) {
-    return analysis->works[work].step >= analysis->steps.first && analysis->works[work].device == analysis->device;
+    return analysis->works[work].step >= analysis->steps.first &&
+           analysis->works[work].device == analysis->device;
 }
 
 const char *hr_event_name(const hr_analysis *analysis, int32_t event) {
@@ -124,14 +128,16 @@ const hr_copy *hr_work_copy(const hr_analysis *analysis, int work) {
     const hr_trace *trace = analysis->trace;
     const hr_event *event = &trace->events.items[analysis->works[work].event];
     return event->kind == HR_EVENT_COPY && event->detail >= 0 && event->detail < trace->copies.count
-               ? &trace->copies.items[event->detail] : NULL;
+               ? &trace->copies.items[event->detail]
+               : NULL;
 }
 
 const hr_kernel_work *hr_work_kernel(const hr_analysis *analysis, int work) {
     const hr_trace *trace = analysis->trace;
     const hr_event *event = &trace->events.items[analysis->works[work].event];
     return event->kind == HR_EVENT_KERNEL && event->detail >= 0 && event->detail < trace->kernels.count
-               ? &trace->kernels.items[event->detail] : NULL;
+               ? &trace->kernels.items[event->detail]
+               : NULL;
 }
 
 double hr_work_seconds(const hr_analysis *analysis, int work) {
@@ -141,7 +147,8 @@ double hr_work_seconds(const hr_analysis *analysis, int work) {
 double hr_work_waves(const hr_analysis *analysis, int work) {
     const hr_kernel_work *launch = hr_work_kernel(analysis, work);
     int kernel = analysis->kernel_of[work];
-    if (!launch || kernel < 0 || analysis->kernels[kernel].waves <= 0 || analysis->kernels[kernel].grid <= 0) return 0;
+    if (!launch || kernel < 0 || analysis->kernels[kernel].waves <= 0 || analysis->kernels[kernel].grid <= 0)
+        return 0;
     double grid = (double)launch->grid[0] * launch->grid[1] * launch->grid[2];
     return analysis->kernels[kernel].waves * grid / analysis->kernels[kernel].grid;
 }

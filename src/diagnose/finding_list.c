@@ -1,7 +1,8 @@
 /* The list of findings, and what each is worth.
  *
- * In: an analysis with its graph. Out: findings by falling gain. The gain of one is predicted by replaying the graph
- * with its edits; all together are replayed at once, one after the other, so that nothing is counted twice.
+ * In: an analysis with its graph. Out: findings by falling gain. The gain of one is predicted by replaying
+ * the graph with its edits; all together are replayed at once, one after the other, so that nothing is
+ * counted twice.
  */
 #include "diagnose/finding.h"
 
@@ -9,86 +10,98 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_GAIN 0.005   /* below, a finding is not worth a line */
+#define LEAST_GAIN   0.005 /* below, a finding is not worth a line */
 #define HEALTHY_GAIN 0.05  /* a program without any gain above it is healthy */
 
 static const hr_finding_row rows[] = {
     {"input-pipeline", "The device waits for input data",
      "Prepare batches in worker processes, ahead of the step that needs them.",
-     "DataLoader(..., num_workers=8, pin_memory=True, prefetch_factor=4, persistent_workers=True)", "one line", 0.85,
-     hr_find_input_pipeline},
+     "DataLoader(..., num_workers=8, pin_memory=True, prefetch_factor=4, persistent_workers=True)",
+     "one line", 0.85, hr_find_input_pipeline},
     {"pageable-copy", "Copies from pageable memory hold up the host and run below the link's rate",
      "Keep what is copied in pinned memory and copy it without waiting.",
-     "DataLoader(..., pin_memory=True); x = x.to(\"cuda\", non_blocking=True)", "one line", 0.8, hr_find_pageable_copy},
+     "DataLoader(..., pin_memory=True); x = x.to(\"cuda\", non_blocking=True)", "one line", 0.8,
+     hr_find_pageable_copy},
     {"blocking-sync", "The host waits for the device inside of the step",
      "Take out what makes the host wait, so that it can launch ahead.",
      "total += loss.detach()  # instead of loss.item(); read it every 100 steps", "a few lines", 0.8,
      hr_find_blocking_sync},
     {"launch-bound", "The device waits for launches",
      "Capture the step in a CUDA graph and launch it as one.",
-     "step = torch.compile(step, mode=\"reduce-overhead\")  # or torch.cuda.make_graphed_callables, torch.cuda.graph",
+     "step = torch.compile(step, mode=\"reduce-overhead\")  # or torch.cuda.make_graphed_callables, "
+     "torch.cuda.graph",
      "hours", 0.75, hr_find_launch_bound},
     {"host-bound", "The device waits for other work of the host",
-     "Move that work off the path of the step: to another thread, ahead of time, or to the device.", "", "hours", 0.5,
-     hr_find_host_bound},
+     "Move that work off the path of the step: to another thread, ahead of time, or to the device.", "",
+     "hours", 0.5, hr_find_host_bound},
     {"allocation-churn", "Memory is allocated and freed within the steps",
      "Allocate once and use it again, or let a caching allocator keep it.",
-     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # and no torch.cuda.empty_cache() in the loop", "one line", 0.7,
-     hr_find_allocation},
+     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # and no torch.cuda.empty_cache() in the loop",
+     "one line", 0.7, hr_find_allocation},
     {"unfused-elementwise", "Elementwise kernels that follow each other move the same data again and again",
      "Fuse them into one kernel.",
-     "f = torch.compile(f)  # or write them as one kernel text and call it: headroom emit", "a few lines", 0.7,
-     hr_find_elementwise},
+     "f = torch.compile(f)  # or write them as one kernel text and call it: headroom emit", "a few lines",
+     0.7, hr_find_elementwise},
     {"unfused-normalisation", "A normalisation is written out as many kernels",
      "Use the fused one: one read and one write of the data.",
-     "torch.nn.functional.layer_norm / rms_norm / softmax  # or headroom run kernels/layernorm.hr", "one line", 0.75,
-     hr_find_normalisation},
+     "torch.nn.functional.layer_norm / rms_norm / softmax  # or headroom run kernels/layernorm.hr",
+     "one line", 0.75, hr_find_normalisation},
     {"unfused-attention", "Attention writes its scores to memory",
      "Use fused attention, which keeps the scores on the chip.",
      "torch.nn.functional.scaled_dot_product_attention(q, k, v)  # in bf16 or f16", "a few lines", 0.7,
      hr_find_attention},
     {"unfused-optimizer", "The optimizer runs a kernel a statement and tensor",
-     "Use the fused optimizer: one kernel for many tensors.",
-     "torch.optim.AdamW(parameters, lr, fused=True)", "one line", 0.75, hr_find_optimizer},
+     "Use the fused optimizer: one kernel for many tensors.", "torch.optim.AdamW(parameters, lr, fused=True)",
+     "one line", 0.75, hr_find_optimizer},
     {"unbatched-products", "Many small products run one after the other",
      "Put them into one batched product.", "torch.bmm(torch.stack(a), torch.stack(b))", "hours", 0.6,
      hr_find_unbatched},
     {"full-precision-matrix", "Products run in f32 without tensor cores",
      "Let products of f32 run on tensor cores, or run them in bf16.",
-     "torch.set_float32_matmul_precision(\"high\")  # or torch.autocast(\"cuda\", dtype=torch.bfloat16)", "one line", 0.7,
-     hr_find_full_precision},
+     "torch.set_float32_matmul_precision(\"high\")  # or torch.autocast(\"cuda\", dtype=torch.bfloat16)",
+     "one line", 0.7, hr_find_full_precision},
     {"misaligned-dimensions", "Sizes of products are no multiples of what tensor cores read",
      "Pad sizes to multiples of 8 (16 for 8-bit types), above all vocabulary and hidden sizes.",
      "vocabulary = (vocabulary + 63) // 64 * 64", "a few lines", 0.45, hr_find_misaligned},
     {"small-batch", "The work of a kernel does not fill the device",
-     "Give each step more work: a larger batch, or longer sequences.", "DataLoader(..., batch_size=2 * batch_size)",
-     "one line", 0.5, hr_find_small_batch},
+     "Give each step more work: a larger batch, or longer sequences.",
+     "DataLoader(..., batch_size=2 * batch_size)", "one line", 0.5, hr_find_small_batch},
     {"low-occupancy", "Too few warps are resident to hide latency",
      "Use blocks of 128 to 256 threads, and bound registers and shared memory.",
      "__launch_bounds__(256, 4)  // on the kernel", "hours", 0.4, hr_find_low_occupancy},
     {"low-bandwidth", "Kernels bound by memory use less than half of its bandwidth",
      "Read and write 16 bytes a thread, neighbours by neighbours, each byte once.",
-     "headroom run KERNEL.hr --tune full  # the same math, planned and tuned", "hours", 0.5, hr_find_low_bandwidth},
+     "headroom run KERNEL.hr --tune full  # the same math, planned and tuned", "hours", 0.5,
+     hr_find_low_bandwidth},
     {"uncoalesced-access", "Threads of a warp read addresses that lie far apart",
-     "Let neighbouring threads read neighbouring elements: change the layout, or pass tiles through shared memory.", "",
-     "hours", 0.5, hr_find_uncoalesced},
+     "Let neighbouring threads read neighbouring elements: change the layout, or pass tiles through shared "
+     "memory.",
+     "", "hours", 0.5, hr_find_uncoalesced},
     {"exposed-communication", "Communication runs with no compute beside it",
      "Overlap it: start each bucket's reduction as soon as its gradients are there, and prefetch parameters.",
      "DistributedDataParallel(model, bucket_cap_mb=50, gradient_as_bucket_view=True)", "hours", 0.5,
      hr_find_communication},
     {"first-use", "Code is loaded or compiled within the steps",
-     "Warm up all shapes before the loop, and load code eagerly.", "CUDA_MODULE_LOADING=EAGER", "one line", 0.7,
-     hr_find_first_use},
+     "Warm up all shapes before the loop, and load code eagerly.", "CUDA_MODULE_LOADING=EAGER", "one line",
+     0.7, hr_find_first_use},
 };
 
-static const hr_finding_row straggler_row = {
-    "straggler", "One rank makes the others wait",
-    "Give each rank the same amount of work; look for a slower device, uneven data or host load on that rank.",
-    "BucketBatchSampler  # batches of equal length on all ranks", "days", 0.5, NULL};
+static const hr_finding_row straggler_row = {"straggler",
+                                             "One rank makes the others wait",
+                                             "Give each rank the same amount of work; look for a slower "
+                                             "device, uneven data or host load on that rank.",
+                                             "BucketBatchSampler  # batches of equal length on all ranks",
+                                             "days",
+                                             0.5,
+                                             NULL};
 
-static const hr_finding_row healthy_row = {
-    "healthy", "No remedy known here would gain more than 5 % of a step", "Nothing stands out. What is left is the kernels themselves.",
-    "headroom bench  # how far each kernel is from its floor", "days", 0.6, NULL};
+static const hr_finding_row healthy_row = {"healthy",
+                                           "No remedy known here would gain more than 5 % of a step",
+                                           "Nothing stands out. What is left is the kernels themselves.",
+                                           "headroom bench  # how far each kernel is from its floor",
+                                           "days",
+                                           0.6,
+                                           NULL};
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -159,7 +172,9 @@ static double replay_together(stage *stage, made *list, int count) {
     return before;
 }
 
-static const char *either(const char *first, const char *second) { return first ? first : second; }
+static const char *either(const char *first, const char *second) {
+    return first ? first : second;
+}
 
 static hr_finding finish(const made *made, hr_arena *keep, double step) {
     const hr_draft *draft = &made->draft;
@@ -245,7 +260,8 @@ hr_status hr_find_all(const hr_analysis *analysis, hr_diagnosis *out) {
     if (analysis->work_count && (count == 0 || list[0].gain <= HEALTHY_GAIN)) {
         made healthy = {.row = &healthy_row};
         draft_begin(&healthy.draft, analysis, keep);
-        hr_draft_note(&healthy.draft, -1, 0, 0, "the device computes %.0f %% of the time", 100 * out->lanes[0].busy);
+        hr_draft_note(&healthy.draft, -1, 0, 0, "the device computes %.0f %% of the time",
+                      100 * out->lanes[0].busy);
         findings[made_count++] = finish(&healthy, keep, analysis->step_seconds);
     }
     for (int i = 0; i < count; i++)

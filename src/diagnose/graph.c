@@ -1,42 +1,43 @@
 /* The dependency graph of a trace: what had to come before what, and how long that took.
  *
- * In: joined works and calls. Out: vertices (start and end of each call and work) in order of observed time, edges with
- * latencies. An edge that did not decide gets the usual latency of its kind; the one that decided gets what was
- * observed, so that a replay of the unchanged graph gives the trace itself.
+ * In: joined works and calls. Out: vertices (start and end of each call and work) in order of observed time,
+ * edges with latencies. An edge that did not decide gets the usual latency of its kind; the one that decided
+ * gets what was observed, so that a replay of the unchanged graph gives the trace itself.
  *
- * What the trace does not say is inferred: a stream that begins right when another one's work ends waited for it; a
- * call that ends right after its copy waited for it; a launch that takes long behind a full queue waited for room.
+ * What the trace does not say is inferred: a stream that begins right when another one's work ends waited for
+ * it; a call that ends right after its copy waited for it; a launch that takes long behind a full queue
+ * waited for room.
  */
 #include "diagnose/analysis.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LAUNCH_NS 5000  /* where the trace shows none: from a call to its kernel */
-#define STREAM_NS 1000  /* from a kernel to the next one of its stream */
-#define RETURN_NS 8000  /* from the end of work to the host that waits for it */
-#define WAIT_NS 2000    /* from stream to stream */
-#define CALL_NS 4000    /* a call's own work, where it waits */
-#define QUEUE_WORKS 200 /* launches ahead of the device from which on the queue may be full */
+#define LAUNCH_NS   5000 /* where the trace shows none: from a call to its kernel */
+#define STREAM_NS   1000 /* from a kernel to the next one of its stream */
+#define RETURN_NS   8000 /* from the end of work to the host that waits for it */
+#define WAIT_NS     2000 /* from stream to stream */
+#define CALL_NS     4000 /* a call's own work, where it waits */
+#define QUEUE_WORKS 200  /* launches ahead of the device from which on the queue may be full */
 
 typedef struct builder {
     hr_analysis *analysis;
-    int32_t *position;   /* a vertex: its place in the order */
-    hr_edge *edges;      /* as they are found */
+    int32_t *position; /* a vertex: its place in the order */
+    hr_edge *edges;    /* as they are found */
     int64_t *latencies;
     int count, room;
-    int64_t *explained;  /* a work: when it could start by the edges found so far */
-    int32_t *before;     /* a work: the one before it in its stream, -1 */
-    int32_t *last;       /* a track: the stream's last work launched so far, -1 */
-    int32_t *pending;    /* a track: the work that its next one waits for, -1 */
-    int32_t *streams;    /* tracks with work, the latest first */
+    int64_t *explained; /* a work: when it could start by the edges found so far */
+    int32_t *before;    /* a work: the one before it in its stream, -1 */
+    int32_t *last;      /* a track: the stream's last work launched so far, -1 */
+    int32_t *pending;   /* a track: the work that its next one waits for, -1 */
+    int32_t *streams;   /* tracks with work, the latest first */
     int stream_count;
     int64_t launch, stream, launch_call; /* usual latencies; the usual duration of a launch */
-    int64_t *events;     /* CUDA event -> last work before its record */
+    int64_t *events;                     /* CUDA event -> last work before its record */
     int32_t *event_works;
     uint64_t event_mask;
-    int64_t launched;    /* works whose calls were seen */
-    bool *waits;         /* a call: it waited for the device */
+    int64_t launched; /* works whose calls were seen */
+    bool *waits;      /* a call: it waited for the device */
 } builder;
 
 /* ---- order ---- */
@@ -91,7 +92,9 @@ static void order_vertices(builder *build) {
 
 /* ---- edges ---- */
 
-static int work_vertex(const builder *build, int work) { return hr_work_vertex(build->analysis, work); }
+static int work_vertex(const builder *build, int work) {
+    return hr_work_vertex(build->analysis, work);
+}
 
 /* Left out where its cause came after its effect: clocks of host and device differ a little. */
 static bool link(builder *build, int from, int to, hr_edge_kind kind, int64_t usual) {
@@ -133,7 +136,8 @@ static void measure_usual(builder *build) {
         if (idle <= call->start && call->start <= work->start && launches < SAMPLES)
             launch[launches++] = work->start - call->start;
         if (call->end < idle && idle <= work->start && gaps < SAMPLES) stream[gaps++] = work->start - idle;
-        if (call->kind == HR_CALL_LAUNCH && call_count < SAMPLES) calls[call_count++] = call->end - call->start;
+        if (call->kind == HR_CALL_LAUNCH && call_count < SAMPLES)
+            calls[call_count++] = call->end - call->start;
     }
     build->launch = quantile(launch, launches, 0.25, LAUNCH_NS);
     build->stream = quantile(stream, gaps, 0.25, STREAM_NS);
@@ -153,7 +157,8 @@ static const hr_call *detail_of(const builder *build, const hr_host_call *call) 
     const hr_trace *trace = build->analysis->trace;
     const hr_event *event = &trace->events.items[call->event];
     return event->kind == HR_EVENT_CALL && event->detail >= 0 && event->detail < trace->calls.count
-               ? &trace->calls.items[event->detail] : NULL;
+               ? &trace->calls.items[event->detail]
+               : NULL;
 }
 
 static bool is_stream(const builder *build, int32_t track) {
@@ -179,6 +184,18 @@ static void note_record(builder *build, const hr_host_call *call) {
         *event_slot(build, detail->event) = build->last[detail->stream];
 }
 
+/* What a wait waits for by the call that recorded its event: the last work launched to that stream before it.
+ */
+static int32_t recorded_work(const builder *build, const hr_wait *wait) {
+    const hr_analysis *analysis = build->analysis;
+    int32_t record = wait ? hr_correlated_call(analysis, wait->record) : -1;
+    if (record < 0 || !is_stream(build, wait->stream)) return -1;
+    int32_t work = build->last[wait->stream];
+    while (work >= 0 && analysis->works[work].call > record)
+        work = build->before[work];
+    return work;
+}
+
 static void note_stream_wait(builder *build, const hr_host_call *call) {
     const hr_trace *trace = build->analysis->trace;
     const hr_wait *wait = wait_of(build, call);
@@ -187,7 +204,8 @@ static void note_stream_wait(builder *build, const hr_host_call *call) {
     if (!is_stream(build, waiting)) waiting = detail ? detail->stream : -1;
     if (!is_stream(build, waiting)) return;
     int64_t event = wait && wait->event ? wait->event : detail ? detail->event : 0;
-    if (event) target = *event_slot(build, event);
+    target = recorded_work(build, wait);
+    if (target < 0 && event) target = *event_slot(build, event);
     if (target < 0 && wait && is_stream(build, wait->stream) && wait->stream != waiting)
         target = build->last[wait->stream];
     if (target >= 0) build->pending[waiting] = target;
@@ -214,8 +232,10 @@ static void note_synchronise(builder *build, int call) {
     int32_t stream = wait && wait->kind != HR_WAIT_CONTEXT && is_stream(build, wait->stream) ? wait->stream
                      : detail && is_stream(build, detail->stream)                            ? detail->stream
                                                                                              : -1;
-    if (event && *event_slot(build, event) >= 0) {
-        wait_for_stream(build, call, *event_slot(build, event), true);
+    int32_t target = recorded_work(build, wait);
+    if (target < 0 && event) target = *event_slot(build, event);
+    if (target >= 0) {
+        wait_for_stream(build, call, target, true);
         return;
     }
     bool for_event = wait ? wait->kind == HR_WAIT_EVENT : stream < 0;
@@ -249,15 +269,16 @@ static void launch_works(builder *build, int call) {
         const hr_work *work = &analysis->works[i];
         link(build, hr_call_vertex(call), work_vertex(build, i), HR_EDGE_LAUNCH, build->launch);
         if (build->pending[work->stream] >= 0)
-            link(build, work_vertex(build, build->pending[work->stream]) + 1, work_vertex(build, i), HR_EDGE_WAIT,
-                 WAIT_NS);
+            link(build, work_vertex(build, build->pending[work->stream]) + 1, work_vertex(build, i),
+                 HR_EDGE_WAIT, WAIT_NS);
         build->pending[work->stream] = -1;
         if (build->last[work->stream] < 0) build->streams[build->stream_count++] = work->stream;
         if (build->last[work->stream] < 0 || analysis->works[build->last[work->stream]].end < work->end)
             build->last[work->stream] = i;
         build->launched++;
         bool copies = host->kind == HR_CALL_COPY && work->end <= host->end;
-        if (copies && link(build, work_vertex(build, i) + 1, hr_call_vertex(call) + 1, HR_EDGE_RETURN, RETURN_NS))
+        if (copies &&
+            link(build, work_vertex(build, i) + 1, hr_call_vertex(call) + 1, HR_EDGE_RETURN, RETURN_NS))
             build->waits[call] = true;
     }
     int started = hr_work_after(analysis, host->end);
@@ -284,7 +305,8 @@ static void link_calls(builder *build) {
         if (call->kind == HR_CALL_STREAM_WAIT) note_stream_wait(build, call);
         if (call->kind == HR_CALL_SYNCHRONISE) note_synchronise(build, i);
         launch_works(build, i);
-        link(build, hr_call_vertex(i), hr_call_vertex(i) + 1, HR_EDGE_CALL, build->waits[i] ? CALL_NS : INT64_MAX);
+        link(build, hr_call_vertex(i), hr_call_vertex(i) + 1, HR_EDGE_CALL,
+             build->waits[i] ? CALL_NS : INT64_MAX);
     }
 }
 

@@ -1,14 +1,15 @@
 /* Events of one rank -> device work and host calls, joined.
  *
- * In: the trace's events, sorted by start with host slices nested. Out: works and calls in order of start, each
- * work with its call (by correlation), each call with the operators around it and the host time before it.
+ * In: the trace's events, sorted by start with host slices nested. Out: works and calls in order of start,
+ * each work with its call (by correlation), each call with the operators around it and the host time before
+ * it.
  */
 #include "diagnose/analysis.h"
 
 #include <string.h>
 
-#define DEPTH 192           /* of slices inside slices; deeper ones are not looked at */
-#define HANDOFF_NS 100000   /* a thread that is silent for longer may wait for another one */
+#define DEPTH      192    /* of slices inside slices; deeper ones are not looked at */
+#define HANDOFF_NS 100000 /* a thread that is silent for longer may wait for another one */
 
 typedef struct slice {
     int64_t end;
@@ -37,11 +38,8 @@ typedef struct counts {
 typedef struct joining {
     hr_analysis *analysis;
     classes classes;
-    stack *stacks;         /* a thread */
-    int32_t *last_call;    /* a thread: its last call, -1 */
-    int64_t *keys;         /* correlation -> call, open addressing */
-    int32_t *values;
-    uint64_t mask;
+    stack *stacks;      /* a thread */
+    int32_t *last_call; /* a thread: its last call, -1 */
 } joining;
 
 static bool is_work(const hr_event *event) {
@@ -59,7 +57,8 @@ static bool is_call(const hr_event *event) {
 }
 
 static const hr_track *track_of(const hr_trace *trace, const hr_event *event) {
-    return event->track >= 0 && event->track < trace->tracks.count ? &trace->tracks.items[event->track] : NULL;
+    return event->track >= 0 && event->track < trace->tracks.count ? &trace->tracks.items[event->track]
+                                                                   : NULL;
 }
 
 /* ---- names ---- */
@@ -94,24 +93,25 @@ static uint8_t range_class(joining *join, int32_t name) {
 
 /* ---- the correlation of calls ---- */
 
-static uint64_t slot_of(const joining *join, int64_t key) {
-    uint64_t slot = ((uint64_t)key * 0x9e3779b97f4a7c15u) >> 20 & join->mask;
-    while (join->keys[slot] && join->keys[slot] != key)
-        slot = (slot + 1) & join->mask;
+static uint64_t slot_of(const hr_analysis *analysis, int64_t key) {
+    uint64_t slot = ((uint64_t)key * 0x9e3779b97f4a7c15u) >> 20 & analysis->mask;
+    while (analysis->keys[slot] && analysis->keys[slot] != key)
+        slot = (slot + 1) & analysis->mask;
     return slot;
 }
 
-static void correlate(joining *join, int64_t key, int32_t call) {
+static void correlate(hr_analysis *analysis, int64_t key, int32_t call) {
     if (!key) return;
-    uint64_t slot = slot_of(join, key);
-    if (join->keys[slot]) return;
-    join->keys[slot] = key;
-    join->values[slot] = call;
+    uint64_t slot = slot_of(analysis, key);
+    if (analysis->keys[slot]) return;
+    analysis->keys[slot] = key;
+    analysis->values[slot] = call;
 }
 
-static int32_t correlated(const joining *join, int64_t key) {
-    uint64_t slot = slot_of(join, key);
-    return key && join->keys[slot] ? join->values[slot] : -1;
+int32_t hr_correlated_call(const hr_analysis *analysis, int64_t correlation) {
+    if (!correlation) return -1;
+    uint64_t slot = slot_of(analysis, correlation);
+    return analysis->keys[slot] ? analysis->values[slot] : -1;
 }
 
 /* ---- host ---- */
@@ -130,7 +130,8 @@ static void open_slice(joining *join, int thread, const hr_event *event, int32_t
                                             event->kind == HR_EVENT_OPERATOR && !python};
     hr_thread *owner = &join->analysis->threads[thread];
     hr_stretch stretch = {event->start, event->start + event->duration};
-    if ((own & HR_RANGE_LOADER) && !(around & HR_RANGE_LOADER)) owner->loader[owner->loader_count++] = stretch;
+    if ((own & HR_RANGE_LOADER) && !(around & HR_RANGE_LOADER))
+        owner->loader[owner->loader_count++] = stretch;
     if ((own & HR_RANGE_COMPILE) && !(around & HR_RANGE_COMPILE))
         owner->first_use[owner->first_use_count++] = stretch;
 }
@@ -140,8 +141,7 @@ static void note_overhead(joining *join, int thread, const hr_event *event) {
     const char *name = hr_trace_string(join->analysis->trace, event->name);
     hr_thread *owner = &join->analysis->threads[thread];
     if (!strstr(name, "azy") && !strstr(name, "oad") && !strstr(name, "ompil")) return;
-    owner->first_use[owner->first_use_count++] =
-        (hr_stretch){event->start, event->start + event->duration};
+    owner->first_use[owner->first_use_count++] = (hr_stretch){event->start, event->start + event->duration};
 }
 
 static void add_call(joining *join, int thread, const hr_event *event, int32_t index) {
@@ -151,7 +151,7 @@ static void add_call(joining *join, int thread, const hr_event *event, int32_t i
     int64_t end = event->start + (event->duration > 0 ? event->duration : 1);
     if (last >= 0 && event->start < analysis->calls[last].end) { /* the driver's part of it */
         if (end > analysis->calls[last].end) analysis->calls[last].end = end;
-        correlate(join, event->correlation, last);
+        correlate(analysis, event->correlation, last);
         if (event->kind == HR_EVENT_SYNCHRONISE) analysis->calls[last].wait = index;
         return;
     }
@@ -159,9 +159,18 @@ static void add_call(joining *join, int thread, const hr_event *event, int32_t i
         stack->depth--;
     int32_t number = analysis->call_count++;
     hr_host_call *call = &analysis->calls[number];
-    *call = (hr_host_call){.start = event->start, .end = end, .event = index, .track = event->track,
-                           .previous = last, .work = -1, .last_work = -1, .operation = -1, .outer = -1,
-                           .step = -1, .wait = -1, .kind = call_class(join, event->name)};
+    *call = (hr_host_call){.start = event->start,
+                           .end = end,
+                           .event = index,
+                           .track = event->track,
+                           .previous = last,
+                           .work = -1,
+                           .last_work = -1,
+                           .operation = -1,
+                           .outer = -1,
+                           .step = -1,
+                           .wait = -1,
+                           .kind = call_class(join, event->name)};
     if (event->kind == HR_EVENT_SYNCHRONISE) {
         call->kind = HR_CALL_SYNCHRONISE;
         call->wait = index;
@@ -173,7 +182,7 @@ static void add_call(joining *join, int thread, const hr_event *event, int32_t i
             call->operation = stack->slices[i].event;
         }
     join->last_call[thread] = number;
-    correlate(join, event->correlation, number);
+    correlate(analysis, event->correlation, number);
 }
 
 /* ---- device ---- */
@@ -198,7 +207,8 @@ static void classify_work(joining *join, hr_work *work) {
     const hr_event *event = &analysis->trace->events.items[work->event];
     unsigned within = work->call >= 0 ? analysis->calls[work->call].within : 0;
     if (event->kind != HR_EVENT_KERNEL) {
-        work->kind = (uint8_t)(event->kind == HR_EVENT_GRAPH ? HR_TIME_OTHER : copy_kind(analysis->trace, event));
+        work->kind =
+            (uint8_t)(event->kind == HR_EVENT_GRAPH ? HR_TIME_OTHER : copy_kind(analysis->trace, event));
         return;
     }
     hr_kernel_class class = kernel_class(join, event->name);
@@ -225,8 +235,14 @@ static void add_work(joining *join, const hr_event *event, int32_t index, const 
     hr_analysis *analysis = join->analysis;
     hr_work *work = &analysis->works[analysis->work_count++];
     int64_t duration = event->duration > 0 ? event->duration : 1;
-    *work = (hr_work){.start = event->start, .end = event->start + duration, .event = index, .call = -1,
-                      .stream = event->track, .next = -1, .step = -1, .device = track->device};
+    *work = (hr_work){.start = event->start,
+                      .end = event->start + duration,
+                      .event = index,
+                      .call = -1,
+                      .stream = event->track,
+                      .next = -1,
+                      .step = -1,
+                      .device = track->device};
 }
 
 /* What a call waited for, where the trace lists that on a stream. */
@@ -237,7 +253,7 @@ static void join_waits(joining *join) {
         const hr_event *event = &trace->events.items[i];
         const hr_track *track = track_of(trace, event);
         if (event->kind != HR_EVENT_SYNCHRONISE || !track || track->rank != analysis->rank) continue;
-        int32_t call = correlated(join, event->correlation);
+        int32_t call = hr_correlated_call(analysis, event->correlation);
         if (call >= 0 && analysis->calls[call].wait < 0) analysis->calls[call].wait = (int32_t)i;
     }
 }
@@ -247,7 +263,7 @@ static void join_works(joining *join) {
     hr_analysis *analysis = join->analysis;
     for (int32_t i = 0; i < analysis->work_count; i++) {
         hr_work *work = &analysis->works[i];
-        work->call = correlated(join, analysis->trace->events.items[work->event].correlation);
+        work->call = hr_correlated_call(analysis, analysis->trace->events.items[work->event].correlation);
         classify_work(join, work);
         if (work->call < 0) continue;
         hr_host_call *call = &analysis->calls[work->call];
@@ -273,8 +289,8 @@ static int64_t overlap_of(const hr_stretch *stretches, int count, int *cursor, i
     return sum < end - start ? sum : end - start;
 }
 
-/* A thread that was silent for long while another one launched was waiting for it, as a program's main thread waits
- * for the one that runs the backward pass. */
+/* A thread that was silent for long while another one launched was waiting for it, as a program's main thread
+ * waits for the one that runs the backward pass. */
 static void find_handoff(joining *join, const bool *launches, int thread, int32_t index) {
     hr_analysis *analysis = join->analysis;
     hr_host_call *call = &analysis->calls[index];
@@ -366,11 +382,12 @@ static void join_allocate(joining *join, const counts *sum, const int64_t *stret
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)sum->calls)
         slots *= 2;
-    join->mask = slots - 1;
-    join->keys = hr_arena_alloc(arena, slots * sizeof *join->keys);
-    join->values = hr_arena_alloc(arena, slots * sizeof *join->values);
-    join->classes = (classes){hr_arena_alloc(arena, names * sizeof(hr_kernel_class)), hr_arena_alloc(arena, names),
-                              hr_arena_alloc(arena, names), hr_arena_alloc(arena, names), (int32_t)names};
+    analysis->mask = slots - 1;
+    analysis->keys = hr_arena_alloc(arena, slots * sizeof *analysis->keys);
+    analysis->values = hr_arena_alloc(arena, slots * sizeof *analysis->values);
+    join->classes =
+        (classes){hr_arena_alloc(arena, names * sizeof(hr_kernel_class)), hr_arena_alloc(arena, names),
+                  hr_arena_alloc(arena, names), hr_arena_alloc(arena, names), (int32_t)names};
     analysis->works = hr_arena_alloc(arena, (size_t)sum->works * sizeof *analysis->works);
     analysis->calls = hr_arena_alloc(arena, (size_t)sum->calls * sizeof *analysis->calls);
     analysis->thread_count = (int)sum->threads;
@@ -404,7 +421,8 @@ hr_status hr_analysis_join(hr_analysis *analysis) {
     joining join = {.analysis = analysis};
     counts sum = count_events(analysis, stretches);
     if (sum.works + sum.calls > INT32_MAX / 4)
-        return hr_fail(HR_BAD_INPUT, "%lld calls and kernels are more than can be diagnosed at once; record fewer steps",
+        return hr_fail(HR_BAD_INPUT,
+                       "%lld calls and kernels are more than can be diagnosed at once; record fewer steps",
                        (long long)(sum.works + sum.calls));
     join_allocate(&join, &sum, stretches);
     if (analysis->end < analysis->start) analysis->start = analysis->end = 0;

@@ -11,12 +11,12 @@
 
 /* What is added up over the launches of a kernel. */
 typedef struct sums {
-    int64_t known;         /* launches with bytes or operations */
-    double known_seconds;  /* their time */
-    double floor;          /* least time for their work */
-    double memory, math;   /* least time by each roof */
+    int64_t known;        /* launches with bytes or operations */
+    double known_seconds; /* their time */
+    double floor;         /* least time for their work */
+    double memory, math;  /* least time by each roof */
     double bytes, flops;
-    int64_t counted;       /* launches with hardware counters */
+    int64_t counted; /* launches with hardware counters */
     double dram_of_peak, sm_of_peak, l2_hit, load, store;
     int64_t l2_count, load_count, store_count, peak_count;
 } sums;
@@ -55,12 +55,38 @@ static const char *short_name(hr_arena *keep, const char *name) {
         }
     }
     /* What an elementwise kernel of PyTorch computes stands in its arguments. */
-    static const char *const functors[] = {"CUDAFunctor_", "FillFunctor", "MulFunctor", "AddFunctor", "DivFunctor",
-                                           "direct_copy", "threshold_kernel", "clamp_", "sigmoid", "tanh", "gelu",
-                                           "silu", "exp_kernel", "rsqrt", "sqrt_kernel", "pow_", "addcmul",
-                                           "addcdiv", "lerp", "where", "neg_kernel", "sum_functor", "MeanOps",
-                                           "WelfordOps", "MaxOps", "FusedAdam", "BinaryOpScalar", "compare_",
-                                           "reciprocal", "abs_kernel", "log_kernel", NULL};
+    static const char *const functors[] = {"CUDAFunctor_",
+                                           "FillFunctor",
+                                           "MulFunctor",
+                                           "AddFunctor",
+                                           "DivFunctor",
+                                           "direct_copy",
+                                           "threshold_kernel",
+                                           "clamp_",
+                                           "sigmoid",
+                                           "tanh",
+                                           "gelu",
+                                           "silu",
+                                           "exp_kernel",
+                                           "rsqrt",
+                                           "sqrt_kernel",
+                                           "pow_",
+                                           "addcmul",
+                                           "addcdiv",
+                                           "lerp",
+                                           "where",
+                                           "neg_kernel",
+                                           "sum_functor",
+                                           "MeanOps",
+                                           "WelfordOps",
+                                           "MaxOps",
+                                           "FusedAdam",
+                                           "BinaryOpScalar",
+                                           "compare_",
+                                           "reciprocal",
+                                           "abs_kernel",
+                                           "log_kernel",
+                                           NULL};
     for (int i = 0; functors[i]; i++) {
         const char *found = strstr(at, functors[i]);
         if (!found) continue;
@@ -68,7 +94,8 @@ static const char *short_name(hr_arena *keep, const char *name) {
         return hr_arena_format(keep, "%.*s<%.*s>", at - start < 48 ? (int)(at - start) : 48, start,
                                length < 40 ? (int)length : 40, found);
     }
-    return hr_arena_copy(keep, start, at > start && at - start < 120 ? (size_t)(at - start) : strnlen(start, 120));
+    return hr_arena_copy(keep, start,
+                         at > start && at - start < 120 ? (size_t)(at - start) : strnlen(start, 120));
 }
 
 /* ---- occupancy ---- */
@@ -96,8 +123,8 @@ static void occupy(const hr_ceiling *ceiling, const hr_kernel_work *work, hr_ker
     int64_t registers = (work->registers * 32 + 255) / 256 * 256 * warps;
     if (registers > 0) blocks = at_most(blocks, ceiling->registers / registers, HR_LIMITER_REGISTERS, kernel);
     if (shared > 0)
-        blocks = at_most(blocks, ceiling->shared / (shared + (ceiling->compute >= 80 ? 1024 : 0)), HR_LIMITER_SHARED,
-                         kernel);
+        blocks = at_most(blocks, ceiling->shared / (shared + (ceiling->compute >= 80 ? 1024 : 0)),
+                         HR_LIMITER_SHARED, kernel);
     if (blocks <= 0) blocks = 1; /* it did run: what is known of the device is not enough */
     kernel->occupancy = fmin(1, (double)(blocks * warps) / ceiling->warps);
     kernel->waves = (double)grid / (double)(blocks * ceiling->multiprocessors);
@@ -151,7 +178,8 @@ static const hr_kernel_work *kernel_work(const hr_analysis *analysis, const hr_w
     const hr_trace *trace = analysis->trace;
     const hr_event *event = &trace->events.items[work->event];
     return event->kind == HR_EVENT_KERNEL && event->detail >= 0 && event->detail < trace->kernels.count
-               ? &trace->kernels.items[event->detail] : NULL;
+               ? &trace->kernels.items[event->detail]
+               : NULL;
 }
 
 static void add_launch(table *table, int kernel, int number) {
@@ -167,13 +195,16 @@ static void add_launch(table *table, int kernel, int number) {
         const hr_counters *counters = &trace->counters.items[launch->counters];
         add_counters(sum, counters);
         if (isfinite(counters->dram_read) && isfinite(counters->dram_written)) {
-            add_work_done(sum, &analysis->ceiling, seconds, counters->dram_read + counters->dram_written, 0, 0);
+            add_work_done(sum, &analysis->ceiling, seconds, counters->dram_read + counters->dram_written, 0,
+                          0);
             sum->counted++;
             return;
         }
     }
-    bool single = work->call >= 0 && analysis->calls[work->call].work == analysis->calls[work->call].last_work;
-    if (!single || (work->flags & HR_WORK_CONVOLUTION) || !hr_work_shapes(analysis, number, &shapes, &name)) return;
+    bool single =
+        work->call >= 0 && analysis->calls[work->call].work == analysis->calls[work->call].last_work;
+    if (!single || (work->flags & HR_WORK_CONVOLUTION) || !hr_work_shapes(analysis, number, &shapes, &name))
+        return;
     hr_shapes_work(name, &shapes, work->kind, &bytes, &flops);
     add_work_done(sum, &analysis->ceiling, seconds, bytes, flops,
                   math_rate(&analysis->ceiling, work, shapes.bytes[0]));
@@ -193,7 +224,8 @@ static void judge(table *table, int number) {
         kernel->bound = sum->math > sum->memory ? HR_BOUND_COMPUTE : HR_BOUND_MEMORY;
     }
     if (sum->peak_count && !sum->known) {
-        double dram = sum->dram_of_peak / (double)sum->peak_count, sm = sum->sm_of_peak / (double)sum->peak_count;
+        double dram = sum->dram_of_peak / (double)sum->peak_count,
+               sm = sum->sm_of_peak / (double)sum->peak_count;
         kernel->bound = dram > sm ? HR_BOUND_MEMORY : HR_BOUND_COMPUTE;
         kernel->roof_fraction = fmax(dram, sm);
     }
@@ -213,8 +245,12 @@ static int kernel_of_work(table *table, const hr_work *work) {
     int number = table->count++;
     const hr_kernel_work *launch = kernel_work(analysis, work);
     hr_kernel_summary *kernel = &table->kernels[number];
-    *kernel = (hr_kernel_summary){.name = event->name, .operator_name = -1, .kind = work->kind, .occupancy = -1,
-                                  .achieved = -1, .shortest = INFINITY};
+    *kernel = (hr_kernel_summary){.name = event->name,
+                                  .operator_name = -1,
+                                  .kind = work->kind,
+                                  .occupancy = -1,
+                                  .achieved = -1,
+                                  .shortest = INFINITY};
     kernel->short_name = short_name(table->keep, hr_trace_string(analysis->trace, event->name));
     if (launch) occupy(&analysis->ceiling, launch, kernel);
     if (work->kind == HR_TIME_MATRIX)
@@ -244,7 +280,8 @@ static void find_medians(table *table, const int32_t *kernel_of) {
         place[i + 1] = place[i] + table->kernels[i].count;
     for (int i = 0; i < analysis->work_count; i++)
         if (kernel_of[i] >= 0)
-            durations[place[kernel_of[i]]++] = (double)(analysis->works[i].end - analysis->works[i].start) * 1e-9;
+            durations[place[kernel_of[i]]++] =
+                (double)(analysis->works[i].end - analysis->works[i].start) * 1e-9;
     for (int i = 0; i < table->count; i++) {
         hr_kernel_summary *kernel = &table->kernels[i];
         double *first = durations + place[i] - kernel->count;

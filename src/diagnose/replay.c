@@ -1,7 +1,8 @@
 /* Runs a trace again under other latencies, and finds the chain that decides.
  *
- * In: the dependency graph and a latency an edge. Out: times of all vertices; how long the steps take; the critical
- * path of the chosen step. One pass over the edges in order of observed time, so a replay costs milliseconds.
+ * In: the dependency graph and a latency an edge. Out: times of all vertices; how long the steps take; the
+ * critical path of the chosen step. One pass over the edges in order of observed time, so a replay costs
+ * milliseconds.
  */
 #include "diagnose/analysis.h"
 
@@ -48,7 +49,8 @@ static int call_at(const hr_analysis *analysis, int64_t time) {
 /* When the host reaches a boundary, which lies in the gap before some call or after all of them. */
 static int64_t host_time(const hr_analysis *analysis, const int64_t *times, int64_t bound) {
     int call = call_at(analysis, bound);
-    int previous = call < analysis->call_count ? analysis->calls[call].previous : hr_call_after(analysis, bound) - 1;
+    int previous =
+        call < analysis->call_count ? analysis->calls[call].previous : hr_call_after(analysis, bound) - 1;
     int64_t latest = call < analysis->call_count ? times[hr_call_vertex(call)] : INT64_MAX;
     if (previous < 0) return latest == INT64_MAX ? bound : latest - (analysis->calls[call].start - bound);
     int64_t since = bound - analysis->calls[previous].end;
@@ -91,7 +93,8 @@ typedef struct path {
     int64_t from, to; /* of the step */
 } path;
 
-static void add_piece(path *path, int64_t start, int64_t end, int32_t event, int32_t track, hr_time_kind kind) {
+static void add_piece(path *path, int64_t start, int64_t end, int32_t event, int32_t track,
+                      hr_time_kind kind) {
     if (start < path->from) start = path->from;
     if (end > path->to) end = path->to;
     if (end <= start || path->count == path->room) return;
@@ -107,10 +110,14 @@ static hr_time_kind gap_kind(const hr_host_call *call) {
 
 static hr_time_kind call_kind(const hr_host_call *call) {
     switch (call->kind) {
-    case HR_CALL_SYNCHRONISE: return HR_TIME_SYNCHRONISATION;
-    case HR_CALL_ALLOCATE: return HR_TIME_ALLOCATION;
-    case HR_CALL_FIRST_USE: return HR_TIME_FIRST_USE;
-    default: return HR_TIME_LAUNCH;
+    case HR_CALL_SYNCHRONISE:
+        return HR_TIME_SYNCHRONISATION;
+    case HR_CALL_ALLOCATE:
+        return HR_TIME_ALLOCATION;
+    case HR_CALL_FIRST_USE:
+        return HR_TIME_FIRST_USE;
+    default:
+        return HR_TIME_LAUNCH;
     }
 }
 

@@ -1,4 +1,5 @@
-/* Lists of dimensions -> bytes and operations. In: "[[64, 1024], []]" and "[\"float\", \"Scalar\"]". Out: numbers. */
+/* Lists of dimensions -> bytes and operations. In: "[[64, 1024], []]" and "[\"float\", \"Scalar\"]". Out:
+ * numbers. */
 #include "diagnose/shapes.h"
 
 #include <ctype.h>
@@ -9,8 +10,9 @@ static int dtype_bytes(const char *name, size_t length) {
     static const struct {
         const char *name;
         int bytes;
-    } rows[] = {{"double", 8}, {"long", 8}, {"BFloat16", 2}, {"Half", 2}, {"Float8", 1}, {"float", 4},
-                {"int", 4},    {"short", 2}, {"signed char", 1}, {"unsigned char", 1}, {"char", 1}, {"bool", 1}};
+    } rows[] = {{"double", 8},      {"long", 8},          {"BFloat16", 2}, {"Half", 2},
+                {"Float8", 1},      {"float", 4},         {"int", 4},      {"short", 2},
+                {"signed char", 1}, {"unsigned char", 1}, {"char", 1},     {"bool", 1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t word = strlen(rows[i].name);
         for (size_t at = 0; at + word <= length; at++)
@@ -61,7 +63,8 @@ bool hr_shapes_product(const char *name, const hr_shapes *shapes, hr_product *ou
     static const struct {
         const char *name;
         int left; /* argument */
-    } rows[] = {{"aten::mm", 0}, {"aten::bmm", 0}, {"aten::addmm", 1}, {"aten::baddbmm", 1}, {"aten::matmul", 0}};
+    } rows[] = {
+        {"aten::mm", 0}, {"aten::bmm", 0}, {"aten::addmm", 1}, {"aten::baddbmm", 1}, {"aten::matmul", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int a = rows[i].left, b = a + 1;
         if (strcmp(name, rows[i].name) != 0 || b >= shapes->count) continue;
@@ -75,14 +78,16 @@ bool hr_shapes_product(const char *name, const hr_shapes *shapes, hr_product *ou
     return false;
 }
 
-void hr_shapes_work(const char *name, const hr_shapes *shapes, hr_time_kind kind, double *bytes, double *flops) {
+void hr_shapes_work(const char *name, const hr_shapes *shapes, hr_time_kind kind, double *bytes,
+                    double *flops) {
     hr_product product;
     double moved = 0, largest = 0;
     int element = shapes->count ? shapes->bytes[0] : 0;
     *bytes = *flops = 0;
     if (kind == HR_TIME_MATRIX) {
         if (!hr_shapes_product(name, shapes, &product)) return;
-        double batch = (double)product.batch, m = (double)product.m, n = (double)product.n, k = (double)product.k;
+        double batch = (double)product.batch, m = (double)product.m, n = (double)product.n,
+               k = (double)product.k;
         *flops = 2 * batch * m * n * k;
         *bytes = batch * (m * k + k * n + m * n) * product.bytes;
         return;
@@ -105,7 +110,8 @@ bool hr_work_shapes(const hr_analysis *analysis, int work, hr_shapes *out, const
     const hr_event *event = &trace->events.items[analysis->calls[call].operation];
     *operator_name = hr_trace_string(trace, event->name);
     if (event->detail < 0 || event->detail >= trace->operators.count) return false;
-    const hr_operator *operator= &trace->operators.items[event->detail];
-    if (operator->shapes < 0) return false;
-    return hr_shapes_parse(hr_trace_string(trace, operator->shapes), hr_trace_string(trace, operator->dtypes), out);
+    const hr_operator *operator= & trace->operators.items[event->detail];
+    if (operator->shapes<0) return false;
+    return hr_shapes_parse(hr_trace_string(trace, operator->shapes), hr_trace_string(trace, operator->dtypes),
+                           out);
 }

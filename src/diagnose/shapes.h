@@ -1,6 +1,7 @@
 /* What an operator's shapes say of the work it launched.
  *
- * In: the lists of dimensions and dtypes as PyTorch writes them. Out: numbers. Operators that are not known give nothing.
+ * In: the lists of dimensions and dtypes as PyTorch writes them. Out: numbers. Operators that are not known
+ * give nothing.
  */
 #ifndef HR_DIAGNOSE_SHAPES_H
 #define HR_DIAGNOSE_SHAPES_H

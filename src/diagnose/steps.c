@@ -1,11 +1,12 @@
 /* Where the steps of a program are.
  *
- * In: joined works and calls. Out: steps, one after the other without gap. Tried in this order: ranges that the
- * profiler or the program marks, the optimizer's ranges, repetition of the sequence of kernels, the whole trace.
+ * In: joined works and calls. Out: steps, one after the other without gap. Tried in this order: ranges that
+ * the profiler or the program marks, the optimizer's ranges, repetition of the sequence of kernels, the whole
+ * trace.
  *
- * The host runs ahead of the device, so a step has two beginnings. On the device it begins when the host began it
- * and all that was launched before has ended: then durations are those of the device where it is the slower
- * one, and those of the host where the device waits for it.
+ * The host runs ahead of the device, so a step has two beginnings. On the device it begins when the host
+ * began it and all that was launched before has ended: then durations are those of the device where it is the
+ * slower one, and those of the host where the device waits for it.
  */
 #include "diagnose/analysis.h"
 
@@ -22,7 +23,8 @@ typedef struct group {
     int64_t total, first, last_end;
     int32_t name, count, track;
     bool overlaps;
-    int rank; /* how surely it is a step: 4 the profiler's, 3 by its name, 2 any range, 1 the optimizer's, 0 not */
+    int rank; /* how surely it is a step: 4 the profiler's, 3 by its name, 2 any range, 1 the optimizer's, 0
+                 not */
 } group;
 
 #define GROUP_SLOTS 4096
@@ -37,7 +39,8 @@ static size_t stem_length(const char *name) {
 static bool starts_word(const char *name, const char *word) {
     size_t length = strlen(word);
     for (const char *at = name; *at; at++)
-        if (strncasecmp(at, word, length) == 0 && (at == name || !isalpha((unsigned char)at[-1]))) return true;
+        if (strncasecmp(at, word, length) == 0 && (at == name || !isalpha((unsigned char)at[-1])))
+            return true;
     return false;
 }
 
@@ -84,8 +87,11 @@ static void groups_collect(const hr_analysis *analysis, group *groups) {
         group *group = group_find(groups, group_key(name, event->track));
         if (!group) continue;
         if (!group->key)
-            *group = (struct group){.key = group_key(name, event->track), .first = event->start,
-                                    .last_end = event->start, .name = event->name, .track = event->track,
+            *group = (struct group){.key = group_key(name, event->track),
+                                    .first = event->start,
+                                    .last_end = event->start,
+                                    .name = event->name,
+                                    .track = event->track,
                                     .rank = rank};
         if (event->start < group->last_end) group->overlaps = true;
         group->last_end = event->start + event->duration;
@@ -94,8 +100,8 @@ static void groups_collect(const hr_analysis *analysis, group *groups) {
     }
 }
 
-/* The surest group; of equals the one whose ranges are longest. Ranges that are no step by name must cover most of
- * the time in which the device was given work. */
+/* The surest group; of equals the one whose ranges are longest. Ranges that are no step by name must cover
+ * most of the time in which the device was given work. */
 static const group *groups_best(const hr_analysis *analysis, const group *groups, int least, int most) {
     const group *best = NULL;
     int64_t first = analysis->work_count ? analysis->works[0].start : analysis->start;
@@ -118,7 +124,8 @@ static const group *groups_best(const hr_analysis *analysis, const group *groups
     return best;
 }
 
-/* Boundaries from the ranges of a group: their starts and the last one's end, or their ends for the optimizer. */
+/* Boundaries from the ranges of a group: their starts and the last one's end, or their ends for the
+ * optimizer. */
 static int group_bounds(const hr_analysis *analysis, const group *group, int64_t *bounds) {
     const hr_trace *trace = analysis->trace;
     int count = 0;
@@ -193,7 +200,8 @@ static period find_period(hr_arena *arena, const sequence *sequence, int name_co
     for (int i = 0; i < found_count; i++)
         most = fmax(most, found[i].match);
     for (int i = 0; i < found_count; i++)
-        if (found[i].match >= most - 0.005 && (!best.length || found[i].length < best.length)) best = found[i];
+        if (found[i].match >= most - 0.005 && (!best.length || found[i].length < best.length))
+            best = found[i];
     return best;
 }
 
@@ -204,7 +212,8 @@ static int repetition_bounds(const hr_analysis *analysis, int64_t *bounds) {
     int count = 0, name_count = 0, steps = 0, seen = 0;
     for (int32_t i = 0; i < analysis->work_count; i++) {
         const hr_event *event = &analysis->trace->events.items[analysis->works[i].event];
-        if (event->kind != HR_EVENT_KERNEL || analysis->works[i].device != analysis->device || event->name < 0)
+        if (event->kind != HR_EVENT_KERNEL || analysis->works[i].device != analysis->device ||
+            event->name < 0)
             continue;
         if (event->name >= name_count) name_count = event->name + 1;
         names[count] = event->name;
@@ -244,7 +253,9 @@ static int compare_durations(const void *left, const void *right) {
     return (*a > *b) - (*a < *b);
 }
 
-static double step_seconds(const hr_step *step) { return (double)(step->end - step->start) * 1e-9; }
+static double step_seconds(const hr_step *step) {
+    return (double)(step->end - step->start) * 1e-9;
+}
 
 static double median_from(const hr_step *items, int first, int count, double *scratch) {
     for (int i = first; i < count; i++)
@@ -287,7 +298,8 @@ static void make_steps(hr_analysis *analysis, const int64_t *bounds, int count, 
     for (int i = 0; i <= count; i++) {
         if (ends[i] > device) device = ends[i];
         int64_t begin = device > bounds[i] ? device : bounds[i];
-        if (i < count) items[i] = (hr_step){.start = begin, .host_start = bounds[i], .host_end = bounds[i + 1]};
+        if (i < count)
+            items[i] = (hr_step){.start = begin, .host_start = bounds[i], .host_end = bounds[i + 1]};
         if (i > 0) items[i - 1].end = begin;
     }
     analysis->steps = (hr_steps){.found_by = found_by, .items = items, .count = count};
@@ -318,7 +330,8 @@ void hr_analysis_steps(hr_analysis *analysis) {
     choose_device(analysis);
     group *groups = hr_arena_alloc(analysis->arena, GROUP_SLOTS * sizeof *groups);
     groups_collect(analysis, groups);
-    const group *marked = groups_best(analysis, groups, 2, 4), *optimizer = groups_best(analysis, groups, 1, 1);
+    const group *marked = groups_best(analysis, groups, 2, 4),
+                *optimizer = groups_best(analysis, groups, 1, 1);
     size_t room = 2 + (size_t)analysis->work_count;
     if (marked && (size_t)marked->count + 2 > room) room = (size_t)marked->count + 2;
     if (optimizer && (size_t)optimizer->count + 2 > room) room = (size_t)optimizer->count + 2;
@@ -344,7 +357,8 @@ void hr_analysis_steps(hr_analysis *analysis) {
     if (count < 1) {
         count = 1;
         found_by = "the whole trace";
-        bounds[0] = analysis->work_count && analysis->call_count == 0 ? analysis->works[0].start : analysis->start;
+        bounds[0] =
+            analysis->work_count && analysis->call_count == 0 ? analysis->works[0].start : analysis->start;
         bounds[1] = analysis->end > bounds[0] ? analysis->end : bounds[0] + 1;
     }
     make_steps(analysis, bounds, count, found_by);

@@ -1,0 +1,56 @@
+/* headroom diagnose FILE...: what limits a program, what to do, and what it would gain. In: traces. Out: a
+ * verdict, or one JSON object. */
+#include "command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int report(const arguments *arguments, terminal *terminal, const hr_diagnosis *diagnosis) {
+    char *text;
+    hr_status status = arguments_has(arguments, "json")
+                           ? hr_report_diagnosis_json(diagnosis, &text)
+                           : hr_report_diagnosis_text(diagnosis, &terminal->style, &text);
+    return status == HR_OK ? terminal_print(arguments, text) : complain_status(arguments, status);
+}
+
+static int run_diagnose(const arguments *arguments, terminal *terminal) {
+    hr_diagnose_options options = {
+        .size = sizeof options, .progress = terminal_progress, .progress_context = terminal};
+    hr_diagnosis *diagnosis;
+    if (arguments->word_count == 0)
+        return complain(
+            arguments, "which trace? Give a file of `headroom record`, a PyTorch trace (.json, .json.gz), an "
+                       "Nsight Systems export (.sqlite) or an Nsight Compute table (.csv)");
+    if (arguments_has(arguments, "ranks") && arguments_has(arguments, "compare"))
+        return complain(arguments,
+                        "--ranks and --compare exclude each other; the files are either ranks of one run, or "
+                        "before and after");
+    if (arguments_has(arguments, "ranks")) options.mode = HR_DIAGNOSE_RANKS;
+    if (arguments_has(arguments, "compare")) options.mode = HR_DIAGNOSE_COMPARE;
+    hr_status status = hr_diagnose(arguments->words, arguments->word_count, &options, &diagnosis);
+    terminal_progress_end(terminal);
+    if (status != HR_OK) return complain_status(arguments, status);
+    int code = report(arguments, terminal, diagnosis);
+    hr_diagnosis_destroy(diagnosis);
+    return code;
+}
+
+static const flag flags[] = {
+    {0, "ranks", NULL, "the files are ranks of one run"},
+    {0, "compare", NULL, "the two files are one program before and after"},
+    {0, "json", NULL, "print one JSON object"},
+    {0, NULL, NULL, NULL},
+};
+
+const command command_diagnose = {
+    "diagnose",
+    "diagnose FILE... [FLAG]...",
+    "say what limits a program, what to do, and what it would gain",
+    "Reads what a profiler recorded and says what limits the program, the remedy that\n"
+    "gains most, and how much of a step it would gain; then where a step goes, and all\n"
+    "findings with their evidence. FILE is what `headroom record` wrote, a PyTorch trace\n"
+    "(.json, .json.gz), an Nsight Systems export (.sqlite) or an Nsight Compute table\n"
+    "(.csv). Several files are the ranks of one run; two that do not say so are one\n"
+    "program before and after a change. No GPU is needed.",
+    flags,
+    run_diagnose};

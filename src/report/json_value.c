@@ -1,0 +1,41 @@
+/* Values of JSON as the reports write them. In: C values. Out: jansson's. */
+#include "report/json_value.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+json_t *hr_value_text(const char *text) {
+    hr_text clean = {0};
+    hr_utf8_clean(&clean, text ? text : "");
+    json_t *value = json_string(hr_text_data(&clean));
+    hr_text_clear(&clean);
+    return value;
+}
+
+json_t *hr_value_real(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+void hr_value_set_text(json_t *object, const char *key, const char *text) {
+    json_object_set_new(object, key, hr_value_text(text));
+}
+
+void hr_value_set_real(json_t *object, const char *key, double value) {
+    json_object_set_new(object, key, hr_value_real(value));
+}
+
+void hr_value_set_whole(json_t *object, const char *key, int64_t value) {
+    json_object_set_new(object, key, json_integer(value));
+}
+
+/* Ends the object: its text through `out`. jansson gives NULL where memory ran out. */
+hr_status hr_value_give(json_t *object, char **out) {
+    char *dump =
+        object ? json_dumps(object, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(object);
+    hr_text text = {0};
+    if (!dump) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while building JSON");
+    hr_text_format(&text, "%s\n", dump);
+    free(dump);
+    return hr_text_give(&text, out);
+}
