@@ -94,6 +94,7 @@ typedef struct hr_thread {
     int call_count;
     hr_stretch *loader, *first_use;
     int loader_count, first_use_count;
+    bool launches; /* it gives work to a device */
 } hr_thread;
 
 /* ---- the dependency graph ---- */
@@ -168,6 +169,8 @@ void hr_analysis_account(const hr_analysis *analysis, int64_t start, int64_t end
                          int64_t out[HR_TIME_KIND_COUNT]);
 /* Needs steps. Fraction of time with compute; seconds a step of communication, and of that hidden. */
 void hr_analysis_overlap(const hr_analysis *analysis, hr_lane *lane);
+/* "void at::native::foo<bar>(baz)" -> "foo": what a person calls a kernel. */
+const char *hr_kernel_short_name(hr_arena *keep, const char *name);
 /* Needs steps. Summaries by falling share; strings from `keep`. */
 void hr_analysis_kernels(hr_analysis *analysis, hr_arena *keep);
 /* Needs steps. */
@@ -183,8 +186,9 @@ int hr_call_after(const hr_analysis *analysis, int64_t time);
 /* The first work that starts at or after a time. */
 int hr_work_after(const hr_analysis *analysis, int64_t time);
 
-/* Host gaps longer than this are work of their own, not the cost of launching. */
-#define HR_LAUNCH_GAP_NS 200000
+/* Host gaps longer than this are work of their own, not the cost of launching: an operator of a framework
+ * takes 5 to 100 us, more under a profiler. */
+#define HR_LAUNCH_GAP_NS 500000
 
 /* ---- replay ---- */
 

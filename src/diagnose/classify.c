@@ -114,11 +114,11 @@ static bool holds_any(const char *name, const char *const *words) {
 
 /* Which unit a product runs on, by what libraries put into names. */
 static unsigned product_flags(const char *name) {
-    static const char *const full[] = {"simt", "sgemm_", "f32f32_f32f32", "scudnn", "gemmsn", "sgemv", NULL};
+    static const char *const full[] = {"simt", "sgemm", "f32f32_f32f32", "scudnn", "gemmsn", "sgemv", NULL};
     static const char *const tensor[] = {"tensorop", "s1688", "s16816", "h16816",  "h1688", "s884",
                                          "h884",     "hmma",  "gmma",   "tf32",    "bf16",  "nvjet",
                                          "fp16",     "f16",   "i16832", "tensor1", NULL};
-    static const char *const generic[] = {"<float, float", "float, float, float", NULL};
+    static const char *const generic[] = {"<float, ", "float, float, float", NULL};
     unsigned flags = 0;
     if (holds(name, "align1") && !holds(name, "align16")) flags |= HR_WORK_MISALIGNED;
     if (holds(name, "tf32f32")) return flags | HR_WORK_TENSOR;

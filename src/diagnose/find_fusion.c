@@ -22,8 +22,8 @@ typedef struct run {
 /* Tensors that an elementwise kernel reads and writes, by its name: "Array<char*, 3>". */
 static int operands_of(const hr_analysis *analysis, int work) {
     const char *name = hr_event_name(analysis, analysis->works[work].event);
-    const char *array = strstr(name, "Array<char*, ");
-    if (array && array[13] >= '1' && array[13] <= '9') return array[13] - '0';
+    const char *array = strstr(name, "rray<char*, ");
+    if (array && array[12] >= '1' && array[12] <= '9') return array[12] - '0';
     return strstr(name, "Binary") || strstr(name, "CUDAFunctor_add") ? 3 : 2;
 }
 
@@ -131,25 +131,41 @@ static void tally_run(tally *tally, const run *run, double before, double after)
     if (run->count > tally->longest.count) tally->longest = *run;
 }
 
+/* "mul x 3, add x 2": the kernels of a run, each once. */
+static void name_kernels(const hr_analysis *analysis, const run *run, char *names, size_t room) {
+    enum { NAMED = 6 };
+    int kernels[NAMED], counts[NAMED] = {0}, named = 0, others = 0;
+    for (int i = 0; i < run->count; i++) {
+        int kernel = analysis->kernel_of[run->works[i]], k = 0;
+        while (k < named && kernels[k] != kernel)
+            k++;
+        if (k == named && named < NAMED) kernels[named++] = kernel;
+        if (k < named)
+            counts[k]++;
+        else
+            others++;
+    }
+    size_t used = 0;
+    for (int k = 0; k < named && used < room; k++) {
+        const char *name = kernels[k] >= 0 ? analysis->kernels[kernels[k]].short_name : "?";
+        used += (size_t)snprintf(names + used, room - used, counts[k] > 1 ? "%s%.60s x %d" : "%s%.60s",
+                                 k ? ", " : "", name, counts[k]);
+    }
+    if (others && used < room) snprintf(names + used, room - used, ", %d others", others);
+}
+
 static void note_run(hr_draft *draft, const tally *tally, const char *what) {
     const hr_analysis *analysis = draft->analysis;
-    int steps = hr_counted_steps(analysis), named = 0;
+    int steps = hr_counted_steps(analysis);
     char names[512] = "";
     hr_draft_note(draft, analysis->works[tally->longest.works[0]].event, tally->kernels, tally->before * 1e-9,
                   "%.4g kernels a step in %.3g %s take %s; fused they would take about %s",
                   (double)tally->kernels / steps, (double)tally->runs / steps, what,
                   hr_time_text(tally->before * 1e-9 / steps).text,
                   hr_time_text(tally->after * 1e-9 / steps).text);
-    for (int i = 0; i < tally->longest.count && named < 8; i++, named++) {
-        int kernel = analysis->kernel_of[tally->longest.works[i]];
-        size_t used = strlen(names);
-        if (kernel < 0 || used > 440) break;
-        snprintf(names + used, sizeof names - used, "%s%.48s", i ? ", " : "",
-                 analysis->kernels[kernel].short_name);
-    }
+    name_kernels(analysis, &tally->longest, names, sizeof names);
     hr_draft_note(draft, analysis->works[tally->longest.works[0]].event, tally->longest.count, 0,
-                  "the longest run has %d kernels: %s%s", tally->longest.count, names,
-                  named < tally->longest.count ? ", ..." : "");
+                  "the longest run, %d kernels: %s", tally->longest.count, names);
 }
 
 /* ---- elementwise ---- */
@@ -195,7 +211,7 @@ void hr_find_elementwise(hr_draft *draft) {
         i += run.count ? run.count : 1;
     }
     if (!tally.runs) return;
-    note_run(draft, &tally, "runs of elementwise work");
+    note_run(draft, &tally, "run(s) of elementwise work");
     draft->caveat = "kernels that follow each other work on each other's results";
 }
 
@@ -216,7 +232,7 @@ void hr_find_normalisation(hr_draft *draft) {
         }
         i += run.count ? run.count : 1;
     }
-    if (tally.runs) note_run(draft, &tally, "normalisations or softmaxes written out");
+    if (tally.runs) note_run(draft, &tally, "normalisation(s) or softmax(es) written out");
 }
 
 /* ---- attention ---- */
@@ -238,6 +254,7 @@ static bool has_softmax(const hr_analysis *analysis, const run *run) {
     for (int i = 0; i < run->count; i++) {
         const hr_work *work = &analysis->works[run->works[i]];
         const char *name = hr_event_name(analysis, work->event);
+        if (strstr(name, "LogSoftMax")) return false; /* of a loss */
         if (work->flags & HR_WORK_SOFTMAX) return true;
         reduces |= (work->flags & HR_WORK_REDUCES) != 0;
         exponential |= strstr(name, "exp_kernel") != NULL;
@@ -315,7 +332,7 @@ void hr_find_optimizer(hr_draft *draft) {
         i += run.count ? run.count : 1;
     }
     if (!tally.runs) return;
-    note_run(draft, &tally, "runs of the optimizer");
+    note_run(draft, &tally, "run(s) of the optimizer");
     if (multi)
         draft->remedy = "The optimizer handles many tensors at once, but makes a pass over them for each "
                         "statement of its "

@@ -199,6 +199,7 @@ void hr_find_launch_bound(hr_draft *draft) {
     hr_draft_note(draft, -1, 0, analysis->accounted[HR_TIME_LAUNCH] * steps,
                   "the device stands idle for launches for %s of a step",
                   hr_time_text(analysis->accounted[HR_TIME_LAUNCH]).text);
+    draft->most_seconds = analysis->accounted[HR_TIME_LAUNCH] + analysis->accounted[HR_TIME_SYNCHRONISATION];
     draft->caveat =
         waits_inside ? "shapes are fixed, and waits inside of a step are moved out of what the graph captures"
                      : "shapes are fixed, so that a step can be captured once and launched again";
@@ -236,6 +237,7 @@ void hr_find_host_bound(hr_draft *draft) {
         const hr_host_call *call = &analysis->calls[i];
         int64_t own = call->gap - call->gap_loader - call->gap_first_use;
         if (!hr_is_counted_call(analysis, i) || own <= HR_LAUNCH_GAP_NS) continue;
+        if (!analysis->threads[analysis->thread_of[call->track]].launches) continue;
         count++;
         seconds += (double)own * 1e-9;
         if (longest < 0 || own > analysis->calls[longest].gap - analysis->calls[longest].gap_loader)
@@ -254,6 +256,7 @@ void hr_find_host_bound(hr_draft *draft) {
     hr_draft_note(draft, inside >= 0 ? inside : call->event, 0, 0, "the longest one takes %s, %s %s",
                   hr_time_text((double)call->gap * 1e-9).text, inside >= 0 ? "in" : "and ends with",
                   hr_event_name(analysis, inside >= 0 ? inside : call->event));
+    draft->most_seconds = analysis->accounted[HR_TIME_HOST];
     draft->caveat = "all of that work can be done beside the device's or ahead of it";
 }
 

@@ -11,12 +11,14 @@
 
 #define LEAST_PRODUCTS 4
 
-/* The next product of the same kernel and grid, over at most one kernel between them; -1 = none. */
+/* The next product of the same kernel and grid, over at most one other product (the sum of a split one)
+ * between them; -1 = none. */
 static int next_alike(const hr_analysis *analysis, const int32_t *order, int count, int at) {
     const hr_work *work = &analysis->works[order[at]];
     for (int i = at + 1; i < count && i <= at + 2; i++) {
         const hr_work *next = &analysis->works[order[i]];
-        if (next->stream != work->stream || next->step != work->step) return -1;
+        if (next->stream != work->stream || next->step != work->step || next->kind != HR_TIME_MATRIX)
+            return -1;
         if (analysis->kernel_of[order[i]] == analysis->kernel_of[order[at]] &&
             fabs(hr_work_waves(analysis, order[i]) - hr_work_waves(analysis, order[at])) < 1e-9)
             return i;

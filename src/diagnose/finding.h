@@ -17,7 +17,9 @@ typedef struct hr_draft {
     int64_t *latencies;
     int edit_count, edit_room;
     int64_t least_span; /* ns of all counted steps that no remedy of this kind goes below; 0 = none */
-    double gain;        /* >= 0: known without a replay */
+    double
+        most_seconds; /* of a step: what the finding's cause costs, which bounds its own gain; 0 = no bound */
+    double gain;      /* >= 0: known without a replay */
     double confidence;
     const char *remedy, *code, *effort, *caveat; /* NULL: those of the table */
     hr_evidence evidence[8];

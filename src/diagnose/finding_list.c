@@ -155,21 +155,23 @@ static int compare_gains(const void *left, const void *right) {
 
 /* Each on top of those before it. */
 static double replay_together(stage *stage, made *list, int count) {
-    double before = 0;
+    double before = 0, sum = 0;
     int64_t least = 0;
     stage_reset(stage);
     for (int i = 0; i < count; i++) {
         if (list[i].draft.gain >= 0) {
-            list[i].marginal = fmin(list[i].gain, 1 - before);
+            list[i].marginal = fmin(list[i].gain, 1 - sum);
+            sum += list[i].marginal;
             continue;
         }
         if (list[i].draft.least_span > least) least = list[i].draft.least_span;
         stage_apply(stage, &list[i].draft);
         double now = stage_gain(stage, least);
-        list[i].marginal = fmax(0, now - before);
+        list[i].marginal = fmin(list[i].gain, fmax(0, now - before));
+        sum += list[i].marginal;
         before = fmax(before, now);
     }
-    return before;
+    return fmin(1, sum);
 }
 
 static const char *either(const char *first, const char *second) {
@@ -218,6 +220,8 @@ static int detect_all(stage *stage, made *list, hr_arena *keep) {
         stage_reset(stage);
         stage_apply(stage, draft);
         list[count].gain = stage_gain(stage, draft->least_span);
+        if (draft->most_seconds > 0)
+            list[count].gain = fmin(list[count].gain, draft->most_seconds / analysis->step_seconds);
         list[count].row = &rows[i];
         if (list[count].gain < LEAST_GAIN) continue;
         size_t edits = (size_t)draft->edit_count;
@@ -252,8 +256,6 @@ hr_status hr_find_all(const hr_analysis *analysis, hr_diagnosis *out) {
     }
     qsort(list, (size_t)count, sizeof *list, compare_gains);
     out->combined_gain = replay_together(&stage, list, count);
-    for (int i = 0; i < count; i++)
-        if (list[i].draft.gain >= 0) out->combined_gain = fmin(1, out->combined_gain + list[i].marginal);
 
     hr_finding *findings = hr_arena_alloc(keep, (size_t)(count + 1) * sizeof *findings);
     int made_count = 0;

@@ -8,8 +8,9 @@
 
 #include <string.h>
 
-#define DEPTH      192    /* of slices inside slices; deeper ones are not looked at */
-#define HANDOFF_NS 100000 /* a thread that is silent for longer may wait for another one */
+#define DEPTH         192    /* of slices inside slices; deeper ones are not looked at */
+#define HANDOFF_NS    100000 /* a thread that is silent for longer may wait for another one */
+#define FIRST_CALL_NS 50000000
 
 typedef struct slice {
     int64_t end;
@@ -171,6 +172,9 @@ static void add_call(joining *join, int thread, const hr_event *event, int32_t i
                            .step = -1,
                            .wait = -1,
                            .kind = call_class(join, event->name)};
+    /* Making a context hides in whatever call comes first. */
+    bool plain = call->kind == HR_CALL_OTHER || call->kind == HR_CALL_ALLOCATE;
+    if (plain && event->duration > FIRST_CALL_NS) call->kind = HR_CALL_FIRST_USE;
     if (event->kind == HR_EVENT_SYNCHRONISE) {
         call->kind = HR_CALL_SYNCHRONISE;
         call->wait = index;
@@ -291,7 +295,7 @@ static int64_t overlap_of(const hr_stretch *stretches, int count, int *cursor, i
 
 /* A thread that was silent for long while another one launched was waiting for it, as a program's main thread
  * waits for the one that runs the backward pass. */
-static void find_handoff(joining *join, const bool *launches, int thread, int32_t index) {
+static void find_handoff(joining *join, int thread, int32_t index) {
     hr_analysis *analysis = join->analysis;
     hr_host_call *call = &analysis->calls[index];
     int64_t since = call->previous >= 0 ? analysis->calls[call->previous].end : INT64_MIN;
@@ -299,7 +303,9 @@ static void find_handoff(joining *join, const bool *launches, int thread, int32_
     int32_t best = -1;
     for (int i = 0; i < analysis->thread_count; i++) {
         int32_t other = join->last_call[i];
-        if (i == thread || other < 0 || !launches[i] || analysis->calls[other].end > call->start) continue;
+        if (i == thread || other < 0 || !analysis->threads[i].launches ||
+            analysis->calls[other].end > call->start)
+            continue;
         if (analysis->calls[other].end > since) {
             since = analysis->calls[other].end;
             best = other;
@@ -314,18 +320,18 @@ static void find_handoff(joining *join, const bool *launches, int thread, int32_
 static void measure_gaps(joining *join) {
     hr_analysis *analysis = join->analysis;
     int threads = analysis->thread_count;
-    bool *launches = hr_arena_alloc(analysis->arena, (size_t)threads * sizeof *launches);
     int *loader = hr_arena_alloc(analysis->arena, (size_t)threads * sizeof *loader);
     int *first_use = hr_arena_alloc(analysis->arena, (size_t)threads * sizeof *first_use);
     for (int i = 0; i < analysis->call_count; i++)
-        if (analysis->calls[i].work >= 0) launches[analysis->thread_of[analysis->calls[i].track]] = true;
+        if (analysis->calls[i].work >= 0)
+            analysis->threads[analysis->thread_of[analysis->calls[i].track]].launches = true;
     for (int i = 0; i < threads; i++)
         join->last_call[i] = -1;
     for (int32_t i = 0; i < analysis->call_count; i++) {
         hr_host_call *call = &analysis->calls[i];
         int thread = analysis->thread_of[call->track];
         hr_thread *owner = &analysis->threads[thread];
-        if (launches[thread]) find_handoff(join, launches, thread, i);
+        if (owner->launches) find_handoff(join, thread, i);
         join->last_call[thread] = i;
         owner->call_count++;
         if (call->previous < 0) continue;

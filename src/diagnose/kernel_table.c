@@ -34,70 +34,6 @@ static bool is_counted(const hr_analysis *analysis, const hr_work *work) {
     return work->device == analysis->device && work->step >= analysis->steps.first;
 }
 
-/* "void at::native::foo<bar>(baz)" -> "foo": the last name outside of all brackets. */
-static const char *short_name(hr_arena *keep, const char *name) {
-    const char *start = name, *at = name;
-    if (strncmp(at, "void ", 5) == 0) start = at += 5;
-    int depth = 0;
-    for (; *at; at++) {
-        if (strncmp(at, "(anonymous namespace)", 21) == 0) {
-            at += 20;
-            continue;
-        }
-        if (*at == '<' || (*at == '(' && depth == 0)) {
-            if (depth == 0 && at > start) break;
-            depth++;
-        } else if (*at == '>' && depth) {
-            depth--;
-        } else if (depth == 0 && at[0] == ':' && at[1] == ':') {
-            start = at + 2;
-            at++;
-        }
-    }
-    /* What an elementwise kernel of PyTorch computes stands in its arguments. */
-    static const char *const functors[] = {"CUDAFunctor_",
-                                           "FillFunctor",
-                                           "MulFunctor",
-                                           "AddFunctor",
-                                           "DivFunctor",
-                                           "direct_copy",
-                                           "threshold_kernel",
-                                           "clamp_",
-                                           "sigmoid",
-                                           "tanh",
-                                           "gelu",
-                                           "silu",
-                                           "exp_kernel",
-                                           "rsqrt",
-                                           "sqrt_kernel",
-                                           "pow_",
-                                           "addcmul",
-                                           "addcdiv",
-                                           "lerp",
-                                           "where",
-                                           "neg_kernel",
-                                           "sum_functor",
-                                           "MeanOps",
-                                           "WelfordOps",
-                                           "MaxOps",
-                                           "FusedAdam",
-                                           "BinaryOpScalar",
-                                           "compare_",
-                                           "reciprocal",
-                                           "abs_kernel",
-                                           "log_kernel",
-                                           NULL};
-    for (int i = 0; functors[i]; i++) {
-        const char *found = strstr(at, functors[i]);
-        if (!found) continue;
-        size_t length = strspn(found, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-        return hr_arena_format(keep, "%.*s<%.*s>", at - start < 48 ? (int)(at - start) : 48, start,
-                               length < 40 ? (int)length : 40, found);
-    }
-    return hr_arena_copy(keep, start,
-                         at > start && at - start < 120 ? (size_t)(at - start) : strnlen(start, 120));
-}
-
 /* ---- occupancy ---- */
 
 static int64_t at_most(int64_t blocks, int64_t limit, hr_limiter limiter, hr_kernel_summary *kernel) {
@@ -251,7 +187,7 @@ static int kernel_of_work(table *table, const hr_work *work) {
                                   .occupancy = -1,
                                   .achieved = -1,
                                   .shortest = INFINITY};
-    kernel->short_name = short_name(table->keep, hr_trace_string(analysis->trace, event->name));
+    kernel->short_name = hr_kernel_short_name(table->keep, hr_trace_string(analysis->trace, event->name));
     if (launch) occupy(&analysis->ceiling, launch, kernel);
     if (work->kind == HR_TIME_MATRIX)
         kernel->unit = work->flags & HR_WORK_TENSOR ? HR_UNIT_TENSOR

@@ -352,6 +352,7 @@ void hr_analysis_steps(hr_analysis *analysis) {
     if (count < 1) {
         analysis->step_track = -1;
         count = repetition_bounds(analysis, bounds);
+        if (count < 2) count = 0;
         found_by = "repetition of the kernels";
     }
     if (count < 1) {
