@@ -8,6 +8,7 @@ _headroom_flags() {
     emit) echo --target --output --device --help ;;
     roof) echo --again --device --json --html --help ;;
     record) echo --output --for --from-range --steps --help ;;
+    diagnose) echo --ranks --compare --json --help ;;
     bench) echo --only --size --tune --device --no-verify --json --csv --help ;;
     esac
 }
@@ -43,7 +44,7 @@ _headroom_names() {
 
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} line=${COMP_LINE:0:COMP_POINT}
-    local commands="run explain emit roof bench record help" current=${line##* } before file kernel prefix
+    local commands="run explain emit roof bench record diagnose help" current=${line##* } before file kernel prefix
     before=${line% *}
     before=${before##* }
     COMPREPLY=()
@@ -64,6 +65,7 @@ _headroom() {
     help:*) mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
     *:-*) mapfile -t COMPREPLY < <(compgen -W "$(_headroom_flags "$command")" -- "$word") ;;
     roof:*) ;;
+    diagnose:*) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     record:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"; compgen -f -- "$word") ;;
     bench:*) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
     *:*.hr:*)

@@ -42,7 +42,7 @@ complete_line() {
     [ "${COMPREPLY[*]}" = "$2" ] || fail "completing \"$1\": \"${COMPREPLY[*]}\", should be \"$2\""
 }
 cd "$source" || exit 1
-complete_line "headroom " "run explain emit roof bench record help --help --version"
+complete_line "headroom " "run explain emit roof bench record diagnose help --help --version"
 complete_line "headroom ex" "explain"
 complete_line "headroom run --t" "--tune"
 complete_line "headroom run kernels/softmax.hr:" "kernels/softmax.hr:softmax kernels/softmax.hr:softmax_f32"

@@ -30,7 +30,7 @@ expect 0 "usage: headroom COMMAND" --help
 expect 0 "usage: headroom COMMAND" help
 expect 0 "headroom 0." --version
 expect 2 'no command "rnu"; did you mean run?' rnu
-expect 2 "Possible are run explain emit roof bench record help" zzzzzz
+expect 2 "Possible are run explain emit roof bench record diagnose help" zzzzzz
 expect 2 'no command "nope"' help nope
 expect 0 "usage: headroom run FILE.hr" help run
 expect 0 "usage: headroom roof" roof --help
@@ -66,6 +66,10 @@ expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" -o y=/ab
 expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" --html /absent/a.html
 expect 2 "--target is c, not \"fortran\"" emit "$kernel:layernorm" --target fortran
 expect 2 "takes flags alone" roof now
+expect 2 "which trace? Give a file of" diagnose
+expect 2 "--ranks and --compare exclude each other" diagnose a b --ranks --compare
+expect 2 "a comparison takes two files, before and after, not 1" diagnose a --compare
+expect 2 "absent.json" diagnose absent.json
 expect 2 "no kernel of that name" bench --only nothing
 expect 2 "one folder of kernels at a time" bench a b
 expect 2 "--size is a whole number of at least 1" bench --size 0
