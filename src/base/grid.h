@@ -14,6 +14,7 @@ typedef struct hr_grid {
     int threads;    /* of a block */
     int cluster;    /* blocks of a cluster, 1 = none */
     int64_t shared; /* bytes of dynamic shared memory */
+    int64_t pieces; /* over lists: blocks is the number of pieces, from 1 to this many; 0 = no list */
     bool overlaps;  /* may start while the launch before it ends: the code waits by griddepcontrol */
 } hr_grid;
 

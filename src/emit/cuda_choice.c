@@ -82,7 +82,8 @@ bool hr_cuda_is_constant(const hr_plan *plan, int extent) {
             const hr_expr *size = function->indices[index].extent;
             if (!mentions(size, extent)) continue;
             bool rows = k == 0 && stage->task_count > 0;
-            bool flat = k == 0 && !any_kind(stage, HR_STEP_REDUCE_ROW) && !any_kind(stage, HR_STEP_ROW) &&
+            bool flat = k == 0 && !any_kind(stage, HR_STEP_REDUCE_ROW) &&
+                        (!any_kind(stage, HR_STEP_ROW) || hr_stage_can_split(plan, stage)) &&
                         !any_kind(stage, HR_STEP_REDUCE_COLUMN);
             if ((!rows && !flat) || !is_plain(size, extent)) return true;
         }
@@ -105,7 +106,7 @@ static bool depends_on(const hr_expr *e, int index) {
 static bool is_dense(const hr_plan *plan, int tensor) {
     int memory = plan->storage[tensor];
     return memory >= plan->source->parameter_count + plan->source->result_count ||
-           plan->layouts[memory] == HR_LAYOUT_DENSE;
+           plan->layouts[memory] != HR_LAYOUT_STRIDED;
 }
 
 bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int tensor,
@@ -297,10 +298,13 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
     if (out->order_count) out->lane = index_size(&s, out->order[out->order_count - 1]);
     out->columns = any_kind(stage, HR_STEP_REDUCE_COLUMN);
     out->totals = any_kind(stage, HR_STEP_REDUCE_ALL);
-    bool rows = any_kind(stage, HR_STEP_ROW) || any_kind(stage, HR_STEP_REDUCE_ROW) || out->columns;
+    bool shared_row = any_kind(stage, HR_STEP_ROW) && !hr_stage_can_split(plan, stage);
+    bool rows = shared_row || any_kind(stage, HR_STEP_REDUCE_ROW) || out->columns;
     for (int i = 0; i < stage->step_count && !rows; i++)
         rows = stage->row_count && hr_cuda_is_row_total(plan, stage, &stage->steps[i]);
     out->flat = !rows && out->order_count > 0;
+    out->once = out->flat && any_kind(stage, HR_STEP_ROW);
+    out->list = out->flat && hr_plan_has_lists(plan);
     out->fast = !stores_f32(&s);
     if (out->order_count) HR_TRY(survey(&s));
     if (out->vector < 1) out->vector = 1;

@@ -15,6 +15,8 @@
 
 typedef struct hr_cuda_choice {
     bool flat;
+    bool once;     /* flat, and something is one for the whole stage: the first block stores it */
+    bool list;     /* flat, and over lists of arrays: blocks take pieces of them in turn */
     bool exact;    /* groups end where rows do; otherwise the first and last of a row are compared element by
                       element */
     bool straddle; /* a group may go over an end of the innermost index: indices are computed for each element

@@ -7,6 +7,7 @@
 #include "emit/emit.h"
 #include "emit/emit_c_contract.h"
 #include "emit/list_c.h"
+#include "emit/list_emit.h"
 #include "emit/prelude.h"
 #include "emit/stage_area.h"
 #include "emit/stage_c.h"
@@ -260,11 +261,6 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     return HR_OK;
 }
 
-int64_t hr_emit_piece(const hr_plan *plan) {
-    (void)plan;
-    return HR_LIST_PIECE_C;
-}
-
 int hr_emit_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
     for (int i = 0; i < plan->stage_count && !plan->limits.compute; i++)
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
@@ -454,11 +450,7 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
     emitter e = {.plan = plan, .function = plan->normal, .p = &e.printer};
     e.declared = plan->source->parameter_count + plan->source->result_count;
     *out = (hr_emitted){0};
-    if (hr_plan_has_lists(plan) && !entry)
-        return hr_fail(HR_BAD_INPUT,
-                       "kernel %.60s is bound to lists of arrays, and source to paste is for "
-                       "whole ones: load the kernel again for its source",
-                       plan->source->name);
+    if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;
     HR_TRY(hr_arena_create(NAMES_ARENA, &arena));
     hr_text stages = {0}, body = {0};

@@ -7,6 +7,7 @@
  */
 #include "base/dtype.h"
 #include "emit/emit.h"
+#include "emit/list_emit.h"
 #include "emit/prelude.h"
 #include "emit/stage_c.h"
 #include "emit/stage_cuda.h"
@@ -72,7 +73,7 @@ typedef struct launch_shape {
 
 static launch_shape shape_of(const hr_cuda_choice *c) {
     launch_shape s = {.run = c->block_rows,
-                      .least = c->columns || c->totals,
+                      .least = c->columns || c->totals || c->once,
                       .limit = c->blocks_limit,
                       .slices = c->slices};
     if (c->flat) s.run = (int64_t)c->threads * c->groups * c->vector;
@@ -134,6 +135,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     HR_TRY(points_of(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
                      extents, &total));
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
+    if (c.list) list->out[list->count - 1].pieces = c.blocks_limit;
     if (c.exchange) list->out[list->count - 1].cluster = c.slices;
     return kernels.end ? add_grid(list, i, "_end", end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;
 }
@@ -472,9 +474,7 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     emitter e = {.plan = plan, .function = plan->normal, .extents = extents, .p = &e.printer};
     e.declared = plan->source->parameter_count + plan->source->result_count;
     *out = (hr_emitted){0};
-    if (hr_plan_has_lists(plan))
-        return hr_fail(HR_BAD_INPUT, "kernel %.60s over lists of arrays runs on the CPU only",
-                       plan->source->name);
+    if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;
     HR_TRY(hr_arena_create(NAMES_ARENA, &arena));
     hr_text stages = {0};

@@ -1,6 +1,7 @@
 /* The loop over the pieces of a list, in C. See list_c.h. */
 #include "emit/list_c.h"
 
+#include "emit/list_emit.h"
 #include "emit/stage_c.h"
 
 const char hr_list_c_types[] = "typedef struct piece {\n"
@@ -11,11 +12,6 @@ const char hr_list_c_types[] = "typedef struct piece {\n"
                                "    int64_t count, unused;\n"
                                "    piece piece[];\n"
                                "} pieces;\n\n";
-
-bool hr_emit_is_list(const hr_printer *p, int tensor) {
-    return tensor < p->plan->source->parameter_count + p->plan->source->result_count &&
-           p->plan->layouts[tensor] == HR_LAYOUT_LIST;
-}
 
 void hr_list_c_loop(hr_printer *p, const hr_text *body) {
     hr_print(p, "const pieces *const list = a->pieces;");

@@ -6,10 +6,6 @@
 
 #include "emit/expression.h"
 
-/* The most elements of a piece: enough that its own lines cost nothing, few enough to share out. */
-#define HR_LIST_PIECE_C 16384
-
-bool hr_emit_is_list(const hr_printer *printer, int tensor); /* `tensor` is a parameter or result */
 /* base/pieces.h, as the emitted code sees it. */
 extern const char hr_list_c_types[];
 /* `body` in the loop over a thread's share of the pieces, with the pointers that it uses. */

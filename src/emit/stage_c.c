@@ -2,6 +2,7 @@
 #include "emit/stage_c.h"
 #include "base/dtype.h"
 #include "emit/list_c.h"
+#include "emit/list_emit.h"
 #include "emit/stage_area.h"
 #include "emit/stage_parts.h"
 #include "emit/stage_skew.h"
@@ -703,19 +704,6 @@ static void print_task_loop(hr_stage_printer *s) {
     if (s->plan->tunables.chunk) hr_print(p, "}");
 }
 
-/* Lanes can be spread over threads where nothing needs the whole row, and no thread changes what others read.
- */
-static bool can_split(const hr_stage_printer *s) {
-    const hr_stage *stage = s->stage;
-    for (int i = 0; i < stage->step_count; i++) {
-        const hr_step *step = &stage->steps[i];
-        int memory = s->plan->storage[statement_of(s, step)->tensor];
-        if (step->kind == HR_STEP_ROW && s->function->tensors[memory].role == HR_ROLE_INOUT) return false;
-    }
-    return stage->task_count == 0 && stage->row_count == 1 && stage->pass_count == 1 &&
-           !any_kind(stage, HR_STEP_REDUCE_ROW) && !any_kind(stage, HR_STEP_SCATTER);
-}
-
 static void print_work(hr_stage_printer *s) {
     hr_printer *p = s->p;
     bool streams = false;
@@ -756,7 +744,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     hr_stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     hr_printer_stage(p, stage);
-    s.split = can_split(&s);
+    s.split = hr_stage_can_split(p->plan, stage);
     s.skew = stage->skew;
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE_DEFAULT;
     out->begin = starts_at_zero(&s);

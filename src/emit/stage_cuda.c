@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "emit/lane_loop.h"
+#include "emit/list_cuda.h"
 #include "emit/stage_c.h"
 
 #include <inttypes.h>
@@ -46,7 +47,7 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     const hr_tensor *t = &p->function->tensors[tensor];
     const char *name = hr_emit_tensor(p, tensor);
     int declared = p->plan->source->parameter_count + p->plan->source->result_count;
-    if (p->plan->storage[tensor] != tensor) return;
+    if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
     if (hr_emit_occurs(body, name)) {
         const char *type = hr_c_storage(t->dtype), *constant = t->role == HR_ROLE_INPUT ? "const " : "";
         if (t->rank == 0 && t->role == HR_ROLE_INPUT)
@@ -174,7 +175,8 @@ static void print_row_stores(hr_cuda_stage *s) {
         if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
         const hr_statement *statement = hr_cuda_statement(s, step);
         hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
-        if (!open) hr_print(p, "if (%slane == 0) {", s->c->block_rows > 1 ? "live && " : "");
+        if (!open && s->c->flat) hr_print(p, "if (blockIdx.x == 0 && threadIdx.x == 0) {");
+        if (!open && !s->c->flat) hr_print(p, "if (%slane == 0) {", s->c->block_rows > 1 ? "live && " : "");
         open = true;
         hr_print(p, "    %s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
                  hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
@@ -236,6 +238,12 @@ static void print_flat_loop(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     int run = c->threads * c->groups;
+    print_row_steps(s, 0); /* every thread computes what is one for the whole stage */
+    if (c->list) {
+        hr_list_cuda_loop(s);
+        print_row_stores(s);
+        return;
+    }
     hr_print(p, "const int64_t total = %s;", product_of(p, c->order, c->order_count));
     hr_print(
         p,
@@ -246,6 +254,7 @@ static void print_flat_loop(hr_cuda_stage *s) {
         hr_cuda_print_pass(s, pass);
     p->indent--;
     hr_print(p, "}");
+    print_row_stores(s);
 }
 
 /* ---- partial results of a block ---- */
@@ -374,7 +383,9 @@ static void print_clear(hr_cuda_stage *s) {
 static void print_parts(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    if (c->flat) {
+    if (c->list) {
+        hr_print(p, "int64_t parts = %s->count;", hr_list_cuda_table(p));
+    } else if (c->flat) {
         int64_t run = (int64_t)c->threads * c->groups * c->vector;
         hr_print(p, "int64_t parts = (%s + %" PRId64 ") / %" PRId64 ";",
                  product_of(p, c->order, c->order_count), run - 1, run);
@@ -478,7 +489,7 @@ static const char *aligned_condition(hr_cuda_stage *s, const char *body) {
         const hr_tensor *tensor = &s->function->tensors[t];
         const char *name = hr_emit_tensor(p, t);
         if (tensor->rank == 0 || !hr_emit_occurs(body, name)) continue;
-        if (s->plan->layouts[t] == HR_LAYOUT_STRIDED) continue;
+        if (s->plan->layouts[t] != HR_LAYOUT_DENSE) continue;
         bits = hr_format(p, "%s%s(uint64_t)a.%s", bits ? bits : "", bits ? " | " : "", name);
     }
     return bits ? hr_format(p, "((%s) & 15) == 0", bits) : NULL;
@@ -488,13 +499,10 @@ static void print_main(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     hr_text *out = p->out, body = {0};
     p->out = &body;
-    print_kernel(
-        s,
-        hr_format(p,
-                  "template <bool ALIGNED>\nstatic __device__ __forceinline__ void stage_%d_work(const "
-                  "arguments &a)",
-                  s->number),
-        print_work);
+    print_kernel(s,
+                 hr_format(p, "%sstatic __device__ __forceinline__ void stage_%d_work(const arguments &a)",
+                           s->c->list ? "" : "template <bool ALIGNED>\n", s->number),
+                 print_work);
     p->out = out;
     const char *text = hr_text_data(&body), *condition = aligned_condition(s, text);
     hr_text_append(out, text, body.length);
@@ -505,7 +513,9 @@ static void print_main(hr_cuda_stage *s) {
     p->indent++;
     hr_print(p, "let_next_launch_start();");
     hr_print(p, "wait_for_launch_before();");
-    if (condition && hr_emit_occurs(strstr(text, "arguments"), "ALIGNED")) {
+    if (s->c->list) {
+        hr_print(p, "stage_%d_work(a);", s->number);
+    } else if (condition && hr_emit_occurs(strstr(text, "arguments"), "ALIGNED")) {
         hr_print(p, "if (%s)", condition);
         hr_print(p, "    stage_%d_work<true>(a);", s->number);
         hr_print(p, "else");

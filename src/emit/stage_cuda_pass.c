@@ -407,7 +407,7 @@ static store store_of(const hr_cuda_stage *s, const hr_step *step) {
     t.id = (int)(step - s->stage->steps);
     int memory = s->plan->storage[t.statement->tensor], last = t.statement->subscript_count - 1;
     bool declared = memory < s->plan->source->parameter_count + s->plan->source->result_count;
-    bool dense = !declared || s->plan->layouts[memory] == HR_LAYOUT_DENSE;
+    bool dense = !declared || s->plan->layouts[memory] != HR_LAYOUT_STRIDED;
     const hr_expr *end = last >= 0 ? t.statement->subscripts[last] : NULL;
     bool along = end && end->op == HR_OP_INDEX && end->index == s->p->lane;
     t.grouped = dense && (s->c->straddle ? is_whole(s, t.statement->tensor, t.statement->subscripts) : along);

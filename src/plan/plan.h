@@ -118,6 +118,9 @@ typedef struct hr_plan_options {
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                          const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out);
 void hr_plan_destroy(hr_plan *plan);
+/* The elements of the stage's only index can be shared out: nothing needs all of them, and what is one for
+ * the whole stage changes nothing that it reads, so that everybody may compute it. */
+bool hr_stage_can_split(const hr_plan *plan, const hr_stage *stage);
 /* Some argument is bound as a list. */
 bool hr_plan_has_lists(const hr_plan *plan);
 /* Whether such a plan can run over lists: maps and total reductions over one axis, all of whose tensors are

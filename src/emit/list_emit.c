@@ -1,0 +1,25 @@
+/* What emitted code for lists of arrays has in common on every device. In: a plan. Out: answers. */
+#include "emit/list_emit.h"
+
+#include "emit/emit.h"
+
+/* Elements of a piece: enough that its own lines cost nothing, few enough to share out. */
+enum { PIECE_CPU = 16384, PIECE_CUDA = 4096 };
+
+bool hr_emit_is_list(const hr_printer *p, int tensor) {
+    return tensor < p->plan->source->parameter_count + p->plan->source->result_count &&
+           p->plan->layouts[tensor] == HR_LAYOUT_LIST;
+}
+
+hr_status hr_emit_refuse_lists(const hr_plan *plan) {
+    if (!hr_plan_has_lists(plan)) return HR_OK;
+    return hr_fail(
+        HR_BAD_INPUT,
+        "kernel %.60s is bound to lists of arrays, and source to paste is for whole ones: load the "
+        "kernel again for its source",
+        plan->source->name);
+}
+
+int64_t hr_emit_piece(const hr_plan *plan) {
+    return plan->limits.compute > 0 ? PIECE_CUDA : PIECE_CPU;
+}
