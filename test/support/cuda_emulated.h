@@ -225,6 +225,12 @@ EMULATED float rsqrtf(float x) {
 EMULATED double rsqrt(double x) {
     return 1 / __builtin_sqrt(x);
 }
+EMULATED float normcdff(float x) {
+    return (float)(0.5 * __builtin_erfc(-(double)x * 0.70710678118654752440));
+}
+EMULATED double normcdf(double x) {
+    return 0.5 * __builtin_erfc(-x * 0.70710678118654752440);
+}
 EMULATED float __expf(float x) {
     return __builtin_expf(x);
 }

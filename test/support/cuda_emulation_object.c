@@ -39,6 +39,7 @@ static const char *const flags[] = {"-std=c++17",
                                     "-nostdlib",
                                     "-fno-builtin-memcpy",
                                     "-DHR_EMULATED",
+                                    "-D__CUDACC_RTC__",
                                     "-include",
                                     HR_SOURCE_DIR "/test/support/cuda_emulated.h"};
 
