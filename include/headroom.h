@@ -80,11 +80,29 @@ HR_API const char *hr_dtype_name(hr_dtype dtype);
 
 typedef struct hr_device hr_device;
 
-/* `name`: "cpu", "cuda", "cuda:1", or NULL for the best there is. HR_NOT_AVAILABLE where it is not there. */
+/* `name`: "cpu", "cuda", "cuda:1", or NULL for the best there is: cuda where a GPU can be used, else cpu.
+ * "cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a" are targets: kernels are planned and emitted for them, on a
+ * machine with or without a GPU, and nothing runs. HR_NOT_AVAILABLE where it is not there. */
 HR_API hr_status hr_device_open(const char *name, hr_device **out);
 HR_API void hr_device_destroy(hr_device *device);
 HR_API const char *hr_device_kind(const hr_device *device); /* "cpu" or "cuda" */
 HR_API const char *hr_device_name(const hr_device *device); /* the product's name */
+
+/* Memory of the device, which arrays are bound to: aligned to at least 64 bytes, not cleared. `size` at the
+ * release is that of the allocation. On the CPU any other memory is as good. */
+HR_API hr_status hr_device_allocate(hr_device *device, size_t size, void **out);
+HR_API void hr_device_release(hr_device *device, void *data, size_t size);
+/* Between the host's memory and the device's, after all that was launched before; complete on return. */
+HR_API hr_status hr_device_upload(hr_device *device, void *to, const void *from, size_t size);
+HR_API hr_status hr_device_download(hr_device *device, void *to, const void *from, size_t size);
+/* Whether the host may read and write the device's memory in place: true on the CPU. */
+HR_API bool hr_device_memory_is_host(const hr_device *device);
+/* Waits until all launches are complete. HR_OUT_OF_RANGE where a data-dependent subscript left its axis in
+ * one of them, with its place in the text. */
+HR_API hr_status hr_device_synchronise(hr_device *device);
+/* Launches go to this CUstream of the device's primary context (PyTorch's current stream, say) from now on;
+ * NULL = a stream of the device's own. Without meaning on the CPU. */
+HR_API void hr_device_stream_set(hr_device *device, void *stream);
 
 /* Called from long work: `done` of `total` (total 0 = not known), `what` in words. Return false to stop. */
 typedef bool (*hr_progress_fn)(void *context, const char *what, double done, double total);
@@ -202,9 +220,10 @@ typedef struct hr_prepare_options {
  * arrays are copied first and restored. Needed once after binding arrays of new shapes; options may be NULL.
  */
 HR_API hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options);
-/* One execution on the bound arrays; prepares first where needed. Complete on return on the CPU.
- * HR_OUT_OF_RANGE where a data-dependent subscript left its axis: nothing out of range was read or written.
- */
+/* One execution on the bound arrays; prepares first where needed. Complete on return on the CPU; on CUDA it
+ * is queued on the device's stream, and hr_device_synchronise, hr_device_download or a later event of that
+ * stream waits for it. HR_OUT_OF_RANGE where a data-dependent subscript left its axis, on CUDA in an earlier
+ * launch: nothing out of range was read or written. */
 HR_API hr_status hr_kernel_launch(hr_kernel *kernel);
 
 /* ---- measuring ---- */

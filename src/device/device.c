@@ -1,12 +1,25 @@
-/* Opening a device by name, and what is public of it. In: "cpu", "cuda", "cuda:1" or NULL. Out: a device. */
+/* Opening a device by name, and what is public of it. In: "cpu", "cuda", "cuda:1", "cuda:sm_90a" or NULL.
+ * Out: a device. */
 #include "device/device.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
+static hr_status cuda_open(const char *which, hr_device **out) {
+    char *end;
+    if (strncmp(which, "sm_", 3) == 0) return hr_device_target_open(which, out);
+    long ordinal = strtol(which, &end, 10);
+    if (!isdigit((unsigned char)*which) || *end || ordinal > 1023)
+        return hr_fail(HR_BAD_INPUT, "'cuda:%.40s' is no device: use cuda:0, cuda:1, ...", which);
+    return hr_device_cuda_open((int)ordinal, out);
+}
+
 hr_status hr_device_open(const char *name, hr_device **out) {
-    if (!name || strcmp(name, "cpu") == 0) return hr_device_cpu_open(out);
-    if (strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0)
-        return hr_fail(HR_NOT_AVAILABLE, "this build has no cuda device yet: use --device cpu");
+    if (!name) return hr_device_cuda_open(0, out) == HR_OK ? HR_OK : hr_device_cpu_open(out);
+    if (strcmp(name, "cpu") == 0) return hr_device_cpu_open(out);
+    if (strcmp(name, "cuda") == 0) return hr_device_cuda_open(0, out);
+    if (strncmp(name, "cuda:", 5) == 0) return cuda_open(name + 5, out);
     return hr_fail(HR_BAD_INPUT, "'%.40s' is no device: use cpu, cuda or cuda:I", name);
 }
 
@@ -20,4 +33,34 @@ const char *hr_device_kind(const hr_device *device) {
 
 const char *hr_device_name(const hr_device *device) {
     return device->name;
+}
+
+/* ---- memory ---- */
+
+bool hr_device_memory_is_host(const hr_device *device) {
+    return !device->ops->upload;
+}
+
+hr_status hr_device_allocate(hr_device *device, size_t size, void **out) {
+    return device->ops->allocate(device, size, out);
+}
+
+void hr_device_release(hr_device *device, void *data, size_t size) {
+    device->ops->release(device, data, size);
+}
+
+hr_status hr_device_upload(hr_device *device, void *to, const void *from, size_t size) {
+    if (device->ops->upload) return device->ops->upload(device, to, from, size);
+    if (size) memmove(to, from, size);
+    return HR_OK;
+}
+
+hr_status hr_device_download(hr_device *device, void *to, const void *from, size_t size) {
+    if (device->ops->download) return device->ops->download(device, to, from, size);
+    if (size) memmove(to, from, size);
+    return HR_OK;
+}
+
+void hr_device_stream_set(hr_device *device, void *stream) {
+    if (device->ops->stream) device->ops->stream(device, stream);
 }

@@ -11,6 +11,8 @@
 #include "base/status.h"
 #include "base/text.h"
 
+#include <pthread.h>
+
 /* What the emitted code of one kernel is called with, on every device: arrays in the order of the function's
  * parameters and results. Scalars are passed as f64. `strides` holds rank entries a tensor, tensor after
  * tensor. */
@@ -29,6 +31,7 @@ typedef struct hr_launch {  /* emitted C knows the fields up to `tuning` by thei
         *bytes; /* one a pointer: from its first to past its last byte, 0 for a scalar; NULL = not known */
     const hr_grid *grids; /* devices with grids only */
     int64_t grid_count;
+    int64_t extent_count, stride_count; /* devices with grids only: how many words the tables above are */
 } hr_launch;
 
 /* The first data-dependent subscript that left its axis. access = 0: none. */
@@ -55,7 +58,9 @@ typedef struct hr_device_ops {
     hr_status (*compile)(struct hr_device *device, const char *source, size_t length, unsigned flags,
                          hr_module **out);
     void (*unload)(struct hr_device *device, hr_module *module);
-    /* Complete on return. HR_OUT_OF_RANGE where `fault` (which may be NULL) names an access. */
+    /* Complete on return, HR_OUT_OF_RANGE where `fault` names an access. `fault` NULL: a device that has
+     * `synchronise` only queues the launch, and fails with HR_OUT_OF_RANGE where an earlier one of this
+     * module left its axis. Nothing is allocated, waited for or searched on that way. */
     hr_status (*launch)(struct hr_device *device, hr_module *module, const hr_launch *launch,
                         hr_fault *fault);
     /* Seconds of one launch with caches cold: the operands are flushed from all of them first. */
@@ -67,16 +72,42 @@ typedef struct hr_device_ops {
      * double at `scratch`, or returns 1 where it has no such way. NULL: their rates stay 0. */
     hr_status (*measure_roof)(struct hr_device *device, const char *special, hr_progress_fn progress,
                               void *context, hr_roof *out);
+
+    /* ---- devices with memory of their own; NULL where the host uses the device's memory in place ---- */
+
+    /* After all that was launched before; complete on return. */
+    hr_status (*upload)(struct hr_device *device, void *to, const void *from, size_t size);
+    hr_status (*download)(struct hr_device *device, void *to, const void *from, size_t size);
+    /* Within the device's memory. */
+    hr_status (*copy)(struct hr_device *device, void *to, const void *from, size_t size);
+    /* Waits for all launches. */
+    hr_status (*synchronise)(struct hr_device *device);
+
+    /* ---- devices with grids ---- */
+
+    /* Looks the entries up and makes them ready for these launches; hr_launch.grids are these, in this order.
+     */
+    hr_status (*grids)(struct hr_device *device, hr_module *module, const hr_grid *grids, int count);
+    /* What the launches of this module that have ended left in the fault word, which is 0 again. */
+    void (*fault)(struct hr_device *device, hr_module *module, hr_fault *out);
+    /* NULL: a stream of the device's own. */
+    void (*stream)(struct hr_device *device, void *stream);
 } hr_device_ops;
 
 struct hr_device {
     const hr_device_ops *ops;
     char name[128];
     hr_device_limits limits;
+    struct hr_kernel *kernels; /* src/run: those whose launches nobody has waited for may be among these */
+    pthread_mutex_t kernels_lock;
 };
 
 #define HR_COMPILE_VECTOR_512 1u /* prefer 512-bit vectors where the machine has them */
 
 /* device/device_cpu.c */
 hr_status hr_device_cpu_open(struct hr_device **out);
+/* device/device_cuda.c */
+hr_status hr_device_cuda_open(int ordinal, struct hr_device **out);
+/* device/target_cuda.c: "sm_90a" as something to plan and emit for; nothing runs on it. */
+hr_status hr_device_target_open(const char *arch, struct hr_device **out);
 #endif

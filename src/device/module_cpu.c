@@ -1,34 +1,21 @@
 /* Source -> loaded code, through the cache folder.
  *
- * An entry is the compiled shared object followed by a trailer: the full key (source, flags, compiler,
- * machine, version), its length, and a hash of all of it. It is read and compared before the loader sees it,
- * because a truncated object kills the process that loads it. What does not match is built again.
+ * An entry is the compiled shared object, sealed with its full key (source, flags, compiler, machine,
+ * version). It is read and compared before the loader sees it, because a truncated object kills the process
+ * that loads it. What does not match is built again.
  *
  * In: source text. Out: a module with its entry function.
  */
 #include "base/cache.h"
+#include "base/sealed.h"
 #include "device/device_cpu.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define HASH_DIGITS 32
-#define MARK        "headroom module 1"
-#define ENTRY_MAX   (256l << 20)
-
-/* The end of an entry: the key stands before it, the object before the key. */
-typedef struct trailer {
-    char mark[24];
-    uint64_t key_length;
-    char hash[HASH_DIGITS + 8]; /* of all bytes before the trailer, terminated */
-} trailer;
 
 /* ---- the key ---- */
 
@@ -42,103 +29,17 @@ static hr_status key_make(const hr_device_cpu *device, const char *source, size_
     return hr_text_status(key);
 }
 
-/* ---- reading an entry ---- */
-
-static bool entry_matches(const char *data, size_t size, const hr_text *key) {
-    trailer end;
-    char hash[HASH_DIGITS + 1];
-    if (size < sizeof end + key->length) return false;
-    size_t body = size - sizeof end;
-    memcpy(&end, data + body, sizeof end);
-    if (memcmp(end.mark, MARK, sizeof MARK) != 0 || end.key_length != key->length) return false;
-    if (memcmp(data + body - key->length, key->data, key->length) != 0) return false;
-    hr_cache_hash(data, body, hash);
-    return memcmp(hash, end.hash, sizeof hash) == 0;
-}
-
-/* Whether the file at `path` is whole and was made from this key. */
-static bool entry_is_good(const char *path, const hr_text *key) {
-    bool good = false;
-    struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (file < 0) return false;
-    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_size > 0 &&
-        info.st_size < ENTRY_MAX) {
-        size_t size = (size_t)info.st_size;
-        char *data = malloc(size);
-        size_t done = 0;
-        while (data && done < size) {
-            ssize_t count = read(file, data + done, size - done);
-            if (count <= 0) break;
-            done += (size_t)count;
-        }
-        good = data && done == size && entry_matches(data, size, key);
-        free(data);
-    }
-    close(file);
-    return good;
-}
-
-/* ---- writing one ---- */
-
-static bool file_append(int file, const void *data, size_t size) {
-    for (const char *at = data; size;) {
-        ssize_t count = write(file, at, size);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return false;
-        at += count;
-        size -= (size_t)count;
-    }
-    return true;
-}
-
-static hr_status file_write(const char *path, const char *data, size_t size) {
-    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool written = file >= 0 && file_append(file, data, size);
-    int error = errno;
-    if (file >= 0 && close(file) != 0 && written) {
-        error = errno;
-        written = false;
-    }
-    if (written) return HR_OK;
-    return hr_fail(HR_IO,
-                   "cannot write %s of the cache: %s; make room, or set HEADROOM_CACHE to another folder",
-                   path, strerror(error));
-}
-
-/* Appends the key and the trailer to a fresh object. */
-static hr_status object_seal(const char *path, const hr_text *key) {
-    hr_status status = HR_OK;
-    struct stat info;
-    trailer end = {.mark = MARK, .key_length = key->length};
-    int file = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
-    if (file < 0 || fstat(file, &info) || !file_append(file, key->data, key->length))
-        status = hr_fail(HR_IO, "cannot write %s of the cache: %s", path, strerror(errno));
-    if (status == HR_OK) {
-        size_t body = (size_t)info.st_size + key->length;
-        void *data = mmap(NULL, body, PROT_READ, MAP_PRIVATE, file, 0);
-        if (data == MAP_FAILED)
-            status = hr_fail(HR_OUT_OF_MEMORY, "cannot map %s of the cache: %s", path, strerror(errno));
-        else {
-            hr_cache_hash(data, body, end.hash);
-            munmap(data, body);
-            if (!file_append(file, &end, sizeof end))
-                status = hr_fail(HR_IO, "cannot write %s of the cache: %s", path, strerror(errno));
-        }
-    }
-    if (file >= 0) close(file);
-    return status;
-}
+/* ---- building ---- */
 
 static hr_status build_in(const hr_device_cpu *device, const char *folder, const char *source, size_t length,
                           unsigned flags, const hr_text *key, const char *name) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/kernel.c", folder);
-    HR_TRY(file_write(path, source, length));
+    HR_TRY(hr_sealed_payload(path, source, length));
     HR_TRY(
         hr_compiler_run(&device->compiler, flags, folder, "kernel.c", "kernel.so", device->compile_seconds));
     snprintf(path, sizeof path, "%s/kernel.so", folder);
-    HR_TRY(object_seal(path, key));
+    HR_TRY(hr_sealed_close(path, key));
     return hr_cache_put(path, name);
 }
 
@@ -177,7 +78,7 @@ static hr_status module_get(const hr_device_cpu *device, const char *source, siz
     hr_cache_hash(key->data, key->length, hash);
     snprintf(name, sizeof name, "%s.so", hash);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (entry_is_good(path, key) && module_open(path, out) == HR_OK) return HR_OK;
+    if (hr_sealed_matches(path, key) && module_open(path, out) == HR_OK) return HR_OK;
     HR_TRY(build(device, source, length, flags, key, name));
     return module_open(path, out);
 }

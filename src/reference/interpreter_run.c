@@ -370,6 +370,10 @@ static void fetch_value(hr_dtype dtype, const void *data, int64_t base, int64_t 
     }
 }
 
+static void need(const hr_operand *operand, int64_t base, int64_t step, int64_t count) {
+    if (operand->need) operand->need(operand->need_context, base, step, count);
+}
+
 static hr_status load_scattered(hr_reference *reference, const access *at, hr_lanes *out, hr_dtype dtype,
                                 const hr_operand *operand) {
     int64_t *offsets = reference->offsets;
@@ -384,6 +388,7 @@ static hr_status load_scattered(hr_reference *reference, const access *at, hr_la
     }
     for (int i = 0; i < at->n; ++i) {
         element loaded = {0};
+        if (offsets[i] != INT64_MIN) need(operand, offsets[i], 0, 1);
         if (offsets[i] != INT64_MIN && at->made->whole)
             loaded.whole = hr_dtype_load_whole(dtype, operand->data, (size_t)offsets[i]);
         else if (offsets[i] != INT64_MIN)
@@ -413,6 +418,7 @@ static hr_status load_operand(hr_reference *reference, const access *at, hr_lane
         base += subscript(at, k)->base * operand->strides[k];
         step += subscript(at, k)->step * operand->strides[k];
     }
+    need(operand, base, step, at->n);
     if (at->made->whole) {
         for (int i = 0; i < at->n; ++i)
             out->whole[i] = hr_dtype_load_whole(dtype, operand->data, (size_t)(base + step * i));
@@ -432,6 +438,7 @@ hr_known hr_operand_known(const hr_reference *reference, int tensor, const int64
     int64_t offset = 0;
     for (int k = 0; k < t->rank; ++k)
         offset += subscripts[k] * operand->strides[k];
+    if (t->rank) need(operand, offset, 0, 1);
     if (hr_dtype_is_float(t->dtype)) {
         known.value = t->rank ? hr_dtype_load(t->dtype, operand->data, (size_t)offset)
                               : hr_dtype_round(t->dtype, operand->scalar);

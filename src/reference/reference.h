@@ -16,6 +16,10 @@ typedef struct hr_operand {
     const void *data;
     const int64_t *shape, *strides; /* strides in elements; never NULL for rank > 0 */
     double scalar;
+    /* Called before elements data[base + i * step], 0 <= i < count, are read: where the data is a copy of
+     * what lies elsewhere, they are brought. NULL: all of it is there. */
+    void (*need)(void *context, int64_t base, int64_t step, int64_t count);
+    void *need_context;
 } hr_operand;
 
 typedef struct hr_reference hr_reference;

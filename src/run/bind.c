@@ -90,6 +90,16 @@ static bool strides_are_dense(int rank, const int64_t *shape, const int64_t *str
     return true;
 }
 
+void hr_binding_span(const hr_tensor *tensor, const hr_binding *binding, int64_t *low, int64_t *high) {
+    int64_t size = (int64_t)hr_dtype_size(tensor->dtype);
+    *low = 0;
+    *high = size;
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        int64_t reach = (binding->shape[axis] - 1) * binding->strides[axis] * size;
+        *(reach < 0 ? low : high) += reach;
+    }
+}
+
 void hr_binding_clear(hr_kernel *kernel, int i) {
     hr_binding *binding = &kernel->bindings[i];
     if (binding->owned) kernel->device->ops->release(kernel->device, binding->data, binding->owned_size);

@@ -112,9 +112,7 @@ static void fill_block(hr_dtype dtype, void *out, int64_t from, int64_t to, cons
         fill_table8(out, from, to, filling->seed, table);
 }
 
-/* The bits of every level; NULL where the array is too small to earn it (or memory is short). */
-static uint16_t *table_make(hr_dtype dtype, int64_t count, bool magnitude) {
-    if (!hr_dtype_is_float(dtype) || hr_dtype_size(dtype) > 2 || count < 2 * LEVELS) return NULL;
+uint16_t *hr_fill_table(hr_dtype dtype, bool magnitude) {
     uint16_t *table = calloc(LEVELS, sizeof *table);
     for (int level = 0; table && level < LEVELS; level++) {
         unsigned char bits[2] = {0};
@@ -123,6 +121,12 @@ static uint16_t *table_make(hr_dtype dtype, int64_t count, bool magnitude) {
                hr_dtype_size(dtype)); /* a one-byte dtype: little-endian, as f8 arrays are */
     }
     return table;
+}
+
+/* NULL where the array is too small to earn a table, too. */
+static uint16_t *table_make(hr_dtype dtype, int64_t count, bool magnitude) {
+    bool earned = hr_dtype_is_float(dtype) && hr_dtype_size(dtype) <= 2 && count >= 2 * LEVELS;
+    return earned ? hr_fill_table(dtype, magnitude) : NULL;
 }
 
 void hr_fill_array(hr_dtype dtype, void *data, int64_t count, const hr_filling *filling) {
@@ -134,6 +138,16 @@ void hr_fill_array(hr_dtype dtype, void *data, int64_t count, const hr_filling *
         fill_block(dtype, data, from, to, filling, table);
     }
     free(table);
+}
+
+hr_status hr_fill_binding(hr_kernel *kernel, int i) {
+    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
+    const hr_binding *binding = &kernel->bindings[i];
+    int64_t count = hr_shape_elements(tensor->rank, binding->shape);
+    if (!hr_device_memory_is_host(kernel->device))
+        return hr_fill_cuda(kernel, tensor->dtype, binding->data, count, &binding->filling);
+    hr_fill_array(tensor->dtype, binding->data, count, &binding->filling);
+    return HR_OK;
 }
 
 /* ---- every unbound tensor ---- */
@@ -174,8 +188,7 @@ static hr_status tensor_fill(hr_kernel *kernel, int i, const int64_t *extents, c
     kernel->bindings[i].owned = true;
     kernel->bindings[i].owned_size = size;
     kernel->bindings[i].filling = *filling;
-    if (tensor->role != HR_ROLE_RESULT) hr_fill_array(tensor->dtype, data, elements, filling);
-    return HR_OK;
+    return tensor->role == HR_ROLE_RESULT ? HR_OK : hr_fill_binding(kernel, i);
 }
 
 hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed) {

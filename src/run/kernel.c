@@ -25,6 +25,7 @@ static hr_status kernel_alloc(hr_kernel *kernel) {
     size_t arguments = (size_t)kernel->argument_count + 1; /* never an empty allocation */
     for (int i = 0; i < kernel->argument_count; i++)
         strides += (size_t)function->tensors[i].rank;
+    kernel->stride_count = (int64_t)strides - 1;
     kernel->bindings = calloc(arguments, sizeof *kernel->bindings);
     kernel->given = malloc(2 * extents * sizeof *kernel->given);
     kernel->pointers = calloc(arguments, sizeof *kernel->pointers);
@@ -44,6 +45,26 @@ static hr_status kernel_alloc(hr_kernel *kernel) {
     return HR_OK;
 }
 
+/* A device whose launches are not complete on return knows its kernels, to name the one whose subscript left
+ * its axis. */
+static void kernel_register(hr_kernel *kernel) {
+    if (!kernel->device->ops->synchronise) return;
+    pthread_mutex_lock(&kernel->device->kernels_lock);
+    kernel->next_on_device = kernel->device->kernels;
+    kernel->device->kernels = kernel;
+    pthread_mutex_unlock(&kernel->device->kernels_lock);
+}
+
+static void kernel_forget(hr_kernel *kernel) {
+    if (!kernel->device->ops->synchronise) return;
+    pthread_mutex_lock(&kernel->device->kernels_lock);
+    hr_kernel **at = &kernel->device->kernels;
+    while (*at && *at != kernel)
+        at = &(*at)->next_on_device;
+    if (*at) *at = kernel->next_on_device;
+    pthread_mutex_unlock(&kernel->device->kernels_lock);
+}
+
 hr_status hr_kernel_load(hr_device *device, const char *path, const char *text, size_t length,
                          const char *name, hr_kernel **out) {
     if (!device) return hr_fail(HR_BAD_INPUT, "hr_kernel_load needs a device: open one with hr_device_open");
@@ -57,9 +78,10 @@ hr_status hr_kernel_load(hr_device *device, const char *path, const char *text, 
     if (status == HR_OK) status = hr_program_parse(path, text ? text : "", length, &kernel->program);
     if (status == HR_OK) status = hr_program_find(kernel->program, name, &kernel->function);
     if (status == HR_OK) status = kernel_alloc(kernel);
-    if (status == HR_OK)
+    if (status == HR_OK) {
+        kernel_register(kernel);
         *out = kernel;
-    else
+    } else
         hr_kernel_destroy(kernel);
     return status;
 }
@@ -90,10 +112,12 @@ hr_status hr_kernel_load_file(hr_device *device, const char *path, const char *n
 
 void hr_kernel_destroy(hr_kernel *kernel) {
     if (!kernel) return;
+    kernel_forget(kernel);
     while (kernel->prepared)
         hr_prepared_drop(kernel, kernel->prepared);
     hr_launch_trim(kernel, NULL);
     hr_lists_release(kernel);
+    if (kernel->filler) kernel->device->ops->unload(kernel->device, kernel->filler);
     for (int i = 0; kernel->bindings && i < kernel->argument_count; i++)
         hr_binding_clear(kernel, i);
     free(kernel->bindings);

@@ -50,6 +50,8 @@ struct hr_prepared {
     hr_emitted paste;    /* without, for hr_kernel_source(); empty until asked */
     hr_text explained;   /* empty until asked */
     hr_module *module;   /* NULL until compiled */
+    hr_grid *grids;      /* devices with grids only */
+    int grid_count;
     int launch_threads;
     int64_t scratch_size;
 };
@@ -73,12 +75,15 @@ struct hr_kernel {
     void **pointers;
     double *scalars;
     int64_t *strides, *bytes;
+    int64_t stride_count;
     void *scratch;
     size_t scratch_size;
     hr_list_tables tables;
 
     hr_roof roof;
     bool roof_known;
+    hr_kernel *next_on_device; /* of device->kernels */
+    hr_module *filler;         /* fill_cuda.c; NULL until needed */
 };
 
 static inline const hr_tensor *hr_kernel_tensor(const hr_kernel *kernel, int i) {
@@ -92,6 +97,8 @@ int64_t hr_shape_elements(int rank, const int64_t *shape);
 /* ---- bind.c ---- */
 
 hr_status hr_argument_find(const hr_kernel *kernel, const char *name, int *out);
+/* From an array's lowest to past its highest byte, relative to its first element; not for empty ones. */
+void hr_binding_span(const hr_tensor *tensor, const hr_binding *binding, int64_t *low, int64_t *high);
 /* Takes over nothing; the shape and strides are copied. */
 hr_status hr_binding_set(hr_kernel *kernel, int i, void *data, const int64_t *shape, const int64_t *strides);
 void hr_binding_clear(hr_kernel *kernel, int i);
@@ -113,6 +120,17 @@ hr_status hr_overlap_check(const hr_kernel *kernel);
 /* ---- fill.c ---- */
 
 void hr_fill_array(hr_dtype dtype, void *data, int64_t count, const hr_filling *filling);
+/* Fills an owned array as its binding's filling says: in place, or by a kernel of the device. */
+hr_status hr_fill_binding(hr_kernel *kernel, int i);
+/* The bits of every level of a normal number in a float dtype of one or two bytes, 65536 entries for free();
+ * NULL where memory is short. */
+uint16_t *hr_fill_table(hr_dtype dtype, bool magnitude);
+
+/* ---- fill_cuda.c ---- */
+
+/* The same elements as hr_fill_array, by the device. */
+hr_status hr_fill_cuda(hr_kernel *kernel, hr_dtype dtype, void *data, int64_t count,
+                       const hr_filling *filling);
 
 /* ---- prepare.c ---- */
 

@@ -8,7 +8,7 @@
 #include "run/check.h"
 
 #include "base/dtype.h"
-#include "run/kernel.h"
+#include "run/mirror.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,6 +27,7 @@ typedef struct sample {
 
 typedef struct samples {
     hr_kernel *kernel;
+    hr_mirror *mirrors; /* the operands as the host sees them */
     hr_reference *reference;
     sample *list;
     int64_t *subscripts; /* rank_max a sample */
@@ -57,8 +58,9 @@ static bool is_checked(const hr_kernel *kernel, int i) {
 /* ---- points that a += with subscripts from data really hits ---- */
 
 /* A whole-number expression of indices, extents and elements of bound whole arrays. */
-static bool whole_value(const hr_kernel *kernel, const hr_prepared *prepared, const hr_expr *expr,
+static bool whole_value(const samples *samples, const hr_prepared *prepared, const hr_expr *expr,
                         const int64_t *indices, int depth, int64_t *out) {
+    const hr_kernel *kernel = samples->kernel;
     int64_t left, right;
     if (depth > 32) return false;
     switch (expr->op) {
@@ -74,8 +76,8 @@ static bool whole_value(const hr_kernel *kernel, const hr_prepared *prepared, co
     case HR_OP_ADD:
     case HR_OP_SUB:
     case HR_OP_MUL:
-        if (!whole_value(kernel, prepared, expr->args[0], indices, depth + 1, &left) ||
-            !whole_value(kernel, prepared, expr->args[1], indices, depth + 1, &right))
+        if (!whole_value(samples, prepared, expr->args[0], indices, depth + 1, &left) ||
+            !whole_value(samples, prepared, expr->args[1], indices, depth + 1, &right))
             return false;
         return !(expr->op == HR_OP_ADD   ? __builtin_add_overflow(left, right, out)
                  : expr->op == HR_OP_SUB ? __builtin_sub_overflow(left, right, out)
@@ -88,13 +90,14 @@ static bool whole_value(const hr_kernel *kernel, const hr_prepared *prepared, co
             return false;
         const hr_binding *binding = &kernel->bindings[expr->tensor];
         for (int axis = 0; axis < tensor->rank; axis++) {
-            if (!whole_value(kernel, prepared, expr->args[axis], indices, depth + 1, &subscript) ||
+            if (!whole_value(samples, prepared, expr->args[axis], indices, depth + 1, &subscript) ||
                 subscript < 0 || subscript >= binding->shape[axis])
                 return false;
             offset += subscript * binding->strides[axis];
         }
-        const char *data = binding->data;
-        *out = hr_dtype_load_whole(tensor->dtype, data + offset * (int64_t)hr_dtype_size(tensor->dtype), 0);
+        hr_mirror *mirror = &samples->mirrors[expr->tensor];
+        hr_mirror_need(mirror, offset, 0, 1);
+        *out = hr_dtype_load_whole(tensor->dtype, mirror->data + offset * (int64_t)mirror->element, 0);
         return true;
     }
     default:
@@ -103,8 +106,9 @@ static bool whole_value(const hr_kernel *kernel, const hr_prepared *prepared, co
 }
 
 /* Subscripts that the statement writes at a random point of its domain; false where they cannot be told. */
-static bool point_hit(const hr_kernel *kernel, const hr_prepared *prepared, const hr_statement *statement,
+static bool point_hit(const samples *samples, const hr_prepared *prepared, const hr_statement *statement,
                       int64_t number, int64_t *subscripts) {
+    const hr_kernel *kernel = samples->kernel;
     const hr_function *function = kernel->function;
     int64_t extents[statement->domain_count + 1], point[statement->domain_count + 1];
     int64_t *indices = calloc((size_t)function->index_count + 1, sizeof *indices);
@@ -119,7 +123,7 @@ static bool point_hit(const hr_kernel *kernel, const hr_prepared *prepared, cons
             indices[statement->domain[k]] = point[k];
     }
     for (int axis = 0; known && axis < statement->subscript_count; axis++)
-        known = whole_value(kernel, prepared, statement->subscripts[axis], indices, 0, &subscripts[axis]) &&
+        known = whole_value(samples, prepared, statement->subscripts[axis], indices, 0, &subscripts[axis]) &&
                 subscripts[axis] >= 0 && subscripts[axis] < kernel->bindings[statement->tensor].shape[axis];
     free(indices);
     return known;
@@ -134,7 +138,7 @@ static hr_status sample_add(samples *samples, const hr_prepared *prepared, int t
     int rank = hr_kernel_tensor(kernel, tensor)->rank;
     int64_t *subscripts = samples->subscripts + samples->count * samples->rank_max;
     sample *sample = &samples->list[samples->count];
-    if (!(statement->accumulate && number % 4 && point_hit(kernel, prepared, statement, number, subscripts)))
+    if (!(statement->accumulate && number % 4 && point_hit(samples, prepared, statement, number, subscripts)))
         hr_check_point(rank, binding->shape, number, (uint64_t)tensor, subscripts);
     *sample = (struct sample){.tensor = tensor};
     for (int axis = 0; axis < rank; axis++)
@@ -164,18 +168,23 @@ static hr_status samples_take(samples *samples, const hr_prepared *prepared, int
 }
 
 /* Puts something else where results are to come, so that an element that is not written shows. */
-static void samples_poison(const samples *samples) {
+static hr_status samples_poison(const samples *samples) {
     for (int64_t s = 0; s < samples->count; s++) {
         const sample *sample = &samples->list[s];
         const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
         if (tensor->role != HR_ROLE_RESULT) continue;
         char *data = samples->kernel->bindings[sample->tensor].data;
-        void *at = data + sample->offset * (int64_t)hr_dtype_size(tensor->dtype);
+        size_t size = hr_dtype_size(tensor->dtype);
+        uint64_t other = 0;
         if (hr_dtype_is_float(tensor->dtype))
-            hr_dtype_store(tensor->dtype, at, 0, isnan(sample->meaning.value) ? 0 : NAN);
+            hr_dtype_store(tensor->dtype, &other, 0, isnan(sample->meaning.value) ? 0 : NAN);
         else
-            hr_dtype_store(tensor->dtype, at, 0, hr_dtype_round(tensor->dtype, sample->meaning.value) == 0);
+            hr_dtype_store(tensor->dtype, &other, 0,
+                           hr_dtype_round(tensor->dtype, sample->meaning.value) == 0);
+        HR_TRY(
+            hr_device_upload(samples->kernel->device, data + sample->offset * (int64_t)size, &other, size));
     }
+    return HR_OK;
 }
 
 /* ---- comparing ---- */
@@ -214,7 +223,7 @@ static bool computes_in_f32(const hr_function *function) {
 }
 
 /* The worst point is the one that comes closest to, or most exceeds, what its own tolerance allows. */
-static void samples_compare(const samples *samples, hr_check *out) {
+static hr_status samples_compare(const samples *samples, hr_check *out) {
     double worst = -1;
     bool single = computes_in_f32(samples->kernel->function);
     *out = (hr_check){.points = samples->count, .ok = true};
@@ -222,8 +231,11 @@ static void samples_compare(const samples *samples, hr_check *out) {
         const sample *sample = &samples->list[s];
         const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
         const char *data = samples->kernel->bindings[sample->tensor].data;
-        double got =
-            hr_dtype_load(tensor->dtype, data + sample->offset * (int64_t)hr_dtype_size(tensor->dtype), 0);
+        size_t size = hr_dtype_size(tensor->dtype);
+        uint64_t bits = 0;
+        HR_TRY(
+            hr_device_download(samples->kernel->device, &bits, data + sample->offset * (int64_t)size, size));
+        double got = hr_dtype_load(tensor->dtype, &bits, 0);
         hr_dtype type = statement_of(samples->kernel->function, sample->tensor)->value->type;
         if (type == HR_F64 && single) type = HR_F32;
         double error = hr_check_error(type, tensor->dtype, got, &sample->meaning);
@@ -239,11 +251,13 @@ static void samples_compare(const samples *samples, hr_check *out) {
         out->tolerance = tolerance;
         where_write(samples, s, got, out->where, sizeof out->where);
     }
+    return HR_OK;
 }
 
 /* ---- all of it ---- */
 
-static hr_status reference_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_reference **out) {
+static hr_status reference_make(const samples *samples, const hr_prepared *prepared, hr_reference **out) {
+    const hr_kernel *kernel = samples->kernel;
     int count = kernel->function->parameter_count;
     hr_operand *operands = calloc((size_t)count + 1, sizeof *operands);
     if (!operands) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check kernel %s", kernel->function->name);
@@ -251,9 +265,12 @@ static hr_status reference_make(const hr_kernel *kernel, const hr_prepared *prep
         const hr_binding *binding = &kernel->bindings[i];
         operands[i] = (hr_operand){.scalar = binding->scalar};
         if (hr_tensor_is_scalar(hr_kernel_tensor(kernel, i))) continue;
-        operands[i].data = binding->data;
+        operands[i].data = samples->mirrors[i].data;
         operands[i].shape = binding->shape;
         operands[i].strides = binding->strides;
+        if (!samples->mirrors[i].map) continue;
+        operands[i].need = hr_mirror_need;
+        operands[i].need_context = &samples->mirrors[i];
     }
     hr_status status = hr_reference_create(kernel->function, prepared->extents, operands, out);
     free(operands);
@@ -274,7 +291,7 @@ static hr_status samples_make(hr_kernel *kernel, int64_t points, samples *out, i
     out->list = calloc((size_t)out->capacity + 1, sizeof *out->list);
     out->subscripts = calloc((size_t)(out->capacity + 1) * (size_t)out->rank_max, sizeof *out->subscripts);
     if (!out->list || !out->subscripts) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check so many points");
-    return HR_OK;
+    return hr_mirrors_create(kernel, &out->mirrors);
 }
 
 hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t points,
@@ -286,18 +303,18 @@ hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t p
         return hr_fail(HR_BAD_INPUT, "kernel %s is bound to lists of arrays: a check takes whole ones",
                        kernel->function->name);
     hr_status status = samples_make(kernel, points, &samples, &each);
-    if (status == HR_OK) status = reference_make(kernel, prepared, &samples.reference);
+    if (status == HR_OK) status = reference_make(&samples, prepared, &samples.reference);
     if (status == HR_OK)
         status = samples_take(&samples, prepared, each, points > 0 ? 0 : DEFAULT_SECONDS, progress,
                               progress_context);
     hr_reference_destroy(samples.reference);
-    if (status == HR_OK) samples_poison(&samples);
+    if (status == HR_OK) status = hr_mirrors_status(kernel, samples.mirrors);
+    if (status == HR_OK) status = samples_poison(&samples);
     if (status == HR_OK) status = hr_launch_refresh(kernel, prepared);
     if (status == HR_OK) status = hr_launch_once(kernel, prepared);
-    if (status == HR_OK) {
-        samples_compare(&samples, &check);
-        *out = check;
-    }
+    if (status == HR_OK) status = samples_compare(&samples, &check);
+    if (status == HR_OK) *out = check;
+    hr_mirrors_destroy(kernel, samples.mirrors);
     free(samples.list);
     free(samples.subscripts);
     return status;

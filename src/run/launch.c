@@ -65,8 +65,12 @@ void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_lau
                        .strides = kernel->strides,
                        .scratch = kernel->scratch,
                        .threads = prepared->launch_threads,
+                       .grids = prepared->grids,
+                       .grid_count = prepared->grid_count,
                        .count = kernel->argument_count,
-                       .bytes = hr_kernel_has_lists(kernel) ? NULL : kernel->bytes};
+                       .bytes = hr_kernel_has_lists(kernel) ? NULL : kernel->bytes,
+                       .extent_count = kernel->function->extent_count,
+                       .stride_count = kernel->stride_count};
 }
 
 /* ---- a subscript that left its axis ---- */
@@ -150,6 +154,21 @@ hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared) {
     return fault.access ? fault_fail(kernel, prepared, &fault) : status;
 }
 
+/* What launches that nobody waited for have left behind. */
+static hr_status fault_collect(const hr_kernel *kernel, const hr_prepared *prepared) {
+    hr_fault fault = {0};
+    if (prepared->module) kernel->device->ops->fault(kernel->device, prepared->module, &fault);
+    return fault.access ? fault_fail(kernel, prepared, &fault) : HR_OK;
+}
+
+static hr_status launch_queue(hr_kernel *kernel, const hr_prepared *prepared) {
+    hr_launch launch;
+    hr_launch_make(kernel, prepared, &launch);
+    hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &launch, NULL);
+    if (status != HR_OUT_OF_RANGE) return status;
+    return hr_fail_context(fault_collect(kernel, prepared), "in an earlier launch");
+}
+
 hr_status hr_kernel_launch(hr_kernel *kernel) {
     if (!kernel->current) {
         hr_preparing preparing = {
@@ -158,5 +177,18 @@ hr_status hr_kernel_launch(hr_kernel *kernel) {
         HR_TRY(hr_kernel_ready(kernel, &preparing, &prepared));
         kernel->current = prepared;
     }
-    return hr_launch_once(kernel, kernel->current);
+    return kernel->device->ops->synchronise ? launch_queue(kernel, kernel->current)
+                                            : hr_launch_once(kernel, kernel->current);
+}
+
+hr_status hr_device_synchronise(hr_device *device) {
+    if (!device->ops->synchronise) return HR_OK;
+    HR_TRY(device->ops->synchronise(device));
+    hr_status status = HR_OK;
+    pthread_mutex_lock(&device->kernels_lock);
+    for (hr_kernel *kernel = device->kernels; kernel && status == HR_OK; kernel = kernel->next_on_device)
+        for (hr_prepared *state = kernel->prepared; state && status == HR_OK; state = state->next)
+            status = fault_collect(kernel, state);
+    pthread_mutex_unlock(&device->kernels_lock);
+    return status;
 }

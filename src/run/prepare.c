@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATES_MAX 8
+#define STATES_MAX    8
+#define GRIDS_A_STAGE 8
 
 /* ---- states ---- */
 
@@ -40,6 +41,8 @@ static hr_status state_create(const hr_kernel *kernel, const int64_t *extents, b
 static void state_clear(const hr_kernel *kernel, hr_prepared *state) {
     if (state->module) kernel->device->ops->unload(kernel->device, state->module);
     state->module = NULL;
+    free(state->grids);
+    state->grids = NULL;
     hr_emitted_clear(&state->loadable);
     hr_emitted_clear(&state->paste);
     hr_text_clear(&state->explained);
@@ -114,12 +117,36 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
     return hr_emit_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
 }
 
+/* `entry`: for the loader; otherwise the source to paste. */
+static hr_status state_emit(const hr_prepared *state, bool entry, hr_emitted *out) {
+    if (out->source.length) return HR_OK;
+    return state->plan->limits.compute ? hr_emit_cuda(state->plan, state->extents, entry, out)
+                                       : hr_emit_c(state->plan, entry, out);
+}
+
+/* The launches of one execution, with the module's functions looked up for them. */
+static hr_status state_grids(const hr_kernel *kernel, hr_prepared *state) {
+    int most = GRIDS_A_STAGE * state->plan->stage_count;
+    if (!kernel->device->ops->grids) return HR_OK;
+    state->grids = calloc((size_t)most + 1, sizeof *state->grids);
+    if (!state->grids) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
+    HR_TRY(hr_emit_cuda_grids(state->plan, state->extents, state->grids, most, &state->grid_count));
+    return kernel->device->ops->grids(kernel->device, state->module, state->grids, state->grid_count);
+}
+
 static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
+    hr_module *module;
     if (state->module) return HR_OK;
-    if (!state->loadable.source.length) HR_TRY(hr_emit_c(state->plan, true, &state->loadable));
+    HR_TRY(state_emit(state, true, &state->loadable));
     const hr_text *source = &state->loadable.source;
-    return kernel->device->ops->compile(kernel->device, hr_text_data(source), source->length,
-                                        HR_COMPILE_VECTOR_512, &state->module);
+    HR_TRY(kernel->device->ops->compile(kernel->device, hr_text_data(source), source->length,
+                                        HR_COMPILE_VECTOR_512, &module));
+    state->module = module;
+    hr_status status = state_grids(kernel, state);
+    if (status == HR_OK) return HR_OK;
+    kernel->device->ops->unload(kernel->device, module);
+    state->module = NULL;
+    return status;
 }
 
 /* ---- tuning ---- */
@@ -198,11 +225,14 @@ static hr_status tuning_adopt(tuning *tuning, hr_prepared *state) {
     state->plan = best->plan;
     state->loadable = best->loadable;
     state->module = best->module;
+    state->grids = best->grids;
+    state->grid_count = best->grid_count;
     state->launch_threads = best->launch_threads;
     state->scratch_size = best->scratch_size;
     best->plan = NULL;
     best->loadable = (hr_emitted){0};
     best->module = NULL;
+    best->grids = NULL;
     hr_prepared_destroy(tuning->kernel, best);
     return HR_OK;
 }
@@ -344,7 +374,7 @@ hr_status hr_kernel_plan(hr_kernel *kernel, const char **out) {
 hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header) {
     hr_prepared *state;
     HR_TRY(hr_kernel_planned(kernel, &state));
-    if (!state->paste.source.length) HR_TRY(hr_emit_c(state->plan, false, &state->paste));
+    HR_TRY(state_emit(state, false, &state->paste));
     if (source) *source = hr_text_data(&state->paste.source);
     if (header) *header = hr_text_data(&state->paste.header);
     return HR_OK;

@@ -34,22 +34,42 @@ static bool is_inout(const hr_kernel *kernel, int i) {
            array_bytes(kernel, i) > 0;
 }
 
+/* A device copies whole spans: what lies between the elements of a strided array holds old values as well,
+ * and belongs to arrays that are brought back too, or to results. */
+static hr_status array_copy(const hr_kernel *kernel, int i, char *copy, bool out) {
+    const hr_device_ops *ops = kernel->device->ops;
+    hr_array array;
+    int64_t low, high;
+    hr_kernel_array_of(kernel, i, &array);
+    if (!ops->copy) {
+        elements_copy(&array, 0, array.data, &copy, out);
+        return HR_OK;
+    }
+    hr_binding_span(hr_kernel_tensor(kernel, i), &kernel->bindings[i], &low, &high);
+    char *data = (char *)array.data + low;
+    return ops->copy(kernel->device, out ? copy : data, out ? data : copy, (size_t)(high - low));
+}
+
+static size_t copy_bytes(const hr_kernel *kernel, int i) {
+    int64_t low, high;
+    if (!kernel->device->ops->copy) return array_bytes(kernel, i);
+    hr_binding_span(hr_kernel_tensor(kernel, i), &kernel->bindings[i], &low, &high);
+    return (size_t)(high - low);
+}
+
 hr_status hr_keeping_begin(const hr_kernel *kernel, hr_restore_fn restore, hr_keeping *out) {
+    const hr_device_ops *ops = kernel->device->ops;
     out->copies = calloc((size_t)kernel->argument_count + 1, sizeof *out->copies);
     if (!out->copies) return hr_fail(HR_OUT_OF_MEMORY, "no memory to keep inout arrays");
     for (int i = 0; i < kernel->argument_count; i++) {
-        hr_array array;
         if (!is_inout(kernel, i) || kernel->bindings[i].owned || restore) continue;
-        hr_status status =
-            kernel->device->ops->allocate(kernel->device, array_bytes(kernel, i), &out->copies[i]);
+        hr_status status = ops->allocate(kernel->device, copy_bytes(kernel, i), &out->copies[i]);
+        if (status == HR_OK) status = array_copy(kernel, i, out->copies[i], true);
         if (status != HR_OK) {
             hr_keeping_end(kernel, out);
             return hr_fail_context(status, "while copying `%s`, whose old values tuning needs",
                                    hr_kernel_tensor(kernel, i)->name);
         }
-        hr_kernel_array_of(kernel, i, &array);
-        char *dense = out->copies[i];
-        elements_copy(&array, 0, array.data, &dense, true);
     }
     return HR_OK;
 }
@@ -57,16 +77,14 @@ hr_status hr_keeping_begin(const hr_kernel *kernel, hr_restore_fn restore, hr_ke
 hr_status hr_keeping_restore(hr_kernel *kernel, const hr_keeping *keeping, hr_restore_fn restore,
                              void *restore_context) {
     for (int i = 0; i < kernel->argument_count; i++) {
-        const hr_binding *binding = &kernel->bindings[i];
         hr_array array;
         if (!is_inout(kernel, i)) continue;
+        char *copy = keeping->copies ? keeping->copies[i] : NULL;
         hr_kernel_array_of(kernel, i, &array);
-        char *dense = keeping->copies ? keeping->copies[i] : NULL;
-        if (binding->owned)
-            hr_fill_array(array.dtype, array.data, hr_shape_elements(array.rank, array.shape),
-                          &binding->filling);
-        else if (dense)
-            elements_copy(&array, 0, array.data, &dense, false);
+        if (kernel->bindings[i].owned)
+            HR_TRY(hr_fill_binding(kernel, i));
+        else if (copy)
+            HR_TRY(array_copy(kernel, i, copy, false));
         else if (restore)
             HR_TRY(restore(restore_context, hr_kernel_tensor(kernel, i)->name, &array));
     }
@@ -76,7 +94,7 @@ hr_status hr_keeping_restore(hr_kernel *kernel, const hr_keeping *keeping, hr_re
 void hr_keeping_end(const hr_kernel *kernel, hr_keeping *keeping) {
     for (int i = 0; keeping->copies && i < kernel->argument_count; i++)
         if (keeping->copies[i])
-            kernel->device->ops->release(kernel->device, keeping->copies[i], array_bytes(kernel, i));
+            kernel->device->ops->release(kernel->device, keeping->copies[i], copy_bytes(kernel, i));
     free(keeping->copies);
     keeping->copies = NULL;
 }

@@ -1,0 +1,91 @@
+/* What the CUDA device's files share: the device itself, its modules, how kernels of its own are launched. */
+#ifndef HR_DEVICE_DEVICE_CUDA_H
+#define HR_DEVICE_DEVICE_CUDA_H
+
+#include "device/compiler_cuda.h"
+#include "device/device.h"
+#include "device/driver_cuda.h"
+
+#define HR_CUDA_FAULTS_A_PAGE 255
+
+/* Fault words in host memory that the device can write: the host looks at them without waiting for it. */
+typedef struct hr_cuda_faults {
+    struct hr_cuda_faults *next; /* in the first slot's place */
+    hr_fault list[HR_CUDA_FAULTS_A_PAGE];
+} hr_cuda_faults;
+
+typedef struct hr_device_cuda {
+    struct hr_device base;
+    hr_cuda_driver driver;
+    hr_cuda_compiler compiler;
+    char arch[16]; /* "sm_90a" */
+    int ordinal;
+    hr_cu_device handle;
+    hr_cu_context context;           /* the primary one: what the CUDA runtime and PyTorch use, too */
+    hr_cu_stream own_stream, stream; /* `stream`: where launches go, the own one unless the user gave his */
+    pthread_mutex_t lock;            /* of the fault slots and of `support` */
+    hr_cuda_faults *faults;
+    hr_fault **free_faults;
+    int free_fault_count, fault_count;
+    hr_module *support; /* kernels of timing; NULL until needed */
+    hr_cu_address cold; /* what is read to put all else out of the L2; 0 until needed */
+    size_t cold_bytes;
+    int *gate; /* in host memory: the spinning kernel ends when it is 1 */
+    hr_cu_event begin, end;
+} hr_device_cuda;
+
+typedef struct hr_cuda_function {
+    hr_cu_function handle;
+    size_t parameter_bytes; /* of its one parameter; 0 = the driver cannot tell */
+    int registers, local_bytes, shared_bytes;
+} hr_cuda_function;
+
+struct hr_module {
+    hr_cu_module handle;
+    hr_fault *fault;    /* of launches that have this module's code; access is 0 while none left its axis */
+    int function_count; /* one a grid */
+    hr_cuda_function *functions;
+};
+
+/* ---- the context ---- */
+
+/* Makes the device's context the calling thread's; true where that has to be taken back. */
+hr_status hr_cuda_enter(const hr_device_cuda *cuda, bool *pushed);
+void hr_cuda_leave(const hr_device_cuda *cuda, bool pushed);
+
+/* ---- module_cuda.c ---- */
+
+hr_status hr_module_cuda_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
+                                 hr_module **out);
+void hr_module_cuda_unload(struct hr_device *device, hr_module *module);
+hr_status hr_module_cuda_grids(struct hr_device *device, hr_module *module, const hr_grid *grids, int count);
+/* Looks one function up by name and reads its resources; raises its limit of dynamic shared memory to
+ * `shared` bytes and allows clusters of `cluster` blocks. */
+hr_status hr_module_cuda_function(const hr_device_cuda *cuda, const hr_module *module, const char *name,
+                                  int64_t shared, int cluster, hr_cuda_function *out);
+void hr_module_cuda_faults_free(hr_device_cuda *cuda);
+
+/* ---- launch_cuda.c ---- */
+
+hr_status hr_launch_cuda(struct hr_device *device, hr_module *module, const hr_launch *launch,
+                         hr_fault *fault);
+void hr_launch_cuda_fault(struct hr_device *device, hr_module *module, hr_fault *out);
+/* Queues the grids, and no more: no look at the context, the fault or the stream's end. */
+hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *module, const hr_launch *launch);
+
+/* ---- time_cuda.c ---- */
+
+hr_status hr_time_cuda(struct hr_device *device, hr_module *module, const hr_launch *launch, double *seconds);
+/* Seconds on the device of what `queue` puts on the stream, caches cold where `cold`; the context is entered.
+ */
+typedef hr_status (*hr_cuda_queue_fn)(void *context);
+hr_status hr_time_cuda_queue(hr_device_cuda *cuda, bool cold, hr_cuda_queue_fn queue, void *context,
+                             double *seconds);
+void hr_time_cuda_free(hr_device_cuda *cuda);
+
+/* ---- roof_cuda.c ---- */
+
+hr_status hr_roof_cuda_measure(struct hr_device *device, const char *special, hr_progress_fn progress,
+                               void *context, hr_roof *out);
+
+#endif

@@ -1,0 +1,218 @@
+/* Source -> cubin -> loaded code, through the cache folder.
+ *
+ * An entry is the cubin, sealed with its full key (source, architecture, the compiler's file, version). A
+ * file that does not match is compiled again; so is one that the driver refuses.
+ *
+ * In: CUDA C. Out: a module and, for the grids of a plan, its functions.
+ */
+#include "base/cache.h"
+#include "base/sealed.h"
+#include "device/device_cuda.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the cache ---- */
+
+static hr_status key_make(const hr_device_cuda *cuda, const char *source, size_t length, hr_text *key) {
+    hr_text_format(key, "headroom %s\nnvrtc %s\narch %s\n", hr_version(), cuda->compiler.identity,
+                   cuda->arch);
+    hr_text_append(key, source, length);
+    return hr_text_status(key);
+}
+
+/* A cubin that cannot be kept is as good: the cache is a help, not a condition. */
+static void cubin_keep(const hr_text *key, const char *name, const void *cubin, size_t size) {
+    char folder[PATH_MAX - 32], path[PATH_MAX];
+    if (hr_cache_scratch_create(folder, sizeof folder) != HR_OK) return;
+    snprintf(path, sizeof path, "%s/kernel.cubin", folder);
+    if (hr_sealed_payload(path, cubin, size) == HR_OK && hr_sealed_close(path, key) == HR_OK)
+        hr_cache_put(path, name);
+    hr_cache_scratch_remove(folder);
+}
+
+static hr_status cubin_build(hr_device_cuda *cuda, const char *source, const hr_text *key, const char *name,
+                             void **cubin, size_t *size) {
+    hr_text log = {0};
+    hr_status status = hr_cuda_compiler_run(&cuda->compiler, cuda->arch, source, cubin, size, &log);
+    hr_text_clear(&log);
+    if (status == HR_OK) cubin_keep(key, name, *cubin, *size);
+    return status;
+}
+
+/* `again`: whatever the cache holds is not to be believed. */
+static hr_status cubin_get(hr_device_cuda *cuda, const char *source, size_t length, bool again, void **cubin,
+                           size_t *size) {
+    char folder[PATH_MAX - 64], hash[33], name[48], path[PATH_MAX];
+    hr_text key = {0};
+    HR_TRY(hr_cuda_compiler_find(&cuda->compiler, cuda->driver.version));
+    hr_status status = key_make(cuda, source, length, &key);
+    if (status == HR_OK) status = hr_cache_folder(folder, sizeof folder);
+    if (status == HR_OK) {
+        hr_cache_hash(key.data, key.length, hash);
+        snprintf(name, sizeof name, "%s.cubin", hash);
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (again || !hr_sealed_read(path, &key, cubin, size))
+            status = cubin_build(cuda, source, &key, name, cubin, size);
+    }
+    hr_text_clear(&key);
+    return status;
+}
+
+/* ---- fault words ---- */
+
+static hr_status faults_grow(hr_device_cuda *cuda) {
+    hr_cuda_faults *page = NULL;
+    size_t count = (size_t)cuda->fault_count + HR_CUDA_FAULTS_A_PAGE;
+    hr_fault **list = realloc(cuda->free_faults, count * sizeof *list);
+    if (!list) return hr_fail(HR_OUT_OF_MEMORY, "no memory for fault words");
+    cuda->free_faults = list;
+    hr_cu_result result =
+        cuda->driver.host_allocate((void **)&page, sizeof *page, HR_CU_HOST_PORTABLE | HR_CU_HOST_MAPPED);
+    if (result) return hr_cuda_fail(&cuda->driver, result, "allocating fault words");
+    memset(page, 0, sizeof *page);
+    page->next = cuda->faults;
+    cuda->faults = page;
+    cuda->fault_count = (int)count;
+    for (int i = 0; i < HR_CUDA_FAULTS_A_PAGE; i++)
+        cuda->free_faults[cuda->free_fault_count++] = &page->list[i];
+    return HR_OK;
+}
+
+static hr_status fault_take(hr_device_cuda *cuda, hr_fault **out) {
+    pthread_mutex_lock(&cuda->lock);
+    hr_status status = cuda->free_fault_count ? HR_OK : faults_grow(cuda);
+    if (status == HR_OK) {
+        *out = cuda->free_faults[--cuda->free_fault_count];
+        **out = (hr_fault){0};
+    }
+    pthread_mutex_unlock(&cuda->lock);
+    return status;
+}
+
+static void fault_give(hr_device_cuda *cuda, hr_fault *fault) {
+    pthread_mutex_lock(&cuda->lock);
+    if (fault) cuda->free_faults[cuda->free_fault_count++] = fault;
+    pthread_mutex_unlock(&cuda->lock);
+}
+
+void hr_module_cuda_faults_free(hr_device_cuda *cuda) {
+    while (cuda->faults) {
+        hr_cuda_faults *page = cuda->faults;
+        cuda->faults = page->next;
+        cuda->driver.host_release(page);
+    }
+    free(cuda->free_faults);
+    cuda->free_faults = NULL;
+}
+
+/* ---- modules ---- */
+
+static hr_status module_load(hr_device_cuda *cuda, const void *cubin, hr_module **out) {
+    hr_module *module = calloc(1, sizeof *module);
+    if (!module) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a module");
+    hr_cu_result result = cuda->driver.module_load(&module->handle, cubin);
+    hr_status status = result ? hr_cuda_fail(&cuda->driver, result, "loading a kernel for %s", cuda->arch)
+                              : fault_take(cuda, &module->fault);
+    if (status == HR_OK)
+        *out = module;
+    else
+        hr_module_cuda_unload(&cuda->base, module);
+    return status;
+}
+
+hr_status hr_module_cuda_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
+                                 hr_module **out) {
+    hr_device_cuda *cuda = (hr_device_cuda *)device;
+    void *cubin;
+    size_t size;
+    bool pushed;
+    (void)flags;
+    HR_TRY(hr_cuda_enter(cuda, &pushed));
+    hr_status status = cubin_get(cuda, source, length, false, &cubin, &size);
+    if (status == HR_OK) {
+        status = module_load(cuda, cubin, out);
+        free(cubin);
+        if (status == HR_INTERNAL && cubin_get(cuda, source, length, true, &cubin, &size) == HR_OK) {
+            status = module_load(cuda, cubin, out);
+            free(cubin);
+        }
+    }
+    hr_cuda_leave(cuda, pushed);
+    return status;
+}
+
+void hr_module_cuda_unload(struct hr_device *device, hr_module *module) {
+    hr_device_cuda *cuda = (hr_device_cuda *)device;
+    bool pushed = false;
+    if (!module) return;
+    if (hr_cuda_enter(cuda, &pushed) == HR_OK) {
+        cuda->driver.stream_wait(cuda->stream); /* its launches may still run, and write the fault word */
+        if (module->handle) cuda->driver.module_unload(module->handle);
+        hr_cuda_leave(cuda, pushed);
+    }
+    fault_give(cuda, module->fault);
+    free(module->functions);
+    free(module);
+}
+
+/* ---- functions ---- */
+
+hr_status hr_module_cuda_function(const hr_device_cuda *cuda, const hr_module *module, const char *name,
+                                  int64_t shared, int cluster, hr_cuda_function *out) {
+    const hr_cuda_driver *driver = &cuda->driver;
+    size_t offset;
+    *out = (hr_cuda_function){0};
+    hr_cu_result result = driver->module_function(&out->handle, module->handle, name);
+    if (!result) result = driver->function_attribute(&out->registers, HR_CU_FUNCTION_REGISTERS, out->handle);
+    if (!result)
+        result = driver->function_attribute(&out->local_bytes, HR_CU_FUNCTION_LOCAL_BYTES, out->handle);
+    if (!result)
+        result = driver->function_attribute(&out->shared_bytes, HR_CU_FUNCTION_SHARED_BYTES, out->handle);
+    if (!result && shared > 0)
+        result = driver->function_set(out->handle, HR_CU_FUNCTION_DYNAMIC_SHARED_MOST, (int)shared);
+    if (!result && cluster > 8)
+        result = driver->function_set(out->handle, HR_CU_FUNCTION_CLUSTER_NON_PORTABLE, 1);
+    if (result) return hr_cuda_fail(driver, result, "preparing kernel %s", name);
+    if (!driver->parameter_info || driver->parameter_info(out->handle, 0, &offset, &out->parameter_bytes))
+        out->parameter_bytes = 0;
+    return HR_OK;
+}
+
+static hr_status grid_check(const hr_device_cuda *cuda, const hr_grid *grid) {
+    const hr_device_limits *limits = &cuda->base.limits;
+    if (grid->blocks >= 0 && grid->blocks <= INT_MAX && grid->threads > 0 && grid->threads <= 1024 &&
+        grid->cluster >= 1 && grid->cluster <= limits->cluster_blocks && grid->blocks % grid->cluster == 0 &&
+        grid->shared >= 0 && grid->shared <= limits->shared_bytes)
+        return HR_OK;
+    return hr_fail(
+        HR_INTERNAL,
+        "kernel %s asks for %lld blocks of %d threads and %lld bytes, %d a cluster, which %s cannot "
+        "launch",
+        grid->entry, (long long)grid->blocks, grid->threads, (long long)grid->shared, grid->cluster,
+        cuda->base.name);
+}
+
+hr_status hr_module_cuda_grids(struct hr_device *device, hr_module *module, const hr_grid *grids, int count) {
+    hr_device_cuda *cuda = (hr_device_cuda *)device;
+    bool pushed;
+    hr_cuda_function *functions = calloc((size_t)count + 1, sizeof *functions);
+    if (!functions) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's functions");
+    hr_status status = hr_cuda_enter(cuda, &pushed);
+    for (int i = 0; i < count && status == HR_OK; i++) {
+        status = grid_check(cuda, &grids[i]);
+        if (status == HR_OK)
+            status = hr_module_cuda_function(cuda, module, grids[i].entry, grids[i].shared, grids[i].cluster,
+                                             &functions[i]);
+    }
+    hr_cuda_leave(cuda, pushed);
+    if (status != HR_OK) {
+        free(functions);
+        return status;
+    }
+    free(module->functions);
+    module->functions = functions;
+    module->function_count = count;
+    return HR_OK;
+}
