@@ -41,6 +41,7 @@ static int run_emit(const arguments *arguments, terminal *terminal) {
     if (strcmp(target, "c") != 0) return complain(arguments, "--target is c, not \"%s\"", target);
     subject subject;
     int code = subject_open(arguments, &subject);
+    subject.plans = true;
     if (code == 0) code = subject_bind(arguments, &subject);
     if (code == 0) code = emit(arguments, subject.kernel);
     subject_close(&subject);

@@ -3,6 +3,20 @@
 
 #include <string.h>
 
+/* A target to plan for has no roof, so its kernels have no floor. */
+static bool is_target(const arguments *arguments) {
+    return strncmp(arguments_value(arguments, "device", ""), "cuda:sm_", 8) == 0;
+}
+
+static int explain_target(const arguments *arguments, const subject *subject) {
+    const char *plan;
+    hr_status status = hr_kernel_plan(subject->kernel, &plan);
+    if (status != HR_OK) return complain_status(arguments, status);
+    printf("%s%s  floor     not known: %s\n", plan, plan[0] && plan[strlen(plan) - 1] != '\n' ? "\n" : "",
+           hr_device_name(subject->device));
+    return 0;
+}
+
 static int explain(const arguments *arguments, terminal *terminal, const subject *subject) {
     const char *plan;
     char *text;
@@ -21,14 +35,17 @@ static int explain(const arguments *arguments, terminal *terminal, const subject
 static int run_explain(const arguments *arguments, terminal *terminal) {
     subject subject;
     int code = subject_open(arguments, &subject);
+    subject.plans = true;
     if (code == 0) code = subject_bind(arguments, &subject);
-    if (code == 0) code = explain(arguments, terminal, &subject);
+    if (code == 0)
+        code = is_target(arguments) ? explain_target(arguments, &subject)
+                                    : explain(arguments, terminal, &subject);
     subject_close(&subject);
     return code;
 }
 
 static const flag flags[] = {
-    {0, "device", "NAME", "cpu, cuda or cuda:I; the best there is otherwise"},
+    {0, "device", "NAME", "cpu, cuda, cuda:I, or a target: cuda:sm_80, cuda:sm_90a, cuda:sm_100a"},
     {0, NULL, NULL, NULL},
 };
 

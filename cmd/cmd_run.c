@@ -19,6 +19,7 @@ typedef struct output {
 
 typedef struct outputs {
     const arguments *arguments;
+    const subject *subject;
     int count;
     output list[OUTPUTS_MAX];
 } outputs;
@@ -92,10 +93,12 @@ static int output_add(outputs *outputs, const subject *subject, const char *text
 static hr_status outputs_save(void *context, hr_kernel *kernel) {
     const outputs *outputs = context;
     for (int i = 0; i < outputs->count; i++) {
-        hr_array array = {.size = sizeof array};
+        hr_array array = {.size = sizeof array}, host;
+        void *copy = NULL;
         hr_status status = hr_kernel_array(kernel, outputs->list[i].name, &array);
-        if (status == HR_OK)
-            status = hr_npy_save(outputs->list[i].path, &array, outputs->list[i].as_unsigned);
+        if (status == HR_OK) status = subject_download(outputs->subject, &array, &host, &copy);
+        if (status == HR_OK) status = hr_npy_save(outputs->list[i].path, &host, outputs->list[i].as_unsigned);
+        free(copy);
         if (status != HR_OK) return status;
     }
     return HR_OK;
@@ -157,8 +160,8 @@ static int run_bound(const arguments *arguments, terminal *terminal, subject *su
 }
 
 static int run_run(const arguments *arguments, terminal *terminal) {
-    outputs outputs = {.arguments = arguments};
     subject subject = {0};
+    outputs outputs = {.arguments = arguments, .subject = &subject};
     hr_tune tune;
     int64_t seed;
     int code = arguments_tune(arguments, &tune);

@@ -103,9 +103,12 @@ int terminal_print(const arguments *arguments, char *text);
 typedef struct subject {
     hr_device *device;
     hr_kernel *kernel;
+    bool plans; /* nothing will run: arrays are bound for their shapes alone */
     int npy_count, name_count;
     hr_npy *npys[BOUND_MAX];
-    char *names[BOUND_MAX]; /* bound so far */
+    void
+        *uploads[BOUND_MAX]; /* one a file: its copy in the device's memory; NULL where it is used in place */
+    char *names[BOUND_MAX];  /* bound so far */
 } subject;
 
 /* Opens the device of --device and loads FILE.hr[:KERNEL], the first word. */
@@ -115,6 +118,8 @@ int subject_bind(const arguments *arguments, subject *subject);
 void subject_close(subject *subject);
 /* hr_run_options.restore over a subject: brings back an inout array that came from a file. */
 hr_status subject_restore(void *subject, const char *name, const hr_array *array);
+/* The same array in the host's memory, `copy` for free() (NULL where none is needed). */
+hr_status subject_download(const subject *subject, const hr_array *array, hr_array *out, void **copy);
 /* The argument of this name; with a sentence that lists what there is, otherwise. */
 int subject_argument(const arguments *arguments, const subject *subject, const char *name, hr_argument *out);
 

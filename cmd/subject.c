@@ -26,11 +26,31 @@ int subject_open(const arguments *arguments, subject *out) {
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 
+/* From the first to past the last byte; files have no negative strides. */
+static size_t array_bytes(const hr_array *array) {
+    static const size_t sizes[] = {
+#define DTYPE_SIZE(name, text, size) size,
+        HR_DTYPES(DTYPE_SIZE)
+#undef DTYPE_SIZE
+    };
+    int64_t last = 0, count = 1;
+    for (int axis = array->rank - 1; axis >= 0; axis--) {
+        if (array->shape[axis] == 0) return 0;
+        last += (array->shape[axis] - 1) * (array->strides ? array->strides[axis] : count);
+        count *= array->shape[axis];
+    }
+    return (size_t)(last + 1) * sizes[array->dtype];
+}
+
 void subject_close(subject *subject) {
     hr_kernel_destroy(subject->kernel);
-    hr_device_destroy(subject->device);
-    for (int i = 0; i < subject->npy_count; i++)
+    for (int i = 0; i < subject->npy_count; i++) {
+        if (subject->uploads[i])
+            hr_device_release(subject->device, subject->uploads[i],
+                              array_bytes(hr_npy_array(subject->npys[i])));
         hr_npy_destroy(subject->npys[i]);
+    }
+    hr_device_destroy(subject->device);
     for (int i = 0; i < subject->name_count; i++)
         free(subject->names[i]);
 }
@@ -38,9 +58,24 @@ void subject_close(subject *subject) {
 hr_status subject_restore(void *context, const char *name, const hr_array *array) {
     subject *subject = context;
     (void)name;
-    for (int i = 0; i < subject->npy_count; i++)
-        if (hr_npy_array(subject->npys[i])->data == array->data) return hr_npy_reset(subject->npys[i]);
+    for (int i = 0; i < subject->npy_count; i++) {
+        const hr_array *file = hr_npy_array(subject->npys[i]);
+        if (subject->uploads[i] && subject->uploads[i] == array->data)
+            return hr_device_upload(subject->device, array->data, file->data, array_bytes(file));
+        if (file->data == array->data) return hr_npy_reset(subject->npys[i]);
+    }
     return HR_OK;
+}
+
+hr_status subject_download(const subject *subject, const hr_array *array, hr_array *out, void **copy) {
+    size_t bytes = array_bytes(array);
+    *out = *array;
+    *copy = NULL;
+    if (hr_device_memory_is_host(subject->device) || bytes == 0) return HR_OK;
+    *copy = malloc(bytes);
+    if (!*copy) return HR_OUT_OF_MEMORY;
+    out->data = *copy;
+    return hr_device_download(subject->device, *copy, array->data, bytes);
 }
 
 /* ---- names ---- */
@@ -98,6 +133,14 @@ static int bind_scalar(const arguments *arguments, subject *subject, const char 
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 
+static hr_status upload(subject *subject, int i, hr_array *array) {
+    size_t bytes = array_bytes(array);
+    hr_status status = hr_device_allocate(subject->device, bytes, &subject->uploads[i]);
+    if (status == HR_OK) status = hr_device_upload(subject->device, subject->uploads[i], array->data, bytes);
+    array->data = subject->uploads[i];
+    return status;
+}
+
 static int bind_tensor(const arguments *arguments, subject *subject, const hr_argument *argument,
                        const char *path) {
     hr_npy *npy;
@@ -107,7 +150,10 @@ static int bind_tensor(const arguments *arguments, subject *subject, const hr_ar
     hr_status status = hr_npy_open(path, argument->dtype, &npy);
     if (status != HR_OK) return complain_status(arguments, status);
     subject->npys[subject->npy_count++] = npy;
-    status = hr_kernel_bind(subject->kernel, argument->name, hr_npy_array(npy));
+    hr_array array = *hr_npy_array(npy);
+    if (!subject->plans && !hr_device_memory_is_host(subject->device))
+        status = upload(subject, subject->npy_count - 1, &array);
+    if (status == HR_OK) status = hr_kernel_bind(subject->kernel, argument->name, &array);
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 

@@ -146,8 +146,16 @@ typedef struct hr_roof {
         tensor_i8;                    /* of the unit that products run on, 2 a multiply-add */
     double special[HR_SPECIAL_COUNT]; /* f32 functions a second */
     double launch;                    /* seconds to start and join all threads, or of an empty kernel */
-    int threads;
-    double measured_at; /* seconds since the epoch */
+    int threads;                      /* or multiprocessors */
+    double measured_at;               /* seconds since the epoch */
+    /* CUDA, where cache[] is the shared memory of a multiprocessor and the L2: */
+    double tensor_tf32, tensor_f8;
+    double launch_graph;               /* seconds of an empty kernel in a graph */
+    double launch_host, launch_driver; /* seconds of the host's for a launch: ours, the driver's call alone */
+    double link_to, link_from;         /* bytes a second between the device and pinned memory of the host */
+    double link_pageable_to, link_pageable_from;
+    double link_peer;    /* to the next device */
+    bool special_beside; /* special functions have units of their own: their time overlaps with arithmetic */
 } hr_roof;
 
 /* From the cache folder; measured where it is missing or `again`. */

@@ -3,6 +3,7 @@
  * In: CUDA C and an architecture. Out: a cubin. Nothing is written to disk here, no process is started, and
  * the only options are ours.
  */
+#define _GNU_SOURCE
 #include "device/compiler_cuda.h"
 
 #include <dlfcn.h>

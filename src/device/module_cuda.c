@@ -109,36 +109,35 @@ void hr_module_cuda_faults_free(hr_device_cuda *cuda) {
 
 /* ---- modules ---- */
 
-static hr_status module_load(hr_device_cuda *cuda, const void *cubin, hr_module **out) {
-    hr_module *module = calloc(1, sizeof *module);
-    if (!module) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a module");
-    hr_cu_result result = cuda->driver.module_load(&module->handle, cubin);
-    hr_status status = result ? hr_cuda_fail(&cuda->driver, result, "loading a kernel for %s", cuda->arch)
-                              : fault_take(cuda, &module->fault);
-    if (status == HR_OK)
-        *out = module;
-    else
-        hr_module_cuda_unload(&cuda->base, module);
-    return status;
+/* The cubin and its code in the driver. What the driver refuses may be a cache entry of another driver's
+ * time: it is compiled again, once. */
+static hr_status code_load(hr_device_cuda *cuda, const char *source, size_t length, hr_cu_module *out) {
+    hr_cu_result result = 0;
+    for (int again = 0; again < 2; again++) {
+        void *cubin;
+        size_t size;
+        HR_TRY(cubin_get(cuda, source, length, again, &cubin, &size));
+        result = cuda->driver.module_load(out, cubin);
+        free(cubin);
+        if (!result) return HR_OK;
+    }
+    return hr_cuda_fail(&cuda->driver, result, "loading a kernel for %s", cuda->arch);
 }
 
 hr_status hr_module_cuda_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
                                  hr_module **out) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
-    void *cubin;
-    size_t size;
-    bool pushed;
+    bool pushed = false;
     (void)flags;
-    HR_TRY(hr_cuda_enter(cuda, &pushed));
-    hr_status status = cubin_get(cuda, source, length, false, &cubin, &size);
-    if (status == HR_OK) {
-        status = module_load(cuda, cubin, out);
-        free(cubin);
-        if (status == HR_INTERNAL && cubin_get(cuda, source, length, true, &cubin, &size) == HR_OK) {
-            status = module_load(cuda, cubin, out);
-            free(cubin);
-        }
-    }
+    hr_module *module = calloc(1, sizeof *module);
+    if (!module) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a module");
+    hr_status status = hr_cuda_enter(cuda, &pushed);
+    if (status == HR_OK) status = code_load(cuda, source, length, &module->handle);
+    if (status == HR_OK) status = fault_take(cuda, &module->fault);
+    if (status == HR_OK)
+        *out = module;
+    else
+        hr_module_cuda_unload(device, module);
     hr_cuda_leave(cuda, pushed);
     return status;
 }

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FORMAT       1
+#define FORMAT       2
 #define LOCK_NAME    "roof.lock"
 #define POLL_SECONDS 0.05
 #define FILE_MOST    65536
@@ -28,10 +28,32 @@ typedef struct field {
 #define FIELD(name)                                                                                          \
     { #name, offsetof(hr_roof, name) }
 static const field fields[] = {
-    FIELD(copy),       FIELD(read),       FIELD(write),       FIELD(triad),
-    FIELD(vector_f32), FIELD(vector_f64), FIELD(vector_bf16), FIELD(vector_f16),
-    FIELD(vector_i32), FIELD(vector_i8),  FIELD(tensor_f32),  FIELD(tensor_bf16),
-    FIELD(tensor_f16), FIELD(tensor_i8),  FIELD(launch),      FIELD(measured_at),
+    FIELD(copy),
+    FIELD(read),
+    FIELD(write),
+    FIELD(triad),
+    FIELD(vector_f32),
+    FIELD(vector_f64),
+    FIELD(vector_bf16),
+    FIELD(vector_f16),
+    FIELD(vector_i32),
+    FIELD(vector_i8),
+    FIELD(tensor_f32),
+    FIELD(tensor_bf16),
+    FIELD(tensor_f16),
+    FIELD(tensor_i8),
+    FIELD(launch),
+    FIELD(measured_at),
+    FIELD(tensor_tf32),
+    FIELD(tensor_f8),
+    FIELD(launch_graph),
+    FIELD(launch_host),
+    FIELD(launch_driver),
+    FIELD(link_to),
+    FIELD(link_from),
+    FIELD(link_pageable_to),
+    FIELD(link_pageable_from),
+    FIELD(link_peer),
 };
 #undef FIELD
 
@@ -78,6 +100,7 @@ static json_t *roof_to_json(const char *key, const hr_roof *roof) {
     json_object_set_new(object, "format", json_integer(FORMAT));
     json_object_set_new(object, "key", json_string(key));
     json_object_set_new(object, "threads", json_integer(roof->threads));
+    json_object_set_new(object, "special_beside", json_boolean(roof->special_beside));
     fields_write(object, roof, fields, COUNT(fields));
     for (int i = 0; i < roof->cache_count; i++) {
         json_t *level = json_object();
@@ -101,6 +124,7 @@ static bool roof_from_json(const json_t *object, const char *key, hr_roof *out) 
         return false;
     roof.threads = (int)json_integer_value(json_object_get(object, "threads"));
     if (roof.threads <= 0 || !fields_read(object, &roof, fields, COUNT(fields))) return false;
+    roof.special_beside = json_is_true(json_object_get(object, "special_beside"));
     if (!json_is_array(caches) || json_array_size(caches) > HR_ROOF_LEVELS) return false;
     roof.cache_count = (int)json_array_size(caches);
     for (int i = 0; i < roof.cache_count; i++) {

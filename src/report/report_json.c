@@ -115,6 +115,11 @@ static json_t *roof_value(const hr_roof *roof) {
         if (json_object_get(object, roof->cache[i].name))
             hr_value_set_real(json_object_get(object, roof->cache[i].name), "bytes", roof->cache[i].bytes);
     hr_value_set_real(object, "launch", roof->launch);
+    if (roof->launch_host > 0) {
+        hr_value_set_real(object, "launch_graph", roof->launch_graph);
+        hr_value_set_real(object, "launch_host", roof->launch_host);
+        hr_value_set_real(object, "launch_driver", roof->launch_driver);
+    }
     hr_value_set_whole(object, "threads", roof->threads);
     hr_value_set_real(object, "measured_at", roof->measured_at);
     return object;

@@ -143,6 +143,18 @@ hr_status hr_report_floor_text(const hr_floor *floor, const hr_roof *roof, const
 
 /* ---- roofs ---- */
 
+/* What a launch costs where the device runs it later than the host asks for it. */
+static void put_launches(hr_sheet *paper, const hr_roof *roof) {
+    bool unicode = paper->style.unicode;
+    if (!(roof->launch_host > 0)) return;
+    hr_sheet_format(paper, HR_INK_DIM,
+                    "  a launch costs the host %s (the driver's call alone %s), a kernel in a graph %s",
+                    hr_words_time(roof->launch_host, unicode).text,
+                    hr_words_time(roof->launch_driver, unicode).text,
+                    hr_words_time(roof->launch_graph, unicode).text);
+    hr_sheet_end_line(paper);
+}
+
 hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, const hr_report_style *style,
                               char **out) {
     hr_sheet paper = hr_sheet_begin(style);
@@ -150,10 +162,12 @@ hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, cons
     int count = hr_roof_rows(roof, rows), width = paper.style.width - 44;
     width = width < 12 ? 12 : width > 40 ? 40 : width;
     hr_sheet_put(&paper, HR_INK_BOLD, hr_device_name(device));
-    hr_sheet_format(&paper, HR_INK_DIM, "%s%s, %d threads, launch %s", hr_sheet_dot(&paper),
+    hr_sheet_format(&paper, HR_INK_DIM, "%s%s, %d %s, launch %s", hr_sheet_dot(&paper),
                     hr_device_kind(device), roof->threads,
+                    hr_device_memory_is_host(device) ? "threads" : "multiprocessors",
                     hr_words_time(roof->launch, paper.style.unicode).text);
     hr_sheet_end_line(&paper);
+    put_launches(&paper, roof);
     for (int i = 0; i < count; i++) {
         bool first = i == 0 || strcmp(rows[i].group, rows[i - 1].group) != 0;
         double most = 0;

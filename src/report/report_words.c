@@ -123,9 +123,16 @@ int hr_roof_rows(const hr_roof *roof, hr_roof_row rows[HR_ROOF_ROWS_MAX]) {
     ROW("tensor", "f32", "FLOP/s", roof->tensor_f32);
     ROW("tensor", "bf16", "FLOP/s", roof->tensor_bf16);
     ROW("tensor", "f16", "FLOP/s", roof->tensor_f16);
+    ROW("tensor", "tf32", "FLOP/s", roof->tensor_tf32);
+    ROW("tensor", "f8", "FLOP/s", roof->tensor_f8);
     ROW("tensor", "i8", "OP/s", roof->tensor_i8);
     for (int unit = HR_SPECIAL_NONE + 1; unit < HR_SPECIAL_COUNT; unit++)
         ROW("special", hr_special_name((hr_special)unit), "/s", roof->special[unit]);
+    ROW("link", "to", "B/s", roof->link_to);
+    ROW("link", "from", "B/s", roof->link_from);
+    ROW("pageable", "to", "B/s", roof->link_pageable_to);
+    ROW("pageable", "from", "B/s", roof->link_pageable_from);
+    ROW("peer", "to", "B/s", roof->link_peer);
 #undef ROW
     int kept = 0; /* what was not measured is not shown */
     for (int i = 0; i < count; i++)

@@ -8,8 +8,9 @@
  * over the share of writes: never faster than what was measured, nor slower than what a mix of measured
  * streams does.
  *
- * Arithmetic. Vector operations and special functions run on the same ports, so their times add up. The rate
- * of vector operations counts a multiply-add as two. Products run on the unit that is fastest for their
+ * Arithmetic. Vector operations and special functions run on the same ports, so their times add up; where
+ * the latter have units of their own (a GPU), the longer of the two counts. The rate of vector operations
+ * counts a multiply-add as two. Products run on the unit that is fastest for their
  * operands, beside the rest.
  */
 #include "run/kernel.h"
@@ -83,11 +84,12 @@ static double tensor_rate(const hr_function *function, const hr_roof *roof) {
         products_find(function, function->statements[s].value, seen, &products);
     free(seen);
     if (products.found && products.all_plain)
-        rate = products.dtype == HR_BF16  ? roof->tensor_bf16
-               : products.dtype == HR_F16 ? roof->tensor_f16
-               : products.dtype == HR_I8  ? roof->tensor_i8
-               : products.dtype == HR_F64 ? roof->vector_f64
-                                          : 0;
+        rate = products.dtype == HR_BF16                                    ? roof->tensor_bf16
+               : products.dtype == HR_F16                                   ? roof->tensor_f16
+               : products.dtype == HR_I8                                    ? roof->tensor_i8
+               : products.dtype == HR_F8E4M3 || products.dtype == HR_F8E5M2 ? roof->tensor_f8
+               : products.dtype == HR_F64                                   ? roof->vector_f64
+                                                                            : 0;
     return rate > 0 ? rate : roof->tensor_f32 > 0 ? roof->tensor_f32 : roof->vector_f32;
 }
 
@@ -111,7 +113,7 @@ static void floor_raise(hr_floor *floor, double seconds, const char *bound) {
 
 static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rate, double vector_rate,
                      hr_floor *out) {
-    double most = at_rate(work->vector_flops, vector_rate), arithmetic = most;
+    double vector = at_rate(work->vector_flops, vector_rate), most = vector, special = 0;
     const char *arithmetic_bound = "vector";
     *out = (hr_floor){.bound = "launch",
                       .seconds = roof->launch,
@@ -121,7 +123,7 @@ static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rat
     for (int s = HR_SPECIAL_NONE + 1; s < HR_SPECIAL_COUNT; s++) {
         double seconds = at_rate(work->special[s], roof->special[s]);
         out->special_ops += work->special[s];
-        arithmetic += seconds;
+        special += seconds;
         if (seconds > most) {
             most = seconds;
             arithmetic_bound = hr_special_name((hr_special)s);
@@ -129,7 +131,7 @@ static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rat
     }
     floor_raise(out, memory_seconds(work->bytes_read, work->bytes_written, roof), "memory");
     floor_raise(out, at_rate(work->tensor_flops, tensor_rate), "tensor");
-    floor_raise(out, arithmetic, arithmetic_bound);
+    floor_raise(out, roof->special_beside ? fmax(vector, special) : vector + special, arithmetic_bound);
 }
 
 void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof *roof, hr_floor *out) {

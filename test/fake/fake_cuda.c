@@ -1,0 +1,501 @@
+/* See fake_cuda.h. Entry points have the names and parameters of cuda.h and nvrtc.h. */
+#include "fake_cuda.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN __attribute__((visibility("default")))
+
+SHOWN fake_cuda_t fake_cuda = {.device_count = 1,
+                               .compute = 90,
+                               .multiprocessors = 132,
+                               .version = 13000,
+                               .l2_bytes = 1 << 20,
+                               .shared_bytes = 232448,
+                               .milliseconds = 2};
+
+/* ---- calls ---- */
+
+/* The result of this call: 0, or what the test wants. */
+static int called(const char *symbol) {
+    size_t used = strlen(fake_cuda.calls), length = strlen(symbol) + 1;
+    if (used + length + 1 > FAKE_CALLS) {
+        memmove(fake_cuda.calls, fake_cuda.calls + used / 2, used - used / 2 + 1);
+        used = strlen(fake_cuda.calls);
+    }
+    snprintf(fake_cuda.calls + used, FAKE_CALLS - used, "%s ", symbol);
+    if (!fake_cuda.fail_symbol || strcmp(fake_cuda.fail_symbol, symbol) != 0) return 0;
+    return --fake_cuda.fail_at == 0 ? fake_cuda.fail_result : 0;
+}
+
+#define CALLED(symbol)                                                                                       \
+    do {                                                                                                     \
+        int result = called(symbol);                                                                         \
+        if (result) return result;                                                                           \
+    } while (0)
+
+/* ---- the driver ---- */
+
+typedef struct fake_module {
+    char *image;
+} fake_module;
+
+static int context_a, context_b;
+static _Thread_local void *current;
+
+SHOWN int cuInit(unsigned flags) {
+    (void)flags;
+    CALLED("cuInit");
+    return 0;
+}
+
+SHOWN int cuDriverGetVersion(int *version) {
+    CALLED("cuDriverGetVersion");
+    *version = fake_cuda.version;
+    return 0;
+}
+
+SHOWN int cuGetErrorName(int result, const char **name) {
+    *name = result == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : result == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                            : "CUDA_ERROR_FAKE";
+    return 0;
+}
+
+SHOWN int cuGetErrorString(int result, const char **text) {
+    (void)result;
+    *text = "as the test wants it";
+    return 0;
+}
+
+SHOWN int cuDeviceGetCount(int *count) {
+    CALLED("cuDeviceGetCount");
+    *count = fake_cuda.device_count;
+    return 0;
+}
+
+SHOWN int cuDeviceGet(int *device, int ordinal) {
+    CALLED("cuDeviceGet");
+    *device = ordinal;
+    return 0;
+}
+
+SHOWN int cuDeviceGetName(char *name, int length, int device) {
+    CALLED("cuDeviceGetName");
+    snprintf(name, (size_t)length, "Fake %d", device);
+    return 0;
+}
+
+SHOWN int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)device;
+    CALLED("cuDeviceGetAttribute");
+    *value = attribute == 16   ? fake_cuda.multiprocessors
+             : attribute == 38 ? fake_cuda.l2_bytes
+             : attribute == 75 ? fake_cuda.compute / 10
+             : attribute == 76 ? fake_cuda.compute % 10
+             : attribute == 81 ? fake_cuda.shared_bytes + 1024
+             : attribute == 97 ? fake_cuda.shared_bytes
+                               : -1;
+    return 0;
+}
+
+SHOWN int cuDevicePrimaryCtxRetain(void **context, int device) {
+    CALLED("cuDevicePrimaryCtxRetain");
+    *context = device ? &context_b : &context_a;
+    fake_cuda.contexts++;
+    return 0;
+}
+
+SHOWN int cuDevicePrimaryCtxRelease_v2(int device) {
+    (void)device;
+    fake_cuda.contexts--;
+    CALLED("cuDevicePrimaryCtxRelease_v2");
+    return 0;
+}
+
+SHOWN int cuCtxGetCurrent(void **context) {
+    CALLED("cuCtxGetCurrent");
+    *context = current;
+    return 0;
+}
+
+SHOWN int cuCtxPushCurrent_v2(void *context) {
+    CALLED("cuCtxPushCurrent_v2");
+    current = context;
+    fake_cuda.pushed++;
+    return 0;
+}
+
+SHOWN int cuCtxPopCurrent_v2(void **context) {
+    CALLED("cuCtxPopCurrent_v2");
+    *context = current;
+    current = NULL;
+    fake_cuda.pushed--;
+    return 0;
+}
+
+/* Work without a context is a fault of ours. */
+static int outside(void) {
+    return current ? 0 : 201;
+}
+
+SHOWN int cuMemGetInfo_v2(size_t *available, size_t *total) {
+    CALLED("cuMemGetInfo_v2");
+    *available = 1000 << 20;
+    *total = 2000 << 20;
+    return outside();
+}
+
+SHOWN int cuMemAlloc_v2(unsigned long long *address, size_t size) {
+    CALLED("cuMemAlloc_v2");
+    if (outside()) return outside();
+    void *data = aligned_alloc(256, (size + 255) / 256 * 256);
+    memset(data, 0xcd, size);
+    *address = (unsigned long long)(uintptr_t)data;
+    fake_cuda.allocations++;
+    return 0;
+}
+
+SHOWN int cuMemFree_v2(unsigned long long address) {
+    if (outside()) return outside();
+    free((void *)(uintptr_t)address);
+    fake_cuda.allocations--;
+    CALLED("cuMemFree_v2");
+    return 0;
+}
+
+SHOWN int cuMemHostAlloc(void **data, size_t size, unsigned flags) {
+    (void)flags;
+    CALLED("cuMemHostAlloc");
+    if (outside()) return outside();
+    *data = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    fake_cuda.host_allocations++;
+    return 0;
+}
+
+SHOWN int cuMemFreeHost(void *data) {
+    free(data);
+    fake_cuda.host_allocations--;
+    CALLED("cuMemFreeHost");
+    return 0;
+}
+
+SHOWN int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t size, void *stream) {
+    (void)stream;
+    CALLED("cuMemcpyHtoDAsync_v2");
+    memcpy((void *)(uintptr_t)to, from, size);
+    return outside();
+}
+
+SHOWN int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, void *stream) {
+    (void)stream;
+    CALLED("cuMemcpyDtoHAsync_v2");
+    memcpy(to, (void *)(uintptr_t)from, size);
+    return outside();
+}
+
+SHOWN int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t size, void *stream) {
+    (void)stream;
+    CALLED("cuMemcpyDtoDAsync_v2");
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
+    return outside();
+}
+
+SHOWN int cuMemcpyPeerAsync(unsigned long long to, void *to_context, unsigned long long from,
+                            void *from_context, size_t size, void *stream) {
+    (void)to_context;
+    (void)from_context;
+    (void)stream;
+    CALLED("cuMemcpyPeerAsync");
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
+    return outside();
+}
+
+SHOWN int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t size, void *stream) {
+    (void)stream;
+    CALLED("cuMemsetD8Async");
+    memset((void *)(uintptr_t)to, value, size);
+    return outside();
+}
+
+SHOWN int cuStreamCreate(void **stream, unsigned flags) {
+    (void)flags;
+    CALLED("cuStreamCreate");
+    *stream = malloc(1);
+    fake_cuda.streams++;
+    return outside();
+}
+
+SHOWN int cuStreamDestroy_v2(void *stream) {
+    free(stream);
+    fake_cuda.streams--;
+    CALLED("cuStreamDestroy_v2");
+    return 0;
+}
+
+SHOWN int cuStreamSynchronize(void *stream) {
+    (void)stream;
+    CALLED("cuStreamSynchronize");
+    return outside();
+}
+
+SHOWN int cuEventCreate(void **event, unsigned flags) {
+    (void)flags;
+    CALLED("cuEventCreate");
+    *event = malloc(1);
+    fake_cuda.events++;
+    return outside();
+}
+
+SHOWN int cuEventDestroy_v2(void *event) {
+    free(event);
+    fake_cuda.events--;
+    CALLED("cuEventDestroy_v2");
+    return 0;
+}
+
+SHOWN int cuEventRecord(void *event, void *stream) {
+    (void)event;
+    (void)stream;
+    CALLED("cuEventRecord");
+    return outside();
+}
+
+SHOWN int cuEventSynchronize(void *event) {
+    (void)event;
+    CALLED("cuEventSynchronize");
+    return 0;
+}
+
+SHOWN int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
+    (void)from;
+    (void)to;
+    CALLED("cuEventElapsedTime");
+    *milliseconds = fake_cuda.milliseconds;
+    return 0;
+}
+
+SHOWN int cuModuleLoadData(void **module, const void *image) {
+    CALLED("cuModuleLoadData");
+    if (outside()) return outside();
+    if (memcmp(image, "FAKE", 4) != 0) return 200; /* CUDA_ERROR_INVALID_IMAGE */
+    fake_module *made = malloc(sizeof *made);
+    made->image = strdup(image);
+    *module = made;
+    fake_cuda.modules++;
+    return 0;
+}
+
+SHOWN int cuModuleUnload(void *module) {
+    free(((fake_module *)module)->image);
+    free(module);
+    fake_cuda.modules--;
+    CALLED("cuModuleUnload");
+    return 0;
+}
+
+/* A function is where its name stands in the source. */
+SHOWN int cuModuleGetFunction(void **function, void *module, const char *name) {
+    CALLED("cuModuleGetFunction");
+    char *at = strstr(((fake_module *)module)->image, name);
+    *function = at;
+    return at ? 0 : 500;
+}
+
+SHOWN int cuFuncGetAttribute(int *value, int attribute, void *function) {
+    (void)attribute;
+    (void)function;
+    CALLED("cuFuncGetAttribute");
+    *value = 0;
+    return 0;
+}
+
+SHOWN int cuFuncSetAttribute(void *function, int attribute, int value) {
+    (void)function;
+    (void)attribute;
+    (void)value;
+    CALLED("cuFuncSetAttribute");
+    return 0;
+}
+
+SHOWN int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *size) {
+    (void)function;
+    (void)index;
+    CALLED("cuFuncGetParamInfo");
+    if (!fake_cuda.parameter_bytes) return 1;
+    *offset = 0;
+    *size = (size_t)fake_cuda.parameter_bytes;
+    return 0;
+}
+
+/* CUlaunchConfig and CUlaunchAttribute */
+typedef struct attribute {
+    int id, padding;
+    union {
+        unsigned cluster[3];
+        int overlaps;
+        char bytes[64];
+    } value;
+} attribute;
+
+typedef struct config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    attribute *attributes;
+    unsigned attribute_count;
+} config;
+
+static void name_copy(const char *function, char *name, size_t size) {
+    size_t length = strspn(function, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    snprintf(name, size, "%.*s", (int)length, function);
+}
+
+SHOWN int cuLaunchKernelEx(const config *config, void *function, void **parameters, void **extra) {
+    (void)extra;
+    CALLED("cuLaunchKernelEx");
+    if (outside()) return outside();
+    fake_launch launch = {.shared = config->shared, .stream = config->stream};
+    name_copy(function, launch.name, sizeof launch.name);
+    memcpy(launch.grid, config->grid, sizeof launch.grid);
+    memcpy(launch.block, config->block, sizeof launch.block);
+    for (unsigned i = 0; i < config->attribute_count; i++)
+        if (config->attributes[i].id == 4)
+            launch.cluster = config->attributes[i].value.cluster[0];
+        else if (config->attributes[i].id == 6)
+            launch.overlaps = config->attributes[i].value.overlaps;
+    bool ours = strncmp(launch.name, "hr_hold", 7) != 0 && strncmp(launch.name, "hr_cool", 7) != 0 &&
+                parameters && parameters[0];
+    if (ours) memcpy(launch.words, parameters[0], 64 * 8);
+    if (fake_cuda.launch_count < FAKE_LAUNCHES) fake_cuda.launches[fake_cuda.launch_count++] = launch;
+    if (ours && fake_cuda.kernel) fake_cuda.kernel(launch.name, parameters[0]);
+    return 0;
+}
+
+SHOWN int cuStreamBeginCapture_v2(void *stream, int mode) {
+    (void)stream;
+    (void)mode;
+    CALLED("cuStreamBeginCapture_v2");
+    return 0;
+}
+
+SHOWN int cuStreamEndCapture(void *stream, void **graph) {
+    (void)stream;
+    CALLED("cuStreamEndCapture");
+    *graph = malloc(1);
+    fake_cuda.graphs++;
+    return 0;
+}
+
+SHOWN int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
+    (void)graph;
+    (void)flags;
+    CALLED("cuGraphInstantiateWithFlags");
+    *exec = malloc(1);
+    fake_cuda.graphs++;
+    return 0;
+}
+
+SHOWN int cuGraphLaunch(void *exec, void *stream) {
+    (void)exec;
+    (void)stream;
+    CALLED("cuGraphLaunch");
+    return 0;
+}
+
+SHOWN int cuGraphExecDestroy(void *exec) {
+    free(exec);
+    fake_cuda.graphs--;
+    CALLED("cuGraphExecDestroy");
+    return 0;
+}
+
+SHOWN int cuGraphDestroy(void *graph) {
+    free(graph);
+    fake_cuda.graphs--;
+    CALLED("cuGraphDestroy");
+    return 0;
+}
+
+SHOWN int cuDeviceCanAccessPeer(int *possible, int device, int peer) {
+    (void)device;
+    (void)peer;
+    CALLED("cuDeviceCanAccessPeer");
+    *possible = 1;
+    return 0;
+}
+
+SHOWN int cuCtxEnablePeerAccess(void *peer, unsigned flags) {
+    (void)peer;
+    (void)flags;
+    CALLED("cuCtxEnablePeerAccess");
+    return 0;
+}
+
+/* ---- NVRTC: a cubin is "FAKE", the architecture and the source ---- */
+
+typedef struct program {
+    char *source, *cubin;
+    size_t size;
+} program;
+
+SHOWN int nvrtcVersion(int *major, int *minor) {
+    *major = 13;
+    *minor = 0;
+    return 0;
+}
+
+SHOWN int nvrtcCreateProgram(program **out, const char *source, const char *name, int count,
+                             const char *const *headers, const char *const *names) {
+    (void)name;
+    (void)count;
+    (void)headers;
+    (void)names;
+    CALLED("nvrtcCreateProgram");
+    *out = calloc(1, sizeof **out);
+    (*out)->source = strdup(source);
+    return 0;
+}
+
+SHOWN int nvrtcDestroyProgram(program **at) {
+    free((*at)->source);
+    free((*at)->cubin);
+    free(*at);
+    *at = NULL;
+    return 0;
+}
+
+SHOWN int nvrtcCompileProgram(program *program, int count, const char *const *options) {
+    __atomic_fetch_add(&fake_cuda.compiles, 1, __ATOMIC_RELAXED);
+    CALLED("nvrtcCompileProgram");
+    size_t size = strlen(program->source) + 256;
+    program->cubin = malloc(size);
+    program->size =
+        1 + (size_t)snprintf(program->cubin, size, "FAKE %s\n%s", count ? options[0] : "", program->source);
+    return fake_cuda.nvrtc_result;
+}
+
+SHOWN int nvrtcGetProgramLogSize(program *program, size_t *size) {
+    (void)program;
+    *size = fake_cuda.nvrtc_log ? strlen(fake_cuda.nvrtc_log) + 1 : 1;
+    return 0;
+}
+
+SHOWN int nvrtcGetProgramLog(program *program, char *log) {
+    (void)program;
+    strcpy(log, fake_cuda.nvrtc_log ? fake_cuda.nvrtc_log : "");
+    return 0;
+}
+
+SHOWN int nvrtcGetCUBINSize(program *program, size_t *size) {
+    CALLED("nvrtcGetCUBINSize");
+    *size = program->size;
+    return 0;
+}
+
+SHOWN int nvrtcGetCUBIN(program *program, char *cubin) {
+    CALLED("nvrtcGetCUBIN");
+    memcpy(cubin, program->cubin, program->size);
+    return 0;
+}

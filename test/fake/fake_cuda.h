@@ -1,0 +1,44 @@
+/* A CUDA driver and an NVRTC without a GPU, as one shared object that tests load through HEADROOM_LIBCUDA and
+ * HEADROOM_NVRTC: device memory is host memory, code is its own source, kernels are a function of the test's.
+ *
+ * The test finds this structure under the symbol `fake_cuda`: it says what the device is like and which call
+ * fails, and counts what lives. */
+#ifndef TEST_FAKE_FAKE_CUDA_H
+#define TEST_FAKE_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_WORDS    512
+#define FAKE_LAUNCHES 64
+#define FAKE_CALLS    4096
+
+typedef struct fake_launch {
+    char name[64];
+    unsigned grid[3], block[3], shared;
+    unsigned cluster; /* 0 = no attribute */
+    int overlaps;
+    void *stream;
+    int64_t words[FAKE_WORDS];
+} fake_launch;
+
+typedef struct fake_cuda {
+    /* what the test says */
+    int device_count, compute, multiprocessors, version;
+    int l2_bytes, shared_bytes;
+    const char *fail_symbol; /* its `fail_at`th call from now (1 = the next) returns fail_result */
+    int fail_at, fail_result;
+    int parameter_bytes;   /* of every function; 0: cuFuncGetParamInfo fails */
+    float milliseconds;    /* between any two events */
+    const char *nvrtc_log; /* what a compile says; with nvrtc_result */
+    int nvrtc_result;
+    void (*kernel)(const char *name, void *words); /* NULL: kernels do nothing */
+
+    /* what the test reads */
+    int compiles, launch_count;
+    fake_launch launches[FAKE_LAUNCHES]; /* the first ones since launch_count was set to 0 */
+    int allocations, host_allocations, modules, streams, events, graphs, contexts, pushed;
+    char calls[FAKE_CALLS]; /* the last names, newest last, a space after each */
+} fake_cuda_t;
+
+#endif

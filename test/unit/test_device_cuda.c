@@ -1,0 +1,568 @@
+/* The CUDA device over a fake driver: what it is given, what it makes of every error, what it leaves behind.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/fake_device.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SOURCE "extern \"C\" __global__ void first(); extern \"C\" __global__ void second();"
+
+static hr_device *device_open(void) {
+    hr_device *device = NULL;
+    assert_int_equal(hr_device_open("cuda", &device), HR_OK);
+    return device;
+}
+
+static hr_module *module_make(hr_device *device, const hr_grid *grids, int count) {
+    hr_module *module = NULL;
+    assert_int_equal(device->ops->compile(device, SOURCE, strlen(SOURCE), 0, &module), HR_OK);
+    assert_int_equal(device->ops->grids(device, module, grids, count), HR_OK);
+    return module;
+}
+
+/* ---- opening ---- */
+
+static void test_open(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    assert_string_equal(hr_device_kind(device), "cuda");
+    assert_string_equal(hr_device_name(device), "Fake 0");
+    assert_int_equal(device->limits.threads, 132);
+    assert_int_equal(device->limits.compute, 90);
+    assert_int_equal(device->limits.shared_bytes, 232448);
+    assert_int_equal(device->limits.l1_bytes, 233472);
+    assert_int_equal(device->limits.l2_bytes, 1 << 20);
+    assert_int_equal(device->limits.cluster_blocks, 16);
+    assert_string_equal(device->limits.isa, "sm_90a");
+    assert_false(hr_device_memory_is_host(device));
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+
+    assert_int_equal(hr_device_open(NULL, &device), HR_OK); /* the best there is */
+    assert_string_equal(hr_device_kind(device), "cuda");
+    hr_device_destroy(device);
+    fake->device_count = 2;
+    assert_int_equal(hr_device_open("cuda:1", &device), HR_OK);
+    assert_string_equal(hr_device_name(device), "Fake 1");
+    hr_device_destroy(device);
+    fake->compute = 80;
+    assert_int_equal(hr_device_open("cuda:0", &device), HR_OK);
+    assert_string_equal(device->limits.isa, "sm_80");
+    assert_int_equal(device->limits.cluster_blocks, 1);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+static void open_fails(const char *name, hr_status status, const char *words) {
+    hr_device *device = NULL;
+    assert_int_equal(hr_device_open(name, &device), status);
+    assert_null(device);
+    if (!strstr(hr_last_error(), words)) fail_msg("\"%s\" is not in: %s", words, hr_last_error());
+    assert_int_equal(fake_living(), 0);
+}
+
+static void test_open_fails(void **state) {
+    (void)state;
+    open_fails("cuda:1", HR_NOT_AVAILABLE, "there is no cuda:1: the driver shows 1 device, counted from 0");
+    open_fails("cuda:x", HR_BAD_INPUT, "'cuda:x' is no device");
+    open_fails("cuda:", HR_BAD_INPUT, "'cuda:' is no device");
+    open_fails("cuda:-1", HR_BAD_INPUT, "'cuda:-1' is no device");
+    open_fails("cuda:sm_70", HR_BAD_INPUT, "use cuda:sm_80, cuda:sm_90a or cuda:sm_100a");
+    fake->compute = 75;
+    open_fails("cuda", HR_NOT_AVAILABLE, "Fake 0 has compute capability 7.5, and 8.0 (Ampere) is needed");
+    fake->compute = 90;
+    fake->version = 11060;
+    open_fails("cuda", HR_NOT_AVAILABLE, "serves CUDA 11.6 and 11.8 is needed");
+    fake->version = 13000;
+    fake->device_count = 0;
+    open_fails("cuda", HR_NOT_AVAILABLE, "shows 0 devices; use --device cpu");
+    fake->fail_symbol = "cuInit";
+    fake->fail_at = 1;
+    fake->fail_result = 100;
+    open_fails("cuda", HR_NOT_AVAILABLE,
+               "starting the driver failed with CUDA_ERROR_FAKE (as the test wants it)");
+    setenv("HEADROOM_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+    open_fails("cuda", HR_NOT_AVAILABLE, "there is no CUDA driver here (/nonexistent/libcuda.so.1");
+    assert_int_equal(hr_status_exit_code(HR_NOT_AVAILABLE), 3);
+    setenv("HEADROOM_LIBCUDA", "libm.so.6", 1);
+    open_fails("cuda", HR_NOT_AVAILABLE, "libm.so.6 has no cuInit");
+    hr_device *device = NULL;
+    assert_int_equal(hr_device_open(NULL, &device), HR_OK); /* then the CPU is the best there is */
+    assert_string_equal(hr_device_kind(device), "cpu");
+    hr_device_destroy(device);
+}
+
+static void test_target(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int compute;
+    } targets[] = {{"cuda:sm_80", 80}, {"cuda:sm_90", 90}, {"cuda:sm_90a", 90}, {"cuda:sm_100a", 100}};
+    setenv("HEADROOM_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        hr_device *device = NULL;
+        void *data = NULL;
+        hr_roof roof;
+        hr_module *module;
+        assert_int_equal(hr_device_open(targets[i].name, &device), HR_OK);
+        assert_string_equal(hr_device_kind(device), "cuda");
+        assert_int_equal(device->limits.compute, targets[i].compute);
+        assert_int_equal(hr_device_allocate(device, 64, &data), HR_NOT_AVAILABLE);
+        assert_int_equal(device->ops->compile(device, SOURCE, strlen(SOURCE), 0, &module), HR_NOT_AVAILABLE);
+        assert_int_equal(device->ops->measure_roof(device, NULL, NULL, NULL, &roof), HR_NOT_AVAILABLE);
+        assert_non_null(strstr(hr_last_error(), "is a target to plan and emit for"));
+        hr_device_destroy(device);
+    }
+}
+
+/* ---- memory ---- */
+
+static void test_memory(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    void *data = NULL;
+    char back[5] = {0};
+    assert_int_equal(hr_device_allocate(device, 5, &data), HR_OK);
+    assert_int_equal(hr_device_upload(device, data, "abcd", 5), HR_OK);
+    assert_int_equal(hr_device_download(device, back, data, 5), HR_OK);
+    assert_string_equal(back, "abcd");
+    assert_int_equal(hr_device_upload(device, data, NULL, 0), HR_OK);
+    fake->fail_symbol = "cuMemAlloc_v2";
+    fake->fail_at = 1;
+    fake->fail_result = 2;
+    void *more = NULL;
+    assert_int_equal(hr_device_allocate(device, 3000000, &more), HR_OUT_OF_MEMORY);
+    assert_null(more);
+    assert_non_null(
+        strstr(hr_last_error(), "3.0 MB of memory of Fake 0 are asked for and 1048.6 of its 2097 MB"));
+    fake->fail_symbol = "cuMemcpyDtoHAsync_v2";
+    fake->fail_at = 1;
+    fake->fail_result = 700;
+    assert_int_equal(hr_device_download(device, back, data, 5), HR_INTERNAL);
+    assert_non_null(strstr(hr_last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    fake->fail_symbol = NULL;
+    hr_device_release(device, data, 5);
+    hr_device_release(device, NULL, 0);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+/* ---- launching ---- */
+
+static void test_words(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_grid grids[] = {{.entry = "first", .blocks = 7, .threads = 256, .cluster = 1},
+                       {.entry = "second", .blocks = 0, .threads = 32, .cluster = 1},
+                       {.entry = "second",
+                        .blocks = 32,
+                        .threads = 1024,
+                        .cluster = 16,
+                        .shared = 200000,
+                        .overlaps = true}};
+    hr_module *module = module_make(device, grids, 3);
+    double scalars[3] = {0, 1.5, 0};
+    int64_t extents[2] = {11, 12}, strides[3] = {21, 22, 23};
+    hr_launch launch = {.pointers = (void *[]){(void *)1, NULL, (void *)3},
+                        .scalars = scalars,
+                        .extents = extents,
+                        .strides = strides,
+                        .scratch = (void *)99,
+                        .grids = grids,
+                        .grid_count = 3,
+                        .count = 3,
+                        .extent_count = 2,
+                        .stride_count = 3};
+    fake->launch_count = 0;
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    assert_int_equal(fake->launch_count, 2); /* no blocks, no launch */
+    const fake_launch *first = &fake->launches[0], *second = &fake->launches[1];
+    int64_t bits;
+    memcpy(&bits, &scalars[1], sizeof bits);
+    const int64_t expected[] = {1, 0, 3, 0, bits, 0, 11, 12, 21, 22, 23, 99};
+    assert_memory_equal(first->words, expected, sizeof expected);
+    assert_true(first->words[12] == (int64_t)(intptr_t)module->fault);
+    assert_string_equal(first->name, "first");
+    assert_int_equal(first->grid[0], 7);
+    assert_int_equal(first->grid[1] * first->grid[2] * first->block[1] * first->block[2], 1);
+    assert_int_equal(first->block[0], 256);
+    assert_int_equal(first->cluster, 0);
+    assert_int_equal(first->overlaps, 0);
+    assert_int_equal(first->shared, 0);
+    assert_string_equal(second->name, "second");
+    assert_int_equal(second->cluster, 16);
+    assert_int_equal(second->overlaps, 1);
+    assert_int_equal(second->shared, 200000);
+    assert_memory_equal(second->words, first->words, 13 * sizeof *second->words);
+
+    hr_device_stream_set(device, (void *)0x1234);
+    fake->launch_count = 0;
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    assert_ptr_equal(fake->launches[0].stream, (void *)0x1234);
+    hr_device_stream_set(device, NULL);
+    launch.grid_count = 2;
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_INTERNAL);
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+/* Nothing but the driver's call: what a launch may cost the host. */
+static void test_launch_is_short(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    bool pushed;
+    hr_grid grid = {.entry = "first", .blocks = 1, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &grid, 1);
+    hr_launch launch = {.grids = &grid, .grid_count = 1};
+    assert_int_equal(hr_cuda_enter((hr_device_cuda *)device, &pushed), HR_OK);
+    *fake->calls = 0;
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    assert_string_equal(fake->calls, "cuCtxGetCurrent cuLaunchKernelEx ");
+    hr_cuda_leave((hr_device_cuda *)device, pushed);
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+}
+
+static void grid_refused(hr_device *device, hr_module *module, hr_grid grid, const char *words) {
+    assert_int_equal(device->ops->grids(device, module, &grid, 1), HR_INTERNAL);
+    if (!strstr(hr_last_error(), words)) fail_msg("\"%s\" is not in: %s", words, hr_last_error());
+}
+
+static void test_grids_refused(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_grid good = {.entry = "first", .blocks = 4, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &good, 1);
+    hr_grid bad = good;
+    bad.threads = 1025;
+    grid_refused(device, module, bad, "4 blocks of 1025 threads");
+    bad = good;
+    bad.blocks = (int64_t)1 << 31;
+    grid_refused(device, module, bad, "2147483648 blocks");
+    bad = good;
+    bad.cluster = 3;
+    grid_refused(device, module, bad, "3 a cluster");
+    bad.cluster = 32;
+    bad.blocks = 32;
+    grid_refused(device, module, bad, "32 a cluster");
+    bad = good;
+    bad.shared = 232449;
+    grid_refused(device, module, bad, "232449 bytes");
+    bad = good;
+    strcpy(bad.entry, "third");
+    grid_refused(device, module, bad, "preparing kernel third failed");
+    fake->parameter_bytes = 24;
+    assert_int_equal(device->ops->grids(device, module, &good, 1), HR_OK);
+    hr_launch launch = {
+        .grids = &good, .grid_count = 1, .count = 1, .pointers = (void *[]){NULL}, .scalars = (double[]){0}};
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_INTERNAL);
+    assert_non_null(strstr(hr_last_error(), "kernel first takes 24 bytes of parameters and is given 32"));
+    fake->parameter_bytes = 32;
+    assert_int_equal(device->ops->grids(device, module, &good, 1), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    launch.stride_count = 509;
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_BAD_INPUT);
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+/* ---- faults ---- */
+
+static int64_t fault_value;
+
+static void kernel_faults(const char *name, void *words) {
+    hr_fault *fault = *(hr_fault **)((int64_t *)words + 1); /* after the scratch */
+    if (strcmp(name, "first") != 0 || !fault_value) return;
+    *fault = (hr_fault){.access = 2, .value = fault_value};
+}
+
+static void test_fault(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_grid grid = {.entry = "first", .blocks = 1, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &grid, 1), *other = module_make(device, &grid, 1);
+    hr_launch launch = {.grids = &grid, .grid_count = 1};
+    hr_fault fault = {9, 9};
+    fake->kernel = kernel_faults;
+    fault_value = -7;
+    assert_int_equal(device->ops->launch(device, module, &launch, &fault), HR_OUT_OF_RANGE);
+    assert_int_equal(fault.access, 2);
+    assert_int_equal(fault.value, -7);
+    assert_non_null(strstr(hr_last_error(), "the value -7"));
+    fault_value = 0;
+    assert_int_equal(device->ops->launch(device, module, &launch, &fault), HR_OK); /* forgotten */
+    assert_int_equal(fault.access, 0);
+    fault_value = 5;
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK); /* only queued */
+    fault_value = 0;
+    assert_int_equal(device->ops->launch(device, other, &launch, NULL), HR_OK); /* another module's */
+    fake->launch_count = 0;
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OUT_OF_RANGE);
+    assert_int_equal(fake->launch_count, 0);
+    device->ops->fault(device, module, &fault);
+    assert_int_equal(fault.access, 2);
+    assert_int_equal(fault.value, 5);
+    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    device->ops->unload(device, module);
+    device->ops->unload(device, other);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+/* More modules than a page of fault words has; each its own. */
+static void test_many_modules(void **state) {
+    (void)state;
+    enum { COUNT = 2 * HR_CUDA_FAULTS_A_PAGE + 3 };
+    hr_device *device = device_open();
+    static hr_module *modules[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(device->ops->compile(device, SOURCE, strlen(SOURCE), 0, &modules[i]), HR_OK);
+        modules[i]->fault->value = i;
+    }
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(modules[i]->fault->value, i);
+    assert_int_equal(fake->host_allocations, 3);
+    assert_int_equal(fake->compiles, 1);
+    for (int i = 0; i < COUNT; i++)
+        device->ops->unload(device, modules[i]);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+/* ---- compiling ---- */
+
+static int cubins(char *path, size_t size) {
+    int count = 0;
+    DIR *listing = opendir(fake_folder);
+    assert_non_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));)
+        if (strstr(entry->d_name, ".cubin")) {
+            count++;
+            snprintf(path, size, "%s/%s", fake_folder, entry->d_name);
+        }
+    closedir(listing);
+    return count;
+}
+
+static void compiles_to(hr_device *device, int compiles) {
+    hr_module *module = NULL;
+    assert_int_equal(device->ops->compile(device, SOURCE, strlen(SOURCE), 0, &module), HR_OK);
+    assert_int_equal(fake->compiles, compiles);
+    device->ops->unload(device, module);
+}
+
+static void test_cache(void **state) {
+    (void)state;
+    char path[512];
+    hr_device *device = device_open();
+    compiles_to(device, 1);
+    compiles_to(device, 1);
+    assert_int_equal(cubins(path, sizeof path), 1);
+    hr_device_destroy(device);
+    device = device_open();
+    compiles_to(device, 1);
+    for (int damage = 0; damage < 4; damage++) {
+        int file = open(path, O_RDWR);
+        struct stat info;
+        assert_true(file >= 0 && fstat(file, &info) == 0);
+        off_t at = damage == 0 ? 5 : damage == 1 ? info.st_size / 2 : info.st_size - 20;
+        if (damage == 3)
+            assert_int_equal(ftruncate(file, 0), 0);
+        else {
+            char byte;
+            assert_int_equal(pread(file, &byte, 1, at), 1);
+            byte ^= 1;
+            assert_int_equal(pwrite(file, &byte, 1, at), 1);
+        }
+        close(file);
+        compiles_to(device, 2 + damage);
+        compiles_to(device, 2 + damage);
+    }
+    fake->fail_symbol = "cuModuleLoadData"; /* the driver refuses what the cache holds: built again, once */
+    fake->fail_at = 1;
+    fake->fail_result = 200;
+    compiles_to(device, 6);
+    hr_device_destroy(device);
+    fake->compute = 80; /* other code */
+    device = device_open();
+    compiles_to(device, 7);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+static void test_compile_fails(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_module *module = NULL;
+    char path[512];
+    fake->nvrtc_result = 6;
+    fake->nvrtc_log = "kernel.cu(3): error: expected a \";\"";
+    assert_int_equal(device->ops->compile(device, SOURCE, strlen(SOURCE), 0, &module), HR_INTERNAL);
+    assert_non_null(strstr(hr_last_error(), "for sm_90a:\nkernel.cu(3): error: expected a \";\""));
+    assert_null(module);
+    assert_int_equal(cubins(path, sizeof path), 0);
+    hr_device_destroy(device);
+
+    setenv("HEADROOM_NVRTC", "/nonexistent/libnvrtc.so", 1);
+    device = device_open();
+    assert_int_equal(device->ops->compile(device, SOURCE, strlen(SOURCE), 0, &module), HR_NOT_AVAILABLE);
+    assert_non_null(strstr(hr_last_error(), "HEADROOM_NVRTC=/nonexistent/libnvrtc.so is no file"));
+    setenv("HEADROOM_NVRTC", "/etc/passwd", 1);
+    assert_int_equal(device->ops->compile(device, SOURCE, strlen(SOURCE), 0, &module), HR_NOT_AVAILABLE);
+    assert_non_null(strstr(hr_last_error(), "NVRTC cannot be loaded from /etc/passwd"));
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+static void test_usage(void **state) {
+    (void)state;
+    hr_cuda_usage usage = hr_cuda_usage_read(
+        "ptxas info    : Compiling entry function 'a' for 'sm_90a'\n"
+        "ptxas         .     16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n"
+        "ptxas info    : Used 30 registers, used 0 barriers\n"
+        "ptxas         .     8 bytes stack frame, 0 bytes spill stores, 100 bytes spill loads\n"
+        "ptxas info    : Used 128 registers, 20 bytes smem\n");
+    assert_int_equal(usage.registers, 128);
+    assert_int_equal(usage.stack, 24);
+    assert_int_equal(usage.stores, 8);
+    assert_int_equal(usage.loads, 104);
+    usage = hr_cuda_usage_read("");
+    assert_int_equal(usage.registers + usage.stack + usage.stores + usage.loads, 0);
+}
+
+/* ---- timing ---- */
+
+static void test_time(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_grid grid = {.entry = "first", .blocks = 1, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &grid, 1);
+    hr_launch launch = {.grids = &grid, .grid_count = 1};
+    double seconds = 0;
+    fake->launch_count = 0;
+    fake->milliseconds = 0.125f;
+    assert_int_equal(device->ops->time(device, module, &launch, &seconds), HR_OK);
+    assert_true(seconds == 0.125e-3);
+    assert_int_equal(fake->launch_count, 3);
+    assert_string_equal(fake->launches[0].name, "hr_cool");
+    assert_string_equal(fake->launches[1].name, "hr_hold");
+    assert_string_equal(fake->launches[2].name, "first");
+    assert_int_equal(*((hr_device_cuda *)device)->gate, 1);
+    *fake->calls = 0;
+    assert_int_equal(device->ops->time(device, module, &launch, &seconds), HR_OK);
+    const char *order =
+        "cuStreamSynchronize cuLaunchKernelEx cuLaunchKernelEx cuEventRecord cuLaunchKernelEx "
+        "cuEventRecord cuEventSynchronize cuEventElapsedTime";
+    assert_non_null(strstr(fake->calls, order)); /* nothing else once the gate is shut */
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+/* ---- every call fails once ---- */
+
+static hr_status scenario(void) {
+    hr_device *device = NULL;
+    hr_module *module = NULL;
+    hr_grid grid = {.entry = "first", .blocks = 16, .threads = 32, .cluster = 16, .shared = 1024};
+    hr_launch launch = {.grids = &grid, .grid_count = 1};
+    hr_fault fault;
+    double seconds;
+    void *data = NULL, *other = NULL;
+    char bytes[64] = {0};
+    hr_status status = hr_device_open("cuda", &device);
+    if (status != HR_OK) return status;
+    const hr_device_ops *ops = device->ops;
+    status = ops->allocate(device, sizeof bytes, &data);
+    if (status == HR_OK) status = ops->allocate(device, sizeof bytes, &other);
+    if (status == HR_OK) status = ops->upload(device, data, bytes, sizeof bytes);
+    if (status == HR_OK) status = ops->copy(device, other, data, sizeof bytes);
+    if (status == HR_OK) status = ops->compile(device, SOURCE, strlen(SOURCE), 0, &module);
+    if (status == HR_OK) status = ops->grids(device, module, &grid, 1);
+    if (status == HR_OK) status = ops->launch(device, module, &launch, NULL);
+    if (status == HR_OK) status = ops->launch(device, module, &launch, &fault);
+    if (status == HR_OK) status = ops->time(device, module, &launch, &seconds);
+    if (status == HR_OK) status = ops->download(device, bytes, other, sizeof bytes);
+    if (status == HR_OK) status = hr_device_synchronise(device);
+    ops->unload(device, module);
+    ops->release(device, data, sizeof bytes);
+    ops->release(device, other, sizeof bytes);
+    hr_device_destroy(device);
+    return status;
+}
+
+static const char *const symbols[] = {
+#define SYMBOL(member, symbol, parameters) symbol,
+    HR_CUDA_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+};
+
+static void fails_once(const char *symbol) {
+    static const char *const forgiven[] = {
+        /* cleaning up, or tried again */
+        "cuDevicePrimaryCtxRelease_v2", "cuMemFree_v2",      "cuMemFreeHost",
+        "cuStreamDestroy_v2",           "cuEventDestroy_v2", "cuModuleUnload",
+        "cuCtxPopCurrent_v2",           "cuModuleLoadData"};
+    for (int at = 1; at < 100; at++) {
+        bool may_be_good = false;
+        for (size_t i = 0; i < sizeof forgiven / sizeof *forgiven; i++)
+            may_be_good |= strcmp(symbol, forgiven[i]) == 0;
+        fake->fail_symbol = symbol;
+        fake->fail_at = at;
+        fake->fail_result = 719;
+        hr_status status = scenario();
+        bool reached = fake->fail_at <= 0;
+        fake->fail_symbol = NULL;
+        if (!reached) {
+            assert_int_equal(status, HR_OK);
+            return;
+        }
+        if (status == HR_OK && !may_be_good && strcmp(symbol, "cuStreamSynchronize") != 0 &&
+            strncmp(symbol, "cuCtx", 5) != 0)
+            fail_msg("%s failed (call %d) and nobody said so", symbol, at);
+        if (status != HR_OK && !strstr(hr_last_error(), "CUDA_ERROR_FAKE"))
+            fail_msg("%s failed and the sentence does not say how: %s", symbol, hr_last_error());
+        if (strncmp(symbol, "cuCtxP", 6) == 0 || strcmp(symbol, "cuCtxGetCurrent") == 0) {
+            /* a thread that cannot enter the context cannot give back what lies in it */
+            fake->allocations = fake->host_allocations = fake->modules = fake->streams = fake->events = 0;
+            fake->pushed = fake->contexts = 0;
+        }
+        if (fake_living() != 0)
+            fail_msg("%s failed (call %d) and %d things are left", symbol, at, fake_living());
+    }
+    fail_msg("%s is called a hundred times", symbol);
+}
+
+static void test_every_call_fails(void **state) {
+    (void)state;
+    assert_int_equal(scenario(), HR_OK);
+    assert_int_equal(fake_living(), 0);
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        fails_once(symbols[i]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_set_up, fake_tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_open),          TEST(test_open_fails),
+        TEST(test_target),        TEST(test_memory),
+        TEST(test_words),         TEST(test_launch_is_short),
+        TEST(test_grids_refused), TEST(test_fault),
+        TEST(test_many_modules),  TEST(test_cache),
+        TEST(test_compile_fails), TEST(test_usage),
+        TEST(test_time),          TEST(test_every_call_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
