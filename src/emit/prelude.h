@@ -16,5 +16,7 @@ hr_status hr_prelude_cuda_append(const char *body, hr_text *out);
 
 /* Appends the source that hr_device_ops.measure_roof takes as `special`. */
 hr_status hr_prelude_rates_source(hr_text *out);
+/* The same for a CUDA device. */
+hr_status hr_prelude_cuda_rates_source(hr_text *out);
 
 #endif

@@ -8,7 +8,8 @@
 
 static hr_status measure_and_keep(hr_device *device, hr_progress_fn progress, void *context, hr_roof *out) {
     hr_text special = {0};
-    hr_status status = hr_prelude_rates_source(&special);
+    hr_status status =
+        device->limits.compute ? hr_prelude_cuda_rates_source(&special) : hr_prelude_rates_source(&special);
     if (status == HR_OK)
         status = device->ops->measure_roof(device, hr_text_data(&special), progress, context, out);
     hr_text_clear(&special);

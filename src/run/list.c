@@ -243,8 +243,7 @@ static hr_status tables_room(hr_kernel *kernel, size_t size) {
 }
 
 static hr_status tables_write(hr_kernel *kernel, size_t offset, const void *data, size_t size) {
-    memcpy((char *)kernel->tables.memory + offset, data, size);
-    return HR_OK;
+    return hr_device_upload(kernel->device, (char *)kernel->tables.memory + offset, data, size);
 }
 
 static hr_status pieces_refresh(hr_kernel *kernel, const hr_list *list, int64_t most, size_t size) {

@@ -121,6 +121,8 @@ static hr_roof example(void) {
     roof.vector_bf16 = 5;
     roof.tensor_i8 = 6;
     roof.special[HR_SPECIAL_RANDOM] = 7.25;
+    roof.link_peer = 8;
+    roof.special_beside = true;
     roof.threads = 3;
     roof.measured_at = 1.75e9;
     return roof;
@@ -162,7 +164,7 @@ static void test_store(void **state) {
     fclose(file);
     text[length] = 0;
     static const char *const changes[][2] = {
-        {"\"format\": 1", "\"format\": 2"},
+        {"\"format\": 2", "\"format\": 3"},
         {"\"read\": 2.0", "\"read\": -2.0"},
         {"\"write\"", "\"wrote\""},
         {"\"threads\": 3", "\"threads\": 0"},
