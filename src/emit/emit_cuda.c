@@ -205,34 +205,34 @@ static void print_places(emitter *e) {
 
 /* ---- the top of the file ---- */
 
-static const char file_head[] = "#if defined __CUDACC__ || defined __CUDACC_RTC__\n"
-                                "#pragma nv_diag_suppress 177 /* what is declared and not used */\n"
-                                "#endif\n"
-                                "#ifdef __CUDACC_RTC__\n"
-                                "typedef signed char int8_t;\n"
-                                "typedef short int16_t;\n"
-                                "typedef int int32_t;\n"
-                                "typedef long long int64_t;\n"
-                                "typedef unsigned char uint8_t;\n"
-                                "typedef unsigned short uint16_t;\n"
-                                "typedef unsigned int uint32_t;\n"
-                                "typedef unsigned long long uint64_t;\n"
-                                "#define INT32_MAX 2147483647\n"
-                                "#define INT32_MIN (-INT32_MAX - 1)\n"
-                                "#define INT64_C(x) x##ll\n"
-                                "#define INT64_MAX 9223372036854775807ll\n"
-                                "#define INT64_MIN (-INT64_MAX - 1)\n"
-                                "#define INFINITY __int_as_float(0x7f800000)\n"
-                                "#define NAN __int_as_float(0x7fc00000)\n"
-                                "#else\n"
-                                "#include <math.h>\n"
-                                "#include <stdint.h>\n"
-                                "#include <string.h>\n"
-                                "#endif\n\n"
-                                "/* The first subscript that left its axis; access 0: none did. */\n"
-                                "struct fault_record {\n"
-                                "    int64_t access, value;\n"
-                                "};\n\n";
+const char hr_cuda_file_head[] = "#if defined __CUDACC__ || defined __CUDACC_RTC__\n"
+                                 "#pragma nv_diag_suppress 177 /* what is declared and not used */\n"
+                                 "#endif\n"
+                                 "#ifdef __CUDACC_RTC__\n"
+                                 "typedef signed char int8_t;\n"
+                                 "typedef short int16_t;\n"
+                                 "typedef int int32_t;\n"
+                                 "typedef long long int64_t;\n"
+                                 "typedef unsigned char uint8_t;\n"
+                                 "typedef unsigned short uint16_t;\n"
+                                 "typedef unsigned int uint32_t;\n"
+                                 "typedef unsigned long long uint64_t;\n"
+                                 "#define INT32_MAX 2147483647\n"
+                                 "#define INT32_MIN (-INT32_MAX - 1)\n"
+                                 "#define INT64_C(x) x##ll\n"
+                                 "#define INT64_MAX 9223372036854775807ll\n"
+                                 "#define INT64_MIN (-INT64_MAX - 1)\n"
+                                 "#define INFINITY __int_as_float(0x7f800000)\n"
+                                 "#define NAN __int_as_float(0x7fc00000)\n"
+                                 "#else\n"
+                                 "#include <math.h>\n"
+                                 "#include <stdint.h>\n"
+                                 "#include <string.h>\n"
+                                 "#endif\n\n"
+                                 "/* The first subscript that left its axis; access 0: none did. */\n"
+                                 "struct fault_record {\n"
+                                 "    int64_t access, value;\n"
+                                 "};\n\n";
 
 static void print_constants(emitter *e) {
     hr_printer *p = e->p;
@@ -459,7 +459,7 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     p->lane = -1;
     print_how_to_call(e);
     if (!entry) hr_print(p, "#include \"%s.h\"", e->name);
-    hr_text_format(p->out, "%s", file_head);
+    hr_text_format(p->out, "%s", hr_cuda_file_head);
     print_constants(e);
     print_arguments(e);
     HR_TRY(hr_prelude_cuda_append(hr_text_data(stages), &out->source));

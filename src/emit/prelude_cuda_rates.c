@@ -5,6 +5,7 @@
  * that they stay the same.
  */
 #include "emit/prelude.h"
+#include "emit/stage_cuda.h"
 #include <string.h>
 
 static const char words_text[] = "struct rate_words {\n"
@@ -65,6 +66,7 @@ hr_status hr_prelude_cuda_rates_source(hr_text *out) {
         hr_text_format(&body, kernel_text, hr_special_name(ways[i].special), ways[i].way, ways[i].value);
     hr_text_append(&body, random_text, strlen(random_text));
     hr_status status = hr_text_status(&body);
+    hr_text_append(out, hr_cuda_file_head, strlen(hr_cuda_file_head));
     if (status == HR_OK) status = hr_prelude_cuda_append(hr_text_data(&body), out);
     if (status == HR_OK) hr_text_append(out, body.data, body.length);
     hr_text_clear(&body);

@@ -17,6 +17,8 @@ typedef struct hr_stage_kernels {
     bool begin, end; /* the stage has these */
 } hr_stage_kernels;
 
+/* What every file begins with: types and constants. */
+extern const char hr_cuda_file_head[];
 hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage);
 hr_status hr_emit_stage_cuda(hr_printer *printer, int number, const int64_t *extents,
                              const hr_cuda_choice *choice);
