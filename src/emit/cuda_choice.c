@@ -223,7 +223,7 @@ static void choose_rows(chooser *s) {
         c->vector /= 2;
     c->exact = c->row % c->vector == 0 && (s->stage->row_count == 1 || c->lane % c->vector == 0);
     c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
-    c->shifted = !c->exact && s->whole && c->row % c->vector != 0;
+    c->shifted = !c->exact && s->whole && c->row % c->vector != 0 && !c->columns;
     int64_t groups = divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     int few = tunables->unroll                ? tunables->unroll

@@ -225,7 +225,7 @@ static void print_row_loop(hr_cuda_stage *s) {
                  blocks, c->block_rows);
         p->indent++;
         hr_print(p, "int64_t task = first + (int)threadIdx.x / %d;", c->row_threads);
-        hr_print(p, "const bool live = task < tasks; /* the others read the last row, and write nothing */");
+        hr_print(p, "const bool live = task < tasks; /* the others have no row */");
         hr_print(p, "task = live ? task : tasks - 1;");
     }
     print_row(s);

@@ -209,7 +209,11 @@ static void open_group_loop(hr_cuda_stage *s) {
     hr_print(p, "const %s pos = (%s * %" PRId64 " + lane) * %d%s;", type, first, run, c->vector,
              c->shifted ? " - shift" : "");
     bool full = c->exact && c->row % c->vector == 0 && c->row / c->vector == run * c->groups * c->chunks;
-    if (!full) hr_print(p, "if (pos >= %" PRId64 ") continue;", c->row);
+    const char *idle = c->block_rows > 1 ? "!live" : "";
+    if (!full)
+        hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);
+    else if (*idle)
+        hr_print(p, "if (%s) continue;", idle);
     if (!c->exact) hr_print(p, "const bool inside = pos >= 0 && pos + %d <= %" PRId64 ";", c->vector, c->row);
 }
 
