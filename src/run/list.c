@@ -237,13 +237,25 @@ static hr_status tables_room(hr_kernel *kernel, size_t size) {
     hr_list_tables *tables = &kernel->tables;
     if (size <= tables->size) return HR_OK;
     hr_lists_release(kernel);
-    HR_TRY(kernel->device->ops->allocate(kernel->device, size, &tables->memory));
-    tables->size = size;
-    return HR_OK;
+    char *copy = malloc(size);
+    if (!copy) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the tables of a list");
+    hr_status status = kernel->device->ops->allocate(kernel->device, size, &tables->memory);
+    if (status == HR_OK) {
+        tables->copy = copy;
+        tables->size = size;
+    } else
+        free(copy);
+    return status;
 }
 
 static hr_status tables_write(hr_kernel *kernel, size_t offset, const void *data, size_t size) {
-    return hr_device_upload(kernel->device, (char *)kernel->tables.memory + offset, data, size);
+    hr_list_tables *tables = &kernel->tables;
+    bool there = offset + size <= tables->written;
+    if (there && memcmp(tables->copy + offset, data, size) == 0) return HR_OK;
+    HR_TRY(hr_device_upload(kernel->device, (char *)tables->memory + offset, data, size));
+    memcpy(tables->copy + offset, data, size);
+    if (!there) tables->written = offset + size;
+    return HR_OK;
 }
 
 static hr_status pieces_refresh(hr_kernel *kernel, const hr_list *list, int64_t most, size_t size) {
@@ -284,5 +296,6 @@ hr_status hr_lists_refresh(hr_kernel *kernel, int64_t most) {
 void hr_lists_release(hr_kernel *kernel) {
     if (kernel->tables.memory)
         kernel->device->ops->release(kernel->device, kernel->tables.memory, kernel->tables.size);
+    free(kernel->tables.copy);
     kernel->tables = (hr_list_tables){0};
 }

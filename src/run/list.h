@@ -22,7 +22,8 @@ void hr_list_destroy(hr_list *list);
  */
 typedef struct hr_list_tables {
     void *memory;
-    size_t size;
+    char *copy; /* of what stands there, in the host's memory: what has not changed is not brought over again */
+    size_t size, written; /* bytes; `written` of them hold something */
     int64_t piece_count, piece_most; /* as they stand in the memory; piece_most = 0: none do */
 } hr_list_tables;
 
