@@ -55,6 +55,7 @@ hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared) {
             *stride++ = binding->strides[axis];
     }
     HR_TRY(hr_lists_refresh(kernel, hr_emit_piece(prepared->plan)));
+    hr_lists_cover(kernel, prepared->grids, prepared->grid_count);
     return scratch_grow(kernel, (size_t)prepared->scratch_size);
 }
 

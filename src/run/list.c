@@ -293,6 +293,12 @@ hr_status hr_lists_refresh(hr_kernel *kernel, int64_t most) {
     return HR_OK;
 }
 
+void hr_lists_cover(const hr_kernel *kernel, hr_grid *grids, int count) {
+    int64_t pieces = kernel->tables.piece_count > 1 ? kernel->tables.piece_count : 1;
+    for (int g = 0; g < count; g++)
+        if (grids[g].pieces) grids[g].blocks = pieces < grids[g].pieces ? pieces : grids[g].pieces;
+}
+
 void hr_lists_release(hr_kernel *kernel) {
     if (kernel->tables.memory)
         kernel->device->ops->release(kernel->device, kernel->tables.memory, kernel->tables.size);

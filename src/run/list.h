@@ -2,6 +2,7 @@
 #ifndef HR_RUN_LIST_H
 #define HR_RUN_LIST_H
 
+#include "base/grid.h"
 #include "base/pieces.h"
 #include "base/status.h"
 
@@ -22,8 +23,9 @@ void hr_list_destroy(hr_list *list);
  */
 typedef struct hr_list_tables {
     void *memory;
-    char *copy; /* of what stands there, in the host's memory: what has not changed is not brought over again */
-    size_t size, written; /* bytes; `written` of them hold something */
+    char *
+        copy; /* of what stands there, in the host's memory: what has not changed is not brought over again */
+    size_t size, written;            /* bytes; `written` of them hold something */
     int64_t piece_count, piece_most; /* as they stand in the memory; piece_most = 0: none do */
 } hr_list_tables;
 
@@ -35,6 +37,8 @@ hr_status hr_lists_overlap(const struct hr_kernel *kernel);
 /* Brings the tables up to date, with pieces of at most `most` elements, and the launch's pointer and stride
  * words of every list with them. */
 hr_status hr_lists_refresh(struct hr_kernel *kernel, int64_t most);
+/* Sets the blocks of the launches that walk pieces. */
+void hr_lists_cover(const struct hr_kernel *kernel, hr_grid *grids, int count);
 void hr_lists_release(struct hr_kernel *kernel);
 
 #endif
