@@ -100,6 +100,7 @@ struct hr_device {
     hr_device_limits limits;
     struct hr_kernel *kernels; /* src/run: those whose launches nobody has waited for may be among these */
     pthread_mutex_t kernels_lock;
+    const char *compiler; /* what it compiles with, exactly: a part of tuning keys; NULL where it has none */
 };
 
 #define HR_COMPILE_VECTOR_512 1u /* prefer 512-bit vectors where the machine has them */

@@ -141,6 +141,7 @@ hr_status hr_device_cpu_open(struct hr_device **out) {
     cpu->roof_batches = ROOF_BATCHES;
     hr_machine_describe(cpu->base.name, sizeof cpu->base.name, &cpu->base.limits, cpu->machine);
     cpu->compiler_status = hr_compiler_find(&cpu->compiler);
+    cpu->base.compiler = cpu->compiler.identity;
     *out = &cpu->base;
     return HR_OK;
 }

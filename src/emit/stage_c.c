@@ -12,7 +12,7 @@
 
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
 enum { SPLIT_BLOCK = 1 << 16 };
-enum { TILE_DEFAULT = 2048 };
+enum { TILE_DEFAULT = 256 };
 
 #define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
 
