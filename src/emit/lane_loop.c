@@ -40,7 +40,7 @@ const char *hr_reduce_combine(hr_printer *p, hr_op op, hr_dtype type, const char
     return hr_format(p, "%s_%s(%s, %s)", hr_type_prefix(type), is_largest(op) ? "max" : "min", a, b);
 }
 
-static const char *lane_combine(hr_printer *p, hr_op op, hr_dtype type, const char *a, const char *b) {
+const char *hr_lane_combine(hr_printer *p, hr_op op, hr_dtype type, const char *a, const char *b) {
     if (op == HR_OP_REDUCE_SUM) return hr_format(p, "%s + %s", a, b);
     return hr_format(p, "%s_%s(%s, %s)", hr_lane_prefix(type), is_largest(op) ? "max" : "min", a, b);
 }
@@ -167,7 +167,7 @@ static const char *fold_ways(hr_printer *p, const hr_lane_step *s, hr_dtype type
     if (count == 1) return hr_format(p, "a%d[%d]", s->id, first);
     const char *low = fold_ways(p, s, type, first, count / 2);
     const char *high = fold_ways(p, s, type, first + count / 2, count - count / 2);
-    return lane_combine(p, s->reduce, type, hr_format(p, "(%s)", low), hr_format(p, "(%s)", high));
+    return hr_lane_combine(p, s->reduce, type, hr_format(p, "(%s)", low), hr_format(p, "(%s)", high));
 }
 
 const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
@@ -237,7 +237,7 @@ static void print_reduce(hr_printer *p, const hr_lane_step *s, const char *value
         value = hr_format(p, "%s_select(vm_first(lanes), %s, %s_of(%s))", v, value, v,
                           hr_reduce_identity(p, s->reduce, type));
     const char *sum = hr_format(p, "a%d[%s]", s->id, p->way);
-    hr_print(p, "%s = %s;", sum, lane_combine(p, s->reduce, type, sum, value));
+    hr_print(p, "%s = %s;", sum, hr_lane_combine(p, s->reduce, type, sum, value));
 }
 
 static void print_column(hr_printer *p, const hr_lane_step *s, const char *value) {
@@ -250,7 +250,7 @@ static void print_column(hr_printer *p, const hr_lane_step *s, const char *value
     const char *part = p->part ? "part_" : "", *count = p->part ? ", lanes" : "";
     const char *old = hr_format(p, "%s_load_%s%s(c%d + i%s)", v, part, dtype, s->id, count);
     hr_print(p, "%s_store_%s%s(c%d + i, %s%s);", v, part, dtype, s->id,
-             lane_combine(p, s->reduce, s->type, old, value), count);
+             hr_lane_combine(p, s->reduce, s->type, old, value), count);
 }
 
 /* The address of the element that a store writes, without the lane: "t_y + offset". */
@@ -322,8 +322,7 @@ static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
     }
 }
 
-/* Asks for what the lanes of `vectors` vectors will need later, a cache line at a time. */
-static void print_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
+void hr_lane_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
     enum { LINE = 64, LANES_MOST = 16 };
     for (int i = 0; i < pass->prefetch_count; i++) {
         const hr_expr *element = pass->prefetched[i];
@@ -346,7 +345,7 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     hr_printer_forget(p, HR_AT_LANE);
     for (int i = 0; i < pass->step_count; i++)
         hr_expr_count_uses(p, pass->steps[i].value);
-    if (!in_ways) print_prefetches(p, pass, 1);
+    if (!in_ways) hr_lane_prefetches(p, pass, 1);
     print_kept(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
@@ -474,7 +473,7 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
         print_body(p, pass, false);
         return;
     }
-    print_prefetches(p, pass, pass->ways);
+    hr_lane_prefetches(p, pass, pass->ways);
     for (int i = 0; i < pass->step_count; i++)
         if (is_paired(p, pass, &pass->steps[i])) hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->ways);
     hr_text_format(p->out, "#pragma GCC unroll %d\n", pass->ways);

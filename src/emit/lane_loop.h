@@ -71,6 +71,10 @@ void hr_lane_declare(hr_printer *printer, const hr_lane_pass *pass);
 void hr_lane_loop(hr_printer *printer, const hr_lane_pass *pass);
 /* The reduced value after the loop, as an operand of type `type`. */
 const char *hr_lane_result(hr_printer *printer, const hr_lane_pass *pass, const hr_lane_step *step);
+/* Asks for what the lanes of `vectors` vectors will need later, a cache line at a time. */
+void hr_lane_prefetches(hr_printer *printer, const hr_lane_pass *pass, int vectors);
+/* `a` and `b`, vectors of `type`, combined. */
+const char *hr_lane_combine(hr_printer *printer, hr_op op, hr_dtype type, const char *a, const char *b);
 /* The value that changes nothing: 0, -inf, ... as a C scalar. */
 const char *hr_reduce_identity(hr_printer *printer, hr_op op, hr_dtype type);
 /* The C type that a reduction accumulates in outside vectors. */

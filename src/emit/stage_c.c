@@ -1,9 +1,11 @@
 /* One stage as static C functions. In: a stage. Out: text. See stage_c.h. */
 #include "emit/stage_c.h"
 #include "base/dtype.h"
+#include "emit/column_loop.h"
 #include "emit/list_c.h"
 #include "emit/list_emit.h"
 #include "emit/stage_area.h"
+#include "emit/stage_end.h"
 #include "emit/stage_parts.h"
 #include "emit/stage_skew.h"
 
@@ -13,6 +15,8 @@
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
 enum { SPLIT_BLOCK = 1 << 16 };
 enum { TILE_DEFAULT = 256 };
+/* Tasks whose column sums are added up together, where these stand apart from the rest. */
+enum { COLUMN_GROUP = 4 };
 
 #define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
 
@@ -157,8 +161,9 @@ static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
     case HR_STEP_ELEMENT:
         return step->stored && s->stage->row_count > 0;
     case HR_STEP_REDUCE_ROW:
-    case HR_STEP_REDUCE_COLUMN:
         return true;
+    case HR_STEP_REDUCE_COLUMN:
+        return !s->apart;
     case HR_STEP_REDUCE_ALL:
         return !is_row_total(s, step);
     default:
@@ -269,15 +274,18 @@ static void choose_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, 
     if (!choice) choice = s->skew ? 3 : passes > 1 ? 4 : 2;
     if (choice == 1 || !p->vector || (!ahead && choice < 4 && pass < passes - 1)) return;
     find_pass_streams(s, pass, lanes, prefetched);
+    const char *next_group = hr_format(p, "%d * ", COLUMN_GROUP);
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
     const char *row = hr_stage_row_size(p, s->stage);
     if (ahead) {
         lanes->prefetch_bytes = 1024 << (choice - 1);
     } else if (choice == 4) {
+        int before = pass < passes ? pass : pass + 1;
         lanes->prefetch_part = pass == passes - 1 ? 2 : 1;
-        lanes->prefetch_of = passes + 1;
-        lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + %si) / %d", row, pass, row,
-                                          lanes->prefetch_part == 2 ? "2 * " : "", passes + 1);
+        lanes->prefetch_of = passes + 1 + s->apart;
+        lanes->prefetch_place =
+            hr_format(p, "%s(%s) + (%d * (%s) + %si) / %d", s->apart ? next_group : "", row, before, row,
+                      lanes->prefetch_part == 2 ? "2 * " : "", lanes->prefetch_of);
     } else {
         lanes->prefetch_place = hr_format(p, "%s + i", row);
     }
@@ -503,66 +511,6 @@ static void print_clear(hr_stage_printer *s) {
     hr_print(p, "    %s[i] = 0;", hr_emit_tensor(p, tensor));
 }
 
-/* ---- the end of a stage ---- */
-
-static void print_column_end(hr_stage_printer *s, const hr_step *step, int i) {
-    hr_printer *p = s->p;
-    const hr_statement *statement = statement_of(s, step);
-    hr_dtype type = step->value->type, reduced = reduced_type(s, step), dtype = target_of(s, step)->dtype;
-    const char *c_type = hr_c_compute(type);
-    hr_print(p, "for (int64_t j = points * thread / threads; j < points * (thread + 1) / threads; j++) {");
-    p->indent++;
-    hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type),
-             hr_reduce_identity(p, step->reduce, type));
-    hr_print(p, "for (int64_t t = 0; t < threads; t++)");
-    const char *part = hr_format(p, "((const %s *)(work + t * area + %s))[j]", c_type,
-                                 hr_stage_area_offset(p, s->stage, i, -1));
-    hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
-    hr_print(p, "int64_t rest = j;");
-    for (int r = s->stage->row_count - 1; r >= 0; r--) {
-        const char *index = hr_emit_index(p, s->stage->row[r]),
-                   *size = hr_emit_index_size(p, s->stage->row[r]);
-        hr_print(p, r ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
-        if (r) hr_print(p, "rest /= %s;", size);
-    }
-    hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
-             hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
-             hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(reduced)), reduced, dtype));
-    p->indent--;
-    hr_print(p, "}");
-}
-
-static void print_total_end(hr_stage_printer *s, const hr_step *step, int i) {
-    hr_printer *p = s->p;
-    hr_dtype type = reduced_type(s, step);
-    const char *c_type = hr_reduce_type(step->reduce, type);
-    hr_print(p, "if (thread == 0) {");
-    p->indent++;
-    hr_print(p, "%s sum = %s;", c_type, hr_reduce_identity(p, step->reduce, type));
-    hr_print(p, "for (int64_t t = 0; t < threads; t++)");
-    const char *part =
-        hr_format(p, "*(const %s *)(work + t * area + %s)", c_type, hr_stage_area_offset(p, s->stage, i, -1));
-    hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
-    hr_print(p, "%s[0] = %s;", hr_emit_tensor(p, statement_of(s, step)->tensor),
-             hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(type)), type, target_of(s, step)->dtype));
-    p->indent--;
-    hr_print(p, "}");
-}
-
-static void print_end(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    bool vector = p->vector;
-    p->vector = false;
-    hr_print(p, "const int64_t area = %s, points = %s;", hr_stage_thread_size(p, s->stage),
-             hr_stage_row_size(p, s->stage));
-    hr_print(p, "(void)points;");
-    for (int i = 0; i < s->stage->step_count; i++) {
-        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_end(s, &s->stage->steps[i], i);
-        if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL) print_total_end(s, &s->stage->steps[i], i);
-    }
-    p->vector = vector;
-}
-
 /* ---- the stage ---- */
 
 static void print_areas(hr_stage_printer *s) {
@@ -686,19 +634,63 @@ static void print_split(hr_stage_printer *s) {
     hr_print(p, "}");
 }
 
+static void print_passes(hr_stage_printer *s) {
+    hr_stage_task_indices(s);
+    for (int pass = 0; pass < s->stage->pass_count; pass++)
+        print_pass(s, pass);
+    if (!s->stage->row_count) print_single_elements(s);
+    hr_stage_row_stores(s);
+}
+
+static void print_column_indices(void *context) {
+    hr_stage_task_indices(context);
+}
+
+static void print_columns(hr_stage_printer *s) {
+    hr_lane_step steps[HR_STEPS_MAX];
+    const hr_expr *prefetched[HR_STREAMS_MAX];
+    hr_lane_pass lanes = {.steps = steps, .last = hr_emit_index_size(s->p, s->p->lane)};
+    for (int i = 0; i < s->stage->step_count && lanes.step_count < HR_STEPS_MAX; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_COLUMN)
+            steps[lanes.step_count++] = (hr_lane_step){
+                .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
+    }
+    hr_column_tasks tasks = {"group", "group_end", print_column_indices, s};
+    choose_prefetch(s, s->stage->pass_count, &lanes, prefetched);
+    hr_column_loop(s->p, &lanes, &tasks);
+}
+
+/* Groups of tasks: the passes of each, then the column sums of all. */
+static void print_groups(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
+    hr_print(p, "for (int64_t group = tasks * thread / threads; group < end; group += %d) {", COLUMN_GROUP);
+    p->indent++;
+    hr_print(p, "const int64_t group_end = group + %d < end ? group + %d : end;", COLUMN_GROUP, COLUMN_GROUP);
+    hr_print(p, "for (int64_t task = group; task < group_end; task++) {");
+    p->indent++;
+    print_passes(s);
+    p->indent--;
+    hr_print(p, "}");
+    print_columns(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
 static void print_task_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
+    if (s->apart) {
+        print_groups(s);
+        return;
+    }
     if (s->split) {
         print_split(s);
         return;
     }
     print_task_header(s);
     p->indent++;
-    hr_stage_task_indices(s);
-    for (int pass = 0; pass < s->stage->pass_count; pass++)
-        print_pass(s, pass);
-    if (!s->stage->row_count) print_single_elements(s);
-    hr_stage_row_stores(s);
+    print_passes(s);
     p->indent--;
     hr_print(p, "}");
     if (s->plan->tunables.chunk) hr_print(p, "}");
@@ -727,6 +719,10 @@ static void print_work(hr_stage_printer *s) {
     if (streams) hr_print(p, "stream_end();");
 }
 
+static void print_end(hr_stage_printer *s) {
+    hr_emit_stage_end(s->p, s->stage);
+}
+
 static void print_function(hr_stage_printer *s, const char *suffix, void (*print)(hr_stage_printer *)) {
     hr_printer *p = s->p;
     hr_text *out = p->out, body = {0};
@@ -746,6 +742,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     hr_printer_stage(p, stage);
     s.split = hr_stage_can_split(p->plan, stage);
     s.skew = stage->skew;
+    s.apart = !s.skew && hr_column_is_apart(p->plan, stage);
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE_DEFAULT;
     out->begin = starts_at_zero(&s);
     out->end = any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);

@@ -17,6 +17,7 @@ typedef struct hr_stage_printer {
     int number;
     bool split;   /* no task index: the lanes themselves are spread over threads */
     bool skew;    /* the passes of several rows run side by side: see stage_skew.h */
+    bool apart;   /* column sums have a loop of their own over a group of tasks: see column_loop.h */
     int together; /* with `skew`: vectors that each pass does in turn */
     int64_t tile;
     const char *kept_name[HR_KEPT_MAX];

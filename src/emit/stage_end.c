@@ -1,0 +1,63 @@
+/* The end of a stage: the threads' partial results become one. In: a stage. Out: text. See stage_end.h. */
+#include "emit/stage_end.h"
+
+#include "emit/lane_loop.h"
+#include "emit/stage_area.h"
+
+static void print_column_end(hr_printer *p, const hr_stage *stage, int i) {
+    const hr_step *step = &stage->steps[i];
+    const hr_statement *statement = &p->function->statements[step->statement];
+    hr_dtype type = step->value->type, reduced = statement->value->type;
+    hr_dtype dtype = p->function->tensors[statement->tensor].dtype;
+    const char *c_type = hr_c_compute(type);
+    hr_print(p, "for (int64_t j = points * thread / threads; j < points * (thread + 1) / threads; j++) {");
+    p->indent++;
+    hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type),
+             hr_reduce_identity(p, step->reduce, type));
+    hr_print(p, "for (int64_t t = 0; t < threads; t++)");
+    const char *part = hr_format(p, "((const %s *)(work + t * area + %s))[j]", c_type,
+                                 hr_stage_area_offset(p, stage, i, -1));
+    hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
+    hr_print(p, "int64_t rest = j;");
+    for (int r = stage->row_count - 1; r >= 0; r--) {
+        const char *index = hr_emit_index(p, stage->row[r]), *size = hr_emit_index_size(p, stage->row[r]);
+        hr_print(p, r ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
+        if (r) hr_print(p, "rest /= %s;", size);
+    }
+    hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+             hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+             hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(reduced)), reduced, dtype));
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_total_end(hr_printer *p, const hr_stage *stage, int i) {
+    const hr_step *step = &stage->steps[i];
+    const hr_statement *statement = &p->function->statements[step->statement];
+    hr_dtype type = statement->value->type, dtype = p->function->tensors[statement->tensor].dtype;
+    const char *c_type = hr_reduce_type(step->reduce, type);
+    hr_print(p, "if (thread == 0) {");
+    p->indent++;
+    hr_print(p, "%s sum = %s;", c_type, hr_reduce_identity(p, step->reduce, type));
+    hr_print(p, "for (int64_t t = 0; t < threads; t++)");
+    const char *part =
+        hr_format(p, "*(const %s *)(work + t * area + %s)", c_type, hr_stage_area_offset(p, stage, i, -1));
+    hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
+    hr_print(p, "%s[0] = %s;", hr_emit_tensor(p, statement->tensor),
+             hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(type)), type, dtype));
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_emit_stage_end(hr_printer *p, const hr_stage *stage) {
+    bool vector = p->vector;
+    p->vector = false;
+    hr_print(p, "const int64_t area = %s, points = %s;", hr_stage_thread_size(p, stage),
+             hr_stage_row_size(p, stage));
+    hr_print(p, "(void)points;");
+    for (int i = 0; i < stage->step_count; i++) {
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_end(p, stage, i);
+        if (stage->steps[i].kind == HR_STEP_REDUCE_ALL) print_total_end(p, stage, i);
+    }
+    p->vector = vector;
+}
