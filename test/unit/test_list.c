@@ -2,6 +2,9 @@
  * to end, which the meaning of the text checks; and what no list can be is refused with a sentence. */
 #include "headroom.h"
 
+#include "base/pieces.h"
+#include "support/fake_device.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -422,6 +425,63 @@ static void test_lists_that_do_not_fit_each_other(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+/* ---- what a GPU is given: the tables, the words that lead to them, and as many blocks as pieces ---- */
+
+static int table_faults;
+
+/* The kernel of a text with one list of two arrays and one total, on memory that is the host's. */
+static void look_at_words(const char *name, void *data) {
+    const int64_t *words = data;
+    void *const *members = (void *const *)(uintptr_t)words[0];
+    const hr_pieces *pieces = (const hr_pieces *)(uintptr_t)words[5]; /* pointers, scalars, N, stride */
+    if (strcmp(name, "stage_0_work") != 0) return; /* the fake takes the first name that begins so */
+    float *second = members[1];
+    table_faults += words[4] != 5003 || pieces->count != 3;
+    table_faults += pieces->piece[0].count != 4096 || pieces->piece[0].start != 0;
+    table_faults += pieces->piece[1].count != 904 || pieces->piece[1].start != 4096;
+    table_faults += pieces->piece[2].count != 3 || pieces->piece[2].member != 1;
+    second[2] += 1;
+}
+
+static void test_launch_on_a_gpu(void **state) {
+    (void)state;
+    static const char text[] = "kernel k(x: inout f32[N]) -> (top: f32)\n"
+                               "{\n"
+                               "    top = max[i](x[i])\n"
+                               "    x[i] = x[i] - top\n"
+                               "}\n";
+    static float large[5000], small[3], other[3], top;
+    int64_t five = 5000, three = 3;
+    hr_device *host = device;
+    hr_array arrays[] = {
+        {.size = sizeof(hr_array), .data = large, .dtype = HR_F32, .rank = 1, .shape = &five},
+        {.size = sizeof(hr_array), .data = small, .dtype = HR_F32, .rank = 1, .shape = &three},
+    };
+    assert_int_equal(fake_set_up(state), 0);
+    fake->kernel = look_at_words;
+    good(hr_device_open("cuda", &device));
+    hr_kernel *kernel = load(text, NULL);
+    good(hr_kernel_bind_list(kernel, "x", arrays, 2));
+    bind_total(kernel, "top", &top);
+    fake->launch_count = table_faults = 0;
+    good(hr_kernel_launch(kernel));
+    assert_int_equal(fake->launch_count, 3); /* totals, their end, the map */
+    assert_string_equal(fake->launches[1].name, "stage_0_end");
+    assert_string_equal(fake->launches[2].name, "stage_1_work");
+    assert_int_equal(fake->launches[0].grid[0], 3);
+    assert_int_equal(fake->launches[2].grid[0], 3);
+    arrays[1].data = other;
+    good(hr_kernel_bind_list(kernel, "x", arrays, 2));
+    good(hr_kernel_launch(kernel));
+    assert_int_equal(table_faults, 0);
+    assert_true(small[2] == 1 && other[2] == 1);
+    hr_kernel_destroy(kernel);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+    assert_int_equal(fake_tear_down(state), 0);
+    device = host;
+}
+
 static int open_device(void **state) {
     (void)state;
     return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
@@ -444,6 +504,7 @@ int main(void) {
         cmocka_unit_test(test_texts_that_no_list_can_run),
         cmocka_unit_test(test_arrays_that_are_no_list),
         cmocka_unit_test(test_lists_that_do_not_fit_each_other),
+        cmocka_unit_test(test_launch_on_a_gpu),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
