@@ -63,7 +63,7 @@ static void cut_gap(const walk *walk, const hr_thread *thread, int64_t from, int
     cut_first_use(walk, thread, from, to, rest);
 }
 
-/* A launch that takes this long with an idle device loads or compiles its code. */
+/* The first launch of a kernel that takes this long loads or compiles its code. */
 #define LOADING_LAUNCH_NS 500000
 
 static hr_time_kind copy_cause(const hr_analysis *analysis, const hr_host_call *call, int64_t from) {
@@ -74,19 +74,22 @@ static hr_time_kind copy_cause(const hr_analysis *analysis, const hr_host_call *
                                                                     : HR_TIME_HOST_LINK;
 }
 
+bool hr_is_first_use(const hr_analysis *analysis, const hr_host_call *call) {
+    if (call->kind == HR_CALL_FIRST_USE) return true;
+    return call->kind == HR_CALL_LAUNCH && call->end - call->start > LOADING_LAUNCH_NS && call->work >= 0 &&
+           (analysis->works[call->work].flags & HR_WORK_FIRST);
+}
+
 static hr_time_kind call_cause(const hr_analysis *analysis, const hr_host_call *call, int64_t from) {
     if (call->within & HR_RANGE_LOADER) return HR_TIME_LOADER;
+    if (hr_is_first_use(analysis, call)) return HR_TIME_FIRST_USE;
     switch (call->kind) {
     case HR_CALL_SYNCHRONISE:
         return HR_TIME_SYNCHRONISATION;
     case HR_CALL_ALLOCATE:
         return HR_TIME_ALLOCATION;
-    case HR_CALL_FIRST_USE:
-        return HR_TIME_FIRST_USE;
     case HR_CALL_COPY:
         return copy_cause(analysis, call, from);
-    case HR_CALL_LAUNCH:
-        return call->end - call->start > LOADING_LAUNCH_NS ? HR_TIME_FIRST_USE : HR_TIME_LAUNCH;
     default:
         return HR_TIME_LAUNCH;
     }

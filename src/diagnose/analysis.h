@@ -34,6 +34,7 @@ enum {
     HR_WORK_REDUCES = 64,
     HR_WORK_ROOT = 128,     /* a reciprocal root, root or exponential: part of a normalisation written out */
     HR_WORK_STEPPING = 256, /* what optimizers do: addcmul, addcdiv, root, lerp */
+    HR_WORK_FIRST = 1024,   /* the first launch of its kernel in the trace */
     HR_WORK_CONVOLUTION = 512 /* its operands don't stand in the shapes of a product */
 };
 typedef struct hr_kernel_class {
@@ -181,6 +182,8 @@ void hr_analysis_graph(hr_analysis *analysis);
 typedef void (*hr_host_visit)(void *context, int64_t from, int64_t to, hr_time_kind cause, int32_t call);
 void hr_host_walk(const hr_analysis *analysis, int32_t call, int64_t from, int64_t to, hr_host_visit visit,
                   void *context);
+/* Whether a call loads, compiles or makes something that later ones find there. */
+bool hr_is_first_use(const hr_analysis *analysis, const hr_host_call *call);
 /* The first call of a thread or of all that starts at or after a time; call_count = none. */
 int hr_call_after(const hr_analysis *analysis, int64_t time);
 /* The first work that starts at or after a time. */

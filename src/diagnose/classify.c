@@ -194,12 +194,16 @@ unsigned hr_classify_range(const char *name) {
         {"data_load", HR_RANGE_LOADER},
         {"dataload", HR_RANGE_LOADER},
         {"data loading", HR_RANGE_LOADER},
+        {"data loader", HR_RANGE_LOADER},
+        {"load batch", HR_RANGE_LOADER},
         {"load_batch", HR_RANGE_LOADER},
+        {"load data", HR_RANGE_LOADER},
+        {"next batch", HR_RANGE_LOADER},
+        {"get_batch", HR_RANGE_LOADER},
         {"next_batch", HR_RANGE_LOADER},
         {"fetch_data", HR_RANGE_LOADER},
-        {"optimizer.step", HR_RANGE_OPTIMIZER},
-        {"## optimizer", HR_RANGE_OPTIMIZER},
-        {"optimizer_step", HR_RANGE_OPTIMIZER},
+        {"optimizer", HR_RANGE_OPTIMIZER},
+        {"optim step", HR_RANGE_OPTIMIZER},
         {"backward", HR_RANGE_BACKWARD},
         {"torchdynamo", HR_RANGE_COMPILE},
         {"compile_fx", HR_RANGE_COMPILE},
@@ -222,5 +226,6 @@ unsigned hr_classify_range(const char *name) {
     unsigned bits = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (holds(name, rows[i].word)) bits |= rows[i].bits;
+    if (holds(name, "zero_grad")) bits &= ~(unsigned)HR_RANGE_OPTIMIZER;
     return bits;
 }

@@ -51,7 +51,7 @@ static double pinned_rate(const hr_analysis *analysis) {
         double rate = (double)copy->bytes / hr_work_seconds(analysis, i);
         if (rate > best) best = rate;
     }
-    return best > 0 ? best : 0.9 * analysis->ceiling.link;
+    return best > 0 ? best : analysis->ceiling.link;
 }
 
 void hr_find_pageable_copy(hr_draft *draft) {
@@ -120,6 +120,35 @@ static bool waits(const hr_analysis *analysis, int call) {
     return false;
 }
 
+/* A scalar that the host reads: the copy, the wait for it, and a kernel of few threads that computed just
+ * that. */
+#define SCALAR_BYTES   64
+#define SCALAR_THREADS 1024
+
+static void remove_read(hr_draft *draft, int call) {
+    const hr_analysis *analysis = draft->analysis;
+    const hr_graph *graph = &analysis->graph;
+    int32_t copy_call = analysis->calls[call].kind == HR_CALL_COPY ? call : analysis->calls[call].previous;
+    hr_draft_edit(draft, hr_graph_edge(graph, hr_call_vertex(call) + 1, HR_EDGE_CALL), 0);
+    if (copy_call < 0 || analysis->calls[copy_call].kind != HR_CALL_COPY ||
+        analysis->calls[copy_call].work < 0)
+        return;
+    int work = analysis->calls[copy_call].work;
+    const hr_copy *copy = hr_work_copy(analysis, work);
+    if (!copy || copy->bytes > SCALAR_BYTES || is_to_device(analysis, work)) return;
+    hr_draft_replace(draft, work, 0);
+    hr_draft_remove_call(draft, call);
+    int edge = hr_graph_edge(graph, hr_work_vertex(analysis, work), HR_EDGE_STREAM);
+    int before = edge >= 0 ? graph->edges[edge].from / 2 - analysis->call_count : -1;
+    const hr_kernel_work *launch = before >= 0 ? hr_work_kernel(analysis, before) : NULL;
+    if (!launch || analysis->works[before].step != analysis->works[work].step) return;
+    int64_t threads = 1;
+    for (int i = 0; i < 3; i++)
+        threads *= (int64_t)launch->grid[i] * launch->block[i];
+    if (threads <= SCALAR_THREADS && analysis->works[before].kind != HR_TIME_MATRIX)
+        hr_draft_replace(draft, before, 0);
+}
+
 void hr_find_blocking_sync(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
     int64_t count = 0, last_step = 0;
@@ -135,6 +164,7 @@ void hr_find_blocking_sync(hr_draft *draft) {
             call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
             longest = i;
         hr_draft_unblock(draft, i);
+        remove_read(draft, i);
         hr_draft_event(draft, call->event);
     }
     if (!count) return;
@@ -158,51 +188,84 @@ void hr_find_blocking_sync(hr_draft *draft) {
 
 /* ---- launches ---- */
 
-void hr_find_launch_bound(hr_draft *draft) {
+#define LEAST_CAPTURE   10 /* launches between two waits, for a graph of them to be worth its own launch */
+#define GRAPH_LAUNCH_NS 10000
+#define GRAPH_GAP_NS    50 /* between kernels of a graph: seen on an H200 */
+
+typedef struct captures {
+    int64_t launches, left_out; /* left out: between waits that are too close */
+    double seconds;             /* of the host, for the launches */
+} captures;
+
+/* What a graph cannot hold: it ends a capture. */
+static bool ends_capture(const hr_analysis *analysis, int call) {
+    const hr_host_call *host = &analysis->calls[call];
+    if (host->kind == HR_CALL_ALLOCATE || host->kind == HR_CALL_FIRST_USE || (host->within & HR_RANGE_LOADER))
+        return true;
+    return (host->kind == HR_CALL_SYNCHRONISE || host->kind == HR_CALL_COPY) && waits(analysis, call);
+}
+
+/* Calls [from, to) of a thread become one graph launch. */
+static void capture(hr_draft *draft, const hr_thread *thread, int from, int to, captures *sum) {
     const hr_analysis *analysis = draft->analysis;
     const hr_graph *graph = &analysis->graph;
-    int64_t launches = 0, waits_inside = 0;
-    double seconds = 0;
-    int32_t step = -1;
-    for (int i = 0; i < analysis->call_count; i++) {
+    int launches = 0;
+    bool first = true;
+    for (int k = from; k < to; k++)
+        launches += analysis->calls[thread->calls[k]].work >= 0;
+    sum->launches += launches;
+    if (launches < LEAST_CAPTURE) sum->left_out += launches;
+    for (int k = from; k < to; k++) {
+        int i = thread->calls[k];
         const hr_host_call *call = &analysis->calls[i];
-        if (!hr_is_counted_call(analysis, i)) continue;
-        if (call->kind == HR_CALL_SYNCHRONISE) waits_inside++;
-        if (call->kind == HR_CALL_SYNCHRONISE || call->kind == HR_CALL_ALLOCATE ||
-            call->kind == HR_CALL_FIRST_USE || (call->kind == HR_CALL_COPY && waits(analysis, i)) ||
-            (call->within & HR_RANGE_LOADER))
-            continue;
         int64_t own = call->gap - call->gap_loader - call->gap_first_use;
-        int edge = hr_graph_edge(graph, hr_call_vertex(i) + 1, HR_EDGE_CALL);
-        launches += call->work >= 0;
-        if (call->end - call->start < 500000) {
-            hr_draft_edit(draft, edge, call->step != step && call->work >= 0 ? 10000 : 0);
-            seconds += (double)(call->end - call->start) * 1e-9;
-        }
-        if (call->work >= 0) step = call->step;
-        if (own > HR_LAUNCH_GAP_NS) continue;
-        seconds += (double)own * 1e-9;
-        hr_draft_edit(draft, hr_graph_edge(graph, hr_call_vertex(i), HR_EDGE_GAP), call->gap - own);
-        if (call->work >= 0) hr_draft_event(draft, call->event);
+        sum->seconds += (double)(call->end - call->start + (own <= HR_LAUNCH_GAP_NS ? own : 0)) * 1e-9;
+        if (launches < LEAST_CAPTURE) continue;
+        bool launch = call->work >= 0;
+        hr_draft_edit(draft, hr_graph_edge(graph, hr_call_vertex(i) + 1, HR_EDGE_CALL),
+                      launch && first ? GRAPH_LAUNCH_NS : 0);
+        first &= !launch;
+        if (own <= HR_LAUNCH_GAP_NS)
+            hr_draft_edit(draft, hr_graph_edge(graph, hr_call_vertex(i), HR_EDGE_GAP), call->gap - own);
+        if (launch) hr_draft_event(draft, call->event);
+        for (int32_t work = call->work; work >= 0; work = analysis->works[work].next)
+            hr_draft_edit(draft, hr_graph_edge(graph, hr_work_vertex(analysis, work), HR_EDGE_STREAM),
+                          GRAPH_GAP_NS);
     }
-    for (int i = 0; i < analysis->work_count; i++)
-        if (hr_is_counted_work(analysis, i) && analysis->works[i].call >= 0)
-            hr_draft_edit(draft, hr_graph_edge(graph, hr_work_vertex(analysis, i), HR_EDGE_STREAM), 1000);
-    if (!launches) {
+}
+
+void hr_find_launch_bound(hr_draft *draft) {
+    const hr_analysis *analysis = draft->analysis;
+    captures sum = {0};
+    for (int t = 0; t < analysis->thread_count; t++) {
+        const hr_thread *thread = &analysis->threads[t];
+        int from = 0;
+        for (int k = 0; k <= thread->call_count; k++) {
+            bool ends = k == thread->call_count || ends_capture(analysis, thread->calls[k]) ||
+                        analysis->calls[thread->calls[k]].step != analysis->calls[thread->calls[from]].step;
+            if (!ends) continue;
+            if (k > from && hr_is_counted_call(analysis, thread->calls[from]))
+                capture(draft, thread, from, k, &sum);
+            from = k + (k < thread->call_count && ends_capture(analysis, thread->calls[k]));
+        }
+    }
+    if (sum.launches == sum.left_out) {
         draft->found = false;
         return;
     }
     int steps = hr_counted_steps(analysis);
-    hr_draft_note(draft, -1, launches, seconds,
+    hr_draft_note(draft, -1, sum.launches, sum.seconds,
                   "%.4g launches a step cost the host %s each, with the work that leads to them",
-                  (double)launches / steps, hr_time_text(seconds / (double)launches).text);
+                  (double)sum.launches / steps, hr_time_text(sum.seconds / (double)sum.launches).text);
     hr_draft_note(draft, -1, 0, analysis->accounted[HR_TIME_LAUNCH] * steps,
                   "the device stands idle for launches for %s of a step",
                   hr_time_text(analysis->accounted[HR_TIME_LAUNCH]).text);
+    if (sum.left_out * 20 > sum.launches)
+        hr_draft_note(draft, -1, sum.left_out, 0,
+                      "%.4g of them stand between waits of the host and cannot be captured",
+                      (double)sum.left_out / steps);
     draft->most_seconds = analysis->accounted[HR_TIME_LAUNCH] + analysis->accounted[HR_TIME_SYNCHRONISATION];
-    draft->caveat =
-        waits_inside ? "shapes are fixed, and waits inside of a step are moved out of what the graph captures"
-                     : "shapes are fixed, so that a step can be captured once and launched again";
+    draft->caveat = "shapes are fixed, so that a step can be captured once and launched again";
 }
 
 /* ---- host work ---- */
@@ -355,7 +418,7 @@ void hr_find_first_use(hr_draft *draft) {
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
         int64_t own = call->end - call->start, loading = call->gap_first_use;
-        bool slow = call->kind == HR_CALL_FIRST_USE || (call->kind == HR_CALL_LAUNCH && own > 500000);
+        bool slow = hr_is_first_use(analysis, call);
         if (!hr_is_counted_call(analysis, i)) continue;
         if (slow && hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_QUEUE) < 0) {
             loading += own;

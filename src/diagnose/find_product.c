@@ -10,6 +10,8 @@
 /* ---- many small ones ---- */
 
 #define LEAST_PRODUCTS 4
+#define SHORT_PRODUCT  8e-6 /* seconds */
+#define PIPELINE_NS    3000
 
 /* The next product of the same kernel and grid, over at most one other product (the sum of a split one)
  * between them; -1 = none. */
@@ -26,6 +28,13 @@ static int next_alike(const hr_analysis *analysis, const int32_t *order, int cou
     return -1;
 }
 
+/* ns of a batch of products that take `one` each: in a batch they share the time to start, to fill and to
+ * drain the pipeline, which is most of a short one. */
+static double batched_time(double one, double waves, int members) {
+    if (waves <= 0.5 && one > PIPELINE_NS * 3) return one * fmax(1, ceil(members * waves));
+    return fmax(one, members * fmax(one - PIPELINE_NS, 0.1 * one) * fmin(1, waves > 0.5 ? 1 : 2 * waves));
+}
+
 void hr_find_unbatched(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
     int32_t *order;
@@ -35,7 +44,9 @@ void hr_find_unbatched(hr_draft *draft) {
     for (int i = 0; i < count; i++) {
         double waves = hr_work_waves(analysis, order[i]);
         int members = 1, last = i;
-        if (analysis->works[order[i]].kind != HR_TIME_MATRIX || waves <= 0 || waves > 0.5) continue;
+        double own = hr_work_seconds(analysis, order[i]);
+        if (analysis->works[order[i]].kind != HR_TIME_MATRIX || waves <= 0) continue;
+        if (waves > 0.5 && own > SHORT_PRODUCT) continue;
         for (int next = i; (next = next_alike(analysis, order, count, next)) >= 0; members++)
             last = next;
         if (members < LEAST_PRODUCTS) continue;
@@ -44,7 +55,7 @@ void hr_find_unbatched(hr_draft *draft) {
             all += hr_work_seconds(analysis, order[k]) * 1e9;
         for (int k = i; k <= last; k = k < last ? next_alike(analysis, order, count, k) : last + 1)
             one = fmin(one, hr_work_seconds(analysis, order[k]) * 1e9);
-        double batched = fmin(all, one * fmax(1, ceil(members * waves)));
+        double batched = fmin(all, batched_time(one, waves, members));
         hr_draft_work(draft, order[i], batched);
         for (int k = i; k <= last; k++) {
             hr_draft_event(draft, analysis->works[order[k]].event);
@@ -62,11 +73,12 @@ void hr_find_unbatched(hr_draft *draft) {
     }
     if (!runs) return;
     int steps = hr_counted_steps(analysis), kernel = analysis->kernel_of[first];
-    hr_draft_note(draft, analysis->works[first].event, products, before * 1e-9,
-                  "%.4g products a step in %.3g runs of equal ones, each filling at most %.0f %% of the "
-                  "device: %s; as batches about %s",
-                  (double)products / steps, (double)runs / steps, 100 * hr_work_waves(analysis, first),
-                  hr_time_text(before * 1e-9 / steps).text, hr_time_text(after * 1e-9 / steps).text);
+    hr_draft_note(
+        draft, analysis->works[first].event, products, before * 1e-9,
+        "%.4g products a step in %.3g run(s) of equal ones, each too small to fill the device or too "
+        "short to pay for its start: %s; as batches about %s",
+        (double)products / steps, (double)runs / steps, hr_time_text(before * 1e-9 / steps).text,
+        hr_time_text(after * 1e-9 / steps).text);
     hr_draft_note(draft, analysis->works[first].event, most, 0, "the longest run: %d launches of %s", most,
                   kernel >= 0 ? analysis->kernels[kernel].short_name : "one kernel");
     draft->caveat = "the products of a run do not depend on each other";
@@ -77,7 +89,8 @@ void hr_find_unbatched(hr_draft *draft) {
 /* How much faster a large product runs on tensor cores, with what is lost on the way there. */
 static double tensor_speedup(const hr_ceiling *ceiling) {
     double tensor = ceiling->compute >= 80 ? ceiling->tensor_tf32 : ceiling->tensor_half;
-    return tensor > 0 && ceiling->vector_f32 > 0 ? fmax(1, 0.7 * tensor / ceiling->vector_f32) : 1;
+    if (tensor <= 0 && !ceiling->source[0]) return 5; /* the device is not known */
+    return tensor > 0 && ceiling->vector_f32 > 0 ? fmax(1, 0.76 * tensor / ceiling->vector_f32) : 1;
 }
 
 static double on_tensor_cores(const hr_analysis *analysis, int work, double speedup) {

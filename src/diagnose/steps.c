@@ -100,20 +100,27 @@ static void groups_collect(const hr_analysis *analysis, group *groups) {
     }
 }
 
+/* The part of the device's work that was launched between two times. */
+static double launched_between(const hr_analysis *analysis, int64_t from, int64_t to) {
+    int64_t inside = 0;
+    for (int i = 0; i < analysis->work_count; i++) {
+        const hr_work *work = &analysis->works[i];
+        int64_t launched = work->call >= 0 ? analysis->calls[work->call].start : work->start;
+        inside += launched >= from && launched < to;
+    }
+    return analysis->work_count ? (double)inside / analysis->work_count : 1;
+}
+
 /* The surest group; of equals the one whose ranges are longest. Ranges that are no step by name must cover
  * most of the time in which the device was given work. */
 static const group *groups_best(const hr_analysis *analysis, const group *groups, int least, int most) {
     const group *best = NULL;
-    int64_t first = analysis->work_count ? analysis->works[0].start : analysis->start;
-    int64_t last = analysis->work_count ? analysis->works[analysis->work_count - 1].end : analysis->end;
     for (int i = 0; i < GROUP_SLOTS; i++) {
         const group *group = &groups[i];
         if (!group->key || group->rank < least || group->rank > most || group->overlaps) continue;
         if (group->count < 2 && group->rank < 4) continue;
-        int64_t from = group->first > first ? group->first : first;
-        int64_t to = group->last_end < last ? group->last_end : last;
-        double window = (double)(last - first), cover = (double)(to - from);
-        if (group->rank < 4 && cover < 0.4 * window) continue;
+        double window = (double)(group->last_end - group->first);
+        if (group->rank < 4 && launched_between(analysis, group->first, group->last_end) < 0.5) continue;
         if (group->rank == 2 && (double)group->total < 0.6 * window) continue;
         if (group->rank == 3 && (double)group->total < 0.3 * window) continue;
         double mean = (double)group->total / group->count;

@@ -10,7 +10,7 @@
 #define PINNED   46.8e3
 
 void simulate_begin(simulated_program *program) {
-    *program = (simulated_program){.host = 100};
+    *program = (simulated_program){.host = 100, .gap = 1};
     hr_text_format(&program->text,
                    "device 0 \"NVIDIA H200\" multiprocessors=132 compute=90 bandwidth=4.8e12 memory=141e9\n");
 }
@@ -43,7 +43,7 @@ void simulate_launch(simulated_program *program, int stream, const char *name, d
                      const char *details) {
     program->host += before;
     simulate_call(program, "cudaLaunchKernel", CALL);
-    double start = fmax(program->host - CALL + LATENCY, program->device[stream] + 1);
+    double start = fmax(program->host - CALL + LATENCY, program->device[stream] + program->gap);
     hr_text_format(&program->text, "kernel gpu0:%d %.3f %.3f \"%s\" #%d %s\n", stream, start, duration, name,
                    program->correlation, details);
     program->device[stream] = start + duration;

@@ -15,6 +15,7 @@ typedef struct simulated_program {
     double host;      /* now */
     double device[4]; /* when each stream is free */
     double step_start;
+    double gap; /* from a kernel to the next one of its stream; 1 at first */
     int correlation, step;
 } simulated_program;
 
