@@ -372,8 +372,11 @@ def markdown(rows, facts):
 
 
 def queried(*names):
-    asked = subprocess.run(["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader", "-i", "0"],
-                           capture_output=True, text=True)
+    try:
+        asked = subprocess.run(["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader", "-i", "0"],
+                               capture_output=True, text=True)
+    except OSError:
+        return "not known"
     return asked.stdout.strip() if asked.returncode == 0 else "not known"
 
 
@@ -417,7 +420,7 @@ def line_of(row, seconds):
 def chosen(arguments):
     cases = bench_case.read_cases(arguments.cases, arguments.only, arguments.shrink)
     if arguments.quick:  # one of each kernel
-        cases = list({c.kernel: c for c in reversed(cases)}.values())[::-1]
+        cases = [c for i, c in enumerate(cases) if c.kernel not in {before.kernel for before in cases[:i]}]
     return cases
 
 
