@@ -32,7 +32,7 @@ void emulated_copy_wait(int groups_left);
 #define __device__
 #define __host__
 #define __constant__    static const
-#define __shared__      static __attribute__((section("hr_shared"), used))
+#define __shared__      static __attribute__((used)) /* all that lies in the object's .bss */
 #define __forceinline__ inline
 #define __noinline__    __attribute__((noinline))
 #define __grid_constant__

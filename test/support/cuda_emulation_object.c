@@ -182,10 +182,10 @@ static hr_status object_load(const char *path, const char *const *entries, int c
 /* The source, and how its entries and its static shared variables are found. */
 static hr_status source_complete(const char *source, const char *const *entries, int count, hr_text *out) {
     hr_text_format(out, "%s\n", source);
-    hr_text_format(
-        out, "extern \"C\" { extern char __start_hr_shared[] __attribute__((weak, visibility(\"hidden\"))), "
-             "__stop_hr_shared[] __attribute__((weak, visibility(\"hidden\")));\n"
-             "char *emulated_shared_first = __start_hr_shared, *emulated_shared_end = __stop_hr_shared; }\n");
+    hr_text_format(out,
+                   "extern \"C\" { extern char __bss_start[] __attribute__((visibility(\"hidden\"))), _end[] "
+                   "__attribute__((visibility(\"hidden\")));\n"
+                   "char *emulated_shared_first = __bss_start, *emulated_shared_end = _end; }\n");
     for (int i = 0; i < count; i++)
         hr_text_format(
             out, "extern \"C\" void emulated_call_%s(const void *words) { emulated_call(%s, words); }\n",

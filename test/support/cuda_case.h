@@ -1,0 +1,35 @@
+/* One kernel of a text at given extents on the emulated CUDA device: planned, emitted, launched, compared
+ * with its meaning. */
+#ifndef HR_TEST_CUDA_CASE_H
+#define HR_TEST_CUDA_CASE_H
+
+#include "plan/plan.h"
+#include "support/cuda_emulation.h"
+
+typedef struct cuda_case {
+    const hr_function *function;
+    const int64_t *extents;
+    hr_device_limits limits;
+    hr_plan_options options;
+    int offset;   /* of every array, in elements past a multiple of 256 bytes */
+    bool strided; /* arrays with room between the elements of their last axis but one, and every other element
+                   */
+    bool nonfinite; /* some elements of float inputs are NaN, infinite, huge or denormal */
+    uint64_t seed;  /* of the order of threads */
+    int points;     /* elements compared, of each result */
+} cuda_case;
+
+typedef struct cuda_outcome {
+    double seconds_compile, seconds_run;
+    int64_t points;
+    double read, written; /* bytes of arrays, over those that the text needs */
+} cuda_outcome;
+
+/* What an H200 has; `processors` 0: as many as it has. Few make a small problem go round in a persistent
+ * grid. */
+hr_device_limits cuda_case_limits(int compute, int processors);
+/* HR_WRONG_RESULT with a sentence; HR_BAD_INPUT where these extents are refused, as a run
+ * would; HR_OUT_OF_RANGE where a subscript is reported. */
+hr_status cuda_case_run(cuda_emulation *device, const cuda_case *one, cuda_outcome *out);
+
+#endif

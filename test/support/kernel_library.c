@@ -1,0 +1,53 @@
+/* In: the folder kernels/. Out: its texts, parsed, in the order of their names. */
+#define _GNU_SOURCE
+#include "support/kernel_library.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_MAX = 1 << 16 };
+
+static int is_text(const struct dirent *entry) {
+    const char *dot = strrchr(entry->d_name, '.');
+    return dot && strcmp(dot, ".hr") == 0;
+}
+
+static hr_status file_open(const char *name, const char **path, hr_program **out) {
+    char full[512], *text = malloc(TEXT_MAX);
+    snprintf(full, sizeof full, HR_SOURCE_DIR "/kernels/%.255s", name);
+    FILE *file = fopen(full, "rb");
+    if (!text || !file) return hr_fail(HR_IO, "%s cannot be read", full);
+    size_t length = fread(text, 1, TEXT_MAX, file);
+    fclose(file);
+    hr_status status = hr_program_parse(full, text, length, out);
+    free(text);
+    *path = strdup(full);
+    return status;
+}
+
+hr_status kernel_library_open(kernel_library *out) {
+    struct dirent **entries;
+    int count = scandir(HR_SOURCE_DIR "/kernels", &entries, is_text, alphasort);
+    hr_status status = count > 0 ? HR_OK : hr_fail(HR_IO, HR_SOURCE_DIR "/kernels holds no kernels");
+    *out = (kernel_library){0};
+    for (int i = 0; i < count; i++) {
+        if (status == HR_OK && out->count < (int)(sizeof out->files / sizeof *out->files)) {
+            status = file_open(entries[i]->d_name, &out->files[i].path, &out->files[i].program);
+            out->count += status == HR_OK;
+        }
+        free(entries[i]);
+    }
+    if (count > 0) free(entries);
+    if (status != HR_OK) kernel_library_close(out);
+    return status;
+}
+
+void kernel_library_close(kernel_library *library) {
+    for (int i = 0; i < library->count; i++) {
+        hr_program_destroy(library->files[i].program);
+        free((void *)(uintptr_t)library->files[i].path);
+    }
+    *library = (kernel_library){0};
+}

@@ -1,0 +1,44 @@
+/* The CUDA that is emitted for a kernel at given extents, and its launches, to read or to debug:
+ * emit_cuda_source FILE.hr KERNEL COMPUTE PROCESSORS EXTENT... */
+#include "emit/emit.h"
+#include "support/cuda_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int fail(void) {
+    fprintf(stderr, "%s\n", hr_last_error());
+    return 1;
+}
+
+int main(int count, char **words) {
+    static char text[1 << 16];
+    int64_t extents[16] = {0};
+    hr_program *program;
+    const hr_function *function;
+    hr_plan *plan;
+    hr_emitted emitted;
+    hr_grid grids[16];
+    int grid_count;
+    FILE *file = count > 4 ? fopen(words[1], "rb") : NULL;
+    if (!file) return 2;
+    size_t length = fread(text, 1, sizeof text, file);
+    fclose(file);
+    for (int e = 5; e < count && e < 16; e++)
+        extents[e - 5] = atoll(words[e]);
+    hr_device_limits limits = cuda_case_limits(atoi(words[3]), atoi(words[4]));
+    if (hr_program_parse(words[1], text, length, &program) != HR_OK) return fail();
+    if (hr_program_find(program, words[2], &function) != HR_OK) return fail();
+    if (hr_plan_create(function, extents, NULL, &limits, NULL, &plan) != HR_OK) return fail();
+    if (hr_emit_cuda(plan, extents, true, &emitted) != HR_OK) return fail();
+    if (hr_emit_cuda_grids(plan, extents, grids, 16, &grid_count) != HR_OK) return fail();
+    printf("%s", hr_text_data(&emitted.source));
+    for (int g = 0; g < grid_count; g++)
+        printf("// %s: %lld blocks of %d threads, clusters of %d, %lld bytes shared%s\n", grids[g].entry,
+               (long long)grids[g].blocks, grids[g].threads, grids[g].cluster, (long long)grids[g].shared,
+               grids[g].overlaps ? ", overlaps" : "");
+    hr_emitted_clear(&emitted);
+    hr_plan_destroy(plan);
+    hr_program_destroy(program);
+    return 0;
+}

@@ -1,0 +1,164 @@
+/* Every kernel of kernels/ as it is emitted for CUDA, on the emulated device: its meaning, and every access
+ * that it makes, at odd and even sizes, in unaligned and strided arrays, with non-finite values.
+ *
+ * HR_SLOW=1 adds sizes, every choice that the tuner may make, and other orders of threads. HR_ONLY=softmax
+ * keeps to one kernel; HR_VERBOSE=1 prints a line a case. */
+#include "emit/emit.h"
+#include "support/cuda_case.h"
+#include "support/kernel_library.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CANDIDATES_MAX = 64 };
+
+/* Extents by how many the kernel has: one, two (rows and columns), three, or more. */
+static const struct library_case {
+    int64_t one[1], two[2], three[3], more[6];
+    int compute, processors;
+    int offset;
+    bool strided, nonfinite, unfused, slow;
+    uint64_t seed;
+} cases[] = {
+    {{4847}, {37, 131}, {37, 131, 35}, {1, 2, 37, 6, 33, 17}, 90, 3, 0, false, false, false, false, 1},
+    {{2050}, {3, 2050}, {3, 200, 70}, {2, 1, 3, 32, 130, 16}, 90, 132, 1, false, false, false, false, 2},
+    {{65537}, {2, 65537}, {2, 513, 3}, {1, 1, 65, 4, 2, 3}, 90, 2, 3, false, true, false, false, 3},
+    {{1023}, {5, 1023}, {33, 5, 31}, {1, 2, 5, 8, 3, 4}, 90, 2, 0, true, false, false, false, 4},
+    {{1}, {1, 1}, {1, 1, 1}, {1, 1, 1, 2, 1, 1}, 90, 132, 0, false, false, false, false, 0},
+    {{0}, {0, 7}, {0, 7, 2}, {0, 7, 2, 4, 1, 1}, 90, 132, 0, false, false, false, false, 0},
+    {{31}, {5, 0}, {5, 0, 3}, {1, 2, 3, 0, 2, 2}, 90, 132, 0, false, false, false, false, 0},
+    {{16384}, {64, 256}, {64, 64, 32}, {1, 2, 16, 16, 16, 16}, 80, 132, 0, false, false, false, false, 5},
+    {{4847}, {37, 131}, {37, 131, 35}, {1, 2, 37, 6, 33, 17}, 90, 3, 0, false, false, true, false, 6},
+    {{33825}, {33, 1025}, {65, 66, 67}, {2, 2, 7, 2, 9, 5}, 90, 4, 2, false, true, false, true, 7},
+    {{1056}, {31, 33}, {17, 1, 129}, {1, 1, 31, 2, 33, 32}, 80, 132, 1, true, false, false, true, 8},
+    {{65537}, {1, 65537}, {1, 65537, 1}, {1, 1, 1, 128, 300, 2}, 80, 8, 0, false, false, true, true, 9},
+    {{44800}, {700, 64}, {130, 7, 260}, {3, 1, 64, 64, 64, 64}, 90, 2, 0, false, false, false, true, 10},
+    {{131072}, {3, 40000}, {3, 4000, 2}, {1, 1, 40, 2, 700, 3}, 100, 2, 5, false, false, false, true, 11},
+};
+
+static const int64_t *extents_of(const struct library_case *one, int count) {
+    return count == 1 ? one->one : count == 2 ? one->two : count == 3 ? one->three : one->more;
+}
+
+static cuda_emulation *device;
+static int failures, runs;
+
+/* There is no subscript within an axis of no elements: that is refused or reported, and only that. */
+static bool may_be_refused(const int64_t *extents, int count) {
+    bool empty = false;
+    for (int e = 0; e < count; e++)
+        empty |= extents[e] == 0;
+    return empty;
+}
+
+static void run_case(const hr_function *function, const struct library_case *one, const hr_tunables *tunables,
+                     uint64_t seed) {
+    const int64_t *extents = extents_of(one, function->extent_count);
+    cuda_outcome outcome;
+    cuda_case run = {.function = function,
+                     .extents = extents,
+                     .limits = cuda_case_limits(one->compute, one->processors),
+                     .options = {.unfused = one->unfused},
+                     .offset = one->offset,
+                     .strided = one->strided,
+                     .nonfinite = one->nonfinite,
+                     .seed = seed,
+                     .points = 200};
+    if (tunables) run.options.tunables = *tunables;
+    hr_status status = cuda_case_run(device, &run, &outcome);
+    if (status == HR_NOT_AVAILABLE) {
+        print_message("skipped: %s\n", hr_last_error());
+        exit(77);
+    }
+    runs++;
+    bool refused = status == HR_BAD_INPUT || status == HR_OUT_OF_RANGE;
+    bool good = status == HR_OK || (refused && may_be_refused(extents, function->extent_count));
+    failures += !good;
+    if (!good || getenv("HR_VERBOSE"))
+        print_message(
+            "%-28s case %2d, %5lld %6lld  %.2f + %.2f s  %5lld points  reads %.2f writes %.2f  %s\n",
+            function->name, (int)(one - cases), (long long)extents[0],
+            (long long)(function->extent_count > 1 ? extents[1] : 0), outcome.seconds_compile,
+            outcome.seconds_run, (long long)outcome.points, outcome.read, outcome.written,
+            status == HR_OK ? "" : hr_last_error());
+}
+
+static void run_function(const hr_function *function) {
+    bool slow = getenv("HR_SLOW") != NULL;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        if (slow || !cases[c].slow) run_case(function, &cases[c], NULL, cases[c].seed);
+}
+
+static void test_library(void **state) {
+    (void)state;
+    kernel_library library;
+    const char *only = getenv("HR_ONLY");
+    assert_int_equal(kernel_library_open(&library), HR_OK);
+    for (int f = 0; f < library.count; f++)
+        for (int k = 0; k < library.files[f].program->function_count; k++) {
+            const hr_function *function = &library.files[f].program->functions[k];
+            if (!only || strstr(function->name, only)) run_function(function);
+        }
+    kernel_library_close(&library);
+    if (failures) fail_msg("%d of %d cases are wrong", failures, runs);
+    assert_true(only || runs > 54 * 9 - 1);
+}
+
+/* What the tuner may choose instead of the default, on one size each. */
+static void run_candidates(const hr_function *function, const struct library_case *one) {
+    const int64_t *extents = extents_of(one, function->extent_count);
+    hr_tunables tunables[CANDIDATES_MAX];
+    hr_device_limits limits = cuda_case_limits(one->compute, one->processors);
+    hr_plan *plan;
+    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+    int count = hr_emit_candidates(plan, extents, tunables, CANDIDATES_MAX);
+    hr_plan_destroy(plan);
+    for (int i = 0; i < count; i++)
+        run_case(function, one, &tunables[i], one->seed + (unsigned)i);
+}
+
+static void test_candidates(void **state) {
+    (void)state;
+    static const char *const few[] = {"layernorm", "softmax", "bias_gelu", "layernorm_backward", NULL};
+    kernel_library library;
+    const char *only = getenv("HR_ONLY");
+    bool slow = getenv("HR_SLOW") != NULL;
+    failures = runs = 0;
+    assert_int_equal(kernel_library_open(&library), HR_OK);
+    for (int f = 0; f < library.count; f++)
+        for (int k = 0; k < library.files[f].program->function_count; k++) {
+            const hr_function *function = &library.files[f].program->functions[k];
+            bool wanted = slow;
+            for (int i = 0; few[i]; i++)
+                wanted |= strcmp(few[i], function->name) == 0;
+            if (!wanted || (only && !strstr(function->name, only))) continue;
+            run_candidates(function, &cases[1]);
+            if (slow) run_candidates(function, &cases[2]);
+        }
+    kernel_library_close(&library);
+    if (failures) fail_msg("%d of %d choices are wrong", failures, runs);
+}
+
+static int open_device(void **state) {
+    (void)state;
+    return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    cuda_emulation_destroy(device);
+    return 0;
+}
+
+int main(void) {
+#ifdef __SANITIZE_ADDRESS__
+    print_message("skipped: fibers and the address sanitizer do not go together\n");
+    return 77;
+#endif
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_library), cmocka_unit_test(test_candidates)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
