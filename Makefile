@@ -4,7 +4,7 @@ DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
 SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] test/*/*.[ch])
 
-.PHONY: help build run test bench bench-gpu install format clean
+.PHONY: help build run test test-gpu bench bench-gpu install format clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -21,6 +21,11 @@ test: build/.setup-test ## all tests, warnings being errors
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
 	@$(NINJA) -C build/test
 	@ctest --test-dir build/test --parallel 2 --output-on-failure --no-tests=error
+
+test-gpu: build/.setup-test ## every kernel on this machine's GPU, and compute-sanitizer where it is installed
+	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
+	@$(NINJA) -C build/test gpu_library
+	@test/gpu/test_gpu.sh build/test || [ $$? -eq 77 ]
 
 bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same run
 	@tools/bench.sh build $(ARGS)

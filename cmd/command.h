@@ -113,6 +113,8 @@ typedef struct subject {
 
 /* Opens the device of --device and loads FILE.hr[:KERNEL], the first word. */
 int subject_open(const arguments *arguments, subject *out);
+/* The same on a device that hr_device_open knows by this name. */
+int subject_open_on(const arguments *arguments, const char *device, subject *out);
 /* Binds the words after the first: EXTENT=N, scalar=X, tensor[:DTYPE]=FILE.npy. */
 int subject_bind(const arguments *arguments, subject *subject);
 void subject_close(subject *subject);

@@ -9,7 +9,7 @@
 
 /* ---- opening ---- */
 
-int subject_open(const arguments *arguments, subject *out) {
+int subject_open_on(const arguments *arguments, const char *device, subject *out) {
     *out = (subject){0};
     if (arguments->word_count == 0 || strchr(arguments->words[0], '='))
         return complain(arguments, "which kernel? Give its file: headroom %s", arguments->command->synopsis);
@@ -20,10 +20,14 @@ int subject_open(const arguments *arguments, subject *out) {
         *colon = 0;
         name = colon + 1;
     }
-    hr_status status = hr_device_open(arguments_value(arguments, "device", NULL), &out->device);
+    hr_status status = hr_device_open(device, &out->device);
     if (status == HR_OK) status = hr_kernel_load_file(out->device, path, name, &out->kernel);
     free(path);
     return status == HR_OK ? 0 : complain_status(arguments, status);
+}
+
+int subject_open(const arguments *arguments, subject *out) {
+    return subject_open_on(arguments, arguments_value(arguments, "device", NULL), out);
 }
 
 /* From the first to past the last byte; files have no negative strides. */

@@ -55,7 +55,7 @@ _headroom() {
     case $before in
     --device) mapfile -t COMPREPLY < <(compgen -W "cpu cuda" -- "$word") && return ;;
     --tune) mapfile -t COMPREPLY < <(compgen -W "none quick full" -- "$word") && return ;;
-    --target) mapfile -t COMPREPLY < <(compgen -W "c" -- "$word") && return ;;
+    --target) mapfile -t COMPREPLY < <(compgen -W "c cuda" -- "$word") && return ;;
     --html | --csv) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
     esac
     # the kernel's file is the third word; bash may have split it at its colon

@@ -451,6 +451,17 @@ static hr_status print_header(emitter *e, hr_text *out) {
     return hr_text_status(out);
 }
 
+/* What is pasted keeps its kernels to itself: several such files go into one program. What the driver loads
+ * bears names that it can look up. */
+static void append_stages(hr_text *out, const char *stages, bool entry) {
+    static const char named[] = "extern \"C\" __global__";
+    for (const char *at; !entry && (at = strstr(stages, named)); stages = at + strlen(named)) {
+        hr_text_append(out, stages, (size_t)(at - stages));
+        hr_text_format(out, "static __global__");
+    }
+    hr_text_append(out, stages, strlen(stages));
+}
+
 static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages) {
     hr_printer *p = e->p;
     HR_TRY(print_stages(e, stages));
@@ -464,7 +475,7 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     print_arguments(e);
     HR_TRY(hr_prelude_cuda_append(hr_text_data(stages), &out->source));
     print_places(e);
-    hr_text_append(&out->source, hr_text_data(stages), stages->length);
+    append_stages(&out->source, hr_text_data(stages), entry);
     if (!entry) print_launcher(e);
     HR_TRY(hr_text_status(&out->source));
     return print_header(e, &out->header);

@@ -64,7 +64,7 @@ expect 2 "bf16 can be written as V2 or u2" run "$kernel:layernorm" -o y:u1=a.npy
 expect 2 "mean is f32, which NumPy has" run "$kernel:layernorm" -o mean:u2=a.npy
 expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" -o y=/absent/a.npy
 expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" --html /absent/a.html
-expect 2 "--target is c, not \"fortran\"" emit "$kernel:layernorm" --target fortran
+expect 2 "--target is c, cuda, cuda:sm_80" emit "$kernel:layernorm" --target fortran
 expect 2 "takes flags alone" roof now
 expect 2 "which trace? Give a file of" diagnose
 expect 2 "--ranks and --compare exclude each other" diagnose a b --ranks --compare

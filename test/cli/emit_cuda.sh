@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# headroom emit --target cuda needs no GPU; what it writes compiles with nvcc, links into a program that knows nothing of
+# headroom, and is as good for C as for C++.
+set -euo pipefail
+build=$1 source=$2
+headroom=$build/headroom
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HEADROOM_CACHE=$work/cache
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+
+# one of each shape: map, row, column beside row, gather, scatter, contract, several stages
+emitted="bias_gelu layernorm layernorm_backward embedding embedding_backward linear softmax"
+for kernel in $emitted; do
+    "$headroom" emit "$source/kernels/$kernel.hr:$kernel" --target cuda -o "$work" >"$work/log" || fail "$(cat "$work/log")"
+    grep -qx "wrote $work/kernel_$kernel.h" "$work/log" || fail "kernel_$kernel.h is not announced"
+    grep -qx "wrote $work/kernel_$kernel.cu" "$work/log" || fail "kernel_$kernel.cu is not announced"
+    [ -s "$work/kernel_$kernel.cu" ] && [ -s "$work/kernel_$kernel.h" ] || fail "$kernel: an empty file"
+    grep -qiE '#include *[<"]headroom' "$work"/kernel_"$kernel".* && fail "$kernel needs a header of headroom"
+    cc -std=c11 -Wall -Wextra -Werror -fsyntax-only -x c "$work/kernel_$kernel.h" || fail "kernel_$kernel.h is no C"
+    c++ -std=c++17 -Wall -Werror -fsyntax-only -x c++ "$work/kernel_$kernel.h" || fail "kernel_$kernel.h is no C++"
+done
+"$headroom" emit "$source/kernels/softmax.hr:softmax" --target cuda >"$work/printed"
+grep -q '__global__' "$work/printed" || fail "no kernel on standard output"
+
+nvcc=$(command -v nvcc || ls /usr/local/cuda*/bin/nvcc 2>/dev/null | tail -n 1)
+if [ -z "$nvcc" ]; then
+    echo "skipped: no nvcc here to compile the sources with"
+    exit 77
+fi
+objects=()
+compile() { # compile KERNEL ARCHITECTURE OBJECT
+    "$nvcc" -std=c++17 -arch="$2" -Xcompiler -Wall -c "$work/kernel_$1.cu" -o "$work/$3" >"$work/$3.log" 2>&1 ||
+        fail "$1 for $2: $(head -n 20 "$work/$3.log")"
+    [ ! -s "$work/$3.log" ] || fail "$1 for $2 has warnings: $(head -n 20 "$work/$3.log")"
+}
+for kernel in $emitted; do
+    compile "$kernel" sm_90a "$kernel.o"
+    objects+=("$work/$kernel.o")
+done
+for arch in sm_80 sm_100a; do
+    "$headroom" emit "$source/kernels/layernorm.hr:layernorm" --target cuda:$arch -o "$work" >"$work/log"
+    compile layernorm $arch other.o
+done
+
+# A C program that calls every launcher: the names and the linkage are right.
+{
+    for kernel in $emitted; do echo "#include \"kernel_$kernel.h\""; done
+    echo 'int main(void) {'
+    echo '    void *functions[] = {'
+    for kernel in $emitted; do
+        name=$(grep -oE '[a-z_0-9]+\(' "$work/kernel_$kernel.h" | grep -E "$kernel" | tail -n 1)
+        echo "        (void *)${name%(},"
+    done
+    echo '    };'
+    echo '    for (unsigned i = 0; i < sizeof functions / sizeof *functions; i++)'
+    echo '        if (!functions[i]) return 1;'
+    echo '    return 0;'
+    echo '}'
+} >"$work/main.c"
+cc -std=c11 -I"$work" -c "$work/main.c" -o "$work/main.o"
+"$nvcc" -arch=sm_90a "$work/main.o" "${objects[@]}" -o "$work/program" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+"$work/program" || fail "the program that was linked does not start"
