@@ -1,9 +1,22 @@
 /* headroom diagnose FILE...: what limits a program, what to do, and what it would gain. In: traces. Out: a
- * verdict, or one JSON object. */
+ * verdict, or one JSON object; a page, a trace for Perfetto. */
 #include "command.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Files beside what is printed: `make` makes their text. */
+static int save(const arguments *arguments, const hr_diagnosis *diagnosis, const char *flag,
+                hr_status (*make)(const hr_diagnosis *diagnosis, char **out)) {
+    const char *path = arguments_value(arguments, flag, NULL);
+    char *text;
+    if (!path) return 0;
+    hr_status status = make(diagnosis, &text);
+    if (status != HR_OK) return complain_status(arguments, status);
+    status = hr_file_save(path, text, strlen(text));
+    free(text);
+    return status == HR_OK ? 0 : complain_status(arguments, status);
+}
 
 static int report(const arguments *arguments, terminal *terminal, const hr_diagnosis *diagnosis) {
     char *text;
@@ -30,7 +43,10 @@ static int run_diagnose(const arguments *arguments, terminal *terminal) {
     hr_status status = hr_diagnose(arguments->words, arguments->word_count, &options, &diagnosis);
     terminal_progress_end(terminal);
     if (status != HR_OK) return complain_status(arguments, status);
+    int saved = save(arguments, diagnosis, "html", hr_report_diagnosis_html);
+    if (saved == 0) saved = save(arguments, diagnosis, "perfetto", hr_report_diagnosis_perfetto);
     int code = report(arguments, terminal, diagnosis);
+    if (saved != 0) code = saved;
     hr_diagnosis_destroy(diagnosis);
     return code;
 }
@@ -39,6 +55,8 @@ static const flag flags[] = {
     {0, "ranks", NULL, "the files are ranks of one run"},
     {0, "compare", NULL, "the two files are one program before and after"},
     {0, "json", NULL, "print one JSON object"},
+    {0, "html", "FILE", "write a page with the timeline of a step and the findings"},
+    {0, "perfetto", "FILE", "write the trace with the findings, for ui.perfetto.dev"},
     {0, NULL, NULL, NULL},
 };
 

@@ -8,7 +8,7 @@ _headroom_flags() {
     emit) echo --target --output --device --help ;;
     roof) echo --again --device --json --html --help ;;
     record) echo --output --for --from-range --steps --help ;;
-    diagnose) echo --ranks --compare --json --help ;;
+    diagnose) echo --ranks --compare --json --html --perfetto --help ;;
     bench) echo --only --size --tune --device --no-verify --json --csv --help ;;
     esac
 }

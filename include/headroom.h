@@ -498,6 +498,11 @@ HR_API hr_status hr_report_diagnosis_text(const hr_diagnosis *diagnosis, const h
                                           char **out);
 /* One JSON object; headroom-diagnose(1) names its keys. */
 HR_API hr_status hr_report_diagnosis_json(const hr_diagnosis *diagnosis, char **out);
+/* One self-contained page: verdict, timeline of the median step, findings with what each would gain, kernels.
+ */
+HR_API hr_status hr_report_diagnosis_html(const hr_diagnosis *diagnosis, char **out);
+/* The trace in the JSON that ui.perfetto.dev opens, with the critical path and the findings as tracks. */
+HR_API hr_status hr_report_diagnosis_perfetto(const hr_diagnosis *diagnosis, char **out);
 
 #ifdef __cplusplus
 }
