@@ -6,7 +6,7 @@ ROWS, WIDTH = 8192, 4096
 
 
 def build(fixed):
-    train = perceptron(WIDTH, 2)
+    train = perceptron(WIDTH, 8)
     batch = torch.randn(ROWS, WIDTH, device="cuda", dtype=torch.bfloat16)
 
     def step():

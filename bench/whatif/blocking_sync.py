@@ -1,4 +1,7 @@
 """After each layer the program asks the device whether the values are finite (.item()). Fixed: it asks once, later."""
+
+import math
+
 import torch
 from harness import main
 
@@ -13,8 +16,7 @@ def build(fixed):
         x = batch
         for weight in weights:
             x = x @ weight
-            total = x[0, 0]
-            if not fixed and total.item() != total:
+            if not fixed and not math.isfinite(x[0, 0].item()):
                 raise ValueError("not a number")
         return x
 

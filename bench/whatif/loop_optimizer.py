@@ -2,16 +2,15 @@
 import torch
 from harness import main
 
-LAYERS, ROWS, WIDTH = 120, 2048, 512
+LAYERS, ROWS, WIDTH = 60, 8192, 2048
 
 
 def build(fixed):
-    layers = [torch.nn.Linear(WIDTH, WIDTH, bias=False, device="cuda") for _ in range(LAYERS)]
+    layers = [torch.nn.Linear(WIDTH, WIDTH, bias=False, device="cuda", dtype=torch.bfloat16) for _ in range(LAYERS)]
     model = torch.nn.Sequential(*layers)
-    batch = torch.randn(ROWS, WIDTH, device="cuda")
+    batch = torch.randn(ROWS, WIDTH, device="cuda", dtype=torch.bfloat16)
     settings = {"fused": True} if fixed else {"foreach": False, "fused": False}
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, **settings)
-    torch.set_float32_matmul_precision("high")
 
     def step():
         optimizer.zero_grad(set_to_none=True)

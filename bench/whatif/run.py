@@ -79,7 +79,8 @@ def diagnose(headroom, file):
 
 
 def judge(name, wanted, measured, diagnosis):
-    """One row of the table. A prediction is judged by the remedy of the planted fault, wherever it stands."""
+    """One row of the table. The prediction is the recorded step less what the planted fault's remedy is said to
+    save, wherever that stands in the list."""
     findings = [f for f in diagnosis["findings"] if f["id"] != "healthy"]
     first = findings[0]["id"] if findings else "healthy"
     faulty, fixed = measured["faulty"]["median"], measured["fixed"]["median"]
@@ -90,8 +91,8 @@ def judge(name, wanted, measured, diagnosis):
         worst = max((f["gain"] for f in findings), default=0.0)
         row.update(predicted_ms=faulty * (1 - worst) * 1e3, error=worst, good=worst <= HEALTHY_LIMIT)
         return row
-    gain = next((f["gain"] for f in findings if f["id"] == wanted), None)
-    predicted = faulty * (1 - gain) if gain is not None else faulty
+    recorded = diagnosis["step"]["seconds"]["median"]
+    predicted = recorded - next((f["seconds_saved"] for f in findings if f["id"] == wanted), 0.0)
     row.update(predicted_ms=predicted * 1e3, error=predicted / fixed - 1, good=first == wanted)
     return row
 

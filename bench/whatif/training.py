@@ -2,7 +2,7 @@
 import torch
 from harness import main
 
-BATCH, LENGTH, WIDTH, HEADS, LAYERS, WORDS = 8, 1024, 768, 12, 12, 50304
+BATCH, LENGTH, WIDTH, HEADS, LAYERS, WORDS = 32, 1024, 768, 12, 12, 50304
 
 
 class Block(torch.nn.Module):
@@ -34,7 +34,7 @@ class Model(torch.nn.Module):
     def forward(self, tokens, targets):
         x = self.words(tokens) + self.places(torch.arange(LENGTH, device="cuda"))
         logits = self.last(self.blocks(x)) @ self.words.weight.t()
-        return torch.nn.functional.cross_entropy(logits.view(-1, WORDS), targets.view(-1))
+        return torch.nn.functional.cross_entropy(logits.reshape(-1, WORDS), targets.reshape(-1))
 
 
 def build(fixed):

@@ -176,20 +176,6 @@ SHOWN int cuptiActivityEnable(int kind) {
     if (kind < 0 || kind >= 64) return 21;
     pthread_mutex_lock(&lock);
     enabled[kind] = true;
-    if (kind == CUPTI_KIND_DEVICE) {
-        cupti_device device = {.kind = CUPTI_KIND_DEVICE,
-                               .bandwidth = 4800000000u,
-                               .memory = UINT64_C(141) << 30,
-                               .warp = 32,
-                               .multiprocessors = 132,
-                               .warps = 64,
-                               .shared_multiprocessor = 233472,
-                               .registers_multiprocessor = 65536,
-                               .shared_block = 49152,
-                               .compute_major = 9,
-                               .name = "Fake H200"};
-        emit(&device, sizeof device);
-    }
     pthread_mutex_unlock(&lock);
     return CUPTI_OK;
 }
@@ -220,8 +206,6 @@ static size_t record_size(const void *record) {
         return sizeof(cupti_kernel);
     case CUPTI_KIND_COPY:
         return sizeof(cupti_copy);
-    case CUPTI_KIND_DEVICE:
-        return sizeof(cupti_device);
     case CUPTI_KIND_CUDA_EVENT:
         return sizeof(cupti_event);
     case CUPTI_KIND_SYNCHRONIZATION:

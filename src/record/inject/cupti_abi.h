@@ -30,7 +30,6 @@ enum cupti_kind {
     CUPTI_KIND_FILL = 2,
     CUPTI_KIND_DRIVER = 4,
     CUPTI_KIND_RUNTIME = 5,
-    CUPTI_KIND_DEVICE = 8,
     CUPTI_KIND_CONTEXT = 9,
     CUPTI_KIND_CONCURRENT_KERNEL = 10,
     CUPTI_KIND_OVERHEAD = 17,
@@ -156,20 +155,6 @@ typedef struct CUPTI_PACKED cupti_memory {
 typedef struct CUPTI_PACKED cupti_context {
     uint32_t kind, id, device;
 } cupti_context;
-
-typedef struct CUPTI_PACKED cupti_device {
-    uint32_t kind, flags;
-    uint64_t bandwidth, memory; /* kB a second, bytes */
-    uint32_t constant_memory, l2, warp, clock, copy_engines;
-    uint32_t multiprocessors, ipc;
-    uint32_t warps, blocks, shared_multiprocessor, registers_multiprocessor;
-    uint32_t registers_block, shared_block, threads_block;
-    uint32_t block_most[3], grid_most[3];
-    uint32_t compute_major, compute_minor;
-    uint32_t id, ecc;
-    uint8_t uuid[16];
-    const char *name;
-} cupti_device;
 
 typedef struct cupti_subscriber_params {
     size_t size;

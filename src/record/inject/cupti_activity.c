@@ -13,7 +13,7 @@
 typedef struct activity {
     cupti_library cupti;
     void *subscriber;
-    bool running;
+    bool running, devices_known;
     atomic_bool enabled;
     atomic_int buffers; /* that CUPTI has or that wait to be decoded */
     int64_t dropped;
@@ -23,18 +23,19 @@ typedef struct activity {
 
 static activity state;
 
-static const int kinds[] = {CUPTI_KIND_DEVICE,
-                            CUPTI_KIND_CONTEXT,
-                            CUPTI_KIND_RUNTIME,
+/* Rare and needed to understand the rest: recorded outside of the window too. */
+static const int standing_kinds[] = {CUPTI_KIND_CONTEXT};
+
+static const int kinds[] = {CUPTI_KIND_RUNTIME,
                             CUPTI_KIND_DRIVER,
                             CUPTI_KIND_COPY,
                             CUPTI_KIND_COPY_PEER,
                             CUPTI_KIND_FILL,
                             CUPTI_KIND_OVERHEAD,
                             CUPTI_KIND_CUDA_EVENT,
-                            CUPTI_KIND_SYNCHRONIZATION,
                             CUPTI_KIND_EXTERNAL,
                             CUPTI_KIND_MEMORY,
+                            CUPTI_KIND_SYNCHRONIZATION,
                             CUPTI_KIND_CONCURRENT_KERNEL};
 
 /* Calls that ask or set something on the host alone: frequent, and no one's bottleneck. By how their names
@@ -266,22 +267,6 @@ static void put_allocation(const cupti_memory *at) {
     record_put(HR_RECORD_allocation, &record);
 }
 
-static void put_device(const cupti_device *at) {
-    const char *name = at->name ? at->name : "";
-    hr_record_device record = {.id = at->id,
-                               .name = record_string(name, strlen(name)),
-                               .multiprocessors = at->multiprocessors,
-                               .compute = at->compute_major * 10 + at->compute_minor,
-                               .warps = at->warps,
-                               .registers = at->registers_multiprocessor,
-                               .shared = at->shared_multiprocessor,
-                               .shared_block = at->shared_block,
-                               .threads = (int64_t)at->warps * at->warp,
-                               .memory = (int64_t)at->memory,
-                               .bandwidth = (int64_t)at->bandwidth * 1000};
-    record_put(HR_RECORD_device, &record);
-}
-
 static void put_event(const cupti_event *at) {
     record_put(HR_RECORD_event_record,
                &(hr_record_event_record){at->correlation, at->context, at->stream, at->event});
@@ -323,9 +308,6 @@ static void put_any(const void *at) {
     case CUPTI_KIND_MEMORY:
         put_allocation(at);
         break;
-    case CUPTI_KIND_DEVICE:
-        put_device(at);
-        break;
     case CUPTI_KIND_CONTEXT:
         put_context(at);
         break;
@@ -340,6 +322,8 @@ static void put_any(const void *at) {
 
 void activity_decode(uint8_t *buffer, size_t valid) {
     void *record = NULL;
+    if (!state.devices_known) driver_put_devices(); /* by now the driver is up */
+    state.devices_known = true;
     while (state.cupti.next_record(buffer, valid, &record) == CUPTI_OK && record)
         put_any(record);
     size_t dropped = 0;
@@ -420,6 +404,15 @@ static bool configure(void) {
     return code == CUPTI_OK;
 }
 
+static void enable_kinds(const int *wanted, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int code = state.cupti.enable(wanted[i]);
+        if (code != CUPTI_OK)
+            recorder_note("activity %d was not recorded: %s (CUPTI's code %d)", wanted[i], code_words(code),
+                          code);
+    }
+}
+
 bool activity_start(void) {
     char sentence[2048];
     if (!cupti_open(&state.cupti, sentence, sizeof sentence)) {
@@ -432,6 +425,7 @@ bool activity_start(void) {
         if (library) *(void **)&state.demangle = dlsym(library, "__cxa_demangle");
     }
     state.running = subscribe() && configure();
+    if (state.running) enable_kinds(standing_kinds, sizeof standing_kinds / sizeof *standing_kinds);
     return state.running;
 }
 
@@ -446,12 +440,7 @@ static void silence_calls(int domain, int (*enable)(uint32_t, uint8_t)) {
 
 void activity_open(void) {
     if (!state.running || atomic_exchange(&state.enabled, true)) return;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        int code = state.cupti.enable(kinds[i]);
-        if (code != CUPTI_OK)
-            recorder_note("activity %d was not recorded: %s (CUPTI's code %d)", kinds[i], code_words(code),
-                          code);
-    }
+    enable_kinds(kinds, sizeof kinds / sizeof *kinds);
     silence_calls(CUPTI_DOMAIN_DRIVER, state.cupti.enable_driver_call);
     silence_calls(CUPTI_DOMAIN_RUNTIME, state.cupti.enable_runtime_call);
 }
@@ -476,6 +465,6 @@ void activity_flush(bool all) {
 }
 
 void activity_forget(void) {
-    state.running = false;
+    state.running = state.devices_known = false;
     atomic_store(&state.enabled, false);
 }

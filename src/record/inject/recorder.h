@@ -9,6 +9,7 @@
  *   recorder.c       start, end, the window that is recorded, the drain thread
  *   record_file.c    strings, chunks, the file
  *   cupti_open.c     finds and opens libcupti
+ *   driver_devices.c what the GPUs are
  *   cupti_activity.c switches activities on and off, CUPTI's buffers -> records
  *   nvtx_ranges.c    NVTX's calls -> records
  */
@@ -62,6 +63,11 @@ void record_file_forget(void);
 
 /* Fills `out` with the nearest CUPTI that works; otherwise false, with a sentence of what was tried. */
 bool cupti_open(cupti_library *out, char *sentence, size_t size);
+
+/* ---- driver_devices.c ---- */
+
+/* Records what the program's GPUs are; the driver has started. */
+void driver_put_devices(void);
 
 /* ---- cupti_activity.c ---- */
 
