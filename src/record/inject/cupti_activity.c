@@ -8,7 +8,7 @@
 
 #define BUFFER_BYTES (4 << 20)
 #define BUFFER_MOST  96 /* beyond that CUPTI drops records: better than taking the program's memory */
-#define CALL_MOST    4096
+#define CALL_MOST    2048
 
 typedef struct activity {
     cupti_library cupti;
@@ -26,73 +26,74 @@ static activity state;
 /* Rare and needed to understand the rest: recorded outside of the window too. */
 static const int standing_kinds[] = {CUPTI_KIND_CONTEXT};
 
-static const int kinds[] = {CUPTI_KIND_RUNTIME,
-                            CUPTI_KIND_DRIVER,
-                            CUPTI_KIND_COPY,
-                            CUPTI_KIND_COPY_PEER,
-                            CUPTI_KIND_FILL,
-                            CUPTI_KIND_OVERHEAD,
-                            CUPTI_KIND_CUDA_EVENT,
-                            CUPTI_KIND_EXTERNAL,
-                            CUPTI_KIND_MEMORY,
-                            CUPTI_KIND_SYNCHRONIZATION,
-                            CUPTI_KIND_CONCURRENT_KERNEL};
+static const int kinds[] = {CUPTI_KIND_COPY,     CUPTI_KIND_COPY_PEER,       CUPTI_KIND_FILL,
+                            CUPTI_KIND_OVERHEAD, CUPTI_KIND_CUDA_EVENT,      CUPTI_KIND_EXTERNAL,
+                            CUPTI_KIND_MEMORY,   CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_CONCURRENT_KERNEL};
 
-/* Calls that ask or set something on the host alone: frequent, and no one's bottleneck. By how their names
- * begin. */
-static const char *const noisy_calls[] = {"cudaGetDevice",
-                                          "cudaSetDevice",
-                                          "cudaGetLastError",
-                                          "cudaPeekAtLastError",
-                                          "cudaDeviceGet",
-                                          "cudaStreamIsCapturing",
-                                          "cudaStreamGet",
-                                          "cudaThreadExchange",
-                                          "cudaFuncGetAttribute",
-                                          "cudaFuncSetAttribute",
-                                          "cudaOccupancy",
-                                          "cudaPointerGetAttributes",
-                                          "cudaEventQuery",
-                                          "cudaGetDriverEntry",
-                                          "cudaDriverGet",
-                                          "cudaRuntimeGet",
-                                          "cudaGetFuncBySymbol",
-                                          "cudaEventCreate",
-                                          "cudaEventDestroy",
-                                          "cudaCtx",
-                                          "cuCtxGet",
-                                          "cuCtxSet",
-                                          "cuCtxPush",
-                                          "cuCtxPop",
-                                          "cuDeviceGet",
-                                          "cuDevicePrimaryCtxGet",
-                                          "cuFuncGet",
-                                          "cuFuncSet",
-                                          "cuKernelGet",
-                                          "cuKernelSet",
-                                          "cuPointerGet",
-                                          "cuOccupancy",
-                                          "cuStreamIsCapturing",
-                                          "cuStreamGet",
-                                          "cuEventQuery",
-                                          "cuEventCreate",
-                                          "cuEventDestroy",
-                                          "cuGetProcAddress",
-                                          "cuGetExportTable",
-                                          "cuGetError",
-                                          "cuDriverGet",
-                                          "cuModuleGet",
-                                          "cuLibraryGet",
-                                          "cuTensorMapEncode",
-                                          "cuStreamQuery",
-                                          "cudaStreamQuery",
-                                          "cuMemGetAddressRange"};
+/* Calls that start work, wait, allocate or load code, by how their names begin. Thousands of others only ask
+ * or set something on the host; recording those too would cost each launch several times what the launch
+ * itself does. */
+static const char *const telling_calls[] = {"cudaLaunch",
+                                            "cudaGraphLaunch",
+                                            "cudaGraphInstantiate",
+                                            "cudaMemcpy",
+                                            "cudaMemset",
+                                            "cudaMemPrefetch",
+                                            "cudaMalloc",
+                                            "cudaFree",
+                                            "cudaHostAlloc",
+                                            "cudaHostRegister",
+                                            "cudaHostUnregister",
+                                            "cudaDeviceSynchronize",
+                                            "cudaDeviceReset",
+                                            "cudaThreadSynchronize",
+                                            "cudaStreamSynchronize",
+                                            "cudaStreamWaitEvent",
+                                            "cudaStreamCreate",
+                                            "cudaStreamDestroy",
+                                            "cudaStreamBeginCapture",
+                                            "cudaStreamEndCapture",
+                                            "cudaEventRecord",
+                                            "cudaEventSynchronize",
+                                            "cudaLibraryLoad",
+                                            "cudaIpcOpen",
+                                            "cuLaunch",
+                                            "cuGraphLaunch",
+                                            "cuGraphInstantiate",
+                                            "cuMemcpy",
+                                            "cuMemset",
+                                            "cuMemPrefetch",
+                                            "cuMemAlloc",
+                                            "cuMemFree",
+                                            "cuMemHostAlloc",
+                                            "cuMemHostRegister",
+                                            "cuMemHostUnregister",
+                                            "cuMemCreate",
+                                            "cuMemMap",
+                                            "cuMemUnmap",
+                                            "cuMemRelease",
+                                            "cuMemSetAccess",
+                                            "cuCtxSynchronize",
+                                            "cuCtxCreate",
+                                            "cuCtxDestroy",
+                                            "cuDevicePrimaryCtxRe",
+                                            "cuStreamSynchronize",
+                                            "cuStreamWaitEvent",
+                                            "cuStreamCreate",
+                                            "cuStreamDestroy",
+                                            "cuEventRecord",
+                                            "cuEventSynchronize",
+                                            "cuModuleLoad",
+                                            "cuModuleUnload",
+                                            "cuLibraryLoad",
+                                            "cuLinkComplete",
+                                            "cuInit"};
 
 /* ---- names ---- */
 
-static bool is_noisy(const char *name) {
-    for (size_t i = 0; i < sizeof noisy_calls / sizeof *noisy_calls; i++)
-        if (strncmp(name, noisy_calls[i], strlen(noisy_calls[i])) == 0) return true;
+static bool is_telling(const char *name) {
+    for (size_t i = 0; i < sizeof telling_calls / sizeof *telling_calls; i++)
+        if (strncmp(name, telling_calls[i], strlen(telling_calls[i])) == 0) return true;
     return false;
 }
 
@@ -429,20 +430,31 @@ bool activity_start(void) {
     return state.running;
 }
 
-static void silence_calls(int domain, int (*enable)(uint32_t, uint8_t)) {
-    if (!enable) return;
+/* Where this CUPTI cannot choose, all of them. */
+static void switch_calls(int domain, int kind, int (*choose)(uint32_t, uint8_t), bool on) {
+    if (!choose) {
+        if (on)
+            state.cupti.enable(kind);
+        else
+            state.cupti.disable(kind);
+        return;
+    }
     for (uint32_t callback = 1; callback < CALL_MOST; callback++) {
         const char *name = NULL;
-        if (state.cupti.callback_name(domain, callback, &name) != CUPTI_OK || !name) break;
-        if (is_noisy(name)) enable(callback, 0);
+        if (state.cupti.callback_name(domain, callback, &name) != CUPTI_OK || !name) continue;
+        if (is_telling(name)) choose(callback, on);
     }
+}
+
+static void switch_all_calls(bool on) {
+    switch_calls(CUPTI_DOMAIN_DRIVER, CUPTI_KIND_DRIVER, state.cupti.enable_driver_call, on);
+    switch_calls(CUPTI_DOMAIN_RUNTIME, CUPTI_KIND_RUNTIME, state.cupti.enable_runtime_call, on);
 }
 
 void activity_open(void) {
     if (!state.running || atomic_exchange(&state.enabled, true)) return;
     enable_kinds(kinds, sizeof kinds / sizeof *kinds);
-    silence_calls(CUPTI_DOMAIN_DRIVER, state.cupti.enable_driver_call);
-    silence_calls(CUPTI_DOMAIN_RUNTIME, state.cupti.enable_runtime_call);
+    switch_all_calls(true);
 }
 
 /* What is under way would be lost: this one time the program waits for it. */
@@ -456,6 +468,7 @@ static void wait_for_device(void) {
 void activity_close(void) {
     if (!state.running || !atomic_exchange(&state.enabled, false)) return;
     wait_for_device();
+    switch_all_calls(false);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         state.cupti.disable(kinds[i]);
 }
