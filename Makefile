@@ -24,7 +24,7 @@ test: build/.setup-test ## all tests, warnings being errors
 
 test-gpu: build/.setup-test ## every kernel on this machine's GPU, and compute-sanitizer where it is installed
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
-	@$(NINJA) -C build/test gpu_library
+	@$(NINJA) -C build/test gpu_library gpu_lists
 	@test/gpu/test_gpu.sh build/test || [ $$? -eq 77 ]
 
 bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same run

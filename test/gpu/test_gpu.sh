@@ -7,6 +7,7 @@ failed=0
 code=$?
 [ $code -eq 77 ] && exit 77
 [ $code -eq 0 ] || failed=1
+"$1/test/gpu_lists" || failed=1
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
 if [ -z "$sanitizer" ]; then
