@@ -182,13 +182,26 @@ static int same_size(const hr_analysis *analysis, const run *run) {
     return count;
 }
 
+/* How often a run repeats the same kernels: a function that is called so often becomes so many kernels. */
+static int repetitions(const hr_analysis *analysis, const run *run) {
+    for (int period = 2; period <= run->count / 2; period++) {
+        int same = 0;
+        while (same < run->count - period &&
+               analysis->kernel_of[run->works[same]] == analysis->kernel_of[run->works[same + period]])
+            same++;
+        bool alike = analysis->kernel_of[run->works[0]] == analysis->kernel_of[run->works[1]];
+        if (run->count % period == 0 && same == run->count - period && !alike) return run->count / period;
+    }
+    return 1;
+}
+
 /* The fused kernel reads and writes what the shortest of them does; of two that may both have operands of
  * their own, only what lies between them is saved. */
 static double fused_pointwise(const hr_analysis *analysis, const run *run) {
     double total = run_total(analysis, run), unit = run_unit(analysis, run), least = INFINITY;
     for (int i = 0; i < run->count; i++)
         least = fmin(least, duration_of(analysis, run->works[i]));
-    if (run->count > 3 || least < TINY_NS) return least;
+    if (run->count > 3 || least < TINY_NS) return least * repetitions(analysis, run);
     return fmax(total - (run->count - 1) * 2 * unit, least);
 }
 

@@ -56,10 +56,13 @@ void hr_find_unbatched(hr_draft *draft) {
         for (int k = i; k <= last; k = k < last ? next_alike(analysis, order, count, k) : last + 1)
             one = fmin(one, hr_work_seconds(analysis, order[k]) * 1e9);
         double batched = fmin(all, batched_time(one, waves, members));
-        hr_draft_work(draft, order[i], batched);
-        for (int k = i; k <= last; k++) {
+        for (int k = i; k <= last; k++) { /* each keeps its part of the batch's time */
+            double part = batched * hr_work_seconds(analysis, order[k]) * 1e9 / all;
             hr_draft_event(draft, analysis->works[order[k]].event);
-            if (k > i) hr_draft_replace(draft, order[k], 0);
+            if (k > i)
+                hr_draft_replace(draft, order[k], part);
+            else
+                hr_draft_work(draft, order[k], part);
         }
         products += members;
         runs++;

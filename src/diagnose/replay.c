@@ -46,15 +46,27 @@ static int call_at(const hr_analysis *analysis, int64_t time) {
     return low < thread->call_count ? thread->calls[low] : analysis->call_count;
 }
 
-/* When the host reaches a boundary, which lies in the gap before some call or after all of them. */
+/* A moment keeps its distance from a vertex near it. */
+static int64_t shifted(const hr_analysis *analysis, const int64_t *times, int vertex, int64_t moment) {
+    return times[vertex] + (moment - analysis->graph.observed[vertex]);
+}
+
+/* When the host reaches a boundary, which lies before some call or after all of them. Without any calls, the
+ * device's next work stands for it. */
 static int64_t host_time(const hr_analysis *analysis, const int64_t *times, int64_t bound) {
+    if (analysis->call_count == 0) {
+        int work = hr_work_after(analysis, bound), last = analysis->work_count - 1;
+        if (last < 0) return bound;
+        return work <= last ? shifted(analysis, times, hr_work_vertex(analysis, work), bound)
+                            : shifted(analysis, times, hr_work_vertex(analysis, last) + 1, bound);
+    }
     int call = call_at(analysis, bound);
     int previous =
         call < analysis->call_count ? analysis->calls[call].previous : hr_call_after(analysis, bound) - 1;
     int64_t latest = call < analysis->call_count ? times[hr_call_vertex(call)] : INT64_MAX;
-    if (previous < 0) return latest == INT64_MAX ? bound : latest - (analysis->calls[call].start - bound);
-    int64_t since = bound - analysis->calls[previous].end;
-    int64_t time = times[hr_call_vertex(previous) + 1] + (since > 0 ? since : 0);
+    if (previous < 0)
+        return latest == INT64_MAX ? bound : shifted(analysis, times, hr_call_vertex(call), bound);
+    int64_t time = shifted(analysis, times, hr_call_vertex(previous) + 1, bound);
     return time < latest ? time : latest;
 }
 
@@ -62,20 +74,14 @@ static int64_t host_time(const hr_analysis *analysis, const int64_t *times, int6
 static int64_t step_time(const hr_analysis *analysis, const int64_t *times, int step) {
     const hr_steps *steps = &analysis->steps;
     int64_t bound = step < steps->count ? steps->items[step].host_start : steps->items[step - 1].host_end;
-    int64_t latest = analysis->call_count ? host_time(analysis, times, bound) : INT64_MIN;
-    int64_t first = INT64_MAX;
+    int64_t latest = host_time(analysis, times, bound);
     for (int i = 0; i < analysis->work_count; i++) {
         const hr_work *work = &analysis->works[i];
-        int vertex = hr_work_vertex(analysis, i);
         int64_t launched = work->call >= 0 ? analysis->calls[work->call].start : work->start;
-        if (work->device != analysis->device) continue;
-        if (launched < bound) {
-            if (times[vertex + 1] > latest) latest = times[vertex + 1];
-        } else if (times[vertex] < first) {
-            first = times[vertex];
-        }
+        int64_t end = times[hr_work_vertex(analysis, i) + 1];
+        if (work->device == analysis->device && launched < bound && end > latest) latest = end;
     }
-    return latest > INT64_MIN ? latest : first < INT64_MAX ? first : bound;
+    return latest;
 }
 
 int64_t hr_replay_span(const hr_analysis *analysis, const int64_t *times) {

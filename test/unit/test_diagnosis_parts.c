@@ -1,0 +1,267 @@
+/* The parts of a diagnosis, each on a trace of a few lines with the numbers that must come out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "diagnose/analysis.h"
+#include "diagnose/shapes.h"
+#include "support/text_trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static hr_diagnosis *diagnosis_of(const char *text) {
+    hr_trace *trace;
+    hr_diagnosis *diagnosis;
+    if (hr_text_trace(text, &trace) != HR_OK || hr_diagnose_trace(trace, NULL, &diagnosis) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    diagnosis->owned = trace;
+    return diagnosis;
+}
+
+static int64_t part(const hr_diagnosis *diagnosis, hr_time_kind kind) {
+    return diagnosis->lane->accounted_ns[kind];
+}
+
+/* ---- where time goes ---- */
+
+/* Two works side by side, communication under compute and alone, a copy, and each cause of idleness once. */
+static void test_account(void **state) {
+    (void)state;
+    hr_diagnosis *diagnosis =
+        diagnosis_of("range main 0 10000 ProfilerStep#0\n"
+                     "call main 0 10 cudaLaunchKernel #1\n"
+                     "kernel gpu0:7 10 990 ampere_sgemm_128x64_nn #1\n" /* 10..1000 */
+                     "call main 20 10 cudaLaunchKernel #2\n"
+                     "kernel gpu0:8 500 1000 ncclDevKernel_AllReduce #2\n" /* 500..1500 */
+                     "call main 40 10 cudaMemcpyAsync #3\n"
+                     "copy gpu0:9 1400 300 \"Memcpy HtoD\" #3 bytes=4096 from=pinned to=device\n" /* ..1700 */
+                     "call main 60 2000 cudaMalloc\n"                    /* 60..2060 */
+                     "range main 2060 940 \"enumerate(DataLoader)#1\"\n" /* ..3000 */
+                     "call main 3000 10 cudaLaunchKernel #4\n"
+                     "kernel gpu0:7 3005 95 \"elementwise_kernel\" #4\n" /* ..3100 */
+                     "call main 3020 85 cudaStreamSynchronize\n"         /* ..3105 */
+                     "call main 3120 10 cudaLaunchKernel #5\n"
+                     "kernel gpu0:7 3125 75 \"elementwise_kernel\" #5\n" /* ..3200 */
+                     "call main 8000 10 cudaLaunchKernel #6\n"
+                     "kernel gpu0:7 8005 1995 \"elementwise_kernel\" #6\n");
+    assert_int_equal(part(diagnosis, HR_TIME_MATRIX), 990000);
+    assert_int_equal(part(diagnosis, HR_TIME_COMMUNICATION), 500000);
+    assert_int_equal(part(diagnosis, HR_TIME_HOST_LINK), 200000);
+    assert_int_equal(part(diagnosis, HR_TIME_ALLOCATION), 360000);
+    assert_int_equal(part(diagnosis, HR_TIME_LOADER), 940000);
+    assert_int_equal(part(diagnosis, HR_TIME_ELEMENTWISE), 2165000);
+    assert_int_equal(part(diagnosis, HR_TIME_SYNCHRONISATION), 25000); /* from 3100 to the kernel at 3125 */
+    assert_int_equal(part(diagnosis, HR_TIME_HOST), 4800000); /* 3200..8000; the first 10 us are a launch */
+    assert_int_equal(part(diagnosis, HR_TIME_LAUNCH), 20000);
+    hr_diagnosis_destroy(diagnosis);
+}
+
+/* ---- steps ---- */
+
+static void test_steps(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *found_by;
+        int count, first;
+        double median;
+    } rows[] = {
+        {"range main 0 100 ProfilerStep#7\nrange main 100 110 ProfilerStep#8\nrange main 210 120 "
+         "ProfilerStep#9\n"
+         "kernel gpu0:7 0 10 k\n",
+         "the profiler's steps", 3, 0, 110e-6},
+        {"range main 0 300 \"step 0\"\nrange main 300 100 \"step 1\"\nrange main 400 100 \"step 2\"\nrange "
+         "main 500 100 \"step 3\"\n"
+         "kernel gpu0:7 0 10 k\n",
+         "ranges of the program", 4, 1, 100e-6},
+        {"range main 90 10 Optimizer.step#SGD.step\nrange main 190 10 Optimizer.step#SGD.step\n"
+         "range main 290 10 Optimizer.step#SGD.step\nkernel gpu0:7 100 10 k\nkernel gpu0:7 200 10 k\n",
+         "the optimizer's ranges", 2, 0, 100e-6},
+        {"kernel gpu0:7 0 10 a\nkernel gpu0:7 20 10 b\nkernel gpu0:7 40 10 b\n"
+         "kernel gpu0:7 100 10 a\nkernel gpu0:7 120 10 b\nkernel gpu0:7 140 10 b\n"
+         "kernel gpu0:7 200 10 a\nkernel gpu0:7 220 10 b\nkernel gpu0:7 240 10 b\n"
+         "kernel gpu0:7 300 10 a\nkernel gpu0:7 320 10 b\nkernel gpu0:7 340 10 b\n",
+         "repetition of the kernels", 3, 0, 100e-6},
+        {"kernel gpu0:7 0 10 a\nkernel gpu0:7 50 10 b\n", "the whole trace", 1, 0, 60e-6}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        hr_diagnosis *diagnosis = diagnosis_of(rows[i].text);
+        const hr_steps *steps = &diagnosis->lane->steps;
+        assert_string_equal(steps->found_by, rows[i].found_by);
+        assert_int_equal(steps->count, rows[i].count);
+        assert_int_equal(steps->first, rows[i].first);
+        assert_true(steps->median > 0.999 * rows[i].median && steps->median < 1.001 * rows[i].median);
+        hr_diagnosis_destroy(diagnosis);
+    }
+}
+
+/* The host launches three steps of 100 us of work within 30 us: the steps are the device's. */
+static void test_steps_of_a_host_that_runs_ahead(void **state) {
+    (void)state;
+    hr_diagnosis *diagnosis = diagnosis_of("range main 0 10 \"step 0\"\ncall main 1 2 cudaLaunchKernel "
+                                           "#1\nkernel gpu0:7 6 100 k #1 grid=2640,1,1\n"
+                                           "range main 10 10 \"step 1\"\ncall main 11 2 cudaLaunchKernel "
+                                           "#2\nkernel gpu0:7 107 100 k #2 grid=2640,1,1\n"
+                                           "range main 20 10 \"step 2\"\ncall main 21 2 cudaLaunchKernel "
+                                           "#3\nkernel gpu0:7 208 100 k #3 grid=2640,1,1\n");
+    const hr_steps *steps = &diagnosis->lane->steps;
+    assert_int_equal(steps->count, 3);
+    assert_int_equal(steps->items[1].start, 106000);
+    assert_int_equal(steps->items[1].end, 207000);
+    assert_int_equal(steps->items[2].end, 308000);
+    assert_string_equal(diagnosis->findings[0].id, "healthy");
+    hr_diagnosis_destroy(diagnosis);
+}
+
+/* ---- names ---- */
+
+static void test_classes(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        hr_time_kind kind;
+        unsigned flags;
+    } rows[] = {
+        {"ncclDevKernel_AllReduce_Sum_bf16_RING_LL", HR_TIME_COMMUNICATION, 0},
+        {"void flash_fwd_kernel<Flash_fwd_kernel_traits<64>>", HR_TIME_ATTENTION, 0},
+        {"void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float>", HR_TIME_NORMALISATION,
+         0},
+        {"void (anonymous namespace)::softmax_warp_forward<float>", HR_TIME_NORMALISATION, HR_WORK_SOFTMAX},
+        {"volta_sgemm_128x32_nt", HR_TIME_MATRIX, HR_WORK_FULL},
+        {"sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_simt", HR_TIME_MATRIX, HR_WORK_FULL},
+        {"sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n", HR_TIME_MATRIX, HR_WORK_TENSOR},
+        {"nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", HR_TIME_MATRIX, HR_WORK_TENSOR},
+        {"cutlass_80_tensorop_s1688gemm_128x64_32x6_nt_align1", HR_TIME_MATRIX,
+         HR_WORK_TENSOR | HR_WORK_MISALIGNED},
+        {"cutlass_80_tensorop_bf16_s16816gemm_align16", HR_TIME_MATRIX, HR_WORK_TENSOR},
+        {"void multi_tensor_apply_kernel<FusedAdam>", HR_TIME_OPTIMIZER, HR_WORK_MULTI},
+        {"void vectorized_elementwise_kernel<4, GeluFunctor>", HR_TIME_ELEMENTWISE, HR_WORK_FUSABLE},
+        {"void vectorized_elementwise_kernel<4, rsqrt_kernel_cuda>", HR_TIME_ELEMENTWISE,
+         HR_WORK_FUSABLE | HR_WORK_ROOT | HR_WORK_STEPPING},
+        {"void elementwise_kernel<direct_copy_kernel_cuda>", HR_TIME_COPY, HR_WORK_FUSABLE},
+        {"void reduce_kernel<512, 1, MeanOps>", HR_TIME_REDUCTION, HR_WORK_REDUCES},
+        {"my_kernel", HR_TIME_OTHER, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        hr_kernel_class class = hr_classify_kernel(rows[i].name);
+        if (class.kind != rows[i].kind || class.flags != rows[i].flags)
+            fail_msg("%s: kind %s, flags %x", rows[i].name, hr_time_kind_name(class.kind), class.flags);
+    }
+    assert_int_equal(hr_classify_call("cudaLaunchKernelExC"), HR_CALL_LAUNCH);
+    assert_int_equal(hr_classify_call("cudaGraphLaunch"), HR_CALL_GRAPH_LAUNCH);
+    assert_int_equal(hr_classify_call("cuStreamWaitEvent"), HR_CALL_STREAM_WAIT);
+    assert_int_equal(hr_classify_call("cudaFree"), HR_CALL_ALLOCATE);
+    assert_int_equal(hr_classify_call("cudaGetDevice"), HR_CALL_OTHER);
+    assert_int_equal(hr_classify_range("Optimizer.zero_grad#SGD.zero_grad"), 0);
+}
+
+static void test_short_names(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {
+        {"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+         "at::detail::Array<char*, 3> >(int)",
+         "vectorized_elementwise_kernel<add>"},
+        {"void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64>(Params)",
+         "cutlass_80_tensorop_s1688gemm_64x64"},
+        {"volta_sgemm_128x32_nt", "volta_sgemm_128x32_nt"},
+        {"void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 1>(float*)",
+         "CatArrayBatchedCopy"},
+        {"Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"},
+        {"", ""}};
+    hr_arena *arena;
+    assert_int_equal(hr_arena_create(1 << 20, &arena), HR_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_string_equal(hr_kernel_short_name(arena, rows[i][0]), rows[i][1]);
+    hr_arena_destroy(arena);
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    hr_shapes shapes;
+    hr_product product;
+    double bytes, flops;
+    assert_true(hr_shapes_parse("[[256], [128, 512], [512, 256], []]",
+                                "[\"float\", \"c10::Half\", \"c10::Half\", \"Scalar\"]", &shapes));
+    assert_int_equal(shapes.count, 4);
+    assert_true(hr_shapes_product("aten::addmm", &shapes, &product));
+    assert_int_equal(product.m, 128);
+    assert_int_equal(product.n, 256);
+    assert_int_equal(product.k, 512);
+    assert_int_equal(product.bytes, 2);
+    hr_shapes_work("aten::addmm", &shapes, HR_TIME_MATRIX, &bytes, &flops);
+    assert_true(flops == 2.0 * 128 * 256 * 512 && bytes == 2.0 * (128 * 512 + 512 * 256 + 128 * 256));
+    assert_false(hr_shapes_product("aten::mm", &shapes, &product)); /* [256] is no matrix */
+    assert_false(hr_shapes_parse("", "", &shapes));
+    hr_shapes_parse("[[10, 20], [20]]", "[\"float\", \"float\"]", &shapes);
+    hr_shapes_work("aten::mul", &shapes, HR_TIME_ELEMENTWISE, &bytes, &flops);
+    assert_true(bytes == 4.0 * (200 + 20 + 200));
+}
+
+/* 255 registers a thread: 2 blocks of 128 fit (65536 / (128 * 256)); 8 of 64 warps. */
+static void test_occupancy(void **state) {
+    (void)state;
+    hr_diagnosis *diagnosis =
+        diagnosis_of("device 0 \"NVIDIA H200\" multiprocessors=132 compute=90\n"
+                     "kernel gpu0:7 0 100 k grid=264,1,1 block=128,1,1 registers=255\n"
+                     "kernel gpu0:7 100 50 s grid=660,1,1 block=256,1,1 registers=32 shared=100000\n"
+                     "kernel gpu0:7 150 10 g grid=10,1,1 block=256,1,1 registers=32\n");
+    const hr_kernel_summary *kernels = diagnosis->kernels;
+    assert_int_equal(diagnosis->kernel_count, 3);
+    assert_int_equal(kernels[0].limiter, HR_LIMITER_REGISTERS);
+    assert_true(kernels[0].occupancy == 8.0 / 64 && kernels[0].waves == 1);
+    assert_int_equal(kernels[1].limiter, HR_LIMITER_SHARED); /* 2 blocks of 101024 bytes in 228 KB */
+    assert_true(kernels[1].occupancy == 16.0 / 64 && kernels[1].waves == 2.5);
+    assert_int_equal(kernels[2].limiter, HR_LIMITER_GRID);
+    hr_diagnosis_destroy(diagnosis);
+}
+
+/* ---- several traces ---- */
+
+static void test_straggler(void **state) {
+    (void)state;
+    hr_diagnosis *diagnosis =
+        diagnosis_of("rank 0 of 2\nrange main 0 1000 ProfilerStep#0\nkernel gpu0:7 0 600 ampere_sgemm_x\n"
+                     "kernel gpu0:8 600 400 ncclDevKernel_AllReduce\nrange main 1000 10 x\n"
+                     "rank 1 of 2\nrange main 0 1000 ProfilerStep#0\nkernel gpu0:7 0 950 ampere_sgemm_x\n"
+                     "kernel gpu0:8 950 50 ncclDevKernel_AllReduce\nrange main 1000 10 x\n");
+    const hr_finding *straggler = NULL;
+    for (int i = 0; i < diagnosis->finding_count; i++)
+        if (strcmp(diagnosis->findings[i].id, "straggler") == 0) straggler = &diagnosis->findings[i];
+    assert_int_equal(diagnosis->lane_count, 2);
+    assert_int_equal(diagnosis->trace->ranks.items[diagnosis->lane->rank].rank, 1);
+    assert_non_null(straggler);
+    assert_true(straggler->gain > 0.17 && straggler->gain < 0.18); /* 950 against a mean of 775 */
+    hr_diagnosis_destroy(diagnosis);
+}
+
+static void test_comparison(void **state) {
+    (void)state;
+    hr_diagnosis *before = diagnosis_of(
+        "range main 0 1000 ProfilerStep#0\nkernel gpu0:7 0 600 old_kernel\nkernel gpu0:7 600 400 same\n");
+    hr_diagnosis *after = diagnosis_of(
+        "range main 0 700 ProfilerStep#0\nkernel gpu0:7 0 310 new_kernel\nkernel gpu0:7 310 390 same\n");
+    assert_int_equal(hr_diagnosis_join(before, after), HR_OK);
+    assert_int_equal(before->change_count, 3);
+    assert_string_equal(before->changes[0].name, "old_kernel");
+    assert_int_equal(before->changes[0].after_name, -1);
+    assert_string_equal(before->changes[1].name, "new_kernel");
+    assert_true(before->changes[1].before == 0 && before->changes[1].after > 309e-6);
+    assert_string_equal(before->changes[2].name, "same");
+    hr_diagnosis_destroy(before);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_account),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_steps_of_a_host_that_runs_ahead),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_short_names),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_occupancy),
+        cmocka_unit_test(test_straggler),
+        cmocka_unit_test(test_comparison),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
