@@ -391,7 +391,7 @@ static void prepare(builder *build) {
         graph->observed[2 * (calls + i) + 1] = work->end;
         build->before[i] = build->last[work->stream];
         build->last[work->stream] = (int32_t)i;
-        build->explained[i] = INT64_MIN;
+        build->explained[i] = HR_NEVER;
     }
     for (size_t i = 0; i < tracks; i++)
         build->last[i] = -1;
