@@ -80,6 +80,11 @@ static double gelu_tanh_slope(double x) {
     return s + x * s * (1 - s) * 2 * sqrt_2_over_pi * (1 + 3 * 0.044715 * x * x);
 }
 
+/* x times what vanishes faster than -x grows: 0 in the limit, where the formula says inf * 0. */
+static inline double times_vanishing(double x, double factor) {
+    return x == -INFINITY ? -0.0 : x * factor;
+}
+
 static double unary(hr_op op, double x) {
     switch (op) {
     case HR_OP_NEG:
@@ -109,11 +114,11 @@ static double unary(hr_op op, double x) {
     case HR_OP_RELU:
         return x < 0 ? 0 : x;
     case HR_OP_GELU:
-        return 0.5 * x * erfc(-x * sqrt_half);
+        return times_vanishing(x, 0.5 * erfc(-x * sqrt_half));
     case HR_OP_GELU_TANH:
-        return x * sigmoid(2 * gelu_argument(x));
+        return times_vanishing(x, sigmoid(2 * gelu_argument(x)));
     case HR_OP_SILU:
-        return x * sigmoid(x);
+        return times_vanishing(x, sigmoid(x));
     case HR_OP_ABS:
         return fabs(x);
     case HR_OP_FLOOR:

@@ -93,9 +93,9 @@ static int64_t element_offset(const case_array *array, int rank, int64_t i) {
 }
 
 static void array_spoil(hr_dtype dtype, char *values, int64_t count) {
-    static const double odd[] = {NAN, INFINITY, -INFINITY, 3e38, -3e38, 1e-40, -0.0};
+    static const double odd[] = {NAN, INFINITY, -INFINITY, 1e-40, -0.0};
     for (int64_t i = 0; i < count && hr_dtype_is_float(dtype); i++)
-        if (i % 61 == 17) hr_dtype_store(dtype, values, (size_t)i, odd[i / 61 % 7]);
+        if (i % 61 == 17) hr_dtype_store(dtype, values, (size_t)i, odd[i / 61 % 5]);
 }
 
 static hr_status array_fill(case_array *array, const hr_tensor *tensor, const hr_filling *filling,

@@ -14,7 +14,7 @@ typedef struct cuda_case {
     int offset;   /* of every array, in elements past a multiple of 256 bytes */
     bool strided; /* arrays with room between the elements of their last axis but one, and every other element
                    */
-    bool nonfinite; /* some elements of float inputs are NaN, infinite, huge or denormal */
+    bool nonfinite; /* some elements of float inputs are NaN, infinite or denormal */
     uint64_t seed;  /* of the order of threads */
     int points;     /* elements compared, of each result */
 } cuda_case;
