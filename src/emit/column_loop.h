@@ -8,6 +8,9 @@
 
 #include "emit/lane_loop.h"
 
+/* Tasks whose sums are added up together. */
+enum { HR_COLUMN_GROUP = 4 };
+
 typedef struct hr_column_tasks {
     const char *first, *last; /* the tasks of the group, as C expressions */
     void (*print_indices)(void *context);

@@ -334,7 +334,7 @@ void hr_lane_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
         if (!from)
             place = pass->prefetch_place ? pass->prefetch_place
                                          : hr_format(p, "i + %d", pass->prefetch_bytes / size);
-        for (int line = 0; line == 0 || line + LINE <= bytes; line += LINE)
+        for (int line = 0; line < bytes; line += LINE)
             hr_print(p, line ? "%s(%s + %s + %d);" : "%s(%s + %s);", from ? "prefetch_read" : pass->prefetch,
                      from ? from : p->pointer[element->id], place, line / size);
     }

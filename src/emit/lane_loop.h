@@ -40,6 +40,7 @@ typedef struct hr_lane_pass {
     const char *prefetch_place;       /* what is asked for, in elements from the lane elements' own row */
     int prefetch_bytes;               /* where prefetch_place is NULL: so many bytes ahead of the lanes */
     int prefetch_part, prefetch_of;   /* for each vector of lanes, this part of a vector is asked for */
+    int prefetch_before;              /* parts that earlier passes ask for */
     int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */
     /* Where the accumulators stand, "row->", if the loop covers only a part of a row; else NULL. */
     const char *state;

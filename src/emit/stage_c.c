@@ -7,6 +7,7 @@
 #include "emit/stage_area.h"
 #include "emit/stage_end.h"
 #include "emit/stage_parts.h"
+#include "emit/stage_prefetch.h"
 #include "emit/stage_skew.h"
 
 #include <ctype.h>
@@ -15,8 +16,6 @@
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
 enum { SPLIT_BLOCK = 1 << 16 };
 enum { TILE_DEFAULT = 256 };
-/* Tasks whose column sums are added up together, where these stand apart from the rest. */
-enum { COLUMN_GROUP = 4 };
 
 #define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
 
@@ -190,107 +189,6 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
     return count;
 }
 
-/* table[token[t], c] in a stage over t and c: the next row's place is known one task ahead. */
-static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
-    const hr_tensor *tensor = &s->function->tensors[node->tensor];
-    return s->stage->pass_count == 1 && s->stage->task_count == 1 && tensor->rank == 2 &&
-           s->stage->row_count == 1 && hr_element_is_checked(s->function, node) &&
-           !hr_element_is_guarded(s->function, node) && hr_expr_level(s->p, node->args[0]) == HR_AT_TASK;
-}
-
-/* The place of the next task's row, printed once a task. It need not be in range: asking for memory never
- * faults. */
-static const char *print_next_row(hr_stage_printer *s, const hr_expr *node) {
-    hr_printer *p = s->p, after;
-    if (hr_printer_begin(&after, p->plan, p->arena, p->out) != HR_OK)
-        return NULL; /* only a prefetch is lost */
-    hr_printer_stage(&after, s->stage);
-    after.indent = p->indent;
-    after.number = p->number;
-    after.next_task = true;
-    const char *offset = hr_emit_offset(&after, node->tensor, node->args, 1);
-    p->number = after.number + 1;
-    const char *name = hr_format(p, "n%d", p->number);
-    hr_print(p, "const %s *const %s = %s + %s;", hr_c_storage(s->function->tensors[node->tensor].dtype), name,
-             hr_emit_tensor(p, node->tensor), offset);
-    hr_printer_end(&after);
-    return name;
-}
-
-static void print_next_rows(hr_stage_printer *s, hr_lane_pass *lanes) {
-    bool any = false;
-    for (int i = 0; i < lanes->prefetch_count; i++) {
-        s->next_row[i] = NULL;
-        if (!is_gathered_row(s, lanes->prefetched[i])) continue;
-        if (!any) hr_print(s->p, "const int64_t next = task + 1 < tasks ? task + 1 : task;");
-        any = true;
-        s->next_row[i] = print_next_row(s, lanes->prefetched[i]);
-    }
-    if (any) lanes->prefetch_from = s->next_row;
-}
-
-/* Rows of parameters that the first pass reads lane by lane and that the next task will read in its turn. */
-static void find_streams(hr_stage_printer *s, const hr_expr *node, const hr_expr **out, int *count) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
-    p->seen[node->id] = p->stamp;
-    for (int i = 0; i < node->arg_count; i++)
-        find_streams(s, node->args[i], out, count);
-    if (node->op != HR_OP_ELEMENT || *count == HR_STREAMS_MAX) return;
-    const hr_tensor *tensor = &s->function->tensors[node->tensor];
-    if (s->stage->task_count == 0) { /* one long row, shared out in pieces */
-        out[(*count)++] = node;
-        return;
-    }
-    if (tensor->rank <= s->stage->row_count) return;
-    const hr_expr *above = node->args[tensor->rank - s->stage->row_count - 1];
-    if ((above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1]) ||
-        is_gathered_row(s, node))
-        out[(*count)++] = node;
-}
-
-/* Streams of a pass: those that it is the first to read where passes run side by side, else those of the
- * first pass. */
-static void find_pass_streams(hr_stage_printer *s, int pass, hr_lane_pass *lanes,
-                              const hr_expr **prefetched) {
-    s->p->stamp++;
-    for (int before = 0; before <= (s->skew ? pass : 0); before++) {
-        lanes->prefetch_count = 0;
-        for (int i = 0; i < s->stage->step_count; i++)
-            if (s->stage->steps[i].pass == before)
-                find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
-    }
-    lanes->prefetched = prefetched;
-}
-
-/* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4 = 2, 4, 8 KB
- * ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 = into
- * the second; 4 = over all passes, twice as much of it in the last. 0 = 2 for one pass, 3 for passes side by
- * side, 4 for several. */
-static void choose_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
-    hr_printer *p = s->p;
-    int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
-    bool ahead = passes == 1 || s->skew;
-    if (!choice) choice = s->skew ? 3 : passes > 1 ? 4 : 2;
-    if (choice == 1 || !p->vector || (!ahead && choice < 4 && pass < passes - 1)) return;
-    find_pass_streams(s, pass, lanes, prefetched);
-    const char *next_group = hr_format(p, "%d * ", COLUMN_GROUP);
-    lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
-    const char *row = hr_stage_row_size(p, s->stage);
-    if (ahead) {
-        lanes->prefetch_bytes = 1024 << (choice - 1);
-    } else if (choice == 4) {
-        int before = pass < passes ? pass : pass + 1;
-        lanes->prefetch_part = pass == passes - 1 ? 2 : 1;
-        lanes->prefetch_of = passes + 1 + s->apart;
-        lanes->prefetch_place =
-            hr_format(p, "%s(%s) + (%d * (%s) + %si) / %d", s->apart ? next_group : "", row, before, row,
-                      lanes->prefetch_part == 2 ? "2 * " : "", lanes->prefetch_of);
-    } else {
-        lanes->prefetch_place = hr_format(p, "%s + i", row);
-    }
-}
-
 static bool stores_bf16(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     for (int i = 0; i < lanes->step_count; i++)
         if (lanes->steps[i].use == HR_LANE_STORE &&
@@ -329,7 +227,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     bool tiled = hr_lane_randoms(p, &lanes, randoms) > 0;
     lanes.tile = tiled ? s->tile : 0;
     lanes.ways = choose_ways(s, &lanes);
-    choose_prefetch(s, pass, &lanes, prefetched);
+    hr_stage_prefetch(s, pass, &lanes, prefetched);
     return lanes;
 }
 
@@ -339,7 +237,7 @@ static void print_pass(hr_stage_printer *s, int pass) {
     const hr_expr *prefetched[HR_STREAMS_MAX];
     if (!s->split) hr_stage_row_steps(s, pass);
     hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
-    print_next_rows(s, &lanes);
+    hr_stage_next_rows(s, &lanes);
     if (lanes.step_count) hr_lane_loop(p, &lanes);
     for (int i = 0; i < lanes.step_count; i++) {
         const hr_step *step = &s->stage->steps[steps[i].id];
@@ -657,7 +555,7 @@ static void print_columns(hr_stage_printer *s) {
                 .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
     }
     hr_column_tasks tasks = {"group", "group_end", print_column_indices, s};
-    choose_prefetch(s, s->stage->pass_count, &lanes, prefetched);
+    hr_stage_prefetch(s, s->stage->pass_count, &lanes, prefetched);
     hr_column_loop(s->p, &lanes, &tasks);
 }
 
@@ -665,9 +563,11 @@ static void print_columns(hr_stage_printer *s) {
 static void print_groups(hr_stage_printer *s) {
     hr_printer *p = s->p;
     hr_print(p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
-    hr_print(p, "for (int64_t group = tasks * thread / threads; group < end; group += %d) {", COLUMN_GROUP);
+    hr_print(p, "for (int64_t group = tasks * thread / threads; group < end; group += %d) {",
+             HR_COLUMN_GROUP);
     p->indent++;
-    hr_print(p, "const int64_t group_end = group + %d < end ? group + %d : end;", COLUMN_GROUP, COLUMN_GROUP);
+    hr_print(p, "const int64_t group_end = group + %d < end ? group + %d : end;", HR_COLUMN_GROUP,
+             HR_COLUMN_GROUP);
     hr_print(p, "for (int64_t task = group; task < group_end; task++) {");
     p->indent++;
     print_passes(s);

@@ -364,6 +364,11 @@ static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *
         if (depends_on_task(stage, node)) bytes += since * one;
         first[node->id] = pass + 1;
     }
+    if (is_special(node) && since) { /* kept: the row that is written and those that are read */
+        bytes += (since + 1) * row * 4;
+        first[node->id] = pass + 1;
+        return bytes;
+    }
     if (!first[node->id]) first[node->id] = pass + 1;
     for (int i = 0; i < node->arg_count; i++)
         bytes += flight_bytes(s, stage, node->args[i], pass, first, row);
@@ -403,7 +408,11 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
                 stage->steps[i].kind != HR_STEP_ROW)
                 bytes += flight_bytes(s, stage, stage->steps[i].value, pass, first, row);
     free(first);
-    stage->skew = choice == 2 || bytes <= l1;
+    int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
+    bool stores = false; /* streaming stores and rows that come from the second cache wait for each other */
+    for (int i = 0; i < stage->step_count; i++)
+        stores = stores || (stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored);
+    stage->skew = choice == 2 || bytes <= (stores ? l1 : l2 / 2);
     return HR_OK;
 }
 

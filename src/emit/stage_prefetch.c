@@ -1,0 +1,142 @@
+/* What a stage asks for before it needs it. In: a pass. Out: what, when and how much. See stage_prefetch.h.
+ */
+#include "emit/stage_prefetch.h"
+
+#include "emit/column_loop.h"
+#include "emit/stage_area.h"
+
+/* table[token[t], c] in a stage over t and c: the next row's place is known one task ahead. */
+static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
+    const hr_tensor *tensor = &s->function->tensors[node->tensor];
+    return s->stage->pass_count == 1 && s->stage->task_count == 1 && tensor->rank == 2 &&
+           s->stage->row_count == 1 && hr_element_is_checked(s->function, node) &&
+           !hr_element_is_guarded(s->function, node) && hr_expr_level(s->p, node->args[0]) == HR_AT_TASK;
+}
+
+/* The place of the next task's row, printed once a task. It need not be in range: asking for memory never
+ * faults. */
+static const char *print_next_row(hr_stage_printer *s, const hr_expr *node) {
+    hr_printer *p = s->p, after;
+    if (hr_printer_begin(&after, p->plan, p->arena, p->out) != HR_OK)
+        return NULL; /* only a prefetch is lost */
+    hr_printer_stage(&after, s->stage);
+    after.indent = p->indent;
+    after.number = p->number;
+    after.next_task = true;
+    const char *offset = hr_emit_offset(&after, node->tensor, node->args, 1);
+    p->number = after.number + 1;
+    const char *name = hr_format(p, "n%d", p->number);
+    hr_print(p, "const %s *const %s = %s + %s;", hr_c_storage(s->function->tensors[node->tensor].dtype), name,
+             hr_emit_tensor(p, node->tensor), offset);
+    hr_printer_end(&after);
+    return name;
+}
+
+void hr_stage_next_rows(hr_stage_printer *s, hr_lane_pass *lanes) {
+    bool any = false;
+    for (int i = 0; i < lanes->prefetch_count; i++) {
+        s->next_row[i] = NULL;
+        if (!is_gathered_row(s, lanes->prefetched[i])) continue;
+        if (!any) hr_print(s->p, "const int64_t next = task + 1 < tasks ? task + 1 : task;");
+        any = true;
+        s->next_row[i] = print_next_row(s, lanes->prefetched[i]);
+    }
+    if (any) lanes->prefetch_from = s->next_row;
+}
+
+/* Rows of parameters that the first pass reads lane by lane and that the next task will read in its turn. */
+static void find_streams(hr_stage_printer *s, const hr_expr *node, const hr_expr **out, int *count) {
+    hr_printer *p = s->p;
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
+    p->seen[node->id] = p->stamp;
+    for (int i = 0; i < node->arg_count; i++)
+        find_streams(s, node->args[i], out, count);
+    if (node->op != HR_OP_ELEMENT || *count == HR_STREAMS_MAX) return;
+    const hr_tensor *tensor = &s->function->tensors[node->tensor];
+    if (s->stage->task_count == 0) { /* one long row, shared out in pieces */
+        out[(*count)++] = node;
+        return;
+    }
+    if (tensor->rank <= s->stage->row_count) return;
+    const hr_expr *above = node->args[tensor->rank - s->stage->row_count - 1];
+    if ((above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1]) ||
+        is_gathered_row(s, node))
+        out[(*count)++] = node;
+}
+
+/* Streams of a pass: those that it is the first to read where passes run side by side, else those of the
+ * first pass. */
+static void find_pass_streams(hr_stage_printer *s, int pass, hr_lane_pass *lanes,
+                              const hr_expr **prefetched) {
+    s->p->stamp++;
+    for (int before = 0; before <= (s->skew ? pass : 0); before++) {
+        lanes->prefetch_count = 0;
+        for (int i = 0; i < s->stage->step_count; i++)
+            if (s->stage->steps[i].pass == before)
+                find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
+    }
+    lanes->prefetched = prefetched;
+}
+
+static bool computes_special(const hr_expr *node) {
+    hr_special special = hr_op_info_of(node->op)->special;
+    if (special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (computes_special(node->args[i])) return true;
+    return false;
+}
+
+static bool pass_computes_special(const hr_stage_printer *s, int pass) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].pass == pass && s->stage->steps[i].kind == HR_STEP_REDUCE_ROW &&
+            computes_special(s->stage->steps[i].value))
+            return true;
+    return false;
+}
+
+/* The parts of the next row that a pass asks for, eight in all for two or three passes: most in the last
+ * pass, where they mix with the stores, or in one that computes for long. */
+static int prefetch_part(const hr_stage_printer *s, int pass) {
+    int passes = s->stage->pass_count;
+    bool long_before = false;
+    for (int other = 0; other < passes - 1; other++)
+        long_before = long_before || pass_computes_special(s, other);
+    if (pass == passes - 1) return s->apart ? 4 : !long_before ? 6 : passes == 2 ? 4 : 3;
+    if (pass < passes && pass_computes_special(s, pass)) return 4;
+    return passes == 2 ? 2 : 1;
+}
+
+static void share_prefetch(const hr_stage_printer *s, int pass, hr_lane_pass *lanes) {
+    lanes->prefetch_part = prefetch_part(s, pass);
+    lanes->prefetch_before = lanes->prefetch_of = 0;
+    for (int other = 0; other < s->stage->pass_count + s->apart; other++) {
+        int part = prefetch_part(s, other);
+        lanes->prefetch_of += part;
+        if (other < pass) lanes->prefetch_before += part;
+    }
+}
+
+/* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4 = 2, 4, 8 KB
+ * ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 = into
+ * the second; 4 = over all passes, most of it in the last. 0 = 2 for one pass, 3 for passes side by
+ * side, 4 for several. */
+void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
+    hr_printer *p = s->p;
+    int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
+    bool ahead = passes == 1 || s->skew;
+    if (!choice) choice = s->skew ? 3 : passes > 1 ? 4 : 2;
+    if (choice == 1 || !p->vector || (!ahead && choice < 4 && pass < passes - 1)) return;
+    find_pass_streams(s, pass, lanes, prefetched);
+    lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
+    const char *row = hr_stage_row_size(p, s->stage);
+    if (ahead) {
+        lanes->prefetch_bytes = 1024 << (choice - 1);
+    } else if (choice == 4) {
+        const char *first = s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : row;
+        share_prefetch(s, pass, lanes);
+        lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + %d * i) / %d", first, lanes->prefetch_before,
+                                          row, lanes->prefetch_part, lanes->prefetch_of);
+    } else {
+        lanes->prefetch_place = hr_format(p, "%s + i", row);
+    }
+}

@@ -1,0 +1,16 @@
+/* Memory is asked for some kilobytes ahead where a stage walks it once, and a row ahead where several passes
+ * walk a row: spread over the passes, so that reads and streaming stores mix. A gathered row is asked for one
+ * task ahead.
+ */
+#ifndef HR_EMIT_STAGE_PREFETCH_H
+#define HR_EMIT_STAGE_PREFETCH_H
+
+#include "emit/stage_parts.h"
+
+/* Sets what the lanes of the pass ask for, by the plan's tunables; `prefetched` has HR_STREAMS_MAX entries.
+ * Pass pass_count is the column sums' own loop. */
+void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched);
+/* Prints the places of the next task's gathered rows. */
+void hr_stage_next_rows(hr_stage_printer *s, hr_lane_pass *lanes);
+
+#endif
