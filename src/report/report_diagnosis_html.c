@@ -170,10 +170,12 @@ static void write_groups(hr_text *out, const double *parts, double whole) {
     for (int i = 0; i < HR_TIME_KIND_COUNT; i++)
         sums[hr_time_kind_group((hr_time_kind)i)] += parts[i];
     hr_text_format(out, "<div class='groups'>");
-    for (int i = 0; i < 3; i++)
-        if (sums[i] > 0)
-            hr_text_format(out, "<span style='width:%.3f%%'>%s %.0f %%</span>", 100 * sums[i] / whole,
-                           sums[i] > 0.1 * whole ? words[i] : "", 100 * sums[i] / whole);
+    for (int i = 0; i < 3; i++) {
+        double part = sums[i] / whole;
+        char label[64] = ""; /* as much as the room below its part of the bar allows */
+        if (part > 0.03) snprintf(label, sizeof label, "%s %.0f %%", part > 0.12 ? words[i] : "", 100 * part);
+        if (part > 0) hr_text_format(out, "<span style='width:%.3f%%'>%s</span>", 100 * part, label);
+    }
     hr_text_format(out, "</div>");
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEADER_MAX   4096      /* bytes; later versions may append to it */
 #define STRING_MOST  (1 << 24) /* ids beyond are damage */
 #define CONTEXT_MOST 65536
 #define OPEN_MOST    4096 /* ranges at once */
@@ -578,7 +579,7 @@ static hr_status read_chunk(own_reader *reader) {
 static hr_status read_header(own_reader *reader) {
     hr_trace_file_header header;
     HR_TRY(fill(reader, sizeof header));
-    if (!hr_trace_header_check(reader->data, reader->length, &header))
+    if (!hr_trace_header_check(reader->data, reader->length, &header) || header.bytes > HEADER_MAX)
         return hr_fail(
             HR_BAD_INPUT,
             "byte 0: the header is cut or of a version that this headroom does not read (it reads %d)",

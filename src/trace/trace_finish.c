@@ -164,19 +164,29 @@ static sort_key *order_of_starts(const hr_event *events, int64_t count) {
     return keys;
 }
 
+/* Brings each event to its place within the table: a second one would double what a large trace takes. */
+static void events_permute(hr_event *events, sort_key *keys, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        hr_event first = events[i];
+        int64_t at = i, from;
+        while ((from = keys[at].place) != i) {
+            events[at] = events[from];
+            keys[at].place = at;
+            at = from;
+        }
+        events[at] = first;
+        keys[at].place = at;
+    }
+}
+
 static hr_status events_sort(hr_trace *trace) {
     int64_t count = trace->events.count;
     if (count < 2) return HR_OK;
     sort_key *keys = order_of_starts(trace->events.items, count);
-    hr_event *sorted = keys ? malloc((size_t)count * sizeof *sorted) : NULL;
-    for (int64_t i = 0; sorted && i < count; i++)
-        sorted[i] = trace->events.items[keys[i].place];
+    if (!keys) return hr_fail(HR_OUT_OF_MEMORY, "no memory to sort %lld events", (long long)count);
+    events_permute(trace->events.items, keys, count);
     free(keys);
-    if (!sorted) return hr_fail(HR_OUT_OF_MEMORY, "no memory to sort %lld events", (long long)count);
-    sort_equals(sorted, count);
-    free(trace->events.items);
-    trace->events.items = sorted;
-    trace->events.capacity = count;
+    sort_equals(trace->events.items, count);
     return HR_OK;
 }
 

@@ -125,8 +125,9 @@
             if (row.track.host) continue;
             for (const slice of row.slices) {
                 if (slice.kind >= data.kinds.length) continue;
+                const from = Math.max(slice.start, 0), to = Math.min(slice.end, data.length);
                 pen.fillStyle = colours[slice.kind];
-                pen.fillRect(GUTTER + slice.start * scale, 6, Math.max((slice.end - slice.start) * scale, .4), OVERVIEW - 16);
+                pen.fillRect(GUTTER + from * scale, 6, Math.max((to - from) * scale, .4), OVERVIEW - 16);
             }
         }
         const left = GUTTER + view.from * scale, right = GUTTER + view.to * scale;
