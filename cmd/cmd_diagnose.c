@@ -26,10 +26,28 @@ static int report(const arguments *arguments, terminal *terminal, const hr_diagn
     return status == HR_OK ? terminal_print(arguments, text) : complain_status(arguments, status);
 }
 
+/* --roof FILE|DEVICE: what `headroom roof --json` printed, or a device of this machine. */
+static int find_roof(const arguments *arguments, terminal *terminal, hr_roof *roof, char *name, size_t size) {
+    const char *value = arguments_value(arguments, "roof", NULL);
+    hr_device *device;
+    if (strncmp(value, "cuda", 4) != 0 && strcmp(value, "cpu") != 0) {
+        hr_status status = hr_roof_load(value, roof, name, size);
+        return status == HR_OK ? 0 : complain_status(arguments, status);
+    }
+    hr_status status = hr_device_open(value, &device);
+    if (status != HR_OK) return complain_status(arguments, status);
+    status = hr_device_roof(device, false, terminal_progress, terminal, roof);
+    if (status == HR_OK) snprintf(name, size, "%s", hr_device_name(device));
+    hr_device_destroy(device);
+    return status == HR_OK ? 0 : complain_status(arguments, status);
+}
+
 static int run_diagnose(const arguments *arguments, terminal *terminal) {
     hr_diagnose_options options = {
         .size = sizeof options, .progress = terminal_progress, .progress_context = terminal};
     hr_diagnosis *diagnosis;
+    hr_roof roof;
+    char roof_device[128];
     if (arguments->word_count == 0)
         return complain(
             arguments, "which trace? Give a file of `headroom record`, a PyTorch trace (.json, .json.gz), an "
@@ -40,6 +58,12 @@ static int run_diagnose(const arguments *arguments, terminal *terminal) {
                         "before and after");
     if (arguments_has(arguments, "ranks")) options.mode = HR_DIAGNOSE_RANKS;
     if (arguments_has(arguments, "compare")) options.mode = HR_DIAGNOSE_COMPARE;
+    if (arguments_has(arguments, "roof")) {
+        int code = find_roof(arguments, terminal, &roof, roof_device, sizeof roof_device);
+        if (code) return code;
+        options.roof = &roof;
+        options.roof_device = roof_device;
+    }
     hr_status status = hr_diagnose(arguments->words, arguments->word_count, &options, &diagnosis);
     terminal_progress_end(terminal);
     if (status != HR_OK) return complain_status(arguments, status);
@@ -54,6 +78,7 @@ static int run_diagnose(const arguments *arguments, terminal *terminal) {
 static const flag flags[] = {
     {0, "ranks", NULL, "the files are ranks of one run"},
     {0, "compare", NULL, "the two files are one program before and after"},
+    {0, "roof", "WHERE", "roofs: a file of `headroom roof --json`, or cuda, cuda:I of here"},
     {0, "json", NULL, "print one JSON object"},
     {0, "html", "FILE", "write a page with the timeline of a step and the findings"},
     {0, "perfetto", "FILE", "write the trace with the findings, for ui.perfetto.dev"},

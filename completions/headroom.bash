@@ -8,7 +8,7 @@ _headroom_flags() {
     emit) echo --target --output --device --help ;;
     roof) echo --again --device --json --html --help ;;
     record) echo --output --for --from-range --steps --help ;;
-    diagnose) echo --ranks --compare --json --html --perfetto --help ;;
+    diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
     bench) echo --only --size --tune --device --no-verify --json --csv --help ;;
     esac
 }
@@ -56,7 +56,7 @@ _headroom() {
     --device) mapfile -t COMPREPLY < <(compgen -W "cpu cuda" -- "$word") && return ;;
     --tune) mapfile -t COMPREPLY < <(compgen -W "none quick full" -- "$word") && return ;;
     --target) mapfile -t COMPREPLY < <(compgen -W "c cuda" -- "$word") && return ;;
-    --html | --csv) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
+    --html | --csv | --roof) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
     esac
     # the kernel's file is the third word; bash may have split it at its colon
     file=$(sed -n 's/^ *[^ ]*headroom  *[a-z]*  *\([^ ]*\.hr\).*/\1/p' <<<"$line")

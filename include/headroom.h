@@ -162,6 +162,9 @@ typedef struct hr_roof {
 HR_API hr_status hr_device_roof(hr_device *device, bool again, hr_progress_fn progress, void *context,
                                 hr_roof *out);
 
+/* What `headroom roof --json` printed, and the device's name, cut to `size` bytes with its end. */
+HR_API hr_status hr_roof_load(const char *path, hr_roof *out, char *device, size_t size);
+
 /* ---- kernels ---- */
 
 typedef struct hr_kernel hr_kernel;

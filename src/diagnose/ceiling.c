@@ -97,8 +97,9 @@ void hr_ceiling_of_roof(const hr_roof *roof, const char *device, hr_ceiling *out
     if (roof->copy > 0) out->memory = roof->copy;
     if (roof->read > out->memory) out->memory = roof->read;
     if (roof->vector_f32 > 0) out->vector_f32 = roof->vector_f32;
-    if (roof->tensor_f32 > 0) out->tensor_tf32 = roof->tensor_f32;
+    if (roof->tensor_tf32 > 0) out->tensor_tf32 = roof->tensor_tf32;
     if (roof->tensor_bf16 > 0) out->tensor_half = roof->tensor_bf16;
+    if (roof->link_to > 0) out->link = roof->link_to;
     if (roof->launch > 0) out->launch = roof->launch;
     if (roof->threads > 0 && roof->threads < 512) out->multiprocessors = roof->threads;
 }
