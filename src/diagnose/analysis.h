@@ -100,7 +100,8 @@ typedef struct hr_thread {
 
 /* ---- the dependency graph ---- */
 
-/* Each call i has the vertices 2i (start) and 2i+1 (end), each work w those of the node calls + w. */
+/* Each call i has the vertices 2i (start) and 2i+1 (end), each work w those of the node calls + w. The last
+ * node is the origin: both of its vertices stand where the first step begins. */
 typedef enum hr_edge_kind {
     HR_EDGE_CALL,   /* start to end of a call */
     HR_EDGE_GAP,    /* end of a call to the start of the thread's next: host work */
@@ -119,7 +120,7 @@ typedef struct hr_edge {
 } hr_edge;
 
 typedef struct hr_graph {
-    int node_count, call_count; /* nodes: calls, then works */
+    int node_count, call_count; /* nodes: calls, then works, then the origin */
     int32_t *order;             /* vertices by observed time */
     int64_t *observed;          /* ns, a vertex */
     int32_t *first;             /* edges into vertex v: first[v] up to first[v + 1] */
@@ -150,6 +151,7 @@ typedef struct hr_analysis {
     int32_t *thread_of; /* a track -> into threads, -1 = none */
     int64_t start, end; /* of all of its events */
     hr_steps steps;
+    int64_t origin;     /* when the host began the first step: the first call of a thread follows it */
     int32_t step_track; /* the thread whose ranges are steps, -1 = none */
     hr_graph graph;
     const hr_kernel_summary *kernels;
@@ -161,6 +163,8 @@ typedef struct hr_analysis {
 
 /* Joins works, calls, threads and operators of one rank. */
 hr_status hr_analysis_join(hr_analysis *analysis);
+/* Needs origin. The time before calls that follow no other one. */
+void hr_analysis_first_gaps(hr_analysis *analysis);
 /* The call of a correlation, -1 = none. */
 int32_t hr_correlated_call(const hr_analysis *analysis, int64_t correlation);
 /* Needs join. Steps of the rank, as its chosen device lived them. */

@@ -104,7 +104,8 @@ static bool link(builder *build, int from, int to, hr_edge_kind kind, int64_t us
     build->edges[build->count] = (hr_edge){from, to, (uint8_t)kind};
     build->latencies[build->count++] = latency;
     int work = to / 2 - build->analysis->call_count;
-    if (work >= 0 && !(to & 1) && observed[from] + latency > build->explained[work])
+    if (work >= 0 && work < build->analysis->work_count && !(to & 1) &&
+        observed[from] + latency > build->explained[work])
         build->explained[work] = observed[from] + latency;
     return true;
 }
@@ -298,6 +299,8 @@ static void link_calls(builder *build) {
         int32_t *own = &last[analysis->thread_of[call->track]];
         if (call->previous >= 0)
             link(build, hr_call_vertex(call->previous) + 1, hr_call_vertex(i), HR_EDGE_GAP, INT64_MAX);
+        else if (call->gap > 0)
+            link(build, 2 * (analysis->graph.node_count - 1), hr_call_vertex(i), HR_EDGE_GAP, INT64_MAX);
         if (*own >= 0 && *own != call->previous)
             link(build, hr_call_vertex(*own) + 1, hr_call_vertex(i), HR_EDGE_ORDER, 0);
         *own = i;
@@ -317,7 +320,7 @@ static void infer_waits(builder *build) {
     int32_t ended = -1;
     for (int i = 0; i < 2 * graph->node_count; i++) {
         int vertex = graph->order[i], work = vertex / 2 - analysis->call_count;
-        if (work < 0) continue;
+        if (work < 0 || work == analysis->work_count) continue;
         if (vertex & 1) {
             ended = work;
             continue;
@@ -368,8 +371,8 @@ static void prepare(builder *build) {
     size_t works = (size_t)analysis->work_count, calls = (size_t)analysis->call_count;
     size_t tracks = (size_t)analysis->trace->tracks.count, records = 8;
     graph->call_count = analysis->call_count;
-    graph->node_count = analysis->call_count + analysis->work_count;
-    graph->observed = hr_arena_alloc(arena, 2 * (works + calls) * sizeof *graph->observed);
+    graph->node_count = analysis->call_count + analysis->work_count + 1;
+    graph->observed = hr_arena_alloc(arena, 2 * (works + calls + 1) * sizeof *graph->observed);
     build->room = (int)(4 * works + 5 * calls + 4096);
     build->edges = hr_arena_alloc(arena, (size_t)build->room * sizeof *build->edges);
     build->latencies = hr_arena_alloc(arena, (size_t)build->room * sizeof *build->latencies);
@@ -395,6 +398,7 @@ static void prepare(builder *build) {
     }
     for (size_t i = 0; i < tracks; i++)
         build->last[i] = -1;
+    graph->observed[2 * (calls + works)] = graph->observed[2 * (calls + works) + 1] = analysis->origin;
     while (records < 4 * calls)
         records *= 2;
     build->event_mask = records - 1;

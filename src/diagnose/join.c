@@ -355,6 +355,22 @@ static void measure_gaps(joining *join) {
     }
 }
 
+void hr_analysis_first_gaps(hr_analysis *analysis) {
+    for (int i = 0; i < analysis->call_count; i++) {
+        hr_host_call *call = &analysis->calls[i];
+        const hr_thread *owner = &analysis->threads[analysis->thread_of[call->track]];
+        int loader = 0, first_use = 0;
+        if (call->previous >= 0 || call->start <= analysis->origin || !owner->launches) continue;
+        call->gap = call->start - analysis->origin;
+        call->gap_loader =
+            overlap_of(owner->loader, owner->loader_count, &loader, analysis->origin, call->start);
+        call->gap_first_use =
+            overlap_of(owner->first_use, owner->first_use_count, &first_use, analysis->origin, call->start);
+        if (call->gap_first_use > call->gap - call->gap_loader)
+            call->gap_first_use = call->gap - call->gap_loader;
+    }
+}
+
 /* ---- what no range says ---- */
 
 #define INPUT_GAP_NS 1000000 /* host work of this length before input is copied is its making */

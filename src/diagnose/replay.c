@@ -64,8 +64,7 @@ static int64_t host_time(const hr_analysis *analysis, const int64_t *times, int6
     int previous =
         call < analysis->call_count ? analysis->calls[call].previous : hr_call_after(analysis, bound) - 1;
     int64_t latest = call < analysis->call_count ? times[hr_call_vertex(call)] : INT64_MAX;
-    if (previous < 0)
-        return latest == INT64_MAX ? bound : shifted(analysis, times, hr_call_vertex(call), bound);
+    if (previous < 0) return bound < latest ? bound : latest;
     int64_t time = shifted(analysis, times, hr_call_vertex(previous) + 1, bound);
     return time < latest ? time : latest;
 }
@@ -132,6 +131,7 @@ static void add_edge(path *path, const hr_edge *edge) {
     const int64_t *observed = analysis->graph.observed;
     int64_t start = observed[edge->from], end = observed[edge->to];
     int node = edge->to / 2, work = node - analysis->call_count;
+    if (work == analysis->work_count) return; /* the origin */
     if (edge->kind == HR_EDGE_WORK) {
         const hr_work *done = &analysis->works[work];
         add_piece(path, start, end, done->event, done->stream, done->kind);
@@ -155,7 +155,8 @@ static int last_vertex(const hr_analysis *analysis, int64_t end) {
         if (graph->observed[vertex] > end) continue;
         if (best < 0) best = vertex;
         if (graph->observed[vertex] < end) break;
-        if (vertex >= calls && (vertex & 1)) return vertex;
+        bool is_origin = vertex / 2 == graph->node_count - 1;
+        if (vertex >= calls && (vertex & 1) && !is_origin) return vertex;
     }
     return best;
 }

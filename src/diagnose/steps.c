@@ -311,6 +311,8 @@ static void make_steps(hr_analysis *analysis, const int64_t *bounds, int count, 
     }
     analysis->steps = (hr_steps){.found_by = found_by, .items = items, .count = count};
     summarise(&analysis->steps, hr_arena_alloc(arena, (size_t)(count + 1) * sizeof(double)));
+    analysis->origin = bounds[0];
+    hr_analysis_first_gaps(analysis);
 }
 
 static void choose_device(hr_analysis *analysis) {

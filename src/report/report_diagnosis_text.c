@@ -280,6 +280,11 @@ static void put_signed(hr_sheet *paper, double before, double after) {
     hr_ink ink = after < before ? HR_INK_GOOD : HR_INK_POOR;
     hr_sheet_format(paper, HR_INK_PLAIN, "%*s%s %*s%s ", 10 - hr_sheet_columns(from.text), "", from.text,
                     10 - hr_sheet_columns(to.text), "", to.text);
+    bool same = fabs(after - before) < 0.5e-9;
+    if (same) {
+        hr_sheet_format(paper, HR_INK_PLAIN, "%11s  ", "same");
+        return;
+    }
     hr_sheet_format(paper, ink, "%*s%c%s  ", 10 - hr_sheet_columns(by.text), "", after < before ? '-' : '+',
                     by.text);
 }

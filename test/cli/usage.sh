@@ -70,6 +70,7 @@ expect 2 "which trace? Give a file of" diagnose
 expect 2 "--ranks and --compare exclude each other" diagnose a b --ranks --compare
 expect 2 "a comparison takes two files, before and after, not 1" diagnose a --compare
 expect 2 "absent.json" diagnose absent.json
+expect 2 "roofs are what" diagnose absent.json --roof absent.roof
 expect 2 "no kernel of that name" bench --only nothing
 expect 2 "one folder of kernels at a time" bench a b
 expect 2 "--size is a whole number of at least 1" bench --size 0
