@@ -16,7 +16,7 @@ fuzz() { # fuzz TARGET DICTIONARY SEED...
     local target=$1 dictionary=$2 corpus=$build/corpus.$1 program
     ninja -C "$build" "$target" >"$build/ninja.log" || { cat "$build/ninja.log"; exit 1; }
     mkdir -p "$corpus"
-    cp "${@:3}" "$corpus/"
+    for seed in "${@:3}"; do cp "$seed" "$corpus/$(basename "$(dirname "$seed")").$(basename "$seed")"; done
     program=$(find "$build" -name "$target" -type f -perm -u+x | head -1)
     "$program" -max_total_time="$seconds" -timeout=10 -max_len=8192 -rss_limit_mb=2048 -print_final_stats=1 \
         -dict="$dictionary" -artifact_prefix="$build/" "$corpus"

@@ -18,7 +18,7 @@ except ImportError:
 
 SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=3, D=5, I=6, J=8, B=2, E=3, G=3, S=11)
 SCALARS = dict(eps=1e-3, lr=0.01, beta1=0.75, beta2=0.96875, decay=0.125, correct1=0.25, correct2=0.5, seed=1234567890123,
-               p=0.25)
+               p=0.25, limit=2.5)
 
 
 # ---- dtypes ----
@@ -111,6 +111,11 @@ def cross_entropy_backward(a, low):
     return dict(dlogits=(np.exp(a["logits"] - a["lse"][:, None]) - hit) * a["dloss"][:, None])
 
 
+def clip_norm(a, low):
+    norm = np.array(np.sqrt((a["g"] ** 2).sum()))
+    return dict(norm=norm, g=a["g"] * min(1, a["limit"] / float(stored("f32", norm))))
+
+
 def adamw(a, low):
     s = {k: stored("f32", np.array(v)) for k, v in SCALARS.items() if k not in ("seed", "p")}
     m = s["beta1"] * a["m"] + (1 - s["beta1"]) * a["g"]
@@ -171,6 +176,8 @@ MATH = dict(
     residual_norm=residual_norm,
     cross_entropy=cross_entropy,
     cross_entropy_backward=cross_entropy_backward,
+    cross_entropy_backward_in_place=lambda a, low: dict(logits=cross_entropy_backward(a, low)["dlogits"]),
+    clip_norm=clip_norm,
     adamw=adamw,
     bias_gelu=lambda a, low: dict(y=gelu_tanh(a["x"] + a["bias"])),
     bias_gelu_erf=lambda a, low: dict(y=gelu(a["x"] + a["bias"])),
