@@ -284,10 +284,41 @@ static bool is_any_paired(const hr_printer *p, const hr_lane_pass *pass) {
     return false;
 }
 
+/* A bf16 element of an input that is stored as it is. */
+static bool is_move(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    if (!is_paired(p, pass, s) || s->value->op != HR_OP_ELEMENT) return false;
+    const hr_tensor *tensor = &p->function->tensors[s->value->tensor];
+    return tensor->dtype == HR_BF16 && tensor->role == HR_ROLE_INPUT && p->pointer[s->value->id] &&
+           !p->buffer[s->value->id];
+}
+
+static bool is_all_moves(const hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++)
+        if (!is_move(p, pass, &pass->steps[i])) return false;
+    return true;
+}
+
+/* Two vectors of bf16 are the words of one of f32. */
+static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    const char *valid = p->valid[s->value->id];
+    for (int way = pass->ways; way > 0; way -= 2) {
+        const char *words = hr_format(p, "vf_load_f32((const float *)(const void *)(%s + i - %d * HR_LANES))",
+                                      p->pointer[s->value->id], way);
+        hr_print(p, "vf_%s_f32((float *)(void *)(q%d + i - %d * HR_LANES), %s%s);",
+                 s->stream ? "stream" : "store", s->id, way,
+                 valid ? hr_format(p, "(%s ? %s : vf_of(0))", valid, words) : words,
+                 s->stream ? hr_format(p, ", aligned_%d", s->id) : "");
+    }
+}
+
 static void print_pairs(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (!is_paired(p, pass, s)) continue;
+        if (is_move(p, pass, s)) {
+            print_move(p, pass, s);
+            continue;
+        }
         for (int way = 0; way < pass->ways; way += 2)
             hr_print(p, "vf_%s_%s_bf16(q%d + i - %d * HR_LANES, w%d[%d], w%d[%d]%s);",
                      s->stream ? "stream" : "store", p->turns ? "turns" : "pair", s->id, pass->ways - way,
@@ -349,6 +380,7 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     print_kept(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
+        if (in_ways && is_move(p, pass, s)) continue;
         values[i] = p->vector ? hr_expr_lanes(p, s->value) : hr_expr_text(p, s->value);
         if (p->vector && s->type == HR_BOOL && s->use == HR_LANE_REDUCE)
             values[i] = hr_format(p, "vi_from_vm(%s)", values[i]);
@@ -364,6 +396,7 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     }
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
+        if (in_ways && is_move(p, pass, s)) continue;
         if (in_ways && is_paired(p, pass, s))
             hr_print(p, "w%d[way] = %s;", s->id, hr_emit_stored(p, values[i], s->value->type, HR_BF16));
         else if (s->use == HR_LANE_STORE)
@@ -474,8 +507,14 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
         return;
     }
     hr_lane_prefetches(p, pass, pass->ways);
+    if (is_all_moves(p, pass)) {
+        hr_print(p, "i += %d * HR_LANES;", pass->ways);
+        print_pairs(p, pass);
+        return;
+    }
     for (int i = 0; i < pass->step_count; i++)
-        if (is_paired(p, pass, &pass->steps[i])) hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->ways);
+        if (is_paired(p, pass, &pass->steps[i]) && !is_move(p, pass, &pass->steps[i]))
+            hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->ways);
     hr_text_format(p->out, "#pragma GCC unroll %d\n", pass->ways);
     hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES) {", pass->ways);
     p->indent++;

@@ -59,6 +59,9 @@ static void find_streams(hr_stage_printer *s, const hr_expr *node, const hr_expr
     }
     if (tensor->rank <= s->stage->row_count) return;
     const hr_expr *above = node->args[tensor->rank - s->stage->row_count - 1];
+    /* Under loops of the row, the lanes of all of a tensor's elements walk the same memory. */
+    for (int i = 0; i < *count && s->stage->row_count > 1; i++)
+        if (out[i]->tensor == node->tensor) return;
     if ((above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1]) ||
         is_gathered_row(s, node))
         out[(*count)++] = node;
