@@ -44,7 +44,7 @@ static void device_event(int64_t i) {
            "\"ts\": %" PRId64 ".500, \"dur\": 14.336,\n    \"args\": {\n      \"External id\": %" PRId64
            ",\n      \"queued\": 0, \"device\": 0, \"context\": 1,\n      \"stream\": 7, \"correlation\": "
            "%" PRId64 ",\n      \"registers per thread\": 32,\n      \"shared memory\": 0,\n      \"blocks "
-                      "per SM\": 4.848485,\n "
+           "per SM\": 4.848485,\n "
            "     \"warps per SM\": 38.787880,\n      \"grid\": [640, 1, 1],\n      \"block\": [256, 1, 1],\n "
            "     "
            "\"est. achieved occupancy %%\": 61\n    }\n  },\n",
