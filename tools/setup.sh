@@ -24,6 +24,7 @@ libcmocka-dev  | module cmocka     | cmocka with its header
 '
 # Tests that need these are skipped without them.
 useful_to_test='
+g++            | command g++       | a C++ compiler
 python3        | command python3   | Python 3
 python3-numpy  | python numpy      | NumPy
 '

@@ -98,14 +98,20 @@ static void array_spoil(hr_dtype dtype, char *values, int64_t count) {
         if (i % 61 == 17) hr_dtype_store(dtype, values, (size_t)i, odd[i / 61 % 5]);
 }
 
-static hr_status array_fill(case_array *array, const hr_tensor *tensor, const hr_filling *filling,
-                            bool spoil) {
+static void array_make_wild(hr_dtype dtype, char *values, int64_t count) {
+    for (int64_t i = 3; i < count && (dtype == HR_I32 || dtype == HR_I64); i += 10)
+        hr_dtype_store_whole(dtype, values, (size_t)i, i % 20 == 3 ? 1 << 30 : -1);
+}
+
+static hr_status array_fill(const cuda_case *one, case_array *array, const hr_tensor *tensor,
+                            const hr_filling *filling) {
     size_t size = hr_dtype_size(tensor->dtype);
     char *values = malloc((size_t)array->elements * size + 1);
     array->before = malloc((size_t)array->span * size + 1);
     if (!values || !array->before) return hr_fail(HR_OUT_OF_MEMORY, "no memory for %s", tensor->name);
     hr_fill_array(tensor->dtype, values, array->elements, filling);
-    if (spoil) array_spoil(tensor->dtype, values, array->elements);
+    if (one->nonfinite) array_spoil(tensor->dtype, values, array->elements);
+    if (one->wild) array_make_wild(tensor->dtype, values, array->elements);
     for (int64_t i = 0; i < array->elements; i++)
         memcpy(array->data + element_offset(array, tensor->rank, i) * (int64_t)size,
                values + i * (int64_t)size, size);
@@ -142,7 +148,7 @@ static hr_status array_make(case_state *state, int i, const hr_filling *filling)
         cuda_emulation_allow(state->device,
                              array->data + element_offset(array, tensor->rank, e) * (int64_t)size, size,
                              access_of(state, i));
-    return tensor->role == HR_ROLE_RESULT ? HR_OK : array_fill(array, tensor, filling, state->one->nonfinite);
+    return tensor->role == HR_ROLE_RESULT ? HR_OK : array_fill(state->one, array, tensor, filling);
 }
 
 static hr_status arrays_make(case_state *state) {
@@ -189,7 +195,7 @@ static hr_status words_make(case_state *state) {
     state->scratch =
         cuda_emulation_array(state->device, "scratch", (size_t)scratch_bytes, 0, CUDA_READ | CUDA_WRITE);
     state->fault = cuda_emulation_array(state->device, "fault", sizeof *state->fault, 0,
-                                        CUDA_READ | CUDA_WRITE | CUDA_FILLED);
+                                        CUDA_READ | CUDA_WRITE | CUDA_FILLED | CUDA_ANY);
     if (!state->scratch || !state->fault) return hr_fail(HR_OUT_OF_MEMORY, "no room for scratch memory");
     *state->fault = (hr_fault){0};
     for (int i = 0; i < state->count; i++)

@@ -15,6 +15,7 @@ typedef struct cuda_case {
     bool strided; /* arrays with room between the elements of their last axis but one, and every other element
                    */
     bool nonfinite; /* some elements of float inputs are NaN, infinite or denormal */
+    bool wild;      /* a few elements of whole inputs are beyond every axis */
     uint64_t seed;  /* of the order of threads */
     int points;     /* elements compared, of each result */
 } cuda_case;

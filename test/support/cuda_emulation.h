@@ -28,6 +28,7 @@ typedef enum cuda_access {
     CUDA_WRITE = 2,
     CUDA_FILLED = 4, /* holds values: may be read before anybody writes */
     CUDA_ONCE = 8,   /* a byte is stored to at most once; reductions by atomics do not count */
+    CUDA_ANY = 64,   /* any of several threads may be the last to write: no race */
 } cuda_access;
 
 /* ---- compiling ---- */

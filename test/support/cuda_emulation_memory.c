@@ -213,6 +213,7 @@ static void check_region(region *region, size_t offset, size_t bytes, bool write
     check_rights(state, at, bytes, write, atomic);
     for (size_t i = 0; i < bytes; i++) {
         cell *cell = &region->cells[offset + i];
+        if (state[i] & CUDA_ANY) continue;
         if (atomic) {
             if (!is_ordered(emulation_now, emulation_now->fiber, cell->writer, cell->writer_time))
                 fail_race("adds to", "wrote", cell->writer, at + i);
