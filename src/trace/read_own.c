@@ -126,7 +126,9 @@ static int32_t fill_name(own_reader *reader, const hr_record_fill *fill) {
 /* ---- events ---- */
 
 static void add(own_reader *reader, hr_event event, const void *detail) {
-    if (event.start + event.duration > reader->last_time) reader->last_time = event.start + event.duration;
+    int64_t end;
+    if (!__builtin_add_overflow(event.start, event.duration, &end) && end > reader->last_time)
+        reader->last_time = end;
     hr_trace_build_event(reader->build, event, detail);
 }
 
