@@ -156,6 +156,8 @@ typedef struct hr_roof {
     double link_pageable_to, link_pageable_from;
     double link_peer;    /* to the next device */
     bool special_beside; /* special functions have units of their own: their time overlaps with arithmetic */
+    bool traffic_mixed;  /* a kernel cannot read first and write later: between two measured mixes of reads
+                            and writes, only these two count */
 } hr_roof;
 
 /* From the cache folder; measured where it is missing or `again`. */

@@ -107,8 +107,10 @@ static hr_status measure(hr_roof_cuda *roof, const char *special) {
 
 hr_status hr_roof_cuda_measure(struct hr_device *device, const char *special, hr_progress_fn progress,
                                void *context, hr_roof *out) {
-    hr_roof found = {
-        .threads = device->limits.threads, .special_beside = true, .measured_at = (double)time(NULL)};
+    hr_roof found = {.threads = device->limits.threads,
+                     .special_beside = true,
+                     .traffic_mixed = true,
+                     .measured_at = (double)time(NULL)};
     hr_roof_cuda roof = {.cuda = (hr_device_cuda *)device,
                          .roof = &found,
                          .progress = progress,

@@ -9,11 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-#define LAUNCHES   200 /* that are queued before the device is waited for: fewer than its queue holds */
-#define BATCHES    15
-#define NODES      128
-#define LINK_BYTES ((size_t)256 << 20)
-#define LINK_RUNS  5
+#define LAUNCHES    200 /* that are queued before the device is waited for: fewer than its queue holds */
+#define BATCHES     15
+#define EMPTY_WORDS 38 /* hr_empty_words: 8 pointers, 8 scalars, 4 extents, 16 strides, scratch, fault */
+#define NODES       128
+#define LINK_BYTES  ((size_t)256 << 20)
+#define LINK_RUNS   5
 
 static double clock_seconds(void) {
     struct timespec now;
@@ -73,12 +74,14 @@ static hr_status graph_measure(empty *empty, double *seconds) {
 static hr_status host_measure(empty *empty, bool driver_alone, double *seconds) {
     const hr_cuda_driver *driver = &empty->cuda->driver;
     hr_cu_launch_config config = {.grid = {1, 1, 1}, .block = {1, 1, 1}, .stream = empty->cuda->stream};
+    int64_t words[EMPTY_WORDS] = {0};
     double samples[BATCHES];
     for (int batch = 0; batch < BATCHES; batch++) {
         double begun = clock_seconds();
         for (int i = 0; i < LAUNCHES; i++) {
             if (driver_alone) {
-                hr_cu_result result = driver->launch(&config, empty->module->functions[0].handle, NULL, NULL);
+                hr_cu_result result =
+                    driver->launch(&config, empty->module->functions[0].handle, (void *[]){words}, NULL);
                 if (result) return hr_cuda_fail(driver, result, "launching an empty kernel");
             } else
                 HR_TRY(hr_launch_cuda(&empty->cuda->base, empty->module, &empty->launch, NULL));

@@ -11,7 +11,7 @@
 #define SELECT_RUNS  3
 #define MEASURE_RUNS 15
 #define SELECTED     3
-#define WAYS_MAX     48
+#define WAYS_MAX     64
 #define L2_SHARE     4 /* of the L2: what stays in it whichever half a line belongs to */
 #define L2_ROUNDS    64
 #define BULK_SHARED  (6 * 16384)
@@ -62,11 +62,12 @@ static hr_status way_time(hr_roof_cuda *roof, const way *way, size_t bytes, int 
 
 /* ---- all ways of an operation ---- */
 
-static int ways_list(hr_roof_cuda *roof, const hr_module *module, operation operation, way *ways) {
-    static const int sides[] = {2, 4, 8}, threads[] = {256, 512, 1024};
+static int ways_list(hr_roof_cuda *roof, const hr_module *module, operation operation, bool bulk_too,
+                     way *ways) {
+    static const int sides[] = {1, 2, 4, 8}, threads[] = {256, 512, 1024};
     int count = 0;
     for (int hint = 0; hint < 2; hint++)
-        for (int s = 0; s < 3; s++) {
+        for (int s = 0; s < 4; s++) {
             char name[32];
             hr_cu_function function;
             snprintf(name, sizeof name, "hr_%s_%d_%d", operations[operation].name, sides[s], hint);
@@ -79,7 +80,7 @@ static int ways_list(hr_roof_cuda *roof, const hr_module *module, operation oper
                                           .blocks = turn ? 2048 / threads[t] : 0};
         }
     hr_cu_function bulk;
-    if (operation == COPY && roof->cuda->base.limits.compute >= 90 &&
+    if (operation == COPY && bulk_too && roof->cuda->base.limits.compute >= 90 &&
         hr_roof_cuda_function(roof, module, "hr_copy_bulk", BULK_SHARED, &bulk))
         for (int blocks = 1; blocks <= 2; blocks++)
             ways[count++] = (way){.function = bulk, .bulk = true, .blocks = blocks};
@@ -99,7 +100,7 @@ static void fastest_first(way *ways, int count) {
 static hr_status operation_measure(hr_roof_cuda *roof, const hr_module *module, operation operation,
                                    size_t bytes, int rounds, double *rate) {
     way ways[WAYS_MAX];
-    int count = ways_list(roof, module, operation, ways);
+    int count = ways_list(roof, module, operation, rounds == 1, ways); /* the bulk copy goes round once */
     for (int i = 0; i < count; i++)
         HR_TRY(way_time(roof, &ways[i], bytes, rounds, SELECT_RUNS, &ways[i].seconds));
     fastest_first(ways, count);

@@ -26,9 +26,8 @@ static hr_status timing_make(hr_device_cuda *cuda) {
         HR_TRY(hr_module_cuda_compile(&cuda->base, source, strlen(source), 0, &cuda->support));
     if (!cuda->support->functions) {
         const hr_grid grids[] = {{.entry = "hr_hold", .blocks = 1, .threads = 1, .cluster = 1},
-                                 {.entry = "hr_cool", .blocks = 1, .threads = COOL_THREADS, .cluster = 1},
-                                 {.entry = "hr_empty", .blocks = 1, .threads = 1, .cluster = 1}};
-        HR_TRY(hr_module_cuda_grids(&cuda->base, cuda->support, grids, 3));
+                                 {.entry = "hr_cool", .blocks = 1, .threads = COOL_THREADS, .cluster = 1}};
+        HR_TRY(hr_module_cuda_grids(&cuda->base, cuda->support, grids, 2));
     }
     hr_cu_result result = 0;
     if (!cuda->gate)

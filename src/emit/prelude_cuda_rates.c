@@ -1,8 +1,8 @@
 /* The text that the roof of a GPU measures the special functions with: the emitted code's own, on registers.
  *
  * A kernel a way, `special_<name>_<way>`, as src/device/roof_cuda_units.c launches it: HR_STEPS times
- * HR_CHAINS functions a round, which is what it counts. Arguments lie in [0.5, 4); the compiler cannot see
- * that they stay the same.
+ * HR_CHAINS functions a round, which is what it counts. Arguments lie in [0.5, 4) and go up by
+ * a unit in the last place each time, so that no value can be kept.
  */
 #include "emit/prelude.h"
 #include "emit/stage_cuda.h"
@@ -25,7 +25,7 @@ static const char kernel_text[] =
     "    for (int step = 0; step < 16 * w.rounds; step++) {\n"
     "#pragma unroll\n"
     "        for (int c = 0; c < 8; c++) {\n"
-    "            asm volatile(\"\" : \"+f\"(x[c]));\n"
+    "            x[c] = f32_of_bits(f32_bits(x[c]) + 1);\n"
     "            bits ^= (uint32_t)f32_bits(%s);\n"
     "        }\n"
     "    }\n"

@@ -26,6 +26,8 @@ double hr_floor_operations(const hr_floor *floor);
 /* The special unit that bounds a floor, HR_SPECIAL_NONE where none does. */
 hr_special hr_floor_special(const hr_floor *floor);
 /* "537 MB at 38.5 GB/s": what the bound counts and at which rate. */
+/* What hr_roof.threads counts: "threads" or "multiprocessors". */
+const char *hr_roof_threads_word(const hr_roof *roof);
 hr_words hr_floor_words(const hr_floor *floor, const hr_roof *roof);
 
 /* How good a headroom is: 0 at the roof (to 1.11x), 1 near it (to 1.5x), 2 far. */

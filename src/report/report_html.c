@@ -49,7 +49,8 @@ static void write_header(hr_text *out, const hr_run_result *run) {
     hr_html_escape(out, run->device_kind);
     hr_text_format(out, ": ");
     hr_html_escape(out, run->device_name);
-    if (run->roof.threads > 0) hr_text_format(out, ", %d threads", run->roof.threads);
+    if (run->roof.threads > 0)
+        hr_text_format(out, ", %d %s", run->roof.threads, hr_roof_threads_word(&run->roof));
     hr_text_format(out,
                    "</p></div><div class='big'><b class='%s'>%s</b><span>headroom: %s of the roof"
                    "</span></div></header>\n",
@@ -245,9 +246,10 @@ hr_status hr_report_roof_html(const hr_device *device, const hr_roof *roof, char
     hr_html_head(&page, "headroom: roofs");
     hr_text_format(&page, "<header><div><h1>");
     hr_html_escape(&page, hr_device_name(device));
-    hr_text_format(&page,
-                   "</h1><p class='about'>%s, %d threads, %s to start and join them</p></div></header>\n",
-                   hr_device_kind(device), roof->threads, hr_words_time(roof->launch, true).text);
+    hr_text_format(&page, "</h1><p class='about'>%s, %d %s, %s to start %s</p></div></header>\n",
+                   hr_device_kind(device), roof->threads, hr_roof_threads_word(roof),
+                   hr_words_time(roof->launch, true).text,
+                   roof->launch_host > 0 ? "an empty kernel" : "and join them");
     hr_text_format(&page, "<section><h2>Roofline</h2>\n");
     hr_svg_roofline(&page, roof, NULL);
     hr_text_format(&page, "</section>\n");

@@ -218,8 +218,9 @@ hr_status hr_report_bench_csv(const hr_bench *bench, char **out) {
     hr_text text = {0};
     char date[32];
     format_date(bench->started_at, date);
-    hr_text_format(&text, "# headroom %s, %s, %s: %s, %d threads, copy %.4g B/s\n# ", hr_version(), date,
-                   bench->device_kind, bench->device_name, bench->roof.threads, bench->roof.copy);
+    hr_text_format(&text, "# headroom %s, %s, %s: %s, %d %s, copy %.4g B/s\n# ", hr_version(), date,
+                   bench->device_kind, bench->device_name, bench->roof.threads,
+                   hr_roof_threads_word(&bench->roof), bench->roof.copy);
     hr_utf8_clean(&text, bench->command);
     hr_text_format(&text,
                    "\nkernel,dtype,extents,seconds,min,max,bytes_per_second,copy_roof_fraction,floor_seconds,"

@@ -19,7 +19,8 @@ static void put_title(hr_sheet *paper, const hr_run_result *run) {
         hr_sheet_format(paper, HR_INK_PLAIN, "%s%s=%lld", i ? " " : hr_sheet_dot(paper), run->extent_names[i],
                         (long long)run->extents[i]);
     hr_sheet_format(paper, HR_INK_DIM, "%s%s: %s", hr_sheet_dot(paper), run->device_kind, run->device_name);
-    if (run->roof.threads > 0) hr_sheet_format(paper, HR_INK_DIM, ", %d threads", run->roof.threads);
+    if (run->roof.threads > 0)
+        hr_sheet_format(paper, HR_INK_DIM, ", %d %s", run->roof.threads, hr_roof_threads_word(&run->roof));
     hr_sheet_end_line(paper);
 }
 
@@ -163,8 +164,7 @@ hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, cons
     width = width < 12 ? 12 : width > 40 ? 40 : width;
     hr_sheet_put(&paper, HR_INK_BOLD, hr_device_name(device));
     hr_sheet_format(&paper, HR_INK_DIM, "%s%s, %d %s, launch %s", hr_sheet_dot(&paper),
-                    hr_device_kind(device), roof->threads,
-                    hr_device_memory_is_host(device) ? "threads" : "multiprocessors",
+                    hr_device_kind(device), roof->threads, hr_roof_threads_word(roof),
                     hr_words_time(roof->launch, paper.style.unicode).text);
     hr_sheet_end_line(&paper);
     put_launches(&paper, roof);

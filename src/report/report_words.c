@@ -72,12 +72,18 @@ hr_special hr_floor_special(const hr_floor *floor) {
     return HR_SPECIAL_NONE;
 }
 
+const char *hr_roof_threads_word(const hr_roof *roof) {
+    return roof->launch_host > 0 ? "multiprocessors" : "threads";
+}
+
 hr_words hr_floor_words(const hr_floor *floor, const hr_roof *roof) {
     hr_words words;
     const char *bound = floor->bound ? floor->bound : "";
     hr_special unit = hr_floor_special(floor);
     bool tensor = strcmp(bound, "tensor") == 0, vector = strcmp(bound, "vector") == 0;
-    if (strcmp(bound, "launch") == 0)
+    if (strcmp(bound, "launch") == 0 && roof->launch_host > 0)
+        snprintf(words.text, sizeof words.text, "an empty kernel");
+    else if (strcmp(bound, "launch") == 0)
         snprintf(words.text, sizeof words.text, "starting %d threads", roof->threads);
     else if (unit != HR_SPECIAL_NONE)
         snprintf(words.text, sizeof words.text, "functions at %.20s",

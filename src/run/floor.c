@@ -6,7 +6,8 @@
  * in two), write only. Work with another share of writes can be done as a stretch of one measured mix
  * followed by a stretch of another, so the least time a byte is the lower hull of the measured times a byte
  * over the share of writes: never faster than what was measured, nor slower than what a mix of measured
- * streams does.
+ * streams does. On a GPU the hardware interleaves the reads and writes of all threads: no stretch of one
+ * alone can be had, so only the two nearest mixes count.
  *
  * Arithmetic. Vector operations and special functions run on the same ports, so their times add up; where
  * the latter have units of their own (a GPU), the longer of the two counts. The rate of vector operations
@@ -40,6 +41,7 @@ static double memory_seconds(double read, double written, const hr_roof *roof) {
         for (int j = i; j < MIXES; j++) {
             if (!(mixes[i].rate > 0 && mixes[j].rate > 0)) continue;
             if (share < mixes[i].share || share > mixes[j].share) continue;
+            if (roof->traffic_mixed && j > i + 1) continue; /* neighbours alone */
             double width = mixes[j].share - mixes[i].share;
             double along = width > 0 ? (share - mixes[i].share) / width : 0;
             best = fmin(best, (1 - along) / mixes[i].rate + along / mixes[j].rate);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STATES_MAX    8
 #define GRIDS_A_STAGE 8
@@ -280,11 +281,17 @@ static double floor_seconds(const hr_kernel *kernel, const hr_prepared *state) {
     return floor.seconds;
 }
 
+/* A GPU's compiler works in this process, on one core a kernel; a CPU's measures on those it would take. */
+static int compiles_at_once(const hr_kernel *kernel) {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return kernel->device->limits.compute && processors > 2 ? (int)processors : 2;
+}
+
 /* Plans `state` with the best tunables that are known, or are found now. */
 static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_preparing *preparing) {
     char key[33];
     tuning tuning = {.kernel = kernel, .model = state, .preparing = preparing};
-    hr_trial trial = {tuning_prepare, tuning_time, &tuning, 2};
+    hr_trial trial = {tuning_prepare, tuning_time, &tuning, compiles_at_once(kernel)};
     bool lists = hr_kernel_has_lists(kernel); /* one choice serves them, and their old values are not kept */
     hr_tune mode = preparing->tune == HR_TUNE_DEFAULT || lists ? HR_TUNE_NONE : preparing->tune;
     HR_TRY(tuning_key(kernel, state, key));

@@ -186,14 +186,14 @@ SHOWN int cuMemFreeHost(void *data) {
 SHOWN int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t size, void *stream) {
     (void)stream;
     CALLED("cuMemcpyHtoDAsync_v2");
-    memcpy((void *)(uintptr_t)to, from, size);
+    memcpy((void *)(uintptr_t)to, from, size < LARGE ? size : LARGE);
     return outside();
 }
 
 SHOWN int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, void *stream) {
     (void)stream;
     CALLED("cuMemcpyDtoHAsync_v2");
-    memcpy(to, (void *)(uintptr_t)from, size);
+    memcpy(to, (void *)(uintptr_t)from, size < LARGE ? size : LARGE);
     return outside();
 }
 
@@ -297,10 +297,13 @@ SHOWN int cuModuleUnload(void *module) {
     return 0;
 }
 
-/* A function is where its name stands in the source. */
+/* A function is where its name stands in the source, before its parameters or in a macro that makes it. */
 SHOWN int cuModuleGetFunction(void **function, void *module, const char *name) {
     CALLED("cuModuleGetFunction");
-    char *at = strstr(((fake_module *)module)->image, name);
+    char *at = ((fake_module *)module)->image;
+    do {
+        at = strstr(at + 1, name);
+    } while (at && at[strlen(name)] != '(' && at[strlen(name)] != ',');
     *function = at;
     return at ? 0 : 500;
 }

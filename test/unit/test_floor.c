@@ -58,6 +58,33 @@ static void test_memory_by_the_mix(void **state) {
          4 * fmin(by_copy, by_triad));
 }
 
+/* Where reads and writes come mixed, the nearest two measured mixes count, also where others would be faster.
+ */
+static void test_memory_mixed(void **state) {
+    (void)state;
+    hr_roof mixed = roof;
+    mixed.copy = 25e9; /* slower than reading and then writing */
+    hr_work copy = {.bytes_read = 3e9, .bytes_written = 3e9},
+            quarter = {.bytes_read = 3e9, .bytes_written = 1e9};
+    near(floor_of(copy_text, copy, &mixed).seconds, 6 * (0.75 / 36 + 0.25 / 20));
+    mixed.traffic_mixed = true;
+    near(floor_of(copy_text, copy, &mixed).seconds, 6 / 25.0);
+    near(floor_of(copy_text, quarter, &mixed).seconds, 4 * (0.25 / 40 + 0.75 / 36));
+}
+
+/* Functions with units of their own run beside the arithmetic. */
+static void test_special_beside(void **state) {
+    (void)state;
+    hr_roof beside = roof;
+    hr_work work = {.vector_flops = 50e9, .special = {[HR_SPECIAL_EXP] = 8e9}};
+    near(floor_of(copy_text, work, &beside).seconds, 0.5 + 0.8);
+    beside.special_beside = true;
+    near(floor_of(copy_text, work, &beside).seconds, 0.8);
+    work.vector_flops = 90e9;
+    near(floor_of(copy_text, work, &beside).seconds, 0.9);
+    assert_string_equal(floor_of(copy_text, work, &beside).bound, "vector");
+}
+
 static void test_a_slow_measurement_does_not_weaken_the_floor(void **state) {
     (void)state;
     hr_roof slow = roof; /* triad was disturbed: reading and copying in turn would beat it */
@@ -131,6 +158,8 @@ static int end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_by_the_mix),
+        cmocka_unit_test(test_memory_mixed),
+        cmocka_unit_test(test_special_beside),
         cmocka_unit_test(test_a_slow_measurement_does_not_weaken_the_floor),
         cmocka_unit_test(test_the_bound_is_named),
         cmocka_unit_test(test_products_by_their_operands),

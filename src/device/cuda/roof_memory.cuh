@@ -40,8 +40,10 @@ enum { HR_READ, HR_WRITE, HR_COPY, HR_TRIAD };
 
 template <int OPERATION, int SIDE, int HINT> __device__ inline void hr_stream(const hr_stream_words &w) {
     uint4 sum = {1, 2, 3, threadIdx.x};
-    for (int round = 0; round < w.rounds; round++)
-        for (unsigned long long block = blockIdx.x * (unsigned long long)(w.threads * SIDE); block < w.count;
+    for (int round = 0; round < w.rounds; round++) /* another block's places each time: none stays in an L1 */
+        for (unsigned long long block =
+                 (blockIdx.x + round * 61u) % gridDim.x * (unsigned long long)(w.threads * SIDE);
+             block < w.count;
              block += gridDim.x * (unsigned long long)(w.threads * SIDE)) {
             unsigned long long at = block + threadIdx.x;
             uint4 part[SIDE], beside[SIDE];
@@ -87,9 +89,11 @@ template <int OPERATION, int SIDE, int HINT> __device__ inline void hr_stream(co
     HR_STREAM(hr_write, HR_WRITE, side, hint)                                                                \
     HR_STREAM(hr_copy, HR_COPY, side, hint)                                                                  \
     HR_STREAM(hr_triad, HR_TRIAD, side, hint)
+HR_STREAMS(1, 0)
 HR_STREAMS(2, 0)
 HR_STREAMS(4, 0)
 HR_STREAMS(8, 0)
+HR_STREAMS(1, 1)
 HR_STREAMS(2, 1)
 HR_STREAMS(4, 1)
 HR_STREAMS(8, 1)

@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(1024) hr_shared_read(const __grid_c
 #pragma unroll
         for (int s = 0; s < HR_STEPS; s++) {
             uint4 part;
-            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+            asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                          : "=r"(part.x), "=r"(part.y), "=r"(part.z), "=r"(part.w)
                          : "r"(base + (s & 1) * 16384));
             sum ^= part.x ^ part.w;

@@ -21,6 +21,10 @@ extern "C" __global__ void hr_cool(const uint4 *buffer, unsigned long long count
     if (sum == 0x5eed5eed) *never = sum;
 }
 
-/* Costs the host a launch and the device as good as nothing. */
-extern "C" __global__ void hr_empty(void) {
+/* Costs the host a launch with as many parameters as a kernel of some tensors has, the device as good as nothing.
+ */
+struct hr_empty_words {
+    long long words[38];
+};
+extern "C" __global__ void hr_empty(const __grid_constant__ hr_empty_words words) {
 }

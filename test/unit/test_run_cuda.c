@@ -1,0 +1,299 @@
+/* Kernels on the CUDA device over a fake driver: the main job, arrays in memory that the host reaches only by
+ * copies, launches that nobody waits for. The test computes what the kernels would. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/fake_device.h"
+
+#include "base/dtype.h"
+#include "run/kernel.h"
+
+static const char text[] = "kernel twice(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = 2 * x[m, n] }\n"
+                           "kernel add(x: inout f32[N], s: f32) { x[n] = x[n] + s }\n"
+                           "kernel pick(table: f32[V], at: i32[N]) -> (y: f32[N]) { y[n] = table[at[n]] }\n";
+
+static hr_device *device;
+static hr_kernel *kernel;
+static double spoil;        /* added to the last element of what `twice` computes */
+static hr_fault fault_next; /* what `pick` leaves */
+
+/* ---- what the emitted kernels would do, from their words (base/grid.h) ---- */
+
+static void fill_kernel(const char *name, const int64_t *words) {
+    static const struct {
+        const char *name;
+        hr_dtype dtype;
+    } ways[] = {{"hr_fill_f32", HR_F32}, {"hr_fill_whole4", HR_I32}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (strcmp(name, ways[i].name) != 0) continue;
+        hr_filling filling = {
+            .seed = (uint64_t)words[3], .low = words[4], .high = words[5], .magnitude = words[6] != 0};
+        hr_fill_array(ways[i].dtype, (void *)(intptr_t)words[0], words[2], &filling);
+    }
+}
+
+static void twice_kernel(const int64_t *words) { /* x y, 2 scalars, M N, 2 + 2 strides */
+    const float *x = (const float *)(intptr_t)words[0];
+    float *y = (float *)(intptr_t)words[1];
+    for (int64_t m = 0; m < words[4]; m++)
+        for (int64_t n = 0; n < words[5]; n++)
+            y[m * words[8] + n * words[9]] = 2 * x[m * words[6] + n * words[7]];
+    y[(words[4] - 1) * words[8] + (words[5] - 1) * words[9]] += (float)spoil;
+}
+
+static void add_kernel(const int64_t *words) { /* x -, 2 scalars, N, stride */
+    float *x = (float *)(intptr_t)words[0];
+    double s;
+    memcpy(&s, &words[3], sizeof s);
+    for (int64_t n = 0; n < words[4]; n++)
+        x[n * words[5]] += (float)s;
+}
+
+static void pick_kernel(const int64_t *words) { /* table at y, 3 scalars, V N, 3 strides, scratch, fault */
+    const float *table = (const float *)(intptr_t)words[0];
+    const int32_t *at = (const int32_t *)(intptr_t)words[1];
+    float *y = (float *)(intptr_t)words[2];
+    for (int64_t n = 0; n < words[7]; n++)
+        if (at[n] >= 0 && at[n] < words[6]) y[n] = table[at[n]];
+    if (fault_next.access) *(hr_fault *)(intptr_t)words[12] = fault_next;
+}
+
+static void run_kernel(const char *name, void *words) {
+    if (strncmp(name, "hr_fill", 7) == 0)
+        fill_kernel(name, words);
+    else if (strcmp(name, "stage_0") != 0)
+        return;
+    else if (strcmp(hr_kernel_name(kernel), "twice") == 0)
+        twice_kernel(words);
+    else if (strcmp(hr_kernel_name(kernel), "add") == 0)
+        add_kernel(words);
+    else
+        pick_kernel(words);
+}
+
+/* ---- around a test ---- */
+
+static int set_up(void **state) {
+    if (fake_set_up(state)) return -1;
+    spoil = 0;
+    fault_next = (hr_fault){0};
+    fake->kernel = run_kernel;
+    return hr_device_open("cuda", &device) == HR_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    hr_kernel_destroy(kernel);
+    kernel = NULL;
+    hr_device_destroy(device);
+    bool clean = fake_living() == 0;
+    return fake_tear_down(state) || !clean;
+}
+
+static void load(const char *name) {
+    if (hr_kernel_load(device, "test.hr", text, sizeof text - 1, name, &kernel) != HR_OK)
+        fail_msg("%s", hr_last_error());
+}
+
+static void good(hr_status status) {
+    if (status != HR_OK) fail_msg("%s", hr_last_error());
+}
+
+/* Memory of the device that holds `count` elements of `values`. */
+static void *put(const void *values, size_t count, size_t size) {
+    void *data = NULL;
+    good(hr_device_allocate(device, count * size, &data));
+    good(hr_device_upload(device, data, values, count * size));
+    return data;
+}
+
+static void bind(const char *name, void *data, hr_dtype dtype, int rank, const int64_t *shape,
+                 const int64_t *strides) {
+    hr_array array = {sizeof array, data, dtype, rank, shape, strides};
+    good(hr_kernel_bind(kernel, name, &array));
+}
+
+/* ---- the main job ---- */
+
+static void test_run(void **state) {
+    (void)state;
+    hr_run_result *result = NULL;
+    load("twice");
+    good(hr_kernel_bind_extent(kernel, "M", 37));
+    good(hr_kernel_bind_extent(kernel, "N", 129));
+    good(hr_kernel_fill(kernel, 1));
+    good(hr_kernel_run(kernel, NULL, &result));
+    assert_string_equal(result->device_kind, "cuda");
+    assert_true(result->verify_done && result->verified.ok);
+    assert_true(result->verified.points >= 512);
+    assert_true(result->seconds.median > 0.00199 && result->seconds.median < 0.00201);
+    assert_non_null(strstr(result->source, "__global__"));
+    assert_int_equal(result->roof.threads, 132);
+    hr_run_result_destroy(result);
+
+    spoil = 0.25; /* a corner, which is always among the elements that are looked at */
+    good(hr_kernel_run(kernel, NULL, &result));
+    assert_true(result->verify_done && !result->verified.ok);
+    assert_non_null(strstr(result->verified.where, "y[36, 128]"));
+    hr_run_result_destroy(result);
+}
+
+/* An element that no thread writes shows, whatever lay there. */
+static void leave_alone(const char *name, void *words) {
+    if (strncmp(name, "hr_fill", 7) == 0) fill_kernel(name, words);
+}
+
+static void test_unwritten(void **state) {
+    (void)state;
+    hr_check check;
+    load("twice");
+    good(hr_kernel_bind_extent(kernel, "M", 3));
+    good(hr_kernel_bind_extent(kernel, "N", 5));
+    good(hr_kernel_fill(kernel, 1));
+    fake->kernel = leave_alone;
+    good(hr_kernel_check(kernel, 0, &check));
+    assert_false(check.ok);
+}
+
+/* Views that go backwards and leave gaps are looked at where they lie. */
+static void test_views(void **state) {
+    (void)state;
+    enum { M = 40, N = 300 };
+    static float values[2 * M * N];
+    hr_check check;
+    const int64_t shape[] = {M, N}, backwards[] = {-2 * N, 2}, columns[] = {1, M};
+    for (int i = 0; i < 2 * M * N; i++)
+        values[i] = (float)(i % 1009);
+    float *x = put(values, 2 * M * N, sizeof *values), *y = put(values, M * N, sizeof *values);
+    load("twice");
+    bind("x", x + 2 * N * (M - 1), HR_F32, 2, shape, backwards);
+    bind("y", y, HR_F32, 2, shape, columns);
+    good(hr_kernel_check(kernel, 2000, &check));
+    if (!check.ok) fail_msg("%s", check.where);
+    hr_device_release(device, x, sizeof values);
+    hr_device_release(device, y, sizeof values / 2);
+}
+
+/* ---- inout arrays ---- */
+
+static void test_restore(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    float values[2 * N], back[2 * N];
+    const int64_t shape[] = {N}, stride[] = {2};
+    hr_prepare_options options = {.size = sizeof options, .tune = HR_TUNE_QUICK};
+    for (int i = 0; i < 2 * N; i++)
+        values[i] = (float)i;
+    float *x = put(values, 2 * N, sizeof *values);
+    load("add");
+    bind("x", x, HR_F32, 1, shape, stride);
+    good(hr_kernel_bind_scalar(kernel, "s", 3));
+    good(hr_kernel_prepare(kernel, &options));
+    good(hr_device_download(device, back, x, sizeof back));
+    assert_memory_equal(back, values, sizeof back);
+    good(hr_kernel_launch(kernel));
+    good(hr_device_download(device, back, x, sizeof back));
+    for (int i = 0; i < 2 * N; i++)
+        assert_true(back[i] == values[i] + (i % 2 ? 0 : 3));
+    hr_device_release(device, x, sizeof values);
+}
+
+/* ---- launches ---- */
+
+static void test_launch_only_queues(void **state) {
+    (void)state;
+    load("twice");
+    good(hr_kernel_bind_extent(kernel, "M", 4));
+    good(hr_kernel_bind_extent(kernel, "N", 4));
+    good(hr_kernel_fill(kernel, 1));
+    good(hr_kernel_launch(kernel));
+    *fake->calls = 0;
+    good(hr_kernel_launch(kernel));
+    assert_string_equal(fake->calls,
+                        "cuCtxGetCurrent cuCtxPushCurrent_v2 cuLaunchKernelEx cuCtxPopCurrent_v2 ");
+    *fake->calls = 0;
+    good(hr_device_synchronise(device));
+    assert_non_null(strstr(fake->calls, "cuStreamSynchronize"));
+}
+
+/* The number that the emitted code gives to its one checked subscript. */
+static int64_t access_of(const hr_prepared *prepared) {
+    const char *check = strstr(prepared->loadable.source.data, ", n_V, ");
+    assert_non_null(check);
+    return strtoll(check + 7, NULL, 10);
+}
+
+static void test_fault(void **state) {
+    (void)state;
+    float table[7] = {0, 1, 2, 3, 4, 5, 6}, y[3];
+    int32_t at[3] = {6, 0, 3};
+    const int64_t shape_table[] = {7}, shape[] = {3};
+    void *on_device[] = {put(table, 7, 4), put(at, 3, 4), put(y, 3, 4)};
+    load("pick");
+    bind("table", on_device[0], HR_F32, 1, shape_table, NULL);
+    bind("at", on_device[1], HR_I32, 1, shape, NULL);
+    bind("y", on_device[2], HR_F32, 1, shape, NULL);
+    good(hr_kernel_launch(kernel));
+    good(hr_device_synchronise(device));
+    fault_next = (hr_fault){.access = access_of(kernel->current), .value = 99};
+    good(hr_kernel_launch(kernel)); /* only queued */
+    assert_int_equal(hr_device_synchronise(device), HR_OUT_OF_RANGE);
+    const char *sentence =
+        "test.hr:3:70: a subscript of `table` had the value 99; its axis 0 has 7 elements (0 to 6)";
+    if (strncmp(hr_last_error(), sentence, strlen(sentence)) != 0) fail_msg("%s", hr_last_error());
+    good(hr_device_synchronise(device)); /* told once */
+    good(hr_kernel_launch(kernel));
+    assert_int_equal(hr_kernel_launch(kernel), HR_OUT_OF_RANGE); /* or by the next launch */
+    assert_non_null(strstr(hr_last_error(), "in an earlier launch"));
+    assert_non_null(strstr(hr_last_error(), "the value 99"));
+    fault_next = (hr_fault){0};
+    good(hr_kernel_launch(kernel));
+    good(hr_device_synchronise(device));
+    good(hr_device_download(device, y, on_device[2], sizeof y));
+    assert_true(y[0] == 6 && y[1] == 0 && y[2] == 3);
+    for (int i = 0; i < 3; i++)
+        hr_device_release(device, on_device[i], 28);
+}
+
+/* ---- the device fails in the middle of the job ---- */
+
+static void test_failures(void **state) {
+    (void)state;
+    static const char *const symbols[] = {
+        "cuMemAlloc_v2",       "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernelEx",
+        "cuModuleGetFunction", "cuEventElapsedTime",   "cuStreamSynchronize"};
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        for (int at = 1; at < 60; at += 7) {
+            hr_run_options options = {
+                .size = sizeof options, .tune = HR_TUNE_QUICK, .seconds = 1e-3, .points = 20};
+            hr_run_result *result = NULL;
+            load("twice");
+            good(hr_kernel_bind_extent(kernel, "M", 3));
+            good(hr_kernel_bind_extent(kernel, "N", 8));
+            hr_status status = hr_device_roof(device, false, NULL, NULL, &(hr_roof){0});
+            fake->fail_symbol = symbols[i];
+            fake->fail_at = at;
+            fake->fail_result = 719;
+            if (status == HR_OK) status = hr_kernel_fill(kernel, 1);
+            if (status == HR_OK) status = hr_kernel_run(kernel, &options, &result);
+            bool reached = fake->fail_at <= 0;
+            fake->fail_symbol = NULL;
+            if (status != HR_OK) assert_non_null(strstr(hr_last_error(), "CUDA_ERROR_FAKE"));
+            if (!reached) assert_int_equal(status, HR_OK);
+            hr_run_result_destroy(status == HR_OK ? result : NULL);
+            hr_kernel_destroy(kernel);
+            kernel = NULL;
+        }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {TEST(test_run),     TEST(test_unwritten),          TEST(test_views),
+                                       TEST(test_restore), TEST(test_launch_only_queues), TEST(test_fault),
+                                       TEST(test_failures)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
