@@ -2,16 +2,19 @@
  *
  * In: a device. Out: seconds of launches, bytes a second of the links.
  */
+#define _GNU_SOURCE
 #include "device/cuda_text.h"
 #include "device/roof_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define LAUNCHES    200 /* that are queued before the device is waited for: fewer than its queue holds */
 #define BATCHES     15
 #define EMPTY_WORDS 38 /* hr_empty_words: 8 pointers, 8 scalars, 4 extents, 16 strides, scratch, fault */
+#define HUGE_PAGE   ((size_t)2 << 20)
 #define NODES       128
 #define LINK_BYTES  ((size_t)256 << 20)
 #define LINK_RUNS   5
@@ -139,9 +142,10 @@ static hr_status link_measure(hr_roof_cuda *roof, void *host, size_t bytes, bool
 static hr_status links_measure(hr_roof_cuda *roof) {
     const hr_cuda_driver *driver = &roof->cuda->driver;
     size_t bytes = roof->stream_bytes < LINK_BYTES ? roof->stream_bytes : LINK_BYTES;
-    void *pinned = NULL, *pageable = malloc(bytes);
+    void *pinned = NULL, *pageable = aligned_alloc(HUGE_PAGE, bytes / HUGE_PAGE * HUGE_PAGE + HUGE_PAGE);
     hr_status status = HR_OK;
     if (!pageable) return hr_fail(HR_OUT_OF_MEMORY, "no memory to measure the host's link");
+    madvise(pageable, bytes, MADV_HUGEPAGE); /* a wish: what large allocations of most programs get */
     memset(pageable, 1, bytes);
     hr_cu_result result = driver->host_allocate(&pinned, bytes, HR_CU_HOST_PORTABLE);
     if (result)

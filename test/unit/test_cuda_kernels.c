@@ -22,7 +22,7 @@ static const struct {
     int registers; /* the most that the threads of its blocks leave for each */
 } texts[] = {
     {"timing_kernels", hr_cuda_timing_kernels_text, 32}, {"fill_kernels", hr_cuda_fill_kernels_text, 64},
-    {"roof_memory", hr_cuda_roof_memory_text, 64},       {"roof_units", hr_cuda_roof_units_text, 32},
+    {"roof_memory", hr_cuda_roof_memory_text, 64},       {"roof_units", hr_cuda_roof_units_text, 64},
     {"roof_tensor", hr_cuda_roof_tensor_text, 255},
 };
 

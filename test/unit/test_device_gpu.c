@@ -203,10 +203,27 @@ static void test_out_of_memory(void **state) {
     hr_device_release(device, data, 1 << 20);
 }
 
+/* The last test: after it the device is lost to this process. */
+static void test_lost(void **state) {
+    (void)state;
+    hr_grid grid = {.entry = "plain", .blocks = 1, .threads = 32, .cluster = 1};
+    arguments given = {.pointer = (void *)0x10, .extent = 32, .stride = 1};
+    hr_module *module = prepare(&given, &grid, 1);
+    hr_fault fault = {0};
+    void *data = NULL;
+    assert_int_equal(device->ops->launch(device, module, &given.launch, &fault), HR_INTERNAL);
+    assert_non_null(strstr(hr_last_error(), "kernel plain failed with CUDA_ERROR_ILLEGAL_ADDRESS"));
+    assert_int_not_equal(hr_device_allocate(device, 64, &data), HR_OK);
+    assert_int_not_equal(hr_device_synchronise(device), HR_OK);
+    assert_int_equal(hr_status_exit_code(HR_INTERNAL), 3);
+    device->ops->unload(device, module);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launch), cmocka_unit_test(test_fault), cmocka_unit_test(test_clusters),
         cmocka_unit_test(test_time),   cmocka_unit_test(test_fill),  cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_lost),
     };
     if (hr_device_open("cuda", &device) != HR_OK) {
         printf("skipped: %s\n", hr_last_error());
