@@ -5,7 +5,7 @@ import math
 import torch
 from harness import main
 
-LAYERS, ROWS, WIDTH = 80, 1024, 2048
+LAYERS, ROWS, WIDTH = 100, 2048, 2048
 
 
 def build(fixed):

@@ -2,7 +2,7 @@
 import torch
 from harness import main
 
-EXPERTS, ROWS, WIDTH, LAYERS = 40, 128, 512, 24
+EXPERTS, ROWS, WIDTH, LAYERS = 40, 256, 1024, 16
 
 
 def build(fixed):
