@@ -19,7 +19,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cupti_buffer_request request;
 static cupti_buffer_complete complete;
 static cupti_clock now;
-static bool enabled[64], chosen[3][8];
+static bool enabled[64], chosen[3][8], called_back[3][8];
+static cupti_callback callback;
 static uint8_t *buffer;
 static size_t size, used;
 static uint32_t correlations;
@@ -33,8 +34,9 @@ static const char *const runtime_names[] = {"",
                                             "cudaGetDevice_v3020",
                                             "cudaEventRecord_v3020",
                                             "cudaStreamWaitEvent_v3020",
-                                            "cudaStreamSynchronize_v3020"};
-enum { LAUNCH = 1, COPY, GET_DEVICE, EVENT_RECORD, STREAM_WAIT, STREAM_SYNCHRONIZE };
+                                            "cudaStreamSynchronize_v3020",
+                                            "cudaMalloc_v3020"};
+enum { LAUNCH = 1, COPY, GET_DEVICE, EVENT_RECORD, STREAM_WAIT, STREAM_SYNCHRONIZE, ALLOCATE };
 
 static void hand_over(void) {
     if (buffer) complete(NULL, 0, buffer, size, used);
@@ -119,26 +121,27 @@ SHOWN void fake_copy(uint64_t bytes) {
     pthread_mutex_unlock(&lock);
 }
 
-SHOWN void fake_events(void) {
-    pthread_mutex_lock(&lock);
+/* As a call of the runtime that makes one of the driver's: the callbacks of both, the outer one around. */
+static void call_back(uint32_t number, void *const *arguments) {
+    uint32_t correlation = correlations + 1;
+    cupti_callback_data data = {
+        .arguments = arguments, .context = &lock, .context_id = 1, .correlation = correlation};
+    bool asked = callback && called_back[CUPTI_DOMAIN_RUNTIME][number];
+    if (asked) callback(NULL, CUPTI_DOMAIN_RUNTIME, number, &data);
     uint64_t start = now ? now() : 0;
-    cupti_event event = {CUPTI_KIND_CUDA_EVENT, emit_call(EVENT_RECORD, start), 1, 7, 41};
-    emit(&event, sizeof event);
-    cupti_wait wait = {.kind = CUPTI_KIND_SYNCHRONIZATION,
-                       .type = 2,
-                       .start = now ? now() : 0,
-                       .correlation = emit_call(STREAM_WAIT, start),
-                       .context = 1,
-                       .stream = 9,
-                       .event = 41};
-    wait.end = wait.start;
-    emit(&wait, sizeof wait);
-    wait.type = 3;
-    wait.stream = 7;
-    wait.event = UINT32_MAX;
-    wait.correlation = emit_call(STREAM_SYNCHRONIZE, start);
-    wait.end = wait.start + 5000;
-    emit(&wait, sizeof wait);
+    usleep(20);
+    data.site = CUPTI_SITE_EXIT;
+    if (asked) callback(NULL, CUPTI_DOMAIN_RUNTIME, number, &data);
+    emit_call(number, start);
+}
+
+SHOWN void fake_events(void) {
+    void *event = &busy_until, *seven = (void *)(uintptr_t)7, *nine = (void *)(uintptr_t)9, *memory = event;
+    pthread_mutex_lock(&lock);
+    call_back(EVENT_RECORD, (void *[]){event, seven});
+    call_back(STREAM_WAIT, (void *[]){nine, event});
+    call_back(STREAM_SYNCHRONIZE, (void *[]){seven});
+    call_back(ALLOCATE, (void *[]){&memory, (void *)(uintptr_t)4096});
     pthread_mutex_unlock(&lock);
 }
 
@@ -150,9 +153,10 @@ SHOWN int cuptiGetVersion(uint32_t *version) {
     return CUPTI_OK;
 }
 
-SHOWN int cuptiSubscribe_v2(void **subscriber, cupti_callback callback, void *user,
+SHOWN int cuptiSubscribe_v2(void **subscriber, cupti_callback called, void *user,
                             cupti_subscriber_params *params) {
-    (void)callback, (void)user;
+    (void)user;
+    callback = called;
     const char *rival = getenv("FAKE_CUPTI_RIVAL"), *code = getenv("FAKE_CUPTI_CODE");
     if (code) return atoi(code);
     if (rival) {
@@ -163,13 +167,24 @@ SHOWN int cuptiSubscribe_v2(void **subscriber, cupti_callback callback, void *us
     return CUPTI_OK;
 }
 
-SHOWN int cuptiSubscribe(void **subscriber, cupti_callback callback, void *user) {
+SHOWN int cuptiSubscribe(void **subscriber, cupti_callback called, void *user) {
     cupti_subscriber_params params = {0};
-    return cuptiSubscribe_v2(subscriber, callback, user, &params);
+    return cuptiSubscribe_v2(subscriber, called, user, &params);
 }
 
 SHOWN int cuptiUnsubscribe(void *subscriber) {
     return subscriber ? CUPTI_OK : 1;
+}
+
+SHOWN int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t number) {
+    if (subscriber != &lock || number >= 8) return 1;
+    called_back[domain][number] = enable;
+    return CUPTI_OK;
+}
+
+SHOWN int cuptiGetStreamId(void *context, void *stream, uint32_t *id) {
+    *id = (uint32_t)(uintptr_t)stream;
+    return context == &lock ? CUPTI_OK : 1;
 }
 
 SHOWN int cuptiActivityEnable(int kind) {
@@ -206,10 +221,6 @@ static size_t record_size(const void *record) {
         return sizeof(cupti_kernel);
     case CUPTI_KIND_COPY:
         return sizeof(cupti_copy);
-    case CUPTI_KIND_CUDA_EVENT:
-        return sizeof(cupti_event);
-    case CUPTI_KIND_SYNCHRONIZATION:
-        return sizeof(cupti_wait);
     }
     abort();
 }

@@ -83,42 +83,28 @@ static void test_host(void **unused) {
     CALL(thread, threadId);
     CALL(correlation, correlationId);
     CALL(result, returnValue);
-#define WAIT(member, name) SAME(cupti_wait, member, CUpti_ActivitySynchronization2, name)
-    WAIT(type, type);
-    WAIT(start, start);
-    WAIT(end, end);
-    WAIT(correlation, correlationId);
-    WAIT(context, contextId);
-    WAIT(stream, streamId);
-    WAIT(event, cudaEventId);
 #define OVERHEAD(member, name) SAME(cupti_overhead, member, CUpti_ActivityOverhead3, name)
     OVERHEAD(overhead, overheadKind);
     OVERHEAD(object_kind, objectKind);
     OVERHEAD(object, objectId);
     OVERHEAD(start, start);
     OVERHEAD(end, end);
-#define EVENT(member, name) SAME(cupti_event, member, CUpti_ActivityCudaEvent2, name)
-    EVENT(correlation, correlationId);
-    EVENT(context, contextId);
-    EVENT(stream, streamId);
-    EVENT(event, eventId);
 #define EXTERNAL(member, name) SAME(cupti_external, member, CUpti_ActivityExternalCorrelation, name)
     EXTERNAL(source, externalKind);
     EXTERNAL(id, externalId);
     EXTERNAL(correlation, correlationId);
 }
 
-static void test_memory(void **unused) {
+static void test_callbacks(void **unused) {
     (void)unused;
-#define MEMORY(member, name) SAME(cupti_memory, member, CUpti_ActivityMemory4, name)
-    MEMORY(operation, memoryOperationType);
-    MEMORY(memory, memoryKind);
-    MEMORY(address, address);
-    MEMORY(bytes, bytes);
-    MEMORY(time, timestamp);
-    MEMORY(device, deviceId);
     SAME(cupti_context, id, CUpti_ActivityContext3, contextId);
     SAME(cupti_context, device, CUpti_ActivityContext3, deviceId);
+#define DATA(member, name) SAME(cupti_callback_data, member, CUpti_CallbackData, name)
+    DATA(site, callbackSite);
+    DATA(arguments, functionParams);
+    DATA(context, context);
+    DATA(context_id, contextUid);
+    DATA(correlation, correlationId);
     SAME(cupti_subscriber_params, name, CUpti_SubscriberParams, subscriberName);
     SAME(cupti_subscriber_params, old_name, CUpti_SubscriberParams, oldSubscriberName);
     SAME(cupti_subscriber_params, old_size, CUpti_SubscriberParams, oldSubscriberSize);
@@ -134,10 +120,7 @@ static void test_numbers(void **unused) {
     assert_int_equal(CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
     assert_int_equal(CUPTI_KIND_OVERHEAD, CUPTI_ACTIVITY_KIND_OVERHEAD);
     assert_int_equal(CUPTI_KIND_COPY_PEER, CUPTI_ACTIVITY_KIND_MEMCPY2);
-    assert_int_equal(CUPTI_KIND_CUDA_EVENT, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
-    assert_int_equal(CUPTI_KIND_SYNCHRONIZATION, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
     assert_int_equal(CUPTI_KIND_EXTERNAL, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
-    assert_int_equal(CUPTI_KIND_MEMORY, CUPTI_ACTIVITY_KIND_MEMORY2);
     assert_int_equal(CUPTI_END_OF_BUFFER, CUPTI_ERROR_MAX_LIMIT_REACHED);
     assert_int_equal(CUPTI_NOT_COMPATIBLE, CUPTI_ERROR_NOT_COMPATIBLE);
     assert_int_equal(CUPTI_VIRTUAL_DEVICE, CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED);
@@ -148,6 +131,12 @@ static void test_numbers(void **unused) {
     assert_int_equal(CUPTI_MIG_DEVICE, CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED);
     assert_int_equal(CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
     assert_int_equal(CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
+    assert_int_equal(CUPTI_SITE_ENTER, CUPTI_API_ENTER);
+    assert_int_equal(CUPTI_SITE_EXIT, CUPTI_API_EXIT);
+    assert_int_equal(CUPTI_WAIT_EVENT, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE);
+    assert_int_equal(CUPTI_WAIT_STREAM_EVENT, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT);
+    assert_int_equal(CUPTI_WAIT_STREAM, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE);
+    assert_int_equal(CUPTI_WAIT_DEVICE, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE);
     assert_int_equal(CUPTI_THREAD_IDS_SYSTEM, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
     assert_int_equal(CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     assert_true(CUPTI_OLD_NAME >= CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN);
@@ -183,7 +172,7 @@ static void test_nvtx(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels), cmocka_unit_test(test_copies), cmocka_unit_test(test_host),
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_nvtx),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_nvtx),   cmocka_unit_test(test_callbacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

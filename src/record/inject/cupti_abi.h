@@ -34,13 +34,18 @@ enum cupti_kind {
     CUPTI_KIND_CONCURRENT_KERNEL = 10,
     CUPTI_KIND_OVERHEAD = 17,
     CUPTI_KIND_COPY_PEER = 22,
-    CUPTI_KIND_CUDA_EVENT = 36,
-    CUPTI_KIND_SYNCHRONIZATION = 38,
-    CUPTI_KIND_EXTERNAL = 39,
-    CUPTI_KIND_MEMORY = 49
+    CUPTI_KIND_EXTERNAL = 39
 };
 
 enum cupti_domain { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2 };
+enum cupti_site { CUPTI_SITE_ENTER = 0, CUPTI_SITE_EXIT = 1 };
+/* As CUPTI numbers its synchronisations; the recorder's file does so too. */
+enum cupti_wait_kind {
+    CUPTI_WAIT_EVENT = 1,
+    CUPTI_WAIT_STREAM_EVENT = 2,
+    CUPTI_WAIT_STREAM = 3,
+    CUPTI_WAIT_DEVICE = 4
+};
 enum cupti_thread_ids { CUPTI_THREAD_IDS_SYSTEM = 1 };
 enum cupti_flush { CUPTI_FLUSH_FORCED = 1 };
 
@@ -113,12 +118,6 @@ typedef struct CUPTI_PACKED cupti_call {
     uint32_t correlation, result;
 } cupti_call;
 
-typedef struct CUPTI_PACKED cupti_wait {
-    uint32_t kind, type;
-    uint64_t start, end;
-    uint32_t correlation, context, stream, event;
-} cupti_wait;
-
 /* What a record is about: a process and thread, or a device, context and stream. */
 typedef union cupti_object {
     struct {
@@ -136,25 +135,28 @@ typedef struct CUPTI_PACKED cupti_overhead {
     uint64_t start, end;
 } cupti_overhead;
 
-typedef struct CUPTI_PACKED cupti_event {
-    uint32_t kind, correlation, context, stream, event;
-} cupti_event;
-
 typedef struct CUPTI_PACKED cupti_external {
     uint32_t kind, source;
     uint64_t id;
     uint32_t correlation;
 } cupti_external;
 
-typedef struct CUPTI_PACKED cupti_memory {
-    uint32_t kind, operation, memory, correlation;
-    uint64_t address, bytes, time, counter;
-    uint32_t process, device, context, stream;
-} cupti_memory;
-
 typedef struct CUPTI_PACKED cupti_context {
     uint32_t kind, id, device;
 } cupti_context;
+
+/* Before and after a call that a subscriber asked for. */
+typedef struct cupti_callback_data {
+    int site; /* enum cupti_site */
+    const char *function;
+    const void *arguments; /* a struct of them */
+    void *returned;
+    const char *symbol;
+    void *context;
+    uint32_t context_id;
+    uint64_t *user;
+    uint32_t correlation;
+} cupti_callback_data;
 
 typedef struct cupti_subscriber_params {
     size_t size;
@@ -177,6 +179,8 @@ typedef uint64_t (*cupti_clock)(void);
     X(subscribe, cuptiSubscribe, 1, (void **, cupti_callback, void *))                                       \
     X(subscribe_named, cuptiSubscribe_v2, 0, (void **, cupti_callback, void *, cupti_subscriber_params *))   \
     X(unsubscribe, cuptiUnsubscribe, 1, (void *))                                                            \
+    X(enable_callback, cuptiEnableCallback, 1, (uint32_t, void *, int, uint32_t))                            \
+    X(stream_id, cuptiGetStreamId, 1, (void *, void *, uint32_t *))                                          \
     X(enable, cuptiActivityEnable, 1, (int))                                                                 \
     X(disable, cuptiActivityDisable, 1, (int))                                                               \
     X(register_buffers, cuptiActivityRegisterCallbacks, 1, (cupti_buffer_request, cupti_buffer_complete))    \

@@ -26,9 +26,8 @@ static activity state;
 /* Rare and needed to understand the rest: recorded outside of the window too. */
 static const int standing_kinds[] = {CUPTI_KIND_CONTEXT};
 
-static const int kinds[] = {CUPTI_KIND_COPY,     CUPTI_KIND_COPY_PEER,       CUPTI_KIND_FILL,
-                            CUPTI_KIND_OVERHEAD, CUPTI_KIND_CUDA_EVENT,      CUPTI_KIND_EXTERNAL,
-                            CUPTI_KIND_MEMORY,   CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_CONCURRENT_KERNEL};
+static const int kinds[] = {CUPTI_KIND_COPY,     CUPTI_KIND_COPY_PEER, CUPTI_KIND_FILL,
+                            CUPTI_KIND_OVERHEAD, CUPTI_KIND_EXTERNAL,  CUPTI_KIND_CONCURRENT_KERNEL};
 
 /* Calls that start work, wait, allocate or load code, by how their names begin. Thousands of others only ask
  * or set something on the host; recording those too would cost each launch several times what the launch
@@ -238,17 +237,6 @@ static void put_call(const cupti_call *at) {
     record_put(HR_RECORD_call, &record);
 }
 
-static void put_wait(const cupti_wait *at) {
-    hr_record_wait record = {.start = (int64_t)at->start,
-                             .duration = (int64_t)(at->end - at->start),
-                             .wait_kind = at->type,
-                             .correlation = at->correlation,
-                             .context = (int32_t)at->context, /* all ones: does not apply */
-                             .stream = (int32_t)at->stream,
-                             .event = (int32_t)at->event};
-    record_put(HR_RECORD_wait, &record);
-}
-
 static void put_overhead(const cupti_overhead *at) {
     const char *name = overhead_name(at->overhead);
     bool of_host = at->object_kind == 1 || at->object_kind == 2;
@@ -257,20 +245,6 @@ static void put_overhead(const cupti_overhead *at) {
                                  .thread = of_host ? at->object.host.thread : 0,
                                  .name = record_string(name, strlen(name))};
     record_put(HR_RECORD_overhead, &record);
-}
-
-static void put_allocation(const cupti_memory *at) {
-    hr_record_allocation record = {.time = (int64_t)at->time,
-                                   .bytes = at->operation == 2 ? -(int64_t)at->bytes : (int64_t)at->bytes,
-                                   .address = (int64_t)at->address,
-                                   .memory = at->memory,
-                                   .device = at->device};
-    record_put(HR_RECORD_allocation, &record);
-}
-
-static void put_event(const cupti_event *at) {
-    record_put(HR_RECORD_event_record,
-               &(hr_record_event_record){at->correlation, at->context, at->stream, at->event});
 }
 
 static void put_context(const cupti_context *at) {
@@ -300,20 +274,11 @@ static void put_any(const void *at) {
     case CUPTI_KIND_RUNTIME:
         put_call(at);
         break;
-    case CUPTI_KIND_SYNCHRONIZATION:
-        put_wait(at);
-        break;
     case CUPTI_KIND_OVERHEAD:
         put_overhead(at);
         break;
-    case CUPTI_KIND_MEMORY:
-        put_allocation(at);
-        break;
     case CUPTI_KIND_CONTEXT:
         put_context(at);
-        break;
-    case CUPTI_KIND_CUDA_EVENT:
-        put_event(at);
         break;
     case CUPTI_KIND_EXTERNAL:
         put_external(at);
@@ -351,10 +316,6 @@ static void complete_buffer(void *context, uint32_t stream, uint8_t *buffer, siz
     recorder_take_buffer(buffer, valid);
 }
 
-static void ignore_callback(void *user, int domain, uint32_t callback, const void *data) {
-    (void)user, (void)domain, (void)callback, (void)data;
-}
-
 /* ---- starting ---- */
 
 static const char *code_words(int code) {
@@ -383,8 +344,8 @@ static bool subscribe(void) {
     char rival[CUPTI_OLD_NAME] = "";
     cupti_subscriber_params params = {sizeof params, "headroom", rival, sizeof rival};
     int code = cupti->subscribe_named
-                   ? cupti->subscribe_named(&state.subscriber, ignore_callback, NULL, &params)
-                   : cupti->subscribe(&state.subscriber, ignore_callback, NULL);
+                   ? cupti->subscribe_named(&state.subscriber, callbacks_call, NULL, &params)
+                   : cupti->subscribe(&state.subscriber, callbacks_call, NULL);
     if (code == CUPTI_RIVAL) {
         const char *name = rival[0] ? rival : "nsys, ncu, cuda-gdb or torch.profiler";
         recorder_note("another profiler (%s) records this program already, and CUPTI serves one at a time: "
@@ -426,8 +387,10 @@ bool activity_start(void) {
         if (library) *(void **)&state.demangle = dlsym(library, "__cxa_demangle");
     }
     state.running = subscribe() && configure();
-    if (state.running) enable_kinds(standing_kinds, sizeof standing_kinds / sizeof *standing_kinds);
-    return state.running;
+    if (!state.running) return false;
+    callbacks_start(&state.cupti, state.subscriber);
+    enable_kinds(standing_kinds, sizeof standing_kinds / sizeof *standing_kinds);
+    return true;
 }
 
 /* Where this CUPTI cannot choose, all of them. */
@@ -455,6 +418,7 @@ void activity_open(void) {
     if (!state.running || atomic_exchange(&state.enabled, true)) return;
     enable_kinds(kinds, sizeof kinds / sizeof *kinds);
     switch_all_calls(true);
+    callbacks_switch(true);
 }
 
 /* What is under way would be lost: this one time the program waits for it. */
@@ -469,6 +433,7 @@ void activity_close(void) {
     if (!state.running || !atomic_exchange(&state.enabled, false)) return;
     wait_for_device();
     switch_all_calls(false);
+    callbacks_switch(false);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         state.cupti.disable(kinds[i]);
 }

@@ -1,111 +1,45 @@
-/* NVTX's calls. In: ranges and marks of the program's threads. Out: records.
- *
- * A thread logs into a block of its own under a lock that only the drain thread shares; full blocks queue up.
- * The log of a thread that ended is freed once it was drained. */
+/* NVTX's calls. In: ranges and marks of the program's threads. Out: records in the log of the calling thread.
+ */
 #include "record/inject/nvtx_abi.h"
 #include "record/inject/recorder.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <wchar.h>
 
-#define BLOCK_EVENTS 512
-#define BLOCK_MOST   256 /* of one thread that wait: beyond that its ranges are dropped */
-#define DEPTH_MOST   64  /* nested ranges whose names the window needs */
-
-typedef struct logged {
-    int64_t time, name, domain, id;
-    uint8_t kind; /* hr_trace_record_kind */
-} logged;
-
-typedef struct block {
-    struct block *next;
-    int count;
-    logged events[BLOCK_EVENTS];
-} block;
-
-typedef struct range_log {
-    struct range_log *next;
-    pthread_mutex_t lock;
-    block *first, *last;
-    int blocks, depth;
-    int64_t thread, dropped;
-    int64_t open_names[DEPTH_MOST];
-    bool ended; /* its thread */
-} range_log;
+#define DEPTH_MOST 64 /* nested ranges whose names the window needs */
 
 /* What NVTX's domains and registered strings point to. */
 typedef struct handle {
     int64_t name;
 } handle;
 
-static pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER;
-static range_log *logs;
-static pthread_key_t thread_key;
-static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
-static __thread range_log *own_log;
 static atomic_llong range_ids;
+static __thread int64_t open_names[DEPTH_MOST];
+static __thread int depth;
 
-/* ---- a thread's log ---- */
-
-static void end_log(void *value) {
-    range_log *log = value;
-    pthread_mutex_lock(&log->lock);
-    log->ended = true;
-    pthread_mutex_unlock(&log->lock);
+static int64_t domain_name(const handle *domain) {
+    return domain ? domain->name : -1;
 }
 
-static void make_thread_key(void) {
-    pthread_key_create(&thread_key, end_log);
-}
-
-static range_log *find_log(void) {
-    if (own_log) return own_log;
-    range_log *log = calloc(1, sizeof *log);
-    if (!log) return NULL;
-    pthread_mutex_init(&log->lock, NULL);
-    log->thread = syscall(SYS_gettid);
-    pthread_once(&thread_key_once, make_thread_key);
-    pthread_setspecific(thread_key, log);
-    pthread_mutex_lock(&logs_lock);
-    log->next = logs;
-    logs = log;
-    pthread_mutex_unlock(&logs_lock);
-    return own_log = log;
-}
-
-static bool has_room(range_log *log) {
-    if (log->last && log->last->count < BLOCK_EVENTS) return true;
-    block *more = log->blocks < BLOCK_MOST ? malloc(sizeof *more) : NULL;
-    if (!more) return false;
-    more->next = NULL;
-    more->count = 0;
-    if (log->last)
-        log->last->next = more;
-    else
-        log->first = more;
-    log->last = more;
-    log->blocks++;
-    return true;
-}
-
-static void append(range_log *log, logged event) {
-    pthread_mutex_lock(&log->lock);
-    if (has_room(log))
-        log->last->events[log->last->count++] = event;
-    else
-        log->dropped++;
-    pthread_mutex_unlock(&log->lock);
-}
-
-static void log_event(int kind, int64_t name, const handle *domain, int64_t id) {
+static void log_begin(int64_t name, const handle *domain, int64_t id) {
     if (!recorder_is_open()) return;
-    range_log *log = find_log();
-    if (!log) return;
-    append(log, (logged){(int64_t)recorder_clock(), name, domain ? domain->name : -1, id, (uint8_t)kind});
+    hr_record_range_begin record = {(int64_t)recorder_clock(), thread_log_thread(), name, domain_name(domain),
+                                    id};
+    thread_log_append(HR_RECORD_range_begin, &record, sizeof record);
+}
+
+static void log_end(const handle *domain, int64_t id) {
+    if (!recorder_is_open()) return;
+    hr_record_range_end record = {(int64_t)recorder_clock(), thread_log_thread(), domain_name(domain), id};
+    thread_log_append(HR_RECORD_range_end, &record, sizeof record);
+}
+
+static void log_mark(int64_t name, const handle *domain) {
+    if (!recorder_is_open()) return;
+    hr_record_mark record = {(int64_t)recorder_clock(), thread_log_thread(), name, domain_name(domain)};
+    thread_log_append(HR_RECORD_mark, &record, sizeof record);
 }
 
 /* ---- messages ---- */
@@ -148,26 +82,23 @@ static int64_t message_of(const nvtx_attributes *attributes) {
 
 static int push(const handle *domain, int64_t name) {
     size_t length;
-    range_log *log = find_log();
-    if (!log) return -1;
     const char *text = record_string_text(name, &length);
     recorder_range_begins(text, length);
-    if (log->depth < DEPTH_MOST) log->open_names[log->depth] = name;
-    log_event(HR_RECORD_range_begin, name, domain, 0);
-    return log->depth++;
+    if (depth < DEPTH_MOST) open_names[depth] = name;
+    log_begin(name, domain, 0);
+    return depth++;
 }
 
 static int pop(const handle *domain) {
     size_t length;
-    range_log *log = find_log();
-    if (!log || log->depth == 0) return -1;
-    log_event(HR_RECORD_range_end, -1, domain, 0);
-    log->depth--;
-    if (log->depth < DEPTH_MOST) {
-        const char *text = record_string_text(log->open_names[log->depth], &length);
+    if (depth == 0) return -1;
+    log_end(domain, 0);
+    depth--;
+    if (depth < DEPTH_MOST) {
+        const char *text = record_string_text(open_names[depth], &length);
         recorder_range_ends(text, length);
     }
-    return log->depth;
+    return depth;
 }
 
 static uint64_t start(const handle *domain, int64_t name) {
@@ -175,7 +106,7 @@ static uint64_t start(const handle *domain, int64_t name) {
     const char *text = record_string_text(name, &length);
     int64_t id = 1 + atomic_fetch_add(&range_ids, 1);
     recorder_range_begins(text, length);
-    log_event(HR_RECORD_range_begin, name, domain, id);
+    log_begin(name, domain, id);
     return (uint64_t)id;
 }
 
@@ -188,13 +119,13 @@ static handle *make_handle(int64_t name) {
 /* ---- what stands in NVTX's tables ---- */
 
 static void mark_ex(const nvtx_attributes *attributes) {
-    log_event(HR_RECORD_mark, message_of(attributes), NULL, 0);
+    log_mark(message_of(attributes), NULL);
 }
 static void mark_a(const char *text) {
-    log_event(HR_RECORD_mark, plain_string(text), NULL, 0);
+    log_mark(plain_string(text), NULL);
 }
 static void mark_w(const wchar_t *text) {
-    log_event(HR_RECORD_mark, wide_string(text), NULL, 0);
+    log_mark(wide_string(text), NULL);
 }
 static uint64_t range_start_ex(const nvtx_attributes *attributes) {
     return start(NULL, message_of(attributes));
@@ -206,7 +137,7 @@ static uint64_t range_start_w(const wchar_t *text) {
     return start(NULL, wide_string(text));
 }
 static void range_end(uint64_t id) {
-    log_event(HR_RECORD_range_end, -1, NULL, (int64_t)id);
+    log_end(NULL, (int64_t)id);
 }
 static int range_push_ex(const nvtx_attributes *attributes) {
     return push(NULL, message_of(attributes));
@@ -221,13 +152,13 @@ static int range_pop(void) {
     return pop(NULL);
 }
 static void domain_mark_ex(const handle *domain, const nvtx_attributes *attributes) {
-    log_event(HR_RECORD_mark, message_of(attributes), domain, 0);
+    log_mark(message_of(attributes), domain);
 }
 static uint64_t domain_range_start_ex(const handle *domain, const nvtx_attributes *attributes) {
     return start(domain, message_of(attributes));
 }
 static void domain_range_end(const handle *domain, uint64_t id) {
-    log_event(HR_RECORD_range_end, -1, domain, (int64_t)id);
+    log_end(domain, (int64_t)id);
 }
 static int domain_range_push_ex(const handle *domain, const nvtx_attributes *attributes) {
     return push(domain, message_of(attributes));
@@ -294,64 +225,4 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_export_
     fill_table(callbacks, NVTX_MODULE_CORE, core, NVTX_CORE_SIZE);
     fill_table(callbacks, NVTX_MODULE_CORE2, core2, NVTX_CORE2_SIZE);
     return 1;
-}
-
-/* ---- draining ---- */
-
-static void put_logged(const range_log *log, const logged *at) {
-    record_thread(log->thread);
-    switch (at->kind) {
-    case HR_RECORD_range_begin:
-        record_put(HR_RECORD_range_begin,
-                   &(hr_record_range_begin){at->time, log->thread, at->name, at->domain, at->id});
-        break;
-    case HR_RECORD_range_end:
-        record_put(HR_RECORD_range_end, &(hr_record_range_end){at->time, log->thread, at->domain, at->id});
-        break;
-    default:
-        record_put(HR_RECORD_mark, &(hr_record_mark){at->time, log->thread, at->name, at->domain});
-    }
-}
-
-/* True where its thread ended and nothing is left. */
-static bool drain_log(range_log *log) {
-    pthread_mutex_lock(&log->lock);
-    block *at = log->first;
-    int64_t dropped = log->dropped;
-    bool ended = log->ended;
-    log->first = log->last = NULL;
-    log->blocks = 0;
-    log->dropped = 0;
-    pthread_mutex_unlock(&log->lock);
-    while (at) {
-        for (int i = 0; i < at->count; i++)
-            put_logged(log, &at->events[i]);
-        block *next = at->next;
-        free(at);
-        at = next;
-    }
-    if (dropped) record_put(HR_RECORD_dropped, &(hr_record_dropped){dropped});
-    return ended;
-}
-
-void ranges_drain(void) {
-    pthread_mutex_lock(&logs_lock);
-    for (range_log **place = &logs; *place;) {
-        range_log *log = *place;
-        if (!drain_log(log)) {
-            place = &log->next;
-            continue;
-        }
-        *place = log->next;
-        pthread_mutex_destroy(&log->lock);
-        free(log);
-    }
-    pthread_mutex_unlock(&logs_lock);
-}
-
-void ranges_forget(void) {
-    pthread_mutex_init(&logs_lock, NULL);
-    logs = NULL; /* the other threads' are not in this process; a page or two is lost */
-    if (own_log) pthread_setspecific(thread_key, NULL);
-    own_log = NULL;
 }

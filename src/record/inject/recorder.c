@@ -180,7 +180,7 @@ static void drain(void) {
         free(at);
         at = next;
     }
-    ranges_drain();
+    thread_logs_drain();
     put_notes();
     record_file_flush();
 }
@@ -255,7 +255,7 @@ static void forget_parent(void) {
     state.notes = NULL;
     record_file_forget();
     activity_forget();
-    ranges_forget();
+    thread_logs_forget();
     if (!was_running) return;
     atomic_store(&state.window, WINDOW_CLOSED); /* data loaders' workers: nothing to record there */
     state.tried = true;

@@ -11,7 +11,9 @@
  *   cupti_open.c     finds and opens libcupti
  *   driver_devices.c what the GPUs are
  *   cupti_activity.c switches activities on and off, CUPTI's buffers -> records
+ *   cupti_callbacks.c events, waits and allocations, which CUPTI's activities make too dear
  *   nvtx_ranges.c    NVTX's calls -> records
+ *   thread_log.c     records of the program's own threads, until they are drained
  */
 #ifndef HR_RECORD_RECORDER_H
 #define HR_RECORD_RECORDER_H
@@ -81,10 +83,21 @@ void activity_decode(uint8_t *buffer, size_t valid);
 /* In a child of fork: CUDA does not work there, and its CUPTI is not ours. */
 void activity_forget(void);
 
-/* ---- nvtx_ranges.c ---- */
+/* ---- cupti_callbacks.c ---- */
 
-/* Turns what the program's threads have logged so far into records. */
-void ranges_drain(void);
-void ranges_forget(void);
+/* `subscriber` calls callbacks_call(); `library` stays where it is. */
+void callbacks_start(const cupti_library *library, void *subscriber);
+void callbacks_switch(bool on);
+void callbacks_call(void *user, int domain, uint32_t callback, const void *about);
+
+/* ---- thread_log.c ---- */
+
+/* The calling thread's number, as the kernel counts. */
+int64_t thread_log_thread(void);
+void thread_log_append(hr_trace_record_kind kind, const void *record, size_t size);
+/* Moves what the program's threads have logged so far to the file. */
+void thread_logs_drain(void);
+/* In a child of fork: nothing of it is to be written. */
+void thread_logs_forget(void);
 
 #endif
