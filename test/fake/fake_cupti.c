@@ -19,7 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cupti_buffer_request request;
 static cupti_buffer_complete complete;
 static cupti_clock now;
-static bool enabled[64], chosen[3][8], called_back[3][8];
+static bool enabled[64], silent[3][8], called_back[3][8];
 static cupti_callback callback;
 static uint8_t *buffer;
 static size_t size, used;
@@ -47,7 +47,7 @@ static void hand_over(void) {
 static void emit(const void *record, size_t length) {
     uint32_t kind;
     memcpy(&kind, record, sizeof kind);
-    if (!request || !(enabled[kind] || kind == CUPTI_KIND_RUNTIME)) return;
+    if (!request || !enabled[kind]) return;
     if (used + length > size) hand_over();
     if (!buffer) {
         size_t limit;
@@ -66,7 +66,7 @@ static uint32_t emit_call(uint32_t callback, uint64_t start) {
                        .process = (uint32_t)getpid(),
                        .thread = (uint32_t)syscall(SYS_gettid),
                        .correlation = ++correlations};
-    if (chosen[CUPTI_DOMAIN_RUNTIME][callback]) emit(&call, sizeof call);
+    if (!silent[CUPTI_DOMAIN_RUNTIME][callback]) emit(&call, sizeof call);
     return call.correlation;
 }
 
@@ -261,11 +261,11 @@ SHOWN int cuptiGetCallbackName(int domain, uint32_t callback, const char **name)
 }
 
 SHOWN int cuptiActivityEnableRuntimeApi(uint32_t callback, uint8_t enable) {
-    if (callback < 8) chosen[CUPTI_DOMAIN_RUNTIME][callback] = enable;
+    if (callback < 8) silent[CUPTI_DOMAIN_RUNTIME][callback] = !enable;
     return CUPTI_OK;
 }
 
 SHOWN int cuptiActivityEnableDriverApi(uint32_t callback, uint8_t enable) {
-    if (callback < 8) chosen[CUPTI_DOMAIN_DRIVER][callback] = enable;
+    if (callback < 8) silent[CUPTI_DOMAIN_DRIVER][callback] = !enable;
     return CUPTI_OK;
 }

@@ -393,19 +393,18 @@ bool activity_start(void) {
     return true;
 }
 
-/* Where this CUPTI cannot choose, all of them. */
+/* CUPTI records a call only while its whole domain is on, so the others are switched off one by one, where
+ * this CUPTI can. */
 static void switch_calls(int domain, int kind, int (*choose)(uint32_t, uint8_t), bool on) {
-    if (!choose) {
-        if (on)
-            state.cupti.enable(kind);
-        else
-            state.cupti.disable(kind);
+    if (!on) {
+        state.cupti.disable(kind);
         return;
     }
-    for (uint32_t callback = 1; callback < CALL_MOST; callback++) {
+    state.cupti.enable(kind);
+    for (uint32_t callback = 1; choose && callback < CALL_MOST; callback++) {
         const char *name = NULL;
         if (state.cupti.callback_name(domain, callback, &name) != CUPTI_OK || !name) continue;
-        if (is_telling(name)) choose(callback, on);
+        if (!is_telling(name)) choose(callback, 0);
     }
 }
 
