@@ -1,4 +1,4 @@
-"""Batches are made on the training thread. Fixed: by workers, ahead of time, into pinned memory."""
+"""Batches are made on the training thread. Fixed: by workers, ahead of time."""
 import torch
 from harness import main, perceptron
 
@@ -22,8 +22,8 @@ class Samples(torch.utils.data.Dataset):
 def build(fixed):
     torch.set_num_threads(1)
     train = perceptron(WIDTH, 2)
-    workers = {"num_workers": 8, "persistent_workers": True, "prefetch_factor": 8} if fixed else {"num_workers": 0}
-    loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=BATCH, pin_memory=fixed, **workers))
+    workers = {"num_workers": 8, "persistent_workers": True, "prefetch_factor": 8} if fixed else {}
+    loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=BATCH, pin_memory=True, **workers))
     rest = torch.randn(ROWS - BATCH, WIDTH, device="cuda", dtype=torch.bfloat16)
 
     def step():

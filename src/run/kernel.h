@@ -173,6 +173,9 @@ void hr_keeping_end(const hr_kernel *kernel, hr_keeping *keeping);
  */
 hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared);
 void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_launch *out);
+/* A range that profilers see, around a launch of `prepared`. */
+void hr_annotate_begin(hr_kernel *kernel, const hr_prepared *prepared);
+void hr_annotate_end(void);
 hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared);
 /* Frees scratch beyond what `prepared` (NULL: nothing) needs. */
 void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared);

@@ -151,7 +151,9 @@ hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared) {
     hr_launch launch;
     hr_fault fault = {0};
     hr_launch_make(kernel, prepared, &launch);
+    hr_annotate_begin(kernel, prepared);
     hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &launch, &fault);
+    hr_annotate_end();
     return fault.access ? fault_fail(kernel, prepared, &fault) : status;
 }
 
@@ -165,7 +167,9 @@ static hr_status fault_collect(const hr_kernel *kernel, const hr_prepared *prepa
 static hr_status launch_queue(hr_kernel *kernel, const hr_prepared *prepared) {
     hr_launch launch;
     hr_launch_make(kernel, prepared, &launch);
+    hr_annotate_begin(kernel, prepared);
     hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &launch, NULL);
+    hr_annotate_end();
     if (status != HR_OUT_OF_RANGE) return status;
     return hr_fail_context(fault_collect(kernel, prepared), "in an earlier launch");
 }

@@ -27,7 +27,12 @@ static hr_status time_once(hr_kernel *kernel, const hr_prepared *state, double *
     hr_launch launch;
     HR_TRY(hr_launch_refresh(kernel, state));
     hr_launch_make(kernel, state, &launch);
-    return kernel->device->ops->time(kernel->device, state->module, &launch, seconds);
+    bool cooled =
+        !kernel->device->ops->synchronise; /* a CPU empties its caches within: no range of a kernel */
+    if (!cooled) hr_annotate_begin(kernel, state);
+    hr_status status = kernel->device->ops->time(kernel->device, state->module, &launch, seconds);
+    if (!cooled) hr_annotate_end();
+    return status;
 }
 
 static hr_timing timing_of(const double *times, int runs) {

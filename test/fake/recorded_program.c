@@ -13,7 +13,7 @@
  *   spawn WORD... a child that becomes this program again, with one word; waits for it
  *   exit N        _exit: no handler runs
  */
-#include "record/inject/nvtx_abi.h"
+#include "base/nvtx_abi.h"
 #include "support/fake_cupti.h"
 
 #include <dlfcn.h>

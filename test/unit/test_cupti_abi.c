@@ -1,5 +1,5 @@
-/* What src/record/inject/cupti_abi.h and nvtx_abi.h declare, against NVIDIA's headers, where these are
- * installed. */
+/* What src/record/inject/cupti_abi.h and src/base/nvtx_abi.h declare, against NVIDIA's headers, where these
+ * are installed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #ifdef HR_WITH_CUPTI_HEADERS
 
+#include "base/nvtx_abi.h"
 #include "record/inject/cupti_abi.h"
-#include "record/inject/nvtx_abi.h"
 
 #include <cupti.h>
 #include <nvtx3/nvToolsExt.h>

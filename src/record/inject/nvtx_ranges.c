@@ -1,6 +1,6 @@
 /* NVTX's calls. In: ranges and marks of the program's threads. Out: records in the log of the calling thread.
  */
-#include "record/inject/nvtx_abi.h"
+#include "base/nvtx_abi.h"
 #include "record/inject/recorder.h"
 
 #include <stdatomic.h>

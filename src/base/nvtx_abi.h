@@ -1,7 +1,7 @@
 /* The part of NVTX 3's binary interface that a tool sees: tables of function pointers that it fills, and the
- * arguments that these get. src/base/nvtx.c is the other side of it. */
-#ifndef HR_RECORD_NVTX_ABI_H
-#define HR_RECORD_NVTX_ABI_H
+ * arguments that these get. src/base/range.c is the other side of it, a program that has ranges. */
+#ifndef HR_BASE_NVTX_ABI_H
+#define HR_BASE_NVTX_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
