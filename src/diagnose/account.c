@@ -105,8 +105,7 @@ void hr_host_walk(const hr_analysis *analysis, int32_t at, int64_t from, int64_t
         walk.call = at;
         if (first && to > call->end) {
             int64_t since = call->end > from ? call->end : from;
-            cut_gap(&walk, thread, since, to,
-                    to - call->end > HR_LAUNCH_GAP_NS ? HR_TIME_HOST : HR_TIME_LAUNCH);
+            cut_gap(&walk, thread, since, to, to - since > HR_LAUNCH_GAP_NS ? HR_TIME_HOST : HR_TIME_LAUNCH);
         }
         first = false;
         int64_t start = call->start > from ? call->start : from, end = call->end < to ? call->end : to;

@@ -56,6 +56,7 @@ static const kernel_row kernel_rows[] = {
     {"instance_norm", HR_TIME_NORMALISATION, 0},
     {"::bn_fw", HR_TIME_NORMALISATION, 0},
     {"::bn_bw", HR_TIME_NORMALISATION, 0},
+    {"split_embedding", HR_TIME_OTHER, 0},
     {"nchwtonhwc", HR_TIME_COPY, 0},
     {"nhwctonchw", HR_TIME_COPY, 0},
     {"nvjet", HR_TIME_MATRIX, HR_WORK_TENSOR},
@@ -128,11 +129,12 @@ static unsigned product_flags(const char *name) {
 }
 
 hr_kernel_class hr_classify_kernel(const char *name) {
+    bool other_library = holds(name, "fbgemm_gpu"); /* of embeddings, in spite of its name */
     static const char *const roots[] = {"rsqrt", "exp_kernel", "sqrt_kernel", NULL};
     static const char *const steps[] = {"addcmul", "addcdiv", "sqrt_kernel", "lerp", NULL};
     for (size_t i = 0; i < sizeof kernel_rows / sizeof kernel_rows[0]; i++) {
         const kernel_row *row = &kernel_rows[i];
-        if (!holds(name, row->word)) continue;
+        if (!holds(name, row->word) || (other_library && strcmp(row->word, "gemm") == 0)) continue;
         unsigned flags = row->flags;
         if (row->kind == HR_TIME_MATRIX) flags |= product_flags(name);
         if ((flags & HR_WORK_FUSABLE) && holds_any(name, roots)) flags |= HR_WORK_ROOT;

@@ -154,13 +154,14 @@ static void name_kernels(const hr_analysis *analysis, const run *run, char *name
     if (others && used < room) snprintf(names + used, room - used, ", %d others", others);
 }
 
-static void note_run(hr_draft *draft, const tally *tally, const char *what) {
+static void note_run(hr_draft *draft, const tally *tally, const char *one, const char *many) {
     const hr_analysis *analysis = draft->analysis;
     int steps = hr_counted_steps(analysis);
     char names[512] = "";
     hr_draft_note(draft, analysis->works[tally->longest.works[0]].event, tally->kernels, tally->before * 1e-9,
-                  "%.4g kernels a step in %.3g %s take %s; fused they would take about %s",
-                  (double)tally->kernels / steps, (double)tally->runs / steps, what,
+                  "%s a step in %s take %s; fused they would take about %s",
+                  hr_count_text((double)tally->kernels / steps, "kernel", "kernels").text,
+                  hr_count_text((double)tally->runs / steps, one, many).text,
                   hr_time_text(tally->before * 1e-9 / steps).text,
                   hr_time_text(tally->after * 1e-9 / steps).text);
     name_kernels(analysis, &tally->longest, names, sizeof names);
@@ -226,7 +227,7 @@ void hr_find_elementwise(hr_draft *draft) {
         i += run.count ? run.count : 1;
     }
     if (!tally.runs) return;
-    note_run(draft, &tally, "run(s) of elementwise work");
+    note_run(draft, &tally, "run of elementwise work", "runs of elementwise work");
     draft->caveat = "kernels that follow each other work on each other's results";
 }
 
@@ -247,7 +248,7 @@ void hr_find_normalisation(hr_draft *draft) {
         }
         i += run.count ? run.count : 1;
     }
-    if (tally.runs) note_run(draft, &tally, "normalisation(s) or softmax(es) written out");
+    if (tally.runs) note_run(draft, &tally, "normalisation written out", "normalisations written out");
 }
 
 /* ---- attention ---- */
@@ -362,7 +363,7 @@ void hr_find_optimizer(hr_draft *draft) {
         i += run.count ? run.count : 1;
     }
     if (!tally.runs) return;
-    note_run(draft, &tally, "run(s) of the optimizer");
+    note_run(draft, &tally, "run of the optimizer", "runs of the optimizer");
     if (multi)
         draft->remedy = "The optimizer handles many tensors at once, but makes a pass over them for each "
                         "statement of its "

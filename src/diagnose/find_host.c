@@ -80,10 +80,10 @@ void hr_find_pageable_copy(hr_draft *draft) {
     }
     if (!count) return;
     int32_t event = analysis->works[longest].event;
-    hr_draft_note(draft, event, count, seconds,
-                  "%s copied from or to pageable memory a step, in %.3g copies, at %s/s",
+    hr_draft_note(draft, event, count, seconds, "%s copied from or to pageable memory a step, in %s, at %s/s",
                   hr_bytes_text(bytes / hr_counted_steps(analysis)).text,
-                  (double)count / hr_counted_steps(analysis), hr_bytes_text(bytes / seconds).text);
+                  hr_count_text((double)count / hr_counted_steps(analysis), "copy", "copies").text,
+                  hr_bytes_text(bytes / seconds).text);
     if (rate > 0)
         hr_draft_note(draft, -1, 0, 0,
                       "pinned memory would allow %s/s, and the host need not wait for the copy",
@@ -175,8 +175,8 @@ void hr_find_blocking_sync(hr_draft *draft) {
     const hr_host_call *call = &analysis->calls[longest];
     const char *around = hr_event_name(analysis, call->operation);
     hr_draft_note(draft, call->event, count, seconds,
-                  "the host waits for the device %.3g times a step, %s in all: %s%s%s",
-                  (double)count / hr_counted_steps(analysis),
+                  "the host waits for the device %s a step, %s in all: %s%s%s",
+                  hr_count_text((double)count / hr_counted_steps(analysis), "time", "times").text,
                   hr_time_text(seconds / hr_counted_steps(analysis)).text,
                   hr_event_name(analysis, call->event), around[0] ? " in " : "", around);
     if (strstr(around, "local_scalar") || strstr(around, "item"))
@@ -219,11 +219,12 @@ static void capture(hr_draft *draft, const hr_thread *thread, int from, int to, 
         int i = thread->calls[k];
         const hr_host_call *call = &analysis->calls[i];
         int64_t own = call->gap - call->gap_loader - call->gap_first_use;
-        sum->seconds += (double)(call->end - call->start + (own <= HR_LAUNCH_GAP_NS ? own : 0)) * 1e-9;
+        int edge = hr_graph_edge(graph, hr_call_vertex(i) + 1, HR_EDGE_CALL);
+        int64_t cost = edge >= 0 ? graph->latency[edge] : 0; /* without what it waited for */
+        sum->seconds += (double)(cost + (own <= HR_LAUNCH_GAP_NS ? own : 0)) * 1e-9;
         if (launches < LEAST_CAPTURE) continue;
         bool launch = call->work >= 0;
-        hr_draft_edit(draft, hr_graph_edge(graph, hr_call_vertex(i) + 1, HR_EDGE_CALL),
-                      launch && first ? GRAPH_LAUNCH_NS : 0);
+        hr_draft_edit(draft, edge, launch && first ? GRAPH_LAUNCH_NS : 0);
         first &= !launch;
         if (own <= HR_LAUNCH_GAP_NS)
             hr_draft_edit(draft, hr_graph_edge(graph, hr_call_vertex(i), HR_EDGE_GAP), call->gap - own);
@@ -313,9 +314,9 @@ void hr_find_host_bound(hr_draft *draft) {
     const hr_host_call *call = &analysis->calls[longest];
     int32_t inside = busiest(analysis, call->track, call->start - call->gap, call->start);
     hr_draft_note(draft, call->event, count, seconds,
-                  "the host works %s a step without launching anything, in %.3g stretches",
+                  "the host works %s a step without launching anything, in %s",
                   hr_time_text(seconds / hr_counted_steps(analysis)).text,
-                  (double)count / hr_counted_steps(analysis));
+                  hr_count_text((double)count / hr_counted_steps(analysis), "stretch", "stretches").text);
     hr_draft_note(draft, inside >= 0 ? inside : call->event, 0, 0, "the longest one takes %s, %s %s",
                   hr_time_text((double)call->gap * 1e-9).text, inside >= 0 ? "in" : "and ends with",
                   hr_event_name(analysis, inside >= 0 ? inside : call->event));
@@ -403,11 +404,12 @@ void hr_find_allocation(hr_draft *draft) {
     }
     if (!count) return;
     const hr_host_call *call = &analysis->calls[longest];
-    hr_draft_note(
-        draft, call->event, count, seconds,
-        "%.3g calls a step allocate or free memory, %s in all; the longest: %s, %s",
-        (double)count / hr_counted_steps(analysis), hr_time_text(seconds / hr_counted_steps(analysis)).text,
-        hr_event_name(analysis, call->event), hr_time_text((double)(call->end - call->start) * 1e-9).text);
+    hr_draft_note(draft, call->event, count, seconds,
+                  "%s a step to allocate or free memory, %s in all; the longest: %s, %s",
+                  hr_count_text((double)count / hr_counted_steps(analysis), "call", "calls").text,
+                  hr_time_text(seconds / hr_counted_steps(analysis)).text,
+                  hr_event_name(analysis, call->event),
+                  hr_time_text((double)(call->end - call->start) * 1e-9).text);
 }
 
 void hr_find_first_use(hr_draft *draft) {

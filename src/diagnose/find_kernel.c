@@ -54,29 +54,42 @@ void hr_find_small_batch(hr_draft *draft) {
     draft->caveat = "the gain is per sample: a step of twice the batch takes less than twice the time";
 }
 
-/* What limits the number of warps, and how long a launch would take without. */
+/* The part of the device's warps that are there while it runs: as counted, else what a block leaves room for
+ * and the grid fills. */
+static double resident(const hr_kernel_summary *kernel) {
+    if (kernel->achieved >= 0) return kernel->achieved;
+    return kernel->occupancy * fmin(1, kernel->waves > 0 ? kernel->waves : 1);
+}
+
+static bool has_few_warps(const hr_kernel_summary *kernel) {
+    bool own_way = kernel->kind == HR_TIME_MATRIX || kernel->kind == HR_TIME_ATTENTION ||
+                   kernel->kind == HR_TIME_COMMUNICATION; /* these do with few, or wait for others */
+    bool limited = kernel->limiter != HR_LIMITER_UNKNOWN && kernel->limiter != HR_LIMITER_NONE;
+    bool far = kernel->roof_fraction > 0 && kernel->roof_fraction < 0.6;
+    return !own_way && limited && far && kernel->share >= LEAST_SHARE && resident(kernel) < 0.3;
+}
+
 void hr_find_low_occupancy(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
     for (int i = 0; i < analysis->kernel_count && draft->evidence_count < 5; i++) {
         const hr_kernel_summary *kernel = &analysis->kernels[i];
-        bool limited = kernel->limiter == HR_LIMITER_REGISTERS || kernel->limiter == HR_LIMITER_SHARED ||
-                       kernel->limiter == HR_LIMITER_BLOCK;
-        if (kernel->share < LEAST_SHARE || !limited || kernel->occupancy < 0 || kernel->occupancy > 0.3)
-            continue;
-        if (kernel->kind == HR_TIME_MATRIX || kernel->kind == HR_TIME_ATTENTION ||
-            kernel->kind == HR_TIME_COMMUNICATION || kernel->roof_fraction <= 0 ||
-            kernel->roof_fraction > 0.6)
-            continue;
-        double part = fmax(kernel->roof_fraction / 0.8, kernel->occupancy / 0.5);
+        if (!has_few_warps(kernel)) continue;
+        double part = fmax(kernel->roof_fraction / 0.8, resident(kernel) / 0.5);
         if (part >= 0.95) continue;
         scale_kernel(draft, i, part);
         hr_draft_note(
             draft, launch_of(analysis, i), kernel->count, kernel->seconds * hr_counted_steps(analysis),
-            "%s: %s allow %.0f %% of the warps (%d registers a thread, %s of shared memory, blocks of %d), "
-            "at %.0f %% of the roof",
-            kernel->short_name, hr_limiter_name(kernel->limiter), 100 * kernel->occupancy, kernel->registers,
-            hr_bytes_text(kernel->shared).text, kernel->block, 100 * kernel->roof_fraction);
+            "%s: %.0f %% of the warps are there, limited by its %s (%d blocks of %d threads, %d registers a "
+            "thread, %s of shared memory a block), at %.0f %% of the roof",
+            kernel->short_name, 100 * resident(kernel), hr_limiter_name(kernel->limiter), kernel->grid,
+            kernel->block, kernel->registers, hr_bytes_text(kernel->shared).text,
+            100 * kernel->roof_fraction);
+        if (kernel->limiter == HR_LIMITER_GRID) {
+            draft->remedy = "Give it more blocks: split its longest axis, or let each block do less.";
+            draft->code = "";
+        }
     }
+    draft->caveat = "with half of the warps there, latency is hidden up to 80 % of the roof";
 }
 
 void hr_find_low_bandwidth(hr_draft *draft) {

@@ -76,12 +76,11 @@ void hr_find_unbatched(hr_draft *draft) {
     }
     if (!runs) return;
     int steps = hr_counted_steps(analysis), kernel = analysis->kernel_of[first];
-    hr_draft_note(
-        draft, analysis->works[first].event, products, before * 1e-9,
-        "%.4g products a step in %.3g run(s) of equal ones, each too small to fill the device or too "
-        "short to pay for its start: %s; as batches about %s",
-        (double)products / steps, (double)runs / steps, hr_time_text(before * 1e-9 / steps).text,
-        hr_time_text(after * 1e-9 / steps).text);
+    hr_draft_note(draft, analysis->works[first].event, products, before * 1e-9,
+                  "%.4g products a step in %s of equal ones, each too small to fill the device or too "
+                  "short to pay for its start: %s; as batches about %s",
+                  (double)products / steps, hr_count_text((double)runs / steps, "run", "runs").text,
+                  hr_time_text(before * 1e-9 / steps).text, hr_time_text(after * 1e-9 / steps).text);
     hr_draft_note(draft, analysis->works[first].event, most, 0, "the longest run: %d launches of %s", most,
                   kernel >= 0 ? analysis->kernels[kernel].short_name : "one kernel");
     draft->caveat = "the products of a run do not depend on each other";

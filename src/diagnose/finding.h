@@ -16,10 +16,9 @@ typedef struct hr_draft {
     int32_t *edges;
     int64_t *latencies;
     int edit_count, edit_room;
-    int64_t least_span; /* ns of all counted steps that no remedy of this kind goes below; 0 = none */
-    double
-        most_seconds; /* of a step: what the finding's cause costs, which bounds its own gain; 0 = no bound */
-    double gain;      /* >= 0: known without a replay */
+    int64_t least_span;  /* ns of all counted steps that no remedy of this kind goes below; 0 = none */
+    double gain;         /* >= 0: known without a replay */
+    double most_seconds; /* what the cause costs of a step, which bounds the gain; < 0 = no bound */
     double confidence;
     const char *remedy, *code, *effort, *caveat; /* NULL: those of the table */
     hr_evidence evidence[8];
@@ -59,10 +58,12 @@ const char *hr_draft_text(hr_draft *draft, const char *format, ...) __attribute_
 
 /* "1.23 ms" */
 typedef struct hr_short_text {
-    char text[32];
+    char text[64];
 } hr_short_text;
 hr_short_text hr_time_text(double seconds);
 hr_short_text hr_bytes_text(double bytes);
+/* "1 copy", "2.5 copies": `many` takes the place of `one`. */
+hr_short_text hr_count_text(double count, const char *one, const char *many);
 
 /* ---- questions ---- */
 

@@ -90,6 +90,12 @@ hr_short_text hr_time_text(double seconds) {
     return out;
 }
 
+hr_short_text hr_count_text(double count, const char *one, const char *many) {
+    hr_short_text out;
+    snprintf(out.text, sizeof out.text, "%.4g %s", count, count > 0.995 && count < 1.005 ? one : many);
+    return out;
+}
+
 hr_short_text hr_bytes_text(double bytes) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     hr_short_text out;

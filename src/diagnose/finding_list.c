@@ -145,7 +145,7 @@ static void draft_begin(hr_draft *draft, const hr_analysis *analysis, hr_arena *
     memset(draft, 0, sizeof *draft);
     draft->analysis = analysis;
     draft->keep = keep;
-    draft->gain = -1;
+    draft->gain = draft->most_seconds = -1;
 }
 
 static int compare_gains(const void *left, const void *right) {
@@ -220,7 +220,7 @@ static int detect_all(stage *stage, made *list, hr_arena *keep) {
         stage_reset(stage);
         stage_apply(stage, draft);
         list[count].gain = stage_gain(stage, draft->least_span);
-        if (draft->most_seconds > 0)
+        if (draft->most_seconds >= 0)
             list[count].gain = fmin(list[count].gain, draft->most_seconds / analysis->step_seconds);
         list[count].row = &rows[i];
         if (list[count].gain < LEAST_GAIN) continue;

@@ -159,11 +159,13 @@ static void judge(table *table, int number) {
         kernel->roof_fraction = sum->known_seconds > 0 ? fmin(1, sum->floor / sum->known_seconds) : 0;
         kernel->bound = sum->math > sum->memory ? HR_BOUND_COMPUTE : HR_BOUND_MEMORY;
     }
-    if (sum->peak_count && !sum->known) {
-        double dram = sum->dram_of_peak / (double)sum->peak_count,
-               sm = sum->sm_of_peak / (double)sum->peak_count;
+    if (sum->peak_count) { /* the hardware's own word, which knows of caches */
+        double dram = sum->dram_of_peak / (double)sum->peak_count;
+        double sm = sum->sm_of_peak / (double)sum->peak_count;
         kernel->bound = dram > sm ? HR_BOUND_MEMORY : HR_BOUND_COMPUTE;
-        kernel->roof_fraction = fmax(dram, sm);
+        kernel->roof_fraction = fmin(1, fmax(dram, sm));
+        if (kernel->roof_fraction < 0.6 && kernel->waves > 0 && kernel->waves < 1)
+            kernel->bound = HR_BOUND_LATENCY;
     }
     if (kernel->roof_fraction < 0.2 && (sum->known || sum->peak_count) &&
         ((kernel->waves > 0 && kernel->waves < 0.5) || kernel->median < 4e-6))
