@@ -1,4 +1,4 @@
-/* A CUDA GPU as a device: its context, memory, copies.
+/* A CUDA GPU as a device: its context and memory.
  *
  * In: an ordinal. Out: a device whose kernels run on one stream of the primary context, so that memory of the
  * CUDA runtime's or PyTorch's can be bound as it is.
@@ -67,39 +67,7 @@ static void cuda_release(struct hr_device *device, void *data, size_t size) {
     hr_cuda_leave(cuda, pushed);
 }
 
-/* ---- copies ---- */
-
-typedef enum direction { TO_DEVICE, FROM_DEVICE, WITHIN } direction;
-
-static hr_status copy(hr_device_cuda *cuda, void *to, const void *from, size_t size, direction direction) {
-    static const char *const words[] = {"to", "from", "within"};
-    const hr_cuda_driver *driver = &cuda->driver;
-    hr_cu_address to_device = (hr_cu_address)(uintptr_t)to, from_device = (hr_cu_address)(uintptr_t)from;
-    bool pushed;
-    if (size == 0) return HR_OK;
-    HR_TRY(hr_cuda_enter(cuda, &pushed));
-    hr_cu_result result = direction == TO_DEVICE ? driver->upload(to_device, from, size, cuda->stream)
-                          : direction == FROM_DEVICE
-                              ? driver->download(to, from_device, size, cuda->stream)
-                              : driver->copy(to_device, from_device, size, cuda->stream);
-    if (!result) result = driver->stream_wait(cuda->stream);
-    hr_cuda_leave(cuda, pushed);
-    return result ? hr_cuda_fail(driver, result, "copying %.3f MB %s %s", (double)size * 1e-6,
-                                 words[direction], cuda->base.name)
-                  : HR_OK;
-}
-
-static hr_status cuda_upload(struct hr_device *device, void *to, const void *from, size_t size) {
-    return copy((hr_device_cuda *)device, to, from, size, TO_DEVICE);
-}
-
-static hr_status cuda_download(struct hr_device *device, void *to, const void *from, size_t size) {
-    return copy((hr_device_cuda *)device, to, from, size, FROM_DEVICE);
-}
-
-static hr_status cuda_copy(struct hr_device *device, void *to, const void *from, size_t size) {
-    return copy((hr_device_cuda *)device, to, from, size, WITHIN);
-}
+/* ---- order ---- */
 
 static hr_status cuda_synchronise(struct hr_device *device) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
@@ -122,6 +90,7 @@ static void cuda_destroy(struct hr_device *device) {
     bool pushed = false;
     if (cuda->context && hr_cuda_enter(cuda, &pushed) == HR_OK) {
         hr_time_cuda_free(cuda);
+        hr_copy_cuda_free(cuda);
         hr_module_cuda_unload(device, cuda->support);
         hr_module_cuda_faults_free(cuda);
         if (cuda->own_stream) cuda->driver.stream_destroy(cuda->own_stream);
@@ -130,6 +99,7 @@ static void cuda_destroy(struct hr_device *device) {
     if (cuda->context) cuda->driver.context_release(cuda->handle);
     hr_cuda_compiler_destroy(&cuda->compiler);
     pthread_mutex_destroy(&cuda->lock);
+    pthread_mutex_destroy(&cuda->stage_lock);
     pthread_mutex_destroy(&device->kernels_lock);
     free(cuda);
 }
@@ -144,9 +114,9 @@ static const hr_device_ops cuda_ops = {
     .launch = hr_launch_cuda,
     .time = hr_time_cuda,
     .measure_roof = hr_roof_cuda_measure,
-    .upload = cuda_upload,
-    .download = cuda_download,
-    .copy = cuda_copy,
+    .upload = hr_copy_cuda_upload,
+    .download = hr_copy_cuda_download,
+    .copy = hr_copy_cuda_within,
     .synchronise = cuda_synchronise,
     .grids = hr_module_cuda_grids,
     .fault = hr_launch_cuda_fault,
@@ -212,6 +182,7 @@ hr_status hr_device_cuda_open(int ordinal, struct hr_device **out) {
     if (!cuda) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while opening a cuda device");
     cuda->base.ops = &cuda_ops;
     pthread_mutex_init(&cuda->lock, NULL);
+    pthread_mutex_init(&cuda->stage_lock, NULL);
     pthread_mutex_init(&cuda->base.kernels_lock, NULL);
     hr_cuda_compiler_create(&cuda->compiler);
     hr_status status = hr_cuda_driver_open(&cuda->driver);

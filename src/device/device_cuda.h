@@ -32,6 +32,9 @@ typedef struct hr_device_cuda {
     size_t cold_bytes;
     int *gate; /* in host memory: the spinning kernel ends when it is 1 */
     hr_cu_event begin, end;
+    pthread_mutex_t stage_lock; /* of the two below */
+    char *stage;                /* copy_cuda.c: two pieces of pinned memory; NULL until needed */
+    hr_cu_event stage_events[2];
 } hr_device_cuda;
 
 typedef struct hr_cuda_function {
@@ -52,6 +55,13 @@ struct hr_module {
 /* Makes the device's context the calling thread's; true where that has to be taken back. */
 hr_status hr_cuda_enter(const hr_device_cuda *cuda, bool *pushed);
 void hr_cuda_leave(const hr_device_cuda *cuda, bool pushed);
+
+/* ---- copy_cuda.c: after all that was launched before; complete on return ---- */
+
+hr_status hr_copy_cuda_upload(struct hr_device *device, void *to, const void *from, size_t size);
+hr_status hr_copy_cuda_download(struct hr_device *device, void *to, const void *from, size_t size);
+hr_status hr_copy_cuda_within(struct hr_device *device, void *to, const void *from, size_t size);
+void hr_copy_cuda_free(hr_device_cuda *cuda);
 
 /* ---- module_cuda.c ---- */
 

@@ -63,7 +63,7 @@ enum {
 
 enum { HR_CU_STREAM_NON_BLOCKING = 1, HR_CU_EVENT_DEFAULT = 0, HR_CU_EVENT_NO_TIMING = 2 };
 enum { HR_CU_HOST_PORTABLE = 1, HR_CU_HOST_MAPPED = 2 };
-enum { HR_CU_CAPTURE_RELAXED = 2 };
+enum { HR_CU_CAPTURE_RELAXED = 2, HR_CU_POINTER_MEMORY_TYPE = 2 };
 
 /* CUlaunchAttribute: 72 bytes, the value in the last 64. */
 enum { HR_CU_LAUNCH_CLUSTER = 4, HR_CU_LAUNCH_OVERLAPS = 6 };
@@ -107,6 +107,8 @@ typedef struct hr_cu_launch_config {
     X(release, "cuMemFree_v2", (hr_cu_address address))                                                      \
     X(host_allocate, "cuMemHostAlloc", (void **data, size_t size, unsigned flags))                           \
     X(host_release, "cuMemFreeHost", (void *data))                                                           \
+    X(pointer_attributes, "cuPointerGetAttributes",                                                          \
+      (unsigned count, int *attributes, void **values, hr_cu_address pointer))                               \
     X(upload, "cuMemcpyHtoDAsync_v2",                                                                        \
       (hr_cu_address to, const void *from, size_t size, hr_cu_stream stream))                                \
     X(download, "cuMemcpyDtoHAsync_v2", (void *to, hr_cu_address from, size_t size, hr_cu_stream stream))    \

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE (1 << 20)
-#define SHOWN __attribute__((visibility("default")))
+#define LARGE      (1 << 20)
+#define LARGE_COPY (64 << 20)
+#define SHOWN      __attribute__((visibility("default")))
 
 SHOWN fake_cuda_t fake_cuda = {.device_count = 1,
                                .compute = 90,
@@ -183,17 +184,26 @@ SHOWN int cuMemFreeHost(void *data) {
     return 0;
 }
 
+/* Memory that is not the driver's has no type. */
+SHOWN int cuPointerGetAttributes(unsigned count, int *attributes, void **values, unsigned long long pointer) {
+    (void)pointer;
+    CALLED("cuPointerGetAttributes");
+    for (unsigned i = 0; i < count; i++)
+        if (attributes[i] == 2) *(unsigned *)values[i] = fake_cuda.pinned;
+    return outside();
+}
+
 SHOWN int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t size, void *stream) {
     (void)stream;
     CALLED("cuMemcpyHtoDAsync_v2");
-    memcpy((void *)(uintptr_t)to, from, size < LARGE ? size : LARGE);
+    memcpy((void *)(uintptr_t)to, from, size < LARGE_COPY ? size : LARGE_COPY);
     return outside();
 }
 
 SHOWN int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, void *stream) {
     (void)stream;
     CALLED("cuMemcpyDtoHAsync_v2");
-    memcpy(to, (void *)(uintptr_t)from, size < LARGE ? size : LARGE);
+    memcpy(to, (void *)(uintptr_t)from, size < LARGE_COPY ? size : LARGE_COPY);
     return outside();
 }
 

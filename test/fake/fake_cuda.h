@@ -28,6 +28,7 @@ typedef struct fake_cuda {
     int l2_bytes, shared_bytes;
     const char *fail_symbol; /* its `fail_at`th call from now (1 = the next) returns fail_result */
     int fail_at, fail_result;
+    unsigned pinned;       /* what cuPointerGetAttributes says of the host's memory: 1 = pinned */
     int parameter_bytes;   /* of every function; 0: cuFuncGetParamInfo fails */
     float milliseconds;    /* between any two events */
     const char *nvrtc_log; /* what a compile says; with nvrtc_result */

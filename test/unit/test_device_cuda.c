@@ -156,6 +156,37 @@ static void test_memory(void **state) {
     assert_int_equal(fake_living(), 0);
 }
 
+/* Ordinary memory goes through pinned pieces, pinned memory at once; sizes around whole pieces. */
+static void test_large_copies(void **state) {
+    (void)state;
+    static const size_t sizes[] = {(8 << 20) + 1, (12 << 20) - 3, 12 << 20, (12 << 20) + 1, (20 << 20) + 77};
+    hr_device *device = device_open();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (unsigned pinned = 0; pinned < 2; pinned++) {
+            unsigned *from = malloc(sizes[i] + 4), *back = malloc(sizes[i] + 4);
+            void *data = NULL;
+            fake->pinned = pinned;
+            for (size_t k = 0; k < sizes[i] / 4 + 1; k++)
+                from[k] = (unsigned)k * 2654435761u;
+            memset(back, 0xee, sizes[i] + 4);
+            assert_int_equal(hr_device_allocate(device, sizes[i], &data), HR_OK);
+            *fake->calls = 0;
+            assert_int_equal(hr_device_upload(device, data, from, sizes[i]), HR_OK);
+            int copies = 0;
+            for (const char *at = fake->calls; (at = strstr(at, "cuMemcpyHtoDAsync_v2")); at++)
+                copies++;
+            assert_int_equal(copies, pinned ? 1 : (int)((sizes[i] + (4 << 20) - 1) >> 22));
+            assert_int_equal(hr_device_download(device, back, data, sizes[i]), HR_OK);
+            assert_memory_equal(from, back, sizes[i]);
+            assert_int_equal(((unsigned char *)back)[sizes[i]], 0xee);
+            hr_device_release(device, data, sizes[i]);
+            free(from);
+            free(back);
+        }
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
 /* ---- launching ---- */
 
 static void test_words(void **state) {
@@ -480,7 +511,7 @@ static hr_status scenario(void) {
     hr_fault fault;
     double seconds;
     void *data = NULL, *other = NULL;
-    char bytes[64] = {0};
+    static char bytes[(8 << 20) + 64]; /* more than goes at once */
     hr_status status = hr_device_open("cuda", &device);
     if (status != HR_OK) return status;
     const hr_device_ops *ops = device->ops;
@@ -513,7 +544,7 @@ static void fails_once(const char *symbol) {
         /* cleaning up, or tried again */
         "cuDevicePrimaryCtxRelease_v2", "cuMemFree_v2",      "cuMemFreeHost",
         "cuStreamDestroy_v2",           "cuEventDestroy_v2", "cuModuleUnload",
-        "cuCtxPopCurrent_v2",           "cuModuleLoadData"};
+        "cuCtxPopCurrent_v2",           "cuModuleLoadData",  "cuPointerGetAttributes"};
     for (int at = 1; at < 100; at++) {
         bool may_be_good = false;
         for (size_t i = 0; i < sizeof forgiven / sizeof *forgiven; i++)
@@ -556,13 +587,11 @@ static void test_every_call_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_open),          TEST(test_open_fails),
-        TEST(test_target),        TEST(test_memory),
-        TEST(test_words),         TEST(test_launch_is_short),
-        TEST(test_grids_refused), TEST(test_fault),
-        TEST(test_many_modules),  TEST(test_cache),
-        TEST(test_compile_fails), TEST(test_usage),
-        TEST(test_time),          TEST(test_every_call_fails),
+        TEST(test_large_copies),    TEST(test_open),          TEST(test_open_fails),
+        TEST(test_target),          TEST(test_memory),        TEST(test_words),
+        TEST(test_launch_is_short), TEST(test_grids_refused), TEST(test_fault),
+        TEST(test_many_modules),    TEST(test_cache),         TEST(test_compile_fails),
+        TEST(test_usage),           TEST(test_time),          TEST(test_every_call_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
