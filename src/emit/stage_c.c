@@ -200,6 +200,7 @@ static bool stores_bf16(const hr_stage_printer *s, const hr_lane_pass *lanes) {
 static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     bool reduces = false, plain = true;
     for (int i = 0; i < lanes->step_count; i++) {
+        if (lanes->steps[i].use == HR_LANE_COLUMN) reduces = true;
         if (lanes->steps[i].use != HR_LANE_REDUCE) continue;
         reduces = true;
         if (hr_is_arg(lanes->steps[i].reduce)) plain = false;

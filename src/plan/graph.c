@@ -66,6 +66,10 @@ hr_status hr_graph_status(const hr_graph *graph) {
 
 /* ---- interning ---- */
 
+static bool is_whole(hr_dtype type) {
+    return type == HR_I64 || type == HR_I32 || type == HR_BOOL;
+}
+
 static uint64_t mix(uint64_t hash, uint64_t value) {
     hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
     return hash ^ (hash >> 29);
@@ -142,8 +146,26 @@ static hr_expr node_canonical(const hr_expr *model) {
     return node;
 }
 
+/* A whole number, or a choice between two, is written as f32 where it is one exactly: NULL elsewhere. */
+static hr_expr *number_folded(hr_graph *graph, const hr_expr *model) {
+    const hr_expr *a = model->op == HR_OP_CONVERT && model->dtype == HR_F32 ? model->args[0] : NULL;
+    const int64_t exact = 1 << 24;
+    if (a && a->op == HR_OP_NUMBER && is_whole(a->type) && a->whole >= -exact && a->whole <= exact)
+        return hr_graph_number(graph, HR_F32, (double)a->whole);
+    if (!a || a->op != HR_OP_WHERE || !is_whole(a->type)) return NULL;
+    hr_expr *sides[2];
+    for (int i = 0; i < 2; i++) {
+        hr_expr side = {.op = HR_OP_CONVERT, .dtype = HR_F32, .args = &a->args[1 + i]};
+        sides[i] = number_folded(graph, &side);
+        if (!sides[i]) return NULL;
+    }
+    return hr_graph_where(graph, a->args[0], sides[0], sides[1]);
+}
+
 hr_expr *hr_graph_intern(hr_graph *graph, const hr_expr *model) {
     if (graph->full) return graph->spare;
+    hr_expr *folded = number_folded(graph, model);
+    if (folded) return folded;
     hr_expr node = node_canonical(model);
     uint64_t mask = (uint64_t)graph->table_size - 1, slot = node_hash(&node) & mask;
     for (; graph->table[slot]; slot = (slot + 1) & mask)
@@ -166,10 +188,6 @@ hr_expr *hr_graph_intern(hr_graph *graph, const hr_expr *model) {
 }
 
 /* ---- small makers ---- */
-
-static bool is_whole(hr_dtype type) {
-    return type == HR_I64 || type == HR_I32 || type == HR_BOOL;
-}
 
 hr_expr *hr_graph_whole(hr_graph *graph, int64_t value) {
     return hr_graph_intern(graph, &(hr_expr){.op = HR_OP_NUMBER, .type = HR_I64, .whole = value});
