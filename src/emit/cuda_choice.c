@@ -5,7 +5,19 @@
 
 #include <string.h>
 
-enum { GROUP_BYTES = 16, ROW_THREADS_MAX = 512, FLAT_THREADS = 256, SHORT_ROW_THREADS = 256, SIZES_MAX = 64 };
+#define SHARED_RESERVE 3072               /* bytes of a block for what is exchanged, and for the system */
+#define NARROW_MAX     (INT64_C(1) << 30) /* positions below it may be doubled and stay 32 bits wide */
+
+/* FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group */
+enum {
+    GROUP_BYTES = 16,
+    FLAT_BYTES = 68,
+    ROW_THREADS_MAX = 512,
+    FLAT_THREADS = 256,
+    SHORT_ROW_THREADS = 256,
+    ONCE_THREADS = 256,
+    SIZES_MAX = 64
+};
 
 typedef struct chooser {
     const hr_plan *plan;
@@ -15,8 +27,10 @@ typedef struct chooser {
     hr_cuda_choice *c;
     int tensor_count; /* that lanes read or write */
     int tensors[SIZES_MAX];
-    int streams; /* of those, the ones that are read and as large as the largest */
-    bool whole;  /* some of them are whole */
+    int streams;      /* of those, the ones that are read and as large as the largest */
+    int staged_bytes; /* of an element of all that is read whole */
+    int bytes;        /* of an element of everything that is read along the lane */
+    bool whole;       /* some of them are whole */
 } chooser;
 
 static int64_t size_of(const chooser *s, const hr_expr *extent) {
@@ -123,10 +137,12 @@ bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int ten
     return true;
 }
 
-static void add_tensor(chooser *s, int tensor, hr_expr *const *subscripts) {
+static void add_tensor(chooser *s, int tensor, hr_expr *const *subscripts, bool reads) {
     int last = s->function->tensors[tensor].rank - 1, lane = s->c->order[s->c->order_count - 1];
     if (last < 0 || !depends_on(subscripts[last], lane)) return;
-    if (hr_cuda_is_whole(s->plan, s->c, tensor, subscripts, s->extents)) s->whole = true;
+    bool whole = hr_cuda_is_whole(s->plan, s->c, tensor, subscripts, s->extents);
+    if (whole) s->whole = true;
+    if (whole && reads) s->staged_bytes += (int)hr_dtype_size(s->function->tensors[tensor].dtype);
     for (int i = 0; i < s->tensor_count; i++)
         if (s->tensors[i] == tensor) return;
     if (s->tensor_count < SIZES_MAX) s->tensors[s->tensor_count++] = tensor;
@@ -135,7 +151,9 @@ static void add_tensor(chooser *s, int tensor, hr_expr *const *subscripts) {
 static void add_elements(chooser *s, const hr_expr *e, bool *visited) {
     if (visited[e->id]) return;
     visited[e->id] = true;
-    if (e->op == HR_OP_ELEMENT) add_tensor(s, e->tensor, e->args);
+    if (e->op == HR_OP_ELEMENT) add_tensor(s, e->tensor, e->args, true);
+    if (e->op == HR_OP_ELEMENT && e->arg_count && depends_on(e, s->c->order[s->c->order_count - 1]))
+        s->bytes += (int)hr_dtype_size(s->function->tensors[e->tensor].dtype);
     for (int i = 0; i < e->arg_count; i++)
         add_elements(s, e->args[i], visited);
 }
@@ -171,7 +189,7 @@ static hr_status survey(chooser *s) {
         const hr_step *step = &s->stage->steps[i];
         const hr_statement *statement = &s->function->statements[step->statement];
         if (step->kind == HR_STEP_ELEMENT && step->stored)
-            add_tensor(s, statement->tensor, statement->subscripts);
+            add_tensor(s, statement->tensor, statement->subscripts, false);
     }
     int written = s->tensor_count;
     for (int i = 0; i < s->stage->step_count; i++)
@@ -188,23 +206,58 @@ static void choose_flat(chooser *s) {
     c->resident = true;
     c->row_threads = c->threads = tunables->row_threads ? tunables->row_threads : FLAT_THREADS;
     c->block_rows = c->slices = 1;
-    c->groups = tunables->unroll ? tunables->unroll : s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
+    int fitting = FLAT_BYTES / (s->bytes * c->vector + 1);
+    c->groups = tunables->unroll ? tunables->unroll : fitting < 1 ? 1 : fitting > 4 ? 4 : fitting;
     c->exact = c->order_count > 1 && c->lane % c->vector == 0;
     c->straddle = c->order_count > 1 && !c->exact;
     c->chunks = 1;
+    int64_t total = 1;
+    for (int k = 0; k < c->order_count && total >= 0; k++)
+        if (__builtin_mul_overflow(total, index_size(s, c->order[k]), &total)) total = -1;
+    c->narrow = total >= 0 && total < NARROW_MAX;
     c->blocks_limit = INT32_MAX;
     if (c->totals || tunables->waves)
         c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : 8);
 }
 
-static void choose_slices(chooser *s, int64_t groups, int most) {
+/* Passes over a row, those that are made beside another left out. */
+static int passes_of(const chooser *s) {
+    bool used[64] = {false};
+    int passes = 0;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        bool lanes = step->kind == HR_STEP_REDUCE_ROW || step->kind == HR_STEP_REDUCE_COLUMN ||
+                     (step->kind == HR_STEP_ELEMENT && step->stored);
+        const hr_expr *shift;
+        for (int k = 0; k < i && lanes; k++)
+            lanes = hr_cuda_online_sum(s->plan, s->stage, k, &shift) != i;
+        if (!lanes || step->pass >= 64 || used[step->pass]) continue;
+        used[step->pass] = true;
+        passes++;
+    }
+    return passes;
+}
+
+static void choose_slices(chooser *s, int64_t groups, int most, int64_t tasks) {
     hr_cuda_choice *c = s->c;
+    const hr_tunables *tunables = &s->plan->tunables;
     bool reduces = any_kind(s->stage, HR_STEP_REDUCE_ROW);
     int64_t held = (int64_t)c->row_threads * c->groups;
-    int64_t limit =
-        reduces ? (s->plan->limits.cluster_blocks > 1 ? smaller(s->plan->limits.cluster_blocks, 8) : 1)
-                : INT32_MAX / 2;
-    int64_t wanted = s->plan->tunables.cluster ? s->plan->tunables.cluster : divide_up(groups, held);
+    int64_t limit = reduces ? (s->plan->limits.cluster_blocks > 1
+                                   ? smaller(s->plan->limits.cluster_blocks, tunables->cluster > 8 ? 16 : 8)
+                                   : 1)
+                            : INT32_MAX / 2;
+    int64_t wanted = tunables->cluster ? tunables->cluster : divide_up(groups, held);
+    if (passes_of(s) < 2 && groups > held && !c->columns &&
+        !tunables->cluster) { /* read once: nothing to keep */
+        if (!tunables->row_threads) c->row_threads = ONCE_THREADS;
+        held = (int64_t)c->row_threads * c->groups;
+        wanted = 1;
+        while (reduces && wanted < 8 && wanted * 2 * tasks <= s->plan->limits.threads &&
+               wanted * held < groups)
+            wanted *= 2;
+        if (!reduces) wanted = divide_up(groups, held);
+    }
     c->slices = (int)(reduces ? power_up(wanted) : wanted);
     if (c->slices > limit) c->slices = (int)limit;
     c->exchange = reduces && c->slices > 1;
@@ -212,6 +265,56 @@ static void choose_slices(chooser *s, int64_t groups, int most) {
     if (c->groups < 1) c->groups = 1;
     c->chunks = divide_up(groups, (int64_t)c->row_threads * c->slices * c->groups);
     c->resident = c->chunks <= 1;
+}
+
+/* A long row that is read several times waits in the shared memory of as many blocks as it takes. */
+static void choose_staged(chooser *s, int64_t groups) {
+    hr_cuda_choice *c = s->c;
+    const hr_tunables *tunables = &s->plan->tunables;
+    int64_t room = s->plan->limits.shared_bytes - SHARED_RESERVE,
+            bytes = groups * c->vector * s->staged_bytes;
+    bool wanted =
+        tunables->prefetch ? tunables->prefetch == 2 || tunables->prefetch == 4 : !c->resident && !c->columns;
+    bool wide = c->columns && !tunables->prefetch && c->groups > 2 && c->row_threads > 32;
+    int depth = tunables->prefetch == 4 || wide ? 2 : 1;
+    wanted = wanted || wide; /* what a thread holds would not fit its registers */
+    if (!wanted || !s->staged_bytes || passes_of(s) < 2 || c->straddle || c->vector < 4 || room <= 0) return;
+    int64_t slices = tunables->cluster ? tunables->cluster : 1,
+            most = s->plan->limits.cluster_blocks > 1 ? 8 : 1;
+    if (c->slices > slices && !tunables->cluster) slices = c->slices;
+    while (slices < most && divide_up(bytes * depth, slices) > room)
+        slices *= 2;
+    int64_t share = divide_up(groups, slices);
+    int threads = tunables->row_threads ? tunables->row_threads
+                  : wide                ? 1024
+                  : share >= 2048       ? 512
+                  : share >= 512        ? 256
+                                        : 128;
+    int unroll = tunables->unroll ? tunables->unroll : 2;
+    if (c->columns) unroll = (int)divide_up(share, threads); /* sums over tasks stay in registers */
+    if (unroll > 8) return;
+    int64_t chunks = divide_up(share, (int64_t)threads * unroll);
+    int64_t shared = chunks * threads * unroll * c->vector * s->staged_bytes * depth;
+    if (shared > room) return;
+    c->depth = depth;
+    c->staged = true;
+    c->resident = c->ahead = false;
+    c->slices = (int)slices;
+    c->exchange = slices > 1;
+    c->row_threads = c->threads = threads;
+    c->block_rows = 1;
+    c->groups = unroll;
+    c->chunks = chunks;
+    c->shared_bytes = shared;
+    int64_t fitting = (room + SHARED_RESERVE) / (shared + SHARED_RESERVE), by_threads = 1536 / threads;
+    if (fitting > by_threads) fitting = by_threads;
+    if (fitting < 1) fitting = 1;
+    c->blocks_limit = (int64_t)s->plan->limits.threads *
+                      (tunables->waves ? tunables->waves
+                       : wide          ? 1
+                                       : fitting) /
+                      slices;
+    if (c->blocks_limit < 1) c->blocks_limit = 1;
 }
 
 /* Threads a row: enough that each has a few groups to load at once; a long row is shared by a cluster of
@@ -223,35 +326,70 @@ static void choose_rows(chooser *s) {
         c->vector /= 2;
     c->exact = c->row % c->vector == 0 && (s->stage->row_count == 1 || c->lane % c->vector == 0);
     c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
-    c->shifted = !c->exact && s->whole && c->row % c->vector != 0 && !c->columns;
+    c->shifted = !c->exact && !c->columns && s->whole && c->row % c->vector != 0;
     int64_t groups = divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
-    int few = tunables->unroll                ? tunables->unroll
-              : c->columns || s->streams >= 3 ? 1
-              : s->streams == 2               ? 2
-                                              : 4;
-    int most = tunables->unroll ? tunables->unroll : c->columns || s->streams >= 2 ? 4 : 8;
+    int few = s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
+    if (c->columns) few = groups <= 128 ? 4 : 1; /* each element of a group has a sum in a register, too */
+    if (tunables->unroll) few = tunables->unroll;
     int64_t wanted = tunables->row_threads ? tunables->row_threads : divide_up(groups, few);
-    if (wanted <= 32)
-        c->row_threads = (int)power_up(wanted);
+    if (wanted <= 32 || (!tunables->row_threads && wanted <= 40))
+        c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
     else
         c->row_threads = (int)(wanted <= 256 ? divide_up(wanted, 32) * 32 : power_up(wanted));
-    if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads) c->row_threads = ROW_THREADS_MAX;
+    if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads)
+        c->row_threads = groups > 2560 && groups <= 4096 && !c->columns ? 1024 : ROW_THREADS_MAX;
     if (c->row_threads > 1024) c->row_threads = 1024;
+    int most = tunables->unroll ? tunables->unroll : c->row_threads <= 32 || c->shifted ? 5 : 4;
     c->groups = most;
-    choose_slices(s, groups, most);
+    int64_t tasks = 1;
+    for (int i = 0; i < s->stage->task_count; i++)
+        tasks *= index_size(s, s->stage->task[i]);
+    choose_slices(s, groups, most, tasks);
     c->block_rows = c->row_threads <= 32 ? SHORT_ROW_THREADS / c->row_threads : 1;
     c->threads = c->row_threads * c->block_rows;
     c->blocks_limit = INT32_MAX / c->slices;
     if (c->columns || c->totals || tunables->waves) {
-        int64_t fitting = tunables->waves     ? tunables->waves
-                          : c->threads >= 512 ? 2
-                          : c->threads >= 256 ? 3
-                                              : 6;
+        int64_t fitting = tunables->waves               ? tunables->waves
+                          : c->columns && c->groups > 1 ? 1
+                          : c->threads >= 512           ? 2
+                          : c->threads >= 256           ? 3
+                                                        : 6;
         int64_t blocks = (int64_t)s->plan->limits.threads * fitting / c->slices;
         if (tunables->waves != 1024 || c->columns || c->totals) c->blocks_limit = blocks > 1 ? blocks : 1;
     }
-    c->column_memory = c->columns && !c->resident;
+    choose_staged(s, groups);
+    c->column_memory = c->columns && !c->resident && !c->staged;
+    if (c->resident && !c->shifted)
+        c->ahead = s->plan->tunables.prefetch ? s->plan->tunables.prefetch == 3 : c->columns;
+    c->narrow = c->row < NARROW_MAX;
+}
+
+/* ---- the largest and the sum of exp in one pass ---- */
+
+static bool is_element_of(const hr_expr *e, int tensor) {
+    return e->op == HR_OP_ELEMENT && e->tensor == tensor;
+}
+
+int hr_cuda_online_sum(const hr_plan *plan, const hr_stage *stage, int peak, const hr_expr **shift) {
+    const hr_step *first = &stage->steps[peak];
+    int tensor = plan->normal->statements[first->statement].tensor;
+    if (first->kind != HR_STEP_REDUCE_ROW || first->reduce != HR_OP_REDUCE_MAX ||
+        first->value->type != HR_F32)
+        return -1;
+    for (int i = peak + 1; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        const hr_expr *e = step->value;
+        if (step->kind != HR_STEP_REDUCE_ROW || step->reduce != HR_OP_REDUCE_SUM || e->op != HR_OP_EXP)
+            continue;
+        const hr_expr *difference = e->args[0];
+        if (difference->op != HR_OP_SUB || difference->args[0] != first->value) continue;
+        *shift = difference->args[1];
+        if (is_element_of(*shift, tensor) ||
+            ((*shift)->op == HR_OP_WHERE && is_element_of((*shift)->args[2], tensor)))
+            return i;
+    }
+    return -1;
 }
 
 /* ---- partial results ---- */

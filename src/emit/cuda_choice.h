@@ -15,10 +15,14 @@
 
 typedef struct hr_cuda_choice {
     bool flat;
-    bool once;     /* flat, and something is one for the whole stage: the first block stores it */
-    bool list;     /* flat, and over lists of arrays: blocks take pieces of them in turn */
-    bool exact;    /* groups end where rows do; otherwise the first and last of a row are compared element by
-                      element */
+    bool once;   /* flat, and something is one for the whole stage: the first block stores it */
+    bool list;   /* flat, and over lists of arrays: blocks take pieces of them in turn */
+    bool staged; /* rows wait in shared memory: the groups of each thread, the next row asked for as they are
+                    used */
+    bool ahead;  /* the loads of the next row are in flight while one is computed */
+    bool narrow; /* positions fit 32 bits */
+    bool exact;  /* groups end where rows do; otherwise the first and last of a row are compared element by
+                    element */
     bool straddle; /* a group may go over an end of the innermost index: indices are computed for each element
                     */
     bool shifted;  /* not exact, and a row's groups begin where memory is aligned, up to vector - 1 elements
@@ -35,6 +39,8 @@ typedef struct hr_cuda_choice {
     int64_t row;          /* elements; 0 in a flat stage */
     int64_t lane;         /* elements of the innermost index */
     int64_t blocks_limit; /* of blocks / slices; the rows beyond are taken in turn */
+    int depth;            /* rows that have a place in shared memory */
+    int64_t shared_bytes; /* of staged rows */
     int64_t work_bytes;   /* of partial results, which the blocks leave for the end of the stage */
     int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */
 } hr_cuda_choice;
@@ -55,5 +61,8 @@ bool hr_cuda_is_constant(const hr_plan *plan, int extent);
 int hr_cuda_partial_size(const hr_plan *plan, const hr_step *step);
 /* Sums over everything whose value is one a task. */
 bool hr_cuda_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
+/* The step that adds up exp(x - peak) of the x whose peak step `peak` is, and what it subtracts; -1 where
+ * there is none. Both can then be one pass. */
+int hr_cuda_online_sum(const hr_plan *plan, const hr_stage *stage, int peak, const hr_expr **shift);
 
 #endif

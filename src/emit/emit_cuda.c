@@ -137,6 +137,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
     if (c.list) list->out[list->count - 1].pieces = c.blocks_limit;
     if (c.exchange) list->out[list->count - 1].cluster = c.slices;
+    list->out[list->count - 1].shared = c.shared_bytes;
     return kernels.end ? add_grid(list, i, "_end", end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;
 }
 
@@ -294,12 +295,16 @@ static void print_size_signature(emitter *e) {
 }
 
 static void print_launch(emitter *e, int stage, const char *suffix, const char *total, launch_shape s,
-                         int threads) {
+                         int threads, int64_t shared) {
     hr_printer *p = e->p;
     hr_print(p, "blocks = blocks_of(%s, %" PRId64 ", %" PRId64 ", %" PRId64 ") * %" PRId64 ";", total, s.run,
              s.least, s.limit, s.slices);
-    hr_print(p, "if (blocks) stage_%d%s<<<(unsigned)blocks, %d, 0, (cudaStream_t)stream>>>(a);", stage,
-             suffix, threads);
+    if (shared)
+        hr_print(
+            p, "cudaFuncSetAttribute(stage_%d%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
+            stage, suffix, shared);
+    hr_print(p, "if (blocks) stage_%d%s<<<(unsigned)blocks, %d, %" PRId64 ", (cudaStream_t)stream>>>(a);",
+             stage, suffix, threads, shared);
 }
 
 static const char *flat_total(emitter *e, const int *indices, int count) {
@@ -315,7 +320,7 @@ static void print_stage_launches(emitter *e, int i) {
     const hr_cuda_choice *c = &e->choices[i];
     launch_shape one = {1, 0, INT32_MAX, 1};
     if (stage->shape == HR_SHAPE_CONTRACT) {
-        print_launch(e, i, "", hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS);
+        print_launch(e, i, "", hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
         return;
     }
     hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage);
@@ -325,12 +330,12 @@ static void print_stage_launches(emitter *e, int i) {
         for (int a = 0; a < e->function->tensors[tensor].rank; a++)
             size =
                 hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, e->function->tensors[tensor].shape[a]));
-        print_launch(e, i, "_begin", size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS);
+        print_launch(e, i, "_begin", size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
     const char *total = c->flat ? flat_total(e, c->order, c->order_count) : hr_cuda_task_total(e->p, stage);
-    print_launch(e, i, "", total, shape_of(c), c->threads);
+    print_launch(e, i, "", total, shape_of(c), c->threads, c->shared_bytes);
     if (kernels.end)
-        print_launch(e, i, "_end", hr_format(e->p, "%" PRId64, end_blocks(c)), one, HR_CUDA_END_THREADS);
+        print_launch(e, i, "_end", hr_format(e->p, "%" PRId64, end_blocks(c)), one, HR_CUDA_END_THREADS, 0);
 }
 
 static void print_launcher_arguments(emitter *e) {

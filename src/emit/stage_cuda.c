@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { WIDE_ROW = 1 << 30 };
-
 static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind == kind) return true;
@@ -128,17 +126,46 @@ static void print_row_steps(hr_cuda_stage *s, int pass) {
     }
 }
 
-/* The sums of all threads that hold the row. */
+static bool is_reduced_in(const hr_cuda_stage *s, int i, int pass) {
+    return s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && s->stage->steps[i].pass == pass;
+}
+
+/* A sum that was made beside its peak: each thread has its own peak until here. */
+static void print_online(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (is_reduced_in(s, i, pass) && s->online[i])
+            hr_print(p, "const float peak_%d = a%d;", s->online[i] - 1, i);
+        if (!is_reduced_in(s, i, pass) || !s->beside[i]) continue;
+        hr_expr_prepare(p, s->shift[i], HR_AT_TASK);
+        const char *shift = hr_expr_text(p, s->shift[i]);
+        hr_print(p, "a%d = online_sum(a%d, peak_%d, %s);", i, i, i, shift);
+    }
+}
+
+/* The sums of all threads that hold the row; several of one pass share a barrier. */
 static void print_exchange(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
+    int count = 0;
+    print_online(s, pass);
+    for (int i = 0; i < s->stage->step_count; i++)
+        count += is_reduced_in(s, i, pass);
+    bool halves = count > 1 && c->row_threads > 32;
+    for (int i = 0; i < s->stage->step_count && halves; i++)
+        if (is_reduced_in(s, i, pass))
+            hr_print(p, "leave_share<%d, %s>(a%d, slots_%d[turn]);", c->row_threads,
+                     hr_cuda_reducer(&s->stage->steps[i]), i, i);
+    if (halves) hr_print(p, "__syncthreads();");
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (step->kind != HR_STEP_REDUCE_ROW || step->pass != pass) continue;
+        if (!is_reduced_in(s, i, pass)) continue;
         const char *reducer = hr_cuda_reducer(step);
-        const char *slots = c->row_threads > 32 ? hr_format(p, "slots_%d[turn]", i) : "(decltype(&a%d))0";
-        hr_print(p, "a%d = reduce_row<%d, %s>(a%d, %s);", i, c->row_threads, reducer, i,
-                 c->row_threads > 32 ? slots : hr_format(p, "&a%d", i));
+        const char *slots = c->row_threads > 32 ? hr_format(p, "slots_%d[turn]", i) : hr_format(p, "&a%d", i);
+        if (halves)
+            hr_print(p, "a%d = take_shares<%d, %s>(%s);", i, c->row_threads, reducer, slots);
+        else
+            hr_print(p, "a%d = reduce_row<%d, %s>(a%d, %s);", i, c->row_threads, reducer, i, slots);
         if (c->exchange)
             hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d[turn]);", i, c->slices, reducer, i, i);
         hr_dtype type = hr_cuda_statement(s, step)->value->type;
@@ -187,9 +214,14 @@ static void print_row_stores(hr_cuda_stage *s) {
 
 static void print_row(hr_cuda_stage *s) {
     hr_printer *p = s->p;
+    if (s->c->ahead) hr_cuda_print_next_loads(s, print_task_indices);
     print_task_indices(s);
     if (s->c->shifted)
         hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", s->c->row, s->c->vector);
+    if (s->c->staged && s->c->shifted && s->c->depth < 2)
+        hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
+                 s->c->vector);
+    if (s->c->staged) hr_cuda_print_next_staging(s);
     hr_cuda_declare_kept(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
@@ -217,19 +249,23 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_print(p, "const int lane = (int)threadIdx.x %% %d%s;", c->row_threads, slice);
     else
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
-    if (c->block_rows == 1) {
-        hr_print(p, "for (int64_t task = %s; task < tasks; task += %s) {", block, blocks);
-        p->indent++;
-    } else {
-        hr_print(p, "for (int64_t first = %s * %d; first < tasks; first += %s * %d) {", block, c->block_rows,
-                 blocks, c->block_rows);
-        p->indent++;
-        hr_print(p, "int64_t task = first + (int)threadIdx.x / %d;", c->row_threads);
+    const char *row = c->block_rows > 1 ? hr_format(p, " + (int)threadIdx.x / %d", c->row_threads) : "";
+    const char *run = c->block_rows > 1 ? hr_format(p, " * %d", c->block_rows) : "";
+    if (c->ahead || c->staged)
+        hr_print(p, "int64_t ahead = %s%s%s; /* the row that is asked for next */", block, run, row);
+    if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
+    if (c->staged) hr_cuda_print_staging(s);
+    hr_print(p, "for (int64_t first = %s%s; first < tasks; first += %s%s) {", block, run, blocks, run);
+    p->indent++;
+    hr_print(p, c->block_rows > 1 ? "int64_t task = first%s;" : "const int64_t task = first;", row);
+    if (c->block_rows > 1) {
         hr_print(p, "const bool live = task < tasks; /* the others have no row */");
         hr_print(p, "task = live ? task : tasks - 1;");
     }
+    if (c->ahead || c->staged) hr_print(p, "ahead += %s%s;", blocks, run);
     print_row(s);
     if (uses_turn(s)) hr_print(p, "turn ^= 1;");
+    if (c->depth > 1) hr_print(p, "here ^= 1;");
     p->indent--;
     hr_print(p, "}");
 }
@@ -244,11 +280,10 @@ static void print_flat_loop(hr_cuda_stage *s) {
         print_row_stores(s);
         return;
     }
-    hr_print(p, "const int64_t total = %s;", product_of(p, c->order, c->order_count));
-    hr_print(
-        p,
-        "for (int64_t base = (int64_t)blockIdx.x * %d; base * %d < total; base += (int64_t)gridDim.x * %d) {",
-        run, c->vector, run);
+    hr_print(p, "const %s total = (%s)(%s);", s->positions, s->positions,
+             product_of(p, c->order, c->order_count));
+    hr_print(p, "for (%s base = (%s)blockIdx.x * %d; base * %d < total; base += (%s)gridDim.x * %d) {",
+             s->positions, s->positions, run, c->vector, s->positions, run);
     p->indent++;
     for (int pass = 0; pass < s->stage->pass_count; pass++)
         hr_cuda_print_pass(s, pass);
@@ -546,12 +581,23 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     hr_cuda_stage s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     s.c = choice;
     s.extents = extents;
-    s.positions = choice->row < WIDE_ROW ? "int" : "int64_t";
+    s.positions = choice->narrow ? "int" : "int64_t";
     size_t ids = (size_t)p->function->expr_count + 1;
     s.held = hr_arena_alloc(p->arena, ids * sizeof *s.held);
     s.kept = hr_arena_alloc(p->arena, ids * sizeof *s.kept);
     memset(s.held, 0, ids * sizeof *s.held);
     memset(s.kept, 0, ids * sizeof *s.kept);
+    if (stage->step_count > HR_CUDA_STEPS_MAX)
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s has more than %d statements in one stage",
+                       p->plan->source->name, HR_CUDA_STEPS_MAX);
+    for (int i = 0; i < stage->step_count && !choice->resident; i++) {
+        const hr_expr *shift;
+        int sum = hr_cuda_online_sum(p->plan, stage, i, &shift);
+        if (sum < 0 || s.beside[sum]) continue;
+        s.online[i] = sum + 1;
+        s.beside[sum] = true;
+        s.shift[sum] = shift;
+    }
     hr_stage_kernels kernels = hr_stage_kernels_of(p->plan, stage);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);

@@ -11,7 +11,12 @@
 #include "emit/cuda_choice.h"
 #include "emit/expression.h"
 
-enum { HR_CUDA_CLEAR_THREADS = 256, HR_CUDA_END_THREADS = 512, HR_CUDA_END_COLUMNS = 32 };
+enum {
+    HR_CUDA_STEPS_MAX = 64,
+    HR_CUDA_CLEAR_THREADS = 256,
+    HR_CUDA_END_THREADS = 512,
+    HR_CUDA_END_COLUMNS = 32
+};
 
 typedef struct hr_stage_kernels {
     bool begin, end; /* the stage has these */
@@ -38,9 +43,19 @@ typedef struct hr_cuda_stage {
     const hr_cuda_choice *c;
     const int64_t *extents;
     int number;
-    const char **held;     /* by expr id: the register array that holds an element's groups */
-    bool *kept;            /* by expr id: its values are in registers since an earlier pass */
-    const char *positions; /* the type of a position: int, or int64_t where that is too narrow */
+    const char **held; /* by expr id: the register array that holds an element's groups */
+    bool loads_ahead;  /* what is printed loads the row after the one in hand */
+    int ahead_count;   /* elements that are loaded a row ahead */
+    const hr_expr **ahead;
+    int late_count; /* elements that are held for one group only */
+    const hr_expr *late[HR_CUDA_STEPS_MAX];
+    int ahead_value_count; /* and values of the task level that are */
+    const hr_expr *ahead_value[HR_CUDA_STEPS_MAX];
+    bool *kept;                     /* by expr id: its values are in registers since an earlier pass */
+    const char *positions;          /* the type of a position: int, or int64_t where that is too narrow */
+    int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
+    bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
+    const hr_expr *shift[HR_CUDA_STEPS_MAX]; /* what such a sum's peak is in the text */
 } hr_cuda_stage;
 
 static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, const hr_step *step) {
@@ -54,7 +69,42 @@ const char *hr_cuda_identity(hr_cuda_stage *s, const hr_step *step);
 const char *hr_cuda_reducer(const hr_step *step);
 /* Arrays of values that one pass computes and a later one uses. */
 void hr_cuda_declare_kept(hr_cuda_stage *s);
+/* ---- groups (stage_cuda_load.c) ---- */
+
+/* The step does something for each element in that pass. */
+bool hr_cuda_runs_in(const hr_cuda_stage *s, const hr_step *step, int pass);
+/* As hr_cuda_is_whole. */
+bool hr_cuda_whole(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
+/* Its groups begin at whole groups of memory, if the tensor does. */
+bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
+/* Not asked for again soon, where the tuner says so. */
+bool hr_cuda_is_streamed(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
+/* The loop over the groups of a thread, up to the position `pos` of a group's first element. */
+void hr_cuda_open_groups(hr_cuda_stage *s);
+void hr_cuda_close(hr_printer *p);
+/* Indices of the position `at`; the lane's is what `lane` names. */
+void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane);
+void hr_cuda_print_group_indices(hr_cuda_stage *s);
+/* Two indices, of which the inner one ends at most once in a group: one division a group is enough. */
+bool hr_cuda_wraps_once(const hr_cuda_stage *s);
+/* Where in its row a group's first element stands, for a pointer that leaves the lane out. */
+const char *hr_cuda_group_start(const hr_cuda_stage *s);
+const char *hr_cuda_row_end(hr_cuda_stage *s);
+/* The row (flat: the tensor) that a whole element's positions count from. */
+const char *hr_cuda_whole_base(hr_cuda_stage *s, int tensor);
+/* Loads of what a pass needs and that is not in registers yet. */
 void hr_cuda_print_loads(hr_cuda_stage *s, int pass);
+/* In the loop over groups: what that left out, for one group. */
+void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass);
+/* Before the loop over rows: the places of staged rows, and the first of them is asked for. */
+void hr_cuda_print_staging(hr_cuda_stage *s);
+/* In the loop: where two rows have places, the next is asked for; then the one in hand is waited for. */
+void hr_cuda_print_next_staging(hr_cuda_stage *s);
+/* Before the loop over rows: what is the same for all of them, and the first row of what is not, as
+ * `ahead_...`. */
+void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
+/* In the loop: the row that was loaded ahead becomes the one in hand, and the next is asked for. */
+void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 void hr_cuda_print_pass(hr_cuda_stage *s, int pass);
 
 #endif

@@ -1,6 +1,6 @@
 /* The passes of a CUDA stage over the groups that a thread holds. In: a stage. Out: text.
  *
- * Loads stand before the first use of any of them. The element of a group that is being computed is `v`, its
+ * The element of a group that is being computed is `v`, its
  * position in the row (in a flat stage: among all elements) `pos + v`.
  */
 #include "base/dtype.h"
@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { KEPT_ELEMENTS_MAX = 64, ELEMENTS_MAX = 256 };
+enum { KEPT_ELEMENTS_MAX = 32, ELEMENTS_MAX = 256 };
 
 /* ---- reductions ---- */
 
@@ -55,256 +55,6 @@ static void print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, co
         hr_print(s->p, "%s = %s::of(%s, %s);", sum, hr_cuda_reducer(step), sum, value);
 }
 
-/* ---- what a pass does ---- */
-
-static bool in_groups(const hr_cuda_stage *s, const hr_step *step) {
-    if (step->kind == HR_STEP_ELEMENT) return step->stored;
-    if (step->kind == HR_STEP_REDUCE_ALL) return !hr_cuda_is_row_total(s->plan, s->stage, step);
-    return step->kind != HR_STEP_ROW;
-}
-
-static bool runs_in(const hr_cuda_stage *s, const hr_step *step, int pass) {
-    return step->pass == pass && in_groups(s, step);
-}
-
-/* ---- which elements are loaded a group at a time ---- */
-
-/* A whole number of a shape-like expression; false where it depends on anything but extents. */
-static bool known(const hr_cuda_stage *s, const hr_expr *e, int64_t *out) {
-    int64_t a, b;
-    switch (e->op) {
-    case HR_OP_NUMBER:
-        *out = e->whole;
-        return true;
-    case HR_OP_EXTENT:
-        *out = s->extents[e->extent];
-        return true;
-    case HR_OP_ADD:
-    case HR_OP_SUB:
-    case HR_OP_MUL:
-        if (!known(s, e->args[0], &a) || !known(s, e->args[1], &b)) return false;
-        *out = e->op == HR_OP_ADD ? a + b : e->op == HR_OP_SUB ? a - b : a * b;
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Of lane + rest: is the rest a whole number of groups? */
-static bool rest_is_aligned(const hr_cuda_stage *s, const hr_expr *e) {
-    int64_t rest;
-    if (e->op == HR_OP_INDEX && e->index == s->p->lane) return true;
-    if (e->op != HR_OP_ADD && e->op != HR_OP_SUB) return false;
-    for (int side = 0; side < 2; side++)
-        if (known(s, e->args[side], &rest))
-            return rest % s->c->vector == 0 && rest_is_aligned(s, e->args[1 - side]);
-    return false;
-}
-
-static bool is_whole(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
-    return hr_cuda_is_whole(s->plan, s->c, tensor, subscripts, s->extents);
-}
-
-/* Groups of it are contiguous in memory, with no check of their own. */
-static bool is_grouped(const hr_cuda_stage *s, const hr_expr *e) {
-    const hr_tensor *tensor = &s->function->tensors[e->tensor];
-    if (e->op != HR_OP_ELEMENT || s->p->value[e->tensor] || tensor->rank == 0) return false;
-    if (hr_expr_level(s->p, e) != HR_AT_LANE) return false;
-    if (s->c->straddle) return !hr_element_is_guarded(s->function, e) && is_whole(s, e->tensor, e->args);
-    return hr_expr_is_row_form(s->p, e);
-}
-
-/* Its groups begin at whole groups of memory, if the tensor does. */
-static bool is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
-    int rank = s->function->tensors[tensor].rank;
-    int64_t axis;
-    if (is_whole(s, tensor, subscripts)) return s->c->exact || s->c->flat || s->c->shifted;
-    if (!s->c->exact || !rest_is_aligned(s, subscripts[rank - 1])) return false;
-    if (rank == 1) return true;
-    return hr_extent_value(s->function, s->function->tensors[tensor].shape[rank - 1], s->extents, &axis) ==
-               HR_OK &&
-           axis % s->c->vector == 0;
-}
-
-typedef struct element_list {
-    int count;
-    const hr_expr *element[ELEMENTS_MAX];
-} element_list;
-
-/* Elements that a value loads; what is held in registers already is not looked into. */
-static void find_elements(hr_cuda_stage *s, const hr_expr *node, element_list *out) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp || s->kept[node->id]) return;
-    p->seen[node->id] = p->stamp;
-    if (is_grouped(s, node)) {
-        if (!s->held[node->id] && out->count < ELEMENTS_MAX) out->element[out->count++] = node;
-        return;
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        find_elements(s, node->args[i], out);
-}
-
-/* Values of the task level that the element's place needs are there. */
-static bool is_placeable(const hr_cuda_stage *s, const hr_expr *node) {
-    if (node->op == HR_OP_ELEMENT && s->function->tensors[node->tensor].role == HR_ROLE_LOCAL &&
-        !s->plan->materialised[node->tensor])
-        return false;
-    for (int i = 0; i < node->arg_count; i++)
-        if (!is_placeable(s, node->args[i])) return false;
-    return true;
-}
-
-static bool varies_by_task(const hr_cuda_stage *s, const hr_expr *node) {
-    if (node->op == HR_OP_INDEX)
-        for (int i = 0; i < s->stage->task_count; i++)
-            if (s->stage->task[i] == node->index) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (varies_by_task(s, node->args[i])) return true;
-    return false;
-}
-
-/* What a pass needs; a row that stays in registers is asked for as a whole before its first pass. What is the
- * same for every row is in cache, and is loaded where it is used. */
-static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
-    s->p->stamp++;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (runs_in(s, step, pass)) find_elements(s, step->value, out);
-    }
-    if (pass > 0 || !s->c->resident) return;
-    int here = out->count;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (in_groups(s, step) && step->pass > 0) find_elements(s, step->value, out);
-    }
-    for (int i = here; i < out->count;)
-        if (!is_placeable(s, out->element[i]) || !varies_by_task(s, out->element[i]))
-            out->element[i] = out->element[--out->count];
-        else
-            i++;
-}
-
-/* ---- groups ---- */
-
-static bool is_streamed(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
-    return s->plan->tunables.stream != 2 && is_whole(s, tensor, subscripts) &&
-           s->function->tensors[s->plan->storage[tensor]].role != HR_ROLE_INOUT;
-}
-
-static void open_group_loop(hr_cuda_stage *s) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    const char *type = s->positions;
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "for (int u = 0; u < %d; u++) {", c->groups);
-    p->indent++;
-    if (c->flat) {
-        hr_print(p, "const int64_t pos = (base + u * %d + (int)threadIdx.x) * %d;", c->threads, c->vector);
-        hr_print(p, "if (pos >= total) continue;");
-        if (!c->exact) hr_print(p, "const bool inside = pos + %d <= total;", c->vector);
-        return;
-    }
-    int64_t run = (int64_t)c->row_threads * c->slices;
-    const char *first = c->resident ? "u" : hr_format(p, "((%s)chunk * %d + u)", type, c->groups);
-    hr_print(p, "const %s pos = (%s * %" PRId64 " + lane) * %d%s;", type, first, run, c->vector,
-             c->shifted ? " - shift" : "");
-    bool full = c->exact && c->row % c->vector == 0 && c->row / c->vector == run * c->groups * c->chunks;
-    const char *idle = c->block_rows > 1 ? "!live" : "";
-    if (!full)
-        hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);
-    else if (*idle)
-        hr_print(p, "if (%s) continue;", idle);
-    if (!c->exact) hr_print(p, "const bool inside = pos >= 0 && pos + %d <= %" PRId64 ";", c->vector, c->row);
-}
-
-static void close(hr_printer *p) {
-    p->indent--;
-    hr_print(p, "}");
-}
-
-/* Indices of the position `at`; the lane's is what `lane` names. */
-static void print_indices(hr_cuda_stage *s, const char *at, const char *lane) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    int first = c->flat ? 0 : s->stage->task_count, last = c->order_count - 1;
-    const char *rest = at;
-    for (int k = last; k >= first; k--) {
-        const char *name = k == last ? lane : hr_emit_index(p, c->order[k]);
-        const char *size = hr_emit_index_size(p, c->order[k]);
-        hr_print(p, k == first ? "const int64_t %s = %s;" : "const int64_t %s = %s %% %s;", name, rest, size);
-        if (k == first) break;
-        rest = hr_format(p, "rest_%d", k);
-        hr_print(p, "const int64_t %s = %s / %s;", rest, k == last ? at : hr_format(p, "rest_%d", k + 1),
-                 size);
-    }
-}
-
-/* Where in its row a group's first element stands, for a pointer that leaves the lane out. */
-static const char *group_start(const hr_cuda_stage *s) {
-    int first = s->c->flat ? 0 : s->stage->task_count;
-    return s->c->straddle || s->c->order_count - first <= 1 ? "pos" : "start";
-}
-
-static void print_group_indices(hr_cuda_stage *s) {
-    if (strcmp(group_start(s), "start") == 0) print_indices(s, "pos", "start");
-}
-
-static const char *row_end(hr_cuda_stage *s) {
-    return s->c->flat ? "total" : hr_format(s->p, "%" PRId64, s->c->row);
-}
-
-/* The row (flat: the tensor) that a whole element's positions count from. */
-static const char *whole_base(hr_cuda_stage *s, int tensor) {
-    const char *base = hr_emit_tensor(s->p, tensor);
-    return s->c->flat ? base : hr_format(s->p, "%s + task * %" PRId64, base, s->c->row);
-}
-
-static void print_load(hr_cuda_stage *s, const hr_expr *e) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    const char *held = s->held[e->id],
-               *once = is_streamed(s, e->tensor, e->args) && s->c->resident ? "true" : "false";
-    const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
-    const char *aligned = is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
-    const char *place, *valid = NULL;
-    if (c->straddle) {
-        place = hr_format(p, "%s + pos", whole_base(s, e->tensor));
-    } else {
-        hr_expr_print_pointer(p, e);
-        place = hr_format(p, "%s + %s", p->pointer[e->id], group_start(s));
-        valid = p->valid[e->id];
-    }
-    const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, once);
-    if (!c->exact)
-        load = hr_format(p, "inside ? %s : load_part<%d>(%s, %s, %s - pos)", load, c->vector, place,
-                         c->flat ? "0" : "-pos", row_end(s));
-    if (valid) load = hr_format(p, "!%s ? zero_group<%s, %d>() : %s", valid, type, c->vector, load);
-    hr_print(p, "%s[u] = %s;", held, load);
-}
-
-void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
-    hr_printer *p = s->p;
-    element_list list = {0};
-    elements_of_pass(s, pass, &list);
-    if (!list.count) return;
-    for (int i = 0; i < list.count; i++) {
-        const hr_expr *e = list.element[i];
-        for (int a = 0; a < e->arg_count; a++)
-            hr_expr_prepare(p, e->args[a], HR_AT_TASK);
-        if (!s->c->straddle) hr_expr_prepare(p, e, HR_AT_TASK);
-        const hr_tensor *tensor = &s->function->tensors[e->tensor];
-        s->held[e->id] = hr_format(p, "x%d_%.40s", ++p->number, tensor->name);
-        hr_print(p, "group<%s, %d> %s[%d];", hr_c_storage(tensor->dtype), s->c->vector, s->held[e->id],
-                 s->c->groups);
-    }
-    open_group_loop(s);
-    print_group_indices(s);
-    for (int i = 0; i < list.count; i++)
-        print_load(s, list.element[i]);
-    close(p);
-    hr_printer_forget(p, HR_AT_OUTER);
-}
-
 /* ---- values ---- */
 
 /* Names what is in registers as operands of element v. */
@@ -316,7 +66,10 @@ static void name_held(hr_cuda_stage *s, bool on) {
         if (!node) continue;
         if (node->op == HR_OP_ELEMENT && s->held[node->id]) {
             hr_dtype dtype = s->function->tensors[node->tensor].dtype, type = hr_compute_type(dtype);
-            const char *bits = hr_format(p, "element_of(%s[u], v)", s->held[node->id]);
+            bool late = false;
+            for (int k = 0; k < s->late_count; k++)
+                late = late || s->late[k] == node;
+            const char *bits = hr_format(p, "element_of(%s%s, v)", s->held[node->id], late ? "" : "[u]");
             if (dtype == HR_BOOL)
                 bits = hr_format(p, "(%s != 0)", bits);
             else if (type != dtype)
@@ -384,12 +137,12 @@ static void print_randoms(hr_cuda_stage *s, int pass, random_list *list) {
     hr_printer *p = s->p;
     p->stamp++;
     for (int i = 0; i < s->stage->step_count && !s->c->straddle; i++)
-        if (runs_in(s, &s->stage->steps[i], pass)) find_randoms(s, s->stage->steps[i].value, list);
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) find_randoms(s, s->stage->steps[i].value, list);
     for (int i = 0; i < list->count; i++) {
         const hr_expr *node = list->node[i];
         hr_print(p, "float random_%d[%d];", node->id, s->c->vector);
         hr_print(p, "random_group<%d>(random_%d, (uint64_t)%s, (uint64_t)(%s + %s));", s->c->vector, node->id,
-                 hr_expr_text(p, node->args[0]), hr_emit_lane_rest(p, node->args[1]), group_start(s));
+                 hr_expr_text(p, node->args[0]), hr_emit_lane_rest(p, node->args[1]), hr_cuda_group_start(s));
         p->buffer[node->id] = hr_format(p, "random_%d[v]", node->id);
     }
 }
@@ -414,7 +167,8 @@ static store store_of(const hr_cuda_stage *s, const hr_step *step) {
     bool dense = !declared || s->plan->layouts[memory] != HR_LAYOUT_STRIDED;
     const hr_expr *end = last >= 0 ? t.statement->subscripts[last] : NULL;
     bool along = end && end->op == HR_OP_INDEX && end->index == s->p->lane;
-    t.grouped = dense && (s->c->straddle ? is_whole(s, t.statement->tensor, t.statement->subscripts) : along);
+    t.grouped =
+        dense && (s->c->straddle ? hr_cuda_whole(s, t.statement->tensor, t.statement->subscripts) : along);
     t.paired = t.grouped && t.type == HR_F32 && (t.dtype == HR_BF16 || t.dtype == HR_F16);
     return t;
 }
@@ -425,16 +179,16 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     int tensor = t->statement->tensor, rank = t->statement->subscript_count;
     const char *base, *kind = t->dtype == HR_BF16 ? "bf16_" : "f16_",
                       *live = c->block_rows > 1 ? "if (live) " : "";
-    const char *aligned = is_aligned(s, tensor, t->statement->subscripts) ? "ALIGNED" : "false";
-    const char *once = is_streamed(s, tensor, t->statement->subscripts) ? "true" : "false";
+    const char *aligned = hr_cuda_is_aligned(s, tensor, t->statement->subscripts) ? "ALIGNED" : "false";
+    const char *once = hr_cuda_is_streamed(s, tensor, t->statement->subscripts) ? "true" : "false";
     const char *values = hr_format(p, "%sgroup_of(y%d)", t->paired ? kind : "", t->id);
-    if (is_whole(s, tensor, t->statement->subscripts) && strcmp(group_start(s), "pos") == 0)
-        base = whole_base(s, tensor);
+    if (hr_cuda_whole(s, tensor, t->statement->subscripts) && strcmp(hr_cuda_group_start(s), "pos") == 0)
+        base = hr_cuda_whole_base(s, tensor);
     else
         base = hr_format(p, "%s + %s", hr_emit_tensor(p, tensor),
                          hr_emit_offset(p, tensor, t->statement->subscripts, rank - 1));
-    const char *whole =
-        hr_format(p, "store_group<%s>(%s + %s, %s, %s);", aligned, base, group_start(s), values, once);
+    const char *whole = hr_format(p, "store_group<%s>(%s + %s, %s, %s);", aligned, base,
+                                  hr_cuda_group_start(s), values, once);
     if (c->exact) {
         hr_print(p, "%s%s", live, whole);
         return;
@@ -442,8 +196,8 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     hr_print(p, c->block_rows > 1 ? "if (inside && live)" : "if (inside)");
     hr_print(p, "    %s", whole);
     hr_print(p, c->block_rows > 1 ? "else if (live)" : "else");
-    hr_print(p, "    store_part(%s + %s, %s, %s, %s - pos);", base, group_start(s), values,
-             c->flat ? "0" : "-pos", row_end(s));
+    hr_print(p, "    store_part(%s + %s, %s, %s, %s - pos);", base, hr_cuda_group_start(s), values,
+             c->flat ? "0" : "-pos", hr_cuda_row_end(s));
 }
 
 static void print_element_store(hr_cuda_stage *s, const store *t, const char *value) {
@@ -461,12 +215,28 @@ static void print_element_store(hr_cuda_stage *s, const store *t, const char *va
 
 /* ---- scatter ---- */
 
-static void print_scatter(hr_cuda_stage *s, const hr_step *step, const char *value) {
+/* Rows are added into: all subscripts but the last are the same for a group, and the last is the lane. */
+static bool is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step) {
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    int last = statement->subscript_count - 1, memory = s->plan->storage[statement->tensor];
+    if (step->kind != HR_STEP_SCATTER || last < 0 || s->c->straddle) return false;
+    if (memory < s->plan->source->parameter_count + s->plan->source->result_count &&
+        s->plan->layouts[memory] != HR_LAYOUT_DENSE)
+        return false;
+    if (statement->subscripts[last]->op != HR_OP_INDEX || statement->subscripts[last]->index != s->p->lane)
+        return false;
+    for (int a = 0; a < last; a++)
+        if (hr_expr_level(s->p, statement->subscripts[a]) == HR_AT_LANE) return false;
+    return true;
+}
+
+/* The flag that the first `axes` subscripts are on their axes; NULL where that is known. */
+static const char *scatter_condition(hr_cuda_stage *s, const hr_step *step, int axes) {
     hr_printer *p = s->p;
     const hr_statement *statement = hr_cuda_statement(s, step);
     const hr_tensor *tensor = &s->function->tensors[statement->tensor];
     const char *condition = NULL;
-    for (int a = 0; a < tensor->rank; a++) {
+    for (int a = 0; a < axes; a++) {
         const hr_expr *subscript = statement->subscripts[a];
         if (hr_subscript_is_safe(s->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript))
             continue;
@@ -474,10 +244,44 @@ static void print_scatter(hr_cuda_stage *s, const hr_step *step, const char *val
                               condition ? " && " : "", hr_expr_text(p, subscript),
                               hr_emit_size(p, tensor->shape[a]), step->target->id * HR_AXES_MAX + a + 1);
     }
-    const char *type = hr_c_compute(hr_compute_type(tensor->dtype));
+    return condition;
+}
+
+static const char *scatter_type(const hr_cuda_stage *s, const hr_step *step) {
+    return hr_c_compute(hr_compute_type(s->function->tensors[hr_cuda_statement(s, step)->tensor].dtype));
+}
+
+static void print_scatter(hr_cuda_stage *s, const hr_step *step, const char *value) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    int rank = statement->subscript_count, id = (int)(step - s->stage->steps);
+    if (is_grouped_scatter(s, step)) {
+        hr_print(p, "y%d[v] = (%s)%s;", id, scatter_type(s, step), value);
+        return;
+    }
+    const char *condition = scatter_condition(s, step, rank);
     hr_print(p, "%s%s%sadd_to(%s + %s, (%s)%s);", condition ? "if (" : "", condition ? condition : "",
              condition ? ") " : "", hr_emit_tensor(p, statement->tensor),
-             hr_emit_offset(p, statement->tensor, statement->subscripts, tensor->rank), type, value);
+             hr_emit_offset(p, statement->tensor, statement->subscripts, rank), scatter_type(s, step), value);
+}
+
+static void print_group_scatter(hr_cuda_stage *s, const hr_step *step) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    int rank = statement->subscript_count, id = (int)(step - s->stage->steps);
+    const char *aligned =
+        hr_cuda_is_aligned(s, statement->tensor, statement->subscripts) ? "ALIGNED" : "false";
+    const char *condition = scatter_condition(s, step, rank - 1);
+    const char *row = hr_format(p, "%s + %s + %s", hr_emit_tensor(p, statement->tensor),
+                                hr_emit_offset(p, statement->tensor, statement->subscripts, rank - 1),
+                                hr_cuda_group_start(s));
+    if (s->c->exact)
+        hr_print(p, "%s%s%sadd_group<%s>(%s, y%d);", condition ? "if (" : "", condition ? condition : "",
+                 condition ? ") " : "", aligned, row, id);
+    else
+        hr_print(p, "%s%s%sadd_part(%s, y%d, %s, %s - pos);", condition ? "if (" : "",
+                 condition ? condition : "", condition ? ") " : "", row, id, s->c->flat ? "0" : "-pos",
+                 hr_cuda_row_end(s));
 }
 
 /* ---- a pass ---- */
@@ -503,7 +307,10 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
         break;
     }
     case HR_STEP_REDUCE_ROW:
-        print_add(s, step, hr_format(p, "a%d", i), value);
+        if (s->online[i])
+            hr_print(p, "z%d[v] = %s;", i, value);
+        else
+            print_add(s, step, hr_format(p, "a%d", i), value);
         break;
     case HR_STEP_REDUCE_COLUMN:
         print_column(s, step, i, value);
@@ -523,7 +330,7 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
 static void prepare_steps(hr_cuda_stage *s, int pass, hr_emit_level level) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (!runs_in(s, step, pass)) continue;
+        if (!hr_cuda_runs_in(s, step, pass)) continue;
         hr_expr_prepare(s->p, step->value, level);
         for (int a = 0; step->kind == HR_STEP_SCATTER && a < hr_cuda_statement(s, step)->subscript_count; a++)
             hr_expr_prepare(s->p, hr_cuda_statement(s, step)->subscripts[a], level);
@@ -537,16 +344,16 @@ static void print_element(hr_cuda_stage *s, int pass) {
     int count = s->stage->step_count < ELEMENTS_MAX ? s->stage->step_count : ELEMENTS_MAX;
     hr_printer_forget(p, HR_AT_LANE);
     for (int i = 0; i < count; i++)
-        if (runs_in(s, &s->stage->steps[i], pass)) hr_expr_count_uses(p, s->stage->steps[i].value);
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) hr_expr_count_uses(p, s->stage->steps[i].value);
     print_kept(s);
     for (int i = 0; i < count; i++) {
-        if (!runs_in(s, &s->stage->steps[i], pass)) continue;
+        if (!hr_cuda_runs_in(s, &s->stage->steps[i], pass)) continue;
         values[i] = hr_format(p, "e%d", i);
         const char *text = hr_expr_text(p, s->stage->steps[i].value);
         hr_print(p, "const %s e%d = %s;", hr_c_compute(s->stage->steps[i].value->type), i, text);
     }
     for (int i = 0; i < count; i++)
-        if (runs_in(s, &s->stage->steps[i], pass)) print_step(s, i, values[i]);
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) print_step(s, i, values[i]);
 }
 
 static bool reads_elements(hr_cuda_stage *s, const hr_expr *node) {
@@ -565,7 +372,7 @@ static bool needs_guard(hr_cuda_stage *s, int pass) {
     s->p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (!runs_in(s, step, pass)) continue;
+        if (!hr_cuda_runs_in(s, step, pass)) continue;
         if (step->kind != HR_STEP_ELEMENT || !store_of(s, step).grouped || reads_elements(s, step->value))
             return true;
     }
@@ -580,48 +387,78 @@ static void print_element_loop(hr_cuda_stage *s, int pass) {
     hr_print(p, "for (int v = 0; v < %d; v++) {", c->vector);
     p->indent++;
     if (guard)
-        hr_print(p, c->flat ? "if (pos + v < %s) {" : "if (pos + v >= 0 && pos + v < %s) {", row_end(s));
+        hr_print(
+            p, c->flat ? "if (inside || pos + v < %s) {" : "if (inside || (pos + v >= 0 && pos + v < %s)) {",
+            hr_cuda_row_end(s));
     p->indent += guard;
-    if (c->straddle) {
-        hr_print(p, "const int64_t at = pos + v;");
-        print_indices(s, "at", "i");
+    if (hr_cuda_wraps_once(s)) {
+        int first = c->flat ? 0 : s->stage->task_count;
+        hr_print(p, "const bool wraps = start + v >= %" PRId64 ";", c->lane);
+        hr_print(p, "const int64_t i = wraps ? start + v - %" PRId64 " : start + v;", c->lane);
+        hr_print(p, "const int64_t %s = above + wraps;", hr_emit_index(p, c->order[first]));
+        prepare_steps(s, pass, HR_AT_OUTER);
+    } else if (c->straddle) {
+        hr_print(p, "const %s at = pos + v;", s->positions);
+        hr_cuda_print_indices(s, "at", "i");
         prepare_steps(s, pass, HR_AT_OUTER);
     } else if (p->lane >= 0) {
-        hr_print(p, "const int64_t i = %s + v;", group_start(s));
+        hr_print(p, "const int64_t i = %s + v;", hr_cuda_group_start(s));
     }
     print_element(s, pass);
     hr_printer_forget(p, HR_AT_LANE);
-    if (guard) close(p);
-    close(p);
+    if (guard) hr_cuda_close(p);
+    hr_cuda_close(p);
+}
+
+static const char *no_values(hr_cuda_stage *s) {
+    const char *values = "-INFINITY";
+    for (int v = 1; v < s->c->vector; v++)
+        values = hr_format(s->p, "%s, -INFINITY", values);
+    return values;
 }
 
 static void print_groups(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     random_list randoms = {0};
-    open_group_loop(s);
-    print_group_indices(s);
+    hr_cuda_open_groups(s);
+    hr_cuda_print_group_indices(s);
     if (!s->c->straddle && p->outer_count) prepare_steps(s, pass, HR_AT_OUTER);
+    hr_cuda_print_late_loads(s, pass);
     print_randoms(s, pass, &randoms);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (!runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;
+        if (hr_cuda_runs_in(s, step, pass) && is_grouped_scatter(s, step))
+            hr_print(p, "%s y%d[%d] = {};", scatter_type(s, step), i, s->c->vector);
+        if (!hr_cuda_runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;
         store t = store_of(s, step);
         if (t.grouped)
             hr_print(p, "%s y%d[%d]%s;", t.paired ? "float" : hr_c_storage(t.dtype), t.id, s->c->vector,
                      s->c->exact ? "" : " = {}");
     }
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && s->online[i])
+            hr_print(p, s->c->exact ? "float z%d[%d];" : "float z%d[%d] = {%s};", i, s->c->vector,
+                     no_values(s));
     name_held(s, true);
     print_element_loop(s, pass);
     name_held(s, false);
+    for (int k = 0; k < s->late_count; k++)
+        s->held[s->late[k]->id] = NULL;
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && s->online[i])
+            hr_print(p, "online_add(a%d, a%d, z%d);", i, s->online[i] - 1, i);
     for (int i = 0; i < randoms.count; i++)
         p->buffer[randoms.node[i]->id] = NULL;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (!runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;
+        if (!hr_cuda_runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;
         store t = store_of(s, step);
         if (t.grouped) print_group_store(s, &t);
     }
-    close(p);
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && is_grouped_scatter(s, &s->stage->steps[i]))
+            print_group_scatter(s, &s->stage->steps[i]);
+    hr_cuda_close(p);
     hr_printer_forget(p, HR_AT_OUTER);
 }
 
@@ -630,9 +467,10 @@ void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
     bool any = false;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (runs_in(s, step, pass)) any = true;
-        if (runs_in(s, step, pass) && step->kind == HR_STEP_REDUCE_ROW)
+        if (hr_cuda_runs_in(s, step, pass)) any = true;
+        if (hr_cuda_runs_in(s, step, pass) && step->kind == HR_STEP_REDUCE_ROW)
             hr_print(p, "%s a%d = %s;", hr_cuda_sum_type(s, step), i, hr_cuda_identity(s, step));
+        if (hr_cuda_runs_in(s, step, pass) && s->online[i]) hr_print(p, "float a%d = 0;", s->online[i] - 1);
     }
     if (!any) return;
     prepare_steps(s, pass, HR_AT_TASK);
@@ -645,6 +483,6 @@ void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
     p->indent++;
     hr_cuda_print_loads(s, pass);
     print_groups(s, pass);
-    close(p);
+    hr_cuda_close(p);
     memset(s->held, 0, (size_t)s->function->expr_count * sizeof *s->held);
 }

@@ -68,8 +68,39 @@ bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out) {
     return false;
 }
 
+/* Threads that hold a row and the groups of each; blocks that take rows in turn; stores past the caches or
+ * not. */
+static int grid_candidates(hr_tunables *out, int max) {
+    static const hr_tunables choices[] = {
+        {0},
+        {.unroll = 4},
+        {.unroll = 2},
+        {.row_threads = 128, .unroll = 8},
+        {.row_threads = 256, .unroll = 4},
+        {.row_threads = 512, .unroll = 2},
+        {.waves = 4},
+        {.row_threads = 32, .unroll = 4, .waves = 1},
+        {.unroll = 1},
+        {.waves = 1},
+        {.prefetch = 3, .waves = 2},
+        {.prefetch = 4, .row_threads = 256, .waves = 3},
+        {.prefetch = 4},
+        {.stream = 1},
+        {.row_threads = 1024},
+        {.prefetch = 2, .row_threads = 256, .unroll = 4},
+        {.row_threads = 1024, .cluster = 2},
+        {.row_threads = 512, .unroll = 4, .cluster = 8},
+        {.prefetch = 4, .row_threads = 1024, .waves = 1},
+    };
+    int count = (int)(sizeof choices / sizeof *choices) < max ? (int)(sizeof choices / sizeof *choices) : max;
+    for (int i = 0; i < count; i++)
+        out[i] = choices[i];
+    return count;
+}
+
 int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
     (void)extents;
+    if (plan->limits.compute) return grid_candidates(out, max);
     static const hr_tunables choices[] = {
         {0},
         {.unroll = 2},

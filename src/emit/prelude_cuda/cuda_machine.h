@@ -34,13 +34,13 @@ static __device__ inline float machine_log2(float x) {
 #endif
 }
 
-/* 1 / x, 1 unit off. */
+/* 1 / x, 1 unit off; denormals count as 0. */
 static __device__ inline float machine_reciprocal(float x) {
 #ifdef HR_EMULATED
     return 1 / x;
 #else
     float r;
-    asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 #endif
 }
@@ -155,5 +155,64 @@ static __device__ inline void cluster_store_4(void *place, int rank, uint32_t va
     uint32_t here = (uint32_t)__cvta_generic_to_shared(place), there;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
     asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(value) : "memory");
+#endif
+}
+
+/* The block's dynamic shared memory. */
+static __device__ inline char *staged_memory() {
+#ifdef HR_EMULATED
+    return (char *)emulated_shared();
+#else
+    extern __shared__ uint4 staged_words[];
+    return (char *)staged_words;
+#endif
+}
+
+/* Begins a copy of BYTES (4, 8 or 16) aligned bytes from memory to shared memory; what else the thread does
+ * goes on. */
+template <int BYTES> static __device__ inline void begin_copy(void *to, const void *from) {
+#ifdef HR_EMULATED
+    memcpy(to, from, BYTES);
+#else
+    uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(BYTES)
+                     : "memory");
+#endif
+}
+
+/* All copies that this thread began have arrived. */
+static __device__ inline void wait_for_copies() {
+#ifndef HR_EMULATED
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/* What was begun until here is one run of copies; all runs but the last LEFT have arrived. */
+static __device__ inline void end_run_of_copies() {
+#ifndef HR_EMULATED
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int LEFT> static __device__ inline void wait_for_runs() {
+#ifndef HR_EMULATED
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+
+/* Adds into four aligned neighbours. */
+static __device__ inline void add_4(float *place, float a, float b, float c, float d) {
+#if !defined HR_EMULATED && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(place), "f"(a), "f"(b),
+                 "f"(c), "f"(d)
+                 : "memory");
+#else
+    atomicAdd(place, a);
+    atomicAdd(place + 1, b);
+    atomicAdd(place + 2, c);
+    atomicAdd(place + 3, d);
 #endif
 }

@@ -1,5 +1,8 @@
 /* Groups of V neighbouring elements in registers, as the words that memory has them in. */
-template <class T, int V> struct group { uint32_t word[(V * (int)sizeof(T) + 3) / 4]; };
+template <class T, int V> struct group {
+    alignas(V *(int)sizeof(T) % 16 ? V * (int)sizeof(T) % 8 ? 4 : 8
+                                   : 16) uint32_t word[(V * (int)sizeof(T) + 3) / 4];
+};
 
 /* Element v of a group; v is known when it is compiled. */
 template <class T, int V> static __device__ inline T element_of(const group<T, V> &x, int v) {
@@ -128,7 +131,7 @@ template <int V> static __device__ inline group<uint16_t, V> f16_group_of(const 
 
 /* A checked subscript: the first that leaves its axis is kept, and its element is neither read nor written.
  */
-static __device__ __noinline__ bool out_of_range(int64_t value, int64_t access, fault_record *fault) {
+static __device__ inline bool out_of_range(int64_t value, int64_t access, fault_record *fault) {
     if (atomicCAS((unsigned long long *)&fault->access, 0ull, (unsigned long long)access) == 0)
         fault->value = value;
     return false;
@@ -153,4 +156,45 @@ static __device__ inline void add_to(int32_t *place, int32_t value) {
 
 static __device__ inline void add_to(int64_t *place, int64_t value) {
     atomicAdd((unsigned long long *)place, (unsigned long long)value);
+}
+
+/* Asks for the group at `place`, to stand at `slot` in shared memory after wait_for_copies(). Where it is not
+ * aligned, or in part outside of from <= v < to, it is there at once. */
+template <bool ALIGNED, int V, class T>
+static __device__ inline void stage_group(group<T, V> *slot, const T *place, int64_t from, int64_t to) {
+    const int size = V * (int)sizeof(T);
+    if (from > 0 || to < V)
+        *slot = load_part<V>(place, from, to);
+    else if (ALIGNED && (size % 16 == 0 || size == 8 || size == 4))
+#pragma unroll
+        for (int at = 0; at < size; at += 16)
+            begin_copy<(size < 16 ? size : 16)>((char *)slot + at, (const char *)place + at);
+    else
+        *slot = load_group<false, V>(place, false);
+}
+
+/* Adds a group, as add_to does an element; f32 in pieces of 16 bytes where the machine has that. */
+template <bool ALIGNED, int V, class T>
+static __device__ inline void add_group(T *place, const T (&values)[V]) {
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        add_to(place + v, values[v]);
+}
+
+template <bool ALIGNED, int V>
+static __device__ inline void add_group(float *place, const float (&values)[V]) {
+    const bool whole = ALIGNED && V % 4 == 0;
+#pragma unroll
+    for (int v = 0; v < V; v += whole ? 4 : 1)
+        if (whole)
+            add_4(place + v, values[v], values[(v + 1) % V], values[(v + 2) % V], values[(v + 3) % V]);
+        else
+            add_to(place + v, values[v]);
+}
+
+template <int V, class T>
+static __device__ inline void add_part(T *place, const T (&values)[V], int64_t from, int64_t to) {
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        if (v >= from && v < to) add_to(place + v, values[v]);
 }

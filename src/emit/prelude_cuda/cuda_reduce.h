@@ -74,22 +74,32 @@ template <int LANES, class OP, class T> static __device__ inline T reduce_lanes(
     return x;
 }
 
-/* Over THREADS threads of a block that holds one row, or neighbouring threads of a warp that holds several.
- * `slots`: shared memory for a value a warp, not in use since the barrier before the last. Up to 8 warps or a
- * power of two. */
-template <int THREADS, class OP, class T> static __device__ inline T reduce_row(T x, T *slots) {
-    const int warps = THREADS / 32;
-    x = reduce_lanes<(THREADS < 32 ? THREADS : 32), OP>(x);
-    if (warps <= 1) return x;
+/* Over THREADS threads of a block, in two halves with a barrier between them: each warp leaves its share in
+ * `slots`, shared memory not in use since the barrier before the last; then all threads add the shares. Up to
+ * 8 warps or a power of two. */
+template <int THREADS, class OP, class T> static __device__ inline void leave_share(T x, T *slots) {
+    x = reduce_lanes<32, OP>(x);
     if (threadIdx.x % 32 == 0) slots[threadIdx.x / 32] = x;
-    __syncthreads();
+}
+
+template <int THREADS, class OP, class T> static __device__ inline T take_shares(const T *slots) {
+    const int warps = THREADS / 32;
     if (warps > 8)
         return reduce_lanes<(warps > 8 ? warps : 1), OP>(slots[threadIdx.x % (warps > 8 ? warps : 1)]);
-    x = slots[0];
+    T x = slots[0];
 #pragma unroll
     for (int w = 1; w < warps; w++)
         x = OP::of(x, slots[w]);
     return x;
+}
+
+/* The same at once; where a row is held by neighbouring threads of a warp, THREADS is fewer and `slots` is
+ * not used. */
+template <int THREADS, class OP, class T> static __device__ inline T reduce_row(T x, T *slots) {
+    if (THREADS <= 32) return reduce_lanes<(THREADS < 32 ? THREADS : 32), OP>(x);
+    leave_share<THREADS, OP>(x, slots);
+    __syncthreads();
+    return take_shares<THREADS, OP>(slots);
 }
 
 /* Over the BLOCKS blocks of a cluster, each of which has its own sum `x` in all threads. */
@@ -106,4 +116,28 @@ template <int BLOCKS, class OP, class T> static __device__ inline T reduce_clust
     for (int b = 1; b < BLOCKS; b++)
         x = OP::of(x, slots[b]);
     return x;
+}
+
+/* The largest so far and the sum of exp(x - peak), in one pass: as the peak rises the sum is scaled down.
+ * Where the peak is infinite, exp(x) itself is added up. */
+static __device__ inline float online_base(float peak) {
+    return fabsf(peak) == INFINITY ? 0.0f : peak;
+}
+
+template <int V> static __device__ inline void online_add(float &peak, float &sum, const float (&values)[V]) {
+    float top = peak;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        top = f32_max(top, values[v]);
+    const float base = online_base(top);
+    if (top != peak) sum *= fast_exp(online_base(peak) - base);
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        sum += fast_exp(values[v] - base);
+    peak = top;
+}
+
+/* A thread's sum, as it is for the peak of all threads that the others' sums are for. */
+static __device__ inline float online_sum(float sum, float peak, float shift) {
+    return sum == 0 ? 0.0f : sum * fast_exp(online_base(peak) - shift);
 }
