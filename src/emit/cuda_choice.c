@@ -346,7 +346,7 @@ static void choose_rows(chooser *s) {
     for (int i = 0; i < s->stage->task_count; i++)
         tasks *= index_size(s, s->stage->task[i]);
     choose_slices(s, groups, most, tasks);
-    c->block_rows = c->row_threads <= 32 ? SHORT_ROW_THREADS / c->row_threads : 1;
+    c->block_rows = c->row_threads <= 32 && !c->exchange ? SHORT_ROW_THREADS / c->row_threads : 1;
     c->threads = c->row_threads * c->block_rows;
     c->blocks_limit = INT32_MAX / c->slices;
     if (c->columns || c->totals || tunables->waves) {

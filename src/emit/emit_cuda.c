@@ -425,7 +425,8 @@ static void print_how_to_call(emitter *e) {
              " * All pointers are the device's. scratch: %s_scratch(...) bytes aligned to 256, or NULL where "
              "that is 0.",
              e->name);
-    hr_print(p, " * fault: 16 bytes of zeros; the first 8 are not 0 afterwards where a subscript left its "
+    hr_print(p, " * fault: 16 bytes of zeros, aligned to 16; the first 8 are not 0 afterwards where a "
+                "subscript left its "
                 "axis. Returns a");
     hr_print(p, " * cudaError_t. Build: nvcc -O3 -arch=%s -c %s.cu */",
              *e->plan->limits.isa ? e->plan->limits.isa : "sm_90a", e->name);

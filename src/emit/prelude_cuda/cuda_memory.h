@@ -129,11 +129,11 @@ template <int V> static __device__ inline group<uint16_t, V> f16_group_of(const 
     return x;
 }
 
-/* A checked subscript: the first that leaves its axis is kept, and its element is neither read nor written.
- */
+/* A checked subscript: one that leaves its axis is kept, and its element is neither read nor written. Both
+ * words go in one store, so that they belong together; around an atomic exchange here the registers of a
+ * thread's loads were spilled. */
 static __device__ inline bool out_of_range(int64_t value, int64_t access, fault_record *fault) {
-    if (atomicCAS((unsigned long long *)&fault->access, 0ull, (unsigned long long)access) == 0)
-        fault->value = value;
+    *(longlong2 *)fault = make_longlong2(access, value);
     return false;
 }
 

@@ -1,0 +1,250 @@
+/* Every kernel of kernels/ as CUDA, compiled by NVRTC for sm_80, sm_90a and sm_100a where NVRTC is installed:
+ * no spills, no stack frames, no registers beyond what its blocks can have.
+ *
+ * HR_SLOW=1 adds sizes and every choice that the tuner may make; HR_ONLY=softmax keeps to one kernel;
+ * HR_VERBOSE=1 prints a line a source. */
+#include "device/compiler_cuda.h"
+#include "emit/emit.h"
+#include "support/cuda_case.h"
+#include "support/kernel_library.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+enum { EXTENTS_MAX = 16, GRIDS_MAX = 16, CANDIDATES_MAX = 64, JOBS_MAX = 1 << 14, WORKERS = 2 };
+
+/* Extents by their position among the kernel's; {0}: the defaults of `headroom run`. */
+static const struct compile_case {
+    int64_t extents[4];
+    int compute;
+    bool slow;
+} cases[] = {
+    {{0}, 80, false},
+    {{0}, 90, false},
+    {{0}, 100, false},
+    {{4096, 1023, 512, 63}, 90, false},
+    {{64, 131072, 64, 64}, 90, true},
+    {{65536, 1024, 64, 64}, 90, true},
+    {{511, 16383, 33, 31}, 90, true},
+    {{4096, 33, 31, 17}, 80, true},
+};
+
+/* Stack that is meant: the slow way of sin and cos for large arguments. */
+static const struct allowance {
+    const char *kernel;
+    int stack;
+} allowances[] = {{NULL, 0}};
+
+typedef struct job {
+    char label[160];
+    const char *kernel;
+    char arch[16];
+    char *source;
+    hr_grid grids[GRIDS_MAX];
+    int grid_count, registers[GRIDS_MAX]; /* of each grid's entry */
+    hr_status status;
+    char sentence[1024];
+    hr_cuda_usage usage;
+} job;
+
+static job *jobs;
+static int job_count, next_job;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static hr_cuda_compiler compiler;
+
+/* ---- sources ---- */
+
+static hr_status extents_of(const hr_function *function, const struct compile_case *one, int64_t *extents) {
+    for (int e = 0; e < function->extent_count; e++)
+        extents[e] = one->extents[0] ? one->extents[e < 4 ? e : 3] : HR_EXTENT_UNKNOWN;
+    return hr_extent_default(function, extents);
+}
+
+static hr_status job_make(const hr_function *function, const struct compile_case *one,
+                          const hr_tunables *tunables, int number) {
+    int64_t extents[EXTENTS_MAX];
+    hr_device_limits limits = cuda_case_limits(one->compute, 0);
+    hr_plan_options options = {0};
+    hr_plan *plan;
+    hr_emitted emitted = {0};
+    job *job = &jobs[job_count];
+    if (tunables) options.tunables = *tunables;
+    HR_TRY(extents_of(function, one, extents));
+    HR_TRY(hr_plan_create(function, extents, NULL, &limits, &options, &plan));
+    hr_status status = hr_emit_cuda(plan, extents, true, &emitted);
+    if (status == HR_OK) status = hr_emit_cuda_grids(plan, extents, job->grids, GRIDS_MAX, &job->grid_count);
+    if (status == HR_OK) {
+        job->kernel = function->name;
+        job->source = strdup(hr_text_data(&emitted.source));
+        hr_cuda_arch_name(one->compute, job->arch, sizeof job->arch);
+        snprintf(job->label, sizeof job->label, "%-26s %-7s %6lld %6lld choice %d", function->name, job->arch,
+                 (long long)extents[0], (long long)(function->extent_count > 1 ? extents[1] : 0), number);
+        job_count++;
+    }
+    hr_emitted_clear(&emitted);
+    hr_plan_destroy(plan);
+    return status;
+}
+
+static void candidates_make(const hr_function *function, const struct compile_case *one) {
+    int64_t extents[EXTENTS_MAX];
+    hr_tunables tunables[CANDIDATES_MAX];
+    hr_device_limits limits = cuda_case_limits(one->compute, 0);
+    hr_plan *plan;
+    assert_int_equal(extents_of(function, one, extents), HR_OK);
+    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+    int count = hr_emit_candidates(plan, extents, tunables, CANDIDATES_MAX);
+    hr_plan_destroy(plan);
+    for (int i = 0; i < count; i++)
+        if (job_make(function, one, &tunables[i], i) != HR_OK)
+            fail_msg("%s, choice %d: %s", function->name, i, hr_last_error());
+}
+
+static void function_make(const hr_function *function) {
+    bool slow = getenv("HR_SLOW") != NULL;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        if (cases[c].slow && !slow) continue;
+        if (job_make(function, &cases[c], NULL, 0) != HR_OK)
+            fail_msg("%s: %s", function->name, hr_last_error());
+        if (slow && cases[c].compute == 90) candidates_make(function, &cases[c]);
+    }
+}
+
+/* ---- compiling ---- */
+
+/* What the assembler says of one entry function: "Compiling entry function 'stage_0' ... Used 40 registers".
+ */
+static int registers_of(const char *log, const char *entry) {
+    char name[96];
+    int registers = 0;
+    snprintf(name, sizeof name, "entry function '%s'", entry);
+    const char *at = strstr(log, name);
+    at = at ? strstr(at, ": Used ") : NULL;
+    return at && sscanf(at, ": Used %d registers", &registers) == 1 ? registers : 0;
+}
+
+static void job_run(job *job) {
+    void *cubin = NULL;
+    size_t size;
+    hr_text log = {0};
+    job->status = hr_cuda_compiler_run(&compiler, job->arch, job->source, &cubin, &size, &log);
+    job->usage = hr_cuda_usage_read(hr_text_data(&log));
+    for (int g = 0; g < job->grid_count; g++)
+        job->registers[g] = registers_of(hr_text_data(&log), job->grids[g].entry);
+    if (job->status != HR_OK) snprintf(job->sentence, sizeof job->sentence, "%s", hr_last_error());
+    free(cubin);
+    hr_text_clear(&log);
+}
+
+static void *work(void *context) {
+    (void)context;
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        int mine = next_job < job_count ? next_job++ : -1;
+        pthread_mutex_unlock(&lock);
+        if (mine < 0) return NULL;
+        job_run(&jobs[mine]);
+    }
+}
+
+/* Empty where all is well. */
+static const char *verdict(const job *job) {
+    static char text[200];
+    int stack = 0;
+    for (size_t i = 0; i < sizeof allowances / sizeof *allowances; i++)
+        if (allowances[i].kernel && strcmp(allowances[i].kernel, job->kernel) == 0)
+            stack = allowances[i].stack;
+    if (job->status != HR_OK) return job->sentence;
+    text[0] = 0;
+    if (job->usage.stores || job->usage.loads)
+        snprintf(text, sizeof text, "spills %d bytes and reads %d back", job->usage.stores, job->usage.loads);
+    else if (job->usage.stack > stack)
+        snprintf(text, sizeof text, "has %d bytes of local memory", job->usage.stack);
+    for (int g = 0; g < job->grid_count && !*text; g++) {
+        const hr_grid *grid = &job->grids[g];
+        if (job->registers[g] == 0)
+            snprintf(text, sizeof text, "the assembler does not say how many registers %s has", grid->entry);
+        else if ((job->registers[g] + 7) / 8 * 8 * grid->threads > 65536)
+            snprintf(text, sizeof text, "%s: %d threads of %d registers are no block", grid->entry,
+                     grid->threads, job->registers[g]);
+    }
+    return text;
+}
+
+static void compile_all(void) {
+    pthread_t workers[WORKERS];
+    int wrong = 0;
+    next_job = 0;
+    for (int w = 0; w < WORKERS; w++)
+        assert_int_equal(pthread_create(&workers[w], NULL, work, NULL), 0);
+    for (int w = 0; w < WORKERS; w++)
+        pthread_join(workers[w], NULL);
+    for (int i = 0; i < job_count; i++) {
+        const char *text = verdict(&jobs[i]);
+        wrong += *text != 0;
+        if (*text || getenv("HR_VERBOSE"))
+            print_message("%s  %3d registers, %d threads  %s\n", jobs[i].label, jobs[i].registers[0],
+                          jobs[i].grids[0].threads, text);
+        free(jobs[i].source);
+    }
+    if (wrong) fail_msg("%d of %d sources are not as they should be", wrong, job_count);
+}
+
+static void test_library_compiles(void **state) {
+    (void)state;
+    kernel_library library;
+    const char *only = getenv("HR_ONLY");
+    assert_int_equal(kernel_library_open(&library), HR_OK);
+    for (int f = 0; f < library.count; f++)
+        for (int k = 0; k < library.files[f].program->function_count; k++) {
+            const hr_function *function = &library.files[f].program->functions[k];
+            if (!only || strstr(function->name, only)) function_make(function);
+        }
+    assert_true(only || job_count >= 54 * 4);
+    compile_all();
+    kernel_library_close(&library);
+}
+
+/* What the test looks for is seen where it is. */
+static void test_spills_are_seen(void **state) {
+    (void)state;
+    static const char source[] =
+        "extern \"C\" __global__ void __launch_bounds__(1024, 2) k(const float *x, float *y, int n) {\n"
+        "    float a[64], s = 0;\n"
+        "#pragma unroll\n"
+        "    for (int i = 0; i < 64; i++) a[i] = x[i * n + threadIdx.x];\n"
+        "    __syncthreads();\n"
+        "#pragma unroll\n"
+        "    for (int i = 0; i < 64; i++) { s += a[i] * x[i]; y[i * 1024 + threadIdx.x] = a[i] * s; }\n"
+        "}\n";
+    void *cubin = NULL;
+    size_t size;
+    hr_text log = {0};
+    assert_int_equal(hr_cuda_compiler_run(&compiler, "sm_90a", source, &cubin, &size, &log), HR_OK);
+    hr_cuda_usage usage = hr_cuda_usage_read(hr_text_data(&log));
+    assert_int_equal(usage.registers, 32);
+    assert_true(usage.stack > 0 && usage.stores > 0 && usage.loads > 0);
+    free(cubin);
+    hr_text_clear(&log);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spills_are_seen),
+                                       cmocka_unit_test(test_library_compiles)};
+    hr_cuda_compiler_create(&compiler);
+    if (hr_cuda_compiler_find(&compiler, 0) != HR_OK) {
+        print_message("skipped: %s\n", hr_last_error());
+        return 77;
+    }
+    jobs = calloc(JOBS_MAX, sizeof *jobs);
+    if (!jobs) return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(jobs);
+    hr_cuda_compiler_destroy(&compiler);
+    return failed;
+}
