@@ -1,7 +1,6 @@
 /* The loop over the pieces of lists of arrays, in CUDA. See list_cuda.h and base/pieces.h.
  *
- * The body of a flat stage stands in a lambda, once for aligned arrays and once for others, because a list
- * may have both.
+ * The body of a flat stage stands twice, for aligned arrays and for others, because a list may have both.
  */
 #include "emit/list_cuda.h"
 
@@ -47,17 +46,18 @@ void hr_list_cuda_loop(hr_cuda_stage *s) {
     hr_print(p, "const piece piece_now = list->run[number];");
     hr_print(p, "const int64_t total = piece_now.count;");
     const char *bits = print_places(p, hr_text_data(&body));
-    hr_print(p, "const auto work = [&](auto aligned) {");
-    hr_print(p, "    constexpr bool ALIGNED = decltype(aligned)::value;");
-    hr_print(p, "    for (int64_t base = 0; base * %d < total; base += %d) {", s->c->vector, run);
-    hr_text_append(out, hr_text_data(&body), body.length);
+    for (int aligned = 1; aligned >= 0; aligned--) {
+        if (aligned)
+            hr_print(p, "if (((%s) & 15) == 0) {", bits);
+        else
+            hr_print(p, "} else {");
+        hr_print(p, "    constexpr bool ALIGNED = %s;", aligned ? "true" : "false");
+        hr_print(p, "    for (int64_t base = 0; base * %d < total; base += %d) {", s->c->vector, run);
+        hr_text_append(out, hr_text_data(&body), body.length);
+        hr_print(p, "    }");
+    }
+    hr_print(p, "}");
     if (body.failed) out->failed = true;
-    hr_print(p, "    }");
-    hr_print(p, "};");
-    hr_print(p, "if (((%s) & 15) == 0)", bits);
-    hr_print(p, "    work(known<true>());");
-    hr_print(p, "else");
-    hr_print(p, "    work(known<false>());");
     p->indent--;
     hr_print(p, "}");
     hr_text_clear(&body);

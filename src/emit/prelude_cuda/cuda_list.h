@@ -8,6 +8,3 @@ struct pieces {
     int64_t count, unused;
     piece run[1]; /* `count` of them */
 };
-
-/* A truth that is known when the code is compiled. */
-template <bool VALUE> struct known { static constexpr bool value = VALUE; };
