@@ -180,7 +180,7 @@ def competitors(library, case, arrays, arguments):
     if library:
         makers.append(("headroom", lambda: Headroom(library, case, arrays, arguments.tune)))
     function = getattr(peers_torch.Torch, case.base, None)
-    if function:
+    if function and (case.lengths or case.base not in peers_torch.LISTS):
         makers.append(("eager", lambda: Function("eager", function, case, arrays)))
         if case.base not in peers_torch.LISTS and not arguments.no_compile:
             makers.append(("compile", lambda: Function("compile", compiled(function), case, arrays)))

@@ -3,8 +3,9 @@
 
 #include "emit/emit.h"
 
-/* Elements of a piece: enough that its own lines cost nothing, few enough to share out. */
-enum { PIECE_CPU = 16384, PIECE_CUDA = 4096 };
+/* Elements of a piece: enough that its own lines cost nothing, few enough to share out. On an H200 AdamW over
+ * 148 arrays runs at 0.951, 0.965 and 0.976 of a copy with pieces of 8192, 4096 and 2048. */
+enum { PIECE_CPU = 16384, PIECE_CUDA = 2048 };
 
 bool hr_emit_is_list(const hr_printer *p, int tensor) {
     return tensor < p->plan->source->parameter_count + p->plan->source->result_count &&
