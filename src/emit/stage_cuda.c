@@ -543,7 +543,8 @@ static void print_main(hr_cuda_stage *s) {
     hr_text_append(out, text, body.length);
     if (body.failed) out->failed = true;
     const char *cluster = s->c->exchange ? hr_format(p, " __cluster_dims__(%d, 1, 1)", s->c->slices) : "";
-    hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d)", cluster, s->c->threads);
+    const char *together = s->c->list ? ", 4" : ""; /* blocks of a multiprocessor: 64 registers a thread */
+    hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d%s)", cluster, s->c->threads, together);
     hr_print(p, "stage_%d(const __grid_constant__ arguments a) {", s->number);
     p->indent++;
     hr_print(p, "let_next_launch_start();");

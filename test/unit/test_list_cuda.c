@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/pieces.h"
+#include "device/compiler_cuda.h"
 #include "device/device.h"
 #include "emit/emit.h"
 #include "support/cuda_emulation.h"
@@ -249,6 +250,58 @@ static void test_nothing_at_all(void **state) {
     check("adamw.hr", "adamw", 2, none, 1);
 }
 
+/* Through NVRTC, where it is installed: nothing spills. */
+static void compile(const char *file, const char *name, int compute) {
+    char path[512], *text = NULL, arch[16];
+    size_t size = 0, cubin_size = 0;
+    void *cubin = NULL;
+    hr_program *program;
+    hr_plan *plan;
+    hr_emitted emitted;
+    hr_text log = {0};
+    hr_cuda_compiler compiler;
+    const hr_function *function;
+    const int64_t extents[] = {1000000};
+    hr_layout layouts[LISTS_MAX * 2] = {0};
+    hr_device_limits limits = {.threads = 132, .vector_bytes = 16, .compute = compute};
+    limits.cluster_blocks = compute == 80 ? 1 : 8;
+    snprintf(arch, sizeof arch, compute == 80 ? "sm_80" : "sm_%da", compute);
+    snprintf(limits.isa, sizeof limits.isa, "%s", arch);
+    hr_cuda_compiler_create(&compiler);
+    if (hr_cuda_compiler_find(&compiler, 0) != HR_OK) skip();
+    snprintf(path, sizeof path, "%s/kernels/%s", HR_SOURCE_DIR, file);
+    FILE *stream = fopen(path, "rb");
+    assert_non_null(stream);
+    ssize_t length = getdelim(&text, &size, 0, stream);
+    fclose(stream);
+    good(hr_program_parse(path, text, (size_t)length, &program));
+    good(hr_program_find(program, name, &function));
+    for (int t = 0; t < function->parameter_count + function->result_count; t++)
+        if (function->tensors[t].rank) layouts[t] = HR_LAYOUT_LIST;
+    good(hr_plan_create(function, extents, layouts, &limits, &(hr_plan_options){0}, &plan));
+    good(hr_emit_cuda(plan, extents, true, &emitted));
+    good(hr_cuda_compiler_run(&compiler, arch, hr_text_data(&emitted.source), &cubin, &cubin_size, &log));
+    hr_cuda_usage usage = hr_cuda_usage_read(hr_text_data(&log));
+    assert_int_equal(usage.stack + usage.stores + usage.loads, 0);
+    assert_in_range(usage.registers, 16, 64);
+    free(cubin);
+    hr_text_clear(&log);
+    hr_emitted_clear(&emitted);
+    hr_plan_destroy(plan);
+    hr_program_destroy(program);
+    hr_cuda_compiler_destroy(&compiler);
+    free(text);
+}
+
+static void test_nothing_spills(void **state) {
+    (void)state;
+    compile("adamw.hr", "adamw", 90);
+    compile("adamw.hr", "adamw_f32", 90);
+    compile("adamw.hr", "adamw", 80);
+    compile("clip_norm.hr", "clip_norm", 90);
+    compile("clip_norm.hr", "clip_norm_f32", 100);
+}
+
 static int begin(void **state) {
     (void)state;
     if (hr_device_open("cpu", &cpu) != HR_OK) return -1;
@@ -263,8 +316,8 @@ static int end(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_map_over_members),
-                                       cmocka_unit_test(test_norm_and_clipping),
-                                       cmocka_unit_test(test_nothing_at_all)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_map_over_members), cmocka_unit_test(test_norm_and_clipping),
+        cmocka_unit_test(test_nothing_at_all), cmocka_unit_test(test_nothing_spills)};
     return cmocka_run_group_tests(tests, begin, end);
 }
