@@ -258,6 +258,7 @@ static void choose_slices(chooser *s, int64_t groups, int most, int64_t tasks) {
             wanted *= 2;
         if (!reduces) wanted = divide_up(groups, held);
     }
+    if (reduces && wanted > 1 && c->row_threads < 32) c->row_threads = 32; /* blocks exchange one row */
     c->slices = (int)(reduces ? power_up(wanted) : wanted);
     if (c->slices > limit) c->slices = (int)limit;
     c->exchange = reduces && c->slices > 1;
