@@ -10,8 +10,8 @@
 
 /* Fault words in host memory that the device can write: the host looks at them without waiting for it. */
 typedef struct hr_cuda_faults {
-    struct hr_cuda_faults *next; /* in the first slot's place */
-    hr_fault list[HR_CUDA_FAULTS_A_PAGE];
+    struct hr_cuda_faults *next;                       /* in the first slot's place */
+    _Alignas(16) hr_fault list[HR_CUDA_FAULTS_A_PAGE]; /* emitted code stores both words at once */
 } hr_cuda_faults;
 
 typedef struct hr_device_cuda {

@@ -194,7 +194,7 @@ static hr_status words_make(case_state *state) {
     HR_TRY(hr_emit_scratch(state->plan, state->one->extents, state->one->limits.threads, &scratch_bytes));
     state->scratch =
         cuda_emulation_array(state->device, "scratch", (size_t)scratch_bytes, 0, CUDA_READ | CUDA_WRITE);
-    state->fault = cuda_emulation_array(state->device, "fault", sizeof *state->fault, 0,
+    state->fault = cuda_emulation_array(state->device, "fault", sizeof *state->fault, 16,
                                         CUDA_READ | CUDA_WRITE | CUDA_FILLED | CUDA_ANY);
     if (!state->scratch || !state->fault) return hr_fail(HR_OUT_OF_MEMORY, "no room for scratch memory");
     *state->fault = (hr_fault){0};

@@ -1,7 +1,9 @@
-/* The emitted C of a few kernels, as it was when somebody last looked at it. HR_UPDATE_GOLDEN=1 writes it
- * anew; a change of the emitter then shows as a diff to read. The prelude stays out: its own tests cover it.
+/* The emitted C and CUDA C of a few kernels, as it was when somebody last looked at it. HR_UPDATE_GOLDEN=1
+ * writes it anew; a change of the emitter then shows as a diff to read. The prelude stays out: its own tests
+ * cover it.
  */
 #include "emit/emit.h"
+#include "support/cuda_case.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,9 +41,17 @@ static const char *own_part(const char *source) {
     return own ? own : source;
 }
 
-static void compare(const char *name, const char *got) {
+/* From the first stage on, with the words in front of it. */
+static const char *own_part_cuda(const char *source) {
+    const char *own = strstr(source, "stage_0");
+    while (own && own > source + 1 && !(own[-1] == '\n' && own[-2] == '\n'))
+        own--;
+    return own ? own : source;
+}
+
+static void compare(const char *name, const char *ending, const char *got) {
     char path[512];
-    snprintf(path, sizeof path, "%s/test/golden/emitted/%s.c", HR_SOURCE_DIR, name);
+    snprintf(path, sizeof path, "%s/test/golden/emitted/%s%s", HR_SOURCE_DIR, name, ending);
     if (getenv("HR_UPDATE_GOLDEN")) {
         FILE *file = fopen(path, "w");
         assert_non_null(file);
@@ -55,24 +65,38 @@ static void compare(const char *name, const char *got) {
     size_t length = fread(want, 1, (1 << 17) - 1, file);
     fclose(file);
     if (length != strlen(got) || strcmp(want, got) != 0)
-        fail_msg("the emitted C of %s changed: read it, then run with HR_UPDATE_GOLDEN=1", name);
+        fail_msg("the emitted %s%s changed: read it, then run with HR_UPDATE_GOLDEN=1", name, ending);
     free(want);
+}
+
+static void check_plan(const struct golden_case *golden, const hr_function *function,
+                       const hr_device_limits *limits) {
+    hr_plan *plan;
+    hr_emitted emitted;
+    assert_int_equal(hr_plan_create(function, golden->extents, NULL, limits, NULL, &plan), HR_OK);
+    if (limits->compute) {
+        assert_int_equal(hr_emit_cuda(plan, golden->extents, false, &emitted), HR_OK);
+        compare(golden->name, ".cu", own_part_cuda(hr_text_data(&emitted.source)));
+    } else {
+        assert_int_equal(hr_emit_c(plan, false, &emitted), HR_OK);
+        compare(golden->name, ".c", own_part(hr_text_data(&emitted.source)));
+    }
+    hr_emitted_clear(&emitted);
+    hr_plan_destroy(plan);
 }
 
 static void check_case(const struct golden_case *golden) {
     hr_program *program;
     const hr_function *function;
-    hr_plan *plan;
-    hr_emitted emitted;
-    hr_device_limits limits = {
-        .threads = 2, .vector_bytes = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .isa = "avx512"};
+    hr_device_limits cuda = cuda_case_limits(90, 0), limits = {.threads = 2,
+                                                               .vector_bytes = 64,
+                                                               .l1_bytes = 32768,
+                                                               .l2_bytes = 1 << 20,
+                                                               .isa = "avx512"};
     assert_int_equal(hr_program_parse(golden->name, golden->text, strlen(golden->text), &program), HR_OK);
     assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
-    assert_int_equal(hr_plan_create(function, golden->extents, NULL, &limits, NULL, &plan), HR_OK);
-    assert_int_equal(hr_emit_c(plan, false, &emitted), HR_OK);
-    compare(golden->name, own_part(hr_text_data(&emitted.source)));
-    hr_emitted_clear(&emitted);
-    hr_plan_destroy(plan);
+    check_plan(golden, function, &limits);
+    check_plan(golden, function, &cuda);
     hr_program_destroy(program);
 }
 
