@@ -1,0 +1,135 @@
+/* column over n, a task for each m
+ * dw add up over all tasks: partial sums a thread, combined at the end */
+template <bool ALIGNED>
+static __device__ __forceinline__ void stage_0_work(const arguments &a) {
+    const int64_t n_M = a.n_M;
+    const float *const __restrict__ t_dy = a.t_dy;
+    const float *const __restrict__ t_r = a.t_r;
+    float *const partial_0 = (float *)(a.scratch + 0) + (int64_t)blockIdx.x * 1000;
+    float column_0[4];
+    #pragma unroll
+    for (int k = 0; k < 4; k++)
+        column_0[k] = 0;
+    const int64_t tasks = n_M;
+    const int lane = (int)threadIdx.x;
+    int64_t ahead = (int64_t)blockIdx.x; /* the row that is asked for next */
+    group<float, 4> ahead_x1_dy[1];
+    float ahead_6 = 0;
+    if (ahead < tasks) {
+        const int64_t task = ahead;
+        const int64_t i_m = task;
+        ahead_6 = t_r[i_m];
+        const float *const p2 = t_dy + i_m * n_N;
+        #pragma unroll
+        for (int u = 0; u < 1; u++) {
+            const int pos = (u * 256 + lane) * 4;
+            if (pos >= 1000) continue;
+            ahead_x1_dy[u] = load_group<ALIGNED, 4>(p2 + pos, false);
+        }
+    }
+    for (int64_t first = (int64_t)blockIdx.x; first < tasks; first += (int64_t)gridDim.x) {
+        const int64_t task = first;
+        ahead += (int64_t)gridDim.x;
+        group<float, 4> x1_dy[1];
+        #pragma unroll
+        for (int u = 0; u < 1; u++)
+            x1_dy[u] = ahead_x1_dy[u];
+        const float value_6 = ahead_6;
+        if (ahead < tasks) {
+            const int64_t task = ahead;
+            const int64_t i_m = task;
+            ahead_6 = t_r[i_m];
+            const float *const p3 = t_dy + i_m * n_N;
+            #pragma unroll
+            for (int u = 0; u < 1; u++) {
+                const int pos = (u * 256 + lane) * 4;
+                if (pos >= 1000) continue;
+                ahead_x1_dy[u] = load_group<ALIGNED, 4>(p3 + pos, false);
+            }
+        }
+        const int64_t i_m = task;
+        const float *const p4 = t_dy + i_m * n_N;
+        #pragma unroll
+        for (int u = 0; u < 1; u++) {
+            const int pos = (u * 256 + lane) * 4;
+            if (pos >= 1000) continue;
+            #pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const int64_t i = pos + v;
+                const float r5 = element_of(x1_dy[u], v);
+                const float e0 = (r5 * value_6);
+                column_0[u * 4 + v] += e0;
+            }
+        }
+    }
+    #pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int64_t pos = ((int64_t)(k / 4) * 256 + lane) * 4 + k % 4;
+        if (pos < 1000) partial_0[pos] = column_0[k];
+    }
+}
+
+static __global__ void __launch_bounds__(256)
+stage_0(const __grid_constant__ arguments a) {
+    let_next_launch_start();
+    wait_for_launch_before();
+    if ((((uint64_t)a.t_dy | (uint64_t)a.t_r) & 15) == 0)
+        stage_0_work<true>(a);
+    else
+        stage_0_work<false>(a);
+}
+
+static __global__ void __launch_bounds__(512) stage_0_end(const __grid_constant__ arguments a) {
+    const int64_t n_M = a.n_M;
+    float *const __restrict__ t_dw = a.t_dw;
+    wait_for_launch_before();
+    int64_t parts = (n_M + 0) / 1;
+    parts = parts < 1 ? 1 : parts > 396 ? 396 : parts;
+    {
+        __shared__ float sums[16][32];
+        const float *const partial = (const float *)(a.scratch + 0);
+        const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+        const int64_t column = (int64_t)blockIdx.x * 32 + lane;
+        float sum = 0;
+        if (column < 1000)
+            for (int64_t part = warp; part < parts; part += 16)
+                sum = reduce_sum::of(sum, partial[part * 1000 + column]);
+        sums[warp][lane] = sum;
+        __syncthreads();
+        if (warp == 0 && column < 1000) {
+            for (int w = 1; w < 16; w++)
+                sum = reduce_sum::of(sum, sums[w][lane]);
+            const int64_t i_n = column;
+            t_dw[i_n] = (float)sum;
+        }
+    }
+}
+
+extern "C" int64_t kernel_k_scratch(int64_t n_M, int64_t n_N) {
+    (void)n_M;
+    (void)n_N;
+    return 1584128;
+}
+
+static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limit) {
+    int64_t blocks = total / run + (total % run > 0);
+    return blocks < least ? least : blocks > limit ? limit : blocks;
+}
+
+extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_dy, const float *t_r, float *t_dw, void *scratch, void *fault) {
+    arguments a = {};
+    a.n_M = n_M;
+    if (n_N != ::n_N) return (int)cudaErrorInvalidValue; /* this source is for that extent */
+    a.n_N = n_N;
+    a.t_dy = t_dy;
+    a.t_r = t_r;
+    a.t_dw = t_dw;
+    a.scratch = (char *)scratch;
+    a.fault = (fault_record *)fault;
+    int64_t blocks;
+    blocks = blocks_of(n_M, 1, 1, 396) * 1;
+    if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
+    blocks = blocks_of(32, 1, 0, 2147483647) * 1;
+    if (blocks) stage_0_end<<<(unsigned)blocks, 512, 0, (cudaStream_t)stream>>>(a);
+    return (int)cudaGetLastError();
+}
