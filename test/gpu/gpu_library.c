@@ -29,13 +29,15 @@ static const struct gpu_case {
     {"one column", {37, 1, 3, 5}, false, false, false},
     {"31 columns", {65, 31, 3, 5}, false, false, false},
     {"33 columns", {130, 33, 2, 7}, false, false, true},
-    {"1023 columns", {67, 1023, 5, 33}, false, false, true},
-    {"65537 columns", {3, 65537, 2, 3}, false, false, true},
+    {"1023 columns", {67, 1023, 5, 33}, false, false, false},
+    {"65537 columns", {3, 65537, 2, 3}, false, false, false},
     {"no rows", {0, 1023, 2, 3}, false, false, false},
     {"no columns", {5, 0, 1, 2}, false, false, false},
     {"aligned", {256, 1024, 4, 64}, false, false, false},
     {"unaligned", {67, 1023, 5, 33}, true, false, false},
     {"unaligned, even", {129, 2048, 4, 32}, true, false, false},
+    {"a block a row", {5, 1023, 3, 5}, false, false, true},
+    {"a cluster a row", {2, 40000, 1, 2}, false, false, true},
     {"not finite", {70, 1025, 3, 5}, false, true, false},
 };
 
@@ -175,6 +177,13 @@ static void case_run(hr_device *device, const char *path, const char *name, cons
     kept_memory kept = {0};
     bool same = true, empty = one->extents[0] == 0 || one->extents[1] == 0;
     hr_status status = hr_kernel_load_file(device, path, name, &kernel);
+    /* under compute-sanitizer, long rows only where there is nothing else */
+    bool long_rows =
+        small && one->extents[1] > 10000 && status == HR_OK && hr_kernel_extent_count(kernel) > 2;
+    if (long_rows) {
+        hr_kernel_destroy(kernel);
+        return;
+    }
     totals->cases++;
     if (status == HR_OK) status = sizes_bind(kernel, one->extents);
     if (status == HR_OK) status = arrays_make(device, kernel, one, &kept);
@@ -272,6 +281,7 @@ static int part_start(int part, int parts) {
     if (child == 0) {
         totals totals = {0};
         int code = part_run(part, parts, &totals);
+        fflush(stdout);
         ssize_t sent = code == 0 ? write(ends[1], &totals, sizeof totals) : 0;
         _exit(code ? code : sent != sizeof totals);
     }
