@@ -158,7 +158,7 @@ typedef struct ncu {
 /* ---- cells ---- */
 
 static const char *cell_text(const ncu *n, int64_t column, size_t *length) {
-    if (column < 0 || column >= n->cells.count) {
+    if (column < 0 || column >= n->cells.count || !n->text) {
         *length = 0;
         return "";
     }
