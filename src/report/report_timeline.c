@@ -11,7 +11,7 @@
 
 #define SLICES_MAX      40000
 #define LEVELS_MAX      12
-#define PATH_PIECES_MAX 6000
+#define PATH_PIECES_MAX 20000
 
 /* Beside the kinds of time of device work; timeline.js has their words. */
 enum {
@@ -36,7 +36,7 @@ typedef struct timeline {
     int64_t count, left_out;
     int32_t *track_number; /* of the page, -1 = not drawn */
     int64_t *track_slices;
-    bool *track_ranges;   /* whether someone named what happens on it: such threads come first */
+    int32_t first_track;  /* the thread of the longest range, -1 = none: it is drawn first */
     int32_t *name_number; /* of the page, by string id; 0 = not yet */
     hr_text names;
     int32_t name_count;
@@ -107,6 +107,7 @@ static hr_status slices_collect(timeline *line) {
 
 /* Nested slices stand below each other; those too deep are left out. */
 static hr_status levels_set(timeline *line) {
+    int64_t longest = -1;
     size_t tracks = (size_t)line->trace->tracks.count;
     int64_t(*open)[LEVELS_MAX] = calloc(tracks + 1, sizeof *open); /* where the last one of a level ends */
     if (!open) return hr_fail(HR_OUT_OF_MEMORY, "no memory to draw %zu tracks", tracks);
@@ -121,7 +122,10 @@ static hr_status levels_set(timeline *line) {
         }
         /* levels below stay behind the one above: a child is never drawn over its parent */
         open[event->track][level] = event->start + event->duration;
-        if (event->kind == HR_EVENT_RANGE) line->track_ranges[event->track] = true;
+        if (event->kind == HR_EVENT_RANGE && event->duration > longest) {
+            longest = event->duration;
+            line->first_track = event->track;
+        }
         line->slices[i].level = level;
         line->slices[i].place = (int32_t)line->track_slices[event->track]++;
     }
@@ -274,13 +278,13 @@ static void write_track(hr_text *out, timeline *line, int32_t number) {
     hr_text_append(out, "}", 1);
 }
 
-/* Threads with ranges, other threads, streams; only those that have something to show. */
+/* The thread of the longest range, other threads, streams; only those that have something to show. */
 static void write_tracks(hr_text *out, timeline *line) {
     int32_t number = 0;
     hr_text_format(out, "\"tracks\":[");
     for (int turn = 0; turn < 3; turn++)
         for (int64_t i = 0; i < line->trace->tracks.count; i++) {
-            int of_track = line->trace->tracks.items[i].is_stream ? 2 : line->track_ranges[i] ? 0 : 1;
+            int of_track = line->trace->tracks.items[i].is_stream ? 2 : i != line->first_track;
             if (of_track != turn || !line->track_slices[i]) continue;
             hr_text_format(out, "%s\n", number ? "," : "");
             line->track_number[i] = number++;
@@ -362,16 +366,15 @@ static hr_step window_choose(timeline *line) {
 
 hr_status hr_timeline_json(hr_text *out, const hr_diagnosis *diagnosis, int64_t *left_out) {
     const hr_trace *trace = diagnosis->trace;
-    timeline line = {.diagnosis = diagnosis, .trace = trace};
+    timeline line = {.diagnosis = diagnosis, .trace = trace, .first_track = -1};
     hr_step step = window_choose(&line);
     int32_t strings = 0;
     for (int64_t i = 0; i < trace->events.count; i++)
         if (trace->events.items[i].name >= strings) strings = trace->events.items[i].name + 1;
     line.track_number = calloc((size_t)trace->tracks.count + 1, sizeof *line.track_number);
     line.track_slices = calloc((size_t)trace->tracks.count + 1, sizeof *line.track_slices);
-    line.track_ranges = calloc((size_t)trace->tracks.count + 1, sizeof *line.track_ranges);
     line.name_number = calloc((size_t)strings + 1, sizeof *line.name_number);
-    hr_status status = line.track_number && line.track_slices && line.track_ranges && line.name_number
+    hr_status status = line.track_number && line.track_slices && line.name_number
                            ? slices_collect(&line)
                            : hr_fail(HR_OUT_OF_MEMORY, "no memory to draw a timeline");
     if (status == HR_OK) status = levels_set(&line);
@@ -380,7 +383,6 @@ hr_status hr_timeline_json(hr_text *out, const hr_diagnosis *diagnosis, int64_t 
     free(line.slices);
     free(line.track_number);
     free(line.track_slices);
-    free(line.track_ranges);
     free(line.name_number);
     hr_text_clear(&line.names);
     return status;

@@ -268,11 +268,9 @@ static bool is_library(own_reader *reader, int64_t domain) {
 }
 
 static void add_range(own_reader *reader, const own_range *range, int64_t end) {
-    hr_event event = {.start = range->time,
-                      .duration = end - range->time,
-                      .name = range->name,
-                      .track = range->track,
-                      .kind = HR_EVENT_RANGE};
+    hr_event event = {
+        .start = range->time, .name = range->name, .track = range->track, .kind = HR_EVENT_RANGE};
+    if (__builtin_sub_overflow(end, range->time, &event.duration)) event.duration = -1; /* is skipped */
     if (add_operator(reader, event, hr_trace_build_text(reader->build, range->name))) return;
     hr_operator detail = {.shapes = -1, .dtypes = -1, .sequence = -1};
     if (is_library(reader, range->domain)) event.kind = HR_EVENT_OPERATOR;
@@ -338,6 +336,11 @@ static int by_event(const void *a, const void *b) {
     return left->time < right->time ? -1 : left->time > right->time;
 }
 
+/* CUPTI counts events from 0; in the model 0 is none. */
+static int64_t event_identity(int64_t event) {
+    return event >= 0 && event < INT64_MAX ? event + 1 : 0;
+}
+
 /* The stream on which the event was recorded last before `time`, -1 = never. */
 static int32_t recorded_on(const own_record *records, int64_t count, int64_t event, int64_t time) {
     int64_t low = 0, high = count;
@@ -359,7 +362,7 @@ static int64_t join_records(own_reader *reader, own_record *out) {
         const hr_record_event_record *at = &reader->records.items[i];
         own_call *call = find_call(reader, at->correlation);
         if (!call) continue;
-        call->event = at->event + 1;
+        call->event = event_identity(at->event);
         call->stream = stream_track(reader, at->context, at->stream);
         out[count++] = (own_record){call->event, call->record.start, call->stream};
     }
@@ -375,7 +378,7 @@ static void add_wait(own_reader *reader, const hr_record_wait *at, const own_rec
     own_call *call = find_call(reader, at->correlation);
     bool on_stream = at->wait_kind == 2;
     hr_wait wait = {.kind = kinds[at->wait_kind], .stream = -1};
-    if (at->event >= 0 && at->wait_kind <= 2) wait.event = at->event + 1;
+    if (at->wait_kind <= 2) wait.event = event_identity(at->event);
     if (wait.event) wait.stream = recorded_on(records, count, wait.event, at->start);
     if (at->wait_kind == 3) wait.stream = stream_track(reader, at->context, at->stream);
     if (call && wait.event && !call->event) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Feeds the parser mutated text, and the readers mutated traces, for a short while each. HEADROOM_FUZZ_SECONDS says how long; 20 where it is absent.
+# Feeds the parser mutated text, and the readers mutated traces, for a short while each. HEADROOM_FUZZ_SECONDS
+# says how long; 10 where it is absent.
 set -euo pipefail
-seconds=${HEADROOM_FUZZ_SECONDS:-20}
+seconds=${HEADROOM_FUZZ_SECONDS:-10}
 build=$1/fuzz
 skip() {
     echo "skipped: $1"

@@ -102,13 +102,17 @@
         const span = view.to - view.from, room = (width - GUTTER) / 110, raw = span / Math.max(room, 2);
         const power = Math.pow(10, Math.floor(Math.log10(raw)));
         const step = [1, 2, 5, 10].map(n => n * power).find(n => n >= raw) || power * 10;
+        // as many digits as tell one mark from the next
+        const [unit, name] = view.to - data.zero >= 1e9 ? [1e9, 's'] : view.to - data.zero >= 1e6 ? [1e6, 'ms'] : [1e3, 'µs'];
+        const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
         pen.textAlign = 'left';
         for (let at = Math.ceil((view.from - data.zero) / step) * step; at + data.zero <= view.to; at += step) {
             const px = x(at + data.zero);
             pen.fillStyle = ink.line;
             pen.fillRect(px, OVERVIEW + 4, 1, height - OVERVIEW - 4);
             pen.fillStyle = ink.quiet;
-            pen.fillText((at < 0 ? '−' : '') + (at ? time(Math.abs(at)) : '0'), px + 4, OVERVIEW + 12);
+            const text = Math.abs(at) < step / 2 ? '0' : (at < 0 ? '−' : '') + (Math.abs(at) / unit).toFixed(digits) + ' ' + name;
+            pen.fillText(text, px + 4, OVERVIEW + 12);
         }
         for (const edge of [data.zero, data.zero + data.step]) {
             if (edge < view.from || edge > view.to) continue;
