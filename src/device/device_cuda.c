@@ -88,7 +88,8 @@ static void cuda_stream(struct hr_device *device, void *stream) {
 static void cuda_destroy(struct hr_device *device) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
     bool pushed = false;
-    if (cuda->context && hr_cuda_enter(cuda, &pushed) == HR_OK) {
+    if (cuda->context) { /* a context that is lost still leaves memory of the host's to free */
+        hr_cuda_enter(cuda, &pushed);
         hr_time_cuda_free(cuda);
         hr_copy_cuda_free(cuda);
         hr_module_cuda_unload(device, cuda->support);
