@@ -193,6 +193,10 @@ int hr_call_after(const hr_analysis *analysis, int64_t time);
 /* The first work that starts at or after a time. */
 int hr_work_after(const hr_analysis *analysis, int64_t time);
 
+/* Launches of headroom's own kernels carry their floor: "layernorm floor=12.3us bound=memory bytes=1e6
+ * flops=2e6". */
+#define HR_FLOOR_WORD " floor="
+
 /* Host gaps longer than this are work of their own, not the cost of launching: an operator of a framework
  * takes 5 to 100 us, more under a profiler. */
 #define HR_LAUNCH_GAP_NS 500000

@@ -127,8 +127,10 @@ static void open_slice(joining *join, int thread, const hr_event *event, int32_t
     uint8_t own = range_class(join, event->name);
     bool python = event->kind == HR_EVENT_OPERATOR && event->detail >= 0 &&
                   event->detail < trace->operators.count && trace->operators.items[event->detail].is_python;
-    stack->slices[stack->depth++] = (slice){event->start + event->duration, index, around | own,
-                                            event->kind == HR_EVENT_OPERATOR && !python};
+    bool is_operation =
+        event->kind == HR_EVENT_OPERATOR || strstr(hr_trace_string(trace, event->name), HR_FLOOR_WORD);
+    stack->slices[stack->depth++] =
+        (slice){event->start + event->duration, index, around | own, is_operation && !python};
     hr_thread *owner = &join->analysis->threads[thread];
     hr_stretch stretch = {event->start, event->start + event->duration};
     if ((own & HR_RANGE_LOADER) && !(around & HR_RANGE_LOADER))

@@ -6,6 +6,7 @@
 #include "diagnose/shapes.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,32 @@ static const hr_kernel_work *kernel_work(const hr_analysis *analysis, const hr_w
                : NULL;
 }
 
+/* A kernel of headroom's own, alone in the range that says what it must move. */
+static bool add_floor(sums *sum, const hr_analysis *analysis, const hr_work *work, double seconds) {
+    if (work->call < 0 || analysis->calls[work->call].operation < 0) return false;
+    int32_t call = work->call, range = analysis->calls[call].operation;
+    const hr_event *event = &analysis->trace->events.items[range];
+    const char *words = strstr(hr_trace_string(analysis->trace, event->name), HR_FLOOR_WORD);
+    char bound[16];
+    double floor, bytes, flops;
+    if (!words ||
+        sscanf(words, " floor=%lfus bound=%15s bytes=%lf flops=%lf", &floor, bound, &bytes, &flops) != 4)
+        return false;
+    for (int other = call - 1; other <= call + 1; other += 2)
+        if (other >= 0 && other < analysis->call_count && analysis->calls[other].operation == range &&
+            analysis->calls[other].work >= 0)
+            return true; /* one of several: its part of the work is not known */
+    bool memory = strcmp(bound, "memory") == 0;
+    sum->known++;
+    sum->known_seconds += seconds;
+    sum->floor += floor * 1e-6;
+    sum->memory += memory ? floor * 1e-6 : 0;
+    sum->math += memory ? 0 : floor * 1e-6;
+    sum->bytes += bytes;
+    sum->flops += flops;
+    return true;
+}
+
 static void add_launch(table *table, int kernel, int number) {
     const hr_analysis *analysis = table->analysis;
     const hr_trace *trace = analysis->trace;
@@ -137,6 +164,7 @@ static void add_launch(table *table, int kernel, int number) {
             return;
         }
     }
+    if (add_floor(sum, analysis, work, seconds)) return;
     bool single =
         work->call >= 0 && analysis->calls[work->call].work == analysis->calls[work->call].last_work;
     if (!single || (work->flags & HR_WORK_CONVOLUTION) || !hr_work_shapes(analysis, number, &shapes, &name))

@@ -109,7 +109,8 @@ bool hr_work_shapes(const hr_analysis *analysis, int work, hr_shapes *out, const
     if (call < 0 || analysis->calls[call].operation < 0) return false;
     const hr_event *event = &trace->events.items[analysis->calls[call].operation];
     *operator_name = hr_trace_string(trace, event->name);
-    if (event->detail < 0 || event->detail >= trace->operators.count) return false;
+    if (event->kind != HR_EVENT_OPERATOR || event->detail < 0 || event->detail >= trace->operators.count)
+        return false;
     const hr_operator *operator= & trace->operators.items[event->detail];
     if (operator->shapes<0) return false;
     return hr_shapes_parse(hr_trace_string(trace, operator->shapes), hr_trace_string(trace, operator->dtypes),

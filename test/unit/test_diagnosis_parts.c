@@ -216,6 +216,20 @@ static void test_occupancy(void **state) {
     hr_diagnosis_destroy(diagnosis);
 }
 
+/* headroom's own kernels carry their floor in a range around the launch. */
+static void test_own_floor(void **state) {
+    (void)state;
+    hr_diagnosis *diagnosis =
+        diagnosis_of("range main 0 20 \"layernorm floor=12.5us bound=memory bytes=5e7 flops=1e8\"\n"
+                     "call main 5 5 cuLaunchKernel #1\n"
+                     "kernel gpu0:7 15 25 layernorm_kernel #1 grid=1000,1,1 block=256,1,1\n");
+    const hr_kernel_summary *kernel = &diagnosis->kernels[0];
+    assert_int_equal(kernel->bound, HR_BOUND_MEMORY);
+    assert_true(kernel->roof_fraction > 0.499 && kernel->roof_fraction < 0.501);
+    assert_true(kernel->bytes == 5e7 && kernel->flops == 1e8);
+    hr_diagnosis_destroy(diagnosis);
+}
+
 /* ---- several traces ---- */
 
 static void test_straggler(void **state) {
@@ -260,6 +274,7 @@ int main(void) {
         cmocka_unit_test(test_short_names),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_occupancy),
+        cmocka_unit_test(test_own_floor),
         cmocka_unit_test(test_straggler),
         cmocka_unit_test(test_comparison),
     };
