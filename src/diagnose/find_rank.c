@@ -61,7 +61,7 @@ void hr_find_straggler(const hr_analysis *analysis, hr_diagnosis *out, hr_draft 
     if (behind < 0.01 * step) return;
     const hr_lane *lane = &out->lanes[slowest];
     draft->found = true;
-    draft->gain = fmin(behind, waiting) / step;
+    draft->gain = fmin(1, fmin(behind, waiting) / step);
     int32_t rank = lane->rank >= 0 && lane->rank < analysis->trace->ranks.count
                        ? analysis->trace->ranks.items[lane->rank].rank
                        : lane->rank;
