@@ -46,7 +46,7 @@ static double own_time(const hr_lane *lane) {
 
 /* A lane a device with work; the slowest one by its own work comes first. */
 static hr_status make_lanes(const hr_trace *trace, hr_diagnosis *out) {
-    enum { DEVICES = 64 };
+    enum { DEVICES = 16 }; /* of a rank; the room of the result counts on it */
     hr_lane *lanes = hr_arena_alloc(out->arena, (size_t)(trace->ranks.count * DEVICES + 1) * sizeof *lanes);
     int count = 0;
     for (int32_t rank = 0; rank < trace->ranks.count; rank++) {
@@ -201,7 +201,8 @@ hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr
         return hr_fail(HR_BAD_INPUT, "the trace holds no events; was anything recorded?");
     hr_diagnosis *diagnosis = calloc(1, sizeof *diagnosis);
     if (!diagnosis) return hr_fail(HR_OUT_OF_MEMORY, "out of memory for a diagnosis");
-    size_t room = ((size_t)64 << 20) + (size_t)trace->events.count * 800 + (size_t)trace->ranks.count * 65536;
+    size_t room =
+        ((size_t)64 << 20) + (size_t)trace->events.count * 1400 + (size_t)trace->ranks.count * 65536;
     hr_status status = hr_arena_create(room, &diagnosis->arena);
     hr_analysis analysis = {0};
     diagnosis->trace = trace;

@@ -326,60 +326,66 @@ void hr_find_host_bound(hr_draft *draft) {
 
 /* ---- data ---- */
 
+#define FETCH_NS 20000 /* to take a batch that is there */
+
+/* The longest range of a loader in the time before a call, -1 = none. */
+static int32_t loader_before(const hr_analysis *analysis, const hr_host_call *call) {
+    const hr_trace *trace = analysis->trace;
+    int32_t range = -1;
+    for (int64_t i = 0; i < trace->events.count && trace->events.items[i].start < call->start; i++) {
+        const hr_event *event = &trace->events.items[i];
+        bool before = event->track == call->track && event->kind <= HR_EVENT_OPERATOR &&
+                      event->duration > 0 && event->start + event->duration > call->start - call->gap;
+        if (!before || !(hr_classify_range(hr_trace_string(trace, event->name)) & HR_RANGE_LOADER)) continue;
+        if (range < 0 || event->duration > trace->events.items[range].duration) range = (int32_t)i;
+    }
+    return range;
+}
+
+/* What kind of loader it is, by its name in PyTorch. */
+static void note_loader(hr_draft *draft, const char *name) {
+    if (strstr(name, "SingleProcess"))
+        hr_draft_note(draft, -1, 0, 0,
+                      "the loader has no workers: it prepares each batch in the training loop itself");
+    if (!strstr(name, "MultiProcess")) return;
+    draft->remedy = "The workers cannot keep up: use more of them, a larger prefetch_factor, or cheaper "
+                    "transforms (decode "
+                    "and augment on the device).";
+    draft->code =
+        "DataLoader(..., num_workers=16, prefetch_factor=4, persistent_workers=True, pin_memory=True)";
+}
+
 void hr_find_input_pipeline(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
-    const hr_trace *trace = analysis->trace;
     double seconds = 0;
     int64_t count = 0;
     int32_t longest = -1;
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
-        if (!hr_is_counted_call(analysis, i) && !(i && analysis->calls[i - 1].step >= analysis->steps.first))
-            continue;
-        if (call->gap_loader <= 0) continue;
+        bool counted = hr_is_counted_call(analysis, i) || (i && hr_is_counted_call(analysis, i - 1));
+        if (!counted || call->gap_loader <= 0) continue;
         count++;
         seconds += (double)call->gap_loader * 1e-9;
         if (longest < 0 || call->gap_loader > analysis->calls[longest].gap_loader) longest = i;
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
-                      call->gap - call->gap_loader + 20000);
+                      call->gap - call->gap_loader + FETCH_NS);
     }
     if (!count) return;
     const hr_host_call *call = &analysis->calls[longest];
-    const hr_thread *thread = &analysis->threads[analysis->thread_of[call->track]];
-    int32_t range = -1;
-    for (int64_t i = 0; i < trace->events.count && trace->events.items[i].start < call->start; i++) {
-        const hr_event *event = &trace->events.items[i];
-        if (event->track == call->track && event->kind <= HR_EVENT_OPERATOR && event->duration > 0 &&
-            event->start + event->duration > call->start - call->gap &&
-            (hr_classify_range(hr_trace_string(trace, event->name)) & HR_RANGE_LOADER) &&
-            (range < 0 || event->duration > trace->events.items[range].duration))
-            range = (int32_t)i;
-    }
-    double step = seconds / hr_counted_steps(analysis);
+    int32_t range = loader_before(analysis, call);
+    hr_short_text step = hr_time_text(seconds / hr_counted_steps(analysis));
     if (range >= 0) {
-        const char *name = hr_event_name(analysis, range);
         hr_draft_event(draft, range);
         hr_draft_note(draft, range, count, seconds, "the host waits %s a step for its next batch, in %s",
-                      hr_time_text(step).text, name);
-        if (strstr(name, "SingleProcess")) {
-            hr_draft_note(draft, -1, 0, 0,
-                          "the loader has no workers: it prepares each batch in the training loop itself");
-        } else if (strstr(name, "MultiProcess")) {
-            draft->remedy = "The workers cannot keep up: use more of them, a larger prefetch_factor, or "
-                            "cheaper transforms "
-                            "(decode and augment on the device).";
-            draft->code =
-                "DataLoader(..., num_workers=<cores a device>, prefetch_factor=4, persistent_workers=True, "
-                "pin_memory=True)";
-        }
+                      step.text, hr_event_name(analysis, range));
+        note_loader(draft, hr_event_name(analysis, range));
     } else {
         hr_draft_note(
             draft, call->event, count, seconds,
             "the host works %s a step before it copies input to the device; no range says what it does",
-            hr_time_text(step).text);
+            step.text);
         draft->confidence = 0.6;
     }
-    (void)thread;
     draft->caveat = "enough workers prepare batches while the device computes";
 }
 

@@ -141,10 +141,8 @@ static void put_indented(hr_sheet *paper, hr_ink ink, const char *mark, const ch
     put_wrapped(paper, ink, text, 14);
 }
 
-static void put_finding(hr_sheet *paper, const hr_diagnosis *diagnosis, const hr_finding *finding,
-                        bool full) {
+static void put_finding(hr_sheet *paper, const hr_finding *finding, bool full) {
     hr_words saved;
-    bool unicode = paper->style.unicode;
     hr_ink ink = finding->gain > 0.15 ? HR_INK_POOR : finding->gain > 0.05 ? HR_INK_FAIR : HR_INK_PLAIN;
     if (strcmp(finding->id, "healthy") == 0) {
         hr_sheet_format(paper, HR_INK_GOOD, "   healthy  %s", finding->title);
@@ -158,8 +156,6 @@ static void put_finding(hr_sheet *paper, const hr_diagnosis *diagnosis, const hr
                     time_text(paper, finding->seconds_saved, &saved), finding->effort,
                     100 * finding->confidence);
     hr_sheet_end_line(paper);
-    (void)diagnosis;
-    (void)unicode;
     if (!full) return;
     for (int i = 0; i < finding->evidence_count; i++)
         put_indented(paper, HR_INK_PLAIN, i ? "" : "seen", finding->evidence[i].text);
@@ -176,7 +172,7 @@ static void put_findings(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     put_heading(paper, "Findings, by what they would gain of a step");
     for (int i = 0; i < diagnosis->finding_count; i++) {
         const hr_finding *finding = &diagnosis->findings[i];
-        put_finding(paper, diagnosis, finding, real < FINDINGS_IN_FULL && finding->gain >= 0.01);
+        put_finding(paper, finding, real < FINDINGS_IN_FULL && finding->gain >= 0.01);
         real += strcmp(finding->id, "healthy") != 0;
     }
     if (real < 2) return;
