@@ -31,6 +31,7 @@ typedef struct chooser {
     int staged_bytes; /* of an element of all that is read whole */
     int bytes;        /* of an element of everything that is read along the lane */
     bool whole;       /* some of them are whole */
+    bool shared;      /* something smaller is read beside them, the same for many rows */
 } chooser;
 
 static int64_t size_of(const chooser *s, const hr_expr *extent) {
@@ -173,7 +174,10 @@ static void choose_vector(chooser *s, int written) {
     for (int i = 0; i < s->tensor_count; i++)
         if (elements_of(s, s->tensors[i]) > largest) largest = elements_of(s, s->tensors[i]);
     for (int i = 0; i < s->tensor_count; i++) {
-        if (elements_of(s, s->tensors[i]) * 2 < largest) continue;
+        if (elements_of(s, s->tensors[i]) * 2 < largest) {
+            s->shared |= i >= written;
+            continue;
+        }
         size_t size = hr_dtype_size(s->function->tensors[s->tensors[i]].dtype);
         if (size > widest) widest = size;
         if (i >= written) s->streams++;
@@ -278,20 +282,24 @@ static void choose_staged(chooser *s, int64_t groups) {
         tunables->prefetch ? tunables->prefetch == 2 || tunables->prefetch == 4 : !c->resident && !c->columns;
     bool wide = c->columns && !tunables->prefetch && c->groups > 2 && c->row_threads > 32;
     int depth = tunables->prefetch == 4 || wide ? 2 : 1;
-    wanted = wanted || wide; /* what a thread holds would not fit its registers */
+    bool chosen = tunables->prefetch || tunables->cluster || tunables->row_threads || c->columns;
+    bool vast = !chosen && groups > 4096 && s->streams == 1 && (s->shared || c->shifted || groups <= 8192);
+    wanted = wanted || wide || vast; /* what a thread holds would not fit its registers */
     if (!wanted || !s->staged_bytes || passes_of(s) < 2 || c->straddle || c->vector < 4 || room <= 0) return;
     int64_t slices = tunables->cluster ? tunables->cluster : 1,
             most = s->plan->limits.cluster_blocks > 1 ? 8 : 1;
-    if (c->slices > slices && !tunables->cluster) slices = c->slices;
+    if (c->slices > slices && !tunables->cluster && !vast) slices = c->slices;
+    if (vast && !s->shared && !c->shifted) slices = most;
     while (slices < most && divide_up(bytes * depth, slices) > room)
         slices *= 2;
     int64_t share = divide_up(groups, slices);
     int threads = tunables->row_threads ? tunables->row_threads
                   : wide                ? 1024
+                  : vast                ? 256
                   : share >= 2048       ? 512
                   : share >= 512        ? 256
                                         : 128;
-    int unroll = tunables->unroll ? tunables->unroll : 2;
+    int unroll = tunables->unroll ? tunables->unroll : vast ? 4 : 2;
     if (c->columns) unroll = (int)divide_up(share, threads); /* sums over tasks stay in registers */
     if (unroll > 8) return;
     int64_t chunks = divide_up(share, (int64_t)threads * unroll);

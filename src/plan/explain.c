@@ -88,6 +88,7 @@ static int grid_candidates(hr_tunables *out, int max) {
         {.stream = 1},
         {.row_threads = 1024},
         {.prefetch = 2, .row_threads = 256, .unroll = 4},
+        {.prefetch = 2, .row_threads = 256, .unroll = 4, .cluster = 1},
         {.row_threads = 1024, .cluster = 2},
         {.row_threads = 512, .unroll = 4, .cluster = 8},
         {.prefetch = 4, .row_threads = 1024, .waves = 1},
