@@ -420,17 +420,23 @@ void activity_open(void) {
     callbacks_switch(true);
 }
 
-/* What is under way would be lost: this one time the program waits for it. */
-static void wait_for_device(void) {
+#define CUDA_ENDED 4 /* CUDA_ERROR_DEINITIALIZED */
+
+/* What is under way would be lost: this one time the program waits for it. False where the driver has ended,
+ * and CUPTI with it. */
+static bool wait_for_device(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     int (*synchronize)(void) = NULL;
     if (driver) *(void **)&synchronize = dlsym(driver, "cuCtxSynchronize");
-    if (synchronize) synchronize();
+    return !synchronize || synchronize() != CUDA_ENDED;
 }
 
 void activity_close(void) {
     if (!state.running || !atomic_exchange(&state.enabled, false)) return;
-    wait_for_device();
+    if (!wait_for_device()) {
+        state.running = false;
+        return;
+    }
     switch_all_calls(false);
     callbacks_switch(false);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -323,6 +323,7 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
     pthread_mutex_lock(&state.start_lock);
     if (!state.cuda && activity_start()) {
         state.cuda = true;
+        atexit(finish); /* before the driver's own end, also where NVTX started first */
         if (recorder_is_open()) activity_open();
     }
     pthread_mutex_unlock(&state.start_lock);
