@@ -4,7 +4,7 @@ DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
 SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] test/*/*.[ch])
 
-.PHONY: help build run test test-gpu bench bench-gpu install format clean
+.PHONY: help build run test test-gpu bench bench-gpu whatif install format clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -32,6 +32,9 @@ bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same r
 
 bench-gpu: build ## the first GPU's table, with PyTorch and Triton in the same run
 	@python3 bench/peers_gpu.py build $(ARGS)
+
+whatif: build ## planted faults on this machine's GPU, recorded, diagnosed, compared with their fixes (PyTorch)
+	@python3 bench/whatif/run.py --headroom build/headroom $(ARGS)
 
 install: build ## into PREFIX (now /usr/local)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)

@@ -44,9 +44,12 @@ holds() {
 says() { grep -qF -- "$1" <<<"$said" || fail "nothing about \"$1\" in: $said"; }
 
 # What the program does is in the file; calls of no interest are not.
-record 3 -- cuda step 5 events
+record 3 -- cuda step 5 stream sleep 0.6 events
 holds run.hrt "ranges 5" "kernels 50" "copies 5" "calls 59" "waits 2" "allocations 1" "threads 1" "streams 2" "rank -1 of 0"
 says "run.hrt: 50 kernels, 59 calls, 5 ranges"
+
+record 3 -- cuda events # without a stream of its own a program has no order to find out
+holds run.hrt "calls 4" "streams 0"
 
 record 3 -- cuda threads 8
 holds run.hrt "ranges 800" "kernels 800" "threads 8"

@@ -19,7 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cupti_buffer_request request;
 static cupti_buffer_complete complete;
 static cupti_clock now;
-static bool enabled[64], silent[3][8], called_back[3][8];
+static bool enabled[64], silent[3][8], called_back[4][8];
 static cupti_callback callback;
 static uint8_t *buffer;
 static size_t size, used;
@@ -133,6 +133,11 @@ static void call_back(uint32_t number, void *const *arguments) {
     data.site = CUPTI_SITE_EXIT;
     if (asked) callback(NULL, CUPTI_DOMAIN_RUNTIME, number, &data);
     emit_call(number, start);
+}
+
+SHOWN void fake_stream(void) {
+    bool asked = callback && called_back[CUPTI_DOMAIN_RESOURCE][CUPTI_STREAM_CREATED];
+    if (asked) callback(NULL, CUPTI_DOMAIN_RESOURCE, CUPTI_STREAM_CREATED, NULL);
 }
 
 SHOWN void fake_events(void) {

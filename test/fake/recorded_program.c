@@ -4,6 +4,7 @@
  * in:  recorded_program WORD...   out: what each word says, in this order
  *   cuda          starts the driver: loads CUDA_INJECTION64_PATH
  *   step N        N steps: a range "step i" of 10 launches and a copy
+ *   stream        makes a stream: from now on events matter
  *   events        an event from stream to stream, a wait
  *   threads N     N threads of 100 ranges and launches each
  *   flood N       N launches with names of their own
@@ -28,6 +29,7 @@
 static fake_launch_function launch;
 static fake_copy_function copy;
 static fake_events_function events;
+static fake_stream_function make_stream;
 
 /* ---- NVTX, as a program carries it ---- */
 
@@ -75,6 +77,7 @@ static void start_cuda(void) {
     *(void **)&launch = dlsym(cupti, "fake_launch");
     *(void **)&copy = dlsym(cupti, "fake_copy");
     *(void **)&events = dlsym(cupti, "fake_events");
+    *(void **)&make_stream = dlsym(cupti, "fake_stream");
     void *library = path ? dlopen(path, RTLD_NOW) : NULL;
     int (*initialize)(void) = NULL;
     if (library) *(void **)&initialize = dlsym(library, "InitializeInjection");
@@ -151,6 +154,7 @@ int main(int count, char **words) {
         char *next = i + 1 < count ? words[i + 1] : (char *)"0";
         if (strcmp(word, "cuda") == 0) start_cuda();
         if (strcmp(word, "step") == 0) run_steps(atoi(next));
+        if (strcmp(word, "stream") == 0) make_stream();
         if (strcmp(word, "events") == 0) events();
         if (strcmp(word, "threads") == 0) run_threads(atoi(next));
         if (strcmp(word, "flood") == 0) flood(atoi(next));

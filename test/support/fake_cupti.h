@@ -11,5 +11,7 @@ typedef void (*fake_launch_function)(const char *name, uint32_t stream, uint64_t
  * stream 7. */
 typedef void (*fake_copy_function)(uint64_t bytes);
 typedef void (*fake_events_function)(void);
+/* A stream of the program's own. */
+typedef void (*fake_stream_function)(void);
 
 #endif

@@ -37,7 +37,8 @@ enum cupti_kind {
     CUPTI_KIND_EXTERNAL = 39
 };
 
-enum cupti_domain { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2 };
+enum cupti_domain { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2, CUPTI_DOMAIN_RESOURCE = 3 };
+enum cupti_resource { CUPTI_STREAM_CREATED = 3 };
 enum cupti_site { CUPTI_SITE_ENTER = 0, CUPTI_SITE_EXIT = 1 };
 /* As CUPTI numbers its synchronisations; the recorder's file does so too. */
 enum cupti_wait_kind {

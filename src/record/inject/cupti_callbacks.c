@@ -5,6 +5,7 @@
  * again. */
 #include "record/inject/recorder.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,9 @@ static const struct {
 
 static const cupti_library *cupti;
 static void *subscriber;
-static uint8_t roles[3][CALL_MOST]; /* enum role, by domain and callback */
+static uint8_t roles[3][CALL_MOST];  /* enum role, by domain and callback */
+static atomic_bool wanted, switched; /* the window is open; the callbacks are on */
+static atomic_bool has_streams;      /* the program has made one */
 
 /* A call of the runtime makes calls of the driver: the outermost one is what the program did. */
 static __thread int depth;
@@ -63,12 +66,20 @@ void callbacks_start(const cupti_library *library, void *handle) {
             if (cupti->callback_name(domain, callback, &name) == CUPTI_OK && name)
                 roles[domain][callback] = (uint8_t)role_of(name);
         }
+    cupti->enable_callback(1, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_STREAM_CREATED);
 }
 
-void callbacks_switch(bool on) {
+void callbacks_follow(void) {
+    bool on = wanted && has_streams;
+    if (atomic_exchange(&switched, on) == on) return;
     for (int domain = CUPTI_DOMAIN_DRIVER; domain <= CUPTI_DOMAIN_RUNTIME; domain++)
         for (uint32_t callback = 1; callback < CALL_MOST; callback++)
             if (roles[domain][callback]) cupti->enable_callback(on, subscriber, domain, callback);
+}
+
+void callbacks_switch(bool on) {
+    wanted = on;
+    callbacks_follow();
 }
 
 /* ---- what they say ---- */
@@ -140,6 +151,10 @@ static void log_call(enum role role, const cupti_callback_data *data) {
 void callbacks_call(void *user, int domain, uint32_t callback, const void *about) {
     (void)user;
     const cupti_callback_data *data = about;
+    if (domain == CUPTI_DOMAIN_RESOURCE && callback == CUPTI_STREAM_CREATED) {
+        has_streams = true; /* CUPTI is in the middle of something: the drain thread does the rest */
+        return;
+    }
     if (domain > CUPTI_DOMAIN_RUNTIME || callback >= CALL_MOST || !roles[domain][callback]) return;
     if (data->site == CUPTI_SITE_ENTER) {
         if (depth++ == 0) entered = (int64_t)recorder_clock();

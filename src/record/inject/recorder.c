@@ -206,6 +206,7 @@ static void *drain_loop(void *unused) {
         uint64_t now = recorder_clock();
         if (state.seconds > 0 && recorder_is_open() && (double)(now - state.opened) > state.seconds * 1e9)
             close_window();
+        if (state.cuda) callbacks_follow();
         if (state.cuda && (double)(now - flushed) > FLUSH_SECONDS * 1e9) {
             activity_flush(false);
             flushed = now;

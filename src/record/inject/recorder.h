@@ -11,7 +11,7 @@
  *   cupti_open.c     finds and opens libcupti
  *   driver_devices.c what the GPUs are
  *   cupti_activity.c switches activities on and off, CUPTI's buffers -> records
- *   cupti_callbacks.c events, waits and allocations, which CUPTI's activities make too dear
+ *   cupti_callbacks.c events, waits and allocations of programs with several streams
  *   nvtx_ranges.c    NVTX's calls -> records
  *   thread_log.c     records of the program's own threads, until they are drained
  */
@@ -88,6 +88,8 @@ void activity_forget(void);
 /* `subscriber` calls callbacks_call(); `library` stays where it is. */
 void callbacks_start(const cupti_library *library, void *subscriber);
 void callbacks_switch(bool on);
+/* Switches them to what is due now that the program may have made its first stream. */
+void callbacks_follow(void);
 void callbacks_call(void *user, int domain, uint32_t callback, const void *about);
 
 /* ---- thread_log.c ---- */
