@@ -133,6 +133,7 @@ static bool element_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr 
         const hr_expr *subscript = e->args[a];
         if (!varies(s, stage, subscript)) continue;
         if (a != tensor->rank - 1 || !is_lane_plus(s, stage, subscript)) return false;
+        if (!hr_expr_is_affine(subscript)) return false; /* each element is checked */
         if (hr_element_is_guarded(s->function, e) &&
             !hr_subscript_is_safe(s->function, subscript, tensor->shape[a]))
             return false;
