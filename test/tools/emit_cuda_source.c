@@ -1,5 +1,6 @@
 /* The CUDA that is emitted for a kernel at given extents, and its launches, to read or to debug:
- * emit_cuda_source FILE.hr KERNEL COMPUTE PROCESSORS EXTENT... */
+ * emit_cuda_source FILE.hr KERNEL COMPUTE PROCESSORS EXTENT...
+ * HR_CHOICE=N takes the N-th of the tuner's choices. */
 #include "emit/emit.h"
 #include "support/cuda_case.h"
 
@@ -30,6 +31,14 @@ int main(int count, char **words) {
     if (hr_program_parse(words[1], text, length, &program) != HR_OK) return fail();
     if (hr_program_find(program, words[2], &function) != HR_OK) return fail();
     if (hr_plan_create(function, extents, NULL, &limits, NULL, &plan) != HR_OK) return fail();
+    const char *choice = getenv("HR_CHOICE");
+    if (choice) {
+        hr_tunables list[64];
+        int total = hr_emit_candidates(plan, extents, list, 64), wanted = atoi(choice);
+        hr_plan_options options = {.tunables = list[wanted < total ? wanted : 0]};
+        hr_plan_destroy(plan);
+        if (hr_plan_create(function, extents, NULL, &limits, &options, &plan) != HR_OK) return fail();
+    }
     if (hr_emit_cuda(plan, extents, true, &emitted) != HR_OK) return fail();
     if (hr_emit_cuda_grids(plan, extents, grids, 16, &grid_count) != HR_OK) return fail();
     printf("%s", hr_text_data(&emitted.source));

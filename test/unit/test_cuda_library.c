@@ -123,7 +123,8 @@ static void run_candidates(const hr_function *function, const struct library_cas
 
 static void test_candidates(void **state) {
     (void)state;
-    static const char *const few[] = {"layernorm", "softmax", "bias_gelu", "layernorm_backward", NULL};
+    static const char *const few[] = {"layernorm",          "softmax",   "bias_gelu",
+                                      "layernorm_backward", "attention", NULL};
     kernel_library library;
     const char *only = getenv("HR_ONLY");
     bool slow = getenv("HR_SLOW") != NULL;
