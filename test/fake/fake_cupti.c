@@ -183,7 +183,9 @@ SHOWN int cuptiUnsubscribe(void *subscriber) {
 
 SHOWN int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t number) {
     if (subscriber != &lock || number >= 8) return 1;
+    pthread_mutex_lock(&lock);
     called_back[domain][number] = enable;
+    pthread_mutex_unlock(&lock);
     return CUPTI_OK;
 }
 
