@@ -199,7 +199,7 @@ static hr_known result_of(const hr_fold *fold, const tally *t) {
         break;
     case HR_OP_SOFTMAX:
         known.peak = t->best;
-        known.value = compensated(t);
+        known.value = isfinite(t->best) ? compensated(t) : NAN; /* inf - inf is in the sum */
         known.scale = t->scale / compensated(t);
         break;
     default:
