@@ -317,7 +317,7 @@ COLUMNS = (["kernel", "dtype", "extents", "MB", "GB/s", "of copy", "best peer", 
            + ["headroom prepare s", "tune s"] + [f"{p} prepare s" for p in PEERS]
            + ["agree", "difference", "missed", "error"])
 SHOWN = (["kernel", "extents", "MB", "GB/s", "of copy", "headroom us", "copy us"] + [f"{p} us" for p in PEERS]
-         + ["x best peer", "headroom prepare s", "compile prepare s", "agree", "missed"])
+         + ["x best peer", "headroom prepare s", "tune s", "compile prepare s", "agree", "missed"])
 
 
 def shown(value):
@@ -360,7 +360,8 @@ def markdown(rows, facts):
               "counts what must move: inputs once, results once, what changes in place twice. `of copy` is the time of "
               "the driver's copy that moves as many bytes over ours. `eager` runs PyTorch's own operations, `compile` "
               "the same under torch.compile, `triton` kernels in the manner of its tutorials. `x best peer` is the best "
-              "peer's time over ours. `prepare s` is from the text to the first result, with nothing cached. `agree` "
+              "peer's time over ours. `prepare s` is from the text to code that is ready, with nothing cached, and `tune s` the quick search "
+              "after it; a peer's is until its first result. `agree` "
               "compares everybody's results.", ""]
     keys = [c for c in SHOWN if any(r.get(c) not in (None, "") for r in rows)]
     lines += ["| " + " | ".join(keys) + " |", "|" + "---|" * len(keys)]
@@ -429,7 +430,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--out", default=bench_case.ROOT / "bench" / "results", type=Path)
     parser.add_argument("--only", type=lambda text: frozenset(text.split(",")), default=frozenset())
-    parser.add_argument("--tune", choices=api.TUNE, default="none")
+    parser.add_argument("--tune", choices=api.TUNE, default="quick")
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--quick", action="store_true", help="one case a kernel, few rounds")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run of today found")

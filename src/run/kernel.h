@@ -54,6 +54,7 @@ struct hr_prepared {
     int grid_count;
     int launch_threads;
     int64_t scratch_size;
+    int64_t piece; /* elements of a piece of a list, at most */
 };
 
 struct hr_kernel {

@@ -54,7 +54,7 @@ hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared) {
         for (int axis = 0; axis < tensor->rank; axis++)
             *stride++ = binding->strides[axis];
     }
-    HR_TRY(hr_lists_refresh(kernel, hr_emit_piece(prepared->plan)));
+    HR_TRY(hr_lists_refresh(kernel, prepared->piece));
     hr_lists_cover(kernel, prepared->grids, prepared->grid_count);
     return scratch_grow(kernel, (size_t)prepared->scratch_size);
 }

@@ -113,7 +113,10 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
     if (state->threads > 0 && state->threads < limits.threads) limits.threads = state->threads;
     state_clear(kernel, state);
     HR_TRY(hr_plan_create(kernel->function, state->extents, state->layouts, &limits, &options, &state->plan));
-    if (hr_plan_has_lists(state->plan)) HR_TRY(hr_plan_check_lists(state->plan));
+    if (hr_plan_has_lists(state->plan)) {
+        HR_TRY(hr_plan_check_lists(state->plan));
+        state->piece = hr_emit_piece(state->plan, state->extents);
+    }
     state->launch_threads = threads_of(kernel, state);
     return hr_emit_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
 }
