@@ -140,7 +140,7 @@ static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
             "calls of the host: without them nothing can be said of launches, waits and input data";
     if (analysis->work_count && !shapes && !counters)
         missing[count++] =
-            "shapes (torch.profiler: record_shapes=True) or counters (headroom record --counters): without "
+            "shapes (torch.profiler: record_shapes=True) or counters (ncu --csv --page raw): without "
             "them nothing is said of bandwidth";
     if (analysis->steps.count == 1 && analysis->work_count)
         missing[count++] = "several steps: of one step nobody knows whether it is usual";
