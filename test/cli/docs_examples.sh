@@ -45,6 +45,7 @@ for document in "$source"/README.md "$source"/docs/*.md; do
     folder=$scratch/$(basename "$document" .md)
     mkdir -p "$folder/build"
     cp -r "$source"/{include,kernels,examples,README.md,docs} "$folder/"
+    mkdir "$folder/test" && cp -r "$source"/test/recordings "$folder/test/"
     ln -s "$build"/headroom "$build"/libheadroom.* "$folder/build/"
     script_of "$document" >"$folder.sh"
     commands=$(grep -cE '^(: line|explain_all)' "$folder.sh") || continue
