@@ -92,16 +92,13 @@ static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
     return way % 2 ? (vf)(*(const vu_loose *)(p - HR_LANES) & 0xffff0000u) : (vf)(*(const vu_loose *)p << 16);
 }
 
-/* Two vectors as bf16, `low` in the first half of the words. Only a word of 0 can stand for a denormal that
- * the instruction took for 0; then each vector is looked at. */
+/* Two vectors as bf16, `low` in the first half of the words. A branch on words of 0, which alone can stand
+ * for a denormal, would be cheaper where there are none, but guessed wrong where there are some. */
 static inline vu vu_pair_bf16(vf low, vf high) {
 #if HR_LANES == 16 && defined __AVX512BF16__
     vu words;
-    uint32_t zero;
-    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(low), "v"(high));
-    __asm__("vptestnmw %1, %2, %0" : "=k"(zero) : "v"(words), "v"((vu){0} + 0x7fff7fff));
-    if (__builtin_expect(zero == 0, 1)) return words;
     vm low_denormal, high_denormal;
+    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(low), "v"(high));
     __asm__("vfpclassps $0x20, %1, %0" : "=k"(low_denormal) : "v"(low));
     __asm__("vfpclassps $0x20, %1, %0" : "=k"(high_denormal) : "v"(high));
     if (__builtin_expect((low_denormal | high_denormal) == 0, 1)) return words;
