@@ -9,6 +9,7 @@
 #include "emit/stage_parts.h"
 #include "emit/stage_prefetch.h"
 #include "emit/stage_skew.h"
+#include "emit/stage_spread.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -186,7 +187,7 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
                                                           : HR_LANE_REDUCE;
         lane->stream = lane->use == HR_LANE_STORE && is_streamed(s, step);
     }
-    return count;
+    return count + hr_stage_spread_squares(s, pass, out + count, HR_STEPS_MAX - count);
 }
 
 static bool stores_bf16(const hr_stage_printer *s, const hr_lane_pass *lanes) {
@@ -239,11 +240,19 @@ static void print_pass(hr_stage_printer *s, int pass) {
     if (!s->split) hr_stage_row_steps(s, pass);
     hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
     hr_stage_next_rows(s, &lanes);
+    if (pass && pass == s->stage->spare_pass) {
+        hr_stage_spread_pass(s, &lanes);
+        return;
+    }
     if (lanes.step_count) hr_lane_loop(p, &lanes);
     for (int i = 0; i < lanes.step_count; i++) {
-        const hr_step *step = &s->stage->steps[steps[i].id];
         if (steps[i].use != HR_LANE_REDUCE) continue;
         const char *result = hr_lane_result(p, &lanes, &steps[i]);
+        if (steps[i].id >= HR_SQUARES) {
+            hr_stage_spread_keep(s, &steps[i], result);
+            continue;
+        }
+        const hr_step *step = &s->stage->steps[steps[i].id];
         if (step->kind == HR_STEP_REDUCE_ALL)
             add_to_total(s, step, result);
         else

@@ -100,12 +100,13 @@ static bool pass_computes_special(const hr_stage_printer *s, int pass) {
 /* The parts of the next row that a pass asks for, eight in all for two or three passes: most in the last
  * pass, where they mix with the stores, or in one that computes for long. */
 static int prefetch_part(const hr_stage_printer *s, int pass) {
-    int passes = s->stage->pass_count;
+    int last = s->stage->pass_count - 1, passes = hr_stage_turns(s->stage);
     bool long_before = false;
-    for (int other = 0; other < passes - 1; other++)
+    if (pass == s->stage->spare_pass && pass) return 0;
+    for (int other = 0; other < last; other++)
         long_before = long_before || pass_computes_special(s, other);
-    if (pass == passes - 1) return s->apart ? 4 : !long_before ? 6 : passes == 2 ? 4 : 3;
-    if (pass < passes && pass_computes_special(s, pass)) return 4;
+    if (pass == last) return s->apart ? 4 : !long_before ? 6 : passes == 2 ? 4 : 3;
+    if (pass < last && pass_computes_special(s, pass)) return 4;
     return passes == 2 ? 2 : 1;
 }
 
@@ -126,9 +127,11 @@ static void share_prefetch(const hr_stage_printer *s, int pass, hr_lane_pass *la
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
-    bool ahead = passes == 1 || s->skew;
-    if (!choice) choice = s->skew ? 3 : passes > 1 ? 4 : 2;
-    if (choice == 1 || !p->vector || (!ahead && choice < 4 && pass < passes - 1)) return;
+    bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
+    if (!choice) choice = s->skew ? 3 : hr_stage_turns(s->stage) > 1 ? 4 : 2;
+    if (choice == 1 || (pass && pass == s->stage->spare_pass) || !p->vector ||
+        (!ahead && choice < 4 && pass < passes - 1))
+        return;
     find_pass_streams(s, pass, lanes, prefetched);
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
     const char *row = hr_stage_row_size(p, s->stage);

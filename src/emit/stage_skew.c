@@ -8,6 +8,7 @@
 
 #include "emit/stage_area.h"
 #include "emit/stage_c.h"
+#include "emit/stage_spread.h"
 
 typedef struct skewed {
     hr_stage_printer *s;
@@ -48,7 +49,9 @@ static void print_state(skewed *k) {
         const hr_tensor *tensor =
             &k->s->function->tensors[k->s->function->statements[stage->steps[i].statement].tensor];
         hr_print(p, "%s s%d_%.40s;", hr_c_compute(hr_compute_type(tensor->dtype)), i, tensor->name);
+        if (stage->steps[i].spread) hr_print(p, "float squares_%d, spread_%d;", i, i);
     }
+    if (stage->spare_pass) hr_print(p, "bool settled;");
     p->indent--;
     hr_print(p, "} stage_%d_row;", k->s->number);
     hr_print(p, "%s", "");
@@ -57,22 +60,36 @@ static void print_state(skewed *k) {
 /* ---- functions over it ---- */
 
 /* Keeps in the row what this function has just computed. */
+static void keep_named(skewed *k, const char *name, const char *type) {
+    hr_print(k->p, "row->%s = %s;", name, name);
+    k->value_name[k->value_count] = name;
+    k->value_type[k->value_count++] = type;
+}
+
 static void keep_value(skewed *k, const hr_step *step) {
     const hr_statement *statement = &k->s->function->statements[step->statement];
     const hr_tensor *tensor = &k->s->function->tensors[statement->tensor];
-    const char *name = k->p->value[statement->tensor];
-    hr_print(k->p, "row->%s = %s;", name, name);
-    k->value_name[k->value_count] = name;
-    k->value_type[k->value_count++] = hr_c_compute(hr_compute_type(tensor->dtype));
+    keep_named(k, k->p->value[statement->tensor], hr_c_compute(hr_compute_type(tensor->dtype)));
+}
+
+static bool is_spare(const skewed *k, int pass) {
+    return pass && pass == k->s->stage->spare_pass;
 }
 
 static void print_results(skewed *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     for (int i = 0; i < lanes.step_count; i++) {
-        const hr_step *step = &k->s->stage->steps[k->steps[i].id];
         if (k->steps[i].use != HR_LANE_REDUCE) continue;
+        const char *result = hr_lane_result(k->p, &lanes, &k->steps[i]);
+        if (k->steps[i].id >= HR_SQUARES) {
+            keep_named(k, hr_stage_spread_keep(k->s, &k->steps[i], result), "float");
+            continue;
+        }
+        const hr_step *step = &k->s->stage->steps[k->steps[i].id];
         hr_dtype type = k->s->function->statements[step->statement].value->type;
-        hr_emit_step_value(k->p, step, hr_lane_result(k->p, &lanes, &k->steps[i]), type);
+        if (is_spare(k, pass))
+            result = hr_format(k->p, "row->settled ? row->spread_%d : %s", k->steps[i].id, result);
+        hr_emit_step_value(k->p, step, result, type);
         keep_value(k, step);
     }
 }
@@ -85,6 +102,11 @@ static void print_enter(skewed *k, int pass) {
             keep_value(k, &k->s->stage->steps[i]);
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     hr_lane_begin(k->p, &lanes);
+    if (!is_spare(k, pass)) return;
+    hr_stage_spread_settle(k->s);
+    hr_print(k->p, "row->settled = settled;");
+    for (int i = 0; i < lanes.step_count; i++)
+        hr_print(k->p, "row->spread_%d = spread_%d;", lanes.steps[i].id, lanes.steps[i].id);
 }
 
 static void print_pass(skewed *k, int pass) {
@@ -178,7 +200,7 @@ static int ways_together(skewed *k) {
     int ways = 1;
     for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-        if (lanes.ways > ways) ways = lanes.ways;
+        if (!is_spare(k, pass) && lanes.ways > ways) ways = lanes.ways;
     }
     return ways;
 }
@@ -186,12 +208,13 @@ static int ways_together(skewed *k) {
 /* What pass `pass` reads of its row, as a copy: then the compiler knows that no store changes it. */
 static void print_copy(skewed *k, int pass) {
     hr_printer *p = k->p;
+    int turn = hr_stage_turn(k->s->stage, pass);
     hr_print(p, "stage_%d_row row_%d;", k->s->number, pass);
-    hr_print(p, "row_%d.task = live[%d]->task;", pass, pass);
+    hr_print(p, "row_%d.task = live[%d]->task;", pass, turn);
     for (int i = 0; i < k->s->stage->kept_count; i++)
-        hr_print(p, "row_%d.kept_%d = live[%d]->kept_%d;", pass, i, pass, i);
+        hr_print(p, "row_%d.kept_%d = live[%d]->kept_%d;", pass, i, turn, i);
     for (int i = 0; i < k->known[pass]; i++)
-        hr_print(p, "row_%d.%s = live[%d]->%s;", pass, k->value_name[i], pass, k->value_name[i]);
+        hr_print(p, "row_%d.%s = live[%d]->%s;", pass, k->value_name[i], turn, k->value_name[i]);
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     lanes.state = hr_format(p, "row_%d.", pass);
     hr_lane_begin(p, &lanes);
@@ -199,7 +222,7 @@ static void print_copy(skewed *k, int pass) {
 
 static void print_together(skewed *k) {
     hr_printer *p = k->p;
-    int passes = k->s->stage->pass_count, ways = ways_together(k), number = k->s->number;
+    int ways = ways_together(k), number = k->s->number, turns = hr_stage_turns(k->s->stage);
     const char *area = has_columns(k->s->stage) ? ", area" : "";
     hr_print(p,
              "static void stage_%d_together(const arguments *a, stage_%d_row *const *live%s, int64_t shift, "
@@ -207,19 +230,21 @@ static void print_together(skewed *k) {
              number, number, *area ? ", char *area" : "");
     p->indent++;
     hr_print(p, "const arguments copy = *a;");
-    for (int pass = 0; pass < passes; pass++)
-        print_copy(k, pass);
+    for (int turn = 0; turn < turns; turn++)
+        print_copy(k, hr_stage_pass_at(k->s->stage, turn));
     hr_print(p, "for (int64_t i = 0; i < size; i += %d * HR_LANES) {", ways);
-    for (int pass = passes - 1; pass >= 0; pass--) {
+    for (int turn = turns - 1; turn >= 0; turn--) {
+        int pass = hr_stage_pass_at(k->s->stage, turn);
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
         for (int way = 0; way < ways && lanes.step_count; way += lanes.ways)
             hr_print(p, "    stage_%d_lanes_%d(&copy, &row_%d%s, i + %d * HR_LANES%s);", number, pass, pass,
-                     area, way, pass == passes - 1 ? " + shift" : "");
+                     area, way, turn == turns - 1 ? " + shift" : "");
     }
     hr_print(p, "}");
-    for (int pass = 0; pass < passes; pass++) {
+    for (int turn = 0; turn < turns; turn++) {
+        int pass = hr_stage_pass_at(k->s->stage, turn);
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-        lanes.state = hr_format(p, "live[%d]->", pass);
+        lanes.state = hr_format(p, "live[%d]->", turn);
         hr_lane_save(p, &lanes, hr_format(p, "row_%d.", pass));
     }
     p->indent--;
@@ -236,7 +261,7 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
     for (int pass = 0; pass < passes; pass++) {
         print_part(&k, &enter_part, pass);
         k.known[pass] = k.value_count;
-        print_part(&k, &lanes_part, pass);
+        if (!is_spare(&k, pass)) print_part(&k, &lanes_part, pass);
         print_part(&k, &pass_part, pass);
     }
     print_part(&k, &shift_part, passes - 1);
@@ -249,7 +274,7 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
 
 static void print_rows(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int rows = s->stage->pass_count;
+    int rows = hr_stage_turns(s->stage);
     hr_print(p, "stage_%d_row rows[%d];", s->number, rows);
     for (int i = 0; i < s->stage->kept_count; i++)
         hr_print(p,
@@ -261,41 +286,58 @@ static void print_rows(hr_stage_printer *s) {
     hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
 }
 
+/* What a row begins a turn with; a spared pass comes before it, where the row needs that. */
+static void print_enters(hr_stage_printer *s, int turn) {
+    hr_printer *p = s->p;
+    int pass = hr_stage_pass_at(s->stage, turn), number = s->number, spare = s->stage->spare_pass;
+    if (!spare || pass != spare + 1) {
+        hr_print(p, "if (live[%d]) stage_%d_enter_%d(a, live[%d]);", turn, number, pass, turn);
+        return;
+    }
+    hr_print(p, "if (live[%d]) {", turn);
+    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, spare, turn);
+    hr_print(p, "    if (!live[%d]->settled) stage_%d_pass_%d(a, live[%d]%s, 0, %s);", turn, number, spare,
+             turn, has_columns(s->stage) ? ", area" : "", hr_emit_index_size(p, p->lane));
+    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, pass, turn);
+    hr_print(p, "}");
+}
+
 static void print_calls(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int passes = s->stage->pass_count, number = s->number;
+    int turns = hr_stage_turns(s->stage), last = s->stage->pass_count - 1, number = s->number;
     const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
-    hr_print(p, "stage_%d_row *live[%d];", number, passes);
+    hr_print(p, "stage_%d_row *live[%d];", number, turns);
     hr_print(p, "int count = 0;");
-    hr_print(p, "for (int pass = 0; pass < %d; pass++) {", passes);
+    hr_print(p, "for (int turn = 0; turn < %d; turn++) {", turns);
     hr_print(
-        p, "    live[pass] = step - pass >= begin && step - pass < end ? &rows[(step - pass) %% %d] : NULL;",
-        passes);
-    hr_print(p, "    count += live[pass] != NULL;");
+        p, "    live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) %% %d] : NULL;",
+        turns);
+    hr_print(p, "    count += live[turn] != NULL;");
     hr_print(p, "}");
     hr_print(p, "if (live[0]) live[0]->task = step;");
-    for (int pass = 0; pass < passes; pass++)
-        hr_print(p, "if (live[%d]) stage_%d_enter_%d(a, live[%d]);", pass, number, pass, pass);
+    for (int turn = 0; turn < turns; turn++)
+        print_enters(s, turn);
     hr_print(p, "int64_t done = 0, shift = 0;");
-    hr_print(p, "if (count == %d) {", passes);
+    hr_print(p, "if (count == %d) {", turns);
     hr_print(p, "    const int64_t lanes = %d * HR_LANES;", s->together);
-    hr_print(p, "    shift = stage_%d_shift(a, live[%d]);", number, passes - 1);
+    hr_print(p, "    shift = stage_%d_shift(a, live[%d]);", number, turns - 1);
     hr_print(p, "    done = shift < %s ? (%s - shift) / lanes * lanes : 0;", size, size);
-    hr_print(p, "    if (done && shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0);", number, passes - 1,
-             passes - 1, area);
+    hr_print(p, "    if (done && shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0);", number, last, turns - 1,
+             area);
     hr_print(p, "    if (done) stage_%d_together(a, live%s, shift, done);", number, area);
     hr_print(p, "}");
-    for (int pass = passes - 1; pass >= 0; pass--)
-        hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done, %s);", pass,
-                 pass == passes - 1 ? " + shift" : "", size, number, pass, pass, area, size);
-    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]);", passes - 1, number, passes - 1);
+    for (int turn = turns - 1; turn >= 0; turn--)
+        hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done, %s);", turn,
+                 turn == turns - 1 ? " + shift" : "", size, number, hr_stage_pass_at(s->stage, turn), turn,
+                 area, size);
+    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]);", turns - 1, number, turns - 1);
 }
 
 void hr_stage_skew_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     print_rows(s);
     hr_print(p, "for (int64_t step = begin; begin < end && step < end + %d; step++) {",
-             s->stage->pass_count - 1);
+             hr_stage_turns(s->stage) - 1);
     p->indent++;
     print_calls(s);
     p->indent--;

@@ -23,6 +23,10 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
  * words. */
 hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
+/* Part of schedule: requires values and lanes of the stage. Provides its spare_pass and the spreads of that
+ * pass's steps. */
+void hr_pass_spread(hr_graph *graph, hr_stage *stage);
+
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);

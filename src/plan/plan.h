@@ -34,6 +34,14 @@ typedef enum hr_step_kind {
     HR_STEP_SCATTER,    /* += with data-dependent or repeated subscripts */
 } hr_step_kind;
 
+/* How a sum of (f - about)^2 follows from sums that an earlier pass can make beside each other: that of f,
+ * which is the step `sum`, and that of f^2. */
+typedef struct hr_spread {
+    int sum;         /* into hr_stage.steps */
+    hr_expr *square; /* f^2 */
+    hr_expr *about;  /* the same for the whole row */
+} hr_spread;
+
 /* A statement of the normalised function as placed in a stage. */
 typedef struct hr_step {
     int statement; /* into hr_plan.normal->statements */
@@ -42,8 +50,9 @@ typedef struct hr_step {
     hr_op reduce; /* reductions: HR_OP_REDUCE_SUM, MAX, MIN, ARGMAX, ARGMIN */
     hr_expr *
         value; /* over the stage's indices; references to values of this stage are replaced or by tensor id */
-    bool stored;     /* the tensor exists in memory */
-    hr_expr *target; /* HR_STEP_SCATTER: the element that is added into */
+    bool stored;             /* the tensor exists in memory */
+    hr_expr *target;         /* HR_STEP_SCATTER: the element that is added into */
+    const hr_spread *spread; /* HR_STEP_REDUCE_ROW: its own pass is spared where this suffices; else NULL */
 } hr_step;
 
 /* sum over k of left(batch, m, k) * right(batch, n, k), then the stage's steps as epilogue: all
@@ -82,6 +91,8 @@ typedef struct hr_stage {
     int task_count, *task; /* indices, outermost first; spread over threads */
     int row_count, *row;   /* indices, outermost first; the last is the lane */
     int pass_count;
+    int spare_pass; /* one that rows take only where the spreads of all that it sums do not suffice; 0 = none
+                     */
     int step_count;
     hr_step *steps;
     hr_contract *contract; /* HR_SHAPE_CONTRACT only */
@@ -91,6 +102,20 @@ typedef struct hr_stage {
     bool vector; /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
     bool skew;   /* CPU: pass p works on row r - p while pass 0 works on row r */
 } hr_stage;
+
+/* How many passes that every row takes come before `pass`, and how many there are in all. */
+static inline int hr_stage_turn(const hr_stage *stage, int pass) {
+    return pass - (stage->spare_pass && pass > stage->spare_pass);
+}
+
+static inline int hr_stage_turns(const hr_stage *stage) {
+    return hr_stage_turn(stage, stage->pass_count);
+}
+
+/* The pass that comes at this turn. */
+static inline int hr_stage_pass_at(const hr_stage *stage, int turn) {
+    return turn + (stage->spare_pass && turn >= stage->spare_pass);
+}
 
 /* How an argument lies in memory. LIST: in members of unequal length, base/pieces.h. */
 typedef enum hr_layout { HR_LAYOUT_DENSE, HR_LAYOUT_STRIDED, HR_LAYOUT_LIST } hr_layout;

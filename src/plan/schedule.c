@@ -386,7 +386,9 @@ static bool draws(const hr_expr *node) {
 /* It needs passes that each work through a row's lanes in order, and rows that are there when their turn
  * comes. */
 static bool can_skew(const hr_stage *stage) {
-    if (!stage->vector || stage->contract || stage->pass_count < 2 || stage->row_count != 1 ||
+    bool ends_spared = stage->spare_pass && stage->spare_pass == stage->pass_count - 1;
+    if (ends_spared) return false;
+    if (!stage->vector || stage->contract || hr_stage_turns(stage) < 2 || stage->row_count != 1 ||
         !stage->task_count)
         return false;
     for (int i = 0; i < stage->step_count; i++)
@@ -403,11 +405,11 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     HR_TRY(hr_extent_value(s->function, s->function->indices[lane_of(stage)].extent, s->extents, &row));
     int *first = calloc((size_t)s->function->expr_count + 1, sizeof *first);
     if (!first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
-    for (int pass = 0; pass < stage->pass_count; pass++)
+    for (int turn = 0; turn < hr_stage_turns(stage); turn++)
         for (int i = 0; i < stage->step_count; i++)
-            if (stage->steps[i].pass == pass && is_emitted(&stage->steps[i]) &&
+            if (stage->steps[i].pass == hr_stage_pass_at(stage, turn) && is_emitted(&stage->steps[i]) &&
                 stage->steps[i].kind != HR_STEP_ROW)
-                bytes += flight_bytes(s, stage, stage->steps[i].value, pass, first, row);
+                bytes += flight_bytes(s, stage, stage->steps[i].value, turn, first, row);
     free(first);
     int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
     bool stores = false; /* streaming stores and rows that come from the second cache wait for each other */
@@ -511,9 +513,9 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
     }
     const char *beside =
         *columns ? hr_arena_format(arena, "; %s add up beside it in the same pass", columns) : "";
-    return hr_arena_format(arena,
-                           "%s need the whole row over %s: %d pass%s, a row stays in cache between them%s",
-                           rows, lanes, stage->pass_count, stage->pass_count == 1 ? "" : "es", beside);
+    return hr_arena_format(
+        arena, "%s need the whole row over %s: %d pass%s, a row stays in cache between them%s", rows, lanes,
+        hr_stage_turns(stage), hr_stage_turns(stage) == 1 ? "" : "es", beside);
 }
 
 static void describe(scheduler *s, hr_stage *stage) {
@@ -543,6 +545,8 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         status = set_values(&s, stage);
         if (status == HR_OK) status = delay_overwrites(&s, stage);
         if (status == HR_OK) status = choose_lanes(&s, stage);
+        if (status == HR_OK && stage->vector && !stage->contract && !plan->limits.compute)
+            hr_pass_spread(graph, stage);
         if (status == HR_OK) status = choose_skew(&s, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
         if (status == HR_OK) describe(&s, stage);

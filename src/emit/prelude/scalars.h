@@ -184,3 +184,11 @@ static inline float f32_fma(float a, float b, float c) {
     return a * b + c;
 #endif
 }
+
+/* The sum of (f - about)^2 over `count` values f from their sum and that of their squares. False where little
+ * is left of what they are made of, or one is not finite: then the difference is mostly rounding. */
+static inline bool f32_spread(float sum, float squares, float about, double count, float *out) {
+    double level = count * about * about, spread = squares - 2.0 * about * sum + level;
+    *out = (float)spread;
+    return squares <= 0x1.fffffep127f && 8 * spread >= squares + level;
+}

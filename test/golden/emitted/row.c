@@ -327,9 +327,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     for (int64_t step = begin; begin < end && step < end + 2; step++) {
         stage_0_row *live[3];
         int count = 0;
-        for (int pass = 0; pass < 3; pass++) {
-            live[pass] = step - pass >= begin && step - pass < end ? &rows[(step - pass) % 3] : NULL;
-            count += live[pass] != NULL;
+        for (int turn = 0; turn < 3; turn++) {
+            live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) % 3] : NULL;
+            count += live[turn] != NULL;
         }
         if (live[0]) live[0]->task = step;
         if (live[0]) stage_0_enter_0(a, live[0]);

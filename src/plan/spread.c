@@ -1,0 +1,82 @@
+/* A walk over the row that is spared. In: a scheduled stage. Out: its spare_pass.
+ *
+ * The sum of (f - mean)^2 needs the mean, so the text walks the row once for each. With d the spread, n the
+ * row's length and any u,
+ *
+ *     sum (f - u)^2 = sum f^2 - 2 u sum f + n u^2,
+ *
+ * whose sums one walk makes. Where most of it cancels, rounding would be all that is left: such rows, and
+ * those with a NaN or an infinity, take the walk that the text asks for.
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+
+/* f - u squared: the difference, else NULL. */
+static const hr_expr *squared_difference(const hr_expr *value) {
+    bool power = value->op == HR_OP_POW && value->args[1]->op == HR_OP_NUMBER &&
+                 value->args[1]->type == HR_I64 && value->args[1]->whole == 2;
+    bool product = value->op == HR_OP_MUL && value->args[0] == value->args[1];
+    if (!power && !product) return NULL;
+    return value->args[0]->op == HR_OP_SUB ? value->args[0] : NULL;
+}
+
+static bool is_one_a_row(const hr_graph *graph, const hr_stage *stage, const hr_expr *node) {
+    bool *seen = calloc((size_t)graph->function->index_count + 1, 1), found = false;
+    if (!seen) return false; /* only a shorter way is lost */
+    hr_graph_mark_indices(graph, node, seen);
+    for (int i = 0; i < stage->row_count; i++)
+        found = found || seen[stage->row[i]];
+    free(seen);
+    return !found;
+}
+
+/* The step that sums just this in an earlier pass and is not rounded, -1 = none. */
+static int find_sum(const hr_graph *graph, const hr_stage *stage, const hr_expr *summed, int pass) {
+    const hr_function *function = graph->function;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        bool whole = function->tensors[function->statements[step->statement].tensor].dtype == HR_F32;
+        if (step->kind == HR_STEP_REDUCE_ROW && step->reduce == HR_OP_REDUCE_SUM && step->value == summed &&
+            whole && step->pass < pass)
+            return i;
+    }
+    return -1;
+}
+
+static const hr_spread *spread_of(hr_graph *graph, const hr_stage *stage, const hr_step *step) {
+    if (step->kind != HR_STEP_REDUCE_ROW || step->reduce != HR_OP_REDUCE_SUM || step->value->type != HR_F32)
+        return NULL;
+    const hr_expr *difference = squared_difference(step->value);
+    if (!difference) return NULL;
+    for (int side = 0; side < 2; side++) {
+        hr_expr *summed = difference->args[side], *about = difference->args[1 - side];
+        int sum = find_sum(graph, stage, summed, step->pass);
+        if (sum < 0 || !is_one_a_row(graph, stage, about)) continue;
+        hr_spread *spread = hr_arena_alloc(graph->arena, sizeof *spread);
+        hr_expr *args[] = {summed, step->value->op == HR_OP_MUL ? summed : step->value->args[1]};
+        *spread = (hr_spread){sum, hr_graph_with_args(graph, step->value, args), about};
+        return spread;
+    }
+    return NULL;
+}
+
+static bool walks_row(const hr_step *step) {
+    return step->kind != HR_STEP_ROW && (step->kind != HR_STEP_ELEMENT || step->stored);
+}
+
+void hr_pass_spread(hr_graph *graph, hr_stage *stage) {
+    for (int pass = 1; pass < stage->pass_count && !stage->spare_pass; pass++) {
+        bool spare = true, any = false;
+        for (int i = 0; i < stage->step_count; i++) {
+            hr_step *step = &stage->steps[i];
+            if (step->pass != pass || !walks_row(step)) continue;
+            step->spread = spread_of(graph, stage, step);
+            spare = spare && step->spread;
+            any = true;
+        }
+        if (spare && any) stage->spare_pass = pass;
+    }
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].pass != stage->spare_pass) stage->steps[i].spread = NULL;
+}

@@ -1,0 +1,208 @@
+/* A sum of squares about the row's mean that follows from the row's other sums: as right as the walk that it
+ * spares, for rows of any level and spread, and never where a row holds a NaN or an infinity. */
+#include "headroom.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static hr_device *device;
+
+static const char norm[] = "kernel norm(x: f32[M, N]) -> (y: f32[M, N], mean: f32[M], variance: f32[M])\n{\n"
+                           "    mean[m] = sum[n](x[m, n]) / N\n"
+                           "    variance[m] = sum[n]((x[m, n] - mean[m])^2) / N\n"
+                           "    y[m, n] = (x[m, n] - mean[m]) * rsqrt(variance[m] + 1e-30)\n}\n";
+/* The spared pass is the last, the square is a product, the mean stands on its left. */
+static const char statistics[] =
+    "kernel statistics(x: f32[M, N]) -> (mean: f32[M], variance: f32[M])\n{\n"
+    "    mean[m] = sum[n](x[m, n]) / N\n"
+    "    variance[m] = sum[n]((mean[m] - x[m, n]) * (mean[m] - x[m, n])) / N\n}\n";
+/* About something that is not the mean. */
+static const char moment[] =
+    "kernel moment(x: f32[M, N]) -> (mean: f32[M], variance: f32[M], half: f32[M])\n{\n"
+    "    mean[m] = sum[n](x[m, n]) / N\n"
+    "    half[m] = mean[m] / 2\n"
+    "    variance[m] = sum[n]((x[m, n] - half[m])^2) / N\n}\n";
+
+typedef struct row_kind {
+    double level, spread;
+    float first; /* in place of the first element; 0 = it is like the others */
+} row_kind;
+
+static const row_kind kinds[] = {
+    {0, 1, 0},        {1, 1, 0},     {-3, 1, 0},          {1e4, 1, 0},     {1e6, 1, 0},    {-1e6, 1e-1, 0},
+    {1, 1e-4, 0},     {3.3, 0, 0},   {0, 0, 0},           {1e20, 1e14, 0}, {0, 1e19, 0},   {1e-20, 1e-22, 0},
+    {0, 1e-38, 0},    {1e-40, 0, 0}, {0, 1, 1e4f},        {0, 1, -1e8f},   {1e3, 1, 1e8f}, {2, 1, 0},
+    {0, 1, INFINITY}, {5, 1, NAN},   {1e3, 1, -INFINITY},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds, ROWS = 2 * KINDS + 1 };
+
+static hr_kernel *load(const char *text, int64_t columns) {
+    hr_kernel *kernel;
+    if (hr_kernel_load(device, "spread.hr", text, strlen(text), NULL, &kernel) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    assert_int_equal(hr_kernel_bind_extent(kernel, "M", ROWS), HR_OK);
+    assert_int_equal(hr_kernel_bind_extent(kernel, "N", columns), HR_OK);
+    if (hr_kernel_fill(kernel, 3) != HR_OK) fail_msg("%s", hr_last_error());
+    return kernel;
+}
+
+static float *array_of(const hr_kernel *kernel, const char *name) {
+    hr_array array = {.size = sizeof array};
+    assert_int_equal(hr_kernel_array(kernel, name, &array), HR_OK);
+    return array.data;
+}
+
+/* Kinds in turn, so that spared and walked rows stand beside each other. */
+static const row_kind *kind_of(int row) {
+    return &kinds[row * 8 % KINDS];
+}
+
+static void shape_rows(float *x, int64_t columns) {
+    for (int row = 0; row < ROWS; row++)
+        for (int64_t n = 0; n < columns; n++) {
+            float *at = &x[row * columns + n];
+            *at = (float)(kind_of(row)->level + kind_of(row)->spread * *at);
+            if (n == 0 && kind_of(row)->first != 0) *at = kind_of(row)->first;
+        }
+}
+
+static void check_close(const char *what, int row, int64_t columns, double got, double meant, double slack) {
+    if (isnan(meant) ? !isnan(got) : isinf(meant) ? got != meant : !(fabs(got - meant) <= slack))
+        fail_msg("%s of row %d (level %g, spread %g, first %g), %lld columns: %.9g, should be %.9g", what,
+                 row, kind_of(row)->level, kind_of(row)->spread, kind_of(row)->first, (long long)columns, got,
+                 meant);
+}
+
+/* The squares about `about`, as the text asks for them. `error` is relative: more of them cancels where that
+ * is far from the mean. Squares may underflow. */
+static void check_variance(const float *x, int row, int64_t columns, double about, double error, float got) {
+    double meant = 0;
+    for (int64_t n = 0; n < columns; n++)
+        meant += (x[row * columns + n] - about) * (x[row * columns + n] - about);
+    meant /= (double)columns;
+    if (meant > 1e37) return; /* the squares' sum overflows in f32 on either way */
+    check_close("variance", row, columns, got, meant, error * meant + 1e-43);
+}
+
+static double mean_of(const float *x, int row, int64_t columns, double *size) {
+    double sum = 0;
+    *size = 0;
+    for (int64_t n = 0; n < columns; n++) {
+        sum += x[row * columns + n];
+        *size += fabs((double)x[row * columns + n]);
+    }
+    *size /= (double)columns;
+    return sum / (double)columns;
+}
+
+static void check_rows(const char *text, int64_t columns, bool half) {
+    hr_kernel *kernel = load(text, columns);
+    float *x = array_of(kernel, "x");
+    shape_rows(x, columns);
+    if (hr_kernel_launch(kernel) != HR_OK) fail_msg("%s", hr_last_error());
+    const char *source, *header;
+    assert_int_equal(hr_kernel_source(kernel, &source, &header), HR_OK);
+    assert_non_null(strstr(source, "f32_spread"));
+    float *mean = array_of(kernel, "mean"), *variance = array_of(kernel, "variance");
+    for (int row = 0; row < ROWS; row++) {
+        double size, meant = mean_of(x, row, columns, &size);
+        check_close("mean", row, columns, mean[row], meant, 2e-6 * size + 1e-44);
+        double about = half ? mean[row] / 2 : mean[row]; /* as it was rounded */
+        if (isfinite(meant))
+            check_variance(x, row, columns, about, half ? 2e-5 : 3e-6, variance[row]);
+        else
+            assert_true(isnan(variance[row]) || (half && isinf(variance[row])));
+    }
+    hr_kernel_destroy(kernel);
+}
+
+static const int64_t lengths[] = {1, 7, 64, 131, 1024, 9001};
+
+static void test_norm(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        check_rows(norm, lengths[i], false);
+}
+
+static void test_statistics(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        check_rows(statistics, lengths[i], false);
+}
+
+static void test_about_something_else(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        check_rows(moment, lengths[i], true);
+}
+
+/* What follows from the sums is an element's own too. */
+static void test_elements(void **state) {
+    (void)state;
+    int64_t columns = 515;
+    hr_kernel *kernel = load(norm, columns);
+    float *x = array_of(kernel, "x"), *y = array_of(kernel, "y");
+    shape_rows(x, columns);
+    if (hr_kernel_launch(kernel) != HR_OK) fail_msg("%s", hr_last_error());
+    float *mean = array_of(kernel, "mean"), *variance = array_of(kernel, "variance");
+    for (int row = 0; row < ROWS; row++)
+        for (int64_t n = 0; n < columns; n++) {
+            double meant = ((double)x[row * columns + n] - mean[row]) / sqrt(variance[row] + 1e-30);
+            check_close("y", row, columns, y[row * columns + n], meant, 1e-5 * fabs(meant));
+        }
+    hr_kernel_destroy(kernel);
+}
+
+static void expect_source(const char *text, bool spared) {
+    hr_kernel *kernel = load(text, 64);
+    const char *source, *header;
+    if (hr_kernel_prepare(kernel, NULL) != HR_OK) fail_msg("%s", hr_last_error());
+    assert_int_equal(hr_kernel_source(kernel, &source, &header), HR_OK);
+    assert_int_equal(strstr(source, "f32_spread") != NULL, spared);
+    hr_kernel_destroy(kernel);
+}
+
+/* Another pass that needs the walk anyway, a sum that is rounded, a cube: nothing is spared. */
+static void test_where_nothing_is_spared(void **state) {
+    (void)state;
+    expect_source("kernel k(x: f32[M, N]) -> (v: f32[M], w: f32[M])\n{\n"
+                  "    u[m] = sum[n](x[m, n]) / N\n"
+                  "    v[m] = sum[n]((x[m, n] - u[m])^2)\n    w[m] = max[n](abs(x[m, n] - u[m]))\n}\n",
+                  false);
+    expect_source("kernel k(x: f32[M, N]) -> (u: bf16[M], v: f32[M])\n{\n"
+                  "    u[m] = sum[n](x[m, n])\n    v[m] = sum[n]((x[m, n] - u[m])^2)\n}\n",
+                  false);
+    expect_source("kernel k(x: f32[M, N]) -> (v: f32[M])\n{\n"
+                  "    u[m] = sum[n](x[m, n]) / N\n    v[m] = sum[n]((x[m, n] - u[m])^3)\n}\n",
+                  false);
+    expect_source("kernel k(x: f32[M, N]) -> (v: f32[M])\n{\n"
+                  "    u[m] = sum[n](x[m, n]) / N\n    v[m] = sum[n]((x[m, n] - u[m])^2)\n}\n",
+                  true);
+}
+
+static int open_device(void **state) {
+    (void)state;
+    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    hr_device_destroy(device);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_about_something_else),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_where_nothing_is_spared),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
