@@ -51,7 +51,9 @@ typedef struct hr_cuda_stage {
     const hr_expr *late[HR_CUDA_STEPS_MAX];
     int ahead_value_count; /* and values of the task level that are */
     const hr_expr *ahead_value[HR_CUDA_STEPS_MAX];
-    bool *kept;                     /* by expr id: its values are in registers since an earlier pass */
+    bool *kept;   /* by expr id: its values are in registers since an earlier pass */
+    bool one_row; /* what is printed is for a group of a straddling stage that lies in one row: `start` and
+                     `above` say where */
     const char *positions;          /* the type of a position: int, or int64_t where that is too narrow */
     int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
     bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
@@ -96,6 +98,7 @@ const char *hr_cuda_whole_base(hr_cuda_stage *s, int tensor);
 void hr_cuda_print_loads(hr_cuda_stage *s, int pass);
 /* In the loop over groups: what that left out, for one group. */
 void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass);
+void hr_cuda_drop_late_loads(hr_cuda_stage *s);
 /* Before the loop over rows: the places of staged rows, and the first of them is asked for. */
 void hr_cuda_print_staging(hr_cuda_stage *s);
 /* In the loop: where two rows have places, the next is asked for; then the one in hand is waited for. */

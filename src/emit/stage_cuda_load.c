@@ -66,7 +66,8 @@ static bool is_grouped(const hr_cuda_stage *s, const hr_expr *e) {
     const hr_tensor *tensor = &s->function->tensors[e->tensor];
     if (e->op != HR_OP_ELEMENT || s->p->value[e->tensor] || tensor->rank == 0) return false;
     if (hr_expr_level(s->p, e) != HR_AT_LANE) return false;
-    if (s->c->straddle) return !hr_element_is_guarded(s->function, e) && hr_cuda_whole(s, e->tensor, e->args);
+    if (s->c->straddle && !s->one_row)
+        return !hr_element_is_guarded(s->function, e) && hr_cuda_whole(s, e->tensor, e->args);
     return hr_expr_is_row_form(s->p, e);
 }
 
@@ -216,7 +217,7 @@ bool hr_cuda_wraps_once(const hr_cuda_stage *s) {
 /* Where in its row a group's first element stands, for a pointer that leaves the lane out. */
 const char *hr_cuda_group_start(const hr_cuda_stage *s) {
     int first = s->c->flat ? 0 : s->stage->task_count;
-    return s->c->straddle || s->c->order_count - first <= 1 ? "pos" : "start";
+    return (s->c->straddle && !s->one_row) || s->c->order_count - first <= 1 ? "pos" : "start";
 }
 
 void hr_cuda_print_group_indices(hr_cuda_stage *s) {
@@ -372,7 +373,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
     const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
     const char *aligned = hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
     const char *place, *valid = NULL;
-    if (c->straddle) {
+    if (c->straddle && !s->one_row) {
         place = hr_format(p, "%s + pos", hr_cuda_whole_base(s, e->tensor));
     } else {
         hr_expr_print_pointer(p, e);
@@ -380,7 +381,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         valid = p->valid[e->id];
     }
     const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, once);
-    if (!c->exact)
+    if (!c->exact && !s->one_row)
         load = hr_format(p, "inside ? %s : load_part<%d>(%s, %s, %s - pos)", load, c->vector, place,
                          c->flat ? "0" : "-pos", hr_cuda_row_end(s));
     if (valid) load = hr_format(p, "!%s ? zero_group<%s, %d>() : %s", valid, type, c->vector, load);
@@ -424,6 +425,12 @@ void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass) {
         print_load(s, e, "", "");
         s->late[s->late_count++] = e;
     }
+}
+
+void hr_cuda_drop_late_loads(hr_cuda_stage *s) {
+    for (int k = 0; k < s->late_count; k++)
+        s->held[s->late[k]->id] = NULL;
+    s->late_count = 0;
 }
 
 static bool is_late(const hr_cuda_stage *s, const hr_expr *e) {

@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { KEPT_ELEMENTS_MAX = 32, ELEMENTS_MAX = 256 };
+/* ROW_GROUPS_MIN: groups of a row for which a branch of their own pays for those that lie in one row */
+enum { KEPT_ELEMENTS_MAX = 32, ELEMENTS_MAX = 256, ROW_GROUPS_MIN = 64 };
 
 /* ---- reductions ---- */
 
@@ -136,7 +137,7 @@ static void find_randoms(hr_cuda_stage *s, const hr_expr *node, random_list *out
 static void print_randoms(hr_cuda_stage *s, int pass, random_list *list) {
     hr_printer *p = s->p;
     p->stamp++;
-    for (int i = 0; i < s->stage->step_count && !s->c->straddle; i++)
+    for (int i = 0; i < s->stage->step_count && (!s->c->straddle || s->one_row); i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) find_randoms(s, s->stage->steps[i].value, list);
     for (int i = 0; i < list->count; i++) {
         const hr_expr *node = list->node[i];
@@ -410,6 +411,55 @@ static void print_element_loop(hr_cuda_stage *s, int pass) {
     hr_cuda_close(p);
 }
 
+/* Nearly all groups of a straddling stage lie in one row. */
+static bool splits_by_row(const hr_cuda_stage *s) {
+    return s->c->flat && hr_cuda_wraps_once(s) && s->c->lane >= (int64_t)ROW_GROUPS_MIN * s->c->vector &&
+           s->stage->kept_count == 0;
+}
+
+/* For those groups what is one for a row is read and computed once, and neighbours are loaded together. */
+static void print_one_row_loop(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    random_list randoms = {0};
+    s->one_row = true;
+    hr_print(p, "const int64_t %s = above;", hr_emit_index(p, s->c->order[0]));
+    prepare_steps(s, pass, HR_AT_OUTER);
+    hr_cuda_print_late_loads(s, pass);
+    print_randoms(s, pass, &randoms);
+    name_held(s, true);
+    hr_print(p, "#pragma unroll");
+    hr_print(p, "for (int v = 0; v < %d; v++) {", s->c->vector);
+    p->indent++;
+    hr_print(p, "const int64_t i = start + v;");
+    print_element(s, pass);
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_cuda_close(p);
+    name_held(s, false);
+    hr_cuda_drop_late_loads(s);
+    for (int i = 0; i < randoms.count; i++)
+        p->buffer[randoms.node[i]->id] = NULL;
+    hr_printer_forget(p, HR_AT_OUTER);
+    name_held(s, true);
+    s->one_row = false;
+}
+
+static void print_all_elements(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    if (!splits_by_row(s)) {
+        print_element_loop(s, pass);
+        return;
+    }
+    hr_print(p, "if (start + %d <= %" PRId64 ") {", s->c->vector, s->c->lane);
+    p->indent++;
+    print_one_row_loop(s, pass);
+    p->indent--;
+    hr_print(p, "} else {");
+    p->indent++;
+    print_element_loop(s, pass);
+    hr_printer_forget(p, HR_AT_OUTER);
+    hr_cuda_close(p);
+}
+
 static const char *no_values(hr_cuda_stage *s) {
     const char *values = "-INFINITY";
     for (int v = 1; v < s->c->vector; v++)
@@ -440,10 +490,9 @@ static void print_groups(hr_cuda_stage *s, int pass) {
             hr_print(p, s->c->exact ? "float z%d[%d];" : "float z%d[%d] = {%s};", i, s->c->vector,
                      no_values(s));
     name_held(s, true);
-    print_element_loop(s, pass);
+    print_all_elements(s, pass);
     name_held(s, false);
-    for (int k = 0; k < s->late_count; k++)
-        s->held[s->late[k]->id] = NULL;
+    hr_cuda_drop_late_loads(s);
     for (int i = 0; i < s->stage->step_count; i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && s->online[i])
             hr_print(p, "online_add(a%d, a%d, z%d);", i, s->online[i] - 1, i);

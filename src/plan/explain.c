@@ -68,6 +68,32 @@ bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out) {
     return false;
 }
 
+static int copy_of(const hr_tunables *choices, int count, hr_tunables *out, int max) {
+    if (count > max) count = max;
+    for (int i = 0; i < count; i++)
+        out[i] = choices[i];
+    return count;
+}
+
+/* Groups of a thread and threads of a block; results past the caches or not; blocks that stay. */
+static int flat_candidates(hr_tunables *out, int max) {
+    static const hr_tunables choices[] = {
+        {0},
+        {.unroll = 1},
+        {.unroll = 2},
+        {.unroll = 4},
+        {.row_threads = 512, .unroll = 1},
+        {.row_threads = 128, .unroll = 4},
+        {.row_threads = 512, .unroll = 2},
+        {.stream = 1, .unroll = 1},
+        {.row_threads = 1024, .unroll = 1},
+        {.row_threads = 128, .unroll = 8},
+        {.waves = 8},
+        {.stream = 1},
+    };
+    return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
+}
+
 /* Threads that hold a row and the groups of each; blocks that take rows in turn; stores past the caches or
  * not. */
 static int grid_candidates(hr_tunables *out, int max) {
@@ -93,15 +119,15 @@ static int grid_candidates(hr_tunables *out, int max) {
         {.row_threads = 512, .unroll = 4, .cluster = 8},
         {.prefetch = 4, .row_threads = 1024, .waves = 1},
     };
-    int count = (int)(sizeof choices / sizeof *choices) < max ? (int)(sizeof choices / sizeof *choices) : max;
-    for (int i = 0; i < count; i++)
-        out[i] = choices[i];
-    return count;
+    return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
 int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
     (void)extents;
-    if (plan->limits.compute) return grid_candidates(out, max);
+    bool flat = true;
+    for (int i = 0; i < plan->stage_count; i++)
+        flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
+    if (plan->limits.compute) return flat ? flat_candidates(out, max) : grid_candidates(out, max);
     static const hr_tunables choices[] = {
         {0},
         {.unroll = 2},
