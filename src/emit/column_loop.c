@@ -9,7 +9,10 @@ enum { WAYS = 4 };
 
 /* Nothing of the value is made by the stage itself, drawn, or overwritten by it, and nothing is narrow: to
  * widen it once more costs what the sums' way to the second-level cache does. */
-static bool is_apart(const hr_plan *plan, const hr_stage *stage, const hr_expr *node) {
+static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node) {
+    const hr_plan *plan = p->plan;
+    if (p->seen[node->id] == p->stamp) return true;
+    p->seen[node->id] = p->stamp;
     if (node->op == HR_OP_RANDOM) return false;
     if (node->op == HR_OP_ELEMENT && hr_dtype_size(plan->normal->tensors[node->tensor].dtype) < 4)
         return false;
@@ -18,19 +21,20 @@ static bool is_apart(const hr_plan *plan, const hr_stage *stage, const hr_expr *
         if (made == node->tensor || plan->storage[made] == plan->storage[node->tensor]) return false;
     }
     for (int i = 0; i < node->arg_count; i++)
-        if (!is_apart(plan, stage, node->args[i])) return false;
+        if (!is_apart(p, stage, node->args[i])) return false;
     return true;
 }
 
-bool hr_column_is_apart(const hr_plan *plan, const hr_stage *stage) {
+bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
     bool columns = false, rows = false;
+    p->stamp++;
     if (!stage->vector || stage->row_count != 1 || stage->task_count == 0) return false;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         rows = rows || step->kind == HR_STEP_REDUCE_ROW;
         if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
         columns = true;
-        if (step->value->type != HR_F32 || !is_apart(plan, stage, step->value)) return false;
+        if (step->value->type != HR_F32 || !is_apart(p, stage, step->value)) return false;
     }
     return columns && rows;
 }

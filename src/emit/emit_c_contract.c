@@ -260,7 +260,6 @@ static void print_steps(stage_printer *s, const char *first, const char *last) {
     }
     const hr_expr *randoms[HR_RANDOMS_MAX];
     if (hr_lane_randoms(p, &pass, randoms)) pass.tile = RANDOM_TILE;
-    hr_lane_declare(p, &pass);
     p->value[s->contract->product] = sum_text(p, s->contract, first);
     hr_lane_loop(p, &pass);
 }

@@ -68,14 +68,7 @@ int hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, const hr_expr **out
     return count;
 }
 
-/* ---- declarations ---- */
-
-void hr_lane_declare(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_expr *randoms[HR_RANDOMS_MAX];
-    int count = hr_lane_randoms(p, pass, randoms);
-    for (int i = 0; i < count; i++)
-        hr_print(p, "_Alignas(64) float random_%d[%lld + HR_LANES];", randoms[i]->id, (long long)pass->tile);
-}
+/* ---- accumulators ---- */
 
 /* An accumulator of a pass: its C type, how many lie side by side (because an addition takes several cycles
  * to finish), the value that changes nothing. */
@@ -560,6 +553,7 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     hr_print(p, "const int64_t stop = tile + %lld < %s ? tile + %lld : %s;", (long long)pass->tile,
              pass->last, (long long)pass->tile, pass->last);
     for (int i = 0; i < count; i++) {
+        hr_print(p, "_Alignas(64) float random_%d[%lld + HR_LANES];", randoms[i]->id, (long long)pass->tile);
         hr_print(p, "random_fill((uint64_t)%s, (uint64_t)(%s + tile), stop - tile, random_%d);",
                  hr_expr_text(p, randoms[i]->args[0]), hr_emit_lane_rest(p, randoms[i]->args[1]),
                  randoms[i]->id);

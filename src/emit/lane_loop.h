@@ -67,8 +67,6 @@ const char *hr_lane_shift(hr_printer *printer, const hr_lane_pass *pass);
 #define HR_RANDOMS_MAX 8
 int hr_lane_randoms(hr_printer *printer, const hr_lane_pass *pass, const hr_expr **out);
 
-/* Arrays that the stage function must declare for this pass (random numbers). */
-void hr_lane_declare(hr_printer *printer, const hr_lane_pass *pass);
 void hr_lane_loop(hr_printer *printer, const hr_lane_pass *pass);
 /* The reduced value after the loop, as an operand of type `type`. */
 const char *hr_lane_result(hr_printer *printer, const hr_lane_pass *pass, const hr_lane_step *step);

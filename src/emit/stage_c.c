@@ -455,15 +455,6 @@ static void print_totals(hr_stage_printer *s) {
                      hr_stage_area_offset(s->p, s->stage, i, -1), i);
 }
 
-static void declare_buffers(hr_stage_printer *s) {
-    hr_lane_step steps[HR_STEPS_MAX];
-    const hr_expr *prefetched[HR_STREAMS_MAX];
-    for (int pass = 0; pass < s->stage->pass_count; pass++) {
-        hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
-        hr_lane_declare(s->p, &lanes);
-    }
-}
-
 /* Rows that are the same for every task are kept before the first. */
 static void print_kept_once(hr_stage_printer *s) {
     hr_lane_step steps[HR_KEPT_MAX];
@@ -621,7 +612,6 @@ static void print_work(hr_stage_printer *s) {
     if (s->skew) {
         hr_stage_skew_loop(s);
     } else {
-        declare_buffers(s);
         print_kept_once(s);
         print_task_loop(s);
     }
@@ -652,7 +642,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     hr_printer_stage(p, stage);
     s.split = hr_stage_can_split(p->plan, stage);
     s.skew = stage->skew;
-    s.apart = !s.skew && hr_column_is_apart(p->plan, stage);
+    s.apart = !s.skew && hr_column_is_apart(p, stage);
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE_DEFAULT;
     out->begin = starts_at_zero(&s);
     out->end = any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);

@@ -14,6 +14,7 @@ typedef struct scheduler {
     int *step_of;        /* tensor -> step of the current stage that defines it, -1 elsewhere */
     hr_expr **replaced;  /* by expr id: copies with elements of the same stage replaced */
     signed char *varies; /* by expr id: 1 depends on the lane, 0 does not, -1 not known */
+    signed char *tasks;  /* the same for the stage's task indices */
     int id_capacity;
 } scheduler;
 
@@ -100,14 +101,24 @@ static int lane_of(const hr_stage *stage) {
     return stage->row_count ? stage->row[stage->row_count - 1] : -1;
 }
 
-static bool varies(scheduler *s, const hr_stage *stage, const hr_expr *node) {
-    signed char *known = &s->varies[node->id];
-    if (*known >= 0) return *known;
-    bool result = node->op == HR_OP_INDEX && node->index == lane_of(stage);
+static bool depends(const hr_expr *node, const int *indices, int count, signed char *known) {
+    if (known[node->id] >= 0) return known[node->id];
+    bool result = false;
+    for (int i = 0; i < count && node->op == HR_OP_INDEX; i++)
+        result = result || node->index == indices[i];
     for (int i = 0; i < node->arg_count; i++)
-        if (varies(s, stage, node->args[i])) result = true;
-    *known = result;
+        if (depends(node->args[i], indices, count, known)) result = true;
+    known[node->id] = result;
     return result;
+}
+
+static bool varies(scheduler *s, const hr_stage *stage, const hr_expr *node) {
+    int lane = lane_of(stage);
+    return depends(node, &lane, 1, s->varies);
+}
+
+static bool depends_on_task(scheduler *s, const hr_stage *stage, const hr_expr *node) {
+    return depends(node, stage->task, stage->task_count, s->tasks);
 }
 
 /* lane, lane + c or c + lane or lane - c, where c does not depend on the lane. */
@@ -272,13 +283,14 @@ static bool step_is_lanes(scheduler *s, const hr_stage *stage, const hr_step *st
 
 static hr_status choose_lanes(scheduler *s, hr_stage *stage) {
     size_t ids = (size_t)s->function->expr_count + 1;
-    s->varies = realloc(s->varies, ids);
+    signed char *known = realloc(s->varies, ids * 2);
     bool *visited = calloc(ids, 1);
-    if (!s->varies || !visited) {
+    if (known) s->varies = known, s->tasks = known + ids;
+    if (!known || !visited) {
         free(visited);
         return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     }
-    memset(s->varies, -1, ids);
+    memset(known, -1, ids * 2);
     bool wide = stage->contract && stage->contract->left->type == HR_F64;
     stage->vector = stage->row_count > 0 && !wide;
     for (int i = 0; i < stage->step_count && stage->vector; i++)
@@ -298,15 +310,6 @@ static bool is_special(const hr_expr *node) {
 static bool is_narrow_element(const scheduler *s, const hr_expr *node) {
     return node->op == HR_OP_ELEMENT && hr_dtype_size(s->function->tensors[node->tensor].dtype) <= 2 &&
            s->function->tensors[node->tensor].dtype != HR_BF16;
-}
-
-static bool depends_on_task(const hr_stage *stage, const hr_expr *node) {
-    if (node->op == HR_OP_INDEX)
-        for (int i = 0; i < stage->task_count; i++)
-            if (stage->task[i] == node->index) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (depends_on_task(stage, node->args[i])) return true;
-    return false;
 }
 
 static void count_passes(scheduler *s, const hr_stage *stage, hr_expr *node, int pass, int *last, int *uses) {
@@ -344,7 +347,7 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
             (k->row * 8 <= l2 || s->plan->limits.compute))
             keep(stage, node, false);
         if (kind == 0 || stage->skew || !is_narrow_element(s, node) || k->row * 4 > k->budget) continue;
-        bool once = stage->task_count > 0 && !depends_on_task(stage, node);
+        bool once = stage->task_count > 0 && !depends_on_task(s, stage, node);
         if ((kind == 1) != once || (kind == 2 && !k->repeats[node->id])) continue;
         keep(stage, node, once);
         k->budget -= k->row * 4;
@@ -353,34 +356,34 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
 
 /* ---- passes side by side ---- */
 
+typedef struct flight {
+    int *first, *last; /* by expr id: the passes that use it, from 1; 0 = not seen */
+    int64_t row;       /* elements */
+    bool draws;        /* random numbers: their rows are not there when their turn comes */
+} flight;
+
 /* Bytes of the rows in flight, were the passes of several rows to run side by side: what is read or kept
- * stays from the first pass that uses it to the last. `first` is by expr id, 0 = not seen. */
-static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *node, int pass, int *first,
-                            int64_t row) {
-    int64_t bytes = 0, since = first[node->id] ? pass + 1 - first[node->id] : 0;
-    if (!varies(s, stage, node)) return 0;
+ * stays from the first pass that uses it to the last. */
+static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *node, int pass, flight *f) {
+    int64_t bytes = 0, since = f->first[node->id] ? pass + 1 - f->first[node->id] : 0;
+    if (node->op == HR_OP_RANDOM) f->draws = true;
+    if (f->last[node->id] == pass + 1 || !varies(s, stage, node)) return 0;
+    f->last[node->id] = pass + 1;
     if (node->op == HR_OP_ELEMENT) {
-        int64_t one = row * (int64_t)hr_dtype_size(s->function->tensors[node->tensor].dtype);
-        if (!first[node->id]) bytes += one;
-        if (depends_on_task(stage, node)) bytes += since * one;
-        first[node->id] = pass + 1;
+        int64_t one = f->row * (int64_t)hr_dtype_size(s->function->tensors[node->tensor].dtype);
+        if (!f->first[node->id]) bytes += one;
+        if (depends_on_task(s, stage, node)) bytes += since * one;
+        f->first[node->id] = pass + 1;
     }
     if (is_special(node) && since) { /* kept: the row that is written and those that are read */
-        bytes += (since + 1) * row * 4;
-        first[node->id] = pass + 1;
+        bytes += (since + 1) * f->row * 4;
+        f->first[node->id] = pass + 1;
         return bytes;
     }
-    if (!first[node->id]) first[node->id] = pass + 1;
+    if (!f->first[node->id]) f->first[node->id] = pass + 1;
     for (int i = 0; i < node->arg_count; i++)
-        bytes += flight_bytes(s, stage, node->args[i], pass, first, row);
+        bytes += flight_bytes(s, stage, node->args[i], pass, f);
     return bytes;
-}
-
-static bool draws(const hr_expr *node) {
-    bool found = node->op == HR_OP_RANDOM;
-    for (int i = 0; i < node->arg_count && !found; i++)
-        found = draws(node->args[i]);
-    return found;
 }
 
 /* It needs passes that each work through a row's lanes in order, and rows that are there when their turn
@@ -392,30 +395,32 @@ static bool can_skew(const hr_stage *stage) {
         !stage->task_count)
         return false;
     for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == HR_STEP_REDUCE_ALL || stage->steps[i].kind == HR_STEP_SCATTER ||
-            draws(stage->steps[i].value))
+        if (stage->steps[i].kind == HR_STEP_REDUCE_ALL || stage->steps[i].kind == HR_STEP_SCATTER)
             return false;
     return true;
 }
 
 static hr_status choose_skew(scheduler *s, hr_stage *stage) {
-    int64_t row, bytes = 0, l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
+    flight f = {0};
+    int64_t bytes = 0, l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
     int choice = s->plan->tunables.skew;
     if (choice == 1 || s->plan->limits.compute || !can_skew(stage)) return HR_OK;
-    HR_TRY(hr_extent_value(s->function, s->function->indices[lane_of(stage)].extent, s->extents, &row));
-    int *first = calloc((size_t)s->function->expr_count + 1, sizeof *first);
-    if (!first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    HR_TRY(hr_extent_value(s->function, s->function->indices[lane_of(stage)].extent, s->extents, &f.row));
+    size_t ids = (size_t)s->function->expr_count + 1;
+    f.first = calloc(ids * 2, sizeof *f.first);
+    if (!f.first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    f.last = f.first + ids;
     for (int turn = 0; turn < hr_stage_turns(stage); turn++)
         for (int i = 0; i < stage->step_count; i++)
             if (stage->steps[i].pass == hr_stage_pass_at(stage, turn) && is_emitted(&stage->steps[i]) &&
                 stage->steps[i].kind != HR_STEP_ROW)
-                bytes += flight_bytes(s, stage, stage->steps[i].value, turn, first, row);
-    free(first);
+                bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
+    free(f.first);
     int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
     bool stores = false; /* streaming stores and rows that come from the second cache wait for each other */
     for (int i = 0; i < stage->step_count; i++)
         stores = stores || (stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored);
-    stage->skew = choice == 2 || bytes <= (stores ? l1 : l2 / 2);
+    stage->skew = !f.draws && (choice == 2 || bytes <= (stores ? l1 : l2 / 2));
     return HR_OK;
 }
 

@@ -26,28 +26,34 @@ static hr_status bind_extents(hr_kernel *kernel, const hr_random_extent *extents
 }
 
 /* Whether the compiled kernel agrees with its meaning; prints what a person needs to see otherwise. */
-static bool agrees(uint64_t seed, bool unfused) {
-    hr_text text = {0};
-    hr_random_extent extents[HR_RANDOM_EXTENTS];
+static bool text_agrees(const char *name, const char *text, const hr_random_extent *extents, uint64_t seed,
+                        bool unfused) {
     hr_kernel *kernel = NULL;
     hr_check check = {0};
     hr_prepare_options options = {.size = sizeof options, .unfused = unfused};
-    hr_status status = hr_random_program(seed, &text, extents);
-    if (status == HR_OK) status = hr_kernel_load(device, "random.hr", text.data, text.length, NULL, &kernel);
+    hr_status status = hr_kernel_load(device, name, text, strlen(text), NULL, &kernel);
     if (status == HR_OK) status = bind_extents(kernel, extents);
     if (status == HR_OK) status = hr_kernel_fill(kernel, seed);
     if (status == HR_OK) status = hr_kernel_prepare(kernel, &options);
     if (status == HR_OK) status = hr_kernel_check(kernel, 300, &check);
     bool good = status == HR_OK && check.ok;
     if (!good) {
-        print_error("seed %llu%s: %s%s, error %g, tolerance %g, at", (unsigned long long)seed,
+        print_error("%s, seed %llu%s: %s%s, error %g, tolerance %g, at", name, (unsigned long long)seed,
                     unfused ? " unfused" : "", status == HR_OK ? "" : hr_last_error(), check.where,
                     check.max_error, check.tolerance);
         for (int i = 0; i < HR_RANDOM_EXTENTS; i++)
             print_error(" %s=%lld", extents[i].name, (long long)extents[i].value);
-        print_error("\n%s\n", hr_text_data(&text));
+        print_error("\n%s\n", text);
     }
     hr_kernel_destroy(kernel);
+    return good;
+}
+
+static bool agrees(uint64_t seed, bool unfused) {
+    hr_text text = {0};
+    hr_random_extent extents[HR_RANDOM_EXTENTS];
+    assert_int_equal(hr_random_program(seed, &text, extents), HR_OK);
+    bool good = text_agrees("random.hr", hr_text_data(&text), extents, seed, unfused);
     hr_text_clear(&text);
     return good;
 }
@@ -72,6 +78,35 @@ static void test_a_pass_a_statement(void **state) {
     check_seeds(1000, 1020, true);
 }
 
+/* What random programs seldom reach: numbers drawn in one pass and used in another, with and without lanes.
+ */
+static const char *const written[] = {
+    "kernel drawn(x: f32[M, N], seed: i64 = 7) -> (y: f32[M, N])\n{\n"
+    "    a[m, n] = x[m, n] * random(seed, m * N + n)\n"
+    "    t[m] = max[n](a[m, n])\n"
+    "    y[m, n] = a[m, n] - t[m]\n}\n",
+    "kernel drawn_a_row(x: f32[M, N], seed: i64 = 7) -> (y: f32[M, N], c: f32[N])\n{\n"
+    "    t[m] = sum[n](x[m, n] * random(seed, m))\n"
+    "    y[m, n] = x[m, n] * random(seed, m) - t[m]\n"
+    "    c[n] = sum[m](y[m, n] * random(seed, m * N + n))\n}\n",
+    "kernel drawn_anywhere(x: bf16[M, N], seed: i64 = 7) -> (y: bf16[M, N])\n{\n"
+    "    a[m, n] = where(random(seed, (m * N + n) * 3) < 0.5, exp(x[m, n]), 0)\n"
+    "    t[m] = sum[n](a[m, n])\n"
+    "    y[m, n] = a[m, n] / (1 + t[m])\n}\n",
+};
+
+static void test_written(void **state) {
+    static const int64_t sizes[][2] = {{1, 1}, {3, 17}, {5, 257}, {2, 1031}};
+    (void)state;
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            hr_random_extent extents[HR_RANDOM_EXTENTS] = {
+                {"M", sizes[k][0]}, {"N", sizes[k][1]}, {"", 0}, {"", 0}};
+            assert_true(text_agrees("written.hr", written[i], extents, 1, false));
+            assert_true(text_agrees("written.hr", written[i], extents, 2, true));
+        }
+}
+
 static int open_device(void **state) {
     (void)state;
     return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
@@ -84,7 +119,7 @@ static int close_device(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fused), cmocka_unit_test(test_written),
                                        cmocka_unit_test(test_a_pass_a_statement)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

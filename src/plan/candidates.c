@@ -1,0 +1,96 @@
+/* The choices worth measuring, likeliest first. In: a plan. Out: tunables for the tuner. */
+#include "plan/plan.h"
+
+static int copy_of(const hr_tunables *choices, int count, hr_tunables *out, int max) {
+    if (count > max) count = max;
+    for (int i = 0; i < count; i++)
+        out[i] = choices[i];
+    return count;
+}
+
+/* Groups of a thread and threads of a block; results past the caches or not; blocks that stay. */
+static int flat_candidates(hr_tunables *out, int max) {
+    static const hr_tunables choices[] = {
+        {0},
+        {.unroll = 1},
+        {.unroll = 2},
+        {.unroll = 4},
+        {.row_threads = 512, .unroll = 1},
+        {.row_threads = 128, .unroll = 4},
+        {.row_threads = 512, .unroll = 2},
+        {.stream = 1, .unroll = 1},
+        {.row_threads = 1024, .unroll = 1},
+        {.row_threads = 128, .unroll = 8},
+        {.waves = 8},
+        {.stream = 1},
+    };
+    return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
+}
+
+/* Threads that hold a row and the groups of each; blocks that take rows in turn; stores past the caches or
+ * not. */
+static int grid_candidates(hr_tunables *out, int max) {
+    static const hr_tunables choices[] = {
+        {0},
+        {.unroll = 4},
+        {.unroll = 2},
+        {.row_threads = 128, .unroll = 8},
+        {.row_threads = 256, .unroll = 4},
+        {.row_threads = 512, .unroll = 2},
+        {.waves = 4},
+        {.row_threads = 32, .unroll = 4, .waves = 1},
+        {.unroll = 1},
+        {.waves = 1},
+        {.prefetch = 3, .waves = 2},
+        {.prefetch = 4, .row_threads = 256, .waves = 3},
+        {.prefetch = 4},
+        {.stream = 1},
+        {.row_threads = 1024},
+        {.prefetch = 2, .row_threads = 256, .unroll = 4},
+        {.prefetch = 2, .row_threads = 256, .unroll = 4, .cluster = 1},
+        {.row_threads = 1024, .cluster = 2},
+        {.row_threads = 512, .unroll = 4, .cluster = 8},
+        {.prefetch = 4, .row_threads = 1024, .waves = 1},
+    };
+    return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
+}
+
+int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
+    (void)extents;
+    bool flat = true;
+    for (int i = 0; i < plan->stage_count; i++)
+        flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
+    if (plan->limits.compute) return flat ? flat_candidates(out, max) : grid_candidates(out, max);
+    static const hr_tunables choices[] = {
+        {0},
+        {.unroll = 2},
+        {.skew = 1},
+        {.skew = 2},
+        {.prefetch = 3},
+        {.skew = 1, .prefetch = 3},
+        {.unroll = 8},
+        {.prefetch = 3, .unroll = 8},
+        {.prefetch = 4},
+        {.tile = 128},
+        {.tile = 512},
+        {.prefetch = 2},
+        {.prefetch = 1},
+        {.stream = 2},
+        {.chunk = 16},
+        {.prefetch = 3, .chunk = 16},
+        {.stream = 2, .prefetch = 3},
+        {.stream = 2, .prefetch = 1},
+        {.prefetch = 4, .unroll = 8},
+        {.tile = 2048},
+        {.prefetch = 1, .unroll = 8},
+        {.prefetch = 3, .unroll = 2},
+        {.chunk = 64},
+    };
+    int count = 0;
+    bool lanes = false;
+    for (int i = 0; i < plan->stage_count; i++)
+        lanes = lanes || plan->stages[i].vector;
+    for (int i = 0; i < (int)(sizeof choices / sizeof *choices) && count < max; i++)
+        if (i == 0 || lanes) out[count++] = choices[i];
+    return count;
+}

@@ -1,0 +1,102 @@
+/* Kernels whose locals use each other twice over, sixty deep: as a tree 2^60 nodes, as a graph a few hundred.
+ * Planning and emission that walk the tree never end, and the alarm says so. */
+#include "emit/emit.h"
+#include "support/cuda_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { DEPTH = 60, SECONDS = 20 };
+
+/* `link` with %d for a link's number and the one before makes the chain from a0 to a60. */
+static const struct deep_case {
+    const char *name, *head, *first, *link, *rest;
+} cases[] = {
+#define LINK  "a%d[m, n] = a%d[m, n] * a%d[m, n] + a%d[m, n] * 0.5\n"
+#define PLACE "a%d[m] = min(a%d[m], a%d[m] + 1 - a%d[m])\n"
+    {"map", "x: f32[M, N]) -> (y: f32[M, N]", "a0[m, n] = x[m, n]\n", LINK, "y[m, n] = a60[m, n]\n"},
+    {"row", "x: f32[M, N]) -> (y: f32[M, N]", "a0[m, n] = x[m, n]\n", LINK,
+     "t[m] = max[n](a60[m, n])\ny[m, n] = a60[m, n] - t[m]\n"},
+    {"function", "x: f32[M, N]) -> (y: f32[M, N]", "a0[m, n] = exp(x[m, n])\n", LINK,
+     "t[m] = max[n](a60[m, n])\ny[m, n] = a60[m, n] - t[m]\n"},
+    {"drawn", "x: f32[M, N]) -> (y: f32[M, N]", "a0[m, n] = x[m, n] * random(1, m * N + n)\n", LINK,
+     "t[m] = max[n](a60[m, n])\ny[m, n] = a60[m, n] - t[m]\n"},
+    {"column", "x: f32[M, N]) -> (y: f32[N]", "a0[m, n] = x[m, n]\n", LINK, "y[n] = sum[m](a60[m, n])\n"},
+    {"backward", "x: bf16[M, N], g: bf16[M, N]) -> (y: bf16[M, N], c: f32[N]", "a0[m, n] = x[m, n]\n", LINK,
+     "t[m] = sum[n](a60[m, n] * g[m, n])\ny[m, n] = a60[m, n] - t[m]\nc[n] = sum[m](a60[m, n] * g[m, n])\n"},
+    {"softmax", "x: f32[M, N]) -> (y: f32[M, N]", "a0[m, n] = x[m, n]\n", LINK,
+     "y[m, n] = softmax[n](a60[m, n])\n"},
+    {"argmax", "x: f32[M, N]) -> (y: i32[M]", "a0[m, n] = x[m, n]\n", LINK, "y[m] = argmax[n](a60[m, n])\n"},
+    {"transposed", "x: f32[M, N]) -> (y: f32[N, M]", "a0[m, n] = x[m, n]\n", LINK, "y[n, m] = a60[m, n]\n"},
+    {"double", "x: f64[M, N]) -> (y: f64[M, N]", "a0[m, n] = x[m, n]\n", LINK,
+     "t[m] = sum[n](a60[m, n])\ny[m, n] = a60[m, n] - t[m]\n"},
+    {"product", "x: f32[M, K], w: f32[K, N]) -> (y: f32[M, N]", "a0[m, n] = sum[k](x[m, k] * w[k, n])\n",
+     LINK, "y[m, n] = a60[m, n]\n"},
+    {"operand", "x: f32[M, N], w: f32[N, K]) -> (y: f32[M, K]", "a0[m, n] = x[m, n]\n", LINK,
+     "y[m, k] = sum[n](a60[m, n] * w[n, k])\n"},
+    {"scatter", "i: i32[M], x: f32[M, N], y: inout f32[V, N]", "a0[m, n] = x[m, n]\n", LINK,
+     "y[i[m], n] += a60[m, n]\n"},
+    {"gather", "i: i32[M], x: f32[V, N]) -> (y: f32[M, N]", "a0[m] = i[m]\n", PLACE,
+     "y[m, n] = x[a60[m], n]\n"},
+    {"place", "i: i32[M], z: f32[V], x: f32[M, N]) -> (y: f32[M, N]", "a0[m] = i[m]\n", PLACE,
+     "t[m] = max[n](x[m, n])\ny[m, n] = (x[m, n] - t[m]) * z[a60[m]]\n"},
+    {"place of a lane", "i: i32[M, N], z: f32[V]) -> (y: f32[M, N]", "a0[m, n] = i[m, n]\n",
+     "a%d[m, n] = min(a%d[m, n], a%d[m, n] + 1 - a%d[m, n])\n", "y[m, n] = z[a60[m, n]]\n"},
+};
+
+static void print_case(const struct deep_case *one, hr_text *text) {
+    hr_text_format(text, "kernel deep(%s)\n{\n%s", one->head, one->first);
+    for (int i = 0; i < DEPTH; i++)
+        hr_text_format(text, one->link, i + 1, i, i, i);
+    hr_text_format(text, "%s}\n", one->rest);
+}
+
+static void plan_and_emit(const hr_function *function, const hr_device_limits *limits, int64_t row) {
+    int64_t extents[4] = {16, row, 48, 48};
+    hr_text words = {0};
+    hr_emitted emitted;
+    hr_plan *plan;
+    assert_int_equal(hr_plan_create(function, extents, NULL, limits, NULL, &plan), HR_OK);
+    hr_plan_explain(plan, extents, &words);
+    hr_status status =
+        limits->compute ? hr_emit_cuda(plan, extents, false, &emitted) : hr_emit_c(plan, false, &emitted);
+    assert_int_equal(status, HR_OK);
+    hr_emitted_clear(&emitted);
+    hr_text_clear(&words);
+    hr_plan_destroy(plan);
+}
+
+static void test_deep(void **state) {
+    hr_device_limits cuda = cuda_case_limits(90, 0), cpu = {.threads = 2,
+                                                            .vector_bytes = 64,
+                                                            .l1_bytes = 49152,
+                                                            .l2_bytes = 2 << 20,
+                                                            .isa = "avx512"};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr_text text = {0};
+        hr_program *program;
+        const hr_function *function;
+        print_case(&cases[i], &text);
+        alarm(SECONDS);
+        if (hr_program_parse(cases[i].name, text.data, text.length, &program) != HR_OK)
+            fail_msg("%s", hr_last_error());
+        assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+        for (int64_t row = 64; row <= 65536; row *= 32) {
+            plan_and_emit(function, &cpu, row);
+            plan_and_emit(function, &cuda, row);
+        }
+        alarm(0);
+        hr_program_destroy(program);
+        hr_text_clear(&text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_deep)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
