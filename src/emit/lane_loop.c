@@ -294,7 +294,7 @@ static bool is_all_moves(const hr_printer *p, const hr_lane_pass *pass) {
 /* Two vectors of bf16 are the words of one of f32. */
 static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     const char *valid = p->valid[s->value->id];
-    for (int way = pass->ways; way > 0; way -= 2) {
+    for (int way = pass->unit; way > 0; way -= 2) {
         const char *words = hr_format(p, "vf_load_f32((const float *)(const void *)(%s + i - %d * HR_LANES))",
                                       p->pointer[s->value->id], way);
         hr_print(p, "vf_%s_f32((float *)(void *)(q%d + i - %d * HR_LANES), %s%s);",
@@ -312,9 +312,9 @@ static void print_pairs(hr_printer *p, const hr_lane_pass *pass) {
             print_move(p, pass, s);
             continue;
         }
-        for (int way = 0; way < pass->ways; way += 2)
+        for (int way = 0; way < pass->unit; way += 2)
             hr_print(p, "vf_%s_%s_bf16(q%d + i - %d * HR_LANES, w%d[%d], w%d[%d]%s);",
-                     s->stream ? "stream" : "store", p->turns ? "turns" : "pair", s->id, pass->ways - way,
+                     s->stream ? "stream" : "store", p->turns ? "turns" : "pair", s->id, pass->unit - way,
                      s->id, way, s->id, way + 1, s->stream ? hr_format(p, ", aligned_%d", s->id) : "");
     }
 }
@@ -391,7 +391,8 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
         const hr_lane_step *s = &pass->steps[i];
         if (in_ways && is_move(p, pass, s)) continue;
         if (in_ways && is_paired(p, pass, s))
-            hr_print(p, "w%d[way] = %s;", s->id, hr_emit_stored(p, values[i], s->value->type, HR_BF16));
+            hr_print(p, "w%d[way%s] = %s;", s->id, pass->unit < pass->ways ? " - from" : "",
+                     hr_emit_stored(p, values[i], s->value->type, HR_BF16));
         else if (s->use == HR_LANE_STORE)
             print_store(p, s, values[i]);
         if (s->use == HR_LANE_REDUCE) print_reduce(p, s, values[i]);
@@ -492,24 +493,28 @@ static bool takes_turns(hr_printer *p, const hr_lane_pass *pass) {
     return turns;
 }
 
-/* One step of several vectors. */
+/* A step of several vectors, or the part of one that `unit` is. */
 static void print_step(hr_printer *p, const hr_lane_pass *pass) {
+    int unit = pass->unit;
     if (pass->ways == 1) {
         p->way = "0";
         print_body(p, pass, false);
         return;
     }
-    hr_lane_prefetches(p, pass, pass->ways);
+    hr_lane_prefetches(p, pass, unit);
     if (is_all_moves(p, pass)) {
-        hr_print(p, "i += %d * HR_LANES;", pass->ways);
+        hr_print(p, "i += %d * HR_LANES;", unit);
         print_pairs(p, pass);
         return;
     }
     for (int i = 0; i < pass->step_count; i++)
         if (is_paired(p, pass, &pass->steps[i]) && !is_move(p, pass, &pass->steps[i]))
-            hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->ways);
-    hr_text_format(p->out, "#pragma GCC unroll %d\n", pass->ways);
-    hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES) {", pass->ways);
+            hr_print(p, "vf w%d[%d];", pass->steps[i].id, unit);
+    hr_text_format(p->out, "#pragma GCC unroll %d\n", unit);
+    if (unit < pass->ways)
+        hr_print(p, "for (int way = from; way < from + %d; way++, i += HR_LANES) {", unit);
+    else
+        hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES) {", unit);
     p->indent++;
     p->way = "way";
     p->turns = takes_turns(p, pass);
@@ -618,6 +623,16 @@ static void end_pass(hr_printer *p, const hr_lane_pass *pass) {
     }
     hr_printer_forget(p, HR_AT_OUTER);
     hr_printer_forget(p, HR_AT_LANE);
+}
+
+int hr_lane_unit(hr_printer *p, const hr_lane_pass *pass) {
+    int unit = is_any_paired(p, pass) ? 2 : 1;
+    for (int i = 0; i < pass->prefetch_count; i++) {
+        int size = (int)hr_dtype_size(p->function->tensors[pass->prefetched[i]->tensor].dtype);
+        while (unit * size < 4)
+            unit *= 2;
+    }
+    return unit;
 }
 
 void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {

@@ -45,6 +45,7 @@ typedef struct hr_lane_pass {
     /* Where the accumulators stand, "row->", if the loop covers only a part of a row; else NULL. */
     const char *state;
     const char *saved; /* where they stand while they are written there */
+    int unit;          /* vectors that hr_lane_step_body prints, from the way `from` on */
     /* With `state`, the length of the row, in a pass whose streamed results begin `shift` lanes into the row,
      * where they are aligned: it covers first + shift to last + shift, from 0 where first is 0. Else NULL. */
     const char *whole;
@@ -57,8 +58,10 @@ void hr_lane_begin(hr_printer *printer, const hr_lane_pass *pass);
 void hr_lane_save(hr_printer *printer, const hr_lane_pass *pass, const char *from);
 /* Names for those that `body` mentions; `qualifier` is "const " or "". */
 void hr_lane_views(hr_printer *printer, const hr_lane_pass *pass, const char *body, const char *qualifier);
-/* The body of the loop alone: one step of `ways` vectors of lanes from `i`, which it moves. */
+/* The body of the loop alone: a part of a step, `unit` vectors of lanes from `i`, which it moves. */
 void hr_lane_step_body(hr_printer *printer, const hr_lane_pass *pass);
+/* The least such part: a whole line of each stream. */
+int hr_lane_unit(hr_printer *printer, const hr_lane_pass *pass);
 /* How many lanes from the row's beginning its first streamed result has to the next aligned vector: "0" where
  * nothing is streamed. Prints the lines that it takes. */
 const char *hr_lane_shift(hr_printer *printer, const hr_lane_pass *pass);

@@ -72,8 +72,8 @@ void hr_emit_function(hr_printer *p, const char *type, const char *name, const c
         declare_tensor(p, t, text);
     if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");
     static const char *const unused[] = {"a",    "thread", "threads", "work", "row",
-                                         "area", "first",  "last",    "i"};
-    for (int i = 0; i < 9; i++)
+                                         "area", "first",  "last",    "i",    "from"};
+    for (int i = 0; i < 10; i++)
         if (hr_emit_occurs(parameters, unused[i]) && !hr_emit_occurs(text, unused[i]))
             hr_print(p, "(void)%s;", unused[i]);
     p->indent--;
@@ -228,7 +228,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     const hr_expr *randoms[HR_RANDOMS_MAX];
     bool tiled = hr_lane_randoms(p, &lanes, randoms) > 0;
     lanes.tile = tiled ? s->tile : 0;
-    lanes.ways = choose_ways(s, &lanes);
+    lanes.ways = lanes.unit = choose_ways(s, &lanes);
     hr_stage_prefetch(s, pass, &lanes, prefetched);
     return lanes;
 }

@@ -15,6 +15,7 @@ typedef struct skewed {
     hr_printer *p;
     hr_lane_step steps[HR_STEPS_MAX];
     const hr_expr *prefetched[HR_STREAMS_MAX];
+    int ways, unit;  /* vectors of a step of all passes, and how many each does in turn */
     int value_count; /* values of the task that functions printed so far have computed */
     const char *value_name[HR_STEPS_MAX], *value_type[HR_STEPS_MAX];
     int known[HR_STEPS_MAX]; /* by pass: how many of them it may read */
@@ -121,6 +122,7 @@ static void print_leave(skewed *k, int pass) {
 
 static void print_lanes(skewed *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    if (k->unit < lanes.ways) lanes.unit = k->unit;
     if (lanes.step_count) hr_lane_step_body(k->p, &lanes);
 }
 
@@ -142,8 +144,13 @@ typedef struct part {
 static const part enter_part = {"static void", "enter", "", true, false, "const ", print_enter};
 static const part pass_part = {"static void", "pass",    ", int64_t first, int64_t last", true, true,
                                NULL,          print_pass};
-static const part lanes_part = {
-    "static inline __attribute__((always_inline)) void", "lanes", ", int64_t i", true, true, "", print_lanes};
+static const part lanes_part = {"static inline __attribute__((always_inline)) void",
+                                "lanes",
+                                ", int64_t i, int from",
+                                true,
+                                true,
+                                "",
+                                print_lanes};
 static const part shift_part = {"static int64_t", "shift", "", false, false, NULL, print_shift};
 static const part leave_part = {"static void", "leave", "", false, false, "const ", print_leave};
 
@@ -195,14 +202,18 @@ static void print_part(skewed *k, const part *part, int pass) {
     hr_text_clear(&whole);
 }
 
-/* Vectors that each pass does in turn: as many as its reductions have accumulators. */
-static int ways_together(skewed *k) {
-    int ways = 1;
+/* A step of all passes has as many vectors as their reductions have accumulators, and each pass does a line
+ * of its stream in turn, so that reads and streaming stores mix. */
+static void choose_step(skewed *k) {
+    k->ways = k->unit = 1;
     for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-        if (!is_spare(k, pass) && lanes.ways > ways) ways = lanes.ways;
+        int unit = hr_lane_unit(k->p, &lanes);
+        if (is_spare(k, pass)) continue;
+        if (lanes.ways > k->ways) k->ways = lanes.ways;
+        if (unit > k->unit) k->unit = unit;
     }
-    return ways;
+    if (k->unit > k->ways) k->unit = k->ways;
 }
 
 /* What pass `pass` reads of its row, as a copy: then the compiler knows that no store changes it. */
@@ -220,26 +231,32 @@ static void print_copy(skewed *k, int pass) {
     hr_lane_begin(p, &lanes);
 }
 
+/* What the pass of a turn does with the vectors from `first` on. */
+static void print_turn(skewed *k, int turn, int first) {
+    int pass = hr_stage_pass_at(k->s->stage, turn), number = k->s->number;
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    int step = lanes.ways < k->unit ? lanes.ways : k->unit;
+    for (int way = first; way < first + k->unit && lanes.step_count; way += step)
+        hr_print(k->p, "    stage_%d_lanes_%d(&copy, &row_%d%s, i + %d * HR_LANES%s, %d);", number, pass,
+                 pass, has_columns(k->s->stage) ? ", area" : "", way,
+                 turn == hr_stage_turns(k->s->stage) - 1 ? " + shift" : "", way % lanes.ways);
+}
+
 static void print_together(skewed *k) {
     hr_printer *p = k->p;
-    int ways = ways_together(k), number = k->s->number, turns = hr_stage_turns(k->s->stage);
-    const char *area = has_columns(k->s->stage) ? ", area" : "";
+    int number = k->s->number, turns = hr_stage_turns(k->s->stage);
     hr_print(p,
              "static void stage_%d_together(const arguments *a, stage_%d_row *const *live%s, int64_t shift, "
              "int64_t size) {",
-             number, number, *area ? ", char *area" : "");
+             number, number, has_columns(k->s->stage) ? ", char *area" : "");
     p->indent++;
     hr_print(p, "const arguments copy = *a;");
     for (int turn = 0; turn < turns; turn++)
         print_copy(k, hr_stage_pass_at(k->s->stage, turn));
-    hr_print(p, "for (int64_t i = 0; i < size; i += %d * HR_LANES) {", ways);
-    for (int turn = turns - 1; turn >= 0; turn--) {
-        int pass = hr_stage_pass_at(k->s->stage, turn);
-        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-        for (int way = 0; way < ways && lanes.step_count; way += lanes.ways)
-            hr_print(p, "    stage_%d_lanes_%d(&copy, &row_%d%s, i + %d * HR_LANES%s);", number, pass, pass,
-                     area, way, turn == turns - 1 ? " + shift" : "");
-    }
+    hr_print(p, "for (int64_t i = 0; i < size; i += %d * HR_LANES) {", k->ways);
+    for (int first = 0; first < k->ways; first += k->unit)
+        for (int turn = turns - 1; turn >= 0; turn--)
+            print_turn(k, turn, first);
     hr_print(p, "}");
     for (int turn = 0; turn < turns; turn++) {
         int pass = hr_stage_pass_at(k->s->stage, turn);
@@ -258,6 +275,7 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
     for (int i = 0; i < s->stage->kept_count; i++)
         s->kept_name[i] = hr_format(s->p, "row->kept_%d", i);
     print_state(&k);
+    choose_step(&k);
     for (int pass = 0; pass < passes; pass++) {
         print_part(&k, &enter_part, pass);
         k.known[pass] = k.value_count;
@@ -267,7 +285,7 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
     print_part(&k, &shift_part, passes - 1);
     print_part(&k, &leave_part, passes - 1);
     print_together(&k);
-    s->together = ways_together(&k);
+    s->together = k.ways;
 }
 
 /* ---- the loop over rows ---- */

@@ -54,7 +54,7 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
     row->a0[3] = vf_of(-INFINITY);
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i) {
+static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     (void)a;
@@ -65,9 +65,8 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     const uint16_t *const p1 = t_x + i_m * n_N;
     float *const k0 = row->kept_0;
     prefetch_read(p1 + i + 2048);
-    prefetch_read(p1 + i + 2048 + 32);
-#pragma GCC unroll 4
-    for (int way = 0; way < 4; way++, i += HR_LANES) {
+#pragma GCC unroll 2
+    for (int way = from; way < from + 2; way++, i += HR_LANES) {
         a0[way] = vf_max(a0[way], vf_load_turn_bf16(p1 + i, way));
     }
 }
@@ -122,7 +121,7 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     row->a1[3] = vf_of(0);
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i) {
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     (void)a;
@@ -133,8 +132,8 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     vf *const a1 = row->a1;
     const uint16_t *const p3 = t_x + i_m * n_N;
     float *const k0 = row->kept_0;
-#pragma GCC unroll 4
-    for (int way = 0; way < 4; way++, i += HR_LANES) {
+#pragma GCC unroll 2
+    for (int way = from; way < from + 2; way++, i += HR_LANES) {
         const vf r4 = vf_exp((vf_load_bf16(p3 + i) - s0_peak_1));
         vf_store_f32(k0 + i, r4);
         a1[way] = a1[way] + r4;
@@ -190,11 +189,12 @@ static void stage_0_enter_2(const arguments *a, stage_0_row *row) {
     row->s1_total_2 = s1_total_2;
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_2(const arguments *a, stage_0_row *row, int64_t i) {
+static inline __attribute__((always_inline)) void stage_0_lanes_2(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
     (void)a;
+    (void)from;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -301,10 +301,12 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_2.s0_peak_1 = live[2]->s0_peak_1;
     row_2.s1_total_2 = live[2]->s1_total_2;
     for (int64_t i = 0; i < size; i += 4 * HR_LANES) {
-        stage_0_lanes_2(&copy, &row_2, i + 0 * HR_LANES + shift);
-        stage_0_lanes_2(&copy, &row_2, i + 2 * HR_LANES + shift);
-        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES);
-        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES);
+        stage_0_lanes_2(&copy, &row_2, i + 0 * HR_LANES + shift, 0);
+        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES, 0);
+        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+        stage_0_lanes_2(&copy, &row_2, i + 2 * HR_LANES + shift, 0);
+        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES, 2);
+        stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
     }
     live[0]->a0[0] = row_0.a0[0];
     live[0]->a0[1] = row_0.a0[1];
