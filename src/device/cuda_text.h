@@ -1,4 +1,4 @@
-/* The CUDA device's own kernels as CUDA C, embedded at build time (src/device/cuda/embed.cmake) and compiled
+/* The CUDA device's own kernels as CUDA C, embedded at build time and compiled
  * by NVRTC on the machine where they run. */
 #ifndef HR_DEVICE_CUDA_TEXT_H
 #define HR_DEVICE_CUDA_TEXT_H

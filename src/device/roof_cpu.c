@@ -434,8 +434,8 @@ static hr_status measure(measuring *m, const char *special) {
     const hr_device_ops *ops = m->device->ops;
     int batches = ((const hr_device_cpu *)m->device)->roof_batches;
     HR_TRY(advance(m, "compiling", 0));
-    HR_TRY(ops->compile(m->device, (const char *)hr_roof_text, hr_roof_text_length, HR_COMPILE_VECTOR_512,
-                        &m->kernels));
+    HR_TRY(ops->compile(m->device, (const char *)hr_roof_text, strlen((const char *)hr_roof_text),
+                        HR_COMPILE_VECTOR_512, &m->kernels));
     if (special)
         HR_TRY(ops->compile(m->device, special, strlen(special), HR_COMPILE_VECTOR_512, &m->special));
     HR_TRY(advance(m, "memory", 4));

@@ -1,4 +1,4 @@
-/* The main loop of matrix products as text, embedded at build time (src/emit/contract/contract.cmake). */
+/* The main loop of matrix products as text, embedded at build time. */
 #ifndef HR_EMIT_CONTRACT_TEXT_H
 #define HR_EMIT_CONTRACT_TEXT_H
 

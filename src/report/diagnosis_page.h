@@ -5,10 +5,6 @@
 #include "diagnose/diagnose.h"
 #include "report/report.h"
 
-/* src/report/page/, embedded; terminated. */
-extern const unsigned char hr_page_style[], hr_page_script[];
-extern const size_t hr_page_style_length, hr_page_script_length;
-
 /* A string of JSON with its quotes, safe inside of a script element: & < > are escaped, bytes that are no
  * UTF-8 become U+FFFD. */
 void hr_json_string(hr_text *out, const char *text);

@@ -5,6 +5,7 @@
  * passes hr_html_escape or hr_json_string.
  */
 #include "report/diagnosis_page.h"
+#include "report/page_text.h"
 
 #include <math.h>
 #include <string.h>
@@ -438,9 +439,7 @@ static void write_limits(hr_text *out, const hr_diagnosis *diagnosis) {
 static hr_status write_page(hr_text *out, const hr_diagnosis *diagnosis) {
     const hr_diagnosis *now = diagnosis->after ? diagnosis->after : diagnosis;
     hr_html_head(out, now->verdict);
-    hr_text_format(out, "<style>");
-    hr_text_append(out, (const char *)hr_page_style, hr_page_style_length);
-    hr_text_format(out, "</style>\n");
+    hr_text_format(out, "<style>%s</style>\n", (const char *)hr_page_style_text);
     write_header(out, now);
     if (diagnosis->after) write_comparison(out, diagnosis);
     write_facts(out, now);
@@ -452,7 +451,7 @@ static hr_status write_page(hr_text *out, const hr_diagnosis *diagnosis) {
     write_ranks(out, now);
     write_limits(out, now);
     hr_text_format(out, "<script>");
-    hr_text_append(out, (const char *)hr_page_script, hr_page_script_length);
+    hr_text_format(out, "%s", (const char *)hr_page_script_text);
     hr_text_format(out, "</script>\n");
     hr_html_foot(out, 0);
     return HR_OK;
