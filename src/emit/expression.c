@@ -1,5 +1,6 @@
 /* Expressions of a plan as C. In: nodes. Out: lines and operands. See expression.h for levels and modes. */
 #include "emit/expression.h"
+#include "base/dtype.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -375,6 +376,7 @@ static const char *load_lanes(hr_printer *p, const hr_expr *element) {
     const char *text =
         p->part    ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
         : p->turns ? hr_format(p, "%s_load_turn_%s(%s + i, %s)", kind, dtype_text(dtype), pointer, p->way)
+        : p->pairs && dtype == HR_BF16 ? hr_format(p, "vf_load_pair_bf16(%s + i, %s)", pointer, p->way)
                    : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
     const char *valid = p->valid[element->id];
     if (valid) text = hr_format(p, "(%s ? %s : %s_of(0))", valid, text, kind);
@@ -532,6 +534,17 @@ static const char *beside_vector(hr_printer *p, const hr_expr *node) {
     return !is_vector(p, node) && node->type == HR_I64 ? hr_format(p, "(int32_t)%s", text) : text;
 }
 
+/* All that the stage stores of its elements is rounded to 16 bits or less: its exponentials need not be right
+ * beyond a rounding of what they are taken of. */
+static bool stores_narrow(const hr_printer *p) {
+    for (int i = 0; i < p->stage->step_count; i++) {
+        const hr_step *step = &p->stage->steps[i];
+        const hr_tensor *target = &p->function->tensors[p->function->statements[step->statement].tensor];
+        if (step->kind == HR_STEP_ELEMENT && step->stored && hr_dtype_size(target->dtype) > 2) return false;
+    }
+    return true;
+}
+
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     bool arithmetic = node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL;
     if (arithmetic) {
@@ -546,6 +559,7 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
         return hr_format(p, "vi_%s(%s, %s)", function_name(node->op), a, b);
     }
     const char *function = node->op == HR_OP_WHERE ? "select" : function_name(node->op);
+    if (node->op == HR_OP_EXP && stores_narrow(p)) function = "exp_narrow";
     return call_text(p, hr_lane_prefix(node->type), function, node);
 }
 

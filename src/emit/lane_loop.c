@@ -518,11 +518,12 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
     p->indent++;
     p->way = "way";
     p->turns = takes_turns(p, pass);
+    p->pairs = pass->ways % 2 == 0;
     print_body(p, pass, true);
     p->indent--;
     hr_print(p, "}");
     print_pairs(p, pass);
-    p->turns = false;
+    p->turns = p->pairs = false;
 }
 
 static void print_steps_loop(hr_printer *p, const hr_lane_pass *pass, const char *last) {

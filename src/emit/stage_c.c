@@ -6,6 +6,7 @@
 #include "emit/list_emit.h"
 #include "emit/stage_area.h"
 #include "emit/stage_end.h"
+#include "emit/stage_estimate.h"
 #include "emit/stage_parts.h"
 #include "emit/stage_prefetch.h"
 #include "emit/stage_skew.h"
@@ -123,6 +124,7 @@ void hr_stage_row_steps(hr_stage_printer *s, int pass) {
         if (step->pass != pass) continue;
         if (step->kind == HR_STEP_ROW)
             hr_emit_step_value(s->p, step, scalar_text(s, step->value), step->value->type);
+        if (step->estimated && !s->skew) hr_stage_estimate(s);
         if (is_row_total(s, step)) add_to_total(s, step, scalar_text(s, step->value));
     }
 }
@@ -161,7 +163,7 @@ static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
     case HR_STEP_ELEMENT:
         return step->stored && s->stage->row_count > 0;
     case HR_STEP_REDUCE_ROW:
-        return true;
+        return !step->estimated;
     case HR_STEP_REDUCE_COLUMN:
         return !s->apart;
     case HR_STEP_REDUCE_ALL:
@@ -534,11 +536,22 @@ static void print_split(hr_stage_printer *s) {
 }
 
 static void print_passes(hr_stage_printer *s) {
+    bool estimates = hr_stage_estimates(s->stage);
     hr_stage_task_indices(s);
-    for (int pass = 0; pass < s->stage->pass_count; pass++)
+    if (estimates) {
+        hr_print(s->p, "for (bool exact = false;; exact = true) {");
+        s->p->indent++;
+    }
+    for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_pass(s, pass);
+        if (estimates && pass == 0) hr_print(s->p, "if (%s) continue;", hr_stage_unsettled(s));
+    }
     if (!s->stage->row_count) print_single_elements(s);
     hr_stage_row_stores(s);
+    if (!estimates) return;
+    hr_print(s->p, "break;");
+    s->p->indent--;
+    hr_print(s->p, "}");
 }
 
 static void print_column_indices(void *context) {

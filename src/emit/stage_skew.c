@@ -8,6 +8,7 @@
 
 #include "emit/stage_area.h"
 #include "emit/stage_c.h"
+#include "emit/stage_estimate.h"
 #include "emit/stage_spread.h"
 
 typedef struct skewed {
@@ -77,10 +78,11 @@ static bool is_spare(const skewed *k, int pass) {
     return pass && pass == k->s->stage->spare_pass;
 }
 
-static void print_results(skewed *k, int pass) {
+static void print_results(skewed *k, int pass, bool keep) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     for (int i = 0; i < lanes.step_count; i++) {
         if (k->steps[i].use != HR_LANE_REDUCE) continue;
+        if (!keep && (k->steps[i].id >= HR_SQUARES || !k->s->stage->steps[k->steps[i].id].settles)) continue;
         const char *result = hr_lane_result(k->p, &lanes, &k->steps[i]);
         if (k->steps[i].id >= HR_SQUARES) {
             keep_named(k, hr_stage_spread_keep(k->s, &k->steps[i], result), "float");
@@ -91,12 +93,31 @@ static void print_results(skewed *k, int pass) {
         if (is_spare(k, pass))
             result = hr_format(k->p, "row->settled ? row->spread_%d : %s", k->steps[i].id, result);
         hr_emit_step_value(k->p, step, result, type);
-        keep_value(k, step);
+        if (keep) keep_value(k, step);
     }
 }
 
+static void print_estimate(skewed *k, int pass) {
+    (void)pass;
+    hr_stage_estimate(k->s);
+    for (int i = 0; i < k->s->stage->step_count; i++)
+        if (k->s->stage->steps[i].estimated) keep_value(k, &k->s->stage->steps[i]);
+}
+
+/* The first pass again where its estimate was too small. */
+static void print_settle(skewed *k, int pass) {
+    int number = k->s->number;
+    print_results(k, pass, false);
+    hr_print(k->p, "if (%s) {", hr_stage_unsettled(k->s));
+    hr_print(k->p, "    stage_%d_estimate(a, row, true);", number);
+    hr_print(k->p, "    stage_%d_enter_%d(a, row);", number, pass);
+    hr_print(k->p, "    stage_%d_pass_%d(a, row, 0, %s);", number, pass,
+             hr_emit_index_size(k->p, k->p->lane));
+    hr_print(k->p, "}");
+}
+
 static void print_enter(skewed *k, int pass) {
-    if (pass) print_results(k, pass - 1);
+    if (pass) print_results(k, pass - 1, true);
     hr_stage_row_steps(k->s, pass);
     for (int i = 0; i < k->s->stage->step_count; i++)
         if (k->s->stage->steps[i].pass == pass && k->s->stage->steps[i].kind == HR_STEP_ROW)
@@ -116,7 +137,7 @@ static void print_pass(skewed *k, int pass) {
 }
 
 static void print_leave(skewed *k, int pass) {
-    print_results(k, pass);
+    print_results(k, pass, true);
     hr_stage_row_stores(k->s);
 }
 
@@ -141,6 +162,9 @@ typedef struct part {
     void (*print)(skewed *, int pass);
 } part;
 
+static const part estimate_part = {"static void", "estimate", ", bool exact", false,
+                                   false,         NULL,       print_estimate};
+static const part settle_part = {"static void", "settle", "", false, false, "const ", print_settle};
 static const part enter_part = {"static void", "enter", "", true, false, "const ", print_enter};
 static const part pass_part = {"static void", "pass",    ", int64_t first, int64_t last", true, true,
                                NULL,          print_pass};
@@ -276,11 +300,14 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
         s->kept_name[i] = hr_format(s->p, "row->kept_%d", i);
     print_state(&k);
     choose_step(&k);
+    bool estimates = hr_stage_estimates(s->stage);
+    if (estimates) print_part(&k, &estimate_part, 0);
     for (int pass = 0; pass < passes; pass++) {
         print_part(&k, &enter_part, pass);
         k.known[pass] = k.value_count;
         if (!is_spare(&k, pass)) print_part(&k, &lanes_part, pass);
         print_part(&k, &pass_part, pass);
+        if (estimates && pass == 0) print_part(&k, &settle_part, pass);
     }
     print_part(&k, &shift_part, passes - 1);
     print_part(&k, &leave_part, passes - 1);
@@ -333,6 +360,10 @@ static void print_calls(hr_stage_printer *s) {
     hr_print(p, "    count += live[turn] != NULL;");
     hr_print(p, "}");
     hr_print(p, "if (live[0]) live[0]->task = step;");
+    if (hr_stage_estimates(s->stage)) {
+        hr_print(p, "if (live[0]) stage_%d_estimate(a, live[0], false);", number);
+        hr_print(p, "if (live[1]) stage_%d_settle(a, live[1]);", number);
+    }
     for (int turn = 0; turn < turns; turn++)
         print_enters(s, turn);
     hr_print(p, "int64_t done = 0, shift = 0;");

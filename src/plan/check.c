@@ -42,8 +42,9 @@ static hr_status check_element(checker *c, const hr_expr *element) {
         return hr_fail(HR_INTERNAL, "%.40s is not kept for a later stage", name_of(c, tensor));
     }
     const hr_step *made = &stage->steps[c->step_of[tensor]], *step = &stage->steps[c->step];
-    bool reduced = made->kind == HR_STEP_REDUCE_ROW;
-    if ((made->kind == HR_STEP_ROW || reduced) && made->pass + reduced <= step->pass) return HR_OK;
+    bool reduced = made->kind == HR_STEP_REDUCE_ROW && !made->estimated;
+    bool is_row = made->kind == HR_STEP_ROW || made->kind == HR_STEP_REDUCE_ROW;
+    if (is_row && made->pass + reduced <= step->pass) return HR_OK;
     return hr_fail(HR_INTERNAL, "%.40s is not finished where it is used", name_of(c, tensor));
 }
 

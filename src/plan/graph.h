@@ -13,6 +13,14 @@
 
 #define HR_AXES_MAX 32 /* axes of one tensor, indices of one statement */
 
+/* A maximum that softmax or logsumexp takes off its elements, and the sum of the exponentials of what is
+ * left: any other number in its place gives the same results, as long as no exponential leaves f32's range.
+ */
+typedef struct hr_peak {
+    int peak, total; /* locals */
+    const struct hr_peak *next;
+} hr_peak;
+
 typedef struct hr_graph {
     hr_arena *arena;
     const hr_function *source;
@@ -23,6 +31,7 @@ typedef struct hr_graph {
     int table_size;
     hr_expr *spare;       /* stands for any expression once the arena is full */
     hr_statement nowhere; /* and this for any statement */
+    const hr_peak *peaks;
     bool full;
 } hr_graph;
 

@@ -75,7 +75,16 @@ static int free_indices(normaliser *n, const hr_expr *expr, int *out) {
     return count;
 }
 
-/* local[free indices] = value; returns the element that stands for it. */
+static const char peak_name[] = "peak";
+
+static bool is_peak(const hr_graph *graph, int tensor) {
+    const hr_peak *p = graph->peaks;
+    while (p && p->peak != tensor)
+        p = p->next;
+    return p != NULL;
+}
+
+/* local[free indices] = value; returns the element that stands for it. A peak is shared with peaks alone. */
 static hr_expr *hoist(normaliser *n, hr_expr *value, const char *what, hr_place place) {
     hr_graph *graph = n->graph;
     if (graph->full) return graph->spare;
@@ -92,6 +101,7 @@ static hr_expr *hoist(normaliser *n, hr_expr *value, const char *what, hr_place 
         if (old->value == value && old->domain_count == count &&
             graph->function->tensors[old->tensor].role == HR_ROLE_LOCAL &&
             graph->storage[old->tensor] == old->tensor &&
+            is_peak(graph, old->tensor) == (what == peak_name) &&
             memcmp(old->domain, domain, (size_t)count * sizeof *domain) == 0)
             return hr_graph_element(graph, old->tensor, count, subscripts);
     }
@@ -125,14 +135,23 @@ static hr_expr *exp_shifted(hr_graph *graph, hr_expr *body, hr_expr *peak) {
                           hr_graph_binary(graph, HR_OP_SUB, body->type, body, peak));
 }
 
+static void note_peak(hr_graph *graph, const hr_expr *peak, const hr_expr *total) {
+    if (graph->full) return;
+    hr_peak *noted = hr_arena_alloc(graph->arena, sizeof *noted);
+    *noted = (hr_peak){peak->tensor, total->tensor, graph->peaks};
+    graph->peaks = noted;
+}
+
 static hr_expr *logsumexp(normaliser *n, const hr_expr *expr, hr_expr *body) {
     hr_graph *graph = n->graph;
     hr_dtype type = body->type;
     hr_expr *peak = hr_graph_reduce(graph, HR_OP_REDUCE_MAX, type, expr->bound_count, expr->bound, body);
-    peak = finite_peak(graph, hoist(n, peak, "peak", expr->place));
+    hr_expr *largest = hoist(n, peak, peak_name, expr->place);
+    peak = finite_peak(graph, largest);
     hr_expr *total = hr_graph_reduce(graph, HR_OP_REDUCE_SUM, type, expr->bound_count, expr->bound,
                                      exp_shifted(graph, body, peak));
     total = hoist(n, total, "total", expr->place);
+    note_peak(graph, largest, total);
     return hr_graph_binary(graph, HR_OP_ADD, type, hr_graph_unary(graph, HR_OP_LOG, type, total), peak);
 }
 
@@ -149,10 +168,11 @@ static hr_expr *softmax(normaliser *n, const hr_expr *expr, hr_expr *body) {
     }
     hr_expr *inner = hr_graph_substitute(graph, body, count, expr->bound, to);
     hr_expr *peak = hr_graph_reduce(graph, HR_OP_REDUCE_MAX, body->type, count, fresh, inner);
-    peak = hoist(n, peak, "peak", expr->place);
+    peak = hoist(n, peak, peak_name, expr->place);
     hr_expr *total =
         hr_graph_reduce(graph, HR_OP_REDUCE_SUM, body->type, count, fresh, exp_shifted(graph, inner, peak));
     total = hoist(n, total, "total", expr->place);
+    note_peak(graph, peak, total);
     hr_expr *share =
         hr_graph_binary(graph, HR_OP_DIV, body->type, hr_graph_number(graph, body->type, 1), total);
     return hr_graph_binary(graph, HR_OP_MUL, body->type, exp_shifted(graph, body, peak), share);

@@ -50,8 +50,11 @@ typedef struct hr_step {
     hr_op reduce; /* reductions: HR_OP_REDUCE_SUM, MAX, MIN, ARGMAX, ARGMIN */
     hr_expr *
         value; /* over the stage's indices; references to values of this stage are replaced or by tensor id */
-    bool stored;             /* the tensor exists in memory */
-    hr_expr *target;         /* HR_STEP_SCATTER: the element that is added into */
+    bool stored;     /* the tensor exists in memory */
+    bool estimated;  /* CPU: taken from the first lanes of the row, and again from all of them where a sum of
+                        the pass shows that it was too small: see plan/estimate.c */
+    bool settles;    /* such a sum */
+    hr_expr *target; /* HR_STEP_SCATTER: the element that is added into */
     const hr_spread *spread; /* HR_STEP_REDUCE_ROW: its own pass is spared where this suffices; else NULL */
 } hr_step;
 

@@ -92,6 +92,20 @@ static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
     return way % 2 ? (vf)(*(const vu_loose *)(p - HR_LANES) & 0xffff0000u) : (vf)(*(const vu_loose *)p << 16);
 }
 
+/* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole. A permutation into the
+ * upper halves is one operation where widening and shifting are two. */
+static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
+#if HR_LANES == 16
+    vu order = (vu)vi_iota() << 16, words = *(const vu_loose *)(p - way % 2 * HR_LANES), r;
+    if (way % 2) order += 0x100000;
+    __asm__("vpermw %1, %2, %0%{%3%}%{z%}" : "=v"(r) : "vm"(words), "v"(order), "Yk"(0xaaaaaaaau));
+    return (vf)r;
+#else
+    (void)way;
+    return vf_load_bf16(p);
+#endif
+}
+
 /* Two vectors as bf16, `low` in the first half of the words. A branch on words of 0, which alone can stand
  * for a denormal, would be cheaper where there are none, but guessed wrong where there are some. */
 static inline vu vu_pair_bf16(vf low, vf high) {

@@ -23,6 +23,10 @@ static inline vf vf_exp(vf x) {
     return vf_scale_by(vf_fma(r * r, p, r) + 1, vf_bits(t) - 0x4b400000);
 }
 
+static inline vf vf_exp_narrow(vf x) {
+    return vf_exp(x);
+}
+
 static inline vf vf_exp2(vf x) {
     vf inside = vf_smaller(vf_of(129), vf_larger(vf_of(-151), x));
     vf t = inside + 0x1.8p23f, r = inside - (t - 0x1.8p23f);

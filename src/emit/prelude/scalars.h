@@ -192,3 +192,13 @@ static inline bool f32_spread(float sum, float squares, float about, double coun
     *out = (float)spread;
     return squares <= 0x1.fffffep127f && 8 * spread >= squares + level;
 }
+
+/* What stands for the largest element of a row of exponentials before all of it is seen. */
+static inline float f32_estimate(float largest, bool exact) {
+    return exact || (largest > -INFINITY && largest < INFINITY) ? largest : 0;
+}
+
+/* Whether a sum of exponentials says that the estimate was good: none of them left f32's range. */
+static inline bool f32_is_settled(float total) {
+    return total >= 0.5f && total <= 0x1p100f;
+}

@@ -1,0 +1,63 @@
+/* Softmax and logsumexp without a pass for their largest element. In: a stage with values. Out: its passes.
+ *
+ * exp(x - c) / sum(exp(x - c)) is the same for every c that keeps the sum inside f32's range; the largest
+ * element is only the safe choice. On a CPU the largest of a row's first lanes is nearly always as good: the
+ * exponentials are added up with it, and where the sum then is out of range, NaN or 0, the pass is done again
+ * with the largest of all. A row is read once less.
+ */
+#include "plan/passes.h"
+
+static int tensor_of(const hr_graph *graph, const hr_step *step) {
+    return graph->function->statements[step->statement].tensor;
+}
+
+/* The first two passes, which become one, hold reductions and what is one a task: doing it again changes
+ * nothing that it reads. */
+static bool can_repeat(const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        bool in_row = step->kind == HR_STEP_ROW || step->kind == HR_STEP_REDUCE_ROW;
+        bool in_place = step->kind == HR_STEP_ELEMENT && !step->stored;
+        if (step->pass <= 1 && !in_row && !in_place) return false;
+    }
+    return true;
+}
+
+static hr_step *find_reduction(const hr_graph *graph, hr_stage *stage, int tensor, hr_op reduce, int pass) {
+    for (int i = 0; i < stage->step_count; i++) {
+        hr_step *step = &stage->steps[i];
+        bool same = step->kind == HR_STEP_REDUCE_ROW && step->reduce == reduce && step->pass == pass;
+        bool plain = !step->stored && graph->function->statements[step->statement].value->type == HR_F32;
+        if (same && plain && tensor_of(graph, step) == tensor) return step;
+    }
+    return NULL;
+}
+
+/* All the sums over `peak`; false where one of them is elsewhere. */
+static bool mark_sums(const hr_graph *graph, hr_stage *stage, int peak) {
+    for (const hr_peak *p = graph->peaks; p; p = p->next) {
+        hr_step *total =
+            p->peak == peak ? find_reduction(graph, stage, p->total, HR_OP_REDUCE_SUM, 1) : NULL;
+        if (p->peak == peak && !total) return false;
+        if (total) total->settles = true;
+    }
+    return true;
+}
+
+void hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stage) {
+    bool on_cpu = !plan->limits.compute;
+    if (!on_cpu || !stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return;
+    hr_step *peak = NULL;
+    for (const hr_peak *p = graph->peaks; p && !peak; p = p->next)
+        peak = find_reduction(graph, stage, p->peak, HR_OP_REDUCE_MAX, 0);
+    if (!peak || !can_repeat(stage)) return;
+    if (!mark_sums(graph, stage, tensor_of(graph, peak))) {
+        for (int i = 0; i < stage->step_count; i++)
+            stage->steps[i].settles = false;
+        return;
+    }
+    peak->estimated = true;
+    stage->pass_count--;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].pass > 0) stage->steps[i].pass--;
+}
