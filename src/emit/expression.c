@@ -377,7 +377,7 @@ static const char *load_lanes(hr_printer *p, const hr_expr *element) {
         p->part    ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
         : p->turns ? hr_format(p, "%s_load_turn_%s(%s + i, %s)", kind, dtype_text(dtype), pointer, p->way)
         : p->pairs && dtype == HR_BF16 ? hr_format(p, "vf_load_pair_bf16(%s + i, %s)", pointer, p->way)
-                   : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
+                                       : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
     const char *valid = p->valid[element->id];
     if (valid) text = hr_format(p, "(%s ? %s : %s_of(0))", valid, text, kind);
     return element->type == HR_BOOL ? hr_format(p, "vm_from_vi(%s)", text) : text;

@@ -36,7 +36,7 @@ typedef struct hr_printer {
     const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
     const char *way;       /* which of several accumulators the body adds into */
-    bool pairs;     /* the body is printed for two vectors in turn, by `way` */
+    bool pairs;            /* the body is printed for two vectors in turn, by `way` */
     bool turns;     /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
     int number;     /* of the last name given */
     bool checks;    /* something was checked: the loop cannot be `omp simd` */

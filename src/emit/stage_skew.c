@@ -371,6 +371,7 @@ static void print_calls(hr_stage_printer *s) {
     hr_print(p, "    const int64_t lanes = %d * HR_LANES;", s->together);
     hr_print(p, "    shift = stage_%d_shift(a, live[%d]);", number, turns - 1);
     hr_print(p, "    done = shift < %s ? (%s - shift) / lanes * lanes : 0;", size, size);
+    hr_print(p, "    if (!done) shift = 0;");
     hr_print(p, "    if (done && shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0);", number, last, turns - 1,
              area);
     hr_print(p, "    if (done) stage_%d_together(a, live%s, shift, done);", number, area);

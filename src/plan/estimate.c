@@ -11,14 +11,15 @@ static int tensor_of(const hr_graph *graph, const hr_step *step) {
     return graph->function->statements[step->statement].tensor;
 }
 
-/* The first two passes, which become one, hold reductions and what is one a task: doing it again changes
- * nothing that it reads. */
-static bool can_repeat(const hr_stage *stage) {
+/* The first two passes can become one, and be done twice: nothing else is reduced in the first, and both hold
+ * reductions of rows and what is one a task, so that doing them again changes nothing that they read. */
+static bool can_join(const hr_stage *stage, const hr_step *peak) {
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
-        bool in_row = step->kind == HR_STEP_ROW || step->kind == HR_STEP_REDUCE_ROW;
-        bool in_place = step->kind == HR_STEP_ELEMENT && !step->stored;
-        if (step->pass <= 1 && !in_row && !in_place) return false;
+        bool reduces = step->kind == HR_STEP_REDUCE_ROW,
+             inside = step->kind == HR_STEP_ELEMENT && !step->stored;
+        if (step->pass == 0 && reduces && step != peak) return false;
+        if (step->pass <= 1 && !reduces && !inside && step->kind != HR_STEP_ROW) return false;
     }
     return true;
 }
@@ -36,28 +37,29 @@ static hr_step *find_reduction(const hr_graph *graph, hr_stage *stage, int tenso
 /* All the sums over `peak`; false where one of them is elsewhere. */
 static bool mark_sums(const hr_graph *graph, hr_stage *stage, int peak) {
     for (const hr_peak *p = graph->peaks; p; p = p->next) {
-        hr_step *total =
-            p->peak == peak ? find_reduction(graph, stage, p->total, HR_OP_REDUCE_SUM, 1) : NULL;
+        hr_step *total = p->peak == peak ? find_reduction(graph, stage, p->total, HR_OP_REDUCE_SUM, 1) : NULL;
         if (p->peak == peak && !total) return false;
         if (total) total->settles = true;
     }
     return true;
 }
 
-void hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stage) {
+bool hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stage) {
     bool on_cpu = !plan->limits.compute;
-    if (!on_cpu || !stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return;
+    if (!on_cpu || !stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count)
+        return false;
     hr_step *peak = NULL;
     for (const hr_peak *p = graph->peaks; p && !peak; p = p->next)
         peak = find_reduction(graph, stage, p->peak, HR_OP_REDUCE_MAX, 0);
-    if (!peak || !can_repeat(stage)) return;
+    if (!peak || !can_join(stage, peak)) return false;
     if (!mark_sums(graph, stage, tensor_of(graph, peak))) {
         for (int i = 0; i < stage->step_count; i++)
             stage->steps[i].settles = false;
-        return;
+        return false;
     }
     peak->estimated = true;
     stage->pass_count--;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].pass > 0) stage->steps[i].pass--;
+    return true;
 }

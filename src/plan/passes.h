@@ -24,8 +24,8 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
 hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
 /* Part of schedule, after values and lanes. Provides: a maximum that only keeps exponentials in range does
- * not take a pass of its own. */
-void hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stage);
+ * not take a pass of its own. Whether there is one. */
+bool hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stage);
 
 /* Part of schedule: requires values and lanes of the stage. Provides its spare_pass and the spreads of that
  * pass's steps. */

@@ -70,6 +70,14 @@ WRAP(round)
 WRAP(abs)
 WRAP(relu)
 
+static vf lanes_exp_narrow(vf x) {
+    return vf_exp_narrow(x);
+}
+
+static float scalar_exp_narrow(float x) {
+    return f32_exp_narrow(x);
+}
+
 #define ROW(name, meaning, ulps, natural)                                                                    \
     { #name, meaning, lanes_##name, scalar_##name, ulps, natural }
 static const function functions[] = {
@@ -82,7 +90,7 @@ static const function functions[] = {
     ROW(gelu, gelu, 2, true),        ROW(gelu_tanh, gelu_tanh, 4, true),
     ROW(floor, floor, 0, false),     ROW(ceil, ceil, 0, false),
     ROW(round, nearbyint, 0, false), ROW(abs, fabs, 0, false),
-    ROW(relu, relu, 0, false),
+    ROW(relu, relu, 0, false),       {"exp_narrow", exp, lanes_exp_narrow, scalar_exp_narrow, 128, false},
 };
 
 static double unit_at(double x) {
@@ -144,6 +152,8 @@ static void special_values(void **state) {
     assert_true(signbit(vf_tanh(vf_of(-0.0f))[0]) && signbit(vf_erf(vf_of(-0.0f))[0]));
     assert_true(signbit(vf_ceil(vf_of(-0.3f))[1]) && signbit(vf_round(vf_of(-0.3f))[1]));
     assert_true(vf_log(vf_of(-0.0f))[0] == -INFINITY && vf_log2(vf_of(0x1p-149f))[0] == -149);
+    assert_true(vf_exp_narrow(vf_of(0))[0] == 1 &&
+                fabsf(vf_exp_narrow(vf_of(1))[0] - 0x1.5bf0a8p1f) < 0x1p-21f);
     assert_true(vf_exp(vf_of(0))[0] == 1 && f32_exp(0) == 1 && vf_exp2(vf_of(-149))[0] == 0x1p-149f);
     assert_true(vf_silu(vf_of(-INFINITY))[0] == 0 && vf_gelu(vf_of(-INFINITY))[0] == 0);
 }

@@ -92,8 +92,8 @@ static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
     return way % 2 ? (vf)(*(const vu_loose *)(p - HR_LANES) & 0xffff0000u) : (vf)(*(const vu_loose *)p << 16);
 }
 
-/* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole. A permutation into the
- * upper halves is one operation where widening and shifting are two. */
+/* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole. A permutation into
+ * the upper halves is one operation where widening and shifting are two. */
 static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
 #if HR_LANES == 16
     vu order = (vu)vi_iota() << 16, words = *(const vu_loose *)(p - way % 2 * HR_LANES), r;

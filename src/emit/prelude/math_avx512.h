@@ -68,8 +68,8 @@ static inline vf vf_past_whole(vf x) {
     return r;
 }
 
-/* e^x in eight operations, none of them bound to one port: within 2 ulp and |x| 2^-24 of itself, which is what
- * a rounding of x makes. For results that are rounded to 16 bits or added up. */
+/* e^x in eight operations, none of them bound to one port: within 2 ulp and |x| 2^-24 of itself, which is
+ * what a rounding of x makes. For results that are rounded to 16 bits or added up. */
 static inline vf vf_exp_narrow(vf x) {
     vf t = x * 0x1.715476p+0f, r = vf_past_whole(t);
     vf p = vf_fma(r, vf_of(0x1.e9750fp-10f), vf_of(0x1.27784fp-7f));

@@ -33,25 +33,54 @@ static inline void barrier(void) {
 }
 
 /* row over n, a task for each m
- * peak_1, total_2 need the whole row over n: 3 passes, a row stays in cache between them */
+ * peak_1, total_2 need the whole row over n: 2 passes, a row stays in cache between them */
 typedef struct stage_0_row {
     int64_t task;
     float *kept_0;
-    vf a0[4];
     vf a1[4];
     float s0_peak_1;
     float s1_total_2;
 } stage_0_row;
+
+static void stage_0_estimate(const arguments *a, stage_0_row *row, bool exact) {
+    const int64_t n_N = a->n_N;
+    const uint16_t *const restrict t_x = a->t_x;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const int64_t seen = exact || n_N < 64 ? n_N : 64;
+    const uint16_t *const p1 = t_x + i_m * n_N;
+    vf a0[4] = {vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY), vf_of(-INFINITY)};
+    {
+        int64_t i = 0;
+        for (; i + 4 * HR_LANES <= seen;) {
+#pragma GCC unroll 0
+            for (int way = from; way < from + 0; way++, i += HR_LANES) {
+                a0[way] = vf_max(a0[way], vf_load_turn_bf16(p1 + i, way));
+            }
+        }
+        for (; i + HR_LANES <= seen; i += HR_LANES) {
+            a0[0] = vf_max(a0[0], vf_load_bf16(p1 + i));
+        }
+        if (i < seen) {
+            const int lanes = (int)(seen - i);
+            a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p1 + i, lanes), vf_of(-INFINITY)));
+        }
+    }
+    const float s0_peak_1 = f32_estimate(vf_fold_max(vf_max((vf_max((a0[0]), (a0[1]))), (vf_max((a0[2]), (a0[3]))))), exact);
+    row->s0_peak_1 = s0_peak_1;
+}
 
 static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
     (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
-    row->a0[0] = vf_of(-INFINITY);
-    row->a0[1] = vf_of(-INFINITY);
-    row->a0[2] = vf_of(-INFINITY);
-    row->a0[3] = vf_of(-INFINITY);
+    row->a1[0] = vf_of(0);
+    row->a1[1] = vf_of(0);
+    row->a1[2] = vf_of(0);
+    row->a1[3] = vf_of(0);
 }
 
 static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
@@ -61,13 +90,16 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
-    vf *const a0 = row->a0;
-    const uint16_t *const p1 = t_x + i_m * n_N;
+    const float s0_peak_1 = row->s0_peak_1;
+    vf *const a1 = row->a1;
+    const uint16_t *const p2 = t_x + i_m * n_N;
     float *const k0 = row->kept_0;
-    prefetch_read(p1 + i + 2048);
+    prefetch_read(p2 + i + 2048);
 #pragma GCC unroll 2
     for (int way = from; way < from + 2; way++, i += HR_LANES) {
-        a0[way] = vf_max(a0[way], vf_load_turn_bf16(p1 + i, way));
+        const vf r3 = vf_exp_narrow((vf_load_pair_bf16(p2 + i, way) - s0_peak_1));
+        vf_store_f32(k0 + i, r3);
+        a1[way] = a1[way] + r3;
     }
 }
 
@@ -78,99 +110,34 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
-    const uint16_t *const p2 = t_x + i_m * n_N;
-    vf a0[4] = {row->a0[0], row->a0[1], row->a0[2], row->a0[3]};
-    {
-        float *const k0 = row->kept_0;
-        int64_t i = first;
-        for (; i + 4 * HR_LANES <= last;) {
-            prefetch_read(p2 + i + 2048);
-            prefetch_read(p2 + i + 2048 + 32);
-#pragma GCC unroll 4
-            for (int way = 0; way < 4; way++, i += HR_LANES) {
-                a0[way] = vf_max(a0[way], vf_load_turn_bf16(p2 + i, way));
-            }
-        }
-        for (; i + HR_LANES <= last; i += HR_LANES) {
-            prefetch_read(p2 + i + 2048);
-            a0[0] = vf_max(a0[0], vf_load_bf16(p2 + i));
-        }
-        if (i < last) {
-            const int lanes = (int)(last - i);
-            prefetch_read(p2 + i + 2048);
-            a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p2 + i, lanes), vf_of(-INFINITY)));
-        }
-    }
-    row->a0[0] = a0[0];
-    row->a0[1] = a0[1];
-    row->a0[2] = a0[2];
-    row->a0[3] = a0[3];
-}
-
-static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
-    (void)a;
-    const int64_t task = row->task;
-    const int64_t i_m = task;
-    (void)i_m;
-    const vf *const a0 = row->a0;
-    const float s0_peak_1 = vf_fold_max(vf_max((vf_max((a0[0]), (a0[1]))), (vf_max((a0[2]), (a0[3])))));
-    row->s0_peak_1 = s0_peak_1;
-    row->a1[0] = vf_of(0);
-    row->a1[1] = vf_of(0);
-    row->a1[2] = vf_of(0);
-    row->a1[3] = vf_of(0);
-}
-
-static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from) {
-    const int64_t n_N = a->n_N;
-    const uint16_t *const restrict t_x = a->t_x;
-    (void)a;
-    const int64_t task = row->task;
-    const int64_t i_m = task;
-    (void)i_m;
     const float s0_peak_1 = row->s0_peak_1;
-    vf *const a1 = row->a1;
-    const uint16_t *const p3 = t_x + i_m * n_N;
-    float *const k0 = row->kept_0;
-#pragma GCC unroll 2
-    for (int way = from; way < from + 2; way++, i += HR_LANES) {
-        const vf r4 = vf_exp((vf_load_bf16(p3 + i) - s0_peak_1));
-        vf_store_f32(k0 + i, r4);
-        a1[way] = a1[way] + r4;
-    }
-}
-
-static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
-    const int64_t n_N = a->n_N;
-    const uint16_t *const restrict t_x = a->t_x;
-    (void)a;
-    const int64_t task = row->task;
-    const int64_t i_m = task;
-    (void)i_m;
-    const float s0_peak_1 = row->s0_peak_1;
-    const uint16_t *const p5 = t_x + i_m * n_N;
+    const uint16_t *const p4 = t_x + i_m * n_N;
     vf a1[4] = {row->a1[0], row->a1[1], row->a1[2], row->a1[3]};
     {
         float *const k0 = row->kept_0;
         int64_t i = first;
         for (; i + 4 * HR_LANES <= last;) {
+            prefetch_read(p4 + i + 2048);
+            prefetch_read(p4 + i + 2048 + 32);
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
-                const vf r6 = vf_exp((vf_load_bf16(p5 + i) - s0_peak_1));
-                vf_store_f32(k0 + i, r6);
-                a1[way] = a1[way] + r6;
+                const vf r5 = vf_exp_narrow((vf_load_pair_bf16(p4 + i, way) - s0_peak_1));
+                vf_store_f32(k0 + i, r5);
+                a1[way] = a1[way] + r5;
             }
         }
         for (; i + HR_LANES <= last; i += HR_LANES) {
-            const vf r7 = vf_exp((vf_load_bf16(p5 + i) - s0_peak_1));
-            vf_store_f32(k0 + i, r7);
-            a1[0] = a1[0] + r7;
+            prefetch_read(p4 + i + 2048);
+            const vf r6 = vf_exp_narrow((vf_load_bf16(p4 + i) - s0_peak_1));
+            vf_store_f32(k0 + i, r6);
+            a1[0] = a1[0] + r6;
         }
         if (i < last) {
             const int lanes = (int)(last - i);
-            const vf r8 = vf_exp((vf_load_part_bf16(p5 + i, lanes) - s0_peak_1));
-            vf_store_f32(k0 + i, r8);
-            a1[0] = a1[0] + vf_select(vm_first(lanes), r8, vf_of(0));
+            prefetch_read(p4 + i + 2048);
+            const vf r7 = vf_exp_narrow((vf_load_part_bf16(p4 + i, lanes) - s0_peak_1));
+            vf_store_f32(k0 + i, r7);
+            a1[0] = a1[0] + vf_select(vm_first(lanes), r7, vf_of(0));
         }
     }
     row->a1[0] = a1[0];
@@ -179,7 +146,21 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     row->a1[3] = a1[3];
 }
 
-static void stage_0_enter_2(const arguments *a, stage_0_row *row) {
+static void stage_0_settle(const arguments *a, stage_0_row *row) {
+    const int64_t n_N = a->n_N;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const vf *const a1 = row->a1;
+    const float s1_total_2 = vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
+    if (!f32_is_settled(s1_total_2)) {
+        stage_0_estimate(a, row, true);
+        stage_0_enter_0(a, row);
+        stage_0_pass_0(a, row, 0, n_N);
+    }
+}
+
+static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
@@ -189,7 +170,7 @@ static void stage_0_enter_2(const arguments *a, stage_0_row *row) {
     row->s1_total_2 = s1_total_2;
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_2(const arguments *a, stage_0_row *row, int64_t i, int from) {
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
@@ -199,21 +180,21 @@ static inline __attribute__((always_inline)) void stage_0_lanes_2(const argument
     const int64_t i_m = task;
     (void)i_m;
     const float s1_total_2 = row->s1_total_2;
-    const uint16_t *const p9 = t_x + i_m * n_N;
-    const float r10 = f32_div(1.0f, s1_total_2);
+    const uint16_t *const p8 = t_x + i_m * n_N;
+    const float r9 = f32_div(1.0f, s1_total_2);
     uint16_t *const q2 = t_y + i_m * n_N;
     float *const k0 = row->kept_0;
     const bool aligned_2 = stream_aligned(q2 + i, 2, 2);
     vf w2[2];
 #pragma GCC unroll 2
     for (int way = 0; way < 2; way++, i += HR_LANES) {
-        const vf r11 = vf_load_f32(k0 + i);
-        w2[way] = (r11 * r10);
+        const vf r10 = vf_load_f32(k0 + i);
+        w2[way] = (r10 * r9);
     }
     vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], aligned_2);
 }
 
-static void stage_0_pass_2(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
+static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
@@ -222,8 +203,8 @@ static void stage_0_pass_2(const arguments *a, stage_0_row *row, int64_t first, 
     const int64_t i_m = task;
     (void)i_m;
     const float s1_total_2 = row->s1_total_2;
-    const uint16_t *const p12 = t_x + i_m * n_N;
-    const float r13 = f32_div(1.0f, s1_total_2);
+    const uint16_t *const p11 = t_x + i_m * n_N;
+    const float r12 = f32_div(1.0f, s1_total_2);
     {
         uint16_t *const q2 = t_y + i_m * n_N;
         float *const k0 = row->kept_0;
@@ -234,8 +215,8 @@ static void stage_0_pass_2(const arguments *a, stage_0_row *row, int64_t first, 
         const int64_t begin = stop - i < head ? stop : i + head;
         while (i < begin) {
             const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
-            const vf r14 = vf_load_f32(k0 + i);
-            vf_store_part_bf16(q2 + i, (r14 * r13), lanes);
+            const vf r13 = vf_load_f32(k0 + i);
+            vf_store_part_bf16(q2 + i, (r13 * r12), lanes);
             i += lanes;
         }
         const bool aligned_2 = stream_aligned(q2 + i, 2, 2);
@@ -243,19 +224,19 @@ static void stage_0_pass_2(const arguments *a, stage_0_row *row, int64_t first, 
             vf w2[2];
 #pragma GCC unroll 2
             for (int way = 0; way < 2; way++, i += HR_LANES) {
-                const vf r15 = vf_load_f32(k0 + i);
-                w2[way] = (r15 * r13);
+                const vf r14 = vf_load_f32(k0 + i);
+                w2[way] = (r14 * r12);
             }
             vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], aligned_2);
         }
         for (; i + HR_LANES <= stop; i += HR_LANES) {
-            const vf r16 = vf_load_f32(k0 + i);
-            vf_stream_bf16(q2 + i, (r16 * r13), aligned_2);
+            const vf r15 = vf_load_f32(k0 + i);
+            vf_stream_bf16(q2 + i, (r15 * r12), aligned_2);
         }
         if (i < stop) {
             const int lanes = (int)(stop - i);
-            const vf r17 = vf_load_f32(k0 + i);
-            vf_store_part_bf16(q2 + i, (r17 * r13), lanes);
+            const vf r16 = vf_load_f32(k0 + i);
+            vf_store_part_bf16(q2 + i, (r16 * r12), lanes);
         }
     }
 }
@@ -283,72 +264,60 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     stage_0_row row_0;
     row_0.task = live[0]->task;
     row_0.kept_0 = live[0]->kept_0;
-    row_0.a0[0] = vf_of(-INFINITY);
-    row_0.a0[1] = vf_of(-INFINITY);
-    row_0.a0[2] = vf_of(-INFINITY);
-    row_0.a0[3] = vf_of(-INFINITY);
+    row_0.s0_peak_1 = live[0]->s0_peak_1;
+    row_0.a1[0] = vf_of(0);
+    row_0.a1[1] = vf_of(0);
+    row_0.a1[2] = vf_of(0);
+    row_0.a1[3] = vf_of(0);
     stage_0_row row_1;
     row_1.task = live[1]->task;
     row_1.kept_0 = live[1]->kept_0;
     row_1.s0_peak_1 = live[1]->s0_peak_1;
-    row_1.a1[0] = vf_of(0);
-    row_1.a1[1] = vf_of(0);
-    row_1.a1[2] = vf_of(0);
-    row_1.a1[3] = vf_of(0);
-    stage_0_row row_2;
-    row_2.task = live[2]->task;
-    row_2.kept_0 = live[2]->kept_0;
-    row_2.s0_peak_1 = live[2]->s0_peak_1;
-    row_2.s1_total_2 = live[2]->s1_total_2;
+    row_1.s1_total_2 = live[1]->s1_total_2;
     for (int64_t i = 0; i < size; i += 4 * HR_LANES) {
-        stage_0_lanes_2(&copy, &row_2, i + 0 * HR_LANES + shift, 0);
-        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES, 0);
+        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-        stage_0_lanes_2(&copy, &row_2, i + 2 * HR_LANES + shift, 0);
-        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES, 2);
+        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
     }
-    live[0]->a0[0] = row_0.a0[0];
-    live[0]->a0[1] = row_0.a0[1];
-    live[0]->a0[2] = row_0.a0[2];
-    live[0]->a0[3] = row_0.a0[3];
-    live[1]->a1[0] = row_1.a1[0];
-    live[1]->a1[1] = row_1.a1[1];
-    live[1]->a1[2] = row_1.a1[2];
-    live[1]->a1[3] = row_1.a1[3];
+    live[0]->a1[0] = row_0.a1[0];
+    live[0]->a1[1] = row_0.a1[1];
+    live[0]->a1[2] = row_0.a1[2];
+    live[0]->a1[3] = row_0.a1[3];
 }
 
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_M = a->n_M;
     const int64_t n_N = a->n_N;
-    char *const area = work + thread * (3 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
-    stage_0_row rows[3];
-    for (int r = 0; r < 3; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64)) + r * (((n_N) * 4 + 1152) / 64 * 16);
+    char *const area = work + thread * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    stage_0_row rows[2];
+    for (int r = 0; r < 2; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64)) + r * (((n_N) * 4 + 1152) / 64 * 16);
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
-    for (int64_t step = begin; begin < end && step < end + 2; step++) {
-        stage_0_row *live[3];
+    for (int64_t step = begin; begin < end && step < end + 1; step++) {
+        stage_0_row *live[2];
         int count = 0;
-        for (int turn = 0; turn < 3; turn++) {
-            live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) % 3] : NULL;
+        for (int turn = 0; turn < 2; turn++) {
+            live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) % 2] : NULL;
             count += live[turn] != NULL;
         }
         if (live[0]) live[0]->task = step;
+        if (live[0]) stage_0_estimate(a, live[0], false);
+        if (live[1]) stage_0_settle(a, live[1]);
         if (live[0]) stage_0_enter_0(a, live[0]);
         if (live[1]) stage_0_enter_1(a, live[1]);
-        if (live[2]) stage_0_enter_2(a, live[2]);
         int64_t done = 0, shift = 0;
-        if (count == 3) {
+        if (count == 2) {
             const int64_t lanes = 4 * HR_LANES;
-            shift = stage_0_shift(a, live[2]);
+            shift = stage_0_shift(a, live[1]);
             done = shift < n_N ? (n_N - shift) / lanes * lanes : 0;
-            if (done && shift) stage_0_pass_2(a, live[2], 0, 0);
+            if (!done) shift = 0;
+            if (done && shift) stage_0_pass_1(a, live[1], 0, 0);
             if (done) stage_0_together(a, live, shift, done);
         }
-        if (live[2] && done + shift < n_N) stage_0_pass_2(a, live[2], done, n_N);
-        if (live[1] && done < n_N) stage_0_pass_1(a, live[1], done, n_N);
+        if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N);
         if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
-        if (live[2]) stage_0_leave(a, live[2]);
+        if (live[1]) stage_0_leave(a, live[1]);
     }
     stream_end();
 }
@@ -357,7 +326,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_M;
     (void)n_N;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (3 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }

@@ -1,0 +1,235 @@
+/* Softmax and logsumexp, whose largest element is estimated from a row's beginning: rows that make the
+ * estimate wrong, and those that no estimate helps. Short rows run side by side, long ones pass after pass.
+ */
+#define _GNU_SOURCE
+#include "headroom.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char cache[] = "/tmp/hr-test-estimate-XXXXXX";
+static hr_device *device;
+
+static int start(void **state) {
+    (void)state;
+    if (!mkdtemp(cache)) return -1;
+    setenv("HEADROOM_CACHE", cache, 1);
+    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
+}
+
+static int end(void **state) {
+    (void)state;
+    hr_device_destroy(device);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", cache);
+    return system(command);
+}
+
+static void good(hr_status status) {
+    if (status != HR_OK) print_message("%s: %s\n", hr_status_name(status), hr_last_error());
+    assert_int_equal(status, HR_OK);
+}
+
+/* ---- rows: the element at n of size ---- */
+
+static float usual(int n, int size) {
+    (void)size;
+    return (float)(n * 37 % 64) / 8 - 4;
+}
+
+static float late_peak(int n, int size) {
+    return n < size / 2 ? -1000 : n == size - 1 ? 1000 : 990;
+}
+
+static float masked_beginning(int n, int size) {
+    return n < size / 2 ? -INFINITY : usual(n, size);
+}
+
+static float all_masked(int n, int size) {
+    (void)n;
+    (void)size;
+    return -INFINITY;
+}
+
+static float with_nan(int n, int size) {
+    return n == size - 2 ? NAN : usual(n, size);
+}
+
+static float with_infinity(int n, int size) {
+    return n == size - 2 ? INFINITY : usual(n, size);
+}
+
+static float rising(int n, int size) {
+    (void)size;
+    return (float)n;
+}
+
+static float falling(int n, int size) {
+    (void)size;
+    return (float)-n;
+}
+
+static float largest_possible(int n, int size) {
+    (void)n;
+    (void)size;
+    return 3e38f;
+}
+
+static float far_apart(int n, int size) {
+    return n < size / 2 ? -3e38f : 3e38f;
+}
+
+static float small_beginning(int n, int size) {
+    return n < size / 2 ? -85 : 0; /* e^85 is finite, many of them are not */
+}
+
+static float (*const rows[])(int n, int size) = {
+    usual,         late_peak, rising,  masked_beginning, all_masked, with_nan,        usual,
+    with_infinity, far_apart, falling, largest_possible, usual,      small_beginning,
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* ---- what they mean ---- */
+
+static void evaluate(const float *x, int size, double *y, double *lse) {
+    double peak = -INFINITY, total = 0;
+    for (int n = 0; n < size; n++)
+        if (x[n] > peak || x[n] != x[n]) peak = x[n];
+    bool plain = isfinite(peak);
+    for (int n = 0; n < size; n++)
+        total += exp(x[n] - peak);
+    for (int n = 0; n < size; n++)
+        y[n] = exp(x[n] - peak) / total;
+    *lse = plain ? peak + log(total) : peak;
+}
+
+static void compare(double got, double meaning, double unit, int row, int n) {
+    if (isnan(meaning) ? isnan(got) : got == meaning) return;
+    if (fabs(got - meaning) <= unit * fabs(meaning) + 0x1p-126) return;
+    fail_msg("row %d, element %d: %a, not %a", row, n, got, meaning);
+}
+
+/* ---- kernels ---- */
+
+static void bind(hr_kernel *kernel, const char *name, hr_dtype dtype, void *data, int rank, int64_t size) {
+    const int64_t shape[] = {ROWS, size};
+    hr_array array = {.size = sizeof array, .data = data, .dtype = dtype, .rank = rank, .shape = shape};
+    good(hr_kernel_bind(kernel, name, &array));
+}
+
+static float widen(uint16_t word) {
+    uint32_t bits = (uint32_t)word << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint16_t cut(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static void run(const char *text, hr_dtype dtype, int size) {
+    bool narrow = dtype == HR_BF16;
+    size_t bytes = (size_t)ROWS * (size_t)size * (narrow ? 2 : 4);
+    void *x = malloc(bytes), *y = malloc(bytes);
+    float lse[ROWS], *row = malloc((size_t)size * sizeof *row);
+    double *meaning = malloc((size_t)size * sizeof *meaning), lse_meaning;
+    for (int i = 0; i < ROWS * size; i++) {
+        float value = rows[i / size](i % size, size);
+        if (narrow)
+            ((uint16_t *)x)[i] = cut(value);
+        else
+            ((float *)x)[i] = value;
+    }
+    hr_kernel *kernel = NULL;
+    good(hr_kernel_load(device, "test.hr", text, strlen(text), NULL, &kernel));
+    bind(kernel, "x", dtype, x, 2, size);
+    if (strstr(text, "y:")) bind(kernel, "y", dtype, y, 2, size);
+    if (strstr(text, "lse:")) bind(kernel, "lse", HR_F32, lse, 1, size);
+    good(hr_kernel_launch(kernel));
+    for (int m = 0; m < ROWS; m++) {
+        for (int n = 0; n < size; n++)
+            row[n] = narrow ? widen(((uint16_t *)x)[m * size + n]) : ((float *)x)[m * size + n];
+        evaluate(row, size, meaning, &lse_meaning);
+        if (strstr(text, "lse:")) compare(lse[m], lse_meaning, 0x1p-21, m, -1);
+        for (int n = 0; strstr(text, "y:") && n < size; n++) {
+            double got = narrow ? widen(((uint16_t *)y)[m * size + n]) : ((float *)y)[m * size + n];
+            compare(got, meaning[n], narrow ? 0x1p-8 : 0x1p-19, m, n);
+        }
+    }
+    hr_kernel_destroy(kernel);
+    free(x);
+    free(y);
+    free(row);
+    free(meaning);
+}
+
+static const int sizes[] = {1, 63, 64, 65, 200, 1027, 20011};
+
+static void run_all(const char *text, hr_dtype dtype) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        run(text, dtype, sizes[i]);
+}
+
+static void test_softmax(void **state) {
+    (void)state;
+    run_all("kernel s(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = softmax[n](x[m, n]) }", HR_F32);
+    run_all("kernel s(x: bf16[M, N]) -> (y: bf16[M, N]) { y[m, n] = softmax[n](x[m, n]) }", HR_BF16);
+}
+
+static void test_logsumexp(void **state) {
+    (void)state;
+    run_all("kernel s(x: f32[M, N]) -> (lse: f32[M]) { lse[m] = logsumexp[n](x[m, n]) }", HR_F32);
+    run_all("kernel s(x: bf16[M, N]) -> (lse: f32[M]) { lse[m] = logsumexp[n](x[m, n]) }", HR_BF16);
+}
+
+static void test_both(void **state) {
+    (void)state;
+    run_all("kernel s(x: f32[M, N]) -> (y: f32[M, N], lse: f32[M]) {\n"
+            "    lse[m] = logsumexp[n](x[m, n])\n    y[m, n] = softmax[n](x[m, n])\n}",
+            HR_F32);
+}
+
+/* The text's own maximum is not estimated, even where softmax takes the same one. */
+static void test_a_maximum_stays_exact(void **state) {
+    (void)state;
+    enum { SIZE = 300 };
+    static float x[SIZE], y[SIZE], z[SIZE];
+    for (int n = 0; n < SIZE; n++)
+        x[n] = n == SIZE - 1 ? 9 : 1;
+    const char *text = "kernel s(x: f32[M, N]) -> (y: f32[M, N], z: f32[M, N]) {\n"
+                       "    y[m, n] = softmax[n](x[m, n])\n    z[m, n] = x[m, n] - max[k](x[m, k])\n}";
+    const int64_t shape[] = {1, SIZE};
+    hr_kernel *kernel = NULL;
+    good(hr_kernel_load(device, "test.hr", text, strlen(text), NULL, &kernel));
+    float *data[] = {x, y, z};
+    for (int i = 0; i < 3; i++) {
+        hr_array array = {.size = sizeof array, .data = data[i], .dtype = HR_F32, .rank = 2, .shape = shape};
+        good(hr_kernel_bind(kernel, (const char *[]){"x", "y", "z"}[i], &array));
+    }
+    good(hr_kernel_launch(kernel));
+    for (int n = 0; n < SIZE; n++)
+        assert_true(z[n] == (n == SIZE - 1 ? 0 : -8));
+    hr_kernel_destroy(kernel);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_logsumexp),
+        cmocka_unit_test(test_both),
+        cmocka_unit_test(test_a_maximum_stays_exact),
+    };
+    return cmocka_run_group_tests(tests, start, end);
+}
