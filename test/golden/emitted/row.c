@@ -55,8 +55,8 @@ static void stage_0_estimate(const arguments *a, stage_0_row *row, bool exact) {
     {
         int64_t i = 0;
         for (; i + 4 * HR_LANES <= seen;) {
-#pragma GCC unroll 0
-            for (int way = from; way < from + 0; way++, i += HR_LANES) {
+#pragma GCC unroll 4
+            for (int way = 0; way < 4; way++, i += HR_LANES) {
                 a0[way] = vf_max(a0[way], vf_load_turn_bf16(p1 + i, way));
             }
         }
