@@ -8,14 +8,20 @@
 #define SHARED_RESERVE 3072               /* bytes of a block for what is exchanged, and for the system */
 #define NARROW_MAX     (INT64_C(1) << 30) /* positions below it may be doubled and stay 32 bits wide */
 
-/* FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group */
+/* FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group. SHORT_ROW_GROUPS: of
+ * a block of rows side by side; blocks of fewer come no faster than 0.8 a ns, larger ones end later.
+ * UNEVEN_*: of rows whose ends are inside groups; the fewer threads have them, the less the ends cost. */
 enum {
     GROUP_BYTES = 16,
     FLAT_BYTES = 68,
     ROW_THREADS_MAX = 512,
     FLAT_THREADS = 256,
     SHORT_ROW_THREADS = 256,
+    SHORT_ROW_GROUPS = 192,
     ONCE_THREADS = 256,
+    UNEVEN_LEAST = 128,
+    UNEVEN_MOST = 1792,
+    UNEVEN_UNROLL = 7,
     SIZES_MAX = 64
 };
 
@@ -326,6 +332,15 @@ static void choose_staged(chooser *s, int64_t groups) {
     if (c->blocks_limit < 1) c->blocks_limit = 1;
 }
 
+/* Threads of a block that holds several rows. */
+static int side_by_side(const hr_cuda_choice *c) {
+    int threads = SHORT_ROW_THREADS;
+    while (threads > 64 && threads / 2 * c->groups >= SHORT_ROW_GROUPS && c->row_threads > 4 && !c->columns &&
+           !c->totals)
+        threads /= 2;
+    return threads;
+}
+
 /* Threads a row: enough that each has a few groups to load at once; a long row is shared by a cluster of
  * blocks. */
 static void choose_rows(chooser *s) {
@@ -339,23 +354,28 @@ static void choose_rows(chooser *s) {
     int64_t groups = divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     int few = s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
+    bool uneven = c->shifted && c->vector > 4 && groups > UNEVEN_LEAST && groups <= UNEVEN_MOST;
+    if (uneven) few = UNEVEN_UNROLL;
     if (c->columns) few = groups <= 128 ? 4 : 1; /* each element of a group has a sum in a register, too */
     if (tunables->unroll) few = tunables->unroll;
     int64_t wanted = tunables->row_threads ? tunables->row_threads : divide_up(groups, few);
-    if (wanted <= 32 || (!tunables->row_threads && wanted <= 40))
+    if (wanted <= 32 || (!tunables->row_threads && !uneven && wanted <= 40))
         c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
     else
         c->row_threads = (int)(wanted <= 256 ? divide_up(wanted, 32) * 32 : power_up(wanted));
     if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads)
         c->row_threads = groups > 2560 && groups <= 4096 && !c->columns ? 1024 : ROW_THREADS_MAX;
     if (c->row_threads > 1024) c->row_threads = 1024;
-    int most = tunables->unroll ? tunables->unroll : c->row_threads <= 32 || c->shifted ? 5 : 4;
+    int most = tunables->unroll                     ? tunables->unroll
+               : uneven                             ? UNEVEN_UNROLL
+               : c->row_threads <= 32 || c->shifted ? 5
+                                                    : 4;
     c->groups = most;
     int64_t tasks = 1;
     for (int i = 0; i < s->stage->task_count; i++)
         tasks *= index_size(s, s->stage->task[i]);
     choose_slices(s, groups, most, tasks);
-    c->block_rows = c->row_threads <= 32 && !c->exchange ? SHORT_ROW_THREADS / c->row_threads : 1;
+    c->block_rows = c->row_threads <= 32 && !c->exchange ? side_by_side(c) / c->row_threads : 1;
     c->threads = c->row_threads * c->block_rows;
     c->blocks_limit = INT32_MAX / c->slices;
     if (c->columns || c->totals || tunables->waves) {

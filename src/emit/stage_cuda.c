@@ -216,6 +216,9 @@ static void print_row(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     if (s->c->ahead) hr_cuda_print_next_loads(s, print_task_indices);
     print_task_indices(s);
+    if (s->c->shifted && s->c->resident)
+        hr_print(p, "const int rest = task + 1 < tasks ? %" PRId64 " : %" PRId64 "; /* that may be read */",
+                 s->c->row + s->c->vector, s->c->row);
     if (s->c->shifted)
         hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", s->c->row, s->c->vector);
     if (s->c->staged && s->c->shifted && s->c->depth < 2)

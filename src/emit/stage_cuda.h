@@ -83,6 +83,8 @@ bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subs
 bool hr_cuda_is_streamed(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
 /* The loop over the groups of a thread, up to the position `pos` of a group's first element. */
 void hr_cuda_open_groups(hr_cuda_stage *s);
+/* Element v of the group in hand is in the row. */
+const char *hr_cuda_element_guard(hr_cuda_stage *s);
 void hr_cuda_close(hr_printer *p);
 /* Indices of the position `at`; the lane's is what `lane` names. */
 void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane);

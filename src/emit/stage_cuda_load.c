@@ -76,7 +76,8 @@ bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subs
     int rank = s->function->tensors[tensor].rank;
     int64_t axis;
     if (hr_cuda_whole(s, tensor, subscripts)) return s->c->exact || s->c->flat || s->c->shifted;
-    if (!s->c->exact || !rest_is_aligned(s, subscripts[rank - 1])) return false;
+    bool rows = s->c->exact || (rank == 1 && !s->c->flat && !s->c->shifted && !s->c->straddle);
+    if (!rows || !rest_is_aligned(s, subscripts[rank - 1])) return false;
     if (rank == 1) return true;
     return hr_extent_value(s->function, s->function->tensors[tensor].shape[rank - 1], s->extents, &axis) ==
                HR_OK &&
@@ -155,6 +156,26 @@ bool hr_cuda_is_streamed(const hr_cuda_stage *s, int tensor, hr_expr *const *sub
            s->function->tensors[s->plan->storage[tensor]].role != HR_ROLE_INOUT;
 }
 
+/* `condition`, where group u of a thread may end after its row; u is a number once the loop is unrolled, so
+ * that the other groups cost nothing. */
+static const char *not_after(const hr_cuda_stage *s, const char *condition) {
+    const hr_cuda_choice *c = s->c;
+    int64_t whole = c->row / ((int64_t)c->row_threads * c->slices * c->vector);
+    return c->resident && whole ? hr_format(s->p, "(u < %" PRId64 " || %s)", whole, condition) : condition;
+}
+
+/* The same and `begins`, where it may begin before its row. */
+static const char *not_outside(const hr_cuda_stage *s, const char *begins, const char *ends) {
+    ends = not_after(s, ends);
+    if (!s->c->shifted) return ends;
+    return hr_format(s->p, s->c->resident ? "(u > 0 || %s) && %s" : "%s && %s", begins, ends);
+}
+
+const char *hr_cuda_element_guard(hr_cuda_stage *s) {
+    if (s->c->flat) return hr_format(s->p, "inside || pos + v < %s", hr_cuda_row_end(s));
+    return not_outside(s, "v >= -pos", hr_format(s->p, "v < %" PRId64 " - pos", s->c->row));
+}
+
 void hr_cuda_open_groups(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
@@ -178,7 +199,9 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
         hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);
     else if (*idle)
         hr_print(p, "if (%s) continue;", idle);
-    if (!c->exact) hr_print(p, "const bool inside = pos >= 0 && pos + %d <= %" PRId64 ";", c->vector, c->row);
+    if (!c->exact)
+        hr_print(p, "const bool inside = %s;",
+                 not_outside(s, "pos >= 0", hr_format(p, "pos + %d <= %" PRId64, c->vector, c->row)));
 }
 
 void hr_cuda_close(hr_printer *p) {
@@ -361,6 +384,28 @@ void hr_cuda_print_next_staging(hr_cuda_stage *s) {
     hr_print(p, "wait_for_runs<1>();");
 }
 
+/* Whole groups of it may be read though parts of them are of the rows beside: nobody writes to it. */
+static bool reads_beyond(const hr_cuda_stage *s, const hr_expr *e) {
+    if (!s->c->shifted || !s->c->resident || s->c->ahead || s->c->straddle) return false;
+    if (!hr_cuda_whole(s, e->tensor, e->args)) return false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->stored &&
+            s->plan->storage[hr_cuda_statement(s, step)->tensor] == s->plan->storage[e->tensor])
+            return false;
+    }
+    return true;
+}
+
+/* One value a column, which groups that begin where the rows of other tensors are aligned meet anywhere. */
+static bool reads_across(const hr_cuda_stage *s, const hr_expr *e) {
+    const hr_tensor *tensor = &s->function->tensors[e->tensor];
+    int64_t axis;
+    return s->c->shifted && s->c->narrow && !s->c->straddle && tensor->rank == 1 &&
+           e->args[0]->op == HR_OP_INDEX &&
+           hr_extent_value(s->function, tensor->shape[0], s->extents, &axis) == HR_OK && axis == s->c->row;
+}
+
 static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, const char *index) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
@@ -381,7 +426,14 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         valid = p->valid[e->id];
     }
     const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, once);
-    if (!c->exact && !s->one_row)
+    if (reads_across(s, e))
+        load = hr_format(p, "load_across<ALIGNED, %" PRId64 ", %d>(%s, pos)", c->row, c->vector,
+                         hr_emit_tensor(p, e->tensor));
+    else if (reads_beyond(s, e))
+        load = hr_format(p, "%s ? %s : load_part<%d>(%s, -pos, %s - pos)",
+                         not_after(s, hr_format(p, "pos + %d <= rest", c->vector)), load, c->vector, place,
+                         hr_cuda_row_end(s));
+    else if (!c->exact && !s->one_row)
         load = hr_format(p, "inside ? %s : load_part<%d>(%s, %s, %s - pos)", load, c->vector, place,
                          c->flat ? "0" : "-pos", hr_cuda_row_end(s));
     if (valid) load = hr_format(p, "!%s ? zero_group<%s, %d>() : %s", valid, type, c->vector, load);

@@ -387,10 +387,7 @@ static void print_element_loop(hr_cuda_stage *s, int pass) {
     hr_print(p, "#pragma unroll");
     hr_print(p, "for (int v = 0; v < %d; v++) {", c->vector);
     p->indent++;
-    if (guard)
-        hr_print(
-            p, c->flat ? "if (inside || pos + v < %s) {" : "if (inside || (pos + v >= 0 && pos + v < %s)) {",
-            hr_cuda_row_end(s));
+    if (guard) hr_print(p, "if (%s) {", hr_cuda_element_guard(s));
     p->indent += guard;
     if (hr_cuda_wraps_once(s)) {
         int first = c->flat ? 0 : s->stage->task_count;

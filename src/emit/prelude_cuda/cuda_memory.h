@@ -68,12 +68,50 @@ static __device__ inline group<T, V> load_group(const T *place, bool once) {
 }
 
 /* Those of the V elements that stand at from <= v < to; zeros for the others. */
-template <int V, class T>
-static __device__ inline group<T, V> load_part(const T *place, int64_t from, int64_t to) {
+template <int V, class T, class A, class B>
+static __device__ inline group<T, V> load_part(const T *place, A from, B to) {
     group<T, V> x = zero_group<T, V>();
 #pragma unroll
     for (int v = 0; v < V; v++)
         if (v >= from && v < to) set_element(x, v, place[v]);
+    return x;
+}
+
+/* Moves all words down by `by` where `so`. */
+template <int COUNT> static __device__ inline void move_words(uint32_t (&word)[COUNT], int by, bool so) {
+#pragma unroll
+    for (int w = 0; w < COUNT; w++)
+        if (so && w + by < COUNT) word[w] = word[w + by];
+}
+
+/* The whole piece of RUN elements at `at`, a multiple of RUN, of an aligned array of SIZE; what is left of
+ * the array where it ends before that. */
+template <int SIZE, int RUN, class T>
+static __device__ inline group<T, RUN> load_piece(const T *array, int at) {
+    if (at + RUN <= SIZE) return load_group<true, RUN>(array + (at < 0 ? 0 : at), false);
+    return load_part<RUN>(array + (SIZE - SIZE % RUN), 0, SIZE % RUN);
+}
+
+/* The V elements from `at` on of an array of SIZE, which is aligned where ALIGNED while they are not: out of
+ * the aligned pieces around them. Any values for those outside of it. */
+template <bool ALIGNED, int SIZE, int V, class T>
+static __device__ inline group<T, V> load_across(const T *array, int at) {
+    const int bytes = V * (int)sizeof(T), piece = bytes < 16 ? bytes : 16, run = piece / (int)sizeof(T);
+    if (!ALIGNED || piece < 8 || bytes % piece) return load_part<V>(array + at, -at, SIZE - at);
+    const int offset = at * (int)sizeof(T) & (piece - 1), first = at - offset / (int)sizeof(T);
+    uint32_t word[(bytes + piece) / 4 + 1];
+#pragma unroll
+    for (int p = 0; p <= bytes / piece; p++) {
+        group<T, run> x = load_piece<SIZE, run>(array, first + p * run);
+        memcpy(word + p * (piece / 4), x.word, piece);
+    }
+    word[(bytes + piece) / 4] = 0;
+    if (piece > 8) move_words(word, 2, offset & 8);
+    move_words(word, 1, offset & 4);
+    group<T, V> x;
+#pragma unroll
+    for (int w = 0; w < bytes / 4; w++)
+        x.word[w] = (uint32_t)(((uint64_t)word[w + 1] << 32 | word[w]) >> (offset % 4 * 8));
     return x;
 }
 
@@ -96,8 +134,8 @@ static __device__ inline void store_group(T *place, const group<T, V> &x, bool o
     }
 }
 
-template <int V, class T>
-static __device__ inline void store_part(T *place, const group<T, V> &x, int64_t from, int64_t to) {
+template <int V, class T, class A, class B>
+static __device__ inline void store_part(T *place, const group<T, V> &x, A from, B to) {
 #pragma unroll
     for (int v = 0; v < V; v++)
         if (v >= from && v < to) place[v] = element_of(x, v);
