@@ -7,7 +7,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     uint16_t *const __restrict__ t_y = a.t_y;
     const int64_t tasks = n_M;
     const int lane = (int)threadIdx.x % 32;
-    for (int64_t first = (int64_t)blockIdx.x * 8; first < tasks; first += (int64_t)gridDim.x * 8) {
+    for (int64_t first = (int64_t)blockIdx.x * 2; first < tasks; first += (int64_t)gridDim.x * 2) {
         int64_t task = first + (int)threadIdx.x / 32;
         const bool live = task < tasks; /* the others have no row */
         task = live ? task : tasks - 1;
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     }
 }
 
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(64)
 stage_0(const __grid_constant__ arguments a) {
     let_next_launch_start();
     wait_for_launch_before();
@@ -102,7 +102,7 @@ extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const uint16_t *
     a.scratch = (char *)scratch;
     a.fault = (fault_record *)fault;
     int64_t blocks;
-    blocks = blocks_of(n_M, 8, 0, 2147483647) * 1;
-    if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
+    blocks = blocks_of(n_M, 2, 0, 2147483647) * 1;
+    if (blocks) stage_0<<<(unsigned)blocks, 64, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
 }
