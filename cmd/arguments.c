@@ -100,11 +100,18 @@ static int flag_unknown(const arguments *arguments, const char *word) {
     return EXIT_USAGE;
 }
 
-/* The value of a flag stands in the same word (--flag=VALUE, -oVALUE) or is the next one. */
+/* "[=VALUE]": may be left away. */
+static bool is_optional(const flag *flag) {
+    return flag->value && flag->value[0] == '[';
+}
+
+/* The value of a flag stands in the same word (--flag=VALUE, -oVALUE) or is the next one; one that may be
+ * left away is "" then, and never the next word. */
 static int flag_take(arguments *arguments, const flag *flag, const char *word, const char *value, int *at,
                      int count, char **values) {
     if (!flag->value && value)
         return complain(arguments, "--%s takes no value; leave \"%s\" away", flag->name, value);
+    if (is_optional(flag) && !value) value = "";
     if (flag->value && !value) {
         if (*at + 1 >= count) return complain(arguments, "%s needs a value: %s %s", word, word, flag->value);
         value = values[++*at];

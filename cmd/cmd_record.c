@@ -39,9 +39,12 @@ static void print_summary(const arguments *arguments, const hr_recording *record
     for (int i = 0; i < count; i++) {
         const hr_recorded_file *file = hr_recording_file(recording, i);
         print_notes(arguments, file);
-        fprintf(stderr, "%s: %s kernels, %s calls, %s ranges, %.1f MB\n", file->path,
-                grouped(file->kernels, kernels, sizeof kernels), grouped(file->calls, calls, sizeof calls),
-                grouped(file->ranges, ranges, sizeof ranges), (double)file->bytes / 1e6);
+        fprintf(stderr, "%s: %s kernels", file->path, grouped(file->kernels, kernels, sizeof kernels));
+        if (file->counted) fprintf(stderr, " (%lld with counters)", (long long)file->counted);
+        fprintf(stderr, ", %s calls, %s ranges", grouped(file->calls, calls, sizeof calls),
+                grouped(file->ranges, ranges, sizeof ranges));
+        if (file->samples) fprintf(stderr, ", %lld samples of the GPU", (long long)file->samples);
+        fprintf(stderr, ", %.1f MB\n", (double)file->bytes / 1e6);
     }
     if (count == 0)
         complain(arguments, "the program started neither CUDA nor NVTX: there is nothing to record");
@@ -63,6 +66,19 @@ static int read_seconds(const arguments *arguments, double *out) {
     return 0;
 }
 
+static int read_counters(const arguments *arguments, hr_counters_mode *out) {
+    const char *text = arguments_value(arguments, "counters", NULL);
+    *out = !text                                ? HR_COUNTERS_NONE
+           : !*text || !strcmp(text, "kernels") ? HR_COUNTERS_KERNELS
+                                                : HR_COUNTERS_SAMPLED;
+    if (*out == HR_COUNTERS_SAMPLED && strcmp(text, "sampled") != 0)
+        return complain(arguments,
+                        "--counters reads those of each kernel, --counters=sampled those of the GPU "
+                        "over time; \"%s\" is neither",
+                        text);
+    return 0;
+}
+
 static int run_record(const arguments *arguments, terminal *terminal) {
     (void)terminal;
     hr_record_options options = {.size = sizeof options,
@@ -70,6 +86,7 @@ static int run_record(const arguments *arguments, terminal *terminal) {
                                  .from_range = arguments_value(arguments, "from-range", NULL)};
     int code = read_seconds(arguments, &options.seconds);
     if (code == 0) code = arguments_whole(arguments, "steps", 1, 0, &options.steps);
+    if (code == 0) code = read_counters(arguments, &options.counters);
     if (code) return code;
     if (arguments->word_count == 0)
         return complain(arguments, "which program? headroom record python train.py");
@@ -91,6 +108,7 @@ static const flag flags[] = {
     {0, "for", "SECONDS", "record this long only; the program runs on"},
     {0, "from-range", "NAME", "begin at the first NVTX range NAME"},
     {0, "steps", "N", "stop after N ranges of that name, or of one called step"},
+    {0, "counters", "[=sampled]", "add hardware counters: of each kernel, or of the GPU over time"},
     {0, NULL, NULL, NULL},
 };
 
@@ -105,6 +123,12 @@ const command command_record = {
     "  headroom record python train.py\n"
     "  headroom record --from-range step --steps 20 -o run.hrt torchrun train.py\n\n"
     "NAME stands for ranges called that, or that and something that is no letter:\n"
-    "`step` also stands for `step 12`.",
+    "`step` also stands for `step 12`.\n\n"
+    "--counters reads DRAM bytes, tensor and vector instructions, cache hits and\n"
+    "occupancy of the first two launches of each kernel, which take 0.1 s each; all\n"
+    "others run free. --counters=sampled reads SM and tensor activity and DRAM\n"
+    "bandwidth of the whole GPU 5000 times a second and leaves the times as they\n"
+    "are. Both need the right to profile and CUDA 12.6's CUPTI or later; where these\n"
+    "are missing, the rest is recorded and a sentence says so.",
     flags,
     run_record};

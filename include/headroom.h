@@ -422,12 +422,20 @@ HR_API hr_status hr_report_bench_csv(const hr_bench *bench, char **out);
 
 /* ---- recording a program ---- */
 
+/* Hardware counters beside the activity. */
+typedef enum hr_counters_mode {
+    HR_COUNTERS_NONE,
+    HR_COUNTERS_KERNELS, /* of the first launches of each kernel, each run three times for it */
+    HR_COUNTERS_SAMPLED  /* of the whole GPU, 5000 times a second, without touching the program */
+} hr_counters_mode;
+
 typedef struct hr_record_options {
     size_t size;
     const char *output; /* "headroom.hrt" where NULL; FILE.rank0.hrt, ... where several processes record */
     double seconds;     /* records this long only; 0 = until the program ends */
-    const char *from_range; /* begins at the first NVTX range of this name, or of this name and a number */
-    int64_t steps;          /* ends after so many ranges of that name, or of one called step; 0 = never */
+    const char *from_range;    /* begins at the first NVTX range of this name, or of this name and a number */
+    int64_t steps;             /* ends after so many ranges of that name, or of one called step; 0 = never */
+    hr_counters_mode counters; /* where they are not to be had, a note says why and the rest is recorded */
 } hr_record_options;
 
 typedef struct hr_recorded_file {
@@ -438,6 +446,7 @@ typedef struct hr_recorded_file {
     int rank;                                /* -1 = not known */
     bool complete;                           /* the program came to its own end */
     char *notes;                             /* sentences for the user, a line each; NULL = none */
+    int64_t counted, samples;                /* launches with hardware counters; intervals of sampled ones */
 } hr_recorded_file;
 
 typedef struct hr_recording hr_recording;

@@ -58,7 +58,15 @@ typedef struct hr_trace_chunk_header {
     X(program, name, recorder)                                                                               \
     X(dropped, count) /* records that CUPTI had no room for */                                               \
     X(device, id, name, multiprocessors, compute, warps, registers, shared, shared_block, threads, memory,   \
-      bandwidth)
+      bandwidth)                                                                                             \
+    /* hardware counters of a launch; `time`, `duration`: of the host, which waited for them; bit i of       \
+       `known`: the i-th field behind it was read. Parts are millionths */                                   \
+    X(counters, time, duration, correlation, known, nanoseconds, dram_read, dram_written, dram_of_peak,      \
+      tensor, vector, warps_active, l1_hit, l2_hits, l2_misses, load_sectors, load_requests, store_sectors,  \
+      store_requests, sm_of_peak, thread)                                                                    \
+    /* of a device over an interval; parts are millionths, -1 = not known */                                 \
+    X(sample, time, duration, device, sm_active, tensor_active, warps_active, dram_of_peak, dram_read,       \
+      dram_written)
 
 /* hr_record_kernel, hr_record_copy, ...: the fields; HR_RECORD_kernel, ...: the numbers. */
 #define HR_TRACE_RECORD_STRUCT(kind, ...)                                                                    \

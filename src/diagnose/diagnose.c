@@ -17,6 +17,35 @@ static const hr_trace_device *find_device(const hr_trace *trace, int32_t rank, i
     return NULL;
 }
 
+/* What was sampled of the device while the steps that count ran. */
+static hr_sampled mean_samples(const hr_analysis *analysis) {
+    const hr_trace *trace = analysis->trace;
+    const hr_steps *steps = &analysis->steps;
+    double sum[HR_SAMPLE_KIND_COUNT] = {0}, mean[HR_SAMPLE_KIND_COUNT];
+    int64_t count[HR_SAMPLE_KIND_COUNT] = {0}, from = steps->items[steps->first].start,
+            to = steps->items[steps->count - 1].end;
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        if (event->kind != HR_EVENT_COUNTER || event->detail < 0 || event->track < 0) continue;
+        const hr_track *track = &trace->tracks.items[event->track];
+        bool ours = track->is_stream && track->rank == analysis->rank && track->device == analysis->device;
+        if (!ours || event->start < from || event->start >= to) continue;
+        const hr_sample *sample = &trace->samples.items[event->detail];
+        sum[sample->kind] += sample->value;
+        count[sample->kind]++;
+    }
+    for (int i = 0; i < HR_SAMPLE_KIND_COUNT; i++)
+        mean[i] = count[i] ? sum[i] / (double)count[i] : -1;
+    bool both = count[HR_SAMPLE_DRAM_READ] && count[HR_SAMPLE_DRAM_WRITTEN];
+    if (!count[HR_SAMPLE_DRAM] && both)
+        mean[HR_SAMPLE_DRAM] = mean[HR_SAMPLE_DRAM_READ] + mean[HR_SAMPLE_DRAM_WRITTEN];
+    return (hr_sampled){.samples = count[HR_SAMPLE_SM_ACTIVE],
+                        .sm_active = mean[HR_SAMPLE_SM_ACTIVE],
+                        .tensor_active = mean[HR_SAMPLE_TENSOR_ACTIVE],
+                        .warps_active = mean[HR_SAMPLE_WARPS_ACTIVE],
+                        .dram = mean[HR_SAMPLE_DRAM]};
+}
+
 static void fill_lane(hr_analysis *analysis, hr_arena *keep, hr_lane *lane) {
     const hr_trace_device *device = find_device(analysis->trace, analysis->rank, analysis->device);
     const hr_steps *steps = &analysis->steps;
@@ -30,6 +59,7 @@ static void fill_lane(hr_analysis *analysis, hr_arena *keep, hr_lane *lane) {
     for (int i = 0; i < HR_TIME_KIND_COUNT; i++)
         lane->accounted[i] = (double)lane->accounted_ns[i] * 1e-9;
     hr_analysis_overlap(analysis, lane);
+    lane->sampled = mean_samples(analysis);
 }
 
 /* Joins a rank and finds its steps; `device` -1: its busiest one. */
@@ -55,7 +85,7 @@ static hr_status make_lanes(const hr_trace *trace, hr_diagnosis *out) {
         for (int64_t i = 0; i < trace->tracks.count; i++) {
             const hr_track *track = &trace->tracks.items[i];
             int known = 0;
-            if (track->rank != rank || !track->is_stream) continue;
+            if (track->rank != rank || !track->is_stream || track->id == HR_STREAM_OF_SAMPLES) continue;
             while (known < device_count && devices[known] != track->device)
                 known++;
             if (known == device_count && device_count < DEVICES) devices[device_count++] = track->device;
@@ -122,6 +152,20 @@ static void write_verdict(const hr_analysis *analysis, hr_diagnosis *out) {
                           hr_time_kind_words(largest));
 }
 
+/* When the recorder stopped the program for the last time to read counters. */
+static int64_t last_halt(const hr_analysis *analysis) {
+    const hr_trace *trace = analysis->trace;
+    int64_t last = INT64_MIN;
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        if (event->kind == HR_EVENT_OVERHEAD && event->track >= 0 &&
+            trace->tracks.items[event->track].rank == analysis->rank && event->start > last &&
+            strcmp(hr_trace_string(trace, event->name), HR_OVERHEAD_COUNTERS) == 0)
+            last = event->start;
+    }
+    return last;
+}
+
 /* What would have to be recorded to say more. */
 static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
     const hr_trace *trace = analysis->trace;
@@ -140,8 +184,12 @@ static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
             "calls of the host: without them nothing can be said of launches, waits and input data";
     if (analysis->work_count && !shapes && !counters)
         missing[count++] =
-            "shapes (torch.profiler: record_shapes=True) or counters (ncu --csv --page raw): without "
+            "counters (`headroom record --counters`) or shapes (torch.profiler: record_shapes=True): without "
             "them nothing is said of bandwidth";
+    if (analysis->steps.items[analysis->steps.first].start < last_halt(analysis))
+        missing[count++] =
+            "more steps: the recorder read counters in each of these, and the program stood still "
+            "meanwhile, so the times of steps are not its own";
     if (analysis->steps.count == 1 && analysis->work_count)
         missing[count++] = "several steps: of one step nobody knows whether it is usual";
     if (collectives && trace->ranks.count == 1)

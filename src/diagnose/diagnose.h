@@ -65,9 +65,16 @@ typedef struct hr_steps {
     const hr_step *items; /* one after the other without gap */
     int count;
     int first;  /* steps before it are warm-up and count for nothing */
+    int halted; /* of those the ones in which the recorder read counters, and the program stood still */
     int chosen; /* the step whose duration is the median: the one accounted for and drawn */
     double median, min, max;
 } hr_steps;
+
+/* Counters of a device over the steps that count: means, parts of 1; < 0 = not sampled. */
+typedef struct hr_sampled {
+    int64_t samples;
+    double sm_active, tensor_active, warps_active, dram; /* dram: bandwidth of its peak, both directions */
+} hr_sampled;
 
 /* A device of a rank and its share of the same steps. */
 typedef struct hr_lane {
@@ -78,6 +85,7 @@ typedef struct hr_lane {
     double accounted[HR_TIME_KIND_COUNT]; /* seconds of the chosen step; they add up to it */
     int64_t accounted_ns[HR_TIME_KIND_COUNT];
     double communication, hidden_communication; /* seconds a step, in all and under compute */
+    hr_sampled sampled;
 } hr_lane;
 
 typedef enum hr_limiter {
@@ -116,7 +124,9 @@ typedef struct hr_kernel_summary {
     double bytes, flops;  /* of a launch, 0 = not known */
     double roof_fraction; /* of the roof that bounds it; 0 = not known */
     bool counted;         /* bytes come from hardware counters, else from shapes */
-    double l2_hit, sectors_per_load, sectors_per_store; /* < 0 = not recorded */
+    double l1_hit, l2_hit, sectors_per_load, sectors_per_store; /* < 0 = not recorded */
+    double tensor_instructions, vector_instructions;            /* of a launch; < 0 = not recorded */
+    double dram_of_peak, sm_of_peak;                            /* parts of 1; < 0 = not recorded */
 } hr_kernel_summary;
 
 /* A piece of the chain that determines how long the chosen step takes; from its start to its end, no gap. */

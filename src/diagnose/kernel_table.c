@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of those launches that have the value. */
+typedef struct mean {
+    double sum;
+    int64_t count;
+} mean;
+
 /* What is added up over the launches of a kernel. */
 typedef struct sums {
     int64_t known;        /* launches with bytes or operations */
@@ -18,8 +24,7 @@ typedef struct sums {
     double memory, math;  /* least time by each roof */
     double bytes, flops;
     int64_t counted; /* launches with hardware counters */
-    double dram_of_peak, sm_of_peak, l2_hit, load, store;
-    int64_t l2_count, load_count, store_count, peak_count;
+    mean dram_of_peak, sm_of_peak, l1_hit, l2_hit, load, store, tensor, vector;
 } sums;
 
 typedef struct table {
@@ -91,24 +96,25 @@ static void add_work_done(sums *sum, const hr_ceiling *ceiling, double seconds, 
     sum->flops += flops;
 }
 
+static void add_to_mean(mean *mean, double value) {
+    if (!isfinite(value)) return;
+    mean->sum += value;
+    mean->count++;
+}
+
+static double mean_of(const mean *mean) {
+    return mean->count ? mean->sum / (double)mean->count : -1;
+}
+
 static void add_counters(sums *sum, const hr_counters *counters) {
-    if (isfinite(counters->dram_of_peak)) {
-        sum->dram_of_peak += counters->dram_of_peak;
-        sum->sm_of_peak += isfinite(counters->sm_of_peak) ? counters->sm_of_peak : 0;
-        sum->peak_count++;
-    }
-    if (isfinite(counters->l2_hit)) {
-        sum->l2_hit += counters->l2_hit;
-        sum->l2_count++;
-    }
-    if (isfinite(counters->sectors_per_load)) {
-        sum->load += counters->sectors_per_load;
-        sum->load_count++;
-    }
-    if (isfinite(counters->sectors_per_store)) {
-        sum->store += counters->sectors_per_store;
-        sum->store_count++;
-    }
+    add_to_mean(&sum->dram_of_peak, counters->dram_of_peak);
+    add_to_mean(&sum->sm_of_peak, counters->sm_of_peak);
+    add_to_mean(&sum->l1_hit, counters->l1_hit);
+    add_to_mean(&sum->l2_hit, counters->l2_hit);
+    add_to_mean(&sum->load, counters->sectors_per_load);
+    add_to_mean(&sum->store, counters->sectors_per_store);
+    add_to_mean(&sum->tensor, counters->tensor_instructions);
+    add_to_mean(&sum->vector, counters->vector_instructions);
 }
 
 static const hr_kernel_work *kernel_work(const hr_analysis *analysis, const hr_work *work) {
@@ -177,9 +183,14 @@ static void add_launch(table *table, int kernel, int number) {
 static void judge(table *table, int number) {
     hr_kernel_summary *kernel = &table->kernels[number];
     const sums *sum = &table->sums[number];
-    kernel->l2_hit = sum->l2_count ? sum->l2_hit / (double)sum->l2_count : -1;
-    kernel->sectors_per_load = sum->load_count ? sum->load / (double)sum->load_count : -1;
-    kernel->sectors_per_store = sum->store_count ? sum->store / (double)sum->store_count : -1;
+    kernel->l1_hit = mean_of(&sum->l1_hit);
+    kernel->l2_hit = mean_of(&sum->l2_hit);
+    kernel->sectors_per_load = mean_of(&sum->load);
+    kernel->sectors_per_store = mean_of(&sum->store);
+    kernel->tensor_instructions = mean_of(&sum->tensor);
+    kernel->vector_instructions = mean_of(&sum->vector);
+    kernel->dram_of_peak = mean_of(&sum->dram_of_peak);
+    kernel->sm_of_peak = mean_of(&sum->sm_of_peak);
     kernel->counted = sum->counted > 0;
     if (sum->known) {
         kernel->bytes = sum->bytes / (double)sum->known;
@@ -187,15 +198,15 @@ static void judge(table *table, int number) {
         kernel->roof_fraction = sum->known_seconds > 0 ? fmin(1, sum->floor / sum->known_seconds) : 0;
         kernel->bound = sum->math > sum->memory ? HR_BOUND_COMPUTE : HR_BOUND_MEMORY;
     }
-    if (sum->peak_count) { /* the hardware's own word, which knows of caches */
-        double dram = sum->dram_of_peak / (double)sum->peak_count;
-        double sm = sum->sm_of_peak / (double)sum->peak_count;
+    bool peaks = kernel->dram_of_peak >= 0;
+    if (peaks) { /* the hardware's own word, which knows of caches */
+        double dram = kernel->dram_of_peak, sm = fmax(0, kernel->sm_of_peak);
         kernel->bound = dram > sm ? HR_BOUND_MEMORY : HR_BOUND_COMPUTE;
         kernel->roof_fraction = fmin(1, fmax(dram, sm));
         if (kernel->roof_fraction < 0.6 && kernel->waves > 0 && kernel->waves < 1)
             kernel->bound = HR_BOUND_LATENCY;
     }
-    if (kernel->roof_fraction < 0.2 && (sum->known || sum->peak_count) &&
+    if (kernel->roof_fraction < 0.2 && (sum->known || peaks) &&
         ((kernel->waves > 0 && kernel->waves < 0.5) || kernel->median < 4e-6))
         kernel->bound = HR_BOUND_LATENCY;
 }

@@ -271,9 +271,28 @@ static double median_from(const hr_step *items, int first, int count, double *sc
     return scratch[(count - first - 1) / 2];
 }
 
+/* The steps up to the last one in which the recorder read counters: while it does, the program stands still.
+ * Two steps at least are left, else the measured times say nothing and all are kept. */
+static int halted_steps(const hr_analysis *analysis, const int64_t *bounds, int count) {
+    const hr_trace *trace = analysis->trace;
+    int halted = 0;
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        if (event->kind != HR_EVENT_OVERHEAD || event->track < 0 ||
+            trace->tracks.items[event->track].rank != analysis->rank)
+            continue;
+        int step = step_at(bounds, count, event->start + event->duration);
+        bool leaves = step + 1 <= count - 2 && step + 1 <= count - count / 4;
+        if (leaves && step >= halted &&
+            strcmp(hr_trace_string(trace, event->name), HR_OVERHEAD_COUNTERS) == 0)
+            halted = step + 1;
+    }
+    return halted;
+}
+
 static void summarise(hr_steps *steps, double *scratch) {
-    steps->first = 0;
-    while (steps->count >= 3 && steps->first < steps->count / 2 &&
+    while (steps->count - steps->first >= 3 &&
+           steps->first < steps->halted + (steps->count - steps->halted) / 2 &&
            step_seconds(&steps->items[steps->first]) >
                1.5 * median_from(steps->items, steps->first + 1, steps->count, scratch))
         steps->first++;
@@ -309,7 +328,9 @@ static void make_steps(hr_analysis *analysis, const int64_t *bounds, int count, 
             items[i] = (hr_step){.start = begin, .host_start = bounds[i], .host_end = bounds[i + 1]};
         if (i > 0) items[i - 1].end = begin;
     }
-    analysis->steps = (hr_steps){.found_by = found_by, .items = items, .count = count};
+    int halted = halted_steps(analysis, bounds, count);
+    analysis->steps =
+        (hr_steps){.found_by = found_by, .items = items, .count = count, .first = halted, .halted = halted};
     summarise(&analysis->steps, hr_arena_alloc(arena, (size_t)(count + 1) * sizeof(double)));
     analysis->origin = bounds[0];
     hr_analysis_first_gaps(analysis);

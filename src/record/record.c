@@ -95,6 +95,13 @@ static void set_number(const char *name, double value, const char *format) {
         unsetenv(name);
 }
 
+static void set_word(const char *name, const char *word) {
+    if (word)
+        setenv(name, word, 1);
+    else
+        unsetenv(name);
+}
+
 static void set_environment(const hr_record_options *options, const char *library,
                             const output_place *place) {
     setenv("CUDA_INJECTION64_PATH", library, 1);
@@ -102,10 +109,10 @@ static void set_environment(const hr_record_options *options, const char *librar
     setenv("HEADROOM_RECORD_FILE", place->prefix, 1);
     set_number("HEADROOM_RECORD_FOR", options->seconds, "%.9g");
     set_number("HEADROOM_RECORD_STEPS", (double)options->steps, "%.0f");
-    if (options->from_range)
-        setenv("HEADROOM_RECORD_FROM", options->from_range, 1);
-    else
-        unsetenv("HEADROOM_RECORD_FROM");
+    set_word("HEADROOM_RECORD_FROM", options->from_range);
+    static const char *const counters[] = {
+        [HR_COUNTERS_NONE] = NULL, [HR_COUNTERS_KERNELS] = "kernels", [HR_COUNTERS_SAMPLED] = "sampled"};
+    set_word("HEADROOM_RECORD_COUNTERS", counters[options->counters]);
 }
 
 /* In the child: never returns. What exec says goes through the pipe. */
@@ -179,6 +186,12 @@ static void scan_chunk(hr_recorded_file *file, const uint8_t *payload, size_t le
             break;
         case HR_RECORD_range_begin:
             file->ranges++;
+            break;
+        case HR_RECORD_counters:
+            file->counted++;
+            break;
+        case HR_RECORD_sample:
+            file->samples++;
             break;
         case HR_RECORD_dropped:
             file->dropped += record.dropped.count;
@@ -295,6 +308,8 @@ hr_status hr_program_record(const hr_record_options *options, const char *const 
     char library[PATH_MAX];
     output_place place;
     if (!program || !program[0]) return hr_fail(HR_BAD_INPUT, "there is no program to record");
+    if (asked.counters < HR_COUNTERS_NONE || asked.counters > HR_COUNTERS_SAMPLED)
+        return hr_fail(HR_BAD_INPUT, "counters: %d is no hr_counters_mode", (int)asked.counters);
     HR_TRY(find_library(library));
     HR_TRY(find_place(output, &place));
     hr_recording *recording = calloc(1, sizeof *recording);

@@ -369,7 +369,7 @@ static void end_add(hr_kineto_adder *adder, const hr_kineto_event *fields, int64
 }
 
 static void counter_add(hr_kineto_adder *adder, const hr_kineto_event *fields, hr_event event) {
-    hr_sample sample;
+    hr_sample sample = {.kind = HR_SAMPLE_OTHER};
     if (!hr_kineto_has(fields, HR_KINETO_OTHER) ||
         !hr_json_real(&fields->fields[HR_KINETO_OTHER], &sample.value))
         return;

@@ -29,6 +29,7 @@ typedef enum metric {
     STORE_SECTORS,
     STORE_REQUESTS,
     TENSOR,
+    VECTOR,
     INSTRUCTIONS,
     WARPS,
     DRAM_OF_PEAK,
@@ -47,7 +48,7 @@ typedef enum metric {
 } metric;
 
 /* Names on the raw page and in `--metrics`, and on the details page. What several names give is added up only
- * for TENSOR: its pipes are counted apart. */
+ * for TENSOR and VECTOR: their pipes are counted apart. */
 static const struct {
     const char *name;
     metric metric;
@@ -74,6 +75,8 @@ static const struct {
     {"sm__inst_executed_pipe_tensor_op_gmma.sum", TENSOR, NULL},
     {"sm__inst_executed_pipe_tensor_op_imma.sum", TENSOR, NULL},
     {"sm__inst_executed_pipe_tensor_op_dmma.sum", TENSOR, NULL},
+    {"sm__inst_executed_pipe_fma.sum", VECTOR, NULL},
+    {"sm__inst_executed_pipe_alu.sum", VECTOR, NULL},
     {"sm__inst_executed.sum", INSTRUCTIONS, NULL},
     {"smsp__inst_executed.sum", INSTRUCTIONS, NULL},
     {"sm__warps_active.avg.pct_of_peak_sustained_active", WARPS, NULL},
@@ -268,7 +271,7 @@ static int metric_find(const char *name, size_t length, const char *unit, size_t
 
 static void value_set(ncu *n, int metric, double value) {
     if (metric < 0 || isnan(value) || value < 0) return;
-    bool adds = metric == TENSOR && !isnan(n->values[metric]);
+    bool adds = (metric == TENSOR || metric == VECTOR) && !isnan(n->values[metric]);
     n->values[metric] = adds ? n->values[metric] + value : value;
 }
 
@@ -309,7 +312,8 @@ static hr_counters counters_of(const double *values) {
                             .sectors_per_load = values[LOAD_RATIO],
                             .sectors_per_store = values[STORE_RATIO],
                             .tensor_instructions = values[TENSOR],
-                            .vector_instructions = values[INSTRUCTIONS],
+                            .vector_instructions =
+                                isnan(values[VECTOR]) ? values[INSTRUCTIONS] : values[VECTOR],
                             .warps_active = values[WARPS],
                             .dram_of_peak = values[DRAM_OF_PEAK],
                             .sm_of_peak = values[SM_OF_PEAK]};

@@ -11,11 +11,13 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #define COLUMNS_MAX   24
 #define PROCESSES_MAX 1024
 #define CONTEXTS_MAX  1024
+#define METRICS_MAX   1024
 #define ROWS_A_REPORT 65536
 #define NONE_32       INT64_C(4294967295) /* "no stream", "no event" */
 
@@ -35,6 +37,13 @@ typedef struct nsys_context {
     int64_t id;
 } nsys_context;
 
+/* A metric of a GPU that Nsight sampled; its type's last byte is the GPU. */
+typedef struct nsys_metric {
+    int64_t type, id;
+    hr_sample_kind kind;
+    int32_t name;
+} nsys_metric;
+
 typedef struct nsys {
     hr_trace_build *build;
     const char *path;
@@ -45,6 +54,8 @@ typedef struct nsys {
     int process_count;
     nsys_context contexts[CONTEXTS_MAX];
     int context_count;
+    nsys_metric metrics[METRICS_MAX];
+    int metric_count;
     int64_t events, rows;
     bool failed;
 } nsys;
@@ -426,6 +437,67 @@ static void device_take(nsys_row row) {
     }
 }
 
+/* ---- sampled metrics ---- */
+
+/* "SMs Active [Throughput %]"; names differ a little from version to version, and several have averages of
+ * other units beside them. */
+static hr_sample_kind sample_kind(const char *name) {
+    static const struct {
+        const char *begins;
+        hr_sample_kind kind;
+    } known[] = {{"SMs Active", HR_SAMPLE_SM_ACTIVE},
+                 {"SM Active", HR_SAMPLE_SM_ACTIVE},
+                 {"Tensor Active", HR_SAMPLE_TENSOR_ACTIVE},
+                 {"SM Tensor Active", HR_SAMPLE_TENSOR_ACTIVE},
+                 {"Compute Warps in Flight", HR_SAMPLE_WARPS_ACTIVE},
+                 {"DRAM Bandwidth", HR_SAMPLE_DRAM},
+                 {"DRAM Read Bandwidth", HR_SAMPLE_DRAM_READ},
+                 {"DRAM Read Throughput", HR_SAMPLE_DRAM_READ},
+                 {"DRAM Write Bandwidth", HR_SAMPLE_DRAM_WRITTEN},
+                 {"DRAM Write Throughput", HR_SAMPLE_DRAM_WRITTEN}};
+    for (size_t i = 0; strstr(name, "%]") && i < sizeof known / sizeof *known; i++)
+        if (strncasecmp(name, known[i].begins, strlen(known[i].begins)) == 0) return known[i].kind;
+    return HR_SAMPLE_OTHER;
+}
+
+static void metric_take(nsys_row row) {
+    nsys *n = row.of;
+    size_t length;
+    const char *bytes = text(row, 2, &length);
+    if (!bytes || n->metric_count == METRICS_MAX) return;
+    int32_t name = hr_trace_build_string(n->build, bytes, length);
+    n->metrics[n->metric_count++] = (nsys_metric){whole(row, 0, 0), whole(row, 1, 0),
+                                                  sample_kind(hr_trace_build_text(n->build, name)), name};
+}
+
+/* The first process that used the GPU: the samples are of all that run there. */
+static void sampled_rank_choose(nsys *n, int32_t device) {
+    if (n->process_count) hr_trace_build_rank_choose(n->build, n->processes[0].rank);
+    for (int i = 0; i < n->context_count; i++)
+        if (n->contexts[i].device == device) {
+            hr_trace_build_rank_choose(n->build, n->contexts[i].rank);
+            return;
+        }
+}
+
+static void sample_take(nsys_row row) {
+    nsys *n = row.of;
+    int64_t type = whole(row, 1, 0), id = whole(row, 2, 0);
+    const nsys_metric *metric = NULL;
+    for (int i = 0; i < n->metric_count && !metric; i++)
+        if (n->metrics[i].id == id && n->metrics[i].type == type) metric = &n->metrics[i];
+    if (!metric) {
+        hr_trace_build_skip(n->build, "samples of metrics without a name", -1);
+        return;
+    }
+    int32_t device = (int32_t)(type & 0xff);
+    hr_sample sample = {sqlite3_column_double(row.statement, 3), metric->kind};
+    if (sample.kind != HR_SAMPLE_OTHER) sample.value *= 0.01;
+    sampled_rank_choose(n, device);
+    hr_trace_build_sample(n->build, device, whole(row, 0, 0), 0, sample, metric->name);
+    n->events++;
+}
+
 /* In the order in which they are read: names before what has them, processes before their threads' names. */
 static const nsys_table tables[] = {
     {"StringIds", {"id", "value"}, string_take},
@@ -482,6 +554,8 @@ static const nsys_table tables[] = {
     {"CUDA_GPU_MEMORY_USAGE_EVENTS",
      {"start", "start", "globalPid", "deviceId", "address", "bytes", "memoryOperationType", "memKind"},
      allocation_take},
+    {"TARGET_INFO_GPU_METRICS", {"typeId", "metricId", "metricName"}, metric_take},
+    {"GPU_METRICS", {"timestamp", "typeId", "metricId", "value"}, sample_take},
     {"ThreadNames", {"globalTid", "nameId"}, thread_name_take},
     {"TARGET_INFO_GPU",
      {"cuDevice", "id", "name", "smCount", "computeMajor", "computeMinor", "totalMemory", "memoryBandwidth",

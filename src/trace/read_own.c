@@ -3,12 +3,14 @@
  * In: a file, plain or gzip, whole or cut anywhere. Out: events in the build; a chunk whose hash is wrong is
  * left out and counted, and a file that breaks off gives what came before.
  *
- * Chunks are found by their mark and believed by their hash. Most records become events at once. Three kinds
+ * Chunks are found by their mark and believed by their hash. Most records become events at once. Four kinds
  * wait for the end of the file, because CUPTI reports the halves of one thing apart: waits get their thread
- * from the call of the same correlation, and calls on CUDA events get the event and its stream. */
+ * from the call of the same correlation, calls on CUDA events get the event and its stream, and launches that
+ * were counted get their time from their counters. */
 #include "base/trace_file.h"
 #include "trace/trace_readers.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +44,8 @@ typedef struct own_reader {
     HR_TABLE(own_call) calls;
     HR_TABLE(hr_record_wait) waits;
     HR_TABLE(hr_record_event_record) records;
+    HR_TABLE(hr_record_kernel) counted; /* launches without times of their own */
+    HR_TABLE(hr_record_counters) counters;
 } own_reader;
 
 /* ---- growing tables ---- */
@@ -132,7 +136,7 @@ static void add(own_reader *reader, hr_event event, const void *detail) {
     hr_trace_build_event(reader->build, event, detail);
 }
 
-static void add_kernel(own_reader *reader, const hr_record_kernel *at) {
+static void add_kernel(own_reader *reader, const hr_record_kernel *at, int32_t counters) {
     hr_kernel_work work = {
         .grid = {(int32_t)at->grid_x, (int32_t)at->grid_y, (int32_t)at->grid_z},
         .block = {(int32_t)at->block_x, (int32_t)at->block_y, (int32_t)at->block_z},
@@ -144,7 +148,7 @@ static void add_kernel(own_reader *reader, const hr_record_kernel *at) {
         .graph = at->graph,
         .graph_node = at->graph_node,
         .collective = -1,
-        .counters = -1,
+        .counters = counters,
     };
     set_device(reader, at->context, at->device);
     hr_event event = {.start = at->start,
@@ -414,7 +418,99 @@ static void add_joined(own_reader *reader) {
         add_range(reader, &reader->ranges.items[--reader->ranges.count], reader->last_time);
 }
 
+/* ---- launches that were counted ---- */
+
+static int counters_by_correlation(const void *a, const void *b) {
+    int64_t x = ((const hr_record_counters *)a)->correlation,
+            y = ((const hr_record_counters *)b)->correlation;
+    return (x > y) - (x < y);
+}
+
+/* A field of the record behind `known`; NAN where it was not read. */
+static double counted(const hr_record_counters *at, const int64_t *field) {
+    ptrdiff_t place = field - &at->nanoseconds;
+    return at->known >> place & 1 ? (double)*field : NAN;
+}
+
+static double counted_ratio(double part, double whole) {
+    return whole > 0 ? part / whole : NAN;
+}
+
+static hr_counters counters_of(const hr_record_counters *at) {
+    double hits = counted(at, &at->l2_hits);
+    return (hr_counters){
+        .seconds = counted(at, &at->nanoseconds) * 1e-9,
+        .dram_read = counted(at, &at->dram_read),
+        .dram_written = counted(at, &at->dram_written),
+        .l1_hit = counted(at, &at->l1_hit) * 1e-6,
+        .l2_hit = counted_ratio(hits, hits + counted(at, &at->l2_misses)),
+        .sectors_per_load = counted_ratio(counted(at, &at->load_sectors), counted(at, &at->load_requests)),
+        .sectors_per_store = counted_ratio(counted(at, &at->store_sectors), counted(at, &at->store_requests)),
+        .tensor_instructions = counted(at, &at->tensor),
+        .vector_instructions = counted(at, &at->vector),
+        .warps_active = counted(at, &at->warps_active) * 1e-6,
+        .dram_of_peak = counted(at, &at->dram_of_peak) * 1e-6,
+        .sm_of_peak = counted(at, &at->sm_of_peak) * 1e-6};
+}
+
+/* While it is counted a launch keeps its thread until it has run; when exactly it ran nobody says, but for
+ * how long. */
+static void add_counted(own_reader *reader, hr_record_kernel launch) {
+    hr_record_counters key = {.correlation = launch.correlation};
+    const hr_record_counters *at = reader->counters.count
+                                       ? bsearch(&key, reader->counters.items, (size_t)reader->counters.count,
+                                                 sizeof key, counters_by_correlation)
+                                       : NULL;
+    int64_t end;
+    if (!at || __builtin_add_overflow(at->time, at->duration, &end) ||
+        __builtin_sub_overflow(end, at->nanoseconds, &launch.start)) {
+        hr_trace_build_skip(reader->build, "launches without a time", -1);
+        return;
+    }
+    launch.duration = at->nanoseconds;
+    hr_counters counters = counters_of(at);
+    add_kernel(reader, &launch, hr_trace_build_counters(reader->build, &counters));
+}
+
+static void add_all_counted(own_reader *reader) {
+    if (reader->counters.count)
+        qsort(reader->counters.items, (size_t)reader->counters.count, sizeof *reader->counters.items,
+              counters_by_correlation);
+    for (int64_t i = 0; i < reader->counted.count; i++)
+        add_counted(reader, reader->counted.items[i]);
+    for (int64_t i = 0; i < reader->counters.count; i++) {
+        const hr_record_counters *at = &reader->counters.items[i];
+        hr_event event = {
+            .start = at->time,
+            .duration = at->duration,
+            .name = hr_trace_build_string(reader->build, HR_OVERHEAD_COUNTERS, strlen(HR_OVERHEAD_COUNTERS)),
+            .track = thread_track(reader, at->thread),
+            .kind = HR_EVENT_OVERHEAD};
+        add(reader, event, NULL);
+    }
+    if (reader->counters.count) hr_trace_build_share_counters(reader->build);
+}
+
+/* Over one interval: an event a kind. */
+static void add_sample(own_reader *reader, const hr_record_sample *at) {
+    static const hr_sample_kind kinds[] = {HR_SAMPLE_SM_ACTIVE, HR_SAMPLE_TENSOR_ACTIVE,
+                                           HR_SAMPLE_WARPS_ACTIVE, HR_SAMPLE_DRAM};
+    const int64_t values[] = {at->sm_active, at->tensor_active, at->warps_active, at->dram_of_peak};
+    for (int i = 0; i < 4; i++)
+        if (values[i] >= 0)
+            hr_trace_build_sample(reader->build, (int32_t)at->device, at->time, at->duration,
+                                  (hr_sample){(double)values[i] * 1e-6, kinds[i]}, -1);
+}
+
 /* ---- records ---- */
+
+/* CUPTI gives no times of launches that its profiler counts. */
+static void take_kernel(own_reader *reader, const hr_record_kernel *at) {
+    if (at->start == 0 && at->duration == 0)
+        APPEND(reader, counted, *at);
+    else
+        add_kernel(reader, at, -1);
+}
 
 static void take_device(own_reader *reader, const hr_record_device *at) {
     hr_trace_device *device = hr_trace_build_device(reader->build, (int32_t)at->id);
@@ -445,7 +541,7 @@ static void take_dropped(own_reader *reader, int64_t count) {
 static void take_record(own_reader *reader, const hr_trace_record *at) {
     switch (at->kind) {
     case HR_RECORD_kernel:
-        add_kernel(reader, &at->kernel);
+        take_kernel(reader, &at->kernel);
         break;
     case HR_RECORD_copy:
         add_copy(reader, &at->copy);
@@ -488,6 +584,12 @@ static void take_record(own_reader *reader, const hr_trace_record *at) {
         break;
     case HR_RECORD_dropped:
         take_dropped(reader, at->dropped.count);
+        break;
+    case HR_RECORD_counters:
+        APPEND(reader, counters, at->counters);
+        break;
+    case HR_RECORD_sample:
+        add_sample(reader, &at->sample);
         break;
     case HR_RECORD_end:
         reader->ended = true;
@@ -608,6 +710,7 @@ static hr_status read_chunks(own_reader *reader) {
         if (reader->failed) break;
     }
     add_joined(reader);
+    add_all_counted(reader);
     if (reader->failed) return hr_fail(HR_OUT_OF_MEMORY, "no memory for what it holds");
     hr_rank *rank = hr_trace_build_rank(reader->build);
     rank->killed = !reader->ended;
@@ -629,5 +732,7 @@ hr_status hr_trace_read_own(hr_trace_build *build, const char *path) {
     free(reader.calls.items);
     free(reader.waits.items);
     free(reader.records.items);
+    free(reader.counted.items);
+    free(reader.counters.items);
     return status == HR_OK || status == HR_CANCELLED ? status : hr_fail_context(status, "%s", path);
 }

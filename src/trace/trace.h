@@ -114,11 +114,34 @@ typedef struct hr_allocation {
     int32_t device;
 } hr_allocation;
 
+/* What a sample of a device is of; a part of 1 of what the hardware can. */
+typedef enum hr_sample_kind {
+    HR_SAMPLE_OTHER, /* as its name says, in any unit */
+    HR_SAMPLE_SM_ACTIVE,
+    HR_SAMPLE_TENSOR_ACTIVE,
+    HR_SAMPLE_WARPS_ACTIVE,
+    HR_SAMPLE_DRAM, /* both directions; else those one by one: */
+    HR_SAMPLE_DRAM_READ,
+    HR_SAMPLE_DRAM_WRITTEN,
+    HR_SAMPLE_KIND_COUNT
+} hr_sample_kind;
+/* "SM active", "" for HR_SAMPLE_OTHER: the event's name. */
+const char *hr_sample_kind_words(hr_sample_kind kind);
+
 typedef struct hr_sample {
     double value;
+    hr_sample_kind kind;
 } hr_sample;
 
-/* Hardware counters of one kernel; NAN = not recorded. Rates are fractions of 1. */
+/* Samples of a device are events on a stream of this number, that has nothing else. */
+#define HR_STREAM_OF_SAMPLES (-2)
+
+/* The name of events HR_EVENT_OVERHEAD during which the recorder read counters of a launch: the program stood
+ * still. */
+#define HR_OVERHEAD_COUNTERS "reading hardware counters"
+
+/* Hardware counters of one launch, or the mean of several of the same kernel; NAN = not recorded. Rates are
+ * fractions of 1. */
 typedef struct hr_counters {
     double seconds, dram_read, dram_written; /* bytes */
     double l1_hit, l2_hit, sectors_per_load, sectors_per_store;

@@ -56,6 +56,14 @@ void hr_trace_build_event(hr_trace_build *build, hr_event event, const void *det
 int32_t hr_trace_build_collective(hr_trace_build *build, const hr_collective *collective);
 int32_t hr_trace_build_counters(hr_trace_build *build, const hr_counters *counters);
 
+/* A sample of a device of the chosen rank at `time`, which stands for the `duration` ns behind it; `name`
+ * only for HR_SAMPLE_OTHER. */
+void hr_trace_build_sample(hr_trace_build *build, int32_t device, int64_t time, int64_t duration,
+                           hr_sample sample, int32_t name);
+/* Launches of this file's kernels (name, grid and block) of which some have counters get the mean of those.
+ */
+void hr_trace_build_share_counters(hr_trace_build *build);
+
 /* Counts something that is left out. `reason` is a phrase in the plural that lives for ever. */
 void hr_trace_build_skip(hr_trace_build *build, const char *reason, int64_t offset);
 

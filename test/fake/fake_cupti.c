@@ -4,7 +4,9 @@
  * cuptiSubscribe says; FAKE_CUPTI_DROP: records said to be dropped. Out: records in the recorder's buffers,
  * as CUPTI would fill them. */
 #include "support/fake_cupti.h"
+#include "fake/fake_cupti_parts.h"
 #include "record/inject/cupti_abi.h"
+#include "record/inject/cupti_counters_abi.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,11 +17,11 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, launch_lock = PTHREAD_MUTEX_INITIALIZER;
 static cupti_buffer_request request;
 static cupti_buffer_complete complete;
 static cupti_clock now;
-static bool enabled[64], silent[3][8], called_back[4][8];
+static bool enabled[64], silent[3][8], called_back[4][8], has_context;
 static cupti_callback callback;
 static uint8_t *buffer;
 static size_t size, used;
@@ -36,7 +38,17 @@ static const char *const runtime_names[] = {"",
                                             "cudaStreamWaitEvent_v3020",
                                             "cudaStreamSynchronize_v3020",
                                             "cudaMalloc_v3020"};
+enum { DRIVER_LAUNCH = 1 };
 enum { LAUNCH = 1, COPY, GET_DEVICE, EVENT_RECORD, STREAM_WAIT, STREAM_SYNCHRONIZE, ALLOCATE };
+
+/* Of fake_cupti_counters.c; a CUPTI that is too old for counters is built without. */
+__attribute__((weak)) bool fake_counts(void) {
+    return false;
+}
+
+uint64_t fake_now(void) {
+    return now ? now() : 0;
+}
 
 static void hand_over(void) {
     if (buffer) complete(NULL, 0, buffer, size, used);
@@ -79,7 +91,42 @@ static uint64_t run_on_device(uint64_t nanoseconds) {
 
 /* ---- what the program calls ---- */
 
+/* What the driver's callback says around a launch; CUPTI's lock is not held meanwhile. */
+static void tell_launch(const char *name, uint32_t stream, int site, uint32_t correlation) {
+    cuda_launch launch = {.function = (void *)(uintptr_t)name,
+                          .shape = {{132, 2, 1}, {256, 1, 1}, 2048, (void *)(uintptr_t)stream}};
+    cupti_callback_data data = {.site = site,
+                                .arguments = &launch,
+                                .symbol = name,
+                                .context = &lock,
+                                .context_id = 1,
+                                .correlation = correlation};
+    if (callback && called_back[CUPTI_DOMAIN_DRIVER][DRIVER_LAUNCH])
+        callback(NULL, CUPTI_DOMAIN_DRIVER, DRIVER_LAUNCH, &data);
+}
+
+static void make_context(void) {
+    cupti_resource_data data = {&lock, NULL};
+    if (has_context) return;
+    has_context = true;
+    if (callback && called_back[CUPTI_DOMAIN_RESOURCE][CUPTI_CONTEXT_CREATED])
+        callback(NULL, CUPTI_DOMAIN_RESOURCE, CUPTI_CONTEXT_CREATED, &data);
+}
+
+/* Each launch but those of another thread meanwhile has the next correlation. */
+static void launch(const char *name, uint32_t stream, uint64_t nanoseconds);
+
 SHOWN void fake_launch(const char *name, uint32_t stream, uint64_t nanoseconds) {
+    pthread_mutex_lock(&launch_lock);
+    make_context();
+    uint32_t correlation = correlations + 1;
+    tell_launch(name, stream, CUPTI_SITE_ENTER, correlation);
+    launch(name, stream, nanoseconds);
+    tell_launch(name, stream, CUPTI_SITE_EXIT, correlation);
+    pthread_mutex_unlock(&launch_lock);
+}
+
+static void launch(const char *name, uint32_t stream, uint64_t nanoseconds) {
     pthread_mutex_lock(&lock);
     uint64_t start = now ? now() : 0;
     uint32_t correlation = emit_call(LAUNCH, start);
@@ -87,8 +134,8 @@ SHOWN void fake_launch(const char *name, uint32_t stream, uint64_t nanoseconds) 
     uint64_t begun = run_on_device(nanoseconds);
     cupti_kernel kernel = {.kind = CUPTI_KIND_CONCURRENT_KERNEL,
                            .registers = 64,
-                           .start = begun,
-                           .end = begun + nanoseconds,
+                           .start = fake_counts() ? 0 : begun,
+                           .end = fake_counts() ? 0 : begun + nanoseconds,
                            .context = 1,
                            .stream = stream,
                            .grid = {132, 2, 1},
@@ -191,6 +238,11 @@ SHOWN int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uin
 
 SHOWN int cuptiGetStreamId(void *context, void *stream, uint32_t *id) {
     *id = (uint32_t)(uintptr_t)stream;
+    return context == &lock ? CUPTI_OK : 1;
+}
+
+SHOWN int cuptiGetDeviceId(void *context, uint32_t *device) {
+    *device = 0;
     return context == &lock ? CUPTI_OK : 1;
 }
 

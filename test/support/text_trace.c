@@ -114,6 +114,15 @@ static hr_wait_kind wait_kind(const char *text) {
     return HR_WAIT_CONTEXT;
 }
 
+static hr_sample_kind sample_kind(const line *from) {
+    static const char *const names[HR_SAMPLE_KIND_COUNT] = {"other", "sm",        "tensor",      "warps",
+                                                            "dram",  "dram-read", "dram-written"};
+    const char *text = value(from, "of");
+    for (int i = 0; text && i < HR_SAMPLE_KIND_COUNT; i++)
+        if (strcmp(names[i], text) == 0) return (hr_sample_kind)i;
+    return HR_SAMPLE_OTHER;
+}
+
 static int32_t counters_of(hr_trace_build *build, const line *from) {
     hr_counters counters = {
         .seconds = number(from, "seconds", NAN),
@@ -204,7 +213,8 @@ static void event_add(hr_trace_build *build, const line *from, hr_event event) {
                                               .device = (int32_t)whole(from, "device", 0)});
         break;
     case HR_EVENT_COUNTER:
-        hr_trace_build_event(build, event, &(hr_sample){.value = number(from, "value", 0)});
+        hr_trace_build_event(build, event,
+                             &(hr_sample){.value = number(from, "value", 0), .kind = sample_kind(from)});
         break;
     default:
         hr_trace_build_event(build, event, NULL);

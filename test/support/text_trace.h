@@ -14,6 +14,8 @@
  *     synchronise gpu0:9 150  0     "Stream Wait Event" wait=stream-event stream=gpu0:7 event=12
  *     device-range, graph, overhead: as range; allocation main 3 0 cudaMalloc bytes=1024 memory=device
  *     counter    main    5    0     "GPU used" value=0.5
+ *     counter    gpu0:-2 5    100   "SM active" value=0.5 of=sm   # tensor, warps, dram, dram-read,
+ * dram-written
  *
  * Times count from the first event on. A track `gpuD:S` is stream S of device D, any other word a thread of
  * that name. `#N` is the correlation. Further keys: sequence, python, result, occupancy, cluster, graph,

@@ -84,6 +84,8 @@ static void detail_print(const hr_trace *trace, const hr_event *event) {
     }
     case HR_EVENT_COUNTER:
         printf("\tvalue=%.17g", trace->samples.items[event->detail].value);
+        if (trace->samples.items[event->detail].kind != HR_SAMPLE_OTHER)
+            printf(" of=%d", (int)trace->samples.items[event->detail].kind);
         break;
     default:
         break;

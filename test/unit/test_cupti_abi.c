@@ -105,6 +105,8 @@ static void test_callbacks(void **unused) {
     DATA(context, context);
     DATA(context_id, contextUid);
     DATA(correlation, correlationId);
+    DATA(symbol, symbolName);
+    SAME(cupti_resource_data, context, CUpti_ResourceData, context);
     SAME(cupti_subscriber_params, name, CUpti_SubscriberParams, subscriberName);
     SAME(cupti_subscriber_params, old_name, CUpti_SubscriberParams, oldSubscriberName);
     SAME(cupti_subscriber_params, old_size, CUpti_SubscriberParams, oldSubscriberSize);
@@ -129,9 +131,18 @@ static void test_numbers(void **unused) {
     assert_int_equal(CUPTI_VIRTUAL_NO_PRIVILEGE, CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES);
     assert_int_equal(CUPTI_CONFIDENTIAL, CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED);
     assert_int_equal(CUPTI_MIG_DEVICE, CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_NO_MEMORY, CUPTI_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(CUPTI_METRIC_UNKNOWN, CUPTI_ERROR_INVALID_METRIC_NAME);
+    assert_int_equal(CUPTI_HARDWARE_BUSY, CUPTI_ERROR_HARDWARE_BUSY);
+    assert_int_equal(CUPTI_NOT_SUPPORTED, CUPTI_ERROR_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_MINING_DEVICE, CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_SLI_DEVICE, CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_WSL_DEVICE, CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED);
+    assert_int_equal(CUPTI_CHIP_UNKNOWN, CUPTI_ERROR_INVALID_CHIP_NAME);
     assert_int_equal(CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
     assert_int_equal(CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
     assert_int_equal(CUPTI_DOMAIN_RESOURCE, CUPTI_CB_DOMAIN_RESOURCE);
+    assert_int_equal(CUPTI_CONTEXT_CREATED, CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
     assert_int_equal(CUPTI_STREAM_CREATED, CUPTI_CBID_RESOURCE_STREAM_CREATED);
     assert_int_equal(CUPTI_SITE_ENTER, CUPTI_API_ENTER);
     assert_int_equal(CUPTI_SITE_EXIT, CUPTI_API_EXIT);

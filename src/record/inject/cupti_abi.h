@@ -14,14 +14,22 @@
 
 enum cupti_code {
     CUPTI_OK = 0,
+    CUPTI_NO_MEMORY = 8,
     CUPTI_END_OF_BUFFER = 12,
     CUPTI_NOT_COMPATIBLE = 14,
+    CUPTI_METRIC_UNKNOWN = 17,
+    CUPTI_HARDWARE_BUSY = 26,
+    CUPTI_NOT_SUPPORTED = 27,
     CUPTI_VIRTUAL_DEVICE = 33,
     CUPTI_NO_PRIVILEGE = 35,
     CUPTI_RIVAL = 39,
     CUPTI_VIRTUAL_NO_PRIVILEGE = 40,
     CUPTI_CONFIDENTIAL = 41,
-    CUPTI_MIG_DEVICE = 43
+    CUPTI_MINING_DEVICE = 42,
+    CUPTI_MIG_DEVICE = 43,
+    CUPTI_SLI_DEVICE = 44,
+    CUPTI_WSL_DEVICE = 45,
+    CUPTI_CHIP_UNKNOWN = 46
 };
 
 /* Kinds of activity; a record begins with its kind. */
@@ -38,7 +46,7 @@ enum cupti_kind {
 };
 
 enum cupti_domain { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2, CUPTI_DOMAIN_RESOURCE = 3 };
-enum cupti_resource { CUPTI_STREAM_CREATED = 3 };
+enum cupti_resource { CUPTI_CONTEXT_CREATED = 1, CUPTI_STREAM_CREATED = 3 };
 enum cupti_site { CUPTI_SITE_ENTER = 0, CUPTI_SITE_EXIT = 1 };
 /* As CUPTI numbers its synchronisations; the recorder's file does so too. */
 enum cupti_wait_kind {
@@ -159,6 +167,11 @@ typedef struct cupti_callback_data {
     uint32_t correlation;
 } cupti_callback_data;
 
+/* What a callback about a resource is given. */
+typedef struct cupti_resource_data {
+    void *context, *descriptor;
+} cupti_resource_data;
+
 typedef struct cupti_subscriber_params {
     size_t size;
     const char *name;
@@ -182,6 +195,7 @@ typedef uint64_t (*cupti_clock)(void);
     X(unsubscribe, cuptiUnsubscribe, 1, (void *))                                                            \
     X(enable_callback, cuptiEnableCallback, 1, (uint32_t, void *, int, uint32_t))                            \
     X(stream_id, cuptiGetStreamId, 1, (void *, void *, uint32_t *))                                          \
+    X(device_id, cuptiGetDeviceId, 1, (void *, uint32_t *))                                                  \
     X(enable, cuptiActivityEnable, 1, (int))                                                                 \
     X(disable, cuptiActivityDisable, 1, (int))                                                               \
     X(register_buffers, cuptiActivityRegisterCallbacks, 1, (cupti_buffer_request, cupti_buffer_complete))    \

@@ -318,7 +318,7 @@ static void complete_buffer(void *context, uint32_t stream, uint8_t *buffer, siz
 
 /* ---- starting ---- */
 
-static const char *code_words(int code) {
+const char *activity_code_words(int code) {
     switch (code) {
     case CUPTI_NOT_COMPATIBLE:
         return "this CUPTI does not fit the installed driver";
@@ -329,6 +329,8 @@ static const char *code_words(int code) {
                "NVreg_RestrictProfilingToAdminUsers=0";
     case CUPTI_VIRTUAL_DEVICE:
         return "this virtual GPU does not allow profiling";
+    case CUPTI_HARDWARE_BUSY:
+        return "another program or profiler uses the counters (ncu, nsys, dcgm)";
     case CUPTI_CONFIDENTIAL:
         return "confidential computing forbids profiling";
     case CUPTI_MIG_DEVICE:
@@ -352,7 +354,8 @@ static bool subscribe(void) {
                       "run it without the other",
                       name);
     } else if (code != CUPTI_OK)
-        recorder_note("CUDA was not recorded: %s (CUPTI's code %d, %s)", code_words(code), code, cupti->path);
+        recorder_note("CUDA was not recorded: %s (CUPTI's code %d, %s)", activity_code_words(code), code,
+                      cupti->path);
     return code == CUPTI_OK;
 }
 
@@ -362,7 +365,8 @@ static bool configure(void) {
     int code = cupti->register_clock(recorder_clock);
     if (code == CUPTI_OK) code = cupti->register_buffers(request_buffer, complete_buffer);
     if (code != CUPTI_OK)
-        recorder_note("CUDA was not recorded: %s (CUPTI's code %d, %s)", code_words(code), code, cupti->path);
+        recorder_note("CUDA was not recorded: %s (CUPTI's code %d, %s)", activity_code_words(code), code,
+                      cupti->path);
     return code == CUPTI_OK;
 }
 
@@ -370,9 +374,15 @@ static void enable_kinds(const int *wanted, size_t count) {
     for (size_t i = 0; i < count; i++) {
         int code = state.cupti.enable(wanted[i]);
         if (code != CUPTI_OK)
-            recorder_note("activity %d was not recorded: %s (CUPTI's code %d)", wanted[i], code_words(code),
-                          code);
+            recorder_note("activity %d was not recorded: %s (CUPTI's code %d)", wanted[i],
+                          activity_code_words(code), code);
     }
+}
+
+static void start_counters(void) {
+    const char *wanted = getenv(RECORD_VARIABLE_COUNTERS);
+    if (wanted && strcmp(wanted, "kernels") == 0) kernel_counters_start(&state.cupti);
+    if (wanted && strcmp(wanted, "sampled") == 0) sampled_counters_start(&state.cupti);
 }
 
 bool activity_start(void) {
@@ -389,6 +399,7 @@ bool activity_start(void) {
     state.running = subscribe() && configure();
     if (!state.running) return false;
     callbacks_start(&state.cupti, state.subscriber);
+    start_counters();
     enable_kinds(standing_kinds, sizeof standing_kinds / sizeof *standing_kinds);
     return true;
 }

@@ -9,7 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum role { ROLE_NONE, ROLE_RECORD, ROLE_STREAM_WAIT, ROLE_STREAM, ROLE_EVENT, ROLE_DEVICE, ROLE_ALLOCATE };
+enum role {
+    ROLE_NONE,
+    ROLE_RECORD,
+    ROLE_STREAM_WAIT,
+    ROLE_STREAM,
+    ROLE_EVENT,
+    ROLE_DEVICE,
+    ROLE_ALLOCATE,
+    ROLE_LAUNCH, /* of the driver: the runtime's launches end there */
+    ROLE_LAUNCH_EXTENDED
+};
 
 static const struct {
     const char *name;
@@ -29,6 +39,9 @@ static const struct {
     {"cuCtxSynchronize", ROLE_DEVICE},
     {"cudaMalloc", ROLE_ALLOCATE},
     {"cuMemAlloc", ROLE_ALLOCATE},
+    {"cuLaunchKernel", ROLE_LAUNCH},
+    {"cuLaunchCooperativeKernel", ROLE_LAUNCH},
+    {"cuLaunchKernelEx", ROLE_LAUNCH_EXTENDED},
 };
 
 #define CALL_MOST 2048
@@ -67,6 +80,17 @@ void callbacks_start(const cupti_library *library, void *handle) {
                 roles[domain][callback] = (uint8_t)role_of(name);
         }
     cupti->enable_callback(1, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_STREAM_CREATED);
+    cupti->enable_callback(1, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_CONTEXT_CREATED);
+}
+
+static bool is_launch(enum role role) {
+    return role == ROLE_LAUNCH || role == ROLE_LAUNCH_EXTENDED;
+}
+
+void callbacks_watch_launches(void) {
+    for (uint32_t callback = 1; callback < CALL_MOST; callback++)
+        if (is_launch(roles[CUPTI_DOMAIN_DRIVER][callback]))
+            cupti->enable_callback(1, subscriber, CUPTI_DOMAIN_DRIVER, callback);
 }
 
 void callbacks_follow(void) {
@@ -74,7 +98,8 @@ void callbacks_follow(void) {
     if (atomic_exchange(&switched, on) == on) return;
     for (int domain = CUPTI_DOMAIN_DRIVER; domain <= CUPTI_DOMAIN_RUNTIME; domain++)
         for (uint32_t callback = 1; callback < CALL_MOST; callback++)
-            if (roles[domain][callback]) cupti->enable_callback(on, subscriber, domain, callback);
+            if (roles[domain][callback] && !is_launch(roles[domain][callback]))
+                cupti->enable_callback(on, subscriber, domain, callback);
 }
 
 void callbacks_switch(bool on) {
@@ -144,18 +169,42 @@ static void log_call(enum role role, const cupti_callback_data *data) {
         log_allocation(data);
         break;
     case ROLE_NONE:
+    case ROLE_LAUNCH:
+    case ROLE_LAUNCH_EXTENDED:
         break;
     }
+}
+
+static void tell_launch(enum role role, const cupti_callback_data *data) {
+    if (data->site != CUPTI_SITE_ENTER) {
+        kernel_counters_after(data);
+    } else if (role == ROLE_LAUNCH) {
+        const cuda_launch *launch = data->arguments;
+        kernel_counters_before(data, launch->function, &launch->shape);
+    } else {
+        const cuda_launch_extended *launch = data->arguments;
+        kernel_counters_before(data, launch->function, launch->shape);
+    }
+}
+
+/* CUPTI is in the middle of something: the drain thread does the rest. */
+static void note_resource(uint32_t callback, const cupti_resource_data *data) {
+    if (callback == CUPTI_STREAM_CREATED) has_streams = true;
+    if (callback == CUPTI_CONTEXT_CREATED && data) sampled_counters_context(data->context);
 }
 
 void callbacks_call(void *user, int domain, uint32_t callback, const void *about) {
     (void)user;
     const cupti_callback_data *data = about;
-    if (domain == CUPTI_DOMAIN_RESOURCE && callback == CUPTI_STREAM_CREATED) {
-        has_streams = true; /* CUPTI is in the middle of something: the drain thread does the rest */
+    if (domain == CUPTI_DOMAIN_RESOURCE) {
+        note_resource(callback, about);
         return;
     }
     if (domain > CUPTI_DOMAIN_RUNTIME || callback >= CALL_MOST || !roles[domain][callback]) return;
+    if (is_launch(roles[domain][callback])) {
+        tell_launch(roles[domain][callback], data);
+        return;
+    }
     if (data->site == CUPTI_SITE_ENTER) {
         if (depth++ == 0) entered = (int64_t)recorder_clock();
     } else if (depth > 0 && --depth == 0 && recorder_is_open())

@@ -181,6 +181,7 @@ static void drain(void) {
         at = next;
     }
     thread_logs_drain();
+    kernel_counters_drain();
     put_notes();
     record_file_flush();
 }
@@ -207,6 +208,7 @@ static void *drain_loop(void *unused) {
         if (state.seconds > 0 && recorder_is_open() && (double)(now - state.opened) > state.seconds * 1e9)
             close_window();
         if (state.cuda) callbacks_follow();
+        if (state.cuda) sampled_counters_follow(recorder_is_open());
         if (state.cuda && (double)(now - flushed) > FLUSH_SECONDS * 1e9) {
             activity_flush(false);
             flushed = now;
@@ -214,6 +216,7 @@ static void *drain_loop(void *unused) {
         drain();
         if (record_file_failed()) close_window();
     }
+    sampled_counters_follow(false);
     return NULL;
 }
 
@@ -257,6 +260,8 @@ static void forget_parent(void) {
     record_file_forget();
     activity_forget();
     thread_logs_forget();
+    kernel_counters_forget();
+    sampled_counters_forget();
     if (!was_running) return;
     atomic_store(&state.window, WINDOW_CLOSED); /* data loaders' workers: nothing to record there */
     state.tried = true;

@@ -12,6 +12,9 @@
  *   driver_devices.c what the GPUs are
  *   cupti_activity.c switches activities on and off, CUPTI's buffers -> records
  *   cupti_callbacks.c events, waits and allocations of programs with several streams
+ *   counter_set.c    names of metrics -> what the hardware is to count, counts -> values
+ *   kernel_counters.c hardware counters of single launches
+ *   sampled_counters.c hardware counters of a device at an interval
  *   nvtx_ranges.c    NVTX's calls -> records
  *   thread_log.c     records of the program's own threads, until they are drained
  */
@@ -20,14 +23,16 @@
 
 #include "base/trace_file.h"
 #include "record/inject/cupti_abi.h"
+#include "record/inject/cupti_counters_abi.h"
 #include <pthread.h>
 
 /* How `headroom record` speaks to the recorder. */
-#define RECORD_VARIABLE_FILE  "HEADROOM_RECORD_FILE" /* + .PROCESS.hrt */
-#define RECORD_VARIABLE_FOR   "HEADROOM_RECORD_FOR"  /* seconds */
-#define RECORD_VARIABLE_FROM  "HEADROOM_RECORD_FROM" /* name of a range */
-#define RECORD_VARIABLE_STEPS "HEADROOM_RECORD_STEPS"
-#define RECORD_VARIABLE_CUPTI "HEADROOM_CUPTI" /* path of libcupti */
+#define RECORD_VARIABLE_FILE     "HEADROOM_RECORD_FILE" /* + .PROCESS.hrt */
+#define RECORD_VARIABLE_FOR      "HEADROOM_RECORD_FOR"  /* seconds */
+#define RECORD_VARIABLE_FROM     "HEADROOM_RECORD_FROM" /* name of a range */
+#define RECORD_VARIABLE_STEPS    "HEADROOM_RECORD_STEPS"
+#define RECORD_VARIABLE_CUPTI    "HEADROOM_CUPTI"           /* path of libcupti */
+#define RECORD_VARIABLE_COUNTERS "HEADROOM_RECORD_COUNTERS" /* "kernels" or "sampled" */
 
 /* ---- recorder.c ---- */
 
@@ -88,9 +93,67 @@ void activity_forget(void);
 /* `subscriber` calls callbacks_call(); `library` stays where it is. */
 void callbacks_start(const cupti_library *library, void *subscriber);
 void callbacks_switch(bool on);
+/* Tells kernel_counters.c of each launch, until the program ends. */
+void callbacks_watch_launches(void);
 /* Switches them to what is due now that the program may have made its first stream. */
 void callbacks_follow(void);
 void callbacks_call(void *user, int domain, uint32_t callback, const void *about);
+
+/* What CUPTI's error code means to the user, as the end of a sentence. */
+const char *activity_code_words(int code);
+
+/* ---- counter_set.c ---- */
+
+#define COUNTER_SET_MOST 20
+
+enum { COUNTER_METRICS_OF_KERNELS = 17, COUNTER_METRICS_OF_SAMPLES = 6 };
+extern const char *const counter_metrics_of_kernels[COUNTER_METRICS_OF_KERNELS];
+extern const char *const counter_metrics_of_samples[COUNTER_METRICS_OF_SAMPLES];
+
+/* Metrics that are counted together. */
+typedef struct counter_set {
+    void *host;
+    const char *names[COUNTER_SET_MOST]; /* those that the chip has */
+    int places[COUNTER_SET_MOST];        /* of them in the list that was wanted */
+    int count, wanted;
+    uint8_t *config;
+    size_t config_bytes, passes;
+} counter_set;
+
+/* Finds CUPTI's functions for counters; false, with a sentence, where this CUPTI is too old for them. */
+bool counter_library_open(const cupti_library *cupti, cupti_counter_library *out, char *sentence,
+                          size_t size);
+/* Prepares to count on a device; false, with a sentence that says why it cannot be. */
+bool counter_device_prepare(const cupti_counter_library *library, int device, int api, char chip[64],
+                            char *sentence, size_t size);
+/* A set of all of `names` that the chip has, freed by nobody: it is needed until the program ends. The code
+ * of CUPTI's that stopped it. */
+int counter_set_make(const cupti_counter_library *library, enum cupti_profiler_kind kind, const char *chip,
+                     const char *const *names, int count, counter_set *out);
+/* Values of a range or sample of an image, in the order of the names that were wanted; NAN where the chip has
+ * none. */
+int counter_set_evaluate(const cupti_counter_library *library, const counter_set *set, const uint8_t *image,
+                         size_t bytes, size_t range, double *values);
+
+/* ---- kernel_counters.c ---- */
+
+/* Counters of the first launches of each kernel, from now on; called before CUDA launches anything. */
+void kernel_counters_start(const cupti_library *library);
+/* From the callbacks around a launch. `shape`: what is launched. */
+void kernel_counters_before(const cupti_callback_data *data, void *function, const cuda_launch_shape *shape);
+void kernel_counters_after(const cupti_callback_data *data);
+/* Moves what was counted so far to the file. */
+void kernel_counters_drain(void);
+void kernel_counters_forget(void);
+
+/* ---- sampled_counters.c: on the drain thread ---- */
+
+void sampled_counters_start(const cupti_library *library);
+/* The program has made a context; from any thread. */
+void sampled_counters_context(void *context);
+/* Begins, reads or ends the sampling as the window says. */
+void sampled_counters_follow(bool open);
+void sampled_counters_forget(void);
 
 /* ---- thread_log.c ---- */
 
