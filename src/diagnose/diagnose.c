@@ -152,18 +152,20 @@ static void write_verdict(const hr_analysis *analysis, hr_diagnosis *out) {
                           hr_time_kind_words(largest));
 }
 
-/* When the recorder stopped the program for the last time to read counters. */
-static int64_t last_halt(const hr_analysis *analysis) {
+/* Whether the recorder stopped the program to read counters while the steps ran that count. */
+static bool is_halted(const hr_analysis *analysis) {
     const hr_trace *trace = analysis->trace;
-    int64_t last = INT64_MIN;
+    const hr_steps *steps = &analysis->steps;
     for (int64_t i = 0; i < trace->events.count; i++) {
         const hr_event *event = &trace->events.items[i];
         if (event->kind == HR_EVENT_OVERHEAD && event->track >= 0 &&
-            trace->tracks.items[event->track].rank == analysis->rank && event->start > last &&
+            trace->tracks.items[event->track].rank == analysis->rank &&
+            event->start >= steps->items[steps->first].host_start &&
+            event->start < steps->items[steps->count - 1].host_end &&
             strcmp(hr_trace_string(trace, event->name), HR_OVERHEAD_COUNTERS) == 0)
-            last = event->start;
+            return true;
     }
-    return last;
+    return false;
 }
 
 /* What would have to be recorded to say more. */
@@ -186,9 +188,9 @@ static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
         missing[count++] =
             "counters (`headroom record --counters`) or shapes (torch.profiler: record_shapes=True): without "
             "them nothing is said of bandwidth";
-    if (analysis->steps.items[analysis->steps.first].start < last_halt(analysis))
+    if (is_halted(analysis))
         missing[count++] =
-            "more steps: the recorder read counters in each of these, and the program stood still "
+            "more steps: the recorder read counters in some of these, and the program stood still "
             "meanwhile, so the times of steps are not its own";
     if (analysis->steps.count == 1 && analysis->work_count)
         missing[count++] = "several steps: of one step nobody knows whether it is usual";

@@ -70,6 +70,47 @@ holds run.hrt "ranges 2" "kernels 20"
 record 3 --for 0.3 -- cuda step 2 sleep 1 step 3
 holds run.hrt "ranges 2" "kernels 20"
 
+# Counters: of the first two launches of each kernel, which have no times of their own; of the GPU over time.
+record 3 --counters -- cuda step 5 sleep 0.6
+holds run.hrt "ranges 5" "kernels 50" "copies 5" "overheads 2" "threads 1"
+says "50 kernels (2 with counters)"
+record 3 --counters --from-range "step 2" --steps 1 -- cuda step 5 flood 3
+holds run.hrt "ranges 1" "kernels 10" "overheads 2"
+record 3 --counters -- cuda threads 8
+holds run.hrt "ranges 800" "kernels 800" "threads 8" "overheads 2"
+record 3 --counters -- cuda flood 400 # the most is 600 launches
+holds run.hrt "kernels 400" "overheads 400"
+record 3 --counters -- cuda flood 700
+holds run.hrt "kernels 700" "overheads 600"
+says "counters were read for the first 600 launches"
+record 139 --counters -- cuda step 3 sleep 1.6 crash
+holds run.hrt "kernels 30" "overheads 2" "rank -1 of 0 killed"
+record 3 --counters -- cuda step 2 fork step 1
+holds run.hrt "kernels 30" "overheads 2"
+record 3 --counters=sampled -- cuda step 2 sleep 1
+says "samples of the GPU"
+samples=$("$show" run.hrt | sed -n 's/^counters //p')
+[ "${samples:-0}" -gt 4000 ] || fail "few samples in a second: ${samples:-0}"
+holds run.hrt "kernels 20" "streams 2"
+
+# Where counters are not to be had, the rest is recorded and a sentence says why.
+without_counters() {
+    says "$1"
+    holds run.hrt "kernels 10"
+}
+for mode in --counters --counters=sampled; do
+    FAKE_CUPTI_COUNTERS=35 record 3 "$mode" -- cuda step 1 sleep 0.6
+    without_counters "NVreg_RestrictProfilingToAdminUsers=0"
+    FAKE_CUPTI_COUNTERS=26 record 3 "$mode" -- cuda step 1 sleep 0.6
+    without_counters "another program or profiler uses the counters"
+    FAKE_CUPTI_UNSUPPORTED=1 record 3 "$mode" -- cuda step 1 sleep 0.6
+    without_counters "GPU 0 does not offer them: it is older than Volta"
+    HEADROOM_CUPTI=$build/test/libfake_cupti_old.so record 3 "$mode" -- cuda step 1 sleep 0.6
+    without_counters "CUDA 12.6 or later"
+done
+FAKE_CUPTI_LACKS=dram__bytes_read.sum record 3 --counters -- cuda step 1 # one metric less
+holds run.hrt "kernels 10" "overheads 2"
+
 # However it ends, what was written before counts.
 record 139 -- cuda step 3 sleep 1.6 step 2 crash
 holds run.hrt "ranges 3" "kernels 30" "rank -1 of 0 killed"
@@ -126,5 +167,6 @@ expect 2 "could not be started: No such file" -- no-such-program
 expect 2 "there is no folder" -o no/such/run.hrt "$program"
 expect 2 "seconds above 0" --for never "$program"
 expect 2 "whole number of at least 1" --steps 0 "$program"
+expect 2 "\"all\" is neither" --counters=all "$program"
 expect 3 "nothing to record" "$program" --steps 0 # flags behind the program are its own
 exit $failed

@@ -132,10 +132,11 @@ static void launch(const char *name, uint32_t stream, uint64_t nanoseconds) {
     uint32_t correlation = emit_call(LAUNCH, start);
     emit_call(GET_DEVICE, start);
     uint64_t begun = run_on_device(nanoseconds);
+    bool counted = fake_counts();
     cupti_kernel kernel = {.kind = CUPTI_KIND_CONCURRENT_KERNEL,
                            .registers = 64,
-                           .start = fake_counts() ? 0 : begun,
-                           .end = fake_counts() ? 0 : begun + nanoseconds,
+                           .start = counted ? 0 : begun,
+                           .end = counted ? 0 : begun + nanoseconds,
                            .context = 1,
                            .stream = stream,
                            .grid = {132, 2, 1},

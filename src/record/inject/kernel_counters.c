@@ -41,7 +41,7 @@ typedef struct seen_kernel {
 
 static const cupti_library *cupti;
 static cupti_counter_library library;
-static atomic_bool counting;
+static atomic_bool counting, counted_any;
 static pthread_rwlock_t one_at_a_time = PTHREAD_RWLOCK_INITIALIZER;
 
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
@@ -76,8 +76,7 @@ void kernel_counters_start(const cupti_library *opened) {
 static void give_up(const char *what, int code) {
     if (atomic_exchange(&counting, false))
         recorder_note("counters were not recorded%s: %s: %s (CUPTI's code %d)",
-                      launches_left < LAUNCHES_MOST ? " from here on" : "", what, activity_code_words(code),
-                      code);
+                      counted_any ? " from here on" : "", what, activity_code_words(code), code);
 }
 
 static uint64_t launch_key(void *function, const cuda_launch_shape *shape) {
@@ -235,10 +234,12 @@ static bool is_percentage(int metric) {
 }
 
 static hr_record_counters make_record(const cupti_callback_data *data, double *values) {
-    hr_record_counters record = {
-        .time = begun, .duration = (int64_t)recorder_clock() - begun, .correlation = data->correlation};
+    hr_record_counters record = {.time = begun,
+                                 .duration = (int64_t)recorder_clock() - begun,
+                                 .correlation = data->correlation,
+                                 .thread = thread_log_thread()};
     values[VECTOR] += isnan(values[ALU]) ? 0 : values[ALU];
-    values[ISSUE] = fmax(values[ISSUE], values[TENSOR_ACTIVE]);
+    if (!(values[ISSUE] >= values[TENSOR_ACTIVE])) values[ISSUE] = values[TENSOR_ACTIVE];
     int64_t *fields = &record.nanoseconds;
     for (int i = 0; i <= ISSUE; i++) {
         if (isnan(values[i])) continue;
@@ -278,6 +279,7 @@ static void read_counts(const cupti_callback_data *data) {
     if (one && code == CUPTI_OK) {
         hr_record_counters record = make_record(data, values);
         keep_record(&record);
+        counted_any = true;
     }
     if (code == CUPTI_OK) code = reset_image(chosen);
     if (code != CUPTI_OK) give_up("CUPTI's range profiler failed", code);
