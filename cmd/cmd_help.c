@@ -20,7 +20,7 @@ void command_print_help(FILE *out, const command *command) {
     for (const flag *at = command->flags; at->name; at++) {
         char name[64];
         snprintf(name, sizeof name, "%c%c --%s%s%s", at->letter ? '-' : ' ', at->letter ? at->letter : ' ',
-                 at->name, at->value ? " " : "", at->value ? at->value : "");
+                 at->name, at->value && at->value[0] != '[' ? " " : "", at->value ? at->value : "");
         fprintf(out, "  %-26s %s\n", name, at->help);
     }
     fprintf(out, "  %-26s %s\n", "-h --help", "show this");

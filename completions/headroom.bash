@@ -7,7 +7,7 @@ _headroom_flags() {
     explain) echo --device --help ;;
     emit) echo --target --output --device --help ;;
     roof) echo --again --device --json --html --help ;;
-    record) echo --output --for --from-range --steps --help ;;
+    record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
     bench) echo --only --size --tune --device --no-verify --json --csv --help ;;
     esac

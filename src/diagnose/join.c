@@ -208,6 +208,19 @@ static hr_time_kind copy_kind(const hr_trace *trace, const hr_event *event) {
 }
 
 /* What the name says, corrected by the ranges and operators that launched it. */
+/* What was counted knows better than the name which unit a product runs on: busy multiprocessors without a
+ * tensor instruction. */
+static void flag_by_counters(const hr_trace *trace, const hr_event *event, hr_work *work) {
+    int32_t place = trace->kernels.items[event->detail].counters;
+    if (work->kind != HR_TIME_MATRIX || place < 0 || place >= trace->counters.count) return;
+    const hr_counters *counters = &trace->counters.items[place];
+    if (counters->tensor_instructions > 0)
+        work->flags = (work->flags & ~(unsigned)HR_WORK_FULL) | HR_WORK_TENSOR;
+    else if (counters->tensor_instructions >= 0 && counters->sm_of_peak > 0.4 &&
+             !(counters->dram_of_peak > counters->sm_of_peak))
+        work->flags = (work->flags & ~(unsigned)HR_WORK_TENSOR) | HR_WORK_FULL;
+}
+
 static void classify_work(joining *join, hr_work *work) {
     const hr_analysis *analysis = join->analysis;
     const hr_event *event = &analysis->trace->events.items[work->event];
@@ -236,6 +249,7 @@ static void classify_work(joining *join, hr_work *work) {
         work->kind = HR_TIME_NORMALISATION;
     else if (class.kind == HR_TIME_OTHER && (within & HR_RANGE_MATRIX))
         work->kind = HR_TIME_MATRIX;
+    if (has_detail) flag_by_counters(analysis->trace, event, work);
 }
 
 static void add_work(joining *join, const hr_event *event, int32_t index, const hr_track *track) {
