@@ -39,6 +39,7 @@ typedef struct hr_lane_pass {
     const char *prefetch;             /* the function that asks, prefetch_read or prefetch_near */
     const char *prefetch_place;       /* what is asked for, in elements from the lane elements' own row */
     int prefetch_bytes;               /* where prefetch_place is NULL: so many bytes ahead of the lanes */
+    int prefetch_near;                /* so many bytes ahead into the first-level cache; 0 = not */
     int prefetch_part, prefetch_of;   /* for each vector of lanes, this part of a vector is asked for */
     int prefetch_before;              /* parts that earlier passes ask for */
     int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */

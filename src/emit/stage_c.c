@@ -427,7 +427,8 @@ static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (!uses_area(s->stage)) return;
     hr_print(p, "char *const area = work + thread * (%s);", hr_stage_thread_size(p, s->stage));
-    for (int k = 0; k < s->stage->kept_count && !s->skew; k++) {
+    for (int k = 0; k < s->stage->kept_count; k++) {
+        if (s->skew && !s->stage->kept_once[k]) continue;
         s->kept_name[k] = hr_format(p, "kept_%d", k);
         hr_print(p, "float *const kept_%d = (float *)(area + %s);", k,
                  hr_stage_area_offset(p, s->stage, -1, k));
@@ -466,6 +467,8 @@ static void print_kept_once(hr_stage_printer *s) {
             steps[lanes.step_count++] =
                 (hr_lane_step){.use = HR_LANE_KEEP, .value = s->stage->kept[k], .id = 1000 + k};
     if (!lanes.step_count) return;
+    for (int k = 0; k < s->stage->kept_count; k++)
+        if (s->stage->kept_once[k]) s->kept_done[k] = false;
     lanes.last = hr_emit_index_size(s->p, s->p->lane);
     lanes.kept_count = s->stage->kept_count;
     lanes.kept_name = s->kept_name;
@@ -622,12 +625,11 @@ static void print_work(hr_stage_printer *s) {
         streams = streams || (step->kind == HR_STEP_ELEMENT && step->stored && is_streamed(s, step));
     }
     print_areas(s);
-    if (s->skew) {
+    print_kept_once(s);
+    if (s->skew)
         hr_stage_skew_loop(s);
-    } else {
-        print_kept_once(s);
+    else
         print_task_loop(s);
-    }
     print_totals(s);
     if (streams) hr_print(p, "stream_end();");
 }

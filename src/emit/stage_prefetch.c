@@ -2,8 +2,11 @@
  */
 #include "emit/stage_prefetch.h"
 
+#include "base/dtype.h"
 #include "emit/column_loop.h"
 #include "emit/stage_area.h"
+
+enum { NEAR_BYTES = 256 };
 
 /* table[token[t], c] in a stage over t and c: the next row's place is known one task ahead. */
 static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
@@ -123,6 +126,17 @@ static void share_prefetch(const hr_stage_printer *s, int pass, hr_lane_pass *la
     }
 }
 
+/* Beside other rows, what was asked for into the second-level cache is asked for again shortly before it is
+ * used, where much is done with each line: whole f32 lines go by so fast that it costs more than it gains. */
+static bool needs_near(const hr_stage_printer *s, const hr_lane_pass *lanes) {
+    if (!s->skew) return false;
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) return true;
+    for (int i = 0; i < lanes->prefetch_count; i++)
+        if (hr_dtype_size(s->function->tensors[lanes->prefetched[i]->tensor].dtype) < 4) return true;
+    return false;
+}
+
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4 = 2, 4, 8 KB
  * ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 = into
  * the second; 4 = over all passes, most of it in the last. 0 = 2 for one pass, 3 for passes side by
@@ -140,6 +154,7 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     const char *row = hr_stage_row_size(p, s->stage);
     if (ahead) {
         lanes->prefetch_bytes = 1024 << (choice - 1);
+        lanes->prefetch_near = needs_near(s, lanes) ? NEAR_BYTES : 0;
     } else if (choice == 4) {
         const char *first = s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : row;
         share_prefetch(s, pass, lanes);

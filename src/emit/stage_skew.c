@@ -296,8 +296,10 @@ static void print_together(skewed *k) {
 void hr_stage_skew_functions(hr_stage_printer *s) {
     skewed k = {.s = s, .p = s->p};
     int passes = s->stage->pass_count;
-    for (int i = 0; i < s->stage->kept_count; i++)
+    for (int i = 0; i < s->stage->kept_count; i++) {
         s->kept_name[i] = hr_format(s->p, "row->kept_%d", i);
+        s->kept_done[i] = s->stage->kept_once[i];
+    }
     print_state(&k);
     choose_step(&k);
     bool estimates = hr_stage_estimates(s->stage);
@@ -321,12 +323,13 @@ static void print_rows(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int rows = hr_stage_turns(s->stage);
     hr_print(p, "stage_%d_row rows[%d];", s->number, rows);
-    for (int i = 0; i < s->stage->kept_count; i++)
-        hr_print(p,
-                 "for (int r = 0; r < %d; r++) rows[r].kept_%d = (float *)(area + %s) + r * (((%s) * 4 + %d) "
-                 "/ 64 * 16);",
-                 rows, i, hr_stage_area_offset(p, s->stage, -1, i), hr_stage_row_size(p, s->stage),
-                 HR_AREA_PADDING);
+    for (int i = 0; i < s->stage->kept_count; i++) {
+        const char *place = hr_format(p, "(float *)(area + %s) + r * (((%s) * 4 + %d) / 64 * 16)",
+                                      hr_stage_area_offset(p, s->stage, -1, i),
+                                      hr_stage_row_size(p, s->stage), HR_AREA_PADDING);
+        hr_print(p, "for (int r = 0; r < %d; r++) rows[r].kept_%d = %s;", rows, i,
+                 s->stage->kept_once[i] ? s->kept_name[i] : place);
+    }
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
     hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
 }

@@ -19,6 +19,18 @@ static void explain_materialised(const hr_plan *plan, const hr_stage *stage, con
     }
 }
 
+static void explain_kept(const hr_stage *stage, hr_text *out) {
+    int once = 0;
+    for (int i = 0; i < stage->kept_count; i++)
+        once += stage->kept_once[i];
+    int between = stage->kept_count - once;
+    if (between)
+        hr_text_format(out, "       kept in cache between passes: %d value%s an element\n", between,
+                       between == 1 ? "" : "s");
+    if (once)
+        hr_text_format(out, "       kept in cache for all tasks: %d row%s\n", once, once == 1 ? "" : "s");
+}
+
 void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) {
     const hr_function *source = plan->source;
     hr_text_format(out, "kernel %.60s", source->name);
@@ -47,9 +59,7 @@ void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) 
             }
             if (count) hr_text_append(out, "\n", 1);
         }
-        if (stage->kept_count)
-            hr_text_format(out, "       kept in cache between passes: %d value%s an element\n",
-                           stage->kept_count, stage->kept_count == 1 ? "" : "s");
+        explain_kept(stage, out);
         explain_materialised(plan, stage, extents, out);
     }
 }

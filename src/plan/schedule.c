@@ -354,6 +354,31 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
     }
 }
 
+/* f32 rows that all tasks share stand wherever the caller's arrays do, mostly all at the same place of a
+ * page, where the first-level cache mixes them up with the task's own row. Where there are two or more,
+ * copies a thread at places of our own choice pay once there are some tens of tasks. */
+static hr_status keep_copies(scheduler *s, hr_stage *stage, const keeping *k) {
+    enum { TASKS_LEAST = 64, SHARED_MOST = HR_KEPT_MAX };
+    hr_expr *shared[SHARED_MOST];
+    int64_t count = 0, tasks = 1, size, l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
+    for (int i = 0; i < stage->task_count; i++) {
+        HR_TRY(hr_extent_value(s->function, s->function->indices[stage->task[i]].extent, s->extents, &size));
+        if (__builtin_mul_overflow(tasks, size, &tasks)) tasks = INT64_MAX;
+    }
+    for (int i = 0; i < s->graph->table_size && count < SHARED_MOST; i++) {
+        hr_expr *node = s->graph->table[i];
+        if (!node || node->op != HR_OP_ELEMENT || !k->passes[node->id]) continue;
+        const hr_tensor *tensor = &s->function->tensors[node->tensor];
+        if (tensor->dtype == HR_F32 && tensor->role == HR_ROLE_INPUT && varies(s, stage, node) &&
+            !depends_on_task(s, stage, node))
+            shared[count++] = node;
+    }
+    bool pays = count > 1 && tasks >= TASKS_LEAST && count * k->row * 4 <= l1;
+    for (int i = 0; i < count && pays && stage->kept_count < HR_KEPT_MAX; i++)
+        keep(stage, shared[i], true);
+    return HR_OK;
+}
+
 /* ---- passes side by side ---- */
 
 typedef struct flight {
@@ -402,7 +427,7 @@ static bool can_skew(const hr_stage *stage) {
 
 static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     flight f = {0};
-    int64_t bytes = 0, l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
+    int64_t bytes = 0;
     int choice = s->plan->tunables.skew;
     if (choice == 1 || s->plan->limits.compute || !can_skew(stage)) return HR_OK;
     HR_TRY(hr_extent_value(s->function, s->function->indices[lane_of(stage)].extent, s->extents, &f.row));
@@ -417,10 +442,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
                 bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
     free(f.first);
     int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
-    bool stores = false; /* streaming stores and rows that come from the second cache wait for each other */
-    for (int i = 0; i < stage->step_count; i++)
-        stores = stores || (stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored);
-    stage->skew = !f.draws && (choice == 2 || bytes <= (stores ? l1 : l2 / 2));
+    stage->skew = !f.draws && (choice == 2 || bytes <= l2 / 4 * 3);
     return HR_OK;
 }
 
@@ -447,8 +469,9 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     k.repeats = repeats;
     for (int kind = 0; kind < (grid ? 1 : 3); kind++)
         keep_kind(s, stage, &k, kind);
+    hr_status status = grid || stage->row_count != 1 ? HR_OK : keep_copies(s, stage, &k);
     free(last);
-    return HR_OK;
+    return status;
 }
 
 /* ---- words ---- */
