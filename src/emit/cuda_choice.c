@@ -2,6 +2,7 @@
 #include "emit/cuda_choice.h"
 
 #include "base/dtype.h"
+#include "emit/cuda_choice_ring.h"
 
 #include <string.h>
 
@@ -117,10 +118,10 @@ bool hr_cuda_is_constant(const hr_plan *plan, int extent) {
 
 /* ---- what is streamed ---- */
 
-static bool depends_on(const hr_expr *e, int index) {
+bool hr_cuda_depends_on(const hr_expr *e, int index) {
     if (e->op == HR_OP_INDEX) return e->index == index;
     for (int i = 0; i < e->arg_count; i++)
-        if (depends_on(e->args[i], index)) return true;
+        if (hr_cuda_depends_on(e->args[i], index)) return true;
     return false;
 }
 
@@ -146,7 +147,7 @@ bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int ten
 
 static void add_tensor(chooser *s, int tensor, hr_expr *const *subscripts, bool reads) {
     int last = s->function->tensors[tensor].rank - 1, lane = s->c->order[s->c->order_count - 1];
-    if (last < 0 || !depends_on(subscripts[last], lane)) return;
+    if (last < 0 || !hr_cuda_depends_on(subscripts[last], lane)) return;
     bool whole = hr_cuda_is_whole(s->plan, s->c, tensor, subscripts, s->extents);
     if (whole) s->whole = true;
     if (whole && reads) s->staged_bytes += (int)hr_dtype_size(s->function->tensors[tensor].dtype);
@@ -159,7 +160,7 @@ static void add_elements(chooser *s, const hr_expr *e, bool *visited) {
     if (visited[e->id]) return;
     visited[e->id] = true;
     if (e->op == HR_OP_ELEMENT) add_tensor(s, e->tensor, e->args, true);
-    if (e->op == HR_OP_ELEMENT && e->arg_count && depends_on(e, s->c->order[s->c->order_count - 1]))
+    if (e->op == HR_OP_ELEMENT && e->arg_count && hr_cuda_depends_on(e, s->c->order[s->c->order_count - 1]))
         s->bytes += (int)hr_dtype_size(s->function->tensors[e->tensor].dtype);
     for (int i = 0; i < e->arg_count; i++)
         add_elements(s, e->args[i], visited);
@@ -388,8 +389,9 @@ static void choose_rows(chooser *s) {
         if (tunables->waves != 1024 || c->columns || c->totals) c->blocks_limit = blocks > 1 ? blocks : 1;
     }
     choose_staged(s, groups);
+    if (passes_of(s) > 1) hr_cuda_choose_ring(s->plan, s->stage, s->extents, c);
     c->column_memory = c->columns && !c->resident && !c->staged;
-    if (c->resident && !c->shifted)
+    if (c->resident && !c->shifted && !c->ring)
         c->ahead = s->plan->tunables.prefetch ? s->plan->tunables.prefetch == 3 : c->columns;
     c->narrow = c->row < NARROW_MAX;
 }
@@ -438,7 +440,7 @@ int64_t hr_cuda_work_offset(const hr_plan *plan, const hr_stage *stage, const hr
                                                                : 0;
         offset += (points * c->blocks_limit * hr_cuda_partial_size(plan, before) + 255) / 256 * 256;
     }
-    return offset;
+    return offset + (c->ring && step == stage->step_count ? 256 : 0); /* the counter of rows */
 }
 
 static bool stores_f32(const chooser *s) {

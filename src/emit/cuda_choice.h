@@ -19,10 +19,12 @@ typedef struct hr_cuda_choice {
     bool list;   /* flat, and over lists of arrays: blocks take pieces of them in turn */
     bool staged; /* rows wait in shared memory: the groups of each thread, the next row asked for as they are
                     used */
-    bool ahead;  /* the loads of the next row are in flight while one is computed */
-    bool narrow; /* positions fit 32 bits */
-    bool exact;  /* groups end where rows do; otherwise the first and last of a row are compared element by
-                    element */
+    bool
+        ring; /* rows wait in shared memory, `depth` at a time, and leave through it; see stage_cuda_ring.h */
+    bool ahead;    /* the loads of the next row are in flight while one is computed */
+    bool narrow;   /* positions fit 32 bits */
+    bool exact;    /* groups end where rows do; otherwise the first and last of a row are compared element by
+                      element */
     bool straddle; /* a group may go over an end of the innermost index: indices are computed for each element
                     */
     bool shifted;  /* not exact, and a row's groups begin where memory is aligned, up to vector - 1 elements
@@ -40,6 +42,7 @@ typedef struct hr_cuda_choice {
     int64_t lane;         /* elements of the innermost index */
     int64_t blocks_limit; /* of blocks / slices; the rows beyond are taken in turn */
     int depth;            /* rows that have a place in shared memory */
+    int leaving;          /* of those, in a ring, the ones that may be on their way out */
     int64_t shared_bytes; /* of staged rows */
     int64_t work_bytes;   /* of partial results, which the blocks leave for the end of the stage */
     int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */
@@ -51,6 +54,8 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
  * position. */
 bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int tensor,
                       hr_expr *const *subscripts, const int64_t *extents);
+/* The value varies with that index. */
+bool hr_cuda_depends_on(const hr_expr *e, int index);
 /* Where in the stage's part of the scratch memory a step's partial results stand, in bytes. */
 int64_t hr_cuda_work_offset(const hr_plan *plan, const hr_stage *stage, const hr_cuda_choice *choice,
                             int step);

@@ -121,8 +121,9 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     }
     hr_cuda_choice c;
     HR_TRY(hr_cuda_choose(plan, stage, extents, &c));
-    hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage);
-    if (kernels.begin) {
+    hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
+    if (c.ring) HR_TRY(add_grid(list, i, "_begin", 1, HR_CUDA_CLEAR_THREADS));
+    if (kernels.begin && !c.ring) {
         const hr_tensor *target =
             &plan->normal->tensors[plan->normal->statements[stage->steps[0].statement].tensor];
         total = 1;
@@ -324,8 +325,9 @@ static void print_stage_launches(emitter *e, int i) {
         print_launch(e, i, "", hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
         return;
     }
-    hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage);
-    if (kernels.begin) {
+    hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
+    if (c->ring) print_launch(e, i, "_begin", "1", one, HR_CUDA_CLEAR_THREADS, 0);
+    if (kernels.begin && !c->ring) {
         int tensor = e->function->statements[stage->steps[0].statement].tensor;
         const char *size = "1";
         for (int a = 0; a < e->function->tensors[tensor].rank; a++)

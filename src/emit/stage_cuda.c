@@ -5,6 +5,7 @@
 #include "emit/lane_loop.h"
 #include "emit/list_cuda.h"
 #include "emit/stage_c.h"
+#include "emit/stage_cuda_ring.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -21,8 +22,9 @@ static bool starts_at_zero(const hr_plan *plan, const hr_stage *stage) {
     return plan->storage[tensor] == tensor && plan->normal->tensors[tensor].role != HR_ROLE_INOUT;
 }
 
-hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage) {
-    return (hr_stage_kernels){starts_at_zero(plan, stage),
+hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
+                                     const hr_cuda_choice *choice) {
+    return (hr_stage_kernels){choice->ring || starts_at_zero(plan, stage),
                               any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL)};
 }
 
@@ -166,7 +168,10 @@ static void print_exchange(hr_cuda_stage *s, int pass) {
             hr_print(p, "a%d = take_shares<%d, %s>(%s);", i, c->row_threads, reducer, slots);
         else
             hr_print(p, "a%d = reduce_row<%d, %s>(a%d, %s);", i, c->row_threads, reducer, i, slots);
-        if (c->exchange)
+        if (c->exchange && c->ring)
+            hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[turn], met_%d + turn, parity);", i,
+                     c->slices, reducer, i, i, i);
+        else if (c->exchange)
             hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d[turn]);", i, c->slices, reducer, i, i);
         hr_dtype type = hr_cuda_statement(s, step)->value->type;
         const char *text = hr_is_arg(step->reduce) ? hr_format(p, "(a%d.at < 0 ? 0 : a%d.at)", i, i)
@@ -186,11 +191,13 @@ static void print_slots(hr_cuda_stage *s) {
         const char *type = hr_cuda_sum_type(s, step);
         if (c->row_threads > 32) hr_print(p, "__shared__ %s slots_%d[2][%d];", type, i, c->row_threads / 32);
         if (c->exchange) hr_print(p, "__shared__ %s shares_%d[2][%d];", type, i, c->slices);
+        if (c->exchange && c->ring) hr_print(p, "__shared__ uint64_t met_%d[2];", i);
         any = true;
     }
     if (!any || (c->row_threads <= 32 && !c->exchange)) return;
     hr_print(p,
              "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough */");
+    if (c->ring) hr_cuda_print_ring_arrivals(s);
     if (c->exchange) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
 }
 
@@ -224,12 +231,13 @@ static void print_row(hr_cuda_stage *s) {
     if (s->c->staged && s->c->shifted && s->c->depth < 2)
         hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
                  s->c->vector);
-    if (s->c->staged) hr_cuda_print_next_staging(s);
+    if (s->c->staged && !s->c->ring) hr_cuda_print_next_staging(s);
     hr_cuda_declare_kept(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
         hr_cuda_print_pass(s, pass);
         print_exchange(s, pass);
+        if (s->c->ring) hr_cuda_print_packing(s);
     }
     print_row_stores(s);
 }
@@ -252,6 +260,10 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_print(p, "const int lane = (int)threadIdx.x %% %d%s;", c->row_threads, slice);
     else
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
+    if (c->ring) {
+        hr_cuda_print_ring_loop(s, print_row);
+        return;
+    }
     const char *row = c->block_rows > 1 ? hr_format(p, " + (int)threadIdx.x / %d", c->row_threads) : "";
     const char *run = c->block_rows > 1 ? hr_format(p, " * %d", c->block_rows) : "";
     if (c->ahead || c->staged)
@@ -602,14 +614,15 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
         s.beside[sum] = true;
         s.shift[sum] = shift;
     }
-    hr_stage_kernels kernels = hr_stage_kernels_of(p->plan, stage);
+    hr_stage_kernels kernels = hr_stage_kernels_of(p->plan, stage, choice);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     begin_stage(&s);
     const char *head =
         "extern \"C\" __global__ void __launch_bounds__(%d) stage_%d_%s(const __grid_constant__ arguments a)";
     if (kernels.begin)
-        print_kernel(&s, hr_format(p, head, HR_CUDA_CLEAR_THREADS, number, "begin"), print_clear);
+        print_kernel(&s, hr_format(p, head, HR_CUDA_CLEAR_THREADS, number, "begin"),
+                     choice->ring ? hr_cuda_print_ring_begin : print_clear);
     print_main(&s);
     hr_printer_stage(p, stage);
     p->vector = p->fast = false;

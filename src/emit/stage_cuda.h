@@ -24,7 +24,8 @@ typedef struct hr_stage_kernels {
 
 /* What every file begins with: types and constants. */
 extern const char hr_cuda_file_head[];
-hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage);
+hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
+                                     const hr_cuda_choice *choice);
 hr_status hr_emit_stage_cuda(hr_printer *printer, int number, const int64_t *extents,
                              const hr_cuda_choice *choice);
 /* Prints a kernel: `before`, the signature, declarations of the arguments that the body uses, the body. */
@@ -58,6 +59,7 @@ typedef struct hr_cuda_stage {
     int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
     bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
     const hr_expr *shift[HR_CUDA_STEPS_MAX]; /* what such a sum's peak is in the text */
+    const hr_expr *exit[HR_CUDA_STEPS_MAX]; /* by step: the element in whose place its result leaves a ring */
 } hr_cuda_stage;
 
 static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, const hr_step *step) {
@@ -110,6 +112,17 @@ void hr_cuda_print_next_staging(hr_cuda_stage *s);
 void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* In the loop: the row that was loaded ahead becomes the one in hand, and the next is asked for. */
 void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
+/* Before the loop over rows: what is the same for all of them, into registers. */
+void hr_cuda_print_same_loads(hr_cuda_stage *s);
+/* The elements that wait in shared memory; returns how many. */
+int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max);
+/* Their places there. */
+void hr_cuda_print_places(hr_cuda_stage *s);
+/* Where group u of an element waits, in the place of that number. */
+const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *place);
+/* A thread's own group of row `task`, not by the copy engine. */
+void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *place,
+                               bool aligned);
 void hr_cuda_print_pass(hr_cuda_stage *s, int pass);
 
 #endif

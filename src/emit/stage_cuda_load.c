@@ -265,8 +265,11 @@ static bool is_staged(const hr_cuda_stage *s, const hr_expr *e) {
     return s->c->staged && hr_cuda_whole(s, e->tensor, e->args);
 }
 
-static const char *slot_of(hr_cuda_stage *s, const hr_expr *e, const char *turn) {
+const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *turn) {
     const hr_cuda_choice *c = s->c;
+    if (c->ring)
+        return hr_format(s->p, "staged_%d + (%s * %d + u) * %d + (int)threadIdx.x", e->id, turn, c->groups,
+                         c->threads);
     const char *slot =
         hr_format(s->p, "staged_%d + (chunk * %d + u) * %d + (int)threadIdx.x", e->id, c->groups, c->threads);
     return c->depth > 1
@@ -294,24 +297,25 @@ static bool used_after(hr_cuda_stage *s, const hr_expr *e, int pass) {
 }
 
 /* The group of row `task`, whose first position is `pos`. */
-static void print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *turn) {
+void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *turn,
+                               bool may_be_aligned) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    const char *aligned = hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
+    const char *aligned = may_be_aligned && hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
     const char *place =
         hr_format(p, "%s + %s * %" PRId64 " + pos", hr_emit_tensor(p, e->tensor), task, c->row);
     if (c->exact)
-        hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, slot_of(s, e, turn), place, c->vector);
+        hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, hr_cuda_slot(s, e, turn), place, c->vector);
     else
-        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, slot_of(s, e, turn), place,
-                 c->row);
+        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, hr_cuda_slot(s, e, turn),
+                 place, c->row);
 }
 
 /* The groups of the row after this one take the places of those that were used for the last time. */
 static void print_restaging(hr_cuda_stage *s, const hr_expr *const *elements, int count, int pass) {
     hr_printer *p = s->p;
     bool any = false;
-    if (s->c->depth > 1) return;
+    if (s->c->depth > 1 || s->c->ring) return;
     for (int i = 0; i < count; i++)
         any = any || (is_staged(s, elements[i]) && !used_after(s, elements[i], pass));
     if (!any) return;
@@ -321,7 +325,7 @@ static void print_restaging(hr_cuda_stage *s, const hr_expr *const *elements, in
     hr_cuda_open_groups(s);
     for (int i = 0; i < count; i++)
         if (is_staged(s, elements[i]) && !used_after(s, elements[i], pass))
-            print_stage_group(s, elements[i], "ahead", "0");
+            hr_cuda_print_stage_group(s, elements[i], "ahead", "0", true);
     hr_cuda_close(p);
     hr_cuda_close(p);
 }
@@ -346,14 +350,23 @@ static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, cons
     p->indent++;
     hr_cuda_open_groups(s);
     for (int i = 0; i < all->count; i++)
-        if (is_staged(s, all->element[i])) print_stage_group(s, all->element[i], "task", turn);
+        if (is_staged(s, all->element[i])) hr_cuda_print_stage_group(s, all->element[i], "task", turn, true);
     hr_cuda_close(p);
     hr_cuda_close(p);
     hr_cuda_close(p);
     if (c->depth > 1) hr_print(p, "end_run_of_copies();");
 }
 
-void hr_cuda_print_staging(hr_cuda_stage *s) {
+int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max) {
+    element_list all = {0};
+    int count = 0;
+    all_elements(s, &all);
+    for (int i = 0; i < all.count && count < max; i++)
+        if (is_staged(s, all.element[i])) out[count++] = all.element[i];
+    return count;
+}
+
+void hr_cuda_print_places(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     element_list all = {0};
@@ -368,6 +381,14 @@ void hr_cuda_print_staging(hr_cuda_stage *s) {
         offset += c->depth * c->chunks * c->groups * c->threads * c->vector *
                   (int64_t)hr_dtype_size(s->function->tensors[e->tensor].dtype);
     }
+}
+
+void hr_cuda_print_staging(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    element_list all = {0};
+    hr_cuda_print_places(s);
+    all_elements(s, &all);
     if (c->depth > 1) hr_print(p, "int here = 0; /* which of two places has the row in hand */");
     print_staging_of_row(s, &all, "0");
 }
@@ -410,7 +431,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     if (is_staged(s, e)) {
-        hr_print(p, "%s[u] = *(%s);", s->held[e->id], slot_of(s, e, "here"));
+        hr_print(p, "%s[u] = *(%s);", s->held[e->id], hr_cuda_slot(s, e, "here"));
         return;
     }
     const char *held = s->held[e->id],
@@ -506,6 +527,18 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
         name_and_declare(s, list.element[i], "");
     print_load_loop(s, list.element, list.count, "");
     if (s->c->staged) print_restaging(s, list.element, list.count, pass);
+}
+
+void hr_cuda_print_same_loads(hr_cuda_stage *s) {
+    element_list all = {0};
+    all_elements(s, &all);
+    int same = 0;
+    for (int i = 0; i < all.count; i++)
+        if (!varies_by_task(s, all.element[i]) && is_placeable(s, all.element[i]))
+            all.element[same++] = all.element[i];
+    for (int i = 0; i < same; i++)
+        name_and_declare(s, all.element[i], "");
+    if (same) print_load_loop(s, all.element, same, "");
 }
 
 /* Elements of the task level that could be loaded a row ahead. */

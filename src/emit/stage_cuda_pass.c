@@ -83,6 +83,7 @@ static void name_held(hr_cuda_stage *s, bool on) {
 }
 
 static bool can_keep(const hr_cuda_stage *s) {
+    if (s->c->ring) return true; /* it was chosen so that they fit */
     return s->c->resident && !s->c->columns && s->c->groups * s->c->vector <= KEPT_ELEMENTS_MAX &&
            s->stage->pass_count > 1;
 }
@@ -190,6 +191,9 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
                          hr_emit_offset(p, tensor, t->statement->subscripts, rank - 1));
     const char *whole = hr_format(p, "store_group<%s>(%s + %s, %s, %s);", aligned, base,
                                   hr_cuda_group_start(s), values, once);
+    if (s->exit[t->id])
+        whole = hr_format(p, "leave_group<%s>(%s, %s + pos, %s);", aligned,
+                          hr_cuda_slot(s, s->exit[t->id], "here"), base, values);
     if (c->exact) {
         hr_print(p, "%s%s", live, whole);
         return;
