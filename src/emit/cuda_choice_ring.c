@@ -26,8 +26,9 @@ typedef struct survey {
     const hr_cuda_choice *c;
     bool *visited;
     bool refused;
-    int row_bytes,
-        same_bytes; /* of an element of what comes with each row, and of what is the same for all */
+    int streams;    /* elements that come with each row */
+    int row_bytes;  /* and their bytes */
+    int held_bytes; /* of an element of all that registers hold */
 } survey;
 
 static bool is_made_here(const survey *s, int tensor) {
@@ -53,7 +54,7 @@ static void add_elements(survey *s, const hr_expr *e) {
             s->held_bytes += size < 4; /* room to unpack it */
         else if (hr_cuda_is_whole(s->plan, s->c, e->tensor, e->args, s->extents) &&
                  s->c->row * size % 16 == 0)
-            s->row_bytes += size;
+            s->row_bytes += size, s->streams++;
         else
             s->refused = true;
     }
@@ -120,7 +121,8 @@ void hr_cuda_choose_ring(const hr_plan *plan, const hr_stage *stage, const int64
         slices *= 2;
     share = divide_up(groups, (int64_t)threads * slices);
     int64_t clusters = plan->limits.threads / slices, place = share * threads * c->vector * s.row_bytes;
-    if (share > most || clusters < 1 || (!asked && tasks < clusters * RING_ROWS_LEAST)) return;
+    if (share > most || clusters < 1 || (!asked && (s.streams > 1 || tasks < clusters * RING_ROWS_LEAST)))
+        return;
     c->ring = c->staged = c->resident = true;
     c->ahead = false;
     c->slices = slices;

@@ -251,8 +251,9 @@ static void print_row_loop(hr_cuda_stage *s) {
     const hr_cuda_choice *c = s->c;
     const char *block =
         c->slices > 1 ? hr_format(p, "(int64_t)blockIdx.x / %d", c->slices) : "(int64_t)blockIdx.x";
-    const char *slice =
-        c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices, c->row_threads) : "";
+    const char *slice = c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices,
+                                                  c->ring ? c->row_threads * c->groups : c->row_threads)
+                                      : "";
     const char *blocks =
         c->slices > 1 ? hr_format(p, "(int64_t)gridDim.x / %d", c->slices) : "(int64_t)gridDim.x";
     hr_print(p, "const int64_t tasks = %s;", hr_cuda_task_total(p, s->stage));

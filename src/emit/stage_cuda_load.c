@@ -189,11 +189,12 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
         if (!c->exact) hr_print(p, "const bool inside = pos + %d <= total;", c->vector);
         return;
     }
-    int64_t run = (int64_t)c->row_threads * c->slices;
+    int64_t run = (int64_t)c->row_threads * (c->ring ? 1 : c->slices);
     const char *first = c->resident ? "u" : hr_format(p, "((%s)chunk * %d + u)", type, c->groups);
     hr_print(p, "const %s pos = (%s * %" PRId64 " + lane) * %d%s;", type, first, run, c->vector,
              c->shifted ? " - shift" : "");
-    bool full = c->exact && c->row % c->vector == 0 && c->row / c->vector == run * c->groups * c->chunks;
+    bool full = c->exact && c->row % c->vector == 0 &&
+                c->row / c->vector == (int64_t)c->row_threads * c->slices * c->groups * c->chunks;
     const char *idle = c->block_rows > 1 && !s->loads_ahead ? "!live" : "";
     if (!full)
         hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);

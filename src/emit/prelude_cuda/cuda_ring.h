@@ -49,7 +49,8 @@ static __device__ inline void wait_for_arrivals(uint64_t *arrived, int parity) {
 #endif
 }
 
-/* Begins a copy from memory to shared memory; `arrived` expects it. Places and bytes are multiples of 16. */
+/* Begins a copy from memory to shared memory; `arrived` expects it. Places and bytes are multiples of 16, and
+ * there may be none. */
 static __device__ inline void copy_in(void *to, const void *from, int bytes, uint64_t *arrived) {
 #if defined HR_EMULATED
     for (int at = 0; at < bytes / 16; at++)
@@ -69,6 +70,7 @@ static __device__ inline void copy_out(void *to, const void *from, int bytes) {
     for (int at = 0; at < bytes / 16; at++)
         ((uint4 *)to)[at] = ((const uint4 *)from)[at];
 #elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    if (bytes == 0) return;
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
                  "r"(shared_place(from)), "r"(bytes)
                  : "memory");
@@ -114,13 +116,10 @@ static __device__ inline void send_4(void *place, int rank, uint32_t value, uint
 #endif
 }
 
-/* As wait_for_arrivals, for what other blocks sent. */
-template <int BLOCKS> static __device__ inline void wait_for_blocks(uint64_t *arrived, int parity) {
+/* As wait_for_arrivals, for what the blocks of a cluster sent. */
+static __device__ inline void wait_for_blocks(uint64_t *arrived, int parity) {
 #ifdef HR_EMULATED
-    if (BLOCKS > 1)
-        cluster_barrier();
-    else
-        __syncthreads();
+    cluster_barrier();
 #else
     wait_for_arrivals(arrived, parity);
 #endif
@@ -136,7 +135,7 @@ static __device__ inline T meet_cluster(T x, T *slots, uint64_t *arrived, int pa
 #pragma unroll
         for (int w = 0; w < (int)(sizeof(T) / 4); w++)
             send_4((uint32_t *)(slots + cluster_rank()) + w, (int)threadIdx.x, word[w], arrived);
-    wait_for_blocks<BLOCKS>(arrived, parity);
+    wait_for_blocks(arrived, parity);
     x = slots[0];
 #pragma unroll
     for (int b = 1; b < BLOCKS; b++)
@@ -150,7 +149,7 @@ static __device__ inline int64_t take_rows(char *counter, int count) {
     return (int64_t)atomicAdd((unsigned long long *)counter, (unsigned long long)count);
 }
 
-/* One thread of the cluster tells all its blocks a row; every thread hears it. */
+/* One thread of a cluster tells its blocks a row, the first thread of each expects it, and all hear it. */
 template <int BLOCKS> static __device__ inline void tell_row(int64_t *place, int64_t row, uint64_t *arrived) {
 #pragma unroll
     for (int rank = 0; rank < BLOCKS; rank++) {
@@ -159,10 +158,12 @@ template <int BLOCKS> static __device__ inline void tell_row(int64_t *place, int
     }
 }
 
-template <int BLOCKS>
-static __device__ inline int64_t hear_row(const int64_t *place, uint64_t *arrived, int parity) {
+static __device__ inline void expect_row(uint64_t *arrived) {
     if (threadIdx.x == 0) expect_bytes(arrived, 8);
-    wait_for_blocks<BLOCKS>(arrived, parity);
+}
+
+static __device__ inline int64_t hear_row(const int64_t *place, uint64_t *arrived, int parity) {
+    wait_for_blocks(arrived, parity);
     return *place;
 }
 

@@ -1,0 +1,116 @@
+/* Long rows through a ring of places in shared memory, on the emulated device: several kinds of rows, one
+ * block or a cluster a row, places that go round many times, results that leave through the place of what
+ * came, arrays that the copy engine cannot take. */
+#include "emit/cuda_choice.h"
+#include "emit/emit.h"
+#include "support/cuda_case.h"
+#include "support/kernel_library.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct ring_case {
+    const char *kernel;
+    int64_t rows, columns;
+    int processors, offset;
+    hr_tunables tunables;
+    int slices, depth; /* that are expected; 0: no ring */
+} cases[] = {
+    {"softmax", 23, 1024, 3, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
+    {"softmax", 23, 1024, 5, 0, {.prefetch = 5, .row_threads = 64, .cluster = 2}, 2, 6},
+    {"softmax_f32", 17, 4100, 4, 0, {.prefetch = 5, .row_threads = 128}, 2, 6},
+    {"layernorm", 19, 2056, 8, 0, {.prefetch = 5, .row_threads = 64, .unroll = 2, .cluster = 4}, 4, 6},
+    {"layernorm", 11, 2056, 8, 1, {.prefetch = 5, .row_threads = 64, .unroll = 2}, 4, 6},
+    {"layernorm", 5, 1544, 4, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
+    {"residual_norm", 13, 1032, 6, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
+    {"residual_norm_f32", 13, 1032, 6, 3, {.prefetch = 5, .row_threads = 64, .cluster = 2}, 2, 6},
+    {"rmsnorm", 0, 1024, 3, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
+    {"rmsnorm", 1, 1024, 3, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
+    {"softmax", 23, 1025, 3, 0, {.prefetch = 5, .row_threads = 64}, 0, 0},
+    {"softmax", 64, 16400, 8, 0, {0}, 1, 5},
+    {"softmax", 63, 16400, 8, 0, {0}, 0, 0},
+    {"rmsnorm_f32", 32, 40000, 8, 0, {0}, 4, 5},
+};
+
+static cuda_emulation *device;
+
+static const hr_function *find(const kernel_library *library, const char *name) {
+    for (int f = 0; f < library->count; f++)
+        for (int k = 0; k < library->files[f].program->function_count; k++)
+            if (strcmp(library->files[f].program->functions[k].name, name) == 0)
+                return &library->files[f].program->functions[k];
+    fail_msg("no kernel %s", name);
+    return NULL;
+}
+
+static void check_choice(const struct ring_case *one, const hr_function *function, const int64_t *extents) {
+    hr_device_limits limits = cuda_case_limits(90, one->processors);
+    hr_plan_options options = {.tunables = one->tunables};
+    hr_cuda_choice choice;
+    hr_plan *plan;
+    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
+    assert_int_equal(plan->stage_count, 1);
+    assert_int_equal(hr_cuda_choose(plan, &plan->stages[0], extents, &choice), HR_OK);
+    if (choice.ring != (one->slices > 0) ||
+        (choice.ring && (choice.slices != one->slices || choice.depth != one->depth)))
+        fail_msg("%s, %lld columns: ring %d, %d slices, %d places", one->kernel, (long long)one->columns,
+                 choice.ring, choice.slices, choice.depth);
+    hr_plan_destroy(plan);
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    kernel_library library;
+    assert_int_equal(kernel_library_open(&library), HR_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct ring_case *one = &cases[i];
+        const hr_function *function = find(&library, one->kernel);
+        const int64_t extents[] = {one->rows, one->columns};
+        cuda_outcome outcome;
+        check_choice(one, function, extents);
+        cuda_case run = {.function = function,
+                         .extents = extents,
+                         .limits = cuda_case_limits(90, one->processors),
+                         .options = {.tunables = one->tunables},
+                         .offset = one->offset,
+                         .nonfinite = i % 4 == 3,
+                         .seed = i,
+                         .points = 400};
+        hr_status status = cuda_case_run(device, &run, &outcome);
+        if (status == HR_NOT_AVAILABLE) {
+            print_message("skipped: %s\n", hr_last_error());
+            exit(77);
+        }
+        if (status != HR_OK)
+            fail_msg("case %d, %s, %lld columns: %s", (int)i, one->kernel, (long long)one->columns,
+                     hr_last_error());
+        if (getenv("HR_VERBOSE"))
+            print_message("%-20s %6lld  %.2f + %.2f s\n", one->kernel, (long long)one->columns,
+                          outcome.seconds_compile, outcome.seconds_run);
+    }
+    kernel_library_close(&library);
+}
+
+static int open_device(void **state) {
+    (void)state;
+    return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    cuda_emulation_destroy(device);
+    return 0;
+}
+
+int main(void) {
+#ifdef __SANITIZE_ADDRESS__
+    print_message("skipped: fibers and the address sanitizer do not go together\n");
+    return 77;
+#endif
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
