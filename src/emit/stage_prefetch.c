@@ -6,9 +6,9 @@
 #include "emit/column_loop.h"
 #include "emit/stage_area.h"
 
-enum { NEAR_BYTES = 256 };
+enum { NEAR_BYTES = 256, GATHER_AHEAD = 8192 };
 
-/* table[token[t], c] in a stage over t and c: the next row's place is known one task ahead. */
+/* table[token[t], c] in a stage over t and c: the next rows' places are known ahead. */
 static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
     const hr_tensor *tensor = &s->function->tensors[node->tensor];
     return s->stage->pass_count == 1 && s->stage->task_count == 1 && tensor->rank == 2 &&
@@ -16,7 +16,7 @@ static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
            !hr_element_is_guarded(s->function, node) && hr_expr_level(s->p, node->args[0]) == HR_AT_TASK;
 }
 
-/* The place of the next task's row, printed once a task. It need not be in range: asking for memory never
+/* The place of that task's row, printed once a task. It need not be in range: asking for memory never
  * faults. */
 static const char *print_next_row(hr_stage_printer *s, const hr_expr *node) {
     hr_printer *p = s->p, after;
@@ -35,12 +35,21 @@ static const char *print_next_row(hr_stage_printer *s, const hr_expr *node) {
     return name;
 }
 
+/* The task whose rows are asked for: GATHER_AHEAD bytes of rows after this one. */
+static void print_next_task(hr_stage_printer *s, const hr_expr *node) {
+    const hr_tensor *tensor = &s->function->tensors[node->tensor];
+    hr_print(s->p, "const int64_t row = %s * %d;", hr_emit_size(s->p, tensor->shape[1]),
+             (int)hr_dtype_size(tensor->dtype));
+    hr_print(s->p, "const int64_t ahead = row < 1 || row > %d ? 1 : %d / row;", GATHER_AHEAD, GATHER_AHEAD);
+    hr_print(s->p, "const int64_t next = task + ahead < tasks ? task + ahead : task;");
+}
+
 void hr_stage_next_rows(hr_stage_printer *s, hr_lane_pass *lanes) {
     bool any = false;
     for (int i = 0; i < lanes->prefetch_count; i++) {
         s->next_row[i] = NULL;
         if (!is_gathered_row(s, lanes->prefetched[i])) continue;
-        if (!any) hr_print(s->p, "const int64_t next = task + 1 < tasks ? task + 1 : task;");
+        if (!any) print_next_task(s, lanes->prefetched[i]);
         any = true;
         s->next_row[i] = print_next_row(s, lanes->prefetched[i]);
     }
