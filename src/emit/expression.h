@@ -14,6 +14,8 @@
 
 typedef enum hr_emit_level { HR_AT_TASK, HR_AT_OUTER, HR_AT_LANE } hr_emit_level;
 
+enum { HR_TURNED_MAX = 64 };
+
 typedef struct hr_printer {
     const hr_plan *plan;
     const hr_function *function;
@@ -37,9 +39,11 @@ typedef struct hr_printer {
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
     const char *way;       /* which of several accumulators the body adds into */
     bool pairs;            /* the body is printed for two vectors in turn, by `way` */
-    bool turns;     /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
-    int number;     /* of the last name given */
-    bool checks;    /* something was checked: the loop cannot be `omp simd` */
+    bool turns; /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
+    int turned[HR_TURNED_MAX]; /* by step of the stage: vectors of a step of a column's sums in the order of
+                                  turns; 0 = in order */
+    int number;                /* of the last name given */
+    bool checks;               /* something was checked: the loop cannot be `omp simd` */
     bool fast;      /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
     bool next_task; /* the task's index is printed as `next`, the one of the task after this one */
 } hr_printer;

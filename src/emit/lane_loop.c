@@ -468,6 +468,15 @@ static void print_shifted(hr_printer *p, const hr_lane_pass *pass, const char **
     *last = "stop";
 }
 
+/* A column's sums may stand in the order of turns where all tasks walk the same pairs of vectors. */
+static bool is_column_of_turns(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    if (s->use != HR_LANE_COLUMN || s->type != HR_F32 || p->outer_count || pass->whole || pass->tile)
+        return false;
+    for (int i = 0; i < pass->step_count; i++)
+        if (pass->steps[i].use == HR_LANE_STORE) return false;
+    return s->id < HR_TURNED_MAX;
+}
+
 /* Whether all that a value is made of is bf16 elements, so that it does not matter in which order the lanes
  * of two vectors are walked. */
 static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node) {
@@ -486,7 +495,8 @@ static bool takes_turns(hr_printer *p, const hr_lane_pass *pass) {
     if (pass->ways % 2) return false;
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (s->use != HR_LANE_REDUCE && !is_paired(p, pass, s)) return false;
+        if (s->use != HR_LANE_REDUCE && !is_paired(p, pass, s) && !is_column_of_turns(p, pass, s))
+            return false;
         if (s->use == HR_LANE_REDUCE && hr_is_arg(s->reduce)) return false;
     }
     bool turns = true;
@@ -524,6 +534,8 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
     p->turns = takes_turns(p, pass);
     p->pairs = pass->ways % 2 == 0;
     print_body(p, pass, true);
+    for (int i = 0; i < pass->step_count && p->turns; i++)
+        if (pass->steps[i].use == HR_LANE_COLUMN) p->turned[pass->steps[i].id] = pass->ways;
     p->indent--;
     hr_print(p, "}");
     print_pairs(p, pass);

@@ -655,6 +655,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     hr_stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     hr_printer_stage(p, stage);
+    memset(p->turned, 0, sizeof p->turned);
     s.split = hr_stage_can_split(p->plan, stage);
     s.skew = stage->skew;
     s.apart = !s.skew && hr_column_is_apart(p, stage);

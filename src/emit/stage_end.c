@@ -15,8 +15,12 @@ static void print_column_end(hr_printer *p, const hr_stage *stage, int i) {
     hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type),
              hr_reduce_identity(p, step->reduce, type));
     hr_print(p, "for (int64_t t = 0; t < threads; t++)");
-    const char *part = hr_format(p, "((const %s *)(work + t * area + %s))[j]", c_type,
-                                 hr_stage_area_offset(p, stage, i, -1));
+    const char *place = "j";
+    if (i < HR_TURNED_MAX && p->turned[i])
+        place = hr_format(p, "turn_place(j, points / (%d * HR_LANES) * (%d * HR_LANES))", p->turned[i],
+                          p->turned[i]);
+    const char *part = hr_format(p, "((const %s *)(work + t * area + %s))[%s]", c_type,
+                                 hr_stage_area_offset(p, stage, i, -1), place);
     hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
     hr_print(p, "int64_t rest = j;");
     for (int r = stage->row_count - 1; r >= 0; r--) {

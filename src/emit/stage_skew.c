@@ -11,6 +11,8 @@
 #include "emit/stage_estimate.h"
 #include "emit/stage_spread.h"
 
+enum { HR_INPUTS_MAX = 16 };
+
 typedef struct skewed {
     hr_stage_printer *s;
     hr_printer *p;
@@ -20,6 +22,12 @@ typedef struct skewed {
     int value_count; /* values of the task that functions printed so far have computed */
     const char *value_name[HR_STEPS_MAX], *value_type[HR_STEPS_MAX];
     int known[HR_STEPS_MAX]; /* by pass: how many of them it may read */
+    struct {
+        const hr_expr *element; /* of an input, one a task: read once, kept in the row */
+        int pass;               /* the first that needs it */
+        const char *name;       /* once it is there */
+    } inputs[HR_INPUTS_MAX];
+    int input_count;
 } skewed;
 
 static bool is_row_value(const hr_step *step) {
@@ -33,6 +41,33 @@ static bool has_columns(const hr_stage *stage) {
 }
 
 /* ---- the state of a row ---- */
+
+static void find_inputs(skewed *k, const hr_expr *node, int pass) {
+    hr_printer *p = k->p;
+    if (p->seen[node->id] == p->stamp || k->input_count == HR_INPUTS_MAX) return;
+    p->seen[node->id] = p->stamp;
+    if (node->op != HR_OP_ELEMENT || hr_expr_level(p, node) != HR_AT_TASK) {
+        for (int i = 0; i < node->arg_count; i++)
+            find_inputs(k, node->args[i], pass);
+        return;
+    }
+    const hr_tensor *tensor = &k->s->function->tensors[node->tensor];
+    if (tensor->role != HR_ROLE_INPUT || tensor->rank == 0) return;
+    k->inputs[k->input_count].element = node;
+    k->inputs[k->input_count++].pass = pass;
+}
+
+static void find_all_inputs(skewed *k) {
+    k->p->stamp++;
+    for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        unsigned stamp = ++k->p->stamp;
+        for (int i = 0; i < k->input_count; i++)
+            k->p->seen[k->inputs[i].element->id] = stamp;
+        for (int i = 0; i < lanes.step_count; i++)
+            find_inputs(k, k->steps[i].value, pass);
+    }
+}
 
 static void print_state(skewed *k) {
     hr_printer *p = k->p;
@@ -54,6 +89,8 @@ static void print_state(skewed *k) {
         if (stage->steps[i].spread) hr_print(p, "float squares_%d, spread_%d;", i, i);
     }
     if (stage->spare_pass) hr_print(p, "bool settled;");
+    for (int i = 0; i < k->input_count; i++)
+        hr_print(p, "%s u%d;", hr_c_compute(k->inputs[i].element->type), i);
     p->indent--;
     hr_print(p, "} stage_%d_row;", k->s->number);
     hr_print(p, "%s", "");
@@ -72,6 +109,16 @@ static void keep_value(skewed *k, const hr_step *step) {
     const hr_statement *statement = &k->s->function->statements[step->statement];
     const hr_tensor *tensor = &k->s->function->tensors[statement->tensor];
     keep_named(k, k->p->value[statement->tensor], hr_c_compute(hr_compute_type(tensor->dtype)));
+}
+
+static void keep_inputs(skewed *k, int pass) {
+    for (int i = 0; i < k->input_count; i++) {
+        if (k->inputs[i].pass != pass) continue;
+        const char *name = hr_format(k->p, "u%d", i), *type = hr_c_compute(k->inputs[i].element->type);
+        hr_print(k->p, "const %s %s = %s;", type, name, hr_expr_text(k->p, k->inputs[i].element));
+        keep_named(k, name, type);
+        k->inputs[i].name = name;
+    }
 }
 
 static bool is_spare(const skewed *k, int pass) {
@@ -122,6 +169,7 @@ static void print_enter(skewed *k, int pass) {
     for (int i = 0; i < k->s->stage->step_count; i++)
         if (k->s->stage->steps[i].pass == pass && k->s->stage->steps[i].kind == HR_STEP_ROW)
             keep_value(k, &k->s->stage->steps[i]);
+    keep_inputs(k, pass);
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     hr_lane_begin(k->p, &lanes);
     if (!is_spare(k, pass)) return;
@@ -206,6 +254,8 @@ static void print_part(skewed *k, const part *part, int pass) {
     hr_text *out = p->out, body = {0}, whole = {0};
     int known = k->value_count;
     hr_printer_forget(p, HR_AT_TASK);
+    for (int i = 0; i < k->input_count; i++)
+        p->name[k->inputs[i].element->id] = k->inputs[i].name;
     p->indent++;
     p->out = &body;
     part->print(k, pass);
@@ -300,6 +350,7 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
         s->kept_name[i] = hr_format(s->p, "row->kept_%d", i);
         s->kept_done[i] = s->stage->kept_once[i];
     }
+    find_all_inputs(&k);
     print_state(&k);
     choose_step(&k);
     bool estimates = hr_stage_estimates(s->stage);

@@ -92,6 +92,11 @@ static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
     return way % 2 ? (vf)(*(const vu_loose *)(p - HR_LANES) & 0xffff0000u) : (vf)(*(const vu_loose *)p << 16);
 }
 
+/* Where element i stands after all pairs of vectors of the first `turned` were taken by turns. */
+static inline int64_t turn_place(int64_t i, int64_t turned) {
+    return i < turned ? i / (2 * HR_LANES) * (2 * HR_LANES) + i % 2 * HR_LANES + i % (2 * HR_LANES) / 2 : i;
+}
+
 /* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole. A permutation into
  * the upper halves is one operation where widening and shifting are two. */
 static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
