@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SHARED_RESERVE 3072               /* bytes of a block for what is exchanged, and for the system */
+#define REGISTERS      65536              /* of a multiprocessor */
 #define NARROW_MAX     (INT64_C(1) << 30) /* positions below it may be doubled and stay 32 bits wide */
 
 /* FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group. SHORT_ROW_GROUPS: of
@@ -342,6 +343,95 @@ static int side_by_side(const hr_cuda_choice *c) {
     return threads;
 }
 
+/* ---- rows with sums over rows beside them ---- */
+
+/* How a thread gets at the groups of its row in the passes after the first. */
+typedef enum column_way {
+    HELD,       /* it holds them in registers */
+    READ_AGAIN, /* it reads them from shared memory again */
+    ALL_SHARED, /* and what is the same for all rows, too */
+    COLUMN_WAYS
+} column_way;
+
+/* Registers of a thread with so many groups of a row, as measured: sums, what is the same for all rows, and
+ * what the way needs. */
+static int column_registers(const chooser *s, column_way way, int groups) {
+    const hr_cuda_choice *c = s->c;
+    int staged = s->staged_bytes * c->vector / 4, same = (s->bytes - s->staged_bytes) * c->vector / 4;
+    int values = 2 * c->vector, sums = c->columns * c->vector;
+    if (way == HELD) return 8 + groups * (staged + same + values + sums);
+    if (way == READ_AGAIN) return 32 + staged + values + groups * (sums + same);
+    return 32 + groups * sums; /* threads so many that the compiler keeps to it */
+}
+
+typedef struct column_choice {
+    column_way way;
+    int groups, threads, blocks, depth; /* blocks of a multiprocessor; rows of one that have a place */
+    int64_t shared_bytes;
+} column_choice;
+
+/* Rows that a multiprocessor works on side by side hide each other's barriers: it takes 1024 threads, or half
+ * as many where each has 16 elements at once. */
+static int column_score(const chooser *s, const column_choice *o) {
+    int score = o->threads * o->blocks * (o->groups * s->c->vector >= 16 ? 2 : 1);
+    return score < 1024 ? score : 1024;
+}
+
+static bool try_columns(const chooser *s, int64_t groups, column_choice *o) {
+    int64_t registers = (column_registers(s, o->way, o->groups) + 7) / 8 * 8;
+    int64_t held = (int64_t)o->threads * o->groups * s->c->vector, row = held * s->staged_bytes;
+    int64_t same = o->way == ALL_SHARED ? held * (s->bytes - s->staged_bytes) : 0;
+    int64_t room = s->plan->limits.shared_bytes;
+    o->blocks = 1024 / o->threads; /* their warps lie on four parts, each with a quarter of the registers */
+    while (o->blocks > 0 && divide_up((int64_t)o->blocks * o->threads, 128) * 128 * registers > REGISTERS)
+        o->blocks--;
+    if (o->blocks < 1 || (int64_t)o->threads * o->groups < groups) return false;
+    o->depth = (int)smaller((room / o->blocks - SHARED_RESERVE - same) / row, o->way == ALL_SHARED ? 2 : 3);
+    o->shared_bytes = o->depth * row + same;
+    return o->depth >= 2;
+}
+
+/* Each thread asks for its groups of the rows to come, in shared memory of its own, and keeps its sums in
+ * registers. False where that does not fit or the tuner wants something else. */
+static bool choose_columns(chooser *s, int64_t groups) {
+    hr_cuda_choice *c = s->c;
+    const hr_tunables *tunables = &s->plan->tunables;
+    column_choice best = {.threads = 0};
+    if (!c->columns || !c->exact || c->straddle || !any_kind(s->stage, HR_STEP_REDUCE_ROW) || groups <= 64 ||
+        tunables->cluster || tunables->prefetch || !s->staged_bytes || c->vector < 4)
+        return false;
+    for (column_way way = HELD; way < COLUMN_WAYS; way++)
+        for (int unroll = 1; unroll <= 8 && (way != ALL_SHARED || !best.threads); unroll++) {
+            column_choice option = {.way = way, .groups = unroll};
+            option.threads = (int)divide_up(divide_up(groups, unroll), 32) * 32;
+            bool wished = (!tunables->unroll || tunables->unroll == unroll) &&
+                          (!tunables->row_threads || tunables->row_threads == option.threads);
+            bool sensible = option.threads <= (way == ALL_SHARED ? 1024 : 512) &&
+                            (option.threads >= 128 || unroll == 1) && unroll * c->vector <= 24;
+            if (!wished || option.threads > 1024 ||
+                (!sensible && !tunables->unroll && !tunables->row_threads))
+                continue;
+            if (try_columns(s, groups, &option) && column_score(s, &option) > column_score(s, &best))
+                best = option;
+        }
+    if (!best.threads) return false;
+    c->staged = c->ahead = true;
+    c->resident = best.way == HELD;
+    c->same_shared = best.way == ALL_SHARED;
+    c->row_threads = c->threads = best.threads;
+    c->block_rows = c->slices = 1;
+    c->groups = best.groups;
+    c->chunks = 1;
+    c->depth = best.depth;
+    c->shared_bytes = best.shared_bytes;
+    c->together = best.blocks;
+    c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : best.blocks);
+    c->narrow = c->row < NARROW_MAX;
+    return true;
+}
+
+/* ---- rows ---- */
+
 /* Threads a row: enough that each has a few groups to load at once; a long row is shared by a cluster of
  * blocks. */
 static void choose_rows(chooser *s) {
@@ -354,6 +444,7 @@ static void choose_rows(chooser *s) {
     c->shifted = !c->exact && !c->columns && s->whole && c->row % c->vector != 0;
     int64_t groups = divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
+    if (choose_columns(s, groups)) return;
     int few = s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
     bool uneven = c->shifted && c->vector > 4 && groups > UNEVEN_LEAST && groups <= UNEVEN_MOST;
     if (uneven) few = UNEVEN_UNROLL;
@@ -465,7 +556,8 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
             return hr_fail(HR_BAD_INPUT, "the extents of kernel %.60s are too large", plan->source->name);
     }
     if (out->order_count) out->lane = index_size(&s, out->order[out->order_count - 1]);
-    out->columns = any_kind(stage, HR_STEP_REDUCE_COLUMN);
+    for (int i = 0; i < stage->step_count; i++)
+        out->columns += stage->steps[i].kind == HR_STEP_REDUCE_COLUMN;
     out->totals = any_kind(stage, HR_STEP_REDUCE_ALL);
     bool shared_row = any_kind(stage, HR_STEP_ROW) && !hr_stage_can_split(plan, stage);
     bool rows = shared_row || any_kind(stage, HR_STEP_REDUCE_ROW) || out->columns;

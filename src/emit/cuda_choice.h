@@ -31,7 +31,9 @@ typedef struct hr_cuda_choice {
                       before it */
     bool resident; /* a row stays in registers between its passes; otherwise each pass reads it in `chunks`
                       runs */
-    bool columns;  /* sums over tasks, one an element of a row */
+    bool same_shared;   /* staged, and what is the same for all rows waits in shared memory, too; otherwise in
+                           registers */
+    int columns;        /* sums over tasks, one an element of a row: how many */
     bool column_memory; /* they are kept in memory, because registers do not hold them */
     bool totals;        /* sums over everything */
     bool exchange;      /* slices are a cluster of blocks, which exchange what they reduce */
@@ -43,6 +45,7 @@ typedef struct hr_cuda_choice {
     int64_t blocks_limit; /* of blocks / slices; the rows beyond are taken in turn */
     int depth;            /* rows that have a place in shared memory */
     int leaving;          /* of those, in a ring, the ones that may be on their way out */
+    int together;         /* blocks of a multiprocessor that the registers must suffice for; 0 = any */
     int64_t shared_bytes; /* of staged rows */
     int64_t work_bytes;   /* of partial results, which the blocks leave for the end of the stage */
     int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */

@@ -93,7 +93,7 @@ static launch_shape clear_shape(const hr_plan *plan) {
 }
 
 static int64_t end_blocks(const hr_cuda_choice *c) {
-    int64_t columns = c->columns ? (c->row + HR_CUDA_END_COLUMNS - 1) / HR_CUDA_END_COLUMNS : 0;
+    int64_t columns = c->columns * ((c->row + HR_CUDA_END_COLUMNS - 1) / HR_CUDA_END_COLUMNS);
     return columns > 1 ? columns : 1;
 }
 

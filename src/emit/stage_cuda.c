@@ -145,34 +145,85 @@ static void print_online(hr_cuda_stage *s, int pass) {
     }
 }
 
-/* The sums of all threads that hold the row; several of one pass share a barrier. */
+/* The other reduction that is made together with this one: of the same kind, in the same pass. `first` of the
+ * two is the earlier step; -1: none. */
+static int partner_of(const hr_cuda_stage *s, int i, int *first) {
+    const hr_step *steps = s->stage->steps;
+    int open = -1;
+    for (int k = 0; k < s->stage->step_count; k++) {
+        if (!is_reduced_in(s, k, steps[i].pass) ||
+            strcmp(hr_cuda_reducer(&steps[k]), hr_cuda_reducer(&steps[i])) ||
+            strcmp(hr_cuda_sum_type(s, &steps[k]), hr_cuda_sum_type(s, &steps[i])))
+            continue;
+        if (open >= 0 && (k == i || open == i)) {
+            *first = open;
+            return k == i ? open : k;
+        }
+        open = open < 0 ? k : -1;
+    }
+    *first = i;
+    return -1;
+}
+
+static bool has_barrier(const hr_cuda_choice *c) {
+    return c->row_threads > 32;
+}
+
+/* Before the barrier: what each warp has. */
+static void print_shares(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *reducer = hr_cuda_reducer(&s->stage->steps[i]);
+    int first, partner = partner_of(s, i, &first);
+    if (!has_barrier(c) || first != i) return;
+    if (partner < 0)
+        hr_print(p, "leave_share<%d, %s>(a%d, slots_%d[turn]);", c->row_threads, reducer, i, i);
+    else
+        hr_print(p, "leave_two_shares<%d, %s>(a%d, a%d, slots_%d[turn]);", c->row_threads, reducer, i,
+                 partner, i);
+}
+
+/* After it: all threads have the sum. */
+static void print_taking(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *reducer = hr_cuda_reducer(&s->stage->steps[i]);
+    int first, partner = partner_of(s, i, &first);
+    if (first != i) return;
+    if (partner < 0 && has_barrier(c))
+        hr_print(p, "a%d = take_shares<%d, %s>(slots_%d[turn]);", i, c->row_threads, reducer, i);
+    else if (partner < 0)
+        hr_print(p, "a%d = reduce_row<%d, %s>(a%d, &a%d);", i, c->row_threads, reducer, i, i);
+    else if (has_barrier(c))
+        hr_print(p, "take_two_shares<%d, %s>(a%d, a%d, slots_%d[turn]);", c->row_threads, reducer, i, partner,
+                 i);
+    else
+        hr_print(p, "reduce_two<%d, %s>(a%d, a%d);", c->row_threads, reducer, i, partner);
+}
+
+/* The sums of all threads that hold the row; all those of one pass share a barrier. */
 static void print_exchange(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    int count = 0;
+    bool any = false;
     print_online(s, pass);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (!is_reduced_in(s, i, pass)) continue;
+        print_shares(s, i);
+        any = true;
+    }
+    if (any && has_barrier(c)) hr_print(p, "__syncthreads();");
     for (int i = 0; i < s->stage->step_count; i++)
-        count += is_reduced_in(s, i, pass);
-    bool halves = count > 1 && c->row_threads > 32;
-    for (int i = 0; i < s->stage->step_count && halves; i++)
-        if (is_reduced_in(s, i, pass))
-            hr_print(p, "leave_share<%d, %s>(a%d, slots_%d[turn]);", c->row_threads,
-                     hr_cuda_reducer(&s->stage->steps[i]), i, i);
-    if (halves) hr_print(p, "__syncthreads();");
+        if (is_reduced_in(s, i, pass)) print_taking(s, i);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!is_reduced_in(s, i, pass)) continue;
-        const char *reducer = hr_cuda_reducer(step);
-        const char *slots = c->row_threads > 32 ? hr_format(p, "slots_%d[turn]", i) : hr_format(p, "&a%d", i);
-        if (halves)
-            hr_print(p, "a%d = take_shares<%d, %s>(%s);", i, c->row_threads, reducer, slots);
-        else
-            hr_print(p, "a%d = reduce_row<%d, %s>(a%d, %s);", i, c->row_threads, reducer, i, slots);
         if (c->exchange && c->ring)
             hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[turn], met_%d + turn, parity);", i,
-                     c->slices, reducer, i, i, i);
+                     c->slices, hr_cuda_reducer(step), i, i, i);
         else if (c->exchange)
-            hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d[turn]);", i, c->slices, reducer, i, i);
+            hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d[turn]);", i, c->slices,
+                     hr_cuda_reducer(step), i, i);
         hr_dtype type = hr_cuda_statement(s, step)->value->type;
         const char *text = hr_is_arg(step->reduce) ? hr_format(p, "(a%d.at < 0 ? 0 : a%d.at)", i, i)
                            : type == HR_BOOL       ? hr_format(p, "(a%d != 0)", i)
@@ -189,12 +240,15 @@ static void print_slots(hr_cuda_stage *s) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind != HR_STEP_REDUCE_ROW) continue;
         const char *type = hr_cuda_sum_type(s, step);
-        if (c->row_threads > 32) hr_print(p, "__shared__ %s slots_%d[2][%d];", type, i, c->row_threads / 32);
+        int first, partner = partner_of(s, i, &first);
+        if (has_barrier(c) && first == i)
+            hr_print(p, "__shared__ %s slots_%d[2][%d];", type, i,
+                     c->row_threads / 32 * (partner < 0 ? 1 : 2));
         if (c->exchange) hr_print(p, "__shared__ %s shares_%d[2][%d];", type, i, c->slices);
         if (c->exchange && c->ring) hr_print(p, "__shared__ uint64_t met_%d[2];", i);
         any = true;
     }
-    if (!any || (c->row_threads <= 32 && !c->exchange)) return;
+    if (!any || (!has_barrier(c) && !c->exchange)) return;
     hr_print(p,
              "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough */");
     if (c->ring) hr_cuda_print_ring_arrivals(s);
@@ -221,6 +275,7 @@ static void print_row_stores(hr_cuda_stage *s) {
 
 static void print_row(hr_cuda_stage *s) {
     hr_printer *p = s->p;
+    if (s->c->staged && !s->c->ring && s->c->depth > 1) hr_cuda_print_next_staging(s);
     if (s->c->ahead) hr_cuda_print_next_loads(s, print_task_indices);
     print_task_indices(s);
     if (s->c->shifted && s->c->resident)
@@ -231,7 +286,7 @@ static void print_row(hr_cuda_stage *s) {
     if (s->c->staged && s->c->shifted && s->c->depth < 2)
         hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
                  s->c->vector);
-    if (s->c->staged && !s->c->ring) hr_cuda_print_next_staging(s);
+    if (s->c->staged && !s->c->ring && s->c->depth < 2) hr_print(p, "wait_for_copies();");
     hr_cuda_declare_kept(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
@@ -243,7 +298,7 @@ static void print_row(hr_cuda_stage *s) {
 }
 
 static bool uses_turn(const hr_cuda_stage *s) {
-    return any_kind(s->stage, HR_STEP_REDUCE_ROW) && (s->c->row_threads > 32 || s->c->exchange);
+    return any_kind(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->exchange);
 }
 
 static void print_row_loop(hr_cuda_stage *s) {
@@ -269,8 +324,8 @@ static void print_row_loop(hr_cuda_stage *s) {
     const char *run = c->block_rows > 1 ? hr_format(p, " * %d", c->block_rows) : "";
     if (c->ahead || c->staged)
         hr_print(p, "int64_t ahead = %s%s%s; /* the row that is asked for next */", block, run, row);
+    if (c->staged) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
     if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
-    if (c->staged) hr_cuda_print_staging(s);
     hr_print(p, "for (int64_t first = %s%s; first < tasks; first += %s%s) {", block, run, blocks, run);
     p->indent++;
     hr_print(p, c->block_rows > 1 ? "int64_t task = first%s;" : "const int64_t task = first;", row);
@@ -281,7 +336,7 @@ static void print_row_loop(hr_cuda_stage *s) {
     if (c->ahead || c->staged) hr_print(p, "ahead += %s%s;", blocks, run);
     print_row(s);
     if (uses_turn(s)) hr_print(p, "turn ^= 1;");
-    if (c->depth > 1) hr_print(p, "here ^= 1;");
+    if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
     p->indent--;
     hr_print(p, "}");
 }
@@ -310,81 +365,17 @@ static void print_flat_loop(hr_cuda_stage *s) {
 
 /* ---- partial results of a block ---- */
 
-static const char *work_place(hr_cuda_stage *s, int i) {
+const char *hr_cuda_work_place(hr_cuda_stage *s, int i) {
     return hr_format(s->p, "a.scratch + %" PRId64, hr_cuda_work_offset(s->plan, s->stage, s->c, i));
 }
 
 static void print_partials_begin(hr_cuda_stage *s) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        const char *type = hr_cuda_sum_type(s, step), *identity = hr_cuda_identity(s, step);
-        if (step->kind == HR_STEP_REDUCE_ALL) hr_print(p, "%s total_%d = %s;", type, i, identity);
-        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
-        const char *block =
-            c->slices > 1 ? hr_format(p, "(int64_t)blockIdx.x / %d", c->slices) : "(int64_t)blockIdx.x";
-        hr_print(p, "%s *const partial_%d = (%s *)(%s) + %s * %" PRId64 ";", type, i, type, work_place(s, i),
-                 block, c->row);
-        if (!c->column_memory) {
-            hr_print(p, "%s column_%d[%d];", type, i, c->groups * c->vector);
-            hr_print(p, "#pragma unroll");
-            hr_print(p, "for (int k = 0; k < %d; k++)", c->groups * c->vector);
-            hr_print(p, "    column_%d[k] = %s;", i, identity);
-            continue;
-        }
-        hr_print(p, "%s *const column_%d = partial_%d;", type, i, i);
-        hr_print(p, "for (int64_t group = (int)threadIdx.x%s; group * %d < %" PRId64 "; group += %d)",
-                 c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices, c->row_threads)
-                               : "",
-                 c->vector, c->row, c->row_threads * c->slices);
-        hr_print(p, "    for (int64_t k = group * %d; k < group * %d + %d && k < %" PRId64 "; k++)",
-                 c->vector, c->vector, c->vector, c->row);
-        hr_print(p, "        column_%d[k] = %s;", i, identity);
+        if (step->kind == HR_STEP_REDUCE_ALL)
+            hr_print(s->p, "%s total_%d = %s;", hr_cuda_sum_type(s, step), i, hr_cuda_identity(s, step));
+        if (step->kind == HR_STEP_REDUCE_COLUMN) hr_cuda_print_column_begin(s, i);
     }
-}
-
-/* A block with several rows side by side adds them up: lanes of a warp by shuffles, then warp after warp. */
-static void print_column_sharing(hr_cuda_stage *s, int i) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    const hr_step *step = &s->stage->steps[i];
-    const char *reducer = hr_cuda_reducer(step);
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "for (int k = 0; k < %d; k++) {", c->groups * c->vector);
-    hr_print(p, "    for (int distance = %d; distance < 32; distance *= 2)", c->row_threads);
-    hr_print(p, "        column_%d[k] = %s::of(column_%d[k], shuffle_xor(column_%d[k], distance));", i,
-             reducer, i, i);
-    hr_print(p, "}");
-    hr_print(p, "__shared__ %s shared_%d[%d];", hr_cuda_sum_type(s, step), i,
-             c->groups * c->vector * c->row_threads);
-    hr_print(p, "for (int warp = 0; warp < %d; warp++) {", c->threads / 32);
-    hr_print(p, "    if ((int)threadIdx.x / 32 == warp && (int)threadIdx.x %% 32 < %d)", c->row_threads);
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "        for (int k = 0; k < %d; k++) {", c->groups * c->vector);
-    hr_print(p, "            const int at = k * %d + lane;", c->row_threads);
-    hr_print(p, "            column_%d[k] = warp ? %s::of(shared_%d[at], column_%d[k]) : column_%d[k];", i,
-             reducer, i, i, i);
-    hr_print(p, "            shared_%d[at] = column_%d[k];", i, i);
-    hr_print(p, "        }");
-    hr_print(p, "    __syncthreads();");
-    hr_print(p, "}");
-}
-
-static void print_column_partial(hr_cuda_stage *s, int i) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    bool shared = c->block_rows > 1;
-    if (shared) print_column_sharing(s, i);
-    if (shared)
-        hr_print(p, "if ((int)threadIdx.x / 32 == %d && (int)threadIdx.x %% 32 < %d)", c->threads / 32 - 1,
-                 c->row_threads);
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "for (int k = 0; k < %d; k++) {", c->groups * c->vector);
-    hr_print(p, "    const int64_t pos = ((int64_t)(k / %d) * %d + lane) * %d + k %% %d;", c->vector,
-             c->row_threads * c->slices, c->vector, c->vector);
-    hr_print(p, "    if (pos < %" PRId64 ") partial_%d[pos] = column_%d[k];", c->row, i, i);
-    hr_print(p, "}");
 }
 
 static void print_partials_end(hr_cuda_stage *s) {
@@ -392,13 +383,14 @@ static void print_partials_end(hr_cuda_stage *s) {
     const hr_cuda_choice *c = s->c;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (step->kind == HR_STEP_REDUCE_COLUMN && !c->column_memory) print_column_partial(s, i);
+        if (step->kind == HR_STEP_REDUCE_COLUMN && !c->column_memory) hr_cuda_print_column_partial(s, i);
         if (step->kind != HR_STEP_REDUCE_ALL) continue;
         const char *type = hr_cuda_sum_type(s, step);
         hr_print(p, "__shared__ %s share_%d[%d];", type, i, c->threads / 32 + 1);
         hr_print(p, "total_%d = reduce_row<%d, %s>(total_%d, share_%d);", i, c->threads,
                  hr_cuda_reducer(step), i, i);
-        hr_print(p, "if (threadIdx.x == 0) ((%s *)(%s))[blockIdx.x] = total_%d;", type, work_place(s, i), i);
+        hr_print(p, "if (threadIdx.x == 0) ((%s *)(%s))[blockIdx.x] = total_%d;", type,
+                 hr_cuda_work_place(s, i), i);
     }
 }
 
@@ -448,7 +440,7 @@ static void print_parts(hr_cuda_stage *s) {
              c->blocks_limit);
 }
 
-static void print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *sum) {
+void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *sum) {
     hr_printer *p = s->p;
     const hr_statement *statement = hr_cuda_statement(s, step);
     hr_dtype type = statement->value->type, dtype = s->function->tensors[statement->tensor].dtype;
@@ -456,44 +448,6 @@ static void print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *
     hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
              hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
              hr_emit_stored(p, text, type, dtype));
-}
-
-/* A warp's lanes take neighbouring columns, its block's warps take the parts in turn. */
-static void print_column_end(hr_cuda_stage *s, int i) {
-    hr_printer *p = s->p;
-    const hr_step *step = &s->stage->steps[i];
-    const char *type = hr_cuda_sum_type(s, step), *reducer = hr_cuda_reducer(step);
-    int warps = HR_CUDA_END_THREADS / HR_CUDA_END_COLUMNS;
-    hr_print(p, "{");
-    p->indent++;
-    hr_print(p, "__shared__ %s sums[%d][%d];", type, warps, HR_CUDA_END_COLUMNS);
-    hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, work_place(s, i));
-    hr_print(p, "const int lane = (int)threadIdx.x %% %d, warp = (int)threadIdx.x / %d;", HR_CUDA_END_COLUMNS,
-             HR_CUDA_END_COLUMNS);
-    hr_print(p, "const int64_t column = (int64_t)blockIdx.x * %d + lane;", HR_CUDA_END_COLUMNS);
-    hr_print(p, "%s sum = %s;", type, hr_cuda_identity(s, step));
-    hr_print(p, "if (column < %" PRId64 ")", s->c->row);
-    hr_print(p, "    for (int64_t part = warp; part < parts; part += %d)", warps);
-    hr_print(p, "        sum = %s::of(sum, partial[part * %" PRId64 " + column]);", reducer, s->c->row);
-    hr_print(p, "sums[warp][lane] = sum;");
-    hr_print(p, "__syncthreads();");
-    hr_print(p, "if (warp == 0 && column < %" PRId64 ") {", s->c->row);
-    p->indent++;
-    hr_print(p, "for (int w = 1; w < %d; w++)", warps);
-    hr_print(p, "    sum = %s::of(sum, sums[w][lane]);", reducer);
-    const char *rest = "column";
-    for (int k = s->stage->row_count - 1; k >= 0; k--) {
-        const char *index = hr_emit_index(p, s->stage->row[k]),
-                   *size = hr_emit_index_size(p, s->stage->row[k]);
-        hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
-        if (k) hr_print(p, "const int64_t rest_%d = %s / %s;", k, rest, size);
-        rest = hr_format(p, "rest_%d", k);
-    }
-    print_stored_sum(s, step, "sum");
-    p->indent--;
-    hr_print(p, "}");
-    p->indent--;
-    hr_print(p, "}");
 }
 
 static void print_total_end(hr_cuda_stage *s, int i) {
@@ -505,7 +459,7 @@ static void print_total_end(hr_cuda_stage *s, int i) {
     hr_print(p, "if (blockIdx.x == 0) {");
     p->indent++;
     hr_print(p, "__shared__ %s slots[%d];", wide, HR_CUDA_END_THREADS / 32);
-    hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, work_place(s, i));
+    hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, hr_cuda_work_place(s, i));
     hr_print(p, "%s sum = %s;", wide, hr_cuda_identity(s, step));
     hr_print(p, "for (int64_t part = threadIdx.x; part < parts * %d; part += %d)", s->c->slices,
              HR_CUDA_END_THREADS);
@@ -513,7 +467,7 @@ static void print_total_end(hr_cuda_stage *s, int i) {
     hr_print(p, "sum = reduce_row<%d, %s>(sum, slots);", HR_CUDA_END_THREADS, reducer);
     hr_print(p, "if (threadIdx.x == 0) {");
     p->indent++;
-    print_stored_sum(s, step, "sum");
+    hr_cuda_print_stored_sum(s, step, "sum");
     p->indent--;
     hr_print(p, "}");
     p->indent--;
@@ -523,8 +477,8 @@ static void print_total_end(hr_cuda_stage *s, int i) {
 static void print_end(hr_cuda_stage *s) {
     hr_print(s->p, "wait_for_launch_before();");
     print_parts(s);
-    for (int i = 0; i < s->stage->step_count; i++) {
-        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_end(s, i);
+    for (int i = 0, column = 0; i < s->stage->step_count; i++) {
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) hr_cuda_print_column_end(s, i, column++);
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL) print_total_end(s, i);
     }
 }
@@ -559,7 +513,8 @@ static void print_main(hr_cuda_stage *s) {
     hr_text_append(out, text, body.length);
     if (body.failed) out->failed = true;
     const char *cluster = s->c->exchange ? hr_format(p, " __cluster_dims__(%d, 1, 1)", s->c->slices) : "";
-    const char *together = s->c->list ? ", 4" : ""; /* blocks of a multiprocessor: 64 registers a thread */
+    int blocks = s->c->list ? 4 : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
+    const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
     hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d%s)", cluster, s->c->threads, together);
     hr_print(p, "stage_%d(const __grid_constant__ arguments a) {", s->number);
     p->indent++;

@@ -46,7 +46,10 @@ typedef struct hr_cuda_stage {
     int number;
     const char **held; /* by expr id: the register array that holds an element's groups */
     bool loads_ahead;  /* what is printed loads the row after the one in hand */
-    int ahead_count;   /* elements that are loaded a row ahead */
+    int same_count;    /* elements that are the same for all rows and were loaded before the first */
+    const hr_expr *same[HR_CUDA_STEPS_MAX];
+    const char *step; /* rows between two of a block */
+    int ahead_count;  /* elements that are loaded a row ahead */
     const hr_expr **ahead;
     int late_count; /* elements that are held for one group only */
     const hr_expr *late[HR_CUDA_STEPS_MAX];
@@ -73,6 +76,18 @@ const char *hr_cuda_identity(hr_cuda_stage *s, const hr_step *step);
 const char *hr_cuda_reducer(const hr_step *step);
 /* Arrays of values that one pass computes and a later one uses. */
 void hr_cuda_declare_kept(hr_cuda_stage *s);
+/* Where a step's partial results stand. */
+const char *hr_cuda_work_place(hr_cuda_stage *s, int step);
+/* Stores what the end of a stage added up. */
+void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *sum);
+/* ---- sums over rows (stage_cuda_column.c) ---- */
+
+/* Before the loop over rows: a step's sums, and where its partial result goes. */
+void hr_cuda_print_column_begin(hr_cuda_stage *s, int step);
+/* After it: the partial result of this block. */
+void hr_cuda_print_column_partial(hr_cuda_stage *s, int step);
+/* In the kernel that ends the stage: the sum of all partial results, for the column sum of that number. */
+void hr_cuda_print_column_end(hr_cuda_stage *s, int step, int number);
 /* ---- groups (stage_cuda_load.c) ---- */
 
 /* The step does something for each element in that pass. */
@@ -103,9 +118,10 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass);
 /* In the loop over groups: what that left out, for one group. */
 void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass);
 void hr_cuda_drop_late_loads(hr_cuda_stage *s);
-/* Before the loop over rows: the places of staged rows, and the first of them is asked for. */
-void hr_cuda_print_staging(hr_cuda_stage *s);
-/* In the loop: where two rows have places, the next is asked for; then the one in hand is waited for. */
+/* Before the loop over rows, which a block takes `step` apart: the places of staged rows, and the first rows
+ * are asked for, all that have a place but one. */
+void hr_cuda_print_staging(hr_cuda_stage *s, const char *step);
+/* In the loop, where several rows have places: one more is asked for; then the one in hand is waited for. */
 void hr_cuda_print_next_staging(hr_cuda_stage *s);
 /* Before the loop over rows: what is the same for all of them, and the first row of what is not, as
  * `ahead_...`. */
@@ -123,6 +139,8 @@ const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *place);
 /* A thread's own group of row `task`, not by the copy engine. */
 void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *place,
                                bool aligned);
+/* After a pass whose groups do not stay in registers. */
+void hr_cuda_forget_groups(hr_cuda_stage *s);
 void hr_cuda_print_pass(hr_cuda_stage *s, int pass);
 
 #endif

@@ -190,7 +190,7 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
         return;
     }
     int64_t run = (int64_t)c->row_threads * (c->ring ? 1 : c->slices);
-    const char *first = c->resident ? "u" : hr_format(p, "((%s)chunk * %d + u)", type, c->groups);
+    const char *first = c->chunks > 1 ? hr_format(p, "((%s)chunk * %d + u)", type, c->groups) : "u";
     hr_print(p, "const %s pos = (%s * %" PRId64 " + lane) * %d%s;", type, first, run, c->vector,
              c->shifted ? " - shift" : "");
     bool full = c->exact && c->row % c->vector == 0 &&
@@ -271,9 +271,9 @@ const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *turn) {
     if (c->ring)
         return hr_format(s->p, "staged_%d + (%s * %d + u) * %d + (int)threadIdx.x", e->id, turn, c->groups,
                          c->threads);
-    const char *slot =
-        hr_format(s->p, "staged_%d + (chunk * %d + u) * %d + (int)threadIdx.x", e->id, c->groups, c->threads);
-    return c->depth > 1
+    const char *group = c->chunks > 1 ? hr_format(s->p, "(chunk * %d + u)", c->groups) : "u";
+    const char *slot = hr_format(s->p, "staged_%d + %s * %d + (int)threadIdx.x", e->id, group, c->threads);
+    return c->depth > 1 && turn
                ? hr_format(s->p, "%s + %s * %" PRId64, slot, turn, c->chunks * c->groups * c->threads)
                : slot;
 }
@@ -338,22 +338,25 @@ static void all_elements(hr_cuda_stage *s, element_list *out) {
             find_elements(s, s->stage->steps[i].value, out);
 }
 
-/* All of row `ahead` into the places of that turn. */
-static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, const char *turn) {
+/* All of row `row` into the places of that turn. */
+static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, const char *row,
+                                 const char *turn) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    hr_print(p, "if (ahead < tasks) {");
+    hr_print(p, "if (%s < tasks) {", row);
     p->indent++;
-    hr_print(p, "const int64_t task = ahead;");
+    hr_print(p, "const int64_t task = %s;", row);
     if (c->shifted)
         hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", c->row, c->vector);
-    hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", c->chunks);
-    p->indent++;
+    if (c->chunks > 1) {
+        hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", c->chunks);
+        p->indent++;
+    }
     hr_cuda_open_groups(s);
     for (int i = 0; i < all->count; i++)
         if (is_staged(s, all->element[i])) hr_cuda_print_stage_group(s, all->element[i], "task", turn, true);
     hr_cuda_close(p);
-    hr_cuda_close(p);
+    if (c->chunks > 1) hr_cuda_close(p);
     hr_cuda_close(p);
     if (c->depth > 1) hr_print(p, "end_run_of_copies();");
 }
@@ -367,6 +370,11 @@ int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max) {
     return count;
 }
 
+/* What is the same for all rows waits in shared memory. */
+static bool is_same_shared(const hr_cuda_stage *s, const hr_expr *e) {
+    return s->c->same_shared && !is_staged(s, e) && !varies_by_task(s, e);
+}
+
 void hr_cuda_print_places(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
@@ -375,35 +383,42 @@ void hr_cuda_print_places(hr_cuda_stage *s) {
     int64_t offset = 0;
     for (int i = 0; i < all.count; i++) {
         const hr_expr *e = all.element[i];
-        if (!is_staged(s, e)) continue;
+        if (!is_staged(s, e) && !is_same_shared(s, e)) continue;
         const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
         hr_print(p, "group<%s, %d> *const staged_%d = (group<%s, %d> *)(staged_memory() + %" PRId64 ");",
                  type, c->vector, e->id, type, c->vector, offset);
-        offset += c->depth * c->chunks * c->groups * c->threads * c->vector *
+        offset += (is_staged(s, e) ? c->depth : 1) * c->chunks * c->groups * c->threads * c->vector *
                   (int64_t)hr_dtype_size(s->function->tensors[e->tensor].dtype);
     }
 }
 
-void hr_cuda_print_staging(hr_cuda_stage *s) {
+void hr_cuda_print_staging(hr_cuda_stage *s, const char *step) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     element_list all = {0};
     hr_cuda_print_places(s);
     all_elements(s, &all);
-    if (c->depth > 1) hr_print(p, "int here = 0; /* which of two places has the row in hand */");
-    print_staging_of_row(s, &all, "0");
+    s->step = step;
+    if (c->depth < 2) {
+        print_staging_of_row(s, &all, "ahead", "0");
+        return;
+    }
+    hr_print(p, "int here = 0; /* which of the places has the row in hand */");
+    hr_print(p, "for (int place = 0; place < %d; place++) {", c->depth - 1);
+    p->indent++;
+    hr_print(p, "const int64_t asked = ahead + place * %s;", step);
+    print_staging_of_row(s, &all, "asked", "place");
+    hr_cuda_close(p);
 }
 
 void hr_cuda_print_next_staging(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     element_list all = {0};
-    if (s->c->depth < 2) {
-        hr_print(p, "wait_for_copies();");
-        return;
-    }
     all_elements(s, &all);
-    print_staging_of_row(s, &all, "(here ^ 1)");
-    hr_print(p, "wait_for_runs<1>();");
+    hr_print(p, "const int free = here == 0 ? %d : here - 1;", s->c->depth - 1);
+    if (s->c->depth > 2) hr_print(p, "const int64_t asked = ahead + %d * %s;", s->c->depth - 2, s->step);
+    print_staging_of_row(s, &all, s->c->depth > 2 ? "asked" : "ahead", "free");
+    hr_print(p, "wait_for_runs<%d>();", s->c->depth - 1);
 }
 
 /* Whole groups of it may be read though parts of them are of the rows beside: nobody writes to it. */
@@ -431,8 +446,9 @@ static bool reads_across(const hr_cuda_stage *s, const hr_expr *e) {
 static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, const char *index) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    if (is_staged(s, e)) {
-        hr_print(p, "%s[u] = *(%s);", s->held[e->id], hr_cuda_slot(s, e, "here"));
+    if (is_staged(s, e) || (is_same_shared(s, e) && !s->loads_ahead)) {
+        const char *slot = hr_cuda_slot(s, e, is_staged(s, e) ? "here" : NULL);
+        hr_print(p, "%s%s = *(%s);", s->held[e->id], index, slot);
         return;
     }
     const char *held = s->held[e->id],
@@ -470,7 +486,8 @@ static void name_and_declare(hr_cuda_stage *s, const hr_expr *e, const char *bef
              s->c->groups);
 }
 
-static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, int count, const char *before) {
+static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, int count, const char *before,
+                            const char *index) {
     hr_printer *p = s->p;
     for (int i = 0; i < count; i++) {
         for (int a = 0; a < elements[i]->arg_count; a++)
@@ -480,12 +497,18 @@ static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, in
     hr_cuda_open_groups(s);
     if (!s->c->straddle) hr_cuda_print_group_indices(s);
     for (int i = 0; i < count; i++)
-        print_load(s, elements[i], before, "[u]");
+        print_load(s, elements[i], before, index);
     hr_cuda_close(p);
     hr_printer_forget(p, HR_AT_OUTER);
 }
 
-/* What is the same for every row comes from the cache, just before it is used. */
+/* Groups that registers hold only while they are used: those that wait in shared memory for a pass that reads
+ * them again, and what is the same for every row and comes from the cache. */
+static bool is_late(const hr_cuda_stage *s, const hr_expr *e) {
+    if (s->c->columns && s->c->staged && !s->c->resident) return is_staged(s, e) || is_same_shared(s, e);
+    return !s->c->flat && s->c->resident && !s->c->ahead && !s->c->straddle && !varies_by_task(s, e);
+}
+
 void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass) {
     element_list list = {0};
     hr_printer *p = s->p;
@@ -499,16 +522,14 @@ void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass) {
         print_load(s, e, "", "");
         s->late[s->late_count++] = e;
     }
+    if (s->late_count && s->c->staged && !s->c->resident)
+        hr_print(p, "keep_order(); /* fewer groups in registers at a time */");
 }
 
 void hr_cuda_drop_late_loads(hr_cuda_stage *s) {
     for (int k = 0; k < s->late_count; k++)
         s->held[s->late[k]->id] = NULL;
     s->late_count = 0;
-}
-
-static bool is_late(const hr_cuda_stage *s, const hr_expr *e) {
-    return !s->c->flat && s->c->resident && !s->c->ahead && !s->c->straddle && !varies_by_task(s, e);
 }
 
 void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
@@ -526,7 +547,7 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
     if (!list.count) return;
     for (int i = 0; i < list.count; i++)
         name_and_declare(s, list.element[i], "");
-    print_load_loop(s, list.element, list.count, "");
+    print_load_loop(s, list.element, list.count, "", "[u]");
     if (s->c->staged) print_restaging(s, list.element, list.count, pass);
 }
 
@@ -539,7 +560,7 @@ void hr_cuda_print_same_loads(hr_cuda_stage *s) {
             all.element[same++] = all.element[i];
     for (int i = 0; i < same; i++)
         name_and_declare(s, all.element[i], "");
-    if (same) print_load_loop(s, all.element, same, "");
+    if (same) print_load_loop(s, all.element, same, "", "[u]");
 }
 
 /* Elements of the task level that could be loaded a row ahead. */
@@ -571,32 +592,67 @@ static void print_ahead(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_
         const char *text = hr_expr_text(p, s->ahead_value[i]);
         hr_print(p, "ahead_%d = %s;", s->ahead_value[i]->id, text);
     }
-    if (s->ahead_count) print_load_loop(s, s->ahead, s->ahead_count, "ahead_");
+    if (s->ahead_count) print_load_loop(s, s->ahead, s->ahead_count, "ahead_", "[u]");
     s->loads_ahead = false;
     hr_cuda_close(p);
     hr_printer_forget(p, HR_AT_TASK);
 }
 
+/* The groups that a pass loaded are not in registers any more, only those that were loaded for all rows. */
+void hr_cuda_forget_groups(hr_cuda_stage *s) {
+    for (int id = 0; id < s->function->expr_count; id++) {
+        bool same = false;
+        for (int i = 0; i < s->same_count; i++)
+            same = same || s->same[i]->id == id;
+        if (!same) s->held[id] = NULL;
+    }
+}
+
+/* What is the same for every row, once: in registers, or in shared memory where they do not suffice. */
+static void print_same(hr_cuda_stage *s, const element_list *same) {
+    hr_printer *p = s->p;
+    if (!same->count) return;
+    s->loads_ahead = true; /* as they do: there is no row in hand yet */
+    if (s->c->same_shared) {
+        for (int i = 0; i < same->count; i++)
+            s->held[same->element[i]->id] = hr_format(p, "staged_%d", same->element[i]->id);
+        print_load_loop(s, same->element, same->count, "",
+                        hr_format(p, "[u * %d + (int)threadIdx.x]", s->c->threads));
+        for (int i = 0; i < same->count; i++)
+            s->held[same->element[i]->id] = NULL;
+    } else {
+        for (int i = 0; i < same->count; i++)
+            name_and_declare(s, same->element[i], "");
+        print_load_loop(s, same->element, same->count, "", "[u]");
+        for (int i = 0; i < same->count && s->same_count < HR_CUDA_STEPS_MAX; i++)
+            s->same[s->same_count++] = same->element[i];
+    }
+    s->loads_ahead = false;
+}
+
 void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
     hr_printer *p = s->p;
     element_list list = {0}, same = {0};
-    elements_of_pass(s, 0, &list);
+    if (s->c->staged)
+        all_elements(s, &list);
+    else
+        elements_of_pass(s, 0, &list);
     s->ahead = hr_arena_alloc(p->arena, (size_t)(list.count + 1) * sizeof *s->ahead);
     for (int i = 0; i < list.count; i++) {
         const hr_expr *e = list.element[i];
-        if (varies_by_task(s, e))
-            s->ahead[s->ahead_count++] = e;
-        else
+        if (!varies_by_task(s, e) && is_placeable(s, e))
             same.element[same.count++] = e;
-        name_and_declare(s, e, varies_by_task(s, e) ? "ahead_" : "");
+        else if (!s->c->staged)
+            s->ahead[s->ahead_count++] = e;
     }
-    s->loads_ahead = true; /* as they do: there is no row in hand yet */
-    if (same.count) print_load_loop(s, same.element, same.count, "");
-    s->loads_ahead = false;
+    for (int i = 0; i < s->ahead_count; i++)
+        name_and_declare(s, s->ahead[i], "ahead_");
+    print_same(s, &same);
     p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++)
         find_values(s, s->stage->steps[i].value);
-    if (!s->ahead_count) return;
+    if (!s->ahead_count && !s->c->staged) s->ahead_value_count = 0;
+    if (!s->ahead_count && !s->ahead_value_count) return;
     for (int i = 0; i < s->ahead_value_count; i++)
         hr_print(p, "%s ahead_%d = 0;", hr_c_compute(s->ahead_value[i]->type), s->ahead_value[i]->id);
     print_ahead(s, print_indices_of_task);
@@ -604,7 +660,7 @@ void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices_of_task)(h
 
 void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
     hr_printer *p = s->p;
-    if (!s->ahead_count) return;
+    if (!s->ahead_count && !s->ahead_value_count) return;
     for (int i = 0; i < s->ahead_count; i++) {
         const hr_expr *e = s->ahead[i];
         hr_print(p, "group<%s, %d> %s[%d];", hr_c_storage(s->function->tensors[e->tensor].dtype),

@@ -524,15 +524,13 @@ void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
     }
     if (!any) return;
     prepare_steps(s, pass, HR_AT_TASK);
-    if (s->c->resident) {
-        hr_cuda_print_loads(s, pass);
-        print_groups(s, pass);
-        return;
+    bool runs = s->c->chunks > 1;
+    if (runs) {
+        hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", s->c->chunks);
+        p->indent++;
     }
-    hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", s->c->chunks);
-    p->indent++;
     hr_cuda_print_loads(s, pass);
     print_groups(s, pass);
-    hr_cuda_close(p);
-    memset(s->held, 0, (size_t)s->function->expr_count * sizeof *s->held);
+    if (runs) hr_cuda_close(p);
+    if (!s->c->resident) hr_cuda_forget_groups(s);
 }

@@ -207,8 +207,10 @@ static __device__ inline void stage_group(group<T, V> *slot, const T *place, int
 #pragma unroll
         for (int at = 0; at < size; at += 16)
             begin_copy<(size < 16 ? size : 16)>((char *)slot + at, (const char *)place + at);
-    else
+    else {
         *slot = load_group<false, V>(place, false);
+        keep_order(); /* one group at a time in registers */
+    }
 }
 
 /* Adds a group, as add_to does an element; f32 in pieces of 16 bytes where the machine has that. */

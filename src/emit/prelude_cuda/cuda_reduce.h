@@ -74,9 +74,23 @@ template <int LANES, class OP, class T> static __device__ inline T reduce_lanes(
     return x;
 }
 
+/* Two values at once, half of the lanes for each: hardly more exchanges than for one. */
+template <int LANES, class OP, class T> static __device__ inline T reduce_halves(T a, T b) {
+    const bool upper = threadIdx.x % LANES >= LANES / 2;
+    const T other = shuffle_xor(upper ? a : b, LANES / 2);
+    return reduce_lanes<LANES / 2, OP>(OP::of(upper ? b : a, other));
+}
+
+/* What the two halves have, for all lanes. */
+template <int LANES, class T> static __device__ inline void share_halves(T x, T &a, T &b) {
+    const bool upper = threadIdx.x % LANES >= LANES / 2;
+    const T other = shuffle_xor(x, LANES / 2);
+    a = upper ? other : x;
+    b = upper ? x : other;
+}
+
 /* Over THREADS threads of a block, in two halves with a barrier between them: each warp leaves its share in
- * `slots`, shared memory not in use since the barrier before the last; then all threads add the shares. Up to
- * 8 warps or a power of two. */
+ * `slots`, shared memory not in use since the barrier before the last; then all threads add the shares. */
 template <int THREADS, class OP, class T> static __device__ inline void leave_share(T x, T *slots) {
     x = reduce_lanes<32, OP>(x);
     if (threadIdx.x % 32 == 0) slots[threadIdx.x / 32] = x;
@@ -84,13 +98,34 @@ template <int THREADS, class OP, class T> static __device__ inline void leave_sh
 
 template <int THREADS, class OP, class T> static __device__ inline T take_shares(const T *slots) {
     const int warps = THREADS / 32;
-    if (warps > 8)
-        return reduce_lanes<(warps > 8 ? warps : 1), OP>(slots[threadIdx.x % (warps > 8 ? warps : 1)]);
+    const bool lanes = warps > 8 && (warps & (warps - 1)) == 0;
+    if (lanes) return reduce_lanes<(lanes ? warps : 1), OP>(slots[threadIdx.x % warps]);
     T x = slots[0];
 #pragma unroll
     for (int w = 1; w < warps; w++)
         x = OP::of(x, slots[w]);
     return x;
+}
+
+/* The same for two values at once; `slots` has room for twice as many shares. */
+template <int THREADS, class OP, class T> static __device__ inline void leave_two_shares(T a, T b, T *slots) {
+    const T x = reduce_halves<32, OP>(a, b);
+    if (threadIdx.x % 16 == 0) slots[threadIdx.x % 32 / 16 * (THREADS / 32) + threadIdx.x / 32] = x;
+}
+
+template <int THREADS, class OP, class T>
+static __device__ inline void take_two_shares(T &a, T &b, const T *slots) {
+    const int warps = THREADS / 32;
+    if (warps == 16) {
+        share_halves<32>(reduce_lanes<16, OP>(slots[threadIdx.x % 32]), a, b);
+    } else if (warps == 32) {
+        share_halves<32>(reduce_halves<32, OP>(slots[threadIdx.x % 32], slots[32 + threadIdx.x % 32]), a, b);
+    } else {
+        a = slots[0], b = slots[warps];
+#pragma unroll
+        for (int w = 1; w < warps; w++)
+            a = OP::of(a, slots[w]), b = OP::of(b, slots[warps + w]);
+    }
 }
 
 /* The same at once; where a row is held by neighbouring threads of a warp, THREADS is fewer and `slots` is
@@ -100,6 +135,11 @@ template <int THREADS, class OP, class T> static __device__ inline T reduce_row(
     leave_share<THREADS, OP>(x, slots);
     __syncthreads();
     return take_shares<THREADS, OP>(slots);
+}
+
+/* Two values of a row that neighbouring threads of a warp hold. */
+template <int THREADS, class OP, class T> static __device__ inline void reduce_two(T &a, T &b) {
+    if (THREADS > 1) share_halves<THREADS>(reduce_halves<THREADS, OP>(a, b), a, b);
 }
 
 /* Over the BLOCKS blocks of a cluster, each of which has its own sum `x` in all threads. */

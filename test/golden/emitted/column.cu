@@ -63,9 +63,13 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
         }
     }
     #pragma unroll
-    for (int k = 0; k < 4; k++) {
-        const int64_t pos = ((int64_t)(k / 4) * 256 + lane) * 4 + k % 4;
-        if (pos < 1000) partial_0[pos] = column_0[k];
+    for (int u = 0; u < 1; u++) {
+        const int64_t pos = ((int64_t)u * 256 + lane) * 4;
+        float part[4];
+        #pragma unroll
+        for (int v = 0; v < 4; v++)
+            part[v] = column_0[u * 4 + v];
+        if (pos < 1000) store_group<true>(partial_0 + pos, group_of(part), false);
     }
 }
 
@@ -92,6 +96,7 @@ static __global__ void __launch_bounds__(512) stage_0_end(const __grid_constant_
         const int64_t column = (int64_t)blockIdx.x * 32 + lane;
         float sum = 0;
         if (column < 1000)
+        #pragma unroll 8
             for (int64_t part = warp; part < parts; part += 16)
                 sum = reduce_sum::of(sum, partial[part * 1000 + column]);
         sums[warp][lane] = sum;
