@@ -441,7 +441,7 @@ static void choose_rows(chooser *s) {
         c->vector /= 2;
     c->exact = c->row % c->vector == 0 && (s->stage->row_count == 1 || c->lane % c->vector == 0);
     c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
-    c->shifted = !c->exact && !c->columns && s->whole && c->row % c->vector != 0;
+    c->shifted = !c->exact && !c->columns && s->whole && s->stage->row_count == 1 && c->row % c->vector != 0;
     int64_t groups = divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     if (choose_columns(s, groups)) return;

@@ -383,6 +383,14 @@ static const char *load_lanes(hr_printer *p, const hr_expr *element) {
     return element->type == HR_BOOL ? hr_format(p, "vm_from_vi(%s)", text) : text;
 }
 
+static bool is_overwritten(const hr_printer *p, int tensor) {
+    for (int i = 0; i < p->stage->step_count; i++) {
+        int made = p->function->statements[p->stage->steps[i].statement].tensor;
+        if (made != p->plan->storage[made] && p->plan->storage[made] == p->plan->storage[tensor]) return true;
+    }
+    return false;
+}
+
 static const char *element_text(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     if (p->value[element->tensor]) return p->value[element->tensor];
@@ -399,6 +407,8 @@ static const char *element_text(hr_printer *p, const hr_expr *element) {
     const char *place =
         hr_format(p, "%s[%s]", base, hr_emit_offset(p, element->tensor, element->args, tensor->rank));
     const char *text = load_scalar(p, tensor->dtype, place);
+    if (p->live && is_overwritten(p, element->tensor))
+        valid = valid ? hr_format(p, "%s && %s", p->live, valid) : p->live;
     return valid ? hr_format(p, "(%s ? %s : 0)", valid, text) : text;
 }
 

@@ -44,8 +44,10 @@ typedef struct hr_printer {
                                   turns; 0 = in order */
     int number;                /* of the last name given */
     bool checks;               /* something was checked: the loop cannot be `omp simd` */
-    bool fast;      /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
-    bool next_task; /* the task's index is printed as `next`, the one of the task after this one */
+    bool fast;        /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
+    const char *live; /* the flag of a thread that has a row, NULL = all have: the others must not read what
+                         somebody overwrites */
+    bool next_task;   /* the task's index is printed as `next`, the one of the task after this one */
 } hr_printer;
 
 /* Room for all the tables; the stage's level and names start empty. HR_OUT_OF_MEMORY. */

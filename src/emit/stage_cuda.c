@@ -255,9 +255,23 @@ static void print_slots(hr_cuda_stage *s) {
     if (c->exchange) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
 }
 
+/* All threads of the row have read what one of them is about to overwrite. */
+static void print_meeting(hr_cuda_stage *s) {
+    bool overwrites = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        int tensor = hr_cuda_statement(s, &s->stage->steps[i])->tensor;
+        overwrites |= s->stage->steps[i].kind == HR_STEP_ROW && s->plan->storage[tensor] != tensor;
+    }
+    if (overwrites)
+        hr_print(s->p, s->c->exchange           ? "cluster_barrier();"
+                       : s->c->row_threads > 32 ? "__syncthreads();"
+                                                : "__syncwarp();");
+}
+
 static void print_row_stores(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     bool open = false;
+    if (!s->c->flat) print_meeting(s);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
@@ -332,11 +346,13 @@ static void print_row_loop(hr_cuda_stage *s) {
     if (c->block_rows > 1) {
         hr_print(p, "const bool live = task < tasks; /* the others have no row */");
         hr_print(p, "task = live ? task : tasks - 1;");
+        p->live = "live";
     }
     if (c->ahead || c->staged) hr_print(p, "ahead += %s%s;", blocks, run);
     print_row(s);
     if (uses_turn(s)) hr_print(p, "turn ^= 1;");
     if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
+    p->live = NULL;
     p->indent--;
     hr_print(p, "}");
 }

@@ -111,8 +111,9 @@ static bool is_made_here(const hr_cuda_stage *s, int tensor) {
 
 /* It, and the values of the task level that its place needs, are there before the first pass. */
 static bool is_placeable(const hr_cuda_stage *s, const hr_expr *node) {
+    if (node->op == HR_OP_ELEMENT && is_made_here(s, node->tensor)) return false;
     if (node->op == HR_OP_ELEMENT && s->function->tensors[node->tensor].role == HR_ROLE_LOCAL &&
-        (!s->plan->materialised[node->tensor] || is_made_here(s, node->tensor)))
+        !s->plan->materialised[node->tensor])
         return false;
     for (int i = 0; i < node->arg_count; i++)
         if (!is_placeable(s, node->args[i])) return false;

@@ -391,6 +391,21 @@ static bool is_constant(const hr_expr *expr) {
     return true;
 }
 
+static bool draws(const hr_expr *node, bool *visited) {
+    if (visited[node->id]) return false;
+    visited[node->id] = true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (draws(node->args[i], visited)) return true;
+    return node->op == HR_OP_RANDOM;
+}
+
+bool hr_expr_draws(const hr_graph *graph, const hr_expr *expr) {
+    bool *visited = calloc((size_t)graph->function->expr_count + 1, sizeof *visited);
+    bool found = !visited || draws(expr, visited);
+    free(visited);
+    return found;
+}
+
 bool hr_expr_is_affine(const hr_expr *expr) {
     if (!is_whole(expr->type)) return false;
     switch (expr->op) {

@@ -72,6 +72,8 @@ void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *see
 
 /* A sum of indices and extents with constant factors: no data, no division. */
 bool hr_expr_is_affine(const hr_expr *expr);
+/* Random numbers are part of it; true as well where there is no memory to find out. */
+bool hr_expr_draws(const hr_graph *graph, const hr_expr *expr);
 /* The subscript is an index over just this axis, or a literal inside it, whatever the extents are. */
 bool hr_subscript_is_safe(const hr_function *function, const hr_expr *subscript, const hr_expr *axis_extent);
 /* Some subscript must be compared with its axis as the kernel runs. */

@@ -167,6 +167,17 @@ static bool overwrite_fits(grouper *g, const attempt *a, const hr_statement *sta
     return statement->accumulate || walk_elements(g, statement, reads_only_replaced, &o);
 }
 
+/* A value of a task that replaces what every thread of the task reads: the threads must have met in between.
+ * They do where the row is reduced before; those of one task that is shared out never do. */
+static bool meets_before(const grouper *g, const attempt *a, const hr_step *step) {
+    const hr_statement *statement = &g->function->statements[step->statement];
+    if (step->kind != HR_STEP_ROW || g->graph->storage[statement->tensor] == statement->tensor) return true;
+    if (!g->plan->limits.compute) return a->task_count > 0;
+    for (int i = 0; i < a->step_count; i++)
+        if (a->steps[i].kind == HR_STEP_REDUCE_ROW) return true;
+    return false;
+}
+
 static bool kind_fits(fit *f) {
     const attempt *a = f->attempt;
     const hr_statement *s = f->statement;
@@ -210,7 +221,7 @@ static bool step_fits(grouper *g, const attempt *a, int statement, hr_step *out)
     if (a->step_count && a->steps[0].kind == HR_STEP_SCATTER) return false;
     if (!kind_fits(&f)) return false;
     if (!walk_elements(g, f.statement, element_fits, &f)) return false;
-    if (!overwrite_fits(g, a, f.statement)) return false;
+    if (!overwrite_fits(g, a, f.statement) || !meets_before(g, a, &f.step)) return false;
     *out = f.step;
     return true;
 }

@@ -68,9 +68,6 @@ static hr_status check_stage(const walk *w, const hr_stage *stage) {
         int tensor = w->function->statements[step->statement].tensor;
         if (step->kind != HR_STEP_ELEMENT && step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ALL)
             return fail_tensor(w, tensor, "is neither an element nor a total");
-        if (step->kind == HR_STEP_ROW && step->stored &&
-            w->function->tensors[w->plan->storage[tensor]].role == HR_ROLE_INOUT && stage->row_count)
-            return fail_tensor(w, tensor, "changes while elements are computed from it");
         if (w->function->tensors[tensor].rank > 0 && step->stored && !is_list(w->plan, tensor))
             return fail_tensor(w, tensor, WHOLE);
         HR_TRY(check_value(w, step->value));

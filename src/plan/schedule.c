@@ -384,14 +384,12 @@ static hr_status keep_copies(scheduler *s, hr_stage *stage, const keeping *k) {
 typedef struct flight {
     int *first, *last; /* by expr id: the passes that use it, from 1; 0 = not seen */
     int64_t row;       /* elements */
-    bool draws;        /* random numbers: their rows are not there when their turn comes */
 } flight;
 
 /* Bytes of the rows in flight, were the passes of several rows to run side by side: what is read or kept
  * stays from the first pass that uses it to the last. */
 static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *node, int pass, flight *f) {
     int64_t bytes = 0, since = f->first[node->id] ? pass + 1 - f->first[node->id] : 0;
-    if (node->op == HR_OP_RANDOM) f->draws = true;
     if (f->last[node->id] == pass + 1 || !varies(s, stage, node)) return 0;
     f->last[node->id] = pass + 1;
     if (node->op == HR_OP_ELEMENT) {
@@ -413,14 +411,15 @@ static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *
 
 /* It needs passes that each work through a row's lanes in order, and rows that are there when their turn
  * comes. */
-static bool can_skew(const hr_stage *stage) {
+static bool can_skew(scheduler *s, const hr_stage *stage) {
     bool ends_spared = stage->spare_pass && stage->spare_pass == stage->pass_count - 1;
     if (ends_spared) return false;
     if (!stage->vector || stage->contract || hr_stage_turns(stage) < 2 || stage->row_count != 1 ||
         !stage->task_count)
         return false;
     for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == HR_STEP_REDUCE_ALL || stage->steps[i].kind == HR_STEP_SCATTER)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_ALL || stage->steps[i].kind == HR_STEP_SCATTER ||
+            hr_expr_draws(s->graph, stage->steps[i].value))
             return false;
     return true;
 }
@@ -429,7 +428,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     flight f = {0};
     int64_t bytes = 0;
     int choice = s->plan->tunables.skew;
-    if (choice == 1 || s->plan->limits.compute || !can_skew(stage)) return HR_OK;
+    if (choice == 1 || s->plan->limits.compute || !can_skew(s, stage)) return HR_OK;
     HR_TRY(hr_extent_value(s->function, s->function->indices[lane_of(stage)].extent, s->extents, &f.row));
     size_t ids = (size_t)s->function->expr_count + 1;
     f.first = calloc(ids * 2, sizeof *f.first);
@@ -442,7 +441,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
                 bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
     free(f.first);
     int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
-    stage->skew = !f.draws && (choice == 2 || bytes <= l2 / 4 * 3);
+    stage->skew = choice == 2 || bytes <= l2 / 4 * 3;
     return HR_OK;
 }
 

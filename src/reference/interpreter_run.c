@@ -438,14 +438,15 @@ hr_known hr_operand_known(const hr_reference *reference, int tensor, const int64
     int64_t offset = 0;
     for (int k = 0; k < t->rank; ++k)
         offset += subscripts[k] * operand->strides[k];
-    if (t->rank) need(operand, offset, 0, 1);
+    bool array = t->rank || operand->data; /* an inout of rank 0 is an array of one element */
+    if (array) need(operand, offset, 0, 1);
     if (hr_dtype_is_float(t->dtype)) {
-        known.value = t->rank ? hr_dtype_load(t->dtype, operand->data, (size_t)offset)
-                              : hr_dtype_round(t->dtype, operand->scalar);
+        known.value = array ? hr_dtype_load(t->dtype, operand->data, (size_t)offset)
+                            : hr_dtype_round(t->dtype, operand->scalar);
         known.scale = fabs(known.value);
     } else {
-        known.whole = t->rank ? hr_dtype_load_whole(t->dtype, operand->data, (size_t)offset)
-                              : convert((element){.value = operand->scalar}, HR_F64, t->dtype).whole;
+        known.whole = array ? hr_dtype_load_whole(t->dtype, operand->data, (size_t)offset)
+                            : convert((element){.value = operand->scalar}, HR_F64, t->dtype).whole;
     }
     return known;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { GRIDS_MAX = 16, ARGUMENTS_MAX = 32 };
+enum { GRIDS_MAX = 64, ARGUMENTS_MAX = 32 };
 
 typedef struct case_array {
     int64_t shape[HR_RANK_MAX], strides[HR_RANK_MAX], elements,

@@ -197,7 +197,7 @@ hr_status cuda_object_compile(const char *source, const char *const *entries, in
     hr_text text = {0};
     char name[480], path[500];
     cuda_object *object = calloc(1, sizeof *object);
-    if (!object || count > 16)
+    if (!object || count > CUDA_ENTRIES_MAX)
         return hr_fail(HR_OUT_OF_MEMORY, "no memory for an object, or too many entries");
     hr_status status = source_complete(source, entries, count, &text);
     if (status == HR_OK) status = object_name(text.data, name, sizeof name);

@@ -12,6 +12,7 @@ enum {
     WARP = 32,
     BLOCK_THREADS = 1024,
     CLUSTER_BLOCKS = 16,
+    CUDA_ENTRIES_MAX = 64, /* of one object */
     STACK_BYTES = 128 << 10,
     SHARED_BYTES = 232448, /* of a block */
     SHARED_SPAN = 256 << 10,
@@ -111,8 +112,8 @@ struct cuda_object {
     char *shared; /* static shared variables */
     size_t shared_bytes;
     char *low, *high; /* where its own data lies */
-    char names[16][64];
-    void (*calls[16])(const void *words);
+    char names[CUDA_ENTRIES_MAX][64];
+    void (*calls[CUDA_ENTRIES_MAX])(const void *words);
     int count;
 };
 

@@ -319,7 +319,7 @@ static void print_float(generator *g, const char *scope, int depth) {
         print_function(g, scope, depth);
     else if (way < 85)
         print_binary(g, scope, depth);
-    else if (way < 92) {
+    else if (way < 91) {
         print(g, "where(");
         print_condition(g, scope, 1);
         print(g, ", ");
@@ -327,7 +327,7 @@ static void print_float(generator *g, const char *scope, int depth) {
         print(g, ", ");
         print_float(g, scope, depth - 1);
         print(g, ")");
-    } else if (way < 96) {
+    } else if (way < 94) {
         print(g, PICK(g, "f32(", "floor(0.5 * ", "0.25 * ("));
         print_whole(g, scope, 2);
         print(g, ")");

@@ -43,6 +43,23 @@ static void nothing_for_an_empty_body(void **state) {
     hr_text_clear(&out);
 }
 
+static int count_of(const char *text, const char *what) {
+    int count = 0;
+    for (const char *at = strstr(text, what); at; at = strstr(at + 1, what))
+        count++;
+    return count;
+}
+
+/* Of two paragraphs of the CUDA text that define a name the first counts: overloads share one. */
+static void overloads_come_together(void **state) {
+    (void)state;
+    hr_text out = {0};
+    assert_int_equal(hr_prelude_cuda_append("add_group", &out), HR_OK);
+    assert_int_equal(count_of(hr_text_data(&out), "inline void add_to("), 4);
+    assert_int_equal(count_of(hr_text_data(&out), "inline void add_group("), 2);
+    hr_text_clear(&out);
+}
+
 /* Every section, and the text that measures rates, without a warning at each instruction set. */
 static void it_compiles(void **state) {
     (void)state;
@@ -72,6 +89,7 @@ int main(void) {
         cmocka_unit_test(only_what_is_used),
         cmocka_unit_test(definitions_precede_uses_at_each_instruction_set),
         cmocka_unit_test(nothing_for_an_empty_body),
+        cmocka_unit_test(overloads_come_together),
         cmocka_unit_test(it_compiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

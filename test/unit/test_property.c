@@ -1,5 +1,5 @@
 /* Random programs of the language: what is compiled means what is interpreted. HR_SEEDS=first,last widens the
- * range. */
+ * range, HR_DEVICE=cuda takes them to a GPU. */
 #include "headroom.h"
 #include "support/random_program.h"
 
@@ -89,27 +89,55 @@ static const char *const written[] = {
     "    t[m] = sum[n](x[m, n] * random(seed, m))\n"
     "    y[m, n] = x[m, n] * random(seed, m) - t[m]\n"
     "    c[n] = sum[m](y[m, n] * random(seed, m * N + n))\n}\n",
+    "kernel drawn_peak(x: f32[M, N], seed: i64 = 7) -> (y: f32[M], p: f32[M, N])\n{\n"
+    "    y[m] = logsumexp[n < N](random(seed, m + n))\n"
+    "    p[m, n] = softmax[n](x[m, n] + random(seed, m + n))\n}\n",
     "kernel drawn_anywhere(x: bf16[M, N], seed: i64 = 7) -> (y: bf16[M, N])\n{\n"
     "    a[m, n] = where(random(seed, (m * N + n) * 3) < 0.5, exp(x[m, n]), 0)\n"
     "    t[m] = sum[n](a[m, n])\n"
     "    y[m, n] = a[m, n] / (1 + t[m])\n}\n",
 };
 
-static void test_written(void **state) {
-    static const int64_t sizes[][2] = {{1, 1}, {3, 17}, {5, 257}, {2, 1031}};
-    (void)state;
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+/* What is one a task, or one in all, and replaces what every thread reads. */
+static const char *const replaced[] = {
+    "kernel one(x: f32[M, N], s: inout f32) -> (y: f32[M, N])\n{\n"
+    "    s = 0.5 * s + 1\n"
+    "    y[m, n] = x[m, n] * s\n}\n",
+    "kernel summed(x: f32[N, M], s: inout f32) -> (y: f32)\n{\n"
+    "    s = 0.5 * s + 1\n"
+    "    y = sum[n, m](x[n, m] * s)\n}\n",
+    "kernel each(x: f32[M, N], s: inout f32[M]) -> (y: f32[M, N])\n{\n"
+    "    s[m] = 0.5 * s[m] + 1\n"
+    "    y[m, n] = x[m, n] * s[m]\n}\n",
+    "kernel reduced(x: f32[M, N], s: inout f32[M]) -> (y: f32[M, N])\n{\n"
+    "    t[m] = sum[n](x[m, n])\n"
+    "    s[m] = 0.5 * s[m] + t[m]\n"
+    "    y[m, n] = x[m, n] * s[m]\n}\n",
+};
+
+static void check_texts(const char *const *texts, int count) {
+    static const int64_t sizes[][2] = {{1, 1}, {3, 17}, {5, 257}, {2, 1031}, {67, 3}, {2, 70001}};
+    for (int i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             hr_random_extent extents[HR_RANDOM_EXTENTS] = {
                 {"M", sizes[k][0]}, {"N", sizes[k][1]}, {"", 0}, {"", 0}};
-            assert_true(text_agrees("written.hr", written[i], extents, 1, false));
-            assert_true(text_agrees("written.hr", written[i], extents, 2, true));
+            assert_true(text_agrees("written.hr", texts[i], extents, 1, false));
+            assert_true(text_agrees("written.hr", texts[i], extents, 2, true));
         }
+}
+
+static void test_written(void **state) {
+    (void)state;
+    check_texts(written, (int)(sizeof written / sizeof *written));
+    check_texts(replaced, (int)(sizeof replaced / sizeof *replaced));
 }
 
 static int open_device(void **state) {
     (void)state;
-    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
+    const char *name = getenv("HR_DEVICE");
+    if (hr_device_open(name ? name : "cpu", &device) == HR_OK) return 0;
+    print_error("%s\n", hr_last_error());
+    return -1;
 }
 
 static int close_device(void **state) {

@@ -179,19 +179,17 @@ static __device__ inline bool in_range(int64_t value, int64_t extent, int64_t ac
     return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);
 }
 
-/* *place += value, by whichever thread comes; the order of floats, and so their last bits, is not fixed. */
+/* *place += value, by whichever thread comes; the order of floats, and so their last bits, is not fixed.
+ * (Overloads stand in one paragraph: of two paragraphs that define a name, the first counts.) */
 static __device__ inline void add_to(float *place, float value) {
     atomicAdd(place, value);
 }
-
 static __device__ inline void add_to(double *place, double value) {
     atomicAdd(place, value);
 }
-
 static __device__ inline void add_to(int32_t *place, int32_t value) {
     atomicAdd(place, value);
 }
-
 static __device__ inline void add_to(int64_t *place, int64_t value) {
     atomicAdd((unsigned long long *)place, (unsigned long long)value);
 }
@@ -220,7 +218,6 @@ static __device__ inline void add_group(T *place, const T (&values)[V]) {
     for (int v = 0; v < V; v++)
         add_to(place + v, values[v]);
 }
-
 template <bool ALIGNED, int V>
 static __device__ inline void add_group(float *place, const float (&values)[V]) {
     const bool whole = ALIGNED && V % 4 == 0;
