@@ -135,6 +135,16 @@ class Numpy:
         t *= dloss[:, None]
         give(dlogits, t)
 
+    def cross_entropy_backward_in_place(logits, target, lse, dloss):
+        Numpy.cross_entropy_backward(logits, target, lse, dloss, logits)
+
+    def clip_norm(g, limit):
+        t = wide(g)
+        norm = np.sqrt(np.dot(t, t))
+        np.multiply(t, min(np.float32(1), limit / norm), out=t)
+        give(g, t)
+        return {"norm": norm}
+
     def adamw(p, m, v, g, lr, beta1, beta2, eps, decay, correct1, correct2, w=None):
         g = wide(g)
         t = np.multiply(g, 1 - beta1)
@@ -227,8 +237,8 @@ class Numpy:
         give(w, t)
 
 
-# Sums into rows that several tokens share: one thread, whole.
-NUMPY_SERIAL = {"embedding_backward"}
+# Sums into rows that several tokens share, and a norm that comes before the rest: one thread, whole.
+NUMPY_SERIAL = {"clip_norm", "embedding_backward"}
 
 
 def jax_math():
@@ -298,6 +308,13 @@ def jax_math():
         def cross_entropy_backward(logits, target, lse, dloss):
             one = jax.lax.broadcasted_iota(jnp.int32, logits.shape, 1) == target[:, None]
             return {"dlogits": (jnp.exp(f(logits) - lse[:, None]) - one) * dloss[:, None]}
+
+        def cross_entropy_backward_in_place(logits, target, lse, dloss):
+            return {"logits": Jax.cross_entropy_backward(logits, target, lse, dloss)["dlogits"]}
+
+        def clip_norm(g, limit):
+            norm = jnp.sqrt((f(g) * f(g)).sum())
+            return {"norm": norm, "g": f(g) * jnp.minimum(1, limit / norm)}
 
         def adamw(p, m, v, g, lr, beta1, beta2, eps, decay, correct1, correct2):
             g = f(g)
