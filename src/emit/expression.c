@@ -555,6 +555,20 @@ static bool stores_narrow(const hr_printer *p) {
     return true;
 }
 
+static bool holds_peak(const hr_printer *p, const hr_expr *node) {
+    for (const hr_peak *peak = p->plan->graph->peaks; peak && node->op == HR_OP_ELEMENT; peak = peak->next)
+        if (peak->peak == node->tensor) return true;
+    for (int i = 0; i < node->arg_count && node->op != HR_OP_ELEMENT; i++)
+        if (holds_peak(p, node->args[i])) return true;
+    return false;
+}
+
+/* x - peak, one for all lanes, where anything near the peak gives the same results. */
+static bool is_below_peak(hr_printer *p, const hr_expr *node) {
+    return node->op == HR_OP_SUB && is_vector(p, node->args[0]) && !is_vector(p, node->args[1]) &&
+           holds_peak(p, node->args[1]);
+}
+
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     bool arithmetic = node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL;
     if (arithmetic) {
@@ -569,7 +583,13 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
         return hr_format(p, "vi_%s(%s, %s)", function_name(node->op), a, b);
     }
     const char *function = node->op == HR_OP_WHERE ? "select" : function_name(node->op);
-    if (node->op == HR_OP_EXP && stores_narrow(p)) function = "exp_narrow";
+    if (node->op == HR_OP_EXP && stores_narrow(p)) {
+        const hr_expr *difference = node->args[0];
+        if (is_below_peak(p, difference))
+            return hr_format(p, "vf_exp_below(%s, %s)", hr_expr_lanes(p, difference->args[0]),
+                             hr_expr_text(p, difference->args[1]));
+        function = "exp_narrow";
+    }
     return call_text(p, hr_lane_prefix(node->type), function, node);
 }
 

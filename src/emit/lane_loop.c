@@ -507,6 +507,16 @@ static bool takes_turns(hr_printer *p, const hr_lane_pass *pass) {
     return turns;
 }
 
+/* Whether one vector of a pair is stored before the other is read, so that they are not read as one. */
+static bool stores_between(const hr_printer *p, const hr_lane_pass *pass) {
+    bool stores = false;
+    for (int k = 0; k < pass->kept_count; k++)
+        stores = stores || !p->buffer[pass->kept[k]->id];
+    for (int i = 0; i < pass->step_count; i++)
+        stores = stores || pass->steps[i].use == HR_LANE_COLUMN;
+    return stores;
+}
+
 /* A step of several vectors, or the part of one that `unit` is. */
 static void print_step(hr_printer *p, const hr_lane_pass *pass) {
     int unit = pass->unit;
@@ -532,7 +542,7 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
     p->indent++;
     p->way = "way";
     p->turns = takes_turns(p, pass);
-    p->pairs = pass->ways % 2 == 0;
+    p->pairs = pass->ways % 2 == 0 && !stores_between(p, pass);
     print_body(p, pass, true);
     for (int i = 0; i < pass->step_count && p->turns; i++)
         if (pass->steps[i].use == HR_LANE_COLUMN) p->turned[pass->steps[i].id] = pass->ways;

@@ -316,6 +316,8 @@ static void print_turn(skewed *k, int turn, int first) {
                  turn == hr_stage_turns(k->s->stage) - 1 ? " + shift" : "", way % lanes.ways);
 }
 
+/* Reads come before the stores of the rows before: rows of a multiple of 4 KB would have each load wait for
+ * the store to the same place of another page. */
 static void print_together(skewed *k) {
     hr_printer *p = k->p;
     int number = k->s->number, turns = hr_stage_turns(k->s->stage);
@@ -329,7 +331,7 @@ static void print_together(skewed *k) {
         print_copy(k, hr_stage_pass_at(k->s->stage, turn));
     hr_print(p, "for (int64_t i = 0; i < size; i += %d * HR_LANES) {", k->ways);
     for (int first = 0; first < k->ways; first += k->unit)
-        for (int turn = turns - 1; turn >= 0; turn--)
+        for (int turn = 0; turn < turns; turn++)
             print_turn(k, turn, first);
     hr_print(p, "}");
     for (int turn = 0; turn < turns; turn++) {

@@ -464,16 +464,24 @@ static void pairs_are_two_vectors(void **state) {
         vf_store_pair_bf16(words + 1, vf_load_f32(values), vf_load_f32(values + HR_LANES));
         assert_memory_equal(words + 1, expected, sizeof expected);
         assert_true(words[0] == 0x7777 && words[WORDS + 1] == 0x7777);
-        vf even = vf_load_turn_bf16(expected, 0), odd = vf_load_turn_bf16(expected + HR_LANES, 1);
-        vf_store_f32(got, even);
-        vf_store_f32(got + HR_LANES, odd);
+        vf first = vf_load_turn_bf16(expected, 0), second = vf_load_turn_bf16(expected + HR_LANES, 1);
+        vf_store_f32(got, first);
+        vf_store_f32(got + HR_LANES, second);
         for (int i = 0; i < WORDS; i++) {
             uint32_t bits, wanted = (uint32_t)expected[i] << 16;
-            memcpy(&bits, &got[i % 2 * HR_LANES + i / 2], 4);
+            memcpy(&bits, &got[turn_place(i, WORDS)], 4);
+            assert_int_equal(bits, wanted);
+            assert_int_equal(turn_place(WORDS + i, WORDS), WORDS + i);
+        }
+        vf_store_f32(got, vf_load_pair_bf16(expected, 0));
+        vf_store_f32(got + HR_LANES, vf_load_pair_bf16(expected + HR_LANES, 1));
+        for (int i = 0; i < WORDS; i++) {
+            uint32_t bits, wanted = (uint32_t)expected[i] << 16;
+            memcpy(&bits, &got[i], 4);
             assert_int_equal(bits, wanted);
         }
         memset(words, 0x77, sizeof words);
-        vf_store_turns_bf16(words + 1, even, odd);
+        vf_store_turns_bf16(words + 1, first, second);
         assert_memory_equal(words + 1, expected, sizeof expected);
         assert_true(words[0] == 0x7777 && words[WORDS + 1] == 0x7777);
     }

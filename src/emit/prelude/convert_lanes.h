@@ -85,26 +85,56 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
     *(vu16_loose *)p = vu16_bf16(x);
 }
 
-/* The same values two vectors at a time: way 0, 2, .. is the even elements of the pair that begins at p, way
- * 1, 3, .. the odd ones of the pair that began a vector before p. Widening them is one operation instead of
- * two. */
+/* Two vectors of bf16 that lie side by side are widened by one operation each where the order of their lanes
+ * does not matter: way 0, 2, .. is the first half of each 16 bytes of the pair that begins at p, way 1, 3, ..
+ * the second half of those of the pair that began a vector before p. Without such an operation they are the
+ * even and the odd elements. */
+#if HR_LANES == 16
+static inline vf vf_low_quads(vu words) {
+    vu r;
+    __asm__("vpunpcklwd %1, %2, %0" : "=v"(r) : "vm"(words), "v"((vu){0}));
+    return (vf)r;
+}
+
+static inline vf vf_high_quads(vu words) {
+    vu r;
+    __asm__("vpunpckhwd %1, %2, %0" : "=v"(r) : "vm"(words), "v"((vu){0}));
+    return (vf)r;
+}
+#endif
+
+/* Eight bytes each: puts the first half of each 16 bytes of two vectors of words beside the second. */
+static const uint32_t quad_order[16]
+    __attribute__((aligned(64))) = {0, 0, 4, 0, 1, 0, 5, 0, 2, 0, 6, 0, 3, 0, 7, 0};
+
 static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
+#if HR_LANES == 16
+    return way % 2 ? vf_high_quads(*(const vu_loose *)(p - HR_LANES)) : vf_low_quads(*(const vu_loose *)p);
+#else
     return way % 2 ? (vf)(*(const vu_loose *)(p - HR_LANES) & 0xffff0000u) : (vf)(*(const vu_loose *)p << 16);
+#endif
 }
 
 /* Where element i stands after all pairs of vectors of the first `turned` were taken by turns. */
 static inline int64_t turn_place(int64_t i, int64_t turned) {
-    return i < turned ? i / (2 * HR_LANES) * (2 * HR_LANES) + i % 2 * HR_LANES + i % (2 * HR_LANES) / 2 : i;
+    int64_t in = i % (2 * HR_LANES);
+#if HR_LANES == 16
+    int64_t place = in % 8 / 4 * HR_LANES + in / 8 * 4 + in % 4;
+#else
+    int64_t place = in % 2 * HR_LANES + in / 2;
+#endif
+    return i < turned ? i - in + place : i;
 }
 
-/* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole. A permutation into
- * the upper halves is one operation where widening and shifting are two. */
+/* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole: its eight bytes are
+ * put where vf_load_turn_bf16 finds them in order, which both vectors share. */
 static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
 #if HR_LANES == 16
-    vu order = (vu)vi_iota() << 16, words = *(const vu_loose *)(p - way % 2 * HR_LANES), r;
-    if (way % 2) order += 0x100000;
-    __asm__("vpermw %1, %2, %0%{%3%}%{z%}" : "=v"(r) : "vm"(words), "v"(order), "Yk"(0xaaaaaaaau));
-    return (vf)r;
+    vu r;
+    __asm__("vpermq %1, %2, %0"
+            : "=v"(r)
+            : "vm"(*(const vu_loose *)(p - way % 2 * HR_LANES)), "v"(*(const vu_loose *)quad_order));
+    return way % 2 ? vf_high_quads(r) : vf_low_quads(r);
 #else
     (void)way;
     return vf_load_bf16(p);
@@ -117,10 +147,12 @@ static inline vu vu_pair_bf16(vf low, vf high) {
 #if HR_LANES == 16 && defined __AVX512BF16__
     vu words;
     vm low_denormal, high_denormal;
+    bool none;
     __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(low), "v"(high));
     __asm__("vfpclassps $0x20, %1, %0" : "=k"(low_denormal) : "v"(low));
     __asm__("vfpclassps $0x20, %1, %0" : "=k"(high_denormal) : "v"(high));
-    if (__builtin_expect((low_denormal | high_denormal) == 0, 1)) return words;
+    __asm__("kortestw %1, %2" : "=@ccz"(none) : "k"(low_denormal), "k"(high_denormal));
+    if (__builtin_expect(none, 1)) return words;
 #endif
     union {
         vu16 half[2];
@@ -129,16 +161,14 @@ static inline vu vu_pair_bf16(vf low, vf high) {
     return both.whole;
 }
 
-/* As vu_pair_bf16 where the first vector is the even elements and the second the odd ones. */
-static inline vu vu_turns_bf16(vf even, vf odd) {
-#if HR_LANES == 16 && defined __AVX512BF16__
-    static const vu order = {0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005, 0x160006, 0x170007,
-                             0x180008, 0x190009, 0x1a000a, 0x1b000b, 0x1c000c, 0x1d000d, 0x1e000e, 0x1f000f};
-    vu words = vu_pair_bf16(even, odd), ordered;
-    __asm__("vpermw %1, %2, %0" : "=v"(ordered) : "v"(words), "v"(order));
+/* As vu_pair_bf16 where the two vectors are in the order of vf_load_turn_bf16. */
+static inline vu vu_turns_bf16(vf first, vf second) {
+#if HR_LANES == 16
+    vu words = vu_pair_bf16(first, second), ordered;
+    __asm__("vpermq %1, %2, %0" : "=v"(ordered) : "v"(words), "v"(*(const vu_loose *)quad_order));
     return ordered;
 #else
-    return (vu)vi_bf16_bits(even) | (vu)vi_bf16_bits(odd) << 16;
+    return (vu)vi_bf16_bits(first) | (vu)vi_bf16_bits(second) << 16;
 #endif
 }
 
@@ -146,8 +176,8 @@ static inline void vf_store_pair_bf16(uint16_t *p, vf low, vf high) {
     *(vu_loose *)p = vu_pair_bf16(low, high);
 }
 
-static inline void vf_store_turns_bf16(uint16_t *p, vf even, vf odd) {
-    *(vu_loose *)p = vu_turns_bf16(even, odd);
+static inline void vf_store_turns_bf16(uint16_t *p, vf first, vf second) {
+    *(vu_loose *)p = vu_turns_bf16(first, second);
 }
 
 static inline void vf_store_part_bf16(uint16_t *p, vf x, int count) {

@@ -68,15 +68,26 @@ static inline vf vf_past_whole(vf x) {
     return r;
 }
 
-/* e^x in eight operations, none of them bound to one port: within 2 ulp and |x| 2^-24 of itself, which is
- * what a rounding of x makes. For results that are rounded to 16 bits or added up. */
-static inline vf vf_exp_narrow(vf x) {
-    vf t = x * 0x1.715476p+0f, r = vf_past_whole(t);
-    vf p = vf_fma(r, vf_of(0x1.e9750fp-10f), vf_of(0x1.27784fp-7f));
+/* 2^t to within 8.2e-8 of itself */
+static inline vf vf_power_of_two(vf t) {
+    vf r = vf_past_whole(t), p = vf_fma(r, vf_of(0x1.e9750fp-10f), vf_of(0x1.27784fp-7f));
     p = vf_fma(r, p, vf_of(0x1.c91ce8p-5f));
     p = vf_fma(r, p, vf_of(0x1.ebdb56p-3f));
     p = vf_fma(r, p, vf_of(0x1.62e4bap-1f));
     return vf_scale(vf_fma(r, p, vf_of(1)), t);
+}
+
+/* e^x in eight operations, none of them bound to one port: within 2 ulp and |x| 2^-24 of itself, which is
+ * what a rounding of x makes. For results that are rounded to 16 bits or added up. */
+static inline vf vf_exp_narrow(vf x) {
+    return vf_power_of_two(x * 0x1.715476p+0f);
+}
+
+/* The same of x - peak, where any number near `peak` does in its place. So near the ends of f32's range that
+ * peak / log 2 would leave it, differences are 0 or beyond what any exponential holds: at any rate. */
+static inline vf vf_exp_below(vf x, float peak) {
+    float rate = peak > -0x1p126f && peak < 0x1p126f ? 0x1.715476p+0f : 0.5f;
+    return vf_power_of_two(vf_fma(x, vf_of(rate), vf_of(-(peak * rate))));
 }
 
 static inline vf vf_exp2(vf x) {

@@ -27,6 +27,10 @@ static inline vf vf_exp_narrow(vf x) {
     return vf_exp(x);
 }
 
+static inline vf vf_exp_below(vf x, float peak) {
+    return vf_exp(x - peak);
+}
+
 static inline vf vf_exp2(vf x) {
     vf inside = vf_smaller(vf_of(129), vf_larger(vf_of(-151), x));
     vf t = inside + 0x1.8p23f, r = inside - (t - 0x1.8p23f);

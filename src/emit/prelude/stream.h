@@ -43,8 +43,8 @@ static inline void vf_stream_pair_bf16(uint16_t *p, vf low, vf high, bool aligne
     vf_stream_f32((float *)(void *)p, (vf)vu_pair_bf16(low, high), aligned);
 }
 
-static inline void vf_stream_turns_bf16(uint16_t *p, vf even, vf odd, bool aligned) {
-    vf_stream_f32((float *)(void *)p, (vf)vu_turns_bf16(even, odd), aligned);
+static inline void vf_stream_turns_bf16(uint16_t *p, vf first, vf second, bool aligned) {
+    vf_stream_f32((float *)(void *)p, (vf)vu_turns_bf16(first, second), aligned);
 }
 
 static inline void vf_stream_f16(uint16_t *p, vf x, bool aligned) {

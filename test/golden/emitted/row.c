@@ -98,7 +98,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     prefetch_near(p2 + i + 128);
 #pragma GCC unroll 2
     for (int way = from; way < from + 2; way++, i += HR_LANES) {
-        const vf r3 = vf_exp_narrow((vf_load_pair_bf16(p2 + i, way) - s0_peak_1));
+        const vf r3 = vf_exp_below(vf_load_bf16(p2 + i), s0_peak_1);
         vf_store_f32(k0 + i, r3);
         a1[way] = a1[way] + r3;
     }
@@ -124,7 +124,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
             prefetch_near(p4 + i + 160);
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
-                const vf r5 = vf_exp_narrow((vf_load_pair_bf16(p4 + i, way) - s0_peak_1));
+                const vf r5 = vf_exp_below(vf_load_bf16(p4 + i), s0_peak_1);
                 vf_store_f32(k0 + i, r5);
                 a1[way] = a1[way] + r5;
             }
@@ -132,7 +132,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         for (; i + HR_LANES <= last; i += HR_LANES) {
             prefetch_read(p4 + i + 2048);
             prefetch_near(p4 + i + 128);
-            const vf r6 = vf_exp_narrow((vf_load_bf16(p4 + i) - s0_peak_1));
+            const vf r6 = vf_exp_below(vf_load_bf16(p4 + i), s0_peak_1);
             vf_store_f32(k0 + i, r6);
             a1[0] = a1[0] + r6;
         }
@@ -140,7 +140,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
             const int lanes = (int)(last - i);
             prefetch_read(p4 + i + 2048);
             prefetch_near(p4 + i + 128);
-            const vf r7 = vf_exp_narrow((vf_load_part_bf16(p4 + i, lanes) - s0_peak_1));
+            const vf r7 = vf_exp_below(vf_load_part_bf16(p4 + i, lanes), s0_peak_1);
             vf_store_f32(k0 + i, r7);
             a1[0] = a1[0] + vf_select(vm_first(lanes), r7, vf_of(0));
         }
@@ -280,10 +280,10 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.s0_peak_1 = live[1]->s0_peak_1;
     row_1.s1_total_2 = live[1]->s1_total_2;
     for (int64_t i = 0; i < size; i += 4 * HR_LANES) {
-        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
+        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
     }
     live[0]->a1[0] = row_0.a1[0];
     live[0]->a1[1] = row_0.a1[1];
