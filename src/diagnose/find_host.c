@@ -56,9 +56,8 @@ static double pinned_rate(const hr_analysis *analysis) {
 
 void hr_find_pageable_copy(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
-    double rate = pinned_rate(analysis), bytes = 0, seconds = 0;
-    int64_t count = 0;
-    int32_t longest = -1;
+    double rate = pinned_rate(analysis), bytes = 0;
+    hr_tally tally = {0};
     for (int i = 0; i < analysis->work_count; i++) {
         if (!hr_is_counted_work(analysis, i) || !is_pageable(analysis, i)) continue;
         const hr_copy *copy = hr_work_copy(analysis, i);
@@ -66,10 +65,8 @@ void hr_find_pageable_copy(hr_draft *draft) {
                then = rate > 0 ? (double)copy->bytes / rate + 2e-6 : now / 2.5;
         int32_t call = analysis->works[i].call;
         if (copy->bytes < SMALL_COPY) continue;
-        count++;
         bytes += (double)copy->bytes;
-        seconds += now;
-        if (longest < 0 || now > hr_work_seconds(analysis, longest)) longest = i;
+        hr_tally_add(&tally, i, now);
         hr_draft_work(draft, i, then * 1e9);
         hr_draft_event(draft, analysis->works[i].event);
         if (call < 0 || !is_to_device(analysis, i)) continue;
@@ -78,12 +75,13 @@ void hr_find_pageable_copy(hr_draft *draft) {
         int wait = wait_behind(analysis, call);
         if (wait >= 0) hr_draft_unblock(draft, wait);
     }
-    if (!count) return;
-    int32_t event = analysis->works[longest].event;
-    hr_draft_note(draft, event, count, seconds, "%s copied from or to pageable memory a step, in %s, at %s/s",
+    if (!tally.count) return;
+    int32_t event = analysis->works[tally.longest].event;
+    hr_draft_note(draft, event, tally.count, tally.seconds,
+                  "%s copied from or to pageable memory a step, in %s, at %s/s",
                   hr_bytes_text(bytes / hr_counted_steps(analysis)).text,
-                  hr_count_text((double)count / hr_counted_steps(analysis), "copy", "copies").text,
-                  hr_bytes_text(bytes / seconds).text);
+                  hr_count_text((double)tally.count / hr_counted_steps(analysis), "copy", "copies").text,
+                  hr_bytes_text(bytes / tally.seconds).text);
     if (rate > 0)
         hr_draft_note(draft, -1, 0, 0,
                       "pinned memory would allow %s/s, and the host need not wait for the copy",
@@ -151,33 +149,28 @@ static void remove_read(hr_draft *draft, int call) {
 
 void hr_find_blocking_sync(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
-    int64_t count = 0, last_step = 0;
-    double seconds = 0;
-    int32_t longest = -1;
+    int64_t last_step = 0;
+    hr_tally tally = {0};
     for (int i = 0; i < analysis->call_count; i++) {
         if (!hr_is_counted_call(analysis, i) || !blocks(analysis, i) || !waits(analysis, i)) continue;
         const hr_host_call *call = &analysis->calls[i];
-        count++;
         last_step = call->step;
-        seconds += (double)(call->end - call->start) * 1e-9;
-        if (longest < 0 ||
-            call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
-            longest = i;
+        hr_tally_add(&tally, i, (double)(call->end - call->start) * 1e-9);
         hr_draft_unblock(draft, i);
         remove_read(draft, i);
         hr_draft_event(draft, call->event);
     }
-    if (!count) return;
-    if (count == 1 && last_step == analysis->steps.count - 1 && analysis->steps.count > 1) {
+    if (!tally.count) return;
+    if (tally.count == 1 && last_step == analysis->steps.count - 1 && analysis->steps.count > 1) {
         draft->found = false; /* one wait at the end of all is how a program ends */
         return;
     }
-    const hr_host_call *call = &analysis->calls[longest];
+    const hr_host_call *call = &analysis->calls[tally.longest];
     const char *around = hr_event_name(analysis, call->operation);
-    hr_draft_note(draft, call->event, count, seconds,
+    hr_draft_note(draft, call->event, tally.count, tally.seconds,
                   "the host waits for the device %s a step, %s in all: %s%s%s",
-                  hr_count_text((double)count / hr_counted_steps(analysis), "time", "times").text,
-                  hr_time_text(seconds / hr_counted_steps(analysis)).text,
+                  hr_count_text((double)tally.count / hr_counted_steps(analysis), "time", "times").text,
+                  hr_time_text(tally.seconds / hr_counted_steps(analysis)).text,
                   hr_event_name(analysis, call->event), around[0] ? " in " : "", around);
     if (strstr(around, "local_scalar") || strstr(around, "item"))
         draft->remedy = "Keep scalars on the device: .item(), float(loss) and print(loss) make the host wait "
@@ -294,29 +287,25 @@ static int32_t busiest(const hr_analysis *analysis, int32_t track, int64_t from,
 
 void hr_find_host_bound(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
-    double seconds = 0;
-    int64_t count = 0;
-    int32_t longest = -1;
+    hr_tally tally = {0};
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
         int64_t own = call->gap - call->gap_loader - call->gap_first_use;
         if (!hr_is_counted_call(analysis, i) || own <= HR_LAUNCH_GAP_NS) continue;
         if (!analysis->threads[analysis->thread_of[call->track]].launches) continue;
-        count++;
-        seconds += (double)own * 1e-9;
-        if (longest < 0 || own > analysis->calls[longest].gap - analysis->calls[longest].gap_loader)
-            longest = i;
+        hr_tally_add(&tally, i, (double)own * 1e-9);
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
                       call->gap - own);
         hr_draft_event(draft, call->event);
     }
-    if (!count) return;
-    const hr_host_call *call = &analysis->calls[longest];
+    if (!tally.count) return;
+    const hr_host_call *call = &analysis->calls[tally.longest];
     int32_t inside = busiest(analysis, call->track, call->start - call->gap, call->start);
-    hr_draft_note(draft, call->event, count, seconds,
-                  "the host works %s a step without launching anything, in %s",
-                  hr_time_text(seconds / hr_counted_steps(analysis)).text,
-                  hr_count_text((double)count / hr_counted_steps(analysis), "stretch", "stretches").text);
+    hr_draft_note(
+        draft, call->event, tally.count, tally.seconds,
+        "the host works %s a step without launching anything, in %s",
+        hr_time_text(tally.seconds / hr_counted_steps(analysis)).text,
+        hr_count_text((double)tally.count / hr_counted_steps(analysis), "stretch", "stretches").text);
     hr_draft_note(draft, inside >= 0 ? inside : call->event, 0, 0, "the longest one takes %s, %s %s",
                   hr_time_text((double)call->gap * 1e-9).text, inside >= 0 ? "in" : "and ends with",
                   hr_event_name(analysis, inside >= 0 ? inside : call->event));
@@ -357,31 +346,28 @@ static void note_loader(hr_draft *draft, const char *name) {
 
 void hr_find_input_pipeline(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
-    double seconds = 0;
-    int64_t count = 0;
-    int32_t longest = -1;
+    hr_tally tally = {0};
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
         bool counted = hr_is_counted_call(analysis, i) || (i && hr_is_counted_call(analysis, i - 1));
         if (!counted || call->gap_loader <= 0) continue;
-        count++;
-        seconds += (double)call->gap_loader * 1e-9;
-        if (longest < 0 || call->gap_loader > analysis->calls[longest].gap_loader) longest = i;
+        hr_tally_add(&tally, i, (double)call->gap_loader * 1e-9);
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
                       call->gap - call->gap_loader + FETCH_NS);
     }
-    if (!count) return;
-    const hr_host_call *call = &analysis->calls[longest];
+    if (!tally.count) return;
+    const hr_host_call *call = &analysis->calls[tally.longest];
     int32_t range = loader_before(analysis, call);
-    hr_short_text step = hr_time_text(seconds / hr_counted_steps(analysis));
+    hr_short_text step = hr_time_text(tally.seconds / hr_counted_steps(analysis));
     if (range >= 0) {
         hr_draft_event(draft, range);
-        hr_draft_note(draft, range, count, seconds, "the host waits %s a step for its next batch, in %s",
-                      step.text, hr_event_name(analysis, range));
+        hr_draft_note(draft, range, tally.count, tally.seconds,
+                      "the host waits %s a step for its next batch, in %s", step.text,
+                      hr_event_name(analysis, range));
         note_loader(draft, hr_event_name(analysis, range));
     } else {
         hr_draft_note(
-            draft, call->event, count, seconds,
+            draft, call->event, tally.count, tally.seconds,
             "the host works %s a step before it copies input to the device; no range says what it does",
             step.text);
         draft->confidence = 0.6;
@@ -393,36 +379,28 @@ void hr_find_input_pipeline(hr_draft *draft) {
 
 void hr_find_allocation(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
-    double seconds = 0;
-    int64_t count = 0;
-    int32_t longest = -1;
+    hr_tally tally = {0};
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
         if (call->kind != HR_CALL_ALLOCATE || !hr_is_counted_call(analysis, i)) continue;
-        count++;
-        seconds += (double)(call->end - call->start) * 1e-9;
-        if (longest < 0 ||
-            call->end - call->start > analysis->calls[longest].end - analysis->calls[longest].start)
-            longest = i;
+        hr_tally_add(&tally, i, (double)(call->end - call->start) * 1e-9);
         hr_draft_unblock(draft, i);
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_CALL), 1000);
         hr_draft_event(draft, call->event);
     }
-    if (!count) return;
-    const hr_host_call *call = &analysis->calls[longest];
-    hr_draft_note(draft, call->event, count, seconds,
+    if (!tally.count) return;
+    const hr_host_call *call = &analysis->calls[tally.longest];
+    hr_draft_note(draft, call->event, tally.count, tally.seconds,
                   "%s a step to allocate or free memory, %s in all; the longest: %s, %s",
-                  hr_count_text((double)count / hr_counted_steps(analysis), "call", "calls").text,
-                  hr_time_text(seconds / hr_counted_steps(analysis)).text,
+                  hr_count_text((double)tally.count / hr_counted_steps(analysis), "call", "calls").text,
+                  hr_time_text(tally.seconds / hr_counted_steps(analysis)).text,
                   hr_event_name(analysis, call->event),
                   hr_time_text((double)(call->end - call->start) * 1e-9).text);
 }
 
 void hr_find_first_use(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
-    double seconds = 0;
-    int64_t count = 0;
-    int32_t longest = -1;
+    hr_tally tally = {0};
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
         int64_t own = call->end - call->start, loading = call->gap_first_use;
@@ -435,16 +413,14 @@ void hr_find_first_use(hr_draft *draft) {
         if (loading <= 0) continue;
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
                       call->gap - call->gap_first_use);
-        count++;
-        seconds += (double)loading * 1e-9;
+        hr_tally_add(&tally, i, (double)loading * 1e-9);
         hr_draft_event(draft, call->event);
-        if (longest < 0 || own > analysis->calls[longest].end - analysis->calls[longest].start) longest = i;
     }
-    if (!count) return;
-    const hr_host_call *call = &analysis->calls[longest];
+    if (!tally.count) return;
+    const hr_host_call *call = &analysis->calls[tally.longest];
     hr_draft_note(
-        draft, call->event, count, seconds,
+        draft, call->event, tally.count, tally.seconds,
         "code is loaded or compiled in steps that should be warm: %lld times, %s in all, for example %s",
-        (long long)count, hr_time_text(seconds).text, hr_event_name(analysis, call->event));
+        (long long)tally.count, hr_time_text(tally.seconds).text, hr_event_name(analysis, call->event));
     draft->caveat = "the steps to come need no code that has not been loaded by then";
 }

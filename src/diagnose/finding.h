@@ -56,6 +56,15 @@ void hr_draft_note(hr_draft *draft, int32_t event, int64_t count, double seconds
 void hr_draft_event(hr_draft *draft, int32_t event);
 const char *hr_draft_text(hr_draft *draft, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What a detector counts. Starts zeroed. */
+typedef struct hr_tally {
+    int64_t count;
+    double seconds, most; /* of all, of the longest */
+    int32_t longest;      /* the item that took longest, once there is one */
+} hr_tally;
+
+void hr_tally_add(hr_tally *tally, int32_t item, double seconds);
+
 /* "1.23 ms" */
 typedef struct hr_short_text {
     char text[64];

@@ -79,6 +79,15 @@ void hr_draft_event(hr_draft *draft, int32_t event) {
         draft->events[draft->event_count++] = event;
 }
 
+void hr_tally_add(hr_tally *tally, int32_t item, double seconds) {
+    if (!tally->count || seconds > tally->most) {
+        tally->most = seconds;
+        tally->longest = item;
+    }
+    tally->count++;
+    tally->seconds += seconds;
+}
+
 hr_short_text hr_time_text(double seconds) {
     hr_short_text out;
     if (seconds >= 0.9995)
