@@ -371,10 +371,10 @@ typedef struct column_choice {
 } column_choice;
 
 /* Rows that a multiprocessor works on side by side hide each other's barriers: it takes 1024 threads, or half
- * as many where each has 16 elements at once. */
+ * as many where each has 16 elements at once. Two rows under way are a little fewer than it takes. */
 static int column_score(const chooser *s, const column_choice *o) {
     int score = o->threads * o->blocks * (o->groups * s->c->vector >= 16 ? 2 : 1);
-    return score < 1024 ? score : 1024;
+    return (score < 1024 ? score : 1024) * (o->depth < 3 ? 15 : 16);
 }
 
 static bool try_columns(const chooser *s, int64_t groups, column_choice *o) {
@@ -407,7 +407,8 @@ static bool choose_columns(chooser *s, int64_t groups) {
             bool wished = (!tunables->unroll || tunables->unroll == unroll) &&
                           (!tunables->row_threads || tunables->row_threads == option.threads);
             bool sensible = option.threads <= (way == ALL_SHARED ? 1024 : 512) &&
-                            (option.threads >= 128 || unroll == 1) && unroll * c->vector <= 24;
+                            (option.threads >= 128 || unroll == 1) &&
+                            unroll * c->vector <= (way == HELD ? 16 : 24);
             if (!wished || option.threads > 1024 ||
                 (!sensible && !tunables->unroll && !tunables->row_threads))
                 continue;

@@ -57,3 +57,11 @@ void kernel_library_close(kernel_library *library) {
     }
     *library = (kernel_library){0};
 }
+
+const hr_function *kernel_library_function(const kernel_library *library, const char *name) {
+    for (int f = 0; f < library->count; f++)
+        for (int k = 0; k < library->files[f].program->function_count; k++)
+            if (strcmp(library->files[f].program->functions[k].name, name) == 0)
+                return &library->files[f].program->functions[k];
+    return NULL;
+}

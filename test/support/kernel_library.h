@@ -14,5 +14,7 @@ typedef struct kernel_library {
 
 hr_status kernel_library_open(kernel_library *out);
 void kernel_library_close(kernel_library *library);
+/* NULL: there is none of that name. */
+const hr_function *kernel_library_function(const kernel_library *library, const char *name);
 
 #endif

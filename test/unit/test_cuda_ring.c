@@ -9,7 +9,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
@@ -38,15 +37,6 @@ static const struct ring_case {
 
 static cuda_emulation *device;
 
-static const hr_function *find(const kernel_library *library, const char *name) {
-    for (int f = 0; f < library->count; f++)
-        for (int k = 0; k < library->files[f].program->function_count; k++)
-            if (strcmp(library->files[f].program->functions[k].name, name) == 0)
-                return &library->files[f].program->functions[k];
-    fail_msg("no kernel %s", name);
-    return NULL;
-}
-
 static void check_choice(const struct ring_case *one, const hr_function *function, const int64_t *extents) {
     hr_device_limits limits = cuda_case_limits(90, one->processors);
     hr_plan_options options = {.tunables = one->tunables};
@@ -68,9 +58,10 @@ static void test_rows(void **state) {
     assert_int_equal(kernel_library_open(&library), HR_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct ring_case *one = &cases[i];
-        const hr_function *function = find(&library, one->kernel);
+        const hr_function *function = kernel_library_function(&library, one->kernel);
         const int64_t extents[] = {one->rows, one->columns};
         cuda_outcome outcome;
+        assert_non_null(function);
         check_choice(one, function, extents);
         cuda_case run = {.function = function,
                          .extents = extents,

@@ -1,0 +1,113 @@
+/* Rows with sums over rows beside them, on the emulated device: groups that registers hold, that are read
+ * again from shared memory, and rows so long that what is the same for all of them waits there, too; places
+ * that go round several times, arrays that are not aligned, no rows. */
+#include "emit/cuda_choice.h"
+#include "support/cuda_case.h"
+#include "support/kernel_library.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+typedef enum column_way { HELD, READ_AGAIN, ALL_SHARED, OTHER } column_way;
+
+static const struct column_case {
+    const char *kernel;
+    int64_t rows, columns;
+    int processors, offset;
+    hr_tunables tunables;
+    column_way way; /* and what else is expected */
+    int threads, groups, depth;
+} cases[] = {
+    {"layernorm_backward", 41, 1024, 2, 0, {0}, HELD, 128, 1, 3},
+    {"layernorm_backward", 43, 520, 2, 0, {0}, HELD, 96, 1, 3},
+    {"layernorm_backward", 37, 1032, 2, 3, {0}, HELD, 160, 1, 3},
+    {"layernorm_backward", 13, 2048, 2, 0, {.row_threads = 128, .unroll = 2, .waves = 2}, HELD, 128, 2, 3},
+    {"rmsnorm_backward", 17, 5120, 2, 0, {0}, HELD, 320, 2, 3},
+    {"layernorm_backward", 9, 6144, 1, 0, {0}, READ_AGAIN, 256, 3, 3},
+    {"rmsnorm_backward", 7, 12280, 2, 5, {0}, READ_AGAIN, 512, 3, 3},
+    {"layernorm_backward", 5, 16384, 2, 0, {0}, ALL_SHARED, 1024, 2, 2},
+    {"layernorm_backward_f32", 15, 2052, 1, 0, {0}, HELD, 160, 4, 3},
+    {"layernorm_backward_f32", 3, 10240, 1, 0, {0}, READ_AGAIN, 512, 5, 2},
+    {"rmsnorm_backward_f32", 11, 4100, 1, 1, {0}, READ_AGAIN, 288, 4, 3},
+    {"layernorm_backward", 0, 1024, 2, 0, {0}, HELD, 128, 1, 3},
+    {"layernorm_backward", 1, 1024, 2, 0, {0}, HELD, 128, 1, 3},
+    {"layernorm_backward", 12, 1023, 2, 0, {0}, OTHER, 0, 0, 0},
+    {"layernorm_backward", 12, 1024, 2, 0, {.prefetch = 3}, OTHER, 0, 0, 0},
+};
+
+static cuda_emulation *device;
+
+static void check_choice(const struct column_case *one, const hr_function *function, const int64_t *extents) {
+    hr_device_limits limits = cuda_case_limits(90, one->processors);
+    hr_plan_options options = {.tunables = one->tunables};
+    hr_cuda_choice c;
+    hr_plan *plan;
+    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
+    assert_int_equal(plan->stage_count, 1);
+    assert_int_equal(hr_cuda_choose(plan, &plan->stages[0], extents, &c), HR_OK);
+    column_way way = !c.staged ? OTHER : c.resident ? HELD : !c.same_shared ? READ_AGAIN : ALL_SHARED;
+    bool same =
+        way == one->way &&
+        (way == OTHER || (c.threads == one->threads && c.groups == one->groups && c.depth == one->depth));
+    if (!same)
+        fail_msg("%s, %lld columns: way %d, %d threads, %d groups, %d places", one->kernel,
+                 (long long)one->columns, way, c.threads, c.groups, c.depth);
+    hr_plan_destroy(plan);
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    kernel_library library;
+    assert_int_equal(kernel_library_open(&library), HR_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct column_case *one = &cases[i];
+        const hr_function *function = kernel_library_function(&library, one->kernel);
+        const int64_t extents[] = {one->rows, one->columns};
+        cuda_outcome outcome;
+        assert_non_null(function);
+        check_choice(one, function, extents);
+        cuda_case run = {.function = function,
+                         .extents = extents,
+                         .limits = cuda_case_limits(90, one->processors),
+                         .options = {.tunables = one->tunables},
+                         .offset = one->offset,
+                         .nonfinite = i % 4 == 3,
+                         .seed = i,
+                         .points = 400};
+        hr_status status = cuda_case_run(device, &run, &outcome);
+        if (status == HR_NOT_AVAILABLE) {
+            print_message("skipped: %s\n", hr_last_error());
+            exit(77);
+        }
+        if (status != HR_OK)
+            fail_msg("case %d, %s, %lld columns: %s", (int)i, one->kernel, (long long)one->columns,
+                     hr_last_error());
+        if (getenv("HR_VERBOSE"))
+            print_message("%-24s %6lld  %.2f + %.2f s\n", one->kernel, (long long)one->columns,
+                          outcome.seconds_compile, outcome.seconds_run);
+    }
+    kernel_library_close(&library);
+}
+
+static int open_device(void **state) {
+    (void)state;
+    return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    cuda_emulation_destroy(device);
+    return 0;
+}
+
+int main(void) {
+#ifdef __SANITIZE_ADDRESS__
+    print_message("skipped: fibers and the address sanitizer do not go together\n");
+    return 77;
+#endif
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
