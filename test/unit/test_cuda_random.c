@@ -3,6 +3,7 @@
 #include "support/cuda_case.h"
 #include "support/random_program.h"
 
+#include "emit/emit.h"
 #include "lang/program.h"
 
 #include <setjmp.h>
@@ -18,6 +19,18 @@ static void set_extents(const hr_function *function, const hr_random_extent *giv
     for (int e = 0; e < function->extent_count; e++)
         for (int i = 0; i < HR_RANDOM_EXTENTS; i++)
             if (strcmp(function->extents[e], given[i].name) == 0) extents[e] = given[i].value;
+}
+
+/* Every third program gets a choice that the tuner may make. */
+static void choose(cuda_case *one, uint64_t seed) {
+    hr_tunables choices[64];
+    hr_plan *plan;
+    if (seed % 3 != 1) return;
+    assert_int_equal(hr_plan_create(one->function, one->extents, NULL, &one->limits, &one->options, &plan),
+                     HR_OK);
+    int count = hr_emit_candidates(plan, one->extents, choices, 64);
+    one->options.tunables = choices[seed / 3 % (uint64_t)count];
+    hr_plan_destroy(plan);
 }
 
 /* Whether it agrees; prints what a person needs to see otherwise. */
@@ -38,6 +51,7 @@ static bool agrees(cuda_emulation *device, uint64_t seed) {
     assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
     assert_true(one.function->extent_count <= EXTENTS_MAX);
     set_extents(one.function, given, extents);
+    choose(&one, seed);
     hr_status status = cuda_case_run(device, &one, &outcome);
     if (status == HR_NOT_AVAILABLE) {
         print_message("skipped: %s\n", hr_last_error());
