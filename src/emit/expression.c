@@ -235,7 +235,7 @@ static bool is_leaf(const hr_printer *p, const hr_expr *node) {
 }
 
 void hr_expr_count_uses(hr_printer *p, const hr_expr *node) {
-    if (p->uses[node->id]++ || p->buffer[node->id] || !at_lane(p, node)) return;
+    if (p->uses[node->id]++ || p->buffer[node->id] || node == p->given || !at_lane(p, node)) return;
     for (int i = 0; i < node->arg_count; i++)
         hr_expr_count_uses(p, node->args[i]);
 }
@@ -642,10 +642,19 @@ static bool is_checked_element(hr_printer *p, const hr_expr *node) {
     return node->op == HR_OP_ELEMENT && !p->value[node->tensor] && hr_element_is_checked(p->function, node);
 }
 
+static const char *buffer_text(hr_printer *p, const hr_expr *node) {
+    const char *buffer = p->buffer[node->id];
+    if (!p->vector) return buffer;
+    if (!hr_expr_is_words(node)) return hr_format(p, "vf_load_f32(%s)", buffer);
+    if (p->turns || (p->pairs && !p->part))
+        return hr_format(p, "vf_load_%s_bf16(%s, %s)", p->turns ? "turn" : "pair", buffer, p->way);
+    return hr_format(p, "vf_load_bf16(%s)", buffer);
+}
+
 const char *hr_expr_text(hr_printer *p, const hr_expr *node) {
     if (p->name[node->id]) return p->name[node->id];
-    if (p->buffer[node->id])
-        return give_line(p, node, hr_format(p, p->vector ? "vf_load_f32(%s)" : "%s", p->buffer[node->id]));
+    if (p->buffer[node->id]) return give_line(p, node, buffer_text(p, node));
+    if (node == p->given) return give_line(p, node, p->given_text);
     const char *text = operation_text(p, node);
     if (is_leaf(p, node)) return text;
     bool reused = at_lane(p, node) && p->uses[node->id] > 1;

@@ -39,6 +39,8 @@ typedef struct hr_printer {
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
     const char *way;       /* which of several accumulators the body adds into */
     bool pairs;            /* the body is printed for two vectors in turn, by `way` */
+    const hr_expr *given;  /* a node that the body finds there already, as `given_text`; NULL = none */
+    const char *given_text;
     bool turns; /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
     int turned[HR_TURNED_MAX]; /* by step of the stage: vectors of a step of a column's sums in the order of
                                   turns; 0 = in order */

@@ -2,6 +2,7 @@
 #include "emit/lane_loop.h"
 
 #include "base/dtype.h"
+#include "emit/lane_turns.h"
 #include "emit/stage_c.h"
 
 #include <string.h>
@@ -265,21 +266,15 @@ static bool is_lane_store(hr_printer *p, const hr_lane_step *s) {
            s->subscripts[tensor->rank - 1]->index == p->lane;
 }
 
-/* Two vectors of bf16 leave as one: the instruction that narrows two costs no more than the one for one. */
-static bool is_paired(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    return p->vector && pass->ways % 2 == 0 && s->use == HR_LANE_STORE &&
-           p->function->tensors[s->tensor].dtype == HR_BF16;
-}
-
 static bool is_any_paired(const hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++)
-        if (is_paired(p, pass, &pass->steps[i])) return true;
+        if (hr_lane_is_paired(p, pass, &pass->steps[i])) return true;
     return false;
 }
 
 /* A bf16 element of an input that is stored as it is. */
 static bool is_move(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    if (!is_paired(p, pass, s) || s->value->op != HR_OP_ELEMENT) return false;
+    if (!hr_lane_is_paired(p, pass, s) || s->value->op != HR_OP_ELEMENT) return false;
     const hr_tensor *tensor = &p->function->tensors[s->value->tensor];
     return tensor->dtype == HR_BF16 && tensor->role == HR_ROLE_INPUT && p->pointer[s->value->id] &&
            !p->buffer[s->value->id];
@@ -304,10 +299,27 @@ static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_st
     }
 }
 
-static void print_pairs(hr_printer *p, const hr_lane_pass *pass) {
+/* Words that were made once leave, and stay where a later pass needs them. */
+static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    const char *aligned = s->stream ? hr_format(p, ", aligned_%d", s->id) : "";
+    for (int way = 0; way < pass->unit; way += 2) {
+        const char *words = hr_format(p, "i - %d * HR_LANES), (vf)b%d[%d]", pass->unit - way, s->id, way / 2);
+        hr_print(p, "vf_%s_f32((float *)(void *)(q%d + %s%s);", s->stream ? "stream" : "store", s->id, words,
+                 aligned);
+        for (int k = 0; k < pass->kept_count; k++)
+            if (hr_expr_is_words(pass->kept[k]) && pass->kept[k]->args[0] == s->value && !pass->kept_done[k])
+                hr_print(p, "vf_store_f32((float *)(void *)(k%d + %s);", k, words);
+    }
+}
+
+static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *rounded) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (!is_paired(p, pass, s)) continue;
+        if (!hr_lane_is_paired(p, pass, s)) continue;
+        if (s == rounded) {
+            print_words(p, pass, s);
+            continue;
+        }
         if (is_move(p, pass, s)) {
             print_move(p, pass, s);
             continue;
@@ -340,9 +352,10 @@ static void print_store(hr_printer *p, const hr_lane_step *s, const char *value)
 static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
     for (int k = 0; k < pass->kept_count; k++) {
         const hr_expr *kept = pass->kept[k];
-        if (pass->kept_done[k] || !p->uses[kept->id] || p->buffer[kept->id]) continue;
+        if (pass->kept_done[k] || !p->uses[kept->id] || p->buffer[kept->id] || kept == p->given) continue;
         p->uses[kept->id]++;
-        hr_print(p, "vf_store_f32(k%d + i, %s);", k, hr_expr_lanes(p, kept));
+        hr_print(p, "vf_store_%s(k%d + i, %s);", hr_expr_is_words(kept) ? "bf16" : "f32", k,
+                 hr_expr_lanes(p, kept));
     }
 }
 
@@ -394,7 +407,7 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (in_ways && is_move(p, pass, s)) continue;
-        if (in_ways && is_paired(p, pass, s))
+        if (in_ways && hr_lane_is_paired(p, pass, s))
             hr_print(p, "w%d[way%s] = %s;", s->id, pass->unit < pass->ways ? " - from" : "",
                      hr_emit_stored(p, values[i], s->value->type, HR_BF16));
         else if (s->use == HR_LANE_STORE)
@@ -429,7 +442,8 @@ static void print_alignments(hr_printer *p, const hr_lane_pass *pass) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use == HR_LANE_STORE && s->stream)
             hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id,
-                     (int)hr_dtype_size(p->function->tensors[s->tensor].dtype), 1 + is_paired(p, pass, s));
+                     (int)hr_dtype_size(p->function->tensors[s->tensor].dtype),
+                     1 + hr_lane_is_paired(p, pass, s));
     }
 }
 
@@ -468,72 +482,9 @@ static void print_shifted(hr_printer *p, const hr_lane_pass *pass, const char **
     *last = "stop";
 }
 
-/* A column's sums may stand in the order of turns where all tasks walk the same pairs of vectors. */
-static bool is_column_of_turns(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    if (s->use != HR_LANE_COLUMN || s->type != HR_F32 || p->outer_count || pass->whole || pass->tile)
-        return false;
-    for (int i = 0; i < pass->step_count; i++)
-        if (pass->steps[i].use == HR_LANE_STORE) return false;
-    return s->id < HR_TURNED_MAX;
-}
-
-/* Whether all that a value is made of is bf16 elements, so that it does not matter in which order the lanes
- * of two vectors are walked. */
-static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return true;
-    p->seen[node->id] = p->stamp;
-    if (p->buffer[node->id] || node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return false;
-    for (int k = 0; k < pass->kept_count; k++)
-        if (pass->kept[k] == node) return false;
-    if (node->op == HR_OP_ELEMENT) return p->function->tensors[node->tensor].dtype == HR_BF16;
-    for (int i = 0; i < node->arg_count; i++)
-        if (!is_of_turns(p, pass, node->args[i])) return false;
-    return true;
-}
-
-static bool takes_turns(hr_printer *p, const hr_lane_pass *pass) {
-    if (pass->ways % 2) return false;
-    for (int i = 0; i < pass->step_count; i++) {
-        const hr_lane_step *s = &pass->steps[i];
-        if (s->use != HR_LANE_REDUCE && !is_paired(p, pass, s) && !is_column_of_turns(p, pass, s))
-            return false;
-        if (s->use == HR_LANE_REDUCE && hr_is_arg(s->reduce)) return false;
-    }
-    bool turns = true;
-    p->stamp++;
-    for (int i = 0; i < pass->step_count && turns; i++)
-        turns = is_of_turns(p, pass, pass->steps[i].value);
-    p->stamp++;
-    return turns;
-}
-
-/* Whether one vector of a pair is stored before the other is read, so that they are not read as one. */
-static bool stores_between(const hr_printer *p, const hr_lane_pass *pass) {
-    bool stores = false;
-    for (int k = 0; k < pass->kept_count; k++)
-        stores = stores || !p->buffer[pass->kept[k]->id];
-    for (int i = 0; i < pass->step_count; i++)
-        stores = stores || pass->steps[i].use == HR_LANE_COLUMN;
-    return stores;
-}
-
-/* A step of several vectors, or the part of one that `unit` is. */
-static void print_step(hr_printer *p, const hr_lane_pass *pass) {
+/* The body for each vector of a step, or of the part of one that `unit` is. */
+static void print_ways(hr_printer *p, const hr_lane_pass *pass) {
     int unit = pass->unit;
-    if (pass->ways == 1) {
-        p->way = "0";
-        print_body(p, pass, false);
-        return;
-    }
-    hr_lane_prefetches(p, pass, unit);
-    if (is_all_moves(p, pass)) {
-        hr_print(p, "i += %d * HR_LANES;", unit);
-        print_pairs(p, pass);
-        return;
-    }
-    for (int i = 0; i < pass->step_count; i++)
-        if (is_paired(p, pass, &pass->steps[i]) && !is_move(p, pass, &pass->steps[i]))
-            hr_print(p, "vf w%d[%d];", pass->steps[i].id, unit);
     hr_text_format(p->out, "#pragma GCC unroll %d\n", unit);
     if (unit < pass->ways)
         hr_print(p, "for (int way = from; way < from + %d; way++, i += HR_LANES) {", unit);
@@ -541,14 +492,64 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
         hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES) {", unit);
     p->indent++;
     p->way = "way";
-    p->turns = takes_turns(p, pass);
-    p->pairs = pass->ways % 2 == 0 && !stores_between(p, pass);
     print_body(p, pass, true);
-    for (int i = 0; i < pass->step_count && p->turns; i++)
-        if (pass->steps[i].use == HR_LANE_COLUMN) p->turned[pass->steps[i].id] = pass->ways;
     p->indent--;
     hr_print(p, "}");
-    print_pairs(p, pass);
+}
+
+/* First what leaves as words, then all that needs what the words say. */
+static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *rounded,
+                          const hr_expr *rounding) {
+    hr_lane_step others[HR_TURNED_MAX];
+    hr_lane_pass first = *pass, rest = *pass;
+    const char *words = "";
+    first.steps = rounded;
+    first.step_count = 1;
+    print_ways(p, &first);
+    for (int way = 0; way < pass->unit; way += 2)
+        words = hr_format(p, "%s%svu_turns_bf16(w%d[%d], w%d[%d])", words, way ? ", " : "", rounded->id, way,
+                          rounded->id, way + 1);
+    hr_print(p, "const vu b%d[%d] = {%s};", rounded->id, pass->unit / 2, words);
+    hr_print(p, "i -= %d * HR_LANES;", pass->unit);
+    rest.steps = others;
+    rest.step_count = 0;
+    for (int i = 0; i < pass->step_count && rest.step_count < HR_TURNED_MAX; i++)
+        if (&pass->steps[i] != rounded) others[rest.step_count++] = pass->steps[i];
+    p->given = rounding;
+    p->given_text = hr_format(p, "vf_turn_bf16(b%d[%s / 2], way)", rounded->id,
+                              pass->unit < pass->ways ? "(way - from)" : "way");
+    print_ways(p, &rest);
+    p->given = NULL;
+}
+
+/* A step of several vectors, or the part of one that `unit` is. */
+static void print_step(hr_printer *p, const hr_lane_pass *pass) {
+    if (pass->ways == 1) {
+        p->way = "0";
+        print_body(p, pass, false);
+        return;
+    }
+    hr_lane_prefetches(p, pass, pass->unit);
+    if (is_all_moves(p, pass)) {
+        hr_print(p, "i += %d * HR_LANES;", pass->unit);
+        print_pairs(p, pass, NULL);
+        return;
+    }
+    for (int i = 0; i < pass->step_count; i++)
+        if (hr_lane_is_paired(p, pass, &pass->steps[i]) && !is_move(p, pass, &pass->steps[i]))
+            hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->unit);
+    const hr_expr *rounding = NULL;
+    const hr_lane_step *rounded = hr_lane_rounded(p, pass, &rounding);
+    p->turns = hr_lane_takes_turns(p, pass, rounding);
+    p->pairs = pass->ways % 2 == 0 && !hr_lane_stores_between(p, pass);
+    if (!p->turns) rounded = NULL;
+    if (rounded)
+        print_rounded(p, pass, rounded, rounding);
+    else
+        print_ways(p, pass);
+    for (int i = 0; i < pass->step_count && p->turns; i++)
+        if (pass->steps[i].use == HR_LANE_COLUMN) p->turned[pass->steps[i].id] = pass->ways;
+    print_pairs(p, pass, rounded);
     p->turns = p->pairs = false;
 }
 
@@ -637,7 +638,11 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
                      row_place(p, hr_format(p, "column_%d", s->id)));
     }
     for (int k = 0; k < pass->kept_count; k++) {
-        hr_print(p, "float *const k%d = %s;", k, row_place(p, pass->kept_name[k]));
+        const char *row = row_place(p, pass->kept_name[k]);
+        if (hr_expr_is_words(pass->kept[k]))
+            hr_print(p, "uint16_t *const k%d = (uint16_t *)(void *)(%s);", k, row);
+        else
+            hr_print(p, "float *const k%d = %s;", k, row);
         if (pass->kept_done[k]) p->buffer[pass->kept[k]->id] = hr_format(p, "k%d + i", k);
     }
 }

@@ -6,7 +6,7 @@
 #include "emit/column_loop.h"
 #include "emit/stage_area.h"
 
-enum { NEAR_BYTES = 256, GATHER_AHEAD = 8192 };
+enum { NEAR_BYTES = 1536, GATHER_AHEAD = 8192 };
 
 /* table[token[t], c] in a stage over t and c: the next rows' places are known ahead. */
 static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {

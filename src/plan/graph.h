@@ -78,6 +78,11 @@ bool hr_expr_draws(const hr_graph *graph, const hr_expr *expr);
 bool hr_subscript_is_safe(const hr_function *function, const hr_expr *subscript, const hr_expr *axis_extent);
 /* Some subscript must be compared with its axis as the kernel runs. */
 bool hr_element_is_checked(const hr_function *function, const hr_expr *element);
+/* The value is rounded to bf16: a row of it is kept as words. */
+static inline bool hr_expr_is_words(const hr_expr *expr) {
+    return expr->op == HR_OP_CONVERT && expr->dtype == HR_BF16;
+}
+
 static inline bool hr_element_is_guarded(const hr_function *function, const hr_expr *element) {
     return element->arg_count > function->tensors[element->tensor].rank;
 }

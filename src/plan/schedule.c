@@ -354,6 +354,19 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
     }
 }
 
+/* What is stored as bf16 and needed again, rounded, by a later pass: rounding costs more than reading. */
+static void keep_words(scheduler *s, hr_stage *stage, const keeping *k) {
+    for (int i = 0; i < s->graph->table_size && stage->kept_count < HR_KEPT_MAX; i++) {
+        hr_expr *node = s->graph->table[i];
+        bool stored = false;
+        if (!node || !hr_expr_is_words(node) || !k->repeats[node->id]) continue;
+        for (int j = 0; j < stage->step_count; j++)
+            stored = stored || (stage->steps[j].kind == HR_STEP_ELEMENT && stage->steps[j].stored &&
+                                stage->steps[j].value == node->args[0]);
+        if (stored) keep(stage, node, false);
+    }
+}
+
 /* f32 rows that all tasks share stand wherever the caller's arrays do, mostly all at the same place of a
  * page, where the first-level cache mixes them up with the task's own row. Where there are two or more,
  * copies a thread at places of our own choice pay once there are some tens of tasks. */
@@ -468,6 +481,7 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     k.repeats = repeats;
     for (int kind = 0; kind < (grid ? 1 : 3); kind++)
         keep_kind(s, stage, &k, kind);
+    if (!grid) keep_words(s, stage, &k);
     hr_status status = grid || stage->row_count != 1 ? HR_OK : keep_copies(s, stage, &k);
     free(last);
     return status;

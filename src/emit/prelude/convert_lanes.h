@@ -115,6 +115,11 @@ static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
 #endif
 }
 
+/* As such a load from words that are there already. */
+static inline vf vf_turn_bf16(vu words, int way) {
+    return way % 2 ? (vf)(words & 0xffff0000u) : (vf)(words << 16);
+}
+
 /* Where element i stands after all pairs of vectors of the first `turned` were taken by turns. */
 static inline int64_t turn_place(int64_t i, int64_t turned) {
     int64_t in = i % (2 * HR_LANES);

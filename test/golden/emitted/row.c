@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     const uint16_t *const p2 = t_x + i_m * n_N;
     float *const k0 = row->kept_0;
     prefetch_read(p2 + i + 2048);
-    prefetch_near(p2 + i + 128);
+    prefetch_near(p2 + i + 768);
 #pragma GCC unroll 2
     for (int way = from; way < from + 2; way++, i += HR_LANES) {
         const vf r3 = vf_exp_below(vf_load_bf16(p2 + i), s0_peak_1);
@@ -119,9 +119,9 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         int64_t i = first;
         for (; i + 4 * HR_LANES <= last;) {
             prefetch_read(p4 + i + 2048);
-            prefetch_near(p4 + i + 128);
+            prefetch_near(p4 + i + 768);
             prefetch_read(p4 + i + 2048 + 32);
-            prefetch_near(p4 + i + 160);
+            prefetch_near(p4 + i + 800);
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
                 const vf r5 = vf_exp_below(vf_load_bf16(p4 + i), s0_peak_1);
@@ -131,7 +131,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         }
         for (; i + HR_LANES <= last; i += HR_LANES) {
             prefetch_read(p4 + i + 2048);
-            prefetch_near(p4 + i + 128);
+            prefetch_near(p4 + i + 768);
             const vf r6 = vf_exp_below(vf_load_bf16(p4 + i), s0_peak_1);
             vf_store_f32(k0 + i, r6);
             a1[0] = a1[0] + r6;
@@ -139,7 +139,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         if (i < last) {
             const int lanes = (int)(last - i);
             prefetch_read(p4 + i + 2048);
-            prefetch_near(p4 + i + 128);
+            prefetch_near(p4 + i + 768);
             const vf r7 = vf_exp_below(vf_load_part_bf16(p4 + i, lanes), s0_peak_1);
             vf_store_f32(k0 + i, r7);
             a1[0] = a1[0] + vf_select(vm_first(lanes), r7, vf_of(0));

@@ -1,0 +1,84 @@
+/* How bf16 goes through a pass: in pairs of vectors, in turns, as words. In: a pass. Out: answers. See
+ * lane_turns.h. */
+#include "emit/lane_turns.h"
+
+bool hr_lane_is_paired(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    return p->vector && pass->ways % 2 == 0 && s->use == HR_LANE_STORE &&
+           p->function->tensors[s->tensor].dtype == HR_BF16;
+}
+
+/* A column's sums may stand in the order of turns where all tasks walk the same pairs of vectors. */
+static bool is_column_of_turns(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    if (s->use != HR_LANE_COLUMN || s->type != HR_F32 || p->outer_count || pass->whole || pass->tile)
+        return false;
+    for (int i = 0; i < pass->step_count; i++)
+        if (pass->steps[i].use == HR_LANE_STORE) return false;
+    return s->id < HR_TURNED_MAX;
+}
+
+static bool occurs_in(hr_printer *p, const hr_expr *wanted, const hr_expr *node) {
+    if (node == wanted) return true;
+    if (p->seen[node->id] == p->stamp) return false;
+    p->seen[node->id] = p->stamp;
+    for (int i = 0; i < node->arg_count; i++)
+        if (occurs_in(p, wanted, node->args[i])) return true;
+    return false;
+}
+
+const hr_lane_step *hr_lane_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_expr **rounding) {
+    hr_expr *const *table = p->plan->graph->table;
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        for (int n = 0; n < p->plan->graph->table_size && hr_lane_is_paired(p, pass, s); n++) {
+            if (!table[n] || !hr_expr_is_words(table[n]) || table[n]->args[0] != s->value) continue;
+            p->stamp++;
+            for (int other = 0; other < pass->step_count; other++)
+                if (occurs_in(p, table[n], pass->steps[other].value)) {
+                    *rounding = table[n];
+                    return s;
+                }
+        }
+    }
+    return NULL;
+}
+
+/* Whether all that a value is made of is bf16 elements, so that it does not matter in which order the lanes
+ * of two vectors are walked. */
+static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node,
+                        const hr_expr *rounding) {
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return true;
+    p->seen[node->id] = p->stamp;
+    if (p->buffer[node->id]) return hr_expr_is_words(node);
+    if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return false;
+    for (int k = 0; k < pass->kept_count; k++)
+        if (pass->kept[k] == node && node != rounding) return false;
+    if (node->op == HR_OP_ELEMENT) return p->function->tensors[node->tensor].dtype == HR_BF16;
+    for (int i = 0; i < node->arg_count; i++)
+        if (!is_of_turns(p, pass, node->args[i], rounding)) return false;
+    return true;
+}
+
+bool hr_lane_takes_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *rounding) {
+    if (pass->ways % 2) return false;
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use != HR_LANE_REDUCE && !hr_lane_is_paired(p, pass, s) && !is_column_of_turns(p, pass, s))
+            return false;
+        if (s->use == HR_LANE_REDUCE && hr_is_arg(s->reduce)) return false;
+    }
+    bool turns = true;
+    p->stamp++;
+    for (int i = 0; i < pass->step_count && turns; i++)
+        turns = is_of_turns(p, pass, pass->steps[i].value, rounding);
+    p->stamp++;
+    return turns;
+}
+
+bool hr_lane_stores_between(const hr_printer *p, const hr_lane_pass *pass) {
+    bool stores = false;
+    for (int k = 0; k < pass->kept_count; k++)
+        stores = stores || !p->buffer[pass->kept[k]->id];
+    for (int i = 0; i < pass->step_count; i++)
+        stores = stores || pass->steps[i].use == HR_LANE_COLUMN;
+    return stores;
+}

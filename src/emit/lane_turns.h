@@ -1,0 +1,23 @@
+/* How bf16 goes through a pass. Two vectors of it are a line. They are narrowed by one instruction, and
+ * widened by one operation each where they may be walked in turns: first the even elements of both, then the
+ * odd ones.
+ *
+ * In: a pass. Out: what is so in it; nothing is printed.
+ */
+#ifndef HR_EMIT_LANE_TURNS_H
+#define HR_EMIT_LANE_TURNS_H
+
+#include "emit/lane_loop.h"
+
+/* Two vectors of the step's values leave as one: the instruction that narrows two costs no more than the one
+ * for one. */
+bool hr_lane_is_paired(const hr_printer *printer, const hr_lane_pass *pass, const hr_lane_step *step);
+/* A step whose value leaves as words of bf16 and is needed, rounded like them, by the pass itself:
+ * `rounding`. NULL where there is none. */
+const hr_lane_step *hr_lane_rounded(hr_printer *printer, const hr_lane_pass *pass, const hr_expr **rounding);
+/* Whether the pass may walk pairs in turns. */
+bool hr_lane_takes_turns(hr_printer *printer, const hr_lane_pass *pass, const hr_expr *rounding);
+/* Whether one vector of a pair is stored before the other is read, so that they are not read as one. */
+bool hr_lane_stores_between(const hr_printer *printer, const hr_lane_pass *pass);
+
+#endif
