@@ -580,6 +580,9 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
 static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     const hr_expr *randoms[HR_RANDOMS_MAX];
     int count = hr_lane_randoms(p, pass, randoms);
+    for (int i = 0; i < count; i++)
+        hr_print(p, "const random_keys keys_%d = random_keys_of((uint64_t)%s);", randoms[i]->id,
+                 hr_expr_text(p, randoms[i]->args[0]));
     hr_print(p, "for (int64_t tile = %s; tile < %s; tile += %lld) {", pass->first, pass->last,
              (long long)pass->tile);
     p->indent++;
@@ -587,9 +590,8 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
              pass->last, (long long)pass->tile, pass->last);
     for (int i = 0; i < count; i++) {
         hr_print(p, "_Alignas(64) float random_%d[%lld + HR_LANES];", randoms[i]->id, (long long)pass->tile);
-        hr_print(p, "random_fill((uint64_t)%s, (uint64_t)(%s + tile), stop - tile, random_%d);",
-                 hr_expr_text(p, randoms[i]->args[0]), hr_emit_lane_rest(p, randoms[i]->args[1]),
-                 randoms[i]->id);
+        hr_print(p, "random_fill(&keys_%d, (uint64_t)(%s + tile), stop - tile, random_%d);", randoms[i]->id,
+                 hr_emit_lane_rest(p, randoms[i]->args[1]), randoms[i]->id);
         p->buffer[randoms[i]->id] = hr_format(p, "random_%d + (i - tile)", randoms[i]->id);
     }
     print_vectors(p, pass, "tile", "stop");

@@ -14,7 +14,8 @@ static const char loop_text[] = "static void %s_rate(float *to, const float *fro
                                 "}\n\n";
 
 static const char random_text[] = "static void random_rate(float *to, const float *from, int64_t count) {\n"
-                                  "    random_fill(1, (uint64_t)from[0], count, to);\n"
+                                  "    random_keys keys = random_keys_of(1);\n"
+                                  "    random_fill(&keys, (uint64_t)from[0], count, to);\n"
                                   "}\n\n";
 
 static const char entry_head[] =

@@ -100,20 +100,35 @@ static inline void philox_lanes_store(philox_lanes x, float *out) {
     vf_store_f32(out + HR_LANES, vf_of_words(vblock_unpack(front, back, 1)));
 }
 
+/* The keys of all rounds, each in every lane: made once, then operands that come from memory beside other
+ * work. */
+typedef struct random_keys {
+    vblock a[10], b[10];
+} random_keys;
+
+static inline random_keys random_keys_of(uint64_t seed) {
+    random_keys keys;
+    for (int round = 0; round < 10; round++) {
+        keys.a[round] = (vblock){0} + (seed + (uint64_t)round * 0x9E3779B9u);
+        keys.b[round] = (vblock){0} + ((seed >> 32) + (uint64_t)round * 0xBB67AE85u);
+    }
+    return keys;
+}
+
 /* The HR_RANDOM_GROUP numbers of the blocks from `block` on, in four parts side by side: a round takes 7
  * cycles until its result is there, 3 a part until the ports are free again. */
 #define HR_RANDOM_HALF  (8 * HR_BLOCKS)
 #define HR_RANDOM_GROUP (2 * HR_RANDOM_HALF)
 
-static inline void random_group(uint64_t seed, uint64_t block, float *out) {
+static inline void random_group(const random_keys *keys, uint64_t block, float *out) {
     philox_lanes w = philox_lanes_begin(block), x = philox_lanes_begin(block + HR_BLOCKS),
                  y = philox_lanes_begin(block + 2 * HR_BLOCKS), z = philox_lanes_begin(block + 3 * HR_BLOCKS);
-    vblock key_a = (vblock){0} + seed, key_b = (vblock){0} + (seed >> 32);
-    for (int round = 0; round < 10; round++, key_a += 0x9E3779B9u, key_b += 0xBB67AE85u) {
-        w = philox_lanes_round(w, key_a, key_b);
-        x = philox_lanes_round(x, key_a, key_b);
-        y = philox_lanes_round(y, key_a, key_b);
-        z = philox_lanes_round(z, key_a, key_b);
+    for (int round = 0; round < 10; round++) {
+        const vblock a = keys->a[round], b = keys->b[round];
+        w = philox_lanes_round(w, a, b);
+        x = philox_lanes_round(x, a, b);
+        y = philox_lanes_round(y, a, b);
+        z = philox_lanes_round(z, a, b);
     }
     philox_lanes_store(w, out);
     philox_lanes_store(x, out + HR_RANDOM_HALF / 2);
@@ -122,12 +137,11 @@ static inline void random_group(uint64_t seed, uint64_t block, float *out) {
 }
 
 /* Half a group, for what is less than one */
-static inline void random_half(uint64_t seed, uint64_t block, float *out) {
+static inline void random_half(const random_keys *keys, uint64_t block, float *out) {
     philox_lanes x = philox_lanes_begin(block), y = philox_lanes_begin(block + HR_BLOCKS);
-    vblock key_a = (vblock){0} + seed, key_b = (vblock){0} + (seed >> 32);
-    for (int round = 0; round < 10; round++, key_a += 0x9E3779B9u, key_b += 0xBB67AE85u) {
-        x = philox_lanes_round(x, key_a, key_b);
-        y = philox_lanes_round(y, key_a, key_b);
+    for (int round = 0; round < 10; round++) {
+        x = philox_lanes_round(x, keys->a[round], keys->b[round]);
+        y = philox_lanes_round(y, keys->a[round], keys->b[round]);
     }
     philox_lanes_store(x, out);
     philox_lanes_store(y, out + HR_RANDOM_HALF / 2);
@@ -135,20 +149,19 @@ static inline void random_half(uint64_t seed, uint64_t block, float *out) {
 
 /* out[i] = random(seed, counter + i). Whole groups and halves are written in place, ragged ends through a
  * buffer. */
-static inline void random_fill(uint64_t seed, uint64_t counter, int64_t count, float *out) {
+static inline void random_fill(const random_keys *keys, uint64_t counter, int64_t count, float *out) {
     const int64_t first = -(int64_t)(counter % 4);
     const uint64_t block = (uint64_t)((int64_t)counter >> 2);
-    __asm__("" : "+r"(seed)); /* known keys would each be broadcast from a register by a busy port */
     for (int64_t i = first, step; i < count; i += step) {
         const uint64_t here = block + (uint64_t)(i - first) / 4;
         step = i >= 0 && i + HR_RANDOM_GROUP <= count ? HR_RANDOM_GROUP : HR_RANDOM_HALF;
         if (step == HR_RANDOM_GROUP) {
-            random_group(seed, here, out + i);
+            random_group(keys, here, out + i);
         } else if (i >= 0 && i + HR_RANDOM_HALF <= count) {
-            random_half(seed, here, out + i);
+            random_half(keys, here, out + i);
         } else {
             float buffer[HR_RANDOM_HALF];
-            random_half(seed, here, buffer);
+            random_half(keys, here, buffer);
             for (int64_t k = i < 0 ? -i : 0; k < HR_RANDOM_HALF && i + k < count; k++)
                 out[i + k] = buffer[k];
         }
