@@ -92,9 +92,26 @@ static float small_beginning(int n, int size) {
     return n < size / 2 ? -85 : 0; /* e^85 is finite, many of them are not */
 }
 
+/* Numbers of which a rounding is as large as the range of an exponential, and larger. */
+static float millions(int n, int size) {
+    return 7654321 + 3 * usual(n, size);
+}
+
+static float uneven(int n, int size, float scale) {
+    return scale * (1.37f * usual(n, size) - 0.3f);
+}
+
+static float billions(int n, int size) {
+    return uneven(n, size, 1e10f);
+}
+
+static float enormous(int n, int size) {
+    return uneven(n, size, -1.1e30f);
+}
+
 static float (*const rows[])(int n, int size) = {
-    usual,         late_peak, rising,  masked_beginning, all_masked, with_nan,        usual,
-    with_infinity, far_apart, falling, largest_possible, usual,      small_beginning,
+    usual,         late_peak, rising,  masked_beginning, all_masked, with_nan,        usual,    billions,
+    with_infinity, far_apart, falling, largest_possible, usual,      small_beginning, millions, enormous,
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

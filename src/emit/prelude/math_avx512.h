@@ -83,11 +83,12 @@ static inline vf vf_exp_narrow(vf x) {
     return vf_power_of_two(x * 0x1.715476p+0f);
 }
 
-/* The same of x - peak, where any number near `peak` does in its place. So near the ends of f32's range that
- * peak / log 2 would leave it, differences are 0 or beyond what any exponential holds: at any rate. */
+/* The same of x - peak, where any number near `peak` does in its place: peak / log 2 rounded is one, as long
+ * as its rounding is far from 1. The loop around it is made twice, so that neither asks. */
 static inline vf vf_exp_below(vf x, float peak) {
-    float rate = peak > -0x1p126f && peak < 0x1p126f ? 0x1.715476p+0f : 0.5f;
-    return vf_power_of_two(vf_fma(x, vf_of(rate), vf_of(-(peak * rate))));
+    if (peak > -0x1p16f && peak < 0x1p16f)
+        return vf_power_of_two(vf_fma(x, vf_of(0x1.715476p+0f), vf_of(-(peak * 0x1.715476p+0f))));
+    return vf_exp_narrow(x - peak);
 }
 
 static inline vf vf_exp2(vf x) {
