@@ -37,6 +37,28 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
+/* Whether each value of an operand is a bf16 value whatever the arguments are. */
+static bool is_bf16(const hr_plan *plan, const hr_expr *value) {
+    hr_dtype dtype = HR_F32;
+    if (value->op == HR_OP_ELEMENT) dtype = plan->normal->tensors[value->tensor].dtype;
+    if (value->op == HR_OP_CONVERT) dtype = value->dtype;
+    if (value->op == HR_OP_NEG) return is_bf16(plan, value->args[0]);
+    if (value->op == HR_OP_WHERE) return is_bf16(plan, value->args[1]) && is_bf16(plan, value->args[2]);
+    if (value->op == HR_OP_NUMBER) return value->type == HR_F32 && value->number == 0;
+    return value->type == HR_F32 && dtype == HR_BF16;
+}
+
+/* The matrix unit's register tile is 2 x 2 of its tiles; the sums of a task and a chunk of the right operand
+ * share L1. */
+static struct contract_choice tiles_choice(const hr_plan *plan, struct contract_choice choice) {
+    const hr_tunables *tunables = &plan->tunables;
+    choice.rows = choice.columns = 32;
+    choice.together = 2;
+    choice.step = 16;
+    choice.depth = tunables->tile_k > 0 ? tunables->tile_k : 256;
+    return choice;
+}
+
 hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage) {
     const hr_tunables *tunables = &plan->tunables;
     const register_tile *tile = register_tile_of(plan);
@@ -53,6 +75,9 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.right_bytes = 16 << 20;
     choice.blocks.tile_m = tunables->tile_m > 0 ? tunables->tile_m : 0;
     choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
+    choice.blocks.together = choice.blocks.step = 1;
+    choice.bf16 = is_bf16(plan, stage->contract->left) && is_bf16(plan, stage->contract->right);
+    choice.tiles = tiles_choice(plan, choice.blocks);
     return choice;
 }
 
@@ -82,6 +107,7 @@ hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const 
     HR_TRY(group_size(plan, contract->k, contract->k_count, extents, &k));
     hr_contract_choice choice = hr_contract_choice_of(plan, stage);
     *out = contract_bytes(&choice.blocks, batch, m, n, k, threads);
+    if (choice.bf16) *out = contract_max(*out, contract_bytes(&choice.tiles, batch, m, n, k, threads));
     return HR_OK;
 }
 

@@ -7,9 +7,11 @@
 #include "emit/contract/contract_blocks.h"
 
 typedef struct hr_contract_choice {
-    struct contract_choice blocks;
-    int vectors; /* of a row of the register tile */
+    struct contract_choice blocks; /* of the vector unit */
+    struct contract_choice tiles;  /* of the matrix unit, where `bf16` */
+    int vectors;                   /* of a row of the register tile */
     bool double_precision;
+    bool bf16; /* all values of both operands are bf16: a matrix unit may multiply them */
 } hr_contract_choice;
 
 hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage);

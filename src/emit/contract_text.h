@@ -3,6 +3,7 @@
 #define HR_EMIT_CONTRACT_TEXT_H
 
 extern const unsigned char hr_contract_blocks_text[];   /* terminated; for every compute type */
-extern const unsigned char hr_contract_mainloop_text[]; /* terminated; written for f32 */
+extern const unsigned char hr_contract_mainloop_text[]; /* and the vector unit's; written for f32 */
+extern const unsigned char hr_contract_tiles_text[];    /* the matrix unit's, for values that are bf16 */
 
 #endif

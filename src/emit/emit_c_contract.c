@@ -40,12 +40,12 @@ static void append_renamed(hr_text *out, const char *text) {
 }
 
 hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
-    bool shared = false, done[2] = {false, false};
+    bool shared = false, tiles = false, done[2] = {false, false};
     for (int i = 0; i < plan->stage_count; i++) {
         if (plan->stages[i].shape != HR_SHAPE_CONTRACT) continue;
         hr_contract_choice choice = hr_contract_choice_of(plan, &plan->stages[i]);
         if (!shared) hr_text_format(out, "%s\n", (const char *)hr_contract_blocks_text);
-        shared = true;
+        shared = true, tiles |= choice.bf16;
         if (done[choice.double_precision]) continue;
         done[choice.double_precision] = true;
         const char *type = choice.double_precision ? "F64" : "F32";
@@ -58,6 +58,7 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
             hr_text_append(out, text, strlen(text));
         hr_text_append(out, "\n", 1);
     }
+    if (tiles) hr_text_format(out, "%s\n", (const char *)hr_contract_tiles_text);
     return hr_text_status(out);
 }
 
@@ -318,19 +319,20 @@ static const char *group_size_text(hr_printer *p, const int *group, int count) {
     return product;
 }
 
-static void print_choice(stage_printer *s, const hr_contract_choice *choice, const char *type) {
+static void print_choice(stage_printer *s, const struct contract_choice *blocks, const char *name) {
     hr_printer *p = s->p;
-    const struct contract_choice *blocks = &choice->blocks;
-    hr_print(p, "static const struct contract_choice stage_%d_choice = {", s->number);
+    hr_print(p, "static const struct contract_choice stage_%d_%s = {", s->number, name);
     p->indent++;
     hr_print(p, ".element = %d,", (int)blocks->element);
-    hr_print(p, ".rows = CONTRACT_%s_ROWS,", type);
-    hr_print(p, ".columns = CONTRACT_%s_COLUMNS,", type);
+    hr_print(p, ".rows = %d,", (int)blocks->rows);
+    hr_print(p, ".columns = %d,", (int)blocks->columns);
     hr_print(p, ".depth = %d,", (int)blocks->depth);
     hr_print(p, ".left_bytes = %d,", (int)blocks->left_bytes);
     hr_print(p, ".right_bytes = %d,", (int)blocks->right_bytes);
     hr_print(p, ".tile_m = %d,", (int)blocks->tile_m);
     hr_print(p, ".tile_n = %d,", (int)blocks->tile_n);
+    hr_print(p, ".together = %d,", (int)blocks->together);
+    hr_print(p, ".step = %d,", (int)blocks->step);
     p->indent--;
     hr_print(p, "};");
     hr_print(p, "%s", "");
@@ -353,7 +355,7 @@ static void print_product(stage_printer *s, const char *type) {
     hr_print(p, "};");
 }
 
-static void print_run(stage_printer *s, const char *type) {
+static void print_run(stage_printer *s, bool tiles, const char *type) {
     hr_printer *p = s->p;
     hr_text body = {0}, *out = p->out;
     hr_printer_stage(p, s->stage);
@@ -361,7 +363,16 @@ static void print_run(stage_printer *s, const char *type) {
     p->out = &body;
     p->indent++;
     print_product(s, type);
-    hr_print(p, "contract_%s_run(&product, &stage_%d_choice, thread, threads, work);", type, s->number);
+    if (tiles) {
+        hr_print(p, "#ifdef CONTRACT_TILES");
+        open(p, "if (contract_tiles_granted()) {");
+        hr_print(p, "contract_tiles_run(&product, &stage_%d_tiles, thread, threads, work);", s->number);
+        hr_print(p, "return;");
+        close(p);
+        hr_print(p, "#endif");
+    }
+    hr_print(p, "contract_%s_run(&product, &contract_%s_vectors, &stage_%d_choice, thread, threads, work);",
+             type, type, s->number);
     p->indent--;
     p->out = out;
     print_function(s, "", STAGE_PARAMETERS, &body);
@@ -372,7 +383,10 @@ const char *hr_contract_size(hr_printer *p, int number) {
     const char *batch = group_size_text(p, c->batch, c->batch_count),
                *m = group_size_text(p, c->m, c->m_count);
     const char *n = group_size_text(p, c->n, c->n_count), *k = group_size_text(p, c->k, c->k_count);
-    return hr_format(p, "contract_bytes(&stage_%d_choice, %s, %s, %s, %s, threads)", number, batch, m, n, k);
+    const char *sizes = hr_format(p, "%s, %s, %s, %s, threads", batch, m, n, k);
+    const char *bytes = hr_format(p, "contract_bytes(&stage_%d_choice, %s)", number, sizes);
+    if (!hr_contract_choice_of(p->plan, &p->plan->stages[number]).bf16) return bytes;
+    return hr_format(p, "contract_max(%s, contract_bytes(&stage_%d_tiles, %s))", bytes, number, sizes);
 }
 
 hr_status hr_emit_contract_c(hr_printer *p, int number) {
@@ -385,10 +399,11 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     hr_contract_choice choice = hr_contract_choice_of(p->plan, stage);
-    print_choice(&s, &choice, choice.double_precision ? "F64" : "F32");
+    print_choice(&s, &choice.blocks, "choice");
+    if (choice.bf16) print_choice(&s, &choice.tiles, "tiles");
     print_operand(&s, false);
     print_operand(&s, true);
     print_finish(&s);
-    print_run(&s, choice.double_precision ? "f64" : "f32");
+    print_run(&s, choice.bf16, choice.double_precision ? "f64" : "f32");
     return hr_text_status(p->out);
 }

@@ -18,6 +18,8 @@ enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2 };
 
 #include "emit/contract/contract_mainloop.h"
 
+#include "emit/contract/contract_vectors.h"
+
 /* A product of doubles with every stride free: x[b, m, k], w[b, n, k], y[b, m, n]. */
 struct arguments {
     int64_t x_stride[3], w_stride[3], y_stride[3];
@@ -79,7 +81,7 @@ static void run(const struct contract_f32 *product, const struct contract_choice
 #pragma omp parallel num_threads(threads)
     {
         assert_int_equal(omp_get_num_threads(), threads);
-        contract_f32_run(product, choice, omp_get_thread_num(), threads, scratch);
+        contract_f32_run(product, &contract_f32_vectors, choice, omp_get_thread_num(), threads, scratch);
     }
 }
 
@@ -97,7 +99,7 @@ static void check(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, i
     o.y = calloc((size_t)(s.batch * s.m * s.n) + 1, sizeof *o.y);
     assert_non_null(o.y);
     struct contract_choice choice = {
-        4, CONTRACT_F32_ROWS, CONTRACT_F32_COLUMNS, 64, left_bytes, right_bytes, 0, 0};
+        4, CONTRACT_F32_ROWS, CONTRACT_F32_COLUMNS, 64, left_bytes, right_bytes, 0, 0, 1, 1};
     struct contract_blocks blocks = contract_blocks(&choice, s.batch, s.m, s.n, s.k, s.threads);
     size_t bytes = (size_t)blocks.bytes;
     char *scratch = aligned_alloc(64, bytes + 64);
@@ -156,7 +158,7 @@ static void test_batches(void **state) {
 
 static void test_deep_products_take_several_passes(void **state) {
     (void)state;
-    struct contract_choice choice = {4, 6, 8, 64, 65536, 1 << 20, 0, 0};
+    struct contract_choice choice = {4, 6, 8, 64, 65536, 1 << 20, 0, 0, 1, 1};
     assert_int_equal(contract_blocks(&choice, 1, 100, 50, 3072, 1).passes, 1);
     assert_int_equal(contract_blocks(&choice, 1, 100, 50, 7000, 1).passes, 3);
     check((sizes){1, 100, 50, 7001, 2}, true, true, 65536, 1 << 20);
@@ -172,7 +174,8 @@ static void test_not_a_number_stays_in_its_row(void **state) {
     for (int i = 0; i < 10; i++)
         w[i] = i == 3 ? INFINITY : 2;
     struct arguments o = {{15, 5, 1}, {10, 5, 1}, {6, 2, 1}, x, w, y, true, true};
-    struct contract_choice choice = {4, CONTRACT_F32_ROWS, CONTRACT_F32_COLUMNS, 64, 65536, 1 << 20, 0, 0};
+    struct contract_choice choice = {4, CONTRACT_F32_ROWS, CONTRACT_F32_COLUMNS, 64, 65536, 1 << 20, 0, 0, 1,
+                                     1};
     struct contract_blocks blocks = contract_blocks(&choice, 1, 3, 2, 5, 1);
     char *scratch = aligned_alloc(64, ((size_t)blocks.bytes + 63) / 64 * 64);
     assert_non_null(scratch);
@@ -185,7 +188,7 @@ static void test_not_a_number_stays_in_its_row(void **state) {
 
 static void test_memory_is_bounded(void **state) {
     (void)state;
-    struct contract_choice choice = {4, 14, 32, 192, 512 << 10, 16 << 20, 0, 0};
+    struct contract_choice choice = {4, 14, 32, 192, 512 << 10, 16 << 20, 0, 0, 1, 1};
     static const int64_t edges[] = {1, 100, 1024, 4097, 100000, 4000000};
     enum { COUNT = sizeof edges / sizeof *edges };
     for (int i = 0; i < COUNT * COUNT * COUNT; i++) {

@@ -21,17 +21,19 @@ struct contract_choice {
     int64_t left_bytes;     /* of the left operand's block, in L2 */
     int64_t right_bytes;    /* of the right operand's blocks of all teams, in L3 */
     int64_t tile_m, tile_n; /* 0 = from the bytes above */
+    int64_t together;       /* neighbours along k in a packed element: depths count packed elements */
+    int64_t step;           /* of the register tile along k: depths are multiples of it */
 };
 
 struct contract_blocks {
     bool turned;         /* m and n changed places: the sums are those of the transposed product */
     int64_t teams, team; /* products at a time, threads a product */
     bool just_in_time;   /* the right operand is packed by the thread that uses it */
-    int64_t m_block, n_block, k_block; /* of a pass; partial sums are kept between passes over k */
-    int64_t passes;                    /* over k */
-    int64_t task_rows;                 /* rows of the left operand that a thread packs at once */
-    int64_t right, partial, threads;   /* byte offsets in a team's memory */
-    int64_t left, tile, lines;         /* byte offsets in a thread's memory */
+    int64_t m_block, n_block, k_block;      /* of a pass; partial sums are kept between passes over k */
+    int64_t depth, passes;                  /* of all of k, and how many times k_block it is */
+    int64_t task_rows;                      /* rows of the left operand that a thread packs at once */
+    int64_t right, least, partial, threads; /* byte offsets in a team's memory */
+    int64_t left, tile, lines;              /* byte offsets in a thread's memory */
     int64_t team_bytes, thread_bytes, bytes;
 };
 
@@ -66,10 +68,12 @@ static inline void contract_blocks_offsets(struct contract_blocks *blocks,
                                            const struct contract_choice *choice) {
     const int64_t line = 64, element = choice->element;
     int64_t right = blocks->just_in_time ? 0 : blocks->n_block * blocks->k_block;
+    int64_t panels = blocks->n_block / choice->columns;
     int64_t partial = blocks->passes > 1 ? blocks->m_block * blocks->n_block : 0;
     int64_t chunk = blocks->just_in_time ? choice->columns * choice->depth : 0;
     blocks->right = line; /* the team's task counter lies before it */
-    blocks->partial = blocks->right + contract_round(right * element, line);
+    blocks->least = blocks->right + contract_round(right * element, line);
+    blocks->partial = blocks->least + contract_round(panels * element, line);
     blocks->threads = blocks->partial + contract_round(partial * element, line);
     blocks->left = contract_round(chunk * element, line); /* a chunk packed just in time lies before it */
     blocks->tile = blocks->left + contract_round(blocks->task_rows * blocks->k_block * element, line);
@@ -81,14 +85,19 @@ static inline void contract_blocks_offsets(struct contract_blocks *blocks,
 }
 
 /* A product of few rows is worth no shared copy of the right operand. */
-static inline bool contract_is_flat(const struct contract_choice *choice, int64_t rows, int64_t k) {
-    double bytes = (double)rows * (double)k * (double)choice->element;
+static inline bool contract_is_flat(const struct contract_choice *choice, int64_t rows, int64_t depth) {
+    double bytes = (double)rows * (double)depth * (double)choice->element;
     return rows <= CONTRACT_ROWS_MAX && bytes <= 2.0 * (double)choice->left_bytes;
 }
 
 /* A few columns would leave most lanes of the register tile idle; as rows they are the flat product's. */
 static inline bool contract_is_tall(int64_t m, int64_t n) {
     return n <= CONTRACT_TURNED_MAX && m >= 4 * n;
+}
+
+/* At least one step of the register tile. */
+static inline int64_t contract_depth(const struct contract_choice *choice, int64_t depth) {
+    return contract_max(choice->step, contract_round(depth, choice->step));
 }
 
 static inline struct contract_blocks contract_blocks(const struct contract_choice *choice, int64_t batch,
@@ -107,9 +116,11 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     bool apart = batch >= 4 * threads || batch % threads == 0;
     blocks.teams = apart ? threads : 1;
     blocks.team = apart ? 1 : threads;
-    blocks.just_in_time = contract_is_flat(choice, all_rows, k);
-    blocks.passes = blocks.just_in_time ? 1 : contract_max(1, contract_ceil(k, CONTRACT_DEPTH_MAX));
-    blocks.k_block = contract_max(1, contract_ceil(k, blocks.passes));
+    blocks.depth = contract_round(contract_ceil(k, choice->together), choice->step);
+    blocks.just_in_time = contract_is_flat(choice, all_rows, blocks.depth);
+    blocks.passes =
+        blocks.just_in_time ? 1 : contract_max(1, contract_ceil(blocks.depth, CONTRACT_DEPTH_MAX));
+    blocks.k_block = contract_depth(choice, contract_ceil(blocks.depth, blocks.passes));
     const int64_t depth_bytes = blocks.k_block * choice->element;
     int64_t rows = choice->tile_m;
     if (!rows) rows = contract_min(choice->left_bytes / depth_bytes, CONTRACT_PANELS * row);

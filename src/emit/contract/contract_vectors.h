@@ -1,0 +1,178 @@
+/* The vector unit of a matrix product: packs operands into panels [k][rows of the panel] of f32 and
+ * multiplies them by a register tile of CONTRACT_F32_ROWS x CONTRACT_F32_VECTORS vectors.
+ *
+ * In: the main loop's callbacks. Out: contract_f32_vectors, a contract_f32_unit.
+ *
+ * The emitter makes the f64 version of this text by renaming, and defines CONTRACT_F32_ROWS and
+ * CONTRACT_F32_VECTORS before it.
+ */
+typedef float contract_f32_vector __attribute__((vector_size(4 * HR_LANES)));
+typedef float contract_f32_loose
+    __attribute__((vector_size(4 * HR_LANES), aligned(sizeof(float)), may_alias));
+typedef int32_t contract_f32_mask __attribute__((vector_size(4 * HR_LANES)));
+
+enum {
+    CONTRACT_F32_LANES = sizeof(contract_f32_vector) / sizeof(float),
+    CONTRACT_F32_COLUMNS = CONTRACT_F32_VECTORS * CONTRACT_F32_LANES
+};
+
+/* ---- packing ---- */
+
+#if defined __clang__ || __GNUC__ >= 12
+#define CONTRACT_F32_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define CONTRACT_F32_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (contract_f32_mask){__VA_ARGS__})
+#endif
+#if HR_LANES == 16
+#define CONTRACT_F32_LOW  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define CONTRACT_F32_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif HR_LANES == 8
+#define CONTRACT_F32_LOW  0, 8, 1, 9, 2, 10, 3, 11
+#define CONTRACT_F32_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#elif HR_LANES == 4
+#define CONTRACT_F32_LOW  0, 4, 1, 5
+#define CONTRACT_F32_HIGH 2, 6, 3, 7
+#else
+#define CONTRACT_F32_LOW  0, 2
+#define CONTRACT_F32_HIGH 1, 3
+#endif
+
+/* Turns a square of vectors: log2(lanes) perfect shuffles of the rows. */
+static inline __attribute__((always_inline)) void contract_f32_turn(contract_f32_vector square[]) {
+    contract_f32_vector mixed[CONTRACT_F32_LANES];
+    CONTRACT_UNROLL for (int round = 1; round < CONTRACT_F32_LANES; round *= 2) {
+        CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES / 2; i++) {
+            contract_f32_vector a = square[i], b = square[i + CONTRACT_F32_LANES / 2];
+            mixed[2 * i] = CONTRACT_F32_SHUFFLE(a, b, CONTRACT_F32_LOW);
+            mixed[2 * i + 1] = CONTRACT_F32_SHUFFLE(a, b, CONTRACT_F32_HIGH);
+        }
+        CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES; i++) square[i] = mixed[i];
+    }
+}
+
+/* lines[i * CONTRACT_LINE + j], i < lanes, j < depth -> to[j * width + i], i < count. */
+static inline __attribute__((always_inline)) void contract_f32_turn_lines(const float *lines, int64_t depth,
+                                                                          int count, int width, float *to) {
+    contract_f32_vector square[CONTRACT_F32_LANES];
+    for (int64_t k = 0; k < depth; k += CONTRACT_F32_LANES) {
+        CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES; i++) {
+            square[i] = *(const contract_f32_loose *)(lines + i * CONTRACT_LINE + k);
+        }
+        contract_f32_turn(square);
+        CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES; i++) {
+            if (k + i < depth) {
+                __builtin_memcpy(to + (k + i) * width, &square[i], (size_t)count * sizeof(float));
+            }
+        }
+    }
+}
+
+/* A panel: to[j * width + i] is row i at depth j; rows past `rows` are 0. */
+static inline __attribute__((always_inline)) void
+contract_f32_pack(const struct contract_f32_team *team, const struct contract_f32_operand *operand,
+                  int64_t row, int64_t rows, int64_t k, int64_t depth, int width, float *to) {
+    const struct arguments *arguments = team->product->arguments;
+    if (!operand->along_k) {
+        operand->fill(arguments, team->batch, row, rows, k, depth, to, width);
+        if (rows == width) return;
+        for (int64_t j = 0; j < depth; j++) {
+            for (int64_t i = rows; i < width; i++)
+                to[j * width + i] = 0;
+        }
+        return;
+    }
+    float *lines = (float *)(team->own + team->blocks->lines);
+    for (int i = 0; i < width; i += CONTRACT_F32_LANES) {
+        int64_t there = contract_max(0, contract_min(CONTRACT_F32_LANES, rows - i));
+        for (int64_t line = there; line < CONTRACT_F32_LANES; line++) {
+            for (int64_t j = 0; j < CONTRACT_STRIP; j++)
+                lines[line * CONTRACT_LINE + j] = 0;
+        }
+        for (int64_t j = 0; j < depth; j += CONTRACT_STRIP) {
+            int64_t strip = contract_min(CONTRACT_STRIP, depth - j);
+            if (there)
+                operand->fill(arguments, team->batch, row + i, there, k + j, strip, lines, CONTRACT_LINE);
+            float *corner = to + j * width + i;
+            if (i + CONTRACT_F32_LANES <= width)
+                contract_f32_turn_lines(lines, strip, CONTRACT_F32_LANES, width, corner);
+            else
+                contract_f32_turn_lines(lines, strip, width % CONTRACT_F32_LANES, width, corner);
+        }
+    }
+}
+
+static __attribute__((noinline)) int32_t contract_f32_vectors_left(const struct contract_f32_team *team,
+                                                                   int64_t row, int64_t rows, int64_t k,
+                                                                   int64_t depth, float *to) {
+    contract_f32_pack(team, &team->product->left, row, rows, k, depth, CONTRACT_F32_ROWS, to);
+    return 0;
+}
+
+static __attribute__((noinline)) int32_t contract_f32_vectors_right(const struct contract_f32_team *team,
+                                                                    int64_t row, int64_t rows, int64_t k,
+                                                                    int64_t depth, float *to) {
+    contract_f32_pack(team, &team->product->right, row, rows, k, depth, CONTRACT_F32_COLUMNS, to);
+    return 0;
+}
+
+/* ---- the register tile ---- */
+
+/* `rows` x `vectors` sums of the piece, both known where this is inlined. */
+static inline __attribute__((always_inline)) void
+contract_f32_multiply(int rows, int vectors, const struct contract_f32_piece *piece) {
+    const float *restrict left = piece->left, *restrict right = piece->right;
+    const char *ahead = piece->ahead;
+    float *restrict tile = piece->sums;
+    const bool first = piece->first;
+    const int64_t depth = piece->depth, step = piece->step;
+    contract_f32_vector sum[CONTRACT_F32_ROWS][CONTRACT_F32_VECTORS];
+    CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
+        CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
+            const float *from = tile + i * CONTRACT_F32_COLUMNS + j * CONTRACT_F32_LANES;
+            sum[i][j] = first ? (contract_f32_vector){0} : *(const contract_f32_vector *)from;
+        }
+    }
+    for (int64_t k = 0; k < depth; k++) {
+        contract_f32_vector column[CONTRACT_F32_VECTORS];
+        CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
+            column[j] = *(const contract_f32_vector *)(right + j * CONTRACT_F32_LANES);
+        }
+        __builtin_prefetch(ahead, 0, 2);
+        CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
+            contract_f32_vector row = left[i] - (contract_f32_vector){0};
+            CONTRACT_UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += row * column[j];
+        }
+        left += CONTRACT_F32_ROWS;
+        right += CONTRACT_F32_COLUMNS;
+        ahead += step;
+    }
+    CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
+        CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
+            float *to = tile + i * CONTRACT_F32_COLUMNS + j * CONTRACT_F32_LANES;
+            *(contract_f32_vector *)to = sum[i][j];
+        }
+    }
+}
+
+/* Ragged ends use a smaller tile of registers: half the rows or one, and one vector. */
+static __attribute__((noinline)) void contract_f32_vectors_multiply(const struct contract_f32_piece *piece) {
+    enum { ROWS = CONTRACT_F32_ROWS, HALF = (ROWS + 1) / 2, VECTORS = CONTRACT_F32_VECTORS };
+    if (piece->columns > CONTRACT_F32_LANES) {
+        if (piece->rows > HALF)
+            contract_f32_multiply(ROWS, VECTORS, piece);
+        else if (piece->rows > 1)
+            contract_f32_multiply(HALF, VECTORS, piece);
+        else
+            contract_f32_multiply(1, VECTORS, piece);
+    } else {
+        if (piece->rows > HALF)
+            contract_f32_multiply(ROWS, 1, piece);
+        else if (piece->rows > 1)
+            contract_f32_multiply(HALF, 1, piece);
+        else
+            contract_f32_multiply(1, 1, piece);
+    }
+}
+
+static const struct contract_f32_unit contract_f32_vectors = {
+    contract_f32_vectors_left, contract_f32_vectors_right, contract_f32_vectors_multiply};
