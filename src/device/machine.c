@@ -166,6 +166,13 @@ static void vectors_find(hr_device_limits *limits) {
 #endif
 }
 
+/* Whether products of bf16 have a unit of their own. The emitted code asks the system for it as it runs. */
+static bool matrix_find(const char *info) {
+    char flags[8192];
+    return info_field(info, "flags", flags, sizeof flags) && strstr(flags, " amx_tile") &&
+           strstr(flags, " amx_bf16");
+}
+
 void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char hash[33]) {
     char info[INFO_MAX];
     file_read("/proc/cpuinfo", info, sizeof info);
@@ -174,6 +181,7 @@ void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char
     *limits = (hr_device_limits){.threads = threads_find()};
     caches_find(limits);
     vectors_find(limits);
+    limits->matrix_bf16 = limits->vector_bytes == 64 && matrix_find(info);
 }
 
 /* ---- memory ---- */

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { TASK_PANELS = 3 }; /* of the left operand: with more, the product measured slower */
+
 /* Register tiles that leave no value without a register: rows x vectors sums, a row of vectors and a
  * broadcast. */
 typedef struct register_tile {
@@ -37,25 +39,15 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* Whether each value of an operand is a bf16 value whatever the arguments are. */
-static bool is_bf16(const hr_plan *plan, const hr_expr *value) {
-    hr_dtype dtype = HR_F32;
-    if (value->op == HR_OP_ELEMENT) dtype = plan->normal->tensors[value->tensor].dtype;
-    if (value->op == HR_OP_CONVERT) dtype = value->dtype;
-    if (value->op == HR_OP_NEG) return is_bf16(plan, value->args[0]);
-    if (value->op == HR_OP_WHERE) return is_bf16(plan, value->args[1]) && is_bf16(plan, value->args[2]);
-    if (value->op == HR_OP_NUMBER) return value->type == HR_F32 && value->number == 0;
-    return value->type == HR_F32 && dtype == HR_BF16;
-}
-
-/* The matrix unit's register tile is 2 x 2 of its tiles; the sums of a task and a chunk of the right operand
- * share L1. */
+/* The matrix unit's register tile is 2 x 2 of its tiles. A chunk of the right operand and one panel of the
+ * left fit L1 together; many rows a task, because the right operand passes by from L3 once for each task. */
 static struct contract_choice tiles_choice(const hr_plan *plan, struct contract_choice choice) {
-    const hr_tunables *tunables = &plan->tunables;
     choice.rows = choice.columns = 32;
     choice.together = 2;
     choice.step = 16;
-    choice.depth = tunables->tile_k > 0 ? tunables->tile_k : 256;
+    choice.task_rows = 256;
+    choice.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 1 << 20) / 2, 128 << 10, 1 << 20);
+    choice.depth = plan->tunables.tile_k > 0 ? plan->tunables.tile_k : 128;
     return choice;
 }
 
@@ -76,7 +68,8 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.tile_m = tunables->tile_m > 0 ? tunables->tile_m : 0;
     choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
     choice.blocks.together = choice.blocks.step = 1;
-    choice.bf16 = is_bf16(plan, stage->contract->left) && is_bf16(plan, stage->contract->right);
+    choice.blocks.task_rows = TASK_PANELS * choice.blocks.rows;
+    choice.bf16 = hr_contract_is_bf16(plan, stage->contract);
     choice.tiles = tiles_choice(plan, choice.blocks);
     return choice;
 }
@@ -124,6 +117,23 @@ static void add(candidate_list *list, hr_tunables tunables) {
     if (list->count < list->max) list->out[list->count++] = tunables;
 }
 
+/* Of the matrix unit: its register tile is what it is. */
+static void add_tiles(candidate_list *list, hr_tunables tunables) {
+    static const int depths[] = {128, 192, 256, 512}, rows[] = {256, 128, 64};
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 3; j++) {
+            tunables.tile_k = depths[i];
+            tunables.tile_m = rows[j];
+            add(list, tunables);
+        }
+}
+
+static bool all_bf16(const hr_plan *plan) {
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].contract && !hr_contract_is_bf16(plan, plan->stages[i].contract)) return false;
+    return true;
+}
+
 int hr_contract_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
     (void)extents; /* the cache blocks adapt to them as the code runs */
     static const int depths[] = {128, 192, 256, 384};
@@ -131,6 +141,10 @@ int hr_contract_candidates(const hr_plan *plan, const int64_t *extents, hr_tunab
     const register_tile *tile = register_tile_of(plan);
     candidate_list list = {out, 0, max};
     add(&list, plan->tunables);
+    if (plan->limits.matrix_bf16 && all_bf16(plan)) {
+        add_tiles(&list, plan->tunables);
+        return list.count;
+    }
     for (int i = 0; i < 4 && tile->rows[i]; i++) {
         hr_tunables tunables = plan->tunables;
         tunables.register_m = tile->rows[i];

@@ -539,8 +539,13 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
     case HR_SHAPE_MAP:
         return "no reduction: one pass over the elements";
     case HR_SHAPE_CONTRACT:
-        return "a sum of products of two operands with different free indices; what follows it element by "
-               "element is its epilogue";
+        return hr_arena_format(
+            arena,
+            "a sum of products of two operands with different free indices%s; what follows it "
+            "element by element is its epilogue",
+            s->plan->limits.matrix_bf16 && hr_contract_is_bf16(s->plan, stage->contract)
+                ? ", all bf16: the matrix unit multiplies them"
+                : "");
     case HR_SHAPE_SCATTER:
         return "several elements may add into one place: each thread owns its share of the places";
     case HR_SHAPE_GENERIC:

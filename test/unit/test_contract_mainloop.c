@@ -1,4 +1,8 @@
-/* The main loop of matrix products, as the text that is emitted, against plain loops in f64. */
+/* The main loop of matrix products, as the text that is emitted, against plain loops in f64.
+ *
+ * Built twice: as plain C by vectors, and with MATRIX_UNIT for this machine by its matrix unit, where it has
+ * one.
+ */
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
@@ -6,19 +10,58 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 #include <omp.h>
 
+#ifdef MATRIX_UNIT
+#define HR_LANES 16
+enum { CONTRACT_F32_ROWS = 14, CONTRACT_F32_VECTORS = 2 };
+#else
 #define HR_LANES 4
 enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2 };
+#endif
 #include "emit/contract/contract_blocks.h"
 
 #include "emit/contract/contract_mainloop.h"
 
 #include "emit/contract/contract_vectors.h"
+
+#ifdef MATRIX_UNIT
+#include "emit/contract/contract_tiles.h"
+#endif
+
+/* The choice of the unit that is tested. */
+static struct contract_choice choice_of(int64_t left_bytes, int64_t right_bytes) {
+    struct contract_choice choice = {.element = 4,
+                                     .rows = CONTRACT_F32_ROWS,
+                                     .columns = CONTRACT_F32_COLUMNS,
+                                     .depth = 64,
+                                     .left_bytes = left_bytes,
+                                     .right_bytes = right_bytes,
+                                     .task_rows = 3 * CONTRACT_F32_ROWS,
+                                     .together = 1,
+                                     .step = 1};
+#ifdef MATRIX_UNIT
+    choice.rows = choice.columns = 32;
+    choice.task_rows = 96;
+    choice.together = 2;
+    choice.step = 16;
+#endif
+    return choice;
+}
+
+static void run_thread(const struct contract_f32 *product, const struct contract_choice *choice, int thread,
+                       int threads, char *scratch) {
+#ifdef CONTRACT_TILES
+    contract_tiles_run(product, choice, thread, threads, scratch);
+#else
+    contract_f32_run(product, &contract_f32_vectors, choice, thread, threads, scratch);
+#endif
+}
 
 /* A product of doubles with every stride free: x[b, m, k], w[b, n, k], y[b, m, n]. */
 struct arguments {
@@ -61,7 +104,7 @@ static double *random_doubles(int64_t count, uint32_t seed) {
     assert_non_null(data);
     for (int64_t i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
-        data[i] = (float)((double)seed / 4294967296.0 - 0.5);
+        data[i] = (double)(seed >> 24) / 256 - 0.5; /* a bf16 value, as the matrix unit needs */
     }
     return data;
 }
@@ -81,7 +124,7 @@ static void run(const struct contract_f32 *product, const struct contract_choice
 #pragma omp parallel num_threads(threads)
     {
         assert_int_equal(omp_get_num_threads(), threads);
-        contract_f32_run(product, &contract_f32_vectors, choice, omp_get_thread_num(), threads, scratch);
+        run_thread(product, choice, omp_get_thread_num(), threads, scratch);
     }
 }
 
@@ -98,8 +141,7 @@ static void check(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, i
     o.x = x, o.w = w;
     o.y = calloc((size_t)(s.batch * s.m * s.n) + 1, sizeof *o.y);
     assert_non_null(o.y);
-    struct contract_choice choice = {
-        4, CONTRACT_F32_ROWS, CONTRACT_F32_COLUMNS, 64, left_bytes, right_bytes, 0, 0, 1, 1};
+    struct contract_choice choice = choice_of(left_bytes, right_bytes);
     struct contract_blocks blocks = contract_blocks(&choice, s.batch, s.m, s.n, s.k, s.threads);
     size_t bytes = (size_t)blocks.bytes;
     char *scratch = aligned_alloc(64, bytes + 64);
@@ -158,9 +200,9 @@ static void test_batches(void **state) {
 
 static void test_deep_products_take_several_passes(void **state) {
     (void)state;
-    struct contract_choice choice = {4, 6, 8, 64, 65536, 1 << 20, 0, 0, 1, 1};
-    assert_int_equal(contract_blocks(&choice, 1, 100, 50, 3072, 1).passes, 1);
-    assert_int_equal(contract_blocks(&choice, 1, 100, 50, 7000, 1).passes, 3);
+    struct contract_choice choice = choice_of(65536, 1 << 20);
+    assert_int_equal(contract_blocks(&choice, 1, 100, 50, 3072 * choice.together, 1).passes, 1);
+    assert_int_equal(contract_blocks(&choice, 1, 100, 50, 7000 * choice.together, 1).passes, 3);
     check((sizes){1, 100, 50, 7001, 2}, true, true, 65536, 1 << 20);
     check((sizes){2, 61, 9, 7001, 1}, false, false, 65536, 4096);
 }
@@ -174,8 +216,7 @@ static void test_not_a_number_stays_in_its_row(void **state) {
     for (int i = 0; i < 10; i++)
         w[i] = i == 3 ? INFINITY : 2;
     struct arguments o = {{15, 5, 1}, {10, 5, 1}, {6, 2, 1}, x, w, y, true, true};
-    struct contract_choice choice = {4, CONTRACT_F32_ROWS, CONTRACT_F32_COLUMNS, 64, 65536, 1 << 20, 0, 0, 1,
-                                     1};
+    struct contract_choice choice = choice_of(65536, 1 << 20);
     struct contract_blocks blocks = contract_blocks(&choice, 1, 3, 2, 5, 1);
     char *scratch = aligned_alloc(64, ((size_t)blocks.bytes + 63) / 64 * 64);
     assert_non_null(scratch);
@@ -188,7 +229,7 @@ static void test_not_a_number_stays_in_its_row(void **state) {
 
 static void test_memory_is_bounded(void **state) {
     (void)state;
-    struct contract_choice choice = {4, 14, 32, 192, 512 << 10, 16 << 20, 0, 0, 1, 1};
+    struct contract_choice choice = choice_of(512 << 10, 16 << 20);
     static const int64_t edges[] = {1, 100, 1024, 4097, 100000, 4000000};
     enum { COUNT = sizeof edges / sizeof *edges };
     for (int i = 0; i < COUNT * COUNT * COUNT; i++) {
@@ -196,6 +237,71 @@ static void test_memory_is_bounded(void **state) {
         assert_true(contract_blocks(&choice, 1, m, n, k, 4).bytes <= (44 << 20));
         assert_true(contract_blocks(&choice, 64, m, n, k, 16).bytes <= (68 << 20));
     }
+}
+
+/* Sums of values of every size, exact in f64 up to rounding: what the matrix unit must not flush to 0. */
+static void check_range(int from, int to, bool x_along_k, bool w_along_k, int64_t m, int64_t n, int64_t k) {
+    struct arguments o = {.x_along_k = x_along_k, .w_along_k = w_along_k};
+    memcpy(o.x_stride, ((int64_t[]){0, x_along_k ? k : 1, x_along_k ? 1 : m}), sizeof o.x_stride);
+    memcpy(o.w_stride, ((int64_t[]){0, w_along_k ? k : 1, w_along_k ? 1 : n}), sizeof o.w_stride);
+    memcpy(o.y_stride, ((int64_t[]){0, n, 1}), sizeof o.y_stride);
+    double *x = random_doubles(m * k, 3), *w = random_doubles(n * k, 4);
+    for (int64_t i = 0; i < m * k; i++)
+        x[i] =
+            ldexp(1 + floor(64 * (x[i] + 0.5)) / 64, from + (int)(i % 11)); /* a bf16 denormal has few bits */
+    for (int64_t i = 0; i < m * k; i++)
+        x[i] = ldexp(rint(ldexp(x[i], 133)), -133) * (i % 3 ? 1 : -1);
+    for (int64_t i = 0; i < n * k; i++)
+        w[i] = ldexp(rint(ldexp(1 + floor(64 * (w[i] + 0.5)) / 64, to + (int)(i % 7) + 133)), -133);
+    o.x = x, o.w = w;
+    o.y = calloc((size_t)(m * n), sizeof *o.y);
+    struct contract_choice choice = choice_of(65536, 1 << 20);
+    struct contract_blocks blocks = contract_blocks(&choice, 1, m, n, k, 2);
+    char *scratch = aligned_alloc(64, (size_t)blocks.bytes + 64);
+    assert_true(o.y && scratch);
+    struct contract_f32 product = {1, m, n, k, {fill_left, x_along_k}, {fill_right, w_along_k}, finish, &o};
+    run(&product, &choice, 2, scratch);
+    for (int64_t i = 0; i < m * n; i++) {
+        double want = 0, magnitude = 0;
+        for (int64_t j = 0; j < k; j++) {
+            double term =
+                x[i / n * o.x_stride[1] + j * o.x_stride[2]] * w[i % n * o.w_stride[1] + j * o.w_stride[2]];
+            want += term, magnitude += fabs(term);
+        }
+        double least = 1.4e-45 * (double)k; /* each sum in f32 may round to its denormal */
+        if (!(fabs(o.y[i] - want) <= 1e-6 * magnitude + least))
+            fail_msg("2^%d x 2^%d, sum %d of %dx%dx%d: %.9g, should be %.9g", from, to, (int)i, (int)m,
+                     (int)n, (int)k, o.y[i], want);
+    }
+    free(scratch), free(o.y), free(x), free(w);
+}
+
+static void test_every_magnitude(void **state) {
+    (void)state;
+    for (int from = -133; from <= 100; from += 9)
+        for (int to = -133; to <= 100; to += 31)
+            if (from + to <= 100) check_range(from, to, from & 1, to & 1, 41, 67, 77);
+    check_range(-130, 60, true, true, 1, 1, 1);
+    check_range(60, -130, false, true, 5, 300, 2);
+    check_range(-70, -60, true, false, 300, 5, 129);
+}
+
+static void test_zero_beside_denormal_and_infinity(void **state) {
+    (void)state;
+    double x[] = {0, 0x1p-130, INFINITY, 1}, w[] = {0x1p-130, 0, 0x1p-130, 0x1p-133}, y[2] = {0};
+    struct arguments o = {{4, 2, 1}, {4, 2, 1}, {2, 2, 1}, x, w, y, true, true};
+    double scratch[1 << 16] __attribute__((aligned(64)));
+    struct contract_choice choice = choice_of(65536, 1 << 20);
+    assert_true(contract_blocks(&choice, 1, 1, 2, 2, 1).bytes <= (int64_t)sizeof scratch);
+    struct contract_f32 product = {1, 1, 2, 2, {fill_left, true}, {fill_right, true}, finish, &o};
+    run(&product, &choice, 1, (char *)scratch); /* x's first row: 0, 2^-130 */
+    assert_true(y[0] == 0 && y[1] == 0);
+    o.x = x + 2, y[0] = y[1] = 0; /* infinity, 1 */
+    run(&product, &choice, 1, (char *)scratch);
+    assert_true(y[0] == INFINITY && y[1] == INFINITY);
+    x[2] = 0x1p127, y[0] = y[1] = 0; /* a denormal times a large number is no 0 */
+    run(&product, &choice, 1, (char *)scratch);
+    assert_true(y[0] == 0x1p-3 && y[1] == 0x1p-3);
 }
 
 int main(void) {
@@ -206,6 +312,15 @@ int main(void) {
         cmocka_unit_test(test_deep_products_take_several_passes),
         cmocka_unit_test(test_not_a_number_stays_in_its_row),
         cmocka_unit_test(test_memory_is_bounded),
+        cmocka_unit_test(test_every_magnitude),
+        cmocka_unit_test(test_zero_beside_denormal_and_infinity),
     };
+#ifdef MATRIX_UNIT
+#ifdef CONTRACT_TILES
+    if (!contract_tiles_granted()) return puts("skipped: the system grants no matrix unit"), 77;
+#else
+    return puts("skipped: this machine has no matrix unit"), 77;
+#endif
+#endif
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

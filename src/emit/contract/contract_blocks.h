@@ -20,6 +20,7 @@ struct contract_choice {
     int64_t depth;          /* of a chunk: depth * columns elements of the right operand stay in L1 */
     int64_t left_bytes;     /* of the left operand's block, in L2 */
     int64_t right_bytes;    /* of the right operand's blocks of all teams, in L3 */
+    int64_t task_rows;      /* of the left operand that a thread packs at once, where they fit left_bytes */
     int64_t tile_m, tile_n; /* 0 = from the bytes above */
     int64_t together;       /* neighbours along k in a packed element: depths count packed elements */
     int64_t step;           /* of the register tile along k: depths are multiples of it */
@@ -39,8 +40,7 @@ struct contract_blocks {
 
 enum {
     CONTRACT_DEPTH_MAX = 3072,         /* deeper products are added up in several passes */
-    CONTRACT_PANELS = 3,               /* of a task: with more, the product measured slower */
-    CONTRACT_ROWS_MAX = 240,           /* of a task: its tile of sums stays near L1 */
+    CONTRACT_ROWS_MAX = 256,           /* of a task: its tile of sums stays near L1 */
     CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and a skew */
     CONTRACT_STRIP = 128,              /* elements of a line in use */
     CONTRACT_TURNED_MAX = 16,          /* columns of a product that is turned */
@@ -123,7 +123,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     blocks.k_block = contract_depth(choice, contract_ceil(blocks.depth, blocks.passes));
     const int64_t depth_bytes = blocks.k_block * choice->element;
     int64_t rows = choice->tile_m;
-    if (!rows) rows = contract_min(choice->left_bytes / depth_bytes, CONTRACT_PANELS * row);
+    if (!rows) rows = contract_min(choice->left_bytes / depth_bytes, choice->task_rows);
     rows = contract_max(2 * row, contract_min(rows, CONTRACT_ROWS_MAX)) / row * row;
     blocks.task_rows = blocks.just_in_time ? all_rows : contract_min(rows, all_rows);
     int64_t columns = choice->tile_n ? choice->tile_n : choice->right_bytes / blocks.teams / depth_bytes;

@@ -12,7 +12,7 @@
  * of a 0. Where both operands' together say that each product is a multiple of 2^-126, no sum can be
  * denormal; elsewhere the same packed pairs are multiplied by f32 vectors.
  */
-#if defined __AMX_BF16__ && defined __AMX_TILE__ && defined __AVX512BW__ && defined __linux__ &&             \
+#if (defined __AMX_BF16__ || defined __AMXBF16__) && defined __AVX512BW__ && defined __linux__ &&            \
     HR_LANES == 16
 #define CONTRACT_TILES
 
