@@ -69,7 +69,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
     choice.blocks.together = choice.blocks.step = 1;
     choice.blocks.task_rows = TASK_PANELS * choice.blocks.rows;
-    choice.bf16 = hr_contract_is_bf16(plan, stage->contract);
+    choice.bf16 = hr_contract_is_bf16(plan->normal, stage->contract);
     choice.tiles = tiles_choice(plan, choice.blocks);
     return choice;
 }
@@ -130,7 +130,8 @@ static void add_tiles(candidate_list *list, hr_tunables tunables) {
 
 static bool all_bf16(const hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].contract && !hr_contract_is_bf16(plan, plan->stages[i].contract)) return false;
+        if (plan->stages[i].contract && !hr_contract_is_bf16(plan->normal, plan->stages[i].contract))
+            return false;
     return true;
 }
 

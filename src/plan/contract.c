@@ -88,24 +88,24 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, hr_contra
     return match;
 }
 
-static bool is_bf16(const hr_plan *plan, const hr_expr *value) {
+static bool is_bf16(const hr_function *function, const hr_expr *value) {
     if (value->type != HR_F32) return false;
     switch (value->op) {
     case HR_OP_ELEMENT:
-        return plan->normal->tensors[value->tensor].dtype == HR_BF16;
+        return function->tensors[value->tensor].dtype == HR_BF16;
     case HR_OP_CONVERT:
         return value->dtype == HR_BF16;
     case HR_OP_NUMBER:
         return hr_dtype_round(HR_BF16, value->number) == value->number;
     case HR_OP_NEG:
-        return is_bf16(plan, value->args[0]);
+        return is_bf16(function, value->args[0]);
     case HR_OP_WHERE:
-        return is_bf16(plan, value->args[1]) && is_bf16(plan, value->args[2]);
+        return is_bf16(function, value->args[1]) && is_bf16(function, value->args[2]);
     default:
         return false;
     }
 }
 
-bool hr_contract_is_bf16(const hr_plan *plan, const hr_contract *contract) {
-    return is_bf16(plan, contract->left) && is_bf16(plan, contract->right);
+bool hr_contract_is_bf16(const hr_function *function, const hr_contract *contract) {
+    return is_bf16(function, contract->left) && is_bf16(function, contract->right);
 }

@@ -543,7 +543,7 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
             arena,
             "a sum of products of two operands with different free indices%s; what follows it "
             "element by element is its epilogue",
-            s->plan->limits.matrix_bf16 && hr_contract_is_bf16(s->plan, stage->contract)
+            s->plan->limits.matrix_bf16 && hr_contract_is_bf16(s->function, stage->contract)
                 ? ", all bf16: the matrix unit multiplies them"
                 : "");
     case HR_SHAPE_SCATTER:
