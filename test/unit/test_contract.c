@@ -299,6 +299,56 @@ static void test_bf16_with_an_epilogue(void **state) {
     check(linear, (int64_t[]){300, 64, 100}, 2, linear_meaning);
 }
 
+/* Both operands bf16: the matrix unit's, where this machine has one. */
+static const char halves[] = "kernel halves(x: bf16[M, K], w: bf16[K, N]) -> (y: f32[M, N])\n"
+                             "{ y[m, n] = sum[k](x[m, k] * w[k, n]) }\n";
+static const char halves_turned[] = "kernel halves_turned(x: bf16[K, M], w: bf16[N, K]) -> (y: f32[M, N])\n"
+                                    "{ y[m, n] = sum[k](x[k, m] * w[n, k]) }\n";
+static const char halves_batched[] =
+    "kernel halves_batched(x: bf16[B, H, M, K], w: bf16[B, N, H, K]) -> (y: f32[B, M, H, N])\n"
+    "{ y[b, m, h, n] = sum[k](x[b, h, m, k] * w[b, n, h, k]) }\n";
+static const char halves_grouped[] =
+    "kernel halves_grouped(x: bf16[P, Q, U, V], w: bf16[U, R, V, S]) -> (y: f32[P, Q, R, S])\n"
+    "{ y[p, q, r, s] = sum[u, v](x[p, q, u, v] * w[u, r, v, s]) + r }\n";
+
+static void test_products_of_bf16(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 3, 15, 33, 64, 255};
+    for (int i = 0; i < 7 * 7 * 7; i++) {
+        int64_t extents[] = {sizes[i % 7], sizes[i / 7 % 7], sizes[i / 49]};
+        if (i % 11 == 0) check(halves, extents, 1 + i / 11 % 3, plain_meaning);
+    }
+    check(halves, (int64_t[]){50, 0, 70}, 2, plain_meaning);
+    check(halves, (int64_t[]){300, 7001, 65}, 2, plain_meaning); /* sums in several passes */
+    check(halves, (int64_t[]){1023, 511, 777}, 2, plain_meaning);
+    check(halves_turned, (int64_t[]){129, 100, 61}, 2, turned_meaning);
+    check(halves_turned, (int64_t[]){513, 301, 7}, 3, turned_meaning);
+    check(halves_batched, (int64_t[]){2, 3, 33, 17, 31}, 2, batched_meaning);
+    check(halves_batched, (int64_t[]){4, 4, 1, 64, 129}, 2, batched_meaning);
+    check(halves_grouped, (int64_t[]){20, 13, 5, 37, 9, 21}, 2, grouped_meaning);
+    check(halves_grouped, (int64_t[]){7, 1, 1, 3, 70, 1}, 2, grouped_meaning);
+}
+
+static const char masked_halves[] = "kernel masked_halves(x: bf16[M, K], w: f32[K, N]) -> (y: f32[M, N])\n"
+                                    "{ y[m, n] = sum[k](where(k <= m, -x[m, k], 0) * bf16(w[k, n])) }\n";
+
+static double masked_halves_meaning(const arrays *a, int64_t i, double *magnitude) {
+    int64_t k = a->extent[1], n = a->extent[2], m = i / n;
+    double sum = 0;
+    for (int64_t j = 0; j <= m && j < k; j++) {
+        double term = -a->value[0][m * k + j] * hr_dtype_round(HR_BF16, a->value[1][j * n + i % n]);
+        sum += term;
+        *magnitude += fabs(term);
+    }
+    return sum;
+}
+
+static void test_values_that_are_bf16(void **state) {
+    (void)state;
+    check(masked_halves, (int64_t[]){63, 70, 37}, 2, masked_halves_meaning);
+    check(masked_halves, (int64_t[]){300, 111, 45}, 2, masked_halves_meaning);
+}
+
 static const char dequantised[] =
     "kernel dequantised(x: f32[M, K], w: i8[N, K], scale: f32[N, G]) -> (y: f32[M, N])\n"
     "{ y[m, n] = sum[k](x[m, k] * (w[n, k] * scale[n, k // 32])) }\n";
@@ -355,6 +405,8 @@ int main(void) {
         cmocka_unit_test(test_groups_of_indices),
         cmocka_unit_test(test_f64),
         cmocka_unit_test(test_bf16_with_an_epilogue),
+        cmocka_unit_test(test_products_of_bf16),
+        cmocka_unit_test(test_values_that_are_bf16),
         cmocka_unit_test(test_int8_dequantised_while_packing),
         cmocka_unit_test(test_masked_operand_and_two_results),
     };
