@@ -39,13 +39,14 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* The matrix unit's register tile is 2 x 2 of its tiles. A chunk of the right operand and one panel of the
- * left fit L1 together; many rows a task, because the right operand passes by from L3 once for each task. */
+/* The matrix unit's register tile is 2 x 2 of its tiles. A chunk of the right operand and a panel of the left
+ * fit L1 together. Rows of a task: the right operand passes by from L3 once for each task, but what many rows
+ * store lies in too many pages and sets of a cache at a time. */
 static struct contract_choice tiles_choice(const hr_plan *plan, struct contract_choice choice) {
     choice.rows = choice.columns = 32;
     choice.together = 2;
     choice.step = 16;
-    choice.task_rows = 256;
+    choice.task_rows = 96;
     choice.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 1 << 20) / 2, 128 << 10, 1 << 20);
     choice.depth = plan->tunables.tile_k > 0 ? plan->tunables.tile_k : 128;
     return choice;
@@ -119,7 +120,7 @@ static void add(candidate_list *list, hr_tunables tunables) {
 
 /* Of the matrix unit: its register tile is what it is. */
 static void add_tiles(candidate_list *list, hr_tunables tunables) {
-    static const int depths[] = {128, 192, 256, 512}, rows[] = {256, 128, 64};
+    static const int depths[] = {128, 192, 256, 512}, rows[] = {96, 64, 128};
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 3; j++) {
             tunables.tile_k = depths[i];

@@ -366,7 +366,7 @@ static void print_run(stage_printer *s, bool tiles, const char *type) {
     print_product(s, type);
     if (tiles) {
         hr_print(p, "#ifdef CONTRACT_TILES");
-        open(p, "if (contract_tiles_granted()) {");
+        open(p, "if (contract_tiles_serve(&product)) {");
         hr_print(p, "contract_tiles_run(&product, &stage_%d_tiles, thread, threads, work);", s->number);
         hr_print(p, "return;");
         close(p);

@@ -317,7 +317,9 @@ int main(void) {
     };
 #ifdef MATRIX_UNIT
 #ifdef CONTRACT_TILES
-    if (!contract_tiles_granted()) return puts("skipped: the system grants no matrix unit"), 77;
+    const struct contract_f32 square = {.m = 32, .n = 32, .k = 32}, row = {.m = 1, .n = 32, .k = 32};
+    if (contract_tiles_serve(&row)) return puts("one row is not worth the matrix unit"), 1;
+    if (!contract_tiles_serve(&square)) return puts("skipped: the system grants no matrix unit"), 77;
 #else
     return puts("skipped: this machine has no matrix unit"), 77;
 #endif

@@ -2,7 +2,7 @@
  * unit's rate.
  *
  * In: the main loop's callbacks, which give bf16 values as f32. Out: contract_tiles_run, where the compiler
- * may use the unit (then CONTRACT_TILES is defined); contract_tiles_granted says whether the system lets us.
+ * may use the unit (then CONTRACT_TILES is defined); contract_tiles_serve says whether to call it.
  *
  * A packed element is a pair of neighbours along k. A panel is [step of 16 pairs][half of the panel's 32
  * rows], each a tile of 16 lines of 64 bytes: a line is a row of the left operand, a pair of the right one,
@@ -294,6 +294,12 @@ static __attribute__((noinline)) void contract_tiles_multiply(const struct contr
 
 static const struct contract_f32_unit contract_tiles = {contract_tiles_left, contract_tiles_right,
                                                         contract_tiles_multiply};
+
+/* Whether the unit is there and worth its packing: few rows wait for memory, a short k fills no tile. */
+static bool contract_tiles_serve(const struct contract_f32 *product) {
+    return contract_min(product->m, product->n) >= 4 && product->k >= 2 * CONTRACT_TILE &&
+           contract_tiles_granted();
+}
 
 /* As contract_f32_run; only where granted. */
 static void contract_tiles_run(const struct contract_f32 *product, const struct contract_choice *choice,
