@@ -93,7 +93,8 @@ static launch_shape clear_shape(const hr_plan *plan) {
 }
 
 static int64_t end_blocks(const hr_cuda_choice *c) {
-    int64_t columns = c->columns * ((c->row + HR_CUDA_END_COLUMNS - 1) / HR_CUDA_END_COLUMNS);
+    int width = hr_cuda_end_columns(c);
+    int64_t columns = c->columns * ((c->row + width - 1) / width);
     return columns > 1 ? columns : 1;
 }
 

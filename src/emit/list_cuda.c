@@ -43,7 +43,9 @@ void hr_list_cuda_loop(hr_cuda_stage *s) {
         hr_cuda_print_pass(s, pass);
     p->indent -= 2;
     p->out = out;
-    hr_print(p, "const piece piece_now = list->run[number];");
+    /* Every other stage goes backwards: it begins with what the one before left in the cache. */
+    hr_print(p, s->number % 2 ? "const piece piece_now = list->run[list->count - 1 - number];"
+                              : "const piece piece_now = list->run[number];");
     hr_print(p, "const int64_t total = piece_now.count;");
     const char *bits = print_places(p, hr_text_data(&body));
     for (int aligned = 1; aligned >= 0; aligned--) {

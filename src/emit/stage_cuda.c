@@ -369,8 +369,10 @@ static void print_flat_loop(hr_cuda_stage *s) {
     }
     hr_print(p, "const %s total = (%s)(%s);", s->positions, s->positions,
              product_of(p, c->order, c->order_count));
-    hr_print(p, "for (%s base = (%s)blockIdx.x * %d; base * %d < total; base += (%s)gridDim.x * %d) {",
-             s->positions, s->positions, run, c->vector, s->positions, run);
+    /* Every other stage goes backwards: it begins with what the one before left in the cache. */
+    const char *block = s->number % 2 ? "(gridDim.x - 1 - blockIdx.x)" : "blockIdx.x";
+    hr_print(p, "for (%s base = (%s)%s * %d; base * %d < total; base += (%s)gridDim.x * %d) {", s->positions,
+             s->positions, block, run, c->vector, s->positions, run);
     p->indent++;
     for (int pass = 0; pass < s->stage->pass_count; pass++)
         hr_cuda_print_pass(s, pass);

@@ -11,12 +11,7 @@
 #include "emit/cuda_choice.h"
 #include "emit/expression.h"
 
-enum {
-    HR_CUDA_STEPS_MAX = 64,
-    HR_CUDA_CLEAR_THREADS = 256,
-    HR_CUDA_END_THREADS = 512,
-    HR_CUDA_END_COLUMNS = 32
-};
+enum { HR_CUDA_STEPS_MAX = 64, HR_CUDA_CLEAR_THREADS = 256, HR_CUDA_END_THREADS = 512 };
 
 typedef struct hr_stage_kernels {
     bool begin, end; /* the stage has these */
@@ -86,6 +81,7 @@ void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char 
 void hr_cuda_print_column_begin(hr_cuda_stage *s, int step);
 /* After it: the partial result of this block. */
 void hr_cuda_print_column_partial(hr_cuda_stage *s, int step);
+int hr_cuda_end_columns(const hr_cuda_choice *choice);
 /* In the kernel that ends the stage: the sum of all partial results, for the column sum of that number. */
 void hr_cuda_print_column_end(hr_cuda_stage *s, int step, int number);
 /* ---- groups (stage_cuda_load.c) ---- */

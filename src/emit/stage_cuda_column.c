@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 32, END_BLOCKS = 128 };
+
 static const char *block_of(hr_cuda_stage *s) {
     int slices = s->c->slices;
     return slices > 1 ? hr_format(s->p, "(int64_t)blockIdx.x / %d", slices) : "(int64_t)blockIdx.x";
@@ -104,30 +106,36 @@ void hr_cuda_print_column_partial(hr_cuda_stage *s, int i) {
     hr_cuda_close(p);
 }
 
-/* Each block has one sum's columns: a warp's lanes take neighbouring ones, its warps take the parts in turn.
- */
+/* Columns of a block of the kernel that ends a stage: a whole sector of memory, and few enough that all
+ * multiprocessors have a block. */
+int hr_cuda_end_columns(const hr_cuda_choice *c) {
+    return c->columns * c->row <= (int64_t)WIDE_COLUMNS * END_BLOCKS ? NARROW_COLUMNS : WIDE_COLUMNS;
+}
+
+/* Each block has one sum's columns, its lines of threads take the parts in turn. */
 void hr_cuda_print_column_end(hr_cuda_stage *s, int i, int number) {
     hr_printer *p = s->p;
     const hr_step *step = &s->stage->steps[i];
     const char *type = hr_cuda_sum_type(s, step), *reducer = hr_cuda_reducer(step);
-    int warps = HR_CUDA_END_THREADS / HR_CUDA_END_COLUMNS;
-    int count = s->c->columns;
+    int warps = HR_CUDA_END_THREADS / 32, columns = hr_cuda_end_columns(s->c), count = s->c->columns;
     hr_print(p, count > 1 ? "if (blockIdx.x %% %d == %d) {" : "{", count, number);
     p->indent++;
-    hr_print(p, "__shared__ %s sums[%d][%d];", type, warps, HR_CUDA_END_COLUMNS);
+    hr_print(p, "__shared__ %s sums[%d][%d];", type, warps, columns);
     hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, hr_cuda_work_place(s, i));
-    hr_print(p, "const int lane = (int)threadIdx.x %% %d, warp = (int)threadIdx.x / %d;", HR_CUDA_END_COLUMNS,
-             HR_CUDA_END_COLUMNS);
+    hr_print(p, "const int lane = (int)threadIdx.x %% %d, warp = (int)threadIdx.x / 32;", columns);
     const char *block = count > 1 ? hr_format(p, "(blockIdx.x / %d)", count) : "blockIdx.x";
-    hr_print(p, "const int64_t column = (int64_t)%s * %d + lane;", block, HR_CUDA_END_COLUMNS);
+    hr_print(p, "const int64_t column = (int64_t)%s * %d + lane;", block, columns);
     hr_print(p, "%s sum = %s;", type, hr_cuda_identity(s, step));
     hr_print(p, "if (column < %" PRId64 ")", s->c->row);
     hr_print(p, "#pragma unroll 8");
-    hr_print(p, "    for (int64_t part = warp; part < parts; part += %d)", warps);
+    hr_print(p, "    for (int64_t part = (int)threadIdx.x / %d; part < parts; part += %d)", columns,
+             HR_CUDA_END_THREADS / columns);
     hr_print(p, "        sum = %s::of(sum, partial[part * %" PRId64 " + column]);", reducer, s->c->row);
-    hr_print(p, "sums[warp][lane] = sum;");
+    for (int distance = columns; distance < 32; distance *= 2)
+        hr_print(p, "sum = %s::of(sum, shuffle_xor(sum, %d));", reducer, distance);
+    hr_print(p, "if (threadIdx.x %% 32 < %d) sums[warp][lane] = sum;", columns);
     hr_print(p, "__syncthreads();");
-    hr_print(p, "if (warp == 0 && column < %" PRId64 ") {", s->c->row);
+    hr_print(p, "if (threadIdx.x < %d && column < %" PRId64 ") {", columns, s->c->row);
     p->indent++;
     hr_print(p, "for (int w = 1; w < %d; w++)", warps);
     hr_print(p, "    sum = %s::of(sum, sums[w][lane]);", reducer);

@@ -90,18 +90,20 @@ static __global__ void __launch_bounds__(512) stage_0_end(const __grid_constant_
     int64_t parts = (n_M + 0) / 1;
     parts = parts < 1 ? 1 : parts > 396 ? 396 : parts;
     {
-        __shared__ float sums[16][32];
+        __shared__ float sums[16][8];
         const float *const partial = (const float *)(a.scratch + 0);
-        const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-        const int64_t column = (int64_t)blockIdx.x * 32 + lane;
+        const int lane = (int)threadIdx.x % 8, warp = (int)threadIdx.x / 32;
+        const int64_t column = (int64_t)blockIdx.x * 8 + lane;
         float sum = 0;
         if (column < 1000)
         #pragma unroll 8
-            for (int64_t part = warp; part < parts; part += 16)
+            for (int64_t part = (int)threadIdx.x / 8; part < parts; part += 64)
                 sum = reduce_sum::of(sum, partial[part * 1000 + column]);
-        sums[warp][lane] = sum;
+        sum = reduce_sum::of(sum, shuffle_xor(sum, 8));
+        sum = reduce_sum::of(sum, shuffle_xor(sum, 16));
+        if (threadIdx.x % 32 < 8) sums[warp][lane] = sum;
         __syncthreads();
-        if (warp == 0 && column < 1000) {
+        if (threadIdx.x < 8 && column < 1000) {
             for (int w = 1; w < 16; w++)
                 sum = reduce_sum::of(sum, sums[w][lane]);
             const int64_t i_n = column;
@@ -134,7 +136,7 @@ extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_d
     int64_t blocks;
     blocks = blocks_of(n_M, 1, 1, 396) * 1;
     if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
-    blocks = blocks_of(32, 1, 0, 2147483647) * 1;
+    blocks = blocks_of(125, 1, 0, 2147483647) * 1;
     if (blocks) stage_0_end<<<(unsigned)blocks, 512, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
 }
