@@ -24,6 +24,7 @@ enum {
     UNEVEN_LEAST = 128,
     UNEVEN_MOST = 1792,
     UNEVEN_UNROLL = 7,
+    COLUMN_ELEMENTS = 24,
     SIZES_MAX = 64
 };
 
@@ -38,6 +39,8 @@ typedef struct chooser {
     int streams;      /* of those, the ones that are read and as large as the largest */
     int staged_bytes; /* of an element of all that is read whole */
     int bytes;        /* of an element of everything that is read along the lane */
+    int widest;       /* bytes of an element of the streams */
+    int narrowest;    /* and of what is read whole; 0: nothing is */
     bool whole;       /* some of them are whole */
     bool shared;      /* something smaller is read beside them, the same for many rows */
 } chooser;
@@ -151,7 +154,9 @@ static void add_tensor(chooser *s, int tensor, hr_expr *const *subscripts, bool 
     if (last < 0 || !hr_cuda_depends_on(subscripts[last], lane)) return;
     bool whole = hr_cuda_is_whole(s->plan, s->c, tensor, subscripts, s->extents);
     if (whole) s->whole = true;
-    if (whole && reads) s->staged_bytes += (int)hr_dtype_size(s->function->tensors[tensor].dtype);
+    int size = (int)hr_dtype_size(s->function->tensors[tensor].dtype);
+    if (whole && reads) s->staged_bytes += size;
+    if (whole && reads && (!s->narrowest || size < s->narrowest)) s->narrowest = size;
     for (int i = 0; i < s->tensor_count; i++)
         if (s->tensors[i] == tensor) return;
     if (s->tensor_count < SIZES_MAX) s->tensors[s->tensor_count++] = tensor;
@@ -190,6 +195,7 @@ static void choose_vector(chooser *s, int written) {
         if (size > widest) widest = size;
         if (i >= written) s->streams++;
     }
+    s->widest = (int)widest;
     s->c->vector = s->tensor_count ? GROUP_BYTES / (int)widest : 1;
     if (s->streams < 1) s->streams = 1;
 }
@@ -373,7 +379,9 @@ typedef struct column_choice {
 /* Rows that a multiprocessor works on side by side hide each other's barriers: it takes 1024 threads, or half
  * as many where each has 16 elements at once. Two rows under way are a little fewer than it takes. */
 static int column_score(const chooser *s, const column_choice *o) {
-    int score = o->threads * o->blocks * (o->groups * s->c->vector >= 16 ? 2 : 1);
+    int elements = o->groups * s->c->vector, bytes = elements * s->widest;
+    int score = o->threads * o->blocks;
+    score = elements >= 16 ? score * 2 : bytes >= GROUP_BYTES ? score : score * bytes / GROUP_BYTES;
     return (score < 1024 ? score : 1024) * (o->depth < 3 ? 15 : 16);
 }
 
@@ -398,17 +406,17 @@ static bool choose_columns(chooser *s, int64_t groups) {
     const hr_tunables *tunables = &s->plan->tunables;
     column_choice best = {.threads = 0};
     if (!c->columns || !c->exact || c->straddle || !any_kind(s->stage, HR_STEP_REDUCE_ROW) || groups <= 64 ||
-        tunables->cluster || tunables->prefetch || !s->staged_bytes || c->vector < 4)
+        tunables->cluster || tunables->prefetch || c->vector * s->narrowest < 4) /* that a copy can take */
         return false;
     for (column_way way = HELD; way < COLUMN_WAYS; way++)
-        for (int unroll = 1; unroll <= 8 && (way != ALL_SHARED || !best.threads); unroll++) {
+        for (int unroll = 1; unroll <= COLUMN_ELEMENTS && (way != ALL_SHARED || !best.threads); unroll++) {
             column_choice option = {.way = way, .groups = unroll};
             option.threads = (int)divide_up(divide_up(groups, unroll), 32) * 32;
             bool wished = (!tunables->unroll || tunables->unroll == unroll) &&
                           (!tunables->row_threads || tunables->row_threads == option.threads);
             bool sensible = option.threads <= (way == ALL_SHARED ? 1024 : 512) &&
                             (option.threads >= 128 || unroll == 1) &&
-                            unroll * c->vector <= (way == HELD ? 16 : 24);
+                            unroll * c->vector <= (way == HELD ? 16 : COLUMN_ELEMENTS);
             if (!wished || option.threads > 1024 ||
                 (!sensible && !tunables->unroll && !tunables->row_threads))
                 continue;
@@ -440,6 +448,8 @@ static void choose_rows(chooser *s) {
     const hr_tunables *tunables = &s->plan->tunables;
     while (c->vector > 1 && c->row < c->vector)
         c->vector /= 2;
+    while (c->columns && (c->row % c->vector || c->lane % c->vector)) /* a column stays with its thread */
+        c->vector /= 2;
     c->exact = c->row % c->vector == 0 && (s->stage->row_count == 1 || c->lane % c->vector == 0);
     c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
     c->shifted = !c->exact && !c->columns && s->whole && s->stage->row_count == 1 && c->row % c->vector != 0;
@@ -450,17 +460,20 @@ static void choose_rows(chooser *s) {
     bool uneven = c->shifted && c->vector > 4 && groups > UNEVEN_LEAST && groups <= UNEVEN_MOST;
     if (uneven) few = UNEVEN_UNROLL;
     if (c->columns) few = groups <= 128 ? 4 : 1; /* each element of a group has a sum in a register, too */
+    bool single = c->columns && c->vector * s->widest < 8 && groups > 256;
+    if (single) few = 8;
     if (tunables->unroll) few = tunables->unroll;
     int64_t wanted = tunables->row_threads ? tunables->row_threads : divide_up(groups, few);
     if (wanted <= 32 || (!tunables->row_threads && !uneven && wanted <= 40))
         c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
     else
-        c->row_threads = (int)(wanted <= 256 ? divide_up(wanted, 32) * 32 : power_up(wanted));
+        c->row_threads = (int)(wanted <= 256 || single ? divide_up(wanted, 32) * 32 : power_up(wanted));
     if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads)
         c->row_threads = groups > 2560 && groups <= 4096 && !c->columns ? 1024 : ROW_THREADS_MAX;
     if (c->row_threads > 1024) c->row_threads = 1024;
     int most = tunables->unroll                     ? tunables->unroll
                : uneven                             ? UNEVEN_UNROLL
+               : single                             ? 16
                : c->row_threads <= 32 || c->shifted ? 5
                                                     : 4;
     c->groups = most;
@@ -473,6 +486,7 @@ static void choose_rows(chooser *s) {
     c->blocks_limit = INT32_MAX / c->slices;
     if (c->columns || c->totals || tunables->waves) {
         int64_t fitting = tunables->waves               ? tunables->waves
+                          : single && c->threads <= 640 ? 640 / c->threads
                           : c->columns && c->groups > 1 ? 1
                           : c->threads >= 512           ? 2
                           : c->threads >= 256           ? 3

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 32, END_BLOCKS = 128 };
+enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 32, END_BLOCKS = 64 };
 
 static const char *block_of(hr_cuda_stage *s) {
     int slices = s->c->slices;

@@ -32,9 +32,13 @@ static const struct column_case {
     {"layernorm_backward_f32", 15, 2052, 1, 0, {0}, HELD, 160, 4, 3},
     {"layernorm_backward_f32", 3, 10240, 1, 0, {0}, READ_AGAIN, 512, 5, 2},
     {"rmsnorm_backward_f32", 11, 4100, 1, 1, {0}, READ_AGAIN, 288, 4, 3},
+    {"layernorm_backward", 19, 1022, 1, 1, {0}, HELD, 128, 4, 3},
+    {"layernorm_backward", 11, 2050, 2, 0, {0}, HELD, 160, 8, 3},
+    {"rmsnorm_backward_f32", 23, 1023, 1, 1, {0}, HELD, 256, 4, 3},
     {"layernorm_backward", 0, 1024, 2, 0, {0}, HELD, 128, 1, 3},
     {"layernorm_backward", 1, 1024, 2, 0, {0}, HELD, 128, 1, 3},
-    {"layernorm_backward", 12, 1023, 2, 0, {0}, OTHER, 0, 0, 0},
+    {"layernorm_backward", 31, 1023, 2, 0, {0}, OTHER, 0, 0, 0},
+    {"layernorm_backward", 7, 2049, 2, 1, {0}, OTHER, 0, 0, 0},
     {"layernorm_backward", 12, 1024, 2, 0, {.prefetch = 3}, OTHER, 0, 0, 0},
 };
 
