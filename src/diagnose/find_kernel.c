@@ -9,6 +9,8 @@
 
 #define LEAST_SHARE 0.02 /* of a step, for a kernel to be worth a word */
 
+#define IN_CACHE 0.85 /* of the sectors that it asks L2 for; what is written counts as found */
+
 /* Every counted launch of a kernel takes `part` of its time. */
 static void scale_kernel(hr_draft *draft, int kernel, double part) {
     const hr_analysis *analysis = draft->analysis;
@@ -100,6 +102,7 @@ void hr_find_low_bandwidth(hr_draft *draft) {
             continue;
         if (kernel->roof_fraction <= 0 || kernel->roof_fraction > 0.5 || kernel->kind == HR_TIME_MATRIX)
             continue;
+        if (kernel->l2_hit > IN_CACHE) continue; /* its data does not come from memory */
         scale_kernel(draft, i, kernel->roof_fraction / 0.8);
         hr_draft_note(
             draft, launch_of(analysis, i), kernel->count, kernel->seconds * hr_counted_steps(analysis),

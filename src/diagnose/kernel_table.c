@@ -151,33 +151,42 @@ static bool add_floor(sums *sum, const hr_analysis *analysis, const hr_work *wor
     return true;
 }
 
+/* Bytes and operations by the operator's shapes; false where they are not known. */
+static bool work_by_shapes(const hr_analysis *analysis, int number, double *bytes, double *flops,
+                           double *rate) {
+    const hr_work *work = &analysis->works[number];
+    hr_shapes shapes;
+    const char *name;
+    bool single =
+        work->call >= 0 && analysis->calls[work->call].work == analysis->calls[work->call].last_work;
+    if (!single || (work->flags & HR_WORK_CONVOLUTION) || !hr_work_shapes(analysis, number, &shapes, &name))
+        return false;
+    hr_shapes_work(name, &shapes, work->kind, bytes, flops);
+    *rate = math_rate(&analysis->ceiling, work, shapes.bytes[0]);
+    return true;
+}
+
 static void add_launch(table *table, int kernel, int number) {
     const hr_analysis *analysis = table->analysis;
     const hr_trace *trace = analysis->trace;
     const hr_work *work = &analysis->works[number];
     const hr_kernel_work *launch = kernel_work(analysis, work);
     sums *sum = &table->sums[kernel];
-    double seconds = (double)(work->end - work->start) * 1e-9, bytes, flops;
-    hr_shapes shapes;
-    const char *name;
+    double seconds = (double)(work->end - work->start) * 1e-9, bytes = 0, flops = 0, rate = 0;
     if (launch && launch->counters >= 0 && launch->counters < trace->counters.count) {
         const hr_counters *counters = &trace->counters.items[launch->counters];
         add_counters(sum, counters);
         if (isfinite(counters->dram_read) && isfinite(counters->dram_written)) {
-            add_work_done(sum, &analysis->ceiling, seconds, counters->dram_read + counters->dram_written, 0,
-                          0);
+            if (!work_by_shapes(analysis, number, &bytes, &flops, &rate)) flops = rate = 0;
+            bytes = counters->dram_read + counters->dram_written; /* what was moved, not what must be */
+            add_work_done(sum, &analysis->ceiling, seconds, bytes, flops, rate);
             sum->counted++;
             return;
         }
     }
     if (add_floor(sum, analysis, work, seconds)) return;
-    bool single =
-        work->call >= 0 && analysis->calls[work->call].work == analysis->calls[work->call].last_work;
-    if (!single || (work->flags & HR_WORK_CONVOLUTION) || !hr_work_shapes(analysis, number, &shapes, &name))
-        return;
-    hr_shapes_work(name, &shapes, work->kind, &bytes, &flops);
-    add_work_done(sum, &analysis->ceiling, seconds, bytes, flops,
-                  math_rate(&analysis->ceiling, work, shapes.bytes[0]));
+    if (work_by_shapes(analysis, number, &bytes, &flops, &rate))
+        add_work_done(sum, &analysis->ceiling, seconds, bytes, flops, rate);
 }
 
 static void judge(table *table, int number) {

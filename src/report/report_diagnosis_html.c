@@ -6,6 +6,7 @@
  */
 #include "report/diagnosis_page.h"
 #include "report/page_text.h"
+#include "report/report_counters.h"
 
 #include <math.h>
 #include <string.h>
@@ -138,6 +139,11 @@ static void write_facts(hr_text *out, const hr_diagnosis *diagnosis) {
     write_fact(out, "a step", time_text(steps->median, &value), note);
     snprintf(text, sizeof text, "%.0f %%", 100 * lane->busy);
     write_fact(out, "device computes", text, "of the time");
+    if (lane->sampled.sm_active >= 0) {
+        snprintf(text, sizeof text, "%.0f %%", 100 * lane->sampled.sm_active);
+        const char *others = strstr(hr_sampled_words(lane, note, sizeof note), ", ");
+        write_fact(out, "multiprocessors active", text, others ? others + 2 : "");
+    }
     snprintf(text, sizeof text, "%.0f", launches);
     write_fact(out, "kernels a step", text, "");
     if (best_of(diagnosis)) {
@@ -447,6 +453,7 @@ static hr_status write_page(hr_text *out, const hr_diagnosis *diagnosis) {
     HR_TRY(write_timeline(out, now));
     write_findings(out, now);
     write_kernels(out, now);
+    hr_counters_html(out, now, KERNELS_SHOWN);
     write_roofline(out, now);
     write_ranks(out, now);
     write_limits(out, now);

@@ -23,6 +23,7 @@ static json_t *step_value(const hr_steps *steps) {
     json_t *step = json_object(), *seconds = json_object();
     hr_value_set_whole(step, "count", steps->count);
     hr_value_set_whole(step, "warm_up", steps->first);
+    hr_value_set_whole(step, "halted_by_counters", steps->halted);
     hr_value_set_whole(step, "chosen", steps->chosen);
     hr_value_set_text(step, "found_by", steps->found_by);
     hr_value_set_real(seconds, "median", steps->median);
@@ -39,6 +40,17 @@ static json_t *kinds_value(const double parts[HR_TIME_KIND_COUNT]) {
     return object;
 }
 
+static json_t *sampled_value(const hr_sampled *sampled) {
+    if (!sampled->samples) return json_null();
+    json_t *object = json_object();
+    hr_value_set_whole(object, "samples", sampled->samples);
+    set_known(object, "sm_active", sampled->sm_active, sampled->sm_active >= 0);
+    set_known(object, "tensor_active", sampled->tensor_active, sampled->tensor_active >= 0);
+    set_known(object, "warps_active", sampled->warps_active, sampled->warps_active >= 0);
+    set_known(object, "dram_of_peak", sampled->dram, sampled->dram >= 0);
+    return object;
+}
+
 static json_t *lane_value(const hr_diagnosis *diagnosis, const hr_lane *lane) {
     const hr_trace *trace = diagnosis->trace;
     bool known = lane->rank >= 0 && lane->rank < trace->ranks.count;
@@ -52,7 +64,33 @@ static json_t *lane_value(const hr_diagnosis *diagnosis, const hr_lane *lane) {
     hr_value_set_real(object, "communication", lane->communication);
     hr_value_set_real(object, "hidden_communication", lane->hidden_communication);
     json_object_set_new(object, "accounted", kinds_value(lane->accounted));
+    json_object_set_new(object, "sampled", sampled_value(&lane->sampled));
     return object;
+}
+
+/* Of a launch; null where none was counted. */
+static json_t *counters_value(const hr_kernel_summary *kernel) {
+    const struct {
+        const char *key;
+        double value;
+    } values[] = {{"dram_bytes", kernel->counted ? kernel->bytes : -1},
+                  {"dram_of_peak", kernel->dram_of_peak},
+                  {"sm_of_peak", kernel->sm_of_peak},
+                  {"l1_hit", kernel->l1_hit},
+                  {"l2_hit", kernel->l2_hit},
+                  {"tensor_instructions", kernel->tensor_instructions},
+                  {"vector_instructions", kernel->vector_instructions},
+                  {"sectors_per_load", kernel->sectors_per_load},
+                  {"sectors_per_store", kernel->sectors_per_store}};
+    json_t *object = json_object();
+    bool any = false;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        set_known(object, values[i].key, values[i].value, values[i].value >= 0);
+        any |= values[i].value >= 0;
+    }
+    if (any) return object;
+    json_decref(object);
+    return json_null();
 }
 
 static json_t *kernel_value(const hr_diagnosis *diagnosis, const hr_kernel_summary *kernel) {
@@ -83,6 +121,7 @@ static json_t *kernel_value(const hr_diagnosis *diagnosis, const hr_kernel_summa
     set_known(object, "roof_fraction", kernel->roof_fraction, kernel->roof_fraction > 0);
     set_known(object, "bytes", kernel->bytes, kernel->bytes > 0);
     set_known(object, "flops", kernel->flops, kernel->flops > 0);
+    json_object_set_new(object, "counters", counters_value(kernel));
     return object;
 }
 
@@ -178,6 +217,7 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
     json_object_set_new(object, "step", step_value(&lane->steps));
     json_object_set_new(object, "accounted", kinds_value(lane->accounted));
     hr_value_set_real(object, "busy", lane->busy);
+    json_object_set_new(object, "sampled", sampled_value(&lane->sampled));
     for (int i = 0; i < diagnosis->finding_count; i++)
         json_array_append_new(findings, finding_value(diagnosis, &diagnosis->findings[i]));
     json_object_set_new(object, "findings", findings);

@@ -4,6 +4,7 @@
  * In: a diagnosis and the terminal's style. Out: lines of text, the most important ones first.
  */
 #include "diagnose/diagnose.h"
+#include "report/report_counters.h"
 #include "report/sheet.h"
 
 #include <math.h>
@@ -95,7 +96,10 @@ static void put_source(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     int counted = steps->count - steps->first;
     hr_sheet_label(paper, "steps");
     hr_sheet_format(paper, HR_INK_PLAIN, "%d, by %s", counted, steps->found_by);
-    if (steps->first) hr_sheet_format(paper, HR_INK_PLAIN, ", after %d of warm-up", steps->first);
+    if (steps->first > steps->halted)
+        hr_sheet_format(paper, HR_INK_PLAIN, ", after %d of warm-up", steps->first - steps->halted);
+    if (steps->halted)
+        hr_sheet_format(paper, HR_INK_PLAIN, ", after %d in which counters were read", steps->halted);
     hr_sheet_format(paper, HR_INK_PLAIN, "; median %s", time_text(paper, steps->median, &median));
     if (counted > 1)
         hr_sheet_format(paper, HR_INK_DIM, ", %s to %s", time_text(paper, steps->min, &least),
@@ -108,6 +112,10 @@ static void put_source(hr_sheet *paper, const hr_diagnosis *diagnosis) {
         hr_sheet_format(paper, HR_INK_PLAIN, "%s%lld ranks", hr_sheet_dot(paper),
                         (long long)trace->ranks.count);
     hr_sheet_end_line(paper);
+    char sampled[256];
+    if (!hr_sampled_words(lane, sampled, sizeof sampled)[0]) return;
+    hr_sheet_label(paper, "sampled");
+    put_wrapped(paper, HR_INK_PLAIN, sampled, 12);
 }
 
 static hr_ink kind_ink(hr_time_kind kind) {
@@ -327,6 +335,7 @@ static void put_diagnosis(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     put_account(paper, diagnosis);
     put_findings(paper, diagnosis);
     put_kernels(paper, diagnosis);
+    hr_counters_text(paper, diagnosis, KERNELS_SHOWN);
     put_ranks(paper, diagnosis);
     put_limits(paper, diagnosis);
 }

@@ -12,6 +12,7 @@
 #define SLICES_MAX      40000
 #define LEVELS_MAX      12
 #define PATH_PIECES_MAX 20000
+#define SAMPLES_MAX     2000 /* of a kind; more are drawn as means of neighbours */
 
 /* Beside the kinds of time of device work; timeline.js has their words. */
 enum {
@@ -65,6 +66,15 @@ static bool is_drawn(const timeline *line, const hr_event *event) {
     if (track->rank != line->diagnosis->lane->rank) return false;
     if (event->kind == HR_EVENT_ALLOCATION || event->kind == HR_EVENT_COUNTER) return false;
     return event->start < line->end && event->start + event->duration > line->start;
+}
+
+/* Of the device that is diagnosed. */
+static bool is_sample(const timeline *line, const hr_event *event) {
+    if (event->kind != HR_EVENT_COUNTER || event->detail < 0) return false;
+    const hr_track *track = &line->trace->tracks.items[event->track];
+    const hr_lane *lane = line->diagnosis->lane;
+    return track->is_stream && track->rank == lane->rank && track->device == lane->device &&
+           event->start >= line->start && event->start < line->end;
 }
 
 static int compare_durations(const void *left, const void *right) {
@@ -309,6 +319,49 @@ static void write_path(hr_text *out, const timeline *line) {
     hr_text_format(out, "]");
 }
 
+/* Of the lane's device in the window: the mean of each `stride` samples of a kind, in thousandths. */
+static void write_samples_of(hr_text *out, const timeline *line, hr_sample_kind kind, int64_t count) {
+    const hr_trace *trace = line->trace;
+    int64_t stride = count / SAMPLES_MAX + 1, taken = 0, last = line->start, first = 0;
+    double sum = 0;
+    hr_text values = {0};
+    hr_text_format(out, "{\"title\":\"%s\",\"s\":[", hr_sample_kind_words(kind));
+    const char *comma = "";
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        if (!is_sample(line, event) || trace->samples.items[event->detail].kind != kind) continue;
+        if (taken == 0) first = event->start;
+        sum += trace->samples.items[event->detail].value;
+        if (++taken < stride) continue;
+        hr_text_format(out, "%s%lld", comma, (long long)(first - last));
+        double mean = sum / (double)taken;
+        hr_text_format(&values, "%s%d", comma, mean > 0 ? (int)(1000 * (mean < 1 ? mean : 1)) : 0);
+        last = first;
+        comma = ",";
+        taken = 0;
+        sum = 0;
+    }
+    hr_text_format(out, "],\"v\":[%s]}", hr_text_data(&values));
+    hr_text_clear(&values);
+}
+
+static void write_samples(hr_text *out, const timeline *line) {
+    const hr_trace *trace = line->trace;
+    int64_t counts[HR_SAMPLE_KIND_COUNT] = {0};
+    for (int64_t i = 0; i < trace->events.count; i++)
+        if (is_sample(line, &trace->events.items[i]))
+            counts[trace->samples.items[trace->events.items[i].detail].kind]++;
+    const char *comma = "";
+    hr_text_format(out, ",\n\"samples\":[");
+    for (int kind = HR_SAMPLE_SM_ACTIVE; kind < HR_SAMPLE_KIND_COUNT; kind++) {
+        if (counts[kind] < 2) continue;
+        hr_text_format(out, "%s\n", comma);
+        write_samples_of(out, line, (hr_sample_kind)kind, counts[kind]);
+        comma = ",";
+    }
+    hr_text_format(out, "]");
+}
+
 static int compare_slices(const void *left, const void *right) {
     int32_t a = ((const slice *)left)->event, b = ((const slice *)right)->event;
     return (a > b) - (a < b);
@@ -345,6 +398,7 @@ static void write_all(hr_text *out, timeline *line, const hr_step *step) {
     hr_text_format(out, "],\n");
     write_tracks(out, line);
     write_path(out, line);
+    write_samples(out, line);
     write_findings(out, line);
     hr_text_format(out, ",\n\"names\":[\"\"%s]}", hr_text_data(&line->names));
 }

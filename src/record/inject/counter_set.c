@@ -27,7 +27,8 @@ const char *const counter_metrics_of_kernels[COUNTER_METRICS_OF_KERNELS] = {
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     "smsp__issue_active.avg.pct_of_peak_sustained_elapsed", /* the busiest of these two */
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
-    "sm__inst_executed_pipe_alu.sum", /* added to those of the fma pipe */
+    "sm__inst_executed_pipe_alu.sum",                       /* added to those of the fma pipe */
+    "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum", /* of halves that use its adders: no product */
 };
 
 /* In the order of hr_record_sample from sm_active on. */

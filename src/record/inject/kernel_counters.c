@@ -25,7 +25,7 @@
 #define PATIENCE_SECONDS 2
 
 /* Places in counter_metrics_of_kernels. */
-enum { VECTOR = 5, ISSUE = 14, TENSOR_ACTIVE = 15, ALU = 16 };
+enum { TENSOR = 4, VECTOR = 5, ISSUE = 14, TENSOR_ACTIVE = 15, ALU = 16, HALVES = 17 };
 
 typedef struct profiler {
     void *context, *object;
@@ -239,6 +239,10 @@ static hr_record_counters make_record(const cupti_callback_data *data, double *v
                                  .correlation = data->correlation,
                                  .thread = thread_log_thread()};
     values[VECTOR] += isnan(values[ALU]) ? 0 : values[ALU];
+    if (values[HALVES] <= values[TENSOR]) {
+        values[TENSOR] -= values[HALVES];
+        values[VECTOR] += values[HALVES];
+    }
     if (!(values[ISSUE] >= values[TENSOR_ACTIVE])) values[ISSUE] = values[TENSOR_ACTIVE];
     int64_t *fields = &record.nanoseconds;
     for (int i = 0; i <= ISSUE; i++) {

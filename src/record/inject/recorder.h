@@ -106,7 +106,7 @@ const char *activity_code_words(int code);
 
 #define COUNTER_SET_MOST 20
 
-enum { COUNTER_METRICS_OF_KERNELS = 17, COUNTER_METRICS_OF_SAMPLES = 6 };
+enum { COUNTER_METRICS_OF_KERNELS = 18, COUNTER_METRICS_OF_SAMPLES = 6 };
 extern const char *const counter_metrics_of_kernels[COUNTER_METRICS_OF_KERNELS];
 extern const char *const counter_metrics_of_samples[COUNTER_METRICS_OF_SAMPLES];
 

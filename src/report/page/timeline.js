@@ -8,7 +8,7 @@
     const canvas = document.getElementById('timeline'), about = document.getElementById('slice');
     if (!canvas || !canvas.getContext) return;
     const pen = canvas.getContext('2d');
-    const GUTTER = 148, OVERVIEW = 34, AXIS = 22, ROW = 17, PATH = 15, GAP = 7;
+    const GUTTER = 148, OVERVIEW = 34, AXIS = 22, ROW = 17, PATH = 15, GAP = 7, CURVE = 30;
     const SOFT = ['range', 'operator', 'call', 'wait', 'overhead', 'annotation', 'stream-wait'];
     const WORDS = ['range', 'operator', 'call', 'wait of the host', 'overhead of the driver or profiler',
         'range on the device', 'wait of a stream'];
@@ -36,6 +36,12 @@
         levels.forEach((slices, level) => rows.push({ y: y + level * ROW, slices, track }));
         track.height = Math.max(1, levels.length) * ROW;
         y += track.height + GAP;
+    }
+    for (const curve of data.samples) { // counters over time: one value from each moment to the next
+        curve.top = y;
+        let at = 0;
+        curve.at = curve.s.map(distance => at += distance);
+        y += CURVE + GAP;
     }
     height = y + 2;
 
@@ -155,6 +161,40 @@
         }
     }
 
+    function sampleAt(curve, at) {
+        let low = 0, high = curve.at.length;
+        while (low < high) {
+            const middle = (low + high) >> 1;
+            if (curve.at[middle] <= at) low = middle + 1; else high = middle;
+        }
+        return low - 1;
+    }
+
+    function drawCurve(curve, i) {
+        const last = curve.at.length - 1, bottom = curve.top + CURVE;
+        pen.fillStyle = ink.line;
+        pen.fillRect(GUTTER, bottom, width - GUTTER, 1);
+        pen.fillStyle = colours[i % data.kinds.length];
+        pen.beginPath();
+        pen.moveTo(Math.max(x(curve.at[Math.max(sampleAt(curve, view.from), 0)]), GUTTER), bottom);
+        let right = GUTTER;
+        for (let k = Math.max(sampleAt(curve, view.from), 0); k <= last && curve.at[k] <= view.to; k++) {
+            const top = bottom - curve.v[k] / 1000 * (CURVE - 2);
+            const end = k < last ? curve.at[k + 1] : curve.at[k] + (k ? curve.at[k] - curve.at[k - 1] : 0);
+            right = Math.min(Math.max(x(end), GUTTER), width);
+            pen.lineTo(Math.max(x(curve.at[k]), GUTTER), top);
+            pen.lineTo(right, top);
+        }
+        pen.lineTo(right, bottom);
+        pen.fill();
+    }
+
+    function curveAt(px, py) {
+        const curve = px >= GUTTER && data.samples.find(c => py >= c.top && py < c.top + CURVE);
+        const k = curve ? sampleAt(curve, ns(px)) : -1;
+        return k < 0 ? null : { curve, k };
+    }
+
     function drawTitles() {
         pen.fillStyle = ink.card;
         pen.fillRect(0, 0, GUTTER - 6, height);
@@ -169,6 +209,8 @@
             pen.fillStyle = track.host ? ink.quiet : ink.ink;
             pen.fillText(clipped(track.title, GUTTER - 14), 0, track.top + ROW / 2);
         }
+        pen.fillStyle = ink.ink;
+        for (const curve of data.samples) pen.fillText(clipped(curve.title, GUTTER - 14), 0, curve.top + CURVE / 2);
     }
 
     // From the call to what it started, and the other way.
@@ -218,6 +260,7 @@
             });
             drawAxis();
             rows.forEach(drawRow);
+            data.samples.forEach(drawCurve);
             drawPath();
             drawLinks();
             if (hovered) drawOutline(hovered, ink.quiet);
@@ -251,6 +294,12 @@
             (slice.info ? ' · ' + escape(data.names[slice.info]) : '');
     }
 
+    function explainSample({ curve, k }) {
+        const at = curve.at[k] - data.zero;
+        about.innerHTML = '<b>' + escape(curve.title) + '</b><br>' + (curve.v[k] / 10).toFixed(1) + ' % of what the device can, at ' +
+            time(Math.abs(at)) + (at < 0 ? ' before the step' : ' of the step');
+    }
+
     function zoom(factor, centre) {
         const span = Math.min(Math.max((view.to - view.from) * factor, 200), data.length);
         const part = (centre - view.from) / (view.to - view.from);
@@ -272,7 +321,8 @@
     });
     canvas.addEventListener('pointermove', event => {
         if (!drag) {
-            const slice = sliceAt(event.offsetX, event.offsetY);
+            const slice = sliceAt(event.offsetX, event.offsetY), sample = curveAt(event.offsetX, event.offsetY);
+            if (sample) explainSample(sample);
             if (slice !== hovered) {
                 hovered = slice;
                 explain(slice || chosen);
