@@ -67,16 +67,20 @@ static int read_seconds(const arguments *arguments, double *out) {
 }
 
 static int read_counters(const arguments *arguments, hr_counters_mode *out) {
+    static const char *const words[] = {[HR_COUNTERS_NONE] = NULL,
+                                        [HR_COUNTERS_KERNELS] = "",
+                                        [HR_COUNTERS_REPLAYED] = "replayed",
+                                        [HR_COUNTERS_SAMPLED] = "sampled"};
     const char *text = arguments_value(arguments, "counters", NULL);
-    *out = !text                                ? HR_COUNTERS_NONE
-           : !*text || !strcmp(text, "kernels") ? HR_COUNTERS_KERNELS
-                                                : HR_COUNTERS_SAMPLED;
-    if (*out == HR_COUNTERS_SAMPLED && strcmp(text, "sampled") != 0)
-        return complain(arguments,
-                        "--counters reads those of each kernel, --counters=sampled those of the GPU "
-                        "over time; \"%s\" is neither",
-                        text);
-    return 0;
+    *out = HR_COUNTERS_NONE;
+    if (!text) return 0;
+    for (int i = HR_COUNTERS_KERNELS; i <= HR_COUNTERS_SAMPLED; i++)
+        if (strcmp(text, words[i]) == 0) *out = (hr_counters_mode)i;
+    if (*out) return 0;
+    return complain(arguments,
+                    "--counters reads those of each kernel, --counters=replayed more of them, "
+                    "--counters=sampled those of the GPU over time; \"%s\" is none of these",
+                    text);
 }
 
 static int run_record(const arguments *arguments, terminal *terminal) {
@@ -108,7 +112,7 @@ static const flag flags[] = {
     {0, "for", "SECONDS", "record this long only; the program runs on"},
     {0, "from-range", "NAME", "begin at the first NVTX range NAME"},
     {0, "steps", "N", "stop after N ranges of that name, or of one called step"},
-    {0, "counters", "[=sampled]", "add hardware counters: of each kernel, or of the GPU over time"},
+    {0, "counters", "[=WHICH]", "add hardware counters: of kernels, replayed, or sampled over time"},
     {0, NULL, NULL, NULL},
 };
 
@@ -124,11 +128,13 @@ const command command_record = {
     "  headroom record --from-range step --steps 20 -o run.hrt torchrun train.py\n\n"
     "NAME stands for ranges called that, or that and something that is no letter:\n"
     "`step` also stands for `step 12`.\n\n"
-    "--counters reads DRAM bytes, tensor and vector instructions, cache hits and\n"
-    "occupancy of the first two launches of each kernel, which take 0.1 s each; all\n"
-    "others run free. --counters=sampled reads SM and tensor activity and DRAM\n"
-    "bandwidth of the whole GPU 5000 times a second and leaves the times as they\n"
-    "are. Both need the right to profile and CUDA 12.6's CUPTI or later; where these\n"
-    "are missing, the rest is recorded and a sentence says so.",
+    "--counters reads DRAM bytes, cache hits, use of tensor cores, vector\n"
+    "instructions and occupancy of the first two launches of each kernel, 15 ms each;\n"
+    "all others run free. --counters=replayed runs those launches three times, with\n"
+    "the program's memory saved, for tensor instructions and sectors a request too.\n"
+    "--counters=sampled reads SM and tensor activity and DRAM bandwidth of the whole\n"
+    "GPU 5000 times a second and leaves the program's times as they are. All need the\n"
+    "right to profile and CUPTI of CUDA 12.6 or later; where one is missing, the rest\n"
+    "is recorded and a sentence says so.",
     flags,
     run_record};

@@ -425,8 +425,9 @@ HR_API hr_status hr_report_bench_csv(const hr_bench *bench, char **out);
 /* Hardware counters beside the activity. */
 typedef enum hr_counters_mode {
     HR_COUNTERS_NONE,
-    HR_COUNTERS_KERNELS, /* of the first launches of each kernel, each run three times for it */
-    HR_COUNTERS_SAMPLED  /* of the whole GPU, 5000 times a second, without touching the program */
+    HR_COUNTERS_KERNELS,  /* of the first launches of each kernel: what one run can count */
+    HR_COUNTERS_REPLAYED, /* the same and more, by running these launches three times over the same memory */
+    HR_COUNTERS_SAMPLED   /* of the whole GPU, 5000 times a second, without touching the program */
 } hr_counters_mode;
 
 typedef struct hr_record_options {

@@ -63,7 +63,7 @@ typedef struct hr_trace_chunk_header {
        `known`: the i-th field behind it was read. Parts are millionths */                                   \
     X(counters, time, duration, correlation, known, nanoseconds, dram_read, dram_written, dram_of_peak,      \
       tensor, vector, warps_active, l1_hit, l2_hits, l2_misses, load_sectors, load_requests, store_sectors,  \
-      store_requests, sm_of_peak, thread)                                                                    \
+      store_requests, sm_of_peak, thread, tensor_active)                                                     \
     /* of a device over an interval; parts are millionths, -1 = not known */                                 \
     X(sample, time, duration, device, sm_active, tensor_active, warps_active, dram_of_peak, dram_read,       \
       dram_written)

@@ -188,6 +188,16 @@ static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
         missing[count++] =
             "counters (`headroom record --counters`) or shapes (torch.profiler: record_shapes=True): without "
             "them nothing is said of bandwidth";
+    for (int i = 0; i < analysis->kernel_count; i++) {
+        const hr_kernel_summary *kernel = &analysis->kernels[i];
+        bool asks = kernel->dram_of_peak >= 0 && kernel->sectors_per_load < 0 && kernel->share > 0.1 &&
+                    kernel->roof_fraction < 0.5;
+        if (!asks) continue;
+        missing[count++] =
+            "sectors a request (`headroom record --counters=replayed`): without them nothing is "
+            "said of uncoalesced access";
+        break;
+    }
     if (is_halted(analysis))
         missing[count++] =
             "more steps: the recorder read counters in some of these, and the program stood still "

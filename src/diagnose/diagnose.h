@@ -126,7 +126,8 @@ typedef struct hr_kernel_summary {
     bool counted;         /* bytes come from hardware counters, else from shapes */
     double l1_hit, l2_hit, sectors_per_load, sectors_per_store; /* < 0 = not recorded */
     double tensor_instructions, vector_instructions;            /* of a launch; < 0 = not recorded */
-    double dram_of_peak, sm_of_peak;                            /* parts of 1; < 0 = not recorded */
+    double dram_bytes;                                          /* of a launch; < 0 = not recorded */
+    double dram_of_peak, sm_of_peak, tensor_active;             /* parts of 1; < 0 = not recorded */
 } hr_kernel_summary;
 
 /* A piece of the chain that determines how long the chosen step takes; from its start to its end, no gap. */

@@ -6,6 +6,7 @@
  */
 #include "diagnose/analysis.h"
 
+#include <math.h>
 #include <string.h>
 
 #define DEPTH         192    /* of slices inside slices; deeper ones are not looked at */
@@ -208,17 +209,18 @@ static hr_time_kind copy_kind(const hr_trace *trace, const hr_event *event) {
 }
 
 /* What the name says, corrected by the ranges and operators that launched it. */
-/* What was counted knows better than the name which unit a product runs on: busy multiprocessors without a
- * tensor instruction. */
+/* What was counted knows better than the name which unit a product runs on: busy multiprocessors whose tensor
+ * cores rest. Additions of halves use those a little. */
 static void flag_by_counters(const hr_trace *trace, const hr_event *event, hr_work *work) {
     int32_t place = trace->kernels.items[event->detail].counters;
     if (work->kind != HR_TIME_MATRIX || place < 0 || place >= trace->counters.count) return;
     const hr_counters *counters = &trace->counters.items[place];
-    if (counters->tensor_instructions > 0)
-        work->flags = (work->flags & ~(unsigned)HR_WORK_FULL) | HR_WORK_TENSOR;
-    else if (counters->tensor_instructions >= 0 && counters->sm_of_peak > 0.4 &&
-             !(counters->dram_of_peak > counters->sm_of_peak))
-        work->flags = (work->flags & ~(unsigned)HR_WORK_TENSOR) | HR_WORK_FULL;
+    bool by_time = isfinite(counters->tensor_active);
+    bool on = by_time ? counters->tensor_active > 0.02 : counters->tensor_instructions > 0;
+    bool off = by_time ? !on : counters->tensor_instructions == 0;
+    bool busy = counters->sm_of_peak > 0.2 && !(counters->dram_of_peak > counters->sm_of_peak);
+    if (on) work->flags = (work->flags & ~(unsigned)HR_WORK_FULL) | HR_WORK_TENSOR;
+    if (off && busy) work->flags = (work->flags & ~(unsigned)HR_WORK_TENSOR) | HR_WORK_FULL;
 }
 
 static void classify_work(joining *join, hr_work *work) {

@@ -24,7 +24,8 @@ typedef struct sums {
     double memory, math;  /* least time by each roof */
     double bytes, flops;
     int64_t counted; /* launches with hardware counters */
-    mean dram_of_peak, sm_of_peak, l1_hit, l2_hit, load, store, tensor, vector;
+    int64_t floored; /* launches that say their floor */
+    mean dram, dram_of_peak, sm_of_peak, l1_hit, l2_hit, load, store, tensor, vector, tensor_active;
 } sums;
 
 typedef struct table {
@@ -107,6 +108,7 @@ static double mean_of(const mean *mean) {
 }
 
 static void add_counters(sums *sum, const hr_counters *counters) {
+    add_to_mean(&sum->dram, counters->dram_read + counters->dram_written);
     add_to_mean(&sum->dram_of_peak, counters->dram_of_peak);
     add_to_mean(&sum->sm_of_peak, counters->sm_of_peak);
     add_to_mean(&sum->l1_hit, counters->l1_hit);
@@ -115,6 +117,7 @@ static void add_counters(sums *sum, const hr_counters *counters) {
     add_to_mean(&sum->store, counters->sectors_per_store);
     add_to_mean(&sum->tensor, counters->tensor_instructions);
     add_to_mean(&sum->vector, counters->vector_instructions);
+    add_to_mean(&sum->tensor_active, counters->tensor_active);
 }
 
 static const hr_kernel_work *kernel_work(const hr_analysis *analysis, const hr_work *work) {
@@ -173,20 +176,22 @@ static void add_launch(table *table, int kernel, int number) {
     const hr_kernel_work *launch = kernel_work(analysis, work);
     sums *sum = &table->sums[kernel];
     double seconds = (double)(work->end - work->start) * 1e-9, bytes = 0, flops = 0, rate = 0;
-    if (launch && launch->counters >= 0 && launch->counters < trace->counters.count) {
-        const hr_counters *counters = &trace->counters.items[launch->counters];
-        add_counters(sum, counters);
-        if (isfinite(counters->dram_read) && isfinite(counters->dram_written)) {
-            if (!work_by_shapes(analysis, number, &bytes, &flops, &rate)) flops = rate = 0;
-            bytes = counters->dram_read + counters->dram_written; /* what was moved, not what must be */
-            add_work_done(sum, &analysis->ceiling, seconds, bytes, flops, rate);
-            sum->counted++;
-            return;
-        }
+    const hr_counters *counters = launch && launch->counters >= 0 && launch->counters < trace->counters.count
+                                      ? &trace->counters.items[launch->counters]
+                                      : NULL;
+    if (counters) add_counters(sum, counters);
+    if (add_floor(sum, analysis, work, seconds)) {
+        sum->floored++;
+        return;
     }
-    if (add_floor(sum, analysis, work, seconds)) return;
-    if (work_by_shapes(analysis, number, &bytes, &flops, &rate))
-        add_work_done(sum, &analysis->ceiling, seconds, bytes, flops, rate);
+    bool shaped = work_by_shapes(analysis, number, &bytes, &flops, &rate);
+    if (!shaped) bytes = flops = rate = 0;
+    if (counters && isfinite(counters->dram_read + counters->dram_written)) {
+        bytes = counters->dram_read + counters->dram_written; /* what was moved, not what must be */
+        sum->counted++;
+    } else if (!shaped)
+        return;
+    add_work_done(sum, &analysis->ceiling, seconds, bytes, flops, rate);
 }
 
 static void judge(table *table, int number) {
@@ -198,6 +203,8 @@ static void judge(table *table, int number) {
     kernel->sectors_per_store = mean_of(&sum->store);
     kernel->tensor_instructions = mean_of(&sum->tensor);
     kernel->vector_instructions = mean_of(&sum->vector);
+    kernel->dram_bytes = mean_of(&sum->dram);
+    kernel->tensor_active = mean_of(&sum->tensor_active);
     kernel->dram_of_peak = mean_of(&sum->dram_of_peak);
     kernel->sm_of_peak = mean_of(&sum->sm_of_peak);
     kernel->counted = sum->counted > 0;
@@ -207,7 +214,7 @@ static void judge(table *table, int number) {
         kernel->roof_fraction = sum->known_seconds > 0 ? fmin(1, sum->floor / sum->known_seconds) : 0;
         kernel->bound = sum->math > sum->memory ? HR_BOUND_COMPUTE : HR_BOUND_MEMORY;
     }
-    bool peaks = kernel->dram_of_peak >= 0;
+    bool peaks = kernel->dram_of_peak >= 0 && !sum->floored;
     if (peaks) { /* the hardware's own word, which knows of caches */
         double dram = kernel->dram_of_peak, sm = fmax(0, kernel->sm_of_peak);
         kernel->bound = dram > sm ? HR_BOUND_MEMORY : HR_BOUND_COMPUTE;

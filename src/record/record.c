@@ -110,8 +110,10 @@ static void set_environment(const hr_record_options *options, const char *librar
     set_number("HEADROOM_RECORD_FOR", options->seconds, "%.9g");
     set_number("HEADROOM_RECORD_STEPS", (double)options->steps, "%.0f");
     set_word("HEADROOM_RECORD_FROM", options->from_range);
-    static const char *const counters[] = {
-        [HR_COUNTERS_NONE] = NULL, [HR_COUNTERS_KERNELS] = "kernels", [HR_COUNTERS_SAMPLED] = "sampled"};
+    static const char *const counters[] = {[HR_COUNTERS_NONE] = NULL,
+                                           [HR_COUNTERS_KERNELS] = "kernels",
+                                           [HR_COUNTERS_REPLAYED] = "replayed",
+                                           [HR_COUNTERS_SAMPLED] = "sampled"};
     set_word("HEADROOM_RECORD_COUNTERS", counters[options->counters]);
 }
 

@@ -25,11 +25,12 @@ const char *hr_sampled_words(const hr_lane *lane, char *out, size_t size) {
 
 /* ---- cells ---- */
 
-#define COLUMNS 10
+#define COLUMNS 11
 #define CELL    48
-static const char *const titles[COLUMNS] = {"DRAM",  "of peak", "SM busy", "L1 hit",       "L2 hit",
-                                            "warps", "tensor",  "vector",  "sectors/load", "/store"};
-static const int widths[COLUMNS] = {9, 8, 8, 7, 7, 6, 8, 8, 13, 7};
+static const char *const titles[COLUMNS] = {"DRAM",       "of peak",      "SM busy", "tensor",
+                                            "L1 hit",     "L2 hit",       "warps",   "tensor ops",
+                                            "vector ops", "sectors/load", "/store"};
+static const int widths[COLUMNS] = {9, 8, 8, 7, 7, 7, 6, 11, 11, 13, 7};
 
 typedef struct cells {
     char text[COLUMNS][CELL];
@@ -55,27 +56,29 @@ static cells cells_of(const hr_kernel_summary *kernel) {
     cells cells;
     for (int i = 0; i < COLUMNS; i++)
         snprintf(cells.text[i], sizeof cells.text[i], "-");
-    if (kernel->counted) snprintf(cells.text[0], CELL, "%s", hr_words_rate(kernel->bytes, "B").text);
+    if (kernel->dram_bytes >= 0)
+        snprintf(cells.text[0], CELL, "%s", hr_words_rate(kernel->dram_bytes, "B").text);
     set_part(cells.text[1], kernel->dram_of_peak);
     set_part(cells.text[2], kernel->sm_of_peak);
-    set_part(cells.text[3], kernel->l1_hit);
-    set_part(cells.text[4], kernel->l2_hit);
-    set_part(cells.text[5], kernel->achieved);
-    set_count(cells.text[6], kernel->tensor_instructions);
-    set_count(cells.text[7], kernel->vector_instructions);
-    if (kernel->sectors_per_load >= 0) snprintf(cells.text[8], CELL, "%.1f", kernel->sectors_per_load);
-    if (kernel->sectors_per_store >= 0) snprintf(cells.text[9], CELL, "%.1f", kernel->sectors_per_store);
+    set_part(cells.text[3], kernel->tensor_active);
+    set_part(cells.text[4], kernel->l1_hit);
+    set_part(cells.text[5], kernel->l2_hit);
+    set_part(cells.text[6], kernel->achieved);
+    set_count(cells.text[7], kernel->tensor_instructions);
+    set_count(cells.text[8], kernel->vector_instructions);
+    if (kernel->sectors_per_load >= 0) snprintf(cells.text[9], CELL, "%.1f", kernel->sectors_per_load);
+    if (kernel->sectors_per_store >= 0) snprintf(cells.text[10], CELL, "%.1f", kernel->sectors_per_store);
     return cells;
 }
 
 static bool has_counters(const hr_kernel_summary *kernel) {
-    return kernel->counted || kernel->dram_of_peak >= 0 || kernel->l2_hit >= 0;
+    return kernel->dram_bytes >= 0 || kernel->dram_of_peak >= 0 || kernel->l2_hit >= 0;
 }
 
 /* ---- tables ---- */
 
 void hr_counters_text(hr_sheet *paper, const hr_diagnosis *diagnosis, int most) {
-    int shown = 0, room = paper->style.width > 110 ? paper->style.width - 84 : 28;
+    int shown = 0, room = paper->style.width > 110 ? paper->style.width - 96 : 28;
     for (int i = 0; i < diagnosis->kernel_count && shown < most; i++) {
         const hr_kernel_summary *kernel = &diagnosis->kernels[i];
         if (!has_counters(kernel)) continue;
@@ -122,6 +125,7 @@ void hr_counters_html(hr_text *out, const hr_diagnosis *diagnosis, int most) {
     if (shown)
         hr_text_format(out,
                        "</table></div><p class='note'>Means of the launches that were counted. DRAM: bytes "
-                       "read and written; SM busy: the busier of issue slots and tensor cores.</p>"
+                       "read and written; SM busy: the busier of issue slots and tensor cores; tensor: time "
+                       "in which those work; ops: instructions of warps.</p>"
                        "</section>\n");
 }

@@ -73,9 +73,10 @@ static json_t *counters_value(const hr_kernel_summary *kernel) {
     const struct {
         const char *key;
         double value;
-    } values[] = {{"dram_bytes", kernel->counted ? kernel->bytes : -1},
+    } values[] = {{"dram_bytes", kernel->dram_bytes},
                   {"dram_of_peak", kernel->dram_of_peak},
                   {"sm_of_peak", kernel->sm_of_peak},
+                  {"tensor_active", kernel->tensor_active},
                   {"l1_hit", kernel->l1_hit},
                   {"l2_hit", kernel->l2_hit},
                   {"tensor_instructions", kernel->tensor_instructions},

@@ -29,6 +29,7 @@ typedef enum metric {
     STORE_SECTORS,
     STORE_REQUESTS,
     TENSOR,
+    TENSOR_ACTIVE,
     VECTOR,
     INSTRUCTIONS,
     WARPS,
@@ -75,6 +76,8 @@ static const struct {
     {"sm__inst_executed_pipe_tensor_op_gmma.sum", TENSOR, NULL},
     {"sm__inst_executed_pipe_tensor_op_imma.sum", TENSOR, NULL},
     {"sm__inst_executed_pipe_tensor_op_dmma.sum", TENSOR, NULL},
+    {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", TENSOR_ACTIVE, NULL},
+    {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", TENSOR_ACTIVE, NULL},
     {"sm__inst_executed_pipe_fma.sum", VECTOR, NULL},
     {"sm__inst_executed_pipe_alu.sum", VECTOR, NULL},
     {"sm__inst_executed.sum", INSTRUCTIONS, NULL},
@@ -314,6 +317,7 @@ static hr_counters counters_of(const double *values) {
                             .tensor_instructions = values[TENSOR],
                             .vector_instructions =
                                 isnan(values[VECTOR]) ? values[INSTRUCTIONS] : values[VECTOR],
+                            .tensor_active = values[TENSOR_ACTIVE],
                             .warps_active = values[WARPS],
                             .dram_of_peak = values[DRAM_OF_PEAK],
                             .sm_of_peak = values[SM_OF_PEAK]};

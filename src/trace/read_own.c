@@ -448,6 +448,7 @@ static hr_counters counters_of(const hr_record_counters *at) {
         .sectors_per_store = counted_ratio(counted(at, &at->store_sectors), counted(at, &at->store_requests)),
         .tensor_instructions = counted(at, &at->tensor),
         .vector_instructions = counted(at, &at->vector),
+        .tensor_active = counted(at, &at->tensor_active) * 1e-6,
         .warps_active = counted(at, &at->warps_active) * 1e-6,
         .dram_of_peak = counted(at, &at->dram_of_peak) * 1e-6,
         .sm_of_peak = counted(at, &at->sm_of_peak) * 1e-6};

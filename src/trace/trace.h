@@ -145,7 +145,7 @@ typedef struct hr_sample {
 typedef struct hr_counters {
     double seconds, dram_read, dram_written; /* bytes */
     double l1_hit, l2_hit, sectors_per_load, sectors_per_store;
-    double tensor_instructions, vector_instructions, warps_active, dram_of_peak, sm_of_peak;
+    double tensor_instructions, vector_instructions, tensor_active, warps_active, dram_of_peak, sm_of_peak;
 } hr_counters;
 
 typedef struct hr_trace_device {

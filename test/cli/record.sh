@@ -76,6 +76,8 @@ holds run.hrt "ranges 5" "kernels 50" "copies 5" "overheads 2" "threads 1"
 says "50 kernels (2 with counters)"
 record 3 --counters --from-range "step 2" --steps 1 -- cuda step 5 flood 3
 holds run.hrt "ranges 1" "kernels 10" "overheads 2"
+record 3 --counters=replayed -- cuda step 5
+holds run.hrt "kernels 50" "overheads 2"
 record 3 --counters -- cuda threads 8
 holds run.hrt "ranges 800" "kernels 800" "threads 8" "overheads 2"
 record 3 --counters -- cuda flood 400 # the most is 600 launches
@@ -87,6 +89,8 @@ record 139 --counters -- cuda step 3 sleep 1.6 crash
 holds run.hrt "kernels 30" "overheads 2" "rank -1 of 0 killed"
 record 3 --counters -- cuda step 2 fork step 1
 holds run.hrt "kernels 30" "overheads 2"
+record 3 --counters=sampled --from-range "step 3" -- cuda step 5
+holds run.hrt "kernels 20"
 record 3 --counters=sampled -- cuda step 2 sleep 1
 says "samples of the GPU"
 samples=$("$show" run.hrt | sed -n 's/^counters //p')
@@ -98,7 +102,7 @@ without_counters() {
     says "$1"
     holds run.hrt "kernels 10"
 }
-for mode in --counters --counters=sampled; do
+for mode in --counters --counters=replayed --counters=sampled; do
     FAKE_CUPTI_COUNTERS=35 record 3 "$mode" -- cuda step 1 sleep 0.6
     without_counters "NVreg_RestrictProfilingToAdminUsers=0"
     FAKE_CUPTI_COUNTERS=26 record 3 "$mode" -- cuda step 1 sleep 0.6
@@ -167,6 +171,6 @@ expect 2 "could not be started: No such file" -- no-such-program
 expect 2 "there is no folder" -o no/such/run.hrt "$program"
 expect 2 "seconds above 0" --for never "$program"
 expect 2 "whole number of at least 1" --steps 0 "$program"
-expect 2 "\"all\" is neither" --counters=all "$program"
+expect 2 "\"all\" is none of these" --counters=all "$program"
 expect 3 "nothing to record" "$program" --steps 0 # flags behind the program are its own
 exit $failed

@@ -134,6 +134,7 @@ static int32_t counters_of(hr_trace_build *build, const line *from) {
         .sectors_per_store = number(from, "sectors_per_store", NAN),
         .tensor_instructions = number(from, "tensor", NAN),
         .vector_instructions = number(from, "vector", NAN),
+        .tensor_active = number(from, "tensor_active", NAN),
         .warps_active = number(from, "warps_active", NAN),
         .dram_of_peak = number(from, "dram_of_peak", NAN),
         .sm_of_peak = number(from, "sm_of_peak", NAN),

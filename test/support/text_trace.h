@@ -20,7 +20,8 @@
  * Times count from the first event on. A track `gpuD:S` is stream S of device D, any other word a thread of
  * that name. `#N` is the correlation. Further keys: sequence, python, result, occupancy, cluster, graph,
  * node, queued, submitted (us), collective, group, ranks, bytes, dram_read, dram_written, l1_hit, l2_hit,
- * sectors_per_load, sectors_per_store, tensor, vector, warps_active, seconds, address. '#' at the start of a
+ * sectors_per_load, sectors_per_store, tensor, vector, tensor_active, warps_active,
+ * dram_of_peak, sm_of_peak, seconds, address. '#' at the start of a
  * line is a comment.
  */
 #ifndef HR_TEST_SUPPORT_TEXT_TRACE_H

@@ -38,11 +38,11 @@ static void kernel_print(const hr_trace *trace, const hr_kernel_work *work) {
         const hr_counters *counters = &trace->counters.items[work->counters];
         printf(
             " seconds=%.9g dram=%.12g+%.12g l1=%.6g l2=%.6g load=%.6g store=%.6g tensor=%.12g vector=%.12g "
-            "warps=%.6g dram_of_peak=%.6g sm_of_peak=%.6g",
+            "tensor_active=%.6g warps=%.6g dram_of_peak=%.6g sm_of_peak=%.6g",
             counters->seconds, counters->dram_read, counters->dram_written, counters->l1_hit,
             counters->l2_hit, counters->sectors_per_load, counters->sectors_per_store,
-            counters->tensor_instructions, counters->vector_instructions, counters->warps_active,
-            counters->dram_of_peak, counters->sm_of_peak);
+            counters->tensor_instructions, counters->vector_instructions, counters->tensor_active,
+            counters->warps_active, counters->dram_of_peak, counters->sm_of_peak);
     }
 }
 

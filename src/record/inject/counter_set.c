@@ -9,29 +9,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order of hr_record_counters from `nanoseconds` on; what is a percentage here is a part there. */
-const char *const counter_metrics_of_kernels[COUNTER_METRICS_OF_KERNELS] = {
-    "gpu__time_duration.sum",
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
-    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    "sm__inst_executed_pipe_tensor.sum",
-    "sm__inst_executed_pipe_fma.sum",
-    "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "l1tex__t_sector_hit_rate.pct",
-    "lts__t_sectors_lookup_hit.sum",
-    "lts__t_sectors_lookup_miss.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "smsp__issue_active.avg.pct_of_peak_sustained_elapsed", /* the busiest of these two */
-    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
-    "sm__inst_executed_pipe_alu.sum",                       /* added to those of the fma pipe */
-    "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum", /* of halves that use its adders: no product */
+const char *const counter_metrics_of_one_run[COUNTED_VALUES] = {
+    [COUNTED_TIME] = "gpu__time_duration.sum",
+    [COUNTED_DRAM_READ] = "dram__bytes_read.sum",
+    [COUNTED_DRAM_WRITTEN] = "dram__bytes_write.sum",
+    [COUNTED_DRAM_PART] = "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    [COUNTED_VECTOR] = "sm__inst_executed_pipe_fma.sum",
+    [COUNTED_ALU] = "sm__inst_executed_pipe_alu.sum",
+    [COUNTED_WARPS] = "sm__warps_active.avg.pct_of_peak_sustained_active",
+    [COUNTED_L1] = "l1tex__t_sector_hit_rate.pct",
+    [COUNTED_L2_HITS] = "lts__t_tag_requests_hit.sum",
+    [COUNTED_L2_MISSES] = "lts__t_tag_requests_miss.sum",
+    [COUNTED_BUSY] = "smsp__issue_active.avg.pct_of_peak_sustained_elapsed",
+    [COUNTED_TENSOR_ACTIVE] = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
 };
 
-/* In the order of hr_record_sample from sm_active on. */
+const char *const counter_metrics_of_replays[COUNTED_VALUES] = {
+    [COUNTED_TIME] = "gpu__time_duration.sum",
+    [COUNTED_DRAM_READ] = "dram__bytes_read.sum",
+    [COUNTED_DRAM_WRITTEN] = "dram__bytes_write.sum",
+    [COUNTED_DRAM_PART] = "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    [COUNTED_TENSOR] = "sm__inst_executed_pipe_tensor.sum",
+    [COUNTED_HALVES] = "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
+    [COUNTED_VECTOR] = "sm__inst_executed_pipe_fma.sum",
+    [COUNTED_ALU] = "sm__inst_executed_pipe_alu.sum",
+    [COUNTED_WARPS] = "sm__warps_active.avg.pct_of_peak_sustained_active",
+    [COUNTED_L1] = "l1tex__t_sector_hit_rate.pct",
+    [COUNTED_L2_HITS] = "lts__t_sectors_lookup_hit.sum",
+    [COUNTED_L2_MISSES] = "lts__t_sectors_lookup_miss.sum",
+    [COUNTED_LOAD_SECTORS] = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    [COUNTED_LOAD_REQUESTS] = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    [COUNTED_STORE_SECTORS] = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    [COUNTED_STORE_REQUESTS] = "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    [COUNTED_BUSY] = "smsp__issue_active.avg.pct_of_peak_sustained_elapsed",
+    [COUNTED_TENSOR_ACTIVE] = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
+};
+
 const char *const counter_metrics_of_samples[COUNTER_METRICS_OF_SAMPLES] = {
     "sm__cycles_active.avg.pct_of_peak_sustained_elapsed",
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
@@ -141,7 +154,7 @@ int counter_set_make(const cupti_counter_library *library, enum cupti_profiler_k
     if (code != CUPTI_OK) return code;
     out->host = begin.host;
     for (int i = 0; i < count && i < COUNTER_SET_MOST; i++) {
-        if (!has_metric(library, kind, chip, names[i])) continue;
+        if (!names[i] || !has_metric(library, kind, chip, names[i])) continue;
         out->places[out->count] = i;
         out->names[out->count++] = names[i];
     }

@@ -22,6 +22,7 @@ typedef struct activity {
 } activity;
 
 static activity state;
+static pthread_mutex_t switch_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Rare and needed to understand the rest: recorded outside of the window too. */
 static const int standing_kinds[] = {CUPTI_KIND_CONTEXT};
@@ -381,7 +382,8 @@ static void enable_kinds(const int *wanted, size_t count) {
 
 static void start_counters(void) {
     const char *wanted = getenv(RECORD_VARIABLE_COUNTERS);
-    if (wanted && strcmp(wanted, "kernels") == 0) kernel_counters_start(&state.cupti);
+    if (wanted && strcmp(wanted, "kernels") == 0) kernel_counters_start(&state.cupti, false);
+    if (wanted && strcmp(wanted, "replayed") == 0) kernel_counters_start(&state.cupti, true);
     if (wanted && strcmp(wanted, "sampled") == 0) sampled_counters_start(&state.cupti);
 }
 
@@ -424,11 +426,21 @@ static void switch_all_calls(bool on) {
     switch_calls(CUPTI_DOMAIN_RUNTIME, CUPTI_KIND_RUNTIME, state.cupti.enable_runtime_call, on);
 }
 
+void activity_lock(void) {
+    pthread_mutex_lock(&switch_lock);
+}
+
+void activity_unlock(void) {
+    pthread_mutex_unlock(&switch_lock);
+}
+
 void activity_open(void) {
     if (!state.running || atomic_exchange(&state.enabled, true)) return;
+    activity_lock();
     enable_kinds(kinds, sizeof kinds / sizeof *kinds);
     switch_all_calls(true);
     callbacks_switch(true);
+    activity_unlock();
 }
 
 #define CUDA_ENDED 4 /* CUDA_ERROR_DEINITIALIZED */
@@ -448,17 +460,23 @@ void activity_close(void) {
         state.running = false;
         return;
     }
+    activity_lock();
     switch_all_calls(false);
     callbacks_switch(false);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         state.cupti.disable(kinds[i]);
+    activity_unlock();
 }
 
 void activity_flush(bool all) {
-    if (state.running) state.cupti.flush(all ? CUPTI_FLUSH_FORCED : 0);
+    if (!state.running) return;
+    activity_lock();
+    state.cupti.flush(all ? CUPTI_FLUSH_FORCED : 0);
+    activity_unlock();
 }
 
 void activity_forget(void) {
+    pthread_mutex_init(&switch_lock, NULL);
     state.running = state.devices_known = false;
     atomic_store(&state.enabled, false);
 }

@@ -2,9 +2,10 @@
  * was counted.
  *
  * The first launches of each kernel (function, grid and block) are counted one at a time by CUPTI's range
- * profiler, which runs a kernel once for each pass that the metrics need, over the same memory; that takes
- * 0.1 s, so the launches that follow run free, and the recording stays one of the program as it is. Launches
- * into a graph that is being captured run free too, and so do collectives: they wait for other GPUs.
+ * profiler. What a kernel counts in one run takes 15 ms; more needs several runs over the same memory, which
+ * CUPTI saves and puts back: 0.1 s, and 30 ms for each GB that the program has. So the launches that follow
+ * run free, and the recording stays one of the program as it is. Launches into a graph that is being captured
+ * run free too, and so do collectives: they wait for other GPUs.
  *
  * While one launch is counted no other may begin: the lock is for that one alone, and shared by those that
  * run free. */
@@ -22,10 +23,9 @@
 #define SEEN_SLOTS       8192 /* kernels */
 #define PROFILERS        8    /* contexts */
 #define IMAGE_RANGES     4
-#define PATIENCE_SECONDS 2
-
-/* Places in counter_metrics_of_kernels. */
-enum { TENSOR = 4, VECTOR = 5, ISSUE = 14, TENSOR_ACTIVE = 15, ALU = 16, HALVES = 17 };
+#define PATIENCE_SECONDS 1
+#define WAITS_MOST       3 /* that outlasted the patience */
+#define CUDA_NOT_READY   600
 
 typedef struct profiler {
     void *context, *object;
@@ -40,8 +40,10 @@ typedef struct seen_kernel {
 } seen_kernel;
 
 static const cupti_library *cupti;
+static const char *const *metrics; /* COUNTED_VALUES of them */
 static cupti_counter_library library;
 static atomic_bool counting, counted_any;
+static atomic_int waits;
 static pthread_rwlock_t one_at_a_time = PTHREAD_RWLOCK_INITIALIZER;
 
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
@@ -62,13 +64,26 @@ static __thread int64_t begun;
 
 /* ---- which launches ---- */
 
-void kernel_counters_start(const cupti_library *opened) {
+/* Of the driver, which the program has loaded; each gives a CUDA error. */
+static int (*stream_capture)(void *stream, int *status);
+static int (*stream_query)(void *stream);
+
+static void find_driver(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!driver) return;
+    *(void **)&stream_capture = dlsym(driver, "cuStreamIsCapturing");
+    *(void **)&stream_query = dlsym(driver, "cuStreamQuery");
+}
+
+void kernel_counters_start(const cupti_library *opened, bool replays) {
     char sentence[768];
     cupti = opened;
+    metrics = replays ? counter_metrics_of_replays : counter_metrics_of_one_run;
     if (!counter_library_open(cupti, &library, sentence, sizeof sentence)) {
         recorder_note("%s", sentence);
         return;
     }
+    find_driver();
     counting = true;
     callbacks_watch_launches();
 }
@@ -110,15 +125,20 @@ static bool is_wanted(void *function, const cuda_launch_shape *shape) {
 
 /* What is launched into a graph that is being captured does not run now. */
 static bool is_captured(void *stream) {
-    static int (*ask)(void *, int *);
-    static atomic_bool looked;
-    if (!looked) {
-        void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-        if (driver) *(void **)&ask = dlsym(driver, "cuStreamIsCapturing");
-        looked = true;
-    }
     int status = 0;
-    return ask && (ask(stream, &status) != 0 || status != 0);
+    return stream_capture && (stream_capture(stream, &status) != 0 || status != 0);
+}
+
+/* A launch that is counted waits until it has run, and so for all before it on its stream. Where that waits
+ * for the host in turn, nothing would move again. */
+static bool becomes_idle(void *stream) {
+    struct timespec pause = {.tv_nsec = 50000};
+    int64_t until = (int64_t)recorder_clock() + PATIENCE_SECONDS * 1000000000;
+    while (stream_query && stream_query(stream) == CUDA_NOT_READY) {
+        if ((int64_t)recorder_clock() > until) return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
 }
 
 static bool is_collective(const char *name) {
@@ -177,8 +197,7 @@ static profiler *find_profiler(void *context) {
         if (atomic_exchange(&counting, false)) recorder_note("%s", sentence);
         return NULL;
     }
-    int code = counter_set_make(&library, CUPTI_RANGE_PROFILER, chip, counter_metrics_of_kernels,
-                                COUNTER_METRICS_OF_KERNELS, &made->set);
+    int code = counter_set_make(&library, CUPTI_RANGE_PROFILER, chip, metrics, COUNTED_VALUES, &made->set);
     cupti_range_enable enable = {.size = CUPTI_SIZE(cupti_range_enable, profiler), .context = context};
     if (code == CUPTI_OK) code = library.range_enable(&enable);
     made->object = enable.profiler;
@@ -200,25 +219,32 @@ static bool start(void *context) {
 }
 
 /* A launch of another thread may wait for what this thread is about to do: then this one is not counted. */
-static bool take_alone(void) {
+static bool take_alone(void *stream) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_SECONDS;
-    return pthread_rwlock_timedwrlock(&one_at_a_time, &until) == 0;
+    if (becomes_idle(stream) && pthread_rwlock_timedwrlock(&one_at_a_time, &until) == 0) return true;
+    if (atomic_fetch_add(&waits, 1) + 1 == WAITS_MOST && atomic_exchange(&counting, false))
+        recorder_note("counters were not recorded%s: work on the GPU waits for the host while that launches, "
+                      "and a launch that is counted would wait for ever",
+                      counted_any ? " from here on" : "");
+    return false;
 }
 
 void kernel_counters_before(const cupti_callback_data *data, void *function, const cuda_launch_shape *shape) {
     held = HOLDS_NOTHING;
     if (!counting || !recorder_is_open()) return;
     bool wanted = !is_collective(data->symbol) && !is_captured(shape->stream) && is_wanted(function, shape);
-    if (!wanted || !take_alone()) {
+    if (!wanted || !take_alone(shape->stream)) {
         pthread_rwlock_rdlock(&one_at_a_time);
         held = HOLDS_SHARE;
         return;
     }
     held = HOLDS_ALL;
+    activity_lock();
     begun = (int64_t)recorder_clock();
     if (start(data->context)) return;
+    activity_unlock();
     pthread_rwlock_unlock(&one_at_a_time);
     held = HOLDS_NOTHING;
 }
@@ -229,27 +255,28 @@ static int64_t whole(double value) {
     return value >= 0 && value < 9e18 ? (int64_t)(value + 0.5) : 0;
 }
 
-static bool is_percentage(int metric) {
-    return strstr(counter_metrics_of_kernels[metric], "pct") != NULL;
+static bool is_percentage(int value) {
+    return metrics[value] && strstr(metrics[value], "pct");
+}
+
+static double known(double value) {
+    return isnan(value) ? 0 : value;
 }
 
 static hr_record_counters make_record(const cupti_callback_data *data, double *values) {
-    hr_record_counters record = {.time = begun,
-                                 .duration = (int64_t)recorder_clock() - begun,
-                                 .correlation = data->correlation,
-                                 .thread = thread_log_thread()};
-    values[VECTOR] += isnan(values[ALU]) ? 0 : values[ALU];
-    if (values[HALVES] <= values[TENSOR]) {
-        values[TENSOR] -= values[HALVES];
-        values[VECTOR] += values[HALVES];
-    }
-    if (!(values[ISSUE] >= values[TENSOR_ACTIVE])) values[ISSUE] = values[TENSOR_ACTIVE];
+    hr_record_counters record = {
+        .time = begun, .duration = (int64_t)recorder_clock() - begun, .correlation = data->correlation};
+    values[COUNTED_VECTOR] += known(values[COUNTED_ALU]) + known(values[COUNTED_HALVES]);
+    values[COUNTED_TENSOR] -= known(values[COUNTED_HALVES]);
+    if (!(values[COUNTED_BUSY] >= values[COUNTED_TENSOR_ACTIVE]))
+        values[COUNTED_BUSY] = values[COUNTED_TENSOR_ACTIVE];
     int64_t *fields = &record.nanoseconds;
-    for (int i = 0; i <= ISSUE; i++) {
+    for (int i = 0; i < COUNTED_FIELDS; i++) {
         if (isnan(values[i])) continue;
         fields[i] = whole(is_percentage(i) ? values[i] * 1e4 : values[i]);
         record.known |= INT64_C(1) << i;
     }
+    record.thread = thread_log_thread();
     return record;
 }
 
@@ -268,7 +295,7 @@ static void keep_record(const hr_record_counters *record) {
 }
 
 static void read_counts(const cupti_callback_data *data) {
-    double values[COUNTER_METRICS_OF_KERNELS];
+    double values[COUNTED_VALUES];
     cupti_range_stop stop = {.size = CUPTI_SIZE(cupti_range_stop, all_passes), .profiler = chosen->object};
     int code = library.range_stop(&stop);
     cupti_range_decode decode = {.size = CUPTI_SIZE(cupti_range_decode, dropped), .profiler = chosen->object};
@@ -290,7 +317,10 @@ static void read_counts(const cupti_callback_data *data) {
 }
 
 void kernel_counters_after(const cupti_callback_data *data) {
-    if (held == HOLDS_ALL) read_counts(data);
+    if (held == HOLDS_ALL) {
+        read_counts(data);
+        activity_unlock();
+    }
     if (held != HOLDS_NOTHING) pthread_rwlock_unlock(&one_at_a_time);
     held = HOLDS_NOTHING;
 }

@@ -38,6 +38,7 @@ typedef struct recorder {
     pthread_cond_t wake;
     pthread_t thread;
     bool tried, running, thread_running, ending;
+    bool stirred;      /* there is news for the drain thread */
     atomic_int window; /* enum window */
     atomic_bool cuda;  /* the driver started and CUPTI is there */
     double seconds;    /* that the window stays open, 0 = until the end */
@@ -76,6 +77,8 @@ static void note_text(const char *text, bool is_window, bool opens) {
     while (*end)
         end = &(*end)->next;
     *end = note;
+    state.stirred = true;
+    pthread_cond_signal(&state.wake);
     pthread_mutex_unlock(&state.lock);
 }
 
@@ -193,8 +196,10 @@ static bool wait_for_work(void) {
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&state.lock);
-    if (!state.ending && !state.first) pthread_cond_timedwait(&state.wake, &state.lock, &until);
+    if (!state.ending && !state.first && !state.stirred)
+        pthread_cond_timedwait(&state.wake, &state.lock, &until);
     bool ending = state.ending;
+    state.stirred = false;
     pthread_mutex_unlock(&state.lock);
     return !ending;
 }

@@ -32,7 +32,7 @@
 #define RECORD_VARIABLE_FROM     "HEADROOM_RECORD_FROM" /* name of a range */
 #define RECORD_VARIABLE_STEPS    "HEADROOM_RECORD_STEPS"
 #define RECORD_VARIABLE_CUPTI    "HEADROOM_CUPTI"           /* path of libcupti */
-#define RECORD_VARIABLE_COUNTERS "HEADROOM_RECORD_COUNTERS" /* "kernels" or "sampled" */
+#define RECORD_VARIABLE_COUNTERS "HEADROOM_RECORD_COUNTERS" /* "kernels", "replayed" or "sampled" */
 
 /* ---- recorder.c ---- */
 
@@ -82,6 +82,10 @@ void driver_put_devices(void);
 bool activity_start(void);
 void activity_open(void);
 void activity_close(void);
+/* One thread at a time switches something of CUPTI's: where two do, CUPTI's own locks have been seen to stand
+ * still. Not to be held by what CUPTI calls but around a launch that is counted. */
+void activity_lock(void);
+void activity_unlock(void);
 /* Asks CUPTI for what it has; `all`: also what is not complete. */
 void activity_flush(bool all);
 void activity_decode(uint8_t *buffer, size_t valid);
@@ -104,10 +108,38 @@ const char *activity_code_words(int code);
 
 /* ---- counter_set.c ---- */
 
-#define COUNTER_SET_MOST 20
+/* What is counted of a launch, by its place in hr_record_counters behind `known`; the last ones only go into
+ * others. Metrics that are percentages are parts there. */
+enum {
+    COUNTED_TIME,
+    COUNTED_DRAM_READ,
+    COUNTED_DRAM_WRITTEN,
+    COUNTED_DRAM_PART,
+    COUNTED_TENSOR,
+    COUNTED_VECTOR,
+    COUNTED_WARPS,
+    COUNTED_L1,
+    COUNTED_L2_HITS,
+    COUNTED_L2_MISSES,
+    COUNTED_LOAD_SECTORS,
+    COUNTED_LOAD_REQUESTS,
+    COUNTED_STORE_SECTORS,
+    COUNTED_STORE_REQUESTS,
+    COUNTED_BUSY, /* issue slots or tensor cores, the busier */
+    COUNTED_THREAD_PLACE,
+    COUNTED_TENSOR_ACTIVE,
+    COUNTED_FIELDS,
+    COUNTED_ALU = COUNTED_FIELDS, /* added to the vector instructions, which are those of the fma pipe */
+    COUNTED_HALVES,               /* of halves, on the tensor pipe: no products */
+    COUNTED_VALUES
+};
+#define COUNTER_SET_MOST COUNTED_VALUES
 
-enum { COUNTER_METRICS_OF_KERNELS = 18, COUNTER_METRICS_OF_SAMPLES = 6 };
-extern const char *const counter_metrics_of_kernels[COUNTER_METRICS_OF_KERNELS];
+/* What one run of a kernel can count at once on all chips, and what takes three runs; NULL = not counted. */
+extern const char *const counter_metrics_of_one_run[COUNTED_VALUES];
+extern const char *const counter_metrics_of_replays[COUNTED_VALUES];
+/* In the order of hr_record_sample from sm_active on. */
+enum { COUNTER_METRICS_OF_SAMPLES = 6 };
 extern const char *const counter_metrics_of_samples[COUNTER_METRICS_OF_SAMPLES];
 
 /* Metrics that are counted together. */
@@ -126,8 +158,8 @@ bool counter_library_open(const cupti_library *cupti, cupti_counter_library *out
 /* Prepares to count on a device; false, with a sentence that says why it cannot be. */
 bool counter_device_prepare(const cupti_counter_library *library, int device, int api, char chip[64],
                             char *sentence, size_t size);
-/* A set of all of `names` that the chip has, freed by nobody: it is needed until the program ends. The code
- * of CUPTI's that stopped it. */
+/* A set of all of `names` (NULL is none) that the chip has, freed by nobody: it is needed until the program
+ * ends. The code of CUPTI's that stopped it. */
 int counter_set_make(const cupti_counter_library *library, enum cupti_profiler_kind kind, const char *chip,
                      const char *const *names, int count, counter_set *out);
 /* Values of a range or sample of an image, in the order of the names that were wanted; NAN where the chip has
@@ -137,8 +169,9 @@ int counter_set_evaluate(const cupti_counter_library *library, const counter_set
 
 /* ---- kernel_counters.c ---- */
 
-/* Counters of the first launches of each kernel, from now on; called before CUDA launches anything. */
-void kernel_counters_start(const cupti_library *library);
+/* Counters of the first launches of each kernel, from now on; called before CUDA launches anything.
+ * `replays`: all there are, by running each several times. */
+void kernel_counters_start(const cupti_library *library, bool replays);
 /* From the callbacks around a launch. `shape`: what is launched. */
 void kernel_counters_before(const cupti_callback_data *data, void *function, const cuda_launch_shape *shape);
 void kernel_counters_after(const cupti_callback_data *data);

@@ -180,6 +180,7 @@ static void switch_sampling(sampler *sampler, bool on) {
 
 void sampled_counters_follow(bool open) {
     if (!wanted) return;
+    activity_lock();
     for (int count = atomic_load(&context_count); contexts_known < count; contexts_known++) {
         uint32_t device = 0;
         if (cupti->device_id(contexts[contexts_known], &device) == CUPTI_OK) prepare_device((int)device);
@@ -189,6 +190,7 @@ void sampled_counters_follow(bool open) {
         switch_sampling(&samplers[i], open);
         if (samplers[i].running) read_samples(&samplers[i]);
     }
+    activity_unlock();
 }
 
 void sampled_counters_forget(void) {

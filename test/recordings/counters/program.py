@@ -1,11 +1,13 @@
 """Four kernels that only counters tell apart, for the recordings beside this file.
 
-    headroom record --counters         -o kernels.hrt -- python3 program.py 40
-    headroom record --counters=sampled -o sampled.hrt --from-range "step 30" --steps 6 -- python3 program.py 40
+    headroom record --counters          -o kernels.hrt  -- python3 program.py 24
+    headroom record --counters=replayed -o replayed.hrt -- python3 program.py 24
+    headroom record --counters=sampled  -o sampled.hrt --from-range step --steps 20 -- python3 program.py 24
 
 A read across rows (uncoalesced), a read with few warps, a copy at the roof, a product of f32 with a name of its own.
 """
 import sys
+import time
 
 import torch
 
@@ -46,6 +48,7 @@ y, sums = torch.empty_like(x), torch.zeros(rows, device="cuda")
 a, b = torch.randn(n, n, device="cuda"), torch.randn(n, n, device="cuda")
 c, partial = torch.empty_like(a), torch.empty(132 * 64, device="cuda")
 
+time.sleep(1)  # until samples are taken
 for step in range(int(sys.argv[1])):
     with torch.cuda.nvtx.range(f"step {step}"):
         across((rows // 256, 32, 1), (256, 1, 1), (x, sums, rows, columns))
@@ -56,4 +59,4 @@ for step in range(int(sys.argv[1])):
 expected = (a.double() @ b.double()).float()
 assert torch.allclose(c, expected, rtol=1e-3, atol=1e-2), (c - expected).abs().max()
 assert torch.equal(x, y)
-assert torch.allclose(sums, int(sys.argv[1]) * x.sum(1), rtol=1e-2, atol=1), "a counted launch ran more than once in effect"
+assert torch.allclose(sums, int(sys.argv[1]) * x.sum(1), rtol=1e-2, atol=1), "a launch that was counted ran more than once in effect"
