@@ -180,8 +180,9 @@ static void add_launch(table *table, int kernel, int number) {
                                       ? &trace->counters.items[launch->counters]
                                       : NULL;
     if (counters) add_counters(sum, counters);
+    int64_t known = sum->known;
     if (add_floor(sum, analysis, work, seconds)) {
-        sum->floored++;
+        sum->floored += sum->known > known;
         return;
     }
     bool shaped = work_by_shapes(analysis, number, &bytes, &flops, &rate);

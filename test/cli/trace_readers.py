@@ -338,6 +338,13 @@ def check_nsys_versions():
         create table NVTX_EVENTS(start integer, end integer, eventType integer, text text, globalTid integer);
         insert into NVTX_EVENTS values (80, 200, 59, 'aten::mm, seq = 4, op_id = 2, sizes = [[2, 3], [3, 4]]', 281474976710656 + (33 << 24) + 34),
             (85, null, 59, 'never ends', 281474976710656 + (33 << 24) + 34), (90, 300, 60, 'process', 281474976710656 + (33 << 24) + 34);
+        create table TARGET_INFO_GPU_METRICS(typeId integer, sourceId integer, typeName text, metricId integer, metricName text);
+        insert into TARGET_INFO_GPU_METRICS values (256, 0, 'GA100', 1, 'SMs Active [Throughput %]'),
+            (256, 0, 'GA100', 2, 'DRAM Read Bandwidth [Throughput %]'), (256, 0, 'GA100', 3, 'GPC Clock Frequency [MHz]'),
+            (257, 0, 'GA100', 1, 'Tensor Active [Throughput %]'), (256, 0, 'GA100', 4, 'SMs Active [Avg]');
+        create table GPU_METRICS(rawTimestamp integer, timestamp integer, typeId integer, metricId integer, value integer);
+        insert into GPU_METRICS values (9, 110, 256, 1, 87), (9, 110, 256, 2, 50), (9, 110, 256, 3, 1980), (9, 120, 257, 1, 3),
+            (9, 120, 256, 99, 1), (9, 120, 256, 4, 131);
         create view CUPTI_ACTIVITY_KIND_MEMCPY as select * from CUPTI_ACTIVITY_KIND_KERNEL;
     """)
     database.commit()
@@ -346,6 +353,11 @@ def check_nsys_versions():
     assert trace.names("kernel") == ["kernel"] and trace.skips("impossible times") == 1 and trace.skips("never end") == 1
     assert trace.names("call") == ["cudaLaunchKernel", "cuLaunchKernel_v2"] and not trace.of("copy")
     assert trace.of("operator")[0][7:] == ["aten::mm", "sequence=4 python=0 shapes=[[2, 3], [3, 4]] dtypes="]
+    samples = sorted((e[7], e[2], int(e[3]) - int(trace.of("kernel")[0][3]), e[8]) for e in trace.of("counter"))
+    assert samples == [("DRAM read bandwidth", "gpu0:-2", 10, "value=0.5 of=5"), ("GPC Clock Frequency [MHz]", "gpu0:-2", 10, "value=1980"),
+                       ("SM active", "gpu0:-2", 10, "value=0.87 of=1"), ("SMs Active [Avg]", "gpu0:-2", 20, "value=131"),
+                       ("tensor cores active", "gpu1:-2", 20, "value=0.029999999999999999 of=2")], samples
+    assert trace.skips("metrics without a name") == 1
     assert trace.of("range")[0][4] == "210" and trace.of("call")[0][2] == "33/34"
     whole = path.read_bytes()
     (WORK / "cut.sqlite").write_bytes(whole[: len(whole) // 2])

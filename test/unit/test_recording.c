@@ -228,6 +228,119 @@ static void test_round_trip(void **unused) {
     hr_trace_destroy(trace);
 }
 
+/* Two launches of one kernel were counted, of which the first one by half; a third ran free; a fourth, of
+ * another grid, lost its counters. */
+static void make_counted(bytes *file) {
+    hr_trace_encoder encoder = {0};
+    hr_trace_file_header header = {.version = 1, .bytes = sizeof header, .process = 77, .rank = -1};
+    memcpy(header.magic, HR_TRACE_FILE_MAGIC, 8);
+    file->length = 0;
+    append(file, &header, sizeof header);
+    put_names(&encoder);
+    const hr_record_kernel launch = {.device = 1, .stream = 7, .name = GEMM, .grid_x = 8, .block_x = 32};
+    for (int i = 1; i <= 4; i++) {
+        hr_record_kernel kernel = launch;
+        kernel.correlation = i;
+        if (i == 3) kernel.start = 9000, kernel.duration = 50;
+        if (i == 4) kernel.grid_x = 9;
+        hr_trace_encode(&encoder, HR_RECORD_kernel, &kernel);
+    }
+    hr_trace_encode(&encoder, HR_RECORD_counters,
+                    &(hr_record_counters){.time = 5000,
+                                          .duration = 1000,
+                                          .correlation = 2,
+                                          .known = 0x1007f,
+                                          .nanoseconds = 60,
+                                          .dram_read = 300,
+                                          .dram_written = 20,
+                                          .dram_of_peak = 500000,
+                                          .tensor = 8,
+                                          .vector = 0,
+                                          .warps_active = 250000,
+                                          .thread = 78,
+                                          .tensor_active = 125000});
+    hr_trace_encode(&encoder, HR_RECORD_counters,
+                    &(hr_record_counters){.time = 2000,
+                                          .duration = 500,
+                                          .correlation = 1,
+                                          .known = 0x307,
+                                          .nanoseconds = 40,
+                                          .dram_read = 100,
+                                          .dram_written = 40,
+                                          .l2_hits = 3,
+                                          .l2_misses = 1,
+                                          .thread = 78});
+    hr_trace_encode(&encoder, HR_RECORD_sample,
+                    &(hr_record_sample){.time = 2000,
+                                        .duration = 200,
+                                        .device = 1,
+                                        .sm_active = 900000,
+                                        .tensor_active = -1,
+                                        .warps_active = 0,
+                                        .dram_of_peak = 500000,
+                                        .dram_read = 7,
+                                        .dram_written = 9});
+    hr_trace_encode(&encoder, HR_RECORD_end, &(hr_record_end){9800, 0});
+    append_chunk(file, &encoder);
+    hr_trace_encoder_clear(&encoder);
+}
+
+static void check_samples(const hr_trace *trace) {
+    static const struct {
+        const char *name;
+        double value;
+    } expected[] = {{"SM active", 0.9}, {"warps active", 0}, {"DRAM bandwidth", 0.5}};
+    assert_int_equal(trace->samples.count, 3); /* what is not known has none */
+    for (int i = 0; i < 3; i++) {
+        const hr_event *event = find(trace, HR_EVENT_COUNTER, expected[i].name);
+        assert_int_equal(event->duration, 200);
+        assert_int_equal(track_of(trace, event)->device, 1);
+        assert_int_equal(track_of(trace, event)->id, HR_STREAM_OF_SAMPLES);
+        assert_float_equal(trace->samples.items[event->detail].value, expected[i].value, 1e-12);
+    }
+}
+
+static void test_counters(void **unused) {
+    (void)unused;
+    bytes file;
+    hr_trace *trace;
+    int64_t starts[3], durations[3];
+    int kernels = 0, halts = 0;
+    make_counted(&file);
+    assert_int_equal(read_bytes(&file, &trace), HR_OK);
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        halts += event->kind == HR_EVENT_OVERHEAD && track_of(trace, event)->id == 78 &&
+                 strcmp(hr_trace_string(trace, event->name), HR_OVERHEAD_COUNTERS) == 0;
+        if (event->kind != HR_EVENT_KERNEL) continue;
+        assert_true(kernels < 3);
+        starts[kernels] = event->start;
+        durations[kernels++] = event->duration;
+        const hr_kernel_work *work = &trace->kernels.items[event->detail];
+        assert_float_equal(work->occupancy, 0.25, 1e-6);
+        const hr_counters *counters = &trace->counters.items[work->counters]; /* means of what is known */
+        assert_float_equal(counters->seconds, 50e-9, 1e-15);
+        assert_float_equal(counters->dram_read, 200, 1e-9);
+        assert_float_equal(counters->dram_written, 30, 1e-9);
+        assert_float_equal(counters->l2_hit, 0.75, 1e-9);
+        assert_float_equal(counters->dram_of_peak, 0.5, 1e-9);
+        assert_float_equal(counters->tensor_instructions, 8, 1e-9);
+        assert_float_equal(counters->vector_instructions, 0, 1e-9);
+        assert_float_equal(counters->tensor_active, 0.125, 1e-9);
+        assert_true(counters->l1_hit != counters->l1_hit && counters->sm_of_peak != counters->sm_of_peak);
+    }
+    assert_int_equal(kernels, 3);
+    assert_int_equal(halts, 2);
+    assert_int_equal(durations[0], 40);
+    assert_int_equal(durations[1], 60);
+    assert_int_equal(starts[1] - starts[0], 5000 + 1000 - 60 - (2000 + 500 - 40));
+    assert_int_equal(starts[2] - starts[0], 9000 - (2000 + 500 - 40));
+    assert_int_equal(trace->skipped.count, 1);
+    assert_string_equal(trace->skipped.items[0].reason, "launches without a time");
+    check_samples(trace);
+    hr_trace_destroy(trace);
+}
+
 /* A file that was cut keeps every whole chunk; one without a header is refused. */
 static void test_cut_anywhere(void **unused) {
     (void)unused;
@@ -311,9 +424,10 @@ static void test_numbers(void **unused) {
 int main(void) {
     int descriptor = mkstemp(path);
     if (descriptor >= 0) close(descriptor);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_cut_anywhere),
-                                       cmocka_unit_test(test_damaged_anywhere),
-                                       cmocka_unit_test(test_later_versions), cmocka_unit_test(test_numbers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_cut_anywhere),
+        cmocka_unit_test(test_damaged_anywhere), cmocka_unit_test(test_later_versions),
+        cmocka_unit_test(test_numbers),          cmocka_unit_test(test_counters)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
     return failed;

@@ -252,6 +252,10 @@ static void finish(void) {
     record_file_close();
 }
 
+void recorder_end_before(void) {
+    atexit(finish);
+}
+
 /* A child of fork has neither our thread nor CUDA; its own ranges, if any, go to a file of its own. */
 static void forget_parent(void) {
     pthread_mutex_init(&state.start_lock, NULL);

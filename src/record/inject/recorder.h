@@ -48,6 +48,8 @@ void recorder_range_begins(const char *name, size_t length);
 void recorder_range_ends(const char *name, size_t length);
 /* Hands over a full buffer of CUPTI; it is freed once it was written. */
 void recorder_take_buffer(uint8_t *buffer, size_t valid);
+/* The recorder is to end before what was loaded up to now: at exit the last to come is the first to go. */
+void recorder_end_before(void);
 void recorder_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- record_file.c: all but record_string() are called by the drain thread, or before and after it ---- */

@@ -101,6 +101,7 @@ static void prepare_device(int device) {
     if (code == CUPTI_OK) code = library.sampling_enable(&enable);
     sampler->object = enable.sampling;
     if (code == CUPTI_OK) code = configure(sampler);
+    recorder_end_before(); /* CUPTI has loaded libraries for it */
     if (code == CUPTI_OK) return;
     sampler->object = NULL;
     recorder_note("counters of GPU %d were not recorded: sampling does not start: %s (CUPTI's code %d)",
