@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "emit/cuda_choice_ring.h"
+#include "emit/stage_cuda_carry.h"
 
 #include <string.h>
 
@@ -453,6 +454,7 @@ static void choose_rows(chooser *s) {
     c->exact = c->row % c->vector == 0 && (s->stage->row_count == 1 || c->lane % c->vector == 0);
     c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
     c->shifted = !c->exact && !c->columns && s->whole && s->stage->row_count == 1 && c->row % c->vector != 0;
+    if (c->shifted && hr_cuda_choose_carried(s->plan, s->stage, s->extents, c)) return;
     int64_t groups = divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     if (choose_columns(s, groups)) return;

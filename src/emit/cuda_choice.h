@@ -13,6 +13,15 @@
 #include "plan/graph.h"
 #include "plan/plan.h"
 
+enum { HR_CUDA_CARRIERS_MAX = 8 };
+
+/* A place in shared memory for a block's rows of a tensor that is read, of one that is written, or of both;
+ * -1 = none. */
+typedef struct hr_cuda_carrier {
+    int in, out;
+    int64_t offset; /* bytes */
+} hr_cuda_carrier;
+
 typedef struct hr_cuda_choice {
     bool flat;
     bool once;   /* flat, and something is one for the whole stage: the first block stores it */
@@ -29,6 +38,7 @@ typedef struct hr_cuda_choice {
                     */
     bool shifted;  /* not exact, and a row's groups begin where memory is aligned, up to vector - 1 elements
                       before it */
+    bool carried;  /* rows come and go through shared memory, a block's at a time: stage_cuda_carry.h */
     bool resident; /* a row stays in registers between its passes; otherwise each pass reads it in `chunks`
                       runs */
     bool same_shared;   /* staged, and what is the same for all rows waits in shared memory, too; otherwise in
@@ -46,8 +56,10 @@ typedef struct hr_cuda_choice {
     int depth;            /* rows that have a place in shared memory */
     int leaving;          /* of those, in a ring, the ones that may be on their way out */
     int together;         /* blocks of a multiprocessor that the registers must suffice for; 0 = any */
-    int64_t shared_bytes; /* of staged rows */
-    int64_t work_bytes;   /* of partial results, which the blocks leave for the end of the stage */
+    int64_t shared_bytes; /* of staged or carried rows */
+    int carrier_count;    /* of carried rows */
+    hr_cuda_carrier carriers[HR_CUDA_CARRIERS_MAX];
+    int64_t work_bytes; /* of partial results, which the blocks leave for the end of the stage */
     int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */
 } hr_cuda_choice;
 

@@ -5,6 +5,7 @@
 #include "emit/lane_loop.h"
 #include "emit/list_cuda.h"
 #include "emit/stage_c.h"
+#include "emit/stage_cuda_carry.h"
 #include "emit/stage_cuda_ring.h"
 
 #include <inttypes.h>
@@ -301,6 +302,7 @@ static void print_row(hr_cuda_stage *s) {
         hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
                  s->c->vector);
     if (s->c->staged && !s->c->ring && s->c->depth < 2) hr_print(p, "wait_for_copies();");
+    if (s->c->carried) hr_cuda_print_carrying(s);
     hr_cuda_declare_kept(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
@@ -309,6 +311,7 @@ static void print_row(hr_cuda_stage *s) {
         if (s->c->ring) hr_cuda_print_packing(s);
     }
     print_row_stores(s);
+    if (s->c->carried) hr_cuda_print_returning(s);
 }
 
 static bool uses_turn(const hr_cuda_stage *s) {
@@ -327,7 +330,8 @@ static void print_row_loop(hr_cuda_stage *s) {
         c->slices > 1 ? hr_format(p, "(int64_t)gridDim.x / %d", c->slices) : "(int64_t)gridDim.x";
     hr_print(p, "const int64_t tasks = %s;", hr_cuda_task_total(p, s->stage));
     if (c->block_rows > 1)
-        hr_print(p, "const int lane = (int)threadIdx.x %% %d%s;", c->row_threads, slice);
+        hr_print(p, "%sint lane = (int)threadIdx.x %% %d%s;", c->carried ? "" : "const ", c->row_threads,
+                 slice);
     else
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
     if (c->ring) {
@@ -340,6 +344,7 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_print(p, "int64_t ahead = %s%s%s; /* the row that is asked for next */", block, run, row);
     if (c->staged) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
     if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
+    if (c->carried) hr_cuda_print_carriers(s);
     hr_print(p, "for (int64_t first = %s%s; first < tasks; first += %s%s) {", block, run, blocks, run);
     p->indent++;
     hr_print(p, c->block_rows > 1 ? "int64_t task = first%s;" : "const int64_t task = first;", row);

@@ -53,6 +53,7 @@ typedef struct hr_cuda_stage {
     bool *kept;   /* by expr id: its values are in registers since an earlier pass */
     bool one_row; /* what is printed is for a group of a straddling stage that lies in one row: `start` and
                      `above` say where */
+    bool apart;   /* carried rows: what is printed is for rows whose groups do not begin at whole words */
     const char *positions;          /* the type of a position: int, or int64_t where that is too narrow */
     int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
     bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */

@@ -5,6 +5,7 @@
  */
 #include "base/dtype.h"
 #include "emit/stage_cuda.h"
+#include "emit/stage_cuda_carry.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -196,7 +197,7 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
              c->shifted ? " - shift" : "");
     bool full = c->exact && c->row % c->vector == 0 &&
                 c->row / c->vector == (int64_t)c->row_threads * c->slices * c->groups * c->chunks;
-    const char *idle = c->block_rows > 1 && !s->loads_ahead ? "!live" : "";
+    const char *idle = c->block_rows > 1 && !s->loads_ahead && !c->carried ? "!live" : "";
     if (!full)
         hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);
     else if (*idle)
@@ -444,12 +445,28 @@ static bool reads_across(const hr_cuda_stage *s, const hr_expr *e) {
            hr_extent_value(s->function, tensor->shape[0], s->extents, &axis) == HR_OK && axis == s->c->row;
 }
 
+static void print_carried_load(hr_cuda_stage *s, const hr_expr *e, const char *carried) {
+    hr_printer *p = s->p;
+    const char *place = hr_format(p, "%s + place + pos", carried);
+    const char *load =
+        hr_format(p, "load_group<%s, %d>(%s, false)", s->apart ? "false" : "true", s->c->vector, place);
+    if (!s->c->exact)
+        load = hr_format(p, "inside ? %s : load_part<%d>(%s, 0, %s - pos)", load, s->c->vector, place,
+                         hr_cuda_row_end(s));
+    hr_print(p, "%s[u] = %s;", s->held[e->id], load);
+}
+
 static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, const char *index) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     if (is_staged(s, e) || (is_same_shared(s, e) && !s->loads_ahead)) {
         const char *slot = hr_cuda_slot(s, e, is_staged(s, e) ? "here" : NULL);
         hr_print(p, "%s%s = *(%s);", s->held[e->id], index, slot);
+        return;
+    }
+    const char *carried = hr_cuda_carried_in(s, e);
+    if (carried) {
+        print_carried_load(s, e, carried);
         return;
     }
     const char *held = s->held[e->id],
@@ -483,14 +500,15 @@ static void name_and_declare(hr_cuda_stage *s, const hr_expr *e, const char *bef
     hr_printer *p = s->p;
     const hr_tensor *tensor = &s->function->tensors[e->tensor];
     if (!s->held[e->id]) s->held[e->id] = hr_format(p, "x%d_%.40s", ++p->number, tensor->name);
-    hr_print(p, "group<%s, %d> %s%s[%d];", hr_c_storage(tensor->dtype), s->c->vector, before, s->held[e->id],
-             s->c->groups);
+    hr_print(p, "group<%s, %d> %s%s[%d]%s;", hr_c_storage(tensor->dtype), s->c->vector, before,
+             s->held[e->id], s->c->groups, hr_cuda_carried_in(s, e) ? " = {}" : "");
 }
 
 static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, int count, const char *before,
                             const char *index) {
     hr_printer *p = s->p;
     for (int i = 0; i < count; i++) {
+        if (hr_cuda_carried_in(s, elements[i])) continue;
         for (int a = 0; a < elements[i]->arg_count; a++)
             hr_expr_prepare(p, elements[i]->args[a], HR_AT_TASK);
         if (!s->c->straddle) hr_expr_prepare(p, elements[i], HR_AT_TASK);
@@ -533,6 +551,37 @@ void hr_cuda_drop_late_loads(hr_cuda_stage *s) {
     s->late_count = 0;
 }
 
+/* Brings those that come through shared memory to the front; how many they are. */
+static int carried_first(hr_cuda_stage *s, element_list *list) {
+    int count = 0;
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *e = list->element[i];
+        if (!hr_cuda_carried_in(s, e)) continue;
+        list->element[i] = list->element[count];
+        list->element[count++] = e;
+    }
+    return count;
+}
+
+/* Rows of odd length begin at whole words of shared memory in turn. */
+static void print_carried_loads(hr_cuda_stage *s, const hr_expr *const *elements, int count) {
+    hr_printer *p = s->p;
+    hr_cuda_print_carried(s);
+    s->apart = hr_cuda_carried_apart(s);
+    bool by_row = hr_cuda_carried_by_row(s);
+    hr_print(p, by_row ? "if (live && (place & 1)) {" : "if (live) {");
+    p->indent++;
+    print_load_loop(s, elements, count, "", "[u]");
+    s->apart = false;
+    if (by_row) {
+        p->indent--;
+        hr_print(p, "} else if (live) {");
+        p->indent++;
+        print_load_loop(s, elements, count, "", "[u]");
+    }
+    hr_cuda_close(p);
+}
+
 void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
     element_list list = {0};
     elements_of_pass(s, pass, &list);
@@ -548,7 +597,9 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
     if (!list.count) return;
     for (int i = 0; i < list.count; i++)
         name_and_declare(s, list.element[i], "");
-    print_load_loop(s, list.element, list.count, "", "[u]");
+    int carried = s->c->carried ? carried_first(s, &list) : 0;
+    if (carried) print_carried_loads(s, list.element, carried);
+    if (carried < list.count) print_load_loop(s, list.element + carried, list.count - carried, "", "[u]");
     if (s->c->staged) print_restaging(s, list.element, list.count, pass);
 }
 

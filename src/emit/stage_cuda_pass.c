@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "emit/lane_loop.h"
 #include "emit/stage_cuda.h"
+#include "emit/stage_cuda_carry.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -175,6 +176,19 @@ static store store_of(const hr_cuda_stage *s, const hr_step *step) {
     return t;
 }
 
+/* Into the place in shared memory that the row leaves from; threads without a row have one there, too. */
+static void print_carried_store(hr_cuda_stage *s, const char *carried, const char *values) {
+    hr_printer *p = s->p;
+    const char *place = hr_format(p, "%s + place + pos", carried);
+    const char *apart = hr_cuda_carried_apart(s) ? "true" : "false";
+    if (hr_cuda_carried_by_row(s)) apart = "place & 1";
+    if (!s->c->exact) hr_print(p, "if (inside)");
+    hr_print(p, "%sstore_carried(%s, %s, %s);", s->c->exact ? "" : "    ", place, values, apart);
+    if (s->c->exact) return;
+    hr_print(p, "else");
+    hr_print(p, "    store_part(%s, %s, 0, %s - pos);", place, values, hr_cuda_row_end(s));
+}
+
 static void print_group_store(hr_cuda_stage *s, const store *t) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
@@ -184,6 +198,11 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     const char *aligned = hr_cuda_is_aligned(s, tensor, t->statement->subscripts) ? "ALIGNED" : "false";
     const char *once = hr_cuda_is_streamed(s, tensor, t->statement->subscripts) ? "true" : "false";
     const char *values = hr_format(p, "%sgroup_of(y%d)", t->paired ? kind : "", t->id);
+    const char *carried = hr_cuda_carried_out(s, tensor);
+    if (carried) {
+        print_carried_store(s, carried, values);
+        return;
+    }
     if (hr_cuda_whole(s, tensor, t->statement->subscripts) && strcmp(hr_cuda_group_start(s), "pos") == 0)
         base = hr_cuda_whole_base(s, tensor);
     else

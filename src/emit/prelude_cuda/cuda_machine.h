@@ -168,6 +168,13 @@ static __device__ inline char *staged_memory() {
 #endif
 }
 
+/* What depends on x is computed after this, not before a loop that it stands in. */
+static __device__ inline void stay_inside(int &x) {
+#ifndef HR_EMULATED
+    asm volatile("" : "+r"(x));
+#endif
+}
+
 /* Accesses to memory are not moved across this. */
 static __device__ inline void keep_order() {
 #ifndef HR_EMULATED
