@@ -329,9 +329,10 @@ static void print_row_loop(hr_cuda_stage *s) {
     const char *blocks =
         c->slices > 1 ? hr_format(p, "(int64_t)gridDim.x / %d", c->slices) : "(int64_t)gridDim.x";
     hr_print(p, "const int64_t tasks = %s;", hr_cuda_task_total(p, s->stage));
-    if (c->block_rows > 1)
-        hr_print(p, "%sint lane = (int)threadIdx.x %% %d%s;", c->carried ? "" : "const ", c->row_threads,
-                 slice);
+    if (c->carried)
+        hr_cuda_print_carriers(s);
+    else if (c->block_rows > 1)
+        hr_print(p, "const int lane = (int)threadIdx.x %% %d%s;", c->row_threads, slice);
     else
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
     if (c->ring) {
@@ -344,7 +345,6 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_print(p, "int64_t ahead = %s%s%s; /* the row that is asked for next */", block, run, row);
     if (c->staged) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
     if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
-    if (c->carried) hr_cuda_print_carriers(s);
     hr_print(p, "for (int64_t first = %s%s; first < tasks; first += %s%s) {", block, run, blocks, run);
     p->indent++;
     hr_print(p, c->block_rows > 1 ? "int64_t task = first%s;" : "const int64_t task = first;", row);

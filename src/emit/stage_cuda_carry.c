@@ -178,9 +178,6 @@ void hr_cuda_print_carriers(hr_cuda_stage *s) {
                  slot->offset);
         reads += slot->in >= 0;
     }
-    hr_print(p,
-             "int place = (int)threadIdx.x / %d * %" PRId64 "; /* of the thread's row among the block's */",
-             c->row_threads, c->row);
     if (!reads) return;
     hr_print(p, "__shared__ uint64_t arrived;");
     hr_print(p, "int round = 0;");
@@ -194,7 +191,10 @@ void hr_cuda_print_carriers(hr_cuda_stage *s) {
 void hr_cuda_print_carrying(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    hr_print(p, "stay_inside(lane), stay_inside(place);");
+    hr_print(p, "uint32_t thread = threadIdx.x;");
+    hr_print(p, "stay_inside(thread);");
+    hr_print(p, "const int lane = (int)(thread %% %d), place = (int)(thread / %d) * %" PRId64 ";",
+             c->row_threads, c->row_threads, c->row);
     hr_print(p, "const int rows = tasks - first < %d ? (int)(tasks - first) : %d;", c->block_rows,
              c->block_rows);
     for (int i = 0; i < c->carrier_count; i++)

@@ -175,6 +175,10 @@ static const char *not_outside(const hr_cuda_stage *s, const char *begins, const
 
 const char *hr_cuda_element_guard(hr_cuda_stage *s) {
     if (s->c->flat) return hr_format(s->p, "inside || pos + v < %s", hr_cuda_row_end(s));
+    if (!s->c->resident)
+        return hr_format(
+            s->p, s->c->shifted ? "inside || (pos + v >= 0 && pos + v < %s)" : "inside || pos + v < %s",
+            hr_cuda_row_end(s));
     return not_outside(s, "v >= -pos", hr_format(s->p, "v < %" PRId64 " - pos", s->c->row));
 }
 

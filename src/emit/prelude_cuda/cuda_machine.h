@@ -169,7 +169,7 @@ static __device__ inline char *staged_memory() {
 }
 
 /* What depends on x is computed after this, not before a loop that it stands in. */
-static __device__ inline void stay_inside(int &x) {
+static __device__ inline void stay_inside(uint32_t &x) {
 #ifndef HR_EMULATED
     asm volatile("" : "+r"(x));
 #endif
