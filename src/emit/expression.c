@@ -240,6 +240,21 @@ void hr_expr_count_uses(hr_printer *p, const hr_expr *node) {
         hr_expr_count_uses(p, node->args[i]);
 }
 
+static bool computes_special(hr_printer *p, const hr_expr *node) {
+    if (p->seen[node->id] == p->stamp) return false;
+    p->seen[node->id] = p->stamp;
+    hr_special special = hr_op_info_of(node->op)->special;
+    if (special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT && special != HR_SPECIAL_RANDOM) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (computes_special(p, node->args[i])) return true;
+    return false;
+}
+
+bool hr_expr_computes_special(hr_printer *p, const hr_expr *node) {
+    p->stamp++;
+    return computes_special(p, node);
+}
+
 /* ---- addresses ---- */
 
 static bool is_strided(const hr_printer *p, int tensor) {

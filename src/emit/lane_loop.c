@@ -312,6 +312,11 @@ static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
     }
 }
 
+/* Whether denormals count in what a pair is rounded from: not in values that lose them before. */
+static const char *keeps_tiny(hr_printer *p, const hr_lane_step *s) {
+    return hr_expr_computes_special(p, s->value) ? "false" : "true";
+}
+
 static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *rounded) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
@@ -325,9 +330,10 @@ static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
             continue;
         }
         for (int way = 0; way < pass->unit; way += 2)
-            hr_print(p, "vf_%s_%s_bf16(q%d + i - %d * HR_LANES, w%d[%d], w%d[%d]%s);",
+            hr_print(p, "vf_%s_%s_bf16(q%d + i - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
                      s->stream ? "stream" : "store", p->turns ? "turns" : "pair", s->id, pass->unit - way,
-                     s->id, way, s->id, way + 1, s->stream ? hr_format(p, ", aligned_%d", s->id) : "");
+                     s->id, way, s->id, way + 1, keeps_tiny(p, s),
+                     s->stream ? hr_format(p, ", aligned_%d", s->id) : "");
     }
 }
 
@@ -507,8 +513,8 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
     first.step_count = 1;
     print_ways(p, &first);
     for (int way = 0; way < pass->unit; way += 2)
-        words = hr_format(p, "%s%svu_turns_bf16(w%d[%d], w%d[%d])", words, way ? ", " : "", rounded->id, way,
-                          rounded->id, way + 1);
+        words = hr_format(p, "%s%svu_turns_bf16(w%d[%d], w%d[%d], %s)", words, way ? ", " : "", rounded->id,
+                          way, rounded->id, way + 1, keeps_tiny(p, rounded));
     hr_print(p, "const vu b%d[%d] = {%s};", rounded->id, pass->unit / 2, words);
     hr_print(p, "i -= %d * HR_LANES;", pass->unit);
     rest.steps = others;

@@ -93,21 +93,10 @@ static void find_pass_streams(hr_stage_printer *s, int pass, hr_lane_pass *lanes
     lanes->prefetched = prefetched;
 }
 
-static bool computes_special(hr_printer *p, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp) return false;
-    p->seen[node->id] = p->stamp;
-    hr_special special = hr_op_info_of(node->op)->special;
-    if (special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (computes_special(p, node->args[i])) return true;
-    return false;
-}
-
 static bool pass_computes_special(const hr_stage_printer *s, int pass) {
-    s->p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].pass == pass && s->stage->steps[i].kind == HR_STEP_REDUCE_ROW &&
-            computes_special(s->p, s->stage->steps[i].value))
+            hr_expr_computes_special(s->p, s->stage->steps[i].value))
             return true;
     return false;
 }

@@ -85,40 +85,30 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
     *(vu16_loose *)p = vu16_bf16(x);
 }
 
-/* Two vectors of bf16 that lie side by side are widened by one operation each where the order of their lanes
- * does not matter: way 0, 2, .. is the first half of each 16 bytes of the pair that begins at p, way 1, 3, ..
- * the second half of those of the pair that began a vector before p. Without such an operation they are the
- * even and the odd elements. */
+/* Two vectors of bf16 that lie side by side as words are widened by one operation each, where the order of
+ * their lanes does not matter: way 0, 2, .. is the first half of each 16 bytes, way 1, 3, .. the second.
+ * Without such an operation they are the even and the odd elements. */
+static inline vf vf_turn_bf16(vu words, int way) {
 #if HR_LANES == 16
-static inline vf vf_low_quads(vu words) {
     vu r;
-    __asm__("vpunpcklwd %1, %2, %0" : "=v"(r) : "vm"(words), "v"((vu){0}));
+    if (way % 2)
+        __asm__("vpunpckhwd %1, %2, %0" : "=v"(r) : "vm"(words), "v"((vu){0}));
+    else
+        __asm__("vpunpcklwd %1, %2, %0" : "=v"(r) : "vm"(words), "v"((vu){0}));
     return (vf)r;
+#else
+    return way % 2 ? (vf)(words & 0xffff0000u) : (vf)(words << 16);
+#endif
 }
 
-static inline vf vf_high_quads(vu words) {
-    vu r;
-    __asm__("vpunpckhwd %1, %2, %0" : "=v"(r) : "vm"(words), "v"((vu){0}));
-    return (vf)r;
+/* The same of the pair that begins at p, or, for the second vector, a vector before p. */
+static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
+    return vf_turn_bf16(*(const vu_loose *)(p - way % 2 * HR_LANES), way);
 }
-#endif
 
 /* Eight bytes each: puts the first half of each 16 bytes of two vectors of words beside the second. */
 static const uint32_t quad_order[16]
     __attribute__((aligned(64))) = {0, 0, 4, 0, 1, 0, 5, 0, 2, 0, 6, 0, 3, 0, 7, 0};
-
-static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
-#if HR_LANES == 16
-    return way % 2 ? vf_high_quads(*(const vu_loose *)(p - HR_LANES)) : vf_low_quads(*(const vu_loose *)p);
-#else
-    return way % 2 ? (vf)(*(const vu_loose *)(p - HR_LANES) & 0xffff0000u) : (vf)(*(const vu_loose *)p << 16);
-#endif
-}
-
-/* As such a load from words that are there already. */
-static inline vf vf_turn_bf16(vu words, int way) {
-    return way % 2 ? (vf)(words & 0xffff0000u) : (vf)(words << 16);
-}
 
 /* Where element i stands after all pairs of vectors of the first `turned` were taken by turns. */
 static inline int64_t turn_place(int64_t i, int64_t turned) {
@@ -132,14 +122,14 @@ static inline int64_t turn_place(int64_t i, int64_t turned) {
 }
 
 /* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole: its eight bytes are
- * put where vf_load_turn_bf16 finds them in order, which both vectors share. */
+ * put where vf_turn_bf16 finds them in order, which both vectors share. */
 static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
 #if HR_LANES == 16
     vu r;
     __asm__("vpermq %1, %2, %0"
             : "=v"(r)
             : "vm"(*(const vu_loose *)(p - way % 2 * HR_LANES)), "v"(*(const vu_loose *)quad_order));
-    return way % 2 ? vf_high_quads(r) : vf_low_quads(r);
+    return vf_turn_bf16(r, way);
 #else
     (void)way;
     return vf_load_bf16(p);
@@ -147,17 +137,21 @@ static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
 }
 
 /* Two vectors as bf16, `low` in the first half of the words. A branch on words of 0, which alone can stand
- * for a denormal, would be cheaper where there are none, but guessed wrong where there are some. */
-static inline vu vu_pair_bf16(vf low, vf high) {
+ * for a denormal, would be cheaper where there are none, but guessed wrong where there are some. Where not
+ * `tiny`, denormals may become 0. */
+static inline vu vu_pair_bf16(vf low, vf high, bool tiny) {
 #if HR_LANES == 16 && defined __AVX512BF16__
     vu words;
     vm low_denormal, high_denormal;
     bool none;
     __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(low), "v"(high));
+    if (!tiny) return words;
     __asm__("vfpclassps $0x20, %1, %0" : "=k"(low_denormal) : "v"(low));
     __asm__("vfpclassps $0x20, %1, %0" : "=k"(high_denormal) : "v"(high));
     __asm__("kortestw %1, %2" : "=@ccz"(none) : "k"(low_denormal), "k"(high_denormal));
     if (__builtin_expect(none, 1)) return words;
+#else
+    (void)tiny;
 #endif
     union {
         vu16 half[2];
@@ -167,22 +161,23 @@ static inline vu vu_pair_bf16(vf low, vf high) {
 }
 
 /* As vu_pair_bf16 where the two vectors are in the order of vf_load_turn_bf16. */
-static inline vu vu_turns_bf16(vf first, vf second) {
+static inline vu vu_turns_bf16(vf first, vf second, bool tiny) {
 #if HR_LANES == 16
-    vu words = vu_pair_bf16(first, second), ordered;
+    vu words = vu_pair_bf16(first, second, tiny), ordered;
     __asm__("vpermq %1, %2, %0" : "=v"(ordered) : "v"(words), "v"(*(const vu_loose *)quad_order));
     return ordered;
 #else
+    (void)tiny;
     return (vu)vi_bf16_bits(first) | (vu)vi_bf16_bits(second) << 16;
 #endif
 }
 
-static inline void vf_store_pair_bf16(uint16_t *p, vf low, vf high) {
-    *(vu_loose *)p = vu_pair_bf16(low, high);
+static inline void vf_store_pair_bf16(uint16_t *p, vf low, vf high, bool tiny) {
+    *(vu_loose *)p = vu_pair_bf16(low, high, tiny);
 }
 
-static inline void vf_store_turns_bf16(uint16_t *p, vf first, vf second) {
-    *(vu_loose *)p = vu_turns_bf16(first, second);
+static inline void vf_store_turns_bf16(uint16_t *p, vf first, vf second, bool tiny) {
+    *(vu_loose *)p = vu_turns_bf16(first, second, tiny);
 }
 
 static inline void vf_store_part_bf16(uint16_t *p, vf x, int count) {
