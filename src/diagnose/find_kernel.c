@@ -9,6 +9,7 @@
 
 #define LEAST_SHARE 0.02 /* of a step, for a kernel to be worth a word */
 
+#define LOW_L2   0.3  /* hits; for a kernel that is slow beside */
 #define IN_CACHE 0.85 /* of the sectors that it asks L2 for; what is written counts as found */
 
 /* Every counted launch of a kernel takes `part` of its time. */
@@ -109,6 +110,11 @@ void hr_find_low_bandwidth(hr_draft *draft) {
             "%s moves %s in %s: %.0f %% of the bandwidth (%s, %s)", kernel->short_name,
             hr_bytes_text(kernel->bytes).text, hr_time_text(kernel->median).text, 100 * kernel->roof_fraction,
             kernel->counted ? "counted" : "by its shapes", analysis->ceiling.source);
+        if (kernel->l2_hit >= 0 && kernel->l2_hit < LOW_L2 && kernel->l1_hit < LOW_L2)
+            hr_draft_note(
+                draft, -1, 0, 0,
+                "of what %s asks for, L1 has %.0f %% and L2 %.0f %%: what it uses twice should stay nearer",
+                kernel->short_name, 100 * fmax(0, kernel->l1_hit), 100 * kernel->l2_hit);
     }
     draft->caveat = "a good kernel reaches 80 % of the bandwidth";
 }

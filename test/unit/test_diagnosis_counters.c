@@ -136,6 +136,13 @@ static void test_units(void **unused) {
     }
 }
 
+static bool says(const hr_diagnosis *diagnosis, const char *words) {
+    for (int i = 0; i < diagnosis->finding_count; i++)
+        for (int k = 0; k < diagnosis->findings[i].evidence_count; k++)
+            if (strstr(diagnosis->findings[i].evidence[k].text, words)) return true;
+    return false;
+}
+
 static void test_bandwidth(void **unused) {
     (void)unused;
     static const struct {
@@ -143,6 +150,8 @@ static void test_bandwidth(void **unused) {
         bool slow, scattered;
     } cases[] = {
         {"dram_read=1e8 dram_written=1e8 dram_of_peak=0.1 sm_of_peak=0.05", true, false},
+        {"dram_read=1e8 dram_written=1e8 dram_of_peak=0.1 sm_of_peak=0.05 l1_hit=0.1 l2_hit=0.05", true,
+         false},
         {"dram_read=1e8 dram_written=1e8 dram_of_peak=0.1 sm_of_peak=0.05 l2_hit=0.95", false, false},
         {"dram_read=1e9 dram_written=8e8 dram_of_peak=0.85 sm_of_peak=0.05", false, false},
         {"dram_read=1e9 dram_written=8e8 dram_of_peak=0.85 sm_of_peak=0.05 sectors_per_load=32", false, true},
@@ -159,6 +168,7 @@ static void test_bandwidth(void **unused) {
         assert_int_equal(kernel->bound, HR_BOUND_MEMORY);
         assert_int_equal(finds(diagnosis, "low-bandwidth"), cases[i].slow);
         assert_int_equal(finds(diagnosis, "uncoalesced-access"), cases[i].scattered);
+        assert_int_equal(says(diagnosis, "L1 has 10 % and L2 5 %"), i == 1);
         hr_diagnosis_destroy(diagnosis);
         hr_trace_destroy(trace);
     }
