@@ -103,13 +103,13 @@ without_counters() {
     holds run.hrt "kernels 10"
 }
 for mode in --counters --counters=replayed --counters=sampled; do
-    FAKE_CUPTI_COUNTERS=35 record 3 "$mode" -- cuda step 1 sleep 0.6
+    FAKE_CUPTI_COUNTERS=35 record 3 "$mode" -- cuda step 1 sleep 0.35
     without_counters "NVreg_RestrictProfilingToAdminUsers=0"
-    FAKE_CUPTI_COUNTERS=26 record 3 "$mode" -- cuda step 1 sleep 0.6
+    FAKE_CUPTI_COUNTERS=26 record 3 "$mode" -- cuda step 1 sleep 0.35
     without_counters "another program or profiler uses the counters"
-    FAKE_CUPTI_UNSUPPORTED=1 record 3 "$mode" -- cuda step 1 sleep 0.6
+    FAKE_CUPTI_UNSUPPORTED=1 record 3 "$mode" -- cuda step 1 sleep 0.35
     without_counters "GPU 0 does not offer them: it is older than Volta"
-    HEADROOM_CUPTI=$build/test/libfake_cupti_old.so record 3 "$mode" -- cuda step 1 sleep 0.6
+    HEADROOM_CUPTI=$build/test/libfake_cupti_old.so record 3 "$mode" -- cuda step 1 sleep 0.35
     without_counters "CUDA 12.6 or later"
 done
 FAKE_CUPTI_LACKS=dram__bytes_read.sum record 3 --counters -- cuda step 1 # one metric less
