@@ -584,6 +584,12 @@ static bool is_below_peak(hr_printer *p, const hr_expr *node) {
            holds_peak(p, node->args[1]);
 }
 
+/* The lane's index beside a whole number that is one for all lanes: at most one lane is there. */
+static bool is_lane_at(hr_printer *p, const hr_expr *index, const hr_expr *place) {
+    return index->op == HR_OP_INDEX && index->index == p->lane && !is_vector(p, place) &&
+           !hr_dtype_is_float(place->type) && place->type != HR_BOOL;
+}
+
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     bool arithmetic = node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL;
     if (arithmetic) {
@@ -592,6 +598,9 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     }
     if (is_comparison(node->op)) {
         hr_dtype type = node->args[0]->type;
+        for (int side = 0; side < 2 && node->op == HR_OP_EQ; side++)
+            if (is_lane_at(p, node->args[side], node->args[1 - side]))
+                return hr_format(p, "vm_at((int64_t)%s - i)", hr_expr_text(p, node->args[1 - side]));
         if (type != HR_BOOL) return call_text(p, hr_lane_prefix(type), function_name(node->op), node);
         const char *a = convert_lanes(p, hr_expr_lanes(p, node->args[0]), HR_BOOL, HR_I32);
         const char *b = convert_lanes(p, hr_expr_lanes(p, node->args[1]), HR_BOOL, HR_I32);

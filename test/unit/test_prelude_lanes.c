@@ -491,6 +491,21 @@ static void pairs_are_two_vectors(void **state) {
     }
 }
 
+static void one_lane(void **state) {
+    (void)state;
+    static const int64_t none[] = {-1, HR_LANES, -(INT64_C(1) << 32), INT64_C(1) << 32, INT64_MIN, INT64_MAX};
+    for (int lane = 0; lane < HR_LANES; lane++) {
+        vi got = vi_select(vm_at(lane), vi_of(1), vi_of(0));
+        for (int i = 0; i < HR_LANES; i++)
+            assert_int_equal(got[i], i == lane);
+    }
+    for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
+        vi got = vi_select(vm_at(none[k]), vi_of(1), vi_of(0));
+        for (int i = 0; i < HR_LANES; i++)
+            assert_int_equal(got[i], 0);
+    }
+}
+
 static void pairs_stream(void **state) {
     (void)state;
     _Alignas(64) uint16_t words[4 * HR_LANES + 2], expected[2 * HR_LANES];
@@ -564,6 +579,7 @@ int main(void) {
         cmocka_unit_test(masks),
         cmocka_unit_test(folds),
         cmocka_unit_test(pairs_are_two_vectors),
+        cmocka_unit_test(one_lane),
         cmocka_unit_test(pairs_stream),
         cmocka_unit_test(streams_store_at_any_offset),
     };

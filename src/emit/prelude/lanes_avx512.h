@@ -61,6 +61,11 @@ static inline vm vm_first(int count) {
     return (vm)(0xffffu >> (16 - count));
 }
 
+/* This lane alone; none where there is no such lane. */
+static inline vm vm_at(int64_t lane) {
+    return (vm)(lane >= 0 && lane < HR_LANES ? 1u << lane : 0);
+}
+
 static inline vm vm_and(vm a, vm b) {
     return a & b;
 }

@@ -62,6 +62,11 @@ static inline vm vm_first(int count) {
     return vi_iota() < vi_of(count);
 }
 
+/* This lane alone; none where there is no such lane. */
+static inline vm vm_at(int64_t lane) {
+    return vi_iota() == vi_of(lane >= 0 && lane < HR_LANES ? (int32_t)lane : -1);
+}
+
 static inline vm vm_and(vm a, vm b) {
     return a & b;
 }
