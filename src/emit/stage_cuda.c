@@ -6,6 +6,7 @@
 #include "emit/list_cuda.h"
 #include "emit/stage_c.h"
 #include "emit/stage_cuda_carry.h"
+#include "emit/stage_cuda_joint.h"
 #include "emit/stage_cuda_ring.h"
 
 #include <inttypes.h>
@@ -130,7 +131,8 @@ static void print_row_steps(hr_cuda_stage *s, int pass) {
 }
 
 static bool is_reduced_in(const hr_cuda_stage *s, int i, int pass) {
-    return s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && s->stage->steps[i].pass == pass;
+    return s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && s->stage->steps[i].pass == pass &&
+           !hr_cuda_is_joint(s, i);
 }
 
 /* A sum that was made beside its peak: each thread has its own peak until here. */
@@ -144,6 +146,11 @@ static void print_online(hr_cuda_stage *s, int pass) {
         const char *shift = hr_expr_text(p, s->shift[i]);
         hr_print(p, "a%d = online_sum(a%d, peak_%d, %s);", i, i, i, shift);
     }
+}
+
+/* A ring's block may have any number of warps: slots beyond them hold what changes nothing. */
+static int exchange_threads(const hr_cuda_choice *c) {
+    return c->ring ? hr_cuda_ring_warps(c) * 32 : c->row_threads;
 }
 
 /* The other reduction that is made together with this one: of the same kind, in the same pass. `first` of the
@@ -166,6 +173,14 @@ static int partner_of(const hr_cuda_stage *s, int i, int *first) {
     return -1;
 }
 
+bool hr_cuda_has_slots(const hr_cuda_stage *s, int i) {
+    int first;
+    if (s->stage->steps[i].kind != HR_STEP_REDUCE_ROW) return false;
+    if (hr_cuda_is_joint(s, i)) return !s->joint[i];
+    partner_of(s, i, &first);
+    return first == i;
+}
+
 static bool has_barrier(const hr_cuda_choice *c) {
     return c->row_threads > 32;
 }
@@ -178,9 +193,9 @@ static void print_shares(hr_cuda_stage *s, int i) {
     int first, partner = partner_of(s, i, &first);
     if (!has_barrier(c) || first != i) return;
     if (partner < 0)
-        hr_print(p, "leave_share<%d, %s>(a%d, slots_%d[turn]);", c->row_threads, reducer, i, i);
+        hr_print(p, "leave_share<%d, %s>(a%d, slots_%d[turn]);", exchange_threads(c), reducer, i, i);
     else
-        hr_print(p, "leave_two_shares<%d, %s>(a%d, a%d, slots_%d[turn]);", c->row_threads, reducer, i,
+        hr_print(p, "leave_two_shares<%d, %s>(a%d, a%d, slots_%d[turn]);", exchange_threads(c), reducer, i,
                  partner, i);
 }
 
@@ -192,12 +207,12 @@ static void print_taking(hr_cuda_stage *s, int i) {
     int first, partner = partner_of(s, i, &first);
     if (first != i) return;
     if (partner < 0 && has_barrier(c))
-        hr_print(p, "a%d = take_shares<%d, %s>(slots_%d[turn]);", i, c->row_threads, reducer, i);
+        hr_print(p, "a%d = take_shares<%d, %s>(slots_%d[turn]);", i, exchange_threads(c), reducer, i);
     else if (partner < 0)
         hr_print(p, "a%d = reduce_row<%d, %s>(a%d, &a%d);", i, c->row_threads, reducer, i, i);
     else if (has_barrier(c))
-        hr_print(p, "take_two_shares<%d, %s>(a%d, a%d, slots_%d[turn]);", c->row_threads, reducer, i, partner,
-                 i);
+        hr_print(p, "take_two_shares<%d, %s>(a%d, a%d, slots_%d[turn]);", exchange_threads(c), reducer, i,
+                 partner, i);
     else
         hr_print(p, "reduce_two<%d, %s>(a%d, a%d);", c->row_threads, reducer, i, partner);
 }
@@ -240,12 +255,14 @@ static void print_slots(hr_cuda_stage *s) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind != HR_STEP_REDUCE_ROW) continue;
-        const char *type = hr_cuda_sum_type(s, step);
+        const char *type = hr_cuda_slot_type(s, i);
+        if (!type) continue;
         int first, partner = partner_of(s, i, &first);
         if (has_barrier(c) && first == i)
             hr_print(p, "__shared__ %s slots_%d[2][%d];", type, i,
-                     c->row_threads / 32 * (partner < 0 ? 1 : 2));
-        if (c->exchange) hr_print(p, "__shared__ %s shares_%d[2][%d];", type, i, c->slices);
+                     exchange_threads(c) / 32 * (partner < 0 ? 1 : 2));
+        if (c->exchange)
+            hr_print(p, "__shared__ %s shares_%d[2][%d];", hr_cuda_share_type(s, i), i, c->slices);
         if (c->exchange && c->ring) hr_print(p, "__shared__ uint64_t met_%d[2];", i);
         any = true;
     }
@@ -306,8 +323,14 @@ static void print_row(hr_cuda_stage *s) {
     hr_cuda_declare_kept(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
+        if (hr_cuda_is_joint_pass(s, pass)) {
+            hr_cuda_print_joint_values(s, pass);
+            continue;
+        }
         hr_cuda_print_pass(s, pass);
+        hr_cuda_print_joint_walk(s, pass + 1);
         print_exchange(s, pass);
+        hr_cuda_print_joint_exchange(s, pass + 1);
         if (s->c->ring) hr_cuda_print_packing(s);
     }
     print_row_stores(s);
@@ -336,6 +359,7 @@ static void print_row_loop(hr_cuda_stage *s) {
     else
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
     if (c->ring) {
+        hr_cuda_print_held_counts(s);
         hr_cuda_print_ring_loop(s, print_row);
         return;
     }
@@ -593,6 +617,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
         s.beside[sum] = true;
         s.shift[sum] = shift;
     }
+    if (choice->ring) hr_cuda_find_joints(&s);
     hr_stage_kernels kernels = hr_stage_kernels_of(p->plan, stage, choice);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);

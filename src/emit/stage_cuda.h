@@ -58,6 +58,8 @@ typedef struct hr_cuda_stage {
     int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
     bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
     const hr_expr *shift[HR_CUDA_STEPS_MAX]; /* what such a sum's peak is in the text */
+    int joint[HR_CUDA_STEPS_MAX]; /* by step: 1 + the one before it that it shares an exchange with; 0: none
+                                   */
     const hr_expr *exit[HR_CUDA_STEPS_MAX]; /* by step: the element in whose place its result leaves a ring */
 } hr_cuda_stage;
 
@@ -85,6 +87,8 @@ void hr_cuda_print_column_partial(hr_cuda_stage *s, int step);
 int hr_cuda_end_columns(const hr_cuda_choice *choice);
 /* In the kernel that ends the stage: the sum of all partial results, for the column sum of that number. */
 void hr_cuda_print_column_end(hr_cuda_stage *s, int step, int number);
+/* The step has slots in which warps leave their shares of what is reduced: others use those of a partner. */
+bool hr_cuda_has_slots(const hr_cuda_stage *s, int step);
 /* ---- groups (stage_cuda_load.c) ---- */
 
 /* The step does something for each element in that pass. */

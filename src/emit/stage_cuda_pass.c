@@ -7,6 +7,7 @@
 #include "emit/lane_loop.h"
 #include "emit/stage_cuda.h"
 #include "emit/stage_cuda_carry.h"
+#include "emit/stage_cuda_joint.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -79,7 +80,9 @@ static void name_held(hr_cuda_stage *s, bool on) {
             p->buffer[node->id] = on ? bits : NULL;
         }
         if (s->kept[node->id])
-            p->buffer[node->id] = on ? hr_format(p, "kept_%d[u * %d + v]", node->id, s->c->vector) : NULL;
+            p->buffer[node->id] = on ? hr_format(p, "kept_%d[u * %d + v]%s", node->id, s->c->vector,
+                                                 hr_cuda_joint_scale(s, node))
+                                     : NULL;
     }
 }
 

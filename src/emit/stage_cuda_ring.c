@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "emit/stage_c.h"
+#include "emit/stage_cuda_joint.h"
 
 #include <inttypes.h>
 
@@ -10,6 +11,13 @@ enum { STAGED_MAX = 32 };
 
 static int element_size(const hr_cuda_stage *s, int tensor) {
     return (int)hr_dtype_size(s->function->tensors[tensor].dtype);
+}
+
+int hr_cuda_ring_warps(const hr_cuda_choice *c) {
+    int warps = 1;
+    while (warps * 32 < c->threads)
+        warps *= 2;
+    return warps;
 }
 
 void hr_cuda_print_ring_begin(hr_cuda_stage *s) {
@@ -30,10 +38,17 @@ void hr_cuda_print_ring_arrivals(hr_cuda_stage *s) {
     if (c->exchange) hr_print(p, "    for (int k = 0; k < 3; k++)");
     if (c->exchange) hr_print(p, "        begin_arrivals(told + k, 1);");
     for (int i = 0; i < s->stage->step_count && c->exchange; i++)
-        if (s->stage->steps[i].kind == HR_STEP_REDUCE_ROW)
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && hr_cuda_slot_type(s, i))
             hr_print(p, "    begin_arrivals(met_%d, 1), begin_arrivals(met_%d + 1, 1);", i, i);
     hr_print(p, "    publish_arrivals();");
     hr_print(p, "}");
+    for (int i = 0; i < s->stage->step_count && hr_cuda_ring_warps(c) * 32 > c->threads; i++) {
+        const char *type = hr_cuda_has_slots(s, i) ? hr_cuda_slot_type(s, i) : NULL;
+        if (!type) continue;
+        hr_print(p, "if (threadIdx.x < 2)");
+        hr_print(p, "    for (%s &slot : slots_%d[threadIdx.x])", type, i);
+        hr_print(p, "        slot = %s;", hr_cuda_slot_identity(s, i));
+    }
     if (!c->exchange) hr_print(p, "__syncthreads();");
 }
 
@@ -117,17 +132,17 @@ static const char *row_name(hr_cuda_stage *s, int k) {
     return k ? hr_format(s->p, "row_%d", k) : "task";
 }
 
-/* Row number `turn` of what is told comes to all threads; message 2 is the first. */
-static void print_telling(hr_cuda_stage *s, const char *turn, const char *row) {
+/* The row that was taken comes to all threads as number `turn` of what is told, and the next one is taken. */
+static void print_telling(hr_cuda_stage *s, const char *turn) {
     hr_printer *p = s->p;
-    if (s->c->exchange) hr_print(p, "expect_row(told + %s);", turn);
-    hr_print(p, "if (lane == 0) {");
-    if (s->c->exchange)
-        hr_print(p, "    tell_row<%d>(told_row + %s, %s, told + %s);", s->c->slices, turn, row, turn);
-    else
-        hr_print(p, "    told_row[%s] = %s;", turn, row);
-    hr_print(p, "    taken = take_rows(a.scratch, 1);");
-    hr_print(p, "}");
+    if (s->c->exchange) {
+        hr_print(p, "expect_row(told + %s);", turn);
+        hr_print(p, "if (lane < 32) tell_row<%d>(told_row + %s, taken, told + %s);", s->c->slices, turn,
+                 turn);
+    } else {
+        hr_print(p, "if (lane == 0) told_row[%s] = taken;", turn);
+    }
+    hr_print(p, "if (lane == 0) taken = take_rows(a.scratch, 1);");
 }
 
 static const char *heard_row(hr_cuda_stage *s, const char *turn, const char *parity) {
@@ -138,8 +153,9 @@ static const char *heard_row(hr_cuda_stage *s, const char *turn, const char *par
 /* The first rows, a run of them, and their copies. */
 static void print_first_rows(hr_cuda_stage *s, const hr_expr *const *staged, int count, int coming) {
     hr_printer *p = s->p;
-    hr_print(p, "int64_t taken; /* a row that the other threads are not told yet */");
-    print_telling(s, "2", hr_format(p, "take_rows(a.scratch, %d)", coming));
+    hr_print(p, "int64_t taken = 0; /* a row that the other threads are not told yet */");
+    hr_print(p, "if (lane == 0) taken = take_rows(a.scratch, %d);", coming);
+    print_telling(s, "2"); /* the first of a run */
     if (!s->c->exchange) hr_print(p, "__syncthreads();");
     hr_print(p, "int64_t task = %s;", heard_row(s, "2", "0"));
     for (int k = 1; k < coming; k++)
@@ -188,7 +204,7 @@ void hr_cuda_print_ring_loop(hr_cuda_stage *s, void (*print_row)(hr_cuda_stage *
     hr_print(p, "int here = 0, round = 0; /* the place in hand, and the parity of its arrivals */");
     hr_print(p, "while (task < tasks) {");
     p->indent++;
-    print_telling(s, "turn", "taken");
+    print_telling(s, "turn");
     hr_cuda_print_packing(s);
     hr_print(p, "if (ALIGNED) wait_for_arrivals(arrived + here, round);");
     print_row(s);

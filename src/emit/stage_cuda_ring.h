@@ -14,6 +14,8 @@
 
 #include "emit/stage_cuda.h"
 
+/* Warps of a block, and as many more as make a power of two. */
+int hr_cuda_ring_warps(const hr_cuda_choice *choice);
 /* The body of stage_N_begin. */
 void hr_cuda_print_ring_begin(hr_cuda_stage *s);
 /* The barriers on which the block waits for copies and for messages. */

@@ -44,6 +44,8 @@ static int grid_candidates(hr_tunables *out, int max) {
         {.prefetch = 3, .waves = 2},
         {.prefetch = 4, .row_threads = 256, .waves = 3},
         {.prefetch = 4},
+        {.prefetch = 5, .row_threads = 256},
+        {.prefetch = 5, .row_threads = 512},
         {.stream = 1},
         {.row_threads = 1024},
         {.prefetch = 2, .row_threads = 256, .unroll = 4},

@@ -21,18 +21,20 @@ static const struct ring_case {
 } cases[] = {
     {"softmax", 23, 1024, 3, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
     {"softmax", 23, 1024, 5, 0, {.prefetch = 5, .row_threads = 64, .cluster = 2}, 2, 6},
-    {"softmax_f32", 17, 4100, 4, 0, {.prefetch = 5, .row_threads = 128}, 2, 6},
+    {"softmax_f32", 17, 4100, 4, 0, {.prefetch = 5, .row_threads = 128}, 2, 5},
     {"layernorm", 19, 2056, 8, 0, {.prefetch = 5, .row_threads = 64, .unroll = 2, .cluster = 4}, 4, 6},
     {"layernorm", 11, 2056, 8, 1, {.prefetch = 5, .row_threads = 64, .unroll = 2}, 4, 6},
-    {"layernorm", 5, 1544, 4, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
-    {"residual_norm", 13, 1032, 6, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
-    {"residual_norm_f32", 13, 1032, 6, 3, {.prefetch = 5, .row_threads = 64, .cluster = 2}, 2, 6},
+    {"layernorm", 9, 3000, 4, 0, {.prefetch = 5, .row_threads = 96, .unroll = 2}, 2, 6},
+    {"layernorm_f32", 9, 2500, 4, 0, {.prefetch = 5, .row_threads = 96, .unroll = 2, .cluster = 4}, 4, 6},
+    {"layernorm", 5, 1544, 4, 0, {.prefetch = 5, .row_threads = 64}, 1, 5},
+    {"residual_norm", 13, 1032, 6, 0, {.prefetch = 5, .row_threads = 64}, 2, 5},
+    {"residual_norm_f32", 13, 1032, 6, 3, {.prefetch = 5, .row_threads = 64, .cluster = 2}, 4, 5},
     {"rmsnorm", 0, 1024, 3, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
     {"rmsnorm", 1, 1024, 3, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
     {"softmax", 23, 1025, 3, 0, {.prefetch = 5, .row_threads = 64}, 0, 0},
-    {"softmax", 64, 16400, 8, 0, {0}, 1, 5},
-    {"softmax", 63, 16400, 8, 0, {0}, 0, 0},
-    {"rmsnorm_f32", 32, 40000, 8, 0, {0}, 4, 5},
+    {"softmax", 64, 16400, 8, 0, {0}, 2, 6},
+    {"softmax", 31, 16400, 8, 0, {0}, 0, 0},
+    {"rmsnorm_f32", 32, 40000, 8, 0, {0}, 8, 5},
 };
 
 static cuda_emulation *device;

@@ -125,9 +125,9 @@ static __device__ inline void wait_for_blocks(uint64_t *arrived, int parity) {
 #endif
 }
 
-/* As reduce_cluster, by messages. */
-template <int BLOCKS, class OP, class T>
-static __device__ inline T meet_cluster(T x, T *slots, uint64_t *arrived, int parity) {
+/* Each block of a cluster sends its own `x` to all of them: that of block b comes to slots[b]. */
+template <int BLOCKS, class T>
+static __device__ inline void send_share(const T &x, T *slots, uint64_t *arrived) {
     uint32_t word[sizeof(T) / 4];
     memcpy(word, &x, sizeof x);
     if (threadIdx.x == 0) expect_bytes(arrived, BLOCKS * (int)sizeof(T));
@@ -135,6 +135,12 @@ static __device__ inline T meet_cluster(T x, T *slots, uint64_t *arrived, int pa
 #pragma unroll
         for (int w = 0; w < (int)(sizeof(T) / 4); w++)
             send_4((uint32_t *)(slots + cluster_rank()) + w, (int)threadIdx.x, word[w], arrived);
+}
+
+/* As reduce_cluster, by messages. */
+template <int BLOCKS, class OP, class T>
+static __device__ inline T meet_cluster(T x, T *slots, uint64_t *arrived, int parity) {
+    send_share<BLOCKS>(x, slots, arrived);
     wait_for_blocks(arrived, parity);
     x = slots[0];
 #pragma unroll
@@ -149,13 +155,14 @@ static __device__ inline int64_t take_rows(char *counter, int count) {
     return (int64_t)atomicAdd((unsigned long long *)counter, (unsigned long long)count);
 }
 
-/* One thread of a cluster tells its blocks a row, the first thread of each expects it, and all hear it. */
+/* One warp of a cluster tells all blocks the row that its first lane knows, the first thread of each block
+ * expects it, and all threads hear it. */
 template <int BLOCKS> static __device__ inline void tell_row(int64_t *place, int64_t row, uint64_t *arrived) {
-#pragma unroll
-    for (int rank = 0; rank < BLOCKS; rank++) {
-        send_4(place, rank, (uint32_t)row, arrived);
-        send_4((uint32_t *)place + 1, rank, (uint32_t)((uint64_t)row >> 32), arrived);
-    }
+    const uint32_t low = __shfl_sync(0xffffffffu, (uint32_t)row, 0);
+    const uint32_t high = __shfl_sync(0xffffffffu, (uint32_t)((uint64_t)row >> 32), 0);
+    if (threadIdx.x % 32 >= BLOCKS) return;
+    send_4(place, (int)threadIdx.x % 32, low, arrived);
+    send_4((uint32_t *)place + 1, (int)threadIdx.x % 32, high, arrived);
 }
 
 static __device__ inline void expect_row(uint64_t *arrived) {
