@@ -92,7 +92,7 @@ static bool is_possible(const hr_plan *plan, const hr_stage *stage, const hr_cud
     for (int i = 0; i < stage->step_count; i++)
         reduces |= stage->steps[i].kind == HR_STEP_REDUCE_ROW;
     return plan->limits.compute >= 90 && plan->limits.cluster_blocks > 1 && reduces &&
-           stage->task_count > 0 && c->exact && !c->straddle && !c->columns && !c->totals &&
+           stage->task_count > 0 && c->exact && !c->straddle && !c->columns && !c->totals && c->row > 0 &&
            c->row < INT32_MAX / 2;
 }
 

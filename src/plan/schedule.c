@@ -593,8 +593,7 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         if (status == HR_OK) status = choose_lanes(&s, stage);
         bool estimated = status == HR_OK && hr_estimate_peak(graph, plan, stage);
         bool spared = plan->limits.compute || stage->vector;
-        if (status == HR_OK && spared && !stage->contract && !estimated)
-            hr_pass_spread(graph, stage);
+        if (status == HR_OK && spared && !stage->contract && !estimated) hr_pass_spread(graph, stage);
         if (status == HR_OK) status = choose_skew(&s, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
         if (status == HR_OK) describe(&s, stage);

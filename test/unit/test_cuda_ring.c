@@ -30,6 +30,7 @@ static const struct ring_case {
     {"residual_norm", 13, 1032, 6, 0, {.prefetch = 5, .row_threads = 64}, 2, 5},
     {"residual_norm_f32", 13, 1032, 6, 3, {.prefetch = 5, .row_threads = 64, .cluster = 2}, 4, 5},
     {"rmsnorm", 0, 1024, 3, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
+    {"rmsnorm", 3, 0, 3, 0, {.prefetch = 5, .row_threads = 64}, 0, 0},
     {"rmsnorm", 1, 1024, 3, 0, {.prefetch = 5, .row_threads = 64}, 1, 6},
     {"softmax", 23, 1025, 3, 0, {.prefetch = 5, .row_threads = 64}, 0, 0},
     {"softmax", 64, 16400, 8, 0, {0}, 2, 6},
