@@ -11,12 +11,14 @@
 #define REGISTERS      65536              /* of a multiprocessor */
 #define NARROW_MAX     (INT64_C(1) << 30) /* positions below it may be doubled and stay 32 bits wide */
 
-/* FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group. SHORT_ROW_GROUPS: of
- * a block of rows side by side; blocks of fewer come no faster than 0.8 a ns, larger ones end later.
- * UNEVEN_*: of rows whose ends are inside groups; the fewer threads have them, the less the ends cost. */
+/* FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group. EARLY_BYTES: what a
+ * thread of a row loads at once, what is the same for all rows among it. SHORT_ROW_GROUPS: of a block of rows
+ * side by side; blocks of fewer come no faster than 0.8 a ns, larger ones end later. UNEVEN_*: of rows whose
+ * ends are inside groups; the fewer threads have them, the less the ends cost. */
 enum {
     GROUP_BYTES = 16,
     FLAT_BYTES = 68,
+    EARLY_BYTES = 192,
     ROW_THREADS_MAX = 512,
     FLAT_THREADS = 256,
     SHORT_ROW_THREADS = 256,
@@ -501,6 +503,8 @@ static void choose_rows(chooser *s) {
     c->column_memory = c->columns && !c->resident && !c->staged;
     if (c->resident && !c->shifted && !c->ring)
         c->ahead = s->plan->tunables.prefetch ? s->plan->tunables.prefetch == 3 : c->columns;
+    c->early = c->resident && c->exact && !c->ahead && !c->ring && !c->columns && passes_of(s) > 1 &&
+               (c->row_threads <= 32 || c->vector <= 4) && c->groups * c->vector * s->bytes <= EARLY_BYTES;
     c->narrow = c->row < NARROW_MAX;
 }
 

@@ -31,6 +31,7 @@ typedef struct hr_cuda_choice {
     bool
         ring; /* rows wait in shared memory, `depth` at a time, and leave through it; see stage_cuda_ring.h */
     bool ahead;    /* the loads of the next row are in flight while one is computed */
+    bool early;    /* what is the same for all rows is asked for with each row, not where it is used */
     bool narrow;   /* positions fit 32 bits */
     bool exact;    /* groups end where rows do; otherwise the first and last of a row are compared element by
                       element */

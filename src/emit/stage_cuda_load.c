@@ -145,7 +145,8 @@ static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
         if (in_groups(s, step) && step->pass > 0) find_elements(s, step->value, out);
     }
     for (int i = here; i < out->count;)
-        if (!is_placeable(s, out->element[i]) || (!s->c->ahead && !varies_by_task(s, out->element[i])))
+        if (!is_placeable(s, out->element[i]) ||
+            (!s->c->ahead && !s->c->early && !varies_by_task(s, out->element[i])))
             out->element[i] = out->element[--out->count];
         else
             i++;
@@ -529,7 +530,8 @@ static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, in
  * them again, and what is the same for every row and comes from the cache. */
 static bool is_late(const hr_cuda_stage *s, const hr_expr *e) {
     if (s->c->columns && s->c->staged && !s->c->resident) return is_staged(s, e) || is_same_shared(s, e);
-    return !s->c->flat && s->c->resident && !s->c->ahead && !s->c->straddle && !varies_by_task(s, e);
+    return !s->c->flat && s->c->resident && !s->c->ahead && !s->c->early && !s->c->straddle &&
+           !varies_by_task(s, e);
 }
 
 void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass) {
