@@ -316,8 +316,15 @@ static void print_turn(skewed *k, int turn, int first) {
                  turn == hr_stage_turns(k->s->stage) - 1 ? " + shift" : "", way % lanes.ways);
 }
 
-/* Reads come before the stores of the rows before: rows of a multiple of 4 KB would have each load wait for
- * the store to the same place of another page. */
+static bool keeps_rows(const hr_stage *stage) {
+    for (int i = 0; i < stage->kept_count; i++)
+        if (!stage->kept_once[i]) return true;
+    return false;
+}
+
+/* Where rows are kept, their reads come before the stores of the rows before: rows of a multiple of 4 KB
+ * would have each load wait for the store to the same place of another page. Elsewhere the last pass reads
+ * its row's inputs again, and going first it finds them nearer. */
 static void print_together(skewed *k) {
     hr_printer *p = k->p;
     int number = k->s->number, turns = hr_stage_turns(k->s->stage);
@@ -330,9 +337,10 @@ static void print_together(skewed *k) {
     for (int turn = 0; turn < turns; turn++)
         print_copy(k, hr_stage_pass_at(k->s->stage, turn));
     hr_print(p, "for (int64_t i = 0; i < size; i += %d * HR_LANES) {", k->ways);
+    bool keeps = keeps_rows(k->s->stage);
     for (int first = 0; first < k->ways; first += k->unit)
-        for (int turn = 0; turn < turns; turn++)
-            print_turn(k, turn, first);
+        for (int n = 0; n < turns; n++)
+            print_turn(k, keeps ? n : turns - 1 - n, first);
     hr_print(p, "}");
     for (int turn = 0; turn < turns; turn++) {
         int pass = hr_stage_pass_at(k->s->stage, turn);
