@@ -78,6 +78,16 @@ UNIT(dot_i8, vec_i32, 8 * 8, 3, 7, DOT_I8(chain[i], x, y))
 NO_UNIT(dot_i8)
 #endif
 
+/* clang 14 calls the features by other names. */
+#if defined __AMXTILE__ && !defined __AMX_TILE__
+#define __AMX_TILE__ 1
+#endif
+#if defined __AMXBF16__ && !defined __AMX_BF16__
+#define __AMX_BF16__ 1
+#endif
+#if defined __AMXINT8__ && !defined __AMX_INT8__
+#define __AMX_INT8__ 1
+#endif
 /* The tile unit: 2 x 2 tiles of sums from 2 + 2 tiles of operands, 16 x 64 bytes each. The system has to be
  * asked for its registers first. */
 #if defined __AMX_TILE__
