@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_ARENA = 256 << 20, CLEAR_WAVES = 8 };
+enum { NAMES_ARENA = 256 << 20, CLEAR_WAVES = 8, PORTABLE_CLUSTER = 8 };
 
 typedef struct emitter {
     const hr_plan *plan;
@@ -70,13 +70,15 @@ static hr_status points_of(const hr_plan *plan, const int *indices, int count, c
 /* ceil(total / run), at least `least` and at most `limit`, times `slices` */
 typedef struct launch_shape {
     int64_t run, least, limit, slices;
+    bool cluster; /* the slices are one */
 } launch_shape;
 
 static launch_shape shape_of(const hr_cuda_choice *c) {
     launch_shape s = {.run = c->block_rows,
                       .least = c->columns || c->totals || c->once,
                       .limit = c->blocks_limit,
-                      .slices = c->slices};
+                      .slices = c->slices,
+                      .cluster = c->exchange};
     if (c->flat) s.run = (int64_t)c->threads * c->groups * c->vector;
     return s;
 }
@@ -89,7 +91,7 @@ static int64_t blocks_of(launch_shape s, int64_t total) {
 }
 
 static launch_shape clear_shape(const hr_plan *plan) {
-    return (launch_shape){HR_CUDA_CLEAR_THREADS, 0, (int64_t)plan->limits.threads * CLEAR_WAVES, 1};
+    return (launch_shape){HR_CUDA_CLEAR_THREADS, 0, (int64_t)plan->limits.threads * CLEAR_WAVES, 1, false};
 }
 
 static int64_t end_blocks(const hr_cuda_choice *c) {
@@ -302,6 +304,9 @@ static void print_launch(emitter *e, int stage, const char *suffix, const char *
     hr_printer *p = e->p;
     hr_print(p, "blocks = blocks_of(%s, %" PRId64 ", %" PRId64 ", %" PRId64 ") * %" PRId64 ";", total, s.run,
              s.least, s.limit, s.slices);
+    if (s.cluster && s.slices > PORTABLE_CLUSTER)
+        hr_print(p, "cudaFuncSetAttribute(stage_%d%s, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);",
+                 stage, suffix);
     if (shared)
         hr_print(
             p, "cudaFuncSetAttribute(stage_%d%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
@@ -321,7 +326,7 @@ static const char *flat_total(emitter *e, const int *indices, int count) {
 static void print_stage_launches(emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = &e->choices[i];
-    launch_shape one = {1, 0, INT32_MAX, 1};
+    launch_shape one = {1, 0, INT32_MAX, 1, false};
     if (stage->shape == HR_SHAPE_CONTRACT) {
         print_launch(e, i, "", hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
         return;

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -89,6 +90,30 @@ static void test_rows(void **state) {
     kernel_library_close(&library);
 }
 
+/* Source to paste asks for clusters of more than 8 blocks, which a launch without that is refused. */
+static void test_pasted(void **state) {
+    (void)state;
+    kernel_library library;
+    assert_int_equal(kernel_library_open(&library), HR_OK);
+    const hr_function *function = kernel_library_function(&library, "softmax");
+    for (int64_t columns = 65536; columns <= 131072; columns *= 2) {
+        const int64_t extents[] = {4096, columns};
+        hr_device_limits limits = cuda_case_limits(90, 132);
+        hr_emitted emitted;
+        hr_plan *plan;
+        limits.cluster_blocks = 16;
+        assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+        assert_int_equal(hr_emit_cuda(plan, extents, false, &emitted), HR_OK);
+        const char *text = hr_text_data(&emitted.source);
+        assert_int_equal(strstr(text, "__cluster_dims__(16, 1, 1)") != NULL, columns == 131072);
+        assert_int_equal(strstr(text, "cudaFuncAttributeNonPortableClusterSizeAllowed, 1") != NULL,
+                         columns == 131072);
+        hr_emitted_clear(&emitted);
+        hr_plan_destroy(plan);
+    }
+    kernel_library_close(&library);
+}
+
 static int open_device(void **state) {
     (void)state;
     return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
@@ -105,6 +130,6 @@ int main(void) {
     print_message("skipped: fibers and the address sanitizer do not go together\n");
     return 77;
 #endif
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_pasted)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
