@@ -140,7 +140,7 @@ class Numpy:
 
     def clip_norm(g, limit):
         t = wide(g)
-        norm = np.sqrt(np.dot(t, t))
+        norm = np.sqrt(sum(float(np.dot(part, part)) for part in np.array_split(t, 1024)))  # in f32 all at once is 2e-4 off
         np.multiply(t, min(np.float32(1), limit / norm), out=t)
         give(g, t)
         return {"norm": norm}
