@@ -2,7 +2,6 @@
  * how many threads have one, last blocks with fewer rows, several tensors, results in the place of what came
  * and in places of their own, arrays that the copy engine cannot take. */
 #include "emit/cuda_choice.h"
-#include "support/cuda_case.h"
 #include "support/kernel_library.h"
 
 #include <setjmp.h>
@@ -10,6 +9,8 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+
+#include "support/cuda_test.h"
 
 static const struct carry_case {
     const char *kernel;
@@ -28,8 +29,6 @@ static const struct carry_case {
     {"softmax", 9, 1281, 90, 0, {0}, 0, 0, 0},        {"softmax_f32", 9, 513, 90, 0, {0}, 0, 0, 0},
     {"softmax", 9, 1023, 80, 0, {0}, 0, 0, 0},        {"softmax", 9, 1023, 90, 0, {.unroll = 4}, 0, 0, 0},
 };
-
-static cuda_emulation *device;
 
 static void check_choice(const struct carry_case *one, const hr_function *function, const int64_t *extents) {
     hr_device_limits limits = cuda_case_limits(one->compute, 4);
@@ -54,7 +53,6 @@ static void test_rows(void **state) {
         const struct carry_case *one = &cases[i];
         const hr_function *function = kernel_library_function(&library, one->kernel);
         const int64_t extents[] = {one->rows, one->columns};
-        cuda_outcome outcome;
         assert_non_null(function);
         check_choice(one, function, extents);
         cuda_case run = {.function = function,
@@ -65,34 +63,13 @@ static void test_rows(void **state) {
                          .nonfinite = i % 4 == 3,
                          .seed = i,
                          .points = 400};
-        hr_status status = cuda_case_run(device, &run, &outcome);
-        if (status == HR_NOT_AVAILABLE) {
-            print_message("skipped: %s\n", hr_last_error());
-            exit(77);
-        }
-        if (status != HR_OK)
-            fail_msg("case %d, %s, %lld columns: %s", (int)i, one->kernel, (long long)one->columns,
-                     hr_last_error());
+        expect_right(&run, (int)i);
     }
     kernel_library_close(&library);
 }
 
-static int open_device(void **state) {
-    (void)state;
-    return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    cuda_emulation_destroy(device);
-    return 0;
-}
-
 int main(void) {
-#ifdef __SANITIZE_ADDRESS__
-    print_message("skipped: fibers and the address sanitizer do not go together\n");
-    return 77;
-#endif
+    if (!can_emulate()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -2,7 +2,6 @@
  * again from shared memory, and rows so long that what is the same for all of them waits there, too; places
  * that go round several times, arrays that are not aligned, no rows. */
 #include "emit/cuda_choice.h"
-#include "support/cuda_case.h"
 #include "support/kernel_library.h"
 
 #include <setjmp.h>
@@ -10,6 +9,8 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+
+#include "support/cuda_test.h"
 
 typedef enum column_way { HELD, READ_AGAIN, ALL_SHARED, OTHER } column_way;
 
@@ -42,8 +43,6 @@ static const struct column_case {
     {"layernorm_backward", 12, 1024, 2, 0, {.prefetch = 3}, OTHER, 0, 0, 0},
 };
 
-static cuda_emulation *device;
-
 static void check_choice(const struct column_case *one, const hr_function *function, const int64_t *extents) {
     hr_device_limits limits = cuda_case_limits(90, one->processors);
     hr_plan_options options = {.tunables = one->tunables};
@@ -70,7 +69,6 @@ static void test_rows(void **state) {
         const struct column_case *one = &cases[i];
         const hr_function *function = kernel_library_function(&library, one->kernel);
         const int64_t extents[] = {one->rows, one->columns};
-        cuda_outcome outcome;
         assert_non_null(function);
         check_choice(one, function, extents);
         cuda_case run = {.function = function,
@@ -81,37 +79,13 @@ static void test_rows(void **state) {
                          .nonfinite = i % 4 == 3,
                          .seed = i,
                          .points = 400};
-        hr_status status = cuda_case_run(device, &run, &outcome);
-        if (status == HR_NOT_AVAILABLE) {
-            print_message("skipped: %s\n", hr_last_error());
-            exit(77);
-        }
-        if (status != HR_OK)
-            fail_msg("case %d, %s, %lld columns: %s", (int)i, one->kernel, (long long)one->columns,
-                     hr_last_error());
-        if (getenv("HR_VERBOSE"))
-            print_message("%-24s %6lld  %.2f + %.2f s\n", one->kernel, (long long)one->columns,
-                          outcome.seconds_compile, outcome.seconds_run);
+        expect_right(&run, (int)i);
     }
     kernel_library_close(&library);
 }
 
-static int open_device(void **state) {
-    (void)state;
-    return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    cuda_emulation_destroy(device);
-    return 0;
-}
-
 int main(void) {
-#ifdef __SANITIZE_ADDRESS__
-    print_message("skipped: fibers and the address sanitizer do not go together\n");
-    return 77;
-#endif
+    if (!can_emulate()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

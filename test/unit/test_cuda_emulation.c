@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "support/cuda_test.h"
+
 enum { COUNT = 1000, SEEDS = 4 };
 
 /* Entry `k` gets x (COUNT floats, x[i] = i), y (COUNT floats, nobody wrote to them, each to be written once),
@@ -192,8 +194,6 @@ static const struct emulated_case cases[] = {
      GRID(8, 128, 0, 2), "never ends", NULL, false},
 };
 
-static cuda_emulation *device;
-
 struct arrays {
     float *x, *y, *t;
     uint64_t n;
@@ -271,22 +271,8 @@ static void test_traffic(void **state) {
     cuda_object_destroy(object);
 }
 
-static int open_device(void **state) {
-    (void)state;
-    return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    cuda_emulation_destroy(device);
-    return 0;
-}
-
 int main(void) {
-#ifdef __SANITIZE_ADDRESS__
-    print_message("skipped: fibers and the address sanitizer do not go together\n");
-    return 77;
-#endif
+    if (!can_emulate()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_traffic)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

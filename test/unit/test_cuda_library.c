@@ -4,7 +4,6 @@
  * HR_SLOW=1 adds sizes, every choice that the tuner may make, and other orders of threads. HR_ONLY=softmax
  * keeps to one kernel; HR_VERBOSE=1 prints a line a case. */
 #include "emit/emit.h"
-#include "support/cuda_case.h"
 #include "support/kernel_library.h"
 
 #include <setjmp.h>
@@ -13,6 +12,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "support/cuda_test.h"
 
 enum { CANDIDATES_MAX = 64 };
 
@@ -44,7 +45,6 @@ static const int64_t *extents_of(const struct library_case *one, int count) {
     return count == 1 ? one->one : count == 2 ? one->two : count == 3 ? one->three : one->more;
 }
 
-static cuda_emulation *device;
 static int failures, runs;
 
 /* There is no subscript within an axis of no elements: that is refused or reported, and only that. */
@@ -69,11 +69,7 @@ static void run_case(const hr_function *function, const struct library_case *one
                      .seed = one->seed + (unsigned)choice,
                      .points = 200};
     if (tunables) run.options.tunables = *tunables;
-    hr_status status = cuda_case_run(device, &run, &outcome);
-    if (status == HR_NOT_AVAILABLE) {
-        print_message("skipped: %s\n", hr_last_error());
-        exit(77);
-    }
+    hr_status status = run_or_skip(&run, &outcome);
     runs++;
     bool refused = status == HR_BAD_INPUT || status == HR_OUT_OF_RANGE;
     bool good = status == HR_OK || (refused && may_be_refused(extents, function->extent_count));
@@ -173,22 +169,8 @@ static void test_wild_subscripts(void **state) {
     assert_int_equal(found, 3);
 }
 
-static int open_device(void **state) {
-    (void)state;
-    return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    cuda_emulation_destroy(device);
-    return 0;
-}
-
 int main(void) {
-#ifdef __SANITIZE_ADDRESS__
-    print_message("skipped: fibers and the address sanitizer do not go together\n");
-    return 77;
-#endif
+    if (!can_emulate()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_library), cmocka_unit_test(test_candidates),
                                        cmocka_unit_test(test_wild_subscripts)};
     return cmocka_run_group_tests(tests, open_device, close_device);

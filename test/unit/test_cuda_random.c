@@ -1,6 +1,5 @@
 /* Random programs of the language on the emulated CUDA device: what is emitted means what is interpreted, and
  * touches nothing else. HR_SEEDS=first,last widens the range. */
-#include "support/cuda_case.h"
 #include "support/random_program.h"
 
 #include "emit/emit.h"
@@ -12,6 +11,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "support/cuda_test.h"
 
 enum { EXTENTS_MAX = 16 };
 
@@ -34,7 +35,7 @@ static void choose(cuda_case *one, uint64_t seed) {
 }
 
 /* Whether it agrees; prints what a person needs to see otherwise. */
-static bool agrees(cuda_emulation *device, uint64_t seed) {
+static bool agrees(uint64_t seed) {
     hr_text text = {0};
     hr_random_extent given[HR_RANDOM_EXTENTS];
     hr_program *program;
@@ -52,11 +53,7 @@ static bool agrees(cuda_emulation *device, uint64_t seed) {
     assert_true(one.function->extent_count <= EXTENTS_MAX);
     set_extents(one.function, given, extents);
     choose(&one, seed);
-    hr_status status = cuda_case_run(device, &one, &outcome);
-    if (status == HR_NOT_AVAILABLE) {
-        print_message("skipped: %s\n", hr_last_error());
-        exit(77);
-    }
+    hr_status status = run_or_skip(&one, &outcome);
     if (status != HR_OK) {
         print_error("seed %llu: %s, at", (unsigned long long)seed, hr_last_error());
         for (int i = 0; i < HR_RANDOM_EXTENTS; i++)
@@ -69,42 +66,29 @@ static bool agrees(cuda_emulation *device, uint64_t seed) {
 }
 
 static void test_random(void **state) {
+    (void)state;
     unsigned long first = 0, last = 24;
     int wrong = 0;
     const char *range = getenv("HR_SEEDS");
     if (range) sscanf(range, "%lu,%lu", &first, &last);
     for (unsigned long seed = first; seed < last; seed++)
-        wrong += !agrees(*state, seed);
+        wrong += !agrees(seed);
     assert_int_equal(wrong, 0);
 }
 
 /* Values of a task that replace what the whole row read, a result read in the stage that makes it, rows of
  * two indices at odd places, sums in f64: each was wrong once. */
 static void test_once_wrong(void **state) {
+    (void)state;
     static const uint64_t seeds[] = {38, 66, 109, 120};
     int wrong = 0;
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
-        wrong += !agrees(*state, seeds[i]);
+        wrong += !agrees(seeds[i]);
     assert_int_equal(wrong, 0);
 }
 
-static int open_device(void **state) {
-    cuda_emulation *device;
-    if (cuda_emulation_create(&device) != HR_OK) return -1;
-    *state = device;
-    return 0;
-}
-
-static int close_device(void **state) {
-    cuda_emulation_destroy(*state);
-    return 0;
-}
-
 int main(void) {
-#ifdef __SANITIZE_ADDRESS__
-    print_message("skipped: fibers and the address sanitizer do not go together\n");
-    return 77;
-#endif
+    if (!can_emulate()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_once_wrong)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

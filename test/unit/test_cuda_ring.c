@@ -3,7 +3,6 @@
  * came, arrays that the copy engine cannot take. */
 #include "emit/cuda_choice.h"
 #include "emit/emit.h"
-#include "support/cuda_case.h"
 #include "support/kernel_library.h"
 
 #include <setjmp.h>
@@ -12,6 +11,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "support/cuda_test.h"
 
 static const struct ring_case {
     const char *kernel;
@@ -39,8 +40,6 @@ static const struct ring_case {
     {"rmsnorm_f32", 32, 40000, 8, 0, {0}, 8, 5},
 };
 
-static cuda_emulation *device;
-
 static void check_choice(const struct ring_case *one, const hr_function *function, const int64_t *extents) {
     hr_device_limits limits = cuda_case_limits(90, one->processors);
     hr_plan_options options = {.tunables = one->tunables};
@@ -64,7 +63,6 @@ static void test_rows(void **state) {
         const struct ring_case *one = &cases[i];
         const hr_function *function = kernel_library_function(&library, one->kernel);
         const int64_t extents[] = {one->rows, one->columns};
-        cuda_outcome outcome;
         assert_non_null(function);
         check_choice(one, function, extents);
         cuda_case run = {.function = function,
@@ -75,17 +73,7 @@ static void test_rows(void **state) {
                          .nonfinite = i % 4 == 3,
                          .seed = i,
                          .points = 400};
-        hr_status status = cuda_case_run(device, &run, &outcome);
-        if (status == HR_NOT_AVAILABLE) {
-            print_message("skipped: %s\n", hr_last_error());
-            exit(77);
-        }
-        if (status != HR_OK)
-            fail_msg("case %d, %s, %lld columns: %s", (int)i, one->kernel, (long long)one->columns,
-                     hr_last_error());
-        if (getenv("HR_VERBOSE"))
-            print_message("%-20s %6lld  %.2f + %.2f s\n", one->kernel, (long long)one->columns,
-                          outcome.seconds_compile, outcome.seconds_run);
+        expect_right(&run, (int)i);
     }
     kernel_library_close(&library);
 }
@@ -114,22 +102,8 @@ static void test_pasted(void **state) {
     kernel_library_close(&library);
 }
 
-static int open_device(void **state) {
-    (void)state;
-    return cuda_emulation_create(&device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    cuda_emulation_destroy(device);
-    return 0;
-}
-
 int main(void) {
-#ifdef __SANITIZE_ADDRESS__
-    print_message("skipped: fibers and the address sanitizer do not go together\n");
-    return 77;
-#endif
+    if (!can_emulate()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_pasted)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
