@@ -49,11 +49,11 @@ void hr_find_small_batch(hr_draft *draft) {
         return;
     }
     int steps = hr_counted_steps(analysis);
-    hr_draft_note(
-        draft, -1, count, small,
-        "%.4g kernels a step leave more than half of the device empty: %s, %.0f %% of the time it computes",
-        (double)count / steps, hr_time_text(small / steps).text, 100 * small / all);
-    hr_draft_note(draft, -1, 0, 0, "they fill %.0f %% of it on average", 100 * waves_time / small);
+    hr_draft_note(draft, -1, count, small,
+                  "more than half of the device is empty in %s a step: %s, %.0f %% of the time it computes",
+                  hr_count_text((double)count / steps, "kernel", "kernels").text,
+                  hr_time_text(small / steps).text, 100 * small / all);
+    hr_draft_note(draft, -1, 0, 0, "%.0f %% of it is filled then, on average", 100 * waves_time / small);
     draft->caveat = "the gain is per sample: a step of twice the batch takes less than twice the time";
 }
 
