@@ -128,7 +128,9 @@ static void write_verdict(const hr_analysis *analysis, hr_diagnosis *out) {
         }
     }
     if (!analysis->work_count) {
-        out->verdict = "No work of a device was recorded: this trace shows the host alone.";
+        const char *own = hr_own_launches_text(&draft);
+        out->verdict = own ? hr_draft_text(&draft, "headroom's own kernels ran on the host: %s", own)
+                           : "No work of a device was recorded: this trace shows the host alone.";
         return;
     }
     static const char *const words[HR_TIME_KIND_COUNT] = {

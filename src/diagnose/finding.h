@@ -87,6 +87,8 @@ const hr_kernel_work *hr_work_kernel(const hr_analysis *analysis, int work);
 double hr_work_seconds(const hr_analysis *analysis, int work);
 /* Part of the device that its grid fills; 0 = not known. */
 double hr_work_waves(const hr_analysis *analysis, int work);
+/* headroom's own launches on the host, as their ranges tell: own_launches.c. NULL = none. */
+const char *hr_own_launches_text(hr_draft *draft);
 /* Works of the diagnosed device in counted steps, stream after stream, each in order. */
 int hr_stream_order(const hr_analysis *analysis, hr_arena *arena, int32_t **out);
 

@@ -157,6 +157,9 @@ own_kernels() {
     [ $? -eq 0 ] || fail "recording headroom run: $said"
     grep -aq 'layernorm floor=[0-9.e+-]*us bound=[a-z]* bytes=[0-9]* flops=[0-9]*' run.hrt || fail "no range of layernorm"
     holds run.hrt "rank -1 of 0"
+    said=$("$headroom" diagnose run.hrt 2>&1 | tr -s ' \n' '  ')
+    grep -q "headroom's own kernels ran on the host: layernorm [0-9]* launches of .* times its floor" <<<"$said" ||
+        fail "headroom diagnose of our own run: $said"
 }
 compgen -G "$build/docs_cache/roof-*.json" >/dev/null && own_kernels "$@"
 
