@@ -1,7 +1,6 @@
 /* Hardware counters in the reports. In: the table of kernels, a lane's samples. Out: tables of text and HTML
  * with the same columns, a sentence. */
 #include "report/report_counters.h"
-#include "report/page_text.h"
 
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Rows with sums over rows beside them, on the emulated device: groups that registers hold, that are read
  * again from shared memory, and rows so long that what is the same for all of them waits there, too; places
  * that go round several times, arrays that are not aligned, no rows. */
-#include "emit/cuda_choice.h"
-#include "support/kernel_library.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,77 +8,57 @@
 
 #include <cmocka.h>
 
-#include "support/cuda_test.h"
+#include "support/cuda_rows.h"
 
 typedef enum column_way { HELD, READ_AGAIN, ALL_SHARED, OTHER } column_way;
 
 static const struct column_case {
-    const char *kernel;
-    int64_t rows, columns;
-    int processors, offset;
-    hr_tunables tunables;
+    row_case row;
     column_way way; /* and what else is expected */
     int threads, groups, depth;
 } cases[] = {
-    {"layernorm_backward", 41, 1024, 2, 0, {0}, HELD, 128, 1, 3},
-    {"layernorm_backward", 43, 520, 2, 0, {0}, HELD, 96, 1, 3},
-    {"layernorm_backward", 37, 1032, 2, 3, {0}, HELD, 160, 1, 3},
-    {"layernorm_backward", 13, 2048, 2, 0, {.row_threads = 128, .unroll = 2, .waves = 2}, HELD, 128, 2, 3},
-    {"rmsnorm_backward", 17, 5120, 2, 0, {0}, HELD, 320, 2, 3},
-    {"layernorm_backward", 9, 6144, 1, 0, {0}, READ_AGAIN, 256, 3, 3},
-    {"rmsnorm_backward", 7, 12280, 2, 5, {0}, READ_AGAIN, 512, 3, 3},
-    {"layernorm_backward", 5, 16384, 2, 0, {0}, ALL_SHARED, 1024, 2, 2},
-    {"layernorm_backward_f32", 15, 2052, 1, 0, {0}, HELD, 160, 4, 3},
-    {"layernorm_backward_f32", 3, 10240, 1, 0, {0}, READ_AGAIN, 512, 5, 2},
-    {"rmsnorm_backward_f32", 11, 4100, 1, 1, {0}, READ_AGAIN, 288, 4, 3},
-    {"layernorm_backward", 19, 1022, 1, 1, {0}, HELD, 128, 4, 3},
-    {"layernorm_backward", 11, 2050, 2, 0, {0}, HELD, 160, 8, 3},
-    {"rmsnorm_backward_f32", 23, 1023, 1, 1, {0}, HELD, 256, 4, 3},
-    {"layernorm_backward", 0, 1024, 2, 0, {0}, HELD, 128, 1, 3},
-    {"layernorm_backward", 1, 1024, 2, 0, {0}, HELD, 128, 1, 3},
-    {"layernorm_backward", 31, 1023, 2, 0, {0}, OTHER, 0, 0, 0},
-    {"layernorm_backward", 7, 2049, 2, 1, {0}, OTHER, 0, 0, 0},
-    {"layernorm_backward", 12, 1024, 2, 0, {.prefetch = 3}, OTHER, 0, 0, 0},
+    {{"layernorm_backward", 41, 1024, 90, 2, 0, {0}}, HELD, 128, 1, 3},
+    {{"layernorm_backward", 43, 520, 90, 2, 0, {0}}, HELD, 96, 1, 3},
+    {{"layernorm_backward", 37, 1032, 90, 2, 3, {0}}, HELD, 160, 1, 3},
+    {{"layernorm_backward", 13, 2048, 90, 2, 0, {.row_threads = 128, .unroll = 2, .waves = 2}},
+     HELD,
+     128,
+     2,
+     3},
+    {{"rmsnorm_backward", 17, 5120, 90, 2, 0, {0}}, HELD, 320, 2, 3},
+    {{"layernorm_backward", 9, 6144, 90, 1, 0, {0}}, READ_AGAIN, 256, 3, 3},
+    {{"rmsnorm_backward", 7, 12280, 90, 2, 5, {0}}, READ_AGAIN, 512, 3, 3},
+    {{"layernorm_backward", 5, 16384, 90, 2, 0, {0}}, ALL_SHARED, 1024, 2, 2},
+    {{"layernorm_backward_f32", 15, 2052, 90, 1, 0, {0}}, HELD, 160, 4, 3},
+    {{"layernorm_backward_f32", 3, 10240, 90, 1, 0, {0}}, READ_AGAIN, 512, 5, 2},
+    {{"rmsnorm_backward_f32", 11, 4100, 90, 1, 1, {0}}, READ_AGAIN, 288, 4, 3},
+    {{"layernorm_backward", 19, 1022, 90, 1, 1, {0}}, HELD, 128, 4, 3},
+    {{"layernorm_backward", 11, 2050, 90, 2, 0, {0}}, HELD, 160, 8, 3},
+    {{"rmsnorm_backward_f32", 23, 1023, 90, 1, 1, {0}}, HELD, 256, 4, 3},
+    {{"layernorm_backward", 0, 1024, 90, 2, 0, {0}}, HELD, 128, 1, 3},
+    {{"layernorm_backward", 1, 1024, 90, 2, 0, {0}}, HELD, 128, 1, 3},
+    {{"layernorm_backward", 31, 1023, 90, 2, 0, {0}}, OTHER, 0, 0, 0},
+    {{"layernorm_backward", 7, 2049, 90, 2, 1, {0}}, OTHER, 0, 0, 0},
+    {{"layernorm_backward", 12, 1024, 90, 2, 0, {.prefetch = 3}}, OTHER, 0, 0, 0},
 };
 
-static void check_choice(const struct column_case *one, const hr_function *function, const int64_t *extents) {
-    hr_device_limits limits = cuda_case_limits(90, one->processors);
-    hr_plan_options options = {.tunables = one->tunables};
-    hr_cuda_choice c;
-    hr_plan *plan;
-    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
-    assert_int_equal(plan->stage_count, 1);
-    assert_int_equal(hr_cuda_choose(plan, &plan->stages[0], extents, &c), HR_OK);
-    column_way way = !c.staged ? OTHER : c.resident ? HELD : !c.same_shared ? READ_AGAIN : ALL_SHARED;
+static void check_choice(const hr_cuda_choice *c, int number) {
+    const struct column_case *one = &cases[number];
+    column_way way = !c->staged ? OTHER : c->resident ? HELD : !c->same_shared ? READ_AGAIN : ALL_SHARED;
     bool same =
         way == one->way &&
-        (way == OTHER || (c.threads == one->threads && c.groups == one->groups && c.depth == one->depth));
+        (way == OTHER || (c->threads == one->threads && c->groups == one->groups && c->depth == one->depth));
     if (!same)
-        fail_msg("%s, %lld columns: way %d, %d threads, %d groups, %d places", one->kernel,
-                 (long long)one->columns, way, c.threads, c.groups, c.depth);
-    hr_plan_destroy(plan);
+        fail_msg("%s, %lld columns: way %d, %d threads, %d groups, %d places", one->row.kernel,
+                 (long long)one->row.columns, way, c->threads, c->groups, c->depth);
 }
 
 static void test_rows(void **state) {
     (void)state;
     kernel_library library;
     assert_int_equal(kernel_library_open(&library), HR_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct column_case *one = &cases[i];
-        const hr_function *function = kernel_library_function(&library, one->kernel);
-        const int64_t extents[] = {one->rows, one->columns};
-        assert_non_null(function);
-        check_choice(one, function, extents);
-        cuda_case run = {.function = function,
-                         .extents = extents,
-                         .limits = cuda_case_limits(90, one->processors),
-                         .options = {.tunables = one->tunables},
-                         .offset = one->offset,
-                         .nonfinite = i % 4 == 3,
-                         .seed = i,
-                         .points = 400};
-        expect_right(&run, (int)i);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_row(&library, &cases[i].row, (int)i, check_choice);
     kernel_library_close(&library);
 }
 
