@@ -196,6 +196,14 @@ int hr_work_after(const hr_analysis *analysis, int64_t time);
 /* Launches of headroom's own kernels carry their floor: "layernorm floor=12.3us bound=memory bytes=1e6
  * flops=2e6". */
 #define HR_FLOOR_WORD " floor="
+typedef struct hr_own_floor {
+    int name_length; /* of the kernel's name, at the front */
+    double seconds, bytes, flops;
+    char bound[16];
+} hr_own_floor;
+
+/* False where the range is of something else: own_launches.c. */
+bool hr_own_floor_read(const char *range, hr_own_floor *out);
 
 /* Host gaps longer than this are work of their own, not the cost of launching: an operator of a framework
  * takes 5 to 100 us, more under a profiler. */

@@ -133,24 +133,20 @@ static bool add_floor(sums *sum, const hr_analysis *analysis, const hr_work *wor
     if (work->call < 0 || analysis->calls[work->call].operation < 0) return false;
     int32_t call = work->call, range = analysis->calls[call].operation;
     const hr_event *event = &analysis->trace->events.items[range];
-    const char *words = strstr(hr_trace_string(analysis->trace, event->name), HR_FLOOR_WORD);
-    char bound[16];
-    double floor, bytes, flops;
-    if (!words ||
-        sscanf(words, " floor=%lfus bound=%15s bytes=%lf flops=%lf", &floor, bound, &bytes, &flops) != 4)
-        return false;
+    hr_own_floor own;
+    if (!hr_own_floor_read(hr_trace_string(analysis->trace, event->name), &own)) return false;
     for (int other = call - 1; other <= call + 1; other += 2)
         if (other >= 0 && other < analysis->call_count && analysis->calls[other].operation == range &&
             analysis->calls[other].work >= 0)
             return true; /* one of several: its part of the work is not known */
-    bool memory = strcmp(bound, "memory") == 0;
+    bool memory = strcmp(own.bound, "memory") == 0;
     sum->known++;
     sum->known_seconds += seconds;
-    sum->floor += floor * 1e-6;
-    sum->memory += memory ? floor * 1e-6 : 0;
-    sum->math += memory ? 0 : floor * 1e-6;
-    sum->bytes += bytes;
-    sum->flops += flops;
+    sum->floor += own.seconds;
+    sum->memory += memory ? own.seconds : 0;
+    sum->math += memory ? 0 : own.seconds;
+    sum->bytes += own.bytes;
+    sum->flops += own.flops;
     return true;
 }
 

@@ -1,7 +1,7 @@
-/* Launches of headroom's own kernels on the host, in words: a processor's work leaves no records of a device,
- * but the ranges around the launches say what they must move.
+/* Launches of headroom's own kernels, which lie in ranges that say what they must move.
  *
- * In: an analysis without works of a device. Out: a sentence.
+ * In: a range's name; an analysis without works of a device. Out: its floor; a sentence about the launches on
+ * the host, which leave no records of a device.
  */
 #include "diagnose/finding.h"
 
@@ -10,26 +10,30 @@
 
 enum { KERNELS_MOST = 32, NAMED_MOST = 3 };
 
+bool hr_own_floor_read(const char *range, hr_own_floor *out) {
+    const char *words = strstr(range, HR_FLOOR_WORD);
+    if (!words || sscanf(words, HR_FLOOR_WORD "%lfus bound=%15s bytes=%lf flops=%lf", &out->seconds,
+                         out->bound, &out->bytes, &out->flops) != 4)
+        return false;
+    out->seconds *= 1e-6;
+    out->name_length = (int)(words - range);
+    return true;
+}
+
 typedef struct own_kernel {
-    const char *range, *bound; /* the range's name; where its bound begins */
-    size_t length;             /* of the kernel's name at its front */
-    double floor;              /* seconds */
+    const char *range;
+    hr_own_floor floor;
     hr_tally tally;
 } own_kernel;
 
 static void add(own_kernel *kernels, int *count, const char *range, double seconds) {
-    const char *words = strstr(range, HR_FLOOR_WORD);
-    char bound[16];
-    double floor;
-    int at = 0;
-    if (!words || sscanf(words, " floor=%lfus bound=%n%15s", &floor, &at, bound) != 2) return;
+    own_kernel one = {.range = range};
+    if (!hr_own_floor_read(range, &one.floor)) return;
     int i = 0;
     while (i < *count && strcmp(kernels[i].range, range) != 0)
         i++;
     if (i == KERNELS_MOST) return;
-    if (i == *count)
-        kernels[(*count)++] = (own_kernel){
-            .range = range, .bound = words + at, .length = (size_t)(words - range), .floor = floor * 1e-6};
+    if (i == *count) kernels[(*count)++] = one;
     hr_tally_add(&kernels[i].tally, 0, seconds);
 }
 
@@ -53,11 +57,11 @@ const char *hr_own_launches_text(hr_draft *draft) {
     for (int named = 0; named < NAMED_MOST && named < count; named++) {
         own_kernel *one = longest(kernels, count);
         double mean = one->tally.seconds / (double)one->tally.count;
-        text = hr_draft_text(draft, "%s%s%.*s %s of %s on average, %.2f times its floor (%.*s)",
-                             text ? text : "", text ? "; " : "", (int)one->length, one->range,
+        text = hr_draft_text(draft, "%s%s%.*s %s of %s on average, %.2f times its floor (%s)",
+                             text ? text : "", text ? "; " : "", one->floor.name_length, one->range,
                              hr_count_text((double)one->tally.count, "launch", "launches").text,
-                             hr_time_text(mean).text, one->floor > 0 ? mean / one->floor : 0,
-                             (int)strcspn(one->bound, " "), one->bound);
+                             hr_time_text(mean).text, one->floor.seconds > 0 ? mean / one->floor.seconds : 0,
+                             one->floor.bound);
         one->tally.seconds = -1;
     }
     return text && count > NAMED_MOST ? hr_draft_text(draft, "%s; and %d more", text, count - NAMED_MOST)
