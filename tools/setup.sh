@@ -29,12 +29,16 @@ python3        | command python3   | Python 3
 python3-numpy  | python numpy      | NumPy
 '
 
+has_module() { # has_module PYTHON NAME
+    "$1" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$2') is None)"
+}
+
 is_there() { # is_there KIND NAME
     case $1 in
     command) command -v "$2" ;;
     header) printf '#include <%s>\n' "$2" | cc -E - ;;
     module) pkg-config --exists "$2" ;;
-    python) python3 -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$2') is None)" ;;
+    python) has_module python3 "$2" || has_module /usr/bin/python3 "$2" ;;
     esac >/dev/null 2>&1
 }
 
