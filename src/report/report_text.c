@@ -173,7 +173,7 @@ hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, cons
         double most = 0;
         for (int k = 0; k < count; k++)
             if (rows[k].family == rows[i].family) most = fmax(most, rows[k].value);
-        hr_sheet_format(&paper, HR_INK_BOLD, "  %-8s", first ? rows[i].group : "");
+        hr_sheet_format(&paper, HR_INK_BOLD, "  %-9s", first ? rows[i].group : "");
         hr_sheet_format(&paper, HR_INK_PLAIN, "%-8s", rows[i].name);
         hr_sheet_format(&paper, HR_INK_PLAIN, "%14s  ", hr_words_rate(rows[i].value, rows[i].unit).text);
         hr_sheet_bar(&paper, HR_INK_ACCENT, rows[i].value / most, width);
