@@ -478,10 +478,36 @@ static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last
     print_alignments(p, pass);
 }
 
+static bool reads_tensor(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node) {
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return false;
+    p->seen[node->id] = p->stamp;
+    for (int k = 0; k < pass->kept_count; k++)
+        if (pass->kept[k] == node) return false;
+    if (node->op == HR_OP_ELEMENT) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (reads_tensor(p, pass, node->args[i])) return true;
+    return false;
+}
+
+/* Beside other rows, results of rows of 4 KB and more go some lines ahead of what is read: where rows are a
+ * multiple of 4 KB long, each load would otherwise wait for the store just before it to the same place of
+ * another page. */
+static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
+    enum { PAGE_BYTES = 4096, BYTES_AHEAD = 256 };
+    int size = (int)hr_dtype_size(p->function->tensors[first_stream(pass)->tensor].dtype);
+    const char *head = stream_head(p, pass, "");
+    bool reads = false;
+    p->stamp++;
+    for (int i = 0; i < pass->step_count; i++)
+        reads = reads || reads_tensor(p, pass, pass->steps[i].value);
+    if (!reads) return head;
+    return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size, BYTES_AHEAD / size);
+}
+
 /* Parts of a row whose results are streamed begin at its aligned vectors. */
 static void print_shifted(hr_printer *p, const hr_lane_pass *pass, const char **first, const char **last) {
     if (!pass->whole || !first_stream(pass)) return;
-    hr_print(p, "const int64_t shift = %s;", stream_head(p, pass, ""));
+    hr_print(p, "const int64_t shift = %s;", stream_shift(p, pass));
     hr_print(p, "const int64_t start = %s ? %s + shift : 0, stop = %s + shift < %s ? %s + shift : %s;",
              *first, *first, *last, pass->whole, *last, pass->whole);
     *first = "start";
@@ -690,7 +716,7 @@ void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {
 const char *hr_lane_shift(hr_printer *p, const hr_lane_pass *pass) {
     if (!first_stream(pass)) return "0";
     print_target(p, first_stream(pass));
-    return stream_head(p, pass, "");
+    return stream_shift(p, pass);
 }
 
 void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {

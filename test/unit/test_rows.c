@@ -1,0 +1,79 @@
+/* Rows about as long as a page of memory, a few of them: what passes side by side and sums over rows do at
+ * their ends, against the text's meaning in f64. */
+#include "headroom.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const int64_t row_counts[] = {0, 1, 2, 3, 5, 9, 17};
+static const int64_t lengths[] = {1, 63, 1024, 2047, 2048, 2175, 2176, 4133};
+enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts, LENGTHS = sizeof lengths / sizeof *lengths };
+
+static const struct row_kernel {
+    const char *file, *name;
+} kernels[] = {
+    {"layernorm_backward", "layernorm_backward"},
+    {"layernorm_backward", "layernorm_backward_f32"},
+    {"rmsnorm_backward", "rmsnorm_backward"},
+    {"layernorm", "layernorm"},
+    {"layernorm", "layernorm_f32"},
+    {"residual_norm", "residual_norm"},
+    {"sum", "column_sum"},
+    {"sum", "column_sum_f32"},
+};
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+static hr_device *device;
+
+static void check_rows(const struct row_kernel *which, const char *text, size_t length, int64_t rows,
+                       int64_t columns) {
+    hr_kernel *kernel;
+    hr_check check = {0};
+    if (hr_kernel_load(device, which->file, text, length, which->name, &kernel) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    assert_int_equal(hr_kernel_bind_extent(kernel, "M", rows), HR_OK);
+    assert_int_equal(hr_kernel_bind_extent(kernel, "N", columns), HR_OK);
+    if (hr_kernel_fill(kernel, 11) != HR_OK || hr_kernel_prepare(kernel, NULL) != HR_OK ||
+        hr_kernel_check(kernel, 900, &check) != HR_OK)
+        fail_msg("%s: %s", which->name, hr_last_error());
+    if (!check.ok)
+        fail_msg("%s of %lld x %lld: error %g, tolerance %g: %s", which->name, (long long)rows,
+                 (long long)columns, check.max_error, check.tolerance, check.where);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_rows_of_a_page(void **state) {
+    (void)state;
+    static char text[1 << 14];
+    for (int k = 0; k < KERNELS; k++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/kernels/%s.hr", HR_SOURCE_DIR, kernels[k].file);
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        size_t length = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+        for (int r = 0; r < ROW_COUNTS; r++)
+            for (int n = 0; n < LENGTHS; n++)
+                check_rows(&kernels[k], text, length, row_counts[r], lengths[n]);
+    }
+}
+
+static int open_device(void **state) {
+    (void)state;
+    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    hr_device_destroy(device);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_a_page)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
