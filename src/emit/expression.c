@@ -590,6 +590,12 @@ static bool is_lane_at(hr_printer *p, const hr_expr *index, const hr_expr *place
            !hr_dtype_is_float(place->type) && place->type != HR_BOOL;
 }
 
+const hr_expr *hr_expr_lane_sought(hr_printer *p, const hr_expr *node) {
+    for (int side = 0; side < 2 && node->op == HR_OP_EQ; side++)
+        if (is_lane_at(p, node->args[side], node->args[1 - side])) return node->args[1 - side];
+    return NULL;
+}
+
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     bool arithmetic = node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL;
     if (arithmetic) {
@@ -598,14 +604,16 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     }
     if (is_comparison(node->op)) {
         hr_dtype type = node->args[0]->type;
-        for (int side = 0; side < 2 && node->op == HR_OP_EQ; side++)
-            if (is_lane_at(p, node->args[side], node->args[1 - side]))
-                return hr_format(p, "vm_at((int64_t)%s - i)", hr_expr_text(p, node->args[1 - side]));
+        const hr_expr *sought = hr_expr_lane_sought(p, node);
+        if (sought && p->absent) return "vm_of(false)";
+        if (sought) return hr_format(p, "vm_at((int64_t)%s - i)", hr_expr_text(p, sought));
         if (type != HR_BOOL) return call_text(p, hr_lane_prefix(type), function_name(node->op), node);
         const char *a = convert_lanes(p, hr_expr_lanes(p, node->args[0]), HR_BOOL, HR_I32);
         const char *b = convert_lanes(p, hr_expr_lanes(p, node->args[1]), HR_BOOL, HR_I32);
         return hr_format(p, "vi_%s(%s, %s)", function_name(node->op), a, b);
     }
+    if (node->op == HR_OP_WHERE && p->absent && hr_expr_lane_sought(p, node->args[0]))
+        return hr_expr_lanes(p, node->args[2]);
     const char *function = node->op == HR_OP_WHERE ? "select" : function_name(node->op);
     if (node->op == HR_OP_EXP && stores_narrow(p)) {
         const hr_expr *difference = node->args[0];

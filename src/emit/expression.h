@@ -41,7 +41,8 @@ typedef struct hr_printer {
     bool pairs;            /* the body is printed for two vectors in turn, by `way` */
     const hr_expr *given;  /* a node that the body finds there already, as `given_text`; NULL = none */
     const char *given_text;
-    bool turns; /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
+    bool turns;  /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
+    bool absent; /* no lane of the body is at the place that a comparison with one looks for */
     int turned[HR_TURNED_MAX]; /* by step of the stage: vectors of a step of a column's sums in the order of
                                   turns; 0 = in order */
     int number;                /* of the last name given */
@@ -74,6 +75,10 @@ void hr_expr_prepare(hr_printer *printer, const hr_expr *node, hr_emit_level lev
 const char *hr_expr_text(hr_printer *printer, const hr_expr *node);
 /* As hr_expr_text, made a vector (vf, vi or vm by type) where the printer is in vector mode. */
 const char *hr_expr_lanes(hr_printer *printer, const hr_expr *node);
+
+/* The whole number, one for all lanes, that `node` compares the lane's index with, where it does: at most one
+ * lane is equal. NULL elsewhere. */
+const hr_expr *hr_expr_lane_sought(hr_printer *printer, const hr_expr *node);
 
 /* Consecutive lanes are consecutive elements and nothing else of the address depends on the lane. */
 bool hr_expr_is_row_form(hr_printer *printer, const hr_expr *element);

@@ -2,6 +2,7 @@
 #include "emit/lane_loop.h"
 
 #include "base/dtype.h"
+#include "emit/lane_sought.h"
 #include "emit/lane_turns.h"
 #include "emit/stage_c.h"
 
@@ -515,7 +516,7 @@ static void print_shifted(hr_printer *p, const hr_lane_pass *pass, const char **
 }
 
 /* The body for each vector of a step, or of the part of one that `unit` is. */
-static void print_ways(hr_printer *p, const hr_lane_pass *pass) {
+static void print_way_loop(hr_printer *p, const hr_lane_pass *pass) {
     int unit = pass->unit;
     hr_text_format(p->out, "#pragma GCC unroll %d\n", unit);
     if (unit < pass->ways)
@@ -527,6 +528,15 @@ static void print_ways(hr_printer *p, const hr_lane_pass *pass) {
     print_body(p, pass, true);
     p->indent--;
     hr_print(p, "}");
+}
+
+static void print_ways(hr_printer *p, const hr_lane_pass *pass) {
+    hr_lane_near_and_far(p, pass, pass->unit, print_way_loop);
+}
+
+static void print_vector(hr_printer *p, const hr_lane_pass *pass) {
+    p->way = "0";
+    print_body(p, pass, false);
 }
 
 /* First what leaves as words, then all that needs what the words say. */
@@ -557,8 +567,7 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
 /* A step of several vectors, or the part of one that `unit` is. */
 static void print_step(hr_printer *p, const hr_lane_pass *pass) {
     if (pass->ways == 1) {
-        p->way = "0";
-        print_body(p, pass, false);
+        print_vector(p, pass);
         return;
     }
     hr_lane_prefetches(p, pass, pass->unit);
@@ -599,10 +608,12 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
     p->part = false;
     print_head(p, pass, last);
     if (pass->ways > 1) print_steps_loop(p, pass, last);
-    p->way = "0";
     hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
     p->indent++;
-    print_body(p, pass, false);
+    if (pass->ways > 1)
+        print_vector(p, pass);
+    else
+        hr_lane_near_and_far(p, pass, 1, print_vector);
     p->indent--;
     hr_print(p, "}");
     print_part(p, pass, hr_format(p, "if (i < %s)", last), hr_format(p, "(int)(%s - i)", last));

@@ -6,7 +6,7 @@
 #include "emit/column_loop.h"
 #include "emit/stage_area.h"
 
-enum { NEAR_BYTES = 1536, GATHER_AHEAD = 8192 };
+enum { NEAR_BYTES = 1536, GATHER_AHEAD = 8192, MANY_STREAMS = 2 };
 
 /* table[token[t], c] in a stage over t and c: the next rows' places are known ahead. */
 static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
@@ -137,13 +137,13 @@ static bool needs_near(const hr_stage_printer *s, const hr_lane_pass *lanes) {
 
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4 = 2, 4, 8 KB
  * ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 = into
- * the second; 4 = over all passes, most of it in the last. 0 = 2 for one pass, 3 for passes side by
- * side, 4 for several. */
+ * the second; 4 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has more than
+ * two streams; 3 for passes side by side, 4 for several. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
     bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
-    if (!choice) choice = s->skew ? 3 : hr_stage_turns(s->stage) > 1 ? 4 : 2;
+    if (!choice) choice = s->skew || ahead ? 3 : 4;
     if (choice == 1 || (pass && pass == s->stage->spare_pass) || !p->vector ||
         (!ahead && choice < 4 && pass < passes - 1))
         return;
@@ -151,7 +151,8 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
     const char *row = hr_stage_row_size(p, s->stage);
     if (ahead) {
-        lanes->prefetch_bytes = 1024 << (choice - 1);
+        bool many = !s->plan->tunables.prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
+        lanes->prefetch_bytes = 1024 << (choice - 1 - many);
         lanes->prefetch_near = needs_near(s, lanes) ? NEAR_BYTES : 0;
     } else if (choice == 4) {
         const char *first = s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : row;

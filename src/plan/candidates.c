@@ -57,12 +57,26 @@ static int grid_candidates(hr_tunables *out, int max) {
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
+/* One pass on a CPU: how far ahead memory is asked for, how results leave, how tasks are shared out. */
+static int map_candidates(hr_tunables *out, int max) {
+    static const hr_tunables choices[] = {
+        {0},           {.prefetch = 2}, {.prefetch = 4}, {.tile = 128}, {.prefetch = 4, .tile = 512},
+        {.chunk = 16}, {.prefetch = 1}, {.stream = 2},   {.stream = 1}, {.prefetch = 4, .chunk = 16},
+        {.chunk = 64}, {.tile = 2048},
+    };
+    return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
+}
+
 int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
     (void)extents;
     bool flat = true;
     for (int i = 0; i < plan->stage_count; i++)
         flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
     if (plan->limits.compute) return flat ? flat_candidates(out, max) : grid_candidates(out, max);
+    bool lanes = false;
+    for (int i = 0; i < plan->stage_count; i++)
+        lanes = lanes || plan->stages[i].vector;
+    if (flat && lanes) return map_candidates(out, max);
     static const hr_tunables choices[] = {
         {0},
         {.unroll = 2},
@@ -89,9 +103,6 @@ int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables 
         {.chunk = 64},
     };
     int count = 0;
-    bool lanes = false;
-    for (int i = 0; i < plan->stage_count; i++)
-        lanes = lanes || plan->stages[i].vector;
     for (int i = 0; i < (int)(sizeof choices / sizeof *choices) && count < max; i++)
         if (i == 0 || lanes) out[count++] = choices[i];
     return count;

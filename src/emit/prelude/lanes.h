@@ -37,6 +37,11 @@ static inline vm vi_ge(vi a, vi b) {
     return vi_le(b, a);
 }
 
+/* Whether the lane is one of those of the next vectors. */
+static inline bool lane_near(int64_t lane, int vectors) {
+    return __builtin_expect((uint64_t)lane < (uint64_t)(vectors * HR_LANES), 0);
+}
+
 static inline vm vm_from_vi(vi x) {
     return vi_ne(x, vi_of(0));
 }

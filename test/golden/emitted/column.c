@@ -54,22 +54,22 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             float *const c0 = column_0;
             int64_t i = 0;
             for (; i + 4 * HR_LANES <= n_N;) {
-                prefetch_read(p1 + i + 512);
-                prefetch_read(p1 + i + 512 + 16);
-                prefetch_read(p1 + i + 512 + 32);
-                prefetch_read(p1 + i + 512 + 48);
+                prefetch_read(p1 + i + 1024);
+                prefetch_read(p1 + i + 1024 + 16);
+                prefetch_read(p1 + i + 1024 + 32);
+                prefetch_read(p1 + i + 1024 + 48);
 #pragma GCC unroll 4
                 for (int way = 0; way < 4; way++, i += HR_LANES) {
                     vf_store_f32(c0 + i, vf_load_f32(c0 + i) + (vf_load_f32(p1 + i) * r2));
                 }
             }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_read(p1 + i + 512);
+                prefetch_read(p1 + i + 1024);
                 vf_store_f32(c0 + i, vf_load_f32(c0 + i) + (vf_load_f32(p1 + i) * r2));
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
-                prefetch_read(p1 + i + 512);
+                prefetch_read(p1 + i + 1024);
                 vf_store_part_f32(c0 + i, vf_load_part_f32(c0 + i, lanes) + (vf_load_part_f32(p1 + i, lanes) * r2), lanes);
             }
         }

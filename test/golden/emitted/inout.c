@@ -49,14 +49,14 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             float *const q0 = t_p;
             int64_t i = first;
             for (; i + HR_LANES <= last; i += HR_LANES) {
-                prefetch_read(t_p + i + 512);
-                prefetch_read(t_g + i + 1024);
+                prefetch_read(t_p + i + 1024);
+                prefetch_read(t_g + i + 2048);
                 vf_store_f32(q0 + i, (vf_load_f32(t_p + i) - (t_lr * vf_load_bf16(t_g + i))));
             }
             if (i < last) {
                 const int lanes = (int)(last - i);
-                prefetch_read(t_p + i + 512);
-                prefetch_read(t_g + i + 1024);
+                prefetch_read(t_p + i + 1024);
+                prefetch_read(t_g + i + 2048);
                 const vf r1 = (vf_load_part_f32(t_p + i, lanes) - (t_lr * vf_load_part_bf16(t_g + i, lanes)));
                 vf_store_part_f32(q0 + i, r1, lanes);
             }

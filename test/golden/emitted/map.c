@@ -54,15 +54,15 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             const int64_t begin = n_N - i < head ? n_N : i + head;
             while (i < begin) {
                 const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
-                prefetch_read(p1 + i + 512);
+                prefetch_read(p1 + i + 1024);
                 const vf r2 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
                 vf_store_part_bf16(q0 + i, r2, lanes);
                 i += lanes;
             }
             const bool aligned_0 = stream_aligned(q0 + i, 2, 2);
             for (; i + 2 * HR_LANES <= n_N;) {
-                prefetch_read(p1 + i + 512);
-                prefetch_read(p1 + i + 512 + 16);
+                prefetch_read(p1 + i + 1024);
+                prefetch_read(p1 + i + 1024 + 16);
                 vf w0[2];
 #pragma GCC unroll 2
                 for (int way = 0; way < 2; way++, i += HR_LANES) {
@@ -71,12 +71,12 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[0], w0[1], false, aligned_0);
             }
             for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_read(p1 + i + 512);
+                prefetch_read(p1 + i + 1024);
                 vf_stream_bf16(q0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))), aligned_0);
             }
             if (i < n_N) {
                 const int lanes = (int)(n_N - i);
-                prefetch_read(p1 + i + 512);
+                prefetch_read(p1 + i + 1024);
                 const vf r3 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
                 vf_store_part_bf16(q0 + i, r3, lanes);
             }

@@ -1,0 +1,88 @@
+/* Maps whose lanes are not all alike: a place that one lane of a row is at. Every element of every result is
+ * compared with the interpreter's. */
+#include "headroom.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { ROWS = 9, EVERY = 1 << 20 };
+
+static hr_device *device;
+
+static int open_device(void **state) {
+    (void)state;
+    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void good(hr_status status, const char *what) {
+    if (status != HR_OK) fail_msg("%s: %s", what, hr_last_error());
+}
+
+static void *data_of(hr_kernel *kernel, const char *name) {
+    hr_array array = {.size = sizeof array};
+    good(hr_kernel_array(kernel, name, &array), name);
+    return array.data;
+}
+
+static void check_all(hr_kernel *kernel, const char *text) {
+    hr_check check = {0};
+    good(hr_kernel_check(kernel, EVERY, &check), text);
+    if (!check.ok)
+        fail_msg("error %g, tolerance %g: %s\n%s", check.max_error, check.tolerance, check.where, text);
+}
+
+static const char *const seeking[] = {
+    "kernel seek(x: bf16[M, N], at: i32[M]) -> (y: bf16[M, N])\n{\n"
+    "    y[m, n] = exp(x[m, n]) - where(n == at[m], 1, 0)\n}\n",
+    "kernel seek(x: f32[M, N], at: i32[M]) -> (y: f32[M, N])\n{\n"
+    "    y[m, n] = where(at[m] == n, 7, x[m, n])\n}\n",
+    "kernel seek(x: inout bf16[M, N], at: i32[M])\n{\n"
+    "    x[m, n] = where(n == at[m] + 1, -x[m, n], 2 * x[m, n])\n}\n",
+    "kernel seek(x: f16[M, N], at: i32[M]) -> (y: f16[M, N], s: f32[M])\n{\n"
+    "    y[m, n] = x[m, n] * where(n == at[m], 3, 1)\n"
+    "    s[m] = sum[n](where(n == at[m], 100, x[m, n]))\n}\n",
+    "kernel seek(x: bf16[M, N], at: i32[M]) -> (y: bf16[M, N])\n{\n"
+    "    y[m, n] = where(n == at[m], where(n == 3, 1, 2), where(not (n == at[m]), x[m, n], 4))\n}\n",
+};
+
+/* At the beginning, the end, the ends of vectors, between, and nowhere. */
+static void set_places(int32_t *at, int64_t columns) {
+    const int32_t last = (int32_t)columns - 1;
+    const int32_t places[ROWS] = {0, last, 15, 16, last / 2, -1, last + 1, INT32_MIN, 31};
+    memcpy(at, places, sizeof places);
+}
+
+static void check_seeking(const char *text, int64_t columns) {
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "seek.hr", text, strlen(text), NULL, &kernel), text);
+    good(hr_kernel_bind_extent(kernel, "M", ROWS), text);
+    good(hr_kernel_bind_extent(kernel, "N", columns), text);
+    good(hr_kernel_fill(kernel, 5), text);
+    set_places(data_of(kernel, "at"), columns);
+    check_all(kernel, text);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_one_lane_is_sought(void **state) {
+    (void)state;
+    static const int64_t columns[] = {1, 15, 16, 33, 64, 131, 1000};
+    for (size_t t = 0; t < sizeof seeking / sizeof *seeking; t++)
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+            check_seeking(seeking[t], columns[c]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_lane_is_sought)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
