@@ -158,6 +158,8 @@ typedef struct hr_roof {
     bool special_beside; /* special functions have units of their own: their time overlaps with arithmetic */
     bool traffic_mixed;  /* a kernel cannot read first and write later: between two measured mixes of reads
                             and writes, only these two count */
+    char copy_way[32];   /* CPU: the loop that reached `copy`, and on how many threads; "" = not known */
+    int copy_threads;
 } hr_roof;
 
 /* From the cache folder; measured where it is missing or `again`. */
@@ -251,7 +253,18 @@ typedef struct hr_floor {
     const char *bound; /* "memory", "tensor", "vector", "exp", ..., "launch" */
     double bytes;
     double tensor_flops, vector_flops, special_ops;
+    double memory, others; /* seconds that the bytes alone need, and all else; `seconds` is the longer */
 } hr_floor;
+
+/* A kernel and a copy that took turns. On a shared machine the memory's speed drifts within minutes, and a
+ * roof that was measured earlier says little; what was measured in the same moments does. */
+typedef struct hr_beside {
+    double copy;          /* median of (seconds of a copy of floor.bytes bytes, half of them read and half
+                             written / seconds of the kernel); 0 = no copy took turns */
+    double rate;          /* bytes a second of that copy, median */
+    double floor;         /* seconds: the floor, its memory part at the speed that the memory had meanwhile */
+    double roof_fraction; /* `floor` over the kernel's seconds, 0 = not known */
+} hr_beside;
 
 typedef struct hr_check {
     int64_t points;   /* elements compared with the text's meaning in f64 */
@@ -341,6 +354,7 @@ typedef struct hr_run_result {
     const hr_variant *variants;
     const char *source; /* generated */
     hr_roof roof;
+    hr_beside beside; /* all 0 where the device offers no such copy or the bytes fit in its caches */
 } hr_run_result;
 
 /* Tunes, applies the kernel once and checks it, calls `saved`, measures it beside the unfused version (left

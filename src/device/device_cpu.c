@@ -117,6 +117,7 @@ static hr_status cpu_time(struct hr_device *device, hr_module *module, const hr_
 
 static void cpu_destroy(struct hr_device *device) {
     hr_device_cpu *cpu = (hr_device_cpu *)device;
+    hr_copy_cpu_destroy(device);
     cpu_release(device, cpu->walk, cpu->walk_size);
     free(cpu);
 }
@@ -131,6 +132,7 @@ static const hr_device_ops cpu_ops = {
     .launch = cpu_launch,
     .time = cpu_time,
     .measure_roof = hr_roof_cpu_measure,
+    .time_copy = hr_copy_cpu_time,
 };
 
 hr_status hr_device_cpu_open(struct hr_device **out) {

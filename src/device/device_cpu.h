@@ -13,6 +13,7 @@ typedef struct hr_device_cpu {
     char machine[40];          /* hash of the processor's model and features: part of a cache key */
     void *walk;                /* what is read to cool caches that cannot be flushed; NULL until needed */
     size_t walk_size;
+    struct hr_copy_cpu *copy;  /* of time_copy; NULL until needed */
     int roof_batches;          /* how often the roof's probes have their turn */
     int64_t roof_stream_bytes; /* of each of three; 0 = by the caches' sizes */
 } hr_device_cpu;
@@ -39,6 +40,10 @@ void *hr_module_cpu_symbol(hr_module *module, const char *name);
 bool hr_cold_flush(const void *data, size_t size, int threads);
 /* The same by reading so much else that nothing old stays. */
 void hr_cold_walk(const void *buffer, size_t size, int threads);
+
+/* copy_cpu.c */
+hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, double bytes, double *seconds);
+void hr_copy_cpu_destroy(struct hr_device *device);
 
 /* roof_cpu.c */
 hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_progress_fn progress,

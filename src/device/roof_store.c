@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FORMAT       3
+#define FORMAT       4
 #define LOCK_NAME    "roof.lock"
 #define POLL_SECONDS 0.05
 #define FILE_MOST    65536
@@ -100,6 +100,8 @@ static json_t *roof_to_json(const char *key, const hr_roof *roof) {
     json_object_set_new(object, "format", json_integer(FORMAT));
     json_object_set_new(object, "key", json_string(key));
     json_object_set_new(object, "threads", json_integer(roof->threads));
+    json_object_set_new(object, "copy_way", json_string(roof->copy_way));
+    json_object_set_new(object, "copy_threads", json_integer(roof->copy_threads));
     json_object_set_new(object, "special_beside", json_boolean(roof->special_beside));
     json_object_set_new(object, "traffic_mixed", json_boolean(roof->traffic_mixed));
     fields_write(object, roof, fields, COUNT(fields));
@@ -125,6 +127,9 @@ static bool roof_from_json(const json_t *object, const char *key, hr_roof *out) 
         return false;
     roof.threads = (int)json_integer_value(json_object_get(object, "threads"));
     if (roof.threads <= 0 || !fields_read(object, &roof, fields, COUNT(fields))) return false;
+    const char *way = json_string_value(json_object_get(object, "copy_way"));
+    snprintf(roof.copy_way, sizeof roof.copy_way, "%s", way ? way : "");
+    roof.copy_threads = (int)json_integer_value(json_object_get(object, "copy_threads"));
     roof.special_beside = json_is_true(json_object_get(object, "special_beside"));
     roof.traffic_mixed = json_is_true(json_object_get(object, "traffic_mixed"));
     if (!json_is_array(caches) || json_array_size(caches) > HR_ROOF_LEVELS) return false;

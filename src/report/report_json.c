@@ -68,6 +68,21 @@ static json_t *verified_value(const hr_run_result *run) {
     return verified;
 }
 
+/* Absent where nothing is known of it. */
+static void set_beside(json_t *object, const hr_run_result *run) {
+    const hr_beside *beside = &run->beside;
+    if (!(beside->roof_fraction > 0)) return;
+    json_t *value = json_object();
+    if (beside->copy > 0) {
+        hr_value_set_real(value, "copy", beside->copy);
+        hr_value_set_real(value, "bytes_per_second", beside->rate);
+        hr_value_set_real(value, "kept_roof_part", beside->rate / run->roof.copy);
+    }
+    hr_value_set_real(value, "floor_seconds", beside->floor);
+    hr_value_set_real(value, "roof_fraction", beside->roof_fraction);
+    json_object_set_new(object, "beside", value);
+}
+
 /* The object of `headroom run --json`; its keys are a contract. */
 static json_t *run_value(const hr_run_result *run) {
     json_t *object = json_object(), *extents = json_object(), *flops = json_object();
@@ -96,6 +111,7 @@ static json_t *run_value(const hr_run_result *run) {
     hr_value_set_real(object, "roof_fraction", run->roof_fraction);
     json_object_set_new(object, "verified", verified_value(run));
     json_object_set_new(object, "tune", tune);
+    set_beside(object, run);
     return object;
 }
 
@@ -198,7 +214,7 @@ static void csv_row(hr_text *out, const hr_bench_row *row, const hr_roof *roof) 
     if (!run) {
         hr_text_format(out, ",,,,,,,,,,,,");
         csv_text(out, row->error);
-        hr_text_format(out, "\n");
+        hr_text_format(out, ",,\n");
         return;
     }
     for (int i = 0; i < run->extent_count; i++)
@@ -209,9 +225,13 @@ static void csv_row(hr_text *out, const hr_bench_row *row, const hr_roof *roof) 
                    run->headroom);
     if (run->unfused.runs) hr_text_format(out, "%.4f", run->unfused.median / run->seconds.median);
     if (run->verify_done)
-        hr_text_format(out, ",%.3g,%s,\n", run->verified.max_error, run->verified.ok ? "right" : "wrong");
+        hr_text_format(out, ",%.3g,%s,,", run->verified.max_error, run->verified.ok ? "right" : "wrong");
     else
-        hr_text_format(out, ",,not checked,\n");
+        hr_text_format(out, ",,not checked,,");
+    if (run->beside.copy > 0) hr_text_format(out, "%.4f", run->beside.copy);
+    hr_text_format(out, ",");
+    if (run->beside.roof_fraction > 0) hr_text_format(out, "%.4f", run->beside.roof_fraction);
+    hr_text_format(out, "\n");
 }
 
 hr_status hr_report_bench_csv(const hr_bench *bench, char **out) {
@@ -224,7 +244,7 @@ hr_status hr_report_bench_csv(const hr_bench *bench, char **out) {
     hr_utf8_clean(&text, bench->command);
     hr_text_format(&text,
                    "\nkernel,dtype,extents,seconds,min,max,bytes_per_second,copy_roof_fraction,floor_seconds,"
-                   "bound,headroom,fusion_gain,max_error,check,error\n");
+                   "bound,headroom,fusion_gain,max_error,check,error,beside_copy,beside_roof_fraction\n");
     for (int i = 0; i < bench->row_count; i++)
         csv_row(&text, &bench->rows[i], &bench->roof);
     return hr_text_give(&text, out);

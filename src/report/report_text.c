@@ -74,6 +74,22 @@ static void put_headroom(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_end_line(paper);
 }
 
+/* A kept roof is mentioned where the memory's speed is now another than it was. */
+static void put_beside(hr_sheet *paper, const hr_run_result *run) {
+    const hr_beside *beside = &run->beside;
+    char part[160] = "";
+    if (!(beside->copy > 0)) return;
+    double kept = run->roof.copy > 0 ? beside->rate / run->roof.copy : 1;
+    if (fabs(kept - 1) > 0.1)
+        snprintf(part, sizeof part, "; %s of the kept roof: %s", hr_words_percent(kept).text,
+                 kept < 1 ? "others use this memory" : "measure it anew by headroom roof --again");
+    hr_sheet_label(paper, "beside");
+    hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_ratio(beside->copy, "").text, 12);
+    hr_sheet_format(paper, HR_INK_PLAIN, "of a copy that took turns (%s%s)",
+                    hr_words_rate(beside->rate, "B/s").text, part);
+    hr_sheet_end_line(paper);
+}
+
 static void put_fusion(hr_sheet *paper, const hr_run_result *run) {
     if (run->unfused.runs == 0) return;
     double gain = run->unfused.median / run->seconds.median;
@@ -113,6 +129,7 @@ hr_status hr_report_run_text(const hr_run_result *run, const hr_report_style *st
     put_time(&paper, run);
     put_floor(&paper, &run->floor, &run->roof);
     put_headroom(&paper, run);
+    put_beside(&paper, run);
     put_fusion(&paper, run);
     put_check(&paper, run);
     return hr_text_give(&paper.text, out);
@@ -190,19 +207,19 @@ hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, cons
 
 /* Extents are left out where the terminal is too narrow for them. */
 static bool bench_is_wide(const hr_sheet *paper) {
-    return paper->style.width >= 138;
+    return paper->style.width >= 145;
 }
 
 static void put_bench_heading(hr_sheet *paper) {
     hr_sheet_format(paper, HR_INK_DIM, "%-26s %-5s ", "kernel", "dtype");
     if (bench_is_wide(paper)) hr_sheet_format(paper, HR_INK_DIM, "%-32s ", "extents");
-    hr_sheet_format(paper, HR_INK_DIM, "%9s %13s %6s  %-7s %8s %7s  %s", "time", "rate", "copy", "bound",
-                    "headroom", "fusion", "check");
+    hr_sheet_format(paper, HR_INK_DIM, "%9s %13s %6s  %-7s %8s %6s %7s  %s", "time", "rate", "copy", "bound",
+                    "headroom", "now", "fusion", "check");
 }
 
 static void put_bench_row(hr_sheet *paper, const hr_bench_row *row, const hr_roof *roof) {
     const hr_run_result *run = row->result;
-    char extents[128] = "", gain[48] = "-", copy[48] = "-";
+    char extents[128] = "", gain[48] = "-", copy[48] = "-", part[48] = "-";
     if (!run) {
         hr_sheet_format(paper, HR_INK_PLAIN, "%-26s %-5s ", row->kernel, row->dtype);
         hr_sheet_put(paper, HR_INK_POOR, row->error);
@@ -230,7 +247,9 @@ static void put_bench_row(hr_sheet *paper, const hr_bench_row *row, const hr_roo
                     time.text, rate.text, copy, run->floor.bound);
     hr_sheet_format(paper, grade_inks[hr_headroom_grade(run->headroom)], "%8s",
                     hr_words_ratio(run->headroom, "x").text);
-    hr_sheet_format(paper, HR_INK_PLAIN, " %7s  ", gain);
+    if (run->beside.roof_fraction > 0)
+        snprintf(part, sizeof part, "%s", hr_words_percent(run->beside.roof_fraction).text);
+    hr_sheet_format(paper, HR_INK_PLAIN, " %6s %7s  ", part, gain);
     if (!run->verify_done)
         hr_sheet_put(paper, HR_INK_FAIR, "not checked");
     else

@@ -131,9 +131,13 @@ static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rat
             arithmetic_bound = hr_special_name((hr_special)s);
         }
     }
-    floor_raise(out, memory_seconds(work->bytes_read, work->bytes_written, roof), "memory");
-    floor_raise(out, at_rate(work->tensor_flops, tensor_rate), "tensor");
-    floor_raise(out, roof->special_beside ? fmax(vector, special) : vector + special, arithmetic_bound);
+    double tensor = at_rate(work->tensor_flops, tensor_rate);
+    double arithmetic = roof->special_beside ? fmax(vector, special) : vector + special;
+    out->memory = memory_seconds(work->bytes_read, work->bytes_written, roof);
+    out->others = fmax(roof->launch, fmax(tensor, arithmetic));
+    floor_raise(out, out->memory, "memory");
+    floor_raise(out, tensor, "tensor");
+    floor_raise(out, arithmetic, arithmetic_bound);
 }
 
 void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof *roof, hr_floor *out) {

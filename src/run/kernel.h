@@ -183,9 +183,19 @@ void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared);
 
 /* ---- measure.c ---- */
 
-/* Times the states in turn (A B B A ...) on the bound arrays for about `seconds`, at least five runs each. */
-hr_status hr_measure_states(hr_kernel *kernel, hr_prepared *const *states, int count, double seconds,
-                            hr_progress_fn progress, void *progress_context, hr_timing *out);
+/* Times the states in turn (A B B A ...) on the bound arrays for about `seconds`, at least five runs each.
+ * Where `beside` is given, a copy of `bytes` bytes has a turn beside each of the first state's, and its
+ * `copy` and `rate` are filled in; a device that cannot copy leaves them 0. */
+typedef struct hr_measuring {
+    hr_prepared *const *states;
+    int count;
+    double seconds; /* 0 = a default */
+    hr_progress_fn progress;
+    void *progress_context;
+    double bytes;
+    hr_beside *beside; /* NULL: no copy */
+} hr_measuring;
+hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out);
 
 /* ---- floor.c ---- */
 

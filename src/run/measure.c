@@ -1,4 +1,7 @@
-/* How long the bound kernel takes. In: prepared states. Out: median, least, most. */
+/* How long the bound kernel takes, and how a copy of as many bytes does that takes turns with it.
+ *
+ * In: prepared states. Out: median, least, most; the median over rounds of the copy's time over the kernel's.
+ */
 #define _GNU_SOURCE
 #include "run/kernel.h"
 
@@ -6,6 +9,7 @@
 #include <time.h>
 
 #define RUNS_MIN        5
+#define PAIRS_MIN       3
 #define RUNS_MAX        101
 #define STATES_MAX      8
 #define DEFAULT_SECONDS 1.0
@@ -23,6 +27,10 @@ static void time_insert(double *times, int count, double seconds) {
     times[i] = seconds;
 }
 
+static double median_of(const double *sorted, int count) {
+    return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
+}
+
 static hr_status time_once(hr_kernel *kernel, const hr_prepared *state, double *seconds) {
     hr_launch launch;
     HR_TRY(hr_launch_refresh(kernel, state));
@@ -36,35 +44,83 @@ static hr_status time_once(hr_kernel *kernel, const hr_prepared *state, double *
 }
 
 static hr_timing timing_of(const double *times, int runs) {
-    double median = runs % 2 ? times[runs / 2] : 0.5 * (times[runs / 2 - 1] + times[runs / 2]);
-    return (hr_timing){.median = median, .min = times[0], .max = times[runs - 1], .runs = runs};
+    return (hr_timing){
+        .median = median_of(times, runs), .min = times[0], .max = times[runs - 1], .runs = runs};
 }
 
-hr_status hr_measure_states(hr_kernel *kernel, hr_prepared *const *states, int count, double seconds,
-                            hr_progress_fn progress, void *progress_context, hr_timing *out) {
+/* All that is timed, sorted but for the round at hand. */
+typedef struct rounds {
+    hr_kernel *kernel;
+    const hr_measuring *measuring;
+    int runs;
     double times[STATES_MAX][RUNS_MAX];
-    int runs = 0;
-    if (count > STATES_MAX) return hr_fail(HR_INTERNAL, "%d states to measure", count);
-    if (!(seconds > 0)) seconds = DEFAULT_SECONDS;
-    for (int s = 0; s < count; s++) { /* memory is touched, code is loaded, faults are found */
-        HR_TRY(hr_launch_refresh(kernel, states[s]));
-        HR_TRY(hr_launch_once(kernel, states[s]));
+    double first; /* of this round: the first state's seconds */
+    bool copies;  /* they take turns */
+    double copy;  /* of this round: its seconds, 0 = disturbed */
+    int pairs;    /* rounds with both */
+    double ratios[RUNS_MAX], rates[RUNS_MAX];
+} rounds;
+
+static hr_status state_time(rounds *rounds, int state) {
+    double taken;
+    HR_TRY(time_once(rounds->kernel, rounds->measuring->states[state], &taken));
+    time_insert(rounds->times[state], rounds->runs, taken);
+    if (state == 0) rounds->first = taken;
+    return HR_OK;
+}
+
+static void copy_time(rounds *rounds) {
+    struct hr_device *device = rounds->kernel->device;
+    if (!rounds->copies) return;
+    /* An extra, not the job: what cannot be had is left out. */
+    rounds->copies = device->ops->time_copy(device, &rounds->kernel->roof, rounds->measuring->bytes,
+                                            &rounds->copy) == HR_OK;
+}
+
+/* Forwards and backwards in turns, the copy always next to the first state. */
+static hr_status round_time(rounds *rounds) {
+    int count = rounds->measuring->count;
+    bool forwards = rounds->runs % 2 == 0;
+    if (forwards) copy_time(rounds);
+    for (int s = 0; s < count; s++)
+        HR_TRY(state_time(rounds, forwards ? s : count - 1 - s));
+    if (!forwards) copy_time(rounds);
+    if (rounds->copies && rounds->first > 0 && rounds->copy > 0) {
+        time_insert(rounds->ratios, rounds->pairs, rounds->copy / rounds->first);
+        time_insert(rounds->rates, rounds->pairs, rounds->measuring->bytes / rounds->copy);
+        rounds->pairs++;
     }
-    double begun = now();
-    while (runs < RUNS_MIN || (runs < RUNS_MAX && now() - begun < seconds)) {
-        for (int s = 0; s < count; s++) {
-            int state = runs % 2 ? count - 1 - s : s;
-            double taken;
-            HR_TRY(time_once(kernel, states[state], &taken));
-            time_insert(times[state], runs, taken);
-        }
-        runs++;
+    rounds->runs++;
+    return HR_OK;
+}
+
+static hr_status rounds_time(rounds *rounds) {
+    const hr_measuring *measuring = rounds->measuring;
+    double seconds = measuring->seconds > 0 ? measuring->seconds : DEFAULT_SECONDS, begun = now();
+    while (rounds->runs < RUNS_MIN || (rounds->runs < RUNS_MAX && now() - begun < seconds)) {
+        HR_TRY(round_time(rounds));
         double done = now() - begun;
-        if (progress && !progress(progress_context, "measuring", done < seconds ? done : seconds, seconds))
+        if (measuring->progress && !measuring->progress(measuring->progress_context, "measuring",
+                                                        done < seconds ? done : seconds, seconds))
             return hr_fail(HR_CANCELLED, "measuring was stopped");
     }
-    for (int s = 0; s < count; s++)
-        out[s] = timing_of(times[s], runs);
+    return HR_OK;
+}
+
+hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out) {
+    rounds rounds = {.kernel = kernel, .measuring = measuring};
+    if (measuring->count > STATES_MAX) return hr_fail(HR_INTERNAL, "%d states to measure", measuring->count);
+    for (int s = 0; s < measuring->count; s++) { /* memory is touched, code is loaded, faults are found */
+        HR_TRY(hr_launch_refresh(kernel, measuring->states[s]));
+        HR_TRY(hr_launch_once(kernel, measuring->states[s]));
+    }
+    rounds.copies = measuring->beside && kernel->roof_known && kernel->device->ops->time_copy;
+    HR_TRY(rounds_time(&rounds));
+    for (int s = 0; s < measuring->count; s++)
+        out[s] = timing_of(rounds.times[s], rounds.runs);
+    if (rounds.pairs < PAIRS_MIN) return HR_OK;
+    measuring->beside->copy = median_of(rounds.ratios, rounds.pairs);
+    measuring->beside->rate = median_of(rounds.rates, rounds.pairs);
     return HR_OK;
 }
 
@@ -72,7 +128,7 @@ hr_status hr_kernel_measure(hr_kernel *kernel, hr_timing *out) {
     if (!kernel->current) HR_TRY(hr_kernel_launch(kernel));
     hr_prepared *state = kernel->current;
     hr_timing timing;
-    HR_TRY(hr_measure_states(kernel, &state, 1, 0, NULL, NULL, &timing));
+    HR_TRY(hr_measure_states(kernel, &(hr_measuring){.states = &state, .count = 1}, &timing));
     kernel->current = state;
     *out = timing;
     return HR_OK;

@@ -8,10 +8,12 @@
 
 #include "base/dtype.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define UNFUSED_FREE (64 << 20) /* scratch that the unfused version may always take */
+#define BESIDE_LEAST 0.1        /* part of the floor: memory that counts less needs no copy beside it */
 
 /* The public result, and what its pointers point to. */
 typedef struct run_result {
@@ -78,14 +80,60 @@ static hr_status step_unfuse(running *running) {
     return HR_OK;
 }
 
+static hr_status step_floor(running *running) {
+    const hr_kernel *kernel = running->kernel;
+    hr_work work;
+    HR_TRY(hr_work_count(kernel->function, running->fused->extents, &work));
+    hr_floor_of(kernel->function, &work, &kernel->roof, &running->result->floor);
+    return HR_OK;
+}
+
+/* Whether the floor depends on how fast the memory is at the moment. */
+static bool memory_matters(const running *running) {
+    const hr_floor *floor = &running->result->floor;
+    return floor->bytes > 0 && floor->memory >= BESIDE_LEAST * floor->seconds;
+}
+
+/* Arrays that the caches hold are too small to be timed beside a copy. */
+static bool beside_wanted(const running *running) {
+    const struct hr_device *device = running->kernel->device;
+    return device->ops->time_copy && running->result->floor.bytes > (double)device->limits.l3_bytes;
+}
+
+/* The floor, had the roof's copy run at the speed that the copy beside the kernel had. */
+static void beside_finish(const running *running) {
+    hr_run_result *result = running->result;
+    hr_beside *beside = &result->beside;
+    const hr_floor *floor = &result->floor;
+    double median = result->seconds.median, copy = running->kernel->roof.copy;
+    if (!beside_wanted(running) || !(median > 0)) return;
+    if (!memory_matters(running)) {
+        beside->floor = floor->seconds;
+        beside->roof_fraction = floor->seconds / median;
+    } else if (beside->copy > 0) {
+        double others = floor->others / median;
+        double memory = beside->copy * floor->memory * copy / floor->bytes; /* paired: no drift in it */
+        beside->floor = fmax(floor->memory * copy / beside->rate, floor->others);
+        beside->roof_fraction = fmax(memory, others);
+    }
+}
+
 static hr_status step_measure(running *running) {
     const hr_run_options *options = &running->options;
+    hr_run_result *result = running->result;
     hr_prepared *states[2] = {running->fused, running->unfused};
+    hr_measuring measuring = {.states = states,
+                              .count = running->unfused ? 2 : 1,
+                              .seconds = options->seconds,
+                              .progress = options->progress,
+                              .progress_context = options->progress_context,
+                              .bytes = result->floor.bytes};
     hr_timing timings[2] = {0};
-    HR_TRY(hr_measure_states(running->kernel, states, running->unfused ? 2 : 1, options->seconds,
-                             options->progress, options->progress_context, timings));
-    running->result->seconds = timings[0];
-    running->result->unfused = timings[1];
+    if (beside_wanted(running) && memory_matters(running)) measuring.beside = &result->beside;
+    HR_TRY(hr_measure_states(running->kernel, &measuring, timings));
+    result->seconds = timings[0];
+    result->unfused = timings[1];
+    beside_finish(running);
     hr_launch_trim(running->kernel, running->fused);
     HR_TRY(hr_launch_refresh(running->kernel, running->fused));
     running->kernel->current = running->fused;
@@ -165,7 +213,6 @@ static hr_status result_describe(running *running, hr_arena **arena) {
     const hr_kernel *kernel = running->kernel;
     const hr_prepared *state = running->fused;
     hr_run_result *result = running->result;
-    hr_work work;
     const char *source;
     HR_TRY(hr_kernel_source(running->kernel, &source, NULL));
     HR_TRY(hr_arena_create(texts_size(kernel, state, source), arena));
@@ -179,8 +226,6 @@ static hr_status result_describe(running *running, hr_arena **arena) {
     result_extents(result, kernel, state, *arena);
     result_tuning(result, state, *arena);
     HR_TRY(result_stages(result, kernel, state, *arena));
-    HR_TRY(hr_work_count(kernel->function, state->extents, &work));
-    hr_floor_of(kernel->function, &work, &kernel->roof, &result->floor);
     if (result->floor.seconds > 0 && result->seconds.median > 0) {
         result->headroom = result->seconds.median / result->floor.seconds;
         result->roof_fraction = result->floor.seconds / result->seconds.median;
@@ -204,6 +249,7 @@ hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run
     hr_status status = step_ready(&running);
     if (status == HR_OK) status = step_apply(&running);
     if (status == HR_OK) status = step_unfuse(&running);
+    if (status == HR_OK) status = step_floor(&running);
     if (status == HR_OK) status = step_measure(&running);
     if (status == HR_OK) status = result_describe(&running, &made->arena);
     if (status == HR_OK)

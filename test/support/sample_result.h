@@ -62,7 +62,7 @@ static inline hr_run_result sample_result(void) {
         .stages = sample_stages,
         .seconds = {14.21e-3, 14.10e-3, 14.93e-3, 25},
         .unfused = {48.3e-3, 47.9e-3, 50.2e-3, 9},
-        .floor = {13.945e-3, "memory", 536887296, 0, 939524096, 32768},
+        .floor = {13.945e-3, "memory", 536887296, 0, 939524096, 32768, 13.945e-3, 3.7e-3},
         .headroom = 14.21 / 13.945,
         .roof_fraction = 13.945 / 14.21,
         .verify_done = true,
@@ -76,6 +76,7 @@ static inline hr_run_result sample_result(void) {
                   "        const char *text = \"a < b && c > d\";\n"
                   "        t0_x[m] * 1.5e-3f;\n    }\n}\n",
         .roof = sample_roof(),
+        .beside = {0.932, 25.8e9, 20.8e-3, 0.937},
     };
 }
 

@@ -47,15 +47,18 @@ static void terminal(void **state) {
     char *text;
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_string_equal(
-        text, "layernorm  kernels/layernorm.hr, M=32768 N=4096, cpu: Intel(R) Xeon(R) Processor, 2 threads\n"
-              "  plan      1 stage: row (1 read, 1 write)\n"
-              "  tuning    28 choices in 3.14 s: stream, unroll 2, prefetch 1\n"
-              "  time      14.2 ms     37.8 GB/s, 66.1 GFLOP/s, 14.1 ms to 14.9 ms in 25 runs\n"
-              "  floor     13.9 ms     memory: 537 MB at 38.5 GB/s\n"
-              "  headroom  1.02x       ######################## 98 % of the roof\n"
-              "  fusion    3.40x       the speed of one pass per statement (48.3 ms)\n"
-              "  check     right       largest error 0.0031 of 0.0078 allowed, in 4096 elements\n"
-              "                        y[31021, 17] = 1.2578125, should be 1.2617043\n");
+        text,
+        "layernorm  kernels/layernorm.hr, M=32768 N=4096, cpu: Intel(R) Xeon(R) Processor, 2 threads\n"
+        "  plan      1 stage: row (1 read, 1 write)\n"
+        "  tuning    28 choices in 3.14 s: stream, unroll 2, prefetch 1\n"
+        "  time      14.2 ms     37.8 GB/s, 66.1 GFLOP/s, 14.1 ms to 14.9 ms in 25 runs\n"
+        "  floor     13.9 ms     memory: 537 MB at 38.5 GB/s\n"
+        "  headroom  1.02x       ######################## 98 % of the roof\n"
+        "  beside    0.93        of a copy that took turns (25.8 GB/s; 67 % of the kept roof: others use "
+        "this memory)\n"
+        "  fusion    3.40x       the speed of one pass per statement (48.3 ms)\n"
+        "  check     right       largest error 0.0031 of 0.0078 allowed, in 4096 elements\n"
+        "                        y[31021, 17] = 1.2578125, should be 1.2617043\n");
     free(text);
 }
 
@@ -66,6 +69,7 @@ static void terminal_of_a_bad_run(void **state) {
     run.verified.ok = false;
     run.verified.max_error = INFINITY;
     run.unfused.runs = 0;
+    run.beside.rate = 1.2 * run.roof.copy;
     run.headroom = 2;
     run.roof_fraction = 0.5;
     run.file = "evil\033[2J.hr";
@@ -81,10 +85,18 @@ static void terminal_of_a_bad_run(void **state) {
     assert_non_null(strstr(text, "exp: functions at 23.2 G/s"));
     assert_non_null(strstr(text, "the cost model's choice"));
     assert_null(strstr(text, "fusion"));
+    assert_non_null(
+        strstr(text, "(46.2 GB/s; 120 % of the kept roof: measure it anew by headroom roof --again)"));
     free(text);
     run.verify_done = false;
+    run.beside.rate = 1.09 * run.roof.copy;
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_non_null(strstr(text, "of a copy that took turns (42.0 GB/s)\n"));
+    free(text);
+    run.beside = (hr_beside){0};
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_non_null(strstr(text, "not checked\n"));
+    assert_null(strstr(text, "beside"));
     assert_null(strstr(text, "\033"));
     free(text);
 }
@@ -111,7 +123,7 @@ static void json(void **state) {
     assert_non_null(object);
     free(text);
     assert_string_equal(keys_of(object), "kernel,file,device,extents,plan,seconds,bytes,flops,floor,headroom,"
-                                         "roof_fraction,verified,tune");
+                                         "roof_fraction,verified,tune,beside");
     assert_string_equal(keys_of(json_object_get(object, "device")), "kind,name");
     assert_string_equal(keys_of(json_object_get(object, "extents")), "M,N");
     assert_string_equal(keys_of(json_object_get(object, "plan")), "summary,stages");
@@ -120,6 +132,8 @@ static void json(void **state) {
     assert_string_equal(keys_of(json_object_get(object, "floor")), "seconds,bound");
     assert_string_equal(keys_of(json_object_get(object, "verified")), "points,max_error,tolerance,ok");
     assert_string_equal(keys_of(json_object_get(object, "tune")), "tried,seconds,cached");
+    assert_string_equal(keys_of(json_object_get(object, "beside")),
+                        "copy,bytes_per_second,kept_roof_part,floor_seconds,roof_fraction");
     assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "extents"), "M")), 32768);
     assert_true(json_real_value(json_object_get(json_object_get(object, "seconds"), "median")) == 14.21e-3);
     assert_true(json_is_true(json_object_get(json_object_get(object, "verified"), "ok")));
@@ -149,9 +163,17 @@ static void json_of_odd_values(void **state) {
     assert_true(json_is_null(json_object_get(first, "bytes")));
     json_decref(object);
     run.verify_done = false;
+    run.beside.copy = 0; /* bound by arithmetic: no copy was needed */
     assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
     object = json_loads(text, 0, NULL);
     assert_true(json_is_null(json_object_get(object, "verified")));
+    assert_string_equal(keys_of(json_object_get(object, "beside")), "floor_seconds,roof_fraction");
+    json_decref(object);
+    free(text);
+    run.beside = (hr_beside){0};
+    assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
+    object = json_loads(text, 0, NULL);
+    assert_null(json_object_get(object, "beside"));
     json_decref(object);
     free(text);
 }
@@ -229,11 +251,11 @@ static void bench(void **state) {
               "# headroom bench\n"
               "kernel,dtype,extents,seconds,min,max,bytes_per_second,copy_roof_fraction,floor_seconds,bound,"
               "headroom,"
-              "fusion_gain,max_error,check,error\n"
+              "fusion_gain,max_error,check,error,beside_copy,beside_roof_fraction\n"
               "layernorm,bf16,M=32768 "
               "N=4096,0.01421,0.0141,0.01493,3.77824e+10,0.9814,0.013945,memory,1.0190,3.3990,"
-              "0.0031,right,\n"
-              "softmax,f32,,,,,,,,,,,,,\"a sentence, with \"\"quotes\"\"\"\n");
+              "0.0031,right,,0.9320,0.9370\n"
+              "softmax,f32,,,,,,,,,,,,,\"a sentence, with \"\"quotes\"\"\",,\n");
     free(text);
     assert_int_equal(hr_report_bench_json(&table, &text), HR_OK);
     json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -245,16 +267,16 @@ static void bench(void **state) {
     assert_int_equal(hr_report_bench_line(&rows[0], &run.roof, NULL, &text), HR_OK);
     assert_string_equal(
         text, "layernorm                  bf16  M=32768 N=4096                     14.2 ms     37.8 GB/s   "
-              "98 %  memory     1.02x   3.40x  right 3.1e-03\n");
+              "98 %  memory     1.02x   94 %   3.40x  right 3.1e-03\n");
     free(text);
     hr_report_style narrow = {sizeof narrow, 80, false, false};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(hr_report_bench_line(i ? &rows[0] : NULL, &run.roof, &narrow, &text), HR_OK);
         assert_string_equal(
             text, i ? "layernorm                  bf16    14.2 ms     37.8 GB/s   98 %  memory     1.02x   "
-                      "3.40x  right 3.1e-03\n"
-                    : "kernel                     dtype      time          rate   copy  bound   headroom  "
-                      "fusion  check\n");
+                      "94 %   3.40x  right 3.1e-03\n"
+                    : "kernel                     dtype      time          rate   copy  bound   headroom    "
+                      "now  fusion  check\n");
         free(text);
     }
 }

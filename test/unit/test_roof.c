@@ -66,6 +66,8 @@ static void test_measured(void **state) {
     assert_true(roof.measured_at > 1.6e9);
     assert_true(roof.copy > 1e8 && roof.read > 1e8 && roof.write > 1e8 && roof.triad > 1e8);
     assert_true(roof.copy < 1e14 && roof.read < 1e14);
+    assert_true(strncmp(roof.copy_way, "copy_", 5) == 0);
+    assert_true(roof.copy_threads > 0 && roof.copy_threads <= roof.threads);
     assert_true(roof.cache_count >= 2);
     assert_string_equal(roof.cache[0].name, "L1");
     assert_true(roof.cache[0].bytes == (double)device->limits.l1_bytes);
@@ -98,6 +100,35 @@ static void test_measured(void **state) {
     hr_device_destroy(device);
 }
 
+static void test_copy(void **state) {
+    (void)state;
+    static const char *const ways[] = {"copy_past_4", "copy_past_1_6_pages", "copy_string"};
+    hr_device *device = device_open();
+    hr_roof roof = {.copy = 1e5, .launch = 1e-6, .copy_threads = device->limits.threads};
+    double seconds = -1;
+    for (int i = 0; i < 3; i++) {
+        snprintf(roof.copy_way, sizeof roof.copy_way, "%s", ways[i]);
+        for (double bytes = 64; bytes < 2e9; bytes *= 999) {
+            assert_int_equal(device->ops->time_copy(device, &roof, bytes, &seconds), HR_OK);
+            assert_true(seconds > 0 && seconds < 60 && bytes / seconds < 1e14);
+        }
+    }
+    roof.copy_threads = 1;
+    assert_int_equal(device->ops->time_copy(device, &roof, 1e6, &seconds), HR_OK);
+    assert_true(seconds > 0);
+    roof.copy = 1e18; /* nothing is nearly as fast: all was disturbed */
+    roof.launch = 0;
+    assert_int_equal(device->ops->time_copy(device, &roof, 1e6, &seconds), HR_OK);
+    assert_true(seconds == 0);
+    assert_int_equal(device->ops->time_copy(device, &roof, 0, &seconds), HR_BAD_INPUT);
+    snprintf(roof.copy_way, sizeof roof.copy_way, "read_8");
+    assert_int_equal(device->ops->time_copy(device, &roof, 1e6, &seconds), HR_NOT_AVAILABLE);
+    roof.copy_way[0] = 0;
+    assert_int_equal(device->ops->time_copy(device, &roof, 1e6, &seconds), HR_NOT_AVAILABLE);
+    assert_non_null(strstr(hr_last_error(), "headroom roof --again"));
+    hr_device_destroy(device);
+}
+
 static void test_stopped(void **state) {
     (void)state;
     hr_device *device = device_open();
@@ -123,6 +154,8 @@ static hr_roof example(void) {
     roof.special[HR_SPECIAL_RANDOM] = 7.25;
     roof.link_peer = 8;
     roof.special_beside = true;
+    snprintf(roof.copy_way, sizeof roof.copy_way, "copy_past_4");
+    roof.copy_threads = 1;
     roof.threads = 3;
     roof.measured_at = 1.75e9;
     return roof;
@@ -164,7 +197,7 @@ static void test_store(void **state) {
     fclose(file);
     text[length] = 0;
     static const char *const changes[][2] = {
-        {"\"format\": 3", "\"format\": 4"},
+        {"\"format\": 4", "\"format\": 3"},
         {"\"read\": 2.0", "\"read\": -2.0"},
         {"\"write\"", "\"wrote\""},
         {"\"threads\": 3", "\"threads\": 0"},
@@ -215,10 +248,8 @@ static void test_lock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_CACHE(test_measured),
-        WITH_CACHE(test_stopped),
-        WITH_CACHE(test_store),
-        WITH_CACHE(test_lock),
+        WITH_CACHE(test_measured), WITH_CACHE(test_copy), WITH_CACHE(test_stopped),
+        WITH_CACHE(test_store),    WITH_CACHE(test_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

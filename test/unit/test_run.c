@@ -400,6 +400,99 @@ static void test_run_says_everything(void **state) {
     hr_run_result_destroy(NULL);
 }
 
+/* ---- beside a copy ---- */
+
+/* A machine whose memory becomes slower with every launch and, at the tenth, jumps to a third; a kernel on it
+ * reaches nine tenths of a copy. */
+static struct {
+    int events, copies;
+    bool disturbed, broken;
+} drift;
+
+static double drift_rate(void) {
+    double slower = 1 + 0.01 * drift.events++;
+    return 20e9 / (drift.events > 10 ? 3 * slower : slower);
+}
+
+static hr_status drift_time(struct hr_device *on, hr_module *module, const hr_launch *launch,
+                            double *seconds) {
+    double bytes = 0;
+    (void)on, (void)module;
+    for (int64_t i = 0; i < launch->count; i++)
+        bytes += (double)launch->bytes[i];
+    *seconds = bytes / (0.9 * drift_rate());
+    return HR_OK;
+}
+
+static hr_status drift_copy(struct hr_device *on, const hr_roof *roof, double bytes, double *seconds) {
+    (void)on;
+    assert_true(roof->copy == 20e9);
+    drift.copies++;
+    *seconds = drift.disturbed ? 0 : bytes / drift_rate();
+    return drift.broken ? hr_fail(HR_OUT_OF_MEMORY, "no buffers") : HR_OK;
+}
+
+static hr_run_result *drift_run(const char *text, int64_t rows, int64_t cache) {
+    static hr_device_ops ops;
+    hr_run_options options = {.size = sizeof options, .tune = HR_TUNE_QUICK, .seconds = 0.02};
+    hr_run_result *result = NULL;
+    int64_t l3 = device.base.limits.l3_bytes;
+    ops = counting_ops;
+    ops.time = drift_time;
+    ops.time_copy = drift_copy;
+    device.base.ops = &ops;
+    device.base.limits.l3_bytes = cache;
+    drift.events = drift.copies = 0;
+    hr_kernel *kernel = load(text);
+    good(hr_kernel_bind_extent(kernel, "M", rows));
+    good(hr_kernel_bind_extent(kernel, "N", 64));
+    good(hr_kernel_fill(kernel, 1));
+    good(hr_kernel_run(kernel, &options, &result));
+    hr_kernel_destroy(kernel);
+    device.base.ops = &counting_ops;
+    device.base.limits.l3_bytes = l3;
+    return result;
+}
+
+static void test_a_drift_is_no_loss(void **state) {
+    (void)state;
+    hr_run_result *result = drift_run(scale_text, 5000, 1 << 20);
+    const hr_floor *floor = &result->floor;
+    assert_string_equal(floor->bound, "memory");
+    assert_true(floor->memory == floor->seconds && floor->others < floor->memory);
+    assert_int_equal(drift.copies, result->seconds.runs); /* one a round, none while it was tuned */
+    assert_true(result->seconds.runs > 12 && result->roof_fraction < 0.3);
+    assert_true(fabs(result->beside.copy - 0.9) < 0.02);
+    assert_true(fabs(result->beside.roof_fraction - 0.9) < 0.02);
+    assert_true(result->beside.rate > 2e9 && result->beside.rate < 7e9);
+    assert_true(fabs(result->beside.floor * result->beside.rate / floor->bytes - 1) < 1e-3);
+    hr_run_result_destroy(result);
+}
+
+static void test_what_has_no_copy_beside_it(void **state) {
+    (void)state;
+    hr_run_result *result = drift_run(scale_text, 5000, 1 << 30); /* the caches hold it */
+    assert_true(drift.copies == 0 && result->beside.copy == 0 && result->beside.roof_fraction == 0);
+    hr_run_result_destroy(result);
+    result =
+        drift_run("kernel rows(x: f32[M, N]) -> (y: f32[M, N])\n" /* arithmetic: its floor stands still */
+                  "{\n    y[m, n] = x[m, n] * sum[k < N](sin(x[m, k] * x[m, n]))\n}\n",
+                  5000, 1 << 20);
+    assert_true(drift.copies == 0 && result->beside.copy == 0);
+    assert_true(result->beside.roof_fraction == result->roof_fraction);
+    hr_run_result_destroy(result);
+    drift.disturbed = true; /* no copy was left alone */
+    result = drift_run(scale_text, 5000, 1 << 20);
+    assert_true(drift.copies > 0 && result->beside.copy == 0 && result->beside.roof_fraction == 0);
+    hr_run_result_destroy(result);
+    drift.disturbed = false;
+    drift.broken = true;
+    result = drift_run(scale_text, 5000, 1 << 20);
+    assert_true(drift.copies == 1 && result->beside.copy == 0 && result->seconds.runs >= 5);
+    hr_run_result_destroy(result);
+    drift.broken = false;
+}
+
 static void test_tuning_is_remembered(void **state) {
     (void)state;
     hr_run_options options = {.size = sizeof options, .tune = HR_TUNE_QUICK, .seconds = 0.01};
@@ -533,6 +626,8 @@ int main(void) {
         TEST(test_check_looks_where_a_scatter_hits),
         TEST(test_inout_is_applied_once_when_saved),
         TEST(test_run_says_everything),
+        TEST(test_a_drift_is_no_loss),
+        TEST(test_what_has_no_copy_beside_it),
         TEST(test_tuning_is_remembered),
         TEST(test_run_can_be_stopped),
         TEST(test_words_without_arrays),

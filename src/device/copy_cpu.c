@@ -1,0 +1,156 @@
+/* A copy to hold a kernel's time against, in the same moments: memory that others use, too, has no speed of
+ * its own that could be measured once.
+ *
+ * In: the roof, which says which of its copies was the fastest; how many bytes. Out: seconds. The copy runs
+ * over two buffers that are put out of the caches before each pass, as often as the bytes need. A pass is
+ * short: one that lost a processor to another program for a slice of time says nothing of the memory, shows
+ * it clearly, and does not count. A kernel starts its threads once, so only one of the passes counts with
+ * that.
+ */
+#include "device/device_cpu.h"
+#include "device/roof/roof_list.h"
+#include "device/roof_text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BUFFER_BYTES ((size_t)16 << 20) /* read, and as many written */
+#define PAGE         4096
+#define PASSES_MOST  64
+#define SLOWER_MOST  1.5  /* than the fastest pass of a copy, and */
+#define ROOF_PARTS   4.0  /* than the roof, before a pass counts as disturbed */
+#define SECONDS_MOST 0.04 /* of one copy with its cooling; what is left of the bytes then is reckoned */
+
+typedef struct hr_copy_cpu {
+    hr_module *module;
+    char *buffers[2];
+    int way, threads;
+    int64_t unit; /* bytes that the way takes at a time */
+} hr_copy_cpu;
+
+static const struct {
+    const char *name;
+    int way, operation, pages;
+} ways[] = {
+#define STREAM_WAY(name, operation, lines, pages, ahead, locality, past)                                     \
+    {#name, ROOF_##name, ROOF_##operation, pages},
+    ROOF_STREAMS(STREAM_WAY)
+#undef STREAM_WAY
+        {"copy_string", ROOF_copy_string, ROOF_COPY, 1},
+};
+
+static hr_status way_find(const hr_roof *roof, hr_copy_cpu *out) {
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (ways[i].operation != ROOF_COPY || strcmp(ways[i].name, roof->copy_way) != 0) continue;
+        out->way = ways[i].way;
+        out->unit = (int64_t)ways[i].pages * PAGE;
+        out->threads = roof->copy_threads;
+        if (out->threads > 0) return HR_OK;
+    }
+    return hr_fail(HR_NOT_AVAILABLE,
+                   "the roof does not say which copy was its fastest: headroom roof --again");
+}
+
+static int64_t bytes_a_thread(const hr_copy_cpu *copy) {
+    int64_t bytes = (int64_t)BUFFER_BYTES / copy->threads / copy->unit * copy->unit;
+    return bytes > copy->unit ? bytes : copy->unit;
+}
+
+static hr_status prepare(struct hr_device *device, hr_copy_cpu *copy) {
+    HR_TRY(device->ops->compile(device, (const char *)hr_roof_text, strlen((const char *)hr_roof_text),
+                                HR_COMPILE_VECTOR_512, &copy->module));
+    int64_t each = bytes_a_thread(copy);
+    if (each * copy->threads > (int64_t)BUFFER_BYTES)
+        return hr_fail(HR_NOT_AVAILABLE, "%d threads are too many for the copy's buffers", copy->threads);
+    for (int i = 0; i < 2; i++) {
+        void *data;
+        HR_TRY(device->ops->allocate(device, BUFFER_BYTES, &data));
+        copy->buffers[i] = data;
+    }
+#pragma omp parallel for num_threads(copy->threads) schedule(static, 1)
+    for (int thread = 0; thread < copy->threads; thread++) /* each thread its own, so that it lies near */
+        for (int i = 0; i < 2; i++)
+            memset(copy->buffers[i] + thread * each, 1, (size_t)each);
+    return HR_OK;
+}
+
+void hr_copy_cpu_destroy(struct hr_device *device) {
+    hr_copy_cpu *copy = ((hr_device_cpu *)device)->copy;
+    if (!copy) return;
+    for (int i = 0; i < 2; i++)
+        device->ops->release(device, copy->buffers[i], BUFFER_BYTES);
+    device->ops->unload(device, copy->module);
+    free(copy);
+    ((hr_device_cpu *)device)->copy = NULL;
+}
+
+static hr_status copy_open(struct hr_device *device, const hr_roof *roof) {
+    hr_device_cpu *cpu = (hr_device_cpu *)device;
+    hr_copy_cpu wanted = {0};
+    HR_TRY(way_find(roof, &wanted));
+    if (cpu->copy && cpu->copy->way == wanted.way && cpu->copy->threads == wanted.threads) return HR_OK;
+    hr_copy_cpu_destroy(device);
+    cpu->copy = malloc(sizeof wanted);
+    if (!cpu->copy) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a copy beside the kernel");
+    *cpu->copy = wanted;
+    hr_status status = prepare(device, cpu->copy);
+    if (status != HR_OK) hr_copy_cpu_destroy(device);
+    return status;
+}
+
+static double clock_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Mean seconds of those passes that nobody disturbed; 0 where there was none. */
+static double mean_of(const double *passes, int count, double most) {
+    double fastest = INFINITY, sum = 0;
+    int good = 0;
+    for (int i = 0; i < count; i++)
+        fastest = fmin(fastest, passes[i]);
+    for (int i = 0; i < count; i++)
+        if (passes[i] <= fmin(SLOWER_MOST * fastest, most)) {
+            sum += passes[i];
+            good++;
+        }
+    return good ? sum / good : 0;
+}
+
+/* `needed` passes of `each` bytes a thread, or as many as the time allows; a good one takes at most `most`.
+ */
+static hr_status passes_time(struct hr_device *device, const hr_copy_cpu *copy, int64_t each, double needed,
+                             double most, double *seconds) {
+    double work = 0, passes[PASSES_MOST], started = clock_seconds();
+    int64_t whole = each * copy->threads;
+    int count = 0;
+    hr_launch launch = {
+        .pointers = (void *[]){copy->buffers[0], copy->buffers[1], copy->buffers[1]},
+        .threads = copy->threads,
+        .scratch = &work,
+        .tuning = (int64_t[]){copy->way, each, bytes_a_thread(copy), 1},
+        .count = 2,
+        .bytes = (int64_t[]){whole, whole},
+    };
+    while (count < fmin(needed, PASSES_MOST) && (count == 0 || clock_seconds() - started < SECONDS_MOST))
+        HR_TRY(device->ops->time(device, copy->module, &launch, &passes[count++]));
+    *seconds = mean_of(passes, count, most);
+    return HR_OK;
+}
+
+hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, double bytes, double *seconds) {
+    if (!(bytes > 0 && roof->copy > 0)) return hr_fail(HR_BAD_INPUT, "a copy of no bytes, or without a roof");
+    HR_TRY(copy_open(device, roof));
+    const hr_copy_cpu *copy = ((hr_device_cpu *)device)->copy;
+    double units = ceil(bytes / 2 / copy->threads / (double)copy->unit), pass;
+    int64_t most = bytes_a_thread(copy),
+            each = units * (double)copy->unit < (double)most ? (int64_t)units * copy->unit : most;
+    double whole = 2.0 * (double)(each * copy->threads), slowest = ROOF_PARTS * whole / roof->copy;
+    HR_TRY(passes_time(device, copy, each, ceil(bytes / whole), roof->launch + slowest, &pass));
+    double start = fmin(roof->launch, 0.5 * pass);
+    *seconds = pass > 0 ? start + (pass - start) * bytes / whole : 0;
+    return HR_OK;
+}
