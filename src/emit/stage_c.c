@@ -184,7 +184,7 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
         *lane =
             (hr_lane_step){.value = step->value, .reduce = step->reduce, .type = step->value->type, .id = i};
         lane->tensor = statement->tensor;
-        lane->subscripts = statement->subscripts;
+        lane->subscripts = step->subscripts;
         lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
                     : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
                                                           : HR_LANE_REDUCE;

@@ -56,6 +56,27 @@ void hr_stage_next_rows(hr_stage_printer *s, hr_lane_pass *lanes) {
     if (any) lanes->prefetch_from = s->next_row;
 }
 
+/* The subscript above those that the loops of the row walk; numbers are no loops. */
+static const hr_expr *subscript_above(const hr_stage_printer *s, const hr_expr *node) {
+    int loops = s->stage->row_count;
+    for (int a = s->function->tensors[node->tensor].rank - 1; a >= 0; a--) {
+        if (node->args[a]->op == HR_OP_NUMBER) continue;
+        if (loops-- == 0) return node->args[a];
+    }
+    return NULL;
+}
+
+/* Under loops of the row, the lanes of all of a tensor's elements walk the same memory, unless a number keeps
+ * them apart. */
+static bool walks_same(const hr_stage_printer *s, const hr_expr *a, const hr_expr *b) {
+    if (s->stage->row_count < 2 || a->tensor != b->tensor) return false;
+    for (int axis = 0; axis < s->function->tensors[a->tensor].rank; axis++) {
+        const hr_expr *left = a->args[axis], *right = b->args[axis];
+        if (left->op == HR_OP_NUMBER && right->op == HR_OP_NUMBER && left != right) return false;
+    }
+    return true;
+}
+
 /* Rows of parameters that the first pass reads lane by lane and that the next task will read in its turn. */
 static void find_streams(hr_stage_printer *s, const hr_expr *node, const hr_expr **out, int *count) {
     hr_printer *p = s->p;
@@ -64,16 +85,14 @@ static void find_streams(hr_stage_printer *s, const hr_expr *node, const hr_expr
     for (int i = 0; i < node->arg_count; i++)
         find_streams(s, node->args[i], out, count);
     if (node->op != HR_OP_ELEMENT || *count == HR_STREAMS_MAX) return;
-    const hr_tensor *tensor = &s->function->tensors[node->tensor];
     if (s->stage->task_count == 0) { /* one long row, shared out in pieces */
         out[(*count)++] = node;
         return;
     }
-    if (tensor->rank <= s->stage->row_count) return;
-    const hr_expr *above = node->args[tensor->rank - s->stage->row_count - 1];
-    /* Under loops of the row, the lanes of all of a tensor's elements walk the same memory. */
-    for (int i = 0; i < *count && s->stage->row_count > 1; i++)
-        if (out[i]->tensor == node->tensor) return;
+    const hr_expr *above = subscript_above(s, node);
+    if (!above) return;
+    for (int i = 0; i < *count; i++)
+        if (walks_same(s, out[i], node)) return;
     if ((above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1]) ||
         is_gathered_row(s, node))
         out[(*count)++] = node;

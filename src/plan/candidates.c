@@ -60,9 +60,19 @@ static int grid_candidates(hr_tunables *out, int max) {
 /* One pass on a CPU: how far ahead memory is asked for, how results leave, how tasks are shared out. */
 static int map_candidates(hr_tunables *out, int max) {
     static const hr_tunables choices[] = {
-        {0},           {.prefetch = 2}, {.prefetch = 4}, {.tile = 128}, {.prefetch = 4, .tile = 512},
-        {.chunk = 16}, {.prefetch = 1}, {.stream = 2},   {.stream = 1}, {.prefetch = 4, .chunk = 16},
-        {.chunk = 64}, {.tile = 2048},
+        {0},
+        {.prefetch = 2},
+        {.prefetch = 4},
+        {.tile = 128},
+        {.prefetch = 4, .tile = 512},
+        {.chunk = 16},
+        {.prefetch = 1},
+        {.unroll = 1},
+        {.stream = 2},
+        {.stream = 1},
+        {.prefetch = 4, .chunk = 16},
+        {.chunk = 64},
+        {.tile = 2048},
     };
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }

@@ -10,7 +10,9 @@
 typedef struct checker {
     const hr_plan *plan;
     const hr_function *function;
-    int *written;  /* tensor -> how many steps write it */
+    int *written; /* tensor -> how many times all of it is written */
+    int *parts; /* tensor -> the axis that is written out, from 1, in bits 8 and up; which elements of it are
+                 */
     int *stage_of; /* tensor -> the stage that defines it, -1 before */
     int *step_of;  /* tensor -> the step within that stage */
     bool *visited;
@@ -60,22 +62,42 @@ static hr_status check_uses(checker *c, const hr_expr *node) {
     return HR_OK;
 }
 
+static hr_status count_whole(checker *c, int tensor) {
+    if (c->written[tensor]++) return hr_fail(HR_INTERNAL, "%.40s is written twice", name_of(c, tensor));
+    return HR_OK;
+}
+
+/* An axis is covered by an index over it, or, one of them, by steps with all its numbers. */
+static hr_status check_axes(checker *c, const hr_step *step, int tensor) {
+    const hr_tensor *shape = &c->function->tensors[tensor];
+    int numbered = -1;
+    for (int a = 0; a < shape->rank; a++) {
+        const hr_expr *subscript = step->subscripts[a], *size = shape->shape[a];
+        bool number = subscript->op == HR_OP_NUMBER && size->op == HR_OP_NUMBER && numbered < 0 &&
+                      size->whole <= 8 && subscript->whole >= 0 && subscript->whole < size->whole;
+        if (number)
+            numbered = a;
+        else if (subscript->op != HR_OP_INDEX || c->function->indices[subscript->index].extent != size)
+            return hr_fail(HR_INTERNAL, "axis %d of %.40s is not covered", a, shape->name);
+    }
+    if (numbered < 0) return count_whole(c, tensor);
+    int *parts = &c->parts[tensor], axis = (numbered + 1) << 8, part = 1 << step->subscripts[numbered]->whole;
+    if ((*parts && *parts >> 8 != axis >> 8) || *parts & part)
+        return hr_fail(HR_INTERNAL, "a part of %.40s is written twice", shape->name);
+    *parts |= axis | part;
+    bool all = *parts == (axis | ((1 << shape->shape[numbered]->whole) - 1));
+    return all ? count_whole(c, tensor) : HR_OK;
+}
+
 static hr_status check_step(checker *c, const hr_step *step) {
     const hr_statement *statement = &c->function->statements[step->statement];
     memset(c->visited, 0, (size_t)c->function->expr_count);
     HR_TRY(check_uses(c, step->value));
-    if (c->written[statement->tensor]++)
-        return hr_fail(HR_INTERNAL, "%.40s is written twice", name_of(c, statement->tensor));
     bool declared = statement->tensor < c->plan->source->parameter_count + c->plan->source->result_count;
     if ((declared || c->plan->storage[statement->tensor] != statement->tensor) && !step->stored)
         return hr_fail(HR_INTERNAL, "%.40s is never stored", name_of(c, statement->tensor));
-    if (statement->accumulate) return HR_OK;
-    const hr_tensor *tensor = &c->function->tensors[statement->tensor];
-    for (int a = 0; a < tensor->rank; a++)
-        if (statement->subscripts[a]->op != HR_OP_INDEX ||
-            c->function->indices[statement->subscripts[a]->index].extent != tensor->shape[a])
-            return hr_fail(HR_INTERNAL, "axis %d of %.40s is not covered", a, tensor->name);
-    return HR_OK;
+    if (statement->accumulate) return count_whole(c, statement->tensor);
+    return check_axes(c, step, statement->tensor);
 }
 
 static hr_status check_stages(checker *c) {
@@ -100,17 +122,19 @@ hr_status hr_pass_check(const hr_plan *plan) {
     size_t tensors = (size_t)function->tensor_count + 1;
     checker c = {.plan = plan, .function = function};
     c.written = calloc(tensors, sizeof *c.written);
+    c.parts = calloc(tensors, sizeof *c.parts);
     c.stage_of = malloc(tensors * sizeof *c.stage_of);
     c.step_of = calloc(tensors, sizeof *c.step_of);
     c.visited = malloc((size_t)function->expr_count + 1);
     hr_status status = HR_OK;
-    if (!c.written || !c.stage_of || !c.step_of || !c.visited)
+    if (!c.written || !c.parts || !c.stage_of || !c.step_of || !c.visited)
         status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while checking a plan");
     else {
         memset(c.stage_of, -1, tensors * sizeof *c.stage_of);
         status = check_stages(&c);
     }
     free(c.written);
+    free(c.parts);
     free(c.stage_of);
     free(c.step_of);
     free(c.visited);

@@ -31,6 +31,10 @@ bool hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stag
  * pass's steps. */
 void hr_pass_spread(hr_graph *graph, hr_stage *stage);
 
+/* Part of schedule, after values and lanes, both of which it changes: lanes must be chosen again. Provides: a
+ * step for each element of a short axis whose elements share what they read. */
+hr_status hr_pass_write_out(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
+
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);

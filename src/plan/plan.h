@@ -50,7 +50,9 @@ typedef struct hr_step {
     hr_op reduce; /* reductions: HR_OP_REDUCE_SUM, MAX, MIN, ARGMAX, ARGMIN */
     hr_expr *
         value; /* over the stage's indices; references to values of this stage are replaced or by tensor id */
-    bool stored;     /* the tensor exists in memory */
+    hr_expr **subscripts; /* where it is stored: the statement's, with numbers for an axis that is written out
+                           */
+    bool stored;          /* the tensor exists in memory */
     bool estimated;  /* CPU: taken from the first lanes of the row, and again from all of them where a sum of
                         the pass shows that it was too small: see plan/estimate.c */
     bool settles;    /* such a sum */
@@ -75,7 +77,8 @@ typedef struct hr_tunables {
     int chunk;                  /* tasks that a thread takes in turn, 0 = one run of tasks a thread */
     int stream;                 /* 1 = results leave past the cache, 2 = ordinary stores */
     int prefetch;               /* 1 = none; 2, 3, 4: see choose_prefetch in emit/stage_c.c */
-    int unroll;                 /* accumulators side by side in a reduction: 1, 2, 4, 8 */
+    int unroll;                 /* accumulators side by side in a reduction: 1, 2, 4, 8; in a map on a CPU
+                                   1 = no axis is written out */
     int tile;                   /* elements of a strip for which random numbers are drawn at a time */
     int tile_m, tile_n, tile_k; /* contract: cache blocks */
     int register_m, register_n; /* contract: the register tile, register_n in vectors */
@@ -102,8 +105,9 @@ typedef struct hr_stage {
     int kept_count;        /* values that a later pass reuses from a buffer of one row, in cache */
     hr_expr **kept;
     bool kept_once[HR_KEPT_MAX]; /* the same for every task: filled before the first */
-    bool vector; /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
-    bool skew;   /* CPU: pass p works on row r - p while pass 0 works on row r */
+    bool vector;         /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
+    const char *written; /* CPU: an axis each of whose elements is a step of its own; NULL = none */
+    bool skew;           /* CPU: pass p works on row r - p while pass 0 works on row r */
 } hr_stage;
 
 /* How many passes that every row takes come before `pass`, and how many there are in all. */

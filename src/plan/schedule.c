@@ -51,6 +51,7 @@ static hr_status set_values(scheduler *s, hr_stage *stage) {
         hr_step *step = &stage->steps[i];
         const hr_statement *statement = &s->function->statements[step->statement];
         hr_expr *value = statement->value;
+        step->subscripts = statement->subscripts;
         if (stage->contract && i == 0)
             value = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
                                      statement->subscripts);
@@ -537,7 +538,9 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
     const char *lanes = index_names(s, stage->row, stage->row_count);
     switch (stage->shape) {
     case HR_SHAPE_MAP:
-        return "no reduction: one pass over the elements";
+        return hr_arena_format(arena, "no reduction: one pass over the elements%s%s%s",
+                               stage->written ? ", all of axis " : "", stage->written ? stage->written : "",
+                               stage->written ? " at a time" : "");
     case HR_SHAPE_CONTRACT:
         return hr_arena_format(
             arena,
@@ -591,6 +594,8 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         status = set_values(&s, stage);
         if (status == HR_OK) status = delay_overwrites(&s, stage);
         if (status == HR_OK) status = choose_lanes(&s, stage);
+        if (status == HR_OK) status = hr_pass_write_out(graph, extents, plan, stage);
+        if (status == HR_OK && stage->written) status = choose_lanes(&s, stage);
         bool estimated = status == HR_OK && hr_estimate_peak(graph, plan, stage);
         bool spared = plan->limits.compute || stage->vector;
         if (status == HR_OK && spared && !stage->contract && !estimated) hr_pass_spread(graph, stage);

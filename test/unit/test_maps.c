@@ -1,5 +1,5 @@
-/* Maps whose lanes are not all alike: a place that one lane of a row is at. Every element of every result is
- * compared with the interpreter's. */
+/* Maps whose lanes are not all alike, a place that one lane of a row is at, and maps over a short axis. Every
+ * element of every result is compared with the interpreter's. */
 #include "headroom.h"
 
 #include <setjmp.h>
@@ -82,7 +82,50 @@ static void test_one_lane_is_sought(void **state) {
             check_seeking(seeking[t], columns[c]);
 }
 
+/* Each is written out where a row is whole lines, and says so. */
+static const char *const short_axes[] = {
+    "kernel turn(x: bf16[T, H, 2, D], c: f32[T, D], s: f32[T, D]) -> (y: bf16[T, H, 2, D])\n{\n"
+    "    y[t, h, p, d] = x[t, h, p, d] * c[t, d] + (2 * p - 1) * x[t, h, 1 - p, d] * s[t, d]\n}\n",
+    "kernel turn(x: inout f32[T, H, 2, D], c: f32[T, D], s: f32[T, D])\n{\n"
+    "    x[t, h, p, d] = x[t, h, p, d] * c[t, d] + (1 - 2 * p) * s[t, d]\n}\n",
+    "kernel turn(x: bf16[T, H, 2, D], c: f32[T, D]) -> (y: f16[T, H, 2, D], z: f32[T, H, 2, D])\n{\n"
+    "    y[t, h, p, d] = where(p == 0, x[t, h, 0, d] - x[t, h, 1, d], x[t, h, 1, d] * c[t, d])\n"
+    "    z[t, h, p, d] = where(p > 0, x[t, h, p - 1, d], exp(c[t, d])) + y[t, h, p, d]\n}\n",
+    "kernel turn(x: f32[T, H, 4, D], c: bf16[D]) -> (y: f32[T, H, 4, D])\n{\n"
+    "    y[t, h, p, d] = x[t, h, 3 - p, d] * c[d] - x[t, h, p // 2, d] * (p % 2)\n}\n",
+    "kernel turn(x: bf16[T, 3, D], w: f32[D]) -> (y: bf16[T, 3, D])\n{\n"
+    "    y[t, p, d] = x[t, p, d] * w[d] + where(d == p, 1, 0)\n}\n",
+};
+
+static void check_short_axis(const char *text, const int64_t *sizes) {
+    hr_kernel *kernel;
+    const char *source, *header;
+    good(hr_kernel_load(device, "turn.hr", text, strlen(text), NULL, &kernel), text);
+    for (int e = 0; e < hr_kernel_extent_count(kernel); e++) {
+        const char *name;
+        int64_t value;
+        hr_kernel_extent(kernel, e, &name, &value);
+        good(hr_kernel_bind_extent(kernel, name, sizes[name[0] == 'T' ? 0 : name[0] == 'H' ? 1 : 2]), text);
+    }
+    good(hr_kernel_fill(kernel, 11), text);
+    check_all(kernel, text);
+    good(hr_kernel_source(kernel, &source, &header), text);
+    bool lines = sizes[2] % 32 == 0;
+    if (lines != (strstr(source, "all of axis p at a time") != NULL)) fail_msg("%s", source);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_a_short_axis_is_written_out(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{3, 2, 32}, {2, 3, 64}, {1, 1, 96}, {0, 2, 64}, {2, 0, 64},
+                                       {2, 2, 0},  {2, 2, 1},  {3, 1, 31}, {2, 3, 33}};
+    for (size_t t = 0; t < sizeof short_axes / sizeof *short_axes; t++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            check_short_axis(short_axes[t], sizes[s]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_lane_is_sought)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_lane_is_sought),
+                                       cmocka_unit_test(test_a_short_axis_is_written_out)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -1,0 +1,203 @@
+/* The short axis beside the lane of a map, written out: rope's two halves, a quaternion's four parts. In: a
+ * stage. Out: the same with more steps and an axis less.
+ *
+ * Under a loop over such an axis, what its elements share is read and widened for each of them anew, and a
+ * loop over few lanes begins and ends more often. Written out, each element is a step of its own, equal
+ * expressions are one node, and whatever the axis decides (a sign, the other half) is a number.
+ */
+#include "base/dtype.h"
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { AXIS_MOST = 4, STEPS_MOST = 16, LINE = 64, NOT_WRITTEN = 1 };
+
+/* ---- values ---- */
+
+typedef struct writing {
+    hr_graph *graph;
+    int index; /* that `number` stands for */
+    hr_expr *number;
+    hr_expr **memo; /* by expr id */
+    int memo_count;
+} writing;
+
+static bool is_number(const hr_expr *e) {
+    return e->op == HR_OP_NUMBER && (e->type == HR_I64 || e->type == HR_I32 || e->type == HR_BOOL);
+}
+
+static bool fold_arithmetic(const hr_expr *node, int64_t a, int64_t b, int64_t *out) {
+    switch (node->op) {
+    case HR_OP_ADD:
+        return !__builtin_add_overflow(a, b, out);
+    case HR_OP_SUB:
+        return !__builtin_sub_overflow(a, b, out);
+    case HR_OP_MUL:
+        return !__builtin_mul_overflow(a, b, out);
+    case HR_OP_NEG:
+        return !__builtin_sub_overflow(0, a, out);
+    case HR_OP_MOD:
+        *out = a;
+        return a >= 0 && b > a;
+    case HR_OP_FLOORDIV:
+        *out = 0;
+        return a >= 0 && b > a;
+    default:
+        return false;
+    }
+}
+
+static bool fold_comparison(const hr_expr *node, int64_t a, int64_t b, int64_t *out) {
+    switch (node->op) {
+    case HR_OP_EQ:
+        *out = a == b;
+        return true;
+    case HR_OP_NE:
+        *out = a != b;
+        return true;
+    case HR_OP_LT:
+        *out = a < b;
+        return true;
+    case HR_OP_LE:
+        *out = a <= b;
+        return true;
+    case HR_OP_GT:
+        *out = a > b;
+        return true;
+    case HR_OP_GE:
+        *out = a >= b;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The number or the branch that an operation on numbers is; NULL where it is neither. */
+static hr_expr *fold(hr_graph *graph, const hr_expr *node, hr_expr *const *args) {
+    int64_t value;
+    bool first = node->arg_count > 0 && is_number(args[0]),
+         both = first && (node->arg_count == 1 || is_number(args[1]));
+    if (node->op == HR_OP_WHERE && first) return args[args[0]->whole ? 1 : 2];
+    if (node->arg_count > 2 || !both) return NULL;
+    int64_t a = args[0]->whole, b = node->arg_count > 1 ? args[1]->whole : 0;
+    bool folds = node->type == HR_I64 ? fold_arithmetic(node, a, b, &value)
+                                      : node->type == HR_BOOL && fold_comparison(node, a, b, &value);
+    hr_expr number = {.op = HR_OP_NUMBER, .type = node->type, .whole = value};
+    return folds ? hr_graph_intern(graph, &number) : NULL;
+}
+
+/* 1 * x is x and -1 * x is -x, whatever x is. */
+static hr_expr *fold_sign(hr_graph *graph, const hr_expr *node, hr_expr *const *args) {
+    for (int side = 0; side < 2 && node->op == HR_OP_MUL && node->type == HR_F32; side++) {
+        if (args[side]->op != HR_OP_NUMBER) continue;
+        if (args[side]->number == 1) return args[1 - side];
+        if (args[side]->number == -1) return hr_graph_unary(graph, HR_OP_NEG, HR_F32, args[1 - side]);
+    }
+    return NULL;
+}
+
+static hr_expr *written(writing *w, hr_expr *node) {
+    if (node->op == HR_OP_INDEX) return node->index == w->index ? w->number : node;
+    if (!node->arg_count) return node;
+    if (node->id < w->memo_count && w->memo[node->id]) return w->memo[node->id];
+    hr_expr *args[HR_AXES_MAX + 2];
+    for (int i = 0; i < node->arg_count; i++)
+        args[i] = written(w, node->args[i]);
+    hr_expr *result = fold(w->graph, node, args);
+    if (!result) result = fold_sign(w->graph, node, args);
+    if (!result) result = hr_graph_with_args(w->graph, node, args);
+    if (node->id < w->memo_count) w->memo[node->id] = result;
+    return result;
+}
+
+/* ---- whether it pays ---- */
+
+static int count_elements(const hr_expr *node, bool *visited) {
+    if (visited[node->id]) return 0;
+    visited[node->id] = true;
+    int count = node->op == HR_OP_ELEMENT;
+    for (int i = 0; i < node->arg_count; i++)
+        count += count_elements(node->args[i], visited);
+    return count;
+}
+
+/* How many elements the steps read, each counted once; more than there can be where memory is out. */
+static int elements_of(const hr_graph *graph, const hr_step *steps, int count) {
+    bool *visited = calloc((size_t)graph->function->expr_count + 1, 1);
+    int elements = 0;
+    for (int i = 0; i < count && visited; i++)
+        if (steps[i].stored) elements += count_elements(steps[i].value, visited);
+    free(visited);
+    return visited ? elements : graph->function->expr_count + 1;
+}
+
+/* A map in vectors whose results keep each row of lanes in whole lines. */
+static bool is_candidate(const hr_graph *graph, const hr_stage *stage, int64_t lanes) {
+    if (!stage->vector || stage->row_count < 2 || stage->pass_count != 1 || stage->contract) return false;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        const hr_statement *statement = &graph->function->statements[step->statement];
+        int64_t size = (int64_t)hr_dtype_size(graph->function->tensors[statement->tensor].dtype);
+        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(graph, step->value)) return false;
+        if (step->stored && lanes % LINE * size % LINE) return false;
+    }
+    return true;
+}
+
+/* ---- the stage ---- */
+
+static hr_expr **written_subscripts(writing *w, const hr_statement *statement) {
+    int count = statement->subscript_count;
+    hr_expr **subscripts = hr_arena_alloc(w->graph->arena, (size_t)(count + 1) * sizeof *subscripts);
+    for (int a = 0; a < count; a++)
+        subscripts[a] = written(w, statement->subscripts[a]);
+    return subscripts;
+}
+
+/* Appends the steps as they are where the index is `value`. */
+static int write_steps(hr_graph *graph, const hr_stage *stage, int index, int value, hr_step *out) {
+    writing w = {.graph = graph,
+                 .index = index,
+                 .number = hr_graph_whole(graph, value),
+                 .memo_count = graph->function->expr_count};
+    int count = 0;
+    w.memo = calloc((size_t)w.memo_count + 1, sizeof *w.memo);
+    for (int i = 0; i < stage->step_count && w.memo; i++) {
+        if (!stage->steps[i].stored) continue; /* part of other values */
+        hr_step *step = &out[count++];
+        *step = stage->steps[i];
+        step->value = written(&w, step->value);
+        step->subscripts = written_subscripts(&w, &graph->function->statements[step->statement]);
+    }
+    if (!w.memo) graph->full = true;
+    free(w.memo);
+    return count;
+}
+
+hr_status hr_pass_write_out(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    int64_t lanes;
+    if (plan->limits.compute || plan->tunables.unroll == NOT_WRITTEN || stage->row_count < 2) return HR_OK;
+    int index = stage->row[stage->row_count - 2], lane = stage->row[stage->row_count - 1];
+    const hr_expr *size = graph->function->indices[index].extent;
+    HR_TRY(hr_extent_value(graph->function, graph->function->indices[lane].extent, extents, &lanes));
+    if (size->op != HR_OP_NUMBER || size->whole < 2 || size->whole > AXIS_MOST ||
+        !is_candidate(graph, stage, lanes) || stage->step_count * size->whole > STEPS_MOST)
+        return HR_OK;
+    int values = (int)size->whole, count = 0;
+    hr_step *steps = hr_arena_alloc(graph->arena, (size_t)(stage->step_count * values + 1) * sizeof *steps);
+    for (int value = 0; value < values; value++)
+        count += write_steps(graph, stage, index, value, steps + count);
+    HR_TRY(hr_graph_status(graph));
+    if (elements_of(graph, steps, count) >= values * elements_of(graph, stage->steps, stage->step_count))
+        return HR_OK;
+    int *row = hr_arena_alloc(graph->arena, (size_t)stage->row_count * sizeof *row);
+    memcpy(row, stage->row, (size_t)stage->row_count * sizeof *row);
+    row[stage->row_count - 2] = lane;
+    stage->row = row;
+    stage->row_count--;
+    stage->steps = steps;
+    stage->step_count = count;
+    stage->written = graph->function->indices[index].name;
+    return HR_OK;
+}
