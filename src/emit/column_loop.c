@@ -7,36 +7,42 @@ enum { WAYS = 4 };
 
 /* ---- which stages ---- */
 
-/* Nothing of the value is made by the stage itself, drawn, or overwritten by it, and nothing is narrow: to
- * widen it once more costs what the sums' way to the second-level cache does. */
-static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node) {
+/* Nothing of the value is made by the stage itself, drawn, or overwritten by it. Beside passes over rows
+ * nothing is narrow: to widen it once more costs what the sums' way to the second-level cache does. Alone,
+ * nothing is checked or dear that belongs to the task, since it is done anew for each few vectors. */
+static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node, bool alone) {
     const hr_plan *plan = p->plan;
     if (p->seen[node->id] == p->stamp) return true;
     p->seen[node->id] = p->stamp;
     if (node->op == HR_OP_RANDOM) return false;
-    if (node->op == HR_OP_ELEMENT && hr_dtype_size(plan->normal->tensors[node->tensor].dtype) < 4)
+    if (node->op == HR_OP_ELEMENT && !alone && hr_dtype_size(plan->normal->tensors[node->tensor].dtype) < 4)
         return false;
+    if (alone && node->op == HR_OP_ELEMENT && hr_element_is_checked(p->function, node)) return false;
+    if (alone && hr_expr_level(p, node) == HR_AT_TASK && hr_expr_computes_special(p, node)) return false;
     for (int i = 0; node->op == HR_OP_ELEMENT && i < stage->step_count; i++) {
         int made = plan->normal->statements[stage->steps[i].statement].tensor;
         if (made == node->tensor || plan->storage[made] == plan->storage[node->tensor]) return false;
     }
     for (int i = 0; i < node->arg_count; i++)
-        if (!is_apart(p, stage, node->args[i])) return false;
+        if (!is_apart(p, stage, node->args[i], alone)) return false;
     return true;
 }
 
 bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
-    bool columns = false, rows = false;
-    p->stamp++;
+    bool columns = false, rows = false, alone = stage->task_count == 1 && !p->plan->tunables.chunk;
     if (!stage->vector || stage->row_count != 1 || stage->task_count == 0) return false;
     for (int i = 0; i < stage->step_count; i++) {
+        rows = rows || stage->steps[i].kind == HR_STEP_REDUCE_ROW;
+        alone = alone && stage->steps[i].kind == HR_STEP_REDUCE_COLUMN;
+    }
+    for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
-        rows = rows || step->kind == HR_STEP_REDUCE_ROW;
         if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
         columns = true;
-        if (step->value->type != HR_F32 || !is_apart(p, stage, step->value)) return false;
+        p->stamp++;
+        if (step->value->type != HR_F32 || !is_apart(p, stage, step->value, alone)) return false;
     }
-    return columns && rows;
+    return columns && (rows || alone);
 }
 
 /* ---- the loop ---- */
@@ -74,7 +80,13 @@ static void print_adds(hr_printer *p, const hr_lane_pass *pass) {
 
 /* All tasks of the group on the lanes from i on. */
 static void print_tasks(hr_printer *p, const hr_lane_pass *pass, const hr_column_tasks *tasks, int ways) {
-    hr_print(p, "for (int64_t task = %s; task < %s; task++) {", tasks->first, tasks->last);
+    if (tasks->last) {
+        hr_print(p, "for (int64_t task = %s; task < %s; task++) {", tasks->first, tasks->last);
+    } else {
+        hr_text_format(p->out, "#pragma GCC unroll %d\n", HR_COLUMN_GROUP);
+        hr_print(p, "for (int t = 0; t < %d; t++) {", HR_COLUMN_GROUP);
+        hr_print(p, "    const int64_t task = %s + t;", tasks->first);
+    }
     p->indent++;
     hr_printer_forget(p, HR_AT_TASK);
     tasks->print_indices(tasks->context);

@@ -95,6 +95,12 @@ static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
     return false;
 }
 
+static bool any_other_kind(const hr_stage *stage, hr_step_kind kind) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind != kind) return true;
+    return false;
+}
+
 static bool uses_area(const hr_stage *stage) {
     return stage->kept_count || any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);
 }
@@ -562,7 +568,7 @@ static void print_column_indices(void *context) {
     hr_stage_task_indices(context);
 }
 
-static void print_columns(hr_stage_printer *s) {
+static void print_columns(hr_stage_printer *s, const char *last) {
     hr_lane_step steps[HR_STEPS_MAX];
     const hr_expr *prefetched[HR_STREAMS_MAX];
     hr_lane_pass lanes = {.steps = steps, .last = hr_emit_index_size(s->p, s->p->lane)};
@@ -572,9 +578,26 @@ static void print_columns(hr_stage_printer *s) {
             steps[lanes.step_count++] = (hr_lane_step){
                 .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
     }
-    hr_column_tasks tasks = {"group", "group_end", print_column_indices, s};
+    hr_column_tasks tasks = {"group", last, print_column_indices, s};
     hr_stage_prefetch(s, s->stage->pass_count, &lanes, prefetched);
     hr_column_loop(s->p, &lanes, &tasks);
+}
+
+/* A stage of column sums alone: whole groups of tasks, then the last few. */
+static void print_column_groups(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
+    hr_print(p, "int64_t group = tasks * thread / threads;");
+    hr_print(p, "for (; group + %d <= end; group += %d) {", HR_COLUMN_GROUP, HR_COLUMN_GROUP);
+    p->indent++;
+    print_columns(s, NULL);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "if (group < end) {");
+    p->indent++;
+    print_columns(s, "end");
+    p->indent--;
+    hr_print(p, "}");
 }
 
 /* Groups of tasks: the passes of each, then the column sums of all. */
@@ -591,7 +614,7 @@ static void print_groups(hr_stage_printer *s) {
     print_passes(s);
     p->indent--;
     hr_print(p, "}");
-    print_columns(s);
+    print_columns(s, "group_end");
     p->indent--;
     hr_print(p, "}");
 }
@@ -599,7 +622,10 @@ static void print_groups(hr_stage_printer *s) {
 static void print_task_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (s->apart) {
-        print_groups(s);
+        if (any_other_kind(s->stage, HR_STEP_REDUCE_COLUMN))
+            print_groups(s);
+        else
+            print_column_groups(s);
         return;
     }
     if (s->split) {

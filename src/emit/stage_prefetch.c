@@ -169,7 +169,9 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     find_pass_streams(s, pass, lanes, prefetched);
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
     const char *row = hr_stage_row_size(p, s->stage);
-    if (ahead) {
+    if (ahead && s->apart) {
+        lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, row);
+    } else if (ahead) {
         bool many = !s->plan->tunables.prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);
         lanes->prefetch_near = needs_near(s, lanes) ? NEAR_BYTES : 0;

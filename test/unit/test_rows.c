@@ -27,6 +27,14 @@ static const struct row_kernel {
 };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
+/* Columns alone, several steps beside each other, with what belongs to a row. */
+static const char columns_text[] =
+    "kernel columns(x: bf16[M, N], r: f32[M], w: f16[N]) -> (s: f32[N], t: f32[N], most: f32[N])\n{\n"
+    "    s[n] = sum[m](x[m, n] * r[m] * w[n])\n"
+    "    t[n] = sum[m](exp(x[m, n]))\n"
+    "    most[n] = max[m](x[m, n] - r[m])\n}\n";
+static const struct row_kernel columns_kernel = {"columns", "columns"};
+
 static hr_device *device;
 
 static void check_rows(const struct row_kernel *which, const char *text, size_t length, int64_t rows,
@@ -62,6 +70,13 @@ static void test_rows_of_a_page(void **state) {
     }
 }
 
+static void test_columns_alone(void **state) {
+    (void)state;
+    for (int r = 0; r < ROW_COUNTS; r++)
+        for (int n = 0; n < LENGTHS; n++)
+            check_rows(&columns_kernel, columns_text, strlen(columns_text), row_counts[r], lengths[n]);
+}
+
 static int open_device(void **state) {
     (void)state;
     return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
@@ -74,6 +89,7 @@ static int close_device(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_a_page)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_a_page),
+                                       cmocka_unit_test(test_columns_alone)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

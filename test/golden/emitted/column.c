@@ -45,33 +45,84 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     float *const column_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     for (int64_t j = 0; j < n_N; j++)
         column_0[j] = 0;
-    const int64_t tasks = n_M;
-    for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
-        const int64_t i_m = task;
-        const float *const p1 = t_dy + i_m * n_N;
-        const float r2 = t_r[i_m];
-        {
-            float *const c0 = column_0;
-            int64_t i = 0;
-            for (; i + 4 * HR_LANES <= n_N;) {
-                prefetch_read(p1 + i + 1024);
-                prefetch_read(p1 + i + 1024 + 16);
-                prefetch_read(p1 + i + 1024 + 32);
-                prefetch_read(p1 + i + 1024 + 48);
+    const int64_t tasks = n_M, end = tasks * (thread + 1) / threads;
+    int64_t group = tasks * thread / threads;
+    for (; group + 4 <= end; group += 4) {
+        int64_t i = 0;
+        for (; i + 4 * HR_LANES <= n_N; i += 4 * HR_LANES) {
+            vf s0[4] = {vf_load_f32(column_0 + i + 0 * HR_LANES), vf_load_f32(column_0 + i + 1 * HR_LANES), vf_load_f32(column_0 + i + 2 * HR_LANES), vf_load_f32(column_0 + i + 3 * HR_LANES)};
 #pragma GCC unroll 4
-                for (int way = 0; way < 4; way++, i += HR_LANES) {
-                    vf_store_f32(c0 + i, vf_load_f32(c0 + i) + (vf_load_f32(p1 + i) * r2));
+            for (int t = 0; t < 4; t++) {
+                const int64_t task = group + t;
+                const int64_t i_m = task;
+                const float *const p1 = t_dy + i_m * n_N;
+                const float r2 = t_r[i_m];
+                prefetch_read(p1 + 4 * n_N + i);
+                prefetch_read(p1 + 4 * n_N + i + 16);
+                prefetch_read(p1 + 4 * n_N + i + 32);
+                prefetch_read(p1 + 4 * n_N + i + 48);
+                const int64_t lane = i;
+#pragma GCC unroll 4
+                for (int way = 0; way < 4; way++) {
+                    const int64_t i = lane + way * HR_LANES;
+                    s0[way] = s0[way] + (vf_load_f32(p1 + i) * r2);
                 }
             }
-            for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                prefetch_read(p1 + i + 1024);
-                vf_store_f32(c0 + i, vf_load_f32(c0 + i) + (vf_load_f32(p1 + i) * r2));
+            vf_store_f32(column_0 + i + 0 * HR_LANES, s0[0]);
+            vf_store_f32(column_0 + i + 1 * HR_LANES, s0[1]);
+            vf_store_f32(column_0 + i + 2 * HR_LANES, s0[2]);
+            vf_store_f32(column_0 + i + 3 * HR_LANES, s0[3]);
+        }
+        for (; i < n_N; i += HR_LANES) {
+            const int lanes = n_N - i < HR_LANES ? (int)(n_N - i) : HR_LANES;
+            vf s0[1] = {vf_load_part_f32(column_0 + i + 0 * HR_LANES, lanes)};
+#pragma GCC unroll 4
+            for (int t = 0; t < 4; t++) {
+                const int64_t task = group + t;
+                const int64_t i_m = task;
+                const float *const p3 = t_dy + i_m * n_N;
+                const float r4 = t_r[i_m];
+                prefetch_read(p3 + 4 * n_N + i);
+                s0[0] = s0[0] + (vf_load_part_f32(p3 + i, lanes) * r4);
             }
-            if (i < n_N) {
-                const int lanes = (int)(n_N - i);
-                prefetch_read(p1 + i + 1024);
-                vf_store_part_f32(c0 + i, vf_load_part_f32(c0 + i, lanes) + (vf_load_part_f32(p1 + i, lanes) * r2), lanes);
+            vf_store_part_f32(column_0 + i + 0 * HR_LANES, s0[0], lanes);
+        }
+    }
+    if (group < end) {
+        int64_t i = 0;
+        for (; i + 4 * HR_LANES <= n_N; i += 4 * HR_LANES) {
+            vf s0[4] = {vf_load_f32(column_0 + i + 0 * HR_LANES), vf_load_f32(column_0 + i + 1 * HR_LANES), vf_load_f32(column_0 + i + 2 * HR_LANES), vf_load_f32(column_0 + i + 3 * HR_LANES)};
+            for (int64_t task = group; task < end; task++) {
+                const int64_t i_m = task;
+                const float *const p5 = t_dy + i_m * n_N;
+                const float r6 = t_r[i_m];
+                prefetch_read(p5 + 4 * n_N + i);
+                prefetch_read(p5 + 4 * n_N + i + 16);
+                prefetch_read(p5 + 4 * n_N + i + 32);
+                prefetch_read(p5 + 4 * n_N + i + 48);
+                const int64_t lane = i;
+#pragma GCC unroll 4
+                for (int way = 0; way < 4; way++) {
+                    const int64_t i = lane + way * HR_LANES;
+                    s0[way] = s0[way] + (vf_load_f32(p5 + i) * r6);
+                }
             }
+            vf_store_f32(column_0 + i + 0 * HR_LANES, s0[0]);
+            vf_store_f32(column_0 + i + 1 * HR_LANES, s0[1]);
+            vf_store_f32(column_0 + i + 2 * HR_LANES, s0[2]);
+            vf_store_f32(column_0 + i + 3 * HR_LANES, s0[3]);
+        }
+        for (; i < n_N; i += HR_LANES) {
+            const int lanes = n_N - i < HR_LANES ? (int)(n_N - i) : HR_LANES;
+            vf s0[1] = {vf_load_part_f32(column_0 + i + 0 * HR_LANES, lanes)};
+            for (int64_t task = group; task < end; task++) {
+                const int64_t i_m = task;
+                const float *const p7 = t_dy + i_m * n_N;
+                const float r8 = t_r[i_m];
+                prefetch_read(p7 + 4 * n_N + i);
+                s0[0] = s0[0] + (vf_load_part_f32(p7 + i, lanes) * r8);
+            }
+            vf_store_part_f32(column_0 + i + 0 * HR_LANES, s0[0], lanes);
         }
     }
 }
