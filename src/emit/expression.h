@@ -24,6 +24,7 @@ typedef struct hr_printer {
     hr_text *out;    /* where lines go now */
     int indent;
     bool vector;      /* lane level is vectors */
+    bool whole;       /* all of the row is whole steps, and its streamed results are aligned */
     bool part;        /* lanes of a tail: loads and stores take the count `lanes` */
     int lane;         /* index of the lane, -1 = none */
     const int *outer; /* indices of the row's outer loops */

@@ -10,43 +10,6 @@
 
 /* ---- reductions ---- */
 
-static bool is_largest(hr_op op) {
-    return op == HR_OP_REDUCE_MAX || op == HR_OP_REDUCE_ARGMAX;
-}
-
-const char *hr_reduce_type(hr_op op, hr_dtype type) {
-    if (op != HR_OP_REDUCE_SUM) return hr_c_compute(type);
-    return type == HR_F32 || type == HR_F64 ? "double" : "int64_t";
-}
-
-const char *hr_reduce_identity(hr_printer *p, hr_op op, hr_dtype type) {
-    if (op == HR_OP_REDUCE_SUM) return "0";
-    bool largest = is_largest(op);
-    switch (type) {
-    case HR_F64:
-        return largest ? "-(double)INFINITY" : "(double)INFINITY";
-    case HR_F32:
-        return largest ? "-INFINITY" : "INFINITY";
-    case HR_I64:
-        return largest ? "INT64_MIN" : "INT64_MAX";
-    case HR_I32:
-        return largest ? "INT32_MIN" : "INT32_MAX";
-    default:
-        return hr_format(p, "%s", largest ? "false" : "true");
-    }
-}
-
-const char *hr_reduce_combine(hr_printer *p, hr_op op, hr_dtype type, const char *a, const char *b) {
-    if (op == HR_OP_REDUCE_SUM) return hr_format(p, "%s + %s", a, b);
-    if (type == HR_BOOL) return hr_format(p, "%s %s %s", a, is_largest(op) ? "||" : "&&", b);
-    return hr_format(p, "%s_%s(%s, %s)", hr_type_prefix(type), is_largest(op) ? "max" : "min", a, b);
-}
-
-const char *hr_lane_combine(hr_printer *p, hr_op op, hr_dtype type, const char *a, const char *b) {
-    if (op == HR_OP_REDUCE_SUM) return hr_format(p, "%s + %s", a, b);
-    return hr_format(p, "%s_%s(%s, %s)", hr_lane_prefix(type), is_largest(op) ? "max" : "min", a, b);
-}
-
 /* Booleans are reduced as 0 and 1 in vector mode. */
 static hr_dtype lane_type(hr_dtype type) {
     return type == HR_BOOL ? HR_I32 : type;
@@ -166,7 +129,7 @@ static const char *fold_ways(hr_printer *p, const hr_lane_step *s, hr_dtype type
 }
 
 const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    const char *which = is_largest(s->reduce) ? "max" : "min", *v = hr_lane_prefix(lane_type(s->type));
+    const char *which = hr_is_largest(s->reduce) ? "max" : "min", *v = hr_lane_prefix(lane_type(s->type));
     if (hr_is_arg(s->reduce))
         return p->vector ? hr_format(p, "%s_arg%s(a%d[0], x%d[0])", v, which, s->id, s->id)
                          : hr_format(p, "(x%d[0] == INT64_MAX ? 0 : x%d[0])", s->id, s->id);
@@ -202,12 +165,12 @@ static const char *position(hr_printer *p) {
 static void print_arg_update(hr_printer *p, const hr_lane_step *s, const char *value) {
     const char *at = position(p), *a = hr_format(p, "a%d[0]", s->id), *x = hr_format(p, "x%d[0]", s->id);
     if (!p->vector) {
-        const char *symbol = is_largest(s->reduce) ? ">" : "<";
+        const char *symbol = hr_is_largest(s->reduce) ? ">" : "<";
         hr_print(p, "if (%s == INT64_MAX || %s %s %s || (%s != %s && %s == %s)) %s = %s, %s = %s;", x, value,
                  symbol, a, value, value, a, a, a, value, x, at);
         return;
     }
-    const char *v = hr_lane_prefix(lane_type(s->type)), *than = is_largest(s->reduce) ? "gt" : "lt";
+    const char *v = hr_lane_prefix(lane_type(s->type)), *than = hr_is_largest(s->reduce) ? "gt" : "lt";
     hr_print(p, "vm m%d = vm_or(vi_eq(%s, vi_of(INT32_MAX)), %s_%s(%s, %s));", s->id, x, v, than, value, a);
     hr_print(p, "m%d = vm_or(m%d, vm_and(%s_ne(%s, %s), %s_eq(%s, %s)));", s->id, s->id, v, value, value, v,
              a, a);
@@ -287,6 +250,11 @@ static bool is_all_moves(const hr_printer *p, const hr_lane_pass *pass) {
     return true;
 }
 
+/* The last argument of a streaming store: whether its address is a multiple of the vector's size. */
+static const char *aligned_text(hr_printer *p, const hr_lane_step *s) {
+    return !s->stream ? "" : p->whole ? ", true" : hr_format(p, ", aligned_%d", s->id);
+}
+
 /* Two vectors of bf16 are the words of one of f32. */
 static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     const char *valid = p->valid[s->value->id];
@@ -295,14 +263,13 @@ static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_st
                                       p->pointer[s->value->id], way);
         hr_print(p, "vf_%s_f32((float *)(void *)(q%d + i - %d * HR_LANES), %s%s);",
                  s->stream ? "stream" : "store", s->id, way,
-                 valid ? hr_format(p, "(%s ? %s : vf_of(0))", valid, words) : words,
-                 s->stream ? hr_format(p, ", aligned_%d", s->id) : "");
+                 valid ? hr_format(p, "(%s ? %s : vf_of(0))", valid, words) : words, aligned_text(p, s));
     }
 }
 
 /* Words that were made once leave, and stay where a later pass needs them. */
 static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    const char *aligned = s->stream ? hr_format(p, ", aligned_%d", s->id) : "";
+    const char *aligned = aligned_text(p, s);
     for (int way = 0; way < pass->unit; way += 2) {
         const char *words = hr_format(p, "i - %d * HR_LANES), (vf)b%d[%d]", pass->unit - way, s->id, way / 2);
         hr_print(p, "vf_%s_f32((float *)(void *)(q%d + %s%s);", s->stream ? "stream" : "store", s->id, words,
@@ -333,8 +300,7 @@ static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
         for (int way = 0; way < pass->unit; way += 2)
             hr_print(p, "vf_%s_%s_bf16(q%d + i - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
                      s->stream ? "stream" : "store", p->turns ? "turns" : "pair", s->id, pass->unit - way,
-                     s->id, way, s->id, way + 1, keeps_tiny(p, s),
-                     s->stream ? hr_format(p, ", aligned_%d", s->id) : "");
+                     s->id, way, s->id, way + 1, keeps_tiny(p, s), aligned_text(p, s));
     }
 }
 
@@ -343,7 +309,7 @@ static void print_store(hr_printer *p, const hr_lane_step *s, const char *value)
     const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
     const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
     if (p->vector && s->stream && !p->part)
-        hr_print(p, "%s_stream_%s(q%d + i, %s, aligned_%d);", v, name, s->id, stored, s->id);
+        hr_print(p, "%s_stream_%s(q%d + i, %s%s);", v, name, s->id, stored, aligned_text(p, s));
     else if (p->vector && p->part)
         hr_print(p, "%s_store_part_%s(q%d + i, %s, lanes);", v, name, s->id, stored);
     else if (p->vector)
@@ -602,7 +568,43 @@ static void print_steps_loop(hr_printer *p, const hr_lane_pass *pass, const char
     hr_print(p, "}");
 }
 
-static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
+/* Rows of a map: mostly whole steps, whose results all begin where memory is aligned. */
+static bool can_be_whole(const hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++)
+        if (pass->steps[i].use != HR_LANE_STORE) return false;
+    return p->vector && !pass->state && p->stage->shape == HR_SHAPE_MAP && p->stage->task_count > 0;
+}
+
+static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
+    const char *aligned = "";
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (!s->stream) continue;
+        const char *condition = hr_format(p, " && stream_aligned(%s, %d, %d)", hr_emit_tensor(p, s->tensor),
+                                          (int)hr_dtype_size(p->function->tensors[s->tensor].dtype),
+                                          1 + hr_lane_is_paired(p, pass, s));
+        if (!strstr(aligned, condition)) aligned = hr_format(p, "%s%s", aligned, condition);
+    }
+    hr_print(p, "const bool whole = %s %% (%d * HR_LANES) == 0%s;", hr_emit_index_size(p, p->lane),
+             pass->ways, aligned);
+}
+
+/* Nothing but whole steps. */
+static void print_whole(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
+    hr_print(p, "for (int64_t i = %s; i < %s;%s) {", first, last, pass->ways > 1 ? "" : " i += HR_LANES");
+    p->indent++;
+    p->whole = true;
+    p->part = false;
+    if (pass->ways > 1)
+        print_step(p, pass);
+    else
+        hr_lane_near_and_far(p, pass, 1, print_vector);
+    p->whole = false;
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     print_shifted(p, pass, &first, &last);
     hr_print(p, "int64_t i = %s;", first);
     p->part = false;
@@ -617,6 +619,22 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
     p->indent--;
     hr_print(p, "}");
     print_part(p, pass, hr_format(p, "if (i < %s)", last), hr_format(p, "(int)(%s - i)", last));
+    hr_print(p, "}");
+}
+
+static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
+    if (!can_be_whole(p, pass)) {
+        print_any(p, pass, first, last);
+        return;
+    }
+    hr_print(p, "if (whole) {");
+    p->indent++;
+    print_whole(p, pass, first, last);
+    p->indent--;
+    hr_print(p, "} else {");
+    p->indent++;
+    print_any(p, pass, first, last);
+    p->indent--;
     hr_print(p, "}");
 }
 
@@ -735,6 +753,7 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     each_accumulator(p, pass, print_accumulator);
     hr_print(p, "{");
     p->indent++;
+    if (can_be_whole(p, pass)) print_whole_flag(p, pass);
     for (int i = 0; i < p->outer_count; i++) {
         const char *index = hr_emit_index(p, p->outer[i]);
         hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, hr_emit_index_size(p, p->outer[i]),

@@ -88,4 +88,8 @@ static inline bool hr_is_arg(hr_op op) {
     return op == HR_OP_REDUCE_ARGMAX || op == HR_OP_REDUCE_ARGMIN;
 }
 
+static inline bool hr_is_largest(hr_op op) {
+    return op == HR_OP_REDUCE_MAX || op == HR_OP_REDUCE_ARGMAX;
+}
+
 #endif

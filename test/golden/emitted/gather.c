@@ -69,28 +69,37 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const bool ok3 = in_range(r2, n_V, 225, fault);
         const uint16_t *const p4 = t_table + (ok3 ? r2 * n_C : 0);
         {
+            const bool whole = n_C % (1 * HR_LANES) == 0 && stream_aligned(t_y, 4, 1);
             float *const q0 = t_y + i_t * n_C;
-            int64_t i = 0;
-            const int64_t head = stream_head(q0 + i, 4, 1);
-            const int64_t begin = n_C - i < head ? n_C : i + head;
-            if (i < begin) {
-                const int lanes = (int)(begin - i);
-                prefetch_read(n1 + i);
-                const vf r5 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
-                vf_store_part_f32(q0 + i, r5, lanes);
-                i += lanes;
-            }
-            const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
-            for (; i + HR_LANES <= n_C; i += HR_LANES) {
-                prefetch_read(n1 + i);
-                const vf r6 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));
-                vf_stream_f32(q0 + i, r6, aligned_0);
-            }
-            if (i < n_C) {
-                const int lanes = (int)(n_C - i);
-                prefetch_read(n1 + i);
-                const vf r7 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
-                vf_store_part_f32(q0 + i, r7, lanes);
+            if (whole) {
+                for (int64_t i = 0; i < n_C; i += HR_LANES) {
+                    prefetch_read(n1 + i);
+                    const vf r5 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));
+                    vf_stream_f32(q0 + i, r5, true);
+                }
+            } else {
+                int64_t i = 0;
+                const int64_t head = stream_head(q0 + i, 4, 1);
+                const int64_t begin = n_C - i < head ? n_C : i + head;
+                if (i < begin) {
+                    const int lanes = (int)(begin - i);
+                    prefetch_read(n1 + i);
+                    const vf r6 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
+                    vf_store_part_f32(q0 + i, r6, lanes);
+                    i += lanes;
+                }
+                const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
+                for (; i + HR_LANES <= n_C; i += HR_LANES) {
+                    prefetch_read(n1 + i);
+                    const vf r7 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));
+                    vf_stream_f32(q0 + i, r7, aligned_0);
+                }
+                if (i < n_C) {
+                    const int lanes = (int)(n_C - i);
+                    prefetch_read(n1 + i);
+                    const vf r8 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
+                    vf_store_part_f32(q0 + i, r8, lanes);
+                }
             }
         }
     }
