@@ -622,6 +622,8 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
                              hr_expr_text(p, difference->args[1]));
         function = "exp_narrow";
     }
+    bool logistic = node->op == HR_OP_SIGMOID || node->op == HR_OP_SILU;
+    if (logistic && stores_narrow(p)) function = node->op == HR_OP_SILU ? "silu_narrow" : "sigmoid_narrow";
     return call_text(p, hr_lane_prefix(node->type), function, node);
 }
 
