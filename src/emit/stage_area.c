@@ -31,7 +31,7 @@ const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
 }
 
 int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
-    return stage->skew && !stage->kept_once[kept_index] ? stage->pass_count : 1;
+    return stage->skew && !stage->kept_once[kept_index] ? stage->pass_count * stage->group : 1;
 }
 
 static int kept_before(const hr_stage *stage, int kept_index) {

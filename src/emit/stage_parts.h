@@ -22,6 +22,7 @@ typedef struct hr_stage_printer {
     bool skew;    /* the passes of several rows run side by side: see stage_skew.h */
     bool apart;   /* column sums have a loop of their own over a group of tasks: see column_loop.h */
     int together; /* with `skew`: vectors that each pass does in turn */
+    int block;    /* with groups of rows: vectors of a block of columns */
     int64_t tile;
     const char *kept_name[HR_KEPT_MAX];
     bool kept_done[HR_KEPT_MAX];

@@ -154,15 +154,15 @@ static bool needs_near(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     return false;
 }
 
-/* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4 = 2, 4, 8 KB
- * ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 = into
- * the second; 4 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has more than
- * two streams; 3 for passes side by side, 4 for several. */
+/* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
+ * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
+ * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
+ * more than two streams; 5 for passes side by side, 4 for several. Groups of rows ask for the next group. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
     bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
-    if (!choice) choice = s->skew || ahead ? 3 : 4;
+    if (!choice) choice = s->skew ? 5 : ahead ? 3 : 4;
     if (choice == 1 || (pass && pass == s->stage->spare_pass) || !p->vector ||
         (!ahead && choice < 4 && pass < passes - 1))
         return;
@@ -171,11 +171,13 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     const char *row = hr_stage_row_size(p, s->stage);
     if (ahead && s->apart) {
         lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, row);
+    } else if (s->skew && s->stage->group > 1) { /* the same place of the row that takes this one's turn */
+        lanes->prefetch_place = hr_format(p, "%d * (%s) + i", s->stage->group, row);
     } else if (ahead) {
         bool many = !s->plan->tunables.prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);
         lanes->prefetch_near = needs_near(s, lanes) ? NEAR_BYTES : 0;
-    } else if (choice == 4) {
+    } else if (choice >= 4) {
         const char *first = s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : row;
         share_prefetch(s, pass, lanes);
         lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + %d * i) / %d", first, lanes->prefetch_before,

@@ -11,7 +11,7 @@
 #include "emit/stage_estimate.h"
 #include "emit/stage_spread.h"
 
-enum { HR_INPUTS_MAX = 16 };
+enum { HR_INPUTS_MAX = 16, BLOCK_VECTORS = 16 /* of f32, in a block of columns; a multiple of all ways */ };
 
 typedef struct skewed {
     hr_stage_printer *s;
@@ -302,7 +302,7 @@ static void print_copy(skewed *k, int pass) {
         hr_print(p, "row_%d.%s = live[%d]->%s;", pass, k->value_name[i], turn, k->value_name[i]);
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     lanes.state = hr_format(p, "row_%d.", pass);
-    hr_lane_begin(p, &lanes);
+    hr_lane_save(p, &lanes, hr_format(p, "live[%d]->", turn));
 }
 
 /* What the pass of a turn does with the vectors from `first` on. */
@@ -330,13 +330,13 @@ static void print_together(skewed *k) {
     int number = k->s->number, turns = hr_stage_turns(k->s->stage);
     hr_print(p,
              "static void stage_%d_together(const arguments *a, stage_%d_row *const *live%s, int64_t shift, "
-             "int64_t size) {",
+             "int64_t first, int64_t last) {",
              number, number, has_columns(k->s->stage) ? ", char *area" : "");
     p->indent++;
     hr_print(p, "const arguments copy = *a;");
     for (int turn = 0; turn < turns; turn++)
         print_copy(k, hr_stage_pass_at(k->s->stage, turn));
-    hr_print(p, "for (int64_t i = 0; i < size; i += %d * HR_LANES) {", k->ways);
+    hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", k->ways);
     bool keeps = keeps_rows(k->s->stage);
     for (int first = 0; first < k->ways; first += k->unit)
         for (int n = 0; n < turns; n++)
@@ -351,6 +351,76 @@ static void print_together(skewed *k) {
     p->indent--;
     hr_print(p, "}");
     hr_print(p, "%s", "");
+}
+
+/* What a row begins a turn with; a spared pass comes before it, where the row needs that. */
+static void print_enters(hr_stage_printer *s, int turn) {
+    hr_printer *p = s->p;
+    int pass = hr_stage_pass_at(s->stage, turn), number = s->number, spare = s->stage->spare_pass;
+    if (!spare || pass != spare + 1) {
+        hr_print(p, "if (live[%d]) stage_%d_enter_%d(a, live[%d]);", turn, number, pass, turn);
+        return;
+    }
+    hr_print(p, "if (live[%d]) {", turn);
+    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, spare, turn);
+    hr_print(p, "    if (!live[%d]->settled) stage_%d_pass_%d(a, live[%d]%s, 0, %s);", turn, number, spare,
+             turn, has_columns(s->stage) ? ", area" : "", hr_emit_index_size(p, p->lane));
+    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, pass, turn);
+    hr_print(p, "}");
+}
+
+/* What the rows of a turn begin with. Returns how many of their lanes the passes can do in turns. */
+static void print_start(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int turns = hr_stage_turns(s->stage), last = s->stage->pass_count - 1, number = s->number;
+    const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
+    hr_text *out = p->out, body = {0};
+    p->out = &body;
+    p->indent++;
+    if (hr_stage_estimates(s->stage)) {
+        hr_print(p, "if (live[0]) stage_%d_estimate(a, live[0], false);", number);
+        hr_print(p, "if (live[1]) stage_%d_settle(a, live[1]);", number);
+    }
+    for (int turn = 0; turn < turns; turn++)
+        print_enters(s, turn);
+    hr_print(p, "*shift = 0;");
+    hr_print(p, "for (int turn = 0; turn < %d; turn++)", turns);
+    hr_print(p, "    if (!live[turn]) return 0;");
+    hr_print(p, "const int64_t lanes = %d * HR_LANES, ahead = stage_%d_shift(a, live[%d]);", s->together,
+             number, turns - 1);
+    hr_print(p, "const int64_t done = ahead < %s ? (%s - ahead) / lanes * lanes : 0;", size, size);
+    hr_print(p, "if (done) *shift = ahead;");
+    hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0);", number, last, turns - 1, area);
+    hr_print(p, "return done;");
+    p->indent--;
+    p->out = out;
+    hr_emit_function(p, "static int64_t", hr_format(p, "stage_%d_start", number),
+                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t *shift", number,
+                               *area ? ", char *area" : ""),
+                     &body);
+    hr_text_clear(&body);
+}
+
+/* What is left of the rows of a turn. */
+static void print_finish(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int turns = hr_stage_turns(s->stage), number = s->number;
+    const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
+    hr_text *out = p->out, body = {0};
+    p->out = &body;
+    p->indent++;
+    for (int turn = turns - 1; turn >= 0; turn--)
+        hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done, %s);", turn,
+                 turn == turns - 1 ? " + shift" : "", size, number, hr_stage_pass_at(s->stage, turn), turn,
+                 area, size);
+    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]);", turns - 1, number, turns - 1);
+    p->indent--;
+    p->out = out;
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d_finish", number),
+                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done, int64_t shift",
+                               number, *area ? ", char *area" : ""),
+                     &body);
+    hr_text_clear(&body);
 }
 
 void hr_stage_skew_functions(hr_stage_printer *s) {
@@ -376,13 +446,16 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
     print_part(&k, &leave_part, passes - 1);
     print_together(&k);
     s->together = k.ways;
+    s->block = k.unit > 1 ? 2 * BLOCK_VECTORS : BLOCK_VECTORS;
+    print_start(s);
+    print_finish(s);
 }
 
 /* ---- the loop over rows ---- */
 
 static void print_rows(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int rows = hr_stage_turns(s->stage);
+    int rows = hr_stage_turns(s->stage) * s->stage->group;
     hr_print(p, "stage_%d_row rows[%d];", s->number, rows);
     for (int i = 0; i < s->stage->kept_count; i++) {
         const char *place = hr_format(p, "(float *)(area + %s) + r * (((%s) * 4 + %d) / 64 * 16)",
@@ -395,65 +468,62 @@ static void print_rows(hr_stage_printer *s) {
     hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
 }
 
-/* What a row begins a turn with; a spared pass comes before it, where the row needs that. */
-static void print_enters(hr_stage_printer *s, int turn) {
+/* The rows of a step, one at each turn. */
+static void print_step(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int pass = hr_stage_pass_at(s->stage, turn), number = s->number, spare = s->stage->spare_pass;
-    if (!spare || pass != spare + 1) {
-        hr_print(p, "if (live[%d]) stage_%d_enter_%d(a, live[%d]);", turn, number, pass, turn);
-        return;
-    }
-    hr_print(p, "if (live[%d]) {", turn);
-    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, spare, turn);
-    hr_print(p, "    if (!live[%d]->settled) stage_%d_pass_%d(a, live[%d]%s, 0, %s);", turn, number, spare,
-             turn, has_columns(s->stage) ? ", area" : "", hr_emit_index_size(p, p->lane));
-    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, pass, turn);
-    hr_print(p, "}");
-}
-
-static void print_calls(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), last = s->stage->pass_count - 1, number = s->number;
-    const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
+    int turns = hr_stage_turns(s->stage), number = s->number;
+    const char *area = has_columns(s->stage) ? ", area" : "";
     hr_print(p, "stage_%d_row *live[%d];", number, turns);
-    hr_print(p, "int count = 0;");
-    hr_print(p, "for (int turn = 0; turn < %d; turn++) {", turns);
+    hr_print(p, "int64_t shift;");
+    hr_print(p, "for (int turn = 0; turn < %d; turn++)", turns);
     hr_print(
         p, "    live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) %% %d] : NULL;",
         turns);
-    hr_print(p, "    count += live[turn] != NULL;");
-    hr_print(p, "}");
     hr_print(p, "if (live[0]) live[0]->task = step;");
-    if (hr_stage_estimates(s->stage)) {
-        hr_print(p, "if (live[0]) stage_%d_estimate(a, live[0], false);", number);
-        hr_print(p, "if (live[1]) stage_%d_settle(a, live[1]);", number);
-    }
-    for (int turn = 0; turn < turns; turn++)
-        print_enters(s, turn);
-    hr_print(p, "int64_t done = 0, shift = 0;");
-    hr_print(p, "if (count == %d) {", turns);
-    hr_print(p, "    const int64_t lanes = %d * HR_LANES;", s->together);
-    hr_print(p, "    shift = stage_%d_shift(a, live[%d]);", number, turns - 1);
-    hr_print(p, "    done = shift < %s ? (%s - shift) / lanes * lanes : 0;", size, size);
-    hr_print(p, "    if (!done) shift = 0;");
-    hr_print(p, "    if (done && shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0);", number, last, turns - 1,
-             area);
-    hr_print(p, "    if (done) stage_%d_together(a, live%s, shift, done);", number, area);
+    hr_print(p, "const int64_t done = stage_%d_start(a, live%s, &shift);", number, area);
+    hr_print(p, "if (done) stage_%d_together(a, live%s, shift, 0, done);", number, area);
+    hr_print(p, "stage_%d_finish(a, live%s, done, shift);", number, area);
+}
+
+/* The same for a group of rows, block of columns by block. */
+static void print_group_step(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int turns = hr_stage_turns(s->stage), number = s->number, group = s->stage->group;
+    const char *area = has_columns(s->stage) ? ", area" : "";
+    hr_print(p, "stage_%d_row *live[%d][%d];", number, group, turns);
+    hr_print(p, "int64_t done[%d], shift[%d], most = 0;", group, group);
+    hr_print(p, "for (int r = 0; r < %d; r++) {", group);
+    hr_print(p, "    for (int turn = 0; turn < %d; turn++) {", turns);
+    hr_print(p, "        const int64_t task = step + r - turn * %d;", group);
+    hr_print(p, "        live[r][turn] = task >= begin && task < end ? &rows[task %% %d] : NULL;",
+             turns * group);
+    hr_print(p, "    }");
+    hr_print(p, "    if (live[r][0]) live[r][0]->task = step + r;");
+    hr_print(p, "    done[r] = stage_%d_start(a, live[r]%s, &shift[r]);", number, area);
+    hr_print(p, "    most = done[r] > most ? done[r] : most;");
     hr_print(p, "}");
-    for (int turn = turns - 1; turn >= 0; turn--)
-        hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done, %s);", turn,
-                 turn == turns - 1 ? " + shift" : "", size, number, hr_stage_pass_at(s->stage, turn), turn,
-                 area, size);
-    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]);", turns - 1, number, turns - 1);
+    hr_print(p, "const int64_t block = %d * HR_LANES;", s->block);
+    hr_print(p, "for (int64_t first = 0; first < most; first += block)");
+    hr_print(p, "    for (int r = 0; r < %d; r++) {", group);
+    hr_print(p, "        const int64_t last = first + block < done[r] ? first + block : done[r];");
+    hr_print(p, "        if (first < last) stage_%d_together(a, live[r]%s, shift[r], first, last);", number,
+             area);
+    hr_print(p, "    }");
+    hr_print(p, "for (int r = 0; r < %d; r++)", group);
+    hr_print(p, "    stage_%d_finish(a, live[r]%s, done[r], shift[r]);", number, area);
 }
 
 void hr_stage_skew_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
+    int group = s->stage->group;
     print_rows(s);
-    hr_print(p, "for (int64_t step = begin; begin < end && step < end + %d; step++) {",
-             hr_stage_turns(s->stage) - 1);
+    hr_print(p, "for (int64_t step = begin; begin < end && step < end + %d; step%s) {",
+             (hr_stage_turns(s->stage) - 1) * group, group > 1 ? hr_format(p, " += %d", group) : "++");
     p->indent++;
-    print_calls(s);
+    if (group > 1)
+        print_group_step(s);
+    else
+        print_step(s);
     p->indent--;
     hr_print(p, "}");
 }

@@ -86,6 +86,7 @@ typedef struct hr_tunables {
     int cluster;                /* CUDA: blocks that share a row, 1 = one */
     int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
     int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side */
+    int group; /* rows that a skewed stage takes through a block of columns together, 1 = one by one */
 } hr_tunables;
 
 #define HR_KEPT_MAX 8
@@ -108,6 +109,7 @@ typedef struct hr_stage {
     bool vector;         /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
     const char *written; /* CPU: an axis each of whose elements is a step of its own; NULL = none */
     bool skew;           /* CPU: pass p works on row r - p while pass 0 works on row r */
+    int group;           /* with `skew`: rows that go through each block of columns together */
 } hr_stage;
 
 /* How many passes that every row takes come before `pass`, and how many there are in all. */

@@ -398,6 +398,7 @@ static hr_status keep_copies(scheduler *s, hr_stage *stage, const keeping *k) {
 typedef struct flight {
     int *first, *last; /* by expr id: the passes that use it, from 1; 0 = not seen */
     int64_t row;       /* elements */
+    int64_t shared;    /* bytes of rows that all tasks read */
 } flight;
 
 /* Bytes of the rows in flight, were the passes of several rows to run side by side: what is read or kept
@@ -409,7 +410,10 @@ static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *
     if (node->op == HR_OP_ELEMENT) {
         int64_t one = f->row * (int64_t)hr_dtype_size(s->function->tensors[node->tensor].dtype);
         if (!f->first[node->id]) bytes += one;
-        if (depends_on_task(s, stage, node)) bytes += since * one;
+        if (depends_on_task(s, stage, node))
+            bytes += since * one;
+        else if (!f->first[node->id])
+            f->shared += one;
         f->first[node->id] = pass + 1;
     }
     if (is_special(node) && since) { /* kept: the row that is written and those that are read */
@@ -438,6 +442,28 @@ static bool can_skew(scheduler *s, const hr_stage *stage) {
     return true;
 }
 
+static bool sums_columns(const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) return true;
+    return false;
+}
+
+/* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
+ * for each task anew: several tasks take each block of columns together, where such rows are much of all that
+ * is read. */
+static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
+    enum { GROUP_ROWS = 4 };
+    int64_t l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
+    int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
+    int group = GROUP_ROWS;
+    if (!stage->skew) return 1;
+    if (s->plan->tunables.group) return s->plan->tunables.group;
+    if (f->shared * 4 < bytes || bytes <= l1 || sums_columns(stage)) return 1;
+    while (group > 1 && (bytes - f->shared) * group + f->shared > l2 / 4 * 3)
+        group /= 2;
+    return group;
+}
+
 static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     flight f = {0};
     int64_t bytes = 0;
@@ -456,6 +482,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     free(f.first);
     int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
     stage->skew = choice == 2 || bytes <= l2 / 4 * 3;
+    stage->group = choose_group(s, stage, &f, bytes);
     return HR_OK;
 }
 

@@ -299,7 +299,8 @@ void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size) {
                  {"row threads", tunables->row_threads},
                  {"cluster", tunables->cluster},
                  {"waves", tunables->waves},
-                 {"skew", tunables->skew > 0 ? tunables->skew - 1 : 0}};
+                 {"skew", tunables->skew > 0 ? tunables->skew - 1 : 0},
+                 {"group", tunables->group}};
     static const char *const streams[] = {"", "stream", "ordinary stores"};
     size_t length = (size_t)snprintf(
         label, size, "%s", tunables->stream >= 0 && tunables->stream <= 2 ? streams[tunables->stream] : "");

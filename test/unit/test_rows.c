@@ -21,7 +21,9 @@ static const struct row_kernel {
     {"rmsnorm_backward", "rmsnorm_backward"},
     {"layernorm", "layernorm"},
     {"layernorm", "layernorm_f32"},
+    {"rmsnorm", "rmsnorm_f32"},
     {"residual_norm", "residual_norm"},
+    {"residual_norm", "residual_norm_f32"},
     {"sum", "column_sum"},
     {"sum", "column_sum_f32"},
 };

@@ -94,7 +94,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     vf *const a1 = row->a1;
     const uint16_t *const p2 = t_x + i_m * n_N;
     float *const k0 = row->kept_0;
-    prefetch_read(p2 + i + 2048);
+    prefetch_read(p2 + i + 8192);
     prefetch_near(p2 + i + 768);
 #pragma GCC unroll 2
     for (int way = from; way < from + 2; way++, i += HR_LANES) {
@@ -118,9 +118,9 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         float *const k0 = row->kept_0;
         int64_t i = first;
         for (; i + 4 * HR_LANES <= last;) {
-            prefetch_read(p4 + i + 2048);
+            prefetch_read(p4 + i + 8192);
             prefetch_near(p4 + i + 768);
-            prefetch_read(p4 + i + 2048 + 32);
+            prefetch_read(p4 + i + 8192 + 32);
             prefetch_near(p4 + i + 800);
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
@@ -130,7 +130,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
             }
         }
         for (; i + HR_LANES <= last; i += HR_LANES) {
-            prefetch_read(p4 + i + 2048);
+            prefetch_read(p4 + i + 8192);
             prefetch_near(p4 + i + 768);
             const vf r6 = vf_exp_below(vf_load_bf16(p4 + i), s0_peak_1);
             vf_store_f32(k0 + i, r6);
@@ -138,7 +138,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         }
         if (i < last) {
             const int lanes = (int)(last - i);
-            prefetch_read(p4 + i + 2048);
+            prefetch_read(p4 + i + 8192);
             prefetch_near(p4 + i + 768);
             const vf r7 = vf_exp_below(vf_load_part_bf16(p4 + i, lanes), s0_peak_1);
             vf_store_f32(k0 + i, r7);
@@ -264,22 +264,22 @@ static void stage_0_leave(const arguments *a, stage_0_row *row) {
     (void)i_m;
 }
 
-static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t size) {
+static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first, int64_t last) {
     const arguments copy = *a;
     stage_0_row row_0;
     row_0.task = live[0]->task;
     row_0.kept_0 = live[0]->kept_0;
     row_0.s0_peak_1 = live[0]->s0_peak_1;
-    row_0.a1[0] = vf_of(0);
-    row_0.a1[1] = vf_of(0);
-    row_0.a1[2] = vf_of(0);
-    row_0.a1[3] = vf_of(0);
+    row_0.a1[0] = live[0]->a1[0];
+    row_0.a1[1] = live[0]->a1[1];
+    row_0.a1[2] = live[0]->a1[2];
+    row_0.a1[3] = live[0]->a1[3];
     stage_0_row row_1;
     row_1.task = live[1]->task;
     row_1.kept_0 = live[1]->kept_0;
     row_1.s0_peak_1 = live[1]->s0_peak_1;
     row_1.s1_total_2 = live[1]->s1_total_2;
-    for (int64_t i = 0; i < size; i += 4 * HR_LANES) {
+    for (int64_t i = first; i < last; i += 4 * HR_LANES) {
         stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
         stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
@@ -289,6 +289,29 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     live[0]->a1[1] = row_0.a1[1];
     live[0]->a1[2] = row_0.a1[2];
     live[0]->a1[3] = row_0.a1[3];
+}
+
+static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *shift) {
+    const int64_t n_N = a->n_N;
+    if (live[0]) stage_0_estimate(a, live[0], false);
+    if (live[1]) stage_0_settle(a, live[1]);
+    if (live[0]) stage_0_enter_0(a, live[0]);
+    if (live[1]) stage_0_enter_1(a, live[1]);
+    *shift = 0;
+    for (int turn = 0; turn < 2; turn++)
+        if (!live[turn]) return 0;
+    const int64_t lanes = 4 * HR_LANES, ahead = stage_0_shift(a, live[1]);
+    const int64_t done = ahead < n_N ? (n_N - ahead) / lanes * lanes : 0;
+    if (done) *shift = ahead;
+    if (*shift) stage_0_pass_1(a, live[1], 0, 0);
+    return done;
+}
+
+static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift) {
+    const int64_t n_N = a->n_N;
+    if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N);
+    if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
+    if (live[1]) stage_0_leave(a, live[1]);
 }
 
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
@@ -301,28 +324,13 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     for (int64_t step = begin; begin < end && step < end + 1; step++) {
         stage_0_row *live[2];
-        int count = 0;
-        for (int turn = 0; turn < 2; turn++) {
+        int64_t shift;
+        for (int turn = 0; turn < 2; turn++)
             live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) % 2] : NULL;
-            count += live[turn] != NULL;
-        }
         if (live[0]) live[0]->task = step;
-        if (live[0]) stage_0_estimate(a, live[0], false);
-        if (live[1]) stage_0_settle(a, live[1]);
-        if (live[0]) stage_0_enter_0(a, live[0]);
-        if (live[1]) stage_0_enter_1(a, live[1]);
-        int64_t done = 0, shift = 0;
-        if (count == 2) {
-            const int64_t lanes = 4 * HR_LANES;
-            shift = stage_0_shift(a, live[1]);
-            done = shift < n_N ? (n_N - shift) / lanes * lanes : 0;
-            if (!done) shift = 0;
-            if (done && shift) stage_0_pass_1(a, live[1], 0, 0);
-            if (done) stage_0_together(a, live, shift, done);
-        }
-        if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N);
-        if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
-        if (live[1]) stage_0_leave(a, live[1]);
+        const int64_t done = stage_0_start(a, live, &shift);
+        if (done) stage_0_together(a, live, shift, 0, done);
+        stage_0_finish(a, live, done, shift);
     }
     stream_end();
 }
