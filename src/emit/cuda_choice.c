@@ -221,6 +221,27 @@ static hr_status survey(chooser *s) {
 
 /* ---- threads ---- */
 
+/* Elements are read at that index and, as x[t, 1 - p, d] is, at a value that is computed from it. */
+static bool is_read_aside(const hr_expr *e, int index) {
+    for (int a = 0; e->op == HR_OP_ELEMENT && a + 1 < e->arg_count; a++)
+        if (e->args[a]->op != HR_OP_INDEX && hr_cuda_depends_on(e->args[a], index)) return true;
+    for (int i = 0; i < e->arg_count; i++)
+        if (is_read_aside(e->args[i], index)) return true;
+    return false;
+}
+
+static int find_both(const chooser *s) {
+    const hr_cuda_choice *c = s->c;
+    if (!c->exact || c->totals || c->list || c->once) return 0;
+    for (int k = 1; k + 1 < c->order_count; k++) {
+        const hr_expr *extent = s->function->indices[c->order[k]].extent;
+        if (extent->op != HR_OP_NUMBER || extent->whole != 2) continue;
+        for (int i = 0; i < s->stage->step_count; i++)
+            if (is_read_aside(s->stage->steps[i].value, c->order[k])) return k;
+    }
+    return 0;
+}
+
 static void choose_flat(chooser *s) {
     hr_cuda_choice *c = s->c;
     const hr_tunables *tunables = &s->plan->tunables;
@@ -232,6 +253,8 @@ static void choose_flat(chooser *s) {
     c->exact = c->order_count > 1 && c->lane % c->vector == 0;
     c->straddle = c->order_count > 1 && !c->exact;
     c->chunks = 1;
+    c->both = find_both(s);
+    if (c->both) c->groups = 2;
     int64_t total = 1;
     for (int k = 0; k < c->order_count && total >= 0; k++)
         if (__builtin_mul_overflow(total, index_size(s, c->order[k]), &total)) total = -1;

@@ -50,6 +50,9 @@ typedef struct hr_cuda_choice {
     bool exchange;      /* slices are a cluster of blocks, which exchange what they reduce */
     bool fast;          /* no result is stored as f32: see cuda_math.h */
     int vector, groups, row_threads, block_rows, slices, threads;
+    int both; /* flat: the place in `order` of an index of two values whose groups a thread has together, for
+                 what is read for the one is read for the other, too; 0 = none */
+    int row_turns; /* of carried rows, those that a thread takes one after the other */
     int64_t chunks;
     int64_t row;          /* elements; 0 in a flat stage */
     int64_t lane;         /* elements of the innermost index */

@@ -125,7 +125,7 @@ static void print_row_steps(hr_cuda_stage *s, int pass) {
         }
         const char *sum = hr_format(p, "total_%d", i);
         const char *added = hr_format(p, "(%s)%s", hr_cuda_sum_type(s, step), text);
-        hr_print(p, "if (%slane == 0) %s = %s::of(%s, %s);", s->c->block_rows > 1 ? "live && " : "", sum,
+        hr_print(p, "if (%slane == 0) %s = %s::of(%s, %s);", hr_cuda_asks_live(s->c) ? "live && " : "", sum,
                  hr_cuda_reducer(step), sum, added);
     }
 }
@@ -144,7 +144,7 @@ static void print_online(hr_cuda_stage *s, int pass) {
         if (!is_reduced_in(s, i, pass) || !s->beside[i]) continue;
         hr_expr_prepare(p, s->shift[i], HR_AT_TASK);
         const char *shift = hr_expr_text(p, s->shift[i]);
-        hr_print(p, "a%d = online_sum(a%d, peak_%d, %s);", i, i, i, shift);
+        hr_print(p, "a%d = online_total(a%d, peak_%d, %s);", i, i, i, shift);
     }
 }
 
@@ -296,7 +296,8 @@ static void print_row_stores(hr_cuda_stage *s) {
         const hr_statement *statement = hr_cuda_statement(s, step);
         hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
         if (!open && s->c->flat) hr_print(p, "if (blockIdx.x == 0 && threadIdx.x == 0) {");
-        if (!open && !s->c->flat) hr_print(p, "if (%slane == 0) {", s->c->block_rows > 1 ? "live && " : "");
+        if (!open && !s->c->flat)
+            hr_print(p, "if (%slane == 0) {", hr_cuda_asks_live(s->c) ? "live && " : "");
         open = true;
         hr_print(p, "    %s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
                  hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
@@ -319,7 +320,6 @@ static void print_row(hr_cuda_stage *s) {
         hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
                  s->c->vector);
     if (s->c->staged && !s->c->ring && s->c->depth < 2) hr_print(p, "wait_for_copies();");
-    if (s->c->carried) hr_cuda_print_carrying(s);
     hr_cuda_declare_kept(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
@@ -334,7 +334,6 @@ static void print_row(hr_cuda_stage *s) {
         if (s->c->ring) hr_cuda_print_packing(s);
     }
     print_row_stores(s);
-    if (s->c->carried) hr_cuda_print_returning(s);
 }
 
 static bool uses_turn(const hr_cuda_stage *s) {
@@ -371,14 +370,18 @@ static void print_row_loop(hr_cuda_stage *s) {
     if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
     hr_print(p, "for (int64_t first = %s%s; first < tasks; first += %s%s) {", block, run, blocks, run);
     p->indent++;
-    hr_print(p, c->block_rows > 1 ? "int64_t task = first%s;" : "const int64_t task = first;", row);
-    if (c->block_rows > 1) {
+    if (c->carried) hr_cuda_print_carrying(s);
+    hr_print(p, hr_cuda_asks_live(c) ? "int64_t task = first%s;" : "const int64_t task = first%s;",
+             c->carried ? " + row" : row);
+    if (hr_cuda_asks_live(c)) {
         hr_print(p, "const bool live = task < tasks; /* the others have no row */");
         hr_print(p, "task = live ? task : tasks - 1;");
         p->live = "live";
     }
     if (c->ahead || c->staged) hr_print(p, "ahead += %s%s;", blocks, run);
     print_row(s);
+    if (c->carried) hr_cuda_print_carried(s);
+    if (c->carried) hr_cuda_print_returning(s);
     if (uses_turn(s)) hr_print(p, "turn ^= 1;");
     if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
     p->live = NULL;
@@ -396,13 +399,22 @@ static void print_flat_loop(hr_cuda_stage *s) {
         print_row_stores(s);
         return;
     }
-    hr_print(p, "const %s total = (%s)(%s);", s->positions, s->positions,
-             product_of(p, c->order, c->order_count));
+    const char *total = product_of(p, c->order, c->order_count);
+    if (c->both) {
+        total = hr_format(p, "%s * %s", product_of(p, c->order, c->both),
+                          product_of(p, c->order + c->both + 1, c->order_count - c->both - 1));
+        run /= 2;
+    }
+    hr_print(p, "const %s total = (%s)(%s);", s->positions, s->positions, total);
     /* Every other stage goes backwards: it begins with what the one before left in the cache. */
     const char *block = s->number % 2 ? "(gridDim.x - 1 - blockIdx.x)" : "blockIdx.x";
     hr_print(p, "for (%s base = (%s)%s * %d; base * %d < total; base += (%s)gridDim.x * %d) {", s->positions,
              s->positions, block, run, c->vector, s->positions, run);
     p->indent++;
+    if (c->both) {
+        hr_print(p, "const %s pos = (base + (int)threadIdx.x) * %d;", s->positions, c->vector);
+        hr_print(p, "if (pos >= total) continue;");
+    }
     for (int pass = 0; pass < s->stage->pass_count; pass++)
         hr_cuda_print_pass(s, pass);
     p->indent--;
@@ -617,7 +629,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
         s.beside[sum] = true;
         s.shift[sum] = shift;
     }
-    if (choice->ring) hr_cuda_find_joints(&s);
+    if (hr_cuda_may_join(choice)) hr_cuda_find_joints(&s);
     hr_stage_kernels kernels = hr_stage_kernels_of(p->plan, stage, choice);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);

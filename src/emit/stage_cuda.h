@@ -53,7 +53,6 @@ typedef struct hr_cuda_stage {
     bool *kept;   /* by expr id: its values are in registers since an earlier pass */
     bool one_row; /* what is printed is for a group of a straddling stage that lies in one row: `start` and
                      `above` say where */
-    bool apart;   /* carried rows: what is printed is for rows whose groups do not begin at whole words */
     const char *positions;          /* the type of a position: int, or int64_t where that is too narrow */
     int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
     bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
@@ -63,6 +62,10 @@ typedef struct hr_cuda_stage {
     const hr_expr *exit[HR_CUDA_STEPS_MAX]; /* by step: the element in whose place its result leaves a ring */
 } hr_cuda_stage;
 
+/* A thread may have no row where others of its warp have one. */
+static inline bool hr_cuda_asks_live(const hr_cuda_choice *c) {
+    return c->block_rows > 1 && !(c->carried && c->row_threads == 32);
+}
 static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, const hr_step *step) {
     return &s->function->statements[step->statement];
 }

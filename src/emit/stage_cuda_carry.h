@@ -16,13 +16,13 @@ bool hr_cuda_choose_carried(const hr_plan *plan, const hr_stage *stage, const in
 /* Where a tensor's rows stand in shared memory; NULL where they do not come (leave) this way. */
 const char *hr_cuda_carried_in(const hr_cuda_stage *s, const hr_expr *element);
 const char *hr_cuda_carried_out(const hr_cuda_stage *s, int tensor);
-/* The elements of a group may stand apart from whole words: always, or in the rows for which that is to be
- * asked. */
-bool hr_cuda_carried_apart(const hr_cuda_stage *s);
-bool hr_cuda_carried_by_row(const hr_cuda_stage *s);
+/* Whether the groups of a row begin inside words, as text. Where a warp has a row it takes two, one after the
+ * other, of which the second, `odd`, begins so and the first does not. */
+const char *hr_cuda_carried_apart(const hr_cuda_stage *s);
 /* Before the loop over rows. */
 void hr_cuda_print_carriers(hr_cuda_stage *s);
-/* In the loop: the block's rows are asked for; waited for; sent back. */
+/* In the loop: the block's rows are asked for and waited for, and a thread's first row is begun; its last is
+ * ended; the block's rows are sent back. */
 void hr_cuda_print_carrying(hr_cuda_stage *s);
 void hr_cuda_print_carried(hr_cuda_stage *s);
 void hr_cuda_print_returning(hr_cuda_stage *s);

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { JOINT_THREADS = 512 };
+
 static bool contains(const hr_expr *node, const hr_expr *part) {
     if (node == part) return true;
     for (int i = 0; i < node->arg_count; i++)
@@ -70,6 +72,19 @@ void hr_cuda_find_joints(hr_cuda_stage *s) {
     }
 }
 
+/* Every thread holds as many elements of a row. */
+static bool is_even(const hr_cuda_choice *c) {
+    return c->row == (int64_t)c->threads * c->slices * c->groups * c->vector &&
+           c->threads == hr_cuda_ring_warps(c) * 32;
+}
+
+/* Where a row is held by so many threads, an exchange takes as long as a walk. */
+bool hr_cuda_may_join(const hr_cuda_choice *c) {
+    if (c->ring) return true;
+    return c->resident && c->exact && !c->exchange && !c->carried && !c->columns && !c->totals &&
+           c->block_rows == 1 && c->threads >= JOINT_THREADS && is_even(c);
+}
+
 bool hr_cuda_is_joint_pass(const hr_cuda_stage *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].pass == pass && s->joint[i]) return true;
@@ -86,15 +101,10 @@ bool hr_cuda_is_joint(const hr_cuda_stage *s, int step) {
     return s->joint[step] || second_of(s, step) >= 0;
 }
 
-/* Every thread holds as many elements of a row. */
-static bool is_even(const hr_cuda_choice *c) {
-    return c->row == (int64_t)c->threads * c->slices * c->groups * c->vector &&
-           c->threads == hr_cuda_ring_warps(c) * 32;
-}
-
 /* Of `threads` threads. */
 static const char *joint_type(const hr_cuda_stage *s, int second, int64_t threads) {
-    if (!is_spread(&s->stage->steps[second])) return "online_share";
+    if (!is_spread(&s->stage->steps[second]))
+        return s->c->ring ? "online_share<true>" : "online_share<false>";
     if (!is_even(s->c)) return "uneven_share";
     return hr_format(s->p, "even_share<%" PRId64 ">", threads * s->c->groups * s->c->vector);
 }

@@ -10,6 +10,8 @@
 
 #include "emit/stage_cuda.h"
 
+/* Whether that pays. */
+bool hr_cuda_may_join(const hr_cuda_choice *choice);
 /* Sets s->joint. */
 void hr_cuda_find_joints(hr_cuda_stage *s);
 /* The pass is walked beside the one before it. */

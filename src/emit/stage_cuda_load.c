@@ -191,6 +191,7 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
     hr_print(p, "for (int u = 0; u < %d; u++) {", c->groups);
     p->indent++;
     if (c->flat) {
+        if (c->both) return;
         hr_print(p, "const %s pos = (base + u * %d + (int)threadIdx.x) * %d;", type, c->threads, c->vector);
         hr_print(p, "if (pos >= total) continue;");
         if (!c->exact) hr_print(p, "const bool inside = pos + %d <= total;", c->vector);
@@ -202,12 +203,14 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
              c->shifted ? " - shift" : "");
     bool full = c->exact && c->row % c->vector == 0 &&
                 c->row / c->vector == (int64_t)c->row_threads * c->slices * c->groups * c->chunks;
-    const char *idle = c->block_rows > 1 && !s->loads_ahead && !c->carried ? "!live" : "";
+    const char *idle = hr_cuda_asks_live(c) && !s->loads_ahead && !c->carried ? "!live" : "";
     if (!full)
         hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);
     else if (*idle)
         hr_print(p, "if (%s) continue;", idle);
-    if (!c->exact)
+    if (!c->exact && c->carried) /* two elements: one by one costs less than a branch */
+        hr_print(p, "const bool inside = u < %d;", c->groups - 1);
+    else if (!c->exact)
         hr_print(p, "const bool inside = %s;",
                  not_outside(s, "pos >= 0", hr_format(p, "pos + %d <= %" PRId64, c->vector, c->row)));
 }
@@ -228,6 +231,10 @@ void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane) {
     for (int k = last; k >= first; k--) {
         const char *name = k == last ? lane : hr_emit_index(p, c->order[k]);
         const char *size = hr_emit_index_size(p, c->order[k]);
+        if (c->both && k == c->both) {
+            hr_print(p, "const int64_t %s = u;", name);
+            continue;
+        }
         if (k == first) {
             hr_print(p, "const int64_t %s = %s;", name, rest);
             break;
@@ -454,7 +461,7 @@ static void print_carried_load(hr_cuda_stage *s, const hr_expr *e, const char *c
     hr_printer *p = s->p;
     const char *place = hr_format(p, "%s + place + pos", carried);
     const char *load =
-        hr_format(p, "load_group<%s, %d>(%s, false)", s->apart ? "false" : "true", s->c->vector, place);
+        hr_format(p, "load_carried<%d>(%s, %s)", s->c->vector, place, hr_cuda_carried_apart(s));
     if (!s->c->exact)
         load = hr_format(p, "inside ? %s : load_part<%d>(%s, 0, %s - pos)", load, s->c->vector, place,
                          hr_cuda_row_end(s));
@@ -569,23 +576,13 @@ static int carried_first(hr_cuda_stage *s, element_list *list) {
     return count;
 }
 
-/* Rows of odd length begin at whole words of shared memory in turn. */
 static void print_carried_loads(hr_cuda_stage *s, const hr_expr *const *elements, int count) {
     hr_printer *p = s->p;
-    hr_cuda_print_carried(s);
-    s->apart = hr_cuda_carried_apart(s);
-    bool by_row = hr_cuda_carried_by_row(s);
-    hr_print(p, by_row ? "if (live && (place & 1)) {" : "if (live) {");
-    p->indent++;
+    bool ask = hr_cuda_asks_live(s->c);
+    if (ask) hr_print(p, "if (live) {");
+    p->indent += ask;
     print_load_loop(s, elements, count, "", "[u]");
-    s->apart = false;
-    if (by_row) {
-        p->indent--;
-        hr_print(p, "} else if (live) {");
-        p->indent++;
-        print_load_loop(s, elements, count, "", "[u]");
-    }
-    hr_cuda_close(p);
+    if (ask) hr_cuda_close(p);
 }
 
 void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {

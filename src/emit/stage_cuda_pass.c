@@ -116,6 +116,7 @@ static void print_kept(hr_cuda_stage *s) {
 typedef struct random_list {
     int count;
     const hr_expr *node[HR_RANDOMS_MAX];
+    const hr_expr *compared[HR_RANDOMS_MAX]; /* "node >= bound", where the number is used for that alone */
 } random_list;
 
 static bool counts_along(const hr_cuda_stage *s, const hr_expr *e) {
@@ -138,18 +139,68 @@ static void find_randoms(hr_cuda_stage *s, const hr_expr *node, random_list *out
         find_randoms(s, node->args[i], out);
 }
 
+/* Counts what uses the number, and finds the comparison with a bound that is the same along the lane. */
+static int find_comparison(hr_cuda_stage *s, const hr_expr *e, const hr_expr *random, const hr_expr **out) {
+    hr_printer *p = s->p;
+    int uses = 0;
+    if (p->seen[e->id] == p->stamp) return 0;
+    p->seen[e->id] = p->stamp;
+    for (int i = 0; i < e->arg_count; i++) {
+        uses += (e->args[i] == random) + find_comparison(s, e->args[i], random, out);
+        if (e->args[i] == random && i == 0 && e->op == HR_OP_GE && e->args[1]->type == HR_F32 &&
+            hr_expr_level(p, e->args[1]) < HR_AT_LANE)
+            *out = e;
+    }
+    return uses;
+}
+
+static const hr_expr *only_comparison(hr_cuda_stage *s, int pass, const hr_expr *random) {
+    const hr_expr *comparison = NULL;
+    int uses = 0;
+    s->p->stamp++;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_expr *value = s->stage->steps[i].value;
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass))
+            uses += (value == random) + find_comparison(s, value, random, &comparison);
+    }
+    return uses == 1 ? comparison : NULL;
+}
+
+static void print_random_group(hr_cuda_stage *s, const hr_expr *node, const hr_expr *compared) {
+    hr_printer *p = s->p;
+    const char *seed = hr_expr_text(p, node->args[0]);
+    const char *counter =
+        hr_format(p, "%s + %s", hr_emit_lane_rest(p, node->args[1]), hr_cuda_group_start(s));
+    if (!compared) {
+        hr_print(p, "float random_%d[%d];", node->id, s->c->vector);
+        hr_print(p, "random_group<%d>(random_%d, (uint64_t)%s, (uint64_t)(%s));", s->c->vector, node->id,
+                 seed, counter);
+        p->buffer[node->id] = hr_format(p, "random_%d[v]", node->id);
+        return;
+    }
+    hr_print(p, "const random_bound bound_%d = random_bound_of(%s);", node->id,
+             hr_expr_text(p, compared->args[1]));
+    hr_print(p, "uint32_t random_%d[%d];", node->id, s->c->vector);
+    hr_print(p, "random_words<%d>(random_%d, (uint64_t)%s, (uint64_t)(%s));", s->c->vector, node->id, seed,
+             counter);
+    p->buffer[compared->id] = hr_format(p, "is_at_least(random_%d[v], bound_%d)", node->id, node->id);
+}
+
 /* Four neighbouring numbers come of one block of the generator: those of a group are drawn together. */
 static void print_randoms(hr_cuda_stage *s, int pass, random_list *list) {
-    hr_printer *p = s->p;
-    p->stamp++;
+    s->p->stamp++;
     for (int i = 0; i < s->stage->step_count && (!s->c->straddle || s->one_row); i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) find_randoms(s, s->stage->steps[i].value, list);
     for (int i = 0; i < list->count; i++) {
-        const hr_expr *node = list->node[i];
-        hr_print(p, "float random_%d[%d];", node->id, s->c->vector);
-        hr_print(p, "random_group<%d>(random_%d, (uint64_t)%s, (uint64_t)(%s + %s));", s->c->vector, node->id,
-                 hr_expr_text(p, node->args[0]), hr_emit_lane_rest(p, node->args[1]), hr_cuda_group_start(s));
-        p->buffer[node->id] = hr_format(p, "random_%d[v]", node->id);
+        list->compared[i] = only_comparison(s, pass, list->node[i]);
+        print_random_group(s, list->node[i], list->compared[i]);
+    }
+}
+
+static void drop_randoms(hr_cuda_stage *s, const random_list *list) {
+    for (int i = 0; i < list->count; i++) {
+        s->p->buffer[list->node[i]->id] = NULL;
+        if (list->compared[i]) s->p->buffer[list->compared[i]->id] = NULL;
     }
 }
 
@@ -183,8 +234,7 @@ static store store_of(const hr_cuda_stage *s, const hr_step *step) {
 static void print_carried_store(hr_cuda_stage *s, const char *carried, const char *values) {
     hr_printer *p = s->p;
     const char *place = hr_format(p, "%s + place + pos", carried);
-    const char *apart = hr_cuda_carried_apart(s) ? "true" : "false";
-    if (hr_cuda_carried_by_row(s)) apart = "place & 1";
+    const char *apart = hr_cuda_carried_apart(s);
     if (!s->c->exact) hr_print(p, "if (inside)");
     hr_print(p, "%sstore_carried(%s, %s, %s);", s->c->exact ? "" : "    ", place, values, apart);
     if (s->c->exact) return;
@@ -197,7 +247,7 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     const hr_cuda_choice *c = s->c;
     int tensor = t->statement->tensor, rank = t->statement->subscript_count;
     const char *base, *kind = t->dtype == HR_BF16 ? "bf16_" : "f16_",
-                      *live = c->block_rows > 1 ? "if (live) " : "";
+                      *live = hr_cuda_asks_live(c) ? "if (live) " : "";
     const char *aligned = hr_cuda_is_aligned(s, tensor, t->statement->subscripts) ? "ALIGNED" : "false";
     const char *once = hr_cuda_is_streamed(s, tensor, t->statement->subscripts) ? "true" : "false";
     const char *values = hr_format(p, "%sgroup_of(y%d)", t->paired ? kind : "", t->id);
@@ -220,9 +270,9 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
         hr_print(p, "%s%s", live, whole);
         return;
     }
-    hr_print(p, c->block_rows > 1 ? "if (inside && live)" : "if (inside)");
+    hr_print(p, hr_cuda_asks_live(c) ? "if (inside && live)" : "if (inside)");
     hr_print(p, "    %s", whole);
-    hr_print(p, c->block_rows > 1 ? "else if (live)" : "else");
+    hr_print(p, hr_cuda_asks_live(c) ? "else if (live)" : "else");
     hr_print(p, "    store_part(%s + %s, %s, %s, %s - pos);", base, hr_cuda_group_start(s), values,
              c->flat ? "0" : "-pos", hr_cuda_row_end(s));
 }
@@ -234,7 +284,7 @@ static void print_element_store(hr_cuda_stage *s, const store *t, const char *va
         return;
     }
     const hr_statement *statement = t->statement;
-    hr_print(p, "%s%s[%s] = %s;", s->c->block_rows > 1 ? "if (live) " : "",
+    hr_print(p, "%s%s[%s] = %s;", hr_cuda_asks_live(s->c) ? "if (live) " : "",
              hr_emit_tensor(p, statement->tensor),
              hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
              hr_emit_stored(p, value, t->type, t->dtype));
@@ -315,13 +365,13 @@ static void print_group_scatter(hr_cuda_stage *s, const hr_step *step) {
 
 static void print_column(hr_cuda_stage *s, const hr_step *step, int i, const char *value) {
     hr_printer *p = s->p;
-    if (s->c->block_rows > 1) hr_print(p, "if (live)");
-    p->indent += s->c->block_rows > 1;
+    if (hr_cuda_asks_live(s->c)) hr_print(p, "if (live)");
+    p->indent += hr_cuda_asks_live(s->c);
     if (s->c->column_memory)
         print_add(s, step, hr_format(p, "column_%d[pos + v]", i), value);
     else
         print_add(s, step, hr_format(p, "column_%d[u * %d + v]", i, s->c->vector), value);
-    p->indent -= s->c->block_rows > 1;
+    p->indent -= hr_cuda_asks_live(s->c);
 }
 
 static void print_step(hr_cuda_stage *s, int i, const char *value) {
@@ -343,7 +393,7 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
         print_column(s, step, i, value);
         break;
     case HR_STEP_REDUCE_ALL:
-        if (s->c->block_rows > 1) hr_print(p, "if (live)");
+        if (hr_cuda_asks_live(s->c)) hr_print(p, "if (live)");
         print_add(s, step, hr_format(p, "total_%d", i), value);
         break;
     case HR_STEP_SCATTER:
@@ -400,8 +450,8 @@ static bool needs_guard(hr_cuda_stage *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!hr_cuda_runs_in(s, step, pass)) continue;
-        if (step->kind != HR_STEP_ELEMENT || !store_of(s, step).grouped || reads_elements(s, step->value))
-            return true;
+        bool apart = s->online[i] || (step->kind == HR_STEP_ELEMENT && store_of(s, step).grouped);
+        if (!apart || reads_elements(s, step->value)) return true;
     }
     return false;
 }
@@ -459,8 +509,7 @@ static void print_one_row_loop(hr_cuda_stage *s, int pass) {
     hr_cuda_close(p);
     name_held(s, false);
     hr_cuda_drop_late_loads(s);
-    for (int i = 0; i < randoms.count; i++)
-        p->buffer[randoms.node[i]->id] = NULL;
+    drop_randoms(s, &randoms);
     hr_printer_forget(p, HR_AT_OUTER);
     name_held(s, true);
     s->one_row = false;
@@ -508,19 +557,21 @@ static void print_groups(hr_cuda_stage *s, int pass) {
             hr_print(p, "%s y%d[%d]%s;", t.paired ? "float" : hr_c_storage(t.dtype), t.id, s->c->vector,
                      s->c->exact ? "" : " = {}");
     }
+    name_held(s, true);
+    const bool guard = !s->c->exact && needs_guard(s, pass);
     for (int i = 0; i < s->stage->step_count; i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && s->online[i])
-            hr_print(p, s->c->exact ? "float z%d[%d];" : "float z%d[%d] = {%s};", i, s->c->vector,
-                     no_values(s));
-    name_held(s, true);
+            hr_print(p, guard ? "float z%d[%d] = {%s};" : "float z%d[%d];", i, s->c->vector, no_values(s));
     print_all_elements(s, pass);
     name_held(s, false);
     hr_cuda_drop_late_loads(s);
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && s->online[i])
-            hr_print(p, "online_add(a%d, a%d, z%d);", i, s->online[i] - 1, i);
-    for (int i = 0; i < randoms.count; i++)
-        p->buffer[randoms.node[i]->id] = NULL;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (!hr_cuda_runs_in(s, &s->stage->steps[i], pass) || !s->online[i]) continue;
+        if (!guard && !s->c->exact)
+            hr_print(p, "if (!inside) leave_outside(z%d, -pos, %s - pos);", i, hr_cuda_row_end(s));
+        hr_print(p, "online_add(a%d, a%d, z%d);", i, s->online[i] - 1, i);
+    }
+    drop_randoms(s, &randoms);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!hr_cuda_runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;

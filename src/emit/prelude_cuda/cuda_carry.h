@@ -34,7 +34,11 @@ static __device__ inline void return_rows(T *to, const T *from, int count) {
     copy_rest<ALIGNED, THREADS>(to, from, whole, count);
 }
 
-/* A group into shared memory; `apart`: it does not begin at a whole word. */
+/* A group from shared memory and into it; `apart`: it does not begin at a whole word. */
+template <int V, class T> static __device__ inline group<T, V> load_carried(const T *place, bool apart) {
+    return apart ? load_group<false, V>(place, false) : load_group<true, V>(place, false);
+}
+
 template <int V, class T>
 static __device__ inline void store_carried(T *place, const group<T, V> &x, bool apart) {
     if (apart)

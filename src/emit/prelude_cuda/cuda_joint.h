@@ -50,12 +50,13 @@ struct uneven_share {
     }
 };
 
-/* The largest of some values, and the sum of exp(x - peak); where the peak is infinite, of exp(x). The lanes
- * beyond LANES have the same once more. */
-struct online_share {
+/* The largest of some values, and the sum of exp(x - peak); where the peak is infinite, of exp(x). WHOLE: the
+ * lanes beyond LANES have the same once more, and the peak is found without a shuffle; that is faster for few
+ * warps, slower for the many of a multiprocessor without a ring. */
+template <bool WHOLE> struct online_share {
     float peak, sum;
     template <int LANES> __device__ inline online_share of_lanes() const {
-        const float top = warp_peak(peak);
+        const float top = WHOLE ? warp_peak(peak) : reduce_lanes<LANES, reduce_max>(peak);
         return {top, reduce_lanes<LANES, reduce_sum>(online_sum(sum, peak, online_base(top)))};
     }
 };

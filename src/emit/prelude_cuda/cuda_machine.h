@@ -45,6 +45,15 @@ static __device__ inline float machine_reciprocal(float x) {
 #endif
 }
 
+/* a * b, rounded before anything is added to it. */
+static __device__ inline float machine_product(float a, float b) {
+#ifdef HR_EMULATED
+    return a * b;
+#else
+    return __fmul_rn(a, b);
+#endif
+}
+
 /* a / b, 2 units off, over the whole range. */
 static __device__ inline float machine_divide(float a, float b) {
 #ifdef HR_EMULATED

@@ -3,14 +3,23 @@ struct philox_block {
     uint32_t word[4];
 };
 
+/* The compiler keeps a key of a round instead of adding it up anew for each block, where additions are what
+ * limits the generator. */
+static __device__ inline uint32_t kept_key(uint32_t key) {
+#ifndef HR_EMULATED
+    asm("" : "+r"(key));
+#endif
+    return key;
+}
+
 static __device__ inline philox_block philox(uint64_t seed, uint64_t block) {
     uint32_t a = (uint32_t)block, b = (uint32_t)(block >> 32), c = 0, d = 0;
     uint32_t key_a = (uint32_t)seed, key_b = (uint32_t)(seed >> 32);
 #pragma unroll
     for (int round = 0; round < 10; round++) {
         uint64_t left = (uint64_t)a * 0xD2511F53u, right = (uint64_t)c * 0xCD9E8D57u;
-        a = (uint32_t)(right >> 32) ^ b ^ key_a;
-        c = (uint32_t)(left >> 32) ^ d ^ key_b;
+        a = (uint32_t)(right >> 32) ^ b ^ kept_key(key_a);
+        c = (uint32_t)(left >> 32) ^ d ^ kept_key(key_b);
         b = (uint32_t)right;
         d = (uint32_t)left;
         key_a += 0x9E3779B9u;
@@ -33,9 +42,10 @@ static __device__ inline float f32_random(uint64_t seed, uint64_t counter) {
     return f32_of_word(counter & 2 ? high : low);
 }
 
-/* The numbers counter .. counter + V - 1: a block for each four, and one more where they begin inside one. */
+/* The words of the numbers counter .. counter + V - 1: a block for each four, and one more where they begin
+ * inside one. */
 template <int V>
-static __device__ inline void random_group(float (&out)[V], uint64_t seed, uint64_t counter) {
+static __device__ inline void random_words(uint32_t (&out)[V], uint64_t seed, uint64_t counter) {
     const int shift = (int)(counter & 3);
     uint64_t first = (uint64_t)((int64_t)counter >> 2);
     uint32_t word[(V + 3) / 4 * 4 + 4];
@@ -48,7 +58,7 @@ static __device__ inline void random_group(float (&out)[V], uint64_t seed, uint6
     if (shift == 0) {
 #pragma unroll
         for (int v = 0; v < V; v++)
-            out[v] = f32_of_word(word[v]);
+            out[v] = word[v];
         return;
     }
     philox_block last = philox(seed, first + (V + 3) / 4);
@@ -57,5 +67,29 @@ static __device__ inline void random_group(float (&out)[V], uint64_t seed, uint6
     word[end + 3] = last.word[3];
 #pragma unroll
     for (int v = 0; v < V; v++)
-        out[v] = f32_of_word(shift == 1 ? word[v + 1] : shift == 2 ? word[v + 2] : word[v + 3]);
+        out[v] = shift == 1 ? word[v + 1] : shift == 2 ? word[v + 2] : word[v + 3];
+}
+
+template <int V>
+static __device__ inline void random_group(float (&out)[V], uint64_t seed, uint64_t counter) {
+    uint32_t word[V];
+    random_words(word, seed, counter);
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        out[v] = f32_of_word(word[v]);
+}
+
+/* The words whose numbers are at least some bound: those from `least` on, if there are any. */
+struct random_bound {
+    uint32_t least;
+    bool any;
+};
+
+static __device__ inline random_bound random_bound_of(float bound) {
+    const float number = ceilf(bound * 0x1p24f);
+    return {number > 0 && number < 0x1p24f ? (uint32_t)number << 8 : 0, number < 0x1p24f};
+}
+
+static __device__ inline bool is_at_least(uint32_t word, random_bound bound) {
+    return word >= bound.least && bound.any;
 }

@@ -164,17 +164,35 @@ static __device__ inline float online_base(float peak) {
     return fabsf(peak) == INFINITY ? 0.0f : peak;
 }
 
+/* exp(x - base) is 2^(x log2(e) - online_power(base)): one operation beside the power of 2. */
+static __device__ inline float online_power(float base) {
+    return machine_product(base, 1.44269504088896341f);
+}
+
 template <int V> static __device__ inline void online_add(float &peak, float &sum, const float (&values)[V]) {
     float top = peak;
 #pragma unroll
     for (int v = 0; v < V; v++)
         top = f32_max(top, values[v]);
-    const float base = online_base(top);
-    if (top != peak) sum *= fast_exp(online_base(peak) - base);
+    const float power = online_power(online_base(top));
+    if (top != peak && sum != 0) sum *= machine_exp2(online_power(online_base(peak)) - power);
 #pragma unroll
     for (int v = 0; v < V; v++)
-        sum += fast_exp(values[v] - base);
+        sum += machine_exp2(fmaf(values[v], 1.44269504088896341f, -power));
     peak = top;
+}
+
+/* What such a sum is for another shift than its peak. */
+static __device__ inline float online_total(float sum, float peak, float shift) {
+    const float power = online_power(online_base(peak));
+    return sum == 0 ? 0.0f : sum * machine_exp2(fmaf(shift, -1.44269504088896341f, power));
+}
+
+/* Elements before `first` and from `end` on do not count. */
+template <int V> static __device__ inline void leave_outside(float (&values)[V], int64_t first, int64_t end) {
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        if (v < first || v >= end) values[v] = -INFINITY;
 }
 
 /* A thread's sum, as it is for the peak of all threads that the others' sums are for. */
