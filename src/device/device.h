@@ -73,9 +73,10 @@ typedef struct hr_device_ops {
     hr_status (*measure_roof)(struct hr_device *device, const char *special, hr_progress_fn progress,
                               void *context, hr_roof *out);
     /* Seconds that a copy of `bytes` bytes, half of them read and half written, takes now: the copy that
-     * reached `roof`, cold, through a few MB of the device's own. 0 where other programs had the processors
-     * all the time. NULL: the device offers none. */
-    hr_status (*time_copy)(struct hr_device *device, const hr_roof *roof, double bytes, double *seconds);
+     * reached `roof`, cold, from the arrays of `launch`, where they are long, to a buffer of the device's
+     * own. 0 where other programs had the processors all the time. NULL: the device offers none. */
+    hr_status (*time_copy)(struct hr_device *device, const hr_roof *roof, const hr_launch *launch,
+                           double bytes, double *seconds);
 
     /* ---- devices with memory of their own; NULL where the host uses the device's memory in place ---- */
 

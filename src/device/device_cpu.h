@@ -42,7 +42,8 @@ bool hr_cold_flush(const void *data, size_t size, int threads);
 void hr_cold_walk(const void *buffer, size_t size, int threads);
 
 /* copy_cpu.c */
-hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, double bytes, double *seconds);
+hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_launch *arrays,
+                           double bytes, double *seconds);
 void hr_copy_cpu_destroy(struct hr_device *device);
 
 /* roof_cpu.c */

@@ -6,10 +6,13 @@
 #include "run/kernel.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define RUNS_MIN        5
 #define PAIRS_MIN       3
+#define TAKEN_AWAY      3    /* processors that a round may lose to other programs, and */
+#define TAKEN_AWAY_RATE 50.0 /* a second and thread */
 #define RUNS_MAX        101
 #define STATES_MAX      8
 #define DEFAULT_SECONDS 1.0
@@ -43,6 +46,12 @@ static hr_status time_once(hr_kernel *kernel, const hr_prepared *state, double *
     return status;
 }
 
+/* How often another program took a processor from a thread of this process. */
+static double taken_away(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_nivcsw;
+}
+
 static hr_timing timing_of(const double *times, int runs) {
     return (hr_timing){
         .median = median_of(times, runs), .min = times[0], .max = times[runs - 1], .runs = runs};
@@ -54,26 +63,30 @@ typedef struct rounds {
     const hr_measuring *measuring;
     int runs;
     double times[STATES_MAX][RUNS_MAX];
-    double first; /* of this round: the first state's seconds */
+    double first; /* of this round: the first state's seconds; 0 = another program was in the way */
     bool copies;  /* they take turns */
-    double copy;  /* of this round: its seconds, 0 = disturbed */
+    double copy;  /* of this round: its seconds; 0 = as above */
     int pairs;    /* rounds with both */
     double ratios[RUNS_MAX], rates[RUNS_MAX];
 } rounds;
 
 static hr_status state_time(rounds *rounds, int state) {
-    double taken;
+    double taken, begun = now(), away = taken_away();
     HR_TRY(time_once(rounds->kernel, rounds->measuring->states[state], &taken));
     time_insert(rounds->times[state], rounds->runs, taken);
-    if (state == 0) rounds->first = taken;
+    if (state > 0) return HR_OK;
+    double most = TAKEN_AWAY + TAKEN_AWAY_RATE * rounds->kernel->device->limits.threads * (now() - begun);
+    rounds->first = taken_away() - away <= most ? taken : 0;
     return HR_OK;
 }
 
 static void copy_time(rounds *rounds) {
     struct hr_device *device = rounds->kernel->device;
+    hr_launch launch;
     if (!rounds->copies) return;
+    hr_launch_make(rounds->kernel, rounds->measuring->states[0], &launch);
     /* An extra, not the job: what cannot be had is left out. */
-    rounds->copies = device->ops->time_copy(device, &rounds->kernel->roof, rounds->measuring->bytes,
+    rounds->copies = device->ops->time_copy(device, &rounds->kernel->roof, &launch, rounds->measuring->bytes,
                                             &rounds->copy) == HR_OK;
 }
 

@@ -100,31 +100,43 @@ static void test_measured(void **state) {
     hr_device_destroy(device);
 }
 
+/* The copy reads arrays where they are long, from any address, and writes nothing of them. */
 static void test_copy(void **state) {
     (void)state;
     static const char *const ways[] = {"copy_past_4", "copy_past_1_6_pages", "copy_string"};
+    static const int64_t lengths[] = {0, 1000, ((int64_t)16 << 20) + 63, ((int64_t)40 << 20) + 1};
     hr_device *device = device_open();
     hr_roof roof = {.copy = 1e5, .launch = 1e-6, .copy_threads = device->limits.threads};
     double seconds = -1;
-    for (int i = 0; i < 3; i++) {
-        snprintf(roof.copy_way, sizeof roof.copy_way, "%s", ways[i]);
-        for (double bytes = 64; bytes < 2e9; bytes *= 999) {
-            assert_int_equal(device->ops->time_copy(device, &roof, bytes, &seconds), HR_OK);
-            assert_true(seconds > 0 && seconds < 60 && bytes / seconds < 1e14);
+    for (int i = 0; i < 3; i++)
+        for (int l = 0; l < 4; l++) {
+            char *array = lengths[l] ? malloc((size_t)lengths[l]) : NULL;
+            hr_launch arrays = {.pointers = (void *[]){NULL, array ? array + 1 : NULL, array},
+                                .count = 3,
+                                .bytes = (int64_t[]){0, lengths[l] ? lengths[l] - 1 : 0, lengths[l] / 2}};
+            if (array) memset(array, 7, (size_t)lengths[l]);
+            snprintf(roof.copy_way, sizeof roof.copy_way, "%s", ways[i]);
+            for (double bytes = 64; bytes < 2e9; bytes *= 999) {
+                assert_int_equal(device->ops->time_copy(device, &roof, &arrays, bytes, &seconds), HR_OK);
+                assert_true(seconds > 0 && seconds < 60 && bytes / seconds < 1e14);
+            }
+            for (int64_t at = 0; at < lengths[l]; at += 61)
+                assert_int_equal(array[at], 7);
+            free(array);
         }
-    }
+    hr_launch none = {0};
     roof.copy_threads = 1;
-    assert_int_equal(device->ops->time_copy(device, &roof, 1e6, &seconds), HR_OK);
+    assert_int_equal(device->ops->time_copy(device, &roof, &none, 1e6, &seconds), HR_OK);
     assert_true(seconds > 0);
     roof.copy = 1e18; /* nothing is nearly as fast: all was disturbed */
     roof.launch = 0;
-    assert_int_equal(device->ops->time_copy(device, &roof, 1e6, &seconds), HR_OK);
+    assert_int_equal(device->ops->time_copy(device, &roof, &none, 1e6, &seconds), HR_OK);
     assert_true(seconds == 0);
-    assert_int_equal(device->ops->time_copy(device, &roof, 0, &seconds), HR_BAD_INPUT);
+    assert_int_equal(device->ops->time_copy(device, &roof, &none, 0, &seconds), HR_BAD_INPUT);
     snprintf(roof.copy_way, sizeof roof.copy_way, "read_8");
-    assert_int_equal(device->ops->time_copy(device, &roof, 1e6, &seconds), HR_NOT_AVAILABLE);
+    assert_int_equal(device->ops->time_copy(device, &roof, &none, 1e6, &seconds), HR_NOT_AVAILABLE);
     roof.copy_way[0] = 0;
-    assert_int_equal(device->ops->time_copy(device, &roof, 1e6, &seconds), HR_NOT_AVAILABLE);
+    assert_int_equal(device->ops->time_copy(device, &roof, &none, 1e6, &seconds), HR_NOT_AVAILABLE);
     assert_non_null(strstr(hr_last_error(), "headroom roof --again"));
     hr_device_destroy(device);
 }

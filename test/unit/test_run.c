@@ -424,8 +424,10 @@ static hr_status drift_time(struct hr_device *on, hr_module *module, const hr_la
     return HR_OK;
 }
 
-static hr_status drift_copy(struct hr_device *on, const hr_roof *roof, double bytes, double *seconds) {
+static hr_status drift_copy(struct hr_device *on, const hr_roof *roof, const hr_launch *launch, double bytes,
+                            double *seconds) {
     (void)on;
+    assert_true(launch->count > 1 && launch->bytes[0] > 0);
     assert_true(roof->copy == 20e9);
     drift.copies++;
     *seconds = drift.disturbed ? 0 : bytes / drift_rate();
