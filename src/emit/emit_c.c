@@ -12,6 +12,7 @@
 #include "emit/prelude.h"
 #include "emit/stage_area.h"
 #include "emit/stage_c.h"
+#include "emit/stage_scatter.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -185,6 +186,12 @@ static void print_with_extents(emitter *e, const char *source, void (*print)(emi
     hr_text_clear(&body);
 }
 
+/* NULL: none. */
+static const char *threads_size(hr_printer *p, const hr_stage *stage) {
+    const char *area = hr_stage_thread_size(p, stage);
+    return strcmp(area, "0") == 0 ? NULL : hr_format(p, "threads * (%s)", area);
+}
+
 static void print_scratch_sum(emitter *e) {
     hr_printer *p = e->p;
     const char *sum = "work";
@@ -192,9 +199,10 @@ static void print_scratch_sum(emitter *e) {
     hr_print(p, "int64_t work = 0;");
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_stage *stage = &e->plan->stages[i];
-        const char *area = stage->shape == HR_SHAPE_CONTRACT ? "" : hr_stage_thread_size(p, stage);
-        if (strcmp(area, "0") == 0) continue;
-        const char *size = *area ? hr_format(p, "threads * (%s)", area) : hr_contract_size(p, i);
+        const char *size = stage->shape == HR_SHAPE_CONTRACT ? hr_contract_size(p, i)
+                           : stage->ordered                  ? hr_scatter_size(p, stage)
+                                                             : threads_size(p, stage);
+        if (!size) continue;
         hr_print(p, "const int64_t stage_%d = %s;", i, size);
         hr_print(p, "if (stage_%d > work) work = stage_%d;", i, i);
         threads = true;
@@ -235,6 +243,8 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
         int64_t bytes;
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT) {
             HR_TRY(hr_contract_scratch(plan, &plan->stages[i], extents, threads, &bytes));
+        } else if (plan->stages[i].ordered) {
+            HR_TRY(hr_scatter_bytes(plan, &plan->stages[i], extents, threads, &bytes));
         } else {
             HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
             bytes *= threads;

@@ -9,6 +9,7 @@
 #include "emit/stage_estimate.h"
 #include "emit/stage_parts.h"
 #include "emit/stage_prefetch.h"
+#include "emit/stage_scatter.h"
 #include "emit/stage_skew.h"
 #include "emit/stage_spread.h"
 
@@ -315,100 +316,7 @@ const char *hr_stage_task_total(hr_stage_printer *s) {
     return total ? total : "1";
 }
 
-/* ---- scatter: each thread owns the places that are its share and skips the others ---- */
-
-static bool is_row_scatter(hr_stage_printer *s, const hr_statement *statement) {
-    int rank = statement->subscript_count;
-    if (!s->stage->row_count || s->stage->row_count > 1 || rank < 2) return false;
-    const hr_expr *last = statement->subscripts[rank - 1];
-    if (last->op != HR_OP_INDEX || last->index != s->p->lane) return false;
-    for (int a = 0; a < rank - 1; a++)
-        if (hr_expr_level(s->p, statement->subscripts[a]) == HR_AT_LANE) return false;
-    return true;
-}
-
-/* The flag that all subscripts up to `axes` are on their axes. */
-static const char *print_scatter_valid(hr_stage_printer *s, const hr_statement *statement, int axes) {
-    hr_printer *p = s->p;
-    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
-    const char *condition = NULL;
-    for (int a = 0; a < axes; a++) {
-        if (hr_subscript_is_safe(s->function, statement->subscripts[a], tensor->shape[a]) ||
-            hr_expr_is_affine(statement->subscripts[a]))
-            continue;
-        condition =
-            hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
-                      condition ? " && " : "", hr_expr_text(p, statement->subscripts[a]),
-                      hr_emit_size(p, tensor->shape[a]), s->stage->steps[0].target->id * HR_AXES_MAX + a + 1);
-    }
-    return condition ? condition : "true";
-}
-
-static void print_scatter_add(hr_stage_printer *s, const hr_step *step, const char *place) {
-    hr_printer *p = s->p;
-    hr_dtype dtype = target_of(s, step)->dtype;
-    const char *value = hr_expr_text(p, step->value);
-    if (step->value->type != dtype) value = hr_format(p, "(%s)%s", hr_c_compute(dtype), value);
-    hr_print(p, "%s += %s;", place, value);
-}
-
-static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
-    hr_printer *p = s->p;
-    int rank = statement->subscript_count;
-    const char *base = hr_emit_tensor(p, statement->tensor);
-    for (int a = 0; a < rank; a++)
-        hr_expr_prepare(p, statement->subscripts[a], HR_AT_TASK);
-    hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank - 1));
-    const char *offset = hr_emit_offset(p, statement->tensor, statement->subscripts, rank - 1);
-    hr_print(p, "const int64_t place = %s;", offset);
-    hr_print(p, "if (place / %s %% threads != thread) continue;",
-             hr_emit_size(p, s->function->tensors[statement->tensor].shape[rank - 1]));
-    hr_expr_prepare(p, step->value, HR_AT_TASK);
-    hr_print(p, "#pragma omp simd");
-    hr_print(p, "for (int64_t i = 0; i < %s; i++) {", hr_emit_index_size(p, p->lane));
-    p->indent++;
-    hr_printer_forget(p, HR_AT_LANE);
-    hr_expr_count_uses(p, step->value);
-    print_scatter_add(s, step, hr_format(p, "%s[place + i]", base));
-    p->indent--;
-    hr_print(p, "}");
-}
-
-static void print_element_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
-    hr_printer *p = s->p;
-    int rank = statement->subscript_count, loops = s->stage->row_count;
-    for (int i = 0; i < loops; i++) {
-        const char *index = hr_emit_index(p, s->stage->row[i]);
-        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index,
-                 hr_emit_index_size(p, s->stage->row[i]), index);
-        p->indent++;
-    }
-    hr_printer_forget(p, HR_AT_TASK);
-    hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
-    hr_print(p, "const int64_t place = %s;",
-             hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
-    hr_print(p, "if (place / 16 %% threads != thread) continue;");
-    print_scatter_add(s, step, hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
-    for (int i = 0; i < loops; i++) {
-        p->indent--;
-        hr_print(p, "}");
-    }
-}
-
-static void print_scatter(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    const hr_step *step = &s->stage->steps[0];
-    const hr_statement *statement = statement_of(s, step);
-    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
-    p->indent++;
-    hr_stage_task_indices(s);
-    if (is_row_scatter(s, statement))
-        print_row_scatter(s, step, statement);
-    else
-        print_element_scatter(s, step, statement);
-    p->indent--;
-    hr_print(p, "}");
-}
+/* ---- a scatter into a result begins with zeros ---- */
 
 static bool starts_at_zero(const hr_stage_printer *s) {
     if (!any_kind(s->stage, HR_STEP_SCATTER)) return false;
@@ -644,7 +552,7 @@ static void print_work(hr_stage_printer *s) {
     hr_printer *p = s->p;
     bool streams = false;
     if (any_kind(s->stage, HR_STEP_SCATTER)) {
-        print_scatter(s);
+        hr_stage_scatter(s);
         return;
     }
     for (int i = 0; i < s->stage->step_count; i++) {

@@ -16,9 +16,8 @@ static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
            !hr_element_is_guarded(s->function, node) && hr_expr_level(s->p, node->args[0]) == HR_AT_TASK;
 }
 
-/* The place of that task's row, printed once a task. It need not be in range: asking for memory never
- * faults. */
-static const char *print_next_row(hr_stage_printer *s, const hr_expr *node) {
+/* Printed once a task. The place need not be in range: asking for memory never faults. */
+const char *hr_stage_next_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts, int count) {
     hr_printer *p = s->p, after;
     if (hr_printer_begin(&after, p->plan, p->arena, p->out) != HR_OK)
         return NULL; /* only a prefetch is lost */
@@ -26,11 +25,11 @@ static const char *print_next_row(hr_stage_printer *s, const hr_expr *node) {
     after.indent = p->indent;
     after.number = p->number;
     after.next_task = true;
-    const char *offset = hr_emit_offset(&after, node->tensor, node->args, 1);
+    const char *offset = hr_emit_offset(&after, tensor, subscripts, count);
     p->number = after.number + 1;
     const char *name = hr_format(p, "n%d", p->number);
-    hr_print(p, "const %s *const %s = %s + %s;", hr_c_storage(s->function->tensors[node->tensor].dtype), name,
-             hr_emit_tensor(p, node->tensor), offset);
+    hr_print(p, "const %s *const %s = %s + %s;", hr_c_storage(s->function->tensors[tensor].dtype), name,
+             hr_emit_tensor(p, tensor), offset);
     hr_printer_end(&after);
     return name;
 }
@@ -51,7 +50,7 @@ void hr_stage_next_rows(hr_stage_printer *s, hr_lane_pass *lanes) {
         if (!is_gathered_row(s, lanes->prefetched[i])) continue;
         if (!any) print_next_task(s, lanes->prefetched[i]);
         any = true;
-        s->next_row[i] = print_next_row(s, lanes->prefetched[i]);
+        s->next_row[i] = hr_stage_next_row(s, lanes->prefetched[i]->tensor, lanes->prefetched[i]->args, 1);
     }
     if (any) lanes->prefetch_from = s->next_row;
 }

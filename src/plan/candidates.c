@@ -83,9 +83,11 @@ int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables 
     for (int i = 0; i < plan->stage_count; i++)
         flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
     if (plan->limits.compute) return flat ? flat_candidates(out, max) : grid_candidates(out, max);
-    bool lanes = false;
-    for (int i = 0; i < plan->stage_count; i++)
+    bool lanes = false, scatters = false;
+    for (int i = 0; i < plan->stage_count; i++) {
         lanes = lanes || plan->stages[i].vector;
+        scatters = scatters || plan->stages[i].shape == HR_SHAPE_SCATTER;
+    }
     if (flat && lanes) return map_candidates(out, max);
     static const hr_tunables choices[] = {
         {0},
@@ -117,6 +119,7 @@ int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables 
     };
     int count = 0;
     for (int i = 0; i < (int)(sizeof choices / sizeof *choices) && count < max; i++)
-        if (i == 0 || lanes) out[count++] = choices[i];
+        if (i == 0 || lanes || (scatters && choices[i].skew && !choices[i].prefetch))
+            out[count++] = choices[i];
     return count;
 }

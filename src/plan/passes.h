@@ -35,6 +35,9 @@ void hr_pass_spread(hr_graph *graph, hr_stage *stage);
  * step for each element of a short axis whose elements share what they read. */
 hr_status hr_pass_write_out(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
+/* Part of schedule, after values. Provides the stage's `ordered`. */
+hr_status hr_pass_scatter_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
+
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);

@@ -85,7 +85,8 @@ typedef struct hr_tunables {
     int row_threads;            /* CUDA: threads of a block that hold a row; `unroll` is the groups of each */
     int cluster;                /* CUDA: blocks that share a row, 1 = one */
     int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
-    int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side */
+    int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side; tasks
+                  that add to rows: 1 = as they come, 2 = in the order of the rows */
     int group; /* rows that a skewed stage takes through a block of columns together, 1 = one by one */
 } hr_tunables;
 
@@ -110,6 +111,7 @@ typedef struct hr_stage {
     const char *written; /* CPU: an axis each of whose elements is a step of its own; NULL = none */
     bool skew;           /* CPU: pass p works on row r - p while pass 0 works on row r */
     int group;           /* with `skew`: rows that go through each block of columns together */
+    bool ordered;        /* CPU scatter: tasks in the order of the rows that they add to */
 } hr_stage;
 
 /* How many passes that every row takes come before `pass`, and how many there are in all. */

@@ -577,7 +577,10 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
                 ? ", all bf16: the matrix unit multiplies them"
                 : "");
     case HR_SHAPE_SCATTER:
-        return "several elements may add into one place: each thread owns its share of the places";
+        return stage->ordered
+                   ? "several elements may add into one place: each thread owns its share of the places "
+                     "and goes through them in order"
+                   : "several elements may add into one place: each thread owns its share of the places";
     case HR_SHAPE_GENERIC:
         return "no index runs along memory in all of it: plain loops";
     case HR_SHAPE_COLUMN:
@@ -627,6 +630,7 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         bool spared = plan->limits.compute || stage->vector;
         if (status == HR_OK && spared && !stage->contract && !estimated) hr_pass_spread(graph, stage);
         if (status == HR_OK) status = choose_skew(&s, stage);
+        if (status == HR_OK) status = hr_pass_scatter_order(graph, extents, plan, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
         if (status == HR_OK) describe(&s, stage);
     }

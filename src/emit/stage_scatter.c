@@ -1,0 +1,241 @@
+/* `+=` into places that depend on data. In: a stage. Out: text. See stage_scatter.h. */
+#include "emit/stage_scatter.h"
+
+#include "base/dtype.h"
+#include "emit/stage_c.h"
+#include "emit/stage_prefetch.h"
+
+/* ---- scratch memory of the order: ends a thread, all tasks ---- */
+
+hr_status hr_scatter_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
+                           int64_t *out) {
+    int64_t tasks;
+    HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->task[0]].extent, extents, &tasks));
+    if (tasks > INT64_MAX / 64) return hr_fail(HR_BAD_INPUT, "extents are too large");
+    *out = 128 * (int64_t)threads + 16 * tasks;
+    return HR_OK;
+}
+
+const char *hr_scatter_size(hr_printer *p, const hr_stage *stage) {
+    return hr_format(p, "128 * threads + 16 * %s", hr_emit_index_size(p, stage->task[0]));
+}
+
+/* ---- each thread owns the places that are its share and skips the others ---- */
+
+static bool is_row_scatter(hr_stage_printer *s, const hr_statement *statement) {
+    int rank = statement->subscript_count;
+    if (!s->stage->row_count || s->stage->row_count > 1 || rank < 2) return false;
+    const hr_expr *last = statement->subscripts[rank - 1];
+    if (last->op != HR_OP_INDEX || last->index != s->p->lane) return false;
+    for (int a = 0; a < rank - 1; a++)
+        if (hr_expr_level(s->p, statement->subscripts[a]) == HR_AT_LANE) return false;
+    return true;
+}
+
+/* The flag that all subscripts up to `axes` are on their axes. */
+static const char *print_scatter_valid(hr_stage_printer *s, const hr_statement *statement, int axes) {
+    hr_printer *p = s->p;
+    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
+    const char *condition = NULL;
+    for (int a = 0; a < axes; a++) {
+        if (hr_subscript_is_safe(s->function, statement->subscripts[a], tensor->shape[a]) ||
+            hr_expr_is_affine(statement->subscripts[a]))
+            continue;
+        condition =
+            hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
+                      condition ? " && " : "", hr_expr_text(p, statement->subscripts[a]),
+                      hr_emit_size(p, tensor->shape[a]), s->stage->steps[0].target->id * HR_AXES_MAX + a + 1);
+    }
+    return condition ? condition : "true";
+}
+
+static void print_scatter_add(hr_stage_printer *s, const hr_step *step, const char *place) {
+    hr_printer *p = s->p;
+    hr_dtype dtype = s->function->tensors[s->function->statements[step->statement].tensor].dtype;
+    const char *value = hr_expr_text(p, step->value);
+    if (step->value->type != dtype) value = hr_format(p, "(%s)%s", hr_c_compute(dtype), value);
+    hr_print(p, "%s += %s;", place, value);
+}
+
+/* What says which row a task adds to, and that there is such a row. */
+static void print_subscripts(hr_stage_printer *s, const hr_statement *statement, bool check) {
+    hr_printer *p = s->p;
+    int rank = statement->subscript_count;
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_stage_task_indices(s);
+    for (int a = 0; a < rank; a++)
+        hr_expr_prepare(p, statement->subscripts[a], HR_AT_TASK);
+    if (check) hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank - 1));
+}
+
+/* The offset of that row. */
+static const char *row_place(hr_stage_printer *s, const hr_statement *statement) {
+    return hr_emit_offset(s->p, statement->tensor, statement->subscripts, statement->subscript_count - 1);
+}
+
+static const char *row_length(hr_stage_printer *s, const hr_statement *statement) {
+    return hr_emit_size(s->p, s->function->tensors[statement->tensor].shape[statement->subscript_count - 1]);
+}
+
+static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
+    hr_printer *p = s->p;
+    print_subscripts(s, statement, true);
+    hr_print(p, "const int64_t place = %s;", row_place(s, statement));
+    hr_print(p, "if (place / %s %% threads != thread) continue;", row_length(s, statement));
+    hr_expr_prepare(p, step->value, HR_AT_TASK);
+    hr_print(p, "#pragma omp simd");
+    hr_print(p, "for (int64_t i = 0; i < %s; i++) {", hr_emit_index_size(p, p->lane));
+    p->indent++;
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_expr_count_uses(p, step->value);
+    print_scatter_add(s, step, hr_format(p, "%s[place + i]", hr_emit_tensor(p, statement->tensor)));
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_element_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
+    hr_printer *p = s->p;
+    int rank = statement->subscript_count, loops = s->stage->row_count;
+    for (int i = 0; i < loops; i++) {
+        const char *index = hr_emit_index(p, s->stage->row[i]);
+        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index,
+                 hr_emit_index_size(p, s->stage->row[i]), index);
+        p->indent++;
+    }
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
+    hr_print(p, "const int64_t place = %s;",
+             hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
+    hr_print(p, "if (place / 16 %% threads != thread) continue;");
+    print_scatter_add(s, step, hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
+    for (int i = 0; i < loops; i++) {
+        p->indent--;
+        hr_print(p, "}");
+    }
+}
+
+/* ---- rows in order ---- */
+
+/* Which of the tensor's rows a task adds to. */
+static const char *row_number(hr_stage_printer *s, const hr_statement *statement) {
+    if (statement->subscript_count == 2) return hr_expr_text(s->p, statement->subscripts[0]);
+    return hr_format(s->p, "(%s) / %s", row_place(s, statement), row_length(s, statement));
+}
+
+/* All tasks twice: to count them, to place them. */
+static void print_order(hr_stage_printer *s, const hr_statement *statement) {
+    hr_printer *p = s->p;
+    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
+    const char *rows = hr_emit_size(p, tensor->shape[0]);
+    for (int a = 1; a < statement->subscript_count - 1; a++)
+        rows = hr_format(p, "%s * %s", rows, hr_emit_size(p, tensor->shape[a]));
+    hr_print(p, "task_order order = task_order_of(work, %s, %s, thread, threads);", hr_stage_task_total(s),
+             rows);
+    hr_print(p, "for (int counted = 0; counted < 2; counted++) {");
+    p->indent++;
+    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
+    p->indent++;
+    print_subscripts(s, statement, true);
+    hr_print(p, "task_order_add(&order, task, %s, counted);", row_number(s, statement));
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "if (!counted) task_order_begin(&order);");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Rows of the next task that are asked for: pointers to their beginnings, and how wide their elements are. */
+typedef struct rows_ahead {
+    const char *name[HR_STREAMS_MAX];
+    int size[HR_STREAMS_MAX], count;
+} rows_ahead;
+
+static void ask_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts, rows_ahead *ahead) {
+    if (ahead->count == HR_STREAMS_MAX) return;
+    const char *name = hr_stage_next_row(s, tensor, subscripts, s->function->tensors[tensor].rank - 1);
+    if (!name) return;
+    ahead->name[ahead->count] = name;
+    ahead->size[ahead->count++] = (int)hr_dtype_size(s->function->tensors[tensor].dtype);
+}
+
+static void ask_rows(hr_stage_printer *s, const hr_expr *node, rows_ahead *ahead) {
+    hr_printer *p = s->p;
+    if (p->seen[node->id] == p->stamp) return;
+    p->seen[node->id] = p->stamp;
+    for (int i = 0; i < node->arg_count; i++)
+        ask_rows(s, node->args[i], ahead);
+    if (node->op != HR_OP_ELEMENT) return;
+    int rank = s->function->tensors[node->tensor].rank;
+    for (int a = 0; a < rank - 1; a++)
+        if (hr_expr_level(p, node->args[a]) == HR_AT_LANE) return;
+    if (rank > 1 && hr_expr_level(p, node->args[rank - 1]) == HR_AT_LANE)
+        ask_row(s, node->tensor, node->args, ahead);
+}
+
+/* A few lines at a time, so that asking for the next rows mixes with the work on this one. */
+static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
+                            const rows_ahead *ahead) {
+    enum { BLOCK = 32, LINE = 64 };
+    hr_printer *p = s->p;
+    const char *size = hr_emit_index_size(p, p->lane);
+    hr_print(p, "for (int64_t block = 0; block < %s; block += %d) {", size, BLOCK);
+    p->indent++;
+    for (int n = 0; n < ahead->count; n++)
+        for (int line = 0; line < BLOCK * ahead->size[n]; line += LINE)
+            hr_print(p, line ? "prefetch_read(%s + block + %d);" : "prefetch_read(%s + block);",
+                     ahead->name[n], line / ahead->size[n]);
+    hr_print(p, "const int64_t stop = %s - block < %d ? %s : block + %d;", size, BLOCK, size, BLOCK);
+    hr_text_format(p->out, "#pragma omp simd\n");
+    hr_print(p, "for (int64_t i = block; i < stop; i++) {");
+    p->indent++;
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_expr_count_uses(p, step->value);
+    print_scatter_add(s, step, hr_format(p, "%s[place + i]", hr_emit_tensor(p, statement->tensor)));
+    p->indent--;
+    hr_print(p, "}");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_ordered(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
+    enum { BYTES_AHEAD = 8192 };
+    hr_printer *p = s->p;
+    rows_ahead ahead = {.count = 0};
+    hr_print(p, "const int64_t row = %s * %d, ahead = row < 1 || row > %d ? 1 : %d / row;",
+             row_length(s, statement), (int)hr_dtype_size(s->function->tensors[statement->tensor].dtype),
+             BYTES_AHEAD, BYTES_AHEAD);
+    hr_print(p, "for (int64_t n = 0; n < order.count; n++) {");
+    p->indent++;
+    hr_print(p, "const int64_t task = order.tasks[n];");
+    hr_print(p, "const int64_t next = order.tasks[n + ahead < order.count ? n + ahead : n];");
+    print_subscripts(s, statement, false);
+    hr_print(p, "const int64_t place = %s;", row_place(s, statement));
+    ask_row(s, statement->tensor, statement->subscripts, &ahead);
+    p->stamp++;
+    ask_rows(s, step->value, &ahead);
+    hr_expr_prepare(p, step->value, HR_AT_TASK);
+    print_row_lanes(s, step, statement, &ahead);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_stage_scatter(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[0];
+    const hr_statement *statement = &s->function->statements[step->statement];
+    if (s->stage->ordered) {
+        print_order(s, statement);
+        print_ordered(s, step, statement);
+        return;
+    }
+    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
+    p->indent++;
+    if (is_row_scatter(s, statement)) {
+        print_row_scatter(s, step, statement);
+    } else {
+        hr_stage_task_indices(s);
+        print_element_scatter(s, step, statement);
+    }
+    p->indent--;
+    hr_print(p, "}");
+}

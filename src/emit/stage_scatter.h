@@ -1,0 +1,20 @@
+/* `+=` into places that depend on data. In: a stage of one such step. Out: text.
+ *
+ * Each place belongs to one thread, which adds to it in the order of the tasks. Where whole rows are added, a
+ * thread first puts its tasks in the order of the rows that they add to, so that each row comes from memory
+ * and goes back once, and asks for the rows of the task to come while it works on one.
+ */
+#ifndef HR_EMIT_STAGE_SCATTER_H
+#define HR_EMIT_STAGE_SCATTER_H
+
+#include "emit/stage_parts.h"
+
+/* The work of one thread. */
+void hr_stage_scatter(hr_stage_printer *s);
+/* What putting tasks in order needs of scratch memory, for all threads together: bytes, as a number and as a
+ * C expression over extents and `threads`. */
+hr_status hr_scatter_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
+                           int64_t *out);
+const char *hr_scatter_size(hr_printer *printer, const hr_stage *stage);
+
+#endif

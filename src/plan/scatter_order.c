@@ -1,0 +1,58 @@
+/* Whether a scatter takes its tasks in the order of the rows that they add to. In: a stage. Out: `ordered`.
+ *
+ * In the order of the tasks a row that several of them add to comes from memory and goes back each time, and
+ * which one is next is known too late to ask for it. Putting the tasks in order costs about 15 ns each, which
+ * pays where rows are long and the tensor is larger than the second-level cache.
+ */
+#include "base/dtype.h"
+#include "plan/passes.h"
+
+enum { ROW_BYTES = 1024, L2_BYTES = 1 << 18 };
+
+static bool is_unchecked(const hr_function *function, const hr_expr *node) {
+    if (node->op == HR_OP_ELEMENT && hr_element_is_checked(function, node)) return false;
+    for (int i = 0; i < node->arg_count; i++)
+        if (!is_unchecked(function, node->args[i])) return false;
+    return true;
+}
+
+static bool mentions(const hr_expr *node, int index) {
+    if (node->op == HR_OP_INDEX && node->index == index) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (mentions(node->args[i], index)) return true;
+    return false;
+}
+
+/* Tasks of one index that each add to a whole row. Nothing but where the row is may need a check: faults are
+ * told in the order of the tasks. */
+static bool adds_rows(const hr_function *function, const hr_stage *stage) {
+    if (!stage->step_count || stage->steps[0].kind != HR_STEP_SCATTER) return false;
+    const hr_statement *statement = &function->statements[stage->steps[0].statement];
+    int rank = statement->subscript_count;
+    if (stage->task_count != 1 || stage->row_count != 1 || rank < 2) return false;
+    const hr_expr *last = statement->subscripts[rank - 1];
+    if (last->op != HR_OP_INDEX || last->index != stage->row[0]) return false;
+    for (int a = 0; a < rank - 1; a++)
+        if (mentions(statement->subscripts[a], stage->row[0]) ||
+            !is_unchecked(function, statement->subscripts[a]))
+            return false;
+    return is_unchecked(function, stage->steps[0].value);
+}
+
+hr_status hr_pass_scatter_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    const hr_function *function = graph->function;
+    int choice = plan->tunables.skew;
+    if (choice == 1 || plan->limits.compute || !adds_rows(function, stage)) return HR_OK;
+    const hr_tensor *tensor = &function->tensors[function->statements[stage->steps[0].statement].tensor];
+    int64_t row = 0, bytes = (int64_t)hr_dtype_size(tensor->dtype);
+    int64_t l2 = plan->limits.l2_bytes ? plan->limits.l2_bytes : L2_BYTES;
+    for (int a = tensor->rank - 1; a >= 0; a--) {
+        int64_t size;
+        HR_TRY(hr_extent_value(function, tensor->shape[a], extents, &size));
+        if (__builtin_mul_overflow(bytes, size, &bytes))
+            return hr_fail(HR_BAD_INPUT, "extents are too large");
+        if (a == tensor->rank - 1) row = bytes;
+    }
+    stage->ordered = choice == 2 || (row >= ROW_BYTES && bytes > l2);
+    return HR_OK;
+}

@@ -1,0 +1,127 @@
+/* Rows that are added into rows of a table larger than the second-level cache: the same bits as one task
+ * after the other, for few and many tasks, few and many rows, all in one row, and rows that are not there. */
+#include "headroom.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static hr_device *device;
+
+static const char by_row[] = "kernel k(at: i32[T], x: f32[T, C], scale: f32[T], d: inout f32[V, C])\n{\n"
+                             "    d[at[t], c] += x[t, c] * scale[t]\n}\n";
+/* Rows of two axes, one of them from data. */
+static const char by_pair[] = "kernel k(at: i32[T], x: f32[T, C], scale: f32[T], d: inout f32[2, V, C])\n{\n"
+                              "    d[t % 2, at[t], c] += x[t, c] * scale[t]\n}\n";
+/* A result, which begins with zeros, and a value that may not be there: tasks keep their order. */
+static const char by_gather[] = "kernel k(at: i32[T], x: f32[T, C], scale: f32[T], like: f32[V, C])\n"
+                                "    -> (d: f32[2, V, C])\n{\n"
+                                "    d[t % 2, at[t], c] += x[t, c] * scale[t] + 0 * like[at[t], c]\n}\n";
+
+typedef struct scatter_case {
+    int64_t tasks, rows, columns;
+    int spread; /* the first rows that tasks add to; 0 = all */
+} scatter_case;
+
+static const scatter_case cases[] = {
+    {1, 3001, 259, 0},   {2, 3001, 259, 1},    {3, 3001, 259, 0},     {257, 3001, 259, 0},
+    {257, 3001, 256, 1}, {5000, 301, 2600, 0}, {4099, 2801, 288, 40}, {4099, 2801, 288, 0},
+    {0, 3001, 259, 0},   {9, 3001, 1031, 3},
+};
+
+static void good(hr_status status) {
+    if (status != HR_OK) fail_msg("%s", hr_last_error());
+}
+
+static void *array_of(const hr_kernel *kernel, const char *name) {
+    hr_array array = {.size = sizeof array};
+    good(hr_kernel_array(kernel, name, &array));
+    return array.data;
+}
+
+static hr_kernel *load(const char *text, const scatter_case *c) {
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "scatter.hr", text, strlen(text), NULL, &kernel));
+    good(hr_kernel_bind_extent(kernel, "T", c->tasks));
+    good(hr_kernel_bind_extent(kernel, "C", c->columns));
+    good(hr_kernel_bind_extent(kernel, "V", c->rows));
+    good(hr_kernel_fill(kernel, 5));
+    int32_t *at = array_of(kernel, "at");
+    for (int64_t t = 0; c->spread && t < c->tasks; t++)
+        at[t] %= c->spread;
+    return kernel;
+}
+
+static void check_case(const char *text, const scatter_case *c, bool pair, bool order) {
+    hr_kernel *kernel = load(text, c);
+    const int32_t *at = array_of(kernel, "at");
+    const float *x = array_of(kernel, "x"), *scale = array_of(kernel, "scale");
+    float *d = array_of(kernel, "d");
+    size_t size = (size_t)(c->rows * c->columns) * (pair ? 2 : 1);
+    float *want = calloc(size, sizeof *want);
+    assert_non_null(want);
+    if (order || !pair) memcpy(want, d, size * sizeof *want);
+    for (int64_t t = 0; t < c->tasks; t++)
+        for (int64_t n = 0; n < c->columns; n++)
+            want[((pair ? t % 2 * c->rows : 0) + at[t]) * c->columns + n] += x[t * c->columns + n] * scale[t];
+    good(hr_kernel_launch(kernel));
+    const char *source, *header;
+    good(hr_kernel_source(kernel, &source, &header));
+    assert_true(order || !strstr(source, "task_order_of"));
+    if (order && c->tasks > 4000)
+        assert_non_null(strstr(source, "task_order_of")); /* few tasks share rows out */
+    for (size_t i = 0; i < size; i++) /* a product and a sum may be one operation there and two here */
+        if (!(want[i] - d[i] < 1e-4f && d[i] - want[i] < 1e-4f))
+            fail_msg("%lld tasks, %lld rows of %lld: element %zu is %g, should be %g", (long long)c->tasks,
+                     (long long)c->rows, (long long)c->columns, i, (double)d[i], (double)want[i]);
+    free(want);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (cases[i].tasks) check_case(by_row, &cases[i], false, true);
+    check_case(by_row, &(scatter_case){5, 31, 259, 0}, false, false);
+    check_case(by_row, &(scatter_case){5, 300001, 7, 0}, false, false);
+}
+
+static void test_rows_of_two_axes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (cases[i].tasks) check_case(by_pair, &cases[i], true, true);
+    for (size_t i = 0; i < 7; i++)
+        check_case(by_gather, &cases[i], true, false);
+}
+
+static void test_a_row_that_is_not_there(void **state) {
+    (void)state;
+    const scatter_case c = {99, 3001, 259, 0};
+    hr_kernel *kernel = load(by_row, &c);
+    int32_t *at = array_of(kernel, "at");
+    at[40] = 3001;
+    at[60] = -7;
+    assert_int_not_equal(hr_kernel_launch(kernel), HR_OK);
+    if (!strstr(hr_last_error(), "3001")) fail_msg("%s", hr_last_error());
+    hr_kernel_destroy(kernel);
+}
+
+static int open_device(void **state) {
+    (void)state;
+    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    hr_device_destroy(device);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_rows_of_two_axes),
+                                       cmocka_unit_test(test_a_row_that_is_not_there)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
