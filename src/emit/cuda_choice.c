@@ -11,7 +11,8 @@
 #define REGISTERS      65536              /* of a multiprocessor */
 #define NARROW_MAX     (INT64_C(1) << 30) /* positions below it may be doubled and stay 32 bits wide */
 
-/* FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group. EARLY_BYTES: what a
+/* L2_TIMES: as large as the L2 so many times is what is read where it is to leave the L2 last.
+ * FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group. EARLY_BYTES: what a
  * thread of a row loads at once, what is the same for all rows among it. SHORT_ROW_GROUPS: of a block of rows
  * side by side; blocks of fewer come no faster than 0.8 a ns, larger ones end later. UNEVEN_*: of rows whose
  * ends are inside groups; the fewer threads have them, the less the ends cost. */
@@ -21,6 +22,7 @@ enum {
     EARLY_BYTES = 192,
     ROW_THREADS_MAX = 512,
     FLAT_THREADS = 256,
+    PAIR_THREADS = 512,
     SHORT_ROW_THREADS = 256,
     SHORT_ROW_GROUPS = 192,
     ONCE_THREADS = 256,
@@ -28,6 +30,7 @@ enum {
     UNEVEN_MOST = 1792,
     UNEVEN_UNROLL = 7,
     COLUMN_ELEMENTS = 24,
+    L2_TIMES = 4,
     SIZES_MAX = 64
 };
 
@@ -39,13 +42,15 @@ typedef struct chooser {
     hr_cuda_choice *c;
     int tensor_count; /* that lanes read or write */
     int tensors[SIZES_MAX];
-    int streams;      /* of those, the ones that are read and as large as the largest */
-    int staged_bytes; /* of an element of all that is read whole */
-    int bytes;        /* of an element of everything that is read along the lane */
-    int widest;       /* bytes of an element of the streams */
-    int narrowest;    /* and of what is read whole; 0: nothing is */
-    bool whole;       /* some of them are whole */
-    bool shared;      /* something smaller is read beside them, the same for many rows */
+    int streams;       /* of those, the ones that are read and as large as the largest */
+    int staged_bytes;  /* of an element of all that is read whole */
+    int bytes;         /* of an element of everything that is read along the lane */
+    double read_bytes; /* of the streams */
+    bool writes;       /* something as large as they are is written */
+    int widest;        /* bytes of an element of the streams */
+    int narrowest;     /* and of what is read whole; 0: nothing is */
+    bool whole;        /* some of them are whole */
+    bool shared;       /* something smaller is read beside them, the same for many rows */
 } chooser;
 
 static int64_t size_of(const chooser *s, const hr_expr *extent) {
@@ -196,7 +201,10 @@ static void choose_vector(chooser *s, int written) {
         }
         size_t size = hr_dtype_size(s->function->tensors[s->tensors[i]].dtype);
         if (size > widest) widest = size;
-        if (i >= written) s->streams++;
+        s->writes |= i < written;
+        if (i < written) continue;
+        s->streams++;
+        s->read_bytes += elements_of(s, s->tensors[i]) * (double)size;
     }
     s->widest = (int)widest;
     s->c->vector = s->tensor_count ? GROUP_BYTES / (int)widest : 1;
@@ -246,9 +254,12 @@ static void choose_flat(chooser *s) {
     hr_cuda_choice *c = s->c;
     const hr_tunables *tunables = &s->plan->tunables;
     c->resident = true;
-    c->row_threads = c->threads = tunables->row_threads ? tunables->row_threads : FLAT_THREADS;
+    bool pair = s->streams == 2 && !s->shared && !c->list; /* of tensors: one group of each a thread */
+    c->row_threads = c->threads = tunables->row_threads ? tunables->row_threads
+                                  : pair                ? PAIR_THREADS
+                                                        : FLAT_THREADS;
     c->block_rows = c->slices = 1;
-    int fitting = FLAT_BYTES / (s->bytes * c->vector + 1);
+    int fitting = pair ? 1 : FLAT_BYTES / (s->bytes * c->vector + 1);
     c->groups = tunables->unroll ? tunables->unroll : fitting < 1 ? 1 : fitting > 4 ? 4 : fitting;
     c->exact = c->order_count > 1 && c->lane % c->vector == 0;
     c->straddle = c->order_count > 1 && !c->exact;
@@ -588,6 +599,13 @@ static bool stores_f32(const chooser *s) {
     return false;
 }
 
+/* Much is read once and much is written. */
+static bool leaves_last(const chooser *s) {
+    const hr_tunables *tunables = &s->plan->tunables;
+    if (tunables->stream) return tunables->stream == 1;
+    return s->writes && s->read_bytes > (double)L2_TIMES * (double)s->plan->limits.l2_bytes;
+}
+
 hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                          hr_cuda_choice *out) {
     chooser s = {.plan = plan, .function = plan->normal, .stage = stage, .extents = extents, .c = out};
@@ -617,6 +635,9 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
         choose_flat(&s);
     else
         choose_rows(&s);
+    out->last = out->order_count && leaves_last(&s);
+    out->turns = out->blocks_limit < INT32_MAX / out->slices || out->columns || out->totals || out->staged ||
+                 out->ahead || out->carried;
     out->work_bytes = hr_cuda_work_offset(plan, stage, out, stage->step_count);
     return HR_OK;
 }

@@ -49,6 +49,8 @@ typedef struct hr_cuda_choice {
     bool totals;        /* sums over everything */
     bool exchange;      /* slices are a cluster of blocks, which exchange what they reduce */
     bool fast;          /* no result is stored as f32: see cuda_math.h */
+    bool last;          /* what is read once is the last to leave the L2 */
+    bool turns;         /* a block takes rows in turn; otherwise it has those that it begins with */
     int vector, groups, row_threads, block_rows, slices, threads;
     int both; /* flat: the place in `order` of an index of two values whose groups a thread has together, for
                  what is read for the one is read for the other, too; 0 = none */

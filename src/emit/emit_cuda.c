@@ -139,6 +139,9 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     }
     HR_TRY(points_of(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
                      extents, &total));
+    if (!c.flat && !c.turns && total > c.blocks_limit * c.block_rows)
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s has %" PRId64 " rows, more than a launch takes",
+                       plan->source->name, total);
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
     if (c.list) list->out[list->count - 1].pieces = c.blocks_limit;
     if (c.exchange) list->out[list->count - 1].cluster = c.slices;
@@ -342,6 +345,9 @@ static void print_stage_launches(emitter *e, int i) {
         print_launch(e, i, "_begin", size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
     const char *total = c->flat ? flat_total(e, c->order, c->order_count) : hr_cuda_task_total(e->p, stage);
+    if (!c->flat && !c->turns)
+        hr_print(e->p, "if (%s > %" PRId64 ") return (int)cudaErrorInvalidConfiguration; /* rows */", total,
+                 c->blocks_limit * c->block_rows);
     print_launch(e, i, "", total, shape_of(c), c->threads, c->shared_bytes);
     if (kernels.end)
         print_launch(e, i, "_end", hr_format(e->p, "%" PRId64, end_blocks(c)), one, HR_CUDA_END_THREADS, 0);

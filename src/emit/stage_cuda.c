@@ -193,10 +193,10 @@ static void print_shares(hr_cuda_stage *s, int i) {
     int first, partner = partner_of(s, i, &first);
     if (!has_barrier(c) || first != i) return;
     if (partner < 0)
-        hr_print(p, "leave_share<%d, %s>(a%d, slots_%d[turn]);", exchange_threads(c), reducer, i, i);
+        hr_print(p, "leave_share<%d, %s>(a%d, slots_%d%s);", exchange_threads(c), reducer, i, i, s->set);
     else
-        hr_print(p, "leave_two_shares<%d, %s>(a%d, a%d, slots_%d[turn]);", exchange_threads(c), reducer, i,
-                 partner, i);
+        hr_print(p, "leave_two_shares<%d, %s>(a%d, a%d, slots_%d%s);", exchange_threads(c), reducer, i,
+                 partner, i, s->set);
 }
 
 /* After it: all threads have the sum. */
@@ -207,12 +207,12 @@ static void print_taking(hr_cuda_stage *s, int i) {
     int first, partner = partner_of(s, i, &first);
     if (first != i) return;
     if (partner < 0 && has_barrier(c))
-        hr_print(p, "a%d = take_shares<%d, %s>(slots_%d[turn]);", i, exchange_threads(c), reducer, i);
+        hr_print(p, "a%d = take_shares<%d, %s>(slots_%d%s);", i, exchange_threads(c), reducer, i, s->set);
     else if (partner < 0)
         hr_print(p, "a%d = reduce_row<%d, %s>(a%d, &a%d);", i, c->row_threads, reducer, i, i);
     else if (has_barrier(c))
-        hr_print(p, "take_two_shares<%d, %s>(a%d, a%d, slots_%d[turn]);", exchange_threads(c), reducer, i,
-                 partner, i);
+        hr_print(p, "take_two_shares<%d, %s>(a%d, a%d, slots_%d%s);", exchange_threads(c), reducer, i,
+                 partner, i, s->set);
     else
         hr_print(p, "reduce_two<%d, %s>(a%d, a%d);", c->row_threads, reducer, i, partner);
 }
@@ -238,8 +238,8 @@ static void print_exchange(hr_cuda_stage *s, int pass) {
             hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[turn], met_%d + turn, parity);", i,
                      c->slices, hr_cuda_reducer(step), i, i, i);
         else if (c->exchange)
-            hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d[turn]);", i, c->slices,
-                     hr_cuda_reducer(step), i, i);
+            hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d%s);", i, c->slices,
+                     hr_cuda_reducer(step), i, i, s->set);
         hr_dtype type = hr_cuda_statement(s, step)->value->type;
         const char *text = hr_is_arg(step->reduce) ? hr_format(p, "(a%d.at < 0 ? 0 : a%d.at)", i, i)
                            : type == HR_BOOL       ? hr_format(p, "(a%d != 0)", i)
@@ -251,6 +251,7 @@ static void print_exchange(hr_cuda_stage *s, int pass) {
 static void print_slots(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
+    const char *sets = c->turns ? "[2]" : "";
     bool any = false;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
@@ -259,16 +260,18 @@ static void print_slots(hr_cuda_stage *s) {
         if (!type) continue;
         int first, partner = partner_of(s, i, &first);
         if (has_barrier(c) && first == i)
-            hr_print(p, "__shared__ %s slots_%d[2][%d];", type, i,
+            hr_print(p, "__shared__ %s slots_%d%s[%d];", type, i, sets,
                      exchange_threads(c) / 32 * (partner < 0 ? 1 : 2));
         if (c->exchange)
-            hr_print(p, "__shared__ %s shares_%d[2][%d];", hr_cuda_share_type(s, i), i, c->slices);
+            hr_print(p, "__shared__ %s shares_%d%s[%d];", hr_cuda_share_type(s, i), i, sets, c->slices);
         if (c->exchange && c->ring) hr_print(p, "__shared__ uint64_t met_%d[2];", i);
         any = true;
     }
     if (!any || (!has_barrier(c) && !c->exchange)) return;
-    hr_print(p,
-             "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough */");
+    if (c->turns)
+        hr_print(p,
+                 "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough "
+                 "*/");
     if (c->ring) hr_cuda_print_ring_arrivals(s);
     if (c->exchange) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
 }
@@ -350,7 +353,8 @@ static void print_row_loop(hr_cuda_stage *s) {
                                       : "";
     const char *blocks =
         c->slices > 1 ? hr_format(p, "(int64_t)gridDim.x / %d", c->slices) : "(int64_t)gridDim.x";
-    hr_print(p, "const int64_t tasks = %s;", hr_cuda_task_total(p, s->stage));
+    if (c->turns || c->block_rows > 1 || c->shifted)
+        hr_print(p, "const int64_t tasks = %s;", hr_cuda_task_total(p, s->stage));
     if (c->carried)
         hr_cuda_print_carriers(s);
     else if (c->block_rows > 1)
@@ -368,11 +372,15 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_print(p, "int64_t ahead = %s%s%s; /* the row that is asked for next */", block, run, row);
     if (c->staged) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
     if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
-    hr_print(p, "for (int64_t first = %s%s; first < tasks; first += %s%s) {", block, run, blocks, run);
-    p->indent++;
+    const char *first = c->turns ? "first" : hr_format(p, "%s%s", block, run);
+    if (c->turns)
+        hr_print(p, "for (int64_t first = %s%s; first < tasks; first += %s%s) {", block, run, blocks, run);
+    p->indent += c->turns;
     if (c->carried) hr_cuda_print_carrying(s);
-    hr_print(p, hr_cuda_asks_live(c) ? "int64_t task = first%s;" : "const int64_t task = first%s;",
+    hr_print(p, hr_cuda_asks_live(c) ? "int64_t task = %s%s;" : "const int64_t task = %s%s;", first,
              c->carried ? " + row" : row);
+    if (c->block_rows > 1 && !c->carried && !hr_cuda_asks_live(c))
+        hr_print(p, "if (task >= tasks) %s;", c->turns ? "break" : "return");
     if (hr_cuda_asks_live(c)) {
         hr_print(p, "const bool live = task < tasks; /* the others have no row */");
         hr_print(p, "task = live ? task : tasks - 1;");
@@ -382,9 +390,10 @@ static void print_row_loop(hr_cuda_stage *s) {
     print_row(s);
     if (c->carried) hr_cuda_print_carried(s);
     if (c->carried) hr_cuda_print_returning(s);
+    p->live = NULL;
+    if (!c->turns) return;
     if (uses_turn(s)) hr_print(p, "turn ^= 1;");
     if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
-    p->live = NULL;
     p->indent--;
     hr_print(p, "}");
 }
@@ -544,6 +553,11 @@ static void print_end(hr_cuda_stage *s) {
 
 /* ---- the stage ---- */
 
+void hr_cuda_print_overlap(hr_printer *p, int number, hr_stage_kernels kernels) {
+    if (number < p->plan->stage_count - 1 || kernels.end) hr_print(p, "let_next_launch_start();");
+    if (number > 0 || kernels.begin) hr_print(p, "wait_for_launch_before();");
+}
+
 /* The tensors whose groups are read or written in pieces of 16 bytes. */
 static const char *aligned_condition(hr_cuda_stage *s, const char *body) {
     hr_printer *p = s->p;
@@ -577,8 +591,7 @@ static void print_main(hr_cuda_stage *s) {
     hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d%s)", cluster, s->c->threads, together);
     hr_print(p, "stage_%d(const __grid_constant__ arguments a) {", s->number);
     p->indent++;
-    hr_print(p, "let_next_launch_start();");
-    hr_print(p, "wait_for_launch_before();");
+    hr_cuda_print_overlap(p, s->number, hr_stage_kernels_of(s->plan, s->stage, s->c));
     if (s->c->list) {
         hr_print(p, "stage_%d_work(a);", s->number);
     } else if (condition && hr_emit_occurs(strstr(text, "arguments"), "ALIGNED")) {
@@ -613,6 +626,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     s.c = choice;
     s.extents = extents;
     s.positions = choice->narrow ? "int" : "int64_t";
+    s.set = choice->turns ? "[turn]" : "";
     size_t ids = (size_t)p->function->expr_count + 1;
     s.held = hr_arena_alloc(p->arena, ids * sizeof *s.held);
     s.kept = hr_arena_alloc(p->arena, ids * sizeof *s.kept);

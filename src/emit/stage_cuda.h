@@ -23,6 +23,8 @@ hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
                                      const hr_cuda_choice *choice);
 hr_status hr_emit_stage_cuda(hr_printer *printer, int number, const int64_t *extents,
                              const hr_cuda_choice *choice);
+/* The kernels of one launch start while the one before still ends. */
+void hr_cuda_print_overlap(hr_printer *printer, int number, hr_stage_kernels kernels);
 /* Prints a kernel: `before`, the signature, declarations of the arguments that the body uses, the body. */
 void hr_emit_kernel(hr_printer *printer, const char *signature, const hr_text *body);
 /* The number of tasks, of rows in a row of blocks and of flat elements, as C expressions over extents. */
@@ -50,9 +52,10 @@ typedef struct hr_cuda_stage {
     const hr_expr *late[HR_CUDA_STEPS_MAX];
     int ahead_value_count; /* and values of the task level that are */
     const hr_expr *ahead_value[HR_CUDA_STEPS_MAX];
-    bool *kept;   /* by expr id: its values are in registers since an earlier pass */
-    bool one_row; /* what is printed is for a group of a straddling stage that lies in one row: `start` and
-                     `above` say where */
+    bool *kept;      /* by expr id: its values are in registers since an earlier pass */
+    bool one_row;    /* what is printed is for a group of a straddling stage that lies in one row: `start` and
+                        `above` say where */
+    const char *set; /* which of two sets of shared memory, where a block takes rows in turn; otherwise "" */
     const char *positions;          /* the type of a position: int, or int64_t where that is too narrow */
     int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
     bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
@@ -64,7 +67,7 @@ typedef struct hr_cuda_stage {
 
 /* A thread may have no row where others of its warp have one. */
 static inline bool hr_cuda_asks_live(const hr_cuda_choice *c) {
-    return c->block_rows > 1 && !(c->carried && c->row_threads == 32);
+    return c->block_rows > 1 && c->row_threads != 32;
 }
 static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, const hr_step *step) {
     return &s->function->statements[step->statement];
@@ -100,8 +103,8 @@ bool hr_cuda_runs_in(const hr_cuda_stage *s, const hr_step *step, int pass);
 bool hr_cuda_whole(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
 /* Its groups begin at whole groups of memory, if the tensor does. */
 bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
-/* Not asked for again soon, where the tuner says so. */
-bool hr_cuda_is_streamed(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
+/* "true" for what is read once and leaves the L2 last; "false" for all else. */
+const char *hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
 /* The loop over the groups of a thread, up to the position `pos` of a group's first element. */
 void hr_cuda_open_groups(hr_cuda_stage *s);
 /* Element v of the group in hand is in the row. */

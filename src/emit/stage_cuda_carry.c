@@ -131,7 +131,7 @@ bool hr_cuda_choose_carried(const hr_plan *plan, const hr_stage *stage, const in
     size_t ids = (size_t)plan->normal->expr_count + 1;
     chooser s = {.plan = plan, .stage = stage, .extents = extents, .c = c, .narrowest = PIECE, .fits = true};
     if (plan->limits.compute < 90 || stage->row_count != 1 || c->columns || c->totals) return false;
-    if (t->row_threads || t->unroll || t->waves || t->prefetch || t->cluster || t->stream) return false;
+    if (t->row_threads || t->unroll || t->waves || t->prefetch || t->cluster) return false;
     s.visited = hr_arena_alloc(plan->arena, ids);
     memset(s.visited, 0, ids);
     add_all(&s);
@@ -196,9 +196,11 @@ static void print_arriving(hr_cuda_stage *s) {
     bool any = false;
     for (int i = 0; i < c->carrier_count; i++) {
         if (c->carriers[i].in < 0) continue;
-        hr_print(
-            p, "begin_rows<ALIGNED, %d>(carried_%d, %s + first * %" PRId64 ", rows * %" PRId64 ", &arrived);",
-            c->threads, i, hr_emit_tensor(p, c->carriers[i].in), c->row, c->row);
+        hr_print(p,
+                 "begin_rows<ALIGNED, %d>(carried_%d, %s + first * %" PRId64 ", rows * %" PRId64
+                 ", &arrived, %s);",
+                 c->threads, i, hr_emit_tensor(p, c->carriers[i].in), c->row, c->row,
+                 c->last ? "true" : "false");
         any = true;
     }
     if (!any) return;

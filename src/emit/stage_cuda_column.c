@@ -95,8 +95,7 @@ void hr_cuda_print_column_partial(hr_cuda_stage *s, int i) {
         hr_print(p, "#pragma unroll");
         hr_print(p, "for (int v = 0; v < %d; v++)", c->vector);
         hr_print(p, "    part[v] = column_%d[u * %d + v];", i, c->vector);
-        hr_print(p, "if (pos < %" PRId64 ") store_group<true>(partial_%d + pos, group_of(part), false);",
-                 c->row, i);
+        hr_print(p, "if (pos < %" PRId64 ") store_group<true>(partial_%d + pos, group_of(part));", c->row, i);
     } else {
         hr_print(p, "#pragma unroll");
         hr_print(p, "for (int v = 0; v < %d; v++)", c->vector);

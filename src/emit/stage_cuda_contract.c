@@ -146,8 +146,7 @@ static void print_tile(contract_printer *c, const char *side, const char *free, 
 static void print_product(contract_printer *c) {
     hr_printer *p = c->p;
     const hr_contract *t = c->contract;
-    hr_print(p, "let_next_launch_start();");
-    hr_print(p, "wait_for_launch_before();");
+    hr_cuda_print_overlap(p, c->number, (hr_stage_kernels){0});
     hr_print(p, "__shared__ %s left_tile[16][68], right_tile[16][68];", c->type);
     hr_print(p, "const int64_t m_size = %s;", group_size(p, t->m, t->m_count));
     hr_print(p, "const int64_t n_size = %s;", group_size(p, t->n, t->n_count));

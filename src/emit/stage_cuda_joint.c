@@ -191,9 +191,9 @@ static void print_joint(hr_cuda_stage *s, int i) {
     const char *block = c->exchange ? "block" : "joint";
     hr_print(p, "const auto warp_%d = %s{a%d, a%d}.of_lanes<32>(%s);", i, joint_type(s, i, 1), first, i,
              uneven ? "held, held_by_warps[threadIdx.x / 32]" : "");
-    hr_print(p, "if (threadIdx.x %% 32 == 0) slots_%d[turn][threadIdx.x / 32] = warp_%d;", first, i);
+    hr_print(p, "if (threadIdx.x %% 32 == 0) slots_%d%s[threadIdx.x / 32] = warp_%d;", first, s->set, i);
     hr_print(p, "__syncthreads();");
-    hr_print(p, "const auto %s_%d = slots_%d[turn][threadIdx.x %% %d].of_lanes<%d>(%s);", block, i, first,
+    hr_print(p, "const auto %s_%d = slots_%d%s[threadIdx.x %% %d].of_lanes<%d>(%s);", block, i, first, s->set,
              warps, warps,
              uneven ? hr_format(p, "held_by_warps[threadIdx.x %% %d], held_by_block", warps) : "");
     if (c->exchange) {

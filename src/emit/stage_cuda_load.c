@@ -154,9 +154,10 @@ static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
 
 /* ---- groups ---- */
 
-bool hr_cuda_is_streamed(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
-    return s->plan->tunables.stream == 1 && hr_cuda_whole(s, tensor, subscripts) &&
-           s->function->tensors[s->plan->storage[tensor]].role != HR_ROLE_INOUT;
+const char *hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
+    bool once = s->c->last && hr_cuda_whole(s, tensor, subscripts) &&
+                s->function->tensors[s->plan->storage[tensor]].role != HR_ROLE_INOUT;
+    return once ? "true" : "false";
 }
 
 /* `condition`, where group u of a thread may end after its row; u is a number once the loop is unrolled, so
@@ -320,10 +321,11 @@ void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *t
     const char *place =
         hr_format(p, "%s + %s * %" PRId64 " + pos", hr_emit_tensor(p, e->tensor), task, c->row);
     if (c->exact)
-        hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, hr_cuda_slot(s, e, turn), place, c->vector);
+        hr_print(p, "stage_group<%s>(%s, %s, 0, %d, %s);", aligned, hr_cuda_slot(s, e, turn), place,
+                 c->vector, hr_cuda_leaves_last(s, e->tensor, e->args));
     else
-        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, hr_cuda_slot(s, e, turn),
-                 place, c->row);
+        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos, %s);", aligned,
+                 hr_cuda_slot(s, e, turn), place, c->row, hr_cuda_leaves_last(s, e->tensor, e->args));
 }
 
 /* The groups of the row after this one take the places of those that were used for the last time. */
@@ -481,8 +483,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         print_carried_load(s, e, carried);
         return;
     }
-    const char *held = s->held[e->id],
-               *once = hr_cuda_is_streamed(s, e->tensor, e->args) && s->c->resident ? "true" : "false";
+    const char *held = s->held[e->id], *last = hr_cuda_leaves_last(s, e->tensor, e->args);
     const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
     const char *aligned = hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
     const char *place, *valid = NULL;
@@ -493,7 +494,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         place = hr_format(p, "%s + %s", p->pointer[e->id], hr_cuda_group_start(s));
         valid = p->valid[e->id];
     }
-    const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, once);
+    const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, last);
     if (reads_across(s, e))
         load = hr_format(p, "load_across<ALIGNED, %" PRId64 ", %d>(%s, pos)", c->row, c->vector,
                          hr_emit_tensor(p, e->tensor));

@@ -249,7 +249,6 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     const char *base, *kind = t->dtype == HR_BF16 ? "bf16_" : "f16_",
                       *live = hr_cuda_asks_live(c) ? "if (live) " : "";
     const char *aligned = hr_cuda_is_aligned(s, tensor, t->statement->subscripts) ? "ALIGNED" : "false";
-    const char *once = hr_cuda_is_streamed(s, tensor, t->statement->subscripts) ? "true" : "false";
     const char *values = hr_format(p, "%sgroup_of(y%d)", t->paired ? kind : "", t->id);
     const char *carried = hr_cuda_carried_out(s, tensor);
     if (carried) {
@@ -261,8 +260,8 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     else
         base = hr_format(p, "%s + %s", hr_emit_tensor(p, tensor),
                          hr_emit_offset(p, tensor, t->statement->subscripts, rank - 1));
-    const char *whole = hr_format(p, "store_group<%s>(%s + %s, %s, %s);", aligned, base,
-                                  hr_cuda_group_start(s), values, once);
+    const char *whole =
+        hr_format(p, "store_group<%s>(%s + %s, %s);", aligned, base, hr_cuda_group_start(s), values);
     if (s->exit[t->id])
         whole = hr_format(p, "leave_group<%s>(%s, %s + pos, %s);", aligned,
                           hr_cuda_slot(s, s->exit[t->id], "here"), base, values);

@@ -73,9 +73,10 @@ static void print_copies_in(hr_cuda_stage *s, const hr_expr *const *staged, int 
     for (int i = 0; i < count; i++)
         hr_print(p,
                  "        copy_in(staged_%d + %s * %d, %s + %s * %" PRId64
-                 " + share_first, share * %d, arrived + %s);",
+                 " + share_first, share * %d, arrived + %s, %s);",
                  staged[i]->id, place, c->groups * c->threads, hr_emit_tensor(p, staged[i]->tensor), row,
-                 c->row, element_size(s, staged[i]->tensor), place);
+                 c->row, element_size(s, staged[i]->tensor), place,
+                 hr_cuda_leaves_last(s, staged[i]->tensor, staged[i]->args));
     hr_print(p, "    }");
     hr_print(p, "} else if (%s < tasks) {", row);
     p->indent++;

@@ -8,45 +8,48 @@ static int copy_of(const hr_tunables *choices, int count, hr_tunables *out, int 
     return count;
 }
 
-/* Groups of a thread and threads of a block; results past the caches or not; blocks that stay. */
+/* Groups of a thread and threads of a block; what is read leaves the L2 last or not; blocks that stay. */
 static int flat_candidates(hr_tunables *out, int max) {
     static const hr_tunables choices[] = {
         {0},
         {.unroll = 1},
-        {.unroll = 2},
-        {.unroll = 4},
         {.row_threads = 512, .unroll = 1},
+        {.unroll = 4},
+        {.stream = 2, .unroll = 4},
+        {.stream = 2},
+        {.unroll = 2},
         {.row_threads = 128, .unroll = 4},
-        {.row_threads = 512, .unroll = 2},
-        {.stream = 1, .unroll = 1},
         {.row_threads = 1024, .unroll = 1},
+        {.stream = 1},
+        {.row_threads = 512, .unroll = 2},
         {.row_threads = 128, .unroll = 8},
         {.waves = 8},
-        {.stream = 1},
+        {.stream = 1, .unroll = 1},
     };
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
-/* Threads that hold a row and the groups of each; blocks that take rows in turn; stores past the caches or
- * not. */
+/* Threads that hold a row and the groups of each; blocks that take rows in turn; what is read leaves the L2
+ * last or not. */
 static int grid_candidates(hr_tunables *out, int max) {
     static const hr_tunables choices[] = {
         {0},
         {.unroll = 4},
         {.unroll = 2},
-        {.row_threads = 128, .unroll = 8},
+        {.unroll = 1},
         {.row_threads = 256, .unroll = 4},
         {.row_threads = 512, .unroll = 2},
+        {.stream = 2},
+        {.stream = 1},
+        {.row_threads = 128, .unroll = 8},
         {.waves = 4},
         {.row_threads = 32, .unroll = 4, .waves = 1},
-        {.unroll = 1},
         {.waves = 1},
         {.prefetch = 3, .waves = 2},
         {.prefetch = 4, .row_threads = 256, .waves = 3},
         {.prefetch = 4},
         {.prefetch = 5, .row_threads = 256},
         {.prefetch = 5, .row_threads = 512},
-        {.stream = 1},
         {.row_threads = 1024},
         {.prefetch = 2, .row_threads = 256, .unroll = 4},
         {.prefetch = 2, .row_threads = 256, .unroll = 4, .cluster = 1},

@@ -56,7 +56,8 @@ typedef struct hr_tune_budget {
     double prepare_seconds; /* at least the first two are prepared, whatever it takes */
     double measure_seconds;
     int rounds;           /* at most so many runs a candidate */
-    double floor_seconds; /* the search ends when a candidate is this near (2%) to the floor; 0 = not known */
+    double floor_seconds; /* the search ends when much is timed and a candidate is this near (2%) to the
+                             floor; 0 = not known */
 } hr_tune_budget;
 
 hr_tune_budget hr_tune_budget_of(hr_tune mode);

@@ -14,9 +14,10 @@
 #include <time.h>
 
 #define ROUNDS_MAX      64
-#define ROUNDS_MIN      5    /* before the best two can count as told apart */
-#define CHALLENGE       0.99 /* of the incumbent's time, to replace it */
+#define ROUNDS_MIN      5     /* before the best two can count as told apart */
+#define CHALLENGE       0.995 /* of the incumbent's time, to replace it */
 #define NEAR_FLOOR      1.02
+#define BRIEF_SECONDS   0.25 /* what is timed in less is timed to the end */
 #define PARALLEL_MAX    8
 #define ALWAYS_PREPARED 2
 
@@ -35,7 +36,7 @@ typedef struct search {
     const hr_trial *trial;
     hr_progress_fn progress;
     void *progress_context;
-    double begun;
+    double begun, timed_seconds;
     hr_status first_failure; /* of candidate 0 */
     char first_sentence[2048];
 } search;
@@ -177,7 +178,8 @@ static bool settled(const search *search) {
     const contender *next = fastest(search, best);
     if (!next) return true;
     if (best->runs < ROUNDS_MIN) return false;
-    if (median(best) < NEAR_FLOOR * search->budget->floor_seconds) return true;
+    if (search->timed_seconds > BRIEF_SECONDS && median(best) < NEAR_FLOOR * search->budget->floor_seconds)
+        return true;
     double doubt = uncertainty(best) + uncertainty(next);
     return median(next) - median(best) > 2 * doubt || doubt < 0.001 * median(best);
 }
@@ -201,10 +203,12 @@ static hr_status time_round(search *search, int round, double *done) {
         hr_status status = search->trial->time(search->trial->context, &contender->tunables, &seconds);
         if (status == HR_CANCELLED) return status;
         contender->alive = status == HR_OK && isfinite(seconds) && seconds >= 0;
-        if (contender->alive)
+        if (contender->alive) {
             time_insert(contender, seconds);
-        else
+            search->timed_seconds += seconds;
+        } else {
             contender->runs = 0; /* what failed once is no choice */
+        }
         if (!told(search, "timing candidates", ++*done, total))
             return hr_fail(HR_CANCELLED, "tuning was stopped");
     }
@@ -229,7 +233,7 @@ static int tried_order(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Faster by more than a percent at the median, and in most of the rounds that both ran: two times of one
+/* Faster by more than half a percent at the median, and in most of the rounds that both ran: two times of one
  * round were taken one after the other, so neither drift nor a disturbed stretch of time decides. */
 static bool beats(const contender *challenger, const contender *incumbent) {
     if (!incumbent->alive) return true; /* it dropped out as clearly slower */
@@ -301,7 +305,7 @@ void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size) {
                  {"waves", tunables->waves},
                  {"skew", tunables->skew > 0 ? tunables->skew - 1 : 0},
                  {"group", tunables->group}};
-    static const char *const streams[] = {"", "stream", "ordinary stores"};
+    static const char *const streams[] = {"", "stream", "no stream"};
     size_t length = (size_t)snprintf(
         label, size, "%s", tunables->stream >= 0 && tunables->stream <= 2 ? streams[tunables->stream] : "");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

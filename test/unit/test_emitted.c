@@ -35,6 +35,10 @@ static const struct golden_case {
      "kernel k(at: i32[T], table: f16[V, C]) -> (y: f32[T, C])\n{\n    y[t, c] = table[at[t], c]\n}\n",
      {64, 50, 1000}},
     {"guard", "kernel k(x: f32[N]) -> (y: f32[N])\n{\n    y[i] = where(i > 0, x[i - 1], 0)\n}\n", {1000}},
+    {"large", /* what is read leaves the L2 last */
+     "kernel k(x: f32[M, N], w: f32[N]) -> (y: f32[M, N], r: f32[M])\n{\n"
+     "    r[m] = rsqrt(sum[n](x[m, n]^2) / N)\n    y[m, n] = x[m, n] * r[m] * w[n]\n}\n",
+     {65536, 4096}},
     {"inout", "kernel k(p: inout f32[N], g: bf16[N], lr: f32)\n{\n    p[i] = p[i] - lr * g[i]\n}\n", {1000}},
 };
 

@@ -128,7 +128,7 @@ static void test_slow_ones_drop_out(void **state) {
 
 static void test_incumbent_stays_unless_beaten(void **state) {
     (void)state;
-    machine machine = {.cost = {1, 0.994}, .noise = 0, .random = 1};
+    machine machine = {.cost = {1, 0.996}, .noise = 0, .random = 1};
     hr_tuned tuned;
     assert_int_equal(choose(&machine, 2, &ample, &tuned), HR_OK);
     assert_int_equal(tuned.best.tile, 0);

@@ -17,11 +17,11 @@ template <bool ALIGNED, class T> static __device__ inline int whole_pieces(int c
 
 /* For all threads; what they copied themselves is there after a barrier. */
 template <bool ALIGNED, int THREADS, class T>
-static __device__ inline void begin_rows(T *to, const T *from, int count, uint64_t *arrived) {
+static __device__ inline void begin_rows(T *to, const T *from, int count, uint64_t *arrived, bool last) {
     const int whole = whole_pieces<ALIGNED, T>(count), bytes = whole * (int)sizeof(T);
     if (threadIdx.x == 0) {
         expect_bytes(arrived, bytes);
-        if (bytes) copy_in(to, from, bytes, arrived);
+        if (bytes) copy_in(to, from, bytes, arrived, last);
     }
     copy_rest<ALIGNED, THREADS>(to, from, whole, count);
 }
@@ -42,7 +42,7 @@ template <int V, class T> static __device__ inline group<T, V> load_carried(cons
 template <int V, class T>
 static __device__ inline void store_carried(T *place, const group<T, V> &x, bool apart) {
     if (apart)
-        store_group<false>(place, x, false);
+        store_group<false>(place, x);
     else
-        store_group<true>(place, x, false);
+        store_group<true>(place, x);
 }

@@ -109,15 +109,21 @@ static __device__ inline uint32_t f16_pair(float low, float high) {
 
 /* Accesses of 4, 8 and 16 aligned bytes. `once`: not asked for again soon, so that it need not stay in cache.
  */
-static __device__ inline uint4 load_16(const void *place, bool once) {
-    return once ? __ldcs((const uint4 *)place) : *(const uint4 *)place;
+/* For accesses to memory: what they bring is the last to leave the L2. Where much is read and much is
+ * written, memory is 2 to 4 % faster when what is written leaves first. */
+static __device__ inline uint64_t leaves_last() {
+    return 0x14f0000000000000;
 }
 
-static __device__ inline void store_16(void *place, uint4 value, bool once) {
-    if (once)
-        __stcs((uint4 *)place, value);
-    else
-        *(uint4 *)place = value;
+/* `last`: it leaves the L2 last. */
+#ifndef HR_EMULATED
+extern "C" __device__ void *__nv_associate_access_property(const void *place, unsigned long long property);
+#endif
+static __device__ inline uint4 load_16(const void *place, bool last) {
+#ifndef HR_EMULATED
+    if (last) place = __nv_associate_access_property(place, leaves_last());
+#endif
+    return *(const uint4 *)place;
 }
 
 /* Starts of a launch may overlap the end of the one before: nothing of memory may be touched before this. */
@@ -192,13 +198,20 @@ static __device__ inline void keep_order() {
 }
 
 /* Begins a copy of BYTES (4, 8 or 16) aligned bytes from memory to shared memory; what else the thread does
- * goes on. By way of the first-level cache: past it (.cg), norms' backward ran 12 % slower on an H200. */
-template <int BYTES> static __device__ inline void begin_copy(void *to, const void *from) {
+ * goes on. `last`: it leaves the L2 last. By way of the first-level cache: past it (.cg), norms' backward ran
+ * 12 % slower on an H200. */
+template <int BYTES> static __device__ inline void begin_copy(void *to, const void *from, bool last) {
 #ifdef HR_EMULATED
     memcpy(to, from, BYTES);
 #else
     uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(BYTES) : "memory");
+    if (last)
+        asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, %3;" ::"r"(place), "l"(from),
+                     "n"(BYTES), "l"(leaves_last())
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(BYTES)
+                     : "memory");
 #endif
 }
 

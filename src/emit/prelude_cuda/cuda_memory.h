@@ -42,15 +42,16 @@ template <class T, int V> static __device__ inline group<T, V> zero_group() {
     return x;
 }
 
-/* V elements from `place` on. ALIGNED: in pieces of 16 bytes, or all at once where they are fewer. */
+/* V elements from `place` on. ALIGNED: in pieces of 16 bytes, which leave the L2 last where `last`, or all at
+ * once where they are fewer. */
 template <bool ALIGNED, int V, class T>
-static __device__ inline group<T, V> load_group(const T *place, bool once) {
+static __device__ inline group<T, V> load_group(const T *place, bool last) {
     const int size = V * (int)sizeof(T);
     group<T, V> x;
     if (ALIGNED && size % 16 == 0) {
 #pragma unroll
         for (int w = 0; w < size / 4; w += 4) {
-            uint4 piece = load_16((const char *)place + w * 4, once);
+            uint4 piece = load_16((const char *)place + w * 4, last);
             x.word[w] = piece.x, x.word[w + 1] = piece.y, x.word[w + 2] = piece.z, x.word[w + 3] = piece.w;
         }
     } else if (ALIGNED && size == 8) {
@@ -116,13 +117,13 @@ static __device__ inline group<T, V> load_across(const T *array, int at) {
 }
 
 template <bool ALIGNED, int V, class T>
-static __device__ inline void store_group(T *place, const group<T, V> &x, bool once) {
+static __device__ inline void store_group(T *place, const group<T, V> &x) {
     const int size = V * (int)sizeof(T);
     if (ALIGNED && size % 16 == 0) {
 #pragma unroll
         for (int w = 0; w < size / 4; w += 4)
-            store_16((char *)place + w * 4,
-                     make_uint4(x.word[w], x.word[w + 1], x.word[w + 2], x.word[w + 3]), once);
+            *(uint4 *)((char *)place + w * 4) =
+                make_uint4(x.word[w], x.word[w + 1], x.word[w + 2], x.word[w + 3]);
     } else if (ALIGNED && size == 8) {
         *(uint2 *)place = make_uint2(x.word[0], x.word[size / 4 - 1]);
     } else if (ALIGNED && size == 4) {
@@ -197,14 +198,15 @@ static __device__ inline void add_to(int64_t *place, int64_t value) {
 /* Asks for the group at `place`, to stand at `slot` in shared memory after wait_for_copies(). Where it is not
  * aligned, or in part outside of from <= v < to, it is there at once. */
 template <bool ALIGNED, int V, class T>
-static __device__ inline void stage_group(group<T, V> *slot, const T *place, int64_t from, int64_t to) {
+static __device__ inline void stage_group(group<T, V> *slot, const T *place, int64_t from, int64_t to,
+                                          bool last) {
     const int size = V * (int)sizeof(T);
     if (from > 0 || to < V)
         *slot = load_part<V>(place, from, to);
     else if (ALIGNED && (size % 16 == 0 || size == 8 || size == 4))
 #pragma unroll
         for (int at = 0; at < size; at += 16)
-            begin_copy<(size < 16 ? size : 16)>((char *)slot + at, (const char *)place + at);
+            begin_copy<(size < 16 ? size : 16)>((char *)slot + at, (const char *)place + at, last);
     else {
         *slot = load_group<false, V>(place, false);
         keep_order(); /* one group at a time in registers */

@@ -51,16 +51,23 @@ static __device__ inline void wait_for_arrivals(uint64_t *arrived, int parity) {
 
 /* Begins a copy from memory to shared memory; `arrived` expects it. Places and bytes are multiples of 16, and
  * there may be none. */
-static __device__ inline void copy_in(void *to, const void *from, int bytes, uint64_t *arrived) {
+static __device__ inline void copy_in(void *to, const void *from, int bytes, uint64_t *arrived, bool last) {
 #if defined HR_EMULATED
     for (int at = 0; at < bytes / 16; at++)
         ((uint4 *)to)[at] = ((const uint4 *)from)[at];
 #elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-            shared_place(to)),
-        "l"(from), "r"(bytes), "r"(shared_place(arrived))
-        : "memory");
+    if (last)
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], "
+            "%2, [%3], %4;" ::"r"(shared_place(to)),
+            "l"(from), "r"(bytes), "r"(shared_place(arrived)), "l"(leaves_last())
+            : "memory");
+    else
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                shared_place(to)),
+            "l"(from), "r"(bytes), "r"(shared_place(arrived))
+            : "memory");
 #endif
 }
 
@@ -192,5 +199,5 @@ static __device__ inline void leave_group(group<T, V> *slot, T *place, const gro
     if (ALIGNED)
         *slot = x;
     else
-        store_group<false>(place, x, false);
+        store_group<false>(place, x);
 }

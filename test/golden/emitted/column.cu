@@ -69,14 +69,13 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
         #pragma unroll
         for (int v = 0; v < 4; v++)
             part[v] = column_0[u * 4 + v];
-        if (pos < 1000) store_group<true>(partial_0 + pos, group_of(part), false);
+        if (pos < 1000) store_group<true>(partial_0 + pos, group_of(part));
     }
 }
 
 static __global__ void __launch_bounds__(256)
 stage_0(const __grid_constant__ arguments a) {
     let_next_launch_start();
-    wait_for_launch_before();
     if ((((uint64_t)a.t_dy | (uint64_t)a.t_r) & 15) == 0)
         stage_0_work<true>(a);
     else

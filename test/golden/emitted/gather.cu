@@ -40,15 +40,13 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
                 const float e0 = r7;
                 y0[v] = e0;
             }
-            store_group<ALIGNED>(t_y + i_t * n_C + start, group_of(y0), false);
+            store_group<ALIGNED>(t_y + i_t * n_C + start, group_of(y0));
         }
     }
 }
 
 static __global__ void __launch_bounds__(256)
 stage_0(const __grid_constant__ arguments a) {
-    let_next_launch_start();
-    wait_for_launch_before();
     if ((((uint64_t)a.t_at | (uint64_t)a.t_table | (uint64_t)a.t_y) & 15) == 0)
         stage_0_work<true>(a);
     else

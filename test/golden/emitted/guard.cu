@@ -26,7 +26,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
                 }
             }
             if (inside)
-                store_group<ALIGNED>(t_y + pos, group_of(y0), false);
+                store_group<ALIGNED>(t_y + pos, group_of(y0));
             else
                 store_part(t_y + pos, group_of(y0), 0, total - pos);
         }
@@ -35,8 +35,6 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
 
 static __global__ void __launch_bounds__(256)
 stage_0(const __grid_constant__ arguments a) {
-    let_next_launch_start();
-    wait_for_launch_before();
     if ((((uint64_t)a.t_x | (uint64_t)a.t_y) & 15) == 0)
         stage_0_work<true>(a);
     else

@@ -8,19 +8,19 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     const float t_lr = (float)a.t_lr_value;
     const int total = (int)(n_N);
     for (int base = (int)blockIdx.x * 512; base * 4 < total; base += (int)gridDim.x * 512) {
-        group<float, 4> x1_p[2];
-        group<uint16_t, 4> x2_g[2];
+        group<float, 4> x1_p[1];
+        group<uint16_t, 4> x2_g[1];
         #pragma unroll
-        for (int u = 0; u < 2; u++) {
-            const int pos = (base + u * 256 + (int)threadIdx.x) * 4;
+        for (int u = 0; u < 1; u++) {
+            const int pos = (base + u * 512 + (int)threadIdx.x) * 4;
             if (pos >= total) continue;
             const bool inside = pos + 4 <= total;
             x1_p[u] = inside ? load_group<ALIGNED, 4>(t_p + pos, false) : load_part<4>(t_p + pos, 0, total - pos);
             x2_g[u] = inside ? load_group<ALIGNED, 4>(t_g + pos, false) : load_part<4>(t_g + pos, 0, total - pos);
         }
         #pragma unroll
-        for (int u = 0; u < 2; u++) {
-            const int pos = (base + u * 256 + (int)threadIdx.x) * 4;
+        for (int u = 0; u < 1; u++) {
+            const int pos = (base + u * 512 + (int)threadIdx.x) * 4;
             if (pos >= total) continue;
             const bool inside = pos + 4 <= total;
             float y0[4] = {};
@@ -33,17 +33,15 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
                 y0[v] = e0;
             }
             if (inside)
-                store_group<ALIGNED>(t_p + pos, group_of(y0), false);
+                store_group<ALIGNED>(t_p + pos, group_of(y0));
             else
                 store_part(t_p + pos, group_of(y0), 0, total - pos);
         }
     }
 }
 
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(512)
 stage_0(const __grid_constant__ arguments a) {
-    let_next_launch_start();
-    wait_for_launch_before();
     if ((((uint64_t)a.t_p | (uint64_t)a.t_g) & 15) == 0)
         stage_0_work<true>(a);
     else
@@ -70,6 +68,6 @@ extern "C" int kernel_k(void *stream, int64_t n_N, float *t_p, const uint16_t *t
     a.fault = (fault_record *)fault;
     int64_t blocks;
     blocks = blocks_of(n_N, 2048, 0, 2147483647) * 1;
-    if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
+    if (blocks) stage_0<<<(unsigned)blocks, 512, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
 }

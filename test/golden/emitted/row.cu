@@ -7,74 +7,69 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     uint16_t *const __restrict__ t_y = a.t_y;
     const int64_t tasks = n_M;
     const int lane = (int)threadIdx.x % 32;
-    for (int64_t first = (int64_t)blockIdx.x * 2; first < tasks; first += (int64_t)gridDim.x * 2) {
-        int64_t task = first + (int)threadIdx.x / 32;
-        const bool live = task < tasks; /* the others have no row */
-        task = live ? task : tasks - 1;
-        const int64_t i_m = task;
-        float kept_17[32];
-        float a0 = -INFINITY;
-        const uint16_t *const p1 = t_x + i_m * n_N;
-        group<uint16_t, 8> x2_x[4];
+    const int64_t task = (int64_t)blockIdx.x * 2 + (int)threadIdx.x / 32;
+    if (task >= tasks) return;
+    const int64_t i_m = task;
+    float kept_17[32];
+    float a0 = -INFINITY;
+    const uint16_t *const p1 = t_x + i_m * n_N;
+    group<uint16_t, 8> x2_x[4];
+    #pragma unroll
+    for (int u = 0; u < 4; u++) {
+        const int pos = (u * 32 + lane) * 8;
+        if (pos >= 1000) continue;
+        x2_x[u] = load_group<ALIGNED, 8>(p1 + pos, false);
+    }
+    #pragma unroll
+    for (int u = 0; u < 4; u++) {
+        const int pos = (u * 32 + lane) * 8;
+        if (pos >= 1000) continue;
         #pragma unroll
-        for (int u = 0; u < 4; u++) {
-            const int pos = (u * 32 + lane) * 8;
-            if (pos >= 1000 || !live) continue;
-            x2_x[u] = load_group<ALIGNED, 8>(p1 + pos, false);
+        for (int v = 0; v < 8; v++) {
+            const int64_t i = pos + v;
+            const float r3 = f32_from_bf16(element_of(x2_x[u], v));
+            const float e0 = r3;
+            a0 = reduce_max::of(a0, e0);
         }
+    }
+    a0 = reduce_row<32, reduce_max>(a0, &a0);
+    const float s0_peak_1 = (float)a0;
+    float a1 = 0;
+    #pragma unroll
+    for (int u = 0; u < 4; u++) {
+        const int pos = (u * 32 + lane) * 8;
+        if (pos >= 1000) continue;
         #pragma unroll
-        for (int u = 0; u < 4; u++) {
-            const int pos = (u * 32 + lane) * 8;
-            if (pos >= 1000 || !live) continue;
-            #pragma unroll
-            for (int v = 0; v < 8; v++) {
-                const int64_t i = pos + v;
-                const float r3 = f32_from_bf16(element_of(x2_x[u], v));
-                const float e0 = r3;
-                a0 = reduce_max::of(a0, e0);
-            }
+        for (int v = 0; v < 8; v++) {
+            const int64_t i = pos + v;
+            const float r4 = f32_from_bf16(element_of(x2_x[u], v));
+            const float r5 = fast_exp((r4 - s0_peak_1));
+            kept_17[u * 8 + v] = r5;
+            const float e1 = r5;
+            a1 += e1;
         }
-        a0 = reduce_row<32, reduce_max>(a0, &a0);
-        const float s0_peak_1 = (float)a0;
-        float a1 = 0;
+    }
+    a1 = reduce_row<32, reduce_sum>(a1, &a1);
+    const float s1_total_2 = (float)a1;
+    const float r6 = f32_div(1.0f, s1_total_2);
+    #pragma unroll
+    for (int u = 0; u < 4; u++) {
+        const int pos = (u * 32 + lane) * 8;
+        if (pos >= 1000) continue;
+        float y2[8];
         #pragma unroll
-        for (int u = 0; u < 4; u++) {
-            const int pos = (u * 32 + lane) * 8;
-            if (pos >= 1000 || !live) continue;
-            #pragma unroll
-            for (int v = 0; v < 8; v++) {
-                const int64_t i = pos + v;
-                const float r4 = f32_from_bf16(element_of(x2_x[u], v));
-                const float r5 = fast_exp((r4 - s0_peak_1));
-                kept_17[u * 8 + v] = r5;
-                const float e1 = r5;
-                a1 += e1;
-            }
+        for (int v = 0; v < 8; v++) {
+            const int64_t i = pos + v;
+            const float r7 = kept_17[u * 8 + v];
+            const float e2 = (r7 * r6);
+            y2[v] = e2;
         }
-        a1 = reduce_row<32, reduce_sum>(a1, &a1);
-        const float s1_total_2 = (float)a1;
-        const float r6 = f32_div(1.0f, s1_total_2);
-        #pragma unroll
-        for (int u = 0; u < 4; u++) {
-            const int pos = (u * 32 + lane) * 8;
-            if (pos >= 1000 || !live) continue;
-            float y2[8];
-            #pragma unroll
-            for (int v = 0; v < 8; v++) {
-                const int64_t i = pos + v;
-                const float r7 = kept_17[u * 8 + v];
-                const float e2 = (r7 * r6);
-                y2[v] = e2;
-            }
-            if (live) store_group<ALIGNED>(t_y + task * 1000 + pos, bf16_group_of(y2), false);
-        }
+        store_group<ALIGNED>(t_y + task * 1000 + pos, bf16_group_of(y2));
     }
 }
 
 static __global__ void __launch_bounds__(64)
 stage_0(const __grid_constant__ arguments a) {
-    let_next_launch_start();
-    wait_for_launch_before();
     if ((((uint64_t)a.t_x | (uint64_t)a.t_y) & 15) == 0)
         stage_0_work<true>(a);
     else
@@ -102,6 +97,7 @@ extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const uint16_t *
     a.scratch = (char *)scratch;
     a.fault = (fault_record *)fault;
     int64_t blocks;
+    if (n_M > 4294967294) return (int)cudaErrorInvalidConfiguration; /* rows */
     blocks = blocks_of(n_M, 2, 0, 2147483647) * 1;
     if (blocks) stage_0<<<(unsigned)blocks, 64, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
