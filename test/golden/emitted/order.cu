@@ -45,8 +45,6 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
 
 static __global__ void __launch_bounds__(256)
 stage_0(const __grid_constant__ arguments a) {
-    let_next_launch_start();
-    wait_for_launch_before();
     if ((((uint64_t)a.t_at | (uint64_t)a.t_dy | (uint64_t)a.t_d) & 15) == 0)
         stage_0_work<true>(a);
     else
