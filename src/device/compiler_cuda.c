@@ -203,7 +203,7 @@ static hr_status compile(const hr_cuda_compiler *compiler, hr_nvrtc_program prog
                          void **cubin, size_t *size, hr_text *log) {
     char target[64];
     snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
-    const char *options[] = {target, "--std=c++17", "--ptxas-options=-v"};
+    const char *options[] = {target, "--std=c++17", "--device-int128", "--ptxas-options=-v"};
     int result = compiler->compile(program, sizeof options / sizeof *options, options);
     log_take(compiler, program, log);
     if (result)

@@ -126,6 +126,12 @@ static __device__ inline uint4 load_16(const void *place, bool last) {
     return *(const uint4 *)place;
 }
 
+/* Sixteen bytes as one number: of a uint4 the compiler now and then makes four stores. */
+static __device__ inline void store_16(void *place, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    const uint64_t low = (uint64_t)b << 32 | a, high = (uint64_t)d << 32 | c;
+    *(unsigned __int128 *)place = (unsigned __int128)high << 64 | low;
+}
+
 /* Starts of a launch may overlap the end of the one before: nothing of memory may be touched before this. */
 static __device__ inline void wait_for_launch_before() {
 #if !defined HR_EMULATED && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900

@@ -122,8 +122,7 @@ static __device__ inline void store_group(T *place, const group<T, V> &x) {
     if (ALIGNED && size % 16 == 0) {
 #pragma unroll
         for (int w = 0; w < size / 4; w += 4)
-            *(uint4 *)((char *)place + w * 4) =
-                make_uint4(x.word[w], x.word[w + 1], x.word[w + 2], x.word[w + 3]);
+            store_16((char *)place + w * 4, x.word[w], x.word[w + 1], x.word[w + 2], x.word[w + 3]);
     } else if (ALIGNED && size == 8) {
         *(uint2 *)place = make_uint2(x.word[0], x.word[size / 4 - 1]);
     } else if (ALIGNED && size == 4) {
