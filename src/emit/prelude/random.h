@@ -120,10 +120,25 @@ static inline random_keys random_keys_of(uint64_t seed) {
 #define HR_RANDOM_HALF  (8 * HR_BLOCKS)
 #define HR_RANDOM_GROUP (2 * HR_RANDOM_HALF)
 
+/* The first two rounds of blocks whose numbers share their upper word: it and the two words that are 0 leave
+ * one multiplication of four, that of `right`. `left` is the lower word's first product. */
+static inline philox_lanes philox_lanes_begun(const random_keys *keys, vblock left, uint64_t upper) {
+    const uint64_t second = (uint32_t)(upper ^ keys->a[0][0]) * UINT64_C(0xD2511F53);
+    vblock right = vblock_multiply(vblock_upper(left) ^ keys->b[0], (vblock){0} + 0xCD9E8D57u);
+    return (philox_lanes){vblock_upper(right) ^ keys->a[1], right, left ^ ((second >> 32) ^ keys->b[1]),
+                          (vblock){0} + second};
+}
+
+/* The lower word of the last block's number is that of the first and what is between. */
 static inline void random_group(const random_keys *keys, uint64_t block, float *out) {
-    philox_lanes w = philox_lanes_begin(block), x = philox_lanes_begin(block + HR_BLOCKS),
-                 y = philox_lanes_begin(block + 2 * HR_BLOCKS), z = philox_lanes_begin(block + 3 * HR_BLOCKS);
-    for (int round = 0; round < 10; round++) {
+    const uint64_t upper = block >> 32, part = HR_BLOCKS * UINT64_C(0xD2511F53);
+    vblock left = vblock_multiply(vblock_order() + (uint32_t)block, (vblock){0} + 0xD2511F53u);
+    philox_lanes w = philox_lanes_begun(keys, left, upper), x = philox_lanes_begun(keys, left + part, upper),
+                 y = philox_lanes_begun(keys, left + 2 * part, upper),
+                 z = philox_lanes_begun(keys, left + 3 * part, upper);
+/* Unrolled, it would hold keys in registers and the four parts' words in memory. */
+#pragma GCC unroll 1
+    for (int round = 2; round < 10; round++) {
         const vblock a = keys->a[round], b = keys->b[round];
         w = philox_lanes_round(w, a, b);
         x = philox_lanes_round(x, a, b);
@@ -139,6 +154,7 @@ static inline void random_group(const random_keys *keys, uint64_t block, float *
 /* Half a group, for what is less than one */
 static inline void random_half(const random_keys *keys, uint64_t block, float *out) {
     philox_lanes x = philox_lanes_begin(block), y = philox_lanes_begin(block + HR_BLOCKS);
+#pragma GCC unroll 1
     for (int round = 0; round < 10; round++) {
         x = philox_lanes_round(x, keys->a[round], keys->b[round]);
         y = philox_lanes_round(y, keys->a[round], keys->b[round]);
@@ -154,7 +170,8 @@ static inline void random_fill(const random_keys *keys, uint64_t counter, int64_
     const uint64_t block = (uint64_t)((int64_t)counter >> 2);
     for (int64_t i = first, step; i < count; i += step) {
         const uint64_t here = block + (uint64_t)(i - first) / 4;
-        step = i >= 0 && i + HR_RANDOM_GROUP <= count ? HR_RANDOM_GROUP : HR_RANDOM_HALF;
+        const bool share = (uint32_t)here <= UINT32_MAX - 4 * HR_BLOCKS; /* the upper word of their number */
+        step = i >= 0 && i + HR_RANDOM_GROUP <= count && share ? HR_RANDOM_GROUP : HR_RANDOM_HALF;
         if (step == HR_RANDOM_GROUP) {
             random_group(keys, here, out + i);
         } else if (i >= 0 && i + HR_RANDOM_HALF <= count) {
