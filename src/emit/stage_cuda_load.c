@@ -321,11 +321,10 @@ void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *t
     const char *place =
         hr_format(p, "%s + %s * %" PRId64 " + pos", hr_emit_tensor(p, e->tensor), task, c->row);
     if (c->exact)
-        hr_print(p, "stage_group<%s>(%s, %s, 0, %d, %s);", aligned, hr_cuda_slot(s, e, turn), place,
-                 c->vector, hr_cuda_leaves_last(s, e->tensor, e->args));
+        hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, hr_cuda_slot(s, e, turn), place, c->vector);
     else
-        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos, %s);", aligned,
-                 hr_cuda_slot(s, e, turn), place, c->row, hr_cuda_leaves_last(s, e->tensor, e->args));
+        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, hr_cuda_slot(s, e, turn),
+                 place, c->row);
 }
 
 /* The groups of the row after this one take the places of those that were used for the last time. */

@@ -197,15 +197,14 @@ static __device__ inline void add_to(int64_t *place, int64_t value) {
 /* Asks for the group at `place`, to stand at `slot` in shared memory after wait_for_copies(). Where it is not
  * aligned, or in part outside of from <= v < to, it is there at once. */
 template <bool ALIGNED, int V, class T>
-static __device__ inline void stage_group(group<T, V> *slot, const T *place, int64_t from, int64_t to,
-                                          bool last) {
+static __device__ inline void stage_group(group<T, V> *slot, const T *place, int64_t from, int64_t to) {
     const int size = V * (int)sizeof(T);
     if (from > 0 || to < V)
         *slot = load_part<V>(place, from, to);
     else if (ALIGNED && (size % 16 == 0 || size == 8 || size == 4))
 #pragma unroll
         for (int at = 0; at < size; at += 16)
-            begin_copy<(size < 16 ? size : 16)>((char *)slot + at, (const char *)place + at, last);
+            begin_copy<(size < 16 ? size : 16)>((char *)slot + at, (const char *)place + at);
     else {
         *slot = load_group<false, V>(place, false);
         keep_order(); /* one group at a time in registers */
