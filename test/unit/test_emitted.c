@@ -113,7 +113,33 @@ static void test_golden(void **state) {
         check_case(&cases[i]);
 }
 
+/* Where no block takes a second row, a launch has a block for each. */
+static void test_more_rows_than_blocks(void **state) {
+    (void)state;
+    const char *text =
+        "kernel k(x: bf16[M, N]) -> (y: bf16[M, N])\n{\n    y[m, n] = softmax[n](x[m, n])\n}\n";
+    const int64_t most = INT64_C(2147483647);
+    hr_device_limits limits = cuda_case_limits(90, 0);
+    hr_program *program;
+    const hr_function *function;
+    hr_grid grids[4];
+    int count;
+    assert_int_equal(hr_program_parse("rows", text, strlen(text), &program), HR_OK);
+    assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+    for (int64_t rows = most; rows <= most + 1; rows++) {
+        int64_t extents[] = {rows, 4096};
+        hr_plan *plan;
+        assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+        assert_int_equal(hr_emit_cuda_grids(plan, extents, grids, 4, &count),
+                         rows > most ? HR_BAD_INPUT : HR_OK);
+        if (rows == most) assert_int_equal(grids[0].blocks, most);
+        hr_plan_destroy(plan);
+    }
+    hr_program_destroy(program);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
+                                       cmocka_unit_test(test_more_rows_than_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
