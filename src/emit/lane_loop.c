@@ -468,7 +468,8 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++)
         reads = reads || reads_tensor(p, pass, pass->steps[i].value);
     if (!reads) return head;
-    return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size, BYTES_AHEAD / size);
+    return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size / pass->group,
+                     BYTES_AHEAD / size);
 }
 
 /* Parts of a row whose results are streamed begin at its aligned vectors. */

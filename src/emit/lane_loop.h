@@ -50,6 +50,7 @@ typedef struct hr_lane_pass {
     /* With `state`, the length of the row, in a pass whose streamed results begin `shift` lanes into the row,
      * where they are aligned: it covers first + shift to last + shift, from 0 where first is 0. Else NULL. */
     const char *whole;
+    int group; /* with `whole`: how many such rows lie between one that is read and the one that is stored */
 } hr_lane_pass;
 
 /* The fields of such a struct, and what they hold before the first part. */

@@ -232,6 +232,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     if (s->skew) {
         lanes.state = "row->";
         lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
+        lanes.group = s->stage->group;
     }
     lanes.kept_name = s->kept_name;
     lanes.kept_done = s->kept_done;

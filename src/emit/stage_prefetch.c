@@ -6,7 +6,7 @@
 #include "emit/column_loop.h"
 #include "emit/stage_area.h"
 
-enum { NEAR_BYTES = 1536, GATHER_AHEAD = 8192, MANY_STREAMS = 2 };
+enum { NEAR_BYTES = 1536, NEAR_BYTES_F32 = 2048, GATHER_AHEAD = 8192, MANY_STREAMS = 2 };
 
 /* table[token[t], c] in a stage over t and c: the next rows' places are known ahead. */
 static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
@@ -142,15 +142,21 @@ static void share_prefetch(const hr_stage_printer *s, int pass, hr_lane_pass *la
     }
 }
 
-/* Beside other rows, what was asked for into the second-level cache is asked for again shortly before it is
- * used, where much is done with each line: whole f32 lines go by so fast that it costs more than it gains. */
-static bool needs_near(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    if (!s->skew) return false;
+static bool is_narrow_or_summed(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) return true;
     for (int i = 0; i < lanes->prefetch_count; i++)
         if (hr_dtype_size(s->function->tensors[lanes->prefetched[i]->tensor].dtype) < 4) return true;
     return false;
+}
+
+/* Beside other rows, what was asked for into the second-level cache is asked for again so many bytes before
+ * it is used. Whole f32 lines go by so fast that on some machines it costs more than it gains: only where the
+ * tuner does not choose how far ahead. */
+static int near_bytes(const hr_stage_printer *s, const hr_lane_pass *lanes) {
+    if (!s->skew) return 0;
+    if (is_narrow_or_summed(s, lanes)) return NEAR_BYTES;
+    return s->plan->tunables.prefetch ? 0 : NEAR_BYTES_F32;
 }
 
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
@@ -167,6 +173,7 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         return;
     find_pass_streams(s, pass, lanes, prefetched);
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
+    lanes->prefetch_near = near_bytes(s, lanes);
     const char *row = hr_stage_row_size(p, s->stage);
     if (ahead && s->apart) {
         lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, row);
@@ -175,7 +182,6 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     } else if (ahead) {
         bool many = !s->plan->tunables.prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);
-        lanes->prefetch_near = needs_near(s, lanes) ? NEAR_BYTES : 0;
     } else if (choice >= 4) {
         const char *first = s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : row;
         share_prefetch(s, pass, lanes);

@@ -452,12 +452,13 @@ static bool sums_columns(const hr_stage *stage) {
  * for each task anew: several tasks take each block of columns together, where such rows are much of all that
  * is read. */
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
-    enum { GROUP_ROWS = 4 };
+    enum { GROUP_ROWS = 4, GROUP_ROWS_MOST = 16 };
     int64_t l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
     int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
     int group = GROUP_ROWS;
     if (!stage->skew) return 1;
-    if (s->plan->tunables.group) return s->plan->tunables.group;
+    if (s->plan->tunables.group > 0)
+        return s->plan->tunables.group < GROUP_ROWS_MOST ? s->plan->tunables.group : GROUP_ROWS_MOST;
     if (f->shared * 4 < bytes || bytes <= l1 || sums_columns(stage)) return 1;
     while (group > 1 && (bytes - f->shared) * group + f->shared > l2 / 4 * 3)
         group /= 2;

@@ -64,6 +64,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     vf *const a0 = row->a0;
     const float *const p1 = t_x + i_m * n_N;
     prefetch_read(p1 + 4 * (n_N) + i);
+    prefetch_near(p1 + i + 512);
 #pragma GCC unroll 1
     for (int way = from; way < from + 1; way++, i += HR_LANES) {
         a0[way] = a0[way] + vf_powi(vf_load_f32(p1 + i), 2);
@@ -83,9 +84,13 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         int64_t i = first;
         for (; i + 4 * HR_LANES <= last;) {
             prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_near(p2 + i + 512);
             prefetch_read(p2 + 4 * (n_N) + i + 16);
+            prefetch_near(p2 + i + 528);
             prefetch_read(p2 + 4 * (n_N) + i + 32);
+            prefetch_near(p2 + i + 544);
             prefetch_read(p2 + 4 * (n_N) + i + 48);
+            prefetch_near(p2 + i + 560);
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
                 a0[way] = a0[way] + vf_powi(vf_load_f32(p2 + i), 2);
@@ -93,11 +98,13 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         }
         for (; i + HR_LANES <= last; i += HR_LANES) {
             prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_near(p2 + i + 512);
             a0[0] = a0[0] + vf_powi(vf_load_f32(p2 + i), 2);
         }
         if (i < last) {
             const int lanes = (int)(last - i);
             prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_near(p2 + i + 512);
             a0[0] = a0[0] + vf_select(vm_first(lanes), vf_powi(vf_load_part_f32(p2 + i, lanes), 2), vf_of(0));
         }
     }
@@ -151,7 +158,7 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     const float *const p5 = t_x + i_m * n_N;
     {
         float *const q2 = t_y + i_m * n_N;
-        const int64_t shift = stream_head(q2, 4, 1) + (n_N < 1024 ? 0 : 64);
+        const int64_t shift = stream_head(q2, 4, 1) + (n_N < 256 ? 0 : 64);
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
         const int64_t head = stream_head(q2 + i, 4, 1);
@@ -182,7 +189,7 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t i_m = task;
     (void)i_m;
     float *const q2 = t_y + i_m * n_N;
-    return stream_head(q2, 4, 1) + (n_N < 1024 ? 0 : 64);
+    return stream_head(q2, 4, 1) + (n_N < 256 ? 0 : 64);
 }
 
 static void stage_0_leave(const arguments *a, stage_0_row *row) {
