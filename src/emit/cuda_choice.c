@@ -606,6 +606,16 @@ static bool leaves_last(const chooser *s) {
     return s->writes && s->read_bytes > (double)L2_TIMES * (double)s->plan->limits.l2_bytes;
 }
 
+/* Blocks that each have other rows are not enough of them, or something is kept from row to row. */
+static bool takes_turns(const chooser *s) {
+    const hr_cuda_choice *c = s->c;
+    double rows = 1;
+    for (int i = 0; i < s->stage->task_count; i++)
+        rows *= (double)index_size(s, s->stage->task[i]);
+    return c->blocks_limit < INT32_MAX / c->slices || rows > (double)c->blocks_limit * c->block_rows ||
+           c->columns || c->totals || c->staged || c->ahead || c->carried;
+}
+
 hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                          hr_cuda_choice *out) {
     chooser s = {.plan = plan, .function = plan->normal, .stage = stage, .extents = extents, .c = out};
@@ -636,8 +646,7 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
     else
         choose_rows(&s);
     out->last = out->order_count && leaves_last(&s);
-    out->turns = out->blocks_limit < INT32_MAX / out->slices || out->columns || out->totals || out->staged ||
-                 out->ahead || out->carried;
+    out->turns = takes_turns(&s);
     out->work_bytes = hr_cuda_work_offset(plan, stage, out, stage->step_count);
     return HR_OK;
 }

@@ -139,9 +139,6 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     }
     HR_TRY(points_of(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
                      extents, &total));
-    if (!c.flat && !c.turns && total > c.blocks_limit * c.block_rows)
-        return hr_fail(HR_BAD_INPUT, "kernel %.60s has %" PRId64 " rows, more than a launch takes",
-                       plan->source->name, total);
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
     if (c.list) list->out[list->count - 1].pieces = c.blocks_limit;
     if (c.exchange) list->out[list->count - 1].cluster = c.slices;

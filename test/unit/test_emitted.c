@@ -113,7 +113,7 @@ static void test_golden(void **state) {
         check_case(&cases[i]);
 }
 
-/* Where no block takes a second row, a launch has a block for each. */
+/* A launch has a block for each row, or as many as it may have, which then take rows in turn. */
 static void test_more_rows_than_blocks(void **state) {
     (void)state;
     const char *text =
@@ -130,9 +130,12 @@ static void test_more_rows_than_blocks(void **state) {
         int64_t extents[] = {rows, 4096};
         hr_plan *plan;
         assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-        assert_int_equal(hr_emit_cuda_grids(plan, extents, grids, 4, &count),
-                         rows > most ? HR_BAD_INPUT : HR_OK);
-        if (rows == most) assert_int_equal(grids[0].blocks, most);
+        assert_int_equal(hr_emit_cuda_grids(plan, extents, grids, 4, &count), HR_OK);
+        assert_int_equal(grids[0].blocks, most);
+        hr_emitted emitted;
+        assert_int_equal(hr_emit_cuda(plan, extents, false, &emitted), HR_OK);
+        assert_int_equal(strstr(hr_text_data(&emitted.source), "for (int64_t first") != NULL, rows > most);
+        hr_emitted_clear(&emitted);
         hr_plan_destroy(plan);
     }
     hr_program_destroy(program);
