@@ -32,9 +32,12 @@ class PrepareOptions(ctypes.Structure):
                 ("unfused", c_bool), ("threads", c_int)]
 
 
+REST = [("rest", c_char * 1024)]  # what headroom.h has after the fields that are read here: the library writes it, too
+
+
 class Floor(ctypes.Structure):
     _fields_ = [("seconds", c_double), ("bound", c_char_p), ("bytes", c_double), ("tensor_flops", c_double),
-                ("vector_flops", c_double), ("special_ops", c_double)]
+                ("vector_flops", c_double), ("special_ops", c_double)] + REST
 
 
 class CacheRoof(ctypes.Structure):
@@ -46,7 +49,8 @@ class Roof(ctypes.Structure):
                 + [("cache", CacheRoof * 4), ("cache_count", c_int)]
                 + [(n, c_double) for n in ("vector_f32", "vector_f64", "vector_bf16", "vector_f16", "vector_i32",
                                            "vector_i8", "tensor_f32", "tensor_bf16", "tensor_f16", "tensor_i8")]
-                + [("special", c_double * 8), ("launch", c_double), ("threads", c_int), ("measured_at", c_double)])
+                + [("special", c_double * 8), ("launch", c_double), ("threads", c_int), ("measured_at", c_double)]
+                + REST)
 
 
 class Error(Exception):
