@@ -1,5 +1,5 @@
 /* Every kernel of kernels/ at odd and even sizes: the compiled code against the text's meaning in f64. */
-#include "headroom.h"
+#include "support/cpu_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +19,6 @@ static const int64_t sizes[][4] = {{37, 131, 3, 5},  {64, 256, 2, 32}, {1, 1, 1,
 typedef struct kernel_case {
     char path[256], name[64];
 } kernel_case;
-
-static hr_device *device;
 
 static char *read_file(const char *path, size_t *length) {
     FILE *file = fopen(path, "rb");
@@ -109,17 +107,6 @@ static void test_library_at_many_sizes(void **state) {
 static void test_library_a_pass_a_statement(void **state) {
     (void)state;
     for_each_kernel(true);
-}
-
-static int open_device(void **state) {
-    (void)state;
-    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    hr_device_destroy(device);
-    return 0;
 }
 
 int main(void) {

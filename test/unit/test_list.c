@@ -3,6 +3,7 @@
 #include "headroom.h"
 
 #include "base/pieces.h"
+#include "support/cpu_device.h"
 #include "support/fake_device.h"
 
 #include <setjmp.h>
@@ -14,8 +15,6 @@
 #include <math.h>
 
 enum { MEMBERS_MAX = 1024, TENSORS_MAX = 6 };
-
-static hr_device *device;
 
 /* One tensor as a list, and as the same elements end to end. */
 typedef struct list {
@@ -502,17 +501,6 @@ static void test_launch_on_a_gpu(void **state) {
     assert_int_equal(fake_living(), 0);
     assert_int_equal(fake_tear_down(state), 0);
     device = host;
-}
-
-static int open_device(void **state) {
-    (void)state;
-    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    hr_device_destroy(device);
-    return 0;
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 /* Maps whose lanes are not all alike, a place that one lane of a row is at, and maps over a short axis. Every
  * element of every result is compared with the interpreter's. */
-#include "headroom.h"
+#include "support/cpu_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,19 +11,6 @@
 #include <string.h>
 
 enum { ROWS = 9, EVERY = 1 << 20 };
-
-static hr_device *device;
-
-static int open_device(void **state) {
-    (void)state;
-    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    hr_device_destroy(device);
-    return 0;
-}
 
 static void good(hr_status status, const char *what) {
     if (status != HR_OK) fail_msg("%s: %s", what, hr_last_error());

@@ -1,6 +1,6 @@
 /* Rows about as long as a page of memory, a few of them: what passes side by side and sums over rows do at
  * their ends, against the text's meaning in f64. */
-#include "headroom.h"
+#include "support/cpu_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,8 +36,6 @@ static const char columns_text[] =
     "    t[n] = sum[m](exp(x[m, n]))\n"
     "    most[n] = max[m](x[m, n] - r[m])\n}\n";
 static const struct row_kernel columns_kernel = {"columns", "columns"};
-
-static hr_device *device;
 
 static void check_rows(const struct row_kernel *which, const char *text, size_t length, int64_t rows,
                        int64_t columns) {
@@ -77,17 +75,6 @@ static void test_columns_alone(void **state) {
     for (int r = 0; r < ROW_COUNTS; r++)
         for (int n = 0; n < LENGTHS; n++)
             check_rows(&columns_kernel, columns_text, strlen(columns_text), row_counts[r], lengths[n]);
-}
-
-static int open_device(void **state) {
-    (void)state;
-    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    hr_device_destroy(device);
-    return 0;
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 /* Rows that are added into rows of a table larger than the second-level cache: the same bits as one task
  * after the other, for few and many tasks, few and many rows, all in one row, and rows that are not there. */
-#include "headroom.h"
+#include "support/cpu_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static hr_device *device;
 
 static const char by_row[] = "kernel k(at: i32[T], x: f32[T, C], scale: f32[T], d: inout f32[V, C])\n{\n"
                              "    d[at[t], c] += x[t, c] * scale[t]\n}\n";
@@ -107,17 +105,6 @@ static void test_a_row_that_is_not_there(void **state) {
     assert_int_not_equal(hr_kernel_launch(kernel), HR_OK);
     if (!strstr(hr_last_error(), "3001")) fail_msg("%s", hr_last_error());
     hr_kernel_destroy(kernel);
-}
-
-static int open_device(void **state) {
-    (void)state;
-    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    hr_device_destroy(device);
-    return 0;
 }
 
 int main(void) {

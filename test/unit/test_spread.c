@@ -1,6 +1,6 @@
 /* A sum of squares about the row's mean that follows from the row's other sums: as right as the walk that it
  * spares, for rows of any level and spread, and never where a row holds a NaN or an infinity. */
-#include "headroom.h"
+#include "support/cpu_device.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static hr_device *device;
 
 static const char norm[] = "kernel norm(x: f32[M, N]) -> (y: f32[M, N], mean: f32[M], variance: f32[M])\n{\n"
                            "    mean[m] = sum[n](x[m, n]) / N\n"
@@ -183,17 +181,6 @@ static void test_where_nothing_is_spared(void **state) {
     expect_source("kernel k(x: f32[M, N]) -> (v: f32[M])\n{\n"
                   "    u[m] = sum[n](x[m, n]) / N\n    v[m] = sum[n]((x[m, n] - u[m])^2)\n}\n",
                   true);
-}
-
-static int open_device(void **state) {
-    (void)state;
-    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    hr_device_destroy(device);
-    return 0;
 }
 
 int main(void) {

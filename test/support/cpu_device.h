@@ -1,0 +1,20 @@
+/* The CPU, opened once for all tests of a program: for its main's cmocka_run_group_tests. For tests only. */
+#ifndef HR_TEST_SUPPORT_CPU_DEVICE_H
+#define HR_TEST_SUPPORT_CPU_DEVICE_H
+
+#include "headroom.h"
+
+static hr_device *device;
+
+static int open_device(void **state) {
+    (void)state;
+    return hr_device_open("cpu", &device) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    hr_device_destroy(device);
+    return 0;
+}
+
+#endif
