@@ -211,9 +211,14 @@ static void choose_vector(chooser *s, int written) {
     if (s->streams < 1) s->streams = 1;
 }
 
+/* One for each expression, all false. */
+static bool *unvisited(const chooser *s) {
+    size_t count = (size_t)s->function->expr_count + 1;
+    return memset(hr_arena_alloc(s->plan->arena, count), 0, count);
+}
+
 static hr_status survey(chooser *s) {
-    bool *visited = hr_arena_alloc(s->plan->arena, (size_t)s->function->expr_count + 1);
-    memset(visited, 0, (size_t)s->function->expr_count + 1);
+    bool *visited = unvisited(s);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         const hr_statement *statement = &s->function->statements[step->statement];
@@ -230,11 +235,13 @@ static hr_status survey(chooser *s) {
 /* ---- threads ---- */
 
 /* Elements are read at that index and, as x[t, 1 - p, d] is, at a value that is computed from it. */
-static bool is_read_aside(const hr_expr *e, int index) {
+static bool is_read_aside(const hr_expr *e, int index, bool *visited) {
+    if (visited[e->id]) return false;
+    visited[e->id] = true;
     for (int a = 0; e->op == HR_OP_ELEMENT && a + 1 < e->arg_count; a++)
         if (e->args[a]->op != HR_OP_INDEX && hr_cuda_depends_on(e->args[a], index)) return true;
     for (int i = 0; i < e->arg_count; i++)
-        if (is_read_aside(e->args[i], index)) return true;
+        if (is_read_aside(e->args[i], index, visited)) return true;
     return false;
 }
 
@@ -244,8 +251,9 @@ static int find_both(const chooser *s) {
     for (int k = 1; k + 1 < c->order_count; k++) {
         const hr_expr *extent = s->function->indices[c->order[k]].extent;
         if (extent->op != HR_OP_NUMBER || extent->whole != 2) continue;
+        bool *visited = unvisited(s);
         for (int i = 0; i < s->stage->step_count; i++)
-            if (is_read_aside(s->stage->steps[i].value, c->order[k])) return k;
+            if (is_read_aside(s->stage->steps[i].value, c->order[k], visited)) return k;
     }
     return 0;
 }
