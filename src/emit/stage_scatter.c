@@ -77,6 +77,19 @@ static const char *row_length(hr_stage_printer *s, const hr_statement *statement
     return hr_emit_size(s->p, s->function->tensors[statement->tensor].shape[statement->subscript_count - 1]);
 }
 
+/* Adds the lanes from `first` to `last` to the row at `place`. */
+static void print_row_adds(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
+                           const char *first, const char *last) {
+    hr_printer *p = s->p;
+    hr_print(p, "for (int64_t i = %s; i < %s; i++) {", first, last);
+    p->indent++;
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_expr_count_uses(p, step->value);
+    print_scatter_add(s, step, hr_format(p, "%s[place + i]", hr_emit_tensor(p, statement->tensor)));
+    p->indent--;
+    hr_print(p, "}");
+}
+
 static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
     hr_printer *p = s->p;
     print_subscripts(s, statement, true);
@@ -84,13 +97,7 @@ static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr
     hr_print(p, "if (place / %s %% threads != thread) continue;", row_length(s, statement));
     hr_expr_prepare(p, step->value, HR_AT_TASK);
     hr_print(p, "#pragma omp simd");
-    hr_print(p, "for (int64_t i = 0; i < %s; i++) {", hr_emit_index_size(p, p->lane));
-    p->indent++;
-    hr_printer_forget(p, HR_AT_LANE);
-    hr_expr_count_uses(p, step->value);
-    print_scatter_add(s, step, hr_format(p, "%s[place + i]", hr_emit_tensor(p, statement->tensor)));
-    p->indent--;
-    hr_print(p, "}");
+    print_row_adds(s, step, statement, "0", hr_emit_index_size(p, p->lane));
 }
 
 static void print_element_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
@@ -186,13 +193,7 @@ static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const hr_s
                      ahead->name[n], line / ahead->size[n]);
     hr_print(p, "const int64_t stop = %s - block < %d ? %s : block + %d;", size, BLOCK, size, BLOCK);
     hr_text_format(p->out, "#pragma omp simd\n");
-    hr_print(p, "for (int64_t i = block; i < stop; i++) {");
-    p->indent++;
-    hr_printer_forget(p, HR_AT_LANE);
-    hr_expr_count_uses(p, step->value);
-    print_scatter_add(s, step, hr_format(p, "%s[place + i]", hr_emit_tensor(p, statement->tensor)));
-    p->indent--;
-    hr_print(p, "}");
+    print_row_adds(s, step, statement, "block", "stop");
     p->indent--;
     hr_print(p, "}");
 }

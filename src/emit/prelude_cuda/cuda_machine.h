@@ -107,15 +107,13 @@ static __device__ inline uint32_t f16_pair(float low, float high) {
 #endif
 }
 
-/* Accesses of 4, 8 and 16 aligned bytes. `once`: not asked for again soon, so that it need not stay in cache.
- */
 /* For accesses to memory: what they bring is the last to leave the L2. Where much is read and much is
  * written, memory is 2 to 4 % faster when what is written leaves first. */
 static __device__ inline uint64_t leaves_last() {
     return 0x14f0000000000000;
 }
 
-/* `last`: it leaves the L2 last. */
+/* Sixteen aligned bytes. `last`: they leave the L2 last. */
 #ifndef HR_EMULATED
 extern "C" __device__ void *__nv_associate_access_property(const void *place, unsigned long long property);
 #endif
