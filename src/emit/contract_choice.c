@@ -42,7 +42,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
 /* The matrix unit's register tile is 2 x 2 of its tiles. A chunk of the right operand and a panel of the left
  * fit L1 together. Rows of a task: the right operand passes by from L3 once for each task, but what many rows
  * store lies in too many pages and sets of a cache at a time. */
-static struct contract_choice tiles_choice(const hr_plan *plan, struct contract_choice choice) {
+static struct contract_choice pairs_choice(const hr_plan *plan, struct contract_choice choice) {
     choice.rows = choice.columns = 32;
     choice.together = 2;
     choice.step = 16;
@@ -71,7 +71,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.together = choice.blocks.step = 1;
     choice.blocks.task_rows = TASK_PANELS * choice.blocks.rows;
     choice.bf16 = hr_contract_is_bf16(plan->normal, stage->contract);
-    choice.tiles = tiles_choice(plan, choice.blocks);
+    choice.pairs = pairs_choice(plan, choice.blocks);
     return choice;
 }
 
@@ -101,7 +101,7 @@ hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const 
     HR_TRY(group_size(plan, contract->k, contract->k_count, extents, &k));
     hr_contract_choice choice = hr_contract_choice_of(plan, stage);
     *out = contract_bytes(&choice.blocks, batch, m, n, k, threads);
-    if (choice.bf16) *out = contract_max(*out, contract_bytes(&choice.tiles, batch, m, n, k, threads));
+    if (choice.bf16) *out = contract_max(*out, contract_bytes(&choice.pairs, batch, m, n, k, threads));
     return HR_OK;
 }
 
@@ -143,7 +143,7 @@ int hr_contract_candidates(const hr_plan *plan, const int64_t *extents, hr_tunab
     const register_tile *tile = register_tile_of(plan);
     candidate_list list = {out, 0, max};
     add(&list, plan->tunables);
-    if (plan->limits.matrix_bf16 && all_bf16(plan)) {
+    if ((plan->limits.matrix_bf16 || plan->limits.dots_bf16) && all_bf16(plan)) {
         add_tiles(&list, plan->tunables);
         return list.count;
     }

@@ -8,10 +8,10 @@
 
 typedef struct hr_contract_choice {
     struct contract_choice blocks; /* of the vector unit */
-    struct contract_choice tiles;  /* of the matrix unit, where `bf16` */
+    struct contract_choice pairs;  /* of the unit that multiplies pairs, where `bf16` */
     int vectors;                   /* of a row of the register tile */
     bool double_precision;
-    bool bf16; /* all values of both operands are bf16: a matrix unit may multiply them */
+    bool bf16; /* all values of both operands are bf16: such a unit may multiply them */
 } hr_contract_choice;
 
 hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage);

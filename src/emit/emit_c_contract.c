@@ -40,12 +40,12 @@ static void append_renamed(hr_text *out, const char *text) {
 }
 
 hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
-    bool shared = false, tiles = false, done[2] = {false, false};
+    bool shared = false, pairs = false, done[2] = {false, false};
     for (int i = 0; i < plan->stage_count; i++) {
         if (plan->stages[i].shape != HR_SHAPE_CONTRACT) continue;
         hr_contract_choice choice = hr_contract_choice_of(plan, &plan->stages[i]);
         if (!shared) hr_text_format(out, "%s\n", (const char *)hr_contract_blocks_text);
-        shared = true, tiles |= choice.bf16;
+        shared = true, pairs |= choice.bf16;
         if (done[choice.double_precision]) continue;
         done[choice.double_precision] = true;
         const char *type = choice.double_precision ? "F64" : "F32";
@@ -58,7 +58,8 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
             hr_text_append(out, text, strlen(text));
         hr_text_append(out, "\n", 1);
     }
-    if (tiles) hr_text_format(out, "%s\n", (const char *)hr_contract_tiles_text);
+    const unsigned char *unit = plan->limits.dots_bf16 ? hr_contract_dots_text : hr_contract_tiles_text;
+    if (pairs) hr_text_format(out, "%s\n", (const char *)unit);
     return hr_text_status(out);
 }
 
@@ -356,7 +357,7 @@ static void print_product(stage_printer *s, const char *type) {
     hr_print(p, "};");
 }
 
-static void print_run(stage_printer *s, bool tiles, const char *type) {
+static void print_run(stage_printer *s, bool pairs, const char *type) {
     hr_printer *p = s->p;
     hr_text body = {0}, *out = p->out;
     hr_printer_stage(p, s->stage);
@@ -364,10 +365,10 @@ static void print_run(stage_printer *s, bool tiles, const char *type) {
     p->out = &body;
     p->indent++;
     print_product(s, type);
-    if (tiles) {
-        hr_print(p, "#ifdef CONTRACT_TILES");
-        open(p, "if (contract_tiles_serve(&product)) {");
-        hr_print(p, "contract_tiles_run(&product, &stage_%d_tiles, thread, threads, work);", s->number);
+    if (pairs) {
+        hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
+        open(p, "if (contract_pairs_serve(&product)) {");
+        hr_print(p, "contract_pairs_run(&product, &stage_%d_pairs, thread, threads, work);", s->number);
         hr_print(p, "return;");
         close(p);
         hr_print(p, "#endif");
@@ -387,7 +388,7 @@ const char *hr_contract_size(hr_printer *p, int number) {
     const char *sizes = hr_format(p, "%s, %s, %s, %s, threads", batch, m, n, k);
     const char *bytes = hr_format(p, "contract_bytes(&stage_%d_choice, %s)", number, sizes);
     if (!hr_contract_choice_of(p->plan, &p->plan->stages[number]).bf16) return bytes;
-    return hr_format(p, "contract_max(%s, contract_bytes(&stage_%d_tiles, %s))", bytes, number, sizes);
+    return hr_format(p, "contract_max(%s, contract_bytes(&stage_%d_pairs, %s))", bytes, number, sizes);
 }
 
 hr_status hr_emit_contract_c(hr_printer *p, int number) {
@@ -401,7 +402,7 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     hr_print(p, " * %s */", stage->why);
     hr_contract_choice choice = hr_contract_choice_of(p->plan, stage);
     print_choice(&s, &choice.blocks, "choice");
-    if (choice.bf16) print_choice(&s, &choice.tiles, "tiles");
+    if (choice.bf16) print_choice(&s, &choice.pairs, "pairs");
     print_operand(&s, false);
     print_operand(&s, true);
     print_finish(&s);

@@ -559,6 +559,14 @@ static char *tensor_names(scheduler *s, const hr_stage *stage, hr_step_kind kind
     return names;
 }
 
+static const char *bf16_unit_name(const scheduler *s, const hr_stage *stage) {
+    const hr_device_limits *limits = &s->plan->limits;
+    if ((!limits->matrix_bf16 && !limits->dots_bf16) || !hr_contract_is_bf16(s->function, stage->contract))
+        return "";
+    return limits->matrix_bf16 ? ", all bf16: the matrix unit multiplies them"
+                               : ", all bf16: vectors multiply them in pairs";
+}
+
 static const char *why_of(scheduler *s, const hr_stage *stage) {
     hr_arena *arena = s->graph->arena;
     const char *rows = tensor_names(s, stage, HR_STEP_REDUCE_ROW, false);
@@ -570,13 +578,10 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
                                stage->written ? ", all of axis " : "", stage->written ? stage->written : "",
                                stage->written ? " at a time" : "");
     case HR_SHAPE_CONTRACT:
-        return hr_arena_format(
-            arena,
-            "a sum of products of two operands with different free indices%s; what follows it "
-            "element by element is its epilogue",
-            s->plan->limits.matrix_bf16 && hr_contract_is_bf16(s->function, stage->contract)
-                ? ", all bf16: the matrix unit multiplies them"
-                : "");
+        return hr_arena_format(arena,
+                               "a sum of products of two operands with different free indices%s; what "
+                               "follows it element by element is its epilogue",
+                               bf16_unit_name(s, stage));
     case HR_SHAPE_SCATTER:
         return stage->ordered
                    ? "several elements may add into one place: each thread owns its share of the places "

@@ -262,10 +262,10 @@ static hr_status tuning_key(const hr_kernel *kernel, const hr_prepared *state, c
     const hr_device_limits *limits = &kernel->device->limits;
     hr_text text = {0};
     const char *compiler = kernel->device->compiler ? kernel->device->compiler : "";
-    hr_text_format(&text, "headroom %s\n%s %s %s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
+    hr_text_format(&text, "headroom %s\n%s %s %s%s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
                    kernel->device->ops->kind, kernel->device->name, limits->isa,
-                   limits->matrix_bf16 ? " tiles" : "", limits->threads, compiler, kernel->function->name,
-                   state->unfused ? " unfused" : "", state->threads);
+                   limits->matrix_bf16 ? " tiles" : "", limits->dots_bf16 ? " dots" : "", limits->threads,
+                   compiler, kernel->function->name, state->unfused ? " unfused" : "", state->threads);
     for (int e = 0; e < kernel->function->extent_count; e++)
         hr_text_format(&text, "%s=%lld\n", kernel->function->extents[e], (long long)state->extents[e]);
     for (int i = 0; i < kernel->argument_count; i++)

@@ -192,24 +192,6 @@ static void test_empty(void **state) {
     check(plain, (int64_t[]){50, 0, 70}, 2, plain_meaning); /* sums of nothing */
 }
 
-static void test_every_candidate(void **state) {
-    (void)state;
-    hr_program *program;
-    const hr_function *function;
-    hr_plan *plan;
-    hr_tunables candidates[64];
-    const int64_t extents[] = {61, 401, 77};
-    expect_ok(hr_program_parse("test.hr", plain, strlen(plain), &program));
-    expect_ok(hr_program_find(program, NULL, &function));
-    expect_ok(hr_plan_create(function, extents, NULL, &device->limits, NULL, &plan));
-    int count = hr_contract_candidates(plan, extents, candidates, 64);
-    assert_in_range(count, 4, 64);
-    for (int i = 0; i < count; i += count / 3)
-        check_tuned(plain, extents, 2, &candidates[i], plain_meaning);
-    hr_plan_destroy(plan);
-    hr_program_destroy(program);
-}
-
 /* ---- layouts and index groups ---- */
 
 static const char turned[] = "kernel turned(x: f32[K, M], w: f32[N, K]) -> (y: f32[M, N])\n"
@@ -299,7 +281,7 @@ static void test_bf16_with_an_epilogue(void **state) {
     check(linear, (int64_t[]){300, 64, 100}, 2, linear_meaning);
 }
 
-/* Both operands bf16: the matrix unit's, where this machine has one. */
+/* Both operands bf16: for a unit that multiplies pairs, where this machine has one. */
 static const char halves[] = "kernel halves(x: bf16[M, K], w: bf16[K, N]) -> (y: f32[M, N])\n"
                              "{ y[m, n] = sum[k](x[m, k] * w[k, n]) }\n";
 static const char halves_turned[] = "kernel halves_turned(x: bf16[K, M], w: bf16[N, K]) -> (y: f32[M, N])\n"
@@ -327,6 +309,56 @@ static void test_products_of_bf16(void **state) {
     check(halves_batched, (int64_t[]){4, 4, 1, 64, 129}, 2, batched_meaning);
     check(halves_grouped, (int64_t[]){20, 13, 5, 37, 9, 21}, 2, grouped_meaning);
     check(halves_grouped, (int64_t[]){7, 1, 1, 3, 70, 1}, 2, grouped_meaning);
+}
+
+static void check_candidates(const char *text) {
+    hr_program *program;
+    const hr_function *function;
+    hr_plan *plan;
+    hr_tunables candidates[64];
+    const int64_t extents[] = {61, 401, 77};
+    expect_ok(hr_program_parse("test.hr", text, strlen(text), &program));
+    expect_ok(hr_program_find(program, NULL, &function));
+    expect_ok(hr_plan_create(function, extents, NULL, &device->limits, NULL, &plan));
+    int count = hr_contract_candidates(plan, extents, candidates, 64);
+    assert_in_range(count, 4, 64);
+    for (int i = 0; i < count; i += count / 3)
+        check_tuned(text, extents, 2, &candidates[i], plain_meaning);
+    hr_plan_destroy(plan);
+    hr_program_destroy(program);
+}
+
+static void test_every_candidate(void **state) {
+    (void)state;
+    check_candidates(plain);
+    check_candidates(halves);
+}
+
+/* Whether the text emitted for `halves` has the word, on a machine with these units. */
+static bool emits(int matrix_bf16, int dots_bf16, const char *word) {
+    hr_program *program;
+    const hr_function *function;
+    hr_plan *plan;
+    hr_emitted emitted;
+    hr_device_limits limits = {.threads = 2, .vector_bytes = 64, .l1_bytes = 48 << 10, .isa = "avx512"};
+    limits.matrix_bf16 = matrix_bf16, limits.dots_bf16 = dots_bf16;
+    expect_ok(hr_program_parse("test.hr", halves, strlen(halves), &program));
+    expect_ok(hr_program_find(program, NULL, &function));
+    expect_ok(hr_plan_create(function, (int64_t[]){64, 64, 64}, NULL, &limits, NULL, &plan));
+    expect_ok(hr_emit_c(plan, true, &emitted));
+    bool found = strstr(hr_text_data(&emitted.source), word) != NULL;
+    hr_emitted_clear(&emitted);
+    hr_plan_destroy(plan);
+    hr_program_destroy(program);
+    return found;
+}
+
+static void test_unit_follows_the_machine(void **state) {
+    (void)state;
+    assert_true(emits(1, 0, "contract_tiles_multiply") && emits(1, 0, "the matrix unit multiplies"));
+    assert_true(emits(0, 1, "contract_dots_multiply") && emits(0, 1, "vectors multiply them in pairs"));
+    assert_false(emits(1, 0, "contract_dots_multiply") || emits(0, 1, "contract_tiles_multiply"));
+    assert_false(emits(0, 0, "contract_dots_multiply")); /* vdpbf16ps may be slower than f32 there */
 }
 
 static const char masked_halves[] = "kernel masked_halves(x: bf16[M, K], w: f32[K, N]) -> (y: f32[M, N])\n"
@@ -399,13 +431,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_odd_size),
         cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_every_candidate),
         cmocka_unit_test(test_turned_operands),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_groups_of_indices),
         cmocka_unit_test(test_f64),
         cmocka_unit_test(test_bf16_with_an_epilogue),
         cmocka_unit_test(test_products_of_bf16),
+        cmocka_unit_test(test_every_candidate),
+        cmocka_unit_test(test_unit_follows_the_machine),
         cmocka_unit_test(test_values_that_are_bf16),
         cmocka_unit_test(test_int8_dequantised_while_packing),
         cmocka_unit_test(test_masked_operand_and_two_results),

@@ -1,7 +1,7 @@
 /* The main loop of matrix products, as the text that is emitted, against plain loops in f64.
  *
- * Built twice: as plain C by vectors, and with MATRIX_UNIT for this machine by its matrix unit, where it has
- * one.
+ * Built three times: as plain C by vectors, and for this machine with MATRIX_UNIT by its matrix unit and with
+ * DOTS_UNIT by dot products of pairs, where it has them.
  */
 #include <limits.h>
 #include <math.h>
@@ -17,7 +17,11 @@
 #include <cmocka.h>
 #include <omp.h>
 
-#ifdef MATRIX_UNIT
+#if defined MATRIX_UNIT || defined DOTS_UNIT
+#define PAIRS
+#endif
+
+#ifdef PAIRS
 #define HR_LANES 16
 enum { CONTRACT_F32_ROWS = 14, CONTRACT_F32_VECTORS = 2 };
 #else
@@ -30,8 +34,13 @@ enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2 };
 
 #include "emit/contract/contract_vectors.h"
 
+#ifdef PAIRS
+#include "emit/contract/contract_pairs.h"
+#endif
 #ifdef MATRIX_UNIT
 #include "emit/contract/contract_tiles.h"
+#elif defined DOTS_UNIT
+#include "emit/contract/contract_dots.h"
 #endif
 
 /* The choice of the unit that is tested. */
@@ -45,7 +54,7 @@ static struct contract_choice choice_of(int64_t left_bytes, int64_t right_bytes)
                                      .task_rows = 3 * CONTRACT_F32_ROWS,
                                      .together = 1,
                                      .step = 1};
-#ifdef MATRIX_UNIT
+#ifdef PAIRS
     choice.rows = choice.columns = 32;
     choice.task_rows = 96;
     choice.together = 2;
@@ -56,8 +65,8 @@ static struct contract_choice choice_of(int64_t left_bytes, int64_t right_bytes)
 
 static void run_thread(const struct contract_f32 *product, const struct contract_choice *choice, int thread,
                        int threads, char *scratch) {
-#ifdef CONTRACT_TILES
-    contract_tiles_run(product, choice, thread, threads, scratch);
+#ifdef CONTRACT_PAIRS_UNIT
+    contract_pairs_run(product, choice, thread, threads, scratch);
 #else
     contract_f32_run(product, &contract_f32_vectors, choice, thread, threads, scratch);
 #endif
@@ -104,7 +113,7 @@ static double *random_doubles(int64_t count, uint32_t seed) {
     assert_non_null(data);
     for (int64_t i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
-        data[i] = (double)(seed >> 24) / 256 - 0.5; /* a bf16 value, as the matrix unit needs */
+        data[i] = (double)(seed >> 24) / 256 - 0.5; /* a bf16 value, as pairs need */
     }
     return data;
 }
@@ -239,7 +248,7 @@ static void test_memory_is_bounded(void **state) {
     }
 }
 
-/* Sums of values of every size, exact in f64 up to rounding: what the matrix unit must not flush to 0. */
+/* Sums of values of every size, exact in f64 up to rounding: what no unit may flush to 0. */
 static void check_range(int from, int to, bool x_along_k, bool w_along_k, int64_t m, int64_t n, int64_t k) {
     struct arguments o = {.x_along_k = x_along_k, .w_along_k = w_along_k};
     memcpy(o.x_stride, ((int64_t[]){0, x_along_k ? k : 1, x_along_k ? 1 : m}), sizeof o.x_stride);
@@ -315,13 +324,13 @@ int main(void) {
         cmocka_unit_test(test_every_magnitude),
         cmocka_unit_test(test_zero_beside_denormal_and_infinity),
     };
-#ifdef MATRIX_UNIT
-#ifdef CONTRACT_TILES
+#ifdef PAIRS
+#ifdef CONTRACT_PAIRS_UNIT
     const struct contract_f32 square = {.m = 32, .n = 32, .k = 32}, row = {.m = 1, .n = 32, .k = 32};
-    if (contract_tiles_serve(&row)) return puts("one row is not worth the matrix unit"), 1;
-    if (!contract_tiles_serve(&square)) return puts("skipped: the system grants no matrix unit"), 77;
+    if (contract_pairs_serve(&row)) return puts("one row is not worth packing pairs"), 1;
+    if (!contract_pairs_serve(&square)) return puts("skipped: the system grants no matrix unit"), 77;
 #else
-    return puts("skipped: this machine has no matrix unit"), 77;
+    return puts("skipped: this machine has no unit for pairs of bf16"), 77;
 #endif
 #endif
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,35 @@
+/* Dot products of pairs by vectors (AVX512-BF16) for two operands whose values are all bf16: twice the rate
+ * of f32 where the plan says so.
+ *
+ * In: packed pairs. Out: contract_pairs_run, where the compiler may use the instruction (then
+ * CONTRACT_PAIRS_UNIT is defined); contract_pairs_serve says whether it is worth its packing.
+ */
+#ifdef CONTRACT_DOTS
+#define CONTRACT_PAIRS_UNIT
+
+static __attribute__((noinline)) void contract_dots_multiply(const struct contract_f32_piece *piece) {
+    if (piece->least < CONTRACT_PAIRS_LEAST) {
+        contract_pairs_multiply(piece);
+        return;
+    }
+    for (int64_t row = 0; row < piece->rows; row += CONTRACT_PAIRS_ROWS) {
+        if (piece->columns > CONTRACT_TILE)
+            contract_pairs_multiply_rows(true, 2, piece, row);
+        else
+            contract_pairs_multiply_rows(true, 1, piece, row);
+    }
+}
+
+static const struct contract_f32_unit contract_dots = {contract_pairs_left, contract_pairs_right,
+                                                       contract_dots_multiply};
+
+/* Few rows wait for memory, a short k is mostly packing. */
+static bool contract_pairs_serve(const struct contract_f32 *product) {
+    return contract_min(product->m, product->n) >= 4 && product->k >= 2 * CONTRACT_TILE;
+}
+
+static void contract_pairs_run(const struct contract_f32 *product, const struct contract_choice *choice,
+                               int64_t thread, int64_t threads, char *scratch) {
+    contract_f32_run(product, &contract_dots, choice, thread, threads, scratch);
+}
+#endif
