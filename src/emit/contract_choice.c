@@ -39,6 +39,13 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
+/* Dots read a chunk of the right operand again for each 8 rows of the left: both fit L1, and the sums are
+ * seldom read and written. */
+static int64_t dots_depth(const hr_plan *plan) {
+    int64_t pairs = cache_or(plan->limits.l1_bytes, 32 << 10) * 5 / 6 / ((32 + 8) * 4);
+    return clamp(pairs / 16 * 16, 64, 256);
+}
+
 /* The matrix unit's register tile is 2 x 2 of its tiles. A chunk of the right operand and a panel of the left
  * fit L1 together. Rows of a task: the right operand passes by from L3 once for each task, but what many rows
  * store lies in too many pages and sets of a cache at a time. */
@@ -48,7 +55,8 @@ static struct contract_choice pairs_choice(const hr_plan *plan, struct contract_
     choice.step = 16;
     choice.task_rows = 96;
     choice.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 1 << 20) / 2, 128 << 10, 1 << 20);
-    choice.depth = plan->tunables.tile_k > 0 ? plan->tunables.tile_k : 128;
+    choice.depth = plan->limits.dots_bf16 ? dots_depth(plan) : 128;
+    if (plan->tunables.tile_k > 0) choice.depth = plan->tunables.tile_k;
     return choice;
 }
 

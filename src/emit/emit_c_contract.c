@@ -13,7 +13,11 @@
 
 #include <string.h>
 
-enum { RANDOM_TILE = 64 }; /* random numbers drawn at a time */
+enum {
+    RANDOM_TILE = 64,  /* random numbers drawn at a time */
+    AHEAD_ALONG = 128, /* what an operand asks for ahead: the next strip of the same row */
+    AHEAD_ACROSS = 64, /* and rows that many on, which lie apart */
+};
 
 /* ---- the main loop ---- */
 
@@ -113,8 +117,42 @@ static void print_value(hr_printer *p, const hr_expr *value, const char *line, c
         hr_print(p, "vf_store_f32(%s + %s, %s);", line, at, text);
 }
 
+/* An operand that is walked in blocks, and what it asks for: where `ahead` has gone on by `places`. */
+typedef struct walked_operand {
+    const hr_expr *value;
+    int ahead, places;
+} walked_operand;
+
+/* How far an element's memory goes on; NULL where that is not plain. */
+static const char *ahead_text(hr_printer *p, const walked_operand *operand, const hr_expr *element) {
+    const hr_tensor *tensor = &p->function->tensors[element->tensor];
+    const char *text = hr_format(p, "%d", operand->places);
+    if (operand->ahead == p->lane) return text;
+    int axis = 0;
+    while (axis < tensor->rank &&
+           !(element->args[axis]->op == HR_OP_INDEX && element->args[axis]->index == operand->ahead))
+        axis++;
+    if (axis == tensor->rank) return NULL;
+    while (++axis < tensor->rank)
+        text = hr_format(p, "%s * %s", text, hr_emit_size(p, tensor->shape[axis]));
+    return text;
+}
+
+/* Blocks of an operand are so short along memory that nobody else would fetch the next one. The place need
+ * not be in range: asking for memory never faults. */
+static void print_ahead(hr_printer *p, const walked_operand *operand, const hr_expr *node) {
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
+    p->seen[node->id] = p->stamp;
+    for (int i = 0; i < node->arg_count; i++)
+        print_ahead(p, operand, node->args[i]);
+    if (node->op != HR_OP_ELEMENT || !p->pointer[node->id]) return;
+    const char *text = ahead_text(p, operand, node);
+    if (text) hr_print(p, "prefetch_read(%s + i + %s);", p->pointer[node->id], text);
+}
+
 /* line[i - first] = value for i from `first` to `last` of the lane's index. */
-static void print_lanes(hr_printer *p, const hr_expr *value, const char *first, const char *last) {
+static void print_lanes(hr_printer *p, const walked_operand *operand, const char *first, const char *last) {
+    const hr_expr *value = operand->value;
     if (!p->vector) {
         hr_text *out = p->out, body = {0};
         p->out = &body, p->checks = false;
@@ -132,6 +170,8 @@ static void print_lanes(hr_printer *p, const hr_expr *value, const char *first, 
     }
     hr_print(p, "int64_t i = %s;", first);
     open(p, hr_format(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last));
+    p->stamp++;
+    print_ahead(p, operand, value);
     print_value(p, value, "line", first);
     close(p);
     open(p, hr_format(p, "if (i < %s) {", last));
@@ -151,12 +191,14 @@ typedef struct walked_group {
 
 /* The inner group's loop: runs of its last index, along which the lanes are. `stride` places of `to` a row.
  */
-static void print_runs(hr_printer *p, const walked_group *lane, const hr_expr *value, const char *line) {
+static void print_runs(hr_printer *p, const walked_group *lane, const walked_operand *operand,
+                       const char *line) {
+    const hr_expr *value = operand->value;
     if (lane->count == 1) {
         hr_expr_prepare(p, value, HR_AT_OUTER);
         hr_print(p, "%s *const line = %s;", hr_c_compute(value->type), line);
         hr_print(p, "const int64_t last = %s + %s;", lane->from, lane->length);
-        print_lanes(p, value, lane->from, "last");
+        print_lanes(p, operand, lane->from, "last");
         return;
     }
     const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
@@ -168,7 +210,7 @@ static void print_runs(hr_printer *p, const walked_group *lane, const hr_expr *v
     hr_expr_prepare(p, value, HR_AT_OUTER);
     hr_print(p, "%s *const line = %s + done;", hr_c_compute(value->type), line);
     hr_print(p, "const int64_t last = first + run;");
-    print_lanes(p, value, "first", "last");
+    print_lanes(p, operand, "first", "last");
     close(p);
 }
 
@@ -215,7 +257,8 @@ static void print_operand(stage_printer *s, bool is_right) {
     hr_expr_prepare(p, value, HR_AT_TASK);
     open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
     print_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
-    print_runs(p, inner, value, "to + place * stride");
+    walked_operand walked = {value, c->k[c->k_count - 1], lane->along_k ? AHEAD_ALONG : AHEAD_ACROSS};
+    print_runs(p, inner, &walked, "to + place * stride");
     close(p);
     p->indent--;
     p->out = out;

@@ -361,6 +361,11 @@ static void test_unit_follows_the_machine(void **state) {
     assert_false(emits(0, 0, "contract_dots_multiply")); /* vdpbf16ps may be slower than f32 there */
 }
 
+static void test_operands_are_asked_for_ahead(void **state) {
+    (void)state;
+    assert_true(emits(0, 1, " + i + 128);") && emits(0, 1, " + i + 64 * n_N);"));
+}
+
 static const char masked_halves[] = "kernel masked_halves(x: bf16[M, K], w: f32[K, N]) -> (y: f32[M, N])\n"
                                     "{ y[m, n] = sum[k](where(k <= m, -x[m, k], 0) * bf16(w[k, n])) }\n";
 
@@ -439,6 +444,7 @@ int main(void) {
         cmocka_unit_test(test_products_of_bf16),
         cmocka_unit_test(test_every_candidate),
         cmocka_unit_test(test_unit_follows_the_machine),
+        cmocka_unit_test(test_operands_are_asked_for_ahead),
         cmocka_unit_test(test_values_that_are_bf16),
         cmocka_unit_test(test_int8_dequantised_while_packing),
         cmocka_unit_test(test_masked_operand_and_two_results),

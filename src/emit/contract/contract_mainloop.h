@@ -229,7 +229,8 @@ static void contract_f32_block(const struct contract_f32_team *team, const struc
     const int64_t width = team->choice->columns, height = team->choice->rows;
     const int64_t panels = contract_ceil(block->columns, width);
     contract_f32_rewind(team);
-    for (int64_t panel = team->rank; panel < panels; panel += blocks->team) {
+    const int64_t first = panels * team->rank / blocks->team, end = panels * (team->rank + 1) / blocks->team;
+    for (int64_t panel = first; panel < end; panel++) { /* neighbours in memory */
         least[panel] = contract_f32_pack_right(team, block->n + panel * width, block->k, block->depth,
                                                right + panel * width * block->depth);
     }
