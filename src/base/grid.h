@@ -8,14 +8,26 @@
 /* One launch of a device with grids. The launches of one execution run in order. The entry takes one
  * parameter by value, 8-byte words in this order: pointers, scalars (f64), extents, strides, scratch, fault
  * (the address of an hr_fault in the device's memory). */
+#define HR_GRID_TENSORS_MAX 256 /* of a launch: their words are its parameters */
+
 typedef struct hr_grid {
-    char entry[64]; /* name of the __global__ function */
-    int64_t blocks; /* x; 0 = nothing to do */
-    int threads;    /* of a block */
-    int cluster;    /* blocks of a cluster, 1 = none */
-    int64_t shared; /* bytes of dynamic shared memory */
+    char entry[64];     /* name of the __global__ function */
+    char unaligned[64]; /* what runs in its place where a tensor of `aligned` is not; "" = it takes all */
+    uint64_t aligned[HR_GRID_TENSORS_MAX / 64]; /* bit t: parameter or result t begins at whole 16 bytes */
+    int64_t blocks;                             /* x; 0 = nothing to do */
+    int threads;                                /* of a block */
+    int cluster;                                /* blocks of a cluster, 1 = none */
+    int64_t shared;                             /* bytes of dynamic shared memory */
     int64_t pieces; /* over lists: blocks is the number of pieces, from 1 to this many; 0 = no list */
     bool overlaps;  /* may start while the launch before it ends: the code waits by griddepcontrol */
 } hr_grid;
+
+/* What runs with these arrays, one a parameter or result, is `entry`, not `unaligned`. */
+static inline bool hr_grid_is_aligned(const hr_grid *grid, void *const *pointers, int64_t count) {
+    uint64_t bits = 0;
+    for (int64_t t = 0; t < count && t < HR_GRID_TENSORS_MAX; t++)
+        if (grid->aligned[t / 64] >> (t % 64) & 1) bits |= (uint64_t)(uintptr_t)pointers[t];
+    return bits % 16 == 0;
+}
 
 #endif

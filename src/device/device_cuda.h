@@ -46,7 +46,8 @@ typedef struct hr_cuda_function {
 struct hr_module {
     hr_cu_module handle;
     hr_fault *fault;    /* of launches that have this module's code; access is 0 while none left its axis */
-    int function_count; /* one a grid */
+    int function_count; /* one a grid; as many for arrays that are not aligned follow, of which some are zeros
+                         */
     hr_cuda_function *functions;
 };
 

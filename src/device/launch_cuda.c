@@ -67,8 +67,9 @@ hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *modu
                        (long long)launch->grid_count, module->function_count);
     HR_TRY(words_pack(module, launch, &words));
     for (int64_t i = 0; i < launch->grid_count; i++) {
-        const hr_cuda_function *function = &module->functions[i];
         const hr_grid *grid = &launch->grids[i];
+        bool apart = grid->unaligned[0] && !hr_grid_is_aligned(grid, launch->pointers, launch->count);
+        const hr_cuda_function *function = &module->functions[apart ? launch->grid_count + i : i];
         if (grid->blocks == 0) continue;
         if (function->parameter_bytes && function->parameter_bytes != (size_t)words.count * 8)
             return hr_fail(HR_INTERNAL, "kernel %s takes %zu bytes of parameters and is given %lld",

@@ -196,7 +196,7 @@ static hr_status grid_check(const hr_device_cuda *cuda, const hr_grid *grid) {
 hr_status hr_module_cuda_grids(struct hr_device *device, hr_module *module, const hr_grid *grids, int count) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
     bool pushed;
-    hr_cuda_function *functions = calloc((size_t)count + 1, sizeof *functions);
+    hr_cuda_function *functions = calloc(2 * (size_t)count + 1, sizeof *functions);
     if (!functions) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's functions");
     hr_status status = hr_cuda_enter(cuda, &pushed);
     for (int i = 0; i < count && status == HR_OK; i++) {
@@ -204,6 +204,9 @@ hr_status hr_module_cuda_grids(struct hr_device *device, hr_module *module, cons
         if (status == HR_OK)
             status = hr_module_cuda_function(cuda, module, grids[i].entry, grids[i].shared, grids[i].cluster,
                                              &functions[i]);
+        if (status == HR_OK && grids[i].unaligned[0])
+            status = hr_module_cuda_function(cuda, module, grids[i].unaligned, grids[i].shared,
+                                             grids[i].cluster, &functions[count + i]);
     }
     hr_cuda_leave(cuda, pushed);
     if (status != HR_OK) {

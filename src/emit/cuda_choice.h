@@ -69,6 +69,12 @@ typedef struct hr_cuda_choice {
     int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */
 } hr_cuda_choice;
 
+/* Of rows, arrays that begin at whole 16 bytes and others have a function each. A map asks itself: it gains
+ * nothing by it, and of two functions the compiler adds up the keys of random numbers anew for each group. */
+static inline bool hr_cuda_asks_before(const hr_cuda_choice *c) {
+    return !c->flat && (c->vector > 1 || c->ring || c->carried);
+}
+
 hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                          hr_cuda_choice *out);
 /* The element's subscripts are all indices of the stage in order over whole axes: its place is the flat

@@ -115,6 +115,13 @@ static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_
     return HR_OK;
 }
 
+static void add_unaligned(const hr_plan *plan, int stage, hr_grid *grid) {
+    int declared = plan->source->parameter_count + plan->source->result_count;
+    for (int t = 0; t < declared && t < HR_GRID_TENSORS_MAX; t++)
+        if (hr_cuda_may_be_aligned(plan, t)) grid->aligned[t / 64] |= (uint64_t)1 << (t % 64);
+    snprintf(grid->unaligned, sizeof grid->unaligned, "stage_%d_unaligned", stage);
+}
+
 static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_stage *stage = &plan->stages[i];
     int64_t blocks, total;
@@ -143,6 +150,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     if (c.list) list->out[list->count - 1].pieces = c.blocks_limit;
     if (c.exchange) list->out[list->count - 1].cluster = c.slices;
     list->out[list->count - 1].shared = c.shared_bytes;
+    if (hr_cuda_asks_before(&c)) add_unaligned(plan, i, &list->out[list->count - 1]);
     return kernels.end ? add_grid(list, i, "_end", end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;
 }
 
@@ -299,20 +307,19 @@ static void print_size_signature(emitter *e) {
     hr_text_format(e->p->out, e->function->extent_count ? ")" : "void)");
 }
 
-static void print_launch(emitter *e, int stage, const char *suffix, const char *total, launch_shape s,
-                         int threads, int64_t shared) {
+/* `code`: the function, or a pointer to the one that these arrays can have. */
+static void print_launch(emitter *e, const char *code, const char *total, launch_shape s, int threads,
+                         int64_t shared) {
     hr_printer *p = e->p;
     hr_print(p, "blocks = blocks_of(%s, %" PRId64 ", %" PRId64 ", %" PRId64 ") * %" PRId64 ";", total, s.run,
              s.least, s.limit, s.slices);
     if (s.cluster && s.slices > PORTABLE_CLUSTER)
-        hr_print(p, "cudaFuncSetAttribute(stage_%d%s, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);",
-                 stage, suffix);
+        hr_print(p, "cudaFuncSetAttribute(%s, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);", code);
     if (shared)
-        hr_print(
-            p, "cudaFuncSetAttribute(stage_%d%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
-            stage, suffix, shared);
-    hr_print(p, "if (blocks) stage_%d%s<<<(unsigned)blocks, %d, %" PRId64 ", (cudaStream_t)stream>>>(a);",
-             stage, suffix, threads, shared);
+        hr_print(p, "cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
+                 code, shared);
+    hr_print(p, "if (blocks) %s<<<(unsigned)blocks, %d, %" PRId64 ", (cudaStream_t)stream>>>(a);", code,
+             threads, shared);
 }
 
 static const char *flat_total(emitter *e, const int *indices, int count) {
@@ -327,27 +334,33 @@ static void print_stage_launches(emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = &e->choices[i];
     launch_shape one = {1, 0, INT32_MAX, 1, false};
+    const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
     if (stage->shape == HR_SHAPE_CONTRACT) {
-        print_launch(e, i, "", hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
+        print_launch(e, main, hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
         return;
     }
     hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
-    if (c->ring) print_launch(e, i, "_begin", "1", one, HR_CUDA_CLEAR_THREADS, 0);
+    if (c->ring) print_launch(e, begin, "1", one, HR_CUDA_CLEAR_THREADS, 0);
     if (kernels.begin && !c->ring) {
         int tensor = e->function->statements[stage->steps[0].statement].tensor;
         const char *size = "1";
         for (int a = 0; a < e->function->tensors[tensor].rank; a++)
             size =
                 hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, e->function->tensors[tensor].shape[a]));
-        print_launch(e, i, "_begin", size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
+        print_launch(e, begin, size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
     const char *total = c->flat ? flat_total(e, c->order, c->order_count) : hr_cuda_task_total(e->p, stage);
     if (!c->flat && !c->turns)
         hr_print(e->p, "if (%s > %" PRId64 ") return (int)cudaErrorInvalidConfiguration; /* rows */", total,
                  c->blocks_limit * c->block_rows);
-    print_launch(e, i, "", total, shape_of(c), c->threads, c->shared_bytes);
+    if (hr_cuda_asks_before(c)) {
+        hr_print(e->p, "const auto stage_%d_for = aligned ? stage_%d : stage_%d_unaligned;", i, i, i);
+        main = hr_format(e->p, "stage_%d_for", i);
+    }
+    print_launch(e, main, total, shape_of(c), c->threads, c->shared_bytes);
     if (kernels.end)
-        print_launch(e, i, "_end", hr_format(e->p, "%" PRId64, end_blocks(c)), one, HR_CUDA_END_THREADS, 0);
+        print_launch(e, hr_format(e->p, "stage_%d_end", i), hr_format(e->p, "%" PRId64, end_blocks(c)), one,
+                     HR_CUDA_END_THREADS, 0);
 }
 
 static void print_launcher_arguments(emitter *e) {
@@ -370,6 +383,13 @@ static void print_launcher_arguments(emitter *e) {
     }
     hr_print(p, "a.scratch = (char *)scratch;");
     hr_print(p, "a.fault = (fault_record *)fault;");
+}
+
+static void print_alignment(emitter *e) {
+    bool any = false;
+    for (int i = 0; i < e->plan->stage_count; i++)
+        any = any || (e->plan->stages[i].shape != HR_SHAPE_CONTRACT && hr_cuda_asks_before(&e->choices[i]));
+    if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
 }
 
 static void print_scratch_size(emitter *e) {
@@ -400,6 +420,7 @@ static void print_launcher(emitter *e) {
     hr_text_format(p->out, " {\n");
     p->indent++;
     print_launcher_arguments(e);
+    print_alignment(e);
     hr_print(p, "int64_t blocks;");
     for (int i = 0; i < e->plan->stage_count; i++)
         print_stage_launches(e, i);

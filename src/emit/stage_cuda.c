@@ -558,54 +558,51 @@ void hr_cuda_print_overlap(hr_printer *p, int number, hr_stage_kernels kernels) 
     if (number > 0 || kernels.begin) hr_print(p, "wait_for_launch_before();");
 }
 
-/* The tensors whose groups are read or written in pieces of 16 bytes. */
-static const char *aligned_condition(hr_cuda_stage *s, const char *body) {
-    hr_printer *p = s->p;
-    const char *bits = NULL;
-    int declared = s->plan->source->parameter_count + s->plan->source->result_count;
-    for (int t = 0; t < declared; t++) {
-        const hr_tensor *tensor = &s->function->tensors[t];
-        const char *name = hr_emit_tensor(p, t);
-        if (tensor->rank == 0 || !hr_emit_occurs(body, name)) continue;
-        if (s->plan->layouts[t] != HR_LAYOUT_DENSE) continue;
-        bits = hr_format(p, "%s%s(uint64_t)a.%s", bits ? bits : "", bits ? " | " : "", name);
-    }
-    return bits ? hr_format(p, "((%s) & 15) == 0", bits) : NULL;
+bool hr_cuda_may_be_aligned(const hr_plan *plan, int tensor) {
+    return plan->normal->tensors[tensor].rank > 0 && plan->layouts[tensor] == HR_LAYOUT_DENSE;
 }
 
-static void print_main(hr_cuda_stage *s) {
+const char *hr_cuda_aligned_condition(hr_printer *p) {
+    const char *bits = NULL;
+    int declared = p->plan->source->parameter_count + p->plan->source->result_count;
+    for (int t = 0; t < declared; t++)
+        if (hr_cuda_may_be_aligned(p->plan, t))
+            bits =
+                hr_format(p, "%s%s(uint64_t)a.%s", bits ? bits : "", bits ? " | " : "", hr_emit_tensor(p, t));
+    return bits ? hr_format(p, "((%s) & 15) == 0", bits) : "true";
+}
+
+/* `kind`: what follows the name of the work; NULL where the function asks how its arrays begin. */
+static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) {
     hr_printer *p = s->p;
-    hr_text *out = p->out, body = {0};
-    p->out = &body;
-    print_kernel(s,
-                 hr_format(p, "%sstatic __device__ __forceinline__ void stage_%d_work(const arguments &a)",
-                           s->c->list ? "" : "template <bool ALIGNED>\n", s->number),
-                 print_work);
-    p->out = out;
-    const char *text = hr_text_data(&body), *condition = aligned_condition(s, text);
-    hr_text_append(out, text, body.length);
-    if (body.failed) out->failed = true;
     const char *cluster = s->c->exchange ? hr_format(p, " __cluster_dims__(%d, 1, 1)", s->c->slices) : "";
     int blocks = s->c->list ? 4 : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
     const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
     hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d%s)", cluster, s->c->threads, together);
-    hr_print(p, "stage_%d(const __grid_constant__ arguments a) {", s->number);
+    hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", s->number, suffix);
     p->indent++;
     hr_cuda_print_overlap(p, s->number, hr_stage_kernels_of(s->plan, s->stage, s->c));
-    if (s->c->list) {
-        hr_print(p, "stage_%d_work(a);", s->number);
-    } else if (condition && hr_emit_occurs(strstr(text, "arguments"), "ALIGNED")) {
-        hr_print(p, "if (%s)", condition);
+    if (kind) {
+        hr_print(p, "stage_%d_work%s(a);", s->number, kind);
+    } else {
+        hr_print(p, "if (%s)", hr_cuda_aligned_condition(p));
         hr_print(p, "    stage_%d_work<true>(a);", s->number);
         hr_print(p, "else");
         hr_print(p, "    stage_%d_work<false>(a);", s->number);
-    } else {
-        hr_print(p, "stage_%d_work<true>(a);", s->number);
     }
     p->indent--;
     hr_print(p, "}");
     hr_print(p, "%s", "");
-    hr_text_clear(&body);
+}
+
+static void print_main(hr_cuda_stage *s) {
+    bool list = s->c->list, before = hr_cuda_asks_before(s->c);
+    print_kernel(s,
+                 hr_format(s->p, "%sstatic __device__ __forceinline__ void stage_%d_work(const arguments &a)",
+                           list ? "" : "template <bool ALIGNED>\n", s->number),
+                 print_work);
+    print_entry(s, "", list ? "" : before || s->c->vector == 1 ? "<true>" : NULL);
+    if (before) print_entry(s, "_unaligned", "<false>");
 }
 
 static void begin_stage(hr_cuda_stage *s) {

@@ -103,8 +103,12 @@ bool hr_cuda_runs_in(const hr_cuda_stage *s, const hr_step *step, int pass);
 bool hr_cuda_whole(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
 /* Its groups begin at whole groups of memory, if the tensor does. */
 bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
-/* "true" for what is read once and leaves the L2 last; "false" for all else. */
-const char *hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
+/* Groups of it are read or written in pieces of 16 bytes where it begins at whole 16 bytes. */
+bool hr_cuda_may_be_aligned(const hr_plan *plan, int tensor);
+/* That all such tensors of the arguments `a` do. */
+const char *hr_cuda_aligned_condition(hr_printer *p);
+/* It is read once and leaves the L2 last. */
+bool hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
 /* The loop over the groups of a thread, up to the position `pos` of a group's first element. */
 void hr_cuda_open_groups(hr_cuda_stage *s);
 /* Element v of the group in hand is in the row. */

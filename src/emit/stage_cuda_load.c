@@ -154,10 +154,9 @@ static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
 
 /* ---- groups ---- */
 
-const char *hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
-    bool once = s->c->last && hr_cuda_whole(s, tensor, subscripts) &&
-                s->function->tensors[s->plan->storage[tensor]].role != HR_ROLE_INOUT;
-    return once ? "true" : "false";
+bool hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
+    return s->c->last && hr_cuda_whole(s, tensor, subscripts) &&
+           s->function->tensors[s->plan->storage[tensor]].role != HR_ROLE_INOUT;
 }
 
 /* `condition`, where group u of a thread may end after its row; u is a number once the loop is unrolled, so
@@ -200,8 +199,11 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
     }
     int64_t run = (int64_t)c->row_threads * (c->ring ? 1 : c->slices);
     const char *first = c->chunks > 1 ? hr_format(p, "((%s)chunk * %d + u)", type, c->groups) : "u";
-    hr_print(p, "const %s pos = (%s * %" PRId64 " + lane) * %d%s;", type, first, run, c->vector,
-             c->shifted ? " - shift" : "");
+    if (c->exact && c->resident) /* 64 bits, so that u's part stays a constant of the address */
+        hr_print(p, "const int64_t pos = (int64_t)lane * %d + u * %" PRId64 ";", c->vector, run * c->vector);
+    else
+        hr_print(p, "const %s pos = (%s * %" PRId64 " + lane) * %d%s;", type, first, run, c->vector,
+                 c->shifted ? " - shift" : "");
     bool full = c->exact && c->row % c->vector == 0 &&
                 c->row / c->vector == (int64_t)c->row_threads * c->slices * c->groups * c->chunks;
     const char *idle = hr_cuda_asks_live(c) && !s->loads_ahead && !c->carried ? "!live" : "";
@@ -469,6 +471,22 @@ static void print_carried_load(hr_cuda_stage *s, const hr_expr *e, const char *c
     hr_print(p, "%s[u] = %s;", s->held[e->id], load);
 }
 
+/* Groups that registers hold only while they are used: those that wait in shared memory for a pass that reads
+ * them again, and what is the same for every row and comes from the cache. */
+static bool is_late(const hr_cuda_stage *s, const hr_expr *e) {
+    if (s->c->columns && s->c->staged && !s->c->resident) return is_staged(s, e) || is_same_shared(s, e);
+    return !s->c->flat && s->c->resident && !s->c->ahead && !s->c->early && !s->c->straddle &&
+           !varies_by_task(s, e);
+}
+
+/* How its load treats the caches: cuda_machine.h. Between two uses of a row's weights whole rows pass through
+ * the L1 of a multiprocessor. */
+static const char *stay_of(const hr_cuda_stage *s, const hr_expr *e) {
+    bool input = s->function->tensors[s->plan->storage[e->tensor]].role == HR_ROLE_INPUT;
+    if (hr_cuda_leaves_last(s, e->tensor, e->args)) return "stay::in_l2";
+    return input && is_late(s, e) ? "stay::in_l1" : "stay::plain";
+}
+
 static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, const char *index) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
@@ -482,7 +500,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         print_carried_load(s, e, carried);
         return;
     }
-    const char *held = s->held[e->id], *last = hr_cuda_leaves_last(s, e->tensor, e->args);
+    const char *held = s->held[e->id];
     const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
     const char *aligned = hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
     const char *place, *valid = NULL;
@@ -493,7 +511,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         place = hr_format(p, "%s + %s", p->pointer[e->id], hr_cuda_group_start(s));
         valid = p->valid[e->id];
     }
-    const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, last);
+    const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, stay_of(s, e));
     if (reads_across(s, e))
         load = hr_format(p, "load_across<ALIGNED, %" PRId64 ", %d>(%s, pos)", c->row, c->vector,
                          hr_emit_tensor(p, e->tensor));
@@ -531,14 +549,6 @@ static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, in
         print_load(s, elements[i], before, index);
     hr_cuda_close(p);
     hr_printer_forget(p, HR_AT_OUTER);
-}
-
-/* Groups that registers hold only while they are used: those that wait in shared memory for a pass that reads
- * them again, and what is the same for every row and comes from the cache. */
-static bool is_late(const hr_cuda_stage *s, const hr_expr *e) {
-    if (s->c->columns && s->c->staged && !s->c->resident) return is_staged(s, e) || is_same_shared(s, e);
-    return !s->c->flat && s->c->resident && !s->c->ahead && !s->c->early && !s->c->straddle &&
-           !varies_by_task(s, e);
 }
 
 void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass) {

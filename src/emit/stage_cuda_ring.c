@@ -76,7 +76,7 @@ static void print_copies_in(hr_cuda_stage *s, const hr_expr *const *staged, int 
                  " + share_first, share * %d, arrived + %s, %s);",
                  staged[i]->id, place, c->groups * c->threads, hr_emit_tensor(p, staged[i]->tensor), row,
                  c->row, element_size(s, staged[i]->tensor), place,
-                 hr_cuda_leaves_last(s, staged[i]->tensor, staged[i]->args));
+                 hr_cuda_leaves_last(s, staged[i]->tensor, staged[i]->args) ? "true" : "false");
     hr_print(p, "    }");
     hr_print(p, "} else if (%s < tasks) {", row);
     p->indent++;

@@ -169,7 +169,7 @@ static hr_status arrays_make(case_state *state) {
 
 static hr_status code_make(case_state *state) {
     const cuda_case *one = state->one;
-    const char *entries[GRIDS_MAX];
+    const char *entries[2 * GRIDS_MAX];
     int entry_count = 0;
     HR_TRY(hr_plan_create(one->function, one->extents, state->layouts, &one->limits, &one->options,
                           &state->plan));
@@ -182,6 +182,7 @@ static hr_status code_make(case_state *state) {
         for (int e = 0; e < entry_count; e++)
             known |= strcmp(entries[e], state->grids[g].entry) == 0;
         if (!known) entries[entry_count++] = state->grids[g].entry;
+        if (!known && state->grids[g].unaligned[0]) entries[entry_count++] = state->grids[g].unaligned;
     }
     return cuda_object_compile(hr_text_data(&state->emitted.source), entries, entry_count, &state->object);
 }
@@ -213,10 +214,14 @@ static hr_status words_make(case_state *state) {
 }
 
 static hr_status launch_all(case_state *state) {
-    for (int g = 0; g < state->grid_count; g++)
-        if (state->grids[g].blocks > 0)
-            HR_TRY(cuda_emulation_launch(state->device, state->object, &state->grids[g], state->words,
-                                         state->one->seed));
+    for (int g = 0; g < state->grid_count; g++) {
+        hr_grid grid = state->grids[g];
+        if (grid.unaligned[0] && !hr_grid_is_aligned(&grid, (void *const *)state->words, state->count))
+            memcpy(grid.entry, grid.unaligned, sizeof grid.entry);
+        if (grid.blocks > 0)
+            HR_TRY(
+                cuda_emulation_launch(state->device, state->object, &grid, state->words, state->one->seed));
+    }
     if (state->fault->access)
         return hr_fail(HR_OUT_OF_RANGE, "access %lld is said to leave its axis with %lld",
                        (long long)state->fault->access, (long long)state->fault->value);

@@ -128,6 +128,14 @@ static int registers_of(const char *log, const char *entry) {
     return at && sscanf(at, ": Used %d registers", &registers) == 1 ? registers : 0;
 }
 
+/* The more of the grid's two functions, 0 where one of them is not there. */
+static void registers_read(job *job, int g, const char *log) {
+    const hr_grid *grid = &job->grids[g];
+    int registers = registers_of(log, grid->entry);
+    int apart = grid->unaligned[0] ? registers_of(log, grid->unaligned) : registers;
+    job->registers[g] = registers && apart ? registers > apart ? registers : apart : 0;
+}
+
 static void job_run(job *job) {
     void *cubin = NULL;
     size_t size;
@@ -135,7 +143,7 @@ static void job_run(job *job) {
     job->status = hr_cuda_compiler_run(&compiler, job->arch, job->source, &cubin, &size, &log);
     job->usage = hr_cuda_usage_read(hr_text_data(&log));
     for (int g = 0; g < job->grid_count; g++)
-        job->registers[g] = registers_of(hr_text_data(&log), job->grids[g].entry);
+        registers_read(job, g, hr_text_data(&log));
     if (job->status != HR_OK) snprintf(job->sentence, sizeof job->sentence, "%s", hr_last_error());
     free(cubin);
     hr_text_clear(&log);

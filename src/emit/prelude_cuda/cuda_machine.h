@@ -113,13 +113,26 @@ static __device__ inline uint64_t leaves_last() {
     return 0x14f0000000000000;
 }
 
-/* Sixteen aligned bytes. `last`: they leave the L2 last. */
+/* How a load treats the caches: what comes once leaves the L2 last, and what every row asks for again stays
+ * in the L1, which the rows themselves pass through. */
+struct stay {
+    enum how { plain, in_l2, in_l1 };
+};
+
+/* Sixteen aligned bytes. */
 #ifndef HR_EMULATED
 extern "C" __device__ void *__nv_associate_access_property(const void *place, unsigned long long property);
 #endif
-static __device__ inline uint4 load_16(const void *place, bool last) {
+static __device__ inline uint4 load_16(const void *place, stay::how how) {
 #ifndef HR_EMULATED
-    if (last) place = __nv_associate_access_property(place, leaves_last());
+    if (how == stay::in_l1) {
+        uint4 r;
+        asm volatile("ld.global.L1::evict_last.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                     : "l"(place));
+        return r;
+    }
+    if (how == stay::in_l2) place = __nv_associate_access_property(place, leaves_last());
 #endif
     return *(const uint4 *)place;
 }

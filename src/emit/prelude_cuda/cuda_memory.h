@@ -42,16 +42,16 @@ template <class T, int V> static __device__ inline group<T, V> zero_group() {
     return x;
 }
 
-/* V elements from `place` on. ALIGNED: in pieces of 16 bytes, which leave the L2 last where `last`, or all at
+/* V elements from `place` on. ALIGNED: in pieces of 16 bytes, which stay in a cache as `how` says, or all at
  * once where they are fewer. */
 template <bool ALIGNED, int V, class T>
-static __device__ inline group<T, V> load_group(const T *place, bool last) {
+static __device__ inline group<T, V> load_group(const T *place, stay::how how) {
     const int size = V * (int)sizeof(T);
     group<T, V> x;
     if (ALIGNED && size % 16 == 0) {
 #pragma unroll
         for (int w = 0; w < size / 4; w += 4) {
-            uint4 piece = load_16((const char *)place + w * 4, last);
+            uint4 piece = load_16((const char *)place + w * 4, how);
             x.word[w] = piece.x, x.word[w + 1] = piece.y, x.word[w + 2] = piece.z, x.word[w + 3] = piece.w;
         }
     } else if (ALIGNED && size == 8) {
@@ -89,7 +89,7 @@ template <int COUNT> static __device__ inline void move_words(uint32_t (&word)[C
  * the array where it ends before that. */
 template <int SIZE, int RUN, class T>
 static __device__ inline group<T, RUN> load_piece(const T *array, int at) {
-    if (at + RUN <= SIZE) return load_group<true, RUN>(array + (at < 0 ? 0 : at), false);
+    if (at + RUN <= SIZE) return load_group<true, RUN>(array + (at < 0 ? 0 : at), stay::plain);
     return load_part<RUN>(array + (SIZE - SIZE % RUN), 0, SIZE % RUN);
 }
 
@@ -206,7 +206,7 @@ static __device__ inline void stage_group(group<T, V> *slot, const T *place, int
         for (int at = 0; at < size; at += 16)
             begin_copy<(size < 16 ? size : 16)>((char *)slot + at, (const char *)place + at);
     else {
-        *slot = load_group<false, V>(place, false);
+        *slot = load_group<false, V>(place, stay::plain);
         keep_order(); /* one group at a time in registers */
     }
 }

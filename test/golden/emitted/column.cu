@@ -22,9 +22,9 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
         const float *const p2 = t_dy + i_m * n_N;
         #pragma unroll
         for (int u = 0; u < 1; u++) {
-            const int pos = (u * 256 + lane) * 4;
+            const int64_t pos = (int64_t)lane * 4 + u * 1024;
             if (pos >= 1000) continue;
-            ahead_x1_dy[u] = load_group<ALIGNED, 4>(p2 + pos, false);
+            ahead_x1_dy[u] = load_group<ALIGNED, 4>(p2 + pos, stay::plain);
         }
     }
     for (int64_t first = (int64_t)blockIdx.x; first < tasks; first += (int64_t)gridDim.x) {
@@ -42,16 +42,16 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
             const float *const p3 = t_dy + i_m * n_N;
             #pragma unroll
             for (int u = 0; u < 1; u++) {
-                const int pos = (u * 256 + lane) * 4;
+                const int64_t pos = (int64_t)lane * 4 + u * 1024;
                 if (pos >= 1000) continue;
-                ahead_x1_dy[u] = load_group<ALIGNED, 4>(p3 + pos, false);
+                ahead_x1_dy[u] = load_group<ALIGNED, 4>(p3 + pos, stay::plain);
             }
         }
         const int64_t i_m = task;
         const float *const p4 = t_dy + i_m * n_N;
         #pragma unroll
         for (int u = 0; u < 1; u++) {
-            const int pos = (u * 256 + lane) * 4;
+            const int64_t pos = (int64_t)lane * 4 + u * 1024;
             if (pos >= 1000) continue;
             #pragma unroll
             for (int v = 0; v < 4; v++) {
@@ -76,10 +76,13 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
 static __global__ void __launch_bounds__(256)
 stage_0(const __grid_constant__ arguments a) {
     let_next_launch_start();
-    if ((((uint64_t)a.t_dy | (uint64_t)a.t_r) & 15) == 0)
-        stage_0_work<true>(a);
-    else
-        stage_0_work<false>(a);
+    stage_0_work<true>(a);
+}
+
+static __global__ void __launch_bounds__(256)
+stage_0_unaligned(const __grid_constant__ arguments a) {
+    let_next_launch_start();
+    stage_0_work<false>(a);
 }
 
 static __global__ void __launch_bounds__(512) stage_0_end(const __grid_constant__ arguments a) {
@@ -132,9 +135,11 @@ extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_d
     a.t_dw = t_dw;
     a.scratch = (char *)scratch;
     a.fault = (fault_record *)fault;
+    const bool aligned = (((uint64_t)a.t_dy | (uint64_t)a.t_r | (uint64_t)a.t_dw) & 15) == 0;
     int64_t blocks;
+    const auto stage_0_for = aligned ? stage_0 : stage_0_unaligned;
     blocks = blocks_of(n_M, 1, 1, 396) * 1;
-    if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
+    if (blocks) stage_0_for<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
     blocks = blocks_of(125, 1, 0, 2147483647) * 1;
     if (blocks) stage_0_end<<<(unsigned)blocks, 512, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();

@@ -20,7 +20,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
             const int64_t i_t = rest_1;
             const bool ok2 = in_range(t_at[i_t], n_V, 225, fault);
             const uint16_t *const p3 = t_table + (ok2 ? (t_at[i_t]) * n_C : 0);
-            x1_table[u] = !ok2 ? zero_group<uint16_t, 4>() : load_group<ALIGNED, 4>(p3 + start, false);
+            x1_table[u] = !ok2 ? zero_group<uint16_t, 4>() : load_group<ALIGNED, 4>(p3 + start, stay::plain);
         }
         #pragma unroll
         for (int u = 0; u < 4; u++) {

@@ -15,8 +15,8 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
             const int pos = (base + u * 512 + (int)threadIdx.x) * 4;
             if (pos >= total) continue;
             const bool inside = pos + 4 <= total;
-            x1_p[u] = inside ? load_group<ALIGNED, 4>(t_p + pos, false) : load_part<4>(t_p + pos, 0, total - pos);
-            x2_g[u] = inside ? load_group<ALIGNED, 4>(t_g + pos, false) : load_part<4>(t_g + pos, 0, total - pos);
+            x1_p[u] = inside ? load_group<ALIGNED, 4>(t_p + pos, stay::plain) : load_part<4>(t_p + pos, 0, total - pos);
+            x2_g[u] = inside ? load_group<ALIGNED, 4>(t_g + pos, stay::plain) : load_part<4>(t_g + pos, 0, total - pos);
         }
         #pragma unroll
         for (int u = 0; u < 1; u++) {

@@ -16,13 +16,13 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     group<float, 4> x3_w[4];
     #pragma unroll
     for (int u = 0; u < 4; u++) {
-        const int pos = (u * 256 + lane) * 4;
-        x2_x[u] = load_group<ALIGNED, 4>(p1 + pos, true);
-        x3_w[u] = load_group<ALIGNED, 4>(t_w + pos, false);
+        const int64_t pos = (int64_t)lane * 4 + u * 1024;
+        x2_x[u] = load_group<ALIGNED, 4>(p1 + pos, stay::in_l2);
+        x3_w[u] = load_group<ALIGNED, 4>(t_w + pos, stay::plain);
     }
     #pragma unroll
     for (int u = 0; u < 4; u++) {
-        const int pos = (u * 256 + lane) * 4;
+        const int64_t pos = (int64_t)lane * 4 + u * 1024;
         #pragma unroll
         for (int v = 0; v < 4; v++) {
             const int64_t i = pos + v;
@@ -39,7 +39,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     const float s1_r = r5;
     #pragma unroll
     for (int u = 0; u < 4; u++) {
-        const int pos = (u * 256 + lane) * 4;
+        const int64_t pos = (int64_t)lane * 4 + u * 1024;
         float y2[4];
         #pragma unroll
         for (int v = 0; v < 4; v++) {
@@ -58,10 +58,12 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
 
 static __global__ void __launch_bounds__(256)
 stage_0(const __grid_constant__ arguments a) {
-    if ((((uint64_t)a.t_x | (uint64_t)a.t_w | (uint64_t)a.t_y | (uint64_t)a.t_r) & 15) == 0)
-        stage_0_work<true>(a);
-    else
-        stage_0_work<false>(a);
+    stage_0_work<true>(a);
+}
+
+static __global__ void __launch_bounds__(256)
+stage_0_unaligned(const __grid_constant__ arguments a) {
+    stage_0_work<false>(a);
 }
 
 extern "C" int64_t kernel_k_scratch(int64_t n_M, int64_t n_N) {
@@ -86,9 +88,11 @@ extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_x
     a.t_r = t_r;
     a.scratch = (char *)scratch;
     a.fault = (fault_record *)fault;
+    const bool aligned = (((uint64_t)a.t_x | (uint64_t)a.t_w | (uint64_t)a.t_y | (uint64_t)a.t_r) & 15) == 0;
     int64_t blocks;
     if (n_M > 2147483647) return (int)cudaErrorInvalidConfiguration; /* rows */
+    const auto stage_0_for = aligned ? stage_0 : stage_0_unaligned;
     blocks = blocks_of(n_M, 1, 0, 2147483647) * 1;
-    if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
+    if (blocks) stage_0_for<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
 }

@@ -18,8 +18,8 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
             const uint32_t rest_1 = (uint32_t)pos / (uint32_t)n_N;
             const int64_t i_m = rest_1;
             const float *const p3 = t_x + i_m * n_N;
-            x1_x[u] = load_group<ALIGNED, 4>(p3 + start, false);
-            x2_b[u] = load_group<ALIGNED, 4>(t_b + start, false);
+            x1_x[u] = load_group<ALIGNED, 4>(p3 + start, stay::plain);
+            x2_b[u] = load_group<ALIGNED, 4>(t_b + start, stay::plain);
         }
         #pragma unroll
         for (int u = 0; u < 2; u++) {

@@ -19,7 +19,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
             const uint32_t rest_1 = (uint32_t)pos / (uint32_t)n_C;
             const int64_t i_t = rest_1;
             const uint16_t *const p2 = t_dy + i_t * n_C;
-            x1_dy[u] = load_group<ALIGNED, 8>(p2 + start, false);
+            x1_dy[u] = load_group<ALIGNED, 8>(p2 + start, stay::plain);
         }
         #pragma unroll
         for (int u = 0; u < 4; u++) {

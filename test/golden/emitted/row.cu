@@ -16,13 +16,13 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     group<uint16_t, 8> x2_x[4];
     #pragma unroll
     for (int u = 0; u < 4; u++) {
-        const int pos = (u * 32 + lane) * 8;
+        const int64_t pos = (int64_t)lane * 8 + u * 256;
         if (pos >= 1000) continue;
-        x2_x[u] = load_group<ALIGNED, 8>(p1 + pos, false);
+        x2_x[u] = load_group<ALIGNED, 8>(p1 + pos, stay::plain);
     }
     #pragma unroll
     for (int u = 0; u < 4; u++) {
-        const int pos = (u * 32 + lane) * 8;
+        const int64_t pos = (int64_t)lane * 8 + u * 256;
         if (pos >= 1000) continue;
         #pragma unroll
         for (int v = 0; v < 8; v++) {
@@ -37,7 +37,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     float a1 = 0;
     #pragma unroll
     for (int u = 0; u < 4; u++) {
-        const int pos = (u * 32 + lane) * 8;
+        const int64_t pos = (int64_t)lane * 8 + u * 256;
         if (pos >= 1000) continue;
         #pragma unroll
         for (int v = 0; v < 8; v++) {
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     const float r6 = f32_div(1.0f, s1_total_2);
     #pragma unroll
     for (int u = 0; u < 4; u++) {
-        const int pos = (u * 32 + lane) * 8;
+        const int64_t pos = (int64_t)lane * 8 + u * 256;
         if (pos >= 1000) continue;
         float y2[8];
         #pragma unroll
@@ -70,10 +70,12 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
 
 static __global__ void __launch_bounds__(64)
 stage_0(const __grid_constant__ arguments a) {
-    if ((((uint64_t)a.t_x | (uint64_t)a.t_y) & 15) == 0)
-        stage_0_work<true>(a);
-    else
-        stage_0_work<false>(a);
+    stage_0_work<true>(a);
+}
+
+static __global__ void __launch_bounds__(64)
+stage_0_unaligned(const __grid_constant__ arguments a) {
+    stage_0_work<false>(a);
 }
 
 extern "C" int64_t kernel_k_scratch(int64_t n_M, int64_t n_N) {
@@ -96,9 +98,11 @@ extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const uint16_t *
     a.t_y = t_y;
     a.scratch = (char *)scratch;
     a.fault = (fault_record *)fault;
+    const bool aligned = (((uint64_t)a.t_x | (uint64_t)a.t_y) & 15) == 0;
     int64_t blocks;
     if (n_M > 4294967294) return (int)cudaErrorInvalidConfiguration; /* rows */
+    const auto stage_0_for = aligned ? stage_0 : stage_0_unaligned;
     blocks = blocks_of(n_M, 2, 0, 2147483647) * 1;
-    if (blocks) stage_0<<<(unsigned)blocks, 64, 0, (cudaStream_t)stream>>>(a);
+    if (blocks) stage_0_for<<<(unsigned)blocks, 64, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
 }
