@@ -546,7 +546,8 @@ static void choose_rows(chooser *s) {
     if (c->resident && !c->shifted && !c->ring)
         c->ahead = s->plan->tunables.prefetch ? s->plan->tunables.prefetch == 3 : c->columns;
     c->early = c->resident && c->exact && !c->ahead && !c->ring && !c->columns && passes_of(s) > 1 &&
-               (c->row_threads <= 32 || c->vector <= 4) && c->groups * c->vector * s->bytes <= EARLY_BYTES;
+               (c->row_threads <= 32 || c->vector <= 4 || (c->row_threads <= 64 && c->groups <= 2)) &&
+               c->groups * c->vector * s->bytes <= EARLY_BYTES;
     c->narrow = c->row < NARROW_MAX;
 }
 
