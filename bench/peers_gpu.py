@@ -10,7 +10,8 @@ out:  FOLDER/GPU-DATE.csv and .md (default: bench/results). The table is written
 The protocol: all competitors of a case run once and are compared with each other; then rounds follow, in each of which
 every competitor runs once, in turning order. Before each run the L2 cache is filled with other data by reading it, and
 a kernel that only waits holds the GPU until the run's own launches are queued, so that the time between the two events
-around it has no host time in it. A figure is the median of its rounds. The copy is the driver's, of so many bytes that
+around it has no host time in it. A figure is the median of its rounds; a ratio to a peer is that of the rounds' own
+ratios, with the interval that holds the median in 95 of 100 runs. The copy is the driver's, of so many bytes that
 it moves as many as the case must (half read, half written). Everybody reads the same inputs; results and what is
 changed in place are everybody's own.
 """
@@ -19,10 +20,13 @@ import argparse
 import csv
 import datetime
 import math
+import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -283,17 +287,26 @@ def run_case(library, case, arguments, watch):
     error = disagreement(case, runners)
     tolerance = 1e-3 if case.base == "dropout" else TOLERANCE[case.dtype]
     row |= {"agree": "yes" if error <= tolerance else "NO", "difference": f"{error:.1e}"}
-    for name, times in watch.rounds(runners, arguments.rounds).items():
+    taken = watch.rounds(runners, arguments.rounds)
+    for name, times in taken.items():
         row[f"{name} us"] = statistics.median(times) * 1e6
         row[f"{name} best us"] = min(times) * 1e6
-    row |= verdict(case, row) | {"error": "; ".join(failures)}
+    row |= verdict(case, row, taken) | {"error": "; ".join(failures)}
     for r in runners:
         r.close()
     return row
 
 
-def verdict(case, row):
-    """Rates, ratios and which targets are missed."""
+def median_with_interval(values):
+    """The median, and the least and largest value that it may have: order statistics, 95 of 100 runs."""
+    ordered, count = sorted(values), len(values)
+    reach = 0.98 * math.sqrt(count)
+    low, high = math.floor((count - 1) / 2 - reach), math.ceil((count - 1) / 2 + reach)
+    return statistics.median(ordered), ordered[max(low, 0)], ordered[min(high, count - 1)]
+
+
+def verdict(case, row, taken):
+    """Rates, ratios and which targets are missed; slower than a peer is what the rounds can tell from as fast."""
     peers = {name: row[f"{name} us"] for name in PEERS if f"{name} us" in row}
     found = {"copy GB/s": row["MB"] / row["copy us"] * 1e3}
     if "headroom us" not in row:
@@ -304,20 +317,22 @@ def verdict(case, row):
         missed.append(f"{found['of copy']:.2f} of the copy, meant to be {TARGET[case.base]:.2f}")
     if peers:
         best = min(peers, key=peers.get)
-        found |= {"best peer": best, "x best peer": peers[best] / row["headroom us"]}
-        if found["x best peer"] < 1:
-            missed.append(f"{found['x best peer']:.2f}x of {best}")
+        ratio, low, high = median_with_interval([p / h for p, h in zip(taken[best], taken["headroom"])])
+        found |= {"best peer": best, "x best peer": ratio, "x low": low, "x high": high}
+        if high < 1:
+            missed.append(f"{ratio:.3f}x of {best} ({low:.3f} to {high:.3f})")
     return found | {"missed": "; ".join(missed)}
 
 
 # ---- tables ----
 
-COLUMNS = (["kernel", "dtype", "extents", "MB", "GB/s", "of copy", "best peer", "x best peer", "headroom us", "copy us"]
+COLUMNS = (["kernel", "dtype", "extents", "MB", "GB/s", "of copy", "best peer", "x best peer", "x low", "x high",
+            "headroom us", "copy us"]
            + [f"{p} us" for p in PEERS] + ["copy GB/s"] + [f"{p} best us" for p in SHARED + PEERS]
            + ["headroom prepare s", "tune s"] + [f"{p} prepare s" for p in PEERS]
            + ["agree", "difference", "missed", "error"])
 SHOWN = (["kernel", "extents", "MB", "GB/s", "of copy", "headroom us", "copy us"] + [f"{p} us" for p in PEERS]
-         + ["x best peer", "headroom prepare s", "tune s", "compile prepare s", "agree", "missed"])
+         + ["x best peer", "x low", "x high", "headroom prepare s", "tune s", "compile prepare s", "agree", "missed"])
 
 
 def shown(value):
@@ -328,6 +343,11 @@ def shown(value):
     except ValueError:
         return str(value)
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 20 else f"{value:.2f}"
+
+
+def shown_in(key, value):
+    """Ratios to a peer with three digits, for some are near 1."""
+    return f"{float(value):.3f}" if key.startswith("x ") and value not in (None, "") else shown(value)
 
 
 def mean_of_copy(rows):
@@ -343,10 +363,14 @@ def summary(rows):
     if mean:
         lines.append(f"Of the copy's speed, over {mean[2]} cases that are meant to run like one: geometric mean "
                      f"{mean[0]:.3f} (target {MEAN_TARGET}), least {mean[1]:.3f}.")
-    ratios = [float(r["x best peer"]) for r in rows if r.get("x best peer") not in (None, "")]
-    if ratios:
+    beside = [[float(r[key]) for key in ("x best peer", "x low", "x high")] for r in rows
+              if r.get("x best peer") not in (None, "")]
+    if beside:
+        ratios = [ratio for ratio, _, _ in beside]
+        slower, faster = sum(high < 1 for _, _, high in beside), sum(low > 1 for _, low, _ in beside)
         lines.append(f"Beside the best peer: geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}x, "
-                     f"least {min(ratios):.2f}x, faster in {sum(r >= 1 for r in ratios)} of {len(ratios)} cases.")
+                     f"least {min(ratios):.3f}x; of {len(ratios)} cases faster in {faster}, slower in {slower}, as fast "
+                     f"in {len(ratios) - faster - slower} (the interval of the ratio holds 1).")
     met = [r for r in rows if not r["missed"] and r["agree"] == "yes"]
     lines.append(f"{len(met)} of {len(rows)} cases meet every target.")
     return lines
@@ -359,13 +383,14 @@ def markdown(rows, facts):
               "Times are medians with a cold L2, all competitors taking turns in one process on the same inputs. GB/s "
               "counts what must move: inputs once, results once, what changes in place twice. `of copy` is the time of "
               "the driver's copy that moves as many bytes over ours. `eager` runs PyTorch's own operations, `compile` "
-              "the same under torch.compile, `triton` kernels in the manner of its tutorials. `x best peer` is the best "
-              "peer's time over ours. `prepare s` is from the text to code that is ready, with nothing cached, and `tune s` the quick search "
+              "the same under torch.compile, `triton` kernels in the manner of its tutorials. `x best peer` is the median of "
+              "the best peer's time over ours, round by round; `x low` and `x high` hold it in 95 of 100 runs, and only "
+              "what lies below 1 with them counts as slower. `prepare s` is from the text to code that is ready, with nothing cached, and `tune s` the quick search "
               "after it; a peer's is until its first result. `agree` "
               "compares everybody's results.", ""]
     keys = [c for c in SHOWN if any(r.get(c) not in (None, "") for r in rows)]
     lines += ["| " + " | ".join(keys) + " |", "|" + "---|" * len(keys)]
-    lines += ["| " + " | ".join(shown(r.get(k)) for k in keys) + " |" for r in rows]
+    lines += ["| " + " | ".join(shown_in(k, r.get(k)) for k in keys) + " |" for r in rows]
     wrong = [r for r in rows if r.get("error") or r["agree"] != "yes"]
     lines += [""] + [f"- {r['kernel']} {r['extents']}: {r.get('error') or 'results differ by ' + r['difference']}"
                      for r in wrong]
@@ -431,7 +456,7 @@ def main():
     parser.add_argument("--out", default=bench_case.ROOT / "bench" / "results", type=Path)
     parser.add_argument("--only", type=lambda text: frozenset(text.split(",")), default=frozenset())
     parser.add_argument("--tune", choices=api.TUNE, default="quick")
-    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--rounds", type=int, default=61)
     parser.add_argument("--quick", action="store_true", help="one case a kernel, few rounds")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run of today found")
     parser.add_argument("--shrink", type=int, default=1, help="divides each case's first extent: for a try")
@@ -451,6 +476,16 @@ def main():
 
 
 def bench(arguments):
+    """In a cache of its own: `prepare s` is with nothing cached, whatever ran here before."""
+    cache = tempfile.mkdtemp(prefix="headroom-bench-")
+    os.environ["HEADROOM_CACHE"] = cache
+    try:
+        return bench_cases(arguments)
+    finally:
+        shutil.rmtree(cache, ignore_errors=True)
+
+
+def bench_cases(arguments):
     library = None
     if not arguments.peers_only:
         library = api.Library(str(Path(arguments.build, "libheadroom.so").resolve()), "cuda:0")
