@@ -10,7 +10,7 @@ help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
 build: build/.setup ## the library and the command
-	@cmake -G Ninja -S . -B build --log-level=WARNING >/dev/null
+	@cmake -G Ninja -S . -B build --log-level=WARNING -DBUILD_TESTING=OFF >/dev/null
 	@$(NINJA) -C build headroom headroom_static headroom_shared
 
 run: build ## the main job: tune a fused layer normalisation, check it, show how far from the limit it is
