@@ -294,13 +294,14 @@ static const char *sum_text(hr_printer *p, const hr_contract *c, const char *ori
 static void print_steps(stage_printer *s, const char *first, const char *last) {
     hr_printer *p = s->p;
     hr_lane_step *steps = hr_arena_alloc(p->arena, (size_t)s->stage->step_count * sizeof *steps);
-    hr_lane_pass pass = {.steps = steps, .first = first, .last = last};
+    hr_lane_pass pass = {.steps = steps, .first = first, .last = last, .block = true};
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         const hr_statement *statement = &p->function->statements[step->statement];
         hr_lane_step lane = {.use = HR_LANE_STORE, .value = step->value, .type = step->value->type, .id = i};
         lane.tensor = statement->tensor;
         lane.subscripts = statement->subscripts;
+        lane.stream = hr_stage_streams(p, &p->function->tensors[statement->tensor]);
         if (step->stored) steps[pass.step_count++] = lane;
     }
     const hr_expr *randoms[HR_RANDOMS_MAX];
@@ -400,6 +401,16 @@ static void print_product(stage_printer *s, const char *type) {
     hr_print(p, "};");
 }
 
+static bool streams(const stage_printer *s) {
+    const hr_function *function = s->p->function;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        const hr_tensor *target = &function->tensors[function->statements[step->statement].tensor];
+        if (step->stored && hr_stage_streams(s->p, target)) return true;
+    }
+    return false;
+}
+
 static void print_run(stage_printer *s, bool pairs, const char *type) {
     hr_printer *p = s->p;
     hr_text body = {0}, *out = p->out;
@@ -412,12 +423,14 @@ static void print_run(stage_printer *s, bool pairs, const char *type) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
         open(p, "if (contract_pairs_serve(&product)) {");
         hr_print(p, "contract_pairs_run(&product, &stage_%d_pairs, thread, threads, work);", s->number);
+        if (streams(s)) hr_print(p, "stream_end();");
         hr_print(p, "return;");
         close(p);
         hr_print(p, "#endif");
     }
     hr_print(p, "contract_%s_run(&product, &contract_%s_vectors, &stage_%d_choice, thread, threads, work);",
              type, type, s->number);
+    if (streams(s)) hr_print(p, "stream_end();");
     p->indent--;
     p->out = out;
     print_function(s, "", STAGE_PARAMETERS, &body);

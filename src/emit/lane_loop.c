@@ -410,12 +410,17 @@ static const hr_lane_step *first_stream(const hr_lane_pass *pass) {
     return NULL;
 }
 
-static void print_alignments(hr_printer *p, const hr_lane_pass *pass) {
+/* `last`: of a block, else NULL. */
+static void print_alignments(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (s->use == HR_LANE_STORE && s->stream)
-            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id,
-                     (int)hr_dtype_size(p->function->tensors[s->tensor].dtype),
+        if (s->use != HR_LANE_STORE || !s->stream) continue;
+        int size = (int)hr_dtype_size(p->function->tensors[s->tensor].dtype);
+        if (last)
+            hr_print(p, "const bool aligned_%d = stream_lines(q%d + i, (%s - i) * %d);", s->id, s->id, last,
+                     size);
+        else
+            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id, size,
                      1 + hr_lane_is_paired(p, pass, s));
     }
 }
@@ -433,7 +438,7 @@ static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last
     if (!first_stream(pass)) return;
     /* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as
      * they are. */
-    if (!pass->state || pass->whole) {
+    if (!pass->block && (!pass->state || pass->whole)) {
         bool pair = is_any_paired(p, pass);
         hr_print(p, "const int64_t head = %s;", stream_head(p, pass, " + i"));
         hr_print(p, "const int64_t begin = %s - i < head ? %s : i + head;", last, last);
@@ -442,7 +447,7 @@ static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last
         hr_print(p, "    i += lanes;");
         hr_print(p, "}");
     }
-    print_alignments(p, pass);
+    print_alignments(p, pass, pass->block ? last : NULL);
 }
 
 static bool reads_tensor(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node) {
@@ -734,7 +739,7 @@ int hr_lane_unit(hr_printer *p, const hr_lane_pass *pass) {
 void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {
     prepare_all(p, pass, HR_AT_TASK);
     print_row_places(p, pass);
-    print_alignments(p, pass);
+    print_alignments(p, pass, NULL);
     p->part = false;
     print_step(p, pass);
     p->way = "0";

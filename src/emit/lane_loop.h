@@ -28,8 +28,10 @@ typedef struct hr_lane_pass {
     int step_count;
     const hr_lane_step *steps;
     const char *first, *last; /* of the lane axis, as C expressions */
-    int64_t tile;             /* elements a tile; 0 = none is needed */
-    int kept_count;           /* values to be stored into row buffers as they are first computed */
+    bool block; /* what lies beside these lanes is stored much later: whole lines of it leave past the caches
+                 */
+    int64_t tile;   /* elements a tile; 0 = none is needed */
+    int kept_count; /* values to be stored into row buffers as they are first computed */
     hr_expr *const *kept;
     const char *const *kept_name;
     bool *kept_done;

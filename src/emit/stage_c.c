@@ -157,13 +157,13 @@ void hr_stage_row_stores(hr_stage_printer *s) {
 
 /* ---- lane passes ---- */
 
-static bool is_streamed(const hr_stage_printer *s, const hr_step *step) {
-    hr_dtype dtype = target_of(s, step)->dtype;
+bool hr_stage_streams(const hr_printer *p, const hr_tensor *target) {
+    hr_dtype dtype = target->dtype;
     bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
-    if (!s->p->vector || !streams || s->plan->tunables.stream == 2) return false;
+    if (!p->vector || !streams || p->plan->tunables.stream == 2) return false;
     /* An inout's lines are in cache already, and scratch is read again soon: ordinary stores cost them no
      * extra traffic. */
-    return s->plan->tunables.stream == 1 || target_of(s, step)->role == HR_ROLE_RESULT;
+    return p->plan->tunables.stream == 1 || target->role == HR_ROLE_RESULT;
 }
 
 static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
@@ -195,7 +195,7 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
         lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
                     : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
                                                           : HR_LANE_REDUCE;
-        lane->stream = lane->use == HR_LANE_STORE && is_streamed(s, step);
+        lane->stream = lane->use == HR_LANE_STORE && hr_stage_streams(s->p, target_of(s, step));
     }
     return count + hr_stage_spread_squares(s, pass, out + count, HR_STEPS_MAX - count);
 }
@@ -558,7 +558,8 @@ static void print_work(hr_stage_printer *s) {
     }
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        streams = streams || (step->kind == HR_STEP_ELEMENT && step->stored && is_streamed(s, step));
+        streams = streams || (step->kind == HR_STEP_ELEMENT && step->stored &&
+                              hr_stage_streams(s->p, target_of(s, step)));
     }
     print_areas(s);
     print_kept_once(s);

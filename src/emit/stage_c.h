@@ -15,6 +15,8 @@ typedef struct hr_stage_functions {
 } hr_stage_functions;
 
 hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);
+/* Whether vectors of a result leave past the caches. */
+bool hr_stage_streams(const hr_printer *printer, const hr_tensor *target);
 /* Prints `const int64_t n_N = SOURCEn_N;` for each extent that `body` uses. */
 void hr_emit_extents_used(hr_printer *printer, const char *source, const char *body);
 /* Whether the identifier `token` stands in `text`. */

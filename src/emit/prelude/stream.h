@@ -60,6 +60,12 @@ static inline bool stream_aligned(const void *p, int size, int vectors) {
     return ((uintptr_t)p & (uintptr_t)(vectors * HR_LANES * size - 1)) == 0;
 }
 
+/* Whether `bytes` from p on are whole cache lines: half a line that leaves alone is merged with what memory
+ * holds. */
+static inline bool stream_lines(const void *p, int64_t bytes) {
+    return (((uintptr_t)p | (uintptr_t)bytes) & 63) == 0;
+}
+
 /* Orders streamed stores before whatever tells another thread of them. */
 static inline void stream_end(void) {
 #if defined __SSE2__
