@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Fills the README's tables of figures from the result files that the line above each of them names.
+
+  readme_tables.py [--check] [README]
+
+in:   <!-- figures: gpu FILE.csv --> or <!-- figures: cpu FILE.csv BENCH.txt -->, then a table whose rows begin with a
+      kernel and its extents; BENCH.txt is what one or more runs of `headroom bench` printed
+out:  the same file with the other columns filled in; with --check nothing is written, and a row that is not what the
+      files say is an error (1). A row that they do not have is one, too.
+"""
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+MARK = re.compile(r"<!-- figures: (gpu|cpu) (\S+)(?: (\S+))? -->")
+BENCH = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) .*?[\d.]+x +(-|\d+ %) +(?:-|[\d.]+x)  \w+ ")
+NONE = "–"
+
+
+def over(text):
+    return f"{float(text):.2f}×" if text else NONE
+
+
+def rate(row):
+    if row.get("bound") == "tensor":
+        return f"{float(row['GFLOP/s']):.0f} GFLOP/s"
+    value = float(row["GB/s"])
+    return f"{value:.0f} GB/s" if value >= 100 else f"{value:.1f} GB/s"
+
+
+def key_of(kernel, extents):
+    """Whatever the order of the extents."""
+    return kernel, frozenset(extents.split(" in ")[0].split())
+
+
+def gpu_cells(row, _):
+    def beside(peer):
+        return over(float(row[f"{peer} us"]) / float(row["headroom us"]) if row[f"{peer} us"] else "")
+    return [f"{float(row['headroom us']):.1f} µs", rate(row), f"{float(row['of copy']):.2f}",
+            *(beside(peer) for peer in ("eager", "compile", "triton"))]
+
+
+def cpu_cells(row, shares):
+    found = [f"{share / 100:.2f}" for share in shares]
+    return [f"{float(row['headroom ms']):.1f} ms", rate(row), ", ".join(found) or NONE,
+            *(over(row[f"x {peer}"]) for peer in ("NumPy", "JAX", "OpenBLAS"))]
+
+
+def shares_of(path):
+    """By kernel and extents what stands in the column `now`, a run after the other."""
+    shares = {}
+    for line in path.read_text().splitlines() if path else ():
+        found = BENCH.match(line)
+        if found and found[3] != "-":
+            shares.setdefault(key_of(found[1], found[2]), []).append(int(found[3].split()[0]))
+    return shares
+
+
+def filled(lines, root):
+    """The lines with their tables filled in."""
+    cells = rows = None
+    for number, line in enumerate(lines, 1):
+        mark = MARK.match(line)
+        if mark:
+            cells = {"gpu": gpu_cells, "cpu": cpu_cells}[mark[1]]
+            with open(root / mark[2], newline="") as file:
+                rows = {key_of(r["kernel"], r["extents"]): r for r in csv.DictReader(file)}
+            shares = shares_of(root / mark[3] if mark[3] else None)
+        elif rows and line.startswith("| ") and not line.startswith("| kernel"):
+            label, extents = (cell.strip() for cell in line.split("|")[1:3])
+            key = key_of(label.split(",")[0], extents)
+            if key not in rows:
+                raise KeyError(f"line {number}: the files have no {label} {extents}")
+            line = "| " + " | ".join([label, extents, *cells(rows[key], shares.get(key, []))]) + " |"
+        elif rows and not line.startswith("|") and line.strip():
+            rows = None
+        yield line
+
+
+def main():
+    names = [a for a in sys.argv[1:] if a != "--check"]
+    path = Path(names[0] if names else Path(__file__).resolve().parent.parent / "README.md")
+    lines = path.read_text().splitlines()
+    try:
+        new = list(filled(lines, path.resolve().parent))
+    except (KeyError, OSError) as error:
+        print(f"{path.name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        return 1
+    if "--check" not in sys.argv:
+        path.write_text("\n".join(new) + "\n")
+        return 0
+    wrong = [(number, old, now) for number, (old, now) in enumerate(zip(lines, new), 1) if old != now]
+    for number, old, now in wrong:
+        print(f"{path.name}:{number}: has\n  {old}\nand should have\n  {now}", file=sys.stderr)
+    return 1 if wrong or len(lines) != len(new) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
