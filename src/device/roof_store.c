@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FORMAT       4
+#define FORMAT       5
 #define LOCK_NAME    "roof.lock"
 #define POLL_SECONDS 0.05
 #define FILE_MOST    65536

@@ -304,8 +304,9 @@ static void print_steps(stage_printer *s, const char *first, const char *last) {
         lane.stream = hr_stage_streams(p, &p->function->tensors[statement->tensor]);
         if (step->stored) steps[pass.step_count++] = lane;
     }
-    const hr_expr *randoms[HR_RANDOMS_MAX];
-    if (hr_lane_randoms(p, &pass, randoms)) pass.tile = RANDOM_TILE;
+    hr_random_list randoms;
+    hr_lane_randoms(p, &pass, &randoms);
+    if (randoms.count) pass.tile = RANDOM_TILE;
     p->value[s->contract->product] = sum_text(p, s->contract, first);
     hr_lane_loop(p, &pass);
 }

@@ -678,7 +678,7 @@ static bool is_checked_element(hr_printer *p, const hr_expr *node) {
 
 static const char *buffer_text(hr_printer *p, const hr_expr *node) {
     const char *buffer = p->buffer[node->id];
-    if (!p->vector) return buffer;
+    if (!p->vector || node->op == HR_OP_RANDOM || node->type == HR_BOOL) return buffer;
     if (!hr_expr_is_words(node)) return hr_format(p, "vf_load_f32(%s)", buffer);
     if (p->turns || (p->pairs && !p->part))
         return hr_format(p, "vf_load_%s_bf16(%s, %s)", p->turns ? "turn" : "pair", buffer, p->way);

@@ -34,8 +34,8 @@ typedef struct hr_printer {
     const char **pointer;  /* by expr id of an ELEMENT: the name of its row pointer */
     const char **valid;    /* by expr id of a checked ELEMENT: the flag that says it may be read */
     int *uses;             /* by expr id: in the loop body that is being printed */
-    const char **buffer;   /* by expr id: what holds it: a row-long buffer of kept values or random numbers;
-                              outside vector mode, an operand */
+    const char **buffer;   /* by expr id: what holds it: a row-long buffer of kept values; outside vector
+                              mode and for what is drawn at random, an operand */
     const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
     const char *way;       /* which of several accumulators the body adds into */

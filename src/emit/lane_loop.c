@@ -15,24 +15,6 @@ static hr_dtype lane_type(hr_dtype type) {
     return type == HR_BOOL ? HR_I32 : type;
 }
 
-/* ---- random numbers ---- */
-
-static void find_randoms(hr_printer *p, const hr_expr *node, const hr_expr **out, int *count) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
-    p->seen[node->id] = p->stamp;
-    if (node->op == HR_OP_RANDOM && *count < HR_RANDOMS_MAX) out[(*count)++] = node;
-    for (int i = 0; i < node->arg_count; i++)
-        find_randoms(p, node->args[i], out, count);
-}
-
-int hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, const hr_expr **out) {
-    int count = 0;
-    p->stamp++;
-    for (int i = 0; i < pass->step_count && p->vector; i++)
-        find_randoms(p, pass->steps[i].value, out, &count);
-    return count;
-}
-
 /* ---- accumulators ---- */
 
 /* An accumulator of a pass: its C type, how many lie side by side (because an addition takes several cycles
@@ -644,28 +626,38 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
     hr_print(p, "}");
 }
 
+/* The words of a tile are drawn before its lanes are walked. */
+static void print_draws(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
+    for (int i = 0; i < randoms->count; i++) {
+        const hr_expr *random = randoms->node[i], *compared = randoms->compared[i];
+        const char *words = hr_format(p, "random_%d + (i - tile)", random->id);
+        hr_print(p, "_Alignas(64) uint32_t random_%d[%lld + HR_LANES];", random->id, (long long)pass->tile);
+        hr_print(p, "random_fill(&keys_%d, (uint64_t)(%s + tile), stop - tile, random_%d);", random->id,
+                 hr_emit_lane_rest(p, random->args[1]), random->id);
+        hr_random_give(p, random, compared, hr_format(p, "vf_random(%s)", words),
+                       hr_format(p, "vm_random_ge(%s, bound_%d)", words, random->id));
+    }
+}
+
 static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_expr *randoms[HR_RANDOMS_MAX];
-    int count = hr_lane_randoms(p, pass, randoms);
-    for (int i = 0; i < count; i++)
-        hr_print(p, "const random_keys keys_%d = random_keys_of((uint64_t)%s);", randoms[i]->id,
-                 hr_expr_text(p, randoms[i]->args[0]));
+    hr_random_list randoms;
+    hr_lane_randoms(p, pass, &randoms);
+    for (int i = 0; i < randoms.count; i++) {
+        const hr_expr *random = randoms.node[i];
+        hr_print(p, "const random_keys keys_%d = random_keys_of((uint64_t)%s);", random->id,
+                 hr_expr_text(p, random->args[0]));
+        if (randoms.compared[i]) hr_random_print_bound(p, random, randoms.compared[i]);
+    }
     hr_print(p, "for (int64_t tile = %s; tile < %s; tile += %lld) {", pass->first, pass->last,
              (long long)pass->tile);
     p->indent++;
     hr_print(p, "const int64_t stop = tile + %lld < %s ? tile + %lld : %s;", (long long)pass->tile,
              pass->last, (long long)pass->tile, pass->last);
-    for (int i = 0; i < count; i++) {
-        hr_print(p, "_Alignas(64) float random_%d[%lld + HR_LANES];", randoms[i]->id, (long long)pass->tile);
-        hr_print(p, "random_fill(&keys_%d, (uint64_t)(%s + tile), stop - tile, random_%d);", randoms[i]->id,
-                 hr_emit_lane_rest(p, randoms[i]->args[1]), randoms[i]->id);
-        p->buffer[randoms[i]->id] = hr_format(p, "random_%d + (i - tile)", randoms[i]->id);
-    }
+    print_draws(p, pass, &randoms);
     print_vectors(p, pass, "tile", "stop");
     p->indent--;
     hr_print(p, "}");
-    for (int i = 0; i < count; i++)
-        p->buffer[randoms[i]->id] = NULL;
+    hr_random_forget(p, &randoms);
 }
 
 /* Scalar lanes: the body is printed aside first, to know whether the loop may be `omp simd`. */
@@ -752,6 +744,14 @@ const char *hr_lane_shift(hr_printer *p, const hr_lane_pass *pass) {
     if (!first_stream(pass)) return "0";
     print_target(p, first_stream(pass));
     return stream_shift(p, pass);
+}
+
+void hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, hr_random_list *out) {
+    const hr_expr **values = hr_arena_alloc(p->arena, (size_t)pass->step_count * sizeof *values);
+    int count = p->vector ? pass->step_count : 0;
+    for (int i = 0; i < count; i++)
+        values[i] = pass->steps[i].value;
+    hr_random_find(p, values, count, NULL, out);
 }
 
 void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {

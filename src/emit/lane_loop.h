@@ -8,6 +8,7 @@
 #define HR_EMIT_LANE_LOOP_H
 
 #include "emit/expression.h"
+#include "emit/random_list.h"
 
 /* What the loop does with a step's value, lane by lane. */
 /* HR_LANE_KEEP: nothing but what keeping its value in a row buffer takes. */
@@ -71,8 +72,7 @@ int hr_lane_unit(hr_printer *printer, const hr_lane_pass *pass);
 const char *hr_lane_shift(hr_printer *printer, const hr_lane_pass *pass);
 
 /* Values that are drawn a tile at a time: HR_OP_RANDOM nodes of vector mode. */
-#define HR_RANDOMS_MAX 8
-int hr_lane_randoms(hr_printer *printer, const hr_lane_pass *pass, const hr_expr **out);
+void hr_lane_randoms(hr_printer *printer, const hr_lane_pass *pass, hr_random_list *out);
 
 void hr_lane_loop(hr_printer *printer, const hr_lane_pass *pass);
 /* The reduced value after the loop, as an operand of type `type`. */

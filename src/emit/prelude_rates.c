@@ -13,10 +13,11 @@ static const char loop_text[] = "static void %s_rate(float *to, const float *fro
                                 "        vf_store_f32(to + i, %s);\n"
                                 "}\n\n";
 
-static const char random_text[] = "static void random_rate(float *to, const float *from, int64_t count) {\n"
-                                  "    random_keys keys = random_keys_of(1);\n"
-                                  "    random_fill(&keys, (uint64_t)from[0], count, to);\n"
-                                  "}\n\n";
+static const char random_text[] =
+    "static void random_rate(float *to, const float *from, int64_t count) {\n"
+    "    random_keys keys = random_keys_of(1);\n"
+    "    random_fill(&keys, (uint64_t)from[0], count, (uint32_t *)(void *)to);\n"
+    "}\n\n";
 
 static const char entry_head[] =
     "typedef struct launch {\n"
@@ -37,14 +38,14 @@ static const char entry_tail[] =
     "}\n\n"
     "int hr_entry(const launch *l, void *fault) {\n"
     "    int missing = 0;\n"
-    "    int64_t count = l->tuning[1] / 4 < 2048 ? l->tuning[1] / 4 : 2048, rounds = l->tuning[3];\n"
+    "    int64_t count = l->tuning[1] / 4 < 1920 ? l->tuning[1] / 4 : 1920, rounds = l->tuning[3];\n"
     "    (void)fault;\n"
     "#pragma omp parallel num_threads((int)l->threads) reduction(+ : missing)\n"
     "    {\n"
-    "        float from[2048];\n"
+    "        float from[1920];\n"
     "        float *to = (float *)((char *)l->pointers[0] + omp_get_thread_num() * l->tuning[2]);\n"
-    "        for (int i = 0; i < 2048; i++)\n"
-    "            from[i] = 0.5f + (float)(i * 37 % 2048) * 0x1.cp-10f;\n"
+    "        for (int i = 0; i < 1920; i++)\n"
+    "            from[i] = 0.5f + (float)(i * 37 % 1920) * 0x1.cp-10f;\n"
     "        for (int64_t round = 0; round < rounds && !missing; round++)\n"
     "            missing += run(l->tuning[0], to, from, count);\n"
     "    }\n"

@@ -18,8 +18,8 @@
 
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
 enum { SPLIT_BLOCK = 1 << 16 };
-/* Bytes of results for which random numbers are drawn at a time: few enough for memory to work meanwhile. */
-enum { TILE_BYTES = 512, TILE_LEAST = 128 };
+/* Random numbers drawn at a time: a group of the generator's, few enough for memory to work meanwhile. */
+enum { TILE = 192 };
 
 #define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
 
@@ -236,9 +236,9 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     }
     lanes.kept_name = s->kept_name;
     lanes.kept_done = s->kept_done;
-    const hr_expr *randoms[HR_RANDOMS_MAX];
-    bool tiled = hr_lane_randoms(p, &lanes, randoms) > 0;
-    lanes.tile = tiled ? s->tile : 0;
+    hr_random_list randoms;
+    hr_lane_randoms(p, &lanes, &randoms);
+    lanes.tile = randoms.count ? s->tile : 0;
     lanes.ways = lanes.unit = choose_ways(s, &lanes);
     hr_stage_prefetch(s, pass, &lanes, prefetched);
     return lanes;
@@ -588,16 +588,6 @@ static void print_function(hr_stage_printer *s, const char *suffix, void (*print
     hr_text_clear(&body);
 }
 
-static int64_t default_tile(const hr_stage_printer *s) {
-    int64_t tile = TILE_BYTES;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        int64_t fitting = TILE_BYTES / (int64_t)hr_dtype_size(target_of(s, step)->dtype);
-        if (step->kind == HR_STEP_ELEMENT && step->stored && fitting < tile) tile = fitting;
-    }
-    return tile < TILE_LEAST ? TILE_LEAST : tile;
-}
-
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     hr_stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
@@ -606,7 +596,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.split = hr_stage_can_split(p->plan, stage);
     s.skew = stage->skew;
     s.apart = !s.skew && hr_column_is_apart(p, stage);
-    s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : default_tile(&s);
+    s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE;
     out->begin = starts_at_zero(&s);
     out->end = any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);
     hr_print(p, "/* %s", stage->name);

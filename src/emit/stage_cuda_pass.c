@@ -113,57 +113,17 @@ static void print_kept(hr_cuda_stage *s) {
 
 /* ---- random numbers ---- */
 
-typedef struct random_list {
-    int count;
-    const hr_expr *node[HR_RANDOMS_MAX];
-    const hr_expr *compared[HR_RANDOMS_MAX]; /* "node >= bound", where the number is used for that alone */
-} random_list;
-
-static bool counts_along(const hr_cuda_stage *s, const hr_expr *e) {
-    if (e->op == HR_OP_INDEX) return e->index == s->p->lane;
+static bool counts_along(hr_printer *p, const hr_expr *e) {
+    if (e->op == HR_OP_INDEX) return e->index == p->lane;
     if (e->op != HR_OP_ADD && e->op != HR_OP_SUB) return false;
-    bool left = hr_expr_level(s->p, e->args[0]) == HR_AT_LANE,
-         right = hr_expr_level(s->p, e->args[1]) == HR_AT_LANE;
+    bool left = hr_expr_level(p, e->args[0]) == HR_AT_LANE,
+         right = hr_expr_level(p, e->args[1]) == HR_AT_LANE;
     if (left == right || (right && e->op == HR_OP_SUB)) return false;
-    return counts_along(s, e->args[left ? 0 : 1]);
+    return counts_along(p, e->args[left ? 0 : 1]);
 }
 
-static void find_randoms(hr_cuda_stage *s, const hr_expr *node, random_list *out) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
-    p->seen[node->id] = p->stamp;
-    if (node->op == HR_OP_RANDOM && out->count < HR_RANDOMS_MAX &&
-        hr_expr_level(p, node->args[0]) < HR_AT_LANE && counts_along(s, node->args[1]))
-        out->node[out->count++] = node;
-    for (int i = 0; i < node->arg_count; i++)
-        find_randoms(s, node->args[i], out);
-}
-
-/* Counts what uses the number, and finds the comparison with a bound that is the same along the lane. */
-static int find_comparison(hr_cuda_stage *s, const hr_expr *e, const hr_expr *random, const hr_expr **out) {
-    hr_printer *p = s->p;
-    int uses = 0;
-    if (p->seen[e->id] == p->stamp) return 0;
-    p->seen[e->id] = p->stamp;
-    for (int i = 0; i < e->arg_count; i++) {
-        uses += (e->args[i] == random) + find_comparison(s, e->args[i], random, out);
-        if (e->args[i] == random && i == 0 && e->op == HR_OP_GE && e->args[1]->type == HR_F32 &&
-            hr_expr_level(p, e->args[1]) < HR_AT_LANE)
-            *out = e;
-    }
-    return uses;
-}
-
-static const hr_expr *only_comparison(hr_cuda_stage *s, int pass, const hr_expr *random) {
-    const hr_expr *comparison = NULL;
-    int uses = 0;
-    s->p->stamp++;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_expr *value = s->stage->steps[i].value;
-        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass))
-            uses += (value == random) + find_comparison(s, value, random, &comparison);
-    }
-    return uses == 1 ? comparison : NULL;
+static bool is_drawn_together(hr_printer *p, const hr_expr *random) {
+    return hr_expr_level(p, random->args[0]) < HR_AT_LANE && counts_along(p, random->args[1]);
 }
 
 static void print_random_group(hr_cuda_stage *s, const hr_expr *node, const hr_expr *compared) {
@@ -171,37 +131,24 @@ static void print_random_group(hr_cuda_stage *s, const hr_expr *node, const hr_e
     const char *seed = hr_expr_text(p, node->args[0]);
     const char *counter =
         hr_format(p, "%s + %s", hr_emit_lane_rest(p, node->args[1]), hr_cuda_group_start(s));
-    if (!compared) {
-        hr_print(p, "float random_%d[%d];", node->id, s->c->vector);
-        hr_print(p, "random_group<%d>(random_%d, (uint64_t)%s, (uint64_t)(%s));", s->c->vector, node->id,
-                 seed, counter);
-        p->buffer[node->id] = hr_format(p, "random_%d[v]", node->id);
-        return;
-    }
-    hr_print(p, "const random_bound bound_%d = random_bound_of(%s);", node->id,
-             hr_expr_text(p, compared->args[1]));
-    hr_print(p, "uint32_t random_%d[%d];", node->id, s->c->vector);
-    hr_print(p, "random_words<%d>(random_%d, (uint64_t)%s, (uint64_t)(%s));", s->c->vector, node->id, seed,
-             counter);
-    p->buffer[compared->id] = hr_format(p, "is_at_least(random_%d[v], bound_%d)", node->id, node->id);
+    if (compared) hr_random_print_bound(p, node, compared);
+    hr_print(p, "%s random_%d[%d];", compared ? "uint32_t" : "float", node->id, s->c->vector);
+    hr_print(p, "random_%s<%d>(random_%d, (uint64_t)%s, (uint64_t)(%s));", compared ? "words" : "group",
+             s->c->vector, node->id, seed, counter);
+    hr_random_give(p, node, compared, hr_format(p, "random_%d[v]", node->id),
+                   hr_format(p, "is_at_least(random_%d[v], bound_%d)", node->id, node->id));
 }
 
 /* Four neighbouring numbers come of one block of the generator: those of a group are drawn together. */
-static void print_randoms(hr_cuda_stage *s, int pass, random_list *list) {
-    s->p->stamp++;
+static void print_randoms(hr_cuda_stage *s, int pass, hr_random_list *list) {
+    hr_printer *p = s->p;
+    const hr_expr **values = hr_arena_alloc(p->arena, (size_t)s->stage->step_count * sizeof *values);
+    int count = 0;
     for (int i = 0; i < s->stage->step_count && (!s->c->straddle || s->one_row); i++)
-        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) find_randoms(s, s->stage->steps[i].value, list);
-    for (int i = 0; i < list->count; i++) {
-        list->compared[i] = only_comparison(s, pass, list->node[i]);
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) values[count++] = s->stage->steps[i].value;
+    hr_random_find(p, values, count, is_drawn_together, list);
+    for (int i = 0; i < list->count; i++)
         print_random_group(s, list->node[i], list->compared[i]);
-    }
-}
-
-static void drop_randoms(hr_cuda_stage *s, const random_list *list) {
-    for (int i = 0; i < list->count; i++) {
-        s->p->buffer[list->node[i]->id] = NULL;
-        if (list->compared[i]) s->p->buffer[list->compared[i]->id] = NULL;
-    }
 }
 
 /* ---- stores ---- */
@@ -492,7 +439,7 @@ static bool splits_by_row(const hr_cuda_stage *s) {
 /* For those groups what is one for a row is read and computed once, and neighbours are loaded together. */
 static void print_one_row_loop(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
-    random_list randoms = {0};
+    hr_random_list randoms;
     s->one_row = true;
     hr_print(p, "const int64_t %s = above;", hr_emit_index(p, s->c->order[0]));
     prepare_steps(s, pass, HR_AT_OUTER);
@@ -508,7 +455,7 @@ static void print_one_row_loop(hr_cuda_stage *s, int pass) {
     hr_cuda_close(p);
     name_held(s, false);
     hr_cuda_drop_late_loads(s);
-    drop_randoms(s, &randoms);
+    hr_random_forget(p, &randoms);
     hr_printer_forget(p, HR_AT_OUTER);
     name_held(s, true);
     s->one_row = false;
@@ -540,7 +487,7 @@ static const char *no_values(hr_cuda_stage *s) {
 
 static void print_groups(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
-    random_list randoms = {0};
+    hr_random_list randoms;
     hr_cuda_open_groups(s);
     hr_cuda_print_group_indices(s);
     if (!s->c->straddle && p->outer_count) prepare_steps(s, pass, HR_AT_OUTER);
@@ -570,7 +517,7 @@ static void print_groups(hr_cuda_stage *s, int pass) {
             hr_print(p, "if (!inside) leave_outside(z%d, -pos, %s - pos);", i, hr_cuda_row_end(s));
         hr_print(p, "online_add(a%d, a%d, z%d);", i, s->online[i] - 1, i);
     }
-    drop_randoms(s, &randoms);
+    hr_random_forget(p, &randoms);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!hr_cuda_runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;

@@ -25,6 +25,8 @@ static const char *const texts[] = {
     "kernel none(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = where(random(1, m * N + n) >= 1, x[m, n], 7) }",
     "kernel some(x: bf16[M, N], p: f32[M]) -> (y: bf16[M, N]) {\n"
     "    y[m, n] = where(random(5, m * N + n + 1) >= p[m], x[m, n], 7) }",
+    "kernel below(x: bf16[M, N], p: f32[M]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = where(random(5, m * N + n + 1) < p[m], x[m, n], 7) }",
     "kernel used(x: f32[M, N]) -> (y: f32[M, N]) {\n"
     "    y[m, n] = where(random(1, m * N + n) >= 0.5, random(1, m * N + n), x[m, n]) }",
     "kernel turned(x: bf16[M, 2, N], c: f32[M, N]) -> (y: bf16[M, 2, N]) {\n"

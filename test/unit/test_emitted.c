@@ -39,6 +39,10 @@ static const struct golden_case {
      "kernel k(x: f32[M, N], w: f32[N]) -> (y: f32[M, N], r: f32[M])\n{\n"
      "    r[m] = rsqrt(sum[n](x[m, n]^2) / N)\n    y[m, n] = x[m, n] * r[m] * w[n]\n}\n",
      {65536, 4096}},
+    {"drawn", /* words of random numbers are compared as they are */
+     "kernel k(x: f32[M, N], p: f32[M]) -> (y: f32[M, N])\n{\n"
+     "    y[m, n] = where(random(7, m * N + n) < p[m], x[m, n], random(8, m * N + n))\n}\n",
+     {64, 1000}},
     {"inout", "kernel k(p: inout f32[N], g: bf16[N], lr: f32)\n{\n    p[i] = p[i] - lr * g[i]\n}\n", {1000}},
 };
 

@@ -186,36 +186,65 @@ static void pairs(void **state) {
                 f64_gelu(-INFINITY) == 0);
 }
 
+/* Words that are compared as they are say what their numbers say. */
+static void compare_words(const uint32_t *words) {
+    const float bounds[] = {0,         -0.0f,        0.1f, 0.5f, 0x1p-24f, 0x1.8p-24f, 1 - 0x1p-24f, -1,
+                            0x1p-149f, 1 - 0x1p-23f, 1,    2,    INFINITY, -INFINITY,  NAN};
+    float numbers[HR_LANES];
+    vf_store_f32(numbers, vf_random(words));
+    for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
+        float asked[HR_LANES];
+        vf_store_f32(asked, vf_from_vm(vm_random_ge(words, random_bound_of(bounds[b]))));
+        for (int lane = 0; lane < HR_LANES; lane++) {
+            assert_true(numbers[lane] == (float)(words[lane] >> 8) * 0x1p-24f);
+            assert_true((asked[lane] != 0) == (numbers[lane] >= bounds[b]));
+        }
+    }
+}
+
+static void random_words_are_compared(void **state) {
+    (void)state;
+    uint32_t words[HR_LANES + 1] = {0, 1, 255, 256};
+    compare_words(words);
+    for (int lane = 0; lane <= HR_LANES; lane++)
+        words[lane] = UINT32_MAX - (uint32_t)lane * 128;
+    compare_words(words + 1);
+    random_keys keys = random_keys_of(3);
+    random_fill(&keys, 0, HR_LANES, words);
+    compare_words(words);
+}
+
 static void random_is_philox(void **state) {
     (void)state;
     /* Known answers of Philox4x32-10: all zero, all ones in counter and key (of which two words are fixed
      * here). */
     const uint32_t words[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
-    float out[600];
+    uint32_t out[600];
     random_keys keys = random_keys_of(0);
     random_fill(&keys, 0, 4, out);
     for (int i = 0; i < 4; i++) {
-        assert_true(out[i] == (float)(words[i] >> 8) * 0x1p-24f);
-        assert_true(f32_random(0, (uint64_t)i) == out[i]);
+        assert_int_equal(out[i], words[i]);
+        assert_true(f32_random(0, (uint64_t)i) == (float)(words[i] >> 8) * 0x1p-24f);
     }
     const uint64_t starts[] = {0, 1, 2, 3, 61, UINT64_C(0x3fffffff0), UINT64_C(0xfffffffffffffff1)};
     for (int s = 0; s < 7; s++)
-        for (int64_t count = 0; count < 300; count += count < 140 ? 1 : 53) {
-            out[count] = -1;
+        for (int64_t count = 0; count < 500; count += count < 200 ? 1 : 53) {
+            out[count] = 77;
             random_keys seeded = random_keys_of(UINT64_C(0x123456789abcdef0));
             random_fill(&seeded, starts[s], count, out);
             for (int64_t i = 0; i < count; i++)
-                if (out[i] != f32_random(UINT64_C(0x123456789abcdef0), starts[s] + (uint64_t)i))
+                if ((float)(out[i] >> 8) * 0x1p-24f !=
+                    f32_random(UINT64_C(0x123456789abcdef0), starts[s] + (uint64_t)i))
                     fail_msg("random number %d of %d from counter %llx", (int)i, (int)count,
                              (unsigned long long)starts[s]);
-            assert_true(out[count] == -1);
+            assert_int_equal(out[count], 77);
         }
 }
 
 int main(void) {
     if (!host_runs_this()) return 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(functions_are_accurate),
-                                       cmocka_unit_test(special_values), cmocka_unit_test(pairs),
-                                       cmocka_unit_test(random_is_philox)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_are_accurate), cmocka_unit_test(special_values), cmocka_unit_test(pairs),
+        cmocka_unit_test(random_is_philox), cmocka_unit_test(random_words_are_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,18 @@ static const char *const written[] = {
     "kernel drawn_peak(x: f32[M, N], seed: i64 = 7) -> (y: f32[M], p: f32[M, N])\n{\n"
     "    y[m] = logsumexp[n < N](random(seed, m + n))\n"
     "    p[m, n] = softmax[n](x[m, n] + random(seed, m + n))\n}\n",
+    "kernel drawn_compared(x: bf16[M, N], q: f32[M], seed: i64 = 7) -> (y: bf16[M, N], z: f32[M, N])\n{\n"
+    "    y[m, n] = where(random(seed, m * N + n + 3) >= 0.3, x[m, n], 2)\n"
+    "    z[m, n] = where(random(seed, m * N + n) < q[m] + 0.5, x[m, n], 2) +\n"
+    "              where(random(seed + 1, m * N + n) < 0.25, 1, random(seed + 1, m * N + n))\n}\n",
+    "kernel drawn_always(x: f32[M, N], seed: i64 = 7) -> (y: f32[M, N], z: f32[M, N])\n{\n"
+    "    y[m, n] = where(random(seed, m * N + n) >= 0, x[m, n], 2) +\n"
+    "              where(random(seed + 1, m * N + n) < 1, x[m, n], 2)\n"
+    "    z[m, n] = where(random(seed, m * N + n) >= 0 / 0, 1, 2) +\n"
+    "              where(random(seed + 1, m * N + n) < 0 / 0, 1, 2)\n}\n",
+    "kernel drawn_never(x: f32[M, N], seed: i64 = 7) -> (y: f32[M, N])\n{\n"
+    "    y[m, n] = where(random(seed, m * N + n) >= 1, x[m, n], 2) +\n"
+    "              where(random(seed + 1, m * N + n) < 0, x[m, n], 2)\n}\n",
     "kernel drawn_anywhere(x: bf16[M, N], seed: i64 = 7) -> (y: bf16[M, N])\n{\n"
     "    a[m, n] = where(random(seed, (m * N + n) * 3) < 0.5, exp(x[m, n]), 0)\n"
     "    t[m] = sum[n](a[m, n])\n"

@@ -209,7 +209,7 @@ static void test_store(void **state) {
     fclose(file);
     text[length] = 0;
     static const char *const changes[][2] = {
-        {"\"format\": 4", "\"format\": 3"},
+        {"\"format\": 5", "\"format\": 3"},
         {"\"read\": 2.0", "\"read\": -2.0"},
         {"\"write\"", "\"wrote\""},
         {"\"threads\": 3", "\"threads\": 0"},

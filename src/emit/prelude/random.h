@@ -74,8 +74,14 @@ static inline vblock vblock_unpack(vblock a, vblock b, int odd) {
     return r;
 }
 
-static inline vf vf_of_words(vblock words) {
-    return vf_from_vi((vi)((vu)words >> 8)) * 0x1p-24f;
+/* The lower halves of two vectors side by side: `low` stays where it is. */
+static inline vblock vblock_pair(vblock low, vblock high) {
+#if HR_LANES == 16
+    __asm__("vpshufd $0xa0, %1, %0%{%2%}" : "+v"(low) : "v"(high), "Yk"((vm)0xaaaa));
+    return low;
+#else
+    return (low & 0xffffffff) | high << 32;
+#endif
 }
 
 /* The words of HR_BLOCKS blocks */
@@ -94,10 +100,10 @@ static inline philox_lanes philox_lanes_round(philox_lanes x, vblock key_a, vblo
     return (philox_lanes){vblock_upper(right) ^ x.b ^ key_a, right, vblock_upper(left) ^ x.d ^ key_b, left};
 }
 
-static inline void philox_lanes_store(philox_lanes x, float *out) {
-    vblock front = (x.a & 0xffffffff) | x.b << 32, back = (x.c & 0xffffffff) | x.d << 32;
-    vf_store_f32(out, vf_of_words(vblock_unpack(front, back, 0)));
-    vf_store_f32(out + HR_LANES, vf_of_words(vblock_unpack(front, back, 1)));
+static inline void philox_lanes_store(philox_lanes x, uint32_t *out) {
+    vblock front = vblock_pair(x.a, x.b), back = vblock_pair(x.c, x.d);
+    *(vu_loose *)out = (vu)vblock_unpack(front, back, 0);
+    *(vu_loose *)(out + HR_LANES) = (vu)vblock_unpack(front, back, 1);
 }
 
 /* The keys of all rounds, each in every lane: made once, then operands that come from memory beside other
@@ -115,10 +121,11 @@ static inline random_keys random_keys_of(uint64_t seed) {
     return keys;
 }
 
-/* The HR_RANDOM_GROUP numbers of the blocks from `block` on, in four parts side by side: a round takes 7
- * cycles until its result is there, 3 a part until the ports are free again. */
-#define HR_RANDOM_HALF  (8 * HR_BLOCKS)
-#define HR_RANDOM_GROUP (2 * HR_RANDOM_HALF)
+/* A group is so many vectors of blocks side by side: a round takes 7 to 9 cycles until its result is there,
+ * and the words of six vectors are what the registers of AVX-512 hold. */
+#define HR_RANDOM_PARTS (HR_LANES == 16 ? 6 : 4)
+#define HR_RANDOM_PART  (4 * HR_BLOCKS)
+#define HR_RANDOM_GROUP (HR_RANDOM_PARTS * HR_RANDOM_PART)
 
 /* The first two rounds of blocks whose numbers share their upper word: it and the two words that are 0 leave
  * one multiplication of four, that of `right`. `left` is the lower word's first product. */
@@ -129,30 +136,30 @@ static inline philox_lanes philox_lanes_begun(const random_keys *keys, vblock le
                           (vblock){0} + second};
 }
 
-/* The lower word of the last block's number is that of the first and what is between. */
-static inline void random_group(const random_keys *keys, uint64_t block, float *out) {
-    const uint64_t upper = block >> 32, part = HR_BLOCKS * UINT64_C(0xD2511F53);
+/* The HR_RANDOM_GROUP words of the blocks from `block` on. The lower word of the last block's number is that
+ * of the first and what is between. */
+static inline void random_group(const random_keys *keys, uint64_t block, uint32_t *out) {
+    const uint64_t upper = block >> 32, step = HR_BLOCKS * UINT64_C(0xD2511F53);
     vblock left = vblock_multiply(vblock_order() + (uint32_t)block, (vblock){0} + 0xD2511F53u);
-    philox_lanes w = philox_lanes_begun(keys, left, upper), x = philox_lanes_begun(keys, left + part, upper),
-                 y = philox_lanes_begun(keys, left + 2 * part, upper),
-                 z = philox_lanes_begun(keys, left + 3 * part, upper);
-/* Unrolled, it would hold keys in registers and the four parts' words in memory. */
+    philox_lanes x[HR_RANDOM_PARTS];
+#pragma GCC unroll 8
+    for (int part = 0; part < HR_RANDOM_PARTS; part++)
+        x[part] = philox_lanes_begun(keys, left + (uint64_t)part * step, upper);
+/* Unrolled, it would hold keys in registers and the words in memory. */
 #pragma GCC unroll 1
     for (int round = 2; round < 10; round++) {
         const vblock a = keys->a[round], b = keys->b[round];
-        w = philox_lanes_round(w, a, b);
-        x = philox_lanes_round(x, a, b);
-        y = philox_lanes_round(y, a, b);
-        z = philox_lanes_round(z, a, b);
+#pragma GCC unroll 8
+        for (int part = 0; part < HR_RANDOM_PARTS; part++)
+            x[part] = philox_lanes_round(x[part], a, b);
     }
-    philox_lanes_store(w, out);
-    philox_lanes_store(x, out + HR_RANDOM_HALF / 2);
-    philox_lanes_store(y, out + HR_RANDOM_HALF);
-    philox_lanes_store(z, out + HR_RANDOM_HALF / 2 * 3);
+#pragma GCC unroll 8
+    for (int part = 0; part < HR_RANDOM_PARTS; part++)
+        philox_lanes_store(x[part], out + part * HR_RANDOM_PART);
 }
 
-/* Half a group, for what is less than one */
-static inline void random_half(const random_keys *keys, uint64_t block, float *out) {
+/* Two parts, for what is less than a group */
+static inline void random_pair(const random_keys *keys, uint64_t block, uint32_t *out) {
     philox_lanes x = philox_lanes_begin(block), y = philox_lanes_begin(block + HR_BLOCKS);
 #pragma GCC unroll 1
     for (int round = 0; round < 10; round++) {
@@ -160,27 +167,55 @@ static inline void random_half(const random_keys *keys, uint64_t block, float *o
         y = philox_lanes_round(y, keys->a[round], keys->b[round]);
     }
     philox_lanes_store(x, out);
-    philox_lanes_store(y, out + HR_RANDOM_HALF / 2);
+    philox_lanes_store(y, out + HR_RANDOM_PART);
 }
 
-/* out[i] = random(seed, counter + i). Whole groups and halves are written in place, ragged ends through a
+/* out[i] = the word of counter + i. Whole groups and pairs are written in place, ragged ends through a
  * buffer. */
-static inline void random_fill(const random_keys *keys, uint64_t counter, int64_t count, float *out) {
+static inline void random_fill(const random_keys *keys, uint64_t counter, int64_t count, uint32_t *out) {
     const int64_t first = -(int64_t)(counter % 4);
     const uint64_t block = (uint64_t)((int64_t)counter >> 2);
     for (int64_t i = first, step; i < count; i += step) {
         const uint64_t here = block + (uint64_t)(i - first) / 4;
-        const bool share = (uint32_t)here <= UINT32_MAX - 4 * HR_BLOCKS; /* the upper word of their number */
-        step = i >= 0 && i + HR_RANDOM_GROUP <= count && share ? HR_RANDOM_GROUP : HR_RANDOM_HALF;
+        const bool share = (uint32_t)here <= UINT32_MAX - HR_RANDOM_GROUP / 4; /* their numbers' upper word */
+        step = i >= 0 && i + HR_RANDOM_GROUP <= count && share ? HR_RANDOM_GROUP : 2 * HR_RANDOM_PART;
         if (step == HR_RANDOM_GROUP) {
             random_group(keys, here, out + i);
-        } else if (i >= 0 && i + HR_RANDOM_HALF <= count) {
-            random_half(keys, here, out + i);
+        } else if (i >= 0 && i + 2 * HR_RANDOM_PART <= count) {
+            random_pair(keys, here, out + i);
         } else {
-            float buffer[HR_RANDOM_HALF];
-            random_half(keys, here, buffer);
-            for (int64_t k = i < 0 ? -i : 0; k < HR_RANDOM_HALF && i + k < count; k++)
+            uint32_t buffer[2 * HR_RANDOM_PART];
+            random_pair(keys, here, buffer);
+            for (int64_t k = i < 0 ? -i : 0; k < 2 * HR_RANDOM_PART && i + k < count; k++)
                 out[i + k] = buffer[k];
         }
     }
+}
+
+/* The numbers of HR_LANES words */
+static inline vf vf_random(const uint32_t *words) {
+    return vf_from_vi((vi)(*(const vu_loose *)words >> 8)) * 0x1p-24f;
+}
+
+/* The words whose numbers are at least some bound: those from `least` on, if there are any. */
+typedef struct random_bound {
+    vu least;
+    vm any;
+} random_bound;
+
+static inline random_bound random_bound_of(float bound) {
+    const float number = ceilf(bound * 0x1p24f);
+    const uint32_t least = number > 0 && number < 0x1p24f ? (uint32_t)number << 8 : 0;
+    return (random_bound){(vu)vi_of((int32_t)least), vm_of(number < 0x1p24f)};
+}
+
+static inline vm vm_random_ge(const uint32_t *words, random_bound bound) {
+    const vu word = *(const vu_loose *)words;
+#if HR_LANES == 16
+    vm m;
+    __asm__("vpcmpnltud %2, %1, %0%{%3%}" : "=k"(m) : "v"(word), "v"(bound.least), "Yk"(bound.any));
+    return m;
+#else
+    return (word >= bound.least) & bound.any;
+#endif
 }

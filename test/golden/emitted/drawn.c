@@ -1,0 +1,136 @@
+typedef struct fault_record {
+    int64_t access, value; /* the first subscript that left its axis; access 0: none did */
+} fault_record;
+
+typedef struct arguments {
+    int64_t n_M;
+    int64_t n_N;
+    const float *t_x;
+    const float *t_p;
+    float *t_y;
+    fault_record *fault;
+} arguments;
+
+static inline int64_t thread_number(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+static inline int64_t thread_count(void) {
+#ifdef _OPENMP
+    return omp_get_num_threads();
+#else
+    return 1;
+#endif
+}
+
+static inline void barrier(void) {
+#ifdef _OPENMP
+#pragma omp barrier
+#endif
+}
+
+/* map over n, a task for each m
+ * no reduction: one pass over the elements */
+static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
+    const int64_t n_M = a->n_M;
+    const int64_t n_N = a->n_N;
+    const float *const restrict t_x = a->t_x;
+    const float *const restrict t_p = a->t_p;
+    float *const restrict t_y = a->t_y;
+    (void)a;
+    (void)work;
+    const int64_t tasks = n_M;
+    for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
+        const int64_t i_m = task;
+        const int64_t r1 = (i_m * n_N);
+        const float r2 = t_p[i_m];
+        const float *const p3 = t_x + i_m * n_N;
+        {
+            const bool whole = n_N % (1 * HR_LANES) == 0 && stream_aligned(t_y, 4, 1);
+            float *const q0 = t_y + i_m * n_N;
+            const random_keys keys_8 = random_keys_of((uint64_t)7);
+            const random_bound bound_8 = random_bound_of(fmaxf(r2, 0.0f));
+            const random_keys keys_14 = random_keys_of((uint64_t)8);
+            for (int64_t tile = 0; tile < n_N; tile += 192) {
+                const int64_t stop = tile + 192 < n_N ? tile + 192 : n_N;
+                _Alignas(64) uint32_t random_8[192 + HR_LANES];
+                random_fill(&keys_8, (uint64_t)(r1 + tile), stop - tile, random_8);
+                _Alignas(64) uint32_t random_14[192 + HR_LANES];
+                random_fill(&keys_14, (uint64_t)(r1 + tile), stop - tile, random_14);
+                if (whole) {
+                    for (int64_t i = tile; i < stop; i += HR_LANES) {
+                        prefetch_read(p3 + i + 1024);
+                        const vm r4 = vm_not(vm_random_ge(random_8 + (i - tile), bound_8));
+                        const vf r5 = vf_random(random_14 + (i - tile));
+                        vf_stream_f32(q0 + i, vf_select(r4, vf_load_f32(p3 + i), r5), true);
+                    }
+                } else {
+                    int64_t i = tile;
+                    const int64_t head = stream_head(q0 + i, 4, 1);
+                    const int64_t begin = stop - i < head ? stop : i + head;
+                    if (i < begin) {
+                        const int lanes = (int)(begin - i);
+                        prefetch_read(p3 + i + 1024);
+                        const vm r6 = vm_not(vm_random_ge(random_8 + (i - tile), bound_8));
+                        const vf r7 = vf_random(random_14 + (i - tile));
+                        vf_store_part_f32(q0 + i, vf_select(r6, vf_load_part_f32(p3 + i, lanes), r7), lanes);
+                        i += lanes;
+                    }
+                    const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
+                    for (; i + HR_LANES <= stop; i += HR_LANES) {
+                        prefetch_read(p3 + i + 1024);
+                        const vm r8 = vm_not(vm_random_ge(random_8 + (i - tile), bound_8));
+                        const vf r9 = vf_random(random_14 + (i - tile));
+                        vf_stream_f32(q0 + i, vf_select(r8, vf_load_f32(p3 + i), r9), aligned_0);
+                    }
+                    if (i < stop) {
+                        const int lanes = (int)(stop - i);
+                        prefetch_read(p3 + i + 1024);
+                        const vm r10 = vm_not(vm_random_ge(random_8 + (i - tile), bound_8));
+                        const vf r11 = vf_random(random_14 + (i - tile));
+                        vf_store_part_f32(q0 + i, vf_select(r10, vf_load_part_f32(p3 + i, lanes), r11), lanes);
+                    }
+                }
+            }
+        }
+    }
+    stream_end();
+}
+
+int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
+    (void)n_M;
+    (void)n_N;
+    int64_t work = 0;
+    (void)threads;
+    return work;
+}
+
+static void run(arguments a, char *scratch, int threads) {
+    char *work = scratch;
+    (void)threads; /* unused without OpenMP */
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
+    {
+        const int64_t thread = thread_number(), count = thread_count();
+        stage_0(&a, thread, count, work);
+        barrier();
+    }
+}
+
+int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_p, float *t_y, void *scratch, int threads) {
+    fault_record fault = {0, 0};
+    arguments a = {0};
+    a.n_M = n_M;
+    a.n_N = n_N;
+    a.t_x = t_x;
+    a.t_p = t_p;
+    a.t_y = t_y;
+    a.fault = &fault;
+    run(a, scratch, threads);
+    return (int)fault.access;
+}
