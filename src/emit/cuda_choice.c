@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "emit/cuda_choice_ring.h"
+#include "emit/lane_loop.h"
 #include "emit/stage_cuda_carry.h"
 
 #include <string.h>
@@ -444,6 +445,22 @@ static bool try_columns(const chooser *s, int64_t groups, column_choice *o) {
     return o->depth >= 2;
 }
 
+/* Two blocks leave half as many partial results, which the end of the stage reads again. More have no place
+ * on multiprocessors that come in pairs. */
+static bool have_partners(const chooser *s) {
+    const hr_cuda_choice *c = s->c;
+    int64_t bytes = 0;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
+        int size = hr_cuda_partial_size(s->plan, step);
+        if (hr_is_arg(step->reduce) || c->vector * size % GROUP_BYTES) return false;
+        bytes += c->row * size;
+    }
+    return s->plan->limits.cluster_blocks > 1 && !c->totals && c->blocks_limit % 2 == 0 &&
+           bytes <= c->shared_bytes;
+}
+
 /* Each thread asks for its groups of the rows to come, in shared memory of its own, and keeps its sums in
  * registers. False where that does not fit or the tuner wants something else. */
 static bool choose_columns(chooser *s, int64_t groups) {
@@ -481,6 +498,7 @@ static bool choose_columns(chooser *s, int64_t groups) {
     c->together = best.blocks;
     c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : best.blocks);
     c->narrow = c->row < NARROW_MAX;
+    c->partners = have_partners(s) ? 2 : 1;
     return true;
 }
 
@@ -580,6 +598,10 @@ int hr_cuda_online_sum(const hr_plan *plan, const hr_stage *stage, int peak, con
 
 /* ---- partial results ---- */
 
+int64_t hr_cuda_parts_limit(const hr_cuda_choice *c) {
+    return c->blocks_limit / c->partners;
+}
+
 int hr_cuda_partial_size(const hr_plan *plan, const hr_step *step) {
     hr_dtype type = plan->normal->statements[step->statement].value->type;
     if (step->reduce == HR_OP_REDUCE_SUM) return type == HR_F32 ? 4 : 8;
@@ -593,7 +615,7 @@ int64_t hr_cuda_work_offset(const hr_plan *plan, const hr_stage *stage, const hr
         int64_t points = before->kind == HR_STEP_REDUCE_COLUMN ? c->row
                          : before->kind == HR_STEP_REDUCE_ALL  ? c->slices
                                                                : 0;
-        offset += (points * c->blocks_limit * hr_cuda_partial_size(plan, before) + 255) / 256 * 256;
+        offset += (points * hr_cuda_parts_limit(c) * hr_cuda_partial_size(plan, before) + 255) / 256 * 256;
     }
     return offset + (c->ring && step == stage->step_count ? 256 : 0); /* the counter of rows */
 }
@@ -628,7 +650,7 @@ static bool takes_turns(const chooser *s) {
 hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                          hr_cuda_choice *out) {
     chooser s = {.plan = plan, .function = plan->normal, .stage = stage, .extents = extents, .c = out};
-    *out = (hr_cuda_choice){.row = 1, .lane = 1};
+    *out = (hr_cuda_choice){.row = 1, .lane = 1, .partners = 1};
     for (int i = 0; i < stage->task_count; i++)
         out->order[out->order_count++] = stage->task[i];
     for (int i = 0; i < stage->row_count; i++) {

@@ -61,7 +61,8 @@ typedef struct hr_cuda_choice {
     int64_t blocks_limit; /* of blocks / slices; the rows beyond are taken in turn */
     int depth;            /* rows that have a place in shared memory */
     int leaving;          /* of those, in a ring, the ones that may be on their way out */
-    int together;         /* blocks of a multiprocessor that the registers must suffice for; 0 = any */
+    int partners; /* blocks of a cluster that add up their sums over tasks before they leave them; 1 = none */
+    int together; /* blocks of a multiprocessor that the registers must suffice for; 0 = any */
     int64_t shared_bytes; /* of staged or carried rows */
     int carrier_count;    /* of carried rows */
     hr_cuda_carrier carriers[HR_CUDA_CARRIERS_MAX];
@@ -89,6 +90,8 @@ int64_t hr_cuda_work_offset(const hr_plan *plan, const hr_stage *stage, const hr
 /* An extent that is a number in the source; the others are arguments, so that one object serves any of them.
  */
 bool hr_cuda_is_constant(const hr_plan *plan, int extent);
+/* Partial results of a step that the blocks leave, at most. */
+int64_t hr_cuda_parts_limit(const hr_cuda_choice *choice);
 /* Bytes of an accumulator of partial results. */
 int hr_cuda_partial_size(const hr_plan *plan, const hr_step *step);
 /* Sums over everything whose value is one a task. */

@@ -449,6 +449,7 @@ static void print_partials_begin(hr_cuda_stage *s) {
 static void print_partials_end(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
+    if (c->partners > 1) hr_print(p, "__syncthreads(); /* all have read their rows: the places are free */");
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind == HR_STEP_REDUCE_COLUMN && !c->column_memory) hr_cuda_print_column_partial(s, i);
@@ -460,6 +461,7 @@ static void print_partials_end(hr_cuda_stage *s) {
         hr_print(p, "if (threadIdx.x == 0) ((%s *)(%s))[blockIdx.x] = total_%d;", type,
                  hr_cuda_work_place(s, i), i);
     }
+    if (c->partners > 1) hr_cuda_print_column_meeting(s);
 }
 
 static void print_work(hr_cuda_stage *s) {
@@ -501,11 +503,11 @@ static void print_parts(hr_cuda_stage *s) {
         hr_print(p, "int64_t parts = (%s + %" PRId64 ") / %" PRId64 ";",
                  product_of(p, c->order, c->order_count), run - 1, run);
     } else {
-        hr_print(p, "int64_t parts = (%s + %d) / %d;", hr_cuda_task_total(p, s->stage), c->block_rows - 1,
-                 c->block_rows);
+        int run = c->block_rows * c->partners;
+        hr_print(p, "int64_t parts = (%s + %d) / %d;", hr_cuda_task_total(p, s->stage), run - 1, run);
     }
-    hr_print(p, "parts = parts < 1 ? 1 : parts > %" PRId64 " ? %" PRId64 " : parts;", c->blocks_limit,
-             c->blocks_limit);
+    hr_print(p, "parts = parts < 1 ? 1 : parts > %" PRId64 " ? %" PRId64 " : parts;", hr_cuda_parts_limit(c),
+             hr_cuda_parts_limit(c));
 }
 
 void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *sum) {
@@ -575,7 +577,9 @@ const char *hr_cuda_aligned_condition(hr_printer *p) {
 /* `kind`: what follows the name of the work; NULL where the function asks how its arrays begin. */
 static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) {
     hr_printer *p = s->p;
-    const char *cluster = s->c->exchange ? hr_format(p, " __cluster_dims__(%d, 1, 1)", s->c->slices) : "";
+    int blocks_of_cluster = s->c->exchange ? s->c->slices : s->c->partners;
+    const char *cluster =
+        blocks_of_cluster > 1 ? hr_format(p, " __cluster_dims__(%d, 1, 1)", blocks_of_cluster) : "";
     int blocks = s->c->list ? 4 : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
     const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
     hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d%s)", cluster, s->c->threads, together);

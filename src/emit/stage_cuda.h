@@ -91,6 +91,8 @@ void hr_cuda_print_column_begin(hr_cuda_stage *s, int step);
 /* After it: the partial result of this block. */
 void hr_cuda_print_column_partial(hr_cuda_stage *s, int step);
 int hr_cuda_end_columns(const hr_cuda_choice *choice);
+/* Where blocks have partners: those add up what they left in shared memory. */
+void hr_cuda_print_column_meeting(hr_cuda_stage *s);
 /* In the kernel that ends the stage: the sum of all partial results, for the column sum of that number. */
 void hr_cuda_print_column_end(hr_cuda_stage *s, int step, int number);
 /* The step has slots in which warps leave their shares of what is reduced: others use those of a partner. */

@@ -10,8 +10,8 @@
 enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 32, END_BLOCKS = 64 };
 
 static const char *block_of(hr_cuda_stage *s) {
-    int slices = s->c->slices;
-    return slices > 1 ? hr_format(s->p, "(int64_t)blockIdx.x / %d", slices) : "(int64_t)blockIdx.x";
+    int blocks = s->c->slices * s->c->partners;
+    return blocks > 1 ? hr_format(s->p, "(int64_t)blockIdx.x / %d", blocks) : "(int64_t)blockIdx.x";
 }
 
 /* A sum too long for registers stands in memory from the beginning. */
@@ -77,6 +77,15 @@ static bool is_grouped(const hr_cuda_stage *s, const hr_step *step) {
     return !hr_is_arg(step->reduce) && s->c->exact && s->c->vector * size % 16 == 0;
 }
 
+/* Where in shared memory a block leaves a step's sums for its partner. */
+static int64_t left_offset(const hr_cuda_stage *s, int step) {
+    int64_t offset = 0;
+    for (int i = 0; i < step; i++)
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN)
+            offset += s->c->row * hr_cuda_partial_size(s->plan, &s->stage->steps[i]);
+    return offset;
+}
+
 void hr_cuda_print_column_partial(hr_cuda_stage *s, int i) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
@@ -86,6 +95,9 @@ void hr_cuda_print_column_partial(hr_cuda_stage *s, int i) {
         hr_print(p, "if ((int)threadIdx.x / 32 == %d && (int)threadIdx.x %% 32 < %d)", c->threads / 32 - 1,
                  c->row_threads);
     }
+    if (c->partners > 1)
+        hr_print(p, "%s *const left_%d = (%s *)(staged_memory() + %" PRId64 ");", hr_cuda_sum_type(s, step),
+                 i, hr_cuda_sum_type(s, step), left_offset(s, i));
     hr_print(p, "#pragma unroll");
     hr_print(p, "for (int u = 0; u < %d; u++) {", c->groups);
     p->indent++;
@@ -95,7 +107,8 @@ void hr_cuda_print_column_partial(hr_cuda_stage *s, int i) {
         hr_print(p, "#pragma unroll");
         hr_print(p, "for (int v = 0; v < %d; v++)", c->vector);
         hr_print(p, "    part[v] = column_%d[u * %d + v];", i, c->vector);
-        hr_print(p, "if (pos < %" PRId64 ") store_group<true>(partial_%d + pos, group_of(part));", c->row, i);
+        hr_print(p, "if (pos < %" PRId64 ") store_group<true>(%s_%d + pos, group_of(part));", c->row,
+                 c->partners > 1 ? "left" : "partial", i);
     } else {
         hr_print(p, "#pragma unroll");
         hr_print(p, "for (int v = 0; v < %d; v++)", c->vector);
@@ -103,6 +116,15 @@ void hr_cuda_print_column_partial(hr_cuda_stage *s, int i) {
                  i, c->vector);
     }
     hr_cuda_close(p);
+}
+
+void hr_cuda_print_column_meeting(hr_cuda_stage *s) {
+    hr_print(s->p, "cluster_barrier();");
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN)
+            hr_print(s->p, "add_partners<%d, %s, %" PRId64 ">(partial_%d, left_%d);", s->c->threads,
+                     hr_cuda_reducer(&s->stage->steps[i]), s->c->row, i, i);
+    hr_print(s->p, "cluster_barrier(); /* the partner has read what this block left */");
 }
 
 /* Columns of a block of the kernel that ends a stage: a whole sector of memory, and few enough that all

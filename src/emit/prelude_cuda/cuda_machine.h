@@ -190,6 +190,22 @@ static __device__ inline void cluster_store_4(void *place, int rank, uint32_t va
 #endif
 }
 
+/* Sixteen bytes from where `place`, in shared memory of this block, stands in the block of that rank. */
+static __device__ inline uint4 cluster_load_16(const void *place, int rank) {
+    uint4 r = {0, 0, 0, 0};
+#if defined HR_EMULATED
+    hr_emulated_cluster_load(&r, place, rank, 16);
+#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    uint32_t here = (uint32_t)__cvta_generic_to_shared(place), there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+    asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                 : "r"(there)
+                 : "memory");
+#endif
+    return r;
+}
+
 /* The block's dynamic shared memory. */
 static __device__ inline char *staged_memory() {
 #ifdef HR_EMULATED

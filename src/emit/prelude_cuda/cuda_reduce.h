@@ -158,6 +158,24 @@ template <int BLOCKS, class OP, class T> static __device__ inline T reduce_clust
     return x;
 }
 
+/* Two blocks have left COUNT sums each at `left`: each of them adds up its half of them, the sum of rank 0
+ * first. */
+template <int THREADS, class OP, int COUNT, class T>
+static __device__ inline void add_partners(T *partial, const T *left) {
+    const int vector = 16 / (int)sizeof(T), half = (COUNT / vector + 1) / 2, rank = cluster_rank();
+    for (int g = rank * half + (int)threadIdx.x; g < (rank ? COUNT / vector : half); g += THREADS) {
+        const uint4 first = cluster_load_16(left + g * vector, 0),
+                    second = cluster_load_16(left + g * vector, 1);
+        T a[vector], b[vector];
+        memcpy(a, &first, 16);
+        memcpy(b, &second, 16);
+#pragma unroll
+        for (int v = 0; v < vector; v++)
+            a[v] = OP::of(a[v], b[v]);
+        store_group<true>(partial + g * vector, group_of(a));
+    }
+}
+
 /* The largest so far and the sum of exp(x - peak), in one pass: as the peak rises the sum is scaled down.
  * Where the peak is infinite, exp(x) itself is added up. */
 static __device__ inline float online_base(float peak) {
