@@ -187,6 +187,38 @@ static hr_status tuning_prepare(void *context, const hr_tunables *tunables) {
     return HR_OK;
 }
 
+/* What runs with this state: the source, and what else its launch depends on. */
+static hr_status state_identify(const hr_prepared *state, char identity[33]) {
+    hr_text text = {0};
+    int most = state->plan->limits.compute ? GRIDS_A_STAGE * state->plan->stage_count : 0, count = 0;
+    hr_grid *grids = calloc((size_t)most + 1, sizeof *grids);
+    if (!grids) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
+    hr_status status = most ? hr_emit_cuda_grids(state->plan, state->extents, grids, most, &count) : HR_OK;
+    hr_text_format(&text, "threads %d scratch %lld\n", state->launch_threads, (long long)state->scratch_size);
+    for (int i = 0; i < count; i++)
+        hr_text_format(&text, "%s %s %lld %d %d %lld %lld %d\n", grids[i].entry, grids[i].unaligned,
+                       (long long)grids[i].blocks, grids[i].threads, grids[i].cluster,
+                       (long long)grids[i].shared, (long long)grids[i].pieces, grids[i].overlaps);
+    hr_text_append(&text, hr_text_data(&state->loadable.source), state->loadable.source.length);
+    if (status == HR_OK) status = hr_text_status(&text);
+    if (status == HR_OK) hr_cache_hash(text.data, text.length, identity);
+    hr_text_clear(&text);
+    free(grids);
+    return status;
+}
+
+static hr_status tuning_identify(void *context, const hr_tunables *tunables, char identity[33]) {
+    const tuning *tuning = context;
+    hr_prepared *state;
+    HR_TRY(state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
+                        tuning->model->threads, &state));
+    hr_status status = state_plan(tuning->kernel, state, tunables);
+    if (status == HR_OK) status = state_emit(state, true, &state->loadable);
+    if (status == HR_OK) status = state_identify(state, identity);
+    hr_prepared_destroy(tuning->kernel, state);
+    return status;
+}
+
 static hr_prepared **candidate_find(tuning *tuning, const hr_tunables *tunables) {
     hr_prepared **at = &tuning->candidates;
     while (*at && memcmp(&(*at)->tuned.best, tunables, sizeof *tunables) != 0)
@@ -295,7 +327,7 @@ static int compiles_at_once(const hr_kernel *kernel) {
 static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_preparing *preparing) {
     char key[33];
     tuning tuning = {.kernel = kernel, .model = state, .preparing = preparing};
-    hr_trial trial = {tuning_prepare, tuning_time, &tuning, compiles_at_once(kernel)};
+    hr_trial trial = {tuning_prepare, tuning_time, &tuning, compiles_at_once(kernel), tuning_identify};
     bool lists = hr_kernel_has_lists(kernel); /* one choice serves them, and their old values are not kept */
     hr_tune mode = preparing->tune == HR_TUNE_DEFAULT || lists ? HR_TUNE_NONE : preparing->tune;
     HR_TRY(tuning_key(kernel, state, key));

@@ -6,6 +6,28 @@
 #include "emit/emit.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+typedef char identity[33];
+
+static bool is_known(const identity *known, int count, const char *identity) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(known[i], identity) == 0) return true;
+    return false;
+}
+
+int hr_tune_distinct(hr_tunables *candidates, int count, int most, const hr_trial *trial) {
+    identity known[HR_TRIED_MAX];
+    int kept = 0;
+    most = most < HR_TRIED_MAX ? most : HR_TRIED_MAX;
+    for (int i = 0; i < count && kept < most; i++) {
+        known[kept][0] = 0;
+        bool told = trial->identify && trial->identify(trial->context, &candidates[i], known[kept]) == HR_OK;
+        if (!told || !is_known((const identity *)known, kept, known[kept]))
+            candidates[kept++] = candidates[i];
+    }
+    return kept;
+}
 
 static hr_tune_database *database_open(void) {
     char folder[4096];
@@ -23,8 +45,9 @@ hr_status hr_tune_search(const hr_plan *plan, const int64_t *extents, const char
     budget.floor_seconds = floor_seconds;
     if (hr_tune_database_find(database, key, searching ? mode : HR_TUNE_NONE, out)) goto done;
     *out = (hr_tuned){0};
-    int count = hr_emit_candidates(plan, extents, candidates, searching ? budget.candidates : 1);
+    int count = hr_emit_candidates(plan, extents, candidates, searching ? HR_TRIED_MAX : 1);
     if (count > 0) out->best = candidates[0];
+    if (searching) count = hr_tune_distinct(candidates, count, budget.candidates, trial);
     if (searching && count > 1) {
         status = hr_tune_choose(candidates, count, &budget, trial, progress, progress_context, out);
         if (status == HR_OK) hr_tune_database_keep(database, key, mode, out);

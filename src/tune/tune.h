@@ -4,11 +4,11 @@
  * In: a function, extents, layouts, a device, a way to time one choice. Out: the best tunables and what was
  * tried.
  *
- * The protocol of a search: candidate 0 is the cost model's choice, the incumbent. All candidates are
- * prepared, two at a time, within a budget. Then they are timed in turn (A B C C B A ...), so that a drift of
- * the machine hits all alike; medians decide; the clearly slower ones drop out after each few rounds; the
- * rest go on until the best two are told apart or time is up. A challenger replaces the incumbent only where
- * it is more than 1% faster, and in most rounds.
+ * The protocol of a search: candidate 0 is the cost model's choice, the incumbent. Of candidates that make
+ * the same code only the first is looked at. All are prepared, two at a time, within a budget. Then they are
+ * timed in turn (A B C C B A ...), so that a drift of the machine hits all alike; medians decide; the clearly
+ * slower ones drop out after each few rounds; the rest go on until the best two are told apart or time is up.
+ * A challenger replaces the incumbent only where it is more than 1% faster, and in most rounds.
  */
 #ifndef HR_TUNE_TUNE_H
 #define HR_TUNE_TUNE_H
@@ -24,6 +24,8 @@ typedef struct hr_trial {
     hr_status (*time)(void *context, const hr_tunables *tunables, double *seconds);
     void *context;
     int parallel;
+    /* A hash of the code that these tunables make and of how it is launched; NULL where all may differ. */
+    hr_status (*identify)(void *context, const hr_tunables *tunables, char identity[33]);
 } hr_trial;
 
 typedef struct hr_tried {
@@ -61,6 +63,10 @@ typedef struct hr_tune_budget {
 } hr_tune_budget;
 
 hr_tune_budget hr_tune_budget_of(hr_tune mode);
+
+/* Moves the first `most` candidates that differ to the front, in their order; their number. One that cannot
+ * be told from others differs. */
+int hr_tune_distinct(hr_tunables *candidates, int count, int most, const hr_trial *trial);
 
 /* The search without plan and database; candidates[0] is the incumbent. `out` is filled but for `cached`.
  * HR_CANCELLED when progress says so; the error of candidate 0 when no candidate at all could be timed. */

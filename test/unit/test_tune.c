@@ -80,7 +80,7 @@ static const hr_tune_budget ample = {
 
 static hr_status choose(machine *machine, int count, const hr_tune_budget *budget, hr_tuned *out) {
     hr_tunables candidates[HR_TRIED_MAX];
-    hr_trial trial = {machine_prepare, machine_time, machine, 2};
+    hr_trial trial = {.prepare = machine_prepare, .time = machine_time, .context = machine, .parallel = 2};
     candidates_number(candidates, count);
     if (machine->factor == 0) machine->factor = 1;
     return hr_tune_choose(candidates, count, budget, &trial, machine_progress, machine, out);
@@ -196,6 +196,32 @@ static void test_near_the_floor_is_enough(void **state) {
     budget.floor_seconds = 1.01;
     assert_int_equal(choose(&machine, 2, &budget, &tuned), HR_OK);
     assert_true(machine.timed[0] <= 12);
+}
+
+/* Candidates of one tile's last digit make the same code; that of 7 cannot be told. */
+static hr_status last_digit(void *context, const hr_tunables *tunables, char identity[33]) {
+    ++*(int *)context;
+    snprintf(identity, 33, "%d", tunables->tile % 10);
+    return tunables->tile % 10 == 7 ? hr_fail(HR_NOT_AVAILABLE, "no plan") : HR_OK;
+}
+
+static void test_same_code_is_timed_once(void **state) {
+    (void)state;
+    const int tiles[] = {3, 13, 1, 3, 7, 11, 17, 0, 7, 2}, first[] = {3, 1, 7, 17, 0, 7, 2};
+    int asked = 0;
+    hr_trial trial = {.identify = last_digit, .context = &asked};
+    for (int most = 0; most < 9; most++) {
+        hr_tunables candidates[10];
+        for (int i = 0; i < 10; i++)
+            candidates[i] = (hr_tunables){.tile = tiles[i]};
+        assert_int_equal(hr_tune_distinct(candidates, 10, most, &trial), most < 7 ? most : 7);
+        for (int i = 0; i < most && i < 7; i++)
+            assert_int_equal(candidates[i].tile, first[i]);
+        if (most == 2) assert_int_equal(asked, 1 + 3); /* no more than it takes */
+    }
+    trial.identify = NULL;
+    hr_tunables candidates[10] = {{0}};
+    assert_int_equal(hr_tune_distinct(candidates, 10, 20, &trial), 10);
 }
 
 static void test_label(void **state) {
@@ -445,6 +471,7 @@ int main(void) {
         cmocka_unit_test(test_prepares_two_at_a_time_once_each),
         cmocka_unit_test(test_budget_ends_preparing),
         cmocka_unit_test(test_near_the_floor_is_enough),
+        cmocka_unit_test(test_same_code_is_timed_once),
         cmocka_unit_test(test_label),
         cmocka_unit_test(test_database_keeps_all),
         cmocka_unit_test(test_database_modes),
