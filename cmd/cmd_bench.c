@@ -112,6 +112,7 @@ static bool bench_case_run(run_state *state, const bench_case *of) {
         if (status == HR_OK) {
             row->dtype = main_dtype(kernel);
             row->result = result;
+            if (result->roof_was > 0) state->bench.roof = result->roof;
             if (result->verify_done && !result->verified.ok) code = hr_status_exit_code(HR_WRONG_RESULT);
         } else {
             char *error = strdup(hr_last_error());

@@ -355,6 +355,9 @@ typedef struct hr_run_result {
     const char *source; /* generated */
     hr_roof roof;
     hr_beside beside; /* all 0 where the device offers no such copy or the bytes fit in its caches */
+    /* Bytes a second of the kept roof's copy before the copy beside the kernel was clearly faster, and raised
+     * it; 0 = it did not. `roof` and `floor` are by the raised one. */
+    double roof_was;
 } hr_run_result;
 
 /* Tunes, applies the kernel once and checks it, calls `saved`, measures it beside the unfused version (left

@@ -8,6 +8,12 @@
 hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out);
 hr_status hr_roof_store_write(const struct hr_device *device, const hr_roof *roof);
 
+/* The roof is the best that the machine does, but may have been measured while others used its memory. Where
+ * `copy` bytes a second are clearly more than the copy of `roof`, which was kept for this device, its memory
+ * rates are raised in proportion, here and in the cache. False: all is as it was, also where another process
+ * measures the roof right now. */
+bool hr_roof_store_raise(const struct hr_device *device, double copy, hr_roof *roof);
+
 /* Two processes that measure at once would measure each other. Waits until no other does, asking `progress`
  * meanwhile; `out` is given back with hr_roof_store_unlock. */
 hr_status hr_roof_store_lock(hr_progress_fn progress, void *context, int *out);

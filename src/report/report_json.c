@@ -77,6 +77,7 @@ static void set_beside(json_t *object, const hr_run_result *run) {
         hr_value_set_real(value, "copy", beside->copy);
         hr_value_set_real(value, "bytes_per_second", beside->rate);
         hr_value_set_real(value, "kept_roof_part", beside->rate / run->roof.copy);
+        if (run->roof_was > 0) hr_value_set_real(value, "raised_from_bytes_per_second", run->roof_was);
     }
     hr_value_set_real(value, "floor_seconds", beside->floor);
     hr_value_set_real(value, "roof_fraction", beside->roof_fraction);

@@ -90,6 +90,14 @@ static void put_beside(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_end_line(paper);
 }
 
+static void put_raised(hr_sheet *paper, const hr_run_result *run) {
+    if (!(run->roof_was > 0)) return;
+    hr_sheet_label(paper, "roof");
+    hr_sheet_format(paper, HR_INK_PLAIN, "its copy raised from %s to %s, measured beside this kernel",
+                    hr_words_rate(run->roof_was, "B/s").text, hr_words_rate(run->roof.copy, "B/s").text);
+    hr_sheet_end_line(paper);
+}
+
 static void put_fusion(hr_sheet *paper, const hr_run_result *run) {
     if (run->unfused.runs == 0) return;
     double gain = run->unfused.median / run->seconds.median;
@@ -130,6 +138,7 @@ hr_status hr_report_run_text(const hr_run_result *run, const hr_report_style *st
     put_floor(&paper, &run->floor, &run->roof);
     put_headroom(&paper, run);
     put_beside(&paper, run);
+    put_raised(&paper, run);
     put_fusion(&paper, run);
     put_check(&paper, run);
     return hr_text_give(&paper.text, out);
@@ -266,5 +275,6 @@ hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *roof, con
     else
         put_bench_heading(&paper);
     hr_sheet_end_line(&paper);
+    if (row && row->result) put_raised(&paper, row->result);
     return hr_text_give(&paper.text, out);
 }

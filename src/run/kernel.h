@@ -185,7 +185,8 @@ void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared);
 
 /* Times the states in turn (A B B A ...) on the bound arrays for about `seconds`, at least five runs each.
  * Where `beside` is given, a copy of `bytes` bytes has a turn beside each of the first state's, and its
- * `copy` and `rate` are filled in; a device that cannot copy leaves them 0. */
+ * `copy` and `rate` are filled in, and in `steady` the bytes a second that three of four such copies reached,
+ * where there were enough; a device that cannot copy leaves them 0. */
 typedef struct hr_measuring {
     hr_prepared *const *states;
     int count;
@@ -194,6 +195,7 @@ typedef struct hr_measuring {
     void *progress_context;
     double bytes;
     hr_beside *beside; /* NULL: no copy */
+    double *steady;
 } hr_measuring;
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out);
 

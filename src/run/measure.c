@@ -11,6 +11,7 @@
 
 #define RUNS_MIN        5
 #define PAIRS_MIN       3
+#define STEADY_MIN      8
 #define TAKEN_AWAY      3    /* processors that a round may lose to other programs, and */
 #define TAKEN_AWAY_RATE 50.0 /* a second and thread */
 #define RUNS_MAX        101
@@ -134,6 +135,7 @@ hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr
     if (rounds.pairs < PAIRS_MIN) return HR_OK;
     measuring->beside->copy = median_of(rounds.ratios, rounds.pairs);
     measuring->beside->rate = median_of(rounds.rates, rounds.pairs);
+    if (rounds.pairs >= STEADY_MIN) *measuring->steady = rounds.rates[rounds.pairs / 4];
     return HR_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "run/kernel.h"
 
 #include "base/dtype.h"
+#include "device/roof_store.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -118,6 +119,18 @@ static void beside_finish(const running *running) {
     }
 }
 
+/* Memory that was slow when the roof was measured is no reason to call more than all of it reached. Three of
+ * four copies must have passed it, so that no short burst does. A GPU's memory is its own. */
+static hr_status roof_raise(running *running, double steady) {
+    hr_kernel *kernel = running->kernel;
+    double kept = kernel->roof.copy;
+    if (kernel->device->limits.compute || !(steady > kept) ||
+        !hr_roof_store_raise(kernel->device, running->result->beside.rate, &kernel->roof))
+        return HR_OK;
+    running->result->roof_was = kept;
+    return step_floor(running);
+}
+
 static hr_status step_measure(running *running) {
     const hr_run_options *options = &running->options;
     hr_run_result *result = running->result;
@@ -129,10 +142,13 @@ static hr_status step_measure(running *running) {
                               .progress_context = options->progress_context,
                               .bytes = result->floor.bytes};
     hr_timing timings[2] = {0};
+    double steady = 0;
+    measuring.steady = &steady;
     if (beside_wanted(running) && memory_matters(running)) measuring.beside = &result->beside;
     HR_TRY(hr_measure_states(running->kernel, &measuring, timings));
     result->seconds = timings[0];
     result->unfused = timings[1];
+    HR_TRY(roof_raise(running, steady));
     beside_finish(running);
     hr_launch_trim(running->kernel, running->fused);
     HR_TRY(hr_launch_refresh(running->kernel, running->fused));

@@ -90,10 +90,14 @@ static void terminal_of_a_bad_run(void **state) {
     free(text);
     run.verify_done = false;
     run.beside.rate = 1.09 * run.roof.copy;
+    run.roof_was = 0.4 * run.roof.copy;
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_non_null(strstr(
+        text, "  roof      its copy raised from 15.4 GB/s to 38.5 GB/s, measured beside this kernel\n"));
     assert_non_null(strstr(text, "of a copy that took turns (42.0 GB/s)\n"));
     free(text);
     run.beside = (hr_beside){0};
+    run.roof_was = 0;
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_non_null(strstr(text, "not checked\n"));
     assert_null(strstr(text, "beside"));

@@ -3,6 +3,7 @@
 #include "device/roof_store.h"
 
 #include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -239,6 +240,74 @@ static void test_store(void **state) {
     hr_device_destroy(device);
 }
 
+static void test_raise(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_roof roof = example(), back = {0}, was;
+    assert_false(hr_roof_store_raise(device, 1e11, &roof)); /* nothing is kept */
+    assert_int_equal(hr_roof_store_read(device, &back), HR_NOT_AVAILABLE);
+    assert_int_equal(hr_roof_store_write(device, &roof), HR_OK);
+    const double not_faster[] = {0, -1, 1e9, 1e10 / 3, 1.04e10 / 3, INFINITY, NAN};
+    was = roof;
+    for (size_t i = 0; i < sizeof not_faster / sizeof *not_faster; i++)
+        assert_false(hr_roof_store_raise(device, not_faster[i], &roof));
+    int lock;
+    assert_int_equal(hr_roof_store_lock(NULL, NULL, &lock), HR_OK);
+    assert_false(hr_roof_store_raise(device, 1e10, &roof)); /* somebody measures it anew */
+    hr_roof_store_unlock(lock);
+    assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
+    assert_memory_equal(&back, &was, sizeof was);
+    assert_memory_equal(&roof, &was, sizeof was);
+
+    assert_true(hr_roof_store_raise(device, 1e10, &roof));
+    assert_true(fabs(roof.copy / 1e10 - 1) < 1e-12 && fabs(roof.read / 6 - 1) < 1e-12);
+    assert_true(fabs(roof.write / 9 - 1) < 1e-12 && fabs(roof.triad / 12 - 1) < 1e-12);
+    assert_true(roof.cache[0].read == roof.read && roof.cache[1].triad == 1e300);
+    assert_true(roof.special[HR_SPECIAL_RANDOM] == 7.25 && roof.launch == was.launch);
+    assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
+    assert_memory_equal(&back, &roof, sizeof roof);
+    assert_true(hr_roof_store_raise(device, 0.9e10, &was)); /* another did already, and further */
+    assert_memory_equal(&was, &roof, sizeof roof);
+
+    char path[PATH_MAX];
+    stored_path(path, sizeof path);
+    rewrite(path, "{\"format\": 5");
+    assert_false(hr_roof_store_raise(device, 1e12, &roof));
+    assert_int_equal(hr_roof_store_read(device, &back), HR_NOT_AVAILABLE);
+    hr_device_destroy(device);
+}
+
+/* Whoever comes first, what is kept is whole, and only ever raised. */
+static void test_raise_by_many(void **state) {
+    (void)state;
+    enum { PROCESSES = 6, TIMES = 40 };
+    hr_device *device = device_open();
+    hr_roof roof = example(), back = {0};
+    assert_int_equal(hr_roof_store_write(device, &roof), HR_OK);
+    for (int p = 0; p < PROCESSES; p++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child) continue;
+        double copy = roof.copy, last = 0;
+        for (int i = 0; i < TIMES; i++) {
+            copy *= 1.01 + 0.02 * p;
+            hr_roof_store_raise(device, copy, &roof);
+            if (hr_roof_store_read(device, &back) != HR_OK || back.copy < last) _exit(1);
+            if (fabs(back.read / back.copy * (1e10 / 3) / 2 - 1) > 1e-9) _exit(2);
+            last = back.copy;
+        }
+        _exit(0);
+    }
+    for (int p = 0; p < PROCESSES; p++) {
+        int status = -1;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
+    assert_true(back.copy > 2 * example().copy);
+    hr_device_destroy(device);
+}
+
 static bool stop(void *context, const char *what, double done, double total) {
     (void)done, (void)total;
     assert_non_null(strstr(what, "another process"));
@@ -260,8 +329,9 @@ static void test_lock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_CACHE(test_measured), WITH_CACHE(test_copy), WITH_CACHE(test_stopped),
-        WITH_CACHE(test_store),    WITH_CACHE(test_lock),
+        WITH_CACHE(test_measured), WITH_CACHE(test_copy),  WITH_CACHE(test_stopped),
+        WITH_CACHE(test_store),    WITH_CACHE(test_raise), WITH_CACHE(test_raise_by_many),
+        WITH_CACHE(test_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
