@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "emit/lane_sought.h"
 #include "emit/lane_turns.h"
+#include "emit/stage_area.h"
 #include "emit/stage_c.h"
 
 #include <string.h>
@@ -450,11 +451,11 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     enum { PAGE_BYTES = 4096, BYTES_AHEAD = 256 };
     int size = (int)hr_dtype_size(p->function->tensors[first_stream(pass)->tensor].dtype);
     const char *head = stream_head(p, pass, "");
-    bool reads = false;
+    bool first = hr_stage_shares_kept(p->stage);
     p->stamp++;
     for (int i = 0; i < pass->step_count; i++)
-        reads = reads || reads_tensor(p, pass, pass->steps[i].value);
-    if (!reads) return head;
+        first = first || reads_tensor(p, pass, pass->steps[i].value);
+    if (!first) return head;
     return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size / pass->group,
                      BYTES_AHEAD / size);
 }

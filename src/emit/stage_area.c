@@ -30,8 +30,13 @@ const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
     return size ? size : "1";
 }
 
+bool hr_stage_shares_kept(const hr_stage *stage) {
+    return stage->skew && hr_stage_turns(stage) == 2;
+}
+
 int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
-    return stage->skew && !stage->kept_once[kept_index] ? stage->pass_count * stage->group : 1;
+    if (!stage->skew || stage->kept_once[kept_index]) return 1;
+    return (hr_stage_shares_kept(stage) ? 1 : stage->pass_count) * stage->group;
 }
 
 static int kept_before(const hr_stage *stage, int kept_index) {

@@ -316,15 +316,17 @@ static void print_turn(skewed *k, int turn, int first) {
                  turn == hr_stage_turns(k->s->stage) - 1 ? " + shift" : "", way % lanes.ways);
 }
 
-static bool keeps_rows(const hr_stage *stage) {
+static bool keeps_rows_apart(const hr_stage *stage) {
+    if (hr_stage_shares_kept(stage)) return false;
     for (int i = 0; i < stage->kept_count; i++)
         if (!stage->kept_once[i]) return true;
     return false;
 }
 
-/* Where rows are kept, their reads come before the stores of the rows before: rows of a multiple of 4 KB
- * would have each load wait for the store to the same place of another page. Elsewhere the last pass reads
- * its row's inputs again, and going first it finds them nearer. */
+/* Where rows are kept apart, their reads come before the stores of the rows before: rows of a multiple of 4
+ * KB would have each load wait for the store to the same place of another page. Elsewhere the last pass goes
+ * first: it finds the row's inputs, which it reads again, nearer, and has read what the first pass writes
+ * over. */
 static void print_together(skewed *k) {
     hr_printer *p = k->p;
     int number = k->s->number, turns = hr_stage_turns(k->s->stage);
@@ -337,10 +339,10 @@ static void print_together(skewed *k) {
     for (int turn = 0; turn < turns; turn++)
         print_copy(k, hr_stage_pass_at(k->s->stage, turn));
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", k->ways);
-    bool keeps = keeps_rows(k->s->stage);
+    bool apart = keeps_rows_apart(k->s->stage);
     for (int first = 0; first < k->ways; first += k->unit)
         for (int n = 0; n < turns; n++)
-            print_turn(k, keeps ? n : turns - 1 - n, first);
+            print_turn(k, apart ? n : turns - 1 - n, first);
     hr_print(p, "}");
     for (int turn = 0; turn < turns; turn++) {
         int pass = hr_stage_pass_at(k->s->stage, turn);
@@ -458,9 +460,11 @@ static void print_rows(hr_stage_printer *s) {
     int rows = hr_stage_turns(s->stage) * s->stage->group;
     hr_print(p, "stage_%d_row rows[%d];", s->number, rows);
     for (int i = 0; i < s->stage->kept_count; i++) {
-        const char *place = hr_format(p, "(float *)(area + %s) + r * (((%s) * 4 + %d) / 64 * 16)",
-                                      hr_stage_area_offset(p, s->stage, -1, i),
-                                      hr_stage_row_size(p, s->stage), HR_AREA_PADDING);
+        int slots = hr_stage_kept_slots(s->stage, i);
+        const char *place = hr_format(p, "(float *)(area + %s)", hr_stage_area_offset(p, s->stage, -1, i));
+        if (slots > 1)
+            place = hr_format(p, "%s + r %% %d * (((%s) * 4 + %d) / 64 * 16)", place, slots,
+                              hr_stage_row_size(p, s->stage), HR_AREA_PADDING);
         hr_print(p, "for (int r = 0; r < %d; r++) rows[r].kept_%d = %s;", rows, i,
                  s->stage->kept_once[i] ? s->kept_name[i] : place);
     }

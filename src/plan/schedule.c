@@ -416,8 +416,8 @@ static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *
             f->shared += one;
         f->first[node->id] = pass + 1;
     }
-    if (is_special(node) && since) { /* kept: the row that is written and those that are read */
-        bytes += (since + 1) * f->row * 4;
+    if (is_special(node) && since) { /* kept: the row that is written and those that are read; of two one */
+        bytes += (since + (hr_stage_turns(stage) > 2)) * f->row * 4;
         f->first[node->id] = pass + 1;
         return bytes;
     }

@@ -86,7 +86,7 @@ static inline vf vf_exp_narrow(vf x) {
 /* The same of x - peak, where any number near `peak` does in its place: peak / log 2 rounded is one, as long
  * as its rounding is far from 1. The loop around it is made twice, so that neither asks. */
 static inline vf vf_exp_below(vf x, float peak) {
-    if (peak > -0x1p16f && peak < 0x1p16f)
+    if (__builtin_expect(peak > -0x1p16f && peak < 0x1p16f, 1))
         return vf_power_of_two(vf_fma(x, vf_of(0x1.715476p+0f), vf_of(-(peak * 0x1.715476p+0f))));
     return vf_exp_narrow(x - peak);
 }

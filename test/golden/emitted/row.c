@@ -213,7 +213,7 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     {
         uint16_t *const q2 = t_y + i_m * n_N;
         float *const k0 = row->kept_0;
-        const int64_t shift = stream_head(q2, 2, 2);
+        const int64_t shift = stream_head(q2, 2, 2) + (n_N < 2048 ? 0 : 128);
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
         const int64_t head = stream_head(q2 + i, 2, 2);
@@ -254,7 +254,7 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t i_m = task;
     (void)i_m;
     uint16_t *const q2 = t_y + i_m * n_N;
-    return stream_head(q2, 2, 2);
+    return stream_head(q2, 2, 2) + (n_N < 2048 ? 0 : 128);
 }
 
 static void stage_0_leave(const arguments *a, stage_0_row *row) {
@@ -280,10 +280,10 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.s0_peak_1 = live[1]->s0_peak_1;
     row_1.s1_total_2 = live[1]->s1_total_2;
     for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
         stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
         stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
+        stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
     }
     live[0]->a1[0] = row_0.a1[0];
     live[0]->a1[1] = row_0.a1[1];
@@ -317,9 +317,9 @@ static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done,
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_M = a->n_M;
     const int64_t n_N = a->n_N;
-    char *const area = work + thread * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     stage_0_row rows[2];
-    for (int r = 0; r < 2; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64)) + r * (((n_N) * 4 + 1152) / 64 * 16);
+    for (int r = 0; r < 2; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     for (int64_t step = begin; begin < end && step < end + 1; step++) {
@@ -339,7 +339,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_M;
     (void)n_N;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }
