@@ -216,6 +216,18 @@ static void test_deep_products_take_several_passes(void **state) {
     check((sizes){2, 61, 9, 7001, 1}, false, false, 65536, 4096);
 }
 
+static void test_few_rows_take_panels_side_by_side(void **state) {
+    (void)state;
+    static const int64_t rows[] = {1, 4, 15, 29, 32};
+    struct contract_choice choice = choice_of(65536, 1 << 20);
+    assert_true(contract_blocks(&choice, 1, 4, 2100, 70, 2).group > 1);
+    for (int i = 0; i < 5; i++) {
+        check((sizes){1, rows[i], 2100, 70 + 63 * i, 1 + i % 3}, i % 2, false, 65536, 1 << 20);
+        check((sizes){1, rows[i], 2100, 70, 2}, true, true, 65536, 1 << 20);
+        check((sizes){1, 2100, rows[i], 131, 2}, false, i % 2, 65536, 1 << 20);
+    }
+}
+
 /* A sum is finished where it is finite beside one that is not: padding must not leak. */
 static void test_not_a_number_stays_in_its_row(void **state) {
     (void)state;
@@ -319,6 +331,7 @@ int main(void) {
         cmocka_unit_test(test_empty_sizes),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_deep_products_take_several_passes),
+        cmocka_unit_test(test_few_rows_take_panels_side_by_side),
         cmocka_unit_test(test_not_a_number_stays_in_its_row),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_every_magnitude),
@@ -327,7 +340,7 @@ int main(void) {
 #ifdef PAIRS
 #ifdef CONTRACT_PAIRS_UNIT
     const struct contract_f32 square = {.m = 32, .n = 32, .k = 32}, row = {.m = 1, .n = 32, .k = 32};
-    if (contract_pairs_serve(&row)) return puts("one row is not worth packing pairs"), 1;
+    if (contract_pairs_serve(&row)) return puts("one row is not worth packing pairs across"), 1;
     if (!contract_pairs_serve(&square)) return puts("skipped: the system grants no matrix unit"), 77;
 #else
     return puts("skipped: this machine has no unit for pairs of bf16"), 77;

@@ -30,6 +30,7 @@ struct contract_blocks {
     bool turned;         /* m and n changed places: the sums are those of the transposed product */
     int64_t teams, team; /* products at a time, threads a product */
     bool just_in_time;   /* the right operand is packed by the thread that uses it */
+    int64_t group; /* then: so many of its panels may be taken side by side, a few rows of k at a time */
     int64_t m_block, n_block, k_block;      /* of a pass; partial sums are kept between passes over k */
     int64_t depth, passes;                  /* of all of k, and how many times k_block it is */
     int64_t task_rows;                      /* rows of the left operand that a thread packs at once */
@@ -44,6 +45,9 @@ enum {
     CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and a skew */
     CONTRACT_STRIP = 128,              /* elements of a line in use */
     CONTRACT_TURNED_MAX = 16,          /* columns of a product that is turned */
+    CONTRACT_GROUP_MAX = 16,           /* panels of the right operand side by side: lines of its rows */
+    CONTRACT_GROUP_ROWS = 32,          /* of the left operand, for which that is most of the work */
+    CONTRACT_GROUP_DEPTH = 32,         /* of k at a time */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
 };
@@ -77,7 +81,9 @@ static inline void contract_blocks_offsets(struct contract_blocks *blocks,
     blocks->threads = blocks->partial + contract_round(partial * element, line);
     blocks->left = contract_round(chunk * element, line); /* a chunk packed just in time lies before it */
     blocks->tile = blocks->left + contract_round(blocks->task_rows * blocks->k_block * element, line);
-    blocks->lines = blocks->tile + contract_round(blocks->task_rows * choice->columns * element, line);
+    const int64_t tiles = contract_max(blocks->group, 1);
+    blocks->lines =
+        blocks->tile + contract_round(tiles * blocks->task_rows * choice->columns * element, line);
     int64_t end = blocks->lines + CONTRACT_LANES_MAX * CONTRACT_LINE * element;
     blocks->thread_bytes = contract_round(end, 4096) + 2 * line; /* a skew, so that threads differ in sets */
     blocks->team_bytes = blocks->threads + blocks->team * blocks->thread_bytes;
@@ -129,6 +135,8 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     int64_t columns = choice->tile_n ? choice->tile_n : choice->right_bytes / blocks.teams / depth_bytes;
     columns = contract_max(columns / column, 1) * column;
     blocks.n_block = blocks.just_in_time ? all_columns : contract_min(columns, all_columns);
+    if (blocks.just_in_time && all_rows <= CONTRACT_GROUP_ROWS) /* some groups for each thread */
+        blocks.group = contract_min(CONTRACT_GROUP_MAX, all_columns / column / (4 * blocks.team));
     rows = CONTRACT_PARTIAL_BYTES / blocks.teams / choice->element / blocks.n_block;
     rows = contract_max(rows / blocks.task_rows, 1) * blocks.task_rows;
     blocks.m_block = blocks.passes > 1 ? contract_min(rows, all_rows) : all_rows;

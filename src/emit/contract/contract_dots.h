@@ -23,9 +23,11 @@ static __attribute__((noinline)) void contract_dots_multiply(const struct contra
 static const struct contract_f32_unit contract_dots = {contract_pairs_left, contract_pairs_right,
                                                        contract_dots_multiply};
 
-/* One row waits for memory, a short k is mostly packing. */
+/* A short k is mostly packing; and so is one row, which gains where packing turns squares: of half as many
+ * words. */
 static bool contract_pairs_serve(const struct contract_f32 *product) {
-    return contract_min(product->m, product->n) >= 2 && product->k >= 2 * CONTRACT_TILE;
+    const struct contract_f32_operand *large = product->m < product->n ? &product->right : &product->left;
+    return (contract_min(product->m, product->n) >= 2 || large->along_k) && product->k >= 2 * CONTRACT_TILE;
 }
 
 static void contract_pairs_run(const struct contract_f32 *product, const struct contract_choice *choice,

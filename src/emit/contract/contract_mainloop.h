@@ -70,9 +70,18 @@ struct contract_f32_unit {
 
 /* ---- packing ---- */
 
+/* Panels that a thread takes side by side. A line of each row of the right operand is what a panel is where
+ * rows run along its columns: of few rows of the left operand most of the work is to read that, and memory
+ * gives neighbours faster. */
+static int64_t contract_f32_group(const struct contract_f32_team *team) {
+    return team->product->right.along_k ? 1 : contract_max(1, team->blocks->group);
+}
+
 /* How deep the chunks of a block are: even, so that none is short. */
 static int64_t contract_f32_chunk(const struct contract_f32_team *team, int64_t depth) {
-    int64_t chunks = contract_max(1, contract_ceil(depth, team->choice->depth));
+    const bool grouped = contract_f32_group(team) > 1;
+    int64_t most = grouped ? CONTRACT_GROUP_DEPTH / team->choice->together : team->choice->depth;
+    int64_t chunks = contract_max(1, contract_ceil(depth, most));
     return contract_depth(team->choice, contract_ceil(depth, chunks));
 }
 
@@ -104,6 +113,7 @@ static int32_t contract_f32_pack_right(const struct contract_f32_team *team, int
 
 struct contract_f32_range {
     int64_t m, rows, n, columns, k, depth;
+    int64_t begin; /* of these depths in the packed left block */
     int32_t least; /* of the packed left block */
 };
 
@@ -121,7 +131,7 @@ static void contract_f32_pass(const struct contract_f32_team *team, const struct
     const int64_t chunk = contract_f32_chunk(team, range->depth);
     float *own = (float *)team->own;
     struct contract_f32_piece piece = {.columns = range->columns};
-    piece.left = (const float *)(team->own + team->blocks->left);
+    piece.left = (const float *)(team->own + team->blocks->left) + range->begin * panels * width;
     piece.step = right.packed ? contract_ceil(line, panels * 8) * 8 : 0;
     for (int64_t k = 0; k == 0 || k < range->depth; k += chunk) {
         piece.depth = contract_min(chunk, range->depth - k);
@@ -178,21 +188,37 @@ static void contract_f32_meet(const struct contract_f32_team *team) {
 #endif
 }
 
+/* Panels [panel, end) of a product of few rows, all of k. */
+static void contract_f32_flat_group(const struct contract_f32_team *team, struct contract_f32_range range,
+                                    int64_t panel, int64_t end) {
+    const int64_t width = team->choice->columns, depth = team->blocks->depth;
+    const int64_t chunk = end - panel > 1 ? contract_f32_chunk(team, depth) : contract_max(depth, 1);
+    float *tiles = (float *)(team->own + team->blocks->tile);
+    for (int64_t k = 0; k == 0 || k < depth; k += chunk) {
+        range.k = range.begin = k, range.depth = contract_min(chunk, depth - k);
+        for (int64_t i = panel; i < end; i++) {
+            range.n = i * width, range.columns = contract_min(width, team->product->n - range.n);
+            contract_f32_pass(team, &range, (struct contract_f32_panel){NULL, 0}, k == 0,
+                              tiles + (i - panel) * team->blocks->task_rows * width);
+        }
+    }
+    for (int64_t i = panel; i < end; i++) {
+        range.n = i * width, range.columns = contract_min(width, team->product->n - range.n);
+        contract_f32_finish(team, &range, tiles + (i - panel) * team->blocks->task_rows * width);
+    }
+}
+
 /* Few rows: every thread holds the whole left operand and takes panels of the right one. */
 static void contract_f32_flat(const struct contract_f32_team *team) {
     const struct contract_f32 *product = team->product;
-    float *tile = (float *)(team->own + team->blocks->tile);
     contract_f32_rewind(team);
-    int32_t least = contract_f32_pack_left(team, 0, product->m, 0, team->blocks->depth);
+    struct contract_f32_range range = {.rows = product->m};
+    range.least = contract_f32_pack_left(team, 0, product->m, 0, team->blocks->depth);
     contract_f32_meet(team);
-    const int64_t width = team->choice->columns, panels = contract_ceil(product->n, width);
-    struct contract_f32_range range = {.rows = product->m, .depth = team->blocks->depth, .least = least};
-    for (int64_t panel = contract_f32_next(team); panel < panels; panel = contract_f32_next(team)) {
-        range.n = panel * width;
-        range.columns = contract_min(width, product->n - range.n);
-        contract_f32_pass(team, &range, (struct contract_f32_panel){NULL, 0}, true, tile);
-        contract_f32_finish(team, &range, tile);
-    }
+    const int64_t panels = contract_ceil(product->n, team->choice->columns), group = contract_f32_group(team);
+    for (int64_t panel = group * contract_f32_next(team); panel < panels;
+         panel = group * contract_f32_next(team))
+        contract_f32_flat_group(team, range, panel, contract_min(panel + group, panels));
 }
 
 /* Where the sums of a panel are kept between passes over k; the tile itself where one pass is all. */
