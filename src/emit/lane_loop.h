@@ -40,6 +40,7 @@ typedef struct hr_lane_pass {
     const hr_expr *const *prefetched;
     const char *const *prefetch_from; /* the row after this one, where its place depends on data; else NULL */
     const char *prefetch;             /* the function that asks, prefetch_read or prefetch_near */
+    const char *prefetch_gathered;    /* the same for prefetch_from */
     const char *prefetch_place;       /* what is asked for, in elements from the lane elements' own row */
     int prefetch_bytes;               /* where prefetch_place is NULL: so many bytes ahead of the lanes */
     int prefetch_near;                /* so many bytes ahead into the first-level cache; 0 = not */

@@ -162,7 +162,9 @@ static int near_bytes(const hr_stage_printer *s, const hr_lane_pass *lanes) {
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
  * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
- * more than two streams; 5 for passes side by side, 4 for several. Groups of rows ask for the next group. */
+ * more than two streams; 5 for passes side by side, 4 for several. Groups of rows ask for the next group.
+ * Gathered rows are asked for into the first-level cache where nothing is chosen: lines that miss there make
+ * the hardware read on past the ends of rows that nothing follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
@@ -173,6 +175,7 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         return;
     find_pass_streams(s, pass, lanes, prefetched);
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
+    lanes->prefetch_gathered = s->plan->tunables.prefetch ? "prefetch_read" : "prefetch_near";
     lanes->prefetch_near = near_bytes(s, lanes);
     const char *row = hr_stage_row_size(p, s->stage);
     if (ahead && s->apart) {
