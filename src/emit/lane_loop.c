@@ -756,6 +756,18 @@ void hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, hr_random_list *ou
     hr_random_find(p, values, count, NULL, out);
 }
 
+const char *hr_lane_arrival(hr_printer *p, const hr_lane_pass *pass) {
+    const char *sum = NULL;
+    for (int i = 0; i < pass->prefetch_count; i++) {
+        const hr_expr *element = pass->prefetched[i];
+        if (hr_element_is_checked(p->function, element)) continue;
+        hr_expr_print_pointer(p, element);
+        const char *one = hr_format(p, "once_read(%s + i)", p->pointer[element->id]);
+        sum = sum ? hr_format(p, "%s + %s", sum, one) : one;
+    }
+    return sum;
+}
+
 void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     prepare_all(p, pass, HR_AT_TASK);
     each_accumulator(p, pass, print_accumulator);

@@ -11,7 +11,11 @@
 #include "emit/stage_estimate.h"
 #include "emit/stage_spread.h"
 
-enum { HR_INPUTS_MAX = 16, BLOCK_VECTORS = 16 /* of f32, in a block of columns; a multiple of all ways */ };
+enum {
+    HR_INPUTS_MAX = 16,
+    BLOCK_VECTORS = 16, /* of f32, in a block of columns; a multiple of all ways */
+    PACE_VECTORS = 2    /* what a step reads is waited for so often */
+};
 
 typedef struct skewed {
     hr_stage_printer *s;
@@ -201,6 +205,12 @@ static void print_shift(skewed *k, int pass) {
     hr_print(k->p, "return %s;", shift);
 }
 
+static void print_arrival(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    const char *arrival = hr_lane_arrival(k->p, &lanes);
+    hr_print(k->p, "return %s;", arrival ? arrival : "0");
+}
+
 /* What each function over a row is called, given beside the row, and prints. */
 typedef struct part {
     const char *type, *name, *parameters;
@@ -224,6 +234,13 @@ static const part lanes_part = {"static inline __attribute__((always_inline)) vo
                                 "",
                                 print_lanes};
 static const part shift_part = {"static int64_t", "shift", "", false, false, NULL, print_shift};
+static const part arrival_part = {"static inline __attribute__((always_inline)) int64_t",
+                                  "arrival",
+                                  ", int64_t i",
+                                  false,
+                                  false,
+                                  NULL,
+                                  print_arrival};
 static const part leave_part = {"static void", "leave", "", false, false, "const ", print_leave};
 
 /* What a body mentions of the row and of the thread's area. */
@@ -340,9 +357,14 @@ static void print_together(skewed *k) {
         print_copy(k, hr_stage_pass_at(k->s->stage, turn));
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", k->ways);
     bool apart = keeps_rows_apart(k->s->stage);
-    for (int first = 0; first < k->ways; first += k->unit)
+    if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
+    for (int first = 0; first < k->ways; first += k->unit) {
         for (int n = 0; n < turns; n++)
             print_turn(k, apart ? n : turns - 1 - n, first);
+        if (k->s->stage->pace == HR_PACE_READ && (first + k->unit) % PACE_VECTORS == 0)
+            hr_print(p, "    i += stage_%d_arrival(&copy, &row_%d, i + %d * HR_LANES);", number,
+                     hr_stage_pass_at(k->s->stage, 0), first);
+    }
     hr_print(p, "}");
     for (int turn = 0; turn < turns; turn++) {
         int pass = hr_stage_pass_at(k->s->stage, turn);
@@ -445,6 +467,7 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
         if (estimates && pass == 0) print_part(&k, &settle_part, pass);
     }
     print_part(&k, &shift_part, passes - 1);
+    if (s->stage->pace == HR_PACE_READ) print_part(&k, &arrival_part, 0);
     print_part(&k, &leave_part, passes - 1);
     print_together(&k);
     s->together = k.ways;

@@ -89,7 +89,15 @@ typedef struct hr_tunables {
     int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side; tasks
                   that add to rows: 1 = as they come, 2 = in the order of the rows */
     int group; /* rows that a skewed stage takes through a block of columns together, 1 = one by one */
+    int pace;  /* of a skewed stage: an hr_pace */
 } hr_tunables;
+
+/* CPU: how far steps of passes side by side may begin before those ahead of them have ended. */
+typedef enum hr_pace {
+    HR_PACE_FREE = 1, /* as far as the core sees */
+    HR_PACE_READ,     /* a step's addresses wait for what the step before it reads of memory */
+    HR_PACE_ENDED     /* until all reads of the steps before have ended */
+} hr_pace;
 
 #define HR_KEPT_MAX 8
 
@@ -112,6 +120,7 @@ typedef struct hr_stage {
     const char *written; /* CPU: an axis each of whose elements is a step of its own; NULL = none */
     bool skew;           /* CPU: pass p works on row r - p while pass 0 works on row r */
     int group;           /* with `skew`: rows that go through each block of columns together */
+    hr_pace pace;        /* with `skew` */
     bool ordered;        /* CPU scatter: tasks in the order of the rows that they add to */
 } hr_stage;
 

@@ -465,6 +465,27 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     return group;
 }
 
+static bool is_narrow(const scheduler *s, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++) {
+        int tensor = s->function->statements[stage->steps[i].statement].tensor;
+        if (hr_dtype_size(s->function->tensors[tensor].dtype) < 4) return true;
+    }
+    return false;
+}
+
+/* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
+ * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
+ * half of the first. */
+static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
+    int64_t l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15, sums = 0;
+    int choice = s->plan->tunables.pace;
+    if (choice == HR_PACE_ENDED && is_narrow(s, stage)) choice = HR_PACE_READ;
+    if (choice) return choice;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) sums += row * 4;
+    return sums && bytes + sums > l1 / 2 ? HR_PACE_READ : HR_PACE_FREE;
+}
+
 static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     flight f = {0};
     int64_t bytes = 0;
@@ -484,6 +505,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
     stage->skew = choice == 2 || bytes <= l2 / 4 * 3;
     stage->group = choose_group(s, stage, &f, bytes);
+    stage->pace = choose_pace(s, stage, f.row, bytes);
     return HR_OK;
 }
 

@@ -33,7 +33,7 @@ static const size_t tunable_offsets[] = {
     offsetof(hr_tunables, tile_m),     offsetof(hr_tunables, tile_n),     offsetof(hr_tunables, tile_k),
     offsetof(hr_tunables, register_m), offsetof(hr_tunables, register_n), offsetof(hr_tunables, row_threads),
     offsetof(hr_tunables, cluster),    offsetof(hr_tunables, waves),      offsetof(hr_tunables, skew),
-    offsetof(hr_tunables, group),
+    offsetof(hr_tunables, group),      offsetof(hr_tunables, pace),
 };
 #define TUNABLE_COUNT (sizeof tunable_offsets / sizeof *tunable_offsets)
 _Static_assert(sizeof(hr_tunables) == TUNABLE_COUNT * sizeof(int), "a tunable is missing in the table");

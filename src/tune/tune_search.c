@@ -304,7 +304,8 @@ void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size) {
                  {"cluster", tunables->cluster},
                  {"waves", tunables->waves},
                  {"skew", tunables->skew > 0 ? tunables->skew - 1 : 0},
-                 {"group", tunables->group}};
+                 {"group", tunables->group},
+                 {"pace", tunables->pace}};
     static const char *const streams[] = {"", "stream", "no stream"};
     size_t length = (size_t)snprintf(
         label, size, "%s", tunables->stream >= 0 && tunables->stream <= 2 ? streams[tunables->stream] : "");

@@ -145,8 +145,58 @@ static void test_more_rows_than_blocks(void **state) {
     hr_program_destroy(program);
 }
 
+/* Rows side by side wait for what they read where they and their column sums fill the first-level cache, or
+ * as the tuner says; a fence in each step is too dear where two lines are one step. */
+static void test_pace(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        int64_t columns;
+        bool sums;
+        hr_pace asked, made;
+    } paces[] = {
+        {"f32", 4096, true, 0, HR_PACE_READ},
+        {"f32", 256, true, 0, HR_PACE_FREE},
+        {"bf16", 4096, true, 0, HR_PACE_READ},
+        {"f32", 4096, false, 0, HR_PACE_FREE},
+        {"f32", 4096, true, HR_PACE_FREE, HR_PACE_FREE},
+        {"f32", 4096, true, HR_PACE_ENDED, HR_PACE_ENDED},
+        {"f32", 4096, false, HR_PACE_READ, HR_PACE_READ},
+        {"bf16", 4096, false, HR_PACE_ENDED, HR_PACE_READ},
+    };
+    for (size_t i = 0; i < sizeof paces / sizeof *paces; i++) {
+        char text[512];
+        const char *type = paces[i].type;
+        snprintf(text, sizeof text,
+                 "kernel k(dy: %s[M, N], x: %s[M, N]) -> (dx: %s[M, N]%s)\n{\n"
+                 "    along[m] = sum[n](dy[m, n] * x[m, n])\n"
+                 "    dx[m, n] = dy[m, n] - x[m, n] * along[m]\n%s}\n",
+                 type, type, type, paces[i].sums ? ", dw: f32[N]" : "",
+                 paces[i].sums ? "    dw[n] = sum[m](dy[m, n] * x[m, n])\n" : "");
+        const hr_device_limits limits = {
+            .threads = 2, .vector_bytes = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .isa = "avx512"};
+        const hr_plan_options options = {.tunables = {.pace = (int)paces[i].asked}};
+        const int64_t extents[] = {64, paces[i].columns};
+        hr_program *program;
+        const hr_function *function;
+        hr_plan *plan;
+        hr_emitted emitted;
+        assert_int_equal(hr_program_parse("k", text, strlen(text), &program), HR_OK);
+        assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+        assert_int_equal(hr_plan_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
+        assert_int_equal(hr_emit_c(plan, false, &emitted), HR_OK);
+        const char *own = own_part(hr_text_data(&emitted.source));
+        assert_int_equal(strstr(own, "i += stage_0_arrival(") != NULL, paces[i].made == HR_PACE_READ);
+        assert_int_equal(strstr(own, "load_fence();") != NULL, paces[i].made == HR_PACE_ENDED);
+        hr_emitted_clear(&emitted);
+        hr_plan_destroy(plan);
+        hr_program_destroy(program);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
-                                       cmocka_unit_test(test_more_rows_than_blocks)};
+                                       cmocka_unit_test(test_more_rows_than_blocks),
+                                       cmocka_unit_test(test_pace)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -365,7 +365,7 @@ static void test_database_hostile_rows_and_versions(void **state) {
                                        "NULL || 'x'",
                                        "'nan 1 0\n'",
                                        "'1 1 99999999999\n'",
-                                       "'0.1 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n'"};
+                                       "'0.1 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18\n'"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[256];
         snprintf(text, sizeof text, "UPDATE OR IGNORE tuned SET result = coalesce(%s, '?')", rows[i]);

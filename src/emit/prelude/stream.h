@@ -73,6 +73,25 @@ static inline void stream_end(void) {
 #endif
 }
 
+/* 0, once what p points at has been read: what is computed from it waits so long. */
+static inline int64_t once_read(const void *p) {
+#if defined __x86_64__
+    int64_t zero;
+    __asm__("movl %1, %k0\n\tandl $0, %k0" : "=r"(zero) : "m"(*(const char(*)[4])p) : "cc");
+    return zero;
+#else
+    (void)p;
+    return 0;
+#endif
+}
+
+/* Nothing after it begins before all that was read before it is there. */
+static inline void load_fence(void) {
+#if defined __SSE2__
+    __asm__ volatile("lfence" ::: "memory");
+#endif
+}
+
 /* Into the second-level cache. Assembly, because gcc 12 drops calls of functions that do nothing but
  * prefetch. */
 static inline void prefetch_read(const void *p) {
