@@ -445,8 +445,16 @@ static bool try_columns(const chooser *s, int64_t groups, column_choice *o) {
     return o->depth >= 2;
 }
 
+static double row_count(const chooser *s) {
+    double rows = 1;
+    for (int i = 0; i < s->stage->task_count; i++)
+        rows *= (double)index_size(s, s->stage->task[i]);
+    return rows;
+}
+
 /* Two blocks leave half as many partial results, which the end of the stage reads again. More have no place
- * on multiprocessors that come in pairs. */
+ * on multiprocessors that come in pairs. Of one sum there is so little that waiting for the partner costs as
+ * much. */
 static bool have_partners(const chooser *s) {
     const hr_cuda_choice *c = s->c;
     int64_t bytes = 0;
@@ -457,8 +465,8 @@ static bool have_partners(const chooser *s) {
         if (hr_is_arg(step->reduce) || c->vector * size % GROUP_BYTES) return false;
         bytes += c->row * size;
     }
-    return s->plan->limits.cluster_blocks > 1 && !c->totals && c->blocks_limit % 2 == 0 &&
-           bytes <= c->shared_bytes;
+    return s->plan->limits.cluster_blocks > 1 && c->columns > 1 && !c->totals && c->blocks_limit % 2 == 0 &&
+           row_count(s) >= (double)c->blocks_limit && bytes <= c->shared_bytes;
 }
 
 /* Each thread asks for its groups of the rows to come, in shared memory of its own, and keeps its sums in
@@ -499,6 +507,7 @@ static bool choose_columns(chooser *s, int64_t groups) {
     c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : best.blocks);
     c->narrow = c->row < NARROW_MAX;
     c->partners = have_partners(s) ? 2 : 1;
+    c->few = row_count(s) <= HR_CUDA_FEW_ROWS;
     return true;
 }
 
@@ -640,9 +649,7 @@ static bool leaves_last(const chooser *s) {
 /* Blocks that each have other rows are not enough of them, or something is kept from row to row. */
 static bool takes_turns(const chooser *s) {
     const hr_cuda_choice *c = s->c;
-    double rows = 1;
-    for (int i = 0; i < s->stage->task_count; i++)
-        rows *= (double)index_size(s, s->stage->task[i]);
+    double rows = row_count(s);
     return c->blocks_limit < INT32_MAX / c->slices || rows > (double)c->blocks_limit * c->block_rows ||
            c->columns || c->totals || c->staged || c->ahead || c->carried;
 }

@@ -13,7 +13,7 @@
 #include "plan/graph.h"
 #include "plan/plan.h"
 
-enum { HR_CUDA_CARRIERS_MAX = 8 };
+enum { HR_CUDA_CARRIERS_MAX = 8, HR_CUDA_FEW_ROWS = 1 << 30 };
 
 /* A place in shared memory for a block's rows of a tensor that is read, of one that is written, or of both;
  * -1 = none. */
@@ -50,7 +50,8 @@ typedef struct hr_cuda_choice {
     bool exchange;      /* slices are a cluster of blocks, which exchange what they reduce */
     bool fast;          /* no result is stored as f32: see cuda_math.h */
     bool last;          /* what is read once is the last to leave the L2 */
-    bool turns;         /* a block takes rows in turn; otherwise it has those that it begins with */
+    bool few;   /* rows, HR_CUDA_FEW_ROWS at most: their numbers are 32 bits, for registers are scarce */
+    bool turns; /* a block takes rows in turn; otherwise it has those that it begins with */
     int vector, groups, row_threads, block_rows, slices, threads;
     int both; /* flat: the place in `order` of an index of two values whose groups a thread has together, for
                  what is read for the one is read for the other, too; 0 = none */

@@ -350,9 +350,9 @@ static void print_stage_launches(emitter *e, int i) {
         print_launch(e, begin, size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
     const char *total = c->flat ? flat_total(e, c->order, c->order_count) : hr_cuda_task_total(e->p, stage);
-    if (!c->flat && !c->turns)
+    if (!c->flat && (c->few || !c->turns))
         hr_print(e->p, "if (%s > %" PRId64 ") return (int)cudaErrorInvalidConfiguration; /* rows */", total,
-                 c->blocks_limit * c->block_rows);
+                 c->few ? HR_CUDA_FEW_ROWS : c->blocks_limit * c->block_rows);
     if (hr_cuda_asks_before(c)) {
         hr_print(e->p, "const auto stage_%d_for = aligned ? stage_%d : stage_%d_unaligned;", i, i, i);
         main = hr_format(e->p, "stage_%d_for", i);

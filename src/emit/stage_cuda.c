@@ -229,6 +229,8 @@ static void print_exchange(hr_cuda_stage *s, int pass) {
         any = true;
     }
     if (any && has_barrier(c)) hr_print(p, "__syncthreads();");
+    if (any && !s->exchanged) hr_cuda_print_late_asking(s, print_task_indices);
+    s->exchanged |= any;
     for (int i = 0; i < s->stage->step_count; i++)
         if (is_reduced_in(s, i, pass)) print_taking(s, i);
     for (int i = 0; i < s->stage->step_count; i++) {
@@ -343,18 +345,24 @@ static bool uses_turn(const hr_cuda_stage *s) {
     return any_kind(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->exchange);
 }
 
+const char *hr_cuda_row_type(const hr_cuda_stage *s) {
+    return s->c->few ? "int" : "int64_t";
+}
+
 static void print_row_loop(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
+    const char *type = hr_cuda_row_type(s);
     const char *block =
-        c->slices > 1 ? hr_format(p, "(int64_t)blockIdx.x / %d", c->slices) : "(int64_t)blockIdx.x";
+        hr_format(p, c->slices > 1 ? "(%s)blockIdx.x / %d" : "(%s)blockIdx.x", type, c->slices);
     const char *slice = c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices,
                                                   c->ring ? c->row_threads * c->groups : c->row_threads)
                                       : "";
     const char *blocks =
-        c->slices > 1 ? hr_format(p, "(int64_t)gridDim.x / %d", c->slices) : "(int64_t)gridDim.x";
+        hr_format(p, c->slices > 1 ? "(%s)gridDim.x / %d" : "(%s)gridDim.x", type, c->slices);
     if (c->turns || c->block_rows > 1 || c->shifted)
-        hr_print(p, "const int64_t tasks = %s;", hr_cuda_task_total(p, s->stage));
+        hr_print(p, c->few ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", type,
+                 hr_cuda_task_total(p, s->stage));
     if (c->carried)
         hr_cuda_print_carriers(s);
     else if (c->block_rows > 1)
@@ -369,12 +377,12 @@ static void print_row_loop(hr_cuda_stage *s) {
     const char *row = c->block_rows > 1 ? hr_format(p, " + (int)threadIdx.x / %d", c->row_threads) : "";
     const char *run = c->block_rows > 1 ? hr_format(p, " * %d", c->block_rows) : "";
     if (c->ahead || c->staged)
-        hr_print(p, "int64_t ahead = %s%s%s; /* the row that is asked for next */", block, run, row);
+        hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", type, block, run, row);
     if (c->staged) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
     if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
     const char *first = c->turns ? "first" : hr_format(p, "%s%s", block, run);
     if (c->turns)
-        hr_print(p, "for (int64_t first = %s%s; first < tasks; first += %s%s) {", block, run, blocks, run);
+        hr_print(p, "for (%s first = %s%s; first < tasks; first += %s%s) {", type, block, run, blocks, run);
     p->indent += c->turns;
     if (c->carried) hr_cuda_print_carrying(s);
     hr_print(p, hr_cuda_asks_live(c) ? "int64_t task = %s%s;" : "const int64_t task = %s%s;", first,

@@ -42,6 +42,7 @@ typedef struct hr_cuda_stage {
     const int64_t *extents;
     int number;
     const char **held; /* by expr id: the register array that holds an element's groups */
+    bool exchanged;    /* the row's first exchange is printed */
     bool loads_ahead;  /* what is printed loads the row after the one in hand */
     int same_count;    /* elements that are the same for all rows and were loaded before the first */
     const hr_expr *same[HR_CUDA_STEPS_MAX];
@@ -80,6 +81,8 @@ const char *hr_cuda_identity(hr_cuda_stage *s, const hr_step *step);
 const char *hr_cuda_reducer(const hr_step *step);
 /* Arrays of values that one pass computes and a later one uses. */
 void hr_cuda_declare_kept(hr_cuda_stage *s);
+/* The type of a row's number. */
+const char *hr_cuda_row_type(const hr_cuda_stage *s);
 /* Where a step's partial results stand. */
 const char *hr_cuda_work_place(hr_cuda_stage *s, int step);
 /* Stores what the end of a stage added up. */
@@ -141,6 +144,8 @@ void hr_cuda_print_next_staging(hr_cuda_stage *s);
 void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* In the loop: the row that was loaded ahead becomes the one in hand, and the next is asked for. */
 void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
+/* After the first exchange of a row: what was not asked for before. */
+void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* Before the loop over rows: what is the same for all of them, into registers. */
 void hr_cuda_print_same_loads(hr_cuda_stage *s);
 /* The elements that wait in shared memory; returns how many. */

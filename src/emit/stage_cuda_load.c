@@ -423,7 +423,7 @@ void hr_cuda_print_staging(hr_cuda_stage *s, const char *step) {
     hr_print(p, "int here = 0; /* which of the places has the row in hand */");
     hr_print(p, "for (int place = 0; place < %d; place++) {", c->depth - 1);
     p->indent++;
-    hr_print(p, "const int64_t asked = ahead + place * %s;", step);
+    hr_print(p, "const %s asked = ahead + place * %s;", hr_cuda_row_type(s), step);
     print_staging_of_row(s, &all, "asked", "place");
     hr_cuda_close(p);
 }
@@ -433,7 +433,8 @@ void hr_cuda_print_next_staging(hr_cuda_stage *s) {
     element_list all = {0};
     all_elements(s, &all);
     hr_print(p, "const int free = here == 0 ? %d : here - 1;", s->c->depth - 1);
-    if (s->c->depth > 2) hr_print(p, "const int64_t asked = ahead + %d * %s;", s->c->depth - 2, s->step);
+    if (s->c->depth > 2)
+        hr_print(p, "const %s asked = ahead + %d * %s;", hr_cuda_row_type(s), s->c->depth - 2, s->step);
     print_staging_of_row(s, &all, s->c->depth > 2 ? "asked" : "ahead", "free");
     hr_print(p, "wait_for_runs<%d>();", s->c->depth - 1);
 }
@@ -651,7 +652,8 @@ static void print_ahead(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_
     s->loads_ahead = true;
     hr_print(p, "if (ahead < tasks) {");
     p->indent++;
-    hr_print(p, "const int64_t task = ahead;");
+    hr_print(p, s->c->columns && s->c->staged && s->c->resident ? "const int64_t task = ahead + own_zero();"
+                                                                : "const int64_t task = ahead;");
     print_indices_of_task(s);
     for (int i = 0; i < s->ahead_value_count; i++) {
         const char *text = hr_expr_text(p, s->ahead_value[i]);
@@ -723,6 +725,18 @@ void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices_of_task)(h
     print_ahead(s, print_indices_of_task);
 }
 
+/* Those of the row in hand. */
+static void name_values(hr_cuda_stage *s) {
+    for (int i = 0; i < s->ahead_value_count; i++)
+        s->p->name[s->ahead_value[i]->id] = hr_format(s->p, "value_%d", s->ahead_value[i]->id);
+}
+
+/* Rows that take so long that values asked for after the first exchange are there in time, while those asked
+ * for with the row keep the barrier waiting. */
+static bool asks_late(const hr_cuda_stage *s) {
+    return s->c->same_shared && s->ahead_value_count > 0;
+}
+
 void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
     hr_printer *p = s->p;
     if (!s->ahead_count && !s->ahead_value_count) return;
@@ -738,7 +752,13 @@ void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr
         const hr_expr *e = s->ahead_value[i];
         hr_print(p, "const %s value_%d = ahead_%d;", hr_c_compute(e->type), e->id, e->id);
     }
+    if (!asks_late(s)) print_ahead(s, print_indices_of_task);
+    name_values(s);
+}
+
+void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
+    if (!asks_late(s)) return;
+    hr_printer_forget(s->p, HR_AT_TASK); /* names are of the row in hand */
     print_ahead(s, print_indices_of_task);
-    for (int i = 0; i < s->ahead_value_count; i++)
-        p->name[s->ahead_value[i]->id] = hr_format(p, "value_%d", s->ahead_value[i]->id);
+    name_values(s);
 }

@@ -223,6 +223,15 @@ static __device__ inline void stay_inside(uint32_t &x) {
 #endif
 }
 
+/* 0, of which the compiler does not know that it is the same in all threads. What is loaded from a place that
+ * is the same for a warp it moves to a register of the warp, and waits for it there, long before it is used.
+ */
+static __device__ inline int own_zero() {
+    uint32_t thread = threadIdx.x;
+    stay_inside(thread);
+    return (int)(thread / 1024);
+}
+
 /* Accesses to memory are not moved across this. */
 static __device__ inline void keep_order() {
 #ifndef HR_EMULATED
