@@ -20,8 +20,8 @@ const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
 /* Where a step's sums stand, or where kept value `kept_index` >= 0 does: bytes from the start of the thread's
  * area. */
 const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int kept_index);
-/* Whether a row is kept where the one before it was: of two passes side by side, the second, which goes first,
- * has read a place before the first writes there. */
+/* Whether a row is kept where the one before it was: of two passes side by side, the second, which goes
+ * first, has read a place before the first writes there. */
 bool hr_stage_shares_kept(const hr_stage *stage);
 /* Rows side by side that a kept value needs: one for each row in flight of a skewed stage, or for each two
  * that share. */
