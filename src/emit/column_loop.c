@@ -29,7 +29,8 @@ static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node, 
 }
 
 bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
-    bool columns = false, rows = false, alone = stage->task_count == 1 && !p->plan->tunables.chunk;
+    bool columns = false, rows = false,
+         alone = stage->task_count == 1 && !p->plan->tunables.chunk && p->plan->tunables.group != 1;
     if (!stage->vector || stage->row_count != 1 || stage->task_count == 0) return false;
     for (int i = 0; i < stage->step_count; i++) {
         rows = rows || stage->steps[i].kind == HR_STEP_REDUCE_ROW;

@@ -88,7 +88,8 @@ typedef struct hr_tunables {
     int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
     int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side; tasks
                   that add to rows: 1 = as they come, 2 = in the order of the rows */
-    int group; /* rows that a skewed stage takes through a block of columns together, 1 = one by one */
+    int group; /* rows that a skewed stage takes through a block of columns together, or column sums alone add
+                  up in registers, 1 = one by one */
     int pace;  /* of a skewed stage: an hr_pace */
 } hr_tunables;
 

@@ -145,6 +145,22 @@ static void test_more_rows_than_blocks(void **state) {
     hr_program_destroy(program);
 }
 
+static void emit_tuned(const char *text, const int64_t *extents, const hr_tunables *tunables,
+                       hr_emitted *emitted) {
+    const hr_device_limits limits = {
+        .threads = 2, .vector_bytes = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .isa = "avx512"};
+    const hr_plan_options options = {.tunables = *tunables};
+    hr_program *program;
+    const hr_function *function;
+    hr_plan *plan;
+    assert_int_equal(hr_program_parse("k", text, strlen(text), &program), HR_OK);
+    assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
+    assert_int_equal(hr_emit_c(plan, false, emitted), HR_OK);
+    hr_plan_destroy(plan);
+    hr_program_destroy(program);
+}
+
 /* Rows side by side wait for what they read where they and their column sums fill the first-level cache, or
  * as the tuner says; a fence in each step is too dear where two lines are one step. */
 static void test_pace(void **state) {
@@ -173,30 +189,32 @@ static void test_pace(void **state) {
                  "    dx[m, n] = dy[m, n] - x[m, n] * along[m]\n%s}\n",
                  type, type, type, paces[i].sums ? ", dw: f32[N]" : "",
                  paces[i].sums ? "    dw[n] = sum[m](dy[m, n] * x[m, n])\n" : "");
-        const hr_device_limits limits = {
-            .threads = 2, .vector_bytes = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .isa = "avx512"};
-        const hr_plan_options options = {.tunables = {.pace = (int)paces[i].asked}};
-        const int64_t extents[] = {64, paces[i].columns};
-        hr_program *program;
-        const hr_function *function;
-        hr_plan *plan;
+        const hr_tunables tunables = {.pace = (int)paces[i].asked};
         hr_emitted emitted;
-        assert_int_equal(hr_program_parse("k", text, strlen(text), &program), HR_OK);
-        assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
-        assert_int_equal(hr_plan_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
-        assert_int_equal(hr_emit_c(plan, false, &emitted), HR_OK);
+        emit_tuned(text, (const int64_t[]){64, paces[i].columns}, &tunables, &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_int_equal(strstr(own, "i += stage_0_arrival(") != NULL, paces[i].made == HR_PACE_READ);
         assert_int_equal(strstr(own, "load_fence();") != NULL, paces[i].made == HR_PACE_ENDED);
         hr_emitted_clear(&emitted);
-        hr_plan_destroy(plan);
-        hr_program_destroy(program);
+    }
+}
+
+/* Column sums alone are added up over four rows in registers, or row by row, as the tuner says. */
+static void test_column_group(void **state) {
+    (void)state;
+    const char *text = "kernel k(x: bf16[M, N]) -> (y: f32[N])\n{\n    y[n] = sum[m](x[m, n])\n}\n";
+    for (int group = 0; group < 2; group++) {
+        hr_emitted emitted;
+        emit_tuned(text, (const int64_t[]){64, 4096}, &(hr_tunables){.group = group}, &emitted);
+        const char *own = own_part(hr_text_data(&emitted.source));
+        assert_int_equal(strstr(own, "group + 4 <= end") != NULL, group == 0);
+        hr_emitted_clear(&emitted);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
                                        cmocka_unit_test(test_more_rows_than_blocks),
-                                       cmocka_unit_test(test_pace)};
+                                       cmocka_unit_test(test_pace), cmocka_unit_test(test_column_group)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
