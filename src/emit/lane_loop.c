@@ -456,7 +456,7 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     p->stamp++;
     for (int i = 0; i < pass->step_count; i++)
         first = first || reads_tensor(p, pass, pass->steps[i].value);
-    if (!first) return head;
+    if (!first || p->stage->backward) return head;
     return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size / pass->group,
                      BYTES_AHEAD / size);
 }

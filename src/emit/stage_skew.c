@@ -327,10 +327,11 @@ static void print_turn(skewed *k, int turn, int first) {
     int pass = hr_stage_pass_at(k->s->stage, turn), number = k->s->number;
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     int step = lanes.ways < k->unit ? lanes.ways : k->unit;
+    bool last = turn == hr_stage_turns(k->s->stage) - 1, backward = last && k->s->stage->backward;
     for (int way = first; way < first + k->unit && lanes.step_count; way += step)
-        hr_print(k->p, "    stage_%d_lanes_%d(&copy, &row_%d%s, i + %d * HR_LANES%s, %d);", number, pass,
-                 pass, has_columns(k->s->stage) ? ", area" : "", way,
-                 turn == hr_stage_turns(k->s->stage) - 1 ? " + shift" : "", way % lanes.ways);
+        hr_print(k->p, "    stage_%d_lanes_%d(&copy, &row_%d%s, %s%d * HR_LANES%s, %d);", number, pass, pass,
+                 has_columns(k->s->stage) ? ", area" : "", backward ? "last - (i - first) - " : "i + ",
+                 backward ? way + step : way, last ? " + shift" : "", way % lanes.ways);
 }
 
 static bool keeps_rows_apart(const hr_stage *stage) {

@@ -122,6 +122,7 @@ typedef struct hr_stage {
     bool skew;           /* CPU: pass p works on row r - p while pass 0 works on row r */
     int group;           /* with `skew`: rows that go through each block of columns together */
     hr_pace pace;        /* with `skew` */
+    bool backward;       /* with `skew`: the last pass walks its row from the end */
     bool ordered;        /* CPU scatter: tasks in the order of the rows that they add to */
 } hr_stage;
 

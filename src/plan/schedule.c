@@ -399,6 +399,7 @@ typedef struct flight {
     int *first, *last; /* by expr id: the passes that use it, from 1; 0 = not seen */
     int64_t row;       /* elements */
     int64_t shared;    /* bytes of rows that all tasks read */
+    bool late;         /* a pass other than the first reads what none before it did */
 } flight;
 
 /* Bytes of the rows in flight, were the passes of several rows to run side by side: what is read or kept
@@ -411,7 +412,7 @@ static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *
         int64_t one = f->row * (int64_t)hr_dtype_size(s->function->tensors[node->tensor].dtype);
         if (!f->first[node->id]) bytes += one;
         if (depends_on_task(s, stage, node))
-            bytes += since * one;
+            bytes += since * one, f->late = f->late || (pass && !since);
         else if (!f->first[node->id])
             f->shared += one;
         f->first[node->id] = pass + 1;
@@ -449,8 +450,8 @@ static bool sums_columns(const hr_stage *stage) {
 }
 
 /* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
- * for each task anew: several tasks take each block of columns together, where such rows are much of all that
- * is read. */
+ * for each task anew: several tasks take each block of columns together, where such rows are two fifths or
+ * more of all that is read. */
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     enum { GROUP_ROWS = 4, GROUP_ROWS_MOST = 16 };
     int64_t l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
@@ -459,7 +460,7 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     if (!stage->skew) return 1;
     if (s->plan->tunables.group > 0)
         return s->plan->tunables.group < GROUP_ROWS_MOST ? s->plan->tunables.group : GROUP_ROWS_MOST;
-    if (f->shared * 4 < bytes || bytes <= l1 || sums_columns(stage)) return 1;
+    if (f->shared * 5 < bytes * 2 || bytes <= l1 || sums_columns(stage)) return 1;
     while (group > 1 && (bytes - f->shared) * group + f->shared > l2 / 4 * 3)
         group /= 2;
     return group;
@@ -486,6 +487,21 @@ static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t ro
     return sums && bytes + sums > l1 / 2 ? HR_PACE_READ : HR_PACE_FREE;
 }
 
+/* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what
+ * the first read last is still there. Not where it reads what no pass read before, which is asked for ahead,
+ * nor where it adds up. */
+static bool goes_backward(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
+    int64_t l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
+    int last = stage->pass_count - 1;
+    if (!stage->skew || stage->group > 1 || hr_stage_turns(stage) != 2 || f->late || bytes <= l1 / 4 * 3)
+        return false;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN ||
+            (stage->steps[i].kind == HR_STEP_REDUCE_ROW && stage->steps[i].pass == last))
+            return false;
+    return true;
+}
+
 static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     flight f = {0};
     int64_t bytes = 0;
@@ -506,6 +522,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     stage->skew = choice == 2 || bytes <= l2 / 4 * 3;
     stage->group = choose_group(s, stage, &f, bytes);
     stage->pace = choose_pace(s, stage, f.row, bytes);
+    stage->backward = goes_backward(s, stage, &f, bytes);
     return HR_OK;
 }
 
@@ -533,6 +550,7 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     for (int kind = 0; kind < (grid ? 1 : 3); kind++)
         keep_kind(s, stage, &k, kind);
     if (!grid) keep_words(s, stage, &k);
+    if (stage->kept_count) stage->backward = false; /* a kept row lies where the next one is kept, in order */
     hr_status status = grid || stage->row_count != 1 ? HR_OK : keep_copies(s, stage, &k);
     free(last);
     return status;

@@ -35,10 +35,14 @@ static const struct golden_case {
      "kernel k(at: i32[T], table: f16[V, C]) -> (y: f32[T, C])\n{\n    y[t, c] = table[at[t], c]\n}\n",
      {64, 50, 1000}},
     {"guard", "kernel k(x: f32[N]) -> (y: f32[N])\n{\n    y[i] = where(i > 0, x[i - 1], 0)\n}\n", {1000}},
-    {"large", /* what is read leaves the L2 last */
+    {"large", /* what is read leaves the L2 last; on the CPU the last pass walks rows from the end */
      "kernel k(x: f32[M, N], w: f32[N]) -> (y: f32[M, N], r: f32[M])\n{\n"
      "    r[m] = rsqrt(sum[n](x[m, n]^2) / N)\n    y[m, n] = x[m, n] * r[m] * w[n]\n}\n",
      {65536, 4096}},
+    {"grouped", /* on the CPU groups of rows take each block of columns together */
+     "kernel k(x: f32[M, N], w: f32[N], b: f32[N]) -> (y: f32[M, N])\n{\n"
+     "    r[m] = rsqrt(sum[n](x[m, n]^2) / N)\n    y[m, n] = x[m, n] * r[m] * w[n] + b[n]\n}\n",
+     {4096, 4096}},
     {"drawn", /* words of random numbers are compared as they are */
      "kernel k(x: f32[M, N], p: f32[M]) -> (y: f32[M, N])\n{\n"
      "    y[m, n] = where(random(7, m * N + n) < p[m], x[m, n], random(8, m * N + n))\n}\n",

@@ -24,6 +24,8 @@ static const struct row_kernel {
     {"rmsnorm", "rmsnorm_f32"},
     {"residual_norm", "residual_norm"},
     {"residual_norm", "residual_norm_f32"},
+    {"softmax", "softmax"},
+    {"softmax", "softmax_f32"},
     {"sum", "column_sum"},
     {"sum", "column_sum_f32"},
 };

@@ -63,7 +63,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     (void)i_m;
     vf *const a0 = row->a0;
     const float *const p1 = t_x + i_m * n_N;
-    prefetch_read(p1 + 4 * (n_N) + i);
+    prefetch_read(p1 + i + 4096);
     prefetch_near(p1 + i + 512);
 #pragma GCC unroll 1
     for (int way = from; way < from + 1; way++, i += HR_LANES) {
@@ -83,13 +83,13 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
     {
         int64_t i = first;
         for (; i + 4 * HR_LANES <= last;) {
-            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_read(p2 + i + 4096);
             prefetch_near(p2 + i + 512);
-            prefetch_read(p2 + 4 * (n_N) + i + 16);
+            prefetch_read(p2 + i + 4096 + 16);
             prefetch_near(p2 + i + 528);
-            prefetch_read(p2 + 4 * (n_N) + i + 32);
+            prefetch_read(p2 + i + 4096 + 32);
             prefetch_near(p2 + i + 544);
-            prefetch_read(p2 + 4 * (n_N) + i + 48);
+            prefetch_read(p2 + i + 4096 + 48);
             prefetch_near(p2 + i + 560);
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
@@ -97,13 +97,13 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
             }
         }
         for (; i + HR_LANES <= last; i += HR_LANES) {
-            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_read(p2 + i + 4096);
             prefetch_near(p2 + i + 512);
             a0[0] = a0[0] + vf_powi(vf_load_f32(p2 + i), 2);
         }
         if (i < last) {
             const int lanes = (int)(last - i);
-            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_read(p2 + i + 4096);
             prefetch_near(p2 + i + 512);
             a0[0] = a0[0] + vf_select(vm_first(lanes), vf_powi(vf_load_part_f32(p2 + i, lanes), 2), vf_of(0));
         }
@@ -158,7 +158,7 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     const float *const p5 = t_x + i_m * n_N;
     {
         float *const q2 = t_y + i_m * n_N;
-        const int64_t shift = stream_head(q2, 4, 1) + (n_N < 256 ? 0 : 64);
+        const int64_t shift = stream_head(q2, 4, 1);
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
         const int64_t head = stream_head(q2 + i, 4, 1);
@@ -189,7 +189,7 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t i_m = task;
     (void)i_m;
     float *const q2 = t_y + i_m * n_N;
-    return stream_head(q2, 4, 1) + (n_N < 256 ? 0 : 64);
+    return stream_head(q2, 4, 1);
 }
 
 static void stage_0_leave(const arguments *a, stage_0_row *row) {
@@ -215,13 +215,13 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.s0_sum_1 = live[1]->s0_sum_1;
     row_1.s1_r = live[1]->s1_r;
     for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
+        stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-        stage_0_lanes_1(&copy, &row_1, i + 1 * HR_LANES + shift, 0);
+        stage_0_lanes_1(&copy, &row_1, last - (i - first) - 2 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
-        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
+        stage_0_lanes_1(&copy, &row_1, last - (i - first) - 3 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
-        stage_0_lanes_1(&copy, &row_1, i + 3 * HR_LANES + shift, 0);
+        stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
     }
     live[0]->a0[0] = row_0.a0[0];
@@ -254,29 +254,18 @@ static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done,
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_M = a->n_M;
     (void)work;
-    stage_0_row rows[8];
+    stage_0_row rows[2];
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
-    for (int64_t step = begin; begin < end && step < end + 4; step += 4) {
-        stage_0_row *live[4][2];
-        int64_t done[4], shift[4], most = 0;
-        for (int r = 0; r < 4; r++) {
-            for (int turn = 0; turn < 2; turn++) {
-                const int64_t task = step + r - turn * 4;
-                live[r][turn] = task >= begin && task < end ? &rows[task % 8] : NULL;
-            }
-            if (live[r][0]) live[r][0]->task = step + r;
-            done[r] = stage_0_start(a, live[r], &shift[r]);
-            most = done[r] > most ? done[r] : most;
-        }
-        const int64_t block = 16 * HR_LANES;
-        for (int64_t first = 0; first < most; first += block)
-            for (int r = 0; r < 4; r++) {
-                const int64_t last = first + block < done[r] ? first + block : done[r];
-                if (first < last) stage_0_together(a, live[r], shift[r], first, last);
-            }
-        for (int r = 0; r < 4; r++)
-            stage_0_finish(a, live[r], done[r], shift[r]);
+    for (int64_t step = begin; begin < end && step < end + 1; step++) {
+        stage_0_row *live[2];
+        int64_t shift;
+        for (int turn = 0; turn < 2; turn++)
+            live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) % 2] : NULL;
+        if (live[0]) live[0]->task = step;
+        const int64_t done = stage_0_start(a, live, &shift);
+        if (done) stage_0_together(a, live, shift, 0, done);
+        stage_0_finish(a, live, done, shift);
     }
     stream_end();
 }

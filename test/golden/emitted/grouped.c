@@ -1,0 +1,358 @@
+typedef struct fault_record {
+    int64_t access, value; /* the first subscript that left its axis; access 0: none did */
+} fault_record;
+
+typedef struct arguments {
+    int64_t n_M;
+    int64_t n_N;
+    const float *t_x;
+    const float *t_w;
+    const float *t_b;
+    float *t_y;
+    fault_record *fault;
+} arguments;
+
+static inline int64_t thread_number(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+static inline int64_t thread_count(void) {
+#ifdef _OPENMP
+    return omp_get_num_threads();
+#else
+    return 1;
+#endif
+}
+
+static inline void barrier(void) {
+#ifdef _OPENMP
+#pragma omp barrier
+#endif
+}
+
+/* row over n, a task for each m
+ * sum_1 need the whole row over n: 2 passes, a row stays in cache between them */
+typedef struct stage_0_row {
+    int64_t task;
+    float *kept_0;
+    float *kept_1;
+    vf a0[4];
+    float s0_sum_1;
+    float s1_r;
+} stage_0_row;
+
+static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    row->a0[0] = vf_of(0);
+    row->a0[1] = vf_of(0);
+    row->a0[2] = vf_of(0);
+    row->a0[3] = vf_of(0);
+}
+
+static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
+    const int64_t n_N = a->n_N;
+    const float *const restrict t_x = a->t_x;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    vf *const a0 = row->a0;
+    const float *const p1 = t_x + i_m * n_N;
+    float *const k0 = row->kept_0;
+    float *const k1 = row->kept_1;
+    prefetch_read(p1 + 4 * (n_N) + i);
+    prefetch_near(p1 + i + 512);
+#pragma GCC unroll 1
+    for (int way = from; way < from + 1; way++, i += HR_LANES) {
+        a0[way] = a0[way] + vf_powi(vf_load_f32(p1 + i), 2);
+    }
+}
+
+static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
+    const int64_t n_N = a->n_N;
+    const float *const restrict t_x = a->t_x;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const float *const p2 = t_x + i_m * n_N;
+    vf a0[4] = {row->a0[0], row->a0[1], row->a0[2], row->a0[3]};
+    {
+        float *const k0 = row->kept_0;
+        float *const k1 = row->kept_1;
+        int64_t i = first;
+        for (; i + 4 * HR_LANES <= last;) {
+            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_near(p2 + i + 512);
+            prefetch_read(p2 + 4 * (n_N) + i + 16);
+            prefetch_near(p2 + i + 528);
+            prefetch_read(p2 + 4 * (n_N) + i + 32);
+            prefetch_near(p2 + i + 544);
+            prefetch_read(p2 + 4 * (n_N) + i + 48);
+            prefetch_near(p2 + i + 560);
+#pragma GCC unroll 4
+            for (int way = 0; way < 4; way++, i += HR_LANES) {
+                a0[way] = a0[way] + vf_powi(vf_load_f32(p2 + i), 2);
+            }
+        }
+        for (; i + HR_LANES <= last; i += HR_LANES) {
+            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_near(p2 + i + 512);
+            a0[0] = a0[0] + vf_powi(vf_load_f32(p2 + i), 2);
+        }
+        if (i < last) {
+            const int lanes = (int)(last - i);
+            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_near(p2 + i + 512);
+            a0[0] = a0[0] + vf_select(vm_first(lanes), vf_powi(vf_load_part_f32(p2 + i, lanes), 2), vf_of(0));
+        }
+    }
+    row->a0[0] = a0[0];
+    row->a0[1] = a0[1];
+    row->a0[2] = a0[2];
+    row->a0[3] = a0[3];
+}
+
+static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
+    const int64_t n_N = a->n_N;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const vf *const a0 = row->a0;
+    const float s0_sum_1 = vf_fold_sum(((a0[0]) + (a0[1])) + ((a0[2]) + (a0[3])));
+    row->s0_sum_1 = s0_sum_1;
+    const float r3 = f32_rsqrt(f32_div(s0_sum_1, (float)n_N));
+    const float s1_r = r3;
+    row->s1_r = s1_r;
+}
+
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from) {
+    const int64_t n_N = a->n_N;
+    const float *const restrict t_x = a->t_x;
+    float *const restrict t_y = a->t_y;
+    (void)a;
+    (void)from;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const float s1_r = row->s1_r;
+    const float *const p4 = t_x + i_m * n_N;
+    float *const q2 = t_y + i_m * n_N;
+    float *const k0 = row->kept_0;
+    float *const k1 = row->kept_1;
+    const bool aligned_2 = stream_aligned(q2 + i, 4, 1);
+    const vf r5 = vf_load_f32(k1 + i);
+    const vf r6 = vf_load_f32(k0 + i);
+    vf_stream_f32(q2 + i, (((vf_load_f32(p4 + i) * s1_r) * r5) + r6), aligned_2);
+}
+
+static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
+    const int64_t n_N = a->n_N;
+    const float *const restrict t_x = a->t_x;
+    float *const restrict t_y = a->t_y;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const float s1_r = row->s1_r;
+    const float *const p7 = t_x + i_m * n_N;
+    {
+        float *const q2 = t_y + i_m * n_N;
+        float *const k0 = row->kept_0;
+        float *const k1 = row->kept_1;
+        const int64_t shift = stream_head(q2, 4, 1) + (n_N < 256 ? 0 : 64);
+        const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
+        int64_t i = start;
+        const int64_t head = stream_head(q2 + i, 4, 1);
+        const int64_t begin = stop - i < head ? stop : i + head;
+        if (i < begin) {
+            const int lanes = (int)(begin - i);
+            const vf r8 = vf_load_f32(k1 + i);
+            const vf r9 = vf_load_f32(k0 + i);
+            vf_store_part_f32(q2 + i, (((vf_load_part_f32(p7 + i, lanes) * s1_r) * r8) + r9), lanes);
+            i += lanes;
+        }
+        const bool aligned_2 = stream_aligned(q2 + i, 4, 1);
+        for (; i + HR_LANES <= stop; i += HR_LANES) {
+            const vf r10 = vf_load_f32(k1 + i);
+            const vf r11 = vf_load_f32(k0 + i);
+            vf_stream_f32(q2 + i, (((vf_load_f32(p7 + i) * s1_r) * r10) + r11), aligned_2);
+        }
+        if (i < stop) {
+            const int lanes = (int)(stop - i);
+            const vf r12 = vf_load_f32(k1 + i);
+            const vf r13 = vf_load_f32(k0 + i);
+            vf_store_part_f32(q2 + i, (((vf_load_part_f32(p7 + i, lanes) * s1_r) * r12) + r13), lanes);
+        }
+    }
+}
+
+static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
+    const int64_t n_N = a->n_N;
+    float *const restrict t_y = a->t_y;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    float *const q2 = t_y + i_m * n_N;
+    return stream_head(q2, 4, 1) + (n_N < 256 ? 0 : 64);
+}
+
+static void stage_0_leave(const arguments *a, stage_0_row *row) {
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+}
+
+static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first, int64_t last) {
+    const arguments copy = *a;
+    stage_0_row row_0;
+    row_0.task = live[0]->task;
+    row_0.kept_0 = live[0]->kept_0;
+    row_0.kept_1 = live[0]->kept_1;
+    row_0.a0[0] = live[0]->a0[0];
+    row_0.a0[1] = live[0]->a0[1];
+    row_0.a0[2] = live[0]->a0[2];
+    row_0.a0[3] = live[0]->a0[3];
+    stage_0_row row_1;
+    row_1.task = live[1]->task;
+    row_1.kept_0 = live[1]->kept_0;
+    row_1.kept_1 = live[1]->kept_1;
+    row_1.s0_sum_1 = live[1]->s0_sum_1;
+    row_1.s1_r = live[1]->s1_r;
+    for (int64_t i = first; i < last; i += 4 * HR_LANES) {
+        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
+        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+        stage_0_lanes_1(&copy, &row_1, i + 1 * HR_LANES + shift, 0);
+        stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
+        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
+        stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+        stage_0_lanes_1(&copy, &row_1, i + 3 * HR_LANES + shift, 0);
+        stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+    }
+    live[0]->a0[0] = row_0.a0[0];
+    live[0]->a0[1] = row_0.a0[1];
+    live[0]->a0[2] = row_0.a0[2];
+    live[0]->a0[3] = row_0.a0[3];
+}
+
+static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *shift) {
+    const int64_t n_N = a->n_N;
+    if (live[0]) stage_0_enter_0(a, live[0]);
+    if (live[1]) stage_0_enter_1(a, live[1]);
+    *shift = 0;
+    for (int turn = 0; turn < 2; turn++)
+        if (!live[turn]) return 0;
+    const int64_t lanes = 4 * HR_LANES, ahead = stage_0_shift(a, live[1]);
+    const int64_t done = ahead < n_N ? (n_N - ahead) / lanes * lanes : 0;
+    if (done) *shift = ahead;
+    if (*shift) stage_0_pass_1(a, live[1], 0, 0);
+    return done;
+}
+
+static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift) {
+    const int64_t n_N = a->n_N;
+    if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N);
+    if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
+    if (live[1]) stage_0_leave(a, live[1]);
+}
+
+static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
+    const int64_t n_M = a->n_M;
+    const int64_t n_N = a->n_N;
+    const float *const restrict t_w = a->t_w;
+    const float *const restrict t_b = a->t_b;
+    char *const area = work + thread * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
+    float *const kept_1 = (float *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64));
+    {
+        float *const k0 = kept_0;
+        float *const k1 = kept_1;
+        int64_t i = 0;
+        for (; i + HR_LANES <= n_N; i += HR_LANES) {
+            const vf r14 = vf_load_f32(t_b + i);
+            vf_store_f32(k0 + i, r14);
+            const vf r15 = vf_load_f32(t_w + i);
+            vf_store_f32(k1 + i, r15);
+        }
+        if (i < n_N) {
+            const int lanes = (int)(n_N - i);
+            const vf r16 = vf_load_part_f32(t_b + i, lanes);
+            vf_store_f32(k0 + i, r16);
+            const vf r17 = vf_load_part_f32(t_w + i, lanes);
+            vf_store_f32(k1 + i, r17);
+        }
+    }
+    stage_0_row rows[8];
+    for (int r = 0; r < 8; r++) rows[r].kept_0 = kept_0;
+    for (int r = 0; r < 8; r++) rows[r].kept_1 = kept_1;
+    const int64_t tasks = n_M;
+    const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
+    for (int64_t step = begin; begin < end && step < end + 4; step += 4) {
+        stage_0_row *live[4][2];
+        int64_t done[4], shift[4], most = 0;
+        for (int r = 0; r < 4; r++) {
+            for (int turn = 0; turn < 2; turn++) {
+                const int64_t task = step + r - turn * 4;
+                live[r][turn] = task >= begin && task < end ? &rows[task % 8] : NULL;
+            }
+            if (live[r][0]) live[r][0]->task = step + r;
+            done[r] = stage_0_start(a, live[r], &shift[r]);
+            most = done[r] > most ? done[r] : most;
+        }
+        const int64_t block = 16 * HR_LANES;
+        for (int64_t first = 0; first < most; first += block)
+            for (int r = 0; r < 4; r++) {
+                const int64_t last = first + block < done[r] ? first + block : done[r];
+                if (first < last) stage_0_together(a, live[r], shift[r], first, last);
+            }
+        for (int r = 0; r < 4; r++)
+            stage_0_finish(a, live[r], done[r], shift[r]);
+    }
+    stream_end();
+}
+
+int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
+    (void)n_M;
+    (void)n_N;
+    int64_t work = 0;
+    const int64_t stage_0 = threads * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    if (stage_0 > work) work = stage_0;
+    return work;
+}
+
+static void run(arguments a, char *scratch, int threads) {
+    char *work = scratch;
+    (void)threads; /* unused without OpenMP */
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
+    {
+        const int64_t thread = thread_number(), count = thread_count();
+        stage_0(&a, thread, count, work);
+        barrier();
+    }
+}
+
+int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, const float *t_b, float *t_y, void *scratch, int threads) {
+    fault_record fault = {0, 0};
+    arguments a = {0};
+    a.n_M = n_M;
+    a.n_N = n_N;
+    a.t_x = t_x;
+    a.t_w = t_w;
+    a.t_b = t_b;
+    a.t_y = t_y;
+    a.fault = &fault;
+    run(a, scratch, threads);
+    return (int)fault.access;
+}

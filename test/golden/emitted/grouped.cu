@@ -1,0 +1,98 @@
+/* row over n, a task for each m
+ * sum_1 need the whole row over n: 2 passes, a row stays in cache between them */
+template <bool ALIGNED>
+static __device__ __forceinline__ void stage_0_work(const arguments &a) {
+    const float *const __restrict__ t_x = a.t_x;
+    const float *const __restrict__ t_w = a.t_w;
+    const float *const __restrict__ t_b = a.t_b;
+    float *const __restrict__ t_y = a.t_y;
+    __shared__ float slots_0[8];
+    const int lane = (int)threadIdx.x;
+    const int64_t task = (int64_t)blockIdx.x;
+    const int64_t i_m = task;
+    float a0 = 0;
+    const float *const p1 = t_x + i_m * n_N;
+    group<float, 4> x2_x[4];
+    group<float, 4> x3_w[4];
+    group<float, 4> x4_b[4];
+    #pragma unroll
+    for (int u = 0; u < 4; u++) {
+        const int64_t pos = (int64_t)lane * 4 + u * 1024;
+        x2_x[u] = load_group<ALIGNED, 4>(p1 + pos, stay::plain);
+        x3_w[u] = load_group<ALIGNED, 4>(t_w + pos, stay::plain);
+        x4_b[u] = load_group<ALIGNED, 4>(t_b + pos, stay::plain);
+    }
+    #pragma unroll
+    for (int u = 0; u < 4; u++) {
+        const int64_t pos = (int64_t)lane * 4 + u * 1024;
+        #pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const int64_t i = pos + v;
+            const float r5 = element_of(x2_x[u], v);
+            const float e0 = f32_powi(r5, 2);
+            a0 += e0;
+        }
+    }
+    leave_share<256, reduce_sum>(a0, slots_0);
+    __syncthreads();
+    a0 = take_shares<256, reduce_sum>(slots_0);
+    const float s0_sum_1 = (float)a0;
+    const float r6 = f32_rsqrt(f32_div(s0_sum_1, (float)n_N));
+    const float s1_r = r6;
+    #pragma unroll
+    for (int u = 0; u < 4; u++) {
+        const int64_t pos = (int64_t)lane * 4 + u * 1024;
+        float y2[4];
+        #pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const int64_t i = pos + v;
+            const float r7 = element_of(x2_x[u], v);
+            const float r8 = element_of(x3_w[u], v);
+            const float r9 = element_of(x4_b[u], v);
+            const float e2 = (((r7 * s1_r) * r8) + r9);
+            y2[v] = e2;
+        }
+        store_group<ALIGNED>(t_y + task * 4096 + pos, group_of(y2));
+    }
+}
+
+static __global__ void __launch_bounds__(256)
+stage_0(const __grid_constant__ arguments a) {
+    stage_0_work<true>(a);
+}
+
+static __global__ void __launch_bounds__(256)
+stage_0_unaligned(const __grid_constant__ arguments a) {
+    stage_0_work<false>(a);
+}
+
+extern "C" int64_t kernel_k_scratch(int64_t n_M, int64_t n_N) {
+    (void)n_M;
+    (void)n_N;
+    return 0;
+}
+
+static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limit) {
+    int64_t blocks = total / run + (total % run > 0);
+    return blocks < least ? least : blocks > limit ? limit : blocks;
+}
+
+extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, const float *t_b, float *t_y, void *scratch, void *fault) {
+    arguments a = {};
+    a.n_M = n_M;
+    if (n_N != ::n_N) return (int)cudaErrorInvalidValue; /* this source is for that extent */
+    a.n_N = n_N;
+    a.t_x = t_x;
+    a.t_w = t_w;
+    a.t_b = t_b;
+    a.t_y = t_y;
+    a.scratch = (char *)scratch;
+    a.fault = (fault_record *)fault;
+    const bool aligned = (((uint64_t)a.t_x | (uint64_t)a.t_w | (uint64_t)a.t_b | (uint64_t)a.t_y) & 15) == 0;
+    int64_t blocks;
+    if (n_M > 2147483647) return (int)cudaErrorInvalidConfiguration; /* rows */
+    const auto stage_0_for = aligned ? stage_0 : stage_0_unaligned;
+    blocks = blocks_of(n_M, 1, 0, 2147483647) * 1;
+    if (blocks) stage_0_for<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
+    return (int)cudaGetLastError();
+}
