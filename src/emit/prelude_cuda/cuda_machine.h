@@ -206,12 +206,13 @@ static __device__ inline uint4 cluster_load_16(const void *place, int rank) {
     return r;
 }
 
-/* The block's dynamic shared memory. */
+/* The block's dynamic shared memory. It begins at a whole line: of one that begins 16 bytes into a piece of
+ * 32 the copy engine is 5 to 9 % slower. */
 static __device__ inline char *staged_memory() {
 #ifdef HR_EMULATED
     return (char *)emulated_shared();
 #else
-    extern __shared__ uint4 staged_words[];
+    extern __shared__ __align__(128) uint4 staged_words[];
     return (char *)staged_words;
 #endif
 }
