@@ -294,7 +294,10 @@ static const char *sum_text(hr_printer *p, const hr_contract *c, const char *ori
 static void print_steps(stage_printer *s, const char *first, const char *last) {
     hr_printer *p = s->p;
     hr_lane_step *steps = hr_arena_alloc(p->arena, (size_t)s->stage->step_count * sizeof *steps);
-    hr_lane_pass pass = {.steps = steps, .first = first, .last = last, .block = true};
+    hr_lane_pass pass = {.steps = steps,
+                         .first = first,
+                         .last = last,
+                         .block = "rows > 8"}; /* fewer are little of what is read, and stay in the cache */
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         const hr_statement *statement = &p->function->statements[step->statement];

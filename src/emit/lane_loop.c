@@ -401,8 +401,8 @@ static void print_alignments(hr_printer *p, const hr_lane_pass *pass, const char
         if (s->use != HR_LANE_STORE || !s->stream) continue;
         int size = (int)hr_dtype_size(p->function->tensors[s->tensor].dtype);
         if (last)
-            hr_print(p, "const bool aligned_%d = stream_lines(q%d + i, (%s - i) * %d);", s->id, s->id, last,
-                     size);
+            hr_print(p, "const bool aligned_%d = %s && stream_lines(q%d + i, (%s - i) * %d);", s->id,
+                     pass->block, s->id, last, size);
         else
             hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id, size,
                      1 + hr_lane_is_paired(p, pass, s));

@@ -29,10 +29,11 @@ typedef struct hr_lane_pass {
     int step_count;
     const hr_lane_step *steps;
     const char *first, *last; /* of the lane axis, as C expressions */
-    bool block; /* what lies beside these lanes is stored much later: whole lines of it leave past the caches
-                 */
-    int64_t tile;   /* elements a tile; 0 = none is needed */
-    int kept_count; /* values to be stored into row buffers as they are first computed */
+    const char *block; /* NULL, or: what lies beside these lanes is stored much later: where this holds, whole
+                        * lines leave past the caches
+                        */
+    int64_t tile;      /* elements a tile; 0 = none is needed */
+    int kept_count;    /* values to be stored into row buffers as they are first computed */
     hr_expr *const *kept;
     const char *const *kept_name;
     bool *kept_done;

@@ -374,7 +374,8 @@ static void test_operands_are_asked_for_ahead(void **state) {
 static void test_streamed_results(void **state) {
     (void)state;
     static const int64_t columns[] = {16, 32, 48, 64, 96, 112, 128, 129};
-    assert_true(emits(0, 0, "stream_lines(q0 + i, (last - i) * 4)") && emits(0, 0, "stream_end();"));
+    assert_true(emits(0, 0, "rows > 8 && stream_lines(q0 + i, (last - i) * 4)") &&
+                emits(0, 0, "stream_end();"));
     for (int i = 0; i < 8; i++) {
         check(plain, (int64_t[]){37, 29, columns[i]}, 2, plain_meaning);
         check(rounded, (int64_t[]){37, 40, columns[i]}, 2, plain_meaning);
