@@ -11,7 +11,8 @@ The protocol: all competitors of a case run once and are compared with each othe
 every competitor runs once, in turning order. Before each run the L2 cache is filled with other data by reading it, and
 a kernel that only waits holds the GPU until the run's own launches are queued, so that the time between the two events
 around it has no host time in it. A figure is the median of its rounds; a ratio to a peer is that of the rounds' own
-ratios, with the interval that holds the median in 95 of 100 runs. The copy is the driver's, of so many bytes that
+ratios, with the interval that holds the median in 95 of 100 runs. Where arrays lie in memory makes a percent for one
+or the other, so a case is run at several placements, and its rounds are those of all. The copy is the driver's, of so many bytes that
 it moves as many as the case must (half read, half written). Everybody reads the same inputs; results and what is
 changed in place are everybody's own.
 """
@@ -178,8 +179,8 @@ def compiled(function):
     return torch.compile(function, dynamic=False)
 
 
-def competitors(library, case, arrays, arguments):
-    """(name, maker) of everybody who has this case."""
+def competitors(library, case, arrays, arguments, kept):
+    """(name, maker) of everybody who has this case. `kept`: what torch.compile made, for all placements."""
     makers = [("copy", lambda: Copy(case, arguments.device))]
     if library:
         makers.append(("headroom", lambda: Headroom(library, case, arrays, arguments.tune)))
@@ -187,7 +188,9 @@ def competitors(library, case, arrays, arguments):
     if function and (case.lengths or case.base not in peers_torch.LISTS):
         makers.append(("eager", lambda: Function("eager", function, case, arrays)))
         if case.base not in peers_torch.LISTS and not arguments.no_compile:
-            makers.append(("compile", lambda: Function("compile", compiled(function), case, arrays)))
+            if "compile" not in kept:
+                kept["compile"] = compiled(function)
+            makers.append(("compile", lambda: Function("compile", kept["compile"], case, arrays)))
     import peers_triton  # needs a GPU's driver to be imported with effect
     tutorial, fits = getattr(peers_triton.Triton, case.base, None), getattr(peers_triton.Fits, case.base, None)
     if tutorial and fits(case.extents["N"], DTYPE[case.dtype].itemsize):
@@ -266,17 +269,15 @@ class Stopwatch:
 
 # ---- a case ----
 
-def run_case(library, case, arguments, watch):
-    """One row of the table."""
-    arrays = filled(case, arguments.device)
-    row = {"kernel": case.kernel, "dtype": case.dtype, "extents": case.words(), "MB": case.bytes() / 1e6}
+def prepared(library, case, arrays, arguments, kept, row):
+    """Competitors that are ready; their times to get there, and what stopped others, in the row where it has none."""
     runners, failures = [], []
-    for name, make in competitors(library, case, arrays, arguments):
+    for name, make in competitors(library, case, arrays, arguments, kept):
         try:
             runner = make()
-            row[f"{name} prepare s"] = runner.prepare()
+            row.setdefault(f"{name} prepare s", runner.prepare())
             if name == "headroom":
-                row["tune s"] = runner.tune_seconds
+                row.setdefault("tune s", runner.tune_seconds)
                 runner.run()
             torch.cuda.synchronize()
             runners.append(runner)
@@ -284,17 +285,32 @@ def run_case(library, case, arguments, watch):
             failures.append(f"{name}: {str(error).splitlines()[0][:160]}")
             if name == "copy":
                 raise
-    error = disagreement(case, runners)
+    row.setdefault("error", "; ".join(failures))
+    return runners
+
+
+def run_case(library, case, arguments, watch):
+    """One row of the table."""
+    row = {"kernel": case.kernel, "dtype": case.dtype, "extents": case.words(), "MB": case.bytes() / 1e6}
+    taken, kept = {}, {}
+    for placement in range(arguments.placements):
+        between = torch.empty((1 + 37 * placement) << 20, dtype=torch.uint8, device=arguments.device)
+        arrays = filled(case, arguments.device)
+        runners = prepared(library, case, arrays, arguments, kept, row)
+        if placement == 0:
+            error = disagreement(case, runners)
+        for name, times in watch.rounds(runners, math.ceil(arguments.rounds / arguments.placements)).items():
+            taken.setdefault(name, []).extend(times)
+        for r in runners:
+            r.close()
+        del between, arrays, runners, r
+        torch.cuda.empty_cache()
     tolerance = 1e-3 if case.base == "dropout" else TOLERANCE[case.dtype]
     row |= {"agree": "yes" if error <= tolerance else "NO", "difference": f"{error:.1e}"}
-    taken = watch.rounds(runners, arguments.rounds)
     for name, times in taken.items():
         row[f"{name} us"] = statistics.median(times) * 1e6
         row[f"{name} best us"] = min(times) * 1e6
-    row |= verdict(case, row, taken) | {"error": "; ".join(failures)}
-    for r in runners:
-        r.close()
-    return row
+    return row | verdict(case, row, taken)
 
 
 def median_with_interval(values):
@@ -380,7 +396,8 @@ def markdown(rows, facts):
     lines = [f"# headroom beside PyTorch and Triton on one {facts['device']}", ""]
     lines += [f"- {key}: {value}" for key, value in facts.items()]
     lines += ["", *summary(rows), "",
-              "Times are medians with a cold L2, all competitors taking turns in one process on the same inputs. GB/s "
+              "Times are medians with a cold L2, all competitors taking turns in one process on the same inputs, at three "
+              "placements of the arrays in memory. GB/s "
               "counts what must move: inputs once, results once, what changes in place twice. `of copy` is the time of "
               "the driver's copy that moves as many bytes over ours. `eager` runs PyTorch's own operations, `compile` "
               "the same under torch.compile, `triton` kernels in the manner of its tutorials. `x best peer` is the median of "
@@ -457,6 +474,7 @@ def main():
     parser.add_argument("--only", type=lambda text: frozenset(text.split(",")), default=frozenset())
     parser.add_argument("--tune", choices=api.TUNE, default="quick")
     parser.add_argument("--rounds", type=int, default=61)
+    parser.add_argument("--placements", type=int, default=3, help="of a case's arrays in memory")
     parser.add_argument("--quick", action="store_true", help="one case a kernel, few rounds")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run of today found")
     parser.add_argument("--shrink", type=int, default=1, help="divides each case's first extent: for a try")

@@ -366,7 +366,7 @@ static void print_row_loop(hr_cuda_stage *s) {
     if (c->carried)
         hr_cuda_print_carriers(s);
     else if (c->block_rows > 1)
-        hr_print(p, "const int lane = (int)threadIdx.x %% %d%s;", c->row_threads, slice);
+        hr_print(p, "const int lane = (int)(threadIdx.x %% %d)%s;", c->row_threads, slice);
     else
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
     if (c->ring) {
@@ -374,7 +374,7 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_cuda_print_ring_loop(s, print_row);
         return;
     }
-    const char *row = c->block_rows > 1 ? hr_format(p, " + (int)threadIdx.x / %d", c->row_threads) : "";
+    const char *row = c->block_rows > 1 ? hr_format(p, " + threadIdx.x / %d", c->row_threads) : "";
     const char *run = c->block_rows > 1 ? hr_format(p, " * %d", c->block_rows) : "";
     if (c->ahead || c->staged)
         hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", type, block, run, row);

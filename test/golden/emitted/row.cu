@@ -6,8 +6,8 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     const uint16_t *const __restrict__ t_x = a.t_x;
     uint16_t *const __restrict__ t_y = a.t_y;
     const int64_t tasks = n_M;
-    const int lane = (int)threadIdx.x % 32;
-    const int64_t task = (int64_t)blockIdx.x * 2 + (int)threadIdx.x / 32;
+    const int lane = (int)(threadIdx.x % 32);
+    const int64_t task = (int64_t)blockIdx.x * 2 + threadIdx.x / 32;
     if (task >= tasks) return;
     const int64_t i_m = task;
     float kept_17[32];
