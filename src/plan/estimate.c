@@ -7,6 +7,8 @@
  */
 #include "plan/passes.h"
 
+#include <stdlib.h>
+
 static int tensor_of(const hr_graph *graph, const hr_step *step) {
     return graph->function->statements[step->statement].tensor;
 }
@@ -34,6 +36,26 @@ static hr_step *find_reduction(const hr_graph *graph, hr_stage *stage, int tenso
     return NULL;
 }
 
+static bool reads_task_value(const hr_graph *graph, const hr_stage *stage, const hr_expr *expr,
+                             bool *visited) {
+    if (visited[expr->id]) return false;
+    visited[expr->id] = true;
+    for (int i = 0; i < stage->step_count && expr->op == HR_OP_ELEMENT; i++)
+        if (stage->steps[i].kind == HR_STEP_ROW && tensor_of(graph, &stage->steps[i]) == expr->tensor)
+            return true;
+    for (int a = 0; a < expr->arg_count; a++)
+        if (reads_task_value(graph, stage, expr->args[a], visited)) return true;
+    return false;
+}
+
+/* The estimate can be made a row ahead, before what is one a task is computed. */
+static bool stands_alone(const hr_graph *graph, const hr_stage *stage, const hr_expr *value) {
+    bool *visited = calloc((size_t)graph->function->expr_count + 1, sizeof *visited);
+    bool alone = visited && !reads_task_value(graph, stage, value, visited);
+    free(visited);
+    return alone;
+}
+
 /* All the sums over `peak`; false where one of them is elsewhere. */
 static bool mark_sums(const hr_graph *graph, hr_stage *stage, int peak) {
     for (const hr_peak *p = graph->peaks; p; p = p->next) {
@@ -52,6 +74,7 @@ bool hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stag
     for (const hr_peak *p = graph->peaks; p && !peak; p = p->next)
         peak = find_reduction(graph, stage, p->peak, HR_OP_REDUCE_MAX, 0);
     if (!peak || !can_join(stage, peak) || hr_expr_draws(graph, peak->value)) return false;
+    if (!stands_alone(graph, stage, peak->value)) return false;
     if (!mark_sums(graph, stage, tensor_of(graph, peak))) {
         for (int i = 0; i < stage->step_count; i++)
             stage->steps[i].settles = false;
