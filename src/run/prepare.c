@@ -128,13 +128,18 @@ static hr_status state_emit(const hr_prepared *state, bool entry, hr_emitted *ou
                                        : hr_emit_c(state->plan, entry, out);
 }
 
-/* The launches of one execution, with the module's functions looked up for them. */
-static hr_status state_grids(const hr_kernel *kernel, hr_prepared *state) {
+/* The launches of one execution. */
+static hr_status grids_emit(hr_prepared *state) {
     int most = GRIDS_A_STAGE * state->plan->stage_count;
-    if (!kernel->device->ops->grids) return HR_OK;
     state->grids = calloc((size_t)most + 1, sizeof *state->grids);
     if (!state->grids) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
-    HR_TRY(hr_emit_cuda_grids(state->plan, state->extents, state->grids, most, &state->grid_count));
+    return hr_emit_cuda_grids(state->plan, state->extents, state->grids, most, &state->grid_count);
+}
+
+/* The same, with the module's functions looked up for them. */
+static hr_status state_grids(const hr_kernel *kernel, hr_prepared *state) {
+    if (!kernel->device->ops->grids) return HR_OK;
+    HR_TRY(grids_emit(state));
     return kernel->device->ops->grids(kernel->device, state->module, state->grids, state->grid_count);
 }
 
@@ -168,13 +173,19 @@ typedef struct tuning {
     char sentence[2048];
 } tuning;
 
+static hr_status candidate_plan(const tuning *tuning, const hr_tunables *tunables, hr_prepared **out) {
+    HR_TRY(state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
+                        tuning->model->threads, out));
+    hr_status status = state_plan(tuning->kernel, *out, tunables);
+    if (status != HR_OK) hr_prepared_destroy(tuning->kernel, *out);
+    return status;
+}
+
 static hr_status tuning_prepare(void *context, const hr_tunables *tunables) {
     tuning *tuning = context;
     hr_prepared *state;
-    HR_TRY(state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
-                        tuning->model->threads, &state));
-    hr_status status = state_plan(tuning->kernel, state, tunables);
-    if (status == HR_OK) status = state_compile(tuning->kernel, state);
+    HR_TRY(candidate_plan(tuning, tunables, &state));
+    hr_status status = state_compile(tuning->kernel, state);
     if (status != HR_OK) {
         hr_prepared_destroy(tuning->kernel, state);
         return status;
@@ -188,33 +199,29 @@ static hr_status tuning_prepare(void *context, const hr_tunables *tunables) {
 }
 
 /* What runs with this state: the source, and what else its launch depends on. */
-static hr_status state_identify(const hr_prepared *state, char identity[33]) {
+static hr_status state_identify(hr_prepared *state, char identity[33]) {
     hr_text text = {0};
-    int most = state->plan->limits.compute ? GRIDS_A_STAGE * state->plan->stage_count : 0, count = 0;
-    hr_grid *grids = calloc((size_t)most + 1, sizeof *grids);
-    if (!grids) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
-    hr_status status = most ? hr_emit_cuda_grids(state->plan, state->extents, grids, most, &count) : HR_OK;
+    HR_TRY(state_emit(state, true, &state->loadable));
+    if (state->plan->limits.compute) HR_TRY(grids_emit(state));
     hr_text_format(&text, "threads %d scratch %lld\n", state->launch_threads, (long long)state->scratch_size);
-    for (int i = 0; i < count; i++)
-        hr_text_format(&text, "%s %s %lld %d %d %lld %lld %d\n", grids[i].entry, grids[i].unaligned,
-                       (long long)grids[i].blocks, grids[i].threads, grids[i].cluster,
-                       (long long)grids[i].shared, (long long)grids[i].pieces, grids[i].overlaps);
+    for (int i = 0; state->grids && i < state->grid_count; i++) {
+        const hr_grid *grid = &state->grids[i];
+        hr_text_format(&text, "%s %s %lld %d %d %lld %lld %d\n", grid->entry, grid->unaligned,
+                       (long long)grid->blocks, grid->threads, grid->cluster, (long long)grid->shared,
+                       (long long)grid->pieces, grid->overlaps);
+    }
     hr_text_append(&text, hr_text_data(&state->loadable.source), state->loadable.source.length);
-    if (status == HR_OK) status = hr_text_status(&text);
+    hr_status status = hr_text_status(&text);
     if (status == HR_OK) hr_cache_hash(text.data, text.length, identity);
     hr_text_clear(&text);
-    free(grids);
     return status;
 }
 
 static hr_status tuning_identify(void *context, const hr_tunables *tunables, char identity[33]) {
     const tuning *tuning = context;
     hr_prepared *state;
-    HR_TRY(state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
-                        tuning->model->threads, &state));
-    hr_status status = state_plan(tuning->kernel, state, tunables);
-    if (status == HR_OK) status = state_emit(state, true, &state->loadable);
-    if (status == HR_OK) status = state_identify(state, identity);
+    HR_TRY(candidate_plan(tuning, tunables, &state));
+    hr_status status = state_identify(state, identity);
     hr_prepared_destroy(tuning->kernel, state);
     return status;
 }
