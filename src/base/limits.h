@@ -16,4 +16,13 @@ typedef struct hr_device_limits {
     int cluster_blocks;                   /* CUDA: blocks of a cluster, 1 = none */
 } hr_device_limits;
 
+/* A core's caches; small ones where the device does not say. */
+static inline int64_t hr_limits_l1(const hr_device_limits *limits) {
+    return limits->l1_bytes ? limits->l1_bytes : 1 << 15;
+}
+
+static inline int64_t hr_limits_l2(const hr_device_limits *limits) {
+    return limits->l2_bytes ? limits->l2_bytes : 1 << 18;
+}
+
 #endif

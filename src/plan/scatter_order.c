@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { ROW_BYTES = 1024, L2_BYTES = 1 << 18 };
+enum { ROW_BYTES = 1024 };
 
 /* A check, or the index, is among what the node is made of; nodes that were visited are not asked again. */
 static bool hinders(const hr_function *function, const hr_expr *node, int index, bool *visited) {
@@ -47,7 +47,6 @@ hr_status hr_pass_scatter_order(hr_graph *graph, const int64_t *extents, hr_plan
     if (!rows) return HR_OK;
     const hr_tensor *tensor = &function->tensors[function->statements[stage->steps[0].statement].tensor];
     int64_t row = 0, bytes = (int64_t)hr_dtype_size(tensor->dtype);
-    int64_t l2 = plan->limits.l2_bytes ? plan->limits.l2_bytes : L2_BYTES;
     for (int a = tensor->rank - 1; a >= 0; a--) {
         int64_t size;
         HR_TRY(hr_extent_value(function, tensor->shape[a], extents, &size));
@@ -55,6 +54,6 @@ hr_status hr_pass_scatter_order(hr_graph *graph, const int64_t *extents, hr_plan
             return hr_fail(HR_BAD_INPUT, "extents are too large");
         if (a == tensor->rank - 1) row = bytes;
     }
-    stage->ordered = choice == 2 || (row >= ROW_BYTES && bytes > l2);
+    stage->ordered = choice == 2 || (row >= ROW_BYTES && bytes > hr_limits_l2(&plan->limits));
     return HR_OK;
 }

@@ -340,7 +340,7 @@ static void keep(hr_stage *stage, hr_expr *node, bool once) {
  * within the first. */
 static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
     hr_expr **table = s->graph->table;
-    int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
+    int64_t l2 = hr_limits_l2(&s->plan->limits);
     for (int i = 0; i < s->graph->table_size && stage->kept_count < HR_KEPT_MAX; i++) {
         hr_expr *node = table[i];
         if (!node || node->type != HR_F32 || !k->passes[node->id]) continue;
@@ -374,7 +374,7 @@ static void keep_words(scheduler *s, hr_stage *stage, const keeping *k) {
 static hr_status keep_copies(scheduler *s, hr_stage *stage, const keeping *k) {
     enum { TASKS_LEAST = 64, SHARED_MOST = HR_KEPT_MAX };
     hr_expr *shared[SHARED_MOST];
-    int64_t count = 0, tasks = 1, size, l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
+    int64_t count = 0, tasks = 1, size, l1 = hr_limits_l1(&s->plan->limits);
     for (int i = 0; i < stage->task_count; i++) {
         HR_TRY(hr_extent_value(s->function, s->function->indices[stage->task[i]].extent, s->extents, &size));
         if (__builtin_mul_overflow(tasks, size, &tasks)) tasks = INT64_MAX;
@@ -454,8 +454,8 @@ static bool sums_columns(const hr_stage *stage) {
  * more of all that is read. */
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     enum { GROUP_ROWS = 4, GROUP_ROWS_MOST = 16 };
-    int64_t l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
-    int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
+    int64_t l1 = hr_limits_l1(&s->plan->limits);
+    int64_t l2 = hr_limits_l2(&s->plan->limits);
     int group = GROUP_ROWS;
     if (!stage->skew) return 1;
     if (s->plan->tunables.group > 0)
@@ -478,7 +478,7 @@ static bool is_narrow(const scheduler *s, const hr_stage *stage) {
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
  * half of the first. */
 static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
-    int64_t l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15, sums = 0;
+    int64_t l1 = hr_limits_l1(&s->plan->limits), sums = 0;
     int choice = s->plan->tunables.pace;
     if (choice == HR_PACE_ENDED && is_narrow(s, stage)) choice = HR_PACE_READ;
     if (choice) return choice;
@@ -491,7 +491,7 @@ static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t ro
  * the first read last is still there. Not where it reads what no pass read before, which is asked for ahead,
  * nor where it adds up. */
 static bool goes_backward(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
-    int64_t l1 = s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15;
+    int64_t l1 = hr_limits_l1(&s->plan->limits);
     int last = stage->pass_count - 1;
     if (!stage->skew || stage->group > 1 || hr_stage_turns(stage) != 2 || f->late || bytes <= l1 / 4 * 3)
         return false;
@@ -518,7 +518,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
                 stage->steps[i].kind != HR_STEP_ROW)
                 bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
     free(f.first);
-    int64_t l2 = s->plan->limits.l2_bytes ? s->plan->limits.l2_bytes : 1 << 18;
+    int64_t l2 = hr_limits_l2(&s->plan->limits);
     stage->skew = choice == 2 || bytes <= l2 / 4 * 3;
     stage->group = choose_group(s, stage, &f, bytes);
     stage->pace = choose_pace(s, stage, f.row, bytes);
@@ -527,7 +527,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
 }
 
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {
-    keeping k = {.row = 1, .budget = (s->plan->limits.l1_bytes ? s->plan->limits.l1_bytes : 1 << 15) * 2 / 3};
+    keeping k = {.row = 1, .budget = hr_limits_l1(&s->plan->limits) * 2 / 3};
     bool grid = s->plan->limits.compute >
                 0; /* registers hold what the passes share: only functions are worth keeping */
     if ((!stage->vector && !grid) || stage->contract) return HR_OK;
