@@ -71,6 +71,11 @@ typedef struct hr_cuda_choice {
     int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */
 } hr_cuda_choice;
 
+/* Blocks of a cluster: those that share a row or add up their sums; 1 = none. */
+static inline int hr_cuda_cluster_blocks(const hr_cuda_choice *c) {
+    return c->exchange ? c->slices : c->partners;
+}
+
 /* Of rows, arrays that begin at whole 16 bytes and others have a function each. A map asks itself: it gains
  * nothing by it, and of two functions the compiler adds up the keys of random numbers anew for each group. */
 static inline bool hr_cuda_asks_before(const hr_cuda_choice *c) {

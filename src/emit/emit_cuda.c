@@ -78,7 +78,7 @@ static launch_shape shape_of(const hr_cuda_choice *c) {
                       .least = c->columns || c->totals || c->once,
                       .limit = hr_cuda_parts_limit(c),
                       .slices = (int64_t)c->slices * c->partners,
-                      .cluster = c->exchange || c->partners > 1};
+                      .cluster = hr_cuda_cluster_blocks(c) > 1};
     if (c->flat) s.run = (int64_t)c->threads * c->groups * c->vector;
     return s;
 }
@@ -148,7 +148,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
                      extents, &total));
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
     if (c.list) list->out[list->count - 1].pieces = c.blocks_limit;
-    if (c.exchange || c.partners > 1) list->out[list->count - 1].cluster = c.slices * c.partners;
+    list->out[list->count - 1].cluster = hr_cuda_cluster_blocks(&c);
     list->out[list->count - 1].shared = c.shared_bytes;
     if (hr_cuda_asks_before(&c)) add_unaligned(plan, i, &list->out[list->count - 1]);
     return kernels.end ? add_grid(list, i, "_end", end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;

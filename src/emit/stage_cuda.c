@@ -585,9 +585,8 @@ const char *hr_cuda_aligned_condition(hr_printer *p) {
 /* `kind`: what follows the name of the work; NULL where the function asks how its arrays begin. */
 static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) {
     hr_printer *p = s->p;
-    int blocks_of_cluster = s->c->exchange ? s->c->slices : s->c->partners;
-    const char *cluster =
-        blocks_of_cluster > 1 ? hr_format(p, " __cluster_dims__(%d, 1, 1)", blocks_of_cluster) : "";
+    int partners = hr_cuda_cluster_blocks(s->c);
+    const char *cluster = partners > 1 ? hr_format(p, " __cluster_dims__(%d, 1, 1)", partners) : "";
     int blocks = s->c->list ? 4 : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
     const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
     hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d%s)", cluster, s->c->threads, together);
