@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define HR_GRID_TENSORS_MAX 256 /* of a launch: their words are its parameters */
+
 /* One launch of a device with grids. The launches of one execution run in order. The entry takes one
  * parameter by value, 8-byte words in this order: pointers, scalars (f64), extents, strides, scratch, fault
  * (the address of an hr_fault in the device's memory). */
-#define HR_GRID_TENSORS_MAX 256 /* of a launch: their words are its parameters */
-
 typedef struct hr_grid {
     char entry[64];     /* name of the __global__ function */
     char unaligned[64]; /* what runs in its place where a tensor of `aligned` is not; "" = it takes all */

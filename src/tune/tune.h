@@ -8,7 +8,7 @@
  * the same code only the first is looked at. All are prepared, two at a time, within a budget. Then they are
  * timed in turn (A B C C B A ...), so that a drift of the machine hits all alike; medians decide; the clearly
  * slower ones drop out after each few rounds; the rest go on until the best two are told apart or time is up.
- * A challenger replaces the incumbent only where it is more than 1% faster, and in most rounds.
+ * A challenger replaces the incumbent only where it is more than half a percent faster, and in most rounds.
  */
 #ifndef HR_TUNE_TUNE_H
 #define HR_TUNE_TUNE_H
