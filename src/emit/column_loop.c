@@ -2,6 +2,8 @@
 #include "emit/column_loop.h"
 
 #include "base/dtype.h"
+#include "emit/lane_loop.h"
+#include "emit/reduce.h"
 
 enum { WAYS = 4 };
 
@@ -75,7 +77,8 @@ static void print_adds(hr_printer *p, const hr_lane_pass *pass) {
         values[i] = hr_expr_lanes(p, pass->steps[i].value);
     for (int i = 0; i < pass->step_count; i++) {
         const char *sum = hr_format(p, "s%d[%s]", pass->steps[i].id, p->way);
-        hr_print(p, "%s = %s;", sum, hr_lane_combine(p, pass->steps[i].reduce, HR_F32, sum, values[i]));
+        hr_print(p, "%s = %s;", sum,
+                 hr_reduce_combine_lanes(p, pass->steps[i].reduce, HR_F32, sum, values[i]));
     }
 }
 

@@ -6,7 +6,7 @@
 #ifndef HR_EMIT_COLUMN_LOOP_H
 #define HR_EMIT_COLUMN_LOOP_H
 
-#include "emit/lane_loop.h"
+#include "emit/lane_pass.h"
 
 /* Tasks whose sums are added up together: with 4 pages read side by side, reading alone is at its best. */
 enum { HR_COLUMN_GROUP = 4 };

@@ -3,7 +3,6 @@
 
 #include "base/dtype.h"
 #include "emit/cuda_choice_ring.h"
-#include "emit/lane_loop.h"
 #include "emit/stage_cuda_carry.h"
 
 #include <string.h>
@@ -462,7 +461,7 @@ static bool have_partners(const chooser *s) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
         int size = hr_cuda_partial_size(s->plan, step);
-        if (hr_is_arg(step->reduce) || c->vector * size % GROUP_BYTES) return false;
+        if (hr_op_finds_position(step->reduce) || c->vector * size % GROUP_BYTES) return false;
         bytes += c->row * size;
     }
     return s->plan->limits.cluster_blocks > 1 && c->columns > 1 && !c->totals && c->blocks_limit % 2 == 0 &&

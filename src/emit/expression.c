@@ -149,6 +149,15 @@ const char *hr_emit_index_size(hr_printer *p, int index) {
     return hr_emit_size(p, p->function->indices[index].extent);
 }
 
+const char *hr_emit_outer(hr_printer *p) {
+    const char *flat = NULL;
+    for (int i = 0; i < p->outer_count; i++) {
+        const char *index = hr_emit_index(p, p->outer[i]);
+        flat = flat ? hr_format(p, "(%s) * %s + %s", flat, hr_emit_index_size(p, p->outer[i]), index) : index;
+    }
+    return flat;
+}
+
 const char *hr_c_storage(hr_dtype dtype) {
     static const char *const names[] = {"double",  "float",   "uint16_t", "uint16_t", "uint8_t", "uint8_t",
                                         "int64_t", "int32_t", "int16_t",  "int8_t",   "uint8_t", "uint8_t"};

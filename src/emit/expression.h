@@ -95,6 +95,8 @@ const char *hr_emit_extent(hr_printer *printer, int extent);          /* n_N */
 const char *hr_emit_index(hr_printer *printer, int index);            /* i_n */
 const char *hr_emit_size(hr_printer *printer, const hr_expr *extent); /* an extent expression, in C */
 const char *hr_emit_index_size(hr_printer *printer, int index);
+/* The indices of the row's outer loops as one number, row-major; NULL where it has none. */
+const char *hr_emit_outer(hr_printer *printer);
 const char *hr_c_storage(hr_dtype dtype);  /* uint16_t for bf16 */
 const char *hr_c_compute(hr_dtype type);   /* float for f32 */
 const char *hr_type_prefix(hr_dtype type); /* f32, f64, i32, i64, b */

@@ -3,195 +3,18 @@
 
 #include "base/dtype.h"
 #include "emit/lane_sought.h"
+#include "emit/lane_sums.h"
 #include "emit/lane_turns.h"
 #include "emit/stage_area.h"
-#include "emit/stage_c.h"
 
 #include <string.h>
 
-/* ---- reductions ---- */
-
-/* Booleans are reduced as 0 and 1 in vector mode. */
-static hr_dtype lane_type(hr_dtype type) {
-    return type == HR_BOOL ? HR_I32 : type;
-}
-
-/* ---- accumulators ---- */
-
-/* An accumulator of a pass: its C type, how many lie side by side (because an addition takes several cycles
- * to finish), the value that changes nothing. */
-typedef struct accumulator {
-    const char *type, *name, *identity;
-    int ways; /* 0 = a plain variable */
-} accumulator;
-
-static int accumulators_of(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s,
-                           accumulator out[2]) {
-    hr_dtype type = p->vector ? lane_type(s->type) : s->type;
-    const char *identity = hr_reduce_identity(p, s->reduce, type), *v = hr_lane_prefix(type);
-    if (s->use != HR_LANE_REDUCE) return 0;
-    out[0] = (accumulator){.name = hr_format(p, "a%d", s->id),
-                           .ways = p->vector ? pass->ways : hr_is_arg(s->reduce)};
-    out[0].type = p->vector ? v : hr_reduce_type(s->reduce, type);
-    out[0].identity = p->vector ? hr_format(p, "%s_of(%s)", v, identity) : identity;
-    out[1] = (accumulator){.name = hr_format(p, "x%d", s->id), .ways = 1};
-    out[1].type = p->vector ? "vi" : "int64_t";
-    out[1].identity = p->vector ? "vi_of(INT32_MAX)" : "INT64_MAX";
-    return hr_is_arg(s->reduce) ? 2 : 1;
-}
-
-/* Calls `print` for each accumulator of the pass. */
-static void each_accumulator(hr_printer *p, const hr_lane_pass *pass,
-                             void (*print)(hr_printer *, const hr_lane_pass *, const accumulator *)) {
-    accumulator found[2];
-    for (int i = 0; i < pass->step_count; i++) {
-        int count = accumulators_of(p, pass, &pass->steps[i], found);
-        for (int a = 0; a < count; a++)
-            print(p, pass, &found[a]);
-    }
-}
-
-static void print_field(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
-    (void)pass;
-    hr_print(p, "%s %s[%d];", a->type, a->name, a->ways);
-}
-
-static void print_beginning(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
-    for (int w = 0; w < a->ways; w++)
-        hr_print(p, "%s%s[%d] = %s;", pass->state, a->name, w, a->identity);
-}
-
-static void print_saved(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
-    for (int w = 0; w < a->ways; w++)
-        hr_print(p, "%s%s[%d] = %s%s[%d];", pass->state, a->name, w, pass->saved, a->name, w);
-}
-
-static void print_accumulator(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
-    const char *values = "";
-    for (int w = 0; w < a->ways; w++) {
-        const char *value = pass->state ? hr_format(p, "%s%s[%d]", pass->state, a->name, w) : a->identity;
-        values = hr_format(p, "%s%s%s", values, w ? ", " : "", value);
-    }
-    if (a->ways)
-        hr_print(p, "%s %s[%d] = {%s};", a->type, a->name, a->ways, values);
-    else
-        hr_print(p, "%s %s = %s;", a->type, a->name, a->identity);
-}
-
-void hr_lane_views(hr_printer *p, const hr_lane_pass *pass, const char *body, const char *qualifier) {
-    accumulator found[2];
-    for (int i = 0; i < pass->step_count; i++) {
-        int count = accumulators_of(p, pass, &pass->steps[i], found);
-        for (int a = 0; a < count; a++)
-            if (hr_emit_occurs(body, found[a].name))
-                hr_print(p, "%s%s *const %s = %s%s;", qualifier, found[a].type, found[a].name, pass->state,
-                         found[a].name);
-    }
-}
-
-void hr_lane_save(hr_printer *p, const hr_lane_pass *pass, const char *from) {
-    hr_lane_pass saved = *pass;
-    saved.saved = from;
-    each_accumulator(p, &saved, print_saved);
-}
-
-void hr_lane_fields(hr_printer *p, const hr_lane_pass *pass) {
-    each_accumulator(p, pass, print_field);
-}
-
-void hr_lane_begin(hr_printer *p, const hr_lane_pass *pass) {
-    each_accumulator(p, pass, print_beginning);
-}
-
-/* Ways first..first+count-1 of the accumulators, folded pairwise into one vector. */
-static const char *fold_ways(hr_printer *p, const hr_lane_step *s, hr_dtype type, int first, int count) {
-    if (count == 1) return hr_format(p, "a%d[%d]", s->id, first);
-    const char *low = fold_ways(p, s, type, first, count / 2);
-    const char *high = fold_ways(p, s, type, first + count / 2, count - count / 2);
-    return hr_lane_combine(p, s->reduce, type, hr_format(p, "(%s)", low), hr_format(p, "(%s)", high));
-}
-
-const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    const char *which = hr_is_largest(s->reduce) ? "max" : "min", *v = hr_lane_prefix(lane_type(s->type));
-    if (hr_is_arg(s->reduce))
-        return p->vector ? hr_format(p, "%s_arg%s(a%d[0], x%d[0])", v, which, s->id, s->id)
-                         : hr_format(p, "(x%d[0] == INT64_MAX ? 0 : x%d[0])", s->id, s->id);
-    bool whole_sum = s->reduce == HR_OP_REDUCE_SUM && s->type != HR_F32 && s->type != HR_F64;
-    if (!p->vector) return hr_format(p, "(%s)a%d", hr_c_compute(whole_sum ? HR_I64 : s->type), s->id);
-    const char *fold = s->reduce == HR_OP_REDUCE_SUM ? "sum" : which;
-    return hr_format(p, "%s_fold_%s(%s)", v, fold, fold_ways(p, s, lane_type(s->type), 0, pass->ways));
-}
-
 /* ---- the body ---- */
-
-static const char *flat_outer(hr_printer *p) {
-    const char *flat = NULL;
-    for (int i = 0; i < p->outer_count; i++) {
-        const char *index = hr_emit_index(p, p->outer[i]);
-        flat = flat ? hr_format(p, "(%s) * %s + %s", flat, hr_emit_index_size(p, p->outer[i]), index) : index;
-    }
-    return flat;
-}
 
 /* Where row-long buffers of this stage stand for the current outer indices: "base + (outer) * n". */
 static const char *row_place(hr_printer *p, const char *base) {
-    const char *flat = flat_outer(p);
+    const char *flat = hr_emit_outer(p);
     return flat ? hr_format(p, "%s + (%s) * %s", base, flat, hr_emit_index_size(p, p->lane)) : base;
-}
-
-static const char *position(hr_printer *p) {
-    const char *flat = flat_outer(p);
-    return flat ? hr_format(p, "((%s) * %s + i)", flat, hr_emit_index_size(p, p->lane)) : "i";
-}
-
-/* The larger (smaller) value and its position; a NaN is taken once and kept. */
-static void print_arg_update(hr_printer *p, const hr_lane_step *s, const char *value) {
-    const char *at = position(p), *a = hr_format(p, "a%d[0]", s->id), *x = hr_format(p, "x%d[0]", s->id);
-    if (!p->vector) {
-        const char *symbol = hr_is_largest(s->reduce) ? ">" : "<";
-        hr_print(p, "if (%s == INT64_MAX || %s %s %s || (%s != %s && %s == %s)) %s = %s, %s = %s;", x, value,
-                 symbol, a, value, value, a, a, a, value, x, at);
-        return;
-    }
-    const char *v = hr_lane_prefix(lane_type(s->type)), *than = hr_is_largest(s->reduce) ? "gt" : "lt";
-    hr_print(p, "vm m%d = vm_or(vi_eq(%s, vi_of(INT32_MAX)), %s_%s(%s, %s));", s->id, x, v, than, value, a);
-    hr_print(p, "m%d = vm_or(m%d, vm_and(%s_ne(%s, %s), %s_eq(%s, %s)));", s->id, s->id, v, value, value, v,
-             a, a);
-    if (p->part) hr_print(p, "m%d = vm_and(m%d, vm_first(lanes));", s->id, s->id);
-    hr_print(p, "%s = %s_select(m%d, %s, %s);", a, v, s->id, value, a);
-    hr_print(p, "%s = vi_select(m%d, vi_iota() + (int32_t)%s, %s);", x, s->id, at, x);
-}
-
-static void print_reduce(hr_printer *p, const hr_lane_step *s, const char *value) {
-    hr_dtype type = p->vector ? lane_type(s->type) : s->type;
-    if (hr_is_arg(s->reduce)) {
-        print_arg_update(p, s, value);
-        return;
-    }
-    if (!p->vector) {
-        hr_print(p, "a%d = %s;", s->id,
-                 hr_reduce_combine(p, s->reduce, type, hr_format(p, "a%d", s->id), value));
-        return;
-    }
-    const char *v = hr_lane_prefix(type);
-    if (p->part)
-        value = hr_format(p, "%s_select(vm_first(lanes), %s, %s_of(%s))", v, value, v,
-                          hr_reduce_identity(p, s->reduce, type));
-    const char *sum = hr_format(p, "a%d[%s]", s->id, p->way);
-    hr_print(p, "%s = %s;", sum, hr_lane_combine(p, s->reduce, type, sum, value));
-}
-
-static void print_column(hr_printer *p, const hr_lane_step *s, const char *value) {
-    if (!p->vector) {
-        const char *place = hr_format(p, "c%d[i]", s->id);
-        hr_print(p, "%s = %s;", place, hr_reduce_combine(p, s->reduce, s->type, place, value));
-        return;
-    }
-    const char *v = hr_lane_prefix(s->type), *dtype = hr_dtype_name(s->type);
-    const char *part = p->part ? "part_" : "", *count = p->part ? ", lanes" : "";
-    const char *old = hr_format(p, "%s_load_%s%s(c%d + i%s)", v, part, dtype, s->id, count);
-    hr_print(p, "%s_store_%s%s(c%d + i, %s%s);", v, part, dtype, s->id,
-             hr_lane_combine(p, s->reduce, s->type, old, value), count);
 }
 
 /* The address of the element that a store writes, without the lane: "t_y + offset". */
@@ -352,11 +175,12 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
         if (p->vector && s->type == HR_BOOL && s->use == HR_LANE_REDUCE)
             values[i] = hr_format(p, "vi_from_vm(%s)", values[i]);
         if (s->use == HR_LANE_KEEP) continue;
-        if (hr_is_arg(s->reduce) ||
+        if (hr_op_finds_position(s->reduce) ||
             pass->step_count > 1) { /* all values are read before the first is stored */
-            const char *type = p->vector ? hr_lane_prefix(s->use == HR_LANE_REDUCE ? lane_type(s->value->type)
-                                                                                   : s->value->type)
-                                         : hr_c_compute(s->value->type);
+            const char *type = p->vector
+                                   ? hr_lane_prefix(s->use == HR_LANE_REDUCE ? hr_lane_reduced(s->value->type)
+                                                                             : s->value->type)
+                                   : hr_c_compute(s->value->type);
             hr_print(p, "const %s e%d = %s;", type, s->id, values[i]);
             values[i] = hr_format(p, "e%d", s->id);
         }
@@ -369,8 +193,7 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
                      hr_emit_stored(p, values[i], s->value->type, HR_BF16));
         else if (s->use == HR_LANE_STORE)
             print_store(p, s, values[i]);
-        if (s->use == HR_LANE_REDUCE) print_reduce(p, s, values[i]);
-        if (s->use == HR_LANE_COLUMN) print_column(p, s, values[i]);
+        hr_lane_add(p, s, values[i]);
     }
 }
 
@@ -770,7 +593,7 @@ const char *hr_lane_arrival(hr_printer *p, const hr_lane_pass *pass) {
 
 void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     prepare_all(p, pass, HR_AT_TASK);
-    each_accumulator(p, pass, print_accumulator);
+    hr_lane_declare(p, pass);
     hr_print(p, "{");
     p->indent++;
     if (can_be_whole(p, pass)) print_whole_flag(p, pass);

@@ -5,7 +5,7 @@
 #ifndef HR_EMIT_LANE_SOUGHT_H
 #define HR_EMIT_LANE_SOUGHT_H
 
-#include "emit/lane_loop.h"
+#include "emit/lane_pass.h"
 
 typedef void (*hr_lane_body)(hr_printer *printer, const hr_lane_pass *pass);
 

@@ -64,7 +64,7 @@ bool hr_lane_takes_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr 
         const hr_lane_step *s = &pass->steps[i];
         if (s->use != HR_LANE_REDUCE && !hr_lane_is_paired(p, pass, s) && !is_column_of_turns(p, pass, s))
             return false;
-        if (s->use == HR_LANE_REDUCE && hr_is_arg(s->reduce)) return false;
+        if (s->use == HR_LANE_REDUCE && hr_op_finds_position(s->reduce)) return false;
     }
     bool turns = true;
     p->stamp++;

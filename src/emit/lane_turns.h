@@ -7,7 +7,7 @@
 #ifndef HR_EMIT_LANE_TURNS_H
 #define HR_EMIT_LANE_TURNS_H
 
-#include "emit/lane_loop.h"
+#include "emit/lane_pass.h"
 
 /* Two vectors of the step's values leave as one: the instruction that narrows two costs no more than the one
  * for one. */

@@ -2,8 +2,11 @@
 #include "emit/stage_c.h"
 #include "base/dtype.h"
 #include "emit/column_loop.h"
+#include "emit/lane_loop.h"
+#include "emit/lane_sums.h"
 #include "emit/list_c.h"
 #include "emit/list_emit.h"
+#include "emit/reduce.h"
 #include "emit/stage_area.h"
 #include "emit/stage_end.h"
 #include "emit/stage_estimate.h"
@@ -214,7 +217,7 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
         if (lanes->steps[i].use == HR_LANE_COLUMN) reduces = true;
         if (lanes->steps[i].use != HR_LANE_REDUCE) continue;
         reduces = true;
-        if (hr_is_arg(lanes->steps[i].reduce)) plain = false;
+        if (hr_op_finds_position(lanes->steps[i].reduce)) plain = false;
     }
     if (!plain || !s->p->vector) return 1;
     if (reduces) return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
@@ -352,7 +355,7 @@ static void print_areas(hr_stage_printer *s) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         hr_dtype type = step->value->type;
-        const char *identity = hr_reduce_identity(p, step->reduce, type);
+        const char *identity = hr_reduce_identity(step->reduce, type);
         if (step->kind == HR_STEP_REDUCE_COLUMN) {
             const char *c_type = hr_c_compute(type);
             hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type,
@@ -362,7 +365,7 @@ static void print_areas(hr_stage_printer *s) {
         }
         if (step->kind == HR_STEP_REDUCE_ALL)
             hr_print(p, "%s total_%d = %s;", hr_reduce_type(step->reduce, reduced_type(s, step)), i,
-                     hr_reduce_identity(p, step->reduce, reduced_type(s, step)));
+                     hr_reduce_identity(step->reduce, reduced_type(s, step)));
     }
 }
 

@@ -2,7 +2,6 @@
 #include "emit/stage_cuda.h"
 
 #include "base/dtype.h"
-#include "emit/lane_loop.h"
 #include "emit/list_cuda.h"
 #include "emit/stage_c.h"
 #include "emit/stage_cuda_carry.h"
@@ -243,9 +242,10 @@ static void print_exchange(hr_cuda_stage *s, int pass) {
             hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d%s);", i, c->slices,
                      hr_cuda_reducer(step), i, i, s->set);
         hr_dtype type = hr_cuda_statement(s, step)->value->type;
-        const char *text = hr_is_arg(step->reduce) ? hr_format(p, "(a%d.at < 0 ? 0 : a%d.at)", i, i)
-                           : type == HR_BOOL       ? hr_format(p, "(a%d != 0)", i)
-                                                   : hr_format(p, "(%s)a%d", hr_c_compute(type), i);
+        const char *text = hr_op_finds_position(step->reduce)
+                               ? hr_format(p, "(a%d.at < 0 ? 0 : a%d.at)", i, i)
+                           : type == HR_BOOL ? hr_format(p, "(a%d != 0)", i)
+                                             : hr_format(p, "(%s)a%d", hr_c_compute(type), i);
         hr_emit_step_value(p, step, text, type);
     }
 }
@@ -449,7 +449,7 @@ static void print_partials_begin(hr_cuda_stage *s) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind == HR_STEP_REDUCE_ALL)
-            hr_print(s->p, "%s total_%d = %s;", hr_cuda_sum_type(s, step), i, hr_cuda_identity(s, step));
+            hr_print(s->p, "%s total_%d = %s;", hr_cuda_sum_type(s, step), i, hr_cuda_identity(step));
         if (step->kind == HR_STEP_REDUCE_COLUMN) hr_cuda_print_column_begin(s, i);
     }
 }
@@ -538,7 +538,7 @@ static void print_total_end(hr_cuda_stage *s, int i) {
     p->indent++;
     hr_print(p, "__shared__ %s slots[%d];", wide, HR_CUDA_END_THREADS / 32);
     hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, hr_cuda_work_place(s, i));
-    hr_print(p, "%s sum = %s;", wide, hr_cuda_identity(s, step));
+    hr_print(p, "%s sum = %s;", wide, hr_cuda_identity(step));
     hr_print(p, "for (int64_t part = threadIdx.x; part < parts * %d; part += %d)", s->c->slices,
              HR_CUDA_END_THREADS);
     hr_print(p, "    sum = %s::of(sum, (%s)partial[part]);", reducer, wide);

@@ -76,7 +76,7 @@ static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, cons
 /* The C type that a step accumulates in. */
 const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step);
 /* The value that changes nothing, of that type. */
-const char *hr_cuda_identity(hr_cuda_stage *s, const hr_step *step);
+const char *hr_cuda_identity(const hr_step *step);
 /* reduce_sum, reduce_max, ... */
 const char *hr_cuda_reducer(const hr_step *step);
 /* Arrays of values that one pass computes and a later one uses. */

@@ -1,7 +1,6 @@
 /* Sums over rows, one an element of a row, as CUDA: registers of the block that walks the rows, a partial
  * result of each block in memory, and their sum, always in the same order. In: a stage. Out: text.
  */
-#include "emit/lane_loop.h"
 #include "emit/stage_cuda.h"
 
 #include <inttypes.h>
@@ -31,7 +30,7 @@ void hr_cuda_print_column_begin(hr_cuda_stage *s, int i) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     const hr_step *step = &s->stage->steps[i];
-    const char *type = hr_cuda_sum_type(s, step), *identity = hr_cuda_identity(s, step);
+    const char *type = hr_cuda_sum_type(s, step), *identity = hr_cuda_identity(step);
     hr_print(p, "%s *const partial_%d = (%s *)(%s) + %s * %" PRId64 ";", type, i, type,
              hr_cuda_work_place(s, i), block_of(s), c->row);
     if (c->column_memory) {
@@ -74,7 +73,7 @@ static void print_column_sharing(hr_cuda_stage *s, int i) {
 /* The sums stand together in memory as they do in the thread. */
 static bool is_grouped(const hr_cuda_stage *s, const hr_step *step) {
     int size = hr_cuda_partial_size(s->plan, step);
-    return !hr_is_arg(step->reduce) && s->c->exact && s->c->vector * size % 16 == 0;
+    return !hr_op_finds_position(step->reduce) && s->c->exact && s->c->vector * size % 16 == 0;
 }
 
 /* Where in shared memory a block leaves a step's sums for its partner. */
@@ -146,7 +145,7 @@ void hr_cuda_print_column_end(hr_cuda_stage *s, int i, int number) {
     hr_print(p, "const int lane = (int)threadIdx.x %% %d, warp = (int)threadIdx.x / 32;", columns);
     const char *block = count > 1 ? hr_format(p, "(blockIdx.x / %d)", count) : "blockIdx.x";
     hr_print(p, "const int64_t column = (int64_t)%s * %d + lane;", block, columns);
-    hr_print(p, "%s sum = %s;", type, hr_cuda_identity(s, step));
+    hr_print(p, "%s sum = %s;", type, hr_cuda_identity(step));
     hr_print(p, "if (column < %" PRId64 ")", s->c->row);
     hr_print(p, "#pragma unroll 8");
     hr_print(p, "    for (int64_t part = (int)threadIdx.x / %d; part < parts; part += %d)", columns,

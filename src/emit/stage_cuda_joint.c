@@ -122,7 +122,7 @@ const char *hr_cuda_share_type(const hr_cuda_stage *s, int step) {
 
 const char *hr_cuda_slot_identity(hr_cuda_stage *s, int step) {
     int second = second_of(s, step);
-    if (second < 0) return hr_cuda_identity(s, &s->stage->steps[step]);
+    if (second < 0) return hr_cuda_identity(&s->stage->steps[step]);
     return is_spread(&s->stage->steps[second]) ? "{0, 0}" : "{-INFINITY, 0}";
 }
 

@@ -4,7 +4,8 @@
  * position in the row (in a flat stage: among all elements) `pos + v`.
  */
 #include "base/dtype.h"
-#include "emit/lane_loop.h"
+#include "emit/random_list.h"
+#include "emit/reduce.h"
 #include "emit/stage_cuda.h"
 #include "emit/stage_cuda_carry.h"
 #include "emit/stage_cuda_joint.h"
@@ -17,10 +18,6 @@ enum { KEPT_ELEMENTS_MAX = 32, ELEMENTS_MAX = 256, ROW_GROUPS_MIN = 64 };
 
 /* ---- reductions ---- */
 
-static bool is_largest(hr_op op) {
-    return op == HR_OP_REDUCE_MAX || op == HR_OP_REDUCE_ARGMAX;
-}
-
 static const char *plain_sum_type(const hr_cuda_stage *s, const hr_step *step) {
     hr_dtype type =
         step->reduce == HR_OP_REDUCE_SUM ? hr_cuda_statement(s, step)->value->type : step->value->type;
@@ -30,25 +27,25 @@ static const char *plain_sum_type(const hr_cuda_stage *s, const hr_step *step) {
 
 const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step) {
     const char *type = plain_sum_type(s, step);
-    return hr_is_arg(step->reduce) ? hr_format(s->p, "found<%s>", type) : type;
+    return hr_op_finds_position(step->reduce) ? hr_format(s->p, "found<%s>", type) : type;
 }
 
-const char *hr_cuda_identity(hr_cuda_stage *s, const hr_step *step) {
-    if (hr_is_arg(step->reduce)) return "{0, -1}";
-    return hr_reduce_identity(s->p, step->reduce, step->value->type);
+const char *hr_cuda_identity(const hr_step *step) {
+    if (hr_op_finds_position(step->reduce)) return "{0, -1}";
+    return hr_reduce_identity(step->reduce, step->value->type);
 }
 
 const char *hr_cuda_reducer(const hr_step *step) {
     if (step->reduce == HR_OP_REDUCE_SUM) return "reduce_sum";
-    if (hr_is_arg(step->reduce))
-        return is_largest(step->reduce) ? "reduce_found<true>" : "reduce_found<false>";
-    return is_largest(step->reduce) ? "reduce_max" : "reduce_min";
+    if (hr_op_finds_position(step->reduce))
+        return hr_op_seeks_largest(step->reduce) ? "reduce_found<true>" : "reduce_found<false>";
+    return hr_op_seeks_largest(step->reduce) ? "reduce_max" : "reduce_min";
 }
 
 /* "a = a + value;" of whatever reduction */
 static void print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, const char *value) {
     const char *type = plain_sum_type(s, step);
-    if (hr_is_arg(step->reduce))
+    if (hr_op_finds_position(step->reduce))
         value = hr_format(s->p, "found<%s>{(%s)%s, (int64_t)(pos + v)}", type, type, value);
     else if (step->value->type == HR_BOOL || step->value->type == HR_I32)
         value = hr_format(s->p, "(%s)%s", type, value);
@@ -538,7 +535,7 @@ void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
         const hr_step *step = &s->stage->steps[i];
         if (hr_cuda_runs_in(s, step, pass)) any = true;
         if (hr_cuda_runs_in(s, step, pass) && step->kind == HR_STEP_REDUCE_ROW)
-            hr_print(p, "%s a%d = %s;", hr_cuda_sum_type(s, step), i, hr_cuda_identity(s, step));
+            hr_print(p, "%s a%d = %s;", hr_cuda_sum_type(s, step), i, hr_cuda_identity(step));
         if (hr_cuda_runs_in(s, step, pass) && s->online[i]) hr_print(p, "float a%d = 0;", s->online[i] - 1);
     }
     if (!any) return;

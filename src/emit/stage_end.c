@@ -1,7 +1,7 @@
 /* The end of a stage: the threads' partial results become one. In: a stage. Out: text. See stage_end.h. */
 #include "emit/stage_end.h"
 
-#include "emit/lane_loop.h"
+#include "emit/reduce.h"
 #include "emit/stage_area.h"
 
 static void print_column_end(hr_printer *p, const hr_stage *stage, int i) {
@@ -12,8 +12,7 @@ static void print_column_end(hr_printer *p, const hr_stage *stage, int i) {
     const char *c_type = hr_c_compute(type);
     hr_print(p, "for (int64_t j = points * thread / threads; j < points * (thread + 1) / threads; j++) {");
     p->indent++;
-    hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type),
-             hr_reduce_identity(p, step->reduce, type));
+    hr_print(p, "%s sum = %s;", hr_reduce_type(step->reduce, type), hr_reduce_identity(step->reduce, type));
     hr_print(p, "for (int64_t t = 0; t < threads; t++)");
     const char *place = "j";
     if (i < HR_TURNED_MAX && p->turned[i])
@@ -42,7 +41,7 @@ static void print_total_end(hr_printer *p, const hr_stage *stage, int i) {
     const char *c_type = hr_reduce_type(step->reduce, type);
     hr_print(p, "if (thread == 0) {");
     p->indent++;
-    hr_print(p, "%s sum = %s;", c_type, hr_reduce_identity(p, step->reduce, type));
+    hr_print(p, "%s sum = %s;", c_type, hr_reduce_identity(step->reduce, type));
     hr_print(p, "for (int64_t t = 0; t < threads; t++)");
     const char *part =
         hr_format(p, "*(const %s *)(work + t * area + %s)", c_type, hr_stage_area_offset(p, stage, i, -1));

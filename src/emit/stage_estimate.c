@@ -1,6 +1,9 @@
 /* A maximum that is estimated from the beginning of a row. In: a stage. Out: text. See stage_estimate.h. */
 #include "emit/stage_estimate.h"
 
+#include "emit/lane_loop.h"
+#include "emit/lane_sums.h"
+
 enum { ESTIMATE_LANES = 64 };
 
 bool hr_stage_estimates(const hr_stage *stage) {

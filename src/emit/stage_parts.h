@@ -5,7 +5,7 @@
 #ifndef HR_EMIT_STAGE_PARTS_H
 #define HR_EMIT_STAGE_PARTS_H
 
-#include "emit/lane_loop.h"
+#include "emit/lane_pass.h"
 
 enum { HR_STEPS_MAX = 64, HR_STREAMS_MAX = 8 };
 

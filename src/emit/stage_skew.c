@@ -6,6 +6,8 @@
  */
 #include "emit/stage_skew.h"
 
+#include "emit/lane_loop.h"
+#include "emit/lane_sums.h"
 #include "emit/stage_area.h"
 #include "emit/stage_c.h"
 #include "emit/stage_estimate.h"

@@ -1,6 +1,8 @@
 /* Passes that are spared. In: a stage. Out: text. See stage_spread.h. */
 #include "emit/stage_spread.h"
 
+#include "emit/lane_loop.h"
+#include "emit/lane_sums.h"
 #include "emit/stage_area.h"
 
 int hr_stage_spread_squares(hr_stage_printer *s, int pass, hr_lane_step *out, int max) {

@@ -92,6 +92,14 @@ const hr_op_info *hr_op_info_of(hr_op op);
 static inline bool hr_op_is_reduction(hr_op op) {
     return op >= HR_OP_REDUCE_SUM && op <= HR_OP_REDUCE_LOGSUMEXP;
 }
+/* Its result says where the value is, not what it is. */
+static inline bool hr_op_finds_position(hr_op op) {
+    return op == HR_OP_REDUCE_ARGMAX || op == HR_OP_REDUCE_ARGMIN;
+}
+/* Of max, min, argmax and argmin. */
+static inline bool hr_op_seeks_largest(hr_op op) {
+    return op == HR_OP_REDUCE_MAX || op == HR_OP_REDUCE_ARGMAX;
+}
 
 /* The type that an element of `dtype` computes in: f64 f32 i64 i32 or bool. */
 hr_dtype hr_compute_type(hr_dtype dtype);

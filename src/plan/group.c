@@ -197,7 +197,7 @@ static bool kind_fits(fit *f) {
         return element || same_set(s->domain, s->domain_count, a->task, a->task_count);
     }
     f->step.reduce = s->value->op;
-    bool arg = s->value->op == HR_OP_REDUCE_ARGMAX || s->value->op == HR_OP_REDUCE_ARGMIN;
+    bool arg = hr_op_finds_position(s->value->op);
     if (a->row_count && same_set(s->domain, s->domain_count, a->task, a->task_count) &&
         same_set(bound, bound_count, a->row, a->row_count) && (a->task_count || arg)) {
         f->step.kind = HR_STEP_REDUCE_ROW;

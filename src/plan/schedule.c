@@ -263,7 +263,7 @@ static bool node_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *no
 static bool step_is_lanes(scheduler *s, const hr_stage *stage, const hr_step *step, bool *visited) {
     const hr_statement *statement = &s->function->statements[step->statement];
     hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
-    bool arg = step->reduce == HR_OP_REDUCE_ARGMAX || step->reduce == HR_OP_REDUCE_ARGMIN;
+    bool arg = hr_op_finds_position(step->reduce);
     if (step->kind == HR_STEP_SCATTER) return false;
     if (step->kind == HR_STEP_ROW) return true;
     if (step->reduce && !(stage->contract) && !arg) {

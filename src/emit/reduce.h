@@ -1,0 +1,18 @@
+/* What a reduction accumulates in, begins with and combines by, in C. In: an operation and a type. Out: text.
+ */
+#ifndef HR_EMIT_REDUCE_H
+#define HR_EMIT_REDUCE_H
+
+#include "emit/expression.h"
+
+/* The C type that a reduction accumulates in outside vectors. */
+const char *hr_reduce_type(hr_op op, hr_dtype type);
+/* The value that changes nothing: 0, -inf, ... as a C scalar. */
+const char *hr_reduce_identity(hr_op op, hr_dtype type);
+/* `a` and `b`, operands of `type`, combined; scalars. */
+const char *hr_reduce_combine(hr_printer *printer, hr_op op, hr_dtype type, const char *a, const char *b);
+/* The same of vectors. */
+const char *hr_reduce_combine_lanes(hr_printer *printer, hr_op op, hr_dtype type, const char *a,
+                                    const char *b);
+
+#endif
