@@ -128,9 +128,10 @@ static hr_status state_emit(const hr_prepared *state, bool entry, hr_emitted *ou
                                        : hr_emit_c(state->plan, entry, out);
 }
 
-/* The launches of one execution. */
+/* The launches of one execution, on devices with grids. */
 static hr_status grids_emit(hr_prepared *state) {
     int most = GRIDS_A_STAGE * state->plan->stage_count;
+    if (!state->plan->limits.compute || state->grids) return HR_OK;
     state->grids = calloc((size_t)most + 1, sizeof *state->grids);
     if (!state->grids) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
     return hr_emit_cuda_grids(state->plan, state->extents, state->grids, most, &state->grid_count);
@@ -138,8 +139,8 @@ static hr_status grids_emit(hr_prepared *state) {
 
 /* The same, with the module's functions looked up for them. */
 static hr_status state_grids(const hr_kernel *kernel, hr_prepared *state) {
-    if (!kernel->device->ops->grids) return HR_OK;
     HR_TRY(grids_emit(state));
+    if (!kernel->device->ops->grids) return HR_OK;
     return kernel->device->ops->grids(kernel->device, state->module, state->grids, state->grid_count);
 }
 
@@ -160,49 +161,81 @@ static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
 
 /* ---- tuning ---- */
 
-/* What the search is given: candidates as states of their own, until the best one becomes the kernel's. */
+/* A choice of the search and what was made of it, until the best one becomes the kernel's. */
+typedef struct candidate {
+    struct candidate *next;
+    hr_tunables tunables;
+    hr_prepared *state;
+    char identity[33]; /* "" = nobody asked */
+    bool warm;         /* it was launched once */
+} candidate;
+
 typedef struct tuning {
     hr_kernel *kernel;
     const hr_prepared *model; /* extents, layouts, fusion, threads */
     const hr_preparing *preparing;
     pthread_mutex_t lock; /* of the list */
-    hr_prepared *candidates;
+    candidate *candidates;
     hr_keeping keeping;
     bool keeping_begun;
     hr_status failure; /* of a launch: ends the search */
     char sentence[2048];
 } tuning;
 
-static hr_status candidate_plan(const tuning *tuning, const hr_tunables *tunables, hr_prepared **out) {
-    HR_TRY(state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
-                        tuning->model->threads, out));
-    hr_status status = state_plan(tuning->kernel, *out, tunables);
-    if (status != HR_OK) hr_prepared_destroy(tuning->kernel, *out);
+static void candidate_destroy(const tuning *tuning, candidate *candidate) {
+    hr_prepared_destroy(tuning->kernel, candidate->state);
+    free(candidate);
+}
+
+/* Planned, and not in the list yet. */
+static hr_status candidate_create(const tuning *tuning, const hr_tunables *tunables, candidate **out) {
+    candidate *candidate = calloc(1, sizeof *candidate);
+    if (!candidate) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a candidate");
+    candidate->tunables = *tunables;
+    hr_status status = state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
+                                    tuning->model->threads, &candidate->state);
+    if (status == HR_OK) status = state_plan(tuning->kernel, candidate->state, tunables);
+    if (status == HR_OK)
+        *out = candidate;
+    else
+        candidate_destroy(tuning, candidate);
     return status;
+}
+
+static void candidate_keep(tuning *tuning, candidate *candidate) {
+    pthread_mutex_lock(&tuning->lock);
+    candidate->next = tuning->candidates;
+    tuning->candidates = candidate;
+    pthread_mutex_unlock(&tuning->lock);
+}
+
+static candidate *candidate_find(tuning *tuning, const hr_tunables *tunables) {
+    pthread_mutex_lock(&tuning->lock);
+    candidate *found = tuning->candidates;
+    while (found && memcmp(&found->tunables, tunables, sizeof *tunables) != 0)
+        found = found->next;
+    pthread_mutex_unlock(&tuning->lock);
+    return found;
 }
 
 static hr_status tuning_prepare(void *context, const hr_tunables *tunables) {
     tuning *tuning = context;
-    hr_prepared *state;
-    HR_TRY(candidate_plan(tuning, tunables, &state));
-    hr_status status = state_compile(tuning->kernel, state);
-    if (status != HR_OK) {
-        hr_prepared_destroy(tuning->kernel, state);
-        return status;
-    }
-    state->tuned.best = *tunables;
-    pthread_mutex_lock(&tuning->lock);
-    state->next = tuning->candidates;
-    tuning->candidates = state;
-    pthread_mutex_unlock(&tuning->lock);
-    return HR_OK;
+    candidate *known = candidate_find(tuning, tunables), *new = NULL;
+    if (known) return state_compile(tuning->kernel, known->state);
+    HR_TRY(candidate_create(tuning, tunables, &new));
+    hr_status status = state_compile(tuning->kernel, new->state);
+    if (status == HR_OK)
+        candidate_keep(tuning, new);
+    else
+        candidate_destroy(tuning, new);
+    return status;
 }
 
 /* What runs with this state: the source, and what else its launch depends on. */
 static hr_status state_identify(hr_prepared *state, char identity[33]) {
     hr_text text = {0};
     HR_TRY(state_emit(state, true, &state->loadable));
-    if (state->plan->limits.compute) HR_TRY(grids_emit(state));
+    HR_TRY(grids_emit(state));
     hr_text_format(&text, "threads %d scratch %lld\n", state->launch_threads, (long long)state->scratch_size);
     for (int i = 0; state->grids && i < state->grid_count; i++) {
         const hr_grid *grid = &state->grids[i];
@@ -217,30 +250,35 @@ static hr_status state_identify(hr_prepared *state, char identity[33]) {
     return status;
 }
 
+static bool is_made(const tuning *tuning, const char *identity) {
+    for (const candidate *made = tuning->candidates; made; made = made->next)
+        if (strcmp(made->identity, identity) == 0) return true;
+    return false;
+}
+
+/* What is planned and printed for this waits for `prepare`, but for a candidate like one before it. */
 static hr_status tuning_identify(void *context, const hr_tunables *tunables, char identity[33]) {
-    const tuning *tuning = context;
-    hr_prepared *state;
-    HR_TRY(candidate_plan(tuning, tunables, &state));
-    hr_status status = state_identify(state, identity);
-    hr_prepared_destroy(tuning->kernel, state);
+    tuning *tuning = context;
+    candidate *new;
+    HR_TRY(candidate_create(tuning, tunables, &new));
+    hr_status status = state_identify(new->state, new->identity);
+    if (status == HR_OK) memcpy(identity, new->identity, sizeof new->identity);
+    if (status == HR_OK && !is_made(tuning, identity))
+        candidate_keep(tuning, new);
+    else
+        candidate_destroy(tuning, new);
     return status;
 }
 
-static hr_prepared **candidate_find(tuning *tuning, const hr_tunables *tunables) {
-    hr_prepared **at = &tuning->candidates;
-    while (*at && memcmp(&(*at)->tuned.best, tunables, sizeof *tunables) != 0)
-        at = &(*at)->next;
-    return at;
-}
-
 /* The first launch of a candidate warms up and is looked at for faults; it needs old values to be kept. */
-static hr_status candidate_warm(tuning *tuning, hr_prepared *state) {
+static hr_status candidate_warm(tuning *tuning, candidate *candidate) {
     hr_status status = HR_OK;
+    candidate->warm = true;
     if (!tuning->keeping_begun)
         status = hr_keeping_begin(tuning->kernel, tuning->preparing->restore, &tuning->keeping);
     tuning->keeping_begun = true;
-    if (status == HR_OK) status = hr_launch_refresh(tuning->kernel, state);
-    if (status == HR_OK) status = hr_launch_once(tuning->kernel, state);
+    if (status == HR_OK) status = hr_launch_refresh(tuning->kernel, candidate->state);
+    if (status == HR_OK) status = hr_launch_once(tuning->kernel, candidate->state);
     if (status == HR_OK) return HR_OK;
     tuning->failure = status;
     snprintf(tuning->sentence, sizeof tuning->sentence, "%s", hr_last_error());
@@ -249,34 +287,27 @@ static hr_status candidate_warm(tuning *tuning, hr_prepared *state) {
 
 static hr_status tuning_time(void *context, const hr_tunables *tunables, double *seconds) {
     tuning *tuning = context;
-    hr_prepared *state = *candidate_find(tuning, tunables);
+    candidate *candidate = candidate_find(tuning, tunables);
     hr_launch launch;
-    if (!state) return hr_fail(HR_INTERNAL, "a candidate was timed before it was prepared");
-    if (!state->tuned.tried_count) HR_TRY(candidate_warm(tuning, state));
-    state->tuned.tried_count = 1;
-    HR_TRY(hr_launch_refresh(tuning->kernel, state));
-    hr_launch_make(tuning->kernel, state, &launch);
-    return tuning->kernel->device->ops->time(tuning->kernel->device, state->module, &launch, seconds);
+    if (!candidate || !candidate->state->module)
+        return hr_fail(HR_INTERNAL, "a candidate was timed before it was prepared");
+    if (!candidate->warm) HR_TRY(candidate_warm(tuning, candidate));
+    HR_TRY(hr_launch_refresh(tuning->kernel, candidate->state));
+    hr_launch_make(tuning->kernel, candidate->state, &launch);
+    return tuning->kernel->device->ops->time(tuning->kernel->device, candidate->state->module, &launch,
+                                             seconds);
 }
 
-/* Moves plan and code of the best candidate into `state`; plans anew where the database knew the answer. */
+/* Plan and code of the best candidate become those of `state`; plans anew where the database knew the answer.
+ */
 static hr_status tuning_adopt(tuning *tuning, hr_prepared *state) {
-    hr_prepared **at = candidate_find(tuning, &state->tuned.best), *best = *at;
+    const candidate *best = candidate_find(tuning, &state->tuned.best);
     if (!best) return state_plan(tuning->kernel, state, &state->tuned.best);
-    *at = best->next;
-    state_clear(tuning->kernel, state);
-    state->plan = best->plan;
-    state->loadable = best->loadable;
-    state->module = best->module;
-    state->grids = best->grids;
-    state->grid_count = best->grid_count;
-    state->launch_threads = best->launch_threads;
-    state->scratch_size = best->scratch_size;
-    best->plan = NULL;
-    best->loadable = (hr_emitted){0};
-    best->module = NULL;
-    best->grids = NULL;
-    hr_prepared_destroy(tuning->kernel, best);
+    hr_prepared given = *state; /* extents and layouts are the same */
+    *state = *best->state;
+    state->next = given.next;
+    state->tuned = given.tuned;
+    *best->state = given;
     return HR_OK;
 }
 
@@ -288,9 +319,9 @@ static hr_status tuning_end(tuning *tuning, hr_status status) {
         if (status == HR_OK) status = restored;
     }
     while (tuning->candidates) {
-        hr_prepared *candidate = tuning->candidates;
-        tuning->candidates = candidate->next;
-        hr_prepared_destroy(tuning->kernel, candidate);
+        candidate *first = tuning->candidates;
+        tuning->candidates = first->next;
+        candidate_destroy(tuning, first);
     }
     pthread_mutex_destroy(&tuning->lock);
     return status;

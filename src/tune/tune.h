@@ -24,7 +24,8 @@ typedef struct hr_trial {
     hr_status (*time)(void *context, const hr_tunables *tunables, double *seconds);
     void *context;
     int parallel;
-    /* A hash of the code that these tunables make and of how it is launched; NULL where all may differ. */
+    /* A hash of the code that these tunables make and of how it is launched, asked before anything is
+     * prepared; what it took may be kept for `prepare`. NULL where all may differ. */
     hr_status (*identify)(void *context, const hr_tunables *tunables, char identity[33]);
 } hr_trial;
 
