@@ -9,9 +9,9 @@ SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
-build: build/.setup ## the library and the command
+build: build/.setup ## the library, the command and the recorder
 	@cmake -G Ninja -S . -B build --log-level=WARNING -DBUILD_TESTING=OFF >/dev/null
-	@$(NINJA) -C build headroom headroom_static headroom_shared
+	@$(NINJA) -C build
 
 run: build ## the main job: tune a fused layer normalisation, check it, show how far from the limit it is
 	build/headroom run kernels/layernorm.hr M=32768 N=4096 --tune quick --html build/layernorm.html
@@ -38,6 +38,7 @@ whatif: build ## planted faults on this machine's GPU, recorded, diagnosed, comp
 
 install: build ## into PREFIX (now /usr/local)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ! command -v ldconfig >/dev/null || ldconfig
 
 format: ## clang-format on every C file
 	clang-format -i $(SOURCES)

@@ -4,19 +4,34 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SENTENCE_MAX 20000 /* the library's are shorter */
 
 /* ---- sentences ---- */
 
+/* A file's name, say, must not drive the terminal. */
+static void print_words(const char *words) {
+    for (const char *at = words; *at; at++) {
+        unsigned char c = (unsigned char)*at;
+        fputc((c < 32 && c != '\n' && c != '\t') || c == 127 ? '?' : c, stderr);
+    }
+}
+
 int complain(const arguments *arguments, const char *format, ...) {
+    char sentence[SENTENCE_MAX];
     va_list values;
     va_start(values, format);
-    fprintf(stderr, "headroom %s: ", arguments->command->name);
-    vfprintf(stderr, format, values);
-    fprintf(stderr, "\n");
+    vsnprintf(sentence, sizeof sentence, format, values);
     va_end(values);
+    fprintf(stderr, "headroom %s: ", arguments->command->name);
+    print_words(sentence);
+    fprintf(stderr, "\n");
     return EXIT_USAGE;
 }
 
@@ -28,6 +43,13 @@ int complain_status(const arguments *arguments, hr_status status) {
     else
         complain(arguments, "%s", sentence);
     return hr_status_exit_code(status);
+}
+
+void complain_closest(const char *marks, const char *closest) {
+    if (closest)
+        fprintf(stderr, "; did you mean %s%s?", marks, closest);
+    else
+        fprintf(stderr, ".");
 }
 
 /* Edits (insert, delete, replace, swap neighbours) between two names of at most 63 characters. */
@@ -92,7 +114,7 @@ static int flag_unknown(const arguments *arguments, const char *word) {
     const char *closest = closest_name(name, names, count);
     fprintf(stderr, "headroom %s: there is no flag %.*s", arguments->command->name, (int)strcspn(word, "="),
             word);
-    if (closest) fprintf(stderr, "; did you mean --%s?", closest);
+    complain_closest("--", closest);
     fprintf(stderr, " Possible are");
     for (const flag *at = arguments->command->flags; at->name; at++)
         fprintf(stderr, " --%s", at->name);
@@ -172,6 +194,22 @@ void arguments_free(arguments *arguments) {
     free(arguments->flags);
     free(arguments->words);
     free(arguments->line);
+}
+
+/* ---- files to write ---- */
+
+int output_check(const arguments *arguments, const char *path) {
+    struct stat info;
+    char *copy = strdup(path);
+    if (!copy) return complain(arguments, "out of memory");
+    const char *folder = dirname(copy);
+    int code = 0;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        code = complain(arguments, "%s: is a folder; give the name of a file", path);
+    else if (access(path, W_OK) != 0 && access(folder, W_OK) != 0)
+        code = complain(arguments, "%s: cannot write into its folder %s: %s", path, folder, strerror(errno));
+    free(copy);
+    return code;
 }
 
 /* ---- asking ---- */

@@ -173,6 +173,8 @@ static int run_bench(const arguments *arguments, terminal *terminal) {
     bench_cases cases = {0};
     int code = arguments_tune(arguments, &state.tune);
     if (code == 0) code = arguments_whole(arguments, "size", 1, BENCH_MEGABYTES, &state.megabytes);
+    const char *table = arguments_value(arguments, "csv", NULL);
+    if (code == 0 && table) code = output_check(arguments, table);
     if (code == 0 && arguments->word_count > 1) code = complain(arguments, "one folder of kernels at a time");
     if (code == 0)
         code = bench_cases_read(arguments, arguments->word_count ? arguments->words[0] : NULL, &cases);

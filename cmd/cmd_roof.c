@@ -27,13 +27,15 @@ static int run_roof(const arguments *arguments, terminal *terminal) {
     hr_roof roof;
     if (arguments->word_count)
         return complain(arguments, "\"%s\" is not understood; roof takes flags alone", arguments->words[0]);
+    const char *page = arguments_value(arguments, "html", NULL);
+    int code = page ? output_check(arguments, page) : 0;
+    if (code) return code;
     hr_status status = hr_device_open(arguments_value(arguments, "device", NULL), &device);
     if (status == HR_OK)
         status =
             hr_device_roof(device, arguments_has(arguments, "again"), terminal_progress, terminal, &roof);
     terminal_progress_end(terminal);
-    int code =
-        status == HR_OK ? report(arguments, terminal, device, &roof) : complain_status(arguments, status);
+    code = status == HR_OK ? report(arguments, terminal, device, &roof) : complain_status(arguments, status);
     hr_device_destroy(device);
     return code;
 }

@@ -2,11 +2,9 @@
  * and says how far from the limit it is. */
 #include "command.h"
 
-#include <errno.h>
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #define OUTPUTS_MAX 64
 
@@ -57,17 +55,18 @@ static int output_carry(const arguments *arguments, const hr_argument *argument,
                     hr_dtype_name(argument->dtype), two ? "V2 or u2" : "V1 or u1");
 }
 
-/* Found now rather than after the work. */
-static int output_check_folder(const arguments *arguments, const char *path) {
-    char *copy = strdup(path);
-    if (!copy) return complain(arguments, "out of memory");
-    const char *folder = dirname(copy);
-    int code =
-        access(path, W_OK) == 0 || access(folder, W_OK) == 0
-            ? 0
-            : complain(arguments, "%s: cannot write into its folder %s: %s", path, folder, strerror(errno));
-    free(copy);
-    return code;
+/* Two files of one name would leave one of them; a device takes both. */
+static int output_check_names(const outputs *outputs, const char *page) {
+    struct stat info;
+    for (int i = 0; i < outputs->count; i++) {
+        const char *path = outputs->list[i].path;
+        bool twice = page && strcmp(path, page) == 0;
+        for (int j = 0; j < i; j++)
+            twice |= strcmp(path, outputs->list[j].path) == 0;
+        if (twice && (stat(path, &info) != 0 || S_ISREG(info.st_mode)))
+            return complain(outputs->arguments, "%s is to be written twice; give each its own file", path);
+    }
+    return 0;
 }
 
 static int output_add(outputs *outputs, const subject *subject, const char *text) {
@@ -87,7 +86,7 @@ static int output_add(outputs *outputs, const subject *subject, const char *text
     int code = subject_argument(arguments, subject, name, &argument);
     if (code == 0 && argument.role == HR_ARGUMENT_INPUT) code = output_unknown(arguments, subject, &argument);
     if (code == 0 && carried) code = output_carry(arguments, &argument, carried, &output->as_unsigned);
-    return code ? code : output_check_folder(arguments, output->path);
+    return code ? code : output_check(arguments, output->path);
 }
 
 static hr_status outputs_save(void *context, hr_kernel *kernel) {
@@ -172,7 +171,8 @@ static int run_run(const arguments *arguments, terminal *terminal) {
         if (strcmp(arguments->flags[i].flag->name, "output") == 0)
             code = output_add(&outputs, &subject, arguments->flags[i].value);
     const char *page = arguments_value(arguments, "html", NULL);
-    if (code == 0 && page) code = output_check_folder(arguments, page);
+    if (code == 0 && page) code = output_check(arguments, page);
+    if (code == 0) code = output_check_names(&outputs, page);
     if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs, tune, seed);
     subject_close(&subject);
     outputs_free(&outputs);

@@ -70,8 +70,14 @@ bool parse_whole(const char *text, int64_t *out);
 int complain(const arguments *arguments, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints the library's sentence and returns the status' exit code. Silent where the user stopped the work. */
 int complain_status(const arguments *arguments, hr_status status);
+/* Ends a sentence on a name that is not known: "; did you mean --seed?", or a full stop without `closest`. */
+void complain_closest(const char *marks, const char *closest);
 /* The name of `names` that `text` was probably meant to be, or NULL. */
 const char *closest_name(const char *text, const char *const *names, int count);
+
+/* Whether a file of this name can be written: found before the work rather than after it. 0, or an exit code.
+ */
+int output_check(const arguments *arguments, const char *path);
 
 /* ---- the terminal ---- */
 

@@ -27,7 +27,7 @@ static int command_unknown(const char *name) {
         names[count] = commands[count]->name;
     const char *closest = closest_name(name, names, count);
     fprintf(stderr, "headroom: there is no command \"%s\"", name);
-    if (closest) fprintf(stderr, "; did you mean %s?", closest);
+    complain_closest("", closest);
     fprintf(stderr, " Possible are");
     for (int i = 0; i < count; i++)
         fprintf(stderr, " %s", names[i]);

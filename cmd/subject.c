@@ -96,7 +96,7 @@ static int name_unknown(const arguments *arguments, const subject *subject, cons
     const char *closest = closest_name(name, names, count);
     fprintf(stderr, "headroom %s: kernel %s has no \"%s\"", arguments->command->name,
             hr_kernel_name(subject->kernel), name);
-    if (closest) fprintf(stderr, "; did you mean %s?", closest);
+    complain_closest("", closest);
     fprintf(stderr, " It has");
     for (int i = 0; i < count; i++)
         fprintf(stderr, "%s %s", i ? "," : "", names[i]);

@@ -33,6 +33,21 @@ export PKG_CONFIG_PATH=$library/pkgconfig
 eval "cc '$scratch/user/main.c' $(pkg-config --cflags --libs headroom) -o '$scratch/user/main'"
 [ "$(LD_LIBRARY_PATH=$library "$scratch/user/main")" = "$version" ]
 
+# `make build` makes all that an installation takes (this one's is the tests' own build, which makes everything).
+tree=$scratch/tree
+mkdir -p "$tree/build"
+(cd "$2" && tar -c --exclude=./build --exclude=./.git .) | tar -x -C "$tree"
+touch "$tree/build/.setup"
+targets=$(make --no-print-directory -C "$tree" build NINJA=echo | sed -n 's/^-C build//p')
+# shellcheck disable=SC2086 # the targets are words
+ninja -C "$tree/build" -t commands $targets >"$scratch/commands"
+taken=$(grep -ohE '/build/(lib[^/"]*|headroom)"' "$tree/build/cmake_install.cmake" | sed 's,/build/,,; s,",,' | sort -u)
+[ "$(wc -w <<<"$taken")" -ge 4 ] || { echo "what is installed is not found: $taken" >&2; exit 1; }
+for file in $taken; do
+    grep -qE " $file( |$)" "$scratch/commands" ||
+        { echo "make build does not make $file, which is installed" >&2; exit 1; }
+done
+
 # Nothing but the public API leaves the library.
 private=$(nm -D --defined-only "$library/libheadroom.so" | awk '$3 !~ /^hr_/ {print $3}')
 [ -z "$private" ] || { echo "exported beside the API: $private" >&2; exit 1; }

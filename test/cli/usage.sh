@@ -64,6 +64,15 @@ expect 2 "bf16 can be written as V2 or u2" run "$kernel:layernorm" -o y:u1=a.npy
 expect 2 "mean is f32, which NumPy has" run "$kernel:layernorm" -o mean:u2=a.npy
 expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" -o y=/absent/a.npy
 expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" --html /absent/a.html
+expect 2 "cannot write into its folder /absent" roof --html /absent/a.html
+expect 2 "cannot write into its folder /absent" bench --csv /absent/a.csv
+expect 2 "$work: is a folder; give the name of a file" run "$kernel:layernorm" -o "y=$work"
+expect 2 "a.npy is to be written twice" run "$kernel:layernorm" -o y=a.npy -o mean=a.npy
+expect 2 "a.html is to be written twice" run "$kernel:layernorm" -o y=a.html --html a.html
+expect 2 'there is no flag -q. Possible are' run "$kernel:layernorm" -q
+expect 2 'has no "zzzzzz". It has' run "$kernel:layernorm" zzzzzz=1
+expect 2 'no command "zzzzzz". Possible are' zzzzzz
+expect 2 "cannot open ?[31mred.hr" run $'\e[31mred.hr'
 expect 2 "--target is c, cuda, cuda:sm_80" emit "$kernel:layernorm" --target fortran
 expect 2 "takes flags alone" roof now
 expect 2 "which trace? Give a file of" diagnose
