@@ -29,9 +29,11 @@ typedef struct hr_launch {  /* emitted C knows the fields up to `tuning` by thei
     int64_t count; /* of pointers */
     const int64_t
         *bytes; /* one a pointer: from its first to past its last byte, 0 for a scalar; NULL = not known */
-    const hr_grid *grids; /* devices with grids only */
+    /* Devices with grids only. */
+    const hr_grid *grids;
     int64_t grid_count;
-    int64_t extent_count, stride_count; /* devices with grids only: how many words the tables above are */
+    const hr_tensor_set *aligned;       /* decides between a grid's two functions; NULL where none has two */
+    int64_t extent_count, stride_count; /* how many words the tables above are */
 } hr_launch;
 
 /* The first data-dependent subscript that left its axis. access = 0: none. */

@@ -66,9 +66,11 @@ hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *modu
         return hr_fail(HR_INTERNAL, "%lld grids are launched of a module that was prepared for %d",
                        (long long)launch->grid_count, module->function_count);
     HR_TRY(words_pack(module, launch, &words));
+    bool aligned =
+        !launch->aligned || hr_tensors_are_aligned(launch->aligned, launch->pointers, launch->count);
     for (int64_t i = 0; i < launch->grid_count; i++) {
         const hr_grid *grid = &launch->grids[i];
-        bool apart = grid->unaligned[0] && !hr_grid_is_aligned(grid, launch->pointers, launch->count);
+        bool apart = !aligned && grid->unaligned[0];
         const hr_cuda_function *function = &module->functions[apart ? launch->grid_count + i : i];
         if (grid->blocks == 0) continue;
         if (function->parameter_bytes && function->parameter_bytes != (size_t)words.count * 8)

@@ -24,6 +24,8 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out);
 hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, hr_emitted *out);
 /* The launches of one execution, at most `max`; returns how many through `count`. */
 hr_status hr_emit_cuda_grids(const hr_plan *plan, const int64_t *extents, hr_grid *out, int max, int *count);
+/* The parameters and results that those launches ask about before they start: hr_tensors_are_aligned(). */
+void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out);
 /* hr_emit_scratch of a CUDA device. */
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out);
 /* Bytes of hr_launch.scratch at these extents with so many threads; the emitted code lays it out the same

@@ -115,13 +115,6 @@ static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_
     return HR_OK;
 }
 
-static void add_unaligned(const hr_plan *plan, int stage, hr_grid *grid) {
-    int declared = plan->source->parameter_count + plan->source->result_count;
-    for (int t = 0; t < declared && t < HR_GRID_TENSORS_MAX; t++)
-        if (hr_cuda_may_be_aligned(plan, t)) grid->aligned[t / 64] |= (uint64_t)1 << (t % 64);
-    snprintf(grid->unaligned, sizeof grid->unaligned, "stage_%d_unaligned", stage);
-}
-
 static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_stage *stage = &plan->stages[i];
     int64_t blocks, total;
@@ -147,10 +140,11 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     HR_TRY(points_of(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
                      extents, &total));
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
-    if (c.list) list->out[list->count - 1].pieces = c.blocks_limit;
-    list->out[list->count - 1].cluster = hr_cuda_cluster_blocks(&c);
-    list->out[list->count - 1].shared = c.shared_bytes;
-    if (hr_cuda_asks_before(&c)) add_unaligned(plan, i, &list->out[list->count - 1]);
+    hr_grid *work = &list->out[list->count - 1];
+    if (c.list) work->pieces = c.blocks_limit;
+    work->cluster = hr_cuda_cluster_blocks(&c);
+    work->shared = c.shared_bytes;
+    if (hr_cuda_asks_before(&c)) snprintf(work->unaligned, sizeof work->unaligned, "stage_%d_unaligned", i);
     return kernels.end ? add_grid(list, i, "_end", end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;
 }
 
@@ -160,6 +154,13 @@ hr_status hr_emit_cuda_grids(const hr_plan *plan, const int64_t *extents, hr_gri
         HR_TRY(add_stage_grids(plan, extents, i, &list));
     *count = list.count;
     return HR_OK;
+}
+
+void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
+    int declared = plan->source->parameter_count + plan->source->result_count;
+    *out = (hr_tensor_set){0};
+    for (int t = 0; t < declared && t < HR_GRID_TENSORS_MAX; t++)
+        if (hr_cuda_may_be_aligned(plan, t)) out->bits[t / 64] |= (uint64_t)1 << (t % 64);
 }
 
 /* ---- scratch: partial results first, which stages use one after the other, then locals ---- */

@@ -52,6 +52,7 @@ struct hr_prepared {
     hr_module *module;   /* NULL until compiled */
     hr_grid *grids;      /* devices with grids only */
     int grid_count;
+    hr_tensor_set aligned; /* of hr_launch */
     int launch_threads;
     int64_t scratch_size;
     int64_t piece; /* elements of a piece of a list, at most */

@@ -68,6 +68,7 @@ void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_lau
                        .threads = prepared->launch_threads,
                        .grids = prepared->grids,
                        .grid_count = prepared->grid_count,
+                       .aligned = &prepared->aligned,
                        .count = kernel->argument_count,
                        .bytes = hr_kernel_has_lists(kernel) ? NULL : kernel->bytes,
                        .extent_count = kernel->function->extent_count,

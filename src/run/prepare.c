@@ -134,6 +134,7 @@ static hr_status grids_emit(hr_prepared *state) {
     if (!state->plan->limits.compute || state->grids) return HR_OK;
     state->grids = calloc((size_t)most + 1, sizeof *state->grids);
     if (!state->grids) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
+    hr_emit_cuda_aligned(state->plan, &state->aligned);
     return hr_emit_cuda_grids(state->plan, state->extents, state->grids, most, &state->grid_count);
 }
 

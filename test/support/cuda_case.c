@@ -214,10 +214,12 @@ static hr_status words_make(case_state *state) {
 }
 
 static hr_status launch_all(case_state *state) {
+    hr_tensor_set asked;
+    hr_emit_cuda_aligned(state->plan, &asked);
+    bool aligned = hr_tensors_are_aligned(&asked, (void *const *)state->words, state->count);
     for (int g = 0; g < state->grid_count; g++) {
         hr_grid grid = state->grids[g];
-        if (grid.unaligned[0] && !hr_grid_is_aligned(&grid, (void *const *)state->words, state->count))
-            memcpy(grid.entry, grid.unaligned, sizeof grid.entry);
+        if (grid.unaligned[0] && !aligned) memcpy(grid.entry, grid.unaligned, sizeof grid.entry);
         if (grid.blocks > 0)
             HR_TRY(
                 cuda_emulation_launch(state->device, state->object, &grid, state->words, state->one->seed));

@@ -247,6 +247,34 @@ static void test_words(void **state) {
     assert_int_equal(fake_living(), 0);
 }
 
+/* Of a grid's two functions runs the one for the tensors as they lie; only those that are asked about count.
+ */
+static void test_launch_of_unaligned(void **state) {
+    (void)state;
+    static const struct {
+        uintptr_t pointers[3];
+        const char *name;
+    } cases[] = {
+        {{64, 32, 16}, "first"}, {{64, 36, 16}, "first"}, {{64, 32, 20}, "second"}, {{72, 32, 16}, "second"}};
+    hr_device *device = device_open();
+    hr_grid grid = {.entry = "first", .unaligned = "second", .blocks = 1, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &grid, 1);
+    const hr_tensor_set aligned = {{1 << 0 | 1 << 2}};
+    hr_launch launch = {
+        .grids = &grid, .grid_count = 1, .aligned = &aligned, .count = 3, .scalars = (double[3]){0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        void *pointers[3];
+        for (int t = 0; t < 3; t++)
+            pointers[t] = (void *)cases[i].pointers[t];
+        launch.pointers = pointers;
+        fake->launch_count = 0;
+        assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+        assert_string_equal(fake->launches[0].name, cases[i].name);
+    }
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+}
+
 /* Nothing but the driver's call: what a launch may cost the host. */
 static void test_launch_is_short(void **state) {
     (void)state;
@@ -587,11 +615,22 @@ static void test_every_call_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_large_copies),    TEST(test_open),          TEST(test_open_fails),
-        TEST(test_target),          TEST(test_memory),        TEST(test_words),
-        TEST(test_launch_is_short), TEST(test_grids_refused), TEST(test_fault),
-        TEST(test_many_modules),    TEST(test_cache),         TEST(test_compile_fails),
-        TEST(test_usage),           TEST(test_time),          TEST(test_every_call_fails),
+        TEST(test_large_copies),
+        TEST(test_open),
+        TEST(test_open_fails),
+        TEST(test_target),
+        TEST(test_memory),
+        TEST(test_words),
+        TEST(test_launch_of_unaligned),
+        TEST(test_launch_is_short),
+        TEST(test_grids_refused),
+        TEST(test_fault),
+        TEST(test_many_modules),
+        TEST(test_cache),
+        TEST(test_compile_fails),
+        TEST(test_usage),
+        TEST(test_time),
+        TEST(test_every_call_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
