@@ -87,6 +87,20 @@ contract_pairs_store(contract_f32_vector square[], bool turn, contract_halves le
     return least;
 }
 
+/* The buffer of lines for a strip of k, lines along k or across rows: zeros where the operand ends inside. */
+static inline __attribute__((always_inline)) void
+contract_pairs_fill(const struct contract_f32_team *team, const struct contract_f32_operand *operand,
+                    bool along, int64_t row, int64_t rows, int64_t k, int64_t strip, float *lines) {
+    const int64_t filled = contract_max(0, contract_min(strip, team->product->k - k));
+    if (!along && (rows < CONTRACT_PAIRS_WIDTH || filled < strip))
+        __builtin_memset(lines, 0, (size_t)(strip * CONTRACT_PAIRS_WIDTH) * sizeof(float));
+    for (int64_t line = 0; along && line < rows && filled < strip; line++)
+        __builtin_memset(lines + line * CONTRACT_LINE + filled, 0, (size_t)(strip - filled) * sizeof(float));
+    if (rows > 0 && filled > 0)
+        operand->fill(team->product->arguments, team->batch, row, rows, k, filled, lines,
+                      along ? CONTRACT_LINE : CONTRACT_PAIRS_WIDTH);
+}
+
 /* Sixteen rows from `row` on, of which `rows` are there. */
 static inline __attribute__((always_inline)) contract_halves
 contract_pairs_pack_along(const struct contract_f32_team *team, const struct contract_f32_operand *operand,
@@ -99,13 +113,7 @@ contract_pairs_pack_along(const struct contract_f32_team *team, const struct con
         __builtin_memset(lines + line * CONTRACT_LINE, 0, CONTRACT_STRIP * sizeof(float));
     for (int64_t j = 0; j < depth; j += CONTRACT_STRIP) {
         const int64_t strip = contract_min(CONTRACT_STRIP, depth - j);
-        const int64_t filled = contract_max(0, contract_min(strip, team->product->k - k - j));
-        if (there > 0 && filled > 0)
-            operand->fill(team->product->arguments, team->batch, row, there, k + j, filled, lines,
-                          CONTRACT_LINE);
-        for (int64_t line = 0; line < there && filled < strip; line++)
-            __builtin_memset(lines + line * CONTRACT_LINE + filled, 0,
-                             (size_t)(strip - filled) * sizeof(float));
+        contract_pairs_fill(team, operand, true, row, there, k + j, strip, lines);
         for (int64_t i = 0; i < strip; i += 2 * CONTRACT_TILE) {
             contract_pairs_along(lines + i, square);
             least = contract_pairs_store(square, turn, least, to);
@@ -123,12 +131,7 @@ contract_pairs_pack_across(const struct contract_f32_team *team, const struct co
     float *lines = (float *)(team->own + team->blocks->lines);
     for (int64_t j = 0; j < depth; j += CONTRACT_PAIRS_STRIP) {
         const int64_t strip = contract_min(CONTRACT_PAIRS_STRIP, depth - j);
-        const int64_t filled = contract_max(0, contract_min(strip, team->product->k - k - j));
-        if (rows < CONTRACT_PAIRS_WIDTH || filled < strip)
-            __builtin_memset(lines, 0, (size_t)(strip * CONTRACT_PAIRS_WIDTH) * sizeof(float));
-        if (filled > 0)
-            operand->fill(team->product->arguments, team->batch, row, rows, k + j, filled, lines,
-                          CONTRACT_PAIRS_WIDTH);
+        contract_pairs_fill(team, operand, false, row, rows, k + j, strip, lines);
         for (int64_t i = 0; i < strip; i += 2 * CONTRACT_TILE) {
             for (int half = 0; half < 2; half++) {
                 contract_pairs_across(lines + i * CONTRACT_PAIRS_WIDTH + half * CONTRACT_TILE, square);
