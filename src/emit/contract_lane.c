@@ -36,9 +36,7 @@ static bool is_lane_plus(lane_walk *walk, const hr_expr *node) {
 
 static bool is_row(lane_walk *walk, const hr_expr *element) {
     const hr_function *function = walk->plan->normal;
-    int memory = walk->plan->storage[element->tensor];
-    bool declared = memory < walk->plan->source->parameter_count + walk->plan->source->result_count;
-    if (declared && walk->plan->layouts[memory] == HR_LAYOUT_STRIDED) return false;
+    if (hr_plan_layout(walk->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
     int last = function->tensors[element->tensor].rank - 1;
     if (last < 0 || !is_lane_plus(walk, element->args[last])) return false;
     for (int i = 0; i < element->arg_count; i++)

@@ -62,16 +62,6 @@ static int64_t index_size(const chooser *s, int index) {
     return size_of(s, s->function->indices[index].extent);
 }
 
-static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == kind) return true;
-    return false;
-}
-
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static int64_t power_up(int64_t x) {
     int64_t power = 1;
     while (power < x)
@@ -116,9 +106,9 @@ bool hr_cuda_is_constant(const hr_plan *plan, int extent) {
             const hr_expr *size = function->indices[index].extent;
             if (!mentions(size, extent)) continue;
             bool rows = k == 0 && stage->task_count > 0;
-            bool flat = k == 0 && !any_kind(stage, HR_STEP_REDUCE_ROW) &&
-                        (!any_kind(stage, HR_STEP_ROW) || hr_stage_can_split(plan, stage)) &&
-                        !any_kind(stage, HR_STEP_REDUCE_COLUMN);
+            bool flat = k == 0 && !hr_stage_has(stage, HR_STEP_REDUCE_ROW) &&
+                        (!hr_stage_has(stage, HR_STEP_ROW) || hr_stage_can_split(plan, stage)) &&
+                        !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
             if ((!rows && !flat) || !is_plain(size, extent)) return true;
         }
         const hr_contract *contract = stage->contract;
@@ -137,16 +127,10 @@ bool hr_cuda_depends_on(const hr_expr *e, int index) {
     return false;
 }
 
-static bool is_dense(const hr_plan *plan, int tensor) {
-    int memory = plan->storage[tensor];
-    return memory >= plan->source->parameter_count + plan->source->result_count ||
-           plan->layouts[memory] != HR_LAYOUT_STRIDED;
-}
-
 bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int tensor,
                       hr_expr *const *subscripts, const int64_t *extents) {
     const hr_tensor *t = &plan->normal->tensors[tensor];
-    if (t->rank != choice->order_count || !is_dense(plan, tensor)) return false;
+    if (t->rank != choice->order_count || hr_plan_layout(plan, tensor) == HR_LAYOUT_STRIDED) return false;
     for (int a = 0; a < t->rank; a++) {
         int64_t axis, size;
         if (subscripts[a]->op != HR_OP_INDEX || subscripts[a]->index != choice->order[a]) return false;
@@ -304,13 +288,13 @@ static int passes_of(const chooser *s) {
 static void choose_slices(chooser *s, int64_t groups, int most, int64_t tasks) {
     hr_cuda_choice *c = s->c;
     const hr_tunables *tunables = &s->plan->tunables;
-    bool reduces = any_kind(s->stage, HR_STEP_REDUCE_ROW);
+    bool reduces = hr_stage_has(s->stage, HR_STEP_REDUCE_ROW);
     int64_t held = (int64_t)c->row_threads * c->groups;
     int64_t limit = reduces ? (s->plan->limits.cluster_blocks > 1
                                    ? smaller(s->plan->limits.cluster_blocks, tunables->cluster > 8 ? 16 : 8)
                                    : 1)
                             : INT32_MAX / 2;
-    int64_t wanted = tunables->cluster ? tunables->cluster : divide_up(groups, held);
+    int64_t wanted = tunables->cluster ? tunables->cluster : hr_divide_up(groups, held);
     if (passes_of(s) < 2 && groups > held && !c->columns &&
         !tunables->cluster) { /* read once: nothing to keep */
         if (!tunables->row_threads) c->row_threads = ONCE_THREADS;
@@ -319,15 +303,15 @@ static void choose_slices(chooser *s, int64_t groups, int most, int64_t tasks) {
         while (reduces && wanted < 8 && wanted * 2 * tasks <= s->plan->limits.threads &&
                wanted * held < groups)
             wanted *= 2;
-        if (!reduces) wanted = divide_up(groups, held);
+        if (!reduces) wanted = hr_divide_up(groups, held);
     }
     if (reduces && wanted > 1 && c->row_threads < 32) c->row_threads = 32; /* blocks exchange one row */
     c->slices = (int)(reduces ? power_up(wanted) : wanted);
     if (c->slices > limit) c->slices = (int)limit;
     c->exchange = reduces && c->slices > 1;
-    c->groups = (int)smaller(divide_up(groups, (int64_t)c->row_threads * c->slices), most);
+    c->groups = (int)smaller(hr_divide_up(groups, (int64_t)c->row_threads * c->slices), most);
     if (c->groups < 1) c->groups = 1;
-    c->chunks = divide_up(groups, (int64_t)c->row_threads * c->slices * c->groups);
+    c->chunks = hr_divide_up(groups, (int64_t)c->row_threads * c->slices * c->groups);
     c->resident = c->chunks <= 1;
 }
 
@@ -349,9 +333,9 @@ static void choose_staged(chooser *s, int64_t groups) {
             most = s->plan->limits.cluster_blocks > 1 ? 8 : 1;
     if (c->slices > slices && !tunables->cluster && !vast) slices = c->slices;
     if (vast && !s->shared && !c->shifted) slices = most;
-    while (slices < most && divide_up(bytes * depth, slices) > room)
+    while (slices < most && hr_divide_up(bytes * depth, slices) > room)
         slices *= 2;
-    int64_t share = divide_up(groups, slices);
+    int64_t share = hr_divide_up(groups, slices);
     int threads = tunables->row_threads ? tunables->row_threads
                   : wide                ? 1024
                   : vast                ? 256
@@ -359,9 +343,9 @@ static void choose_staged(chooser *s, int64_t groups) {
                   : share >= 512        ? 256
                                         : 128;
     int unroll = tunables->unroll ? tunables->unroll : vast ? 4 : 2;
-    if (c->columns) unroll = (int)divide_up(share, threads); /* sums over tasks stay in registers */
+    if (c->columns) unroll = (int)hr_divide_up(share, threads); /* sums over tasks stay in registers */
     if (unroll > 8) return;
-    int64_t chunks = divide_up(share, (int64_t)threads * unroll);
+    int64_t chunks = hr_divide_up(share, (int64_t)threads * unroll);
     int64_t shared = chunks * threads * unroll * c->vector * s->staged_bytes * depth;
     if (shared > room) return;
     c->depth = depth;
@@ -436,7 +420,7 @@ static bool try_columns(const chooser *s, int64_t groups, column_choice *o) {
     int64_t same = o->way == ALL_SHARED ? held * (s->bytes - s->staged_bytes) : 0;
     int64_t room = s->plan->limits.shared_bytes;
     o->blocks = 1024 / o->threads; /* their warps lie on four parts, each with a quarter of the registers */
-    while (o->blocks > 0 && divide_up((int64_t)o->blocks * o->threads, 128) * 128 * registers > REGISTERS)
+    while (o->blocks > 0 && hr_divide_up((int64_t)o->blocks * o->threads, 128) * 128 * registers > REGISTERS)
         o->blocks--;
     if (o->blocks < 1 || (int64_t)o->threads * o->groups < groups) return false;
     o->depth = (int)smaller((room / o->blocks - SHARED_RESERVE - same) / row, o->way == ALL_SHARED ? 2 : 3);
@@ -474,13 +458,14 @@ static bool choose_columns(chooser *s, int64_t groups) {
     hr_cuda_choice *c = s->c;
     const hr_tunables *tunables = &s->plan->tunables;
     column_choice best = {.threads = 0};
-    if (!c->columns || !c->exact || c->straddle || !any_kind(s->stage, HR_STEP_REDUCE_ROW) || groups <= 64 ||
-        tunables->cluster || tunables->prefetch || c->vector * s->narrowest < 4) /* that a copy can take */
+    if (!c->columns || !c->exact || c->straddle || !hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) ||
+        groups <= 64 || tunables->cluster || tunables->prefetch ||
+        c->vector * s->narrowest < 4) /* that a copy can take */
         return false;
     for (column_way way = HELD; way < COLUMN_WAYS; way++)
         for (int unroll = 1; unroll <= COLUMN_ELEMENTS && (way != ALL_SHARED || !best.threads); unroll++) {
             column_choice option = {.way = way, .groups = unroll};
-            option.threads = (int)divide_up(divide_up(groups, unroll), 32) * 32;
+            option.threads = (int)hr_divide_up(hr_divide_up(groups, unroll), 32) * 32;
             bool wished = (!tunables->unroll || tunables->unroll == unroll) &&
                           (!tunables->row_threads || tunables->row_threads == option.threads);
             bool sensible = option.threads <= (way == ALL_SHARED ? 1024 : 512) &&
@@ -525,7 +510,7 @@ static void choose_rows(chooser *s) {
     c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
     c->shifted = !c->exact && !c->columns && s->whole && s->stage->row_count == 1 && c->row % c->vector != 0;
     if (c->shifted && hr_cuda_choose_carried(s->plan, s->stage, s->extents, c)) return;
-    int64_t groups = divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
+    int64_t groups = hr_divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     if (choose_columns(s, groups)) return;
     int few = s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
@@ -535,11 +520,11 @@ static void choose_rows(chooser *s) {
     bool single = c->columns && c->vector * s->widest < 8 && groups > 256;
     if (single) few = 8;
     if (tunables->unroll) few = tunables->unroll;
-    int64_t wanted = tunables->row_threads ? tunables->row_threads : divide_up(groups, few);
+    int64_t wanted = tunables->row_threads ? tunables->row_threads : hr_divide_up(groups, few);
     if (wanted <= 32 || (!tunables->row_threads && !uneven && wanted <= 40))
         c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
     else
-        c->row_threads = (int)(wanted <= 256 || single ? divide_up(wanted, 32) * 32 : power_up(wanted));
+        c->row_threads = (int)(wanted <= 256 || single ? hr_divide_up(wanted, 32) * 32 : power_up(wanted));
     if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads)
         c->row_threads = groups > 2560 && groups <= 4096 && !c->columns ? 1024 : ROW_THREADS_MAX;
     if (c->row_threads > 1024) c->row_threads = 1024;
@@ -667,13 +652,13 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
     if (out->order_count) out->lane = index_size(&s, out->order[out->order_count - 1]);
     for (int i = 0; i < stage->step_count; i++)
         out->columns += stage->steps[i].kind == HR_STEP_REDUCE_COLUMN;
-    out->totals = any_kind(stage, HR_STEP_REDUCE_ALL);
-    bool shared_row = any_kind(stage, HR_STEP_ROW) && !hr_stage_can_split(plan, stage);
-    bool rows = shared_row || any_kind(stage, HR_STEP_REDUCE_ROW) || out->columns;
+    out->totals = hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+    bool shared_row = hr_stage_has(stage, HR_STEP_ROW) && !hr_stage_can_split(plan, stage);
+    bool rows = shared_row || hr_stage_has(stage, HR_STEP_REDUCE_ROW) || out->columns;
     for (int i = 0; i < stage->step_count && !rows; i++)
         rows = stage->row_count && hr_cuda_is_row_total(plan, stage, &stage->steps[i]);
     out->flat = !rows && out->order_count > 0;
-    out->once = out->flat && any_kind(stage, HR_STEP_ROW);
+    out->once = out->flat && hr_stage_has(stage, HR_STEP_ROW);
     out->list = out->flat && hr_plan_has_lists(plan);
     out->fast = !stores_f32(&s);
     if (out->order_count) HR_TRY(survey(&s));

@@ -15,6 +15,10 @@
 
 enum { HR_CUDA_CARRIERS_MAX = 8, HR_CUDA_FEW_ROWS = 1 << 30 };
 
+static inline int64_t hr_divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
 /* A place in shared memory for a block's rows of a tensor that is read, of one that is written, or of both;
  * -1 = none. */
 typedef struct hr_cuda_carrier {

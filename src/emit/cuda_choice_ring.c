@@ -32,12 +32,6 @@ typedef struct survey {
     int held_bytes; /* of an element of all that registers hold */
 } survey;
 
-static bool is_made_here(const survey *s, int tensor) {
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->plan->normal->statements[s->stage->steps[i].statement].tensor == tensor) return true;
-    return false;
-}
-
 static bool varies_by_task(const survey *s, const hr_expr *e) {
     for (int i = 0; i < s->stage->task_count; i++)
         if (hr_cuda_depends_on(e, s->stage->task[i])) return true;
@@ -48,7 +42,8 @@ static void add_elements(survey *s, const hr_expr *e) {
     if (s->visited[e->id]) return;
     s->visited[e->id] = true;
     int lane = s->c->order[s->c->order_count - 1];
-    if (e->op == HR_OP_ELEMENT && !is_made_here(s, e->tensor) && hr_cuda_depends_on(e, lane)) {
+    if (e->op == HR_OP_ELEMENT && !hr_stage_makes(s->plan, s->stage, e->tensor) &&
+        hr_cuda_depends_on(e, lane)) {
         int size = (int)hr_dtype_size(s->plan->normal->tensors[e->tensor].dtype);
         s->held_bytes += size;
         if (!varies_by_task(s, e))
@@ -71,7 +66,6 @@ static survey survey_of(const hr_plan *plan, const hr_stage *stage, const int64_
     memset(s.visited, 0, count);
     for (int i = 0; i < stage->step_count; i++) {
         add_elements(&s, stage->steps[i].value);
-        s.refused |= stage->steps[i].kind == HR_STEP_SCATTER;
     }
     return s;
 }
@@ -83,15 +77,9 @@ static int kept_bytes(const hr_stage *stage) {
     return bytes;
 }
 
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static bool is_possible(const hr_plan *plan, const hr_stage *stage, const hr_cuda_choice *c) {
-    bool reduces = false;
-    for (int i = 0; i < stage->step_count; i++)
-        reduces |= stage->steps[i].kind == HR_STEP_REDUCE_ROW;
-    return plan->limits.compute >= 90 && plan->limits.cluster_blocks > 1 && reduces &&
+    return plan->limits.compute >= 90 && plan->limits.cluster_blocks > 1 &&
+           hr_stage_has(stage, HR_STEP_REDUCE_ROW) && !hr_stage_has(stage, HR_STEP_SCATTER) &&
            stage->task_count > 0 && c->exact && !c->straddle && !c->columns && !c->totals && c->row > 0 &&
            c->row < INT32_MAX / 2;
 }
@@ -104,13 +92,13 @@ typedef struct shape {
 
 /* A row shared by so many blocks. `depth` is 0 where that does not do. */
 static shape shape_of(const survey *s, int threads, int together, int slices) {
-    int64_t share = divide_up(s->c->row / s->c->vector, slices), most = RING_GROUPS / s->streams,
+    int64_t share = hr_divide_up(s->c->row / s->c->vector, slices), most = RING_GROUPS / s->streams,
             room = s->plan->limits.shared_bytes / together - RING_RESERVE,
             held = (int64_t)s->c->vector * (s->held_bytes + kept_bytes(s->stage));
-    shape shape = {.together = together, .slices = slices, .groups = divide_up(share, threads)};
+    shape shape = {.together = together, .slices = slices, .groups = hr_divide_up(share, threads)};
     if (s->plan->tunables.unroll) most = s->plan->tunables.unroll;
     if (most > RING_BYTES_HELD / held) most = RING_BYTES_HELD / held;
-    shape.threads = (int)divide_up(share, shape.groups * 32) * 32;
+    shape.threads = (int)hr_divide_up(share, shape.groups * 32) * 32;
     shape.place = shape.groups * shape.threads * s->c->vector * s->row_bytes;
     int64_t depth = shape.groups > most ? 0 : room / shape.place;
     shape.depth = depth < RING_DEPTH_MIN ? 0 : depth > RING_DEPTH_MAX ? RING_DEPTH_MAX : (int)depth;

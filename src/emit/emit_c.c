@@ -29,16 +29,8 @@ typedef struct emitter {
     hr_stage_functions *functions; /* of each stage */
 } emitter;
 
-static bool is_scalar(const hr_tensor *tensor) {
-    return tensor->rank == 0 && tensor->role == HR_ROLE_INPUT;
-}
-
 static bool is_strided(const emitter *e, int tensor) {
     return e->plan->layouts[tensor] == HR_LAYOUT_STRIDED;
-}
-
-static bool is_scratch(const emitter *e, int tensor) {
-    return tensor >= e->declared && e->plan->materialised[tensor] && e->plan->storage[tensor] == tensor;
 }
 
 /* ---- the public function's declaration ---- */
@@ -51,7 +43,7 @@ static void print_parameters(emitter *e, const char *before_each) {
     for (int t = 0; t < e->declared; t++) {
         const hr_tensor *tensor = &e->function->tensors[t];
         hr_text_format(out, "%s", before_each);
-        if (is_scalar(tensor))
+        if (hr_tensor_is_scalar(tensor))
             hr_text_format(out, "%s %s, ", hr_c_compute(hr_compute_type(tensor->dtype)),
                            hr_emit_tensor(p, t));
         else
@@ -103,8 +95,8 @@ static void print_arguments(emitter *e) {
         hr_print(p, "    int64_t %s;", hr_emit_extent(p, i));
     for (int t = 0; t < e->function->tensor_count; t++) {
         const hr_tensor *tensor = &e->function->tensors[t];
-        if (t >= e->declared && !is_scratch(e, t)) continue;
-        if (is_scalar(tensor))
+        if (t >= e->declared && !hr_plan_is_scratch(e->plan, t)) continue;
+        if (hr_tensor_is_scalar(tensor))
             hr_print(p, "    %s %s;", hr_c_compute(hr_compute_type(tensor->dtype)), hr_emit_tensor(p, t));
         else if (hr_emit_is_list(p, t))
             hr_print(p, "    void *const *%s; /* by member */", hr_emit_tensor(p, t));
@@ -209,7 +201,7 @@ static void print_scratch_sum(emitter *e) {
     }
     if (!threads) hr_print(p, "(void)threads;");
     for (int t = 0; t < e->function->tensor_count; t++)
-        if (is_scratch(e, t)) sum = hr_format(p, "%s + %s", sum, scratch_size(e, t));
+        if (hr_plan_is_scratch(e->plan, t)) sum = hr_format(p, "%s + %s", sum, scratch_size(e, t));
     hr_print(p, "return %s;", sum);
 }
 
@@ -225,18 +217,11 @@ static void print_scratch_sizes(emitter *e) {
 
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
     if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
-    const hr_function *function = plan->normal;
     int64_t total = 0, work = 0;
-    for (int t = plan->source->parameter_count + plan->source->result_count; t < function->tensor_count;
-         t++) {
-        if (!plan->materialised[t] || plan->storage[t] != t) continue;
-        int64_t bytes = (int64_t)hr_dtype_size(function->tensors[t].dtype), axis;
-        for (int a = 0; a < function->tensors[t].rank; a++) {
-            HR_TRY(hr_extent_value(function, function->tensors[t].shape[a], extents, &axis));
-            if (__builtin_mul_overflow(bytes, axis, &bytes) || bytes > INT64_MAX / 4)
-                return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents",
-                               function->tensors[t].name);
-        }
+    for (int t = 0; t < plan->normal->tensor_count; t++) {
+        int64_t bytes;
+        if (!hr_plan_is_scratch(plan, t)) continue;
+        HR_TRY(hr_plan_scratch_bytes(plan, t, extents, &bytes));
         total += (bytes + 191) / 64 * 64;
     }
     for (int i = 0; i < plan->stage_count; i++) {
@@ -273,7 +258,7 @@ static void print_scratch_places(emitter *e) {
     hr_printer *p = e->p;
     hr_print(p, "char *work = scratch;");
     for (int t = e->declared; t < e->function->tensor_count; t++) {
-        if (!is_scratch(e, t)) continue;
+        if (!hr_plan_is_scratch(e->plan, t)) continue;
         hr_print(p, "a.%s = (%s *)work;", hr_emit_tensor(p, t), hr_c_storage(e->function->tensors[t].dtype));
         hr_print(p, "work += %s;", scratch_size(e, t));
     }
@@ -369,7 +354,7 @@ static void print_entry(emitter *e) {
     for (int t = 0; t < e->declared; t++) {
         const hr_tensor *tensor = &e->function->tensors[t];
         const char *name = hr_emit_tensor(p, t), *type = hr_c_compute(hr_compute_type(tensor->dtype));
-        if (is_scalar(tensor))
+        if (hr_tensor_is_scalar(tensor))
             hr_print(p, "a.%s = (%s)l->scalars[%d];", name, type, t);
         else
             hr_print(p, "a.%s = %sl->pointers[%d];", name, hr_emit_is_list(p, t) ? "(void *const *)" : "", t);
@@ -442,7 +427,7 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
 
 hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
     emitter e = {.plan = plan, .function = plan->normal, .p = &e.printer};
-    e.declared = plan->source->parameter_count + plan->source->result_count;
+    e.declared = hr_function_arguments(plan->source);
     *out = (hr_emitted){0};
     if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;

@@ -32,15 +32,6 @@ typedef struct emitter {
     int64_t work_bytes;
 } emitter;
 
-static bool is_scalar(const hr_tensor *tensor) {
-    return tensor->rank == 0 && tensor->role == HR_ROLE_INPUT;
-}
-
-static bool is_scratch(const hr_plan *plan, int tensor) {
-    return tensor >= plan->source->parameter_count + plan->source->result_count &&
-           plan->materialised[tensor] && plan->storage[tensor] == tensor;
-}
-
 /* ---- how each stage lies on the device ---- */
 
 static hr_status choose_all(const hr_plan *plan, const int64_t *extents, hr_cuda_choice *choices,
@@ -50,17 +41,6 @@ static hr_status choose_all(const hr_plan *plan, const int64_t *extents, hr_cuda
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT) continue;
         HR_TRY(hr_cuda_choose(plan, &plan->stages[i], extents, &choices[i]));
         if (choices[i].work_bytes > *work) *work = choices[i].work_bytes;
-    }
-    return HR_OK;
-}
-
-static hr_status points_of(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
-                           int64_t *out) {
-    *out = 1;
-    for (int i = 0; i < count; i++) {
-        int64_t size;
-        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[indices[i]].extent, extents, &size));
-        if (__builtin_mul_overflow(*out, size, out)) return hr_fail(HR_BAD_INPUT, "extents are too large");
     }
     return HR_OK;
 }
@@ -137,8 +117,8 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
         }
         HR_TRY(add_grid(list, i, "_begin", blocks_of(clear_shape(plan), total), HR_CUDA_CLEAR_THREADS));
     }
-    HR_TRY(points_of(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
-                     extents, &total));
+    HR_TRY(hr_plan_points(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
+                          extents, &total));
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
     hr_grid *work = &list->out[list->count - 1];
     if (c.list) work->pieces = c.blocks_limit;
@@ -157,9 +137,8 @@ hr_status hr_emit_cuda_grids(const hr_plan *plan, const int64_t *extents, hr_gri
 }
 
 void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
-    int declared = plan->source->parameter_count + plan->source->result_count;
     *out = (hr_tensor_set){0};
-    for (int t = 0; t < declared && t < HR_GRID_TENSORS_MAX; t++)
+    for (int t = 0; t < hr_function_arguments(plan->source) && t < HR_GRID_TENSORS_MAX; t++)
         if (hr_cuda_may_be_aligned(plan, t)) out->bits[t / 64] |= (uint64_t)1 << (t % 64);
 }
 
@@ -173,15 +152,9 @@ hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int6
     hr_arena_destroy(arena);
     HR_TRY(status);
     for (int t = 0; t < plan->normal->tensor_count; t++) {
-        if (!is_scratch(plan, t)) continue;
-        const hr_tensor *tensor = &plan->normal->tensors[t];
-        int64_t bytes = (int64_t)hr_dtype_size(tensor->dtype), axis;
-        for (int a = 0; a < tensor->rank; a++) {
-            HR_TRY(hr_extent_value(plan->normal, tensor->shape[a], extents, &axis));
-            if (__builtin_mul_overflow(bytes, axis, &bytes) || bytes > INT64_MAX / 4)
-                return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents",
-                               tensor->name);
-        }
+        if (!hr_plan_is_scratch(plan, t)) continue;
+        int64_t bytes;
+        HR_TRY(hr_plan_scratch_bytes(plan, t, extents, &bytes));
         *out += (bytes + 255) / 256 * 256;
     }
     return HR_OK;
@@ -207,7 +180,7 @@ static void print_places(emitter *e) {
     hr_printer *p = e->p;
     const char *place = hr_format(p, "%" PRId64, e->work_bytes);
     for (int t = e->declared; t < e->function->tensor_count; t++) {
-        if (!is_scratch(e->plan, t)) continue;
+        if (!hr_plan_is_scratch(e->plan, t)) continue;
         hr_print(p, "static __device__ inline int64_t %s_place(const arguments &a) {", hr_emit_tensor(p, t));
         print_runtime_extents(e, place);
         hr_print(p, "    (void)a;");
@@ -290,7 +263,7 @@ static void print_signature(emitter *e) {
     for (int t = 0; t < e->declared; t++) {
         const hr_tensor *tensor = &e->function->tensors[t];
         const char *name = hr_emit_tensor(p, t);
-        if (is_scalar(tensor))
+        if (hr_tensor_is_scalar(tensor))
             hr_text_format(out, "%s %s, ", hr_c_compute(hr_compute_type(tensor->dtype)), name);
         else
             hr_text_format(out, "%s%s *%s, ", tensor->role == HR_ROLE_INPUT ? "const " : "",
@@ -378,7 +351,7 @@ static void print_launcher_arguments(emitter *e) {
     for (int t = 0; t < e->declared; t++) {
         const hr_tensor *tensor = &e->function->tensors[t];
         const char *name = hr_emit_tensor(p, t);
-        hr_print(p, is_scalar(tensor) ? "a.%s_value = (double)%s;" : "a.%s = %s;", name, name);
+        hr_print(p, hr_tensor_is_scalar(tensor) ? "a.%s_value = (double)%s;" : "a.%s = %s;", name, name);
         for (int axis = 0; e->plan->layouts[t] == HR_LAYOUT_STRIDED && axis < tensor->rank; axis++)
             hr_print(p, "a.%s_strides[%d] = %s_strides[%d];", name, axis, name, axis);
     }
@@ -402,7 +375,7 @@ static void print_scratch_size(emitter *e) {
         hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
     const char *size = hr_format(p, "%" PRId64, e->work_bytes);
     for (int t = e->declared; t < e->function->tensor_count; t++)
-        if (is_scratch(e->plan, t)) size = hr_format(p, "%s + %s", size, local_size(e, t));
+        if (hr_plan_is_scratch(e->plan, t)) size = hr_format(p, "%s + %s", size, local_size(e, t));
     hr_print(p, "    return %s;", size);
     hr_print(p, "}");
     hr_print(p, "%s", "");
@@ -506,7 +479,7 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
 
 hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, hr_emitted *out) {
     emitter e = {.plan = plan, .function = plan->normal, .extents = extents, .p = &e.printer};
-    e.declared = plan->source->parameter_count + plan->source->result_count;
+    e.declared = hr_function_arguments(plan->source);
     *out = (hr_emitted){0};
     if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;

@@ -115,7 +115,7 @@ static const char *safe_name(hr_printer *p, const char *prefix, const char *name
 
 const char *hr_emit_tensor(hr_printer *p, int tensor) {
     int memory = p->plan->storage[tensor];
-    bool declared = memory < p->plan->source->parameter_count + p->plan->source->result_count;
+    bool declared = memory < hr_function_arguments(p->plan->source);
     return safe_name(p, declared ? "t_" : "v_", p->function->tensors[memory].name, memory, !declared);
 }
 
@@ -267,9 +267,7 @@ bool hr_expr_computes_special(hr_printer *p, const hr_expr *node) {
 /* ---- addresses ---- */
 
 static bool is_strided(const hr_printer *p, int tensor) {
-    int memory = p->plan->storage[tensor];
-    return memory < p->plan->source->parameter_count + p->plan->source->result_count &&
-           p->plan->layouts[memory] == HR_LAYOUT_STRIDED;
+    return hr_plan_layout(p->plan, tensor) == HR_LAYOUT_STRIDED;
 }
 
 /* `text` as the left operand of a product. */
@@ -419,7 +417,7 @@ static const char *element_text(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     if (p->value[element->tensor]) return p->value[element->tensor];
     const char *base = hr_emit_tensor(p, element->tensor);
-    if (tensor->rank == 0 && tensor->role == HR_ROLE_INPUT) return base;
+    if (hr_tensor_is_scalar(tensor)) return base;
     if (at_lane(p, element) && hr_expr_is_row_form(p, element)) {
         hr_expr_print_pointer(
             p, element); /* its line is there already unless the pointer itself is of lane level */

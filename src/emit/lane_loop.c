@@ -29,9 +29,7 @@ static void print_target(hr_printer *p, const hr_lane_step *s) {
 
 static bool is_lane_store(hr_printer *p, const hr_lane_step *s) {
     const hr_tensor *tensor = &p->function->tensors[s->tensor];
-    int memory = p->plan->storage[s->tensor];
-    bool declared = memory < p->plan->source->parameter_count + p->plan->source->result_count;
-    if (declared && p->plan->layouts[memory] == HR_LAYOUT_STRIDED) return false;
+    if (hr_plan_layout(p->plan, s->tensor) == HR_LAYOUT_STRIDED) return false;
     return tensor->rank > 0 && s->subscripts[tensor->rank - 1]->op == HR_OP_INDEX &&
            s->subscripts[tensor->rank - 1]->index == p->lane;
 }

@@ -9,8 +9,7 @@
 enum { PIECE_CPU = 16384, PIECE_CUDA = 2048 };
 
 bool hr_emit_is_list(const hr_printer *p, int tensor) {
-    return tensor < p->plan->source->parameter_count + p->plan->source->result_count &&
-           p->plan->layouts[tensor] == HR_LAYOUT_LIST;
+    return p->plan->storage[tensor] == tensor && hr_plan_layout(p->plan, tensor) == HR_LAYOUT_LIST;
 }
 
 hr_status hr_emit_refuse_lists(const hr_plan *plan) {

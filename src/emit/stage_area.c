@@ -10,17 +10,6 @@ static hr_dtype reduced_type(const hr_plan *plan, const hr_step *step) {
     return plan->normal->statements[step->statement].value->type;
 }
 
-static hr_status row_points(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                            int64_t *out) {
-    *out = 1;
-    for (int i = 0; i < stage->row_count; i++) {
-        int64_t size;
-        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->row[i]].extent, extents, &size));
-        if (__builtin_mul_overflow(*out, size, out)) return hr_fail(HR_BAD_INPUT, "extents are too large");
-    }
-    return HR_OK;
-}
-
 const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
     const char *size = NULL;
     for (int i = 0; i < stage->row_count; i++) {
@@ -69,7 +58,7 @@ hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, cons
     int narrow, wide, totals;
     int64_t row;
     count_areas(plan, stage, &narrow, &wide, &totals);
-    HR_TRY(row_points(plan, stage, extents, &row));
+    HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
     int64_t row4 = (row * 4 + HR_AREA_PADDING) / 64 * 64, row8 = (row * 8 + HR_AREA_PADDING) / 64 * 64;
     *out = (narrow ? narrow * row4 : 0) + (wide ? wide * row8 : 0) + totals * 64;
     return HR_OK;

@@ -51,7 +51,7 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     const char *name = hr_emit_tensor(p, tensor);
     if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
     if (hr_emit_occurs(body, name)) {
-        if (t->rank == 0 && t->role == HR_ROLE_INPUT)
+        if (hr_tensor_is_scalar(t))
             hr_print(p, "const %s %s = a->%s;", hr_c_compute(hr_compute_type(t->dtype)), name, name);
         else
             hr_print(p, "%s%s *const restrict %s = a->%s;", t->role == HR_ROLE_INPUT ? "const " : "",
@@ -93,12 +93,6 @@ static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
     return statement_of(s, step)->value->type;
 }
 
-static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == kind) return true;
-    return false;
-}
-
 static bool any_other_kind(const hr_stage *stage, hr_step_kind kind) {
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind != kind) return true;
@@ -106,7 +100,8 @@ static bool any_other_kind(const hr_stage *stage, hr_step_kind kind) {
 }
 
 static bool uses_area(const hr_stage *stage) {
-    return stage->kept_count || any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);
+    return stage->kept_count || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
+           hr_stage_has(stage, HR_STEP_REDUCE_ALL);
 }
 
 /* ---- the parts of a task ---- */
@@ -323,7 +318,7 @@ const char *hr_stage_task_total(hr_stage_printer *s) {
 /* ---- a scatter into a result begins with zeros ---- */
 
 static bool starts_at_zero(const hr_stage_printer *s) {
-    if (!any_kind(s->stage, HR_STEP_SCATTER)) return false;
+    if (!hr_stage_has(s->stage, HR_STEP_SCATTER)) return false;
     int tensor = statement_of(s, &s->stage->steps[0])->tensor;
     return s->plan->storage[tensor] == tensor && s->function->tensors[tensor].role != HR_ROLE_INOUT;
 }
@@ -449,7 +444,7 @@ static void print_split(hr_stage_printer *s) {
         print_pieces(s);
     else
         print_shares(s);
-    if (!any_kind(s->stage, HR_STEP_ROW)) return;
+    if (!hr_stage_has(s->stage, HR_STEP_ROW)) return;
     hr_print(p, "if (thread == 0) {");
     p->indent++;
     hr_stage_row_stores(s);
@@ -555,7 +550,7 @@ static void print_task_loop(hr_stage_printer *s) {
 static void print_work(hr_stage_printer *s) {
     hr_printer *p = s->p;
     bool streams = false;
-    if (any_kind(s->stage, HR_STEP_SCATTER)) {
+    if (hr_stage_has(s->stage, HR_STEP_SCATTER)) {
         hr_stage_scatter(s);
         return;
     }
@@ -601,7 +596,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.apart = !s.skew && hr_column_is_apart(p, stage);
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE;
     out->begin = starts_at_zero(&s);
-    out->end = any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL);
+    out->end = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     if (out->begin) print_function(&s, "_begin", print_clear);

@@ -11,14 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool any_kind(const hr_stage *stage, hr_step_kind kind) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == kind) return true;
-    return false;
-}
-
 static bool starts_at_zero(const hr_plan *plan, const hr_stage *stage) {
-    if (!any_kind(stage, HR_STEP_SCATTER)) return false;
+    if (!hr_stage_has(stage, HR_STEP_SCATTER)) return false;
     int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
     return plan->storage[tensor] == tensor && plan->normal->tensors[tensor].role != HR_ROLE_INOUT;
 }
@@ -26,7 +20,8 @@ static bool starts_at_zero(const hr_plan *plan, const hr_stage *stage) {
 hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
                                      const hr_cuda_choice *choice) {
     return (hr_stage_kernels){choice->ring || starts_at_zero(plan, stage),
-                              any_kind(stage, HR_STEP_REDUCE_COLUMN) || any_kind(stage, HR_STEP_REDUCE_ALL)};
+                              hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
+                                  hr_stage_has(stage, HR_STEP_REDUCE_ALL)};
 }
 
 static const char *product_of(hr_printer *p, const int *indices, int count) {
@@ -47,14 +42,13 @@ const char *hr_cuda_task_total(hr_printer *p, const hr_stage *stage) {
 static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     const hr_tensor *t = &p->function->tensors[tensor];
     const char *name = hr_emit_tensor(p, tensor);
-    int declared = p->plan->source->parameter_count + p->plan->source->result_count;
     if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
     if (hr_emit_occurs(body, name)) {
         const char *type = hr_c_storage(t->dtype), *constant = t->role == HR_ROLE_INPUT ? "const " : "";
-        if (t->rank == 0 && t->role == HR_ROLE_INPUT)
+        if (hr_tensor_is_scalar(t))
             hr_print(p, "const %s %s = (%s)a.%s_value;", hr_c_compute(hr_compute_type(t->dtype)), name,
                      hr_c_compute(hr_compute_type(t->dtype)), name);
-        else if (tensor < declared)
+        else if (tensor < hr_function_arguments(p->plan->source))
             hr_print(p, "%s%s *const __restrict__ %s = a.%s;", constant, type, name, name);
         else
             hr_print(p, "%s *const __restrict__ %s = (%s *)(a.scratch + %s_place(a));", type, name, type,
@@ -342,7 +336,7 @@ static void print_row(hr_cuda_stage *s) {
 }
 
 static bool uses_turn(const hr_cuda_stage *s) {
-    return any_kind(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->exchange);
+    return hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->exchange);
 }
 
 const char *hr_cuda_row_type(const hr_cuda_stage *s) {
@@ -574,8 +568,7 @@ bool hr_cuda_may_be_aligned(const hr_plan *plan, int tensor) {
 
 const char *hr_cuda_aligned_condition(hr_printer *p) {
     const char *bits = NULL;
-    int declared = p->plan->source->parameter_count + p->plan->source->result_count;
-    for (int t = 0; t < declared; t++)
+    for (int t = 0; t < hr_function_arguments(p->plan->source); t++)
         if (hr_cuda_may_be_aligned(p->plan, t))
             bits =
                 hr_format(p, "%s%s(uint64_t)a.%s", bits ? bits : "", bits ? " | " : "", hr_emit_tensor(p, t));

@@ -49,16 +49,11 @@ static void add_slot(chooser *s, hr_cuda_carrier slot) {
     if (size > s->widest) s->widest = size;
 }
 
-static bool is_made_here(const chooser *s, int tensor) {
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->plan->normal->statements[s->stage->steps[i].statement].tensor == tensor) return true;
-    return false;
-}
-
 static void add_reads(chooser *s, const hr_expr *e) {
     if (s->visited[e->id]) return;
     s->visited[e->id] = true;
-    if (e->op == HR_OP_ELEMENT && !is_made_here(s, e->tensor) && !hr_element_is_guarded(s->plan->normal, e) &&
+    if (e->op == HR_OP_ELEMENT && !hr_stage_makes(s->plan, s->stage, e->tensor) &&
+        !hr_element_is_guarded(s->plan->normal, e) &&
         hr_cuda_is_whole(s->plan, s->c, e->tensor, e->args, s->extents)) {
         bool known = false;
         for (int i = 0; i < s->c->carrier_count; i++)

@@ -103,16 +103,9 @@ static void find_elements(hr_cuda_stage *s, const hr_expr *node, element_list *o
         find_elements(s, node->args[i], out);
 }
 
-/* A step of this stage gives the tensor its values: they are not in memory before. */
-static bool is_made_here(const hr_cuda_stage *s, int tensor) {
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->function->statements[s->stage->steps[i].statement].tensor == tensor) return true;
-    return false;
-}
-
 /* It, and the values of the task level that its place needs, are there before the first pass. */
 static bool is_placeable(const hr_cuda_stage *s, const hr_expr *node) {
-    if (node->op == HR_OP_ELEMENT && is_made_here(s, node->tensor)) return false;
+    if (node->op == HR_OP_ELEMENT && hr_stage_makes(s->plan, s->stage, node->tensor)) return false;
     if (node->op == HR_OP_ELEMENT && s->function->tensors[node->tensor].role == HR_ROLE_LOCAL &&
         !s->plan->materialised[node->tensor])
         return false;

@@ -163,9 +163,8 @@ static store store_of(const hr_cuda_stage *s, const hr_step *step) {
     const hr_tensor *tensor = &s->function->tensors[t.statement->tensor];
     t.dtype = tensor->dtype;
     t.id = (int)(step - s->stage->steps);
-    int memory = s->plan->storage[t.statement->tensor], last = t.statement->subscript_count - 1;
-    bool declared = memory < s->plan->source->parameter_count + s->plan->source->result_count;
-    bool dense = !declared || s->plan->layouts[memory] != HR_LAYOUT_STRIDED;
+    int last = t.statement->subscript_count - 1;
+    bool dense = hr_plan_layout(s->plan, t.statement->tensor) != HR_LAYOUT_STRIDED;
     const hr_expr *end = last >= 0 ? t.statement->subscripts[last] : NULL;
     bool along = end && end->op == HR_OP_INDEX && end->index == s->p->lane;
     t.grouped =
@@ -238,11 +237,9 @@ static void print_element_store(hr_cuda_stage *s, const store *t, const char *va
 /* Rows are added into: all subscripts but the last are the same for a group, and the last is the lane. */
 static bool is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step) {
     const hr_statement *statement = hr_cuda_statement(s, step);
-    int last = statement->subscript_count - 1, memory = s->plan->storage[statement->tensor];
+    int last = statement->subscript_count - 1;
     if (step->kind != HR_STEP_SCATTER || last < 0 || s->c->straddle) return false;
-    if (memory < s->plan->source->parameter_count + s->plan->source->result_count &&
-        s->plan->layouts[memory] != HR_LAYOUT_DENSE)
-        return false;
+    if (hr_plan_layout(s->plan, statement->tensor) != HR_LAYOUT_DENSE) return false;
     if (statement->subscripts[last]->op != HR_OP_INDEX || statement->subscripts[last]->index != s->p->lane)
         return false;
     for (int a = 0; a < last; a++)

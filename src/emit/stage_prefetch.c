@@ -143,8 +143,7 @@ static void share_prefetch(const hr_stage_printer *s, int pass, hr_lane_pass *la
 }
 
 static bool is_narrow_or_summed(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) return true;
+    if (hr_stage_has(s->stage, HR_STEP_REDUCE_COLUMN)) return true;
     for (int i = 0; i < lanes->prefetch_count; i++)
         if (hr_dtype_size(s->function->tensors[lanes->prefetched[i]->tensor].dtype) < 4) return true;
     return false;

@@ -41,9 +41,7 @@ static bool is_row_value(const hr_step *step) {
 }
 
 static bool has_columns(const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) return true;
-    return false;
+    return hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
 }
 
 /* ---- the state of a row ---- */

@@ -177,6 +177,15 @@ typedef struct hr_function {
     const struct hr_program *program;
 } hr_function;
 
+/* Parameters and results: the first of the tensors. */
+static inline int hr_function_arguments(const hr_function *function) {
+    return function->parameter_count + function->result_count;
+}
+
+static inline bool hr_tensor_is_scalar(const hr_tensor *tensor) { /* passed by value */
+    return tensor->rank == 0 && tensor->role == HR_ROLE_INPUT;
+}
+
 typedef struct hr_program {
     const char *path; /* for messages */
     const char *text;

@@ -39,7 +39,7 @@ static hr_status check_element(checker *c, const hr_expr *element) {
     if (stage->contract && tensor == stage->contract->product) return HR_OK;
     if (from < 0) return hr_fail(HR_INTERNAL, "%.40s is used before it is defined", name_of(c, tensor));
     if (from < c->stage) {
-        bool declared = tensor < c->plan->source->parameter_count + c->plan->source->result_count;
+        bool declared = tensor < hr_function_arguments(c->plan->source);
         if (declared || c->plan->materialised[tensor] || c->plan->storage[tensor] != tensor) return HR_OK;
         return hr_fail(HR_INTERNAL, "%.40s is not kept for a later stage", name_of(c, tensor));
     }
@@ -93,7 +93,7 @@ static hr_status check_step(checker *c, const hr_step *step) {
     const hr_statement *statement = &c->function->statements[step->statement];
     memset(c->visited, 0, (size_t)c->function->expr_count);
     HR_TRY(check_uses(c, step->value));
-    bool declared = statement->tensor < c->plan->source->parameter_count + c->plan->source->result_count;
+    bool declared = statement->tensor < hr_function_arguments(c->plan->source);
     if ((declared || c->plan->storage[statement->tensor] != statement->tensor) && !step->stored)
         return hr_fail(HR_INTERNAL, "%.40s is never stored", name_of(c, statement->tensor));
     if (statement->accumulate) return count_whole(c, statement->tensor);
@@ -111,7 +111,7 @@ static hr_status check_stages(checker *c) {
         for (c->step = 0; c->step < stage->step_count; c->step++)
             HR_TRY(check_step(c, &stage->steps[c->step]));
     }
-    for (int t = 0; t < c->plan->source->parameter_count + c->plan->source->result_count; t++)
+    for (int t = 0; t < hr_function_arguments(c->plan->source); t++)
         if (c->function->tensors[t].role == HR_ROLE_RESULT && c->written[t] != 1)
             return hr_fail(HR_INTERNAL, "result %.40s is written %d times", name_of(c, t), c->written[t]);
     return HR_OK;

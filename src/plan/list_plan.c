@@ -16,13 +16,11 @@ typedef struct walk {
 } walk;
 
 static bool is_list(const hr_plan *plan, int tensor) {
-    int memory = plan->storage[tensor];
-    return memory < plan->source->parameter_count + plan->source->result_count &&
-           plan->layouts[memory] == HR_LAYOUT_LIST;
+    return hr_plan_layout(plan, tensor) == HR_LAYOUT_LIST;
 }
 
 bool hr_plan_has_lists(const hr_plan *plan) {
-    for (int t = 0; t < plan->source->parameter_count + plan->source->result_count; t++)
+    for (int t = 0; t < hr_function_arguments(plan->source); t++)
         if (plan->layouts[t] == HR_LAYOUT_LIST) return true;
     return false;
 }
@@ -76,14 +74,11 @@ static hr_status check_stage(const walk *w, const hr_stage *stage) {
 }
 
 static hr_status check_tensors(const walk *w) {
-    int declared = w->plan->source->parameter_count + w->plan->source->result_count;
-    for (int t = declared; t < w->function->tensor_count; t++) {
-        const hr_tensor *tensor = &w->function->tensors[t];
-        if (tensor->rank > 0 && w->plan->materialised[t] && w->plan->storage[t] == t)
+    for (int t = 0; t < w->function->tensor_count; t++)
+        if (w->function->tensors[t].rank > 0 && hr_plan_is_scratch(w->plan, t))
             return fail_tensor(w, t,
                                "would need memory of its own between two passes: write it out where "
                                "it is used");
-    }
     return HR_OK;
 }
 

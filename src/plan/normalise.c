@@ -446,7 +446,7 @@ hr_status hr_pass_normalise(hr_graph *graph) {
     n.scope = calloc((size_t)source->index_count * 2 + 64, sizeof *n.scope);
     bool memory = n.version && n.plain && n.sensitive && n.scope;
     if (memory) memset(n.sensitive, -1, (size_t)ids);
-    for (int t = 0; memory && t < source->parameter_count + source->result_count; t++)
+    for (int t = 0; memory && t < hr_function_arguments(source); t++)
         n.version[t] = t;
     for (int s = 0; memory && s < source->statement_count && !graph->full; s++) {
         const hr_statement *statement = &source->statements[s];

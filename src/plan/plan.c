@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-enum { PLAN_ARENA = 64 << 20 };
+enum { PLAN_ARENA = 64 << 20, INDICES_MAX = 4096 };
 
-static hr_status check_ranks(const hr_function *function) {
+static hr_status check_sizes(const hr_function *function) {
     for (int t = 0; t < function->tensor_count; t++)
         if (function->tensors[t].rank > HR_AXES_MAX)
             return hr_fail(HR_BAD_INPUT, "%.60s has %d axes; at most %d can be planned",
@@ -15,9 +15,9 @@ static hr_status check_ranks(const hr_function *function) {
             return hr_fail(HR_BAD_INPUT, "line %d: a statement over %d indices; at most %d can be planned",
                            function->statements[s].place.line, function->statements[s].domain_count,
                            HR_AXES_MAX);
-    for (int i = 0; i < function->index_count; i++)
-        if (function->index_count > 4096)
-            return hr_fail(HR_BAD_INPUT, "kernel %.60s has more than 4096 indices: split it", function->name);
+    if (function->index_count > INDICES_MAX)
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s has more than %d indices: split it", function->name,
+                       INDICES_MAX);
     return HR_OK;
 }
 
@@ -42,10 +42,10 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
 
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                          const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out) {
-    HR_TRY(check_ranks(function));
+    HR_TRY(check_sizes(function));
     hr_arena *arena;
     HR_TRY(hr_arena_create(PLAN_ARENA, &arena));
-    int declared = function->parameter_count + function->result_count;
+    int declared = hr_function_arguments(function);
     hr_plan *plan = hr_arena_alloc(arena, sizeof *plan);
     hr_layout *kept = hr_arena_alloc(arena, (size_t)(declared + 1) * sizeof *kept);
     if (layouts && declared) memcpy(kept, layouts, (size_t)declared * sizeof *kept);

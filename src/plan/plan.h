@@ -166,6 +166,25 @@ typedef struct hr_plan_options {
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                          const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out);
 void hr_plan_destroy(hr_plan *plan);
+
+/* ---- what is asked of a plan ---- */
+
+/* How the memory lies that a tensor of `normal` uses; that of locals has no gaps. */
+static inline hr_layout hr_plan_layout(const hr_plan *plan, int tensor) {
+    int memory = plan->storage[tensor];
+    return memory < hr_function_arguments(plan->source) ? plan->layouts[memory] : HR_LAYOUT_DENSE;
+}
+/* A local that has memory of its own. */
+bool hr_plan_is_scratch(const hr_plan *plan, int tensor);
+/* Its bytes. */
+hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out);
+/* The product of the indices' sizes. */
+hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
+                         int64_t *out);
+/* Some step of the stage is of that kind. */
+bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
+/* Some step of it gives the tensor its values. */
+bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* The elements of the stage's only index can be shared out: nothing needs all of them, and what is one for
  * the whole stage changes nothing that it reads, so that everybody may compute it. */
 bool hr_stage_can_split(const hr_plan *plan, const hr_stage *stage);

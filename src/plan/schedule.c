@@ -132,9 +132,7 @@ static bool is_lane_plus(scheduler *s, const hr_stage *stage, const hr_expr *e) 
 }
 
 static bool is_dense(const scheduler *s, int tensor) {
-    int memory = s->graph->storage[tensor];
-    return memory >= s->plan->source->parameter_count + s->plan->source->result_count ||
-           s->plan->layouts[memory] != HR_LAYOUT_STRIDED;
+    return hr_plan_layout(s->plan, tensor) != HR_LAYOUT_STRIDED;
 }
 
 static bool element_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *e) {
@@ -436,17 +434,10 @@ static bool can_skew(scheduler *s, const hr_stage *stage) {
     if (!stage->vector || stage->contract || hr_stage_turns(stage) < 2 || stage->row_count != 1 ||
         !stage->task_count)
         return false;
+    if (hr_stage_has(stage, HR_STEP_REDUCE_ALL) || hr_stage_has(stage, HR_STEP_SCATTER)) return false;
     for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == HR_STEP_REDUCE_ALL || stage->steps[i].kind == HR_STEP_SCATTER ||
-            hr_expr_draws(s->graph, stage->steps[i].value))
-            return false;
+        if (hr_expr_draws(s->graph, stage->steps[i].value)) return false;
     return true;
-}
-
-static bool sums_columns(const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) return true;
-    return false;
 }
 
 /* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
@@ -460,7 +451,7 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     if (!stage->skew) return 1;
     if (s->plan->tunables.group > 0)
         return s->plan->tunables.group < GROUP_ROWS_MOST ? s->plan->tunables.group : GROUP_ROWS_MOST;
-    if (f->shared * 5 < bytes * 2 || bytes <= l1 || sums_columns(stage)) return 1;
+    if (f->shared * 5 < bytes * 2 || bytes <= l1 || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN)) return 1;
     while (group > 1 && (bytes - f->shared) * group + f->shared > l2 / 4 * 3)
         group /= 2;
     return group;

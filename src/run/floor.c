@@ -178,12 +178,6 @@ static double range_of(const stage_count *count, const int *indices, int index_c
     return range;
 }
 
-static bool made_here(const stage_count *count, int tensor) {
-    for (int s = 0; s < count->stage->step_count; s++)
-        if (count->plan->normal->statements[count->stage->steps[s].statement].tensor == tensor) return true;
-    return false;
-}
-
 static bool in_memory(const stage_count *count, int tensor) {
     return count->plan->normal->tensors[tensor].role != HR_ROLE_LOCAL || count->plan->materialised[tensor];
 }
@@ -198,7 +192,7 @@ static void expr_count(stage_count *count, const hr_expr *expr, double times) {
     if (expr->op == HR_OP_ELEMENT && in_memory(count, expr->tensor) && !count->tensors[expr->tensor]) {
         const hr_role role = count->plan->normal->tensors[expr->tensor].role;
         count->tensors[expr->tensor] = true;
-        if (role == HR_ROLE_INOUT || !made_here(count, expr->tensor))
+        if (role == HR_ROLE_INOUT || !hr_stage_makes(count->plan, count->stage, expr->tensor))
             count->work.bytes_read += size_of(count, expr->tensor);
     }
     for (int a = 0; a < expr->arg_count; a++)

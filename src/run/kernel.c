@@ -16,7 +16,7 @@ static hr_status kernel_alloc(hr_kernel *kernel) {
     if (function->extent_count > EXTENTS_MAX)
         return hr_fail(HR_BAD_INPUT, "kernel %s has %d extents; at most %d can be bound", function->name,
                        function->extent_count, EXTENTS_MAX);
-    kernel->argument_count = function->parameter_count + function->result_count;
+    kernel->argument_count = hr_function_arguments(function);
     for (int i = 0; i < kernel->argument_count; i++)
         if (function->tensors[i].rank > RANK_MAX)
             return hr_fail(HR_BAD_INPUT, "`%s` of kernel %s has %d axes; at most %d can be bound",

@@ -91,9 +91,6 @@ struct hr_kernel {
 static inline const hr_tensor *hr_kernel_tensor(const hr_kernel *kernel, int i) {
     return &kernel->function->tensors[i];
 }
-static inline bool hr_tensor_is_scalar(const hr_tensor *tensor) { /* passed by value */
-    return tensor->rank == 0 && tensor->role == HR_ROLE_INPUT;
-}
 int64_t hr_shape_elements(int rank, const int64_t *shape);
 
 /* ---- bind.c ---- */

@@ -1,0 +1,58 @@
+/* What emitters ask of a finished plan. In: a plan. Out: answers. Declared in plan.h. */
+#include "base/dtype.h"
+#include "plan/plan.h"
+
+bool hr_stage_has(const hr_stage *stage, hr_step_kind kind) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == kind) return true;
+    return false;
+}
+
+bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (plan->normal->statements[stage->steps[i].statement].tensor == tensor) return true;
+    return false;
+}
+
+bool hr_plan_is_scratch(const hr_plan *plan, int tensor) {
+    return tensor >= hr_function_arguments(plan->source) && plan->materialised[tensor] &&
+           plan->storage[tensor] == tensor;
+}
+
+hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out) {
+    const hr_tensor *local = &plan->normal->tensors[tensor];
+    *out = (int64_t)hr_dtype_size(local->dtype);
+    for (int a = 0; a < local->rank; a++) {
+        int64_t axis;
+        HR_TRY(hr_extent_value(plan->normal, local->shape[a], extents, &axis));
+        if (__builtin_mul_overflow(*out, axis, out) || *out > INT64_MAX / 4)
+            return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents", local->name);
+    }
+    return HR_OK;
+}
+
+hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
+                         int64_t *out) {
+    *out = 1;
+    for (int i = 0; i < count; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[indices[i]].extent, extents, &size));
+        if (__builtin_mul_overflow(*out, size, out)) return hr_fail(HR_BAD_INPUT, "extents are too large");
+    }
+    return HR_OK;
+}
+
+static bool changes_argument(const hr_plan *plan, const hr_step *step) {
+    int memory = plan->storage[plan->normal->statements[step->statement].tensor];
+    return plan->normal->tensors[memory].role == HR_ROLE_INOUT;
+}
+
+bool hr_stage_can_split(const hr_plan *plan, const hr_stage *stage) {
+    if (stage->task_count || stage->row_count != 1 || stage->pass_count != 1) return false;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_ROW || step->kind == HR_STEP_SCATTER) return false;
+        if (step->kind == HR_STEP_ROW && changes_argument(plan, step)) return false;
+    }
+    return true;
+}
