@@ -85,28 +85,14 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
 
 /* ---- scratch ---- */
 
-static hr_status group_size(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
-                            int64_t *out) {
-    int64_t size = 1;
-    for (int i = 0; i < count; i++) {
-        const hr_index *index = &plan->normal->indices[indices[i]];
-        int64_t extent;
-        HR_TRY(hr_extent_value(plan->normal, index->extent, extents, &extent));
-        if (__builtin_mul_overflow(size, extent, &size))
-            return hr_fail(HR_BAD_INPUT, "the indices of a product walk over more than 2^63 elements");
-    }
-    *out = size;
-    return HR_OK;
-}
-
 hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
                               int64_t *out) {
     const hr_contract *contract = stage->contract;
     int64_t batch, m, n, k;
-    HR_TRY(group_size(plan, contract->batch, contract->batch_count, extents, &batch));
-    HR_TRY(group_size(plan, contract->m, contract->m_count, extents, &m));
-    HR_TRY(group_size(plan, contract->n, contract->n_count, extents, &n));
-    HR_TRY(group_size(plan, contract->k, contract->k_count, extents, &k));
+    HR_TRY(hr_plan_points(plan, contract->batch, contract->batch_count, extents, &batch));
+    HR_TRY(hr_plan_points(plan, contract->m, contract->m_count, extents, &m));
+    HR_TRY(hr_plan_points(plan, contract->n, contract->n_count, extents, &n));
+    HR_TRY(hr_plan_points(plan, contract->k, contract->k_count, extents, &k));
     hr_contract_choice choice = hr_contract_choice_of(plan, stage);
     *out = contract_bytes(&choice.blocks, batch, m, n, k, threads);
     if (choice.bf16) *out = contract_max(*out, contract_bytes(&choice.pairs, batch, m, n, k, threads));

@@ -359,15 +359,6 @@ static void print_finish(stage_printer *s) {
 
 /* ---- the stage ---- */
 
-static const char *group_size_text(hr_printer *p, const int *group, int count) {
-    const char *product = "1";
-    for (int i = 0; i < count; i++) {
-        const char *size = hr_emit_index_size(p, group[i]);
-        product = i ? hr_format(p, "%s * %s", product, size) : size;
-    }
-    return product;
-}
-
 static void print_choice(stage_printer *s, const struct contract_choice *blocks, const char *name) {
     hr_printer *p = s->p;
     hr_print(p, "static const struct contract_choice stage_%d_%s = {", s->number, name);
@@ -393,10 +384,10 @@ static void print_product(stage_printer *s, const char *type) {
     const hr_contract *c = s->contract;
     hr_print(p, "const struct contract_%s product = {", type);
     p->indent++;
-    hr_print(p, ".batch = %s,", group_size_text(p, c->batch, c->batch_count));
-    hr_print(p, ".m = %s,", group_size_text(p, c->m, c->m_count));
-    hr_print(p, ".n = %s,", group_size_text(p, c->n, c->n_count));
-    hr_print(p, ".k = %s,", group_size_text(p, c->k, c->k_count));
+    hr_print(p, ".batch = %s,", hr_emit_points(p, c->batch, c->batch_count));
+    hr_print(p, ".m = %s,", hr_emit_points(p, c->m, c->m_count));
+    hr_print(p, ".n = %s,", hr_emit_points(p, c->n, c->n_count));
+    hr_print(p, ".k = %s,", hr_emit_points(p, c->k, c->k_count));
     hr_print(p, ".left = {stage_%d_left, .along_k = %s},", s->number, s->left.along_k ? "true" : "false");
     hr_print(p, ".right = {stage_%d_right, .along_k = %s},", s->number, s->right.along_k ? "true" : "false");
     hr_print(p, ".finish = stage_%d_finish,", s->number);
@@ -442,9 +433,8 @@ static void print_run(stage_printer *s, bool pairs, const char *type) {
 
 const char *hr_contract_size(hr_printer *p, int number) {
     const hr_contract *c = p->plan->stages[number].contract;
-    const char *batch = group_size_text(p, c->batch, c->batch_count),
-               *m = group_size_text(p, c->m, c->m_count);
-    const char *n = group_size_text(p, c->n, c->n_count), *k = group_size_text(p, c->k, c->k_count);
+    const char *batch = hr_emit_points(p, c->batch, c->batch_count), *m = hr_emit_points(p, c->m, c->m_count);
+    const char *n = hr_emit_points(p, c->n, c->n_count), *k = hr_emit_points(p, c->k, c->k_count);
     const char *sizes = hr_format(p, "%s, %s, %s, %s, threads", batch, m, n, k);
     const char *bytes = hr_format(p, "contract_bytes(&stage_%d_choice, %s)", number, sizes);
     if (!hr_contract_choice_of(p->plan, &p->plan->stages[number]).bf16) return bytes;

@@ -296,14 +296,6 @@ static void print_launch(emitter *e, const char *code, const char *total, launch
              threads, shared);
 }
 
-static const char *flat_total(emitter *e, const int *indices, int count) {
-    const char *total = "1";
-    for (int i = 0; i < count; i++)
-        total = i ? hr_format(e->p, "%s * %s", total, hr_emit_index_size(e->p, indices[i]))
-                  : hr_emit_index_size(e->p, indices[i]);
-    return total;
-}
-
 static void print_stage_launches(emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = &e->choices[i];
@@ -323,7 +315,8 @@ static void print_stage_launches(emitter *e, int i) {
                 hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, e->function->tensors[tensor].shape[a]));
         print_launch(e, begin, size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
-    const char *total = c->flat ? flat_total(e, c->order, c->order_count) : hr_cuda_task_total(e->p, stage);
+    const char *total = c->flat ? hr_emit_points(e->p, c->order, c->order_count)
+                                : hr_emit_points(e->p, stage->task, stage->task_count);
     if (!c->flat && (c->few || !c->turns))
         hr_print(e->p, "if (%s > %" PRId64 ") return (int)cudaErrorInvalidConfiguration; /* rows */", total,
                  c->few ? HR_CUDA_FEW_ROWS : c->blocks_limit * c->block_rows);

@@ -149,6 +149,15 @@ const char *hr_emit_index_size(hr_printer *p, int index) {
     return hr_emit_size(p, p->function->indices[index].extent);
 }
 
+const char *hr_emit_points(hr_printer *p, const int *indices, int count) {
+    const char *points = "1";
+    for (int i = 0; i < count; i++) {
+        const char *size = hr_emit_index_size(p, indices[i]);
+        points = i ? hr_format(p, "%s * %s", points, size) : size;
+    }
+    return points;
+}
+
 const char *hr_emit_outer(hr_printer *p) {
     const char *flat = NULL;
     for (int i = 0; i < p->outer_count; i++) {

@@ -11,12 +11,7 @@ static hr_dtype reduced_type(const hr_plan *plan, const hr_step *step) {
 }
 
 const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
-    const char *size = NULL;
-    for (int i = 0; i < stage->row_count; i++) {
-        const char *axis = hr_emit_index_size(p, stage->row[i]);
-        size = size ? hr_format(p, "%s * %s", size, axis) : axis;
-    }
-    return size ? size : "1";
+    return hr_emit_points(p, stage->row, stage->row_count);
 }
 
 bool hr_stage_shares_kept(const hr_stage *stage) {

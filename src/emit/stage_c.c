@@ -307,12 +307,7 @@ void hr_stage_task_indices(hr_stage_printer *s) {
 }
 
 const char *hr_stage_task_total(hr_stage_printer *s) {
-    const char *total = NULL;
-    for (int i = 0; i < s->stage->task_count; i++) {
-        const char *size = hr_emit_index_size(s->p, s->stage->task[i]);
-        total = total ? hr_format(s->p, "%s * %s", total, size) : size;
-    }
-    return total ? total : "1";
+    return hr_emit_points(s->p, s->stage->task, s->stage->task_count);
 }
 
 /* ---- a scatter into a result begins with zeros ---- */

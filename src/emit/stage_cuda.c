@@ -24,19 +24,6 @@ hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
                                   hr_stage_has(stage, HR_STEP_REDUCE_ALL)};
 }
 
-static const char *product_of(hr_printer *p, const int *indices, int count) {
-    const char *total = NULL;
-    for (int i = 0; i < count; i++) {
-        const char *size = hr_emit_index_size(p, indices[i]);
-        total = total ? hr_format(p, "%s * %s", total, size) : size;
-    }
-    return total ? total : "1";
-}
-
-const char *hr_cuda_task_total(hr_printer *p, const hr_stage *stage) {
-    return product_of(p, stage->task, stage->task_count);
-}
-
 /* ---- kernels ---- */
 
 static void declare_tensor(hr_printer *p, int tensor, const char *body) {
@@ -91,16 +78,18 @@ static void print_kernel(hr_cuda_stage *s, const char *signature, void (*print)(
 
 /* ---- rows ---- */
 
-static void print_task_indices(hr_cuda_stage *s) {
-    hr_printer *p = s->p;
-    const char *rest = "task";
-    for (int k = s->stage->task_count - 1; k >= 0; k--) {
-        const char *index = hr_emit_index(p, s->stage->task[k]),
-                   *size = hr_emit_index_size(p, s->stage->task[k]);
+void hr_cuda_print_digits(hr_printer *p, const int *indices, int count, const char *flat) {
+    const char *rest = flat;
+    for (int k = count - 1; k >= 0; k--) {
+        const char *index = hr_emit_index(p, indices[k]), *size = hr_emit_index_size(p, indices[k]);
         hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
-        if (k) hr_print(p, "const int64_t task_%d = %s / %s;", k, rest, size);
-        rest = hr_format(p, "task_%d", k);
+        if (k) hr_print(p, "const int64_t %s_%d = %s / %s;", flat, k, rest, size);
+        rest = hr_format(p, "%s_%d", flat, k);
     }
+}
+
+static void print_task_indices(hr_cuda_stage *s) {
+    hr_cuda_print_digits(s->p, s->stage->task, s->stage->task_count, "task");
 }
 
 /* Values of the task level that come before a pass. */
@@ -356,7 +345,7 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_format(p, c->slices > 1 ? "(%s)gridDim.x / %d" : "(%s)gridDim.x", type, c->slices);
     if (c->turns || c->block_rows > 1 || c->shifted)
         hr_print(p, c->few ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", type,
-                 hr_cuda_task_total(p, s->stage));
+                 hr_emit_points(p, s->stage->task, s->stage->task_count));
     if (c->carried)
         hr_cuda_print_carriers(s);
     else if (c->block_rows > 1)
@@ -410,10 +399,10 @@ static void print_flat_loop(hr_cuda_stage *s) {
         print_row_stores(s);
         return;
     }
-    const char *total = product_of(p, c->order, c->order_count);
+    const char *total = hr_emit_points(p, c->order, c->order_count);
     if (c->both) {
-        total = hr_format(p, "%s * %s", product_of(p, c->order, c->both),
-                          product_of(p, c->order + c->both + 1, c->order_count - c->both - 1));
+        total = hr_format(p, "%s * %s", hr_emit_points(p, c->order, c->both),
+                          hr_emit_points(p, c->order + c->both + 1, c->order_count - c->both - 1));
         run /= 2;
     }
     hr_print(p, "const %s total = (%s)(%s);", s->positions, s->positions, total);
@@ -503,10 +492,11 @@ static void print_parts(hr_cuda_stage *s) {
     } else if (c->flat) {
         int64_t run = (int64_t)c->threads * c->groups * c->vector;
         hr_print(p, "int64_t parts = (%s + %" PRId64 ") / %" PRId64 ";",
-                 product_of(p, c->order, c->order_count), run - 1, run);
+                 hr_emit_points(p, c->order, c->order_count), run - 1, run);
     } else {
         int run = c->block_rows * c->partners;
-        hr_print(p, "int64_t parts = (%s + %d) / %d;", hr_cuda_task_total(p, s->stage), run - 1, run);
+        hr_print(p, "int64_t parts = (%s + %d) / %d;",
+                 hr_emit_points(p, s->stage->task, s->stage->task_count), run - 1, run);
     }
     hr_print(p, "parts = parts < 1 ? 1 : parts > %" PRId64 " ? %" PRId64 " : parts;", hr_cuda_parts_limit(c),
              hr_cuda_parts_limit(c));

@@ -27,8 +27,8 @@ hr_status hr_emit_stage_cuda(hr_printer *printer, int number, const int64_t *ext
 void hr_cuda_print_overlap(hr_printer *printer, int number, hr_stage_kernels kernels);
 /* Prints a kernel: `before`, the signature, declarations of the arguments that the body uses, the body. */
 void hr_emit_kernel(hr_printer *printer, const char *signature, const hr_text *body);
-/* The number of tasks, of rows in a row of blocks and of flat elements, as C expressions over extents. */
-const char *hr_cuda_task_total(hr_printer *printer, const hr_stage *stage);
+/* The values of indices from their flattened place, which the variable `flat` holds. */
+void hr_cuda_print_digits(hr_printer *printer, const int *indices, int count, const char *flat);
 
 /* ---- between stage_cuda.c, which prints kernels, and stage_cuda_pass.c, which prints the passes over a row
  * ---- */

@@ -14,53 +14,24 @@ typedef struct contract_printer {
     const char *type; /* float or double */
 } contract_printer;
 
-static const char *group_size(hr_printer *p, const int *group, int count) {
-    const char *size = "1";
-    for (int i = 0; i < count; i++)
-        size = i ? hr_format(p, "%s * %s", size, hr_emit_index_size(p, group[i]))
-                 : hr_emit_index_size(p, group[i]);
-    return size;
-}
-
 const char *hr_cuda_contract_size(hr_printer *p, const hr_stage *stage) {
     const hr_contract *c = stage->contract;
-    return hr_format(p, "(%s) * ((%s + %d) / %d) * ((%s + %d) / %d)", group_size(p, c->batch, c->batch_count),
-                     group_size(p, c->m, c->m_count), HR_CUDA_CONTRACT_TILE - 1, HR_CUDA_CONTRACT_TILE,
-                     group_size(p, c->n, c->n_count), HR_CUDA_CONTRACT_TILE - 1, HR_CUDA_CONTRACT_TILE);
-}
-
-static hr_status group_points(const hr_plan *plan, const int *group, int count, const int64_t *extents,
-                              int64_t *out) {
-    *out = 1;
-    for (int i = 0; i < count; i++) {
-        int64_t size;
-        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[group[i]].extent, extents, &size));
-        if (__builtin_mul_overflow(*out, size, out)) return hr_fail(HR_BAD_INPUT, "extents are too large");
-    }
-    return HR_OK;
+    return hr_format(p, "(%s) * ((%s + %d) / %d) * ((%s + %d) / %d)",
+                     hr_emit_points(p, c->batch, c->batch_count), hr_emit_points(p, c->m, c->m_count),
+                     HR_CUDA_CONTRACT_TILE - 1, HR_CUDA_CONTRACT_TILE, hr_emit_points(p, c->n, c->n_count),
+                     HR_CUDA_CONTRACT_TILE - 1, HR_CUDA_CONTRACT_TILE);
 }
 
 hr_status hr_cuda_contract_blocks(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                   int64_t *out) {
     const hr_contract *c = stage->contract;
     int64_t batch, m, n;
-    HR_TRY(group_points(plan, c->batch, c->batch_count, extents, &batch));
-    HR_TRY(group_points(plan, c->m, c->m_count, extents, &m));
-    HR_TRY(group_points(plan, c->n, c->n_count, extents, &n));
+    HR_TRY(hr_plan_points(plan, c->batch, c->batch_count, extents, &batch));
+    HR_TRY(hr_plan_points(plan, c->m, c->m_count, extents, &m));
+    HR_TRY(hr_plan_points(plan, c->n, c->n_count, extents, &n));
     *out = batch * ((m + HR_CUDA_CONTRACT_TILE - 1) / HR_CUDA_CONTRACT_TILE) *
            ((n + HR_CUDA_CONTRACT_TILE - 1) / HR_CUDA_CONTRACT_TILE);
     return HR_OK;
-}
-
-/* The values of a flattened group's indices. */
-static void print_digits(hr_printer *p, const int *group, int count, const char *flat) {
-    const char *rest = flat;
-    for (int i = count - 1; i >= 0; i--) {
-        const char *name = hr_emit_index(p, group[i]), *size = hr_emit_index_size(p, group[i]);
-        hr_print(p, i == 0 ? "const int64_t %s = %s;" : "const int64_t %s = %s %% %s;", name, rest, size);
-        if (i > 0) hr_print(p, "const int64_t %s_%d = %s / %s;", flat, i, rest, size);
-        rest = hr_format(p, "%s_%d", flat, i);
-    }
 }
 
 static void print_body_function(contract_printer *c, const char *signature,
@@ -79,18 +50,18 @@ static void print_body_function(contract_printer *c, const char *signature,
 
 static void print_left(contract_printer *c) {
     const hr_contract *t = c->contract;
-    print_digits(c->p, t->batch, t->batch_count, "batch");
-    print_digits(c->p, t->m, t->m_count, "m");
-    print_digits(c->p, t->k, t->k_count, "k");
+    hr_cuda_print_digits(c->p, t->batch, t->batch_count, "batch");
+    hr_cuda_print_digits(c->p, t->m, t->m_count, "m");
+    hr_cuda_print_digits(c->p, t->k, t->k_count, "k");
     const char *value = hr_expr_text(c->p, t->left);
     hr_print(c->p, "return %s;", value);
 }
 
 static void print_right(contract_printer *c) {
     const hr_contract *t = c->contract;
-    print_digits(c->p, t->batch, t->batch_count, "batch");
-    print_digits(c->p, t->n, t->n_count, "n");
-    print_digits(c->p, t->k, t->k_count, "k");
+    hr_cuda_print_digits(c->p, t->batch, t->batch_count, "batch");
+    hr_cuda_print_digits(c->p, t->n, t->n_count, "n");
+    hr_cuda_print_digits(c->p, t->k, t->k_count, "k");
     const char *value = hr_expr_text(c->p, t->right);
     hr_print(c->p, "return %s;", value);
 }
@@ -99,9 +70,9 @@ static void print_epilogue(contract_printer *c) {
     hr_printer *p = c->p;
     const hr_contract *t = c->contract;
     const hr_function *function = p->function;
-    print_digits(p, t->batch, t->batch_count, "batch");
-    print_digits(p, t->m, t->m_count, "m");
-    print_digits(p, t->n, t->n_count, "n");
+    hr_cuda_print_digits(p, t->batch, t->batch_count, "batch");
+    hr_cuda_print_digits(p, t->m, t->m_count, "m");
+    hr_cuda_print_digits(p, t->n, t->n_count, "n");
     p->value[t->product] = "sum";
     for (int i = 0; i < c->stage->step_count; i++) {
         const hr_step *step = &c->stage->steps[i];
@@ -148,9 +119,9 @@ static void print_product(contract_printer *c) {
     const hr_contract *t = c->contract;
     hr_cuda_print_overlap(p, c->number, (hr_stage_kernels){0});
     hr_print(p, "__shared__ %s left_tile[16][68], right_tile[16][68];", c->type);
-    hr_print(p, "const int64_t m_size = %s;", group_size(p, t->m, t->m_count));
-    hr_print(p, "const int64_t n_size = %s;", group_size(p, t->n, t->n_count));
-    hr_print(p, "const int64_t k_size = %s;", group_size(p, t->k, t->k_count));
+    hr_print(p, "const int64_t m_size = %s;", hr_emit_points(p, t->m, t->m_count));
+    hr_print(p, "const int64_t n_size = %s;", hr_emit_points(p, t->n, t->n_count));
+    hr_print(p, "const int64_t k_size = %s;", hr_emit_points(p, t->k, t->k_count));
     hr_print(p, "const int64_t m_tiles = (m_size + 63) / 64, n_tiles = (n_size + 63) / 64;");
     hr_print(p, "const int64_t batch = (int64_t)blockIdx.x / n_tiles / m_tiles;");
     hr_print(p, "const int64_t m_first = (int64_t)blockIdx.x / n_tiles %% m_tiles * 64;");

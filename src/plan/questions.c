@@ -37,7 +37,9 @@ hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, con
     for (int i = 0; i < count; i++) {
         int64_t size;
         HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[indices[i]].extent, extents, &size));
-        if (__builtin_mul_overflow(*out, size, out)) return hr_fail(HR_BAD_INPUT, "extents are too large");
+        if (__builtin_mul_overflow(*out, size, out))
+            return hr_fail(HR_BAD_INPUT, "indices of kernel %.60s walk over more than 2^63 elements",
+                           plan->source->name);
     }
     return HR_OK;
 }
