@@ -162,8 +162,8 @@ static void print_settle(skewed *k, int pass) {
     hr_print(k->p, "if (%s) {", hr_stage_unsettled(k->s));
     hr_print(k->p, "    stage_%d_estimate(a, row, true);", number);
     hr_print(k->p, "    stage_%d_enter_%d(a, row);", number, pass);
-    hr_print(k->p, "    stage_%d_pass_%d(a, row, 0, %s);", number, pass,
-             hr_emit_index_size(k->p, k->p->lane));
+    hr_print(k->p, "    stage_%d_pass_%d(a, row%s, 0, %s);", number, pass,
+             has_columns(k->s->stage) ? ", area" : "", hr_emit_index_size(k->p, k->p->lane));
     hr_print(k->p, "}");
 }
 
@@ -222,7 +222,7 @@ typedef struct part {
 
 static const part estimate_part = {"static void", "estimate", ", bool exact", false,
                                    false,         NULL,       print_estimate};
-static const part settle_part = {"static void", "settle", "", false, false, "const ", print_settle};
+static const part settle_part = {"static void", "settle", "", false, true, "const ", print_settle};
 static const part enter_part = {"static void", "enter", "", true, false, "const ", print_enter};
 static const part pass_part = {"static void", "pass",    ", int64_t first, int64_t last", true, true,
                                NULL,          print_pass};
@@ -404,7 +404,7 @@ static void print_start(hr_stage_printer *s) {
     p->indent++;
     if (hr_stage_estimates(s->stage)) {
         hr_print(p, "if (live[0]) stage_%d_estimate(a, live[0], false);", number);
-        hr_print(p, "if (live[1]) stage_%d_settle(a, live[1]);", number);
+        hr_print(p, "if (live[1]) stage_%d_settle(a, live[1]%s);", number, area);
     }
     for (int turn = 0; turn < turns; turn++)
         print_enters(s, turn);

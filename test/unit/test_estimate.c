@@ -159,9 +159,12 @@ static uint16_t cut(float x) {
 static void run(const char *text, hr_dtype dtype, int size) {
     bool narrow = dtype == HR_BF16;
     size_t bytes = (size_t)ROWS * (size_t)size * (narrow ? 2 : 4);
+    const int64_t length = size;
     void *x = malloc(bytes), *y = malloc(bytes);
     float lse[ROWS], *row = malloc((size_t)size * sizeof *row);
+    float *columns = calloc((size_t)size, sizeof *columns);
     double *meaning = malloc((size_t)size * sizeof *meaning), lse_meaning;
+    double *sums = calloc((size_t)size, sizeof *sums);
     for (int i = 0; i < ROWS * size; i++) {
         float value = rows[i / size](i % size, size);
         if (narrow)
@@ -174,6 +177,8 @@ static void run(const char *text, hr_dtype dtype, int size) {
     bind(kernel, "x", dtype, x, 2, size);
     if (strstr(text, "y:")) bind(kernel, "y", dtype, y, 2, size);
     if (strstr(text, "lse:")) bind(kernel, "lse", HR_F32, lse, 1, size);
+    if (strstr(text, "c:"))
+        good(hr_kernel_bind(kernel, "c", &(hr_array){sizeof(hr_array), columns, HR_F32, 1, &length, NULL}));
     good(hr_kernel_launch(kernel));
     for (int m = 0; m < ROWS; m++) {
         for (int n = 0; n < size; n++)
@@ -183,13 +188,18 @@ static void run(const char *text, hr_dtype dtype, int size) {
         for (int n = 0; strstr(text, "y:") && n < size; n++) {
             double got = narrow ? widen(((uint16_t *)y)[m * size + n]) : ((float *)y)[m * size + n];
             compare(got, meaning[n], narrow ? 0x1p-8 : 0x1p-19, m, n);
+            if (!isnan(got)) sums[n] += got;
         }
     }
+    for (int n = 0; strstr(text, "c:") && n < size; n++)
+        compare(columns[n], sums[n], 0x1p-20, -1, n);
     hr_kernel_destroy(kernel);
     free(x);
     free(y);
     free(row);
+    free(columns);
     free(meaning);
+    free(sums);
 }
 
 static const int sizes[] = {1, 63, 64, 65, 200, 1027, 20011};
@@ -215,6 +225,16 @@ static void test_both(void **state) {
     (void)state;
     run_all("kernel s(x: f32[M, N]) -> (y: f32[M, N], lse: f32[M]) {\n"
             "    lse[m] = logsumexp[n](x[m, n])\n    y[m, n] = softmax[n](x[m, n])\n}",
+            HR_F32);
+}
+
+/* What is summed over the rows is added up in the last pass, and not once more where the first is repeated.
+ */
+static void test_with_column_sums(void **state) {
+    (void)state;
+    run_all("kernel s(x: f32[M, N]) -> (y: f32[M, N], c: f32[N]) {\n"
+            "    y[m, n] = softmax[n](x[m, n])\n"
+            "    c[n] = sum[m](where(y[m, n] == y[m, n], y[m, n], 0))\n}",
             HR_F32);
 }
 
@@ -277,6 +297,7 @@ int main(void) {
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_logsumexp),
         cmocka_unit_test(test_both),
+        cmocka_unit_test(test_with_column_sums),
         cmocka_unit_test(test_a_maximum_stays_exact),
         cmocka_unit_test(test_a_value_of_the_row),
     };
