@@ -64,9 +64,10 @@ static bool is_float(hr_dtype dtype) {
 }
 
 double hr_check_error(hr_dtype type, hr_dtype dtype, double got, const hr_meaning *meaning) {
-    if (!is_float(type) || dtype == HR_BOOL) { /* exact */
-        double difference = fabs(got - hr_dtype_round(dtype, meaning->value));
-        return isnan(difference) ? INFINITY : difference;
+    if (!is_float(type) || dtype == HR_BOOL) {                  /* exact */
+        double rounded = hr_dtype_round(dtype, meaning->value); /* infinite where f16 ends */
+        if (got == rounded) return 0;
+        return isfinite(got - rounded) ? fabs(got - rounded) : INFINITY;
     }
     double scale = fabs(meaning->value);
     if (isfinite(meaning->magnitude) && meaning->magnitude > scale) scale = meaning->magnitude;

@@ -82,6 +82,10 @@ static void test_whole_numbers_are_exact(void **state) {
     assert_true(error_of(HR_I32, HR_I32, 8, 7, 7) >= 1);
     assert_true(error_of(HR_I64, HR_I64, 1e12 + 1, 1e12, 1e12) >= 1);
     assert_true(error_of(HR_I32, HR_I8, 127, 300, 300) == 0); /* saturates */
+    assert_true(error_of(HR_I32, HR_F16, INFINITY, 70000, 70000) == 0);
+    assert_true(isinf(error_of(HR_I32, HR_F16, INFINITY, 60000, 60000)));
+    assert_true(isinf(error_of(HR_I32, HR_F16, 60000, 70000, 70000)));
+    assert_true(isinf(error_of(HR_I32, HR_F32, NAN, 7, 7)));
     assert_true(error_of(HR_BOOL, HR_BOOL, 0, 1, 1) >= 1);
     assert_true(error_of(HR_F32, HR_BOOL, 0, 0.5, 1) >= 1);
     assert_true(passes(HR_I32, 3, 3.99999999)); /* truncation, either side of a whole number */
