@@ -95,8 +95,9 @@ static inline double f64_gelu_tanh(double x) {
     return x < -40 ? -0.0 : x / (1 + exp(-1.5957691216057308 * x * (1 + 0.044715 * x * x)));
 }
 
+/* gcc makes a root of a power of one half where it makes vectors, and the root of -inf is NaN. */
 static inline double f64_pow(double x, double y) {
-    return pow(x, y);
+    return y == 0.5 ? x == -INFINITY ? INFINITY : sqrt(x + 0.0) : pow(x, y);
 }
 
 static inline double f64_floordiv(double a, double b) {

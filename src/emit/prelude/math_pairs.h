@@ -1,6 +1,6 @@
 /* Functions of two arguments that libm does best. mod has the divisor's sign. */
 static inline float f32_pow(float x, float y) {
-    return powf(x, y);
+    return y == 0.5f ? x == -INFINITY ? INFINITY : sqrtf(x + 0.0f) : powf(x, y); /* as f64_pow */
 }
 
 static inline float f32_floordiv(float a, float b) {

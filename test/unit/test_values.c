@@ -1,0 +1,112 @@
+/* What is infinite, no number, a negative zero or beyond a dtype's ends: every function of it, stored as each
+ * dtype, is what the interpreter says. */
+#include "support/cpu_device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/text.h"
+
+enum { EVERY = 1 << 20 };
+
+static const double values[] = {
+    0,     -0.0,     1,      -1,    2,     -2,     0.5,      -0.5,      1.5,     -1.5,     2.5,   -2.5,
+    3,     -3,       10,     -10,   20,    -20,    87,       88,        89,      -87,      -104,  -126,
+    -150,  127,      128,    255,   256,   -129,   32767.5,  -32768.5,  65504,   65519,    65520, 70000,
+    -7e4,  1e10,     -1e10,  4e9,   -4e9,  1e-10,  -1e-10,   1e-40,     -1e-45,  1e20,     -1e20, 448,
+    464,   465,      57344,  61440, 61441, 0x1p31, -0x1p31,  0x1p63,    -0x1p63, 0x1p24,   3e38,  -3e38,
+    1e300, INFINITY, 1e-300, NAN,   -1e19, 1e19,   16777217, -INFINITY, 0.7,     0.999999,
+};
+enum { COUNT = sizeof values / sizeof *values };
+
+static const char *const forms[] = {
+    "exp(x[n])",     "exp2(x[n])",
+    "log(x[n])",     "log2(x[n])",
+    "sqrt(x[n])",    "rsqrt(x[n])",
+    "tanh(x[n])",    "erf(x[n])",
+    "sigmoid(x[n])", "relu(x[n])",
+    "gelu(x[n])",    "gelu_tanh(x[n])",
+    "silu(x[n])",    "abs(x[n])",
+    "floor(x[n])",   "ceil(x[n])",
+    "round(x[n])",   "min(x[n], 0.5)",
+    "x[n]^0.5",      "max(0.5, x[n])",
+    "x[n]^3",        "1 / x[n]",
+    "x[n]^-1",       "clamp(x[n], -1, 1)",
+    "x[n] // 3",     "1 / x[n]^0.5",
+    "-x[n]",         "2^x[n]",
+    "x[n]^1.5",      "where(x[n] > 0, 1, 2)",
+    "x[n] % 0.75",   "where(not (x[n] > 0), 1.5, 2)",
+};
+
+static void good(hr_status status, const char *what) {
+    if (status != HR_OK) fail_msg("%s: %s", what, hr_last_error());
+}
+
+/* A kernel whose text makes results of x[N]. */
+static void check(hr_text *text, hr_dtype dtype, bool unfused) {
+    double x[COUNT];
+    const int64_t shape[] = {COUNT};
+    hr_array array = {.size = sizeof array, .data = x, .dtype = dtype, .rank = 1, .shape = shape};
+    for (int n = 0; n < COUNT; n++)
+        hr_dtype_store(dtype, x, (size_t)n, values[n]);
+    const char *words = hr_text_data(text);
+    hr_kernel *kernel;
+    hr_check check = {0};
+    hr_prepare_options options = {.size = sizeof options, .unfused = unfused};
+    good(hr_kernel_load(device, "values.hr", words, strlen(words), NULL, &kernel), words);
+    good(hr_kernel_bind(kernel, "x", &array), words);
+    good(hr_kernel_fill(kernel, 1), words);
+    good(hr_kernel_prepare(kernel, &options), words);
+    good(hr_kernel_check(kernel, EVERY, &check), words);
+    if (!check.ok)
+        fail_msg("error %g, tolerance %g: %s\n%s", check.max_error, check.tolerance, check.where, words);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_functions(void **state) {
+    (void)state;
+    const int count = sizeof forms / sizeof *forms;
+    for (int turn = 0; turn < 12; turn++) {
+        hr_dtype dtype = (hr_dtype)(turn / 2);
+        hr_text text = {0};
+        const char *result = dtype == HR_F64 ? "f64" : "f32";
+        hr_text_format(&text, "kernel values(x: %s[N]) -> (", hr_dtype_name(dtype));
+        for (int i = 0; i < count; i++)
+            hr_text_format(&text, "%sr%d: %s[N]", i ? ", " : "", i, result);
+        hr_text_format(&text, ")\n{\n");
+        for (int i = 0; i < count; i++)
+            hr_text_format(&text, "    r%d[n] = %s\n", i, forms[i]);
+        hr_text_format(&text, "}\n");
+        check(&text, dtype, turn % 2);
+        hr_text_clear(&text);
+    }
+}
+
+static void test_stores(void **state) {
+    (void)state;
+    for (int from = 0; from < HR_DTYPE_COUNT; from++) {
+        hr_text text = {0};
+        hr_text_format(&text, "kernel stores(x: %s[N]) -> (", hr_dtype_name((hr_dtype)from));
+        for (int to = 0; to < HR_DTYPE_COUNT; to++)
+            hr_text_format(&text, "%sr%d: %s[N], c%d: f64[N]", to ? ", " : "", to,
+                           hr_dtype_name((hr_dtype)to), to);
+        hr_text_format(&text, ")\n{\n");
+        for (int to = 0; to < HR_DTYPE_COUNT; to++)
+            hr_text_format(&text, "    r%d[n] = x[n]\n    c%d[n] = %s(x[n])\n", to, to,
+                           hr_dtype_name((hr_dtype)to));
+        hr_text_format(&text, "}\n");
+        check(&text, (hr_dtype)from, false);
+        hr_text_clear(&text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_stores)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
