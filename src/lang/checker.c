@@ -100,28 +100,47 @@ static bool open_domain_index(hr_checker *checker, left_side *left, const hr_syn
     return true;
 }
 
-/* Names in a subscript of += that mean nothing yet are indices. */
-static void open_indices_within(hr_checker *checker, left_side *left, const hr_syntax *syntax) {
-    if (syntax->kind == HR_SYNTAX_NAME) {
-        const hr_symbol *symbol = hr_check_bind(checker, syntax->symbol);
-        if (symbol->index < 0 && symbol->tensor < 0 && !is_capital(symbol))
-            open_domain_index(checker, left, syntax);
-        return;
-    }
-    if (syntax->kind == HR_SYNTAX_REDUCTION) return;
-    for (const hr_syntax *item = syntax->items; item; item = item->next)
-        open_indices_within(checker, left, item);
-}
-
 static bool is_range(const hr_syntax *syntax) {
     return syntax->kind == HR_SYNTAX_OPERATION && syntax->op == HR_OP_LT &&
            syntax->items->kind == HR_SYNTAX_NAME;
 }
 
+/* The reductions around a place in a subscript, innermost first. */
+typedef struct around {
+    const hr_syntax *reduction;
+    const struct around *outer;
+} around;
+
+static bool is_bound(const around *around, const hr_symbol *symbol) {
+    for (; around; around = around->outer)
+        for (const hr_syntax *item = around->reduction->items; item; item = item->next)
+            if ((is_range(item) ? item->items : item)->symbol == symbol) return true;
+    return false;
+}
+
+/* Names in a subscript of += that mean nothing yet are indices. */
+static void open_indices_within(hr_checker *checker, left_side *left, const hr_syntax *syntax,
+                                const around *outer) {
+    if (syntax->kind == HR_SYNTAX_NAME) {
+        const hr_symbol *symbol = hr_check_bind(checker, syntax->symbol);
+        if (symbol->index < 0 && symbol->tensor < 0 && !is_capital(symbol) && !is_bound(outer, symbol))
+            open_domain_index(checker, left, syntax);
+        return;
+    }
+    bool reduction = syntax->kind == HR_SYNTAX_REDUCTION;
+    around here = {syntax, outer};
+    if (reduction && strcmp(syntax->symbol->name, hr_op_info_of(HR_OP_SOFTMAX)->name) != 0)
+        outer = &here; /* softmax leaves its indices free */
+    else
+        for (const hr_syntax *item = syntax->items; item; item = item->next)
+            open_indices_within(checker, left, item, outer);
+    if (reduction) open_indices_within(checker, left, syntax->body, outer);
+}
+
 static void open_subscript(hr_checker *checker, left_side *left, const hr_syntax *syntax, bool accumulate) {
     const hr_syntax *name = is_range(syntax) ? syntax->items : syntax;
     if (accumulate) {
-        open_indices_within(checker, left, name);
+        open_indices_within(checker, left, name, NULL);
         return;
     }
     if (name->kind != HR_SYNTAX_NAME || is_capital(name->symbol)) {

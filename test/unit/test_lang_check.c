@@ -346,6 +346,13 @@ static void test_domain_of_scatter(void **state) {
     assert_int_equal(program->functions[0].statements[0].domain_count, 1);
     assert_int_equal(program->functions[0].statements[1].domain_count, 1);
     hr_program_destroy(program);
+    /* inside a reduction, all but its own indices */
+    program = program_of("kernel k(x: i32[M, N]) -> (h: i32[5], g: i32[5])\n{\n"
+                         "    h[sum[i < N](max[n, k < 4](x[j, n] + i + k)) % 5] += 1\n"
+                         "    g[clamp(i32(5 * softmax[n](x[m, n])), 0, 4)] += 1\n}\n");
+    assert_int_equal(program->functions[0].statements[0].domain_count, 1);
+    assert_int_equal(program->functions[0].statements[1].domain_count, 2);
+    hr_program_destroy(program);
 }
 
 static void test_softmax_binds_the_outer_index(void **state) {
