@@ -1,6 +1,7 @@
 /* Extents bound to numbers. In: shape expressions, array sizes. Out: values, solutions, checks of subscripts
  * that are affine in the indices. Defaults stand in extent_default.c. */
 #include "lang/extent_form.h"
+#include "lang/messages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,7 @@ typedef struct subscript_check {
     unsigned char *seen; /* by expr id: 1 unguarded */
     bool *empty;         /* by index: it runs over nothing */
     int64_t *sizes;      /* by index */
+    hr_messages messages;
 } subscript_check;
 
 static const affine other = {.state = FORM_OTHER};
@@ -229,34 +231,32 @@ static const affine *affine_of(subscript_check *check, const hr_expr *expr) {
     return check->forms[expr->id] = form;
 }
 
-static hr_status check_range(subscript_check *check, const hr_expr *subscript, const hr_tensor *tensor,
-                             int axis, int64_t size) {
+static void check_range(subscript_check *check, const hr_expr *subscript, const hr_tensor *tensor, int axis,
+                        int64_t size) {
     const affine *form = affine_of(check, subscript);
-    if (form->state != FORM_AFFINE) return HR_OK;
+    if (form->state != FORM_AFFINE) return;
     int64_t low = form->constant, high = form->constant, step;
     bool over = false;
     for (int i = 0; i < form->count; i++) {
         int64_t last = check->sizes[form->terms[i].index] - 1, factor = form->terms[i].factor;
-        if (last < 0) return HR_OK;
+        if (last < 0) return;
         over |= __builtin_mul_overflow(last, factor, &step);
         over |= __builtin_add_overflow(factor < 0 ? low : high, step, factor < 0 ? &low : &high);
     }
-    const hr_function *function = check->function;
-    if (over || low < 0 || high >= size)
-        return hr_fail(
-            HR_BAD_INPUT,
-            "%s:%d:%d: a subscript of %s leaves axis %d: it runs from %lld to %lld, and the axis has %lld "
-            "element%s; put it under where(...) or change the extents",
-            function->program ? function->program->path : "text", subscript->place.line,
-            subscript->place.column, tensor->name, axis, (long long)low, (long long)high, (long long)size,
-            size == 1 ? "" : "s");
-    if (subscript->op == HR_OP_INDEX && high + 1 != size)
-        return hr_fail(HR_BAD_INPUT,
-                       "%s:%d:%d: index %s ranges over %lld here, and axis %d of %s has %lld elements",
-                       function->program ? function->program->path : "text", subscript->place.line,
-                       subscript->place.column, function->indices[subscript->index].name, (long long)high + 1,
-                       axis, tensor->name, (long long)size);
-    return HR_OK;
+    hr_shown name = hr_text_shown(tensor->name, strlen(tensor->name));
+    if (over || low < 0 || high >= size) {
+        hr_messages_add(
+            &check->messages, subscript->place,
+            "a subscript of %s leaves axis %d: it runs from %lld to %lld, and the axis has %lld element%s; "
+            "put it under where(...) or change the extents",
+            name.text, axis, (long long)low, (long long)high, (long long)size, size == 1 ? "" : "s");
+    } else if (subscript->op == HR_OP_INDEX && high + 1 != size) {
+        const char *index = check->function->indices[subscript->index].name;
+        hr_messages_add(&check->messages, subscript->place,
+                        "index %s ranges over %lld here, and axis %d of %s has %lld elements",
+                        hr_text_shown(index, strlen(index)).text, (long long)high + 1, axis, name.text,
+                        (long long)size);
+    }
 }
 
 static hr_status check_element(subscript_check *check, int tensor, int count, hr_expr **subscripts) {
@@ -264,7 +264,7 @@ static hr_status check_element(subscript_check *check, int tensor, int count, hr
     for (int i = 0; i < count; i++) {
         int64_t size;
         HR_TRY(hr_extent_value(check->function, entry->shape[i], check->extents, &size));
-        HR_TRY(check_range(check, subscripts[i], entry, i, size));
+        check_range(check, subscripts[i], entry, i, size);
     }
     return HR_OK;
 }
@@ -300,7 +300,7 @@ static hr_status check_statements(subscript_check *check) {
             HR_TRY(check_expr(check, statement->subscripts[j]));
         HR_TRY(check_expr(check, statement->value));
     }
-    return HR_OK;
+    return hr_messages_status(&check->messages);
 }
 
 /* Every tensor can be addressed: its elements and bytes are countable. */
@@ -327,7 +327,10 @@ hr_status hr_extent_check(const hr_function *function, const int64_t *extents) {
                              .forms = calloc(exprs, sizeof(affine *)),
                              .seen = calloc(exprs, 1),
                              .empty = calloc(indices, sizeof(bool)),
-                             .sizes = calloc(indices, sizeof(int64_t))};
+                             .sizes = calloc(indices, sizeof(int64_t)),
+                             .messages = {.path = function->program->path,
+                                          .text = function->program->text,
+                                          .length = function->program->length}};
     hr_status status =
         check.forms && check.seen && check.empty && check.sizes
             ? check_statements(&check)

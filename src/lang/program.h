@@ -222,8 +222,8 @@ hr_status hr_extent_solve(const hr_function *function, int tensor, int axis, int
 /* Fills extents still unknown with defaults (docs/language.md says which) so that a plain `headroom run`
  * works. */
 hr_status hr_extent_default(const hr_function *function, int64_t *extents);
-/* Affine subscripts that are not inside a `where` are in range for these extents, or HR_BAD_INPUT naming the
- * place, the subscript's range and the axis. Others are checked as the kernel runs. */
+/* Affine subscripts that are not inside a `where` are in range for these extents, or HR_BAD_INPUT with all
+ * that are not, each with its line, its range and the axis. Others are checked as the kernel runs. */
 hr_status hr_extent_check(const hr_function *function, const int64_t *extents);
 
 /* ---- work (lang/count.c) ---- */

@@ -160,6 +160,26 @@ static void test_subscripts(void **state) {
     assert_check("y[i] = x[i * 4611686018427387904]", 9, 1, "leaves axis 0");
 }
 
+static void test_subscripts_are_shown_together(void **state) {
+    (void)state;
+    hr_program *program = program_of("kernel k(x: f32[N]) -> (y: f32[N])\n{\n    y[i] = x[i + 1] +\n"
+                                     "        x[i - 2] * x[i]\n}\n");
+    int64_t extents[EXTENTS_MAX] = {8};
+    assert_int_equal(hr_extent_check(&program->functions[0], extents), HR_BAD_INPUT);
+    assert_string_equal(
+        hr_last_error(),
+        "test.hr:3:16: error: a subscript of x leaves axis 0: it runs from 1 to 8, and the axis has 8 "
+        "elements; "
+        "put it under where(...) or change the extents\n"
+        "        y[i] = x[i + 1] +\n"
+        "                   ^\n"
+        "test.hr:4:13: error: a subscript of x leaves axis 0: it runs from -2 to 5, and the axis has 8 "
+        "elements; put it under where(...) or change the extents\n"
+        "            x[i - 2] * x[i]\n"
+        "                ^");
+    hr_program_destroy(program);
+}
+
 static void test_linear_in_shared_subscripts(void **state) {
     (void)state;
     char text[4096] = "def d(i) = i + i\nkernel k(x: f32[N]) -> (y: f32[N])\n{\n    y[i] = x[";
@@ -261,6 +281,7 @@ int main(void) {
                                        cmocka_unit_test(test_solve_messages),
                                        cmocka_unit_test(test_value),
                                        cmocka_unit_test(test_subscripts),
+                                       cmocka_unit_test(test_subscripts_are_shown_together),
                                        cmocka_unit_test(test_linear_in_shared_subscripts),
                                        cmocka_unit_test(test_sizes),
                                        cmocka_unit_test(test_defaults),
