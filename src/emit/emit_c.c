@@ -17,8 +17,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { NAMES_ARENA = 256 << 20 };
-
 typedef struct emitter {
     const hr_plan *plan;
     const hr_function *function;
@@ -431,13 +429,14 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
     *out = (hr_emitted){0};
     if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;
-    HR_TRY(hr_arena_create(NAMES_ARENA, &arena));
+    HR_TRY(hr_names_create(&arena));
     hr_text stages = {0}, body = {0};
     e.functions = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.functions);
     hr_status status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = hr_format(e.p, "kernel_%.60s", plan->source->name);
         status = print_file(&e, entry, out, &stages, &body);
+        if (status == HR_OK) status = hr_names_status(plan, arena);
         hr_printer_end(e.p);
     }
     hr_text_clear(&stages);

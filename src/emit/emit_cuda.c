@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_ARENA = 256 << 20, CLEAR_WAVES = 8, PORTABLE_CLUSTER = 8 };
+enum { CLEAR_WAVES = 8, PORTABLE_CLUSTER = 8 };
 
 typedef struct emitter {
     const hr_plan *plan;
@@ -145,9 +145,10 @@ void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
 /* ---- scratch: partial results first, which stages use one after the other, then locals ---- */
 
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
+    size_t size = (size_t)(plan->stage_count + 1) * sizeof(hr_cuda_choice);
     hr_arena *arena;
-    HR_TRY(hr_arena_create(1 << 20, &arena));
-    hr_cuda_choice *choices = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *choices);
+    HR_TRY(hr_arena_create(size + (1 << 16), &arena));
+    hr_cuda_choice *choices = hr_arena_alloc(arena, size);
     hr_status status = choose_all(plan, extents, choices, out);
     hr_arena_destroy(arena);
     HR_TRY(status);
@@ -476,7 +477,7 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     *out = (hr_emitted){0};
     if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;
-    HR_TRY(hr_arena_create(NAMES_ARENA, &arena));
+    HR_TRY(hr_names_create(&arena));
     hr_text stages = {0};
     e.choices = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.choices);
     hr_status status = choose_all(plan, extents, e.choices, &e.work_bytes);
@@ -484,6 +485,7 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     if (status == HR_OK) {
         e.name = hr_format(e.p, "kernel_%.60s", plan->source->name);
         status = print_file(&e, entry, out, &stages);
+        if (status == HR_OK) status = hr_names_status(plan, arena);
         hr_printer_end(e.p);
     }
     hr_text_clear(&stages);

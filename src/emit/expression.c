@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_LONG = 72, NAME_SHOWN = 40 };
+/* NAMES_RESERVE: for tables of nodes that a stage's printer makes; see STAGES_TIMES_NODES in plan.c. */
+enum { LINE_LONG = 72, NAME_SHOWN = 40, NAMES_ROOM = 256 << 20, NAMES_RESERVE = 256 << 20 };
 
 /* ---- set-up ---- */
 
@@ -24,7 +25,9 @@ hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, 
     p->buffer = calloc(ids, sizeof *p->buffer);
     p->seen = calloc(ids, sizeof *p->seen);
     p->value = calloc(tensors, sizeof *p->value);
-    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->seen && p->value)
+    p->tensor = calloc(tensors, sizeof *p->tensor);
+    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->seen && p->value &&
+        p->tensor)
         return HR_OK;
     hr_printer_end(p);
     return hr_fail(HR_OUT_OF_MEMORY, "out of memory while printing kernel %.60s", plan->source->name);
@@ -56,6 +59,7 @@ void hr_printer_end(hr_printer *p) {
     free(p->buffer);
     free(p->seen);
     free(p->value);
+    free(p->tensor);
     *p = (hr_printer){0};
 }
 
@@ -73,6 +77,22 @@ void hr_printer_forget(hr_printer *p, hr_emit_level level) {
     }
 }
 
+hr_status hr_names_create(hr_arena **out) {
+    return hr_arena_create(NAMES_ROOM + NAMES_RESERVE, out);
+}
+
+/* NULL where the kernel's names have become too many; then it stays so. */
+static char *room_for_text(hr_printer *p, int length) {
+    size_t room = hr_arena_room(p->arena), size = (size_t)length + 1;
+    if (room >= size + 64 + NAMES_RESERVE) return hr_arena_alloc(p->arena, size);
+    if (room > NAMES_RESERVE) hr_arena_alloc(p->arena, room - NAMES_RESERVE);
+    return NULL;
+}
+
+hr_status hr_names_status(const hr_plan *plan, const hr_arena *arena) {
+    return hr_arena_room(arena) > NAMES_RESERVE ? HR_OK : hr_graph_too_large(plan->graph);
+}
+
 void hr_print(hr_printer *p, const char *format, ...) {
     char line[4096];
     va_list arguments;
@@ -81,10 +101,10 @@ void hr_print(hr_printer *p, const char *format, ...) {
     va_end(arguments);
     if (length >= (int)sizeof line) { /* a long line is built where it fits */
         va_start(arguments, format);
-        char *whole = hr_arena_alloc(p->arena, (size_t)length + 1);
-        vsnprintf(whole, (size_t)length + 1, format, arguments);
+        char *whole = room_for_text(p, length);
+        if (whole) vsnprintf(whole, (size_t)length + 1, format, arguments);
         va_end(arguments);
-        hr_text_format(p->out, "%*s%s\n", p->indent * 4, "", whole);
+        hr_text_format(p->out, "%*s%s\n", p->indent * 4, "", whole ? whole : "");
         return;
     }
     if (*line)
@@ -99,7 +119,8 @@ const char *hr_format(hr_printer *p, const char *format, ...) {
     va_start(arguments, format);
     int length = vsnprintf(small, sizeof small, format, arguments);
     va_end(arguments);
-    char *text = hr_arena_alloc(p->arena, (size_t)length + 1);
+    char *text = room_for_text(p, length);
+    if (!text) return "";
     va_start(arguments, format);
     vsnprintf(text, (size_t)length + 1, format, arguments);
     va_end(arguments);
@@ -116,7 +137,10 @@ static const char *safe_name(hr_printer *p, const char *prefix, const char *name
 const char *hr_emit_tensor(hr_printer *p, int tensor) {
     int memory = p->plan->storage[tensor];
     bool declared = memory < hr_function_arguments(p->plan->source);
-    return safe_name(p, declared ? "t_" : "v_", p->function->tensors[memory].name, memory, !declared);
+    if (!p->tensor[memory])
+        p->tensor[memory] =
+            safe_name(p, declared ? "t_" : "v_", p->function->tensors[memory].name, memory, !declared);
+    return p->tensor[memory];
 }
 
 const char *hr_emit_extent(hr_printer *p, int extent) {

@@ -36,6 +36,7 @@ typedef struct hr_printer {
     int *uses;             /* by expr id: in the loop body that is being printed */
     const char **buffer;   /* by expr id: what holds it: a row-long buffer of kept values; outside vector
                               mode and for what is drawn at random, an operand */
+    const char **tensor;   /* by tensor id: hr_emit_tensor, once it was asked */
     const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
     const char *way;       /* which of several accumulators the body adds into */
@@ -53,6 +54,10 @@ typedef struct hr_printer {
                          somebody overwrites */
     bool next_task;   /* the task's index is printed as `next`, the one of the task after this one */
 } hr_printer;
+
+/* An arena for names, and whether it was enough. */
+hr_status hr_names_create(hr_arena **out);
+hr_status hr_names_status(const hr_plan *plan, const hr_arena *arena);
 
 /* Room for all the tables; the stage's level and names start empty. HR_OUT_OF_MEMORY. */
 hr_status hr_printer_begin(hr_printer *printer, const hr_plan *plan, hr_arena *arena, hr_text *out);

@@ -57,6 +57,7 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
             hr_print(p, "%s%s *const restrict %s = a->%s;", t->role == HR_ROLE_INPUT ? "const " : "",
                      hr_c_storage(t->dtype), name, name);
     }
+    if (!strstr(body, name)) return;
     const char *strides = hr_format(p, "%s_strides", name);
     if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a->%s;", strides, strides);
 }

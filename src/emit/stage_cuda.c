@@ -41,6 +41,7 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
             hr_print(p, "%s *const __restrict__ %s = (%s *)(a.scratch + %s_place(a));", type, name, type,
                      name);
     }
+    if (!strstr(body, name)) return;
     const char *strides = hr_format(p, "%s_strides", name);
     if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a.%s;", strides, strides);
 }

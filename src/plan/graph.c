@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_START = 1024, GRAPH_RESERVE = 1 << 16 };
+enum { TABLE_START = 1024, GRAPH_RESERVE = HR_PLAN_RESERVE + (1 << 16) };
 
 /* ---- growth ---- */
 
@@ -58,10 +58,13 @@ hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena) {
     return graph;
 }
 
-hr_status hr_graph_status(const hr_graph *graph) {
-    if (!graph->full) return HR_OK;
+hr_status hr_graph_too_large(const hr_graph *graph) {
     return hr_fail(HR_BAD_INPUT, "kernel %.60s is too large to plan: split it into several",
                    graph->source->name);
+}
+
+hr_status hr_graph_status(const hr_graph *graph) {
+    return graph->full ? hr_graph_too_large(graph) : HR_OK;
 }
 
 /* ---- interning ---- */

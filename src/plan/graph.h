@@ -38,7 +38,11 @@ typedef struct hr_graph {
 /* An empty copy: extents, parameters and results are there, indices keep their numbers; no locals, no
  * statements. */
 hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena);
-/* HR_BAD_INPUT where the program outgrew the arena. */
+/* Of a plan's arena, what the graph leaves for all that is made from it. */
+enum { HR_PLAN_RESERVE = 192 << 20 };
+/* HR_BAD_INPUT */
+hr_status hr_graph_too_large(const hr_graph *graph);
+/* The same where the program outgrew the arena. */
 hr_status hr_graph_status(const hr_graph *graph);
 
 /* The one node equal to `model` (its id and place aside). */

@@ -524,7 +524,7 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     size_t statements = (size_t)function->statement_count + 1, tensors = (size_t)function->tensor_count + 1;
     grouper g = {.graph = graph, .function = function, .plan = plan, .remaining = function->statement_count};
     size_t need = statements * (sizeof *plan->stages + 1024) + statements * LOOK_AHEAD * sizeof(hr_step);
-    if (hr_arena_room(graph->arena) < need + ((size_t)1 << 22)) graph->full = true;
+    if (hr_arena_room(graph->arena) < need + HR_PLAN_RESERVE) graph->full = true;
     HR_TRY(hr_graph_status(graph));
     plan->stages = hr_arena_alloc(graph->arena, statements * sizeof *plan->stages);
     plan->materialised = hr_arena_alloc(graph->arena, tensors);

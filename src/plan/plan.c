@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-enum { PLAN_ARENA = 64 << 20, INDICES_MAX = 4096 };
+/* A graph may fill a quarter of the arena; what a stage and its printing take may grow with the whole graph.
+ */
+enum { PLAN_ARENA = HR_PLAN_RESERVE + (64 << 20), STAGES_TIMES_NODES = 8000000, INDICES_MAX = 4096 };
 
 static hr_status check_sizes(const hr_function *function) {
     for (int t = 0; t < function->tensor_count; t++)
@@ -31,10 +33,17 @@ static void summarise(hr_plan *plan) {
                         shapes, plan->stage_count > 6 ? ", ..." : "");
 }
 
+static hr_status check_stages(const hr_graph *graph, const hr_plan *plan) {
+    const hr_function *normal = graph->function;
+    double nodes = (double)normal->expr_count + normal->tensor_count;
+    return plan->stage_count * nodes > STAGES_TIMES_NODES ? hr_graph_too_large(graph) : HR_OK;
+}
+
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
     HR_TRY(hr_pass_normalise(graph));
     HR_TRY(hr_pass_unify(graph));
     HR_TRY(hr_pass_group(graph, extents, plan, unfused));
+    HR_TRY(check_stages(graph, plan));
     HR_TRY(hr_pass_schedule(graph, extents, plan));
     plan->normal = graph->function;
     return hr_pass_check(plan);

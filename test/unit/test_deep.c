@@ -74,12 +74,11 @@ static void plan_and_emit(const hr_function *function, const hr_device_limits *l
     hr_plan_destroy(plan);
 }
 
+static const hr_device_limits cpu = {
+    .threads = 2, .vector_bytes = 64, .l1_bytes = 49152, .l2_bytes = 2 << 20, .isa = "avx512"};
+
 static void test_deep(void **state) {
-    hr_device_limits cuda = cuda_case_limits(90, 0), cpu = {.threads = 2,
-                                                            .vector_bytes = 64,
-                                                            .l1_bytes = 49152,
-                                                            .l2_bytes = 2 << 20,
-                                                            .isa = "avx512"};
+    hr_device_limits cuda = cuda_case_limits(90, 0);
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         hr_text text = {0};
@@ -100,7 +99,37 @@ static void test_deep(void **state) {
     }
 }
 
+/* Each statement is a stage, and each stage's function looks at every name: what is too much is refused. */
+static void test_many_stages(void **state) {
+    hr_device_limits cuda = cuda_case_limits(90, 0);
+    (void)state;
+    static const int counts[] = {1000, 3000};
+    for (int i = 0; i < 2; i++) {
+        hr_text text = {0};
+        hr_program *program;
+        int64_t extents[] = {33};
+        hr_text_format(&text, "kernel many(x: f32[N]) -> (y: f32[N])\n{\nt0 = x[0]\n");
+        for (int n = 1; n < counts[i]; n++)
+            hr_text_format(&text, "t%d = t%d + 1\n", n, n - 1);
+        hr_text_format(&text, "y[n] = t%d\n}\n", counts[i] - 1);
+        alarm(SECONDS);
+        assert_int_equal(hr_program_parse("many.hr", text.data, text.length, &program), HR_OK);
+        const hr_function *function = &program->functions[0];
+        if (i == 0) {
+            plan_and_emit(function, &cpu, 33);
+            plan_and_emit(function, &cuda, 33);
+        } else {
+            hr_plan *plan;
+            assert_int_equal(hr_plan_create(function, extents, NULL, &cpu, NULL, &plan), HR_BAD_INPUT);
+            assert_string_equal(hr_last_error(), "kernel many is too large to plan: split it into several");
+        }
+        alarm(0);
+        hr_program_destroy(program);
+        hr_text_clear(&text);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_deep)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_deep), cmocka_unit_test(test_many_stages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
