@@ -175,9 +175,15 @@ static int64_t floor_quotient(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
+static bool has_range(hr_op op) {
+    return op == HR_OP_NEG || op == HR_OP_ADD || op == HR_OP_SUB || op == HR_OP_MUL || op == HR_OP_FLOORDIV ||
+           op == HR_OP_MOD || op == HR_OP_MIN || op == HR_OP_MAX || op == HR_OP_WHERE;
+}
+
 static bool range_of_operation(scheduler *s, const hr_expr *e, whole_range *out, int *steps) {
     whole_range a, b = {0, 0};
     int first = e->op == HR_OP_WHERE;
+    if (!has_range(e->op)) return false; /* a scalar, say, which has no arguments */
     if (!range_of(s, e->args[first], &a, steps)) return false;
     if (e->arg_count > first + 1 && !range_of(s, e->args[first + 1], &b, steps)) return false;
     switch (e->op) {
@@ -199,13 +205,9 @@ static bool range_of_operation(scheduler *s, const hr_expr *e, whole_range *out,
     case HR_OP_MOD:
         *out = (whole_range){0, b.high};
         return b.low > 0;
-    case HR_OP_MIN:
-    case HR_OP_MAX:
-    case HR_OP_WHERE:
+    default: /* one of the two */
         *out = (whole_range){a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
         return true;
-    default:
-        return false;
     }
 }
 

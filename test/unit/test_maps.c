@@ -111,8 +111,34 @@ static void test_a_short_axis_is_written_out(void **state) {
             check_short_axis(short_axes[t], sizes[s]);
 }
 
+/* Places that a scalar moves: how far is not known before the launch. */
+static const char *const moved[] = {
+    "kernel moved(x: f32[N], o: i32) -> (y: f32[N])\n{\n"
+    "    y[n] = where(n + o >= 0 and n + o < N, x[n + o], 7)\n}\n",
+    "kernel moved(x: bf16[N], o: i64) -> (y: bf16[N])\n{\n"
+    "    y[n] = where(o + 2 * n >= 0 and min(2 * n + o, N) < N, x[(2 * n + o) % N], x[n])\n}\n",
+    "kernel moved(x: f32[N], o: i8) -> (y: f32[N], z: i32[N])\n{\n"
+    "    y[n] = x[clamp(n - o, 0, N - 1)] + where(n == o, 1, 0)\n    z[n] = max(n, o) - n * o\n}\n",
+};
+
+static void test_a_scalar_moves_places(void **state) {
+    (void)state;
+    for (size_t t = 0; t < sizeof moved / sizeof *moved; t++)
+        for (int64_t columns = 1; columns < 300; columns += 149)
+            for (int offset = -3; offset < 4; offset += 3) {
+                hr_kernel *kernel;
+                good(hr_kernel_load(device, "moved.hr", moved[t], strlen(moved[t]), NULL, &kernel), moved[t]);
+                good(hr_kernel_bind_extent(kernel, "N", columns), moved[t]);
+                good(hr_kernel_bind_scalar(kernel, "o", offset), moved[t]);
+                good(hr_kernel_fill(kernel, 5), moved[t]);
+                check_all(kernel, moved[t]);
+                hr_kernel_destroy(kernel);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_lane_is_sought),
+                                       cmocka_unit_test(test_a_scalar_moves_places),
                                        cmocka_unit_test(test_a_short_axis_is_written_out)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
