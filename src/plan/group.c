@@ -57,6 +57,11 @@ static bool same_set(const int *a, int a_count, const int *b, int b_count) {
     return a_count == b_count && subset(a, a_count, b, b_count);
 }
 
+/* Positions are counted in the order in which the text names the indices. */
+static bool same_order(const int *a, int a_count, const int *b, int b_count) {
+    return a_count == b_count && memcmp(a, b, (size_t)a_count * sizeof *a) == 0;
+}
+
 static double product(const grouper *g, const int *set, int count) {
     double points = 1;
     for (int i = 0; i < count; i++)
@@ -198,8 +203,10 @@ static bool kind_fits(fit *f) {
     }
     f->step.reduce = s->value->op;
     bool arg = hr_op_finds_position(s->value->op);
-    if (a->row_count && same_set(s->domain, s->domain_count, a->task, a->task_count) &&
-        same_set(bound, bound_count, a->row, a->row_count) && (a->task_count || arg)) {
+    bool along = arg ? same_order(bound, bound_count, a->row, a->row_count)
+                     : same_set(bound, bound_count, a->row, a->row_count);
+    if (a->row_count && same_set(s->domain, s->domain_count, a->task, a->task_count) && along &&
+        (a->task_count || arg)) {
         f->step.kind = HR_STEP_REDUCE_ROW;
         return true;
     }
@@ -321,7 +328,8 @@ static bool order_from_element(void *context, const hr_expr *element) {
     return true;
 }
 
-/* The statement's indices, outermost first, as its largest access has them; returns how many. */
+/* The statement's indices, outermost first, as its largest access has them, but those that a position is
+ * counted along as they are named; returns how many. */
 static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
     ordering o = {.function = g->function};
     order_from(&o, s->subscripts, s->subscript_count);
@@ -330,12 +338,15 @@ static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
     const int *bound = bound_of(s, &bound_count);
     for (int i = 0; i < s->domain_count; i++)
         if (!contains(o.best, o.best_count, s->domain[i])) out[count++] = s->domain[i];
-    for (int i = 0; i < bound_count; i++)
+    bool arg = is_reduction(s) && hr_op_finds_position(s->value->op);
+    for (int i = 0; i < bound_count && !arg; i++)
         if (!contains(o.best, o.best_count, bound[i])) out[count++] = bound[i];
     for (int i = 0; i < o.best_count; i++)
-        if (!contains(out, count, o.best[i]) &&
-            (contains(s->domain, s->domain_count, o.best[i]) || contains(bound, bound_count, o.best[i])))
+        if (!contains(out, count, o.best[i]) && (contains(s->domain, s->domain_count, o.best[i]) ||
+                                                 (!arg && contains(bound, bound_count, o.best[i]))))
             out[count++] = o.best[i];
+    for (int i = 0; i < bound_count && arg; i++)
+        out[count++] = bound[i];
     return count;
 }
 

@@ -79,8 +79,26 @@ static void test_columns_alone(void **state) {
             check_rows(&columns_kernel, columns_text, strlen(columns_text), row_counts[r], lengths[n]);
 }
 
+/* A position is counted in the order of the reducer's brackets, whichever way the array lies. */
+static const char positions_text[] =
+    "kernel positions(x: i8[M, N, 5], z: f32[N, 7]) -> (a: i32[M], b: i32[M], c: i32[N], d: i64, e: i64)\n{\n"
+    "    a[m] = argmax[k, n](x[m, n, k] % 3)\n"
+    "    b[m] = argmax[n, k](x[m, n, k] % 3)\n"
+    "    c[n] = argmin[k, m](x[m, n, k] // 4 + z[n, 0] * 0)\n"
+    "    d = argmin[j, n](round(z[n, j]))\n"
+    "    e = argmax[n, j](round(z[n, j]))\n}\n";
+static const struct row_kernel positions_kernel = {"positions", "positions"};
+
+static void test_positions(void **state) {
+    (void)state;
+    for (int r = 1; r < ROW_COUNTS; r++)
+        for (int64_t n = 1; n < 150; n += 37)
+            check_rows(&positions_kernel, positions_text, strlen(positions_text), row_counts[r], n);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_a_page),
-                                       cmocka_unit_test(test_columns_alone)};
+                                       cmocka_unit_test(test_columns_alone),
+                                       cmocka_unit_test(test_positions)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
