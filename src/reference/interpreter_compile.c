@@ -449,18 +449,25 @@ static hr_status allocate_lanes(hr_reference *reference) {
 
 /* ---- terms ---- */
 
+/* Its rounding adds up with others', as a term's of a sum does. */
+static bool is_rounded(const hr_instruction *made) {
+    return !made->whole &&
+           (made->op == HR_OP_ADD || made->op == HR_OP_SUB || made->op == HR_OP_MUL || made->op == HR_OP_DIV);
+}
+
 static double code_terms(const hr_reference *reference, const hr_code *code, const double *fold_terms) {
-    double terms = 1;
+    double terms = 1, rounded = 0;
     for (int i = 0; i < code->count; ++i) {
         const hr_instruction *made = &code->instructions[i];
         double here = 1;
+        rounded += is_rounded(made);
         if (made->op == HR_OP_ELEMENT && made->target >= 0)
             here = reference->rules[made->target].terms;
         else if (made->op < HR_OP_COUNT && (hr_op_is_reduction((hr_op)made->op) || made->op == HR_OP_SOFTMAX))
             here = fold_terms[made->target];
         if (here > terms) terms = here;
     }
-    return terms;
+    return terms + rounded;
 }
 
 /* A fold stands behind the one that contains it, and a statement's folds behind those of earlier ones. */

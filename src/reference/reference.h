@@ -35,7 +35,8 @@ typedef struct hr_meaning {
     double
         magnitude; /* the scale against which an error of this element is judged: the largest magnitude that
                     was added up on the way to it (sum of |terms| of the reductions and sums), >= |value| */
-    double terms;  /* the length of its longest reduction, 1 where there is none */
+    double terms;  /* the length of its longest reduction, 1 where there is none, and the sums, products and
+                      quotients that its statements write out */
 } hr_meaning;
 
 /* The element of result, inout or local `tensor` (an index into function->tensors) at `subscripts`.

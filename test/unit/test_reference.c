@@ -60,6 +60,20 @@ static const char reducers[] =
     "{\n s = sum[n](x[n])\n m = mean[n](x[n])\n hi = max[n](x[n])\n lo = min[n](x[n])\n"
     " ahi = argmax[n](x[n])\n alo = argmin[n](x[n])\n l = logsumexp[n](x[n])\n p[n] = softmax[n](x[n])\n}\n";
 
+/* What is written out errs as a sum of so many terms does, through locals, too. */
+static void test_operations_are_terms(void **state) {
+    (void)state;
+    hr_fixture f;
+    open_vector(&f,
+                "kernel k(x: f32[N]) -> (y: f32[N], z: f32, w: i64[N])\n{\n"
+                " t[n] = x[n] + 1\n y[n] = t[n] * 2 - x[n]\n z = sum[n](y[n] / 3)\n w[n] = n * 2 + 1\n}\n",
+                5, (double[]){1, -2, 4, 4, -2});
+    assert_true(meaning(&f, "y", 1).terms == 4);
+    assert_true(meaning(&f, "z", 0).terms == 5);
+    assert_true(meaning(&f, "w", 0).terms == 1);
+    hr_fixture_close(&f);
+}
+
 static void test_reducers(void **state) {
     (void)state;
     hr_fixture f;
@@ -535,6 +549,7 @@ static void test_samples_are_cheap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operations_are_terms),
         cmocka_unit_test(test_reducers),
         cmocka_unit_test(test_reducers_of_nothing),
         cmocka_unit_test(test_reducers_with_nan),
