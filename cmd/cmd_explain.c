@@ -8,12 +8,12 @@ static bool is_target(const arguments *arguments) {
     return strncmp(arguments_value(arguments, "device", ""), "cuda:sm_", 8) == 0;
 }
 
-static int explain_target(const arguments *arguments, const subject *subject) {
+static int explain_target(const arguments *arguments, const terminal *terminal, const subject *subject) {
     const char *plan;
     hr_status status = hr_kernel_plan(subject->kernel, &plan);
     if (status != HR_OK) return complain_status(arguments, status);
-    printf("%s%s  floor     not known: %s\n", plan, plan[0] && plan[strlen(plan) - 1] != '\n' ? "\n" : "",
-           hr_device_name(subject->device));
+    terminal_print_lines(terminal, plan);
+    printf("  floor     not known: %s\n", hr_device_name(subject->device));
     return 0;
 }
 
@@ -28,7 +28,7 @@ static int explain(const arguments *arguments, terminal *terminal, const subject
     if (status == HR_OK) status = hr_kernel_floor(subject->kernel, &floor);
     if (status == HR_OK) status = hr_report_floor_text(&floor, &roof, &terminal->style, &text);
     if (status != HR_OK) return complain_status(arguments, status);
-    printf("%s%s", plan, plan[0] && plan[strlen(plan) - 1] != '\n' ? "\n" : "");
+    terminal_print_lines(terminal, plan);
     return terminal_print(arguments, text);
 }
 
@@ -38,7 +38,7 @@ static int run_explain(const arguments *arguments, terminal *terminal) {
     subject.plans = true;
     if (code == 0) code = subject_bind(arguments, &subject);
     if (code == 0)
-        code = is_target(arguments) ? explain_target(arguments, &subject)
+        code = is_target(arguments) ? explain_target(arguments, terminal, &subject)
                                     : explain(arguments, terminal, &subject);
     subject_close(&subject);
     return code;

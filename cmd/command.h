@@ -99,6 +99,9 @@ int terminal_interrupted(void);
 void terminal_die(int signal);
 /* 0, or the exit code of a standard output that cannot be written to; a closed pipe is none. */
 int terminal_flush(const arguments *arguments);
+/* Prints text that knows nothing of the terminal: its lines are broken between words where they are too long.
+ */
+void terminal_print_lines(const terminal *terminal, const char *text);
 /* Prints and frees a report. */
 int terminal_print(const arguments *arguments, char *text);
 

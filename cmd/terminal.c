@@ -122,6 +122,31 @@ int terminal_flush(const arguments *arguments) {
     return 0;
 }
 
+/* Where a line is broken that the terminal has no room for: its last space there, past its own indentation; 0
+ * = nowhere. */
+static size_t wrap_at(const char *line, size_t length, size_t width, size_t indent) {
+    size_t at = length <= width ? 0 : width;
+    while (at > indent && line[at] != ' ')
+        at--;
+    return at > indent ? at : 0;
+}
+
+void terminal_print_lines(const terminal *terminal, const char *text) {
+    size_t width = terminal->style.width > 0 ? (size_t)terminal->style.width : SIZE_MAX;
+    while (*text) {
+        size_t length = strcspn(text, "\n"), indent = strspn(text, " "), at, room = width, shown = indent;
+        while ((at = wrap_at(text, length, room, shown))) {
+            printf("%.*s\n%*s", (int)at, text, (int)indent + 2, "");
+            text += at + 1;
+            length -= at + 1;
+            room = width > indent + 2 ? width - indent - 2 : 1;
+            shown = 0;
+        }
+        printf("%.*s\n", (int)length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
 int terminal_print(const arguments *arguments, char *text) {
     fputs(text, stdout);
     free(text);

@@ -5,6 +5,9 @@
  * which stay untouched on failure. hr_last_error() is the sentence that explains the calling thread's last
  * failure. Options structs begin with their size: set it with `{.size = sizeof(hr_...)}`; absent fields are
  * defaults. Destroy functions accept NULL. The library never prints and never exits.
+ *
+ * Handles hold no locks: a device and its kernels are used by one thread at a time. Threads that work side by
+ * side open a device each; these share the cache folder, nothing else.
  */
 #ifndef HEADROOM_H
 #define HEADROOM_H

@@ -54,6 +54,11 @@ hr_status hr_fail_at(const char *file, int line, hr_status code, const char *for
     return code;
 }
 
+hr_status hr_fail_again(hr_status code, const char *sentence) {
+    if (sentence != last_error) snprintf(last_error, sizeof last_error, "%s", sentence);
+    return code;
+}
+
 hr_status hr_fail_context(hr_status code, const char *format, ...) {
     char prefix[1024], sentence[ERROR_MAX];
     va_list arguments;

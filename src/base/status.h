@@ -14,6 +14,9 @@ hr_status hr_fail_at(const char *file, int line, hr_status code, const char *for
     __attribute__((format(printf, 4, 5)));
 #define hr_fail(...) hr_fail_at(__FILE__, __LINE__, __VA_ARGS__)
 
+/* Records a sentence that was kept from an earlier failure, as it is, and returns its `code`. */
+hr_status hr_fail_again(hr_status code, const char *sentence);
+
 /* Prefixes the recorded sentence ("while loading x.npy: ...") and returns `code` unchanged. */
 hr_status hr_fail_context(hr_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ extern char **environ;
 #define LOG_NAME        "log"
 #define LOG_SHOWN       4000 /* bytes of the compiler's output in an error */
 #define LOG_LINES       24
+#define ROOM_LEAST      (1 << 20) /* bytes that compiling a kernel may take */
 #define POLL_SECONDS    0.001
 #define ARGUMENTS_MAX   48
 #define ENVIRONMENT_MAX 8
@@ -223,6 +225,15 @@ static void log_read(const char *path, const char *folder, char *out, size_t siz
     out[used] = 0;
 }
 
+/* Temporary files and the object need room where the folder lies; without it a compiler may not even say so.
+ */
+static bool room_is_left(const char *folder) {
+    struct statvfs info;
+    if (statvfs(folder, &info) != 0) return true;
+    return (double)info.f_bavail * (double)info.f_frsize >= ROOM_LEAST &&
+           (info.f_files == 0 || info.f_favail > 0);
+}
+
 static hr_status outcome(const hr_compiler *compiler, int status, double seconds, const char *folder,
                          const char *log, const char *object) {
     char said[LOG_SHOWN + 1];
@@ -232,6 +243,12 @@ static hr_status outcome(const hr_compiler *compiler, int status, double seconds
     if (status >= 0 && WIFSIGNALED(status))
         return hr_fail(HR_INTERNAL, "%s was ended by signal %d (%s)%s%s", compiler->path, WTERMSIG(status),
                        strsignal(WTERMSIG(status)), *said ? ":\n" : "", said);
+    if (status != 0 && !room_is_left(folder))
+        return hr_fail(
+            HR_IO,
+            "%s had no room to compile in %s of the cache: free some, or set HEADROOM_CACHE to another "
+            "folder",
+            compiler->path, folder);
     if (status > 0)
         return hr_fail(HR_INTERNAL, "%s refused the generated source (exit code %d)%s%s", compiler->path,
                        WEXITSTATUS(status), *said ? ":\n" : "", said);

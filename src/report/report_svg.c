@@ -44,7 +44,9 @@ typedef struct slope {
     bool main;
 } slope;
 
-#define LINES_MAX 8
+#define LINES_MAX   8
+#define NAMES_APART 0.12 /* factors of ten between slopes whose names have room above each other */
+#define NAME_WIDTH  110
 
 typedef struct roofline {
     plane plane;
@@ -148,7 +150,11 @@ static void draw_slope(hr_text *out, const roofline *plot, const slope *line) {
     double angle = atan2(y2 - y1, x2 - x1) * 180 / M_PI;
     hr_text_format(out, "<line class='roof%s' x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f'/>",
                    line->main ? " main" : "", x1, y1, x2, y2);
-    double along = 14 / fmax(hypot(x2 - x1, y2 - y1), 14);
+    double begin = 14, length = hypot(x2 - x1, y2 - y1);
+    for (const slope *other = plot->slopes; other < line && !line->main; other++)
+        if (!other->main && fabs(log10(other->bandwidth / line->bandwidth)) < NAMES_APART)
+            begin += NAME_WIDTH; /* beside its name, which lies where this one would */
+    double along = begin / fmax(length, begin);
     hr_text_format(out,
                    "<text class='name%s' transform='translate(%.1f %.1f) rotate(%.2f)' dy='%d'>%s</text>",
                    line->main ? " main" : "", x1 + along * (x2 - x1), y1 + along * (y2 - y1), angle,

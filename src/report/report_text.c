@@ -8,6 +8,11 @@
 #include <math.h>
 #include <string.h>
 
+#define HANG        24 /* columns before what is said of a number, and of the lines that go on */
+#define LABELLED    12 /* of those where no number stands in between */
+#define BAR_LEAST   8
+#define ROOF_PASSED 1.05 /* more than one sample beside another */
+
 static const hr_ink grade_inks[] = {HR_INK_GOOD, HR_INK_FAIR, HR_INK_POOR};
 
 /* ---- a run ---- */
@@ -21,7 +26,7 @@ static void put_title(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_format(paper, HR_INK_DIM, "%s%s: %s", hr_sheet_dot(paper), run->device_kind, run->device_name);
     if (run->roof.threads > 0)
         hr_sheet_format(paper, HR_INK_DIM, ", %d %s", run->roof.threads, hr_roof_threads_word(&run->roof));
-    hr_sheet_end_line(paper);
+    hr_sheet_end_wrapped(paper, LABELLED);
 }
 
 static void put_tuning(hr_sheet *paper, const hr_run_result *run) {
@@ -39,7 +44,7 @@ static void put_tuning(hr_sheet *paper, const hr_run_result *run) {
         hr_sheet_put(paper, HR_INK_PLAIN, "the cost model's choice");
     if (chosen && chosen[0] && strcmp(chosen, "default") != 0)
         hr_sheet_format(paper, HR_INK_PLAIN, ": %s", chosen);
-    hr_sheet_end_line(paper);
+    hr_sheet_end_wrapped(paper, LABELLED);
 }
 
 static void put_time(hr_sheet *paper, const hr_run_result *run) {
@@ -52,26 +57,36 @@ static void put_time(hr_sheet *paper, const hr_run_result *run) {
         hr_sheet_put(paper, HR_INK_PLAIN, hr_words_rate(run->floor.bytes / timing->median, "B/s").text);
     if (run->floor.bytes > 0 && flops > 0) hr_sheet_put(paper, HR_INK_PLAIN, hr_sheet_dot(paper));
     if (flops > 0) hr_sheet_put(paper, HR_INK_PLAIN, hr_words_rate(flops / timing->median, "FLOP/s").text);
-    hr_sheet_format(paper, HR_INK_DIM, "%s%s to %s in %d runs", hr_sheet_dot(paper),
+    bool first = run->floor.bytes == 0 && flops == 0;
+    hr_sheet_format(paper, HR_INK_DIM, "%s%s to %s in %d runs", first ? "" : hr_sheet_dot(paper),
                     hr_words_time(timing->min, unicode).text, hr_words_time(timing->max, unicode).text,
                     timing->runs);
-    hr_sheet_end_line(paper);
+    hr_sheet_end_wrapped(paper, HANG);
 }
 
 static void put_floor(hr_sheet *paper, const hr_floor *floor, const hr_roof *roof) {
     hr_sheet_label(paper, "floor");
     hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_time(floor->seconds, paper->style.unicode).text, 12);
     hr_sheet_format(paper, HR_INK_PLAIN, "%s: %s", floor->bound, hr_floor_words(floor, roof).text);
-    hr_sheet_end_line(paper);
+    hr_sheet_end_wrapped(paper, HANG);
+}
+
+/* Arithmetic depends on nothing but the machine: a kernel that passes its roof shows that it was busy then.
+ * Memory's speed is compared by the copy beside the kernel, and caches can pass it. */
+static bool roof_is_low(const hr_run_result *run) {
+    const char *bound = run->floor.bound;
+    return run->roof_fraction > ROOF_PASSED && strcmp(bound, "memory") != 0 && strcmp(bound, "launch") != 0;
 }
 
 static void put_headroom(hr_sheet *paper, const hr_run_result *run) {
     hr_ink colour = grade_inks[hr_headroom_grade(run->headroom)];
     hr_sheet_label(paper, "headroom");
     hr_sheet_padded(paper, colour, hr_words_ratio(run->headroom, "x").text, 12);
-    hr_sheet_bar(paper, colour, run->roof_fraction, 24);
-    hr_sheet_format(paper, HR_INK_PLAIN, " %s of the roof", hr_words_percent(run->roof_fraction).text);
-    hr_sheet_end_line(paper);
+    int room = paper->style.width - HANG - 18;
+    hr_sheet_bar(paper, colour, run->roof_fraction, room < BAR_LEAST ? BAR_LEAST : room > 24 ? 24 : room);
+    hr_sheet_format(paper, HR_INK_PLAIN, " %s of the roof%s", hr_words_percent(run->roof_fraction).text,
+                    roof_is_low(run) ? "; it was measured in a slow moment: headroom roof --again" : "");
+    hr_sheet_end_wrapped(paper, HANG);
 }
 
 /* A kept roof is mentioned where the memory's speed is now another than it was. */
@@ -87,7 +102,7 @@ static void put_beside(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_ratio(beside->copy, "").text, 12);
     hr_sheet_format(paper, HR_INK_PLAIN, "of a copy that took turns (%s%s)",
                     hr_words_rate(beside->rate, "B/s").text, part);
-    hr_sheet_end_line(paper);
+    hr_sheet_end_wrapped(paper, HANG);
 }
 
 static void put_raised(hr_sheet *paper, const hr_run_result *run) {
@@ -95,7 +110,7 @@ static void put_raised(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_label(paper, "roof");
     hr_sheet_format(paper, HR_INK_PLAIN, "its copy raised from %s to %s, measured beside this kernel",
                     hr_words_rate(run->roof_was, "B/s").text, hr_words_rate(run->roof.copy, "B/s").text);
-    hr_sheet_end_line(paper);
+    hr_sheet_end_wrapped(paper, HANG);
 }
 
 static void put_fusion(hr_sheet *paper, const hr_run_result *run) {
@@ -105,7 +120,7 @@ static void put_fusion(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_ratio(gain, "x").text, 12);
     hr_sheet_format(paper, HR_INK_PLAIN, "the speed of one pass per statement (%s)",
                     hr_words_time(run->unfused.median, paper->style.unicode).text);
-    hr_sheet_end_line(paper);
+    hr_sheet_end_wrapped(paper, HANG);
 }
 
 static void put_check(hr_sheet *paper, const hr_run_result *run) {
@@ -113,17 +128,18 @@ static void put_check(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_label(paper, "check");
     if (!run->verify_done) {
         hr_sheet_put(paper, HR_INK_FAIR, "not checked");
-        hr_sheet_end_line(paper);
+        hr_sheet_end_wrapped(paper, HANG);
         return;
     }
     hr_sheet_padded(paper, check->ok ? HR_INK_GOOD : HR_INK_POOR, check->ok ? "right" : "WRONG", 12);
-    hr_sheet_format(paper, HR_INK_PLAIN, "largest error %.2g of %.2g allowed, in %lld elements",
-                    check->max_error, check->tolerance, (long long)check->points);
-    hr_sheet_end_line(paper);
+    hr_sheet_format(paper, HR_INK_PLAIN, "largest error %.2g of %.2g allowed, in %lld element%s",
+                    check->max_error, check->tolerance, (long long)check->points,
+                    check->points == 1 ? "" : "s");
+    hr_sheet_end_wrapped(paper, HANG);
     if (check->points > 0 && check->where[0]) {
         hr_sheet_label(paper, "");
         hr_sheet_format(paper, HR_INK_DIM, "%12s%s", "", check->where);
-        hr_sheet_end_line(paper);
+        hr_sheet_end_wrapped(paper, HANG);
     }
 }
 
@@ -132,7 +148,7 @@ hr_status hr_report_run_text(const hr_run_result *run, const hr_report_style *st
     put_title(&paper, run);
     hr_sheet_label(&paper, "plan");
     hr_sheet_put(&paper, HR_INK_PLAIN, run->plan_summary);
-    hr_sheet_end_line(&paper);
+    hr_sheet_end_wrapped(&paper, HANG);
     put_tuning(&paper, run);
     put_time(&paper, run);
     put_floor(&paper, &run->floor, &run->roof);
@@ -164,7 +180,7 @@ hr_status hr_report_floor_text(const hr_floor *floor, const hr_roof *roof, const
         first = false;
     }
     hr_sheet_put(&paper, HR_INK_PLAIN, first ? "none" : "");
-    hr_sheet_end_line(&paper);
+    hr_sheet_end_wrapped(&paper, HANG);
     return hr_text_give(&paper.text, out);
 }
 
@@ -214,67 +230,123 @@ hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, cons
 
 /* ---- the bench table ---- */
 
-/* Extents are left out where the terminal is too narrow for them. */
-static bool bench_is_wide(const hr_sheet *paper) {
-    return paper->style.width >= 145;
+enum { KERNEL, DTYPE, EXTENTS, TIME, RATE, COPY, BOUND, HEADROOM, NOW, FUSION, CHECK, ERROR, COLUMNS };
+
+/* Their widths hold the space before them. Where the terminal is too narrow for all, those with the largest
+ * `leaves` are left out first; 0 stays. */
+static const struct {
+    const char *name;
+    int width, leaves;
+    bool left;
+} columns[COLUMNS] = {
+    [KERNEL] = {"kernel", 26, 0, true},    [DTYPE] = {" dtype", 6, 6, true},
+    [EXTENTS] = {" extents", 33, 7, true}, [TIME] = {"time", 10, 0, false},
+    [RATE] = {"rate", 14, 3, false},       [COPY] = {"copy", 7, 4, false},
+    [BOUND] = {"  bound", 9, 1, true},     [HEADROOM] = {"headroom", 9, 0, false},
+    [NOW] = {"now", 7, 0, false},          [FUSION] = {"fusion", 8, 2, false},
+    [CHECK] = {"  check", 7, 0, true},     [ERROR] = {"", 8, 5, true},
+};
+
+/* What is said in each column of a line, and in which ink. */
+typedef struct bench_cells {
+    char text[COLUMNS][128];
+    hr_ink ink[COLUMNS];
+} bench_cells;
+
+/* Up to which `leaves` the columns fit. */
+static int bench_keeps(const hr_sheet *paper) {
+    int keeps = 8, width;
+    do {
+        keeps--;
+        width = 0;
+        for (int c = 0; c < COLUMNS; c++)
+            width += columns[c].leaves <= keeps ? columns[c].width : 0;
+    } while (keeps > 0 && width > paper->style.width);
+    return keeps;
+}
+
+static void put_bench_cells(hr_sheet *paper, const bench_cells *cells) {
+    int keeps = bench_keeps(paper), owed = 0; /* spaces, written only before what follows them */
+    for (int c = 0; c < COLUMNS; c++) {
+        if (columns[c].leaves > keeps) continue;
+        int gap = columns[c].width - hr_sheet_columns(cells->text[c]);
+        gap = gap > 0 ? gap : 0;
+        if (!cells->text[c][0]) {
+            owed += gap;
+            continue;
+        }
+        hr_sheet_format(paper, HR_INK_PLAIN, "%*s", columns[c].left ? owed : owed + gap, "");
+        hr_sheet_put(paper, cells->ink[c], cells->text[c]);
+        owed = columns[c].left ? gap : 0;
+    }
 }
 
 static void put_bench_heading(hr_sheet *paper) {
-    hr_sheet_format(paper, HR_INK_DIM, "%-26s %-5s ", "kernel", "dtype");
-    if (bench_is_wide(paper)) hr_sheet_format(paper, HR_INK_DIM, "%-32s ", "extents");
-    hr_sheet_format(paper, HR_INK_DIM, "%9s %13s %6s  %-7s %8s %6s %7s  %s", "time", "rate", "copy", "bound",
-                    "headroom", "now", "fusion", "check");
+    bench_cells cells = {0};
+    for (int c = 0; c < COLUMNS; c++) {
+        snprintf(cells.text[c], sizeof cells.text[c], "%s", columns[c].name);
+        cells.ink[c] = HR_INK_DIM;
+    }
+    put_bench_cells(paper, &cells);
+}
+
+static void cell_rate(bench_cells *cells, const hr_run_result *run, const hr_roof *roof) {
+    double seconds = run->seconds.median, bandwidth = run->floor.bytes / seconds;
+    double flops = run->floor.tensor_flops + run->floor.vector_flops;
+    bool arithmetic = strcmp(run->floor.bound, "tensor") == 0 || strcmp(run->floor.bound, "vector") == 0;
+    hr_words rate = arithmetic ? hr_words_rate(flops / seconds, "FLOP/s") : hr_words_rate(bandwidth, "B/s");
+    snprintf(cells->text[RATE], sizeof cells->text[RATE], " %s", rate.text);
+    snprintf(cells->text[COPY], sizeof cells->text[COPY], " %s",
+             roof->copy > 0 ? hr_words_percent(bandwidth / roof->copy).text : "-");
+}
+
+static void cell_extents(char *out, size_t size, const hr_run_result *run) {
+    size_t used = (size_t)snprintf(out, size, " ");
+    for (int i = 0; i < run->extent_count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "", run->extent_names[i],
+                                 (long long)run->extents[i]);
 }
 
 static void put_bench_row(hr_sheet *paper, const hr_bench_row *row, const hr_roof *roof) {
     const hr_run_result *run = row->result;
-    char extents[128] = "", gain[48] = "-", copy[48] = "-", part[48] = "-";
-    if (!run) {
-        hr_sheet_format(paper, HR_INK_PLAIN, "%-26s %-5s ", row->kernel, row->dtype);
-        hr_sheet_put(paper, HR_INK_POOR, row->error);
-        return;
-    }
-    size_t used = 0;
-    for (int i = 0; i < run->extent_count && used < sizeof extents; i++)
-        used += (size_t)snprintf(extents + used, sizeof extents - used, "%s%s=%lld", i ? " " : "",
-                                 run->extent_names[i], (long long)run->extents[i]);
-    double bandwidth = run->floor.bytes / run->seconds.median;
-    bool arithmetic = strcmp(run->floor.bound, "tensor") == 0 || strcmp(run->floor.bound, "vector") == 0;
-    hr_words rate =
-        arithmetic ? hr_words_rate((run->floor.tensor_flops + run->floor.vector_flops) / run->seconds.median,
-                                   "FLOP/s")
-                   : hr_words_rate(bandwidth, "B/s");
-    if (run->unfused.runs)
-        snprintf(gain, sizeof gain, "%s",
-                 hr_words_ratio(run->unfused.median / run->seconds.median, "x").text);
-    if (roof->copy > 0) snprintf(copy, sizeof copy, "%s", hr_words_percent(bandwidth / roof->copy).text);
-    hr_sheet_format(paper, HR_INK_BOLD, "%-26s", run->kernel);
-    hr_sheet_format(paper, HR_INK_PLAIN, " %-5s ", row->dtype);
-    if (bench_is_wide(paper)) hr_sheet_format(paper, HR_INK_PLAIN, "%-32s ", extents);
-    hr_words time = hr_words_time(run->seconds.median, paper->style.unicode);
-    hr_sheet_format(paper, HR_INK_PLAIN, "%*s%s %13s %6s  %-7s ", 9 - hr_sheet_columns(time.text), "",
-                    time.text, rate.text, copy, run->floor.bound);
-    hr_sheet_format(paper, grade_inks[hr_headroom_grade(run->headroom)], "%8s",
-                    hr_words_ratio(run->headroom, "x").text);
-    if (run->beside.roof_fraction > 0)
-        snprintf(part, sizeof part, "%s", hr_words_percent(run->beside.roof_fraction).text);
-    hr_sheet_format(paper, HR_INK_PLAIN, " %6s %7s  ", part, gain);
-    if (!run->verify_done)
-        hr_sheet_put(paper, HR_INK_FAIR, "not checked");
-    else
-        hr_sheet_format(paper, run->verified.ok ? HR_INK_GOOD : HR_INK_POOR, "%s %.1e",
-                        run->verified.ok ? "right" : "WRONG", run->verified.max_error);
+    bench_cells cells = {0};
+#define CELL(column, ...) snprintf(cells.text[column], sizeof cells.text[column], __VA_ARGS__)
+    cells.ink[KERNEL] = HR_INK_BOLD;
+    CELL(KERNEL, "%s", run->kernel);
+    CELL(DTYPE, " %s", row->dtype);
+    cell_extents(cells.text[EXTENTS], sizeof cells.text[EXTENTS], run);
+    CELL(TIME, " %s", hr_words_time(run->seconds.median, paper->style.unicode).text);
+    cell_rate(&cells, run, roof);
+    CELL(BOUND, "  %s", run->floor.bound);
+    CELL(HEADROOM, " %s", hr_words_ratio(run->headroom, "x").text);
+    cells.ink[HEADROOM] = grade_inks[hr_headroom_grade(run->headroom)];
+    double now = run->beside.roof_fraction;
+    CELL(NOW, " %s", now > 0 ? hr_words_percent(now).text : "-");
+    double gain = run->unfused.runs ? run->unfused.median / run->seconds.median : 0;
+    CELL(FUSION, " %s", gain > 0 ? hr_words_ratio(gain, "x").text : "-");
+    const hr_check *check = &run->verified;
+    cells.ink[CHECK] = cells.ink[ERROR] = !run->verify_done ? HR_INK_FAIR
+                                          : check->ok       ? HR_INK_GOOD
+                                                            : HR_INK_POOR;
+    CELL(CHECK, "  %s", !run->verify_done ? "not checked" : check->ok ? "right" : "WRONG");
+    if (run->verify_done) CELL(ERROR, " %.1e", check->max_error);
+#undef CELL
+    put_bench_cells(paper, &cells);
 }
 
 hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *roof, const hr_report_style *style,
                                char **out) {
     hr_sheet paper = hr_sheet_begin(style);
-    if (!style || style->width <= 0) paper.style.width = 1000; /* no terminal */
-    if (row)
-        put_bench_row(&paper, row, roof);
-    else
+    if (!paper.wrap) paper.style.width = 1000; /* no terminal */
+    if (!row)
         put_bench_heading(&paper);
-    hr_sheet_end_line(&paper);
+    else if (row->result)
+        put_bench_row(&paper, row, roof);
+    else {
+        hr_sheet_format(&paper, HR_INK_PLAIN, "%-26s ", row->kernel);
+        hr_sheet_put(&paper, HR_INK_POOR, row->error);
+    }
+    hr_sheet_end_wrapped(&paper, 27);
     if (row && row->result) put_raised(&paper, row->result);
     return hr_text_give(&paper.text, out);
 }

@@ -15,7 +15,10 @@ static const char *const ink_codes[] = {"",         "\033[1m",  "\033[2m", "\033
 hr_sheet hr_sheet_begin(const hr_report_style *style) {
     hr_sheet paper = {.style = {.size = sizeof paper.style}};
     if (style) memcpy(&paper.style, style, style->size < sizeof *style ? style->size : sizeof *style);
-    if (paper.style.width <= 0) paper.style.width = 100;
+    if (paper.style.width > 0)
+        paper.wrap = paper.style.width;
+    else
+        paper.style.width = 100;
     return paper;
 }
 
@@ -39,6 +42,53 @@ void hr_sheet_format(hr_sheet *paper, hr_ink colour, const char *format, ...) {
 
 void hr_sheet_end_line(hr_sheet *paper) {
     hr_text_append(&paper->text, "\n", 1);
+    paper->line = paper->text.length;
+}
+
+/* Past the colour that begins at `at`; `at` itself where none does. */
+static const char *skip_colour(const char *at) {
+    return *at == '\033' ? at + strcspn(at, "m") + 1 : at;
+}
+
+/* Where a line of more than `width` columns is broken: a space within them, past column `hang`, that does not
+ * part a number from its unit; the last one behind a mark or before a bracket where that leaves the line half
+ * full. NULL where the line fits or has none. */
+static const char *line_break(const char *line, int width, int hang) {
+    const char *last = NULL, *good = NULL;
+    char before = 0;
+    int column = 0;
+    for (const char *at = line; *at; at++) {
+        while (*at == '\033')
+            at = skip_colour(at);
+        if (!*at) break;
+        bool number = before >= '0' && before <= '9';
+        if (*at == ' ' && column <= width && column > hang && before != ' ' && !number) {
+            bool marked = before && strchr(",;:\xb7", before);
+            last = at;
+            if ((marked || at[1] == '(') && column >= width / 2) good = at;
+        }
+        column += ((unsigned char)*at & 0xc0) != 0x80;
+        before = *at;
+    }
+    return column <= width ? NULL : good ? good : last;
+}
+
+void hr_sheet_end_wrapped(hr_sheet *paper, int hang) {
+    hr_text whole = {0};
+    const char *at = hr_text_data(&paper->text) + paper->line, *next;
+    hr_text_append(&whole, at, strlen(at));
+    paper->text.length = paper->line;
+    at = hr_text_data(&whole);
+    for (int from = hang; paper->wrap && (next = line_break(at, paper->wrap - (hang - from), from));
+         from = 0) {
+        hr_text_append(&paper->text, at, (size_t)(next - at));
+        hr_text_format(&paper->text, "\n%*s", hang, "");
+        at = next + strspn(next, " ");
+    }
+    hr_text_append(&paper->text, at, strlen(at));
+    paper->text.failed |= whole.failed;
+    hr_text_clear(&whole);
+    hr_sheet_end_line(paper);
 }
 
 void hr_sheet_label(hr_sheet *paper, const char *name) {

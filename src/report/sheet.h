@@ -19,6 +19,8 @@ typedef enum hr_ink {
 typedef struct hr_sheet {
     hr_text text;
     hr_report_style style;
+    int wrap;    /* columns of a terminal that is known; 0 = none is */
+    size_t line; /* where in the text the line that is being written begins */
 } hr_sheet;
 
 /* `style` may be NULL. */
@@ -27,6 +29,9 @@ void hr_sheet_put(hr_sheet *paper, hr_ink colour, const char *text);
 void hr_sheet_format(hr_sheet *paper, hr_ink colour, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void hr_sheet_end_line(hr_sheet *paper);
+/* The same, where a terminal is known to be narrower than the line broken between its words: what follows
+ * begins in column `hang`. */
+void hr_sheet_end_wrapped(hr_sheet *paper, int hang);
 /* A name in front of a line, dim. */
 void hr_sheet_label(hr_sheet *paper, const char *name);
 /* Columns that a text takes, for padding beside signs of several bytes. */

@@ -172,6 +172,7 @@ static hr_status shape_check(const hr_kernel *kernel, int i, const hr_array *arr
 static hr_status array_check(const hr_kernel *kernel, int i, const hr_array *array) {
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     char rest[160];
+    if (!array) return fail_bind(kernel, tensor, "; no array is given (NULL)");
     if (array->size < sizeof *array)
         return hr_fail(HR_BAD_INPUT,
                        "the array for `%s` does not say its size: begin it with "

@@ -16,5 +16,8 @@ double hr_check_tolerance(hr_dtype type, double terms);
 /* The subscripts of point `number` of a tensor: its corners, edges and middle first, then points at random,
  * every other one of these near the end of the last axis. */
 void hr_check_point(int rank, const int64_t *shape, int64_t number, uint64_t seed, int64_t *subscripts);
+/* Element `number` of a tensor that is looked at whole: the first, the last, then each other one once, far
+ * from the one before it, so that a part of them is spread over all. */
+void hr_check_element(int rank, const int64_t *shape, int64_t number, int64_t *subscripts);
 
 #endif

@@ -112,3 +112,29 @@ void hr_check_point(int rank, const int64_t *shape, int64_t number, uint64_t see
             subscripts[axis] = (int64_t)(random % (uint64_t)shape[axis]);
     }
 }
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+void hr_check_element(int rank, const int64_t *shape, int64_t number, int64_t *subscripts) {
+    int64_t elements = 1;
+    for (int axis = 0; axis < rank; axis++)
+        elements *= shape[axis];
+    int64_t inner = elements - 2, step = (int64_t)(0.618 * (double)inner) + 1, place = number;
+    if (number == 1) place = elements - 1;
+    if (number > 1) {
+        while (common_divisor(step, inner) != 1)
+            step++;
+        place = 1 + (number - 2) % inner * step % inner;
+    }
+    for (int axis = rank - 1; axis >= 0; axis--) {
+        subscripts[axis] = place % shape[axis];
+        place /= shape[axis];
+    }
+}

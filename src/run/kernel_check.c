@@ -31,7 +31,8 @@ typedef struct samples {
     hr_reference *reference;
     sample *list;
     int64_t *subscripts; /* rank_max a sample */
-    int64_t count, capacity;
+    int64_t count, capacity,
+        each; /* each: of a tensor, which is looked at whole where it has no more elements */
     int rank_max;
 } samples;
 
@@ -131,6 +132,10 @@ static bool point_hit(const samples *samples, const hr_prepared *prepared, const
 
 /* ---- sampling ---- */
 
+static int64_t elements_of(const hr_kernel *kernel, int i) {
+    return hr_shape_elements(hr_kernel_tensor(kernel, i)->rank, kernel->bindings[i].shape);
+}
+
 static hr_status sample_add(samples *samples, const hr_prepared *prepared, int tensor, int64_t number) {
     const hr_kernel *kernel = samples->kernel;
     const hr_binding *binding = &kernel->bindings[tensor];
@@ -138,7 +143,10 @@ static hr_status sample_add(samples *samples, const hr_prepared *prepared, int t
     int rank = hr_kernel_tensor(kernel, tensor)->rank;
     int64_t *subscripts = samples->subscripts + samples->count * samples->rank_max;
     sample *sample = &samples->list[samples->count];
-    if (!(statement->accumulate && number % 4 && point_hit(samples, prepared, statement, number, subscripts)))
+    if (elements_of(kernel, tensor) <= samples->each)
+        hr_check_element(rank, binding->shape, number, subscripts);
+    else if (!(statement->accumulate && number % 4 &&
+               point_hit(samples, prepared, statement, number, subscripts)))
         hr_check_point(rank, binding->shape, number, (uint64_t)tensor, subscripts);
     *sample = (struct sample){.tensor = tensor};
     for (int axis = 0; axis < rank; axis++)
@@ -149,16 +157,16 @@ static hr_status sample_add(samples *samples, const hr_prepared *prepared, int t
 }
 
 /* Point after point of every tensor in turn, until there are enough or time is up. */
-static hr_status samples_take(samples *samples, const hr_prepared *prepared, int64_t each, double seconds,
+static hr_status samples_take(samples *samples, const hr_prepared *prepared, double seconds,
                               hr_progress_fn progress, void *progress_context) {
     double begun = now();
+    int64_t each = samples->each;
     for (int64_t number = 0; number < each; number++) {
         if (seconds > 0 && number >= POINTS_MIN && now() - begun > seconds) break;
         for (int i = 0; i < samples->kernel->argument_count; i++) {
             if (!is_checked(samples->kernel, i)) continue;
-            int64_t elements = hr_shape_elements(hr_kernel_tensor(samples->kernel, i)->rank,
-                                                 samples->kernel->bindings[i].shape);
-            if (number > 3 && number >= 4 * elements) continue; /* all of it was most likely seen */
+            int64_t elements = elements_of(samples->kernel, i);
+            if (elements <= each && number >= elements) continue; /* all of it was seen */
             HR_TRY(sample_add(samples, prepared, i, number));
         }
         if (progress && !progress(progress_context, "checking", (double)number + 1, (double)each))
@@ -277,7 +285,7 @@ static hr_status reference_make(const samples *samples, const hr_prepared *prepa
     return status;
 }
 
-static hr_status samples_make(hr_kernel *kernel, int64_t points, samples *out, int64_t *each) {
+static hr_status samples_make(hr_kernel *kernel, int64_t points, samples *out) {
     int tensors = 0;
     *out = (samples){.kernel = kernel, .rank_max = 1};
     for (int i = 0; i < kernel->argument_count; i++) {
@@ -285,9 +293,9 @@ static hr_status samples_make(hr_kernel *kernel, int64_t points, samples *out, i
         if (hr_kernel_tensor(kernel, i)->rank > out->rank_max)
             out->rank_max = hr_kernel_tensor(kernel, i)->rank;
     }
-    *each = points > 0 && tensors ? (points + tensors - 1) / tensors : POINTS_DEFAULT;
-    if (*each > 1 << 24) *each = 1 << 24;
-    out->capacity = *each * tensors;
+    out->each = points > 0 && tensors ? (points + tensors - 1) / tensors : POINTS_DEFAULT;
+    if (out->each > 1 << 24) out->each = 1 << 24;
+    out->capacity = out->each * tensors;
     out->list = calloc((size_t)out->capacity + 1, sizeof *out->list);
     out->subscripts = calloc((size_t)(out->capacity + 1) * (size_t)out->rank_max, sizeof *out->subscripts);
     if (!out->list || !out->subscripts) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check so many points");
@@ -297,16 +305,15 @@ static hr_status samples_make(hr_kernel *kernel, int64_t points, samples *out, i
 hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t points,
                        hr_progress_fn progress, void *progress_context, hr_check *out) {
     samples samples;
-    int64_t each;
     hr_check check;
     if (hr_kernel_has_lists(kernel))
         return hr_fail(HR_BAD_INPUT, "kernel %s is bound to lists of arrays: a check takes whole ones",
                        kernel->function->name);
-    hr_status status = samples_make(kernel, points, &samples, &each);
+    hr_status status = samples_make(kernel, points, &samples);
     if (status == HR_OK) status = reference_make(&samples, prepared, &samples.reference);
     if (status == HR_OK)
-        status = samples_take(&samples, prepared, each, points > 0 ? 0 : DEFAULT_SECONDS, progress,
-                              progress_context);
+        status =
+            samples_take(&samples, prepared, points > 0 ? 0 : DEFAULT_SECONDS, progress, progress_context);
     hr_reference_destroy(samples.reference);
     if (status == HR_OK) status = hr_mirrors_status(kernel, samples.mirrors);
     if (status == HR_OK) status = samples_poison(&samples);

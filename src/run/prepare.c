@@ -376,7 +376,7 @@ static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_pr
         hr_tune_search(state->plan, state->extents, key, mode, floor_seconds(kernel, state), &trial,
                        preparing->progress, preparing->progress_context, &state->tuned);
     if (status == HR_CANCELLED && tuning.failure != HR_OK)
-        status = hr_fail(tuning.failure, "%s", tuning.sentence);
+        status = hr_fail_again(tuning.failure, tuning.sentence);
     if (status == HR_OK && (state->tuned.cached || state->tuned.tried_count))
         status = tuning_adopt(&tuning, state);
     if (status == HR_OK) state->searched = mode;

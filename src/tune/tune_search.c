@@ -247,7 +247,7 @@ static bool beats(const contender *challenger, const contender *incumbent) {
 static hr_status choose(search *search, hr_tuned *out) {
     const contender *best = fastest(search, NULL), *incumbent = &search->contenders[0];
     if (!best && search->first_failure != HR_OK)
-        return hr_fail(search->first_failure, "%s", search->first_sentence);
+        return hr_fail_again(search->first_failure, search->first_sentence);
     if (!best) return hr_fail(HR_INTERNAL, "not one of %d candidates could be timed", search->count);
     if (incumbent->runs && !beats(best, incumbent)) best = incumbent;
     out->best = best->tunables;
@@ -290,28 +290,33 @@ void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size) {
     const struct {
         const char *name;
         int value;
-    } parts[] = {{"threads", tunables->threads},
-                 {"chunk", tunables->chunk},
-                 {"prefetch", tunables->prefetch > 0 ? tunables->prefetch - 1 : 0},
-                 {"unroll", tunables->unroll},
-                 {"tile", tunables->tile},
-                 {"tile m", tunables->tile_m},
-                 {"tile n", tunables->tile_n},
-                 {"tile k", tunables->tile_k},
-                 {"register m", tunables->register_m},
-                 {"register n", tunables->register_n},
-                 {"row threads", tunables->row_threads},
-                 {"cluster", tunables->cluster},
-                 {"waves", tunables->waves},
-                 {"skew", tunables->skew > 0 ? tunables->skew - 1 : 0},
-                 {"group", tunables->group},
-                 {"pace", tunables->pace}};
+        bool from_one; /* 1 means none */
+    } parts[] = {{"threads", tunables->threads, false},
+                 {"chunk", tunables->chunk, false},
+                 {"prefetch", tunables->prefetch, true},
+                 {"unroll", tunables->unroll, false},
+                 {"tile", tunables->tile, false},
+                 {"tile m", tunables->tile_m, false},
+                 {"tile n", tunables->tile_n, false},
+                 {"tile k", tunables->tile_k, false},
+                 {"register m", tunables->register_m, false},
+                 {"register n", tunables->register_n, false},
+                 {"row threads", tunables->row_threads, false},
+                 {"cluster", tunables->cluster, false},
+                 {"waves", tunables->waves, false},
+                 {"skew", tunables->skew, true},
+                 {"group", tunables->group, false},
+                 {"pace", tunables->pace, false}};
     static const char *const streams[] = {"", "stream", "no stream"};
     size_t length = (size_t)snprintf(
         label, size, "%s", tunables->stream >= 0 && tunables->stream <= 2 ? streams[tunables->stream] : "");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].value && length < size)
-            length += (size_t)snprintf(label + length, size - length, "%s%s %d", length ? ", " : "",
-                                       parts[i].name, parts[i].value);
+        if (parts[i].value && length < size) {
+            int value = parts[i].value - parts[i].from_one;
+            length += (size_t)(value ? snprintf(label + length, size - length, "%s%s %d", length ? ", " : "",
+                                                parts[i].name, value)
+                                     : snprintf(label + length, size - length, "%sno %s", length ? ", " : "",
+                                                parts[i].name));
+        }
     if (!length) snprintf(label, size, "default");
 }

@@ -118,6 +118,7 @@ static void test_wrong_arrays(void **state) {
     hr_kernel *kernel = load(norm_text);
     hr_array unsized = {.data = storage, .dtype = HR_BF16, .rank = 2, .shape = SHAPE(2, 2)};
     refuses(hr_kernel_bind(kernel, "x", &unsized), "does not say its size");
+    refuses(hr_kernel_bind(kernel, "x", NULL), "no array is given (NULL)");
     refuses(bind_at(kernel, "z", HR_F32, storage, 2, SHAPE(2, 2), NULL),
             "no argument `z`; it has x, weight, eps, scale, y, mean");
     refuses(bind_at(kernel, NULL, HR_F32, storage, 2, SHAPE(2, 2), NULL), "no argument");

@@ -156,6 +156,25 @@ static void test_points_cover_the_edges(void **state) {
     }
 }
 
+static void test_small_tensors_are_seen_whole(void **state) {
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 1}, {1, 2}, {3, 1}, {2, 2}, {7, 11}, {16, 32}, {512, 1}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        const int64_t *shape = shapes[s];
+        int64_t elements = shape[0] * shape[1], at[2];
+        bool seen[512] = {0};
+        for (int64_t number = 0; number < elements; number++) {
+            hr_check_element(2, shape, number, at);
+            assert_in_range(at[0], 0, shape[0] - 1);
+            assert_in_range(at[1], 0, shape[1] - 1);
+            assert_false(seen[at[0] * shape[1] + at[1]]);
+            seen[at[0] * shape[1] + at[1]] = true;
+            if (number == 1) assert_true(at[0] == shape[0] - 1 && at[1] == shape[1] - 1);
+        }
+    }
+    hr_check_element(0, NULL, 0, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_correct_rounding_is_no_error),
@@ -163,6 +182,7 @@ int main(void) {
         cmocka_unit_test(test_scale_is_what_was_added_up),
         cmocka_unit_test(test_not_finite_matches_in_kind),
         cmocka_unit_test(test_whole_numbers_are_exact),
+        cmocka_unit_test(test_small_tensors_are_seen_whole),
         cmocka_unit_test(test_honest_sums_pass_and_dropped_terms_fail),
         cmocka_unit_test(test_points_cover_the_edges),
     };

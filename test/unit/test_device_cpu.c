@@ -1,5 +1,6 @@
 /* The CPU device: memory, compiling through the cache, launching, timing, and everything that can go wrong
  * there. */
+#define _GNU_SOURCE
 #include "base/cache.h"
 #include "device/device_cpu.h"
 
@@ -7,11 +8,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -294,6 +297,32 @@ static void test_compiler_writes_nothing(void **state) {
     hr_device_destroy(&cpu->base);
 }
 
+/* A disk that is full where the compiler writes: on a small file system of its own, where this process may
+ * make one. */
+static int compile_without_room(void) {
+    hr_module *module = NULL;
+    if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("none", folder, "tmpfs", 0, "size=8k,mode=700"))
+        return 77;
+    hr_device_cpu *cpu = device_open();
+    hr_status status = compile(cpu, ADD_SOURCE, &module);
+    bool told = strstr(hr_last_error(), "no room to compile in") && strstr(hr_last_error(), folder);
+    hr_device_destroy(&cpu->base);
+    return status == HR_IO && told ? 0 : 1;
+}
+
+static void test_compiler_without_room(void **state) {
+    (void)state;
+    int status = 0;
+    fflush(NULL);
+    pid_t process = fork();
+    if (process == 0) _exit(compile_without_room());
+    assert_int_equal(waitpid(process, &status, 0), process);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void test_environment_is_clean(void **state) {
     (void)state;
     hr_module *module = NULL;
@@ -472,6 +501,7 @@ int main(int count, char **arguments) {
         WITH_CACHE(test_compiler_crashes),
         WITH_CACHE(test_compiler_hangs),
         WITH_CACHE(test_compiler_writes_nothing),
+        WITH_CACHE(test_compiler_without_room),
         WITH_CACHE(test_environment_is_clean),
         WITH_CACHE(test_corrupt_entries),
         WITH_CACHE(test_foreign_entry),

@@ -75,7 +75,7 @@ static void terminal_of_a_bad_run(void **state) {
     run.file = "evil\033[2J.hr";
     run.tune.tried = 0;
     run.floor.bound = "exp";
-    hr_report_style style = {sizeof style, 80, true, true};
+    hr_report_style style = {sizeof style, 150, true, true};
     assert_int_equal(hr_report_run_text(&run, &style, &text), HR_OK);
     assert_non_null(strstr(text, "evil?[2J.hr"));
     assert_non_null(strstr(text, "\033[31mWRONG\033[0m"));
@@ -273,16 +273,74 @@ static void bench(void **state) {
         text, "layernorm                  bf16  M=32768 N=4096                     14.2 ms     37.8 GB/s   "
               "98 %  memory     1.02x   94 %   3.40x  right 3.1e-03\n");
     free(text);
-    hr_report_style narrow = {sizeof narrow, 80, false, false};
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(hr_report_bench_line(i ? &rows[0] : NULL, &run.roof, &narrow, &text), HR_OK);
-        assert_string_equal(
-            text, i ? "layernorm                  bf16    14.2 ms     37.8 GB/s   98 %  memory     1.02x   "
-                      "94 %   3.40x  right 3.1e-03\n"
-                    : "kernel                     dtype      time          rate   copy  bound   headroom    "
-                      "now  fusion  check\n");
+    static const struct {
+        int width;
+        const char *heading, *line;
+    } narrow[] = {
+        {111,
+         "kernel                     dtype      time          rate   copy  bound   headroom    now  fusion  "
+         "check\n",
+         "layernorm                  bf16    14.2 ms     37.8 GB/s   98 %  memory     1.02x   94 %   3.40x  "
+         "right "
+         "3.1e-03\n"},
+        {80, "kernel                          time  bound   headroom    now  fusion  check\n",
+         "layernorm                    14.2 ms  memory     1.02x   94 %   3.40x  right\n"},
+        {60, "kernel                          time headroom    now  check\n",
+         "layernorm                    14.2 ms    1.02x   94 %  right\n"},
+    };
+    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
+        hr_report_style style = {sizeof style, narrow[i].width, false, false};
+        assert_int_equal(hr_report_bench_line(NULL, &run.roof, &style, &text), HR_OK);
+        assert_string_equal(text, narrow[i].heading);
+        free(text);
+        assert_int_equal(hr_report_bench_line(&rows[0], &run.roof, &style, &text), HR_OK);
+        assert_string_equal(text, narrow[i].line);
         free(text);
     }
+}
+
+/* No line is longer than the terminal, and what goes on begins below what it belongs to. */
+static void narrow_terminal(void **state) {
+    (void)state;
+    hr_run_result run = sample_result();
+    char *text;
+    for (int width = 60; width <= 130; width += 10) {
+        hr_report_style style = {sizeof style, width, true, true};
+        assert_int_equal(hr_report_run_text(&run, &style, &text), HR_OK);
+        int column = 0;
+        for (const char *at = text; *at; at++) {
+            while (*at == '\033')
+                at += strcspn(at, "m") + 1;
+            column = *at == '\n' ? 0 : column + (((unsigned char)*at & 0xc0) != 0x80);
+            if (column > width) fail_msg("wider than %d:\n%s", width, text);
+        }
+        free(text);
+    }
+    hr_report_style style = {sizeof style, 60, false, false};
+    assert_int_equal(hr_report_run_text(&run, &style, &text), HR_OK);
+    assert_non_null(strstr(text, "  time      14.2 ms     37.8 GB/s, 66.1 GFLOP/s,\n"
+                                 "                        14.1 ms to 14.9 ms in 25 runs\n"));
+    assert_non_null(strstr(text, "  headroom  1.02x       ################## 98 % of the roof\n"));
+    free(text);
+}
+
+/* Neither bytes nor operations: an extent is 0. A kernel that passes the roof of its arithmetic. */
+static void odd_floors(void **state) {
+    (void)state;
+    hr_run_result run = sample_result();
+    char *text;
+    run.floor.bytes = run.floor.tensor_flops = run.floor.vector_flops = 0;
+    run.floor.bound = "exp";
+    run.roof_fraction = 1.9;
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_non_null(strstr(text, "  time      14.2 ms     14.1 ms to 14.9 ms in 25 runs\n"));
+    assert_non_null(
+        strstr(text, " 190 % of the roof; it was measured in a slow moment: headroom roof --again\n"));
+    free(text);
+    run.floor.bound = "memory"; /* which caches can pass */
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_null(strstr(text, "slow moment"));
+    free(text);
 }
 
 int main(void) {
@@ -296,6 +354,8 @@ int main(void) {
         cmocka_unit_test(page),
         cmocka_unit_test(nothing),
         cmocka_unit_test(bench),
+        cmocka_unit_test(narrow_terminal),
+        cmocka_unit_test(odd_floors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,8 @@ static void test_label(void **state) {
     assert_string_equal(label, "default");
     hr_tunables_label(&(hr_tunables){.stream = 1, .unroll = 2, .prefetch = 2}, label, sizeof label);
     assert_string_equal(label, "stream, prefetch 1, unroll 2");
+    hr_tunables_label(&(hr_tunables){.prefetch = 1, .skew = 2, .unroll = 1}, label, sizeof label);
+    assert_string_equal(label, "no prefetch, unroll 1, skew 1");
     hr_tunables_label(&(hr_tunables){.tile_m = 96, .register_n = 4}, label, sizeof label);
     assert_string_equal(label, "tile m 96, register n 4");
     hr_tunables_label(&(hr_tunables){.stream = 1, .unroll = 2}, small, sizeof small);
