@@ -361,12 +361,13 @@ typedef struct hr_run_result {
     /* Bytes a second of the kept roof's copy before the copy beside the kernel was clearly faster, and raised
      * it; 0 = it did not. `roof` and `floor` are by the raised one. */
     double roof_was;
+    double unfused_part; /* of the work, on which `unfused` was timed; its seconds are those of the whole */
 } hr_run_result;
 
 /* Tunes, applies the kernel once and checks it, calls `saved`, measures it beside the unfused version (left
- * out where that is the same code, or would need more scratch than 64 MB and than the arrays themselves). A
- * wrong result is no failure: HR_OK with verified.ok = false. Afterwards inout arrays and results hold what
- * measuring left. */
+ * out where that is the same code; timed on a part of the work where its locals would need more than 32 MB,
+ * and left out where there is no such part). A wrong result is no failure: HR_OK with verified.ok = false.
+ * Afterwards inout arrays and results hold what measuring left. */
 HR_API hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out);
 HR_API void hr_run_result_destroy(hr_run_result *result);
 

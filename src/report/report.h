@@ -25,6 +25,8 @@ hr_words hr_words_capacity(double bytes);
 double hr_floor_operations(const hr_floor *floor);
 /* The special unit that bounds a floor, HR_SPECIAL_NONE where none does. */
 hr_special hr_floor_special(const hr_floor *floor);
+/* ", from 1/8 of the work" where the unfused version was timed on a part; "" otherwise. */
+hr_words hr_unfused_part(const hr_run_result *run);
 /* "537 MB at 38.5 GB/s": what the bound counts and at which rate. */
 /* What hr_roof.threads counts: "threads" or "multiprocessors". */
 const char *hr_roof_threads_word(const hr_roof *roof);

@@ -86,8 +86,8 @@ static void write_facts(hr_text *out, const hr_run_result *run) {
     if (run->unfused.runs) {
         snprintf(value, sizeof value, "%s",
                  hr_words_ratio(run->unfused.median / run->seconds.median, "×").text);
-        snprintf(note, sizeof note, "over one pass per statement, %s",
-                 hr_words_time(run->unfused.median, true).text);
+        snprintf(note, sizeof note, "over one pass per statement, %s%s",
+                 hr_words_time(run->unfused.median, true).text, hr_unfused_part(run).text);
         write_fact(out, "gain of fusion", "", value, note);
     }
     if (run->verify_done) {

@@ -118,8 +118,8 @@ static void put_fusion(hr_sheet *paper, const hr_run_result *run) {
     double gain = run->unfused.median / run->seconds.median;
     hr_sheet_label(paper, "fusion");
     hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_ratio(gain, "x").text, 12);
-    hr_sheet_format(paper, HR_INK_PLAIN, "the speed of one pass per statement (%s)",
-                    hr_words_time(run->unfused.median, paper->style.unicode).text);
+    hr_sheet_format(paper, HR_INK_PLAIN, "the speed of one pass per statement (%s%s)",
+                    hr_words_time(run->unfused.median, paper->style.unicode).text, hr_unfused_part(run).text);
     hr_sheet_end_wrapped(paper, HANG);
 }
 

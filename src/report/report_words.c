@@ -72,6 +72,13 @@ hr_special hr_floor_special(const hr_floor *floor) {
     return HR_SPECIAL_NONE;
 }
 
+hr_words hr_unfused_part(const hr_run_result *run) {
+    hr_words words = {""};
+    if (run->unfused_part > 0 && run->unfused_part < 1)
+        snprintf(words.text, sizeof words.text, ", from 1/%.0f of the work", 1 / run->unfused_part);
+    return words;
+}
+
 const char *hr_roof_threads_word(const hr_roof *roof) {
     return roof->launch_host > 0 ? "multiprocessors" : "threads";
 }

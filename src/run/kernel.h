@@ -144,6 +144,8 @@ typedef struct hr_preparing {
     void *progress_context;
     hr_restore_fn restore; /* NULL: prepare copies what it must keep */
     void *restore_context;
+    int64_t divisor;      /* above 1: for a part of the work, see hr_extents_divide */
+    int64_t scratch_most; /* bytes; HR_OUT_OF_MEMORY where the plan needs more; 0 = any */
 } hr_preparing;
 
 /* The state for what is bound, compiled, in *out and at the front of kernel->prepared. */
@@ -153,6 +155,13 @@ hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out);
 void hr_prepared_destroy(hr_kernel *kernel, hr_prepared *prepared);
 /* Takes a state out of the kernel's list and destroys it. */
 void hr_prepared_drop(hr_kernel *kernel, hr_prepared *prepared);
+
+/* ---- part.c ---- */
+
+/* Divides the outermost extent; HR_BAD_INPUT where none is outermost in all arrays that have it. */
+hr_status hr_extents_divide(const hr_kernel *kernel, int64_t divisor, int64_t *extents);
+/* Which share of the whole that is. */
+double hr_extents_share(const hr_kernel *kernel, const int64_t *part, const int64_t *whole);
 
 /* ---- restore.c ---- */
 

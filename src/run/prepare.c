@@ -390,10 +390,14 @@ hr_status hr_kernel_ready(hr_kernel *kernel, const hr_preparing *preparing, hr_p
     hr_prepared *state;
     HR_TRY(hr_kernel_resolve(kernel, extents));
     HR_TRY(hr_overlap_check(kernel));
+    if (preparing->divisor > 1) HR_TRY(hr_extents_divide(kernel, preparing->divisor, extents));
     HR_TRY(state_get(kernel, extents, preparing->unfused, preparing->threads, &state));
     hr_status status = HR_OK;
     if (!state->plan || (preparing->tune > state->searched && !hr_kernel_has_lists(kernel)))
         status = state_choose(kernel, state, preparing);
+    if (status == HR_OK && preparing->scratch_most > 0 && state->scratch_size > preparing->scratch_most)
+        status = hr_fail(HR_OUT_OF_MEMORY, "kernel %s would need %.0f MB for locals that exist in memory",
+                         kernel->function->name, (double)state->scratch_size / (1 << 20));
     if (status == HR_OK) status = state_compile(kernel, state);
     if (status == HR_OK) status = hr_launch_refresh(kernel, state);
     if (status == HR_OK)

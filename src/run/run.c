@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNFUSED_FREE (64 << 20) /* scratch that the unfused version may always take */
-#define BESIDE_LEAST 0.1        /* part of the floor: memory that counts less needs no copy beside it */
+#define UNFUSED_MOST (32 << 20) /* bytes of scratch that the unfused version may take */
+#define PARTS_MOST   4096
+#define BESIDE_LEAST 0.1 /* part of the floor: memory that counts less needs no copy beside it */
 
 /* The public result, and what its pointers point to. */
 typedef struct run_result {
@@ -58,26 +59,30 @@ static hr_status step_apply(running *running) {
     return options->saved ? options->saved(options->saved_context, running->kernel) : HR_OK;
 }
 
-static double array_bytes(const hr_kernel *kernel) {
-    double bytes = 0;
-    for (int i = 0; i < kernel->argument_count; i++)
-        bytes += (double)kernel->bytes[i];
-    return bytes;
+/* On as much of the work as leaves the memory of its locals small. */
+static hr_status unfused_ready(running *running, hr_prepared **out) {
+    hr_preparing preparing = {.tune = HR_TUNE_NONE,
+                              .unfused = true,
+                              .threads = running->kernel->threads,
+                              .scratch_most = UNFUSED_MOST};
+    hr_status status = HR_OUT_OF_MEMORY;
+    for (int64_t divisor = 1; status == HR_OUT_OF_MEMORY && divisor <= PARTS_MOST; divisor *= 2) {
+        preparing.divisor = divisor;
+        status = hr_kernel_ready(running->kernel, &preparing, out);
+    }
+    /* of a part, subscripts that depend on data may leave their axis */
+    if (status == HR_OK && preparing.divisor > 1) status = hr_launch_once(running->kernel, *out);
+    return status;
 }
 
-/* A pass a statement; left out where it is the same code, or would need more memory than the arrays
- * themselves. */
+/* A pass a statement; left out where it is the same code, or cannot be had. */
 static hr_status step_unfuse(running *running) {
-    hr_preparing preparing = {.tune = HR_TUNE_NONE, .unfused = true, .threads = running->kernel->threads};
     hr_prepared *state;
     if (running->options.no_unfused) return HR_OK;
-    if (hr_kernel_ready(running->kernel, &preparing, &state) != HR_OK)
-        return HR_OK; /* an extra, not the job */
+    if (unfused_ready(running, &state) != HR_OK) return HR_OK; /* an extra, not the job */
     bool same =
         strcmp(hr_text_data(&state->loadable.source), hr_text_data(&running->fused->loadable.source)) == 0;
-    bool large =
-        state->scratch_size > UNFUSED_FREE && (double)state->scratch_size > array_bytes(running->kernel);
-    if (!same && !large) running->unfused = state;
+    if (!same) running->unfused = state;
     return HR_OK;
 }
 
@@ -131,6 +136,16 @@ static hr_status roof_raise(running *running, double steady) {
     return step_floor(running);
 }
 
+/* The time of all the work from that of a part. */
+static void unfused_reckon(const running *running) {
+    hr_run_result *result = running->result;
+    double share = hr_extents_share(running->kernel, running->unfused->extents, running->fused->extents);
+    result->unfused_part = share;
+    result->unfused.median /= share;
+    result->unfused.min /= share;
+    result->unfused.max /= share;
+}
+
 static hr_status step_measure(running *running) {
     const hr_run_options *options = &running->options;
     hr_run_result *result = running->result;
@@ -148,6 +163,7 @@ static hr_status step_measure(running *running) {
     HR_TRY(hr_measure_states(running->kernel, &measuring, timings));
     result->seconds = timings[0];
     result->unfused = timings[1];
+    if (running->unfused) unfused_reckon(running);
     HR_TRY(roof_raise(running, steady));
     beside_finish(running);
     hr_launch_trim(running->kernel, running->fused);

@@ -337,6 +337,10 @@ static void odd_floors(void **state) {
     assert_non_null(
         strstr(text, " 190 % of the roof; it was measured in a slow moment: headroom roof --again\n"));
     free(text);
+    run.unfused_part = 1.0 / 16;
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_non_null(strstr(text, "one pass per statement (48.3 ms, from 1/16 of the work)\n"));
+    free(text);
     run.floor.bound = "memory"; /* which caches can pass */
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_null(strstr(text, "slow moment"));

@@ -400,6 +400,57 @@ static void test_run_says_everything(void **state) {
     hr_run_result_destroy(NULL);
 }
 
+static double peak_bytes(void) {
+    char line[256];
+    double kilobytes = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %lf", &kilobytes) == 1) break;
+    if (file) fclose(file);
+    return 1024 * kilobytes;
+}
+
+/* From now on. */
+static void peak_reset(void) {
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    if (file) fputs("5", file);
+    if (file) fclose(file);
+}
+
+/* A pass a statement would keep 128 MB of locals: it is timed on a part, and the run takes the arrays and 64
+ * MB. */
+static void test_unfused_takes_little_memory(void **state) {
+    (void)state;
+    static const char text[] = "kernel gate(x: bf16[M, N], w: bf16[N, M]) -> (y: bf16[M, N])\n"
+                               "{\n    g[m, n] = exp(-x[m, n]^2)\n    y[m, n] = g[m, n] * x[m, n]\n}\n";
+    const double arrays = 2 * 2 * 4096 * 8000.0;
+    hr_run_options options = {.size = sizeof options, .seconds = 0.05};
+    hr_run_result *result;
+    for (int cut = 0; cut < 2; cut++) { /* w has M as its second axis: no part of M is the beginning of w */
+        char part[256];
+        snprintf(part, sizeof part, "%s", text);
+        if (cut) memcpy(strstr(part, ", w: bf16[N, M]"), "               ", 15);
+        hr_kernel *kernel = load(part);
+        good(hr_kernel_bind_extent(kernel, "M", cut ? 4096 : 512));
+        good(hr_kernel_bind_extent(kernel, "N", cut ? 8000 : 32768));
+        good(hr_kernel_fill(kernel, 1));
+        peak_reset();
+        double before = peak_bytes();
+        good(hr_kernel_run(kernel, &options, &result));
+        assert_true(result->verified.ok);
+        if (cut) {
+            assert_true(result->unfused.runs > 0);
+            assert_true(result->unfused_part == 1.0 / 4);
+            assert_true(result->unfused.median > 0.5 * result->seconds.median);
+            assert_true(peak_bytes() <
+                        before + arrays / 2 + 64e6); /* the result's half was not touched yet */
+        } else
+            assert_int_equal(result->unfused.runs, 0);
+        hr_run_result_destroy(result);
+        hr_kernel_destroy(kernel);
+    }
+}
+
 /* ---- beside a copy ---- */
 
 /* A machine whose memory becomes slower with every launch and, at the tenth, jumps to a third; a kernel on it
@@ -668,6 +719,7 @@ int main(void) {
         TEST(test_check_looks_where_a_scatter_hits),
         TEST(test_inout_is_applied_once_when_saved),
         TEST(test_run_says_everything),
+        TEST(test_unfused_takes_little_memory),
         TEST(test_a_drift_is_no_loss),
         TEST(test_a_slow_roof_is_raised),
         TEST(test_what_has_no_copy_beside_it),
