@@ -37,7 +37,7 @@ whatif: build ## planted faults on this machine's GPU, recorded, diagnosed, comp
 	@python3 bench/whatif/run.py --headroom build/headroom $(ARGS)
 
 install: build ## into PREFIX (now /usr/local)
-	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ! command -v ldconfig >/dev/null || ldconfig
 
 format: ## clang-format on every C file

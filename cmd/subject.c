@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -127,12 +128,39 @@ static int bind_extent(const arguments *arguments, subject *subject, const char 
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 
-static int bind_scalar(const arguments *arguments, subject *subject, const char *name, const char *text) {
+/* A scalar is handed over as f64, which tells whole numbers below 2^53 apart. The kernel would cut off what
+ * does not fit, as a store does; given by hand it is a mistake. */
+static int check_whole(const arguments *arguments, const hr_argument *argument, const char *text,
+                       double value) {
+    static const struct {
+        double least, most;
+    } ranges[HR_DTYPE_COUNT] = {
+        [HR_I64] = {1 - 0x1p53, 0x1p53 - 1},
+        [HR_I32] = {INT32_MIN, INT32_MAX},
+        [HR_I16] = {INT16_MIN, INT16_MAX},
+        [HR_I8] = {INT8_MIN, INT8_MAX},
+        [HR_U8] = {0, UINT8_MAX},
+        [HR_BOOL] = {0, 1},
+    };
+    double least = ranges[argument->dtype].least, most = ranges[argument->dtype].most;
+    if (most == 0 || (value >= least && value <= most && floor(value) == value)) return 0;
+    if (argument->dtype == HR_BOOL)
+        return complain(arguments, "%s=%s: %s is bool: true, false, 1 or 0", argument->name, text,
+                        argument->name);
+    return complain(arguments, "%s=%s: %s is %s: a whole number from %.0f to %.0f", argument->name, text,
+                    argument->name, hr_dtype_name(argument->dtype), least, most);
+}
+
+static int bind_scalar(const arguments *arguments, subject *subject, const hr_argument *argument,
+                       const char *text) {
+    const char *name = argument->name;
     char *end;
     double value = strcmp(text, "true") == 0 ? 1 : strcmp(text, "false") == 0 ? 0 : strtod(text, &end);
     bool word = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
     if (!word && (end == text || *end))
         return complain(arguments, "%s=%s: %s is a scalar, and \"%s\" is no number", name, text, name, text);
+    int code = check_whole(arguments, argument, text, value);
+    if (code) return code;
     hr_status status = hr_kernel_bind_scalar(subject->kernel, name, value);
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
@@ -191,7 +219,7 @@ static int bind_word(const arguments *arguments, subject *subject, const char *w
     if (code == 0) code = check_dtype(arguments, &argument, dtype);
     if (code) return code;
     if (argument.rank == 0 && argument.role == HR_ARGUMENT_INPUT)
-        return bind_scalar(arguments, subject, name, equals + 1);
+        return bind_scalar(arguments, subject, &argument, equals + 1);
     return bind_tensor(arguments, subject, &argument, equals + 1);
 }
 

@@ -117,8 +117,9 @@ int terminal_flush(const arguments *arguments) {
     bool failed = fflush(stdout) == EOF || ferror(stdout);
     int error = errno;
     if (failed && poll(&out, 1, 0) == 1 && (out.revents & POLLERR)) return 0; /* the reader has read enough */
-    if (failed)
-        return complain(arguments, "cannot write to standard output: %s", strerror(error ? error : EIO));
+    if (failed) /* of a write before this one the reason is not known any more */
+        return complain(arguments, "cannot write to standard output%s%s", error ? ": " : "",
+                        error ? strerror(error) : "");
     return 0;
 }
 
