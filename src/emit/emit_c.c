@@ -7,6 +7,7 @@
 #include "emit/describe.h"
 #include "emit/emit.h"
 #include "emit/emit_c_contract.h"
+#include "emit/function_c.h"
 #include "emit/list_c.h"
 #include "emit/list_emit.h"
 #include "emit/prelude.h"
@@ -164,16 +165,13 @@ static const char *scratch_size(emitter *e, int tensor) {
 /* The body of what `print` prints, with the extents that it uses declared before it. */
 static void print_with_extents(emitter *e, const char *source, void (*print)(emitter *)) {
     hr_printer *p = e->p;
-    hr_text *out = p->out, body = {0};
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     print(e);
-    p->out = out;
+    hr_print_back(p, out);
+    p->indent++;
     if (source) hr_emit_extents_used(p, source, hr_text_data(&body));
     p->indent--;
-    hr_text_append(out, hr_text_data(&body), body.length);
-    if (body.failed) out->failed = true;
-    hr_text_clear(&body);
+    hr_print_body(p, &body);
 }
 
 /* NULL: none. */

@@ -8,6 +8,7 @@
 #include "emit/contract_choice.h"
 #include "emit/contract_lane.h"
 #include "emit/contract_text.h"
+#include "emit/function_c.h"
 #include "emit/lane_loop.h"
 #include "emit/stage_c.h"
 
@@ -68,8 +69,6 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
 }
 
 /* ---- the functions that the main loop calls ---- */
-
-#define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
 
 typedef struct stage_printer {
     hr_printer *p;
@@ -154,18 +153,14 @@ static void print_ahead(hr_printer *p, const walked_operand *operand, const hr_e
 static void print_lanes(hr_printer *p, const walked_operand *operand, const char *first, const char *last) {
     const hr_expr *value = operand->value;
     if (!p->vector) {
-        hr_text *out = p->out, body = {0};
-        p->out = &body, p->checks = false;
-        p->indent++;
+        p->checks = false;
+        hr_text body, *out = hr_print_aside(p, &body);
         print_value(p, value, "line", first);
-        p->indent--;
-        p->out = out;
+        hr_print_back(p, out);
         if (!p->checks) hr_print(p, "#pragma omp simd");
         hr_print(p, "for (int64_t i = %s; i < %s; i++) {", first, last);
-        hr_text_append(p->out, hr_text_data(&body), body.length);
+        hr_print_body(p, &body);
         hr_print(p, "}");
-        p->out->failed |= body.failed;
-        hr_text_clear(&body);
         return;
     }
     hr_print(p, "int64_t i = %s;", first);
@@ -230,7 +225,6 @@ static void begin_stage(stage_printer *s, const walked_group *outer, const walke
 /* Prints the function around a body that was printed aside. */
 static void print_function(stage_printer *s, const char *suffix, const char *parameters, hr_text *body) {
     hr_emit_function(s->p, "static void", hr_format(s->p, "stage_%d%s", s->number, suffix), parameters, body);
-    hr_text_clear(body);
 }
 
 static void print_batch(stage_printer *s) {
@@ -249,10 +243,8 @@ static void print_operand(stage_printer *s, bool is_right) {
     walked_group rows = {is_right ? c->n : c->m, is_right ? c->n_count : c->m_count, "row", "rows"};
     walked_group deep = {c->k, c->k_count, "k", "depth"};
     const walked_group *outer = lane->along_k ? &rows : &deep, *inner = lane->along_k ? &deep : &rows;
-    hr_text body = {0}, *out = p->out;
     begin_stage(s, outer, inner, lane->vector);
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     print_batch(s);
     hr_expr_prepare(p, value, HR_AT_TASK);
     open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
@@ -260,8 +252,7 @@ static void print_operand(stage_printer *s, bool is_right) {
     walked_operand walked = {value, c->k[c->k_count - 1], lane->along_k ? AHEAD_ALONG : AHEAD_ACROSS};
     print_runs(p, inner, &walked, "to + place * stride");
     close(p);
-    p->indent--;
-    p->out = out;
+    hr_print_back(p, out);
     const char *parameters =
         hr_format(p,
                   "const arguments *a, int64_t batch, int64_t row, int64_t rows, int64_t k, "
@@ -338,17 +329,14 @@ static void print_finish(stage_printer *s) {
     const hr_contract *c = s->contract;
     walked_group none = {&c->m[0], 0, NULL, NULL}, columns = {c->n + c->n_count - 1, 1, NULL, NULL};
     const char *type = hr_c_compute(c->left->type);
-    hr_text body = {0}, *out = p->out;
     begin_stage(s, &none, &columns, s->stage->vector);
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     print_batch(s);
     open(p, "for (int64_t place = 0; place < rows; place++) {");
     print_digits(p, c->m, c->m_count, "(m + place)", NULL);
     print_columns(s, type);
     close(p);
-    p->indent--;
-    p->out = out;
+    hr_print_back(p, out);
     const char *parameters =
         hr_format(p,
                   "const arguments *a, int64_t batch, int64_t m, int64_t rows, int64_t n, "
@@ -408,11 +396,9 @@ static bool streams(const stage_printer *s) {
 
 static void print_run(stage_printer *s, bool pairs, const char *type) {
     hr_printer *p = s->p;
-    hr_text body = {0}, *out = p->out;
     hr_printer_stage(p, s->stage);
     p->lane = -1; /* sizes only */
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     print_product(s, type);
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
@@ -426,9 +412,8 @@ static void print_run(stage_printer *s, bool pairs, const char *type) {
     hr_print(p, "contract_%s_run(&product, &contract_%s_vectors, &stage_%d_choice, thread, threads, work);",
              type, type, s->number);
     if (streams(s)) hr_print(p, "stream_end();");
-    p->indent--;
-    p->out = out;
-    print_function(s, "", STAGE_PARAMETERS, &body);
+    hr_print_back(p, out);
+    print_function(s, "", HR_STAGE_PARAMETERS, &body);
 }
 
 const char *hr_contract_size(hr_printer *p, int number) {

@@ -8,9 +8,9 @@
 #include "base/dtype.h"
 #include "emit/describe.h"
 #include "emit/emit.h"
+#include "emit/function_c.h"
 #include "emit/list_emit.h"
 #include "emit/prelude.h"
-#include "emit/stage_c.h"
 #include "emit/stage_cuda.h"
 #include "emit/stage_cuda_contract.h"
 

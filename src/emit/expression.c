@@ -5,63 +5,9 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* NAMES_RESERVE: for tables of nodes that a stage's printer makes; see STAGES_TIMES_NODES in plan.c. */
-enum { LINE_LONG = 72, NAME_SHOWN = 40, NAMES_ROOM = 256 << 20, NAMES_RESERVE = 256 << 20 };
-
-/* ---- set-up ---- */
-
-hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, hr_text *out) {
-    size_t ids = (size_t)plan->normal->expr_count + 1, tensors = (size_t)plan->normal->tensor_count + 1;
-    *p = (hr_printer){.plan = plan, .function = plan->normal, .arena = arena, .out = out, .lane = -1};
-    p->level = malloc(ids);
-    p->name = calloc(ids, sizeof *p->name);
-    p->pointer = calloc(ids, sizeof *p->pointer);
-    p->valid = calloc(ids, sizeof *p->valid);
-    p->uses = calloc(ids, sizeof *p->uses);
-    p->buffer = calloc(ids, sizeof *p->buffer);
-    p->seen = calloc(ids, sizeof *p->seen);
-    p->value = calloc(tensors, sizeof *p->value);
-    p->tensor = calloc(tensors, sizeof *p->tensor);
-    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->seen && p->value &&
-        p->tensor)
-        return HR_OK;
-    hr_printer_end(p);
-    return hr_fail(HR_OUT_OF_MEMORY, "out of memory while printing kernel %.60s", plan->source->name);
-}
-
-void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
-    size_t ids = (size_t)p->function->expr_count;
-    p->stage = stage;
-    p->vector = stage->vector;
-    p->lane = stage->row_count ? stage->row[stage->row_count - 1] : -1;
-    p->outer = stage->row;
-    p->outer_count = stage->row_count ? stage->row_count - 1 : 0;
-    memset(p->level, -1, ids);
-    memset(p->name, 0, ids * sizeof *p->name);
-    memset(p->pointer, 0, ids * sizeof *p->pointer);
-    memset(p->valid, 0, ids * sizeof *p->valid);
-    memset(p->uses, 0, ids * sizeof *p->uses);
-    memset(p->buffer, 0, ids * sizeof *p->buffer);
-    memset(p->value, 0, (size_t)p->function->tensor_count * sizeof *p->value);
-    p->checks = false;
-}
-
-void hr_printer_end(hr_printer *p) {
-    free(p->level);
-    free(p->name);
-    free(p->pointer);
-    free(p->valid);
-    free(p->uses);
-    free(p->buffer);
-    free(p->seen);
-    free(p->value);
-    free(p->tensor);
-    *p = (hr_printer){0};
-}
+enum { LINE_LONG = 72, NAME_SHOWN = 40 };
 
 static hr_emit_level pointer_level(hr_printer *p, const hr_expr *element);
 
@@ -75,56 +21,6 @@ void hr_printer_forget(hr_printer *p, hr_emit_level level) {
         if (p->pointer[node->id] && pointer_level(p, node) >= level)
             p->pointer[node->id] = p->valid[node->id] = NULL;
     }
-}
-
-hr_status hr_names_create(hr_arena **out) {
-    return hr_arena_create(NAMES_ROOM + NAMES_RESERVE, out);
-}
-
-/* NULL where the kernel's names have become too many; then it stays so. */
-static char *room_for_text(hr_printer *p, int length) {
-    size_t room = hr_arena_room(p->arena), size = (size_t)length + 1;
-    if (room >= size + 64 + NAMES_RESERVE) return hr_arena_alloc(p->arena, size);
-    if (room > NAMES_RESERVE) hr_arena_alloc(p->arena, room - NAMES_RESERVE);
-    return NULL;
-}
-
-hr_status hr_names_status(const hr_plan *plan, const hr_arena *arena) {
-    return hr_arena_room(arena) > NAMES_RESERVE ? HR_OK : hr_graph_too_large(plan->graph);
-}
-
-void hr_print(hr_printer *p, const char *format, ...) {
-    char line[4096];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (length >= (int)sizeof line) { /* a long line is built where it fits */
-        va_start(arguments, format);
-        char *whole = room_for_text(p, length);
-        if (whole) vsnprintf(whole, (size_t)length + 1, format, arguments);
-        va_end(arguments);
-        hr_text_format(p->out, "%*s%s\n", p->indent * 4, "", whole ? whole : "");
-        return;
-    }
-    if (*line)
-        hr_text_format(p->out, "%*s%s\n", p->indent * 4, "", line);
-    else
-        hr_text_append(p->out, "\n", 1);
-}
-
-const char *hr_format(hr_printer *p, const char *format, ...) {
-    char small[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(small, sizeof small, format, arguments);
-    va_end(arguments);
-    char *text = room_for_text(p, length);
-    if (!text) return "";
-    va_start(arguments, format);
-    vsnprintf(text, (size_t)length + 1, format, arguments);
-    va_end(arguments);
-    return text;
 }
 
 /* ---- names and types ---- */

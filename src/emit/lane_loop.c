@@ -485,13 +485,10 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
 
 /* Scalar lanes: the body is printed aside first, to know whether the loop may be `omp simd`. */
 static void print_scalars(hr_printer *p, const hr_lane_pass *pass) {
-    hr_text *out = p->out, body = {0};
-    p->out = &body;
     p->checks = false;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     print_body(p, pass, false);
-    p->indent--;
-    p->out = out;
+    hr_print_back(p, out);
     bool simd = !p->checks;
     const char *sums = "";
     for (int i = 0; i < pass->step_count; i++) {
@@ -502,10 +499,8 @@ static void print_scalars(hr_printer *p, const hr_lane_pass *pass) {
     if (simd && *sums) hr_print(p, "#pragma omp simd reduction(+ : %s)", sums);
     if (simd && !*sums) hr_print(p, "#pragma omp simd");
     hr_print(p, "for (int64_t i = %s; i < %s; i++) {", pass->first, pass->last);
-    hr_text_append(p->out, hr_text_data(&body), body.length);
+    hr_print_body(p, &body);
     hr_print(p, "}");
-    if (body.failed) p->out->failed = true;
-    hr_text_clear(&body);
 }
 
 static void prepare_all(hr_printer *p, const hr_lane_pass *pass, hr_emit_level level) {

@@ -2,8 +2,8 @@
 #include "emit/lane_sums.h"
 
 #include "base/dtype.h"
+#include "emit/function_c.h"
 #include "emit/reduce.h"
-#include "emit/stage_c.h"
 
 hr_dtype hr_lane_reduced(hr_dtype type) {
     return type == HR_BOOL ? HR_I32 : type;

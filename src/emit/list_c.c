@@ -1,8 +1,8 @@
 /* The loop over the pieces of a list, in C. See list_c.h. */
 #include "emit/list_c.h"
 
+#include "emit/function_c.h"
 #include "emit/list_emit.h"
-#include "emit/stage_c.h"
 
 const char hr_list_c_types[] = "typedef struct piece {\n"
                                "    int64_t start;\n"
@@ -13,7 +13,7 @@ const char hr_list_c_types[] = "typedef struct piece {\n"
                                "    piece piece[];\n"
                                "} pieces;\n\n";
 
-void hr_list_c_loop(hr_printer *p, const hr_text *body) {
+void hr_list_c_loop(hr_printer *p, hr_text *body) {
     hr_print(p, "const pieces *const list = a->pieces;");
     hr_print(p, "const int64_t stop = list->count * (thread + 1) / threads;");
     hr_print(p, "for (int64_t number = list->count * thread / threads; number < stop; number++) {");
@@ -29,7 +29,6 @@ void hr_list_c_loop(hr_printer *p, const hr_text *body) {
                  constant, type, name);
     }
     p->indent--;
-    hr_text_append(p->out, hr_text_data(body), body->length);
-    if (body->failed) p->out->failed = true;
+    hr_print_body(p, body);
     hr_print(p, "}");
 }

@@ -5,7 +5,7 @@
 #include "emit/list_cuda.h"
 
 #include "base/dtype.h"
-#include "emit/stage_c.h"
+#include "emit/function_c.h"
 
 const char *hr_list_cuda_table(hr_printer *p) {
     for (int t = 0; t < p->function->tensor_count; t++)
@@ -33,16 +33,16 @@ static const char *print_places(hr_printer *p, const char *body) {
 void hr_list_cuda_loop(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     int run = s->c->threads * s->c->groups;
-    hr_text *out = p->out, body = {0};
+    hr_text body;
     hr_print(p, "const pieces *const list = %s;", hr_list_cuda_table(p));
     hr_print(p, "for (int64_t number = blockIdx.x; number < list->count; number += gridDim.x) {");
     p->indent++;
-    p->out = &body;
-    p->indent += 2;
+    hr_text *out = hr_print_aside(p, &body);
+    p->indent++;
     for (int pass = 0; pass < s->stage->pass_count; pass++)
         hr_cuda_print_pass(s, pass);
-    p->indent -= 2;
-    p->out = out;
+    p->indent--;
+    hr_print_back(p, out);
     /* Every other stage goes backwards: it begins with what the one before left in the cache. */
     hr_print(p, s->number % 2 ? "const piece piece_now = list->run[list->count - 1 - number];"
                               : "const piece piece_now = list->run[number];");

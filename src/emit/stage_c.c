@@ -2,6 +2,7 @@
 #include "emit/stage_c.h"
 #include "base/dtype.h"
 #include "emit/column_loop.h"
+#include "emit/function_c.h"
 #include "emit/lane_loop.h"
 #include "emit/lane_sums.h"
 #include "emit/list_c.h"
@@ -16,7 +17,6 @@
 #include "emit/stage_skew.h"
 #include "emit/stage_spread.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
@@ -24,70 +24,12 @@ enum { SPLIT_BLOCK = 1 << 16 };
 /* Random numbers drawn at a time: a group of the generator's, few enough for memory to work meanwhile. */
 enum { TILE = 192 };
 
-#define STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
-
 static const hr_statement *statement_of(const hr_stage_printer *s, const hr_step *step) {
     return &s->function->statements[step->statement];
 }
 
 static const hr_tensor *target_of(const hr_stage_printer *s, const hr_step *step) {
     return &s->function->tensors[statement_of(s, step)->tensor];
-}
-
-/* ---- functions ---- */
-
-bool hr_emit_occurs(const char *text, const char *token) {
-    size_t length = strlen(token);
-    for (const char *at = strstr(text, token); at; at = strstr(at + 1, token)) {
-        bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
-        bool ends = !(isalnum((unsigned char)at[length]) || at[length] == '_');
-        if (starts && ends) return true;
-    }
-    return false;
-}
-
-static void declare_tensor(hr_printer *p, int tensor, const char *body) {
-    const hr_tensor *t = &p->function->tensors[tensor];
-    const char *name = hr_emit_tensor(p, tensor);
-    if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
-    if (hr_emit_occurs(body, name)) {
-        if (hr_tensor_is_scalar(t))
-            hr_print(p, "const %s %s = a->%s;", hr_c_compute(hr_compute_type(t->dtype)), name, name);
-        else
-            hr_print(p, "%s%s *const restrict %s = a->%s;", t->role == HR_ROLE_INPUT ? "const " : "",
-                     hr_c_storage(t->dtype), name, name);
-    }
-    if (!strstr(body, name)) return;
-    const char *strides = hr_format(p, "%s_strides", name);
-    if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a->%s;", strides, strides);
-}
-
-void hr_emit_extents_used(hr_printer *p, const char *source, const char *body) {
-    for (int e = 0; e < p->function->extent_count; e++) {
-        const char *extent = hr_emit_extent(p, e);
-        if (hr_emit_occurs(body, extent)) hr_print(p, "const int64_t %s = %s%s;", extent, source, extent);
-    }
-}
-
-void hr_emit_function(hr_printer *p, const char *type, const char *name, const char *parameters,
-                      const hr_text *body) {
-    const char *text = hr_text_data(body);
-    hr_print(p, "%s %s(%s) {", type, name, parameters);
-    p->indent++;
-    hr_emit_extents_used(p, "a->", text);
-    for (int t = 0; t < p->function->tensor_count; t++)
-        declare_tensor(p, t, text);
-    if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");
-    static const char *const unused[] = {"a",    "thread", "threads", "work", "row",
-                                         "area", "first",  "last",    "i",    "from"};
-    for (int i = 0; i < 10; i++)
-        if (hr_emit_occurs(parameters, unused[i]) && !hr_emit_occurs(text, unused[i]))
-            hr_print(p, "(void)%s;", unused[i]);
-    p->indent--;
-    hr_text_append(p->out, text, body->length);
-    hr_print(p, "}");
-    hr_print(p, "%s", "");
-    if (body->failed) p->out->failed = true;
 }
 
 static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
@@ -404,10 +346,8 @@ static void print_task_header(hr_stage_printer *s) {
 
 /* The passes over the lanes `first` to `last`. */
 static void print_lanes(hr_stage_printer *s) {
-    s->p->indent++;
     for (int pass = 0; pass < s->stage->pass_count; pass++)
         print_pass(s, pass);
-    s->p->indent--;
 }
 
 static void print_shares(hr_stage_printer *s) {
@@ -418,18 +358,18 @@ static void print_shares(hr_stage_printer *s) {
     hr_print(p, "const int64_t end = share_end < %s ? share_end : %s;", size, size);
     hr_print(p, "for (int64_t first = lines * thread / threads * 64; first < end; first += %d) {",
              SPLIT_BLOCK);
-    hr_print(p, "    const int64_t last = first + %d < end ? first + %d : end;", SPLIT_BLOCK, SPLIT_BLOCK);
+    p->indent++;
+    hr_print(p, "const int64_t last = first + %d < end ? first + %d : end;", SPLIT_BLOCK, SPLIT_BLOCK);
     print_lanes(s);
+    p->indent--;
     hr_print(p, "}");
 }
 
 static void print_pieces(hr_stage_printer *s) {
-    hr_text *out = s->p->out, body = {0};
-    s->p->out = &body;
+    hr_text body, *out = hr_print_aside(s->p, &body);
     print_lanes(s);
-    s->p->out = out;
+    hr_print_back(s->p, out);
     hr_list_c_loop(s->p, &body);
-    hr_text_clear(&body);
 }
 
 /* What is one for the whole stage every thread computes; the first one stores it. */
@@ -571,15 +511,11 @@ static void print_end(hr_stage_printer *s) {
 
 static void print_function(hr_stage_printer *s, const char *suffix, void (*print)(hr_stage_printer *)) {
     hr_printer *p = s->p;
-    hr_text *out = p->out, body = {0};
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     print(s);
-    p->indent--;
-    p->out = out;
-    hr_emit_function(p, "static void", hr_format(p, "stage_%d%s", s->number, suffix), STAGE_PARAMETERS,
+    hr_print_back(p, out);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d%s", s->number, suffix), HR_STAGE_PARAMETERS,
                      &body);
-    hr_text_clear(&body);
 }
 
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {

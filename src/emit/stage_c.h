@@ -10,6 +10,8 @@
 
 #include "emit/expression.h"
 
+#define HR_STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
+
 typedef struct hr_stage_functions {
     bool begin, end; /* the stage has these */
 } hr_stage_functions;
@@ -17,12 +19,5 @@ typedef struct hr_stage_functions {
 hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);
 /* Whether vectors of a result leave past the caches. */
 bool hr_stage_streams(const hr_printer *printer, const hr_tensor *target);
-/* Prints `const int64_t n_N = SOURCEn_N;` for each extent that `body` uses. */
-void hr_emit_extents_used(hr_printer *printer, const char *source, const char *body);
-/* Whether the identifier `token` stands in `text`. */
-bool hr_emit_occurs(const char *text, const char *token);
-/* Prints `TYPE NAME(PARAMETERS) { declarations of the arguments that the body uses; body }`. */
-void hr_emit_function(hr_printer *printer, const char *type, const char *name, const char *parameters,
-                      const hr_text *body);
 
 #endif

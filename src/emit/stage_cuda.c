@@ -2,8 +2,8 @@
 #include "emit/stage_cuda.h"
 
 #include "base/dtype.h"
+#include "emit/function_c.h"
 #include "emit/list_cuda.h"
-#include "emit/stage_c.h"
 #include "emit/stage_cuda_carry.h"
 #include "emit/stage_cuda_joint.h"
 #include "emit/stage_cuda_ring.h"
@@ -46,7 +46,7 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a.%s;", strides, strides);
 }
 
-void hr_emit_kernel(hr_printer *p, const char *signature, const hr_text *body) {
+void hr_emit_kernel(hr_printer *p, const char *signature, hr_text *body) {
     const char *text = hr_text_data(body);
     hr_print(p, "%s {", signature);
     p->indent++;
@@ -59,22 +59,17 @@ void hr_emit_kernel(hr_printer *p, const char *signature, const hr_text *body) {
         declare_tensor(p, t, text);
     if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a.fault;");
     p->indent--;
-    hr_text_append(p->out, text, body->length);
+    hr_print_body(p, body);
     hr_print(p, "}");
     hr_print(p, "%s", "");
-    if (body->failed) p->out->failed = true;
 }
 
 static void print_kernel(hr_cuda_stage *s, const char *signature, void (*print)(hr_cuda_stage *)) {
     hr_printer *p = s->p;
-    hr_text *out = p->out, body = {0};
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     print(s);
-    p->indent--;
-    p->out = out;
+    hr_print_back(p, out);
     hr_emit_kernel(p, signature, &body);
-    hr_text_clear(&body);
 }
 
 /* ---- rows ---- */

@@ -37,15 +37,11 @@ hr_status hr_cuda_contract_blocks(const hr_plan *plan, const hr_stage *stage, co
 static void print_body_function(contract_printer *c, const char *signature,
                                 void (*print)(contract_printer *)) {
     hr_printer *p = c->p;
-    hr_text *out = p->out, body = {0};
     hr_printer_forget(p, HR_AT_TASK);
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     print(c);
-    p->indent--;
-    p->out = out;
+    hr_print_back(p, out);
     hr_emit_kernel(p, signature, &body);
-    hr_text_clear(&body);
 }
 
 static void print_left(contract_printer *c) {

@@ -2,7 +2,6 @@
 #include "emit/stage_cuda_ring.h"
 
 #include "base/dtype.h"
-#include "emit/stage_c.h"
 #include "emit/stage_cuda_joint.h"
 
 #include <inttypes.h>

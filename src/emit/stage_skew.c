@@ -6,10 +6,10 @@
  */
 #include "emit/stage_skew.h"
 
+#include "emit/function_c.h"
 #include "emit/lane_loop.h"
 #include "emit/lane_sums.h"
 #include "emit/stage_area.h"
-#include "emit/stage_c.h"
 #include "emit/stage_estimate.h"
 #include "emit/stage_spread.h"
 
@@ -268,19 +268,18 @@ static void declare_mentioned(skewed *k, const char *body, int known, const part
 
 static void print_part(skewed *k, const part *part, int pass) {
     hr_printer *p = k->p;
-    hr_text *out = p->out, body = {0}, whole = {0};
+    hr_text body, whole, *out;
     int known = k->value_count;
     hr_printer_forget(p, HR_AT_TASK);
     for (int i = 0; i < k->input_count; i++)
         p->name[k->inputs[i].element->id] = k->inputs[i].name;
-    p->indent++;
-    p->out = &body;
+    out = hr_print_aside(p, &body);
     part->print(k, pass);
-    p->out = &whole;
+    hr_print_back(p, out);
+    out = hr_print_aside(p, &whole);
     declare_mentioned(k, hr_text_data(&body), known, part);
-    p->out = out;
-    p->indent--;
-    hr_text_append(&whole, hr_text_data(&body), body.length);
+    hr_print_body(p, &body);
+    hr_print_back(p, out);
     const char *name =
         hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
     const char *area = part->needs_area && has_columns(k->s->stage) ? ", char *area" : "";
@@ -288,9 +287,6 @@ static void print_part(skewed *k, const part *part, int pass) {
         p, part->type, name,
         hr_format(p, "const arguments *a, stage_%d_row *row%s%s", k->s->number, area, part->parameters),
         &whole);
-    if (body.failed) out->failed = true;
-    hr_text_clear(&body);
-    hr_text_clear(&whole);
 }
 
 /* A step of all passes has as many vectors as their reductions have accumulators, and each pass does a line
@@ -399,9 +395,7 @@ static void print_start(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int turns = hr_stage_turns(s->stage), last = s->stage->pass_count - 1, number = s->number;
     const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
-    hr_text *out = p->out, body = {0};
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     if (hr_stage_estimates(s->stage)) {
         hr_print(p, "if (live[0]) stage_%d_estimate(a, live[0], false);", number);
         hr_print(p, "if (live[1]) stage_%d_settle(a, live[1]%s);", number, area);
@@ -417,13 +411,11 @@ static void print_start(hr_stage_printer *s) {
     hr_print(p, "if (done) *shift = ahead;");
     hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0);", number, last, turns - 1, area);
     hr_print(p, "return done;");
-    p->indent--;
-    p->out = out;
+    hr_print_back(p, out);
     hr_emit_function(p, "static int64_t", hr_format(p, "stage_%d_start", number),
                      hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t *shift", number,
                                *area ? ", char *area" : ""),
                      &body);
-    hr_text_clear(&body);
 }
 
 /* What is left of the rows of a turn. */
@@ -431,21 +423,17 @@ static void print_finish(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int turns = hr_stage_turns(s->stage), number = s->number;
     const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
-    hr_text *out = p->out, body = {0};
-    p->out = &body;
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     for (int turn = turns - 1; turn >= 0; turn--)
         hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done, %s);", turn,
                  turn == turns - 1 ? " + shift" : "", size, number, hr_stage_pass_at(s->stage, turn), turn,
                  area, size);
     hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]);", turns - 1, number, turns - 1);
-    p->indent--;
-    p->out = out;
+    hr_print_back(p, out);
     hr_emit_function(p, "static void", hr_format(p, "stage_%d_finish", number),
                      hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done, int64_t shift",
                                number, *area ? ", char *area" : ""),
                      &body);
-    hr_text_clear(&body);
 }
 
 void hr_stage_skew_functions(hr_stage_printer *s) {

@@ -1,0 +1,73 @@
+/* Prints the code of a plan: where lines go, how far they are indented, what the lines in hand know.
+ *
+ * In: text. Out: lines, into a text that may be put into another one later.
+ */
+#ifndef HR_EMIT_PRINTER_H
+#define HR_EMIT_PRINTER_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+enum { HR_TURNED_MAX = 64 };
+
+typedef struct hr_printer {
+    const hr_plan *plan;
+    const hr_function *function;
+    const hr_stage *stage;
+    hr_arena *arena; /* of the names below; belongs to the emitter */
+    hr_text *out;    /* where lines go now */
+    int indent;
+    bool vector;      /* lane level is vectors */
+    bool whole;       /* all of the row is whole steps, and its streamed results are aligned */
+    bool part;        /* lanes of a tail: loads and stores take the count `lanes` */
+    int lane;         /* index of the lane, -1 = none */
+    const int *outer; /* indices of the row's outer loops */
+    int outer_count;
+    signed char *level;    /* by expr id, -1 = not known */
+    const char **name;     /* by expr id: what a line of its own is called, NULL = printed in place */
+    const char **pointer;  /* by expr id of an ELEMENT: the name of its row pointer */
+    const char **valid;    /* by expr id of a checked ELEMENT: the flag that says it may be read */
+    int *uses;             /* by expr id: in the loop body that is being printed */
+    const char **buffer;   /* by expr id: what holds it: a row-long buffer of kept values; outside vector
+                              mode and for what is drawn at random, an operand */
+    const char **tensor;   /* by tensor id: hr_emit_tensor, once it was asked */
+    const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
+    unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
+    const char *way;       /* which of several accumulators the body adds into */
+    bool pairs;            /* the body is printed for two vectors in turn, by `way` */
+    const hr_expr *given;  /* a node that the body finds there already, as `given_text`; NULL = none */
+    const char *given_text;
+    bool turns;  /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
+    bool absent; /* no lane of the body is at the place that a comparison with one looks for */
+    int turned[HR_TURNED_MAX]; /* by step of the stage: vectors of a step of a column's sums in the order of
+                                  turns; 0 = in order */
+    int number;                /* of the last name given */
+    bool checks;               /* something was checked: the loop cannot be `omp simd` */
+    bool fast;        /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
+    const char *live; /* the flag of a thread that has a row, NULL = all have: the others must not read what
+                         somebody overwrites */
+    bool next_task;   /* the task's index is printed as `next`, the one of the task after this one */
+} hr_printer;
+
+/* An arena for names, and whether it was enough. */
+hr_status hr_names_create(hr_arena **out);
+hr_status hr_names_status(const hr_plan *plan, const hr_arena *arena);
+
+/* Room for all the tables; the stage's level and names start empty. HR_OUT_OF_MEMORY. */
+hr_status hr_printer_begin(hr_printer *printer, const hr_plan *plan, hr_arena *arena, hr_text *out);
+void hr_printer_stage(hr_printer *printer, const hr_stage *stage);
+void hr_printer_end(hr_printer *printer);
+
+/* One indented line. */
+void hr_print(hr_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A text that lives as long as the printer's arena. */
+const char *hr_format(hr_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What a body needs before it is known once it is printed: lines go into `body`, one level deeper, up to
+ * hr_print_back() with what this returns. */
+hr_text *hr_print_aside(hr_printer *printer, hr_text *body);
+void hr_print_back(hr_printer *printer, hr_text *out);
+/* Its lines as they are; frees them. */
+void hr_print_body(hr_printer *printer, hr_text *body);
+
+#endif
