@@ -325,6 +325,12 @@ static void report_unassigned(hr_checker *checker) {
     }
 }
 
+static bool changes_memory(const hr_checker *checker) {
+    for (int i = 0; i < checker->function->tensor_count; i++)
+        if (checker->function->tensors[i].role == HR_ROLE_INOUT && checker->tensors[i].assigned) return true;
+    return false;
+}
+
 /* Room for every tensor and statement that the kernel can have. */
 static bool make_room(hr_checker *checker, const hr_kernel_syntax *kernel) {
     size_t tensors = 0, statements = 0;
@@ -362,9 +368,12 @@ static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
     for (const hr_statement_syntax *s = kernel->statements; s; s = s->next)
         if (s->left) check_statement(checker, s);
     if (!kernel->unreadable) report_unassigned(checker);
-    if (!kernel->statements && !kernel->unreadable && !function->result_count)
-        hr_messages_add(checker->messages, kernel->place, "kernel %s does nothing",
-                        shown(kernel->symbol).text);
+    if (!kernel->unreadable && !function->result_count && !changes_memory(checker))
+        hr_messages_add(
+            checker->messages, kernel->place,
+            "kernel %s gives nothing: it has no result and assigns no inout; name its results, as "
+            "in -> (y: f32[N])",
+            shown(kernel->symbol).text);
 }
 
 void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program *program) {

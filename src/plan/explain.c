@@ -31,6 +31,32 @@ static void explain_kept(const hr_stage *stage, hr_text *out) {
         hr_text_format(out, "       kept in cache for all tasks: %d row%s\n", once, once == 1 ? "" : "s");
 }
 
+static int tensor_of(const hr_plan *plan, const hr_step *step) {
+    return plan->normal->statements[step->statement].tensor;
+}
+
+/* What it computes, each name once: an axis that is written out has a step for each of its elements. */
+static void explain_pass(const hr_plan *plan, const hr_stage *stage, int pass, hr_text *out) {
+    bool any = false;
+    for (int i = 0; i < stage->step_count; i++) {
+        int tensor = tensor_of(plan, &stage->steps[i]);
+        bool told = stage->steps[i].pass != pass;
+        for (int j = 0; j < i && !told; j++)
+            told = stage->steps[j].pass == pass && tensor_of(plan, &stage->steps[j]) == tensor;
+        if (told) continue;
+        if (any)
+            hr_text_append(out, ", ", 2);
+        else if (stage->pass_count == 1)
+            hr_text_format(out, "       computes: ");
+        else
+            hr_text_format(out, "       pass %d%s: ", pass + 1,
+                           pass && pass == stage->spare_pass ? ", which most rows are spared" : "");
+        hr_text_format(out, "%.40s", plan->normal->tensors[tensor].name);
+        any = true;
+    }
+    if (any) hr_text_append(out, "\n", 1);
+}
+
 void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) {
     const hr_function *source = plan->source;
     hr_text_format(out, "kernel %.60s", source->name);
@@ -40,25 +66,8 @@ void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) 
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
         hr_text_format(out, "\n%4d.  %s\n       why: %s\n", i + 1, stage->name, stage->why);
-        for (int pass = 0; pass < stage->pass_count; pass++) {
-            int count = 0;
-            for (int j = 0; j < stage->step_count; j++) {
-                const hr_step *step = &stage->steps[j];
-                const hr_statement *statement = &plan->normal->statements[step->statement];
-                if (step->pass != pass) continue;
-                hr_text_format(out, "%s%.40s",
-                               count                   ? ", "
-                               : stage->pass_count > 1 ? ""
-                                                       : "       computes: ",
-                               count || stage->pass_count == 1 ? plan->normal->tensors[statement->tensor].name
-                                                               : "");
-                if (!count && stage->pass_count > 1)
-                    hr_text_format(out, "       pass %d: %.40s", pass + 1,
-                                   plan->normal->tensors[statement->tensor].name);
-                count++;
-            }
-            if (count) hr_text_append(out, "\n", 1);
-        }
+        for (int pass = 0; pass < stage->pass_count; pass++)
+            explain_pass(plan, stage, pass, out);
         explain_kept(stage, out);
         explain_materialised(plan, stage, extents, out);
     }

@@ -629,11 +629,13 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
     case HR_SHAPE_ROW:
         break;
     }
-    const char *beside =
-        *columns ? hr_arena_format(arena, "; %s add up beside it in the same pass", columns) : "";
-    return hr_arena_format(
-        arena, "%s need the whole row over %s: %d pass%s, a row stays in cache between them%s", rows, lanes,
-        hr_stage_turns(stage), hr_stage_turns(stage) == 1 ? "" : "es", beside);
+    const char *beside = *columns ? hr_arena_format(arena, "; %s add%s up beside it in the same pass",
+                                                    columns, strchr(columns, ',') ? "" : "s")
+                                  : "";
+    return hr_arena_format(arena,
+                           "%s need%s the whole row over %s: %d pass%s, a row stays in cache between them%s",
+                           rows, strchr(rows, ',') ? "" : "s", lanes, hr_stage_turns(stage),
+                           hr_stage_turns(stage) == 1 ? "" : "es", beside);
 }
 
 static void describe(scheduler *s, hr_stage *stage) {

@@ -86,7 +86,7 @@ static const char *const short_axes[] = {
 
 static void check_short_axis(const char *text, const int64_t *sizes) {
     hr_kernel *kernel;
-    const char *source, *header;
+    const char *source, *header, *plan;
     good(hr_kernel_load(device, "turn.hr", text, strlen(text), NULL, &kernel), text);
     for (int e = 0; e < hr_kernel_extent_count(kernel); e++) {
         const char *name;
@@ -99,6 +99,9 @@ static void check_short_axis(const char *text, const int64_t *sizes) {
     good(hr_kernel_source(kernel, &source, &header), text);
     bool lines = sizes[2] % 32 == 0;
     if (lines != (strstr(source, "all of axis p at a time") != NULL)) fail_msg("%s", source);
+    good(hr_kernel_plan(kernel, &plan), text);
+    assert_null(strstr(plan, "y, y")); /* written out, and still one result */
+    assert_null(strstr(plan, "x, x"));
     hr_kernel_destroy(kernel);
 }
 

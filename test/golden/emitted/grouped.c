@@ -35,7 +35,7 @@ static inline void barrier(void) {
 }
 
 /* row over n, a task for each m
- * sum_1 need the whole row over n: 2 passes, a row stays in cache between them */
+ * sum_1 needs the whole row over n: 2 passes, a row stays in cache between them */
 typedef struct stage_0_row {
     int64_t task;
     float *kept_0;

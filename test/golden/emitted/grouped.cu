@@ -1,5 +1,5 @@
 /* row over n, a task for each m
- * sum_1 need the whole row over n: 2 passes, a row stays in cache between them */
+ * sum_1 needs the whole row over n: 2 passes, a row stays in cache between them */
 template <bool ALIGNED>
 static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     const float *const __restrict__ t_x = a.t_x;
