@@ -222,6 +222,7 @@ HR_API hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_ar
  * of a list has no number: the text may use its index in subscripts only. The descriptions are copied;
  * binding other arrays of the same lengths costs no more than handing over their addresses. */
 HR_API hr_status hr_kernel_bind_list(hr_kernel *kernel, const char *name, const hr_array *arrays, int count);
+/* A float is rounded to the scalar's dtype; a whole number must fit it. */
 HR_API hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value);
 HR_API hr_status hr_kernel_bind_extent(hr_kernel *kernel, const char *name, int64_t value);
 

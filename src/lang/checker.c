@@ -49,6 +49,8 @@ static void set_default(hr_checker *checker, hr_tensor *tensor, const hr_paramet
         trouble = "the default of a whole-number scalar is a whole number";
     else if (whole && hr_dtype_round(tensor->dtype, number->number) != number->number)
         trouble = "this default does not fit the scalar's dtype";
+    else if (whole && number->number < 0x1p63 && (int64_t)number->number != number->whole)
+        trouble = "a scalar is given as an f64, which does not hold this whole number";
     if (trouble) hr_messages_add(checker->messages, number->place, "%s", trouble);
     tensor->has_default = !trouble;
     tensor->default_value = number->number;

@@ -231,7 +231,13 @@ hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double valu
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     if (!hr_tensor_is_scalar(tensor))
         return fail_bind(kernel, tensor, ", a tensor: give it an array with hr_kernel_bind");
-    kernel->bindings[i].scalar = hr_dtype_round(tensor->dtype, value);
+    double kept = hr_dtype_round(tensor->dtype, value);
+    if (!hr_dtype_is_float(tensor->dtype) && kept != value) {
+        char rest[64];
+        snprintf(rest, sizeof rest, ", a scalar, and %.17g is no such number", value);
+        return fail_bind(kernel, tensor, rest);
+    }
+    kernel->bindings[i].scalar = kept;
     kernel->bindings[i].bound = true;
     kernel->scalars[i] = kernel->bindings[i].scalar;
     return HR_OK;

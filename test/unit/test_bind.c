@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +144,25 @@ static void test_wrong_arrays(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+static void test_whole_scalars_stay_what_they_are(void **state) {
+    (void)state;
+    hr_kernel *kernel = load("kernel k(a: i32, b: u8, c: bool, d: i64, e: bf16) -> (y: f32)\n{\n"
+                             "    y = a + b + c + d + e\n}\n");
+    refuses(hr_kernel_bind_scalar(kernel, "a", 1.5), "`a` of kernel k is i32, a scalar, and 1.5 is no such");
+    refuses(hr_kernel_bind_scalar(kernel, "a", 2147483648.0), "2147483648 is no such number");
+    refuses(hr_kernel_bind_scalar(kernel, "a", NAN), "no such number");
+    refuses(hr_kernel_bind_scalar(kernel, "b", 256), "256");
+    refuses(hr_kernel_bind_scalar(kernel, "b", -1), "-1");
+    refuses(hr_kernel_bind_scalar(kernel, "c", 2), "2");
+    refuses(hr_kernel_bind_scalar(kernel, "d", INFINITY), "inf");
+    assert_int_equal(hr_kernel_bind_scalar(kernel, "a", -2147483648.0), HR_OK);
+    assert_int_equal(hr_kernel_bind_scalar(kernel, "b", 255), HR_OK);
+    assert_int_equal(hr_kernel_bind_scalar(kernel, "c", 1), HR_OK);
+    assert_int_equal(hr_kernel_bind_scalar(kernel, "d", 0x1p53), HR_OK);
+    assert_int_equal(hr_kernel_bind_scalar(kernel, "e", 0.1), HR_OK); /* rounded, as floats are */
+    hr_kernel_destroy(kernel);
+}
+
 static void bind_all(hr_kernel *kernel) {
     assert_int_equal(bind_at(kernel, "x", HR_BF16, storage, 2, SHAPE(4, 8), NULL), HR_OK);
     assert_int_equal(bind_at(kernel, "weight", HR_BF16, storage + 1000, 1, SHAPE(8), NULL), HR_OK);
@@ -244,6 +264,7 @@ int main(void) {
         cmocka_unit_test(test_extents_are_solved),
         cmocka_unit_test(test_wrong_arrays),
         cmocka_unit_test(test_prepare_names_what_is_missing),
+        cmocka_unit_test(test_whole_scalars_stay_what_they_are),
         cmocka_unit_test(test_overlaps),
         cmocka_unit_test(test_interleaved_views_do_not_overlap),
         cmocka_unit_test(test_bindings_are_described),
