@@ -2,6 +2,7 @@
 #include "headroom.h"
 
 #include "base/dtype.h"
+#include "device/device_cpu.h"
 #include "run/kernel.h"
 #include "support/memory_device.h"
 
@@ -206,6 +207,20 @@ static void test_fill_again(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+/* Each of two results would fit, which take memory only when they are written; both do not. */
+static void test_arrays_together_fit_in_memory(void **state) {
+    (void)state;
+    hr_kernel *kernel = load("kernel two(x: f32[K]) -> (y: f32[N], z: f32[N])\n"
+                             "{\n    y[i] = x[0] + i\n    z[i] = x[0] - i\n}\n");
+    extent_set(kernel, "K", 1);
+    extent_set(kernel, "N", hr_machine_memory() / 4 * 6 / 10);
+    assert_int_equal(hr_kernel_fill(kernel, 1), HR_OUT_OF_MEMORY);
+    assert_non_null(strstr(hr_last_error(), "the arrays of kernel two need "));
+    extent_set(kernel, "N", 10);
+    assert_int_equal(hr_kernel_fill(kernel, 1), HR_OK);
+    hr_kernel_destroy(kernel);
+}
+
 static void test_speed(void **state) {
     (void)state;
     size_t count = 16 << 20;
@@ -235,6 +250,7 @@ int main(void) {
         cmocka_unit_test(test_an_empty_axis_has_no_range),
         cmocka_unit_test(test_roots_get_magnitudes),
         cmocka_unit_test(test_fill_again),
+        cmocka_unit_test(test_arrays_together_fit_in_memory),
         cmocka_unit_test(test_speed),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
