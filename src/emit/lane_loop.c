@@ -237,13 +237,17 @@ static const char *stream_head(hr_printer *p, const hr_lane_pass *pass, const ch
                      1 + is_any_paired(p, pass));
 }
 
+/* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as they
+ * are. */
+static bool goes_by_head(const hr_lane_pass *pass) {
+    return first_stream(pass) && !pass->block && (!pass->state || pass->whole);
+}
+
 /* Streamed results: lanes up to the first aligned vector of the first of them; the others are as aligned as
  * it, or leave by ordinary stores. */
 static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     if (!first_stream(pass)) return;
-    /* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as
-     * they are. */
-    if (!pass->block && (!pass->state || pass->whole)) {
+    if (goes_by_head(pass)) {
         bool pair = is_any_paired(p, pass);
         hr_print(p, "const int64_t head = %s;", stream_head(p, pass, " + i"));
         hr_print(p, "const int64_t begin = %s - i < head ? %s : i + head;", last, last);
@@ -453,15 +457,19 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
 static void print_draws(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
     for (int i = 0; i < randoms->count; i++) {
         const hr_expr *random = randoms->node[i], *compared = randoms->compared[i];
-        const char *words = hr_format(p, "random_%d + (i - tile)", random->id);
-        hr_print(p, "_Alignas(64) uint32_t random_%d[%lld + HR_LANES];", random->id, (long long)pass->tile);
-        hr_print(p, "random_fill(&keys_%d, (uint64_t)(%s + tile), stop - tile, random_%d);", random->id,
+        const char *words = hr_format(p, "words_%d + (i - tile)", random->id);
+        hr_print(p, "_Alignas(64) uint32_t random_%d[HR_RANDOM_BEFORE + %lld + HR_RANDOM_AFTER];", random->id,
+                 (long long)pass->tile);
+        hr_print(p, "uint32_t *const words_%d = random_%d + HR_RANDOM_BEFORE;", random->id, random->id);
+        hr_print(p, "random_fill(&keys_%d, (uint64_t)(%s + tile), stop - tile, words_%d);", random->id,
                  hr_emit_lane_rest(p, random->args[1]), random->id);
         hr_random_give(p, random, compared, hr_format(p, "vf_random(%s)", words),
                        hr_format(p, "vm_random_ge(%s, bound_%d)", words, random->id));
     }
 }
 
+/* Where results are streamed, the lanes before the first aligned vector are a tile of their own: so all
+ * others begin at one. */
 static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     hr_random_list randoms;
     hr_lane_randoms(p, pass, &randoms);
@@ -471,11 +479,14 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
                  hr_expr_text(p, random->args[0]));
         if (randoms.compared[i]) hr_random_print_bound(p, random, randoms.compared[i]);
     }
-    hr_print(p, "for (int64_t tile = %s; tile < %s; tile += %lld) {", pass->first, pass->last,
-             (long long)pass->tile);
+    hr_print(p, "for (int64_t tile = %s, stop; tile < %s; tile = stop) {", pass->first, pass->last);
     p->indent++;
-    hr_print(p, "const int64_t stop = tile + %lld < %s ? tile + %lld : %s;", (long long)pass->tile,
-             pass->last, (long long)pass->tile, pass->last);
+    const char *tile = hr_format(p, "%lld", (long long)pass->tile);
+    if (goes_by_head(pass)) {
+        hr_print(p, "const int64_t lead = %s;", stream_head(p, pass, " + tile"));
+        tile = hr_format(p, "(lead ? lead : %s)", tile);
+    }
+    hr_print(p, "stop = %s - tile < %s ? %s : tile + %s;", pass->last, tile, pass->last, tile);
     print_draws(p, pass, &randoms);
     print_vectors(p, pass, "tile", "stop");
     p->indent--;

@@ -80,12 +80,14 @@ static span without_template(span line) {
 /* The name that a line at the left margin defines; empty where it defines none. */
 static span defined_name(span line) {
     line = without_template(line);
-    const char *stop = begins(line, "static inline ") || begins(line, "static __device__ ") ? "("
-                       : begins(line, "static const ")                                      ? "["
-                       : begins(line, "struct ")                                            ? "{"
-                       : begins(line, "typedef ")                                           ? "__attribute__"
-                       : begins(line, "} ")                                                 ? ";"
-                                                                                            : NULL;
+    const char *stop =
+        begins(line, "static inline ") || begins(line, "static void ") || begins(line, "static __device__ ")
+            ? "("
+        : begins(line, "static const ") ? "["
+        : begins(line, "struct ")       ? "{"
+        : begins(line, "typedef ")      ? "__attribute__"
+        : begins(line, "} ")            ? ";"
+                                        : NULL;
     if (begins(line, "#define ")) {
         size_t end = 8;
         while (end < line.length && in_word(line.data[end]))

@@ -16,7 +16,8 @@ static const char loop_text[] = "static void %s_rate(float *to, const float *fro
 static const char random_text[] =
     "static void random_rate(float *to, const float *from, int64_t count) {\n"
     "    random_keys keys = random_keys_of(1);\n"
-    "    random_fill(&keys, (uint64_t)from[0], count, (uint32_t *)(void *)to);\n"
+    "    count = count / HR_RANDOM_GROUP * HR_RANDOM_GROUP; /* no word beyond */\n"
+    "    random_fill(&keys, 4 * (uint64_t)from[0], count, (uint32_t *)(void *)to);\n"
     "}\n\n";
 
 static const char entry_head[] =

@@ -229,14 +229,14 @@ static void test_speed(void **state) {
     for (int run = 0; run < 3; run++)
         for (int d = 0; d < 2; d++) {
             struct timespec from, to;
-            clock_gettime(CLOCK_MONOTONIC, &from);
+            clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
             hr_fill_array(d ? HR_BF16 : HR_F32, data, (int64_t)count, &(hr_filling){.seed = 1});
-            clock_gettime(CLOCK_MONOTONIC, &to);
+            clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
             best[d] =
                 fmin(best[d], (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec));
         }
-    print_message("512 MB: f32 %.2f s, bf16 %.2f s\n", 8 * best[0], 16 * best[1]);
-    assert_true(8 * best[0] < 4 && 16 * best[1] < 4); /* the machine may be busy: a bound for disasters */
+    print_message("512 MB: f32 %.2f s of a processor, bf16 %.2f s\n", 8 * best[0], 16 * best[1]);
+    assert_true(8 * best[0] < 8 && 16 * best[1] < 8); /* a bound for disasters, sanitizers included */
     free(data);
 }
 

@@ -204,7 +204,8 @@ static void compare_words(const uint32_t *words) {
 
 static void random_words_are_compared(void **state) {
     (void)state;
-    uint32_t words[HR_LANES + 1] = {0, 1, 255, 256};
+    uint32_t room[HR_RANDOM_BEFORE + HR_LANES + HR_RANDOM_AFTER] = {0}, *words = room + HR_RANDOM_BEFORE;
+    words[1] = 1, words[2] = 255, words[3] = 256;
     compare_words(words);
     for (int lane = 0; lane <= HR_LANES; lane++)
         words[lane] = UINT32_MAX - (uint32_t)lane * 128;
@@ -219,7 +220,7 @@ static void random_is_philox(void **state) {
     /* Known answers of Philox4x32-10: all zero, all ones in counter and key (of which two words are fixed
      * here). */
     const uint32_t words[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
-    uint32_t out[600];
+    uint32_t room[HR_RANDOM_BEFORE + 600 + HR_RANDOM_AFTER + 1], *out = room + HR_RANDOM_BEFORE;
     random_keys keys = random_keys_of(0);
     random_fill(&keys, 0, 4, out);
     for (int i = 0; i < 4; i++) {
@@ -229,7 +230,8 @@ static void random_is_philox(void **state) {
     const uint64_t starts[] = {0, 1, 2, 3, 61, UINT64_C(0x3fffffff0), UINT64_C(0xfffffffffffffff1)};
     for (int s = 0; s < 7; s++)
         for (int64_t count = 0; count < 500; count += count < 200 ? 1 : 53) {
-            out[count] = 77;
+            out[count + HR_RANDOM_AFTER] = 77;
+            out[-HR_RANDOM_BEFORE] = 78;
             random_keys seeded = random_keys_of(UINT64_C(0x123456789abcdef0));
             random_fill(&seeded, starts[s], count, out);
             for (int64_t i = 0; i < count; i++)
@@ -237,7 +239,8 @@ static void random_is_philox(void **state) {
                     f32_random(UINT64_C(0x123456789abcdef0), starts[s] + (uint64_t)i))
                     fail_msg("random number %d of %d from counter %llx", (int)i, (int)count,
                              (unsigned long long)starts[s]);
-            assert_int_equal(out[count], 77);
+            assert_int_equal(out[count + HR_RANDOM_AFTER], 77);
+            assert_int_equal(out[-HR_RANDOM_BEFORE], 78);
         }
 }
 

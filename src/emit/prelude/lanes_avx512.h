@@ -130,16 +130,21 @@ static inline vm vi_ne(vi a, vi b) {
     return m;
 }
 
+/* Not assembly: so the compiler may merge it into the operation before it. */
 static inline vi vi_select(vm m, vi a, vi b) {
-    vi r;
-    __asm__("vpblendmd %2, %1, %0%{%3%}" : "=v"(r) : "v"(b), "v"(a), "Yk"(m));
-    return r;
+#if defined __clang__
+    return __builtin_ia32_selectd_512(m, a, b);
+#else
+    return __builtin_ia32_blendmd_512_mask(b, a, m);
+#endif
 }
 
 static inline vf vf_select(vm m, vf a, vf b) {
-    vf r;
-    __asm__("vblendmps %2, %1, %0%{%3%}" : "=v"(r) : "v"(b), "v"(a), "Yk"(m));
-    return r;
+#if defined __clang__
+    return __builtin_ia32_selectps_512(m, a, b);
+#else
+    return __builtin_ia32_blendmps_512_mask(b, a, m);
+#endif
 }
 
 static inline vi vi_from_vm(vm m) {

@@ -137,8 +137,10 @@ static inline philox_lanes philox_lanes_begun(const random_keys *keys, vblock le
 }
 
 /* The HR_RANDOM_GROUP words of the blocks from `block` on. The lower word of the last block's number is that
- * of the first and what is between. */
-static inline void random_group(const random_keys *keys, uint64_t block, uint32_t *out) {
+ * of the first and what is between. Not inlined: it takes all registers, and the loop around it wants some.
+ */
+static void random_group(const random_keys *keys, uint64_t block, uint32_t *out) __attribute__((noinline));
+static void random_group(const random_keys *keys, uint64_t block, uint32_t *out) {
     const uint64_t upper = block >> 32, step = HR_BLOCKS * UINT64_C(0xD2511F53);
     vblock left = vblock_multiply(vblock_order() + (uint32_t)block, (vblock){0} + 0xD2511F53u);
     philox_lanes x[HR_RANDOM_PARTS];
@@ -170,25 +172,24 @@ static inline void random_pair(const random_keys *keys, uint64_t block, uint32_t
     philox_lanes_store(y, out + HR_RANDOM_PART);
 }
 
-/* out[i] = the word of counter + i. Whole groups and pairs are written in place, ragged ends through a
- * buffer. */
+/* How many words around those that are asked for may be written: blocks are whole, and so are parts. */
+#define HR_RANDOM_BEFORE HR_LANES
+#define HR_RANDOM_AFTER  (2 * HR_RANDOM_PART)
+
+/* out[i] = the word of counter + i, for i from 0 to count - 1. The words of a block stay together: what is
+ * around them is written, too. */
 static inline void random_fill(const random_keys *keys, uint64_t counter, int64_t count, uint32_t *out) {
-    const int64_t first = -(int64_t)(counter % 4);
-    const uint64_t block = (uint64_t)((int64_t)counter >> 2);
-    for (int64_t i = first, step; i < count; i += step) {
-        const uint64_t here = block + (uint64_t)(i - first) / 4;
-        const bool share = (uint32_t)here <= UINT32_MAX - HR_RANDOM_GROUP / 4; /* their numbers' upper word */
-        step = i >= 0 && i + HR_RANDOM_GROUP <= count && share ? HR_RANDOM_GROUP : 2 * HR_RANDOM_PART;
-        if (step == HR_RANDOM_GROUP) {
-            random_group(keys, here, out + i);
-        } else if (i >= 0 && i + 2 * HR_RANDOM_PART <= count) {
-            random_pair(keys, here, out + i);
-        } else {
-            uint32_t buffer[2 * HR_RANDOM_PART];
-            random_pair(keys, here, buffer);
-            for (int64_t k = i < 0 ? -i : 0; k < 2 * HR_RANDOM_PART && i + k < count; k++)
-                out[i + k] = buffer[k];
-        }
+    uint64_t block = (uint64_t)((int64_t)counter >> 2);
+    for (int64_t i = -(int64_t)(counter % 4); i < count;) {
+        const bool share =
+            (uint32_t)block <= UINT32_MAX - HR_RANDOM_GROUP / 4; /* their numbers' upper word */
+        const bool group = share && i + HR_RANDOM_GROUP <= count + HR_RANDOM_AFTER;
+        if (group)
+            random_group(keys, block, out + i);
+        else
+            random_pair(keys, block, out + i);
+        i += group ? HR_RANDOM_GROUP : 2 * HR_RANDOM_PART;
+        block += (group ? HR_RANDOM_GROUP : 2 * HR_RANDOM_PART) / 4;
     }
 }
 

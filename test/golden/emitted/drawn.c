@@ -55,17 +55,20 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             const random_keys keys_8 = random_keys_of((uint64_t)7);
             const random_bound bound_8 = random_bound_of(fmaxf(r2, 0.0f));
             const random_keys keys_14 = random_keys_of((uint64_t)8);
-            for (int64_t tile = 0; tile < n_N; tile += 192) {
-                const int64_t stop = tile + 192 < n_N ? tile + 192 : n_N;
-                _Alignas(64) uint32_t random_8[192 + HR_LANES];
-                random_fill(&keys_8, (uint64_t)(r1 + tile), stop - tile, random_8);
-                _Alignas(64) uint32_t random_14[192 + HR_LANES];
-                random_fill(&keys_14, (uint64_t)(r1 + tile), stop - tile, random_14);
+            for (int64_t tile = 0, stop; tile < n_N; tile = stop) {
+                const int64_t lead = stream_head(q0 + tile, 4, 1);
+                stop = n_N - tile < (lead ? lead : 192) ? n_N : tile + (lead ? lead : 192);
+                _Alignas(64) uint32_t random_8[HR_RANDOM_BEFORE + 192 + HR_RANDOM_AFTER];
+                uint32_t *const words_8 = random_8 + HR_RANDOM_BEFORE;
+                random_fill(&keys_8, (uint64_t)(r1 + tile), stop - tile, words_8);
+                _Alignas(64) uint32_t random_14[HR_RANDOM_BEFORE + 192 + HR_RANDOM_AFTER];
+                uint32_t *const words_14 = random_14 + HR_RANDOM_BEFORE;
+                random_fill(&keys_14, (uint64_t)(r1 + tile), stop - tile, words_14);
                 if (whole) {
                     for (int64_t i = tile; i < stop; i += HR_LANES) {
                         prefetch_read(p3 + i + 1024);
-                        const vm r4 = vm_not(vm_random_ge(random_8 + (i - tile), bound_8));
-                        const vf r5 = vf_random(random_14 + (i - tile));
+                        const vm r4 = vm_not(vm_random_ge(words_8 + (i - tile), bound_8));
+                        const vf r5 = vf_random(words_14 + (i - tile));
                         vf_stream_f32(q0 + i, vf_select(r4, vf_load_f32(p3 + i), r5), true);
                     }
                 } else {
@@ -75,23 +78,23 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     if (i < begin) {
                         const int lanes = (int)(begin - i);
                         prefetch_read(p3 + i + 1024);
-                        const vm r6 = vm_not(vm_random_ge(random_8 + (i - tile), bound_8));
-                        const vf r7 = vf_random(random_14 + (i - tile));
+                        const vm r6 = vm_not(vm_random_ge(words_8 + (i - tile), bound_8));
+                        const vf r7 = vf_random(words_14 + (i - tile));
                         vf_store_part_f32(q0 + i, vf_select(r6, vf_load_part_f32(p3 + i, lanes), r7), lanes);
                         i += lanes;
                     }
                     const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
                     for (; i + HR_LANES <= stop; i += HR_LANES) {
                         prefetch_read(p3 + i + 1024);
-                        const vm r8 = vm_not(vm_random_ge(random_8 + (i - tile), bound_8));
-                        const vf r9 = vf_random(random_14 + (i - tile));
+                        const vm r8 = vm_not(vm_random_ge(words_8 + (i - tile), bound_8));
+                        const vf r9 = vf_random(words_14 + (i - tile));
                         vf_stream_f32(q0 + i, vf_select(r8, vf_load_f32(p3 + i), r9), aligned_0);
                     }
                     if (i < stop) {
                         const int lanes = (int)(stop - i);
                         prefetch_read(p3 + i + 1024);
-                        const vm r10 = vm_not(vm_random_ge(random_8 + (i - tile), bound_8));
-                        const vf r11 = vf_random(random_14 + (i - tile));
+                        const vm r10 = vm_not(vm_random_ge(words_8 + (i - tile), bound_8));
+                        const vf r11 = vf_random(words_14 + (i - tile));
                         vf_store_part_f32(q0 + i, vf_select(r10, vf_load_part_f32(p3 + i, lanes), r11), lanes);
                     }
                 }
