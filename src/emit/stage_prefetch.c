@@ -6,7 +6,9 @@
 #include "emit/column_loop.h"
 #include "emit/stage_area.h"
 
-enum { NEAR_BYTES = 1536, NEAR_BYTES_F32 = 2048, GATHER_AHEAD = 8192, MANY_STREAMS = 2 };
+#include <string.h>
+
+enum { NEAR_BYTES = 1536, NEAR_BYTES_F32 = 2048, ROWS_AHEAD = 8192, MANY_STREAMS = 2 };
 
 /* table[token[t], c] in a stage over t and c: the next rows' places are known ahead. */
 static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
@@ -34,12 +36,12 @@ const char *hr_stage_next_row(hr_stage_printer *s, int tensor, hr_expr *const *s
     return name;
 }
 
-/* The task whose rows are asked for: GATHER_AHEAD bytes of rows after this one. */
+/* The task whose rows are asked for: ROWS_AHEAD bytes of rows after this one. */
 static void print_next_task(hr_stage_printer *s, const hr_expr *node) {
     const hr_tensor *tensor = &s->function->tensors[node->tensor];
     hr_print(s->p, "const int64_t row = %s * %d;", hr_emit_size(s->p, tensor->shape[1]),
              (int)hr_dtype_size(tensor->dtype));
-    hr_print(s->p, "const int64_t ahead = row < 1 || row > %d ? 1 : %d / row;", GATHER_AHEAD, GATHER_AHEAD);
+    hr_print(s->p, "const int64_t ahead = row < 1 || row > %d ? 1 : %d / row;", ROWS_AHEAD, ROWS_AHEAD);
     hr_print(s->p, "const int64_t next = task + ahead < tasks ? task + ahead : task;");
 }
 
@@ -158,6 +160,14 @@ static int near_bytes(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     return s->plan->tunables.prefetch ? 0 : NEAR_BYTES_F32;
 }
 
+/* The next row or, of short ones, that after ROWS_AHEAD bytes: with less on its way a core waits for memory
+ * that others use, too. Elements. */
+static const char *next_row_place(const hr_stage_printer *s, const hr_lane_pass *lanes, const char *row) {
+    if (strcmp(lanes->prefetch, "prefetch_near") == 0) return row;
+    int size = (int)hr_dtype_size(s->function->tensors[lanes->prefetched[0]->tensor].dtype);
+    return hr_format(s->p, "rows_ahead(%s, %d) * (%s)", row, ROWS_AHEAD / size, row);
+}
+
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
  * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
@@ -185,11 +195,13 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         bool many = !s->plan->tunables.prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);
     } else if (choice >= 4) {
-        const char *first = s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : row;
+        const char *first = s->apart                ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row)
+                            : lanes->prefetch_count ? next_row_place(s, lanes, row)
+                                                    : row;
         share_prefetch(s, pass, lanes);
         lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + %d * i) / %d", first, lanes->prefetch_before,
                                           row, lanes->prefetch_part, lanes->prefetch_of);
-    } else {
-        lanes->prefetch_place = hr_format(p, "%s + i", row);
+    } else if (lanes->prefetch_count) {
+        lanes->prefetch_place = hr_format(p, "%s + i", next_row_place(s, lanes, row));
     }
 }

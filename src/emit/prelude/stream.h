@@ -102,6 +102,11 @@ static inline void prefetch_read(const void *p) {
 #endif
 }
 
+/* How many rows after this one the first row is that lies so many elements ahead */
+static inline int64_t rows_ahead(int64_t row, int64_t elements) {
+    return row > 0 && row < elements ? (elements + row - 1) / row : 1;
+}
+
 /* Into the first-level cache. */
 static inline void prefetch_near(const void *p) {
 #if defined __SSE2__
