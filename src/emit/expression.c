@@ -532,6 +532,21 @@ const hr_expr *hr_expr_lane_sought(hr_printer *p, const hr_expr *node) {
     return NULL;
 }
 
+bool hr_expr_narrow(hr_printer *p, const hr_expr *node, hr_narrow_call *out) {
+    *out = (hr_narrow_call){.argument = node->arg_count ? node->args[0] : NULL};
+    if (node->op == HR_OP_EXP && is_below_peak(p, node->args[0])) {
+        out->name = "exp_below";
+        out->argument = node->args[0]->args[0];
+        out->peak = node->args[0]->args[1];
+    } else {
+        out->name = node->op == HR_OP_EXP       ? "exp_narrow"
+                    : node->op == HR_OP_SIGMOID ? "sigmoid_narrow"
+                    : node->op == HR_OP_SILU    ? "silu_narrow"
+                                                : NULL;
+    }
+    return out->name && stores_narrow(p);
+}
+
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     bool arithmetic = node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL;
     if (arithmetic) {
@@ -551,15 +566,13 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     if (node->op == HR_OP_WHERE && p->absent && hr_expr_lane_sought(p, node->args[0]))
         return hr_expr_lanes(p, node->args[2]);
     const char *function = node->op == HR_OP_WHERE ? "select" : function_name(node->op);
-    if (node->op == HR_OP_EXP && stores_narrow(p)) {
-        const hr_expr *difference = node->args[0];
-        if (is_below_peak(p, difference))
-            return hr_format(p, "vf_exp_below(%s, %s)", hr_expr_lanes(p, difference->args[0]),
-                             hr_expr_text(p, difference->args[1]));
-        function = "exp_narrow";
+    hr_narrow_call narrow;
+    if (hr_expr_narrow(p, node, &narrow)) {
+        const char *argument = hr_expr_lanes(p, narrow.argument);
+        return narrow.peak
+                   ? hr_format(p, "vf_%s(%s, %s)", narrow.name, argument, hr_expr_text(p, narrow.peak))
+                   : hr_format(p, "vf_%s(%s)", narrow.name, argument);
     }
-    bool logistic = node->op == HR_OP_SIGMOID || node->op == HR_OP_SILU;
-    if (logistic && stores_narrow(p)) function = node->op == HR_OP_SILU ? "silu_narrow" : "sigmoid_narrow";
     return call_text(p, hr_lane_prefix(node->type), function, node);
 }
 

@@ -129,7 +129,8 @@ static void print_store(hr_printer *p, const hr_lane_step *s, const char *value)
 static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
     for (int k = 0; k < pass->kept_count; k++) {
         const hr_expr *kept = pass->kept[k];
-        if (pass->kept_done[k] || !p->uses[kept->id] || p->buffer[kept->id] || kept == p->given) continue;
+        if (pass->kept_done[k] || !p->uses[kept->id] || p->buffer[kept->id]) continue;
+        if (kept == p->given && p->given_kept) continue;
         p->uses[kept->id]++;
         hr_print(p, "vf_store_%s(k%d + i, %s);", hr_expr_is_words(kept) ? "bf16" : "f32", k,
                  hr_expr_lanes(p, kept));
@@ -296,8 +297,8 @@ static void print_shifted(hr_printer *p, const hr_lane_pass *pass, const char **
     *last = "stop";
 }
 
-/* The body for each vector of a step, or of the part of one that `unit` is. */
-static void print_way_loop(hr_printer *p, const hr_lane_pass *pass) {
+/* For each vector of a step, or of the part of one that `unit` is. */
+static void begin_way_loop(hr_printer *p, const hr_lane_pass *pass) {
     int unit = pass->unit;
     hr_text_format(p->out, "#pragma GCC unroll %d\n", unit);
     if (unit < pass->ways)
@@ -306,9 +307,62 @@ static void print_way_loop(hr_printer *p, const hr_lane_pass *pass) {
         hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES) {", unit);
     p->indent++;
     p->way = "way";
-    print_body(p, pass, true);
+}
+
+static void end_way_loop(hr_printer *p) {
     p->indent--;
     hr_print(p, "}");
+}
+
+/* The functions of the body that are done for several vectors side by side; counts them. */
+static int find_narrow(hr_printer *p, const hr_expr *node, const hr_expr **out) {
+    hr_narrow_call call;
+    int count = 0;
+    if (p->seen[node->id] == p->stamp || p->buffer[node->id] || hr_expr_level(p, node) != HR_AT_LANE)
+        return 0;
+    p->seen[node->id] = p->stamp;
+    if (hr_expr_narrow(p, node, &call)) {
+        *out = node;
+        count = 1;
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        count += find_narrow(p, node->args[i], out);
+    return count;
+}
+
+enum { WAYS_MOST = 8 }; /* as in the prelude */
+
+/* The one such function of a step, before all else: it is then there as x[way]. */
+static bool print_narrow(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_expr *node = NULL;
+    hr_narrow_call call;
+    int count = 0;
+    p->stamp++;
+    for (int i = 0; i < pass->step_count; i++)
+        if (!is_move(p, pass, &pass->steps[i])) count += find_narrow(p, pass->steps[i].value, &node);
+    if (count != 1 || p->given || pass->unit < 2 || pass->unit > WAYS_MOST) return false;
+    hr_expr_narrow(p, node, &call);
+    const char *place = hr_format(p, "x%d[way%s]", node->id, pass->unit < pass->ways ? " - from" : "");
+    hr_print(p, "vf x%d[%d];", node->id, pass->unit);
+    begin_way_loop(p, pass);
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_expr_count_uses(p, call.argument);
+    hr_print(p, "%s = %s;", place, hr_expr_lanes(p, call.argument));
+    end_way_loop(p);
+    hr_print(p, "i -= %d * HR_LANES;", pass->unit);
+    hr_print(p, "vf_%s_ways(x%d, %d%s);", call.name, node->id, pass->unit,
+             call.peak ? hr_format(p, ", %s", hr_expr_text(p, call.peak)) : "");
+    p->given = node;
+    p->given_text = place;
+    return true;
+}
+
+static void print_way_loop(hr_printer *p, const hr_lane_pass *pass) {
+    bool narrow = print_narrow(p, pass);
+    begin_way_loop(p, pass);
+    print_body(p, pass, true);
+    end_way_loop(p);
+    if (narrow) p->given = NULL;
 }
 
 static void print_ways(hr_printer *p, const hr_lane_pass *pass) {
@@ -341,8 +395,10 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
     p->given = rounding;
     p->given_text = hr_format(p, "vf_turn_bf16(b%d[%s / 2], way)", rounded->id,
                               pass->unit < pass->ways ? "(way - from)" : "way");
+    p->given_kept = true;
     print_ways(p, &rest);
     p->given = NULL;
+    p->given_kept = false;
 }
 
 /* A step of several vectors, or the part of one that `unit` is. */

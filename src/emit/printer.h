@@ -37,8 +37,9 @@ typedef struct hr_printer {
     bool pairs;            /* the body is printed for two vectors in turn, by `way` */
     const hr_expr *given;  /* a node that the body finds there already, as `given_text`; NULL = none */
     const char *given_text;
-    bool turns;  /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
-    bool absent; /* no lane of the body is at the place that a comparison with one looks for */
+    bool given_kept; /* and what later passes need of it is kept */
+    bool turns;      /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
+    bool absent;     /* no lane of the body is at the place that a comparison with one looks for */
     int turned[HR_TURNED_MAX]; /* by step of the stage: vectors of a step of a column's sums in the order of
                                   turns; 0 = in order */
     int number;                /* of the last name given */

@@ -27,8 +27,18 @@ static inline vf vf_exp_narrow(vf x) {
     return vf_exp(x);
 }
 
+static inline void vf_exp_narrow_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_exp_narrow(x[way]);
+}
+
 static inline vf vf_exp_below(vf x, float peak) {
     return vf_exp(x - peak);
+}
+
+static inline void vf_exp_below_ways(vf *x, int ways, float peak) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_exp_below(x[way], peak);
 }
 
 static inline vf vf_exp2(vf x) {
@@ -139,8 +149,18 @@ static inline vf vf_sigmoid_narrow(vf x) {
     return vf_sigmoid(x);
 }
 
+static inline void vf_sigmoid_narrow_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_sigmoid_narrow(x[way]);
+}
+
 static inline vf vf_silu_narrow(vf x) {
     return vf_silu(x);
+}
+
+static inline void vf_silu_narrow_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_silu_narrow(x[way]);
 }
 
 /* x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3). Below -13 the result is too small for f32. */

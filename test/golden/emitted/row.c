@@ -96,9 +96,16 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     float *const k0 = row->kept_0;
     prefetch_read(p2 + i + 8192);
     prefetch_near(p2 + i + 768);
+    vf x17[2];
 #pragma GCC unroll 2
     for (int way = from; way < from + 2; way++, i += HR_LANES) {
-        const vf r3 = vf_exp_below(vf_load_bf16(p2 + i), s0_peak_1);
+        x17[way - from] = vf_load_bf16(p2 + i);
+    }
+    i -= 2 * HR_LANES;
+    vf_exp_below_ways(x17, 2, s0_peak_1);
+#pragma GCC unroll 2
+    for (int way = from; way < from + 2; way++, i += HR_LANES) {
+        const vf r3 = x17[way - from];
         vf_store_f32(k0 + i, r3);
         a1[way] = a1[way] + r3;
     }
@@ -122,9 +129,16 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
             prefetch_near(p4 + i + 768);
             prefetch_read(p4 + i + 8192 + 32);
             prefetch_near(p4 + i + 800);
+            vf x17[4];
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
-                const vf r5 = vf_exp_below(vf_load_bf16(p4 + i), s0_peak_1);
+                x17[way] = vf_load_bf16(p4 + i);
+            }
+            i -= 4 * HR_LANES;
+            vf_exp_below_ways(x17, 4, s0_peak_1);
+#pragma GCC unroll 4
+            for (int way = 0; way < 4; way++, i += HR_LANES) {
+                const vf r5 = x17[way];
                 vf_store_f32(k0 + i, r5);
                 a1[way] = a1[way] + r5;
             }
