@@ -159,7 +159,10 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     }
     if (!plain || !s->p->vector) return 1;
     if (reduces) return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
-    return stores_bf16(s, lanes) ? 2 : 1;
+    if (!stores_bf16(s, lanes)) return 1;
+    for (int i = 0; i < lanes->step_count && s->stage->shape == HR_SHAPE_MAP; i++)
+        if (hr_expr_computes_special(s->p, lanes->steps[i].value)) return 4; /* side by side */
+    return 2;
 }
 
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,

@@ -186,6 +186,32 @@ static void pairs(void **state) {
                 f64_gelu(-INFINITY) == 0);
 }
 
+/* Vectors side by side get what each gets alone. */
+static void ways_are_alike(void **state) {
+    (void)state;
+    const float specials[] = {0,      -0.0f, INFINITY,  -INFINITY, NAN, 1,
+                              -87.4f, 88.8f, 0x1p-140f, -300,      300, 0.3f};
+    vf exps[4], belows[4], sigmoids[4], silus[4], given[4];
+    for (int way = 0; way < 4; way++) {
+        for (int lane = 0; lane < HR_LANES; lane++)
+            given[way][lane] = specials[(way * HR_LANES + lane) % (int)(sizeof specials / sizeof *specials)];
+        exps[way] = belows[way] = sigmoids[way] = silus[way] = given[way];
+    }
+    vf_exp_narrow_ways(exps, 4);
+    vf_exp_below_ways(belows, 4, 1.5f);
+    vf_sigmoid_narrow_ways(sigmoids, 4);
+    vf_silu_narrow_ways(silus, 4);
+    for (int way = 0; way < 4; way++) {
+        vf alone[] = {vf_exp_narrow(given[way]), vf_exp_below(given[way], 1.5f),
+                      vf_sigmoid_narrow(given[way]), vf_silu_narrow(given[way])};
+        const vf *beside[] = {&exps[way], &belows[way], &sigmoids[way], &silus[way]};
+        for (int f = 0; f < 4; f++)
+            for (int lane = 0; lane < HR_LANES; lane++)
+                assert_true(alone[f][lane] == (*beside[f])[lane] ||
+                            (isnan(alone[f][lane]) && isnan((*beside[f])[lane])));
+    }
+}
+
 /* Words that are compared as they are say what their numbers say. */
 static void compare_words(const uint32_t *words) {
     const float bounds[] = {0,         -0.0f,        0.1f, 0.5f, 0x1p-24f, 0x1.8p-24f, 1 - 0x1p-24f, -1,
@@ -246,8 +272,11 @@ static void random_is_philox(void **state) {
 
 int main(void) {
     if (!host_runs_this()) return 77;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_are_accurate), cmocka_unit_test(special_values), cmocka_unit_test(pairs),
-        cmocka_unit_test(random_is_philox), cmocka_unit_test(random_words_are_compared)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(functions_are_accurate),
+                                       cmocka_unit_test(special_values),
+                                       cmocka_unit_test(pairs),
+                                       cmocka_unit_test(ways_are_alike),
+                                       cmocka_unit_test(random_is_philox),
+                                       cmocka_unit_test(random_words_are_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,18 +48,21 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const int64_t i_m = task;
         const float *const p1 = t_x + i_m * n_N;
         {
-            const bool whole = n_N % (2 * HR_LANES) == 0 && stream_aligned(t_y, 2, 2);
+            const bool whole = n_N % (4 * HR_LANES) == 0 && stream_aligned(t_y, 2, 2);
             uint16_t *const q0 = t_y + i_m * n_N;
             if (whole) {
                 for (int64_t i = 0; i < n_N;) {
                     prefetch_read(p1 + i + 1024);
                     prefetch_read(p1 + i + 1024 + 16);
-                    vf w0[2];
-#pragma GCC unroll 2
-                    for (int way = 0; way < 2; way++, i += HR_LANES) {
+                    prefetch_read(p1 + i + 1024 + 32);
+                    prefetch_read(p1 + i + 1024 + 48);
+                    vf w0[4];
+#pragma GCC unroll 4
+                    for (int way = 0; way < 4; way++, i += HR_LANES) {
                         w0[way] = vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i)));
                     }
-                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[0], w0[1], false, true);
+                    vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, true);
+                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, true);
                 }
             } else {
                 int64_t i = 0;
@@ -73,15 +76,18 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     i += lanes;
                 }
                 const bool aligned_0 = stream_aligned(q0 + i, 2, 2);
-                for (; i + 2 * HR_LANES <= n_N;) {
+                for (; i + 4 * HR_LANES <= n_N;) {
                     prefetch_read(p1 + i + 1024);
                     prefetch_read(p1 + i + 1024 + 16);
-                    vf w0[2];
-#pragma GCC unroll 2
-                    for (int way = 0; way < 2; way++, i += HR_LANES) {
+                    prefetch_read(p1 + i + 1024 + 32);
+                    prefetch_read(p1 + i + 1024 + 48);
+                    vf w0[4];
+#pragma GCC unroll 4
+                    for (int way = 0; way < 4; way++, i += HR_LANES) {
                         w0[way] = vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i)));
                     }
-                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[0], w0[1], false, aligned_0);
+                    vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, aligned_0);
+                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, aligned_0);
                 }
                 for (; i + HR_LANES <= n_N; i += HR_LANES) {
                     prefetch_read(p1 + i + 1024);
