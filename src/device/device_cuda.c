@@ -6,7 +6,6 @@
 #include "device/device_cuda.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define COMPUTE_LEAST 80
 

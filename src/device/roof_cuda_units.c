@@ -7,7 +7,6 @@
 #include "device/roof_cuda.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define UNIT_THREADS   1024
 #define UNIT_CHAINS    8

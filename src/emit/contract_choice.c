@@ -130,8 +130,7 @@ static bool all_bf16(const hr_plan *plan) {
     return true;
 }
 
-int hr_contract_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
-    (void)extents; /* the cache blocks adapt to them as the code runs */
+int hr_contract_candidates(const hr_plan *plan, hr_tunables *out, int max) {
     static const int depths[] = {128, 192, 256, 384};
     static const int rows[] = {56, 112, 224};
     const register_tile *tile = register_tile_of(plan);

@@ -1,8 +1,6 @@
 /* What the top of a file to paste says, on every target. In: a plan. Out: the beginning of a comment. */
 #include "emit/describe.h"
 
-#include "base/dtype.h"
-
 static void describe_tensor(hr_printer *p, int t) {
     const hr_tensor *tensor = &p->function->tensors[t];
     static const char *const roles[] = {"in", "in and out", "out", ""};

@@ -35,7 +35,7 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
 int64_t hr_emit_piece(const hr_plan *plan, const int64_t *extents);
 /* Choices worth measuring: those of the plan's products where it has any, else hr_plan_candidates(). The
  * plan's own default first; returns how many. */
-int hr_emit_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);
+int hr_emit_candidates(const hr_plan *plan, hr_tunables *out, int max);
 void hr_emitted_clear(hr_emitted *emitted);
 
 #endif

@@ -15,7 +15,6 @@
 #include "emit/stage_c.h"
 #include "emit/stage_scatter.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 typedef struct emitter {
@@ -236,11 +235,10 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     return HR_OK;
 }
 
-int hr_emit_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
+int hr_emit_candidates(const hr_plan *plan, hr_tunables *out, int max) {
     for (int i = 0; i < plan->stage_count && !plan->limits.compute; i++)
-        if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
-            return hr_contract_candidates(plan, extents, out, max);
-    return hr_plan_candidates(plan, extents, out, max);
+        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) return hr_contract_candidates(plan, out, max);
+    return hr_plan_candidates(plan, out, max);
 }
 
 /* ---- the public function ---- */

@@ -4,7 +4,6 @@
  * operand's elements are evaluated while they are packed, and what becomes of the finished sums.
  */
 #include "emit/emit_c_contract.h"
-#include "base/dtype.h"
 #include "emit/contract_choice.h"
 #include "emit/contract_lane.h"
 #include "emit/contract_text.h"

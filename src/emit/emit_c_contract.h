@@ -9,7 +9,7 @@
 hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
                               int64_t *out);
 /* Tunables worth measuring for the plan's contract stages, the plan's own choice first. Returns how many. */
-int hr_contract_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);
+int hr_contract_candidates(const hr_plan *plan, hr_tunables *out, int max);
 
 /* Appends what all contract stages of a plan share: after the prelude, before the first stage's functions. */
 hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out);

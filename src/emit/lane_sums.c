@@ -1,7 +1,6 @@
 /* What the lanes of a pass add up. In: steps and their values. Out: text. See lane_sums.h. */
 #include "emit/lane_sums.h"
 
-#include "base/dtype.h"
 #include "emit/function_c.h"
 #include "emit/reduce.h"
 

@@ -4,8 +4,8 @@
  */
 #include "emit/list_cuda.h"
 
-#include "base/dtype.h"
 #include "emit/function_c.h"
+#include "emit/list_emit.h"
 
 const char *hr_list_cuda_table(hr_printer *p) {
     for (int t = 0; t < p->function->tensor_count; t++)

@@ -2,7 +2,6 @@
 #ifndef HR_EMIT_LIST_CUDA_H
 #define HR_EMIT_LIST_CUDA_H
 
-#include "emit/list_emit.h"
 #include "emit/stage_cuda.h"
 
 /* Blocks take pieces in turn; each piece by 16-byte accesses where all its arrays are aligned. */

@@ -6,7 +6,6 @@
 #include "emit/lane_loop.h"
 #include "emit/lane_sums.h"
 #include "emit/list_c.h"
-#include "emit/list_emit.h"
 #include "emit/reduce.h"
 #include "emit/stage_area.h"
 #include "emit/stage_end.h"

@@ -1,9 +1,9 @@
 /* One stage as CUDA kernels. In: a stage and how it lies on the device. Out: text. See stage_cuda.h. */
 #include "emit/stage_cuda.h"
 
-#include "base/dtype.h"
 #include "emit/function_c.h"
 #include "emit/list_cuda.h"
+#include "emit/list_emit.h"
 #include "emit/stage_cuda_carry.h"
 #include "emit/stage_cuda_joint.h"
 #include "emit/stage_cuda_ring.h"

@@ -4,7 +4,6 @@
 #include "emit/stage_cuda.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 32, END_BLOCKS = 64 };
 

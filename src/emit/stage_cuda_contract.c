@@ -1,10 +1,7 @@
 /* The stage of a matrix product as a CUDA kernel. In: a stage. Out: text. See stage_cuda_contract.h. */
 #include "emit/stage_cuda_contract.h"
 
-#include "base/dtype.h"
 #include "emit/stage_cuda.h"
-
-#include <string.h>
 
 typedef struct contract_printer {
     hr_printer *p;

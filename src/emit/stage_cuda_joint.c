@@ -4,7 +4,6 @@
 #include "emit/stage_cuda_ring.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { JOINT_THREADS = 512 };
 

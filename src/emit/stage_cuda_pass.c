@@ -3,7 +3,6 @@
  * The element of a group that is being computed is `v`, its
  * position in the row (in a flat stage: among all elements) `pos + v`.
  */
-#include "base/dtype.h"
 #include "emit/random_list.h"
 #include "emit/reduce.h"
 #include "emit/stage_cuda.h"

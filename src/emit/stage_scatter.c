@@ -2,7 +2,6 @@
 #include "emit/stage_scatter.h"
 
 #include "base/dtype.h"
-#include "emit/stage_c.h"
 #include "emit/stage_prefetch.h"
 
 /* ---- scratch memory of the order: ends a thread, all tasks ---- */

@@ -80,8 +80,7 @@ static int map_candidates(hr_tunables *out, int max) {
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
-int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max) {
-    (void)extents;
+int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
     bool flat = true;
     for (int i = 0; i < plan->stage_count; i++)
         flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;

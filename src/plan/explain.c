@@ -1,9 +1,9 @@
 /* A plan in words and its checked accesses. In: a plan. Out: text. */
 #include "base/dtype.h"
-#include "plan/passes.h"
+#include "plan/graph.h"
+#include "plan/plan.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static void explain_materialised(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                  hr_text *out) {

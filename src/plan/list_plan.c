@@ -4,10 +4,9 @@
  * Over a list a stage walks one index, which stands for an element of some member: it subscripts lists,
  * alone, and has no value of its own. What a stage computes for all elements together are totals.
  */
-#include "plan/passes.h"
+#include "plan/plan.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct walk {
     const hr_plan *plan;

@@ -195,7 +195,7 @@ bool hr_plan_has_lists(const hr_plan *plan);
 hr_status hr_plan_check_lists(const hr_plan *plan);
 /* Choices worth measuring, the best first by the cost model; [0] is the plan's own default. At most `max`;
  * returns how many. */
-int hr_plan_candidates(const hr_plan *plan, const int64_t *extents, hr_tunables *out, int max);
+int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max);
 /* A subscript that is checked as the code runs; `access` is hr_fault.access. */
 typedef struct hr_access {
     int tensor, axis; /* into normal->tensors, and which of its axes */

@@ -12,8 +12,6 @@
 #include "base/dtype.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TINY       0x1p-125 /* below f32's normal numbers precision runs out, in intermediate results too */
 #define OPERATIONS 16.0     /* roundings that may add up beside a reduction's */

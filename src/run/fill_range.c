@@ -5,8 +5,6 @@
  */
 #include "run/fill.h"
 
-#include "base/dtype.h"
-
 #include <stdlib.h>
 
 typedef struct finding {

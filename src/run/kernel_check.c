@@ -12,7 +12,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define POINTS_DEFAULT  512 /* a tensor, where time allows */

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "run/kernel.h"
 
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 

@@ -7,8 +7,6 @@
 
 #include "base/dtype.h"
 
-#include <stdlib.h>
-
 #define TERMS_MAX 64
 #define STEPS_MAX 100000
 

@@ -372,9 +372,8 @@ static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_pr
     HR_TRY(tuning_key(kernel, state, key));
     HR_TRY(state_plan(kernel, state, &(hr_tunables){0}));
     pthread_mutex_init(&tuning.lock, NULL);
-    hr_status status =
-        hr_tune_search(state->plan, state->extents, key, mode, floor_seconds(kernel, state), &trial,
-                       preparing->progress, preparing->progress_context, &state->tuned);
+    hr_status status = hr_tune_search(state->plan, key, mode, floor_seconds(kernel, state), &trial,
+                                      preparing->progress, preparing->progress_context, &state->tuned);
     if (status == HR_CANCELLED && tuning.failure != HR_OK)
         status = hr_fail_again(tuning.failure, tuning.sentence);
     if (status == HR_OK && (state->tuned.cached || state->tuned.tried_count))

@@ -6,7 +6,6 @@
  */
 #include "run/kernel.h"
 
-#include "base/dtype.h"
 #include "device/roof_store.h"
 
 #include <math.h>

@@ -5,7 +5,6 @@
 #include "base/cache.h"
 #include "emit/emit.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef char identity[33];
@@ -34,9 +33,9 @@ static hr_tune_database *database_open(void) {
     return hr_cache_folder(folder, sizeof folder) == HR_OK ? hr_tune_database_open(folder) : NULL;
 }
 
-hr_status hr_tune_search(const hr_plan *plan, const int64_t *extents, const char *key, hr_tune mode,
-                         double floor_seconds, const hr_trial *trial, hr_progress_fn progress,
-                         void *progress_context, hr_tuned *out) {
+hr_status hr_tune_search(const hr_plan *plan, const char *key, hr_tune mode, double floor_seconds,
+                         const hr_trial *trial, hr_progress_fn progress, void *progress_context,
+                         hr_tuned *out) {
     hr_tunables candidates[HR_TRIED_MAX];
     hr_tune_database *database = database_open();
     hr_tune_budget budget = hr_tune_budget_of(mode);
@@ -45,7 +44,7 @@ hr_status hr_tune_search(const hr_plan *plan, const int64_t *extents, const char
     budget.floor_seconds = floor_seconds;
     if (hr_tune_database_find(database, key, searching ? mode : HR_TUNE_NONE, out)) goto done;
     *out = (hr_tuned){0};
-    int count = hr_emit_candidates(plan, extents, candidates, searching ? HR_TRIED_MAX : 1);
+    int count = hr_emit_candidates(plan, candidates, searching ? HR_TRIED_MAX : 1);
     if (count > 0) out->best = candidates[0];
     if (searching) count = hr_tune_distinct(candidates, count, budget.candidates, trial);
     if (searching && count > 1) {

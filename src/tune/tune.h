@@ -1,8 +1,8 @@
 /* Which tunables make this plan fastest on this device: the cost model's order, then measurement, then the
  * database.
  *
- * In: a function, extents, layouts, a device, a way to time one choice. Out: the best tunables and what was
- * tried.
+ * In: a plan, what its best choice depends on as a key, a way to time one choice. Out: the best tunables and
+ * what was tried.
  *
  * The protocol of a search: candidate 0 is the cost model's choice, the incumbent. Of candidates that make
  * the same code only the first is looked at. All are prepared, two at a time, within a budget. Then they are
@@ -48,9 +48,9 @@ typedef struct hr_tuned {
  * HR_TUNE_NONE looks into the database only. HR_TUNE_QUICK is satisfied by an earlier quick or full result;
  * FULL by a full one. Progress is told in candidates prepared, then in candidate runs, so that elapsed / done
  * * (total - done) is the time left. */
-hr_status hr_tune_search(const hr_plan *plan, const int64_t *extents, const char *key, hr_tune mode,
-                         double floor_seconds, const hr_trial *trial, hr_progress_fn progress,
-                         void *progress_context, hr_tuned *out);
+hr_status hr_tune_search(const hr_plan *plan, const char *key, hr_tune mode, double floor_seconds,
+                         const hr_trial *trial, hr_progress_fn progress, void *progress_context,
+                         hr_tuned *out);
 
 /* ---- the parts of it ---- */
 

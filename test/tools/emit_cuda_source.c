@@ -34,7 +34,7 @@ int main(int count, char **words) {
     const char *choice = getenv("HR_CHOICE");
     if (choice) {
         hr_tunables list[64];
-        int total = hr_emit_candidates(plan, extents, list, 64), wanted = atoi(choice);
+        int total = hr_emit_candidates(plan, list, 64), wanted = atoi(choice);
         hr_plan_options options = {.tunables = list[wanted < total ? wanted : 0]};
         hr_plan_destroy(plan);
         if (hr_plan_create(function, extents, NULL, &limits, &options, &plan) != HR_OK) return fail();

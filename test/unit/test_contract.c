@@ -324,7 +324,7 @@ static void check_candidates(const char *text) {
     expect_ok(hr_program_parse("test.hr", text, strlen(text), &program));
     expect_ok(hr_program_find(program, NULL, &function));
     expect_ok(hr_plan_create(function, extents, NULL, &device->limits, NULL, &plan));
-    int count = hr_contract_candidates(plan, extents, candidates, 64);
+    int count = hr_contract_candidates(plan, candidates, 64);
     assert_in_range(count, 4, 64);
     for (int i = 0; i < count; i += count / 3)
         check_tuned(text, extents, 2, &candidates[i], plain_meaning);

@@ -98,7 +98,7 @@ static void candidates_make(const hr_function *function, const struct compile_ca
     hr_plan *plan;
     assert_int_equal(extents_of(function, one, extents), HR_OK);
     assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-    int count = hr_emit_candidates(plan, extents, tunables, CANDIDATES_MAX);
+    int count = hr_emit_candidates(plan, tunables, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
         if (job_make(function, one, &tunables[i], i) != HR_OK)

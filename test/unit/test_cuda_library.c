@@ -111,7 +111,7 @@ static void run_candidates(const hr_function *function, const struct library_cas
     hr_device_limits limits = cuda_case_limits(one->compute, one->processors);
     hr_plan *plan;
     assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-    int count = hr_emit_candidates(plan, extents, tunables, CANDIDATES_MAX);
+    int count = hr_emit_candidates(plan, tunables, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
         run_case(function, one, &tunables[i], i);

@@ -29,7 +29,7 @@ static void choose(cuda_case *one, uint64_t seed) {
     if (seed % 3 != 1) return;
     assert_int_equal(hr_plan_create(one->function, one->extents, NULL, &one->limits, &one->options, &plan),
                      HR_OK);
-    int count = hr_emit_candidates(plan, one->extents, choices, 64);
+    int count = hr_emit_candidates(plan, choices, 64);
     one->options.tunables = choices[seed / 3 % (uint64_t)count];
     hr_plan_destroy(plan);
 }
