@@ -285,7 +285,9 @@ static int passes_of(const chooser *s) {
     return passes;
 }
 
-static void choose_slices(chooser *s, int64_t groups, int most, int64_t tasks) {
+/* Blocks that share a row where a thread would hold more than it may: c->groups, which become fewer where
+ * that is enough. */
+static void choose_slices(chooser *s, int64_t groups, int64_t tasks) {
     hr_cuda_choice *c = s->c;
     const hr_tunables *tunables = &s->plan->tunables;
     bool reduces = hr_stage_has(s->stage, HR_STEP_REDUCE_ROW);
@@ -309,7 +311,7 @@ static void choose_slices(chooser *s, int64_t groups, int most, int64_t tasks) {
     c->slices = (int)(reduces ? power_up(wanted) : wanted);
     if (c->slices > limit) c->slices = (int)limit;
     c->exchange = reduces && c->slices > 1;
-    c->groups = (int)smaller(hr_divide_up(groups, (int64_t)c->row_threads * c->slices), most);
+    c->groups = (int)smaller(hr_divide_up(groups, (int64_t)c->row_threads * c->slices), c->groups);
     if (c->groups < 1) c->groups = 1;
     c->chunks = hr_divide_up(groups, (int64_t)c->row_threads * c->slices * c->groups);
     c->resident = c->chunks <= 1;
@@ -497,11 +499,62 @@ static bool choose_columns(chooser *s, int64_t groups) {
 
 /* ---- rows ---- */
 
-/* Threads a row: enough that each has a few groups to load at once; a long row is shared by a cluster of
- * blocks. */
-static void choose_rows(chooser *s) {
+/* Of a row's groups: its ends are inside some, of which few threads should have one; sums over rows of so
+ * narrow elements that a thread has many groups. */
+typedef struct row_form {
+    bool uneven, single;
+} row_form;
+
+static row_form form_of(const chooser *s, int64_t groups) {
+    const hr_cuda_choice *c = s->c;
+    return (row_form){.uneven = c->shifted && c->vector > 4 && groups > UNEVEN_LEAST && groups <= UNEVEN_MOST,
+                      .single = c->columns && c->vector * s->widest < 8 && groups > 256};
+}
+
+/* Enough threads that each has a few groups to load at once. */
+static void choose_row_threads(chooser *s, int64_t groups, row_form form) {
     hr_cuda_choice *c = s->c;
     const hr_tunables *tunables = &s->plan->tunables;
+    int few = s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
+    if (form.uneven) few = UNEVEN_UNROLL;
+    if (c->columns) few = groups <= 128 ? 4 : 1; /* each element of a group has a sum in a register, too */
+    if (form.single) few = 8;
+    if (tunables->unroll) few = tunables->unroll;
+    int64_t wanted = tunables->row_threads ? tunables->row_threads : hr_divide_up(groups, few);
+    if (wanted <= 32 || (!tunables->row_threads && !form.uneven && wanted <= 40))
+        c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
+    else
+        c->row_threads =
+            (int)(wanted <= 256 || form.single ? hr_divide_up(wanted, 32) * 32 : power_up(wanted));
+    if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads)
+        c->row_threads = groups > 2560 && groups <= 4096 && !c->columns ? 1024 : ROW_THREADS_MAX;
+    if (c->row_threads > 1024) c->row_threads = 1024;
+    c->groups = tunables->unroll                     ? tunables->unroll
+                : form.uneven                        ? UNEVEN_UNROLL
+                : form.single                        ? 16
+                : c->row_threads <= 32 || c->shifted ? 5
+                                                     : 4;
+}
+
+/* Blocks that stay and take rows in turn: all that multiprocessors hold at once. */
+static int64_t row_blocks(const chooser *s, row_form form) {
+    const hr_cuda_choice *c = s->c;
+    int waves = s->plan->tunables.waves;
+    bool sums = c->columns || c->totals;
+    if ((!sums && !waves) || (!sums && waves == 1024)) return INT32_MAX / c->slices;
+    int64_t fitting = waves                              ? waves
+                      : form.single && c->threads <= 640 ? 640 / c->threads
+                      : c->columns && c->groups > 1      ? 1
+                      : c->threads >= 512                ? 2
+                      : c->threads >= 256                ? 3
+                                                         : 6;
+    int64_t blocks = (int64_t)s->plan->limits.threads * fitting / c->slices;
+    return blocks > 1 ? blocks : 1;
+}
+
+/* A long row is shared by a cluster of blocks. */
+static void choose_rows(chooser *s) {
+    hr_cuda_choice *c = s->c;
     while (c->vector > 1 && c->row < c->vector)
         c->vector /= 2;
     while (c->columns && (c->row % c->vector || c->lane % c->vector)) /* a column stays with its thread */
@@ -513,44 +566,15 @@ static void choose_rows(chooser *s) {
     int64_t groups = hr_divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     if (choose_columns(s, groups)) return;
-    int few = s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
-    bool uneven = c->shifted && c->vector > 4 && groups > UNEVEN_LEAST && groups <= UNEVEN_MOST;
-    if (uneven) few = UNEVEN_UNROLL;
-    if (c->columns) few = groups <= 128 ? 4 : 1; /* each element of a group has a sum in a register, too */
-    bool single = c->columns && c->vector * s->widest < 8 && groups > 256;
-    if (single) few = 8;
-    if (tunables->unroll) few = tunables->unroll;
-    int64_t wanted = tunables->row_threads ? tunables->row_threads : hr_divide_up(groups, few);
-    if (wanted <= 32 || (!tunables->row_threads && !uneven && wanted <= 40))
-        c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
-    else
-        c->row_threads = (int)(wanted <= 256 || single ? hr_divide_up(wanted, 32) * 32 : power_up(wanted));
-    if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads)
-        c->row_threads = groups > 2560 && groups <= 4096 && !c->columns ? 1024 : ROW_THREADS_MAX;
-    if (c->row_threads > 1024) c->row_threads = 1024;
-    int most = tunables->unroll                     ? tunables->unroll
-               : uneven                             ? UNEVEN_UNROLL
-               : single                             ? 16
-               : c->row_threads <= 32 || c->shifted ? 5
-                                                    : 4;
-    c->groups = most;
+    row_form form = form_of(s, groups);
+    choose_row_threads(s, groups, form);
     int64_t tasks = 1;
     for (int i = 0; i < s->stage->task_count; i++)
         tasks *= index_size(s, s->stage->task[i]);
-    choose_slices(s, groups, most, tasks);
+    choose_slices(s, groups, tasks);
     c->block_rows = c->row_threads <= 32 && !c->exchange ? side_by_side(c) / c->row_threads : 1;
     c->threads = c->row_threads * c->block_rows;
-    c->blocks_limit = INT32_MAX / c->slices;
-    if (c->columns || c->totals || tunables->waves) {
-        int64_t fitting = tunables->waves               ? tunables->waves
-                          : single && c->threads <= 640 ? 640 / c->threads
-                          : c->columns && c->groups > 1 ? 1
-                          : c->threads >= 512           ? 2
-                          : c->threads >= 256           ? 3
-                                                        : 6;
-        int64_t blocks = (int64_t)s->plan->limits.threads * fitting / c->slices;
-        if (tunables->waves != 1024 || c->columns || c->totals) c->blocks_limit = blocks > 1 ? blocks : 1;
-    }
+    c->blocks_limit = row_blocks(s, form);
     choose_staged(s, groups);
     if (passes_of(s) > 1) hr_cuda_choose_ring(s->plan, s->stage, s->extents, c);
     c->column_memory = c->columns && !c->resident && !c->staged;
