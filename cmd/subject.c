@@ -128,27 +128,18 @@ static int bind_extent(const arguments *arguments, subject *subject, const char 
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 
-/* A scalar is handed over as f64, which tells whole numbers below 2^53 apart. The kernel would cut off what
- * does not fit, as a store does; given by hand it is a mistake. */
-static int check_whole(const arguments *arguments, const hr_argument *argument, const char *text,
-                       double value) {
-    static const struct {
-        double least, most;
-    } ranges[HR_DTYPE_COUNT] = {
-        [HR_I64] = {1 - 0x1p53, 0x1p53 - 1},
-        [HR_I32] = {INT32_MIN, INT32_MAX},
-        [HR_I16] = {INT16_MIN, INT16_MAX},
-        [HR_I8] = {INT8_MIN, INT8_MAX},
-        [HR_U8] = {0, UINT8_MAX},
-        [HR_BOOL] = {0, 1},
-    };
-    double least = ranges[argument->dtype].least, most = ranges[argument->dtype].most;
-    if (most == 0 || (value >= least && value <= most && floor(value) == value)) return 0;
-    if (argument->dtype == HR_BOOL)
-        return complain(arguments, "%s=%s: %s is bool: true, false, 1 or 0", argument->name, text,
-                        argument->name);
-    return complain(arguments, "%s=%s: %s is %s: a whole number from %.0f to %.0f", argument->name, text,
-                    argument->name, hr_dtype_name(argument->dtype), least, most);
+/* A scalar is handed over as f64, which does not hold every whole number that can be written. */
+static int check_held(const arguments *arguments, const hr_argument *argument, const char *text,
+                      double value) {
+    static const bool whole[HR_DTYPE_COUNT] = {
+        [HR_I64] = true, [HR_I32] = true, [HR_I16] = true, [HR_I8] = true, [HR_U8] = true, [HR_BOOL] = true};
+    int64_t written;
+    bool negative = text[0] == '-';
+    if (!whole[argument->dtype] || !parse_whole(text + negative, &written) || fabs(value) >= 0x1p63) return 0;
+    if ((int64_t)fabs(value) == written) return 0;
+    return complain(arguments,
+                    "%s=%s: a scalar is handed over as an f64, which does not hold this whole number",
+                    argument->name, text);
 }
 
 static int bind_scalar(const arguments *arguments, subject *subject, const hr_argument *argument,
@@ -159,7 +150,7 @@ static int bind_scalar(const arguments *arguments, subject *subject, const hr_ar
     bool word = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
     if (!word && (end == text || *end))
         return complain(arguments, "%s=%s: %s is a scalar, and \"%s\" is no number", name, text, name, text);
-    int code = check_whole(arguments, argument, text, value);
+    int code = check_held(arguments, argument, text, value);
     if (code) return code;
     hr_status status = hr_kernel_bind_scalar(subject->kernel, name, value);
     return status == HR_OK ? 0 : complain_status(arguments, status);

@@ -233,8 +233,10 @@ hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double valu
         return fail_bind(kernel, tensor, ", a tensor: give it an array with hr_kernel_bind");
     double kept = hr_dtype_round(tensor->dtype, value);
     if (!hr_dtype_is_float(tensor->dtype) && kept != value) {
-        char rest[64];
-        snprintf(rest, sizeof rest, ", a scalar, and %.17g is no such number", value);
+        char number[32], rest[80];
+        snprintf(number, sizeof number, "%.15g", value);
+        if (strtod(number, NULL) != value) snprintf(number, sizeof number, "%.17g", value);
+        snprintf(rest, sizeof rest, ", a scalar, and %s is no such number", number);
         return fail_bind(kernel, tensor, rest);
     }
     kernel->bindings[i].scalar = kept;

@@ -88,11 +88,11 @@ expect 2 "wrong.hr:3:17: error:" run "$work/wrong.hr"
 sed 's/z\[i\]/x[i]/' "$work/wrong.hr" >"$work/scalar.hr"
 expect 2 "lr" run "$work/scalar.hr" N=8
 printf 'kernel k(x: f32[N], n: i32, q: i64, u: u8, b: bool) -> (y: f32[N])\n{\n    y[i] = where(b, n + u, q) * x[i]\n}\n' >"$work/whole.hr"
-expect 2 "n=3.7: n is i32: a whole number from -2147483648 to 2147483647" run "$work/whole.hr" n=3.7
-expect 2 "q=9007199254740993: q is i64: a whole number from -9007199254740991 to 9007199254740991" run "$work/whole.hr" q=9007199254740993
-expect 2 "u=-1: u is u8: a whole number from 0 to 255" run "$work/whole.hr" u=-1
-expect 2 "u=nan: u is u8" run "$work/whole.hr" u=nan
-expect 2 "b=2: b is bool: true, false, 1 or 0" run "$work/whole.hr" b=2
+expect 2 "and 3.7 is no such number" run "$work/whole.hr" n=3.7
+expect 2 "q=9007199254740993: a scalar is handed over as an f64" run "$work/whole.hr" q=9007199254740993
+expect 2 "is u8, a scalar, and -1 is no such number" run "$work/whole.hr" u=-1
+expect 2 "is u8, a scalar, and nan is no such number" run "$work/whole.hr" u=nan
+expect 2 "is bool, a scalar, and 2 is no such number" run "$work/whole.hr" b=2
 expect 2 "scalars with neither value nor default: q" run "$work/whole.hr" n=-2147483648 u=255 b=true
 "$headroom" run "$kernel" --device cuda >/dev/null 2>"$work/said"
 code=$?
