@@ -344,11 +344,14 @@ static bool print_narrow(hr_printer *p, const hr_lane_pass *pass) {
     hr_expr_narrow(p, node, &call);
     const char *place = hr_format(p, "x%d[way%s]", node->id, pass->unit < pass->ways ? " - from" : "");
     hr_print(p, "vf x%d[%d];", node->id, pass->unit);
+    bool pairs = p->pairs;
+    p->pairs = pass->ways % 2 == 0; /* nothing is stored between them here */
     begin_way_loop(p, pass);
     hr_printer_forget(p, HR_AT_LANE);
     hr_expr_count_uses(p, call.argument);
     hr_print(p, "%s = %s;", place, hr_expr_lanes(p, call.argument));
     end_way_loop(p);
+    p->pairs = pairs;
     hr_print(p, "i -= %d * HR_LANES;", pass->unit);
     hr_print(p, "vf_%s_ways(x%d, %d%s);", call.name, node->id, pass->unit,
              call.peak ? hr_format(p, ", %s", hr_expr_text(p, call.peak)) : "");

@@ -99,7 +99,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     vf x17[2];
 #pragma GCC unroll 2
     for (int way = from; way < from + 2; way++, i += HR_LANES) {
-        x17[way - from] = vf_load_bf16(p2 + i);
+        x17[way - from] = vf_load_pair_bf16(p2 + i, way);
     }
     i -= 2 * HR_LANES;
     vf_exp_below_ways(x17, 2, s0_peak_1);
@@ -132,7 +132,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
             vf x17[4];
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
-                x17[way] = vf_load_bf16(p4 + i);
+                x17[way] = vf_load_pair_bf16(p4 + i, way);
             }
             i -= 4 * HR_LANES;
             vf_exp_below_ways(x17, 4, s0_peak_1);
