@@ -377,6 +377,14 @@ static hr_status print_stages(emitter *e, hr_text *stages) {
     return hr_text_status(stages);
 }
 
+/* A user's build may make errors of warnings, and not every piece of the prelude serves every kernel. */
+static void print_beginning(emitter *e) {
+    static const char *const unused[] = {"function", "variable", "but-set-variable", "parameter"};
+    hr_print(e->p, "#include \"%s.h\"", e->name);
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        hr_print(e->p, "#pragma GCC diagnostic ignored \"-Wunused-%s\"", unused[i]);
+}
+
 static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages, hr_text *body) {
     HR_TRY(print_stages(e, stages));
     hr_printer *p = e->p;
@@ -396,7 +404,7 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
         print_public(e);
     p->out = &out->source;
     print_how_to_call(e);
-    if (!entry) hr_print(p, "#include \"%s.h\"", e->name);
+    if (!entry) print_beginning(e);
     hr_print(p, "#include <stdbool.h>");
     hr_print(p, "#include <stdint.h>");
     hr_print(p, "#include <math.h>");

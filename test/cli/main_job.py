@@ -136,7 +136,10 @@ def explain_and_emit():
     assert "headroom.h" not in source
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if compiler:
-        subprocess.run([compiler, "-O1", "-c", "kernel_layernorm_f32.c"], cwd="generated", check=True)
+        headroom("emit", SOURCE / "kernels/softmax.hr:softmax_f32", "-o", "generated")
+        strict = [compiler, "-std=c11", "-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+        for name in "kernel_layernorm_f32.c", "kernel_softmax_f32.c":
+            subprocess.run([*strict, "-c", name], cwd="generated", check=True)
     printed = headroom("emit", SOURCE / "kernels/layernorm.hr:layernorm_f32").stdout
     assert source in printed
 
