@@ -113,8 +113,11 @@ static int flags_list(unsigned flags, const char **out) {
         out[count++] = base_flags[i];
 #if defined(__x86_64__) || defined(__i386__)
     out[count++] = "-march=native";
-    if ((flags & HR_COMPILE_VECTOR_512) && __builtin_cpu_supports("avx512f"))
+    if ((flags & HR_COMPILE_VECTOR_512) && __builtin_cpu_supports("avx512f")) {
         out[count++] = "-mprefer-vector-width=512";
+        /* gcc 12 takes AMD's cores with AVX-512 for those before them, which had none. */
+        if (__builtin_cpu_is("amd")) out[count++] = "-mtune=skylake-avx512";
+    }
 #else
     out[count++] = "-mcpu=native";
     (void)flags;
