@@ -411,9 +411,8 @@ static hr_status batch(measuring *m) {
     return HR_OK;
 }
 
-/* The median time of an empty parallel region, and the least of several batches of them. */
+/* The least time of an empty parallel region: where others hold a processor, most wait for it. */
 static void launch_measure(measuring *m) {
-    double samples[LAUNCH_SAMPLES];
     probe nothing = {.module = m->kernels,
                      .place = PLACE_REGISTERS,
                      .kernel = ROOF_empty,
@@ -422,10 +421,9 @@ static void launch_measure(measuring *m) {
     for (int i = 0; i < LAUNCH_SAMPLES; i++) {
         double start = clock_seconds();
         sample_once(m, &nothing, 0, 0);
-        samples[i] = clock_seconds() - start;
+        double seconds = clock_seconds() - start;
+        if (m->roof->launch == 0 || seconds < m->roof->launch) m->roof->launch = seconds;
     }
-    double seconds = median(samples, LAUNCH_SAMPLES);
-    if (m->roof->launch == 0 || seconds < m->roof->launch) m->roof->launch = seconds;
 }
 
 /* What a level can do, the levels above it can: a smaller working set is never slower. */

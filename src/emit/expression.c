@@ -495,17 +495,6 @@ static const char *beside_vector(hr_printer *p, const hr_expr *node) {
     return !is_vector(p, node) && node->type == HR_I64 ? hr_format(p, "(int32_t)%s", text) : text;
 }
 
-/* All that the stage stores of its elements is rounded to 16 bits or less: its exponentials need not be right
- * beyond a rounding of what they are taken of. */
-static bool stores_narrow(const hr_printer *p) {
-    for (int i = 0; i < p->stage->step_count; i++) {
-        const hr_step *step = &p->stage->steps[i];
-        const hr_tensor *target = &p->function->tensors[p->function->statements[step->statement].tensor];
-        if (step->kind == HR_STEP_ELEMENT && step->stored && hr_dtype_size(target->dtype) > 2) return false;
-    }
-    return true;
-}
-
 static bool holds_peak(const hr_printer *p, const hr_expr *node) {
     for (const hr_peak *peak = p->plan->graph->peaks; peak && node->op == HR_OP_ELEMENT; peak = peak->next)
         if (peak->peak == node->tensor) return true;
@@ -544,7 +533,7 @@ bool hr_expr_narrow(hr_printer *p, const hr_expr *node, hr_narrow_call *out) {
                     : node->op == HR_OP_SILU    ? "silu_narrow"
                                                 : NULL;
     }
-    return out->name && stores_narrow(p);
+    return out->name && p->narrow;
 }
 
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {

@@ -1,6 +1,7 @@
 /* The printer of a plan's code: its tables, and lines. In: text. Out: lines. See printer.h. */
 #include "emit/printer.h"
 
+#include "base/dtype.h"
 #include "plan/graph.h"
 
 #include <stdarg.h>
@@ -29,6 +30,48 @@ hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, 
     return hr_fail(HR_OUT_OF_MEMORY, "out of memory while printing kernel %.60s", plan->source->name);
 }
 
+/* ---- whether results are narrow ---- */
+
+static bool takes_in_stage(hr_printer *p, const hr_expr *node) {
+    if (p->seen[node->id] == p->stamp) return false;
+    p->seen[node->id] = p->stamp;
+    if (node->op == HR_OP_ELEMENT && hr_stage_makes(p->plan, p->stage, node->tensor)) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (takes_in_stage(p, node->args[i])) return true;
+    return false;
+}
+
+static bool is_wide_element(const hr_printer *p, const hr_step *step) {
+    const hr_tensor *target = &p->function->tensors[p->function->statements[step->statement].tensor];
+    return step->kind == HR_STEP_ELEMENT && step->stored && hr_dtype_size(target->dtype) > 2;
+}
+
+/* Whether wide elements of another stage, or products of theirs, take in what this one makes. */
+static bool is_wide_user(hr_printer *p, const hr_stage *user) {
+    bool wide = false;
+    for (int i = 0; i < user->step_count; i++) {
+        if (!is_wide_element(p, &user->steps[i])) continue;
+        wide = true;
+        if (takes_in_stage(p, user->steps[i].value)) return true;
+    }
+    const hr_contract *products = wide ? user->contract : NULL;
+    return products && (takes_in_stage(p, products->left) || takes_in_stage(p, products->right));
+}
+
+/* Wide elements of another stage would show that this one's sums are of such exponentials and their own are
+ * not. */
+static bool is_narrow(hr_printer *p) {
+    const hr_stage *stage = p->stage;
+    bool sums = hr_stage_has(stage, HR_STEP_REDUCE_ROW) || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
+                hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+    for (int i = 0; i < stage->step_count; i++)
+        if (is_wide_element(p, &stage->steps[i])) return false;
+    p->stamp++;
+    for (int s = 0; s < p->plan->stage_count && sums; s++)
+        if (&p->plan->stages[s] != stage && is_wide_user(p, &p->plan->stages[s])) return false;
+    return true;
+}
+
 void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     size_t ids = (size_t)p->function->expr_count;
     p->stage = stage;
@@ -44,6 +87,7 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     memset(p->buffer, 0, ids * sizeof *p->buffer);
     memset(p->value, 0, (size_t)p->function->tensor_count * sizeof *p->value);
     p->checks = false;
+    p->narrow = is_narrow(p);
 }
 
 void hr_printer_end(hr_printer *p) {

@@ -17,10 +17,12 @@ typedef struct hr_printer {
     hr_arena *arena; /* of the names below; belongs to the emitter */
     hr_text *out;    /* where lines go now */
     int indent;
-    bool vector;      /* lane level is vectors */
-    bool whole;       /* all of the row is whole steps, and its streamed results are aligned */
-    bool part;        /* lanes of a tail: loads and stores take the count `lanes` */
-    int lane;         /* index of the lane, -1 = none */
+    bool vector; /* lane level is vectors */
+    bool narrow; /* what elements are stored of the stage's values is rounded to 16 bits or less: exponentials
+                    need not be right beyond a rounding of what they are taken of */
+    bool whole;  /* all of the row is whole steps, and its streamed results are aligned */
+    bool part;   /* lanes of a tail: loads and stores take the count `lanes` */
+    int lane;    /* index of the lane, -1 = none */
     const int *outer; /* indices of the row's outer loops */
     int outer_count;
     signed char *level;    /* by expr id, -1 = not known */

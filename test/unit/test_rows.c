@@ -2,6 +2,7 @@
  * their ends, against the text's meaning in f64. */
 #include "support/cpu_device.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -96,9 +97,38 @@ static void test_positions(void **state) {
             check_rows(&positions_kernel, positions_text, strlen(positions_text), row_counts[r], n);
 }
 
+/* A total that another stage divides f32 results by is as right as they are, however far out the row is. */
+static void test_totals_of_other_stages(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel whole(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = softmax[m, n](x[m, n]) }";
+    enum { SIDE = 40 };
+    float x[SIDE * SIDE], y[SIDE * SIDE];
+    double total = 0;
+    hr_kernel *kernel;
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        x[i] = 5000 + (float)(i * 37 % 101) * 0.03f;
+        total += exp((double)x[i] - 5003);
+    }
+    hr_array from = {
+        .size = sizeof from, .data = x, .dtype = HR_F32, .rank = 2, .shape = (const int64_t[]){SIDE, SIDE}};
+    hr_array to = from;
+    to.data = y;
+    if (hr_kernel_load(device, "whole", text, sizeof text - 1, NULL, &kernel) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    assert_int_equal(hr_kernel_bind(kernel, "x", &from), HR_OK);
+    assert_int_equal(hr_kernel_bind(kernel, "y", &to), HR_OK);
+    if (hr_kernel_launch(kernel) != HR_OK) fail_msg("%s", hr_last_error());
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        double right = exp((double)x[i] - 5003) / total;
+        if (!(fabs(y[i] - right) < 2e-6 * right)) fail_msg("y[%d] is %g, not %g", i, y[i], right);
+    }
+    hr_kernel_destroy(kernel);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_a_page),
-                                       cmocka_unit_test(test_columns_alone),
-                                       cmocka_unit_test(test_positions)};
+                                       cmocka_unit_test(test_columns_alone), cmocka_unit_test(test_positions),
+                                       cmocka_unit_test(test_totals_of_other_stages)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
