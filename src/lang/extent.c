@@ -1,6 +1,8 @@
 /* Extents bound to numbers. In: shape expressions, array sizes. Out: values, solutions, checks of subscripts
  * that are affine in the indices. Defaults stand in extent_default.c. */
 #include "lang/extent_form.h"
+
+#include "base/dtype.h"
 #include "lang/messages.h"
 
 #include <stdlib.h>
@@ -101,6 +103,14 @@ hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, cons
                        function->name, hr_extent_text(function, expr).text, (long long)form.constant);
     *out = form.constant;
     return HR_OK;
+}
+
+double hr_extent_bytes(const hr_function *function, const hr_tensor *tensor, const int64_t *extents) {
+    double bytes = (double)hr_dtype_size(tensor->dtype);
+    int64_t size;
+    for (int axis = 0; axis < tensor->rank; axis++)
+        bytes *= hr_extent_value(function, tensor->shape[axis], extents, &size) == HR_OK ? (double)size : 0;
+    return bytes;
 }
 
 hr_status hr_extent_solve(const hr_function *function, int tensor, int axis, int64_t size, int64_t *extents) {

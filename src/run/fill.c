@@ -192,25 +192,13 @@ static hr_status tensor_fill(hr_kernel *kernel, int i, const int64_t *extents, c
     return tensor->role == HR_ROLE_RESULT ? HR_OK : hr_fill_binding(kernel, i);
 }
 
-/* Bytes of a tensor, as they would be: no arithmetic overflows. */
-static double tensor_bytes(const hr_kernel *kernel, int i, const int64_t *extents) {
-    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
-    double bytes = (double)hr_dtype_size(tensor->dtype);
-    int64_t size;
-    for (int axis = 0; axis < tensor->rank; axis++)
-        bytes *= hr_extent_value(kernel->function, tensor->shape[axis], extents, &size) == HR_OK
-                     ? (double)size
-                     : 0;
-    return bytes;
-}
-
 /* All arrays together: a result's memory is taken only when it is written, too late for a sentence. */
 static hr_status arrays_fit(const hr_kernel *kernel, const int64_t *extents) {
     double bytes = 0, most = (double)hr_machine_memory();
     if (!hr_device_memory_is_host(kernel->device)) return HR_OK;
     for (int i = 0; i < kernel->argument_count; i++)
         if (!kernel->bindings[i].bound && !hr_tensor_is_scalar(hr_kernel_tensor(kernel, i)))
-            bytes += tensor_bytes(kernel, i, extents);
+            bytes += hr_extent_bytes(kernel->function, hr_kernel_tensor(kernel, i), extents);
     if (bytes <= most) return HR_OK;
     return hr_fail(
         HR_OUT_OF_MEMORY,

@@ -158,13 +158,7 @@ typedef struct stage_count {
 
 static double size_of(const stage_count *count, int tensor) {
     const hr_function *normal = count->plan->normal;
-    double bytes = (double)hr_dtype_size(normal->tensors[tensor].dtype);
-    for (int axis = 0; axis < normal->tensors[tensor].rank; axis++) {
-        int64_t extent = 0;
-        if (hr_extent_value(normal, normal->tensors[tensor].shape[axis], count->extents, &extent) == HR_OK)
-            bytes *= (double)extent;
-    }
-    return bytes;
+    return hr_extent_bytes(normal, &normal->tensors[tensor], count->extents);
 }
 
 static double range_of(const stage_count *count, const int *indices, int index_count) {
