@@ -27,9 +27,9 @@ double hr_floor_operations(const hr_floor *floor);
 hr_special hr_floor_special(const hr_floor *floor);
 /* ", from 1/8 of the work" where the unfused version was timed on a part; "" otherwise. */
 hr_words hr_unfused_part(const hr_run_result *run);
-/* "537 MB at 38.5 GB/s": what the bound counts and at which rate. */
 /* What hr_roof.threads counts: "threads" or "multiprocessors". */
 const char *hr_roof_threads_word(const hr_roof *roof);
+/* "537 MB at 38.5 GB/s": what the bound counts and at which rate. */
 hr_words hr_floor_words(const hr_floor *floor, const hr_roof *roof);
 
 /* How good a headroom is: 0 at the roof (to 1.11x), 1 near it (to 1.5x), 2 far. */
