@@ -220,9 +220,9 @@ const command command_bench = {
     "run every kernel of the library on large tensors; print the table",
     "Runs every kernel of FOLDER, else of the library, with the extents of its table\n"
     "bench/cases.txt, and prints a line for each: time, rate, the part of the copy\n"
-    "roof, what bounds it, headroom, the part of the roof now (by a copy that took\n"
-    "turns with the kernel), the gain over one pass per statement, and the check. A\n"
-    "folder without a table gives its kernels with default extents.\n\n"
+    "roof, what bounds it, headroom, the part of the roof now (by a copy and special\n"
+    "functions that took turns with the kernel), the gain over one pass per statement,\n"
+    "and the check. A folder without a table gives its kernels with default extents.\n\n"
     "  headroom bench --tune quick --csv table.csv\n"
     "  headroom bench --only softmax,layernorm --size 64",
     flags,

@@ -260,13 +260,17 @@ typedef struct hr_floor {
     double memory, others; /* seconds that the bytes alone need, and all else; `seconds` is the longer */
 } hr_floor;
 
-/* A kernel and a copy that took turns. On a shared machine the memory's speed drifts within minutes, and a
- * roof that was measured earlier says little; what was measured in the same moments does. */
+/* A kernel, a copy and a loop of special functions that took turns. On a shared machine the speed of memory
+ * and cores drifts within minutes, and a roof that was measured earlier says little; what was measured in the
+ * same moments does. */
 typedef struct hr_beside {
     double copy;          /* median of (seconds of a copy of floor.bytes bytes, half of them read and half
                              written / seconds of the kernel); 0 = no copy took turns */
     double rate;          /* bytes a second of that copy, median */
-    double floor;         /* seconds: the floor, its memory part at the speed that the memory had meanwhile */
+    hr_special special;   /* the functions that take most of the floor's arithmetic, and */
+    double special_rate;  /* how many a second all threads compute, median; 0 = not measured: they take little
+                             of it, or the device's units are its own */
+    double floor;         /* seconds: the floor, by the speeds that memory and functions had meanwhile */
     double roof_fraction; /* `floor` over the kernel's seconds, 0 = not known */
 } hr_beside;
 

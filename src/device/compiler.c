@@ -4,6 +4,7 @@
  * the command line.
  */
 #include "device/compiler.h"
+#include "base/clock.h"
 #include "device/device.h"
 
 #include <errno.h>
@@ -157,21 +158,15 @@ static void environment_make(environment_copy *copy, const char *folder) {
     copy->list[copy->count] = NULL;
 }
 
-static double clock_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* The wait status, or -1 when another part of the process took it, or -2 when it was killed for its time. */
 static int process_wait(pid_t process, double seconds) {
-    double end = clock_seconds() + seconds;
+    double end = hr_clock_seconds() + seconds;
     for (;;) {
         int status;
         pid_t ended = waitpid(process, &status, WNOHANG);
         if (ended == process) return status;
         if (ended < 0 && errno != EINTR) return -1;
-        if (clock_seconds() > end) {
+        if (hr_clock_seconds() > end) {
             kill(-process, SIGKILL);
             while (waitpid(process, &status, 0) < 0 && errno == EINTR)
                 continue;

@@ -7,6 +7,7 @@
  * program for a slice of time says nothing of the memory, shows it clearly, and does not count. A kernel
  * starts its threads once, so only one of the passes counts with that.
  */
+#include "base/clock.h"
 #include "device/device_cpu.h"
 #include "device/roof/roof_list.h"
 #include "device/roof_text.h"
@@ -15,7 +16,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PASS_BYTES   ((size_t)16 << 20) /* read, and as many written */
 #define LINE         64
@@ -104,12 +104,6 @@ static hr_status copy_open(struct hr_device *device, const hr_roof *roof) {
     return status;
 }
 
-static double clock_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* Mean seconds of those passes that nobody disturbed; 0 where there was none. */
 static double mean_of(const double *passes, int count, double most) {
     double fastest = INFINITY, sum = 0;
@@ -149,7 +143,7 @@ static hr_status source_next(struct hr_device *device, hr_copy_cpu *copy, const 
  */
 static hr_status passes_time(struct hr_device *device, hr_copy_cpu *copy, const hr_launch *arrays,
                              int64_t each, double needed, double most, double *seconds) {
-    double work = 0, passes[PASSES_MOST], started = clock_seconds();
+    double work = 0, passes[PASSES_MOST], started = hr_clock_seconds();
     int64_t whole = each * copy->threads;
     int count = 0;
     void *pointers[3] = {copy->to};
@@ -161,7 +155,7 @@ static hr_status passes_time(struct hr_device *device, hr_copy_cpu *copy, const 
         .count = 2,
         .bytes = (int64_t[]){whole, whole},
     };
-    while (count < fmin(needed, PASSES_MOST) && (count == 0 || clock_seconds() - started < SECONDS_MOST)) {
+    while (count < fmin(needed, PASSES_MOST) && (count == 0 || hr_clock_seconds() - started < SECONDS_MOST)) {
         HR_TRY(source_next(device, copy, arrays, whole, &pointers[1]));
         pointers[2] = pointers[1];
         HR_TRY(device->ops->time(device, copy->module, &launch, &passes[count++]));

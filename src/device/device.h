@@ -79,6 +79,9 @@ typedef struct hr_device_ops {
      * own. 0 where other programs had the processors all the time. NULL: the device offers none. */
     hr_status (*time_copy)(struct hr_device *device, const hr_roof *roof, const hr_launch *launch,
                            double bytes, double *seconds);
+    /* Functions of this kind a second, of all threads, now: what measure_roof measures of the same `source`,
+     * within some milliseconds after the first call. NULL: the device's units are its own. */
+    hr_status (*special_rate)(struct hr_device *device, const char *source, hr_special special, double *rate);
 
     /* ---- devices with memory of their own; NULL where the host uses the device's memory in place ---- */
 

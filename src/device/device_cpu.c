@@ -5,11 +5,12 @@
  */
 #include "device/device_cpu.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #define ROOF_BATCHES 12
 #define PAGE         4096
@@ -95,19 +96,13 @@ static hr_status cool(hr_device_cpu *cpu, const hr_launch *launch) {
     return HR_OK;
 }
 
-static double clock_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static hr_status cpu_time(struct hr_device *device, hr_module *module, const hr_launch *launch,
                           double *seconds) {
     hr_fault fault = {0};
     HR_TRY(cool((hr_device_cpu *)device, launch));
-    double start = clock_seconds();
+    double start = hr_clock_seconds();
     int result = module->entry(launch, &fault);
-    double end = clock_seconds();
+    double end = hr_clock_seconds();
     if (result) return hr_fail(HR_INTERNAL, "the compiled kernel returned %d, which it never should", result);
     *seconds = end - start;
     return HR_OK;
@@ -118,6 +113,7 @@ static hr_status cpu_time(struct hr_device *device, hr_module *module, const hr_
 static void cpu_destroy(struct hr_device *device) {
     hr_device_cpu *cpu = (hr_device_cpu *)device;
     hr_copy_cpu_destroy(device);
+    hr_special_cpu_destroy(device);
     cpu_release(device, cpu->walk, cpu->walk_size);
     free(cpu);
 }
@@ -133,6 +129,7 @@ static const hr_device_ops cpu_ops = {
     .time = cpu_time,
     .measure_roof = hr_roof_cpu_measure,
     .time_copy = hr_copy_cpu_time,
+    .special_rate = hr_special_cpu_rate,
 };
 
 hr_status hr_device_cpu_open(struct hr_device **out) {

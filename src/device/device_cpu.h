@@ -13,9 +13,10 @@ typedef struct hr_device_cpu {
     char machine[40];          /* hash of the processor's model and features: part of a cache key */
     void *walk;                /* what is read to cool caches that cannot be flushed; NULL until needed */
     size_t walk_size;
-    struct hr_copy_cpu *copy;  /* of time_copy; NULL until needed */
-    int roof_batches;          /* how often the roof's probes have their turn */
-    int64_t roof_stream_bytes; /* of each of three; 0 = by the caches' sizes */
+    struct hr_copy_cpu *copy;       /* of time_copy; NULL until needed */
+    struct hr_special_cpu *special; /* of special_rate; NULL until needed */
+    int roof_batches;               /* how often the roof's probes have their turn */
+    int64_t roof_stream_bytes;      /* of each of three; 0 = by the caches' sizes */
 } hr_device_cpu;
 
 struct hr_module {
@@ -45,6 +46,14 @@ void hr_cold_walk(const void *buffer, size_t size, int threads);
 hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_launch *arrays,
                            double bytes, double *seconds);
 void hr_copy_cpu_destroy(struct hr_device *device);
+
+/* Of the text of special functions (hr_device_ops.measure_roof): ways of a function, and what they write a
+ * thread. */
+enum { HR_SPECIAL_WAYS = 8, HR_SPECIAL_BYTES = 8192 };
+
+/* special_cpu.c */
+hr_status hr_special_cpu_rate(struct hr_device *device, const char *source, hr_special special, double *rate);
+void hr_special_cpu_destroy(struct hr_device *device);
 
 /* roof_cpu.c */
 hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_progress_fn progress,

@@ -11,6 +11,7 @@
  *
  * In: a device, the text of the special functions. Out: an hr_roof.
  */
+#include "base/clock.h"
 #include "device/device_cpu.h"
 #include "device/roof/roof_list.h"
 #include "device/roof_text.h"
@@ -36,8 +37,6 @@
 #define STREAM_UNIT       (4 * MB)
 #define SLICE             (64 * MB)   /* of each stream, by all threads, while ways are compared */
 #define REGION_UNIT       (48 * 4096) /* a multiple of what every way takes at a time */
-#define SPECIAL_FLOATS    2048
-#define SPECIAL_WAYS      8
 #define LAUNCH_SAMPLES    400
 
 typedef enum place { PLACE_REGISTERS, PLACE_CACHE, PLACE_MEMORY, PLACE_SPECIAL } place;
@@ -73,27 +72,11 @@ typedef struct measuring {
     void *context;
 } measuring;
 
-static double clock_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* Of all threads together. */
 static double processor_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    return values[count / 2];
 }
 
 static double best_of(const double *values, int count) {
@@ -225,12 +208,12 @@ static void unit_probes_add(measuring *m) {
 
 static void special_probes_add(measuring *m) {
     for (int special = HR_SPECIAL_NONE + 1; m->special && special < HR_SPECIAL_COUNT; special++)
-        for (int way = 0; way < SPECIAL_WAYS; way++)
+        for (int way = 0; way < HR_SPECIAL_WAYS; way++)
             probe_add(m, (probe){.name = hr_special_name((hr_special)special),
                                  .module = m->special,
                                  .place = PLACE_SPECIAL,
-                                 .kernel = special * SPECIAL_WAYS + way,
-                                 .bytes = SPECIAL_FLOATS * 4,
+                                 .kernel = special * HR_SPECIAL_WAYS + way,
+                                 .bytes = HR_SPECIAL_BYTES,
                                  .rate = &m->roof->special[special]});
 }
 
@@ -268,9 +251,9 @@ static outcome sample_once(measuring *m, const probe *p, int64_t bytes, int64_t 
         .tuning = (int64_t[]){p->kernel, bytes, special ? bytes : m->region, p->rounds},
     };
     hr_fault fault = {0};
-    double start = clock_seconds(), start_used = processor_seconds();
+    double start = hr_clock_seconds(), start_used = processor_seconds();
     int result = p->module->entry(&launch, &fault);
-    double used = processor_seconds() - start_used, seconds = clock_seconds() - start;
+    double used = processor_seconds() - start_used, seconds = hr_clock_seconds() - start;
     if (result || seconds <= 0) return (outcome){0, 1};
     return (outcome){work / seconds, used / (seconds * p->threads)};
 }
@@ -291,9 +274,9 @@ static double sample_seconds(measuring *m, const probe *one) {
     probe alone = *one, *p = &alone;
     p->threads = 1;
     for (int i = 0; i < CALIBRATE_REPEATS; i++) {
-        double start = clock_seconds();
+        double start = hr_clock_seconds();
         if (sample_once(m, p, p->bytes, 0).rate == 0) return 0;
-        least = fmin(least, clock_seconds() - start);
+        least = fmin(least, hr_clock_seconds() - start);
     }
     return least;
 }
@@ -350,7 +333,7 @@ static hr_status streams_allocate(measuring *m) {
 
 /* Ordinary arguments of every function: none is negative, huge, or not a number. */
 static hr_status values_allocate(measuring *m) {
-    int64_t count = m->device->limits.threads * SPECIAL_FLOATS;
+    int64_t count = m->device->limits.threads * HR_SPECIAL_BYTES / 4;
     void *data;
     HR_TRY(m->device->ops->allocate(m->device, (size_t)count * 8, &data));
     m->values = data;
@@ -403,7 +386,8 @@ static hr_status batch(measuring *m) {
     for (int i = 0; i < m->probe_count; i++) {
         probe *p = &m->probes[i];
         if (p->count <= 0) continue;
-        double rate = p->place == PLACE_MEMORY ? median(p->samples, p->count) : best_of(p->samples, p->count);
+        double rate =
+            p->place == PLACE_MEMORY ? hr_median(p->samples, p->count) : best_of(p->samples, p->count);
         note_copy(m->roof, p, rate);
         raise_rate(p->rate, rate);
         raise_rate(p->tensor, rate);
@@ -419,9 +403,9 @@ static void launch_measure(measuring *m) {
                      .rounds = 1,
                      .threads = m->device->limits.threads};
     for (int i = 0; i < LAUNCH_SAMPLES; i++) {
-        double start = clock_seconds();
+        double start = hr_clock_seconds();
         sample_once(m, &nothing, 0, 0);
-        double seconds = clock_seconds() - start;
+        double seconds = hr_clock_seconds() - start;
         if (m->roof->launch == 0 || seconds < m->roof->launch) m->roof->launch = seconds;
     }
 }
@@ -456,7 +440,7 @@ static hr_status measure(measuring *m, const char *special) {
         if (m->probes[i].place != PLACE_MEMORY) calibrate(m, &m->probes[i]);
     halves_add(m);
     HR_TRY(memory_select(m));
-    for (int i = 0; i < batches && (i == 0 || clock_seconds() - m->started < SECONDS_MOST); i++) {
+    for (int i = 0; i < batches && (i == 0 || hr_clock_seconds() - m->started < SECONDS_MOST); i++) {
         HR_TRY(batch(m));
         launch_measure(m);
     }
@@ -470,11 +454,11 @@ hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_
     measuring *m = calloc(1, sizeof *m);
     if (!m) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while measuring the roof");
     *m = (measuring){.device = device, .roof = &roof, .progress = progress, .context = context, .total = 15};
-    m->started = clock_seconds();
+    m->started = hr_clock_seconds();
     hr_status status = measure(m, special);
     for (int i = 0; i < 3; i++)
         device->ops->release(device, m->streams[i], (size_t)m->stream_bytes);
-    device->ops->release(device, m->values, (size_t)device->limits.threads * SPECIAL_FLOATS * 8);
+    device->ops->release(device, m->values, (size_t)device->limits.threads * HR_SPECIAL_BYTES * 2);
     device->ops->unload(device, m->kernels);
     device->ops->unload(device, m->special);
     free(m);

@@ -3,13 +3,13 @@
  * In: a device. Out: seconds of launches, bytes a second of the links.
  */
 #define _GNU_SOURCE
+#include "base/clock.h"
 #include "device/cuda_text.h"
 #include "device/roof_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #define LAUNCHES    200 /* that are queued before the device is waited for: fewer than its queue holds */
 #define BATCHES     15
@@ -18,12 +18,6 @@
 #define NODES       128
 #define LINK_BYTES  ((size_t)256 << 20)
 #define LINK_RUNS   5
-
-static double clock_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* ---- launches ---- */
 
@@ -80,7 +74,7 @@ static hr_status host_measure(empty *empty, bool driver_alone, double *seconds) 
     int64_t words[EMPTY_WORDS] = {0};
     double samples[BATCHES];
     for (int batch = 0; batch < BATCHES; batch++) {
-        double begun = clock_seconds();
+        double begun = hr_clock_seconds();
         for (int i = 0; i < LAUNCHES; i++) {
             if (driver_alone) {
                 hr_cu_result result =
@@ -89,7 +83,7 @@ static hr_status host_measure(empty *empty, bool driver_alone, double *seconds) 
             } else
                 HR_TRY(hr_launch_cuda(&empty->cuda->base, empty->module, &empty->launch, NULL));
         }
-        samples[batch] = (clock_seconds() - begun) / LAUNCHES;
+        samples[batch] = (hr_clock_seconds() - begun) / LAUNCHES;
         hr_cu_result result = driver->stream_wait(empty->cuda->stream);
         if (result) return hr_cuda_fail(driver, result, "launching empty kernels");
     }
@@ -135,9 +129,9 @@ static hr_status link_copy(hr_roof_cuda *roof, void *host, size_t bytes, bool up
 static hr_status link_measure(hr_roof_cuda *roof, void *host, size_t bytes, bool up, double *rate) {
     double samples[LINK_RUNS];
     for (int i = -1; i < LINK_RUNS; i++) {
-        double begun = clock_seconds();
+        double begun = hr_clock_seconds();
         HR_TRY(link_copy(roof, host, bytes, up));
-        if (i >= 0) samples[i] = clock_seconds() - begun;
+        if (i >= 0) samples[i] = hr_clock_seconds() - begun;
     }
     *rate = (double)bytes / hr_roof_median(samples, LINK_RUNS);
     return hr_roof_cuda_advance(roof, "links", 0.1);
@@ -172,12 +166,12 @@ static hr_cu_result peer_copy(hr_roof_cuda *roof, hr_cu_context peer, hr_cu_addr
     const hr_cuda_driver *driver = &roof->cuda->driver;
     double samples[LINK_RUNS];
     for (int i = -1; i < LINK_RUNS; i++) {
-        double begun = clock_seconds();
+        double begun = hr_clock_seconds();
         hr_cu_result result =
             driver->peer_copy(there, peer, roof->streams[0], roof->cuda->context, bytes, roof->cuda->stream);
         if (!result) result = driver->stream_wait(roof->cuda->stream);
         if (result) return result;
-        if (i >= 0) samples[i] = clock_seconds() - begun;
+        if (i >= 0) samples[i] = hr_clock_seconds() - begun;
     }
     *rate = (double)bytes / hr_roof_median(samples, LINK_RUNS);
     return 0;

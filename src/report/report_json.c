@@ -79,6 +79,12 @@ static void set_beside(json_t *object, const hr_run_result *run) {
         hr_value_set_real(value, "kept_roof_part", beside->rate / run->roof.copy);
         if (run->roof_was > 0) hr_value_set_real(value, "raised_from_bytes_per_second", run->roof_was);
     }
+    if (beside->special_rate > 0) {
+        hr_value_set_text(value, "special", hr_special_name(beside->special));
+        hr_value_set_real(value, "special_per_second", beside->special_rate);
+        hr_value_set_real(value, "kept_special_part",
+                          beside->special_rate / run->roof.special[beside->special]);
+    }
     hr_value_set_real(value, "floor_seconds", beside->floor);
     hr_value_set_real(value, "roof_fraction", beside->roof_fraction);
     json_object_set_new(object, "beside", value);

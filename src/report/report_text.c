@@ -12,6 +12,7 @@
 #define LABELLED    12 /* of those where no number stands in between */
 #define BAR_LEAST   8
 #define ROOF_PASSED 1.05 /* more than one sample beside another */
+#define KEPT_NEAR   0.1  /* a roof that is no further from now goes without a word */
 
 static const hr_ink grade_inks[] = {HR_INK_GOOD, HR_INK_FAIR, HR_INK_POOR};
 
@@ -92,19 +93,44 @@ static void put_headroom(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_end_wrapped(paper, HANG);
 }
 
-/* A kept roof is mentioned where the memory's speed is now another than it was. */
+/* A kept roof is mentioned where the speed of memory or cores is now another than it was. */
+static bool is_near(double kept) {
+    return fabs(kept - 1) <= KEPT_NEAR;
+}
+
+static void put_kept(hr_sheet *paper, double kept, const char *used) {
+    hr_sheet_format(paper, HR_INK_PLAIN, "%s of the kept roof: ", hr_words_percent(kept).text);
+    if (kept < 1)
+        hr_sheet_format(paper, HR_INK_PLAIN, "others use %s", used);
+    else
+        hr_sheet_put(paper, HR_INK_PLAIN, "measure it anew by headroom roof --again");
+}
+
 static void put_beside(hr_sheet *paper, const hr_run_result *run) {
     const hr_beside *beside = &run->beside;
-    char part[160] = "";
     if (!(beside->copy > 0)) return;
     double kept = run->roof.copy > 0 ? beside->rate / run->roof.copy : 1;
-    if (fabs(kept - 1) > 0.1)
-        snprintf(part, sizeof part, "; %s of the kept roof: %s", hr_words_percent(kept).text,
-                 kept < 1 ? "others use this memory" : "measure it anew by headroom roof --again");
     hr_sheet_label(paper, "beside");
     hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_ratio(beside->copy, "").text, 12);
-    hr_sheet_format(paper, HR_INK_PLAIN, "of a copy that took turns (%s%s)",
-                    hr_words_rate(beside->rate, "B/s").text, part);
+    hr_sheet_format(paper, HR_INK_PLAIN, "of a copy that took turns (%s",
+                    hr_words_rate(beside->rate, "B/s").text);
+    if (!is_near(kept)) {
+        hr_sheet_put(paper, HR_INK_PLAIN, "; ");
+        put_kept(paper, kept, "this memory");
+    }
+    hr_sheet_put(paper, HR_INK_PLAIN, ")");
+    hr_sheet_end_wrapped(paper, HANG);
+}
+
+static void put_cores(hr_sheet *paper, const hr_run_result *run) {
+    const hr_beside *beside = &run->beside;
+    double roof = run->roof.special[beside->special];
+    double kept = roof > 0 ? beside->special_rate / roof : 1;
+    if (!(beside->special_rate > 0) || is_near(kept)) return;
+    hr_sheet_label(paper, "cores");
+    hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_rate(beside->special_rate, "/s").text, 12);
+    hr_sheet_format(paper, HR_INK_PLAIN, "%s in turns, ", hr_special_name(beside->special));
+    put_kept(paper, kept, "these cores");
     hr_sheet_end_wrapped(paper, HANG);
 }
 
@@ -157,6 +183,7 @@ hr_status hr_report_run_text(const hr_run_result *run, const hr_report_style *st
     put_floor(&paper, &run->floor, &run->roof);
     put_headroom(&paper, run);
     put_beside(&paper, run);
+    put_cores(&paper, run);
     put_raised(&paper, run);
     put_fusion(&paper, run);
     put_check(&paper, run);

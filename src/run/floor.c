@@ -145,6 +145,19 @@ void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof
              computes_in_f64(function) ? roof->vector_f64 : roof->vector_f32, out);
 }
 
+hr_special hr_work_special(const hr_work *work, const hr_roof *roof) {
+    double all = at_rate(work->vector_flops, roof->vector_f32), most = 0;
+    hr_special best = HR_SPECIAL_NONE;
+    for (int s = HR_SPECIAL_NONE + 1; s < HR_SPECIAL_COUNT; s++) {
+        double seconds = at_rate(work->special[s], roof->special[s]);
+        all += seconds;
+        if (!(seconds > most)) continue;
+        most = seconds;
+        best = (hr_special)s;
+    }
+    return most >= 0.5 * all ? best : HR_SPECIAL_NONE;
+}
+
 /* ---- a stage at a time: what its steps touch, each tensor once ---- */
 
 typedef struct stage_count {

@@ -201,8 +201,11 @@ typedef struct hr_measuring {
     hr_progress_fn progress;
     void *progress_context;
     double bytes;
-    hr_beside *beside; /* NULL: no copy */
-    double *steady;
+    hr_beside *beside;  /* NULL: nothing takes turns */
+    bool copies;        /* of `bytes` bytes take turns */
+    hr_special special; /* whose rate is measured in turns, too; HR_SPECIAL_NONE: none */
+    double *steady;     /* bytes a second that three of four copies passed; 0 = too few of them */
+    double *function;   /* median of (seconds of one such function / seconds of the kernel); 0 = not known */
 } hr_measuring;
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out);
 
@@ -211,6 +214,8 @@ hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr
 hr_status hr_kernel_roof(hr_kernel *kernel, hr_progress_fn progress, void *progress_context);
 /* The least time that this roof needs for this work. */
 void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof *roof, hr_floor *out);
+/* The special functions that take most of its arithmetic; HR_SPECIAL_NONE where that is less than half. */
+hr_special hr_work_special(const hr_work *work, const hr_roof *roof);
 /* One a stage of the plan, strings in `names`. */
 hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const hr_roof *roof,
                              hr_stage_info *out, hr_arena *names);

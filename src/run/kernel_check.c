@@ -7,12 +7,12 @@
 #define _GNU_SOURCE
 #include "run/check.h"
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "run/mirror.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define POINTS_DEFAULT  512 /* a tensor, where time allows */
 #define POINTS_MIN      8   /* a tensor, whatever it takes */
@@ -34,12 +34,6 @@ typedef struct samples {
         each; /* each: of a tensor, which is looked at whole where it has no more elements */
     int rank_max;
 } samples;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* ---- what is written, and by which statement ---- */
 
@@ -158,10 +152,10 @@ static hr_status sample_add(samples *samples, const hr_prepared *prepared, int t
 /* Point after point of every tensor in turn, until there are enough or time is up. */
 static hr_status samples_take(samples *samples, const hr_prepared *prepared, double seconds,
                               hr_progress_fn progress, void *progress_context) {
-    double begun = now();
+    double begun = hr_clock_seconds();
     int64_t each = samples->each;
     for (int64_t number = 0; number < each; number++) {
-        if (seconds > 0 && number >= POINTS_MIN && now() - begun > seconds) break;
+        if (seconds > 0 && number >= POINTS_MIN && hr_clock_seconds() - begun > seconds) break;
         for (int i = 0; i < samples->kernel->argument_count; i++) {
             if (!is_checked(samples->kernel, i)) continue;
             int64_t elements = elements_of(samples->kernel, i);

@@ -1,12 +1,16 @@
-/* How long the bound kernel takes, and how a copy of as many bytes does that takes turns with it.
+/* How long the bound kernel takes, and what takes turns with it: a copy of as many bytes, and the functions
+ * that it computes most of.
  *
- * In: prepared states. Out: median, least, most; the median over rounds of the copy's time over the kernel's.
+ * In: prepared states. Out: median, least, most; the medians over rounds of the copy's time and of a
+ * function's over the kernel's.
  */
 #define _GNU_SOURCE
 #include "run/kernel.h"
 
+#include "base/clock.h"
+#include "emit/prelude.h"
+
 #include <sys/resource.h>
-#include <time.h>
 
 #define RUNS_MIN        5
 #define PAIRS_MIN       3
@@ -16,12 +20,6 @@
 #define RUNS_MAX        101
 #define STATES_MAX      8
 #define DEFAULT_SECONDS 1.0
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void time_insert(double *times, int count, double seconds) {
     int i = count;
@@ -68,14 +66,19 @@ typedef struct rounds {
     double copy;  /* of this round: its seconds; 0 = as above */
     int pairs;    /* rounds with both */
     double ratios[RUNS_MAX], rates[RUNS_MAX];
+    hr_text functions; /* the text of special functions; empty = they take no turns */
+    double special;    /* of this round: functions a second */
+    int special_pairs; /* rounds with it and the kernel */
+    double special_ratios[RUNS_MAX], special_rates[RUNS_MAX];
 } rounds;
 
 static hr_status state_time(rounds *rounds, int state) {
-    double taken, begun = now(), away = taken_away();
+    double taken, begun = hr_clock_seconds(), away = taken_away();
     HR_TRY(time_once(rounds->kernel, rounds->measuring->states[state], &taken));
     time_insert(rounds->times[state], rounds->runs, taken);
     if (state > 0) return HR_OK;
-    double most = TAKEN_AWAY + TAKEN_AWAY_RATE * rounds->kernel->device->limits.threads * (now() - begun);
+    double most =
+        TAKEN_AWAY + TAKEN_AWAY_RATE * rounds->kernel->device->limits.threads * (hr_clock_seconds() - begun);
     rounds->first = taken_away() - away <= most ? taken : 0;
     return HR_OK;
 }
@@ -90,18 +93,36 @@ static void copy_time(rounds *rounds) {
                                             &rounds->copy) == HR_OK;
 }
 
+static void functions_time(rounds *rounds) {
+    struct hr_device *device = rounds->kernel->device;
+    if (rounds->functions.length &&
+        device->ops->special_rate(device, hr_text_data(&rounds->functions), rounds->measuring->special,
+                                  &rounds->special) != HR_OK)
+        hr_text_clear(&rounds->functions); /* an extra, as the copy is */
+}
+
+static void beside_time(rounds *rounds) {
+    copy_time(rounds);
+    functions_time(rounds);
+}
+
 /* Forwards and backwards in turns, the copy always next to the first state. */
 static hr_status round_time(rounds *rounds) {
     int count = rounds->measuring->count;
     bool forwards = rounds->runs % 2 == 0;
-    if (forwards) copy_time(rounds);
+    if (forwards) beside_time(rounds);
     for (int s = 0; s < count; s++)
         HR_TRY(state_time(rounds, forwards ? s : count - 1 - s));
-    if (!forwards) copy_time(rounds);
+    if (!forwards) beside_time(rounds);
     if (rounds->copies && rounds->first > 0 && rounds->copy > 0) {
         time_insert(rounds->ratios, rounds->pairs, rounds->copy / rounds->first);
         time_insert(rounds->rates, rounds->pairs, rounds->measuring->bytes / rounds->copy);
         rounds->pairs++;
+    }
+    if (rounds->functions.length && rounds->first > 0 && rounds->special > 0) {
+        time_insert(rounds->special_ratios, rounds->special_pairs, 1 / rounds->special / rounds->first);
+        time_insert(rounds->special_rates, rounds->special_pairs, rounds->special);
+        rounds->special_pairs++;
     }
     rounds->runs++;
     return HR_OK;
@@ -109,15 +130,40 @@ static hr_status round_time(rounds *rounds) {
 
 static hr_status rounds_time(rounds *rounds) {
     const hr_measuring *measuring = rounds->measuring;
-    double seconds = measuring->seconds > 0 ? measuring->seconds : DEFAULT_SECONDS, begun = now();
-    while (rounds->runs < RUNS_MIN || (rounds->runs < RUNS_MAX && now() - begun < seconds)) {
+    double seconds = measuring->seconds > 0 ? measuring->seconds : DEFAULT_SECONDS,
+           begun = hr_clock_seconds();
+    while (rounds->runs < RUNS_MIN || (rounds->runs < RUNS_MAX && hr_clock_seconds() - begun < seconds)) {
         HR_TRY(round_time(rounds));
-        double done = now() - begun;
+        double done = hr_clock_seconds() - begun;
         if (measuring->progress && !measuring->progress(measuring->progress_context, "measuring",
                                                         done < seconds ? done : seconds, seconds))
             return hr_fail(HR_CANCELLED, "measuring was stopped");
     }
     return HR_OK;
+}
+
+/* What may take turns with the kernel. */
+static hr_status beside_begin(rounds *rounds) {
+    const hr_kernel *kernel = rounds->kernel;
+    const hr_device_ops *ops = kernel->device->ops;
+    if (!rounds->measuring->beside || !kernel->roof_known) return HR_OK;
+    rounds->copies = ops->time_copy && rounds->measuring->copies;
+    if (!ops->special_rate || rounds->measuring->special == HR_SPECIAL_NONE) return HR_OK;
+    return hr_prelude_rates_source(&rounds->functions);
+}
+
+static void beside_end(rounds *rounds) {
+    const hr_measuring *measuring = rounds->measuring;
+    if (rounds->pairs >= PAIRS_MIN) {
+        measuring->beside->copy = median_of(rounds->ratios, rounds->pairs);
+        measuring->beside->rate = median_of(rounds->rates, rounds->pairs);
+        if (rounds->pairs >= STEADY_MIN) *measuring->steady = rounds->rates[rounds->pairs / 4];
+    }
+    if (rounds->special_pairs >= PAIRS_MIN) {
+        measuring->beside->special = measuring->special;
+        measuring->beside->special_rate = median_of(rounds->special_rates, rounds->special_pairs);
+        *measuring->function = median_of(rounds->special_ratios, rounds->special_pairs);
+    }
 }
 
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out) {
@@ -127,14 +173,13 @@ hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr
         HR_TRY(hr_launch_refresh(kernel, measuring->states[s]));
         HR_TRY(hr_launch_once(kernel, measuring->states[s]));
     }
-    rounds.copies = measuring->beside && kernel->roof_known && kernel->device->ops->time_copy;
-    HR_TRY(rounds_time(&rounds));
+    hr_status status = beside_begin(&rounds);
+    if (status == HR_OK) status = rounds_time(&rounds);
+    hr_text_clear(&rounds.functions);
+    HR_TRY(status);
     for (int s = 0; s < measuring->count; s++)
         out[s] = timing_of(rounds.times[s], rounds.runs);
-    if (rounds.pairs < PAIRS_MIN) return HR_OK;
-    measuring->beside->copy = median_of(rounds.ratios, rounds.pairs);
-    measuring->beside->rate = median_of(rounds.rates, rounds.pairs);
-    if (rounds.pairs >= STEADY_MIN) *measuring->steady = rounds.rates[rounds.pairs / 4];
+    beside_end(&rounds);
     return HR_OK;
 }
 

@@ -29,6 +29,7 @@ typedef struct running {
     hr_run_options options;
     hr_run_result *result;
     hr_prepared *fused, *unfused; /* unfused: NULL where it is not measured */
+    hr_work work;
 } running;
 
 static hr_status step_ready(running *running) {
@@ -87,9 +88,8 @@ static hr_status step_unfuse(running *running) {
 
 static hr_status step_floor(running *running) {
     const hr_kernel *kernel = running->kernel;
-    hr_work work;
-    HR_TRY(hr_work_count(kernel->function, running->fused->extents, &work));
-    hr_floor_of(kernel->function, &work, &kernel->roof, &running->result->floor);
+    HR_TRY(hr_work_count(kernel->function, running->fused->extents, &running->work));
+    hr_floor_of(kernel->function, &running->work, &kernel->roof, &running->result->floor);
     return HR_OK;
 }
 
@@ -105,21 +105,33 @@ static bool beside_wanted(const running *running) {
     return device->ops->time_copy && running->result->floor.bytes > (double)device->limits.l3_bytes;
 }
 
-/* The floor, had the roof's copy run at the speed that the copy beside the kernel had. */
-static void beside_finish(const running *running) {
+/* Whose rate decides how long the arithmetic takes, where that matters. */
+static hr_special special_that_matters(const running *running) {
+    const hr_floor *floor = &running->result->floor;
+    if (floor->others < BESIDE_LEAST * floor->seconds) return HR_SPECIAL_NONE;
+    return hr_work_special(&running->work, &running->kernel->roof);
+}
+
+/* The floor, had the roof's copy and functions run at the speeds that those beside the kernel had. Parts of
+ * the kernel's time come from pairs, so that there is no drift in them. */
+static void beside_finish(const running *running, double function) {
     hr_run_result *result = running->result;
     hr_beside *beside = &result->beside;
     const hr_floor *floor = &result->floor;
-    double median = result->seconds.median, copy = running->kernel->roof.copy;
+    const hr_roof *roof = &running->kernel->roof;
+    double median = result->seconds.median;
     if (!beside_wanted(running) || !(median > 0)) return;
+    bool paired = function > 0 && beside->special_rate > 0;
+    double work = floor->others * roof->special[beside->special]; /* as if all were functions of that kind */
+    double others = paired ? work / beside->special_rate : floor->others;
+    double others_part = paired ? work * function : floor->others / median;
     if (!memory_matters(running)) {
-        beside->floor = floor->seconds;
-        beside->roof_fraction = floor->seconds / median;
+        beside->floor = fmax(floor->memory, others);
+        beside->roof_fraction = fmax(floor->memory / median, others_part);
     } else if (beside->copy > 0) {
-        double others = floor->others / median;
-        double memory = beside->copy * floor->memory * copy / floor->bytes; /* paired: no drift in it */
-        beside->floor = fmax(floor->memory * copy / beside->rate, floor->others);
-        beside->roof_fraction = fmax(memory, others);
+        double memory = floor->memory * roof->copy;
+        beside->floor = fmax(memory / beside->rate, others);
+        beside->roof_fraction = fmax(memory / floor->bytes * beside->copy, others_part);
     }
 }
 
@@ -156,15 +168,20 @@ static hr_status step_measure(running *running) {
                               .progress_context = options->progress_context,
                               .bytes = result->floor.bytes};
     hr_timing timings[2] = {0};
-    double steady = 0;
+    double steady = 0, function = 0;
     measuring.steady = &steady;
-    if (beside_wanted(running) && memory_matters(running)) measuring.beside = &result->beside;
+    measuring.function = &function;
+    if (beside_wanted(running)) {
+        measuring.beside = &result->beside;
+        measuring.copies = memory_matters(running);
+        measuring.special = special_that_matters(running);
+    }
     HR_TRY(hr_measure_states(running->kernel, &measuring, timings));
     result->seconds = timings[0];
     result->unfused = timings[1];
     if (running->unfused) unfused_reckon(running);
     HR_TRY(roof_raise(running, steady));
-    beside_finish(running);
+    beside_finish(running, function);
     hr_launch_trim(running->kernel, running->fused);
     HR_TRY(hr_launch_refresh(running->kernel, running->fused));
     running->kernel->current = running->fused;

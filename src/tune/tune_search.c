@@ -6,11 +6,12 @@
 #define _GNU_SOURCE
 #include "tune/tune.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define ROUNDS_MAX      64
 #define ROUNDS_MIN      5     /* before the best two can count as told apart */
@@ -39,12 +40,6 @@ typedef struct search {
     hr_status first_failure; /* of candidate 0 */
     char first_sentence[2048];
 } search;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static bool told(const search *search, const char *what, double done, double total) {
     return !search->progress || search->progress(search->progress_context, what, done, total);
@@ -80,7 +75,7 @@ static bool prepare_next(preparing *work) {
     search *search = work->search;
     if (work->stop) return false;
     int i = atomic_fetch_add(&work->next, 1);
-    if (i >= search->count || (i >= ALWAYS_PREPARED && now() > work->deadline)) return false;
+    if (i >= search->count || (i >= ALWAYS_PREPARED && hr_clock_seconds() > work->deadline)) return false;
     contender *contender = &search->contenders[i];
     hr_status status = search->trial->prepare(search->trial->context, &contender->tunables);
     contender->alive = status == HR_OK;
@@ -97,7 +92,7 @@ static void *prepare_worker(void *context) {
 }
 
 static hr_status prepare_all(search *search) {
-    preparing work = {.search = search, .deadline = now() + search->budget->prepare_seconds};
+    preparing work = {.search = search, .deadline = hr_clock_seconds() + search->budget->prepare_seconds};
     pthread_t threads[PARALLEL_MAX];
     int started = 0, parallel = search->trial->parallel;
     pthread_mutex_init(&work.lock, NULL);
@@ -215,10 +210,10 @@ static hr_status time_round(search *search, int round, double *done) {
 }
 
 static hr_status time_all(search *search) {
-    double done = 0, deadline = now() + search->budget->measure_seconds;
+    double done = 0, deadline = hr_clock_seconds() + search->budget->measure_seconds;
     int rounds = search->budget->rounds < ROUNDS_MAX ? search->budget->rounds : ROUNDS_MAX;
     for (int round = 0; round < rounds && alive_count(search) > 0; round++) {
-        if (round > 0 && (settled(search) || now() > deadline)) break;
+        if (round > 0 && (settled(search) || hr_clock_seconds() > deadline)) break;
         HR_TRY(time_round(search, round, &done));
         drop_slow(search);
     }
@@ -259,7 +254,7 @@ static hr_status choose(search *search, hr_tuned *out) {
             .tunables = contender->tunables, .seconds = median(contender), .runs = contender->runs};
     }
     qsort(out->tried, (size_t)out->tried_count, sizeof *out->tried, tried_order);
-    out->seconds = now() - search->begun;
+    out->seconds = hr_clock_seconds() - search->begun;
     return HR_OK;
 }
 
@@ -270,7 +265,7 @@ hr_status hr_tune_choose(const hr_tunables *candidates, int count, const hr_tune
                      .trial = trial,
                      .progress = progress,
                      .progress_context = progress_context,
-                     .begun = now()};
+                     .begun = hr_clock_seconds()};
     int limit = budget->candidates < HR_TRIED_MAX ? budget->candidates : HR_TRIED_MAX;
     search.count = count < limit ? count : limit;
     if (search.count < 1) return hr_fail(HR_INTERNAL, "a search needs at least one candidate");

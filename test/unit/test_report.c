@@ -95,6 +95,23 @@ static void terminal_of_a_bad_run(void **state) {
     assert_non_null(strstr(
         text, "  roof      its copy raised from 15.4 GB/s to 38.5 GB/s, measured beside this kernel\n"));
     assert_non_null(strstr(text, "of a copy that took turns (42.0 GB/s)\n"));
+    assert_null(strstr(text, "cores"));
+    free(text);
+    run.beside.special = HR_SPECIAL_EXP;
+    run.beside.special_rate = 0.8 * run.roof.special[HR_SPECIAL_EXP];
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_non_null(strstr(
+        text, "  cores     18.6 G/s    exp in turns, 80 % of the kept roof: others use these cores\n"));
+    free(text);
+    assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
+    json_t *object = json_loads(text, 0, NULL), *beside = json_object_get(object, "beside");
+    assert_string_equal(json_string_value(json_object_get(beside, "special")), "exp");
+    assert_true(fabs(json_real_value(json_object_get(beside, "kept_special_part")) - 0.8) < 1e-9);
+    json_decref(object);
+    free(text);
+    run.beside.special_rate *= 1.2; /* near */
+    assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
+    assert_null(strstr(text, "cores"));
     free(text);
     run.beside = (hr_beside){0};
     run.roof_was = 0;

@@ -1,6 +1,7 @@
 /* The roof: relations that hold on every machine, and its way into the cache folder and back. */
 #include "device/device_cpu.h"
 #include "device/roof_store.h"
+#include "emit/prelude.h"
 
 #include <limits.h>
 #include <math.h>
@@ -139,6 +140,30 @@ static void test_copy(void **state) {
     roof.copy_way[0] = 0;
     assert_int_equal(device->ops->time_copy(device, &roof, &none, 1e6, &seconds), HR_NOT_AVAILABLE);
     assert_non_null(strstr(hr_last_error(), "headroom roof --again"));
+    hr_device_destroy(device);
+}
+
+/* The same loops as the roof's: no more than it by much, and other functions take over. */
+static void test_special_rate(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_roof roof = {0};
+    hr_text source = {0};
+    double rate = 0;
+    assert_int_equal(hr_device_roof(device, false, NULL, NULL, &roof), HR_OK);
+    assert_int_equal(hr_prelude_rates_source(&source), HR_OK);
+    for (int special = HR_SPECIAL_NONE + 1; special < HR_SPECIAL_COUNT; special++)
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(device->ops->special_rate(device, source.data, (hr_special)special, &rate),
+                             HR_OK);
+            assert_true(rate > 1e-3 * roof.special[special] && rate < 3 * roof.special[special]);
+        }
+    assert_int_equal(device->ops->special_rate(device, source.data, HR_SPECIAL_NONE, &rate), HR_INTERNAL);
+    static const char nothing[] = "int hr_entry(const void *l, void *fault) { return l && !fault; }\n";
+    hr_device *other = device_open();
+    assert_int_equal(other->ops->special_rate(other, nothing, HR_SPECIAL_EXP, &rate), HR_NOT_AVAILABLE);
+    hr_device_destroy(other);
+    hr_text_clear(&source);
     hr_device_destroy(device);
 }
 
@@ -329,9 +354,9 @@ static void test_lock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_CACHE(test_measured), WITH_CACHE(test_copy),  WITH_CACHE(test_stopped),
-        WITH_CACHE(test_store),    WITH_CACHE(test_raise), WITH_CACHE(test_raise_by_many),
-        WITH_CACHE(test_lock),
+        WITH_CACHE(test_measured),      WITH_CACHE(test_copy),  WITH_CACHE(test_special_rate),
+        WITH_CACHE(test_stopped),       WITH_CACHE(test_store), WITH_CACHE(test_raise),
+        WITH_CACHE(test_raise_by_many), WITH_CACHE(test_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -457,8 +457,8 @@ static void test_unfused_takes_little_memory(void **state) {
  * reaches nine tenths of a copy. */
 static struct {
     double faster; /* than it was when its roof was measured; 0 = as fast */
-    int events, copies;
-    bool disturbed, broken;
+    int events, copies, rates;
+    bool disturbed, broken, functions; /* functions: they take turns, and have the same drift */
 } drift;
 
 static double drift_rate(void) {
@@ -486,6 +486,15 @@ static hr_status drift_copy(struct hr_device *on, const hr_roof *roof, const hr_
     return drift.broken ? hr_fail(HR_OUT_OF_MEMORY, "no buffers") : HR_OK;
 }
 
+static hr_status drift_special(struct hr_device *on, const char *source, hr_special special, double *rate) {
+    (void)on;
+    assert_non_null(strstr(source, "sin_rate"));
+    assert_int_equal(special, HR_SPECIAL_TRIG);
+    drift.rates++;
+    *rate = 0.5 * drift_rate(); /* at first, as the roof says */
+    return drift.broken ? hr_fail(HR_OUT_OF_MEMORY, "no buffers") : HR_OK;
+}
+
 static hr_run_result *drift_run(const char *text, int64_t rows, int64_t cache) {
     static hr_device_ops ops;
     hr_run_options options = {.size = sizeof options, .tune = HR_TUNE_QUICK, .seconds = 0.02};
@@ -494,9 +503,10 @@ static hr_run_result *drift_run(const char *text, int64_t rows, int64_t cache) {
     ops = counting_ops;
     ops.time = drift_time;
     ops.time_copy = drift_copy;
+    ops.special_rate = drift.functions ? drift_special : NULL;
     device.base.ops = &ops;
     device.base.limits.l3_bytes = cache;
-    drift.events = drift.copies = 0;
+    drift.events = drift.copies = drift.rates = 0;
     hr_kernel *kernel = load(text);
     good(hr_kernel_bind_extent(kernel, "M", rows));
     good(hr_kernel_bind_extent(kernel, "N", 64));
@@ -546,15 +556,40 @@ static void test_a_slow_roof_is_raised(void **state) {
     hr_run_result_destroy(result);
 }
 
+static const char sines_text[] = "kernel rows(x: f32[M, N]) -> (y: f32[M, N])\n"
+                                 "{\n    y[m, n] = x[m, n] * sum[k < N](sin(x[m, k] * x[m, n]))\n}\n";
+
+static void test_busy_cores_are_no_loss(void **state) {
+    (void)state;
+    drift.functions = true;
+    hr_run_result *result = drift_run(sines_text, 5000, 1 << 20);
+    const hr_beside *beside = &result->beside;
+    double work = result->floor.others * 10e9; /* as functions */
+    assert_true(drift.copies == 0 && beside->copy == 0);
+    assert_int_equal(drift.rates, result->seconds.runs);
+    assert_int_equal(beside->special, HR_SPECIAL_TRIG);
+    assert_true(beside->special_rate > 1e7 && beside->special_rate < 4e9);
+    assert_true(fabs(beside->roof_fraction / (work * 0.9 / 0.5 / result->floor.bytes) - 1) < 0.02);
+    assert_true(fabs(beside->floor * beside->special_rate / work - 1) < 1e-9);
+    hr_run_result_destroy(result);
+    drift.broken = true; /* the kept roof stands in */
+    result = drift_run(sines_text, 5000, 1 << 20);
+    assert_true(drift.rates == 1 && result->beside.special_rate == 0);
+    assert_true(result->beside.roof_fraction == result->roof_fraction);
+    hr_run_result_destroy(result);
+    drift.broken = false;
+    result = drift_run(scale_text, 5000, 1 << 20); /* has none of them */
+    assert_true(drift.rates == 0 && result->beside.copy > 0);
+    hr_run_result_destroy(result);
+    drift.functions = false;
+}
+
 static void test_what_has_no_copy_beside_it(void **state) {
     (void)state;
     hr_run_result *result = drift_run(scale_text, 5000, 1 << 30); /* the caches hold it */
     assert_true(drift.copies == 0 && result->beside.copy == 0 && result->beside.roof_fraction == 0);
     hr_run_result_destroy(result);
-    result =
-        drift_run("kernel rows(x: f32[M, N]) -> (y: f32[M, N])\n" /* arithmetic: its floor stands still */
-                  "{\n    y[m, n] = x[m, n] * sum[k < N](sin(x[m, k] * x[m, n]))\n}\n",
-                  5000, 1 << 20);
+    result = drift_run(sines_text, 5000, 1 << 20); /* arithmetic: its floor stands still */
     assert_true(drift.copies == 0 && result->beside.copy == 0);
     assert_true(result->beside.roof_fraction == result->roof_fraction);
     hr_run_result_destroy(result);
@@ -722,6 +757,7 @@ int main(void) {
         TEST(test_unfused_takes_little_memory),
         TEST(test_a_drift_is_no_loss),
         TEST(test_a_slow_roof_is_raised),
+        TEST(test_busy_cores_are_no_loss),
         TEST(test_what_has_no_copy_beside_it),
         TEST(test_tuning_is_remembered),
         TEST(test_same_code_is_not_timed_twice),
