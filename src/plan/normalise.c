@@ -198,13 +198,23 @@ static const char *reduction_name(hr_op op) {
     return names[op - HR_OP_REDUCE_SUM];
 }
 
+/* A reduction of few terms that depends on all indices in scope: nothing else would use it again. NULL: it
+ * stays one. */
+static hr_expr *write_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
+    if (n->graph->full) return NULL;
+    int *indices = hr_arena_alloc(n->graph->arena, (size_t)(n->scope_count + 1) * sizeof *indices);
+    return free_indices(n, body, indices) == n->scope_count ? hr_reduction_written(n->graph, expr, body)
+                                                            : NULL;
+}
+
 static hr_expr *rewrite_reduction(normaliser *n, const hr_expr *expr, hr_expr *guard, bool top) {
     bool binds = expr->op != HR_OP_SOFTMAX;
     for (int i = 0; binds && i < expr->bound_count; i++)
         n->scope[n->scope_count++] = expr->bound[i];
     hr_expr *body = rewrite(n, expr->args[0], guard);
     if (binds) n->scope_count -= expr->bound_count;
-    hr_expr *value = spell_out(n, expr, body);
+    hr_expr *value = write_out(n, expr, body);
+    if (!value) value = spell_out(n, expr, body);
     if (top || !hr_op_is_reduction(value->op)) return value;
     return hoist(n, value, reduction_name(value->op), expr->place);
 }
@@ -460,6 +470,7 @@ hr_status hr_pass_normalise(hr_graph *graph) {
     free(n.scope);
     free(n.copies);
     if (!memory) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", source->name);
+    if (!graph->full) hr_graph_read_aside(graph);
     if (!graph->full) drop_unread(graph);
     return hr_graph_status(graph);
 }

@@ -35,6 +35,17 @@ void hr_pass_spread(hr_graph *graph, hr_stage *stage);
  * step for each element of a short axis whose elements share what they read. */
 hr_status hr_pass_write_out(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
+/* The expression with a number for an index, and what follows from that as numbers. */
+hr_expr *hr_expr_at(hr_graph *graph, hr_expr *expr, int index, int64_t value);
+
+/* Part of normalise. What a reduction is, spelled out term by term, over a body without reductions; NULL
+ * where it is better left one. */
+hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body);
+
+/* Part of normalise, after all statements. An element of a cheap local beside the one in hand becomes what
+ * the local is made from. */
+void hr_graph_read_aside(hr_graph *graph);
+
 /* Part of schedule, after values. Provides the stage's `ordered`. */
 hr_status hr_pass_scatter_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
 

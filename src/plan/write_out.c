@@ -87,6 +87,22 @@ static hr_expr *fold(hr_graph *graph, const hr_expr *node, hr_expr *const *args)
     return folds ? hr_graph_intern(graph, &number) : NULL;
 }
 
+/* i + 0 and i - 0. */
+static hr_expr *fold_nothing(const hr_expr *node, hr_expr *const *args) {
+    if ((node->op != HR_OP_ADD && node->op != HR_OP_SUB) || node->type != HR_I64) return NULL;
+    if (is_number(args[1]) && args[1]->whole == 0) return args[0];
+    return node->op == HR_OP_ADD && is_number(args[0]) && args[0]->whole == 0 ? args[1] : NULL;
+}
+
+/* An element whose places are all on their axes needs no condition. */
+static hr_expr *drop_guard(hr_graph *graph, const hr_expr *node, hr_expr *const *args) {
+    if (node->op != HR_OP_ELEMENT || !hr_element_is_guarded(graph->function, node)) return NULL;
+    const hr_tensor *tensor = &graph->function->tensors[node->tensor];
+    for (int a = 0; a < tensor->rank; a++)
+        if (!hr_subscript_is_safe(graph->function, args[a], tensor->shape[a])) return NULL;
+    return hr_graph_element(graph, node->tensor, tensor->rank, args);
+}
+
 /* 1 * x is x and -1 * x is -x, whatever x is. */
 static hr_expr *fold_sign(hr_graph *graph, const hr_expr *node, hr_expr *const *args) {
     for (int side = 0; side < 2 && node->op == HR_OP_MUL && node->type == HR_F32; side++) {
@@ -106,8 +122,22 @@ static hr_expr *written(writing *w, hr_expr *node) {
         args[i] = written(w, node->args[i]);
     hr_expr *result = fold(w->graph, node, args);
     if (!result) result = fold_sign(w->graph, node, args);
+    if (!result) result = fold_nothing(node, args);
+    if (!result) result = drop_guard(w->graph, node, args);
     if (!result) result = hr_graph_with_args(w->graph, node, args);
     if (node->id < w->memo_count) w->memo[node->id] = result;
+    return result;
+}
+
+hr_expr *hr_expr_at(hr_graph *graph, hr_expr *expr, int index, int64_t value) {
+    writing w = {.graph = graph,
+                 .index = index,
+                 .number = hr_graph_whole(graph, value),
+                 .memo_count = graph->function->expr_count};
+    w.memo = calloc((size_t)w.memo_count + 1, sizeof *w.memo);
+    hr_expr *result = w.memo ? written(&w, expr) : graph->spare;
+    if (!w.memo) graph->full = true;
+    free(w.memo);
     return result;
 }
 

@@ -1,0 +1,146 @@
+/* Locals that are read beside the element in hand: rope's other half of a row that was normalised before. In:
+ * a graph whose statements are maps, reductions and scatters. Out: the same, where such an element of a cheap
+ * local is what the local is made from.
+ *
+ * Read as a local, it would have to be in memory before: a stage of its own, one write and one read of the
+ * whole tensor for a few operations.
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+
+enum { NODES_MOST = 24, DEPTH_MOST = 8, REWRITTEN_MOST = 4096 };
+
+typedef struct aside {
+    hr_graph *graph;
+    int *maker; /* tensor -> the statement that a local may be replaced by, else -1 */
+    int budget; /* nodes still to be visited, of all statements */
+} aside;
+
+/* ---- which locals are cheap ---- */
+
+/* Nodes, as often as they are computed anew; more than there may be where that would cost or change
+ * something. */
+static int cost(const hr_graph *graph, const hr_expr *node) {
+    int nodes = 1;
+    hr_special special = hr_op_info_of(node->op)->special;
+    if (special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT) return NODES_MOST + 1;
+    if (node->op == HR_OP_ELEMENT && (hr_element_is_checked(graph->function, node) ||
+                                      graph->function->tensors[node->tensor].role == HR_ROLE_INOUT))
+        return NODES_MOST + 1;
+    for (int i = 0; i < node->arg_count && nodes <= NODES_MOST; i++)
+        nodes += cost(graph, node->args[i]);
+    return nodes;
+}
+
+static bool is_cheap(const hr_graph *graph, const hr_statement *s) {
+    bool local =
+        graph->function->tensors[s->tensor].role == HR_ROLE_LOCAL && graph->storage[s->tensor] == s->tensor;
+    return local && !s->accumulate && !hr_op_is_reduction(s->value->op) &&
+           cost(graph, s->value) <= NODES_MOST;
+}
+
+/* ---- elements that are what they are made from ---- */
+
+/* Some element stands at that index alone: there a place beyond the axis is noticed. */
+static bool stands_at(const hr_expr *node, int index, int rank_of_element) {
+    for (int a = 0; a < rank_of_element; a++)
+        if (node->args[a]->op == HR_OP_INDEX && node->args[a]->index == index) return true;
+    for (int i = 0; i < node->arg_count; i++) {
+        const hr_expr *arg = node->args[i];
+        if (stands_at(arg, index, arg->op == HR_OP_ELEMENT ? arg->arg_count : 0)) return true;
+    }
+    return false;
+}
+
+/* Every place that the element's condition keeps on its axes, or does not, is one in what it is made from. */
+static bool keeps_checks(const hr_statement *maker) {
+    const hr_expr *value = maker->value;
+    for (int i = 0; i < maker->domain_count; i++)
+        if (!stands_at(value, maker->domain[i], value->op == HR_OP_ELEMENT ? value->arg_count : 0))
+            return false;
+    return true;
+}
+
+/* Not at indices alone, and not where data say. */
+static bool is_aside(const aside *s, const hr_expr *element) {
+    const hr_function *function = s->graph->function;
+    int maker = s->maker[element->tensor];
+    bool plain = true;
+    for (int a = 0; a < function->tensors[element->tensor].rank; a++) {
+        if (!hr_expr_is_affine(element->args[a])) return false;
+        plain = plain && element->args[a]->op == HR_OP_INDEX;
+    }
+    return maker >= 0 && !plain &&
+           (!hr_element_is_guarded(function, element) || keeps_checks(&function->statements[maker]));
+}
+
+static hr_expr *guarded(aside *s, hr_expr *node, hr_expr *guard) {
+    hr_expr *args[HR_AXES_MAX + 2];
+    if (!node->arg_count) return node;
+    for (int i = 0; i < node->arg_count; i++)
+        args[i] = guarded(s, node->args[i], guard);
+    if (node->op != HR_OP_ELEMENT) return hr_graph_with_args(s->graph, node, args);
+    args[node->arg_count] = guard;
+    return hr_graph_element(s->graph, node->tensor, node->arg_count + 1, args);
+}
+
+static hr_expr *rewrite(aside *s, hr_expr *node, int depth);
+
+/* The local's value at the element's place. The place was checked on the local's axes; on those of what it is
+ * made from, which are as long, it is checked where it was. */
+static hr_expr *made_at(aside *s, hr_expr *element, int depth) {
+    const hr_statement *maker = &s->graph->function->statements[s->maker[element->tensor]];
+    int rank = maker->domain_count;
+    hr_expr *value = hr_graph_substitute(s->graph, maker->value, rank, maker->domain, element->args);
+    if (hr_element_is_guarded(s->graph->function, element)) value = guarded(s, value, element->args[rank]);
+    value = hr_graph_round(s->graph, s->graph->function->tensors[element->tensor].dtype, value);
+    return rewrite(s, value, depth + 1);
+}
+
+static hr_expr *rewrite(aside *s, hr_expr *node, int depth) {
+    hr_expr *args[HR_AXES_MAX + 2];
+    if (!node->arg_count || s->graph->full || --s->budget < 0) return node;
+    for (int i = 0; i < node->arg_count; i++)
+        args[i] = rewrite(s, node->args[i], depth);
+    hr_expr *result = hr_graph_with_args(s->graph, node, args);
+    if (result->op != HR_OP_ELEMENT || depth >= DEPTH_MOST) return result;
+    return is_aside(s, result) ? made_at(s, result, depth) : result;
+}
+
+/* Whether some element of a local that could be replaced is read aside. */
+static bool asks(const aside *s, const hr_expr *node, bool *visited) {
+    if (visited[node->id]) return false;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT && is_aside(s, node)) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (asks(s, node->args[i], visited)) return true;
+    return false;
+}
+
+void hr_graph_read_aside(hr_graph *graph) {
+    hr_function *function = graph->function;
+    aside s = {.graph = graph, .budget = REWRITTEN_MOST};
+    s.maker = malloc(((size_t)function->tensor_count + 1) * sizeof *s.maker);
+    bool *visited = calloc((size_t)function->expr_count + 1, 1);
+    for (int t = 0; t < function->tensor_count && s.maker; t++)
+        s.maker[t] = -1;
+    bool any = false;
+    for (int i = 0; i < function->statement_count && s.maker && visited; i++) {
+        const hr_statement *statement = &function->statements[i];
+        if (asks(&s, statement->value, visited)) {
+            any = true;
+            break;
+        }
+        if (is_cheap(graph, statement)) s.maker[statement->tensor] = i;
+    }
+    for (int i = 0; i < function->statement_count && any; i++) {
+        hr_statement *statement = &function->statements[i];
+        if (is_cheap(graph, statement)) s.maker[statement->tensor] = i;
+        hr_expr *value = rewrite(&s, statement->value, 0);
+        function->statements[i].value = value;
+    }
+    if (!s.maker || !visited) graph->full = true;
+    free(s.maker);
+    free(visited);
+}

@@ -1,0 +1,101 @@
+/* A sum over a few elements beside each other, written out: a convolution's taps, a pooling's window. In: a
+ * reduction whose body is rewritten. Out: an expression without it.
+ *
+ * As a reduction it would be a row of its own, of four elements, say, for each element of the result. Written
+ * out it is part of a map, whose lanes run along the result, and equal expressions are one node.
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+
+enum { TERMS_MOST = 16, NODES_MOST = 1024 };
+
+typedef struct survey {
+    const hr_function *function;
+    const bool *bound; /* by index */
+    bool local;        /* an element of a local that varies along the reduction */
+    int rank;          /* of the largest tensor with an element that varies along it */
+    bool along;        /* of those, one runs along memory as the result does, or aside of it */
+    int nodes;
+} survey;
+
+static bool uses(const survey *s, const hr_expr *node, bool bound) {
+    if (node->op == HR_OP_INDEX) return s->bound[node->index] == bound;
+    for (int i = 0; i < node->arg_count; i++)
+        if (uses(s, node->args[i], bound)) return true;
+    return false;
+}
+
+static void look_at_element(survey *s, const hr_expr *element) {
+    const hr_tensor *tensor = &s->function->tensors[element->tensor];
+    if (!uses(s, element, true)) return;
+    s->local |= tensor->role == HR_ROLE_LOCAL;
+    if (tensor->rank > s->rank) s->along = false;
+    if (tensor->rank >= s->rank) s->along |= uses(s, element->args[tensor->rank - 1], false);
+    if (tensor->rank > s->rank) s->rank = tensor->rank;
+}
+
+static void look(survey *s, const hr_expr *node) {
+    if (++s->nodes > NODES_MOST) return;
+    if (node->op == HR_OP_ELEMENT) look_at_element(s, node);
+    for (int i = 0; i < node->arg_count; i++)
+        look(s, node->args[i]);
+}
+
+/* The number of terms; 0 where that is not a small number of the text. */
+static int64_t terms_of(const hr_function *function, const hr_expr *reduction) {
+    int64_t terms = 1;
+    for (int i = 0; i < reduction->bound_count; i++) {
+        const hr_expr *extent = function->indices[reduction->bound[i]].extent;
+        if (extent->op != HR_OP_NUMBER || extent->whole < 1 || extent->whole > TERMS_MOST) return 0;
+        terms *= extent->whole;
+    }
+    return terms <= TERMS_MOST ? terms : 0;
+}
+
+static hr_op operation_of(hr_op reduce) {
+    switch (reduce) {
+    case HR_OP_REDUCE_SUM:
+    case HR_OP_REDUCE_MEAN:
+        return HR_OP_ADD;
+    case HR_OP_REDUCE_MAX:
+        return HR_OP_MAX;
+    case HR_OP_REDUCE_MIN:
+        return HR_OP_MIN;
+    default:
+        return HR_OP_REDUCE_SUM; /* none */
+    }
+}
+
+/* Lanes along the result read what the reduction reads; along the reduction itself a row would. */
+static bool pays(const hr_graph *graph, const hr_expr *reduction, const hr_expr *body, int64_t terms) {
+    bool *bound = calloc((size_t)graph->function->index_count + 1, sizeof *bound);
+    survey s = {.function = graph->function, .bound = bound};
+    for (int i = 0; i < reduction->bound_count && bound; i++)
+        bound[reduction->bound[i]] = true;
+    if (bound) look(&s, body);
+    free(bound);
+    return bound && s.along && !s.local && s.nodes * terms <= NODES_MOST;
+}
+
+hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body) {
+    hr_op op = operation_of(reduction->op);
+    int64_t terms = terms_of(graph->function, reduction);
+    if (op == HR_OP_REDUCE_SUM || !terms || !pays(graph, reduction, body, terms)) return NULL;
+    hr_expr *value = NULL;
+    for (int64_t term = 0; term < terms && !graph->full; term++) {
+        hr_expr *one = body;
+        int64_t rest = term;
+        for (int i = reduction->bound_count - 1; i >= 0; i--) {
+            int64_t size = graph->function->indices[reduction->bound[i]].extent->whole;
+            one = hr_expr_at(graph, one, reduction->bound[i], rest % size);
+            rest /= size;
+        }
+        one = hr_graph_convert(graph, reduction->type, one);
+        value = value ? hr_graph_binary(graph, op, reduction->type, value, one) : one;
+    }
+    if (!value) return graph->spare;
+    if (reduction->op != HR_OP_REDUCE_MEAN) return value;
+    hr_expr *count = hr_graph_convert(graph, reduction->type, hr_graph_whole(graph, terms));
+    return hr_graph_binary(graph, HR_OP_DIV, reduction->type, value, count);
+}

@@ -1,0 +1,134 @@
+/* Kernels of the kinds that users write, not of the library: their plan for a GPU, and what the emitted code
+ * does on the emulated device, at odd, small and empty extents, in arrays that begin anywhere or have gaps.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lang/program.h"
+#include "support/cuda_test.h"
+
+enum { EXTENTS_MAX = 4, SIZES_MAX = 4 };
+
+static const struct user_case {
+    const char *text;
+    int64_t large[EXTENTS_MAX]; /* where the plan is looked at */
+    const char *plan;
+    int64_t small[SIZES_MAX][EXTENTS_MAX]; /* and where it is run; the first extent negative: no more */
+} cases[] = {
+    /* ---- few terms beside each other are part of a map ---- */
+    {"kernel convolve(x: bf16[B, T, C], w: bf16[C, 4], bias: bf16[C]) -> (y: bf16[B, T, C]) {\n"
+     "    y[b, t, c] = silu(bias[c] + sum[k < 4](where(t >= k, x[b, t - k, c] * w[c, k], 0))) }",
+     {8, 4096, 2048},
+     "1 stage: map",
+     {{2, 9, 33}, {1, 1, 1}, {3, 5, 16}, {2, 0, 5}}},
+    {"kernel convolve_time(x: f32[B, C, T], w: f32[C, 3]) -> (y: f32[B, C, T]) {\n"
+     "    y[b, c, t] = sum[k < 3](where(t >= k, x[b, c, t - k] * w[c, k], 0)) }",
+     {8, 2048, 4096},
+     "1 stage: map",
+     {{2, 3, 33}, {1, 1, 1}, {2, 5, 64}, {0, 3, 7}}},
+    {"kernel pool(x: bf16[C, 2 * H, 2 * W]) -> (y: bf16[C, H, W]) {\n"
+     "    y[c, h, w] = mean[i < 2, j < 2](x[c, 2 * h + i, 2 * w + j]) }",
+     {16384, 28, 28},
+     "1 stage: map",
+     {{3, 5, 7}, {1, 1, 1}, {2, 4, 16}, {3, 0, 2}}},
+    {"kernel ends(x: bf16[C, 2 * H, 2 * W], l: f32[C, H, W]) -> (y: bf16[C, H, W]) {\n"
+     "    y[c, h, w] = max[i < 2, j < 2](x[c, 2 * h + i, 2 * w + j]) + l[c, h, w] *\n"
+     "                 min[i < 2](x[c, 2 * h + i, 2 * w]) }",
+     {16384, 28, 28},
+     "1 stage: map",
+     {{3, 5, 7}, {1, 1, 1}, {2, 4, 16}, {3, 0, 2}}},
+    /* whole numbers add up as i64 */
+    {"kernel votes(x: u8[M, 3, N]) -> (y: i32[M, N]) { y[m, n] = sum[k](x[m, k, n]) }",
+     {4096, 4096},
+     "1 stage: map",
+     {{3, 33}, {1, 1}, {2, 64}, {-1}}},
+    /* used again, it is a row */
+    {"kernel shares(x: f32[M, 8]) -> (y: f32[M, 8]) { y[m, n] = softmax[n](x[m, n]) }",
+     {1 << 20},
+     "1 stage: row",
+     {{33}, {1}, {0}, {-1}}},
+    /* ---- what is read beside the element in hand is computed there ---- */
+    {"kernel turn(x: bf16[T, H, 2, D], w: bf16[2, D], co: f32[T, D], si: f32[T, D]) -> (y: bf16[T, H, 2, D]) "
+     "{\n"
+     "    r[t, h] = rsqrt(sum[p, d](x[t, h, p, d]^2) / (2 * D) + 1e-6)\n"
+     "    u[t, h, p, d] = x[t, h, p, d] * r[t, h] * w[p, d]\n"
+     "    y[t, h, p, d] = u[t, h, p, d] * co[t, d] + (2 * p - 1) * u[t, h, 1 - p, d] * si[t, d] }",
+     {32768, 32, 64},
+     "1 stage: row",
+     {{3, 2, 7}, {1, 1, 1}, {2, 3, 64}, {2, 0, 8}}},
+    {"kernel slope(x: f32[M, N], b: f32[N]) -> (y: f32[M, N]) {\n"
+     "    u[m, n] = x[m, n] + b[n]\n"
+     "    y[m, n] = where(n > 0, u[m, n] - u[m, n - 1], u[m, 0]) }",
+     {4096, 4096},
+     "1 stage: map",
+     {{3, 33}, {1, 1}, {2, 64}, {0, 3}}},
+    /* but not what is dear, or where data say */
+    {"kernel dear(x: f32[M, N]) -> (y: f32[M, N]) {\n"
+     "    u[m, n] = exp(x[m, n])\n"
+     "    y[m, n] = where(n > 0, u[m, n] - u[m, n - 1], 0) }",
+     {4096, 4096},
+     "2 stages: map, map",
+     {{3, 33}, {1, 1}, {-1}}},
+    {"kernel found(x: f32[V, C], at: i32[T]) -> (y: f32[T, C]) {\n"
+     "    u[v, c] = 2 * x[v, c]\n"
+     "    y[t, c] = u[at[t], c] }",
+     {4096, 1024, 4096},
+     "2 stages: map, map",
+     {{5, 33, 7}, {1, 1, 1}, {-1}}},
+};
+
+static hr_program *parse(const char *text, const hr_function **function) {
+    hr_program *program;
+    if (hr_program_parse("user.hr", text, strlen(text), &program) != HR_OK ||
+        hr_program_find(program, NULL, function) != HR_OK)
+        fail_msg("%s\n%s", hr_last_error(), text);
+    return program;
+}
+
+static void test_plans(void **state) {
+    (void)state;
+    hr_device_limits limits = cuda_case_limits(90, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const hr_function *function;
+        hr_program *program = parse(cases[i].text, &function);
+        hr_plan *plan;
+        if (hr_plan_create(function, cases[i].large, NULL, &limits, NULL, &plan) != HR_OK)
+            fail_msg("%s\n%s", hr_last_error(), cases[i].text);
+        if (strcmp(plan->summary, cases[i].plan) != 0)
+            fail_msg("%s is a plan of %s, not of %s", function->name, plan->summary, cases[i].plan);
+        hr_plan_destroy(plan);
+        hr_program_destroy(program);
+    }
+}
+
+static void expect_size(const struct user_case *one, const int64_t *extents, int number) {
+    cuda_case run = {.extents = extents,
+                     .limits = cuda_case_limits(90, number % 2 ? 2 : 132),
+                     .offset = number % 3 == 1,
+                     .strided = number % 5 == 4,
+                     .nonfinite = number % 4 == 3,
+                     .seed = (uint64_t)number,
+                     .points = 300};
+    hr_program *program = parse(one->text, &run.function);
+    expect_right(&run, number);
+    hr_program_destroy(program);
+}
+
+static void test_runs(void **state) {
+    (void)state;
+    int number = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int k = 0; k < SIZES_MAX && cases[i].small[k][0] >= 0; k++)
+            for (int way = 0; way < 2; way++)
+                expect_size(&cases[i], cases[i].small[k], number++);
+}
+
+int main(void) {
+    if (!can_emulate()) return 77;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_runs)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
