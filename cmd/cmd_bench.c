@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#define PASSES_MOST     1000
 #define BENCH_MEGABYTES 256 /* what the table's extents give the largest tensor */
 
 /* A bench while it runs. */
@@ -15,8 +16,9 @@ typedef struct run_state {
     hr_device *device;
     hr_bench bench;
     hr_bench_row *rows;
+    hr_run_result **runs; /* a row's, one a pass; NULL where it failed */
     hr_tune tune;
-    int64_t megabytes;
+    int64_t megabytes, passes, pass;
     int code; /* of the worst row so far */
     int position, count;
     char what[64];
@@ -97,29 +99,61 @@ static int print_row(const run_state *state, const hr_bench_row *row) {
                            : complain_status(state->arguments, status);
 }
 
+/* What the passes of a row are ordered by: the part of the roof where it is known, else the speed. */
+static double merit(const hr_run_result *run) {
+    return run->beside.roof_fraction > 0 ? run->beside.roof_fraction : 1 / run->seconds.median;
+}
+
+static int compare_runs(const void *a, const void *b) {
+    double x = merit(*(hr_run_result *const *)a), y = merit(*(hr_run_result *const *)b);
+    return (x > y) - (x < y);
+}
+
+/* Of all passes the one in the middle; a wrong result goes before all. */
+static void row_settle(const run_state *state, hr_bench_row *row, hr_run_result **runs) {
+    qsort(runs, (size_t)state->passes, sizeof *runs, compare_runs);
+    row->result = runs[(state->passes - 1) / 2];
+    for (int64_t i = 0; i < state->passes; i++)
+        if (runs[i]->verify_done && !runs[i]->verified.ok) row->result = runs[i];
+}
+
+static int row_fill(run_state *state, const bench_case *of, hr_status status, const hr_kernel *kernel,
+                    hr_run_result *result) {
+    hr_bench_row *row = &state->rows[state->position - 1];
+    if (state->pass == 0) *row = (hr_bench_row){.dtype = "", .kernel = of->kernel};
+    if (status != HR_OK) {
+        char *error = strdup(hr_last_error());
+        if (!error) return complain(state->arguments, "out of memory");
+        error[strcspn(error, "\n")] = 0;
+        row->error = error;
+        return hr_status_exit_code(status);
+    }
+    row->dtype = main_dtype(kernel);
+    state->runs[(state->position - 1) * state->passes + state->pass] = result;
+    if (result->roof_was > 0) state->bench.roof = result->roof;
+    return hr_status_exit_code(result->verify_done && !result->verified.ok ? HR_WRONG_RESULT : HR_OK);
+}
+
 /* False where the user asked to stop or the output is gone. */
 static bool bench_case_run(run_state *state, const bench_case *of) {
     hr_kernel *kernel = NULL;
     hr_run_result *result = NULL;
-    hr_bench_row *row = &state->rows[state->bench.row_count];
-    snprintf(state->what, sizeof state->what, "%d/%d %.18s", ++state->position, state->count, of->kernel);
-    hr_status status = run_case(state, of, &kernel, &result);
-    terminal_progress_end(state->terminal);
-    bool stopped = terminal_interrupted() != 0;
-    if (!stopped) {
-        int code = hr_status_exit_code(status);
-        *row = (hr_bench_row){.dtype = "", .kernel = of->kernel};
-        if (status == HR_OK) {
-            row->dtype = main_dtype(kernel);
-            row->result = result;
-            if (result->roof_was > 0) state->bench.roof = result->roof;
-            if (result->verify_done && !result->verified.ok) code = hr_status_exit_code(HR_WRONG_RESULT);
-        } else {
-            char *error = strdup(hr_last_error());
-            if (error) error[strcspn(error, "\n")] = 0;
-            row->error = error ? error : "out of memory";
-        }
+    hr_bench_row *row = &state->rows[state->position++];
+    bool last = state->pass + 1 == state->passes, stopped = false;
+    char pass[24] = "";
+    if (state->passes > 1) snprintf(pass, sizeof pass, "pass %d, ", (int)state->pass + 1);
+    snprintf(state->what, sizeof state->what, "%s%d/%d %.18s", pass, state->position, state->count,
+             of->kernel);
+    if (!row->error) {
+        hr_status status = run_case(state, of, &kernel, &result);
+        terminal_progress_end(state->terminal);
+        stopped = terminal_interrupted() != 0;
+        int code = stopped ? 0 : row_fill(state, of, status, kernel, result);
         if (code == 1 || state->code == 0) state->code = code;
+        if (stopped) hr_run_result_destroy(result);
+    }
+    if (!stopped && last) {
+        if (!row->error) row_settle(state, row, &state->runs[(state->position - 1) * state->passes]);
         state->bench.row_count++;
         if (!arguments_has(state->arguments, "json")) stopped = print_row(state, row) != 0;
     }
@@ -145,6 +179,15 @@ static int save_table(const run_state *state) {
     return status == HR_OK ? 0 : complain_status(state->arguments, status);
 }
 
+static void rows_free(run_state *state) {
+    for (int64_t i = 0; i < state->count * state->passes; i++)
+        hr_run_result_destroy(state->runs[i]);
+    for (int i = 0; i < state->count; i++)
+        free((char *)state->rows[i].error);
+    free(state->runs);
+    free(state->rows);
+}
+
 static int bench_cases_run(run_state *state, const bench_cases *cases) {
     const char *only = arguments_value(state->arguments, "only", NULL);
     bool stopped = false;
@@ -154,17 +197,21 @@ static int bench_cases_run(run_state *state, const bench_cases *cases) {
         return complain(state->arguments, "--only %s: no kernel of that name is in the table",
                         only ? only : "");
     state->rows = calloc((size_t)state->count, sizeof *state->rows);
-    if (!state->rows) return complain(state->arguments, "out of memory");
+    state->runs = calloc((size_t)(state->count * state->passes), sizeof *state->runs);
+    if (!state->rows || !state->runs) {
+        free(state->rows);
+        free(state->runs);
+        return complain(state->arguments, "out of memory");
+    }
     state->bench.rows = state->rows;
     if (!arguments_has(state->arguments, "json")) print_row(state, NULL);
-    for (int i = 0; i < cases->count && !stopped; i++)
-        if (selected(only, cases->list[i].kernel)) stopped = !bench_case_run(state, &cases->list[i]);
-    int code = stopped ? EXIT_USAGE : save_table(state);
-    for (int i = 0; i < state->bench.row_count; i++) {
-        hr_run_result_destroy((hr_run_result *)state->rows[i].result);
-        if (!state->rows[i].result) free((char *)state->rows[i].error);
+    for (; state->pass < state->passes && !stopped; state->pass++) {
+        state->position = 0;
+        for (int i = 0; i < cases->count && !stopped; i++)
+            if (selected(only, cases->list[i].kernel)) stopped = !bench_case_run(state, &cases->list[i]);
     }
-    free(state->rows);
+    int code = stopped ? EXIT_USAGE : save_table(state);
+    rows_free(state);
     return code ? code : state->code;
 }
 
@@ -173,6 +220,9 @@ static int run_bench(const arguments *arguments, terminal *terminal) {
     bench_cases cases = {0};
     int code = arguments_tune(arguments, &state.tune);
     if (code == 0) code = arguments_whole(arguments, "size", 1, BENCH_MEGABYTES, &state.megabytes);
+    if (code == 0) code = arguments_whole(arguments, "repeat", 1, 1, &state.passes);
+    if (code == 0 && state.passes > PASSES_MOST)
+        code = complain(arguments, "--repeat is at most %d", PASSES_MOST);
     const char *table = arguments_value(arguments, "csv", NULL);
     if (code == 0 && table) code = output_check(arguments, table);
     if (code == 0 && arguments->word_count > 1) code = complain(arguments, "one folder of kernels at a time");
@@ -207,6 +257,7 @@ static const flag flags[] = {
     {0, "only", "NAME[,NAME]", "these kernels alone, each with its _f32 form"},
     {0, "size", "MB", "of the largest tensor; 256 otherwise"},
     {0, "tune", "MODE", "none (the cost model, or what was found before), quick, full"},
+    {0, "repeat", "N", "go through the table N times; print each kernel's run in the middle"},
     {0, "device", "NAME", "cpu, cuda or cuda:I; the best there is otherwise"},
     {0, "no-verify", NULL, "do not check results against the texts' meaning"},
     {0, "json", NULL, "print one JSON object"},

@@ -9,7 +9,7 @@ _headroom_flags() {
     roof) echo --again --device --json --html --help ;;
     record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
-    bench) echo --only --size --tune --device --no-verify --json --csv --help ;;
+    bench) echo --only --size --tune --repeat --device --no-verify --json --csv --help ;;
     esac
 }
 

@@ -153,6 +153,19 @@ def bench_in_small():
     assert all(line.split(",")[13] == "right" for line in lines[3:]), lines
 
 
+def bench_in_passes():
+    """A line a kernel, however many passes; one that fails is tried once, and the others go on."""
+    Path("passes").mkdir()
+    Path("passes/two.hr").write_text("kernel good(x: f32[N]) -> (y: f32[N])\n{\n    y[n] = 2 * x[n]\n}\n"
+                                     "kernel bad(x: f32[N]) -> (y: f32[N])\n{\n    y[n] = x[n]\n}\n")
+    Path("passes/cases.txt").write_text("two.hr:bad N=1000000000000000\ntwo.hr:good N=30000\n")
+    done = headroom("bench", "passes", "--repeat", "3", "--csv", "passes.csv", code=3)
+    lines = [line.split(",") for line in Path("passes.csv").read_text().splitlines()[3:]]
+    assert [line[0] for line in lines] == ["bad", "good"], lines
+    assert lines[0][3] == "" and lines[1][13] == "right", lines
+    assert [done.stdout.count(f"\n{name} ") for name in ("good", "bad")] == [1, 1], done.stdout
+
+
 def a_closed_pipe_is_no_crash():
     read, write = os.pipe()
     os.close(read)
@@ -165,7 +178,7 @@ if subprocess.run([HEADROOM, "roof"], capture_output=True).returncode == 3:
     print("skipped: this machine's roof cannot be measured, or it has no compiler")
     sys.exit(77)
 for test in (softmax_reads_and_writes, fortran_order_is_strides, bf16_is_carried, inout_leaves_the_file_alone,
-             shapes_disagree, gather_out_of_range, page_and_seed, explain_and_emit, bench_in_small,
+             shapes_disagree, gather_out_of_range, page_and_seed, explain_and_emit, bench_in_small, bench_in_passes,
              a_closed_pipe_is_no_crash):
     test()
     print("ok", test.__name__)
