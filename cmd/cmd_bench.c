@@ -130,7 +130,7 @@ static int row_fill(run_state *state, const bench_case *of, hr_status status, co
     }
     row->dtype = main_dtype(kernel);
     state->runs[(state->position - 1) * state->passes + state->pass] = result;
-    if (result->roof_was > 0) state->bench.roof = result->roof;
+    if (result->roof_was > 0 || result->special_was > 0) state->bench.roof = result->roof;
     return hr_status_exit_code(result->verify_done && !result->verified.ok ? HR_WRONG_RESULT : HR_OK);
 }
 

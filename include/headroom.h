@@ -364,8 +364,9 @@ typedef struct hr_run_result {
     hr_roof roof;
     hr_beside beside; /* all 0 where the device offers no such copy or the bytes fit in its caches */
     /* Bytes a second of the kept roof's copy before the copy beside the kernel was clearly faster, and raised
-     * it; 0 = it did not. `roof` and `floor` are by the raised one. */
-    double roof_was;
+     * it; 0 = it did not. The same of beside.special's functions. `roof` and `floor` are by the raised ones.
+     */
+    double roof_was, special_was;
     double unfused_part; /* of the work, on which `unfused` was timed; its seconds are those of the whole */
 } hr_run_result;
 

@@ -246,14 +246,24 @@ static void memory_scale(hr_roof *roof, double factor) {
     }
 }
 
-bool hr_roof_store_raise(const struct hr_device *device, double copy, hr_roof *roof) {
+static bool is_passed(double rate, double kept) {
+    return isfinite(rate) && kept > 0 && rate > PASSED * kept;
+}
+
+static bool raises(const hr_roof_seen *seen, const hr_roof *roof) {
+    return is_passed(seen->copy, roof->copy) || is_passed(seen->special_rate, roof->special[seen->special]);
+}
+
+bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *seen, hr_roof *roof) {
     hr_roof kept;
-    if (!(isfinite(copy) && roof->copy > 0 && copy > PASSED * roof->copy)) return false;
+    if (!raises(seen, roof)) return false;
     int lock = lock_open();
     if (lock < 0) return false;
     bool good = lock_soon(lock) && hr_roof_store_read(device, &kept) == HR_OK;
-    if (good && copy > PASSED * kept.copy) { /* else another process raised it already */
-        memory_scale(&kept, copy / kept.copy);
+    if (good && raises(seen, &kept)) { /* else another process raised it already */
+        if (is_passed(seen->copy, kept.copy)) memory_scale(&kept, seen->copy / kept.copy);
+        if (is_passed(seen->special_rate, kept.special[seen->special]))
+            kept.special[seen->special] = seen->special_rate;
         good = hr_roof_store_write(device, &kept) == HR_OK;
     }
     if (good) *roof = kept;

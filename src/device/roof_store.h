@@ -8,11 +8,18 @@
 hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out);
 hr_status hr_roof_store_write(const struct hr_device *device, const hr_roof *roof);
 
-/* The roof is the best that the machine does, but may have been measured while others used its memory. Where
- * `copy` bytes a second are clearly more than the copy of `roof`, which was kept for this device, its memory
- * rates are raised in proportion, here and in the cache. False: all is as it was, also where another process
- * measures the roof right now. */
-bool hr_roof_store_raise(const struct hr_device *device, double copy, hr_roof *roof);
+/* What ran beside a kernel; rates of 0: did not. */
+typedef struct hr_roof_seen {
+    double copy; /* bytes a second */
+    hr_special special;
+    double special_rate; /* functions a second */
+} hr_roof_seen;
+
+/* The roof is the best that the machine does, but may have been measured while others used its memory and
+ * cores. Where what was seen is clearly faster than in `roof`, which was kept for this device, these
+ * functions' rate is raised, and its memory rates in proportion, here and in the cache. False: all is as it
+ * was, also where another process measures the roof right now. */
+bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *seen, hr_roof *roof);
 
 /* Two processes that measure at once would measure each other. Waits until no other does, asking `progress`
  * meanwhile; `out` is given back with hr_roof_store_unlock. */

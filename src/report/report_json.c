@@ -82,6 +82,8 @@ static void set_beside(json_t *object, const hr_run_result *run) {
     if (beside->special_rate > 0) {
         hr_value_set_text(value, "special", hr_special_name(beside->special));
         hr_value_set_real(value, "special_per_second", beside->special_rate);
+        if (run->special_was > 0)
+            hr_value_set_real(value, "special_raised_from_per_second", run->special_was);
         hr_value_set_real(value, "kept_special_part",
                           beside->special_rate / run->roof.special[beside->special]);
     }

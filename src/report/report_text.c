@@ -134,12 +134,18 @@ static void put_cores(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_end_wrapped(paper, HANG);
 }
 
-static void put_raised(hr_sheet *paper, const hr_run_result *run) {
-    if (!(run->roof_was > 0)) return;
+static void put_raised_rate(hr_sheet *paper, const char *what, double was, double rate, const char *unit) {
+    if (!(was > 0)) return;
     hr_sheet_label(paper, "roof");
-    hr_sheet_format(paper, HR_INK_PLAIN, "its copy raised from %s to %s, measured beside this kernel",
-                    hr_words_rate(run->roof_was, "B/s").text, hr_words_rate(run->roof.copy, "B/s").text);
+    hr_sheet_format(paper, HR_INK_PLAIN, "its %s raised from %s to %s, measured beside this kernel", what,
+                    hr_words_rate(was, unit).text, hr_words_rate(rate, unit).text);
     hr_sheet_end_wrapped(paper, HANG);
+}
+
+static void put_raised(hr_sheet *paper, const hr_run_result *run) {
+    hr_special special = run->beside.special;
+    put_raised_rate(paper, "copy", run->roof_was, run->roof.copy, "B/s");
+    put_raised_rate(paper, hr_special_name(special), run->special_was, run->roof.special[special], "/s");
 }
 
 static void put_fusion(hr_sheet *paper, const hr_run_result *run) {

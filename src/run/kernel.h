@@ -7,6 +7,7 @@
 #define HR_RUN_KERNEL_H
 
 #include "device/device.h"
+#include "device/roof_store.h"
 #include "emit/emit.h"
 #include "lang/program.h"
 #include "plan/plan.h"
@@ -204,8 +205,8 @@ typedef struct hr_measuring {
     hr_beside *beside;  /* NULL: nothing takes turns */
     bool copies;        /* of `bytes` bytes take turns */
     hr_special special; /* whose rate is measured in turns, too; HR_SPECIAL_NONE: none */
-    double *steady;     /* bytes a second that three of four copies passed; 0 = too few of them */
     double *function;   /* median of (seconds of one such function / seconds of the kernel); 0 = not known */
+    hr_roof_seen *steady; /* what three of four copies and functions passed; 0 = too few of them */
 } hr_measuring;
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out);
 

@@ -157,12 +157,14 @@ static void beside_end(rounds *rounds) {
     if (rounds->pairs >= PAIRS_MIN) {
         measuring->beside->copy = median_of(rounds->ratios, rounds->pairs);
         measuring->beside->rate = median_of(rounds->rates, rounds->pairs);
-        if (rounds->pairs >= STEADY_MIN) *measuring->steady = rounds->rates[rounds->pairs / 4];
+        if (rounds->pairs >= STEADY_MIN) measuring->steady->copy = rounds->rates[rounds->pairs / 4];
     }
     if (rounds->special_pairs >= PAIRS_MIN) {
         measuring->beside->special = measuring->special;
         measuring->beside->special_rate = median_of(rounds->special_rates, rounds->special_pairs);
         *measuring->function = median_of(rounds->special_ratios, rounds->special_pairs);
+        if (rounds->special_pairs >= STEADY_MIN)
+            measuring->steady->special_rate = rounds->special_rates[rounds->special_pairs / 4];
     }
 }
 

@@ -6,8 +6,6 @@
  */
 #include "run/kernel.h"
 
-#include "device/roof_store.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +112,7 @@ static hr_special special_that_matters(const running *running) {
 
 /* The floor, had the roof's copy and functions run at the speeds that those beside the kernel had. Parts of
  * the kernel's time come from pairs, so that there is no drift in them. */
-static void beside_finish(const running *running, double function) {
+static void beside_finish(const running *running, bool copies, double function) {
     hr_run_result *result = running->result;
     hr_beside *beside = &result->beside;
     const hr_floor *floor = &result->floor;
@@ -125,7 +123,7 @@ static void beside_finish(const running *running, double function) {
     double work = floor->others * roof->special[beside->special]; /* as if all were functions of that kind */
     double others = paired ? work / beside->special_rate : floor->others;
     double others_part = paired ? work * function : floor->others / median;
-    if (!memory_matters(running)) {
+    if (!copies) {
         beside->floor = fmax(floor->memory, others);
         beside->roof_fraction = fmax(floor->memory / median, others_part);
     } else if (beside->copy > 0) {
@@ -135,15 +133,22 @@ static void beside_finish(const running *running, double function) {
     }
 }
 
-/* Memory that was slow when the roof was measured is no reason to call more than all of it reached. Three of
- * four copies must have passed it, so that no short burst does. A GPU's memory is its own. */
-static hr_status roof_raise(running *running, double steady) {
+/* Memory or cores that were slow when the roof was measured are no reason to call more than all of it
+ * reached. Three of four copies, or runs of the functions, must have passed it, so that no short burst does.
+ * A GPU's memory is its own. */
+static hr_status roof_raise(running *running, const hr_roof_seen *steady) {
     hr_kernel *kernel = running->kernel;
-    double kept = kernel->roof.copy;
-    if (kernel->device->limits.compute || !(steady > kept) ||
-        !hr_roof_store_raise(kernel->device, running->result->beside.rate, &kernel->roof))
+    hr_run_result *result = running->result;
+    const hr_beside *beside = &result->beside;
+    const hr_roof kept = kernel->roof;
+    hr_roof_seen seen = {.special = beside->special};
+    if (steady->copy > kept.copy) seen.copy = beside->rate;
+    if (steady->special_rate > kept.special[beside->special]) seen.special_rate = beside->special_rate;
+    if (kernel->device->limits.compute || !hr_roof_store_raise(kernel->device, &seen, &kernel->roof))
         return HR_OK;
-    running->result->roof_was = kept;
+    if (kernel->roof.copy > kept.copy) result->roof_was = kept.copy;
+    if (kernel->roof.special[beside->special] > kept.special[beside->special])
+        result->special_was = kept.special[beside->special];
     return step_floor(running);
 }
 
@@ -168,7 +173,8 @@ static hr_status step_measure(running *running) {
                               .progress_context = options->progress_context,
                               .bytes = result->floor.bytes};
     hr_timing timings[2] = {0};
-    double steady = 0, function = 0;
+    hr_roof_seen steady = {0};
+    double function = 0;
     measuring.steady = &steady;
     measuring.function = &function;
     if (beside_wanted(running)) {
@@ -180,8 +186,8 @@ static hr_status step_measure(running *running) {
     result->seconds = timings[0];
     result->unfused = timings[1];
     if (running->unfused) unfused_reckon(running);
-    HR_TRY(roof_raise(running, steady));
-    beside_finish(running, function);
+    HR_TRY(roof_raise(running, &steady));
+    beside_finish(running, measuring.copies, function);
     hr_launch_trim(running->kernel, running->fused);
     HR_TRY(hr_launch_refresh(running->kernel, running->fused));
     running->kernel->current = running->fused;

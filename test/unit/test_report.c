@@ -109,10 +109,14 @@ static void terminal_of_a_bad_run(void **state) {
     assert_true(fabs(json_real_value(json_object_get(beside, "kept_special_part")) - 0.8) < 1e-9);
     json_decref(object);
     free(text);
+    run.special_was = 0.5 * run.roof.special[HR_SPECIAL_EXP];
     run.beside.special_rate *= 1.2; /* near */
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_null(strstr(text, "cores"));
+    assert_non_null(
+        strstr(text, "  roof      its exp raised from 11.6 G/s to 23.2 G/s, measured beside this kernel\n"));
     free(text);
+    run.special_was = 0;
     run.beside = (hr_beside){0};
     run.roof_was = 0;
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);

@@ -265,39 +265,54 @@ static void test_store(void **state) {
     hr_device_destroy(device);
 }
 
+static bool copy_raise(const hr_device *device, double copy, hr_roof *roof) {
+    return hr_roof_store_raise(device, &(hr_roof_seen){.copy = copy}, roof);
+}
+
 static void test_raise(void **state) {
     (void)state;
     hr_device *device = device_open();
     hr_roof roof = example(), back = {0}, was;
-    assert_false(hr_roof_store_raise(device, 1e11, &roof)); /* nothing is kept */
+    assert_false(copy_raise(device, 1e11, &roof)); /* nothing is kept */
     assert_int_equal(hr_roof_store_read(device, &back), HR_NOT_AVAILABLE);
     assert_int_equal(hr_roof_store_write(device, &roof), HR_OK);
     const double not_faster[] = {0, -1, 1e9, 1e10 / 3, 1.04e10 / 3, INFINITY, NAN};
     was = roof;
     for (size_t i = 0; i < sizeof not_faster / sizeof *not_faster; i++)
-        assert_false(hr_roof_store_raise(device, not_faster[i], &roof));
+        assert_false(copy_raise(device, not_faster[i], &roof));
     int lock;
     assert_int_equal(hr_roof_store_lock(NULL, NULL, &lock), HR_OK);
-    assert_false(hr_roof_store_raise(device, 1e10, &roof)); /* somebody measures it anew */
+    assert_false(copy_raise(device, 1e10, &roof)); /* somebody measures it anew */
     hr_roof_store_unlock(lock);
     assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
     assert_memory_equal(&back, &was, sizeof was);
     assert_memory_equal(&roof, &was, sizeof was);
 
-    assert_true(hr_roof_store_raise(device, 1e10, &roof));
+    assert_true(copy_raise(device, 1e10, &roof));
     assert_true(fabs(roof.copy / 1e10 - 1) < 1e-12 && fabs(roof.read / 6 - 1) < 1e-12);
     assert_true(fabs(roof.write / 9 - 1) < 1e-12 && fabs(roof.triad / 12 - 1) < 1e-12);
     assert_true(roof.cache[0].read == roof.read && roof.cache[1].triad == 1e300);
     assert_true(roof.special[HR_SPECIAL_RANDOM] == 7.25 && roof.launch == was.launch);
     assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
     assert_memory_equal(&back, &roof, sizeof roof);
-    assert_true(hr_roof_store_raise(device, 0.9e10, &was)); /* another did already, and further */
+    assert_true(copy_raise(device, 0.9e10, &was)); /* another did already, and further */
+    assert_memory_equal(&was, &roof, sizeof roof);
+
+    was = roof; /* functions alone */
+    hr_roof_seen seen = {.copy = 1, .special = HR_SPECIAL_RANDOM, .special_rate = 7.3};
+    assert_false(hr_roof_store_raise(device, &seen, &roof));
+    seen.special_rate = 8;
+    assert_true(hr_roof_store_raise(device, &seen, &roof));
+    assert_true(roof.special[HR_SPECIAL_RANDOM] == 8);
+    assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
+    assert_memory_equal(&back, &roof, sizeof roof);
+    roof.special[HR_SPECIAL_RANDOM] = 7.25;
     assert_memory_equal(&was, &roof, sizeof roof);
 
     char path[PATH_MAX];
     stored_path(path, sizeof path);
     rewrite(path, "{\"format\": 5");
-    assert_false(hr_roof_store_raise(device, 1e12, &roof));
+    assert_false(copy_raise(device, 1e12, &roof));
     assert_int_equal(hr_roof_store_read(device, &back), HR_NOT_AVAILABLE);
     hr_device_destroy(device);
 }
@@ -316,7 +331,7 @@ static void test_raise_by_many(void **state) {
         double copy = roof.copy, last = 0;
         for (int i = 0; i < TIMES; i++) {
             copy *= 1.01 + 0.02 * p;
-            hr_roof_store_raise(device, copy, &roof);
+            copy_raise(device, copy, &roof);
             if (hr_roof_store_read(device, &back) != HR_OK || back.copy < last) _exit(1);
             if (fabs(back.read / back.copy * (1e10 / 3) / 2 - 1) > 1e-9) _exit(2);
             last = back.copy;

@@ -572,6 +572,16 @@ static void test_busy_cores_are_no_loss(void **state) {
     assert_true(fabs(beside->roof_fraction / (work * 0.9 / 0.5 / result->floor.bytes) - 1) < 0.02);
     assert_true(fabs(beside->floor * beside->special_rate / work - 1) < 1e-9);
     hr_run_result_destroy(result);
+    drift.faster = 20; /* the roof was measured in a slow moment */
+    result = drift_run(sines_text, 5000, 1 << 20);
+    assert_true(result->special_was == 10e9 && result->roof_was == 0);
+    assert_true(result->roof.special[HR_SPECIAL_TRIG] == result->beside.special_rate);
+    assert_true(result->beside.special_rate > 10.5e9);
+    assert_true(fabs(result->beside.floor / result->floor.others - 1) < 1e-9);
+    hr_run_result_destroy(result);
+    drift.faster = 0;
+    hr_roof kept;
+    good(hr_device_roof(&device.base, true, NULL, NULL, &kept));
     drift.broken = true; /* the kept roof stands in */
     result = drift_run(sines_text, 5000, 1 << 20);
     assert_true(drift.rates == 1 && result->beside.special_rate == 0);
