@@ -15,7 +15,8 @@
  * FLAT_BYTES: what a thread of a flat stage loads at once, with a byte to spare a group. EARLY_BYTES: what a
  * thread of a row loads at once, what is the same for all rows among it. SHORT_ROW_GROUPS: of a block of rows
  * side by side; blocks of fewer come no faster than 0.8 a ns, larger ones end later. UNEVEN_*: of rows whose
- * ends are inside groups; the fewer threads have them, the less the ends cost. */
+ * ends are inside groups; the fewer threads have them, the less the ends cost. PLACES_*: of sums into few
+ * places. */
 enum {
     GROUP_BYTES = 16,
     FLAT_BYTES = 68,
@@ -31,6 +32,8 @@ enum {
     UNEVEN_UNROLL = 7,
     COLUMN_ELEMENTS = 24,
     L2_TIMES = 4,
+    PLACES_BYTES = 16384,
+    PLACES_TIMES = 64,
     SIZES_MAX = 64
 };
 
@@ -210,8 +213,13 @@ static hr_status survey(chooser *s) {
             add_tensor(s, statement->tensor, statement->subscripts, false);
     }
     int written = s->tensor_count;
-    for (int i = 0; i < s->stage->step_count; i++)
-        add_elements(s, s->stage->steps[i].value, visited);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        const hr_statement *statement = &s->function->statements[step->statement];
+        add_elements(s, step->value, visited);
+        for (int a = 0; step->kind == HR_STEP_SCATTER && a < statement->subscript_count; a++)
+            add_elements(s, statement->subscripts[a], visited);
+    }
     choose_vector(s, written);
     return HR_OK;
 }
@@ -242,6 +250,19 @@ static int find_both(const chooser *s) {
     return 0;
 }
 
+/* Places that are added into by far more elements than they are, if they fit a block's shared memory several
+ * times. */
+static int few_places(const chooser *s, double elements) {
+    const hr_step *step = &s->stage->steps[0];
+    const hr_statement *statement = &s->function->statements[step->statement];
+    if (step->kind != HR_STEP_SCATTER || hr_plan_layout(s->plan, statement->tensor) != HR_LAYOUT_DENSE)
+        return 0;
+    double places = elements_of(s, statement->tensor);
+    size_t size = hr_dtype_size(hr_compute_type(s->function->tensors[statement->tensor].dtype));
+    bool few = places >= 1 && places * (double)size <= PLACES_BYTES && places * PLACES_TIMES <= elements;
+    return few ? (int)power_up((int64_t)places) : 0;
+}
+
 static void choose_flat(chooser *s) {
     hr_cuda_choice *c = s->c;
     const hr_tunables *tunables = &s->plan->tunables;
@@ -263,7 +284,8 @@ static void choose_flat(chooser *s) {
         if (__builtin_mul_overflow(total, index_size(s, c->order[k]), &total)) total = -1;
     c->narrow = total >= 0 && total < NARROW_MAX;
     c->blocks_limit = INT32_MAX;
-    if (c->totals || tunables->waves)
+    c->places = few_places(s, (double)total);
+    if (c->totals || c->places || tunables->waves)
         c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : 8);
 }
 

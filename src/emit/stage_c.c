@@ -1,6 +1,8 @@
 /* One stage as static C functions. In: a stage. Out: text. See stage_c.h. */
 #include "emit/stage_c.h"
+
 #include "base/dtype.h"
+#include "emit/clear.h"
 #include "emit/column_loop.h"
 #include "emit/function_c.h"
 #include "emit/lane_loop.h"
@@ -266,13 +268,12 @@ static bool starts_at_zero(const hr_stage_printer *s) {
 static void print_clear(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int tensor = statement_of(s, &s->stage->steps[0])->tensor;
-    const hr_tensor *target = &s->function->tensors[tensor];
-    const char *size = "1";
-    for (int a = 0; a < target->rank; a++)
-        size = hr_format(p, "%s * %s", size, hr_emit_size(p, target->shape[a]));
-    hr_print(p, "const int64_t size = %s;", size);
-    hr_print(p, "for (int64_t i = size * thread / threads; i < size * (thread + 1) / threads; i++)");
-    hr_print(p, "    %s[i] = 0;", hr_emit_tensor(p, tensor));
+    hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, tensor));
+    hr_print(p, "for (int64_t k = size * thread / threads; k < size * (thread + 1) / threads; k++) {");
+    p->indent++;
+    hr_emit_clear_element(p, tensor, "k");
+    p->indent--;
+    hr_print(p, "}");
 }
 
 /* ---- the stage ---- */

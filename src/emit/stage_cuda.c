@@ -1,6 +1,7 @@
 /* One stage as CUDA kernels. In: a stage and how it lies on the device. Out: text. See stage_cuda.h. */
 #include "emit/stage_cuda.h"
 
+#include "emit/clear.h"
 #include "emit/function_c.h"
 #include "emit/list_cuda.h"
 #include "emit/list_emit.h"
@@ -454,10 +455,12 @@ static void print_partials_end(hr_cuda_stage *s) {
 static void print_work(hr_cuda_stage *s) {
     print_slots(s);
     print_partials_begin(s);
+    hr_cuda_print_places_begin(s);
     if (s->c->flat)
         print_flat_loop(s);
     else
         print_row_loop(s);
+    hr_cuda_print_places_end(s);
     print_partials_end(s);
 }
 
@@ -466,17 +469,15 @@ static void print_work(hr_cuda_stage *s) {
 static void print_clear(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     int tensor = hr_cuda_statement(s, &s->stage->steps[0])->tensor;
-    const hr_tensor *target = &s->function->tensors[tensor];
-    const char *size = "1";
-    for (int a = 0; a < target->rank; a++)
-        size = a ? hr_format(p, "%s * %s", size, hr_emit_size(p, target->shape[a]))
-                 : hr_emit_size(p, target->shape[a]);
     hr_print(p, "wait_for_launch_before();");
-    hr_print(p, "const int64_t size = %s;", size);
+    hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, tensor));
     hr_print(
-        p, "for (int64_t k = (int64_t)blockIdx.x * %d + threadIdx.x; k < size; k += (int64_t)gridDim.x * %d)",
+        p,
+        "for (int64_t k = (int64_t)blockIdx.x * %d + threadIdx.x; k < size; k += (int64_t)gridDim.x * %d) {",
         HR_CUDA_CLEAR_THREADS, HR_CUDA_CLEAR_THREADS);
-    hr_print(p, "    %s[k] = 0;", hr_emit_tensor(p, tensor));
+    p->indent++;
+    hr_emit_clear_element(p, tensor, "k");
+    hr_cuda_close(p);
 }
 
 /* Blocks that left partial results, as the launch computed them. */

@@ -161,5 +161,16 @@ void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *t
 /* After a pass whose groups do not stay in registers. */
 void hr_cuda_forget_groups(hr_cuda_stage *s);
 void hr_cuda_print_pass(hr_cuda_stage *s, int pass);
+/* ---- sums into places that depend on data (stage_cuda_scatter.c) ---- */
+
+/* Rows are added into: all subscripts but the last are the same for a group, and the last is the lane. */
+bool hr_cuda_is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step);
+const char *hr_cuda_scatter_type(const hr_cuda_stage *s, const hr_step *step);
+/* The addition of an element, or its value for the group's; then the group's. */
+void hr_cuda_print_scatter(hr_cuda_stage *s, const hr_step *step, const char *value);
+void hr_cuda_print_group_scatter(hr_cuda_stage *s, const hr_step *step);
+/* Around the loop over elements: a block's own sums. */
+void hr_cuda_print_places_begin(hr_cuda_stage *s);
+void hr_cuda_print_places_end(hr_cuda_stage *s);
 
 #endif

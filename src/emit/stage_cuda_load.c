@@ -129,7 +129,10 @@ static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
     s->p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (hr_cuda_runs_in(s, step, pass)) find_elements(s, step->value, out);
+        if (!hr_cuda_runs_in(s, step, pass)) continue;
+        find_elements(s, step->value, out);
+        for (int a = 0; step->kind == HR_STEP_SCATTER && a < hr_cuda_statement(s, step)->subscript_count; a++)
+            find_elements(s, hr_cuda_statement(s, step)->subscripts[a], out);
     }
     if (pass > 0 || !s->c->resident) return;
     int here = out->count;

@@ -231,75 +231,6 @@ static void print_element_store(hr_cuda_stage *s, const store *t, const char *va
              hr_emit_stored(p, value, t->type, t->dtype));
 }
 
-/* ---- scatter ---- */
-
-/* Rows are added into: all subscripts but the last are the same for a group, and the last is the lane. */
-static bool is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step) {
-    const hr_statement *statement = hr_cuda_statement(s, step);
-    int last = statement->subscript_count - 1;
-    if (step->kind != HR_STEP_SCATTER || last < 0 || s->c->straddle) return false;
-    if (hr_plan_layout(s->plan, statement->tensor) != HR_LAYOUT_DENSE) return false;
-    if (statement->subscripts[last]->op != HR_OP_INDEX || statement->subscripts[last]->index != s->p->lane)
-        return false;
-    for (int a = 0; a < last; a++)
-        if (hr_expr_level(s->p, statement->subscripts[a]) == HR_AT_LANE) return false;
-    return true;
-}
-
-/* The flag that the first `axes` subscripts are on their axes; NULL where that is known. */
-static const char *scatter_condition(hr_cuda_stage *s, const hr_step *step, int axes) {
-    hr_printer *p = s->p;
-    const hr_statement *statement = hr_cuda_statement(s, step);
-    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
-    const char *condition = NULL;
-    for (int a = 0; a < axes; a++) {
-        const hr_expr *subscript = statement->subscripts[a];
-        if (hr_subscript_is_safe(s->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript))
-            continue;
-        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
-                              condition ? " && " : "", hr_expr_text(p, subscript),
-                              hr_emit_size(p, tensor->shape[a]), step->target->id * HR_AXES_MAX + a + 1);
-    }
-    return condition;
-}
-
-static const char *scatter_type(const hr_cuda_stage *s, const hr_step *step) {
-    return hr_c_compute(hr_compute_type(s->function->tensors[hr_cuda_statement(s, step)->tensor].dtype));
-}
-
-static void print_scatter(hr_cuda_stage *s, const hr_step *step, const char *value) {
-    hr_printer *p = s->p;
-    const hr_statement *statement = hr_cuda_statement(s, step);
-    int rank = statement->subscript_count, id = (int)(step - s->stage->steps);
-    if (is_grouped_scatter(s, step)) {
-        hr_print(p, "y%d[v] = (%s)%s;", id, scatter_type(s, step), value);
-        return;
-    }
-    const char *condition = scatter_condition(s, step, rank);
-    hr_print(p, "%s%s%sadd_to(%s + %s, (%s)%s);", condition ? "if (" : "", condition ? condition : "",
-             condition ? ") " : "", hr_emit_tensor(p, statement->tensor),
-             hr_emit_offset(p, statement->tensor, statement->subscripts, rank), scatter_type(s, step), value);
-}
-
-static void print_group_scatter(hr_cuda_stage *s, const hr_step *step) {
-    hr_printer *p = s->p;
-    const hr_statement *statement = hr_cuda_statement(s, step);
-    int rank = statement->subscript_count, id = (int)(step - s->stage->steps);
-    const char *aligned =
-        hr_cuda_is_aligned(s, statement->tensor, statement->subscripts) ? "ALIGNED" : "false";
-    const char *condition = scatter_condition(s, step, rank - 1);
-    const char *row = hr_format(p, "%s + %s + %s", hr_emit_tensor(p, statement->tensor),
-                                hr_emit_offset(p, statement->tensor, statement->subscripts, rank - 1),
-                                hr_cuda_group_start(s));
-    if (s->c->exact)
-        hr_print(p, "%s%s%sadd_group<%s>(%s, y%d);", condition ? "if (" : "", condition ? condition : "",
-                 condition ? ") " : "", aligned, row, id);
-    else
-        hr_print(p, "%s%s%sadd_part(%s, y%d, %s, %s - pos);", condition ? "if (" : "",
-                 condition ? condition : "", condition ? ") " : "", row, id, s->c->flat ? "0" : "-pos",
-                 hr_cuda_row_end(s));
-}
-
 /* ---- a pass ---- */
 
 static void print_column(hr_cuda_stage *s, const hr_step *step, int i, const char *value) {
@@ -336,7 +267,7 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
         print_add(s, step, hr_format(p, "total_%d", i), value);
         break;
     case HR_STEP_SCATTER:
-        print_scatter(s, step, value);
+        hr_cuda_print_scatter(s, step, value);
         break;
     case HR_STEP_ROW:
         break;
@@ -488,8 +419,8 @@ static void print_groups(hr_cuda_stage *s, int pass) {
     print_randoms(s, pass, &randoms);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (hr_cuda_runs_in(s, step, pass) && is_grouped_scatter(s, step))
-            hr_print(p, "%s y%d[%d] = {};", scatter_type(s, step), i, s->c->vector);
+        if (hr_cuda_runs_in(s, step, pass) && hr_cuda_is_grouped_scatter(s, step))
+            hr_print(p, "%s y%d[%d] = {};", hr_cuda_scatter_type(s, step), i, s->c->vector);
         if (!hr_cuda_runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;
         store t = store_of(s, step);
         if (t.grouped)
@@ -518,8 +449,9 @@ static void print_groups(hr_cuda_stage *s, int pass) {
         if (t.grouped) print_group_store(s, &t);
     }
     for (int i = 0; i < s->stage->step_count; i++)
-        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && is_grouped_scatter(s, &s->stage->steps[i]))
-            print_group_scatter(s, &s->stage->steps[i]);
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) &&
+            hr_cuda_is_grouped_scatter(s, &s->stage->steps[i]))
+            hr_cuda_print_group_scatter(s, &s->stage->steps[i]);
     hr_cuda_close(p);
     hr_printer_forget(p, HR_AT_OUTER);
 }

@@ -10,6 +10,9 @@
  * element; infinite where NaN or infinity stand in only one of the two. Whole numbers that are computed as
  * such: 0 or at least 1. */
 double hr_check_error(hr_dtype type, hr_dtype dtype, double got, const hr_meaning *meaning);
+/* The type in which the statement's results are computed: whole numbers that are added to floats are floats.
+ */
+hr_dtype hr_check_type(const hr_function *function, const hr_statement *statement);
 /* What that may be: arithmetic in `type` with a reduction over `terms`. */
 double hr_check_tolerance(hr_dtype type, double terms);
 

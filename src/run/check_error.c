@@ -76,6 +76,12 @@ double hr_check_error(hr_dtype type, hr_dtype dtype, double got, const hr_meanin
     return isfinite(excess) && scale > 0 ? excess / scale : INFINITY;
 }
 
+hr_dtype hr_check_type(const hr_function *function, const hr_statement *statement) {
+    hr_dtype type = statement->value->type;
+    hr_dtype sum = hr_compute_type(function->tensors[statement->tensor].dtype);
+    return statement->accumulate && is_float(sum) && !is_float(type) ? sum : type;
+}
+
 double hr_check_tolerance(hr_dtype type, double terms) {
     if (!is_float(type)) return 0;
     double unit = hr_dtype_rounding(type == HR_F64 ? HR_F64 : HR_F32);

@@ -237,12 +237,12 @@ static hr_status samples_compare(const samples *samples, hr_check *out) {
         HR_TRY(
             hr_device_download(samples->kernel->device, &bits, data + sample->offset * (int64_t)size, size));
         double got = hr_dtype_load(tensor->dtype, &bits, 0);
-        hr_dtype type = statement_of(samples->kernel->function, sample->tensor)->value->type;
+        const hr_statement *statement = statement_of(samples->kernel->function, sample->tensor);
+        hr_dtype type = hr_check_type(samples->kernel->function, statement);
         if (type == HR_F64 && single) type = HR_F32;
         double error = hr_check_error(type, tensor->dtype, got, &sample->meaning);
         /* += adds one by one: equal addends err in one direction */
-        bool serial = statement_of(samples->kernel->function, sample->tensor)->accumulate;
-        double terms = sample->meaning.terms * (serial ? fmin(sample->meaning.terms, 256) : 1);
+        double terms = sample->meaning.terms * (statement->accumulate ? fmin(sample->meaning.terms, 256) : 1);
         double tolerance = hr_check_tolerance(type, terms);
         double ratio = error == 0 ? 0 : tolerance > 0 ? error / tolerance : INFINITY;
         if (ratio > 1) out->ok = false;

@@ -249,7 +249,7 @@ static hr_dtype compute_type(const hr_function *function, const hr_statement *st
         if (function->tensors[i].dtype != HR_F64 && hr_dtype_is_float(function->tensors[i].dtype) &&
             statement->value->type == HR_F64)
             return HR_F32;
-    return statement->value->type;
+    return hr_check_type(function, statement);
 }
 
 static hr_status check_element(case_state *state, int i, const hr_statement *statement, int64_t number) {

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "emit/emit.h"
 #include "lang/program.h"
 #include "support/cuda_test.h"
 
@@ -17,6 +18,7 @@ static const struct user_case {
     const char *text;
     int64_t large[EXTENTS_MAX]; /* where the plan is looked at */
     const char *plan;
+    const char *emitted;                   /* is in its text; NULL: anything */
     int64_t small[SIZES_MAX][EXTENTS_MAX]; /* and where it is run; the first extent negative: no more */
 } cases[] = {
     /* ---- few terms beside each other are part of a map ---- */
@@ -24,32 +26,38 @@ static const struct user_case {
      "    y[b, t, c] = silu(bias[c] + sum[k < 4](where(t >= k, x[b, t - k, c] * w[c, k], 0))) }",
      {8, 4096, 2048},
      "1 stage: map",
+     NULL,
      {{2, 9, 33}, {1, 1, 1}, {3, 5, 16}, {2, 0, 5}}},
     {"kernel convolve_time(x: f32[B, C, T], w: f32[C, 3]) -> (y: f32[B, C, T]) {\n"
      "    y[b, c, t] = sum[k < 3](where(t >= k, x[b, c, t - k] * w[c, k], 0)) }",
      {8, 2048, 4096},
      "1 stage: map",
+     NULL,
      {{2, 3, 33}, {1, 1, 1}, {2, 5, 64}, {0, 3, 7}}},
     {"kernel pool(x: bf16[C, 2 * H, 2 * W]) -> (y: bf16[C, H, W]) {\n"
      "    y[c, h, w] = mean[i < 2, j < 2](x[c, 2 * h + i, 2 * w + j]) }",
      {16384, 28, 28},
      "1 stage: map",
+     NULL,
      {{3, 5, 7}, {1, 1, 1}, {2, 4, 16}, {3, 0, 2}}},
     {"kernel ends(x: bf16[C, 2 * H, 2 * W], l: f32[C, H, W]) -> (y: bf16[C, H, W]) {\n"
      "    y[c, h, w] = max[i < 2, j < 2](x[c, 2 * h + i, 2 * w + j]) + l[c, h, w] *\n"
      "                 min[i < 2](x[c, 2 * h + i, 2 * w]) }",
      {16384, 28, 28},
      "1 stage: map",
+     NULL,
      {{3, 5, 7}, {1, 1, 1}, {2, 4, 16}, {3, 0, 2}}},
     /* whole numbers add up as i64 */
     {"kernel votes(x: u8[M, 3, N]) -> (y: i32[M, N]) { y[m, n] = sum[k](x[m, k, n]) }",
      {4096, 4096},
      "1 stage: map",
+     NULL,
      {{3, 33}, {1, 1}, {2, 64}, {-1}}},
     /* used again, it is a row */
     {"kernel shares(x: f32[M, 8]) -> (y: f32[M, 8]) { y[m, n] = softmax[n](x[m, n]) }",
      {1 << 20},
      "1 stage: row",
+     NULL,
      {{33}, {1}, {0}, {-1}}},
     /* ---- what is read beside the element in hand is computed there ---- */
     {"kernel turn(x: bf16[T, H, 2, D], w: bf16[2, D], co: f32[T, D], si: f32[T, D]) -> (y: bf16[T, H, 2, D]) "
@@ -59,12 +67,14 @@ static const struct user_case {
      "    y[t, h, p, d] = u[t, h, p, d] * co[t, d] + (2 * p - 1) * u[t, h, 1 - p, d] * si[t, d] }",
      {32768, 32, 64},
      "1 stage: row",
+     NULL,
      {{3, 2, 7}, {1, 1, 1}, {2, 3, 64}, {2, 0, 8}}},
     {"kernel slope(x: f32[M, N], b: f32[N]) -> (y: f32[M, N]) {\n"
      "    u[m, n] = x[m, n] + b[n]\n"
      "    y[m, n] = where(n > 0, u[m, n] - u[m, n - 1], u[m, 0]) }",
      {4096, 4096},
      "1 stage: map",
+     NULL,
      {{3, 33}, {1, 1}, {2, 64}, {0, 3}}},
     /* but not what is dear, or where data say */
     {"kernel dear(x: f32[M, N]) -> (y: f32[M, N]) {\n"
@@ -72,13 +82,36 @@ static const struct user_case {
      "    y[m, n] = where(n > 0, u[m, n] - u[m, n - 1], 0) }",
      {4096, 4096},
      "2 stages: map, map",
+     NULL,
      {{3, 33}, {1, 1}, {-1}}},
     {"kernel found(x: f32[V, C], at: i32[T]) -> (y: f32[T, C]) {\n"
      "    u[v, c] = 2 * x[v, c]\n"
      "    y[t, c] = u[at[t], c] }",
      {4096, 1024, 4096},
      "2 stages: map, map",
+     NULL,
      {{5, 33, 7}, {1, 1, 1}, {-1}}},
+    /* ---- sums into few places are a block's own first ---- */
+    {"kernel count(at: i32[T]) -> (n: i32[E]) { n[at[t]] += 1 }",
+     {1 << 22, 64},
+     "2 stages: scatter, map",
+     "__shared__ int32_t places[64]",
+     {{1023, 7}, {130, 1}, {5, 5}, {0, 3}}},
+    {"kernel weigh(at: u8[T], w: bf16[T]) -> (n: f32[257]) { n[at[t] + 1] += w[t] }",
+     {1 << 22},
+     "1 stage: scatter",
+     "__shared__ float places[512]",
+     {{40000}, {1}, {0}, {-1}}},
+    {"kernel sums(at: i32[T], x: f32[T, C]) -> (y: f32[E, C]) { y[at[t], c] += x[t, c] }",
+     {1 << 16, 64, 8},
+     "1 stage: scatter",
+     "__shared__ float places[512]",
+     {{300, 33, 3}, {70, 1, 1}, {129, 64, 4}, {0, 3, 2}}},
+    {"kernel many(at: i32[T], n: inout f32[E]) { n[at[t]] += 1 }",
+     {1 << 22, 1 << 16},
+     "1 stage: scatter",
+     "add_to(t_n",
+     {{1023, 512}, {-1}}},
 };
 
 static hr_program *parse(const char *text, const hr_function **function) {
@@ -100,6 +133,12 @@ static void test_plans(void **state) {
             fail_msg("%s\n%s", hr_last_error(), cases[i].text);
         if (strcmp(plan->summary, cases[i].plan) != 0)
             fail_msg("%s is a plan of %s, not of %s", function->name, plan->summary, cases[i].plan);
+        hr_emitted emitted = {0};
+        assert_int_equal(hr_emit_cuda(plan, cases[i].large, true, &emitted), HR_OK);
+        if (cases[i].emitted && !strstr(hr_text_data(&emitted.source), cases[i].emitted))
+            fail_msg("%s has no '%s' in\n%s", function->name, cases[i].emitted,
+                     hr_text_data(&emitted.source));
+        hr_emitted_clear(&emitted);
         hr_plan_destroy(plan);
         hr_program_destroy(program);
     }
@@ -127,8 +166,20 @@ static void test_runs(void **state) {
                 expect_size(&cases[i], cases[i].small[k], number++);
 }
 
+/* Subscripts beyond the few places are reported as those beyond many are. */
+static void test_wild_places(void **state) {
+    (void)state;
+    const int64_t extents[] = {2000, 7};
+    cuda_case run = {.extents = extents, .limits = cuda_case_limits(90, 2), .wild = true, .points = 300};
+    cuda_outcome outcome;
+    hr_program *program = parse("kernel count(at: i32[T]) -> (n: i32[E]) { n[at[t]] += 1 }", &run.function);
+    assert_int_equal(run_or_skip(&run, &outcome), HR_OUT_OF_RANGE);
+    hr_program_destroy(program);
+}
+
 int main(void) {
     if (!can_emulate()) return 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_runs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_runs),
+                                       cmocka_unit_test(test_wild_places)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

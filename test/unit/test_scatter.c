@@ -107,8 +107,38 @@ static void test_a_row_that_is_not_there(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+/* A result with gaps between its elements: what is added into begins at 0, and nothing else is touched. */
+static void test_result_with_gaps(void **state) {
+    (void)state;
+    enum { TASKS = 1000, ROWS = 5, COLUMNS = 3, ROW = 11, STEP = 2 };
+    static const char text[] = "kernel k(at: i32[T]) -> (n: f32[V, C])\n{\n    n[at[t], at[t] % C] += 1\n}\n";
+    float n[ROWS * ROW], want[ROWS * ROW];
+    const int64_t shape[] = {ROWS, COLUMNS}, strides[] = {ROW, STEP};
+    const hr_array array = {
+        .size = sizeof array, .data = n, .dtype = HR_F32, .rank = 2, .shape = shape, .strides = strides};
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "gaps.hr", text, strlen(text), NULL, &kernel));
+    good(hr_kernel_bind_extent(kernel, "T", TASKS));
+    good(hr_kernel_bind(kernel, "n", &array));
+    good(hr_kernel_fill(kernel, 5));
+    const int32_t *at = array_of(kernel, "at");
+    for (int i = 0; i < ROWS * ROW; i++)
+        n[i] = want[i] = 7;
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        want[i / COLUMNS * ROW + i % COLUMNS * STEP] = 0;
+    for (int t = 0; t < TASKS; t++)
+        want[at[t] * ROW + at[t] % COLUMNS * STEP] += 1;
+    good(hr_kernel_launch(kernel));
+    assert_memory_equal(n, want, sizeof n);
+    hr_check check = {0};
+    good(hr_kernel_check(kernel, TASKS, &check));
+    assert_true(check.ok);
+    hr_kernel_destroy(kernel);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_rows_of_two_axes),
-                                       cmocka_unit_test(test_a_row_that_is_not_there)};
+                                       cmocka_unit_test(test_a_row_that_is_not_there),
+                                       cmocka_unit_test(test_result_with_gaps)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -194,6 +194,14 @@ static __device__ inline void add_to(int64_t *place, int64_t value) {
     atomicAdd((unsigned long long *)place, (unsigned long long)value);
 }
 
+/* Adds to a block's own sum, or to the place itself where it has none. */
+template <class P, class T> static __device__ inline void add_near(P *own, T *places, int64_t at, T value) {
+    if (own)
+        add_to(own + at, (P)value);
+    else
+        add_to(places + at, value);
+}
+
 /* Asks for the group at `place`, to stand at `slot` in shared memory after wait_for_copies(). Where it is not
  * aligned, or in part outside of from <= v < to, it is there at once. */
 template <bool ALIGNED, int V, class T>
