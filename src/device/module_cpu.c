@@ -6,12 +6,14 @@
  *
  * In: source text. Out: a module with its entry function.
  */
+#define _GNU_SOURCE
 #include "base/cache.h"
 #include "base/sealed.h"
 #include "device/device_cpu.h"
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +56,23 @@ static hr_status build(const hr_device_cpu *device, const char *source, size_t l
 
 /* ---- loading ---- */
 
+/* The first object is the program: one that names no loader was linked with -static. */
+static int see_loader(struct dl_phdr_info *info, size_t size, void *named) {
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_INTERP) *(bool *)named = true;
+    return 1;
+}
+
+/* In such a program the C library loads objects, but what they need crashes in a second C library. */
+static hr_status need_loader(void) {
+    bool named = false;
+    dl_iterate_phdr(see_loader, &named);
+    if (named) return HR_OK;
+    return hr_fail(HR_NOT_AVAILABLE, "this program was linked with -static and cannot load compiled kernels: "
+                                     "link it without (libheadroom.a may stay)");
+}
+
 static hr_status module_open(const char *path, hr_module **out) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) return hr_fail(HR_INTERNAL, "the compiled kernel cannot be loaded: %s", dlerror());
@@ -86,6 +105,7 @@ static hr_status module_get(const hr_device_cpu *device, const char *source, siz
 hr_status hr_module_cpu_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
                                 hr_module **out) {
     hr_device_cpu *cpu = (hr_device_cpu *)device;
+    HR_TRY(need_loader());
     if (cpu->compiler_status != HR_OK) HR_TRY(hr_compiler_find(&cpu->compiler));
     cpu->compiler_status = HR_OK;
     hr_text key = {0};

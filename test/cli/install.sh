@@ -33,6 +33,16 @@ export PKG_CONFIG_PATH=$library/pkgconfig
 eval "cc '$scratch/user/main.c' $(pkg-config --cflags --libs headroom) -o '$scratch/user/main'"
 [ "$(LD_LIBRARY_PATH=$library "$scratch/user/main")" = "$version" ]
 
+# A program without a loader is told so; what it links is named where it is found at all.
+if cc -static "$2/examples/layernorm.c" -I"$prefix/include" "$library/libheadroom.a" -lsqlite3 -ljansson -lxxhash -lz -lgomp \
+    -lpthread -ldl -lm -o "$scratch/static" 2>/dev/null; then
+    code=0
+    said=$(HEADROOM_CACHE=$scratch/cache "$scratch/static" "$prefix/share/headroom/kernels/layernorm.hr" 2>&1) || code=$?
+    [[ $code = 3 && $said == *"linked with -static"* ]] || { echo "a static program: exit $code: $said" >&2; exit 1; }
+else
+    echo "no static program: one of its libraries has no archive here"
+fi
+
 # `make build` makes all that an installation takes (this one's is the tests' own build, which makes everything).
 tree=$scratch/tree
 mkdir -p "$tree/build"
