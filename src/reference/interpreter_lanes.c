@@ -1,7 +1,8 @@
 /* Arithmetic on lanes: plain loops over arrays, each value with its scale.
  *
  * The scale of f(x) is |f(x)| or |f'(x)| * scale(x), whichever is larger: first-order propagation of a
- * rounding error, with x's own scale as its size. The scale of a sum is the sum of the scales.
+ * rounding error, with x's own scale as its size. The scale of a sum is the sum of the scales. Where f jumps
+ * within the error of x (floor, round and their kin), it is what makes the jump an error of one rounding.
  */
 #include "reference/interpreter_lanes.h"
 #include "base/dtype.h"
@@ -36,6 +37,11 @@ const double *hr_lanes_spread_value(hr_lanes *lanes, int n) {
 static inline double scale_of(double value, double scale) {
     double size = fabs(value);
     return scale <= DBL_MAX && scale > size ? scale : size;
+}
+
+/* Of arithmetic in `type`. */
+static inline double rounding_of(hr_dtype type) {
+    return hr_dtype_rounding(type == HR_F64 ? HR_F64 : HR_F32);
 }
 
 static inline double larger(double a, double b) {
@@ -162,6 +168,19 @@ static double slope(hr_op op, double x, double y) {
     }
 }
 
+/* How far apart honest arithmetic may end at x, whose scale is given: as a scale. */
+static double jump_scale(hr_op op, double unit, double x, double scale) {
+    double error = 16 * unit * scale, low = unary(op, x - error), high = unary(op, x + error);
+    return low < high ? (high - low) / unit : 0;
+}
+
+static void jump_lanes(hr_op op, double unit, int n, hr_lanes *out, const hr_lanes *a) {
+    for (int i = 0; i < n; ++i) {
+        out->value[i] = unary(op, a->value[i]);
+        out->scale[i] = scale_of(out->value[i], jump_scale(op, unit, a->value[i], a->scale[i]));
+    }
+}
+
 static void unary_lanes(hr_op op, int n, hr_lanes *out, const hr_lanes *a) {
     for (int i = 0; i < n; ++i) {
         double x = a->value[i], y = unary(op, x);
@@ -196,7 +215,7 @@ static void quotient_lanes(int n, hr_lanes *out, const hr_lanes *a, const hr_lan
     }
 }
 
-static void binary_lanes(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b) {
+static void binary_lanes(hr_op op, double unit, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b) {
     for (int i = 0; i < n; ++i) {
         double x = a->value[i], y = b->value[i], xs = a->scale[i], ys = b->scale[i], z, zs;
         switch (op) {
@@ -206,11 +225,12 @@ static void binary_lanes(hr_op op, int n, hr_lanes *out, const hr_lanes *a, cons
             break;
         case HR_OP_FLOORDIV:
             z = floor(x / y);
-            zs = larger(xs, fabs(z) * ys) / fabs(y);
+            zs = jump_scale(HR_OP_FLOOR, unit, x / y, larger(xs, fabs(x / y) * ys) / fabs(y));
             break;
         case HR_OP_MOD:
             z = floor_modulo(x, y);
-            zs = xs;
+            zs = jump_scale(HR_OP_FLOOR, unit, x / y, larger(xs, fabs(x / y) * ys) / fabs(y));
+            zs = larger(larger(xs, fabs(x / y) * ys), zs * fabs(y));
             break;
         default: { /* MIN, MAX; a NaN on either side wins */
             bool left = x != x || (op == HR_OP_MIN ? x < y : x > y) || (x == y && y == y);
@@ -233,7 +253,8 @@ static void clamp_lanes(int n, hr_lanes *out, const hr_lanes *a, const hr_lanes 
     }
 }
 
-void hr_lanes_float(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b, const hr_lanes *c) {
+void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b, const hr_lanes *c) {
+    double unit = rounding_of(type);
     switch (op) {
     case HR_OP_ADD:
         sum_lanes(n, out, a, b, 1);
@@ -250,9 +271,14 @@ void hr_lanes_float(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const hr_
     case HR_OP_CLAMP:
         clamp_lanes(n, out, a, b, c);
         break;
+    case HR_OP_FLOOR:
+    case HR_OP_CEIL:
+    case HR_OP_ROUND:
+        jump_lanes(op, unit, n, out, a);
+        break;
     default:
         if (b)
-            binary_lanes(op, n, out, a, b);
+            binary_lanes(op, unit, n, out, a, b);
         else
             unary_lanes(op, n, out, a);
     }
@@ -283,7 +309,7 @@ void hr_lanes_compare(hr_op op, int n, int64_t *out, const double *a, const doub
 
 void hr_lanes_round(hr_dtype type, hr_dtype dtype, int n, double *value, double *scale) {
     if (dtype == HR_F64) return;
-    double unit = hr_dtype_rounding(type == HR_F64 ? HR_F64 : HR_F32);
+    double unit = rounding_of(type);
     for (int i = 0; i < n; ++i) {
         double error = 16 * unit * scale[i], x = value[i];
         value[i] = hr_dtype_round(dtype, x);

@@ -47,8 +47,9 @@ static inline int64_t hr_lanes_whole_at(const hr_lanes *lanes, int lane) {
 const int64_t *hr_lanes_spread_whole(hr_lanes *lanes, int n);
 const double *hr_lanes_spread_value(hr_lanes *lanes, int n);
 
-/* out[0..n) = op of up to three operands, all written out. */
-void hr_lanes_float(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b, const hr_lanes *c);
+/* out[0..n) = op, computed as `type`, of up to three operands, all written out. */
+void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b,
+                    const hr_lanes *c);
 void hr_lanes_whole(hr_op op, int n, int64_t *out, const int64_t *a, const int64_t *b, const int64_t *c);
 /* Comparisons of floats. */
 void hr_lanes_compare(hr_op op, int n, int64_t *out, const double *a, const double *b);

@@ -186,7 +186,7 @@ static hr_status compute(hr_reference *reference, const hr_code *code, const hr_
     else if (is_comparison(op))
         hr_lanes_compare(op, n, out->whole, args[0]->value, args[1]->value);
     else
-        hr_lanes_float(op, n, out, args[0], args[1], args[2]);
+        hr_lanes_float(op, made->expr->type, n, out, args[0], args[1], args[2]);
     settle(out, uniform, made->whole);
     for (int i = 0; faulty && i < made->arg_count; ++i)
         HR_TRY(carry_all(reference, out, args[i], n));

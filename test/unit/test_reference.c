@@ -329,6 +329,28 @@ static void test_rounding_on_the_way(void **state) {
     hr_fixture_close(&f);
 }
 
+/* What an error of the argument could make jump is judged by the jump; what it could not, by itself alone. */
+static void test_jumps(void **state) {
+    (void)state;
+    hr_fixture f;
+    const double x[] = {127, 64, 62.6, 254};
+    open_vector(&f,
+                "kernel k(x: f32[N]) -> (r: f32[N], f: f32[N], q: f32[N], m: f32[N])\n"
+                "{\n s = max[n](x[n]) / 127\n t[n] = x[n] / s\n r[n] = round(t[n])\n f[n] = floor(t[n])\n"
+                " q[n] = t[n] // 1.0\n m[n] = t[n] % 1.0\n}\n",
+                4, x);
+    static const double rounded[] = {64, 32, 31, 127}, down[] = {63, 32, 31, 127};
+    for (int i = 0; i < 4; ++i) {
+        expect(&f, "r", i, rounded[i]);
+        expect(&f, "f", i, down[i]);
+        assert_true((meaning(&f, "r", i).magnitude > 0x1p20) == (i == 0)); /* 63.5 */
+        assert_true((meaning(&f, "f", i).magnitude > 0x1p20) == (i == 1 || i == 3));
+        assert_true((meaning(&f, "q", i).magnitude > 0x1p20) == (i == 1 || i == 3));
+        assert_true((meaning(&f, "m", i).magnitude > 0x1p20) == (i == 1 || i == 3));
+    }
+    hr_fixture_close(&f);
+}
+
 static void test_whole_numbers(void **state) {
     (void)state;
     hr_fixture f;
@@ -563,6 +585,7 @@ int main(void) {
         cmocka_unit_test(test_scatter_out_of_range),
         cmocka_unit_test(test_inout_is_old_before_and_new_after),
         cmocka_unit_test(test_rounding_on_the_way),
+        cmocka_unit_test(test_jumps),
         cmocka_unit_test(test_whole_numbers),
         cmocka_unit_test(test_functions),
         cmocka_unit_test(test_philox),
