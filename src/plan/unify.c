@@ -3,7 +3,8 @@
  *
  * Two indices are merged where they subscript the same axis of the same tensor on their own, have the same
  * extent, and no statement uses both. What a statement hands to another through a local counts first, shared
- * parameters after.
+ * parameters after, and last left sides of the same shape whose statements read a tensor in common, however
+ * they read it: its parts (`x[t, h + H]`) and windows (`x[2 * h + i]`) are then walked together.
  */
 #include "plan/passes.h"
 
@@ -22,6 +23,7 @@ typedef struct unifier {
     plain_use *uses;
     int use_count, use_capacity;
     bool *visited;
+    bool *reads; /* [tensor * statement_count + statement] */
     bool failed;
 } unifier;
 
@@ -53,6 +55,7 @@ static void collect(unifier *u, const hr_expr *node, int statement) {
     if (node->op == HR_OP_INDEX) occurs[node->index * function->statement_count] = true;
     for (int i = 0; i < node->bound_count; i++)
         occurs[node->bound[i] * function->statement_count] = true;
+    if (node->op == HR_OP_ELEMENT) u->reads[node->tensor * function->statement_count + statement] = true;
     if (node->op == HR_OP_ELEMENT)
         for (int a = 0; a < function->tensors[node->tensor].rank; a++)
             if (node->args[a]->op == HR_OP_INDEX)
@@ -110,6 +113,33 @@ static void merge_uses(unifier *u, bool locals) {
     }
 }
 
+static bool reads_common(const unifier *u, int a, int b) {
+    const hr_function *function = u->graph->function;
+    for (int t = 0; t < function->tensor_count; t++)
+        if (u->reads[t * function->statement_count + a] && u->reads[t * function->statement_count + b])
+            return true;
+    return false;
+}
+
+static bool same_shape(const hr_function *function, const hr_statement *a, const hr_statement *b) {
+    if (a->domain_count != b->domain_count || a->accumulate || b->accumulate) return false;
+    for (int i = 0; i < a->domain_count; i++)
+        if (function->indices[a->domain[i]].extent != function->indices[b->domain[i]].extent) return false;
+    return true;
+}
+
+static void merge_domains(unifier *u) {
+    enum { STATEMENTS_AHEAD = 16 };
+    const hr_function *function = u->graph->function;
+    for (int s = 0; s < function->statement_count; s++)
+        for (int t = s + 1; t < function->statement_count && t <= s + STATEMENTS_AHEAD; t++) {
+            const hr_statement *a = &function->statements[s], *b = &function->statements[t];
+            if (!same_shape(function, a, b) || !reads_common(u, s, t)) continue;
+            for (int i = 0; i < a->domain_count; i++)
+                merge(u, a->domain[i], b->domain[i]);
+        }
+}
+
 static void rewrite_statements(unifier *u) {
     hr_graph *graph = u->graph;
     hr_function *function = graph->function;
@@ -135,7 +165,8 @@ static void rewrite_statements(unifier *u) {
 hr_status hr_pass_unify(hr_graph *graph) {
     const hr_function *function = graph->function;
     size_t indices = (size_t)function->index_count + 1, statements = (size_t)function->statement_count + 1;
-    if (indices * statements > (size_t)64 << 20)
+    size_t tensors = (size_t)function->tensor_count + 1;
+    if ((indices + tensors) * statements > (size_t)64 << 20)
         return hr_fail(HR_BAD_INPUT,
                        "kernel %.60s has too many statements and indices to plan: split it into several",
                        graph->source->name);
@@ -143,7 +174,8 @@ hr_status hr_pass_unify(hr_graph *graph) {
     u.parent = calloc(indices, sizeof *u.parent);
     u.occurs = calloc(indices * statements, sizeof *u.occurs);
     u.visited = calloc((size_t)function->expr_count + 1, sizeof *u.visited);
-    u.failed = !u.parent || !u.occurs || !u.visited;
+    u.reads = calloc(tensors * statements, sizeof *u.reads);
+    u.failed = !u.parent || !u.occurs || !u.visited || !u.reads;
     for (int i = 0; !u.failed && i < function->index_count; i++)
         u.parent[i] = i;
     if (!u.failed) collect_all(&u);
@@ -151,11 +183,13 @@ hr_status hr_pass_unify(hr_graph *graph) {
         if (u.use_count) qsort(u.uses, (size_t)u.use_count, sizeof *u.uses, compare_uses);
         merge_uses(&u, true);
         merge_uses(&u, false);
+        merge_domains(&u);
         rewrite_statements(&u);
     }
     free(u.parent);
     free(u.occurs);
     free(u.visited);
+    free(u.reads);
     free(u.uses);
     if (u.failed)
         return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", graph->source->name);
