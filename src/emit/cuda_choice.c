@@ -76,11 +76,6 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-bool hr_cuda_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
-    return step->kind == HR_STEP_REDUCE_ALL && plan->normal->statements[step->statement].value->bound_count <
-                                                   stage->task_count + stage->row_count;
-}
-
 /* ---- which extents are numbers ---- */
 
 static bool mentions(const hr_expr *e, int extent) {
@@ -702,7 +697,7 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
     bool shared_row = hr_stage_has(stage, HR_STEP_ROW) && !hr_stage_can_split(plan, stage);
     bool rows = shared_row || hr_stage_has(stage, HR_STEP_REDUCE_ROW) || out->columns;
     for (int i = 0; i < stage->step_count && !rows; i++)
-        rows = stage->row_count && hr_cuda_is_row_total(plan, stage, &stage->steps[i]);
+        rows = stage->row_count && hr_step_is_row_total(plan, stage, &stage->steps[i]);
     out->flat = !rows && out->order_count > 0;
     out->once = out->flat && hr_stage_has(stage, HR_STEP_ROW);
     out->list = out->flat && hr_plan_has_lists(plan);

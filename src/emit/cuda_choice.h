@@ -106,8 +106,6 @@ bool hr_cuda_is_constant(const hr_plan *plan, int extent);
 int64_t hr_cuda_parts_limit(const hr_cuda_choice *choice);
 /* Bytes of an accumulator of partial results. */
 int hr_cuda_partial_size(const hr_plan *plan, const hr_step *step);
-/* Sums over everything whose value is one a task. */
-bool hr_cuda_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
 /* The step that adds up exp(x - peak) of the x whose peak step `peak` is, and what it subtracts; -1 where
  * there is none. Both can then be one pass. */
 int hr_cuda_online_sum(const hr_plan *plan, const hr_stage *stage, int peak, const hr_expr **shift);

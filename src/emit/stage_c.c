@@ -56,10 +56,8 @@ static const char *scalar_text(hr_stage_printer *s, const hr_expr *value) {
     return hr_expr_text(p, value);
 }
 
-/* A reduction over everything whose value is one a task. */
 static bool is_row_total(const hr_stage_printer *s, const hr_step *step) {
-    return step->kind == HR_STEP_REDUCE_ALL &&
-           statement_of(s, step)->value->bound_count < s->stage->task_count + s->stage->row_count;
+    return hr_step_is_row_total(s->plan, s->stage, step);
 }
 
 static void add_to_total(hr_stage_printer *s, const hr_step *step, const char *text) {

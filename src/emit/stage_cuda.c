@@ -94,7 +94,7 @@ static void print_row_steps(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        bool total = hr_cuda_is_row_total(s->plan, s->stage, step);
+        bool total = hr_step_is_row_total(s->plan, s->stage, step);
         if (step->pass != pass || (step->kind != HR_STEP_ROW && !total)) continue;
         hr_expr_prepare(p, step->value, HR_AT_TASK);
         const char *text = hr_expr_text(p, step->value);

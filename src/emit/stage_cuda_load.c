@@ -16,7 +16,7 @@ enum { ELEMENTS_MAX = 256 };
 
 static bool in_groups(const hr_cuda_stage *s, const hr_step *step) {
     if (step->kind == HR_STEP_ELEMENT) return step->stored;
-    if (step->kind == HR_STEP_REDUCE_ALL) return !hr_cuda_is_row_total(s->plan, s->stage, step);
+    if (step->kind == HR_STEP_REDUCE_ALL) return !hr_step_is_row_total(s->plan, s->stage, step);
     return step->kind != HR_STEP_ROW;
 }
 

@@ -265,6 +265,10 @@ static bool count_element(void *context, const hr_expr *element) {
     return true;
 }
 
+/* A lane that strides through an array costs a line of memory an element: whatever else a split gathers, it
+ * is the last choice but for one without lanes. The same holds for column sums that leave the caches. */
+enum { STRIDED = 1000, NO_LANES = 1000000, LONG_COLUMNS = 1500, LONG_COLUMNS_BYTES = 4 << 20 };
+
 static void score(grouper *g, attempt *a) {
     lane_count lanes = {.lane = a->row_count ? a->row[a->row_count - 1] : -1, .function = g->function};
     bool reduces_rows = false;
@@ -274,12 +278,13 @@ static void score(grouper *g, attempt *a) {
         const hr_statement *s = &g->function->statements[a->steps[i].statement];
         a->score += 100;
         if (a->steps[i].kind == HR_STEP_REDUCE_ROW) reduces_rows = true;
-        if (a->steps[i].kind == HR_STEP_REDUCE_COLUMN && row * 4 > (double)(4 << 20)) a->score -= 150;
+        if (a->steps[i].kind == HR_STEP_REDUCE_COLUMN && row * 4 > LONG_COLUMNS_BYTES)
+            a->score -= LONG_COLUMNS;
         walk_elements(g, s, count_element, &lanes);
         count_subscripts(&lanes, s->subscripts, s->subscript_count);
     }
-    a->score += 10 * lanes.contiguous - 20 * lanes.strided - a->row_count;
-    if (!a->row_count) a->score -= 60;
+    a->score += 10 * lanes.contiguous - STRIDED * lanes.strided - a->row_count;
+    if (!a->row_count) a->score -= a->task_count ? NO_LANES : 60;
     if (row < 256 && rows > 1) a->score -= 20 + (row < 32 ? 20 : 0);
     if (reduces_rows && rows < g->plan->limits.threads) a->score -= 15;
     if (!reduces_rows && a->task_count && rows < 4 * g->plan->limits.threads) a->score -= 8;

@@ -44,8 +44,8 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     HR_TRY(hr_pass_unify(graph));
     HR_TRY(hr_pass_group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));
-    HR_TRY(hr_pass_schedule(graph, extents, plan));
     plan->normal = graph->function;
+    HR_TRY(hr_pass_schedule(graph, extents, plan));
     return hr_pass_check(plan);
 }
 

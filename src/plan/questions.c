@@ -44,6 +44,11 @@ hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, con
     return HR_OK;
 }
 
+bool hr_step_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
+    return step->kind == HR_STEP_REDUCE_ALL && plan->normal->statements[step->statement].value->bound_count <
+                                                   stage->task_count + stage->row_count;
+}
+
 static bool changes_argument(const hr_plan *plan, const hr_step *step) {
     int memory = plan->storage[plan->normal->statements[step->statement].tensor];
     return plan->normal->tensors[memory].role == HR_ROLE_INOUT;

@@ -265,7 +265,7 @@ static bool step_is_lanes(scheduler *s, const hr_stage *stage, const hr_step *st
     hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
     bool arg = hr_op_finds_position(step->reduce);
     if (step->kind == HR_STEP_SCATTER) return false;
-    if (step->kind == HR_STEP_ROW) return true;
+    if (step->kind == HR_STEP_ROW || hr_step_is_row_total(s->plan, stage, step)) return true;
     if (step->reduce && !(stage->contract) && !arg) {
         if (statement->value->type != HR_F32 && statement->value->type != HR_I32) return false;
         if (step->reduce == HR_OP_REDUCE_SUM && statement->value->type != HR_F32) return false;

@@ -253,7 +253,8 @@ static void clamp_lanes(int n, hr_lanes *out, const hr_lanes *a, const hr_lanes 
     }
 }
 
-void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b, const hr_lanes *c) {
+void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b,
+                    const hr_lanes *c) {
     double unit = rounding_of(type);
     switch (op) {
     case HR_OP_ADD:

@@ -1,0 +1,136 @@
+/* Kernels that are in no library, as users write them: the shape that each becomes, and every element of it
+ * against the interpreter's at odd extents. */
+#include "support/cpu_device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+enum { EVERY = 1 << 20, EXTENTS_MOST = 8 };
+
+typedef struct shaped {
+    const char *text;
+    const char *has, *lacks; /* words of the plan at the first of the extents; NULL = any */
+} shaped;
+
+static void good(hr_status status, const char *what) {
+    if (status != HR_OK) fail_msg("%s: %s", what, hr_last_error());
+}
+
+static void check_plan(hr_kernel *kernel, const shaped *which) {
+    const char *plan;
+    good(hr_kernel_plan(kernel, &plan), which->text);
+    if (which->has && !strstr(plan, which->has)) fail_msg("not %s:\n%s\n%s", which->has, plan, which->text);
+    if (which->lacks && strstr(plan, which->lacks)) fail_msg("%s:\n%s\n%s", which->lacks, plan, which->text);
+}
+
+/* Extents in the order of the kernel's own. */
+static void check_shaped(const shaped *which, const int64_t *sizes, bool first) {
+    hr_kernel *kernel;
+    hr_check check = {0};
+    good(hr_kernel_load(device, "shaped.hr", which->text, strlen(which->text), NULL, &kernel), which->text);
+    for (int e = 0; e < hr_kernel_extent_count(kernel); e++) {
+        const char *name;
+        int64_t value;
+        hr_kernel_extent(kernel, e, &name, &value);
+        good(hr_kernel_bind_extent(kernel, name, sizes[e]), which->text);
+    }
+    good(hr_kernel_fill(kernel, 3), which->text);
+    good(hr_kernel_prepare(kernel, NULL), which->text);
+    if (first) check_plan(kernel, which);
+    good(hr_kernel_check(kernel, EVERY, &check), which->text);
+    if (!check.ok)
+        fail_msg("error %g, tolerance %g: %s\n%s", check.max_error, check.tolerance, check.where,
+                 which->text);
+    hr_kernel_destroy(kernel);
+}
+
+static void check_all(const shaped *kernels, size_t count, const int64_t (*sizes)[EXTENTS_MOST],
+                      size_t size_count) {
+    for (size_t k = 0; k < count; k++)
+        for (size_t s = 0; s < size_count; s++)
+            check_shaped(&kernels[k], sizes[s], s == 0);
+}
+#define CHECK_ALL(kernels, sizes)                                                                            \
+    check_all(kernels, sizeof kernels / sizeof *kernels, sizes, sizeof sizes / sizeof *sizes)
+
+/* ---- results a column: rows of memory are read in order, none is strided through ---- */
+
+static const shaped columns[] = {
+    {"kernel norm(x: f32[M, C], w: f32[C], eps: f32 = 1e-5) -> (y: f32[M, C], mean: f32[C], rstd: "
+     "f32[C])\n{\n"
+     "    mean[c] = mean[m](x[m, c])\n"
+     "    rstd[c] = rsqrt(mean[m]((x[m, c] - mean[c])^2) + eps)\n"
+     "    y[m, c] = (x[m, c] - mean[c]) * rstd[c] * w[c]\n}\n",
+     "column over c", "scalar lanes"},
+    {"kernel columns(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = softmax[m](x[m, n]) }", "column over n",
+     "scalar lanes"},
+    {"kernel quantise(x: bf16[M, N]) -> (q: i8[M, N], scale: f32[N])\n{\n"
+     "    scale[n] = max(max[m](abs(x[m, n])) / 127, 1e-12)\n"
+     "    q[m, n] = round(x[m, n] / scale[n])\n}\n",
+     "column over n", "scalar lanes"},
+    {"kernel spread(x: f32[M, N]) -> (mean: f32[N], var: f32[N])\n{\n"
+     "    mean[n] = sum[m](x[m, n]) / M\n"
+     "    var[n] = sum[m]((x[m, n] - mean[n])^2) / M\n}\n",
+     "column over n", "scalar lanes"},
+    {"kernel unit(x: f32[M, N]) -> (y: f32[M, N])\n{\n"
+     "    norm[n] = sqrt(sum[m](x[m, n]^2))\n"
+     "    y[m, n] = x[m, n] / max(norm[n], 1e-12)\n}\n",
+     "column over n", "scalar lanes"},
+};
+
+static void test_columns(void **state) {
+    (void)state;
+    static const int64_t sizes[][EXTENTS_MOST] = {{300, 700}, {1, 1}, {7, 33}, {65, 2}, {3, 1030}};
+    CHECK_ALL(columns, sizes);
+}
+
+/* ---- a total of what is one a task leaves the lanes vectors ---- */
+
+static const shaped totals[] = {
+    {"kernel loss(x: bf16[T, V], target: i32[T], ignore: i32 = 3) -> (loss: f32[T], count: i64)\n{\n"
+     "    loss[t] = where(target[t] != ignore, logsumexp[v](x[t, v]) - x[t, target[t]], 0)\n"
+     "    count = sum[t](target[t] != ignore)\n}\n",
+     "row over v", "scalar lanes"},
+};
+
+static void test_totals_of_tasks(void **state) {
+    (void)state;
+    static const int64_t sizes[][EXTENTS_MOST] = {{40, 700}, {1, 1}, {7, 33}};
+    CHECK_ALL(totals, sizes);
+}
+
+/* ---- a reduction over few points is written out: a map ---- */
+
+static const shaped short_sums[] = {
+    {"kernel convolve(x: bf16[B, T, C], w: f32[4, C], bias: f32[C]) -> (y: bf16[B, T, C])\n{\n"
+     "    y[b, t, c] = silu(sum[k](where(t + k >= 3, x[b, t + k - 3, c] * w[k, c], 0)) + bias[c])\n}\n",
+     "1 stage: map", "scalar lanes"},
+    {"kernel combine(x: bf16[E, C], at: i32[T, 2], w: f32[T, 2]) -> (y: bf16[T, C])\n{\n"
+     "    y[t, c] = sum[k](w[t, k] * x[at[t, k], c])\n}\n",
+     "1 stage: map", "scalar lanes"},
+    {"kernel pool(x: f32[N, 2 * H, 2 * W]) -> (y: f32[N, H, W], z: f32[N, H, W])\n{\n"
+     "    y[n, h, w] = mean[i < 2, j < 2](x[n, 2 * h + i, 2 * w + j])\n"
+     "    z[n, h, w] = min[i < 2, j < 2](x[n, 2 * h + i, 2 * w + j])\n}\n",
+     "1 stage: map", "row"},
+    {"kernel pool(x: i8[N, H, W]) -> (y: i8[N, H, W], z: i64[N, H, W])\n{\n"
+     "    y[n, h, w] = max[i < 3, j < 3](where(h + i >= 1 and h + i <= H and w + j >= 1 and w + j <= W,\n"
+     "                                         x[n, h + i - 1, w + j - 1], -128))\n"
+     "    z[n, h, w] = sum[i < 3](where(h >= i, x[n, h - i, w], 0))\n}\n",
+     "1 stage: map", "row"},
+};
+
+static void test_short_reductions(void **state) {
+    (void)state;
+    static const int64_t sizes[][EXTENTS_MOST] = {{3, 40, 70}, {1, 1, 1}, {2, 3, 5}, {5, 1, 33}, {1, 17, 2}};
+    CHECK_ALL(short_sums, sizes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns), cmocka_unit_test(test_totals_of_tasks),
+                                       cmocka_unit_test(test_short_reductions)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
