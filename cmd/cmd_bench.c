@@ -99,9 +99,9 @@ static int print_row(const run_state *state, const hr_bench_row *row) {
                            : complain_status(state->arguments, status);
 }
 
-/* What the passes of a row are ordered by: the part of the roof where it is known, else the speed. */
+/* What the passes of a row are ordered by: the part of the roof; where it is not known, first, the time. */
 static double merit(const hr_run_result *run) {
-    return run->beside.roof_fraction > 0 ? run->beside.roof_fraction : 1 / run->seconds.median;
+    return run->beside.roof_fraction > 0 ? run->beside.roof_fraction : -run->seconds.median;
 }
 
 static int compare_runs(const void *a, const void *b) {
@@ -113,6 +113,10 @@ static int compare_runs(const void *a, const void *b) {
 static void row_settle(const run_state *state, hr_bench_row *row, hr_run_result **runs) {
     qsort(runs, (size_t)state->passes, sizeof *runs, compare_runs);
     row->result = runs[(state->passes - 1) / 2];
+    row->passes = (int)state->passes;
+    row->now_most = runs[state->passes - 1]->beside.roof_fraction;
+    for (int64_t i = state->passes - 1; i >= 0 && runs[i]->beside.roof_fraction > 0; i--)
+        row->now_least = runs[i]->beside.roof_fraction;
     for (int64_t i = 0; i < state->passes; i++)
         if (runs[i]->verify_done && !runs[i]->verified.ok) row->result = runs[i];
 }

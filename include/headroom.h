@@ -429,6 +429,8 @@ typedef struct hr_bench_row {
     const char *dtype;           /* of the arrays that carry most bytes, in words: "bf16" */
     const hr_run_result *result; /* NULL: it failed, and `kernel` and `error` say how */
     const char *kernel, *error;
+    int passes;                 /* how often it was run; `result` is the one in the middle */
+    double now_least, now_most; /* of all, by beside.roof_fraction; 0 = not known */
 } hr_bench_row;
 
 typedef struct hr_bench {

@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 MARK = re.compile(r"<!-- figures: (gpu|cpu) (\S+)(?: (\S+))? -->")
-BENCH = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) .*?[\d.]+x +(-|\d+ %) +(?:-|[\d.]+x)  \w+ ")
+BENCH = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) .*?[\d.]+x +(-|\d+ %) +(?:-|[\d.]+x)  \w+ "
+                   r"(?:.* now (\d+) % to (\d+) % in \d+ passes)?")
 NONE = "–"
 
 
@@ -43,18 +44,20 @@ def gpu_cells(row, _):
 
 
 def cpu_cells(row, shares):
-    found = [f"{share / 100:.2f}" for share in shares]
+    found = [f"{now / 100:.2f}" + (f" ({int(least) / 100:.2f} to {int(most) / 100:.2f})" if least else "")
+             for now, least, most in shares]
     return [f"{float(row['headroom ms']):.1f} ms", rate(row), ", ".join(found) or NONE,
             *(over(row[f"x {peer}"]) for peer in ("NumPy", "JAX", "OpenBLAS"))]
 
 
 def shares_of(path):
-    """By kernel and extents what stands in the column `now`, a run after the other."""
+    """By kernel and extents what stands in the column `now`, and the least and most of several passes; a run after the
+    other."""
     shares = {}
     for line in path.read_text().splitlines() if path else ():
         found = BENCH.match(line)
         if found and found[3] != "-":
-            shares.setdefault(key_of(found[1], found[2]), []).append(int(found[3].split()[0]))
+            shares.setdefault(key_of(found[1], found[2]), []).append((int(found[3].split()[0]), found[4], found[5]))
     return shares
 
 

@@ -186,6 +186,13 @@ static json_t *bench_row_value(const hr_bench_row *row, const hr_roof *roof) {
     json_object_set_new(object, "unfused", run->unfused.runs ? timing_value(&run->unfused) : json_null());
     hr_value_set_real(object, "fusion_gain",
                       run->unfused.runs ? run->unfused.median / run->seconds.median : NAN);
+    if (row->passes > 1) {
+        json_t *passes = json_object();
+        hr_value_set_whole(passes, "count", row->passes);
+        hr_value_set_real(passes, "least", row->now_least > 0 ? row->now_least : NAN);
+        hr_value_set_real(passes, "most", row->now_most > 0 ? row->now_most : NAN);
+        json_object_set_new(object, "passes", passes);
+    }
     return object;
 }
 

@@ -368,6 +368,10 @@ static void put_bench_row(hr_sheet *paper, const hr_bench_row *row, const hr_roo
     if (run->verify_done) CELL(ERROR, " %.1e", check->max_error);
 #undef CELL
     put_bench_cells(paper, &cells);
+    if (row->passes > 1 && row->now_most > 0)
+        hr_sheet_format(paper, HR_INK_DIM, "  now %s to %s in %d passes",
+                        hr_words_percent(row->now_least).text, hr_words_percent(row->now_most).text,
+                        row->passes);
 }
 
 hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *roof, const hr_report_style *style,

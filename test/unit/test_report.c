@@ -266,8 +266,9 @@ static void nothing(void **state) {
 static void bench(void **state) {
     (void)state;
     hr_run_result run = sample_result();
-    const hr_bench_row rows[] = {{"bf16", &run, NULL, NULL},
-                                 {"f32", NULL, "softmax", "a sentence, with \"quotes\""}};
+    hr_bench_row rows[] = {
+        {.dtype = "bf16", .result = &run, .passes = 1},
+        {.dtype = "f32", .kernel = "softmax", .error = "a sentence, with \"quotes\"", .passes = 1}};
     hr_bench table = {sizeof table, "headroom bench", "cpu", "a processor", run.roof, 1.7e9, 2, rows};
     char *text;
     assert_int_equal(hr_report_bench_csv(&table, &text), HR_OK);
@@ -318,6 +319,21 @@ static void bench(void **state) {
         assert_string_equal(text, narrow[i].line);
         free(text);
     }
+    rows[0].passes = 3;
+    rows[0].now_least = 0.74;
+    rows[0].now_most = 0.98;
+    assert_int_equal(hr_report_bench_line(&rows[0], &run.roof, NULL, &text), HR_OK);
+    assert_non_null(strstr(text, "  94 %   3.40x  right 3.1e-03  now 74 % to 98 % in 3 passes\n"));
+    free(text);
+    assert_int_equal(hr_report_bench_json(&table, &text), HR_OK);
+    object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_t *row = json_array_get(json_object_get(object, "kernels"), 0),
+           *passes = json_object_get(row, "passes");
+    assert_string_equal(keys_of(passes), "count,least,most");
+    assert_int_equal(json_integer_value(json_object_get(passes, "count")), 3);
+    assert_true(json_real_value(json_object_get(passes, "least")) == 0.74);
+    json_decref(object);
+    free(text);
 }
 
 /* No line is longer than the terminal, and what goes on begins below what it belongs to. */
