@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "emit/cuda_choice_ring.h"
 #include "emit/stage_cuda_carry.h"
+#include "emit/stage_cuda_tile.h"
 
 #include <string.h>
 
@@ -282,6 +283,7 @@ static void choose_flat(chooser *s) {
     c->places = few_places(s, (double)total);
     if (c->totals || c->places || tunables->waves)
         c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : 8);
+    hr_cuda_choose_tile(s->plan, s->stage, s->extents, c);
 }
 
 /* Passes over a row, those that are made beside another left out. */

@@ -72,6 +72,9 @@ typedef struct hr_cuda_choice {
     int carrier_count;    /* of carried rows */
     hr_cuda_carrier carriers[HR_CUDA_CARRIERS_MAX];
     int64_t work_bytes; /* of partial results, which the blocks leave for the end of the stage */
+    bool tile; /* flat: neighbouring threads are neighbours along `across`, by its place in `order`: see
+                  stage_cuda_tile.h */
+    int across;
     int places; /* flat: sums into no more places than these, so many that a block has its own in shared
                    memory; 0 = none */
     int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */

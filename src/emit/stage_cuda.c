@@ -8,6 +8,7 @@
 #include "emit/stage_cuda_carry.h"
 #include "emit/stage_cuda_joint.h"
 #include "emit/stage_cuda_ring.h"
+#include "emit/stage_cuda_tile.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -394,6 +395,13 @@ static void print_flat_loop(hr_cuda_stage *s) {
     if (c->list) {
         hr_list_cuda_loop(s);
         print_row_stores(s);
+        return;
+    }
+    if (c->tile) {
+        hr_cuda_open_tiles(s);
+        for (int pass = 0; pass < s->stage->pass_count; pass++)
+            hr_cuda_print_pass(s, pass);
+        hr_cuda_close(p);
         return;
     }
     const char *total = hr_emit_points(p, c->order, c->order_count);

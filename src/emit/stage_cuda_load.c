@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "emit/stage_cuda.h"
 #include "emit/stage_cuda_carry.h"
+#include "emit/stage_cuda_tile.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -188,6 +189,10 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
     p->indent++;
     if (c->flat) {
         if (c->both) return;
+        if (c->tile) {
+            hr_cuda_print_tile_place(s);
+            return;
+        }
         hr_print(p, "const %s pos = (base + u * %d + (int)threadIdx.x) * %d;", type, c->threads, c->vector);
         hr_print(p, "if (pos >= total) continue;");
         if (!c->exact) hr_print(p, "const bool inside = pos + %d <= total;", c->vector);

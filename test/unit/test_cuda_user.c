@@ -112,6 +112,24 @@ static const struct user_case {
      "1 stage: scatter",
      "add_to(t_n",
      {{1023, 512}, {-1}}},
+    /* ---- what is read across is read in tiles ---- */
+    {"kernel turned(x: bf16[M, N]) -> (y: bf16[N, M]) { y[n, m] = x[m, n] }",
+     {8192, 8192},
+     "1 stage: map",
+     "tile < tiles",
+     {{64, 65}, {16, 16}, {72, 31}, {0, 40}}},
+    {"kernel channels(x: f32[B, C, P], b: f32[C]) -> (y: f32[B, P, C]) { y[k, p, c] = relu(x[k, c, p] + "
+     "b[c]) }",
+     {64, 256, 3136},
+     "1 stage: map",
+     "tile < tiles",
+     {{2, 20, 37}, {1, 16, 16}, {3, 36, 70}, {2, 16, 0}}},
+    {"kernel heads(x: f32[T, H, D], z: f32[D, H, T]) -> (y: f32[T, H, D]) { y[t, h, d] = x[t, h, d] + z[d, "
+     "h, t] }",
+     {4096, 16, 128},
+     "1 stage: map",
+     "tile < tiles",
+     {{33, 3, 20}, {40, 1, 16}, {100, 2, 32}, {0, 2, 16}}},
 };
 
 static hr_program *parse(const char *text, const hr_function **function) {
