@@ -640,6 +640,7 @@ int64_t hr_cuda_parts_limit(const hr_cuda_choice *c) {
 
 int hr_cuda_partial_size(const hr_plan *plan, const hr_step *step) {
     hr_dtype type = plan->normal->statements[step->statement].value->type;
+    if (hr_op_finds_position(step->reduce)) return 16; /* a value and where it is */
     if (step->reduce == HR_OP_REDUCE_SUM) return type == HR_F32 ? 4 : 8;
     return type == HR_F64 || type == HR_I64 ? 8 : 4;
 }

@@ -401,7 +401,7 @@ static void print_flat_loop(hr_cuda_stage *s) {
         hr_cuda_open_tiles(s);
         for (int pass = 0; pass < s->stage->pass_count; pass++)
             hr_cuda_print_pass(s, pass);
-        hr_cuda_close(p);
+        hr_cuda_close_tiles(s);
         return;
     }
     const char *total = hr_emit_points(p, c->order, c->order_count);
@@ -511,6 +511,7 @@ void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char 
     hr_printer *p = s->p;
     const hr_statement *statement = hr_cuda_statement(s, step);
     hr_dtype type = statement->value->type, dtype = s->function->tensors[statement->tensor].dtype;
+    if (hr_op_finds_position(step->reduce)) sum = hr_format(p, "(%s.at < 0 ? 0 : %s.at)", sum, sum);
     const char *text = hr_format(p, type == HR_BOOL ? "(%s)(%s != 0)" : "(%s)%s", hr_c_compute(type), sum);
     hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
              hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),

@@ -11,7 +11,12 @@
 #include "emit/cuda_choice.h"
 #include "emit/expression.h"
 
-enum { HR_CUDA_STEPS_MAX = 64, HR_CUDA_CLEAR_THREADS = 256, HR_CUDA_END_THREADS = 512 };
+enum {
+    HR_CUDA_STEPS_MAX = 64,
+    HR_CUDA_TILES_MAX = 4,
+    HR_CUDA_CLEAR_THREADS = 256,
+    HR_CUDA_END_THREADS = 512
+};
 
 typedef struct hr_stage_kernels {
     bool begin, end; /* the stage has these */
@@ -54,6 +59,12 @@ typedef struct hr_cuda_stage {
     const hr_expr *late[HR_CUDA_STEPS_MAX];
     int ahead_value_count; /* and values of the task level that are */
     const hr_expr *ahead_value[HR_CUDA_STEPS_MAX];
+    int tiled_count, tiled_bytes; /* elements that a tile in shared memory holds */
+    const hr_expr *tiled[HR_CUDA_TILES_MAX];
+    int wide_count; /* elements of a group's pass that are part of a longer run of memory: stage_cuda_wide.c
+                     */
+    const hr_expr *wide[HR_CUDA_STEPS_MAX];
+    const char *wide_run[HR_CUDA_STEPS_MAX];
     bool *kept;      /* by expr id: its values are in registers since an earlier pass */
     bool one_row;    /* what is printed is for a group of a straddling stage that lies in one row: `start` and
                         `above` say where */
@@ -161,6 +172,13 @@ void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *t
 /* After a pass whose groups do not stay in registers. */
 void hr_cuda_forget_groups(hr_cuda_stage *s);
 void hr_cuda_print_pass(hr_cuda_stage *s, int pass);
+/* The value of an element whose bits are there. */
+const char *hr_cuda_value_of(hr_cuda_stage *s, const hr_expr *element, const char *bits);
+/* ---- elements apart (stage_cuda_wide.c) ---- */
+
+/* In the loop over groups: their runs, and what they are called; then no more. */
+void hr_cuda_print_wide_loads(hr_cuda_stage *s, int pass);
+void hr_cuda_drop_wide_loads(hr_cuda_stage *s);
 /* ---- sums into places that depend on data (stage_cuda_scatter.c) ---- */
 
 /* Rows are added into: all subscripts but the last are the same for a group, and the last is the lane. */

@@ -8,6 +8,7 @@
 #include "emit/stage_cuda.h"
 #include "emit/stage_cuda_carry.h"
 #include "emit/stage_cuda_joint.h"
+#include "emit/stage_cuda_tile.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -44,9 +45,11 @@ const char *hr_cuda_reducer(const hr_step *step) {
 /* "a = a + value;" of whatever reduction */
 static void print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, const char *value) {
     const char *type = plain_sum_type(s, step);
-    if (hr_op_finds_position(step->reduce))
-        value = hr_format(s->p, "found<%s>{(%s)%s, (int64_t)(pos + v)}", type, type, value);
-    else if (step->value->type == HR_BOOL || step->value->type == HR_I32)
+    if (hr_op_finds_position(step->reduce)) {
+        hr_print(s->p, "%s::find(%s, (%s)%s, pos + v);", hr_cuda_reducer(step), sum, type, value);
+        return;
+    }
+    if (step->value->type == HR_BOOL || step->value->type == HR_I32)
         value = hr_format(s->p, "(%s)%s", type, value);
     if (step->reduce == HR_OP_REDUCE_SUM)
         hr_print(s->p, "%s += %s;", sum, value);
@@ -56,24 +59,28 @@ static void print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, co
 
 /* ---- values ---- */
 
+const char *hr_cuda_value_of(hr_cuda_stage *s, const hr_expr *e, const char *bits) {
+    hr_dtype dtype = s->function->tensors[e->tensor].dtype, type = hr_compute_type(dtype);
+    if (dtype == HR_BOOL) return hr_format(s->p, "(%s != 0)", bits);
+    return type == dtype
+               ? bits
+               : hr_format(s->p, "%s_from_%s(%s)", hr_type_prefix(type), hr_dtype_name(dtype), bits);
+}
+
 /* Names what is in registers as operands of element v. */
 static void name_held(hr_cuda_stage *s, bool on) {
     hr_printer *p = s->p;
+    hr_cuda_name_tiled(s, on);
     hr_expr *const *table = s->plan->graph->table;
     for (int i = 0; i < s->plan->graph->table_size; i++) {
         const hr_expr *node = table[i];
         if (!node) continue;
         if (node->op == HR_OP_ELEMENT && s->held[node->id]) {
-            hr_dtype dtype = s->function->tensors[node->tensor].dtype, type = hr_compute_type(dtype);
             bool late = false;
             for (int k = 0; k < s->late_count; k++)
                 late = late || s->late[k] == node;
             const char *bits = hr_format(p, "element_of(%s%s, v)", s->held[node->id], late ? "" : "[u]");
-            if (dtype == HR_BOOL)
-                bits = hr_format(p, "(%s != 0)", bits);
-            else if (type != dtype)
-                bits = hr_format(p, "%s_from_%s(%s)", hr_type_prefix(type), hr_dtype_name(dtype), bits);
-            p->buffer[node->id] = on ? bits : NULL;
+            p->buffer[node->id] = on ? hr_cuda_value_of(s, node, bits) : NULL;
         }
         if (s->kept[node->id])
             p->buffer[node->id] = on ? hr_format(p, "kept_%d[u * %d + v]%s", node->id, s->c->vector,
@@ -427,6 +434,7 @@ static void print_groups(hr_cuda_stage *s, int pass) {
             hr_print(p, "%s y%d[%d]%s;", t.paired ? "float" : hr_c_storage(t.dtype), t.id, s->c->vector,
                      s->c->exact ? "" : " = {}");
     }
+    hr_cuda_print_wide_loads(s, pass);
     name_held(s, true);
     const bool guard = !s->c->exact && needs_guard(s, pass);
     for (int i = 0; i < s->stage->step_count; i++)
@@ -434,6 +442,7 @@ static void print_groups(hr_cuda_stage *s, int pass) {
             hr_print(p, guard ? "float z%d[%d] = {%s};" : "float z%d[%d];", i, s->c->vector, no_values(s));
     print_all_elements(s, pass);
     name_held(s, false);
+    hr_cuda_drop_wide_loads(s);
     hr_cuda_drop_late_loads(s);
     for (int i = 0; i < s->stage->step_count; i++) {
         if (!hr_cuda_runs_in(s, &s->stage->steps[i], pass) || !s->online[i]) continue;

@@ -1,8 +1,7 @@
 /* Maps that read across what they write, as a transposing copy does: tiles. In: a flat stage. Out: text.
  *
- * A warp's threads hold groups of 32 neighbouring values of the index along which an array is read, so that
- * what they read of it is one run of memory for each element of a group; the warps of a block hold
- * neighbouring groups, so that what they write meets in the L2.
+ * A block brings a tile of what is read across to shared memory, in runs along that array's own memory, and
+ * takes the elements of its groups from there; eight neighbouring threads write a run of neighbouring groups.
  */
 #ifndef HR_EMIT_STAGE_CUDA_TILE_H
 #define HR_EMIT_STAGE_CUDA_TILE_H
@@ -12,9 +11,12 @@
 /* Whether it pays; changes the choice where it does. */
 void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                          hr_cuda_choice *choice);
-/* The loop over tiles, which the caller closes; the place of group u of a thread in it, in the loop over
- * groups. */
+/* The loop over tiles, with what is read across in shared memory; the place of group u of a thread in a tile,
+ * in the loop over groups. */
 void hr_cuda_open_tiles(hr_cuda_stage *stage);
 void hr_cuda_print_tile_place(hr_cuda_stage *stage);
+void hr_cuda_close_tiles(hr_cuda_stage *stage);
+/* In the loop over elements: names of what is in the tile, or no more. */
+void hr_cuda_name_tiled(hr_cuda_stage *stage, bool on);
 
 #endif

@@ -206,11 +206,11 @@ static bool kind_fits(fit *f) {
     bool along = arg ? same_order(bound, bound_count, a->row, a->row_count)
                      : same_set(bound, bound_count, a->row, a->row_count);
     if (a->row_count && same_set(s->domain, s->domain_count, a->task, a->task_count) && along &&
-        (a->task_count || arg)) {
+        (a->task_count || (arg && !f->g->plan->limits.compute))) {
         f->step.kind = HR_STEP_REDUCE_ROW;
         return true;
     }
-    if (arg) return false;
+    if (arg && (a->task_count || !along)) return false;
     if (s->domain_count == 0 && (same_set(bound, bound_count, all, all_count) ||
                                  same_set(bound, bound_count, a->task, a->task_count))) {
         f->step.kind = HR_STEP_REDUCE_ALL;

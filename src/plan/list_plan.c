@@ -63,7 +63,9 @@ static hr_status check_stage(const walk *w, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         int tensor = w->function->statements[step->statement].tensor;
-        if (step->kind != HR_STEP_ELEMENT && step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ALL)
+        if ((step->kind != HR_STEP_ELEMENT && step->kind != HR_STEP_ROW &&
+             step->kind != HR_STEP_REDUCE_ALL) ||
+            hr_op_finds_position(step->reduce))
             return fail_tensor(w, tensor, "is neither an element nor a total");
         if (w->function->tensors[tensor].rank > 0 && step->stored && !is_list(w->plan, tensor))
             return fail_tensor(w, tensor, WHOLE);

@@ -335,6 +335,38 @@ static void keep(hr_stage *stage, hr_expr *node, bool once) {
     stage->kept[stage->kept_count++] = node;
 }
 
+/* What alone uses the node, if that is one other and no step ends with the node; else NULL. */
+static hr_expr *only_user(const scheduler *s, const hr_stage *stage, const keeping *k, const hr_expr *node) {
+    hr_expr *user = NULL;
+    for (int i = 0; i < stage->step_count; i++)
+        if (is_emitted(&stage->steps[i]) && stage->steps[i].value == node) return NULL;
+    for (int i = 0; i < s->graph->table_size; i++) {
+        hr_expr *other = s->graph->table[i];
+        for (int a = 0; other && k->passes[other->id] && a < other->arg_count; a++) {
+            if (other->args[a] != node) continue;
+            if (user && user != other) return NULL;
+            user = other;
+        }
+    }
+    return user;
+}
+
+/* On a GPU a register holds any value as well as any other: the one that most follows from the node in all
+ * passes that need it. A random number's own place would not even be used where it is drawn to be compared.
+ */
+static hr_expr *most_of(const scheduler *s, const hr_stage *stage, const keeping *k, hr_expr *node) {
+    hr_expr *most = node, *user = node;
+    while (s->plan->limits.compute && (user = only_user(s, stage, k, user)) && k->repeats[user->id])
+        if (user->type == HR_F32) most = user;
+    return most;
+}
+
+static bool is_kept(const hr_stage *stage, const hr_expr *node) {
+    for (int i = 0; i < stage->kept_count; i++)
+        if (stage->kept[i] == node) return true;
+    return false;
+}
+
 /* kind 0: exp and its kin that two passes need. 1: narrow elements that every task widens anew. 2: narrow
  * elements that two passes widen. The first pays wherever it fits the second-level cache, the others only
  * within the first. */
@@ -345,8 +377,10 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
         hr_expr *node = table[i];
         if (!node || node->type != HR_F32 || !k->passes[node->id]) continue;
         if (kind == 0 && is_special(node) && k->repeats[node->id] &&
-            (k->row * 8 <= l2 || s->plan->limits.compute))
-            keep(stage, node, false);
+            (k->row * 8 <= l2 || s->plan->limits.compute)) {
+            hr_expr *most = most_of(s, stage, k, node);
+            if (!is_kept(stage, most)) keep(stage, most, false);
+        }
         if (kind == 0 || stage->skew || !is_narrow_element(s, node) || k->row * 4 > k->budget) continue;
         bool once = stage->task_count > 0 && !depends_on_task(s, stage, node);
         if ((kind == 1) != once || (kind == 2 && !k->repeats[node->id])) continue;

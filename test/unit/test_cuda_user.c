@@ -26,7 +26,7 @@ static const struct user_case {
      "    y[b, t, c] = silu(bias[c] + sum[k < 4](where(t >= k, x[b, t - k, c] * w[c, k], 0))) }",
      {8, 4096, 2048},
      "1 stage: map",
-     NULL,
+     "group<uint16_t, 32> run",
      {{2, 9, 33}, {1, 1, 1}, {3, 5, 16}, {2, 0, 5}}},
     {"kernel convolve_time(x: f32[B, C, T], w: f32[C, 3]) -> (y: f32[B, C, T]) {\n"
      "    y[b, c, t] = sum[k < 3](where(t >= k, x[b, c, t - k] * w[c, k], 0)) }",
@@ -36,10 +36,10 @@ static const struct user_case {
      {{2, 3, 33}, {1, 1, 1}, {2, 5, 64}, {0, 3, 7}}},
     {"kernel pool(x: bf16[C, 2 * H, 2 * W]) -> (y: bf16[C, H, W]) {\n"
      "    y[c, h, w] = mean[i < 2, j < 2](x[c, 2 * h + i, 2 * w + j]) }",
-     {16384, 28, 28},
+     {16384, 32, 32},
      "1 stage: map",
-     NULL,
-     {{3, 5, 7}, {1, 1, 1}, {2, 4, 16}, {3, 0, 2}}},
+     "group<uint16_t, 16> run",
+     {{3, 5, 7}, {1, 1, 1}, {2, 4, 16}, {3, 0, 8}}},
     {"kernel ends(x: bf16[C, 2 * H, 2 * W], l: f32[C, H, W]) -> (y: bf16[C, H, W]) {\n"
      "    y[c, h, w] = max[i < 2, j < 2](x[c, 2 * h + i, 2 * w + j]) + l[c, h, w] *\n"
      "                 min[i < 2](x[c, 2 * h + i, 2 * w]) }",
@@ -130,6 +130,36 @@ static const struct user_case {
      "1 stage: map",
      "tile < tiles",
      {{33, 3, 20}, {40, 1, 16}, {100, 2, 32}, {0, 2, 16}}},
+    /* ---- positions in all of a tensor ---- */
+    {"kernel place(x: bf16[N]) -> (at: i64, low: i32, peak: f32) {\n"
+     "    at = argmax[n](x[n])\n    low = argmin[n](x[n])\n    peak = max[n](x[n]) }",
+     {1 << 26},
+     "1 stage: column",
+     "reduce_found<true>::find(total_0",
+     {{4097}, {1}, {0}, {100000}}},
+    {"kernel place_of_two(x: f32[M, N]) -> (at: i64) { at = argmax[m, n](x[m, n]) }",
+     {4096, 4096},
+     "1 stage: column",
+     NULL,
+     {{33, 31}, {1, 1}, {0, 3}, {64, 128}}},
+    {"kernel place_across(x: i32[M, N]) -> (at: i64) { at = argmin[n, m](x[m, n]) }",
+     {4096, 4096},
+     "1 stage: column",
+     NULL,
+     {{33, 31}, {1, 1}, {3, 0}, {64, 128}}},
+    {"kernel place_of_rows(x: bf16[M, N]) -> (at: i32[M]) { at[m] = argmax[n](x[m, n]) }",
+     {4096, 50304},
+     "1 stage: row",
+     NULL,
+     {{5, 1031}, {1, 1}, {7, 20000}, {2, 8}}},
+    /* ---- a value of random numbers that passes need is kept ---- */
+    {"kernel drop(x: bf16[M, N], r: bf16[M, N], w: bf16[N]) -> (s: bf16[M, N], y: bf16[M, N]) {\n"
+     "    s[m, n] = r[m, n] + where(random(1, m * N + n) >= 0.1, x[m, n] / 0.9, 0)\n"
+     "    v[m] = mean[n](s[m, n]^2)\n    y[m, n] = s[m, n] * rsqrt(v[m] + 1e-6) * w[n] }",
+     {32768, 2048},
+     "1 stage: row",
+     " * 8 + v] = r",
+     {{3, 1024}, {1, 1}, {5, 513}, {2, 8}}},
 };
 
 static hr_program *parse(const char *text, const hr_function **function) {

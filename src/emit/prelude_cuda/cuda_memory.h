@@ -194,6 +194,23 @@ static __device__ inline void add_to(int64_t *place, int64_t value) {
     atomicAdd((unsigned long long *)place, (unsigned long long)value);
 }
 
+/* 16 bytes of a run into its tile, whose runs begin at whole words; `rest`: elements up to the end of the
+ * run. */
+template <bool ALIGNED, class T>
+static __device__ inline void fill_tile(T *slot, const T *place, int64_t rest) {
+    const int count = 16 / (int)sizeof(T);
+    if (ALIGNED && rest >= count) {
+        group<T, count> x = load_group<true, count>(place, stay::plain);
+#pragma unroll
+        for (int w = 0; w < 4; w++)
+            ((uint32_t *)slot)[w] = x.word[w];
+        return;
+    }
+#pragma unroll
+    for (int v = 0; v < count; v++)
+        if (v < rest) slot[v] = place[v];
+}
+
 /* Adds to a block's own sum, or to the place itself where it has none. */
 template <class P, class T> static __device__ inline void add_near(P *own, T *places, int64_t at, T value) {
     if (own)

@@ -54,6 +54,13 @@ template <bool LARGEST> struct reduce_found {
         bool equal = (a_nan && b_nan) || a.value == b.value;
         return better || (equal && b.at < a.at) ? b : a;
     }
+    /* One more element, which comes after all that `a` has seen. */
+    template <class T> static __device__ inline void find(found<T> &a, T value, int64_t at) {
+        bool worse = LARGEST ? value <= a.value : value >= a.value;
+        if (a.at >= 0 && (worse || a.value != a.value)) return;
+        a.value = value;
+        a.at = at;
+    }
 };
 
 template <class T> static __device__ inline T shuffle_xor(T x, int distance) {
