@@ -1,6 +1,7 @@
 /* Expressions of a plan as C. In: nodes. Out: lines and operands. See expression.h for levels and modes. */
 #include "emit/expression.h"
 #include "base/dtype.h"
+#include "emit/lane_gather.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -228,13 +229,12 @@ const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts
     return sum;
 }
 
-/* The subscript is the lane plus something that does not depend on it. */
-static bool is_lane_plus(hr_printer *p, const hr_expr *e) {
+bool hr_expr_is_lane_plus(hr_printer *p, const hr_expr *e) {
     if (e->op == HR_OP_INDEX) return e->index == p->lane;
     if (e->op == HR_OP_ADD)
-        return (is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1])) ||
-               (is_lane_plus(p, e->args[1]) && !at_lane(p, e->args[0]));
-    return e->op == HR_OP_SUB && is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1]);
+        return (hr_expr_is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1])) ||
+               (hr_expr_is_lane_plus(p, e->args[1]) && !at_lane(p, e->args[0]));
+    return e->op == HR_OP_SUB && hr_expr_is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1]);
 }
 
 const char *hr_emit_lane_rest(hr_printer *p, const hr_expr *e) {
@@ -249,7 +249,7 @@ const char *hr_emit_lane_rest(hr_printer *p, const hr_expr *e) {
 bool hr_expr_is_row_form(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     int rank = tensor->rank;
-    if (rank == 0 || is_strided(p, element->tensor) || !is_lane_plus(p, element->args[rank - 1]))
+    if (rank == 0 || is_strided(p, element->tensor) || !hr_expr_is_lane_plus(p, element->args[rank - 1]))
         return false;
     if (!hr_expr_is_affine(element->args[rank - 1])) return false; /* each element is checked */
     for (int a = 0; a < element->arg_count; a++)
@@ -354,6 +354,7 @@ static const char *element_text(hr_printer *p, const hr_expr *element) {
         const char *text = load_scalar(p, tensor->dtype, hr_format(p, "%s[i]", p->pointer[element->id]));
         return p->valid[element->id] ? hr_format(p, "(%s ? %s : 0)", p->valid[element->id], text) : text;
     }
+    if (is_vector(p, element)) return hr_lane_gather(p, element);
     const char *valid = hr_element_is_checked(p->function, element) ? print_valid(p, element, false) : NULL;
     const char *place =
         hr_format(p, "%s[%s]", base, hr_emit_offset(p, element->tensor, element->args, tensor->rank));
@@ -536,6 +537,17 @@ bool hr_expr_narrow(hr_printer *p, const hr_expr *node, hr_narrow_call *out) {
     return out->name && p->narrow;
 }
 
+/* By a power of two: //, which rounds down, is a shift and %, which has the divisor's sign, a mask. */
+static const char *power_of_two(hr_printer *p, const hr_expr *node) {
+    if ((node->op != HR_OP_FLOORDIV && node->op != HR_OP_MOD) || hr_dtype_is_float(node->type)) return NULL;
+    const hr_expr *by = node->args[1];
+    if (by->op != HR_OP_NUMBER || by->whole < 1 || by->whole > 1 << 30 || by->whole & (by->whole - 1))
+        return NULL;
+    const char *of = hr_expr_lanes(p, node->args[0]);
+    if (node->op == HR_OP_MOD) return hr_format(p, "(%s & %d)", of, (int)by->whole - 1);
+    return hr_format(p, "(%s >> %d)", of, __builtin_ctz((unsigned)by->whole));
+}
+
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     bool arithmetic = node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL;
     if (arithmetic) {
@@ -554,6 +566,8 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     }
     if (node->op == HR_OP_WHERE && p->absent && hr_expr_lane_sought(p, node->args[0]))
         return hr_expr_lanes(p, node->args[2]);
+    const char *power = power_of_two(p, node);
+    if (power) return power;
     const char *function = node->op == HR_OP_WHERE ? "select" : function_name(node->op);
     hr_narrow_call narrow;
     if (hr_expr_narrow(p, node, &narrow)) {

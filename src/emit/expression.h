@@ -41,6 +41,8 @@ bool hr_expr_narrow(hr_printer *printer, const hr_expr *node, hr_narrow_call *ou
  * lane is equal. NULL elsewhere. */
 const hr_expr *hr_expr_lane_sought(hr_printer *printer, const hr_expr *node);
 
+/* The subscript is the lane plus something that does not depend on it. */
+bool hr_expr_is_lane_plus(hr_printer *printer, const hr_expr *subscript);
 /* Consecutive lanes are consecutive elements and nothing else of the address depends on the lane. */
 bool hr_expr_is_row_form(hr_printer *printer, const hr_expr *element);
 /* Prints the lines of the element's row pointer, without the lane, where they are not there yet:

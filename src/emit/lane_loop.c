@@ -2,6 +2,7 @@
 #include "emit/lane_loop.h"
 
 #include "base/dtype.h"
+#include "emit/lane_gather.h"
 #include "emit/lane_sought.h"
 #include "emit/lane_sums.h"
 #include "emit/lane_turns.h"
@@ -579,6 +580,7 @@ static void prepare_all(hr_printer *p, const hr_lane_pass *pass, hr_emit_level l
 }
 
 static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
+    p->bounded = hr_lane_gather_bounds(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use == HR_LANE_STORE && is_lane_store(p, s)) print_target(p, s);
@@ -598,6 +600,7 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
 
 /* What the kept values of a pass are to the next ones, and nothing else is known any more. */
 static void end_pass(hr_printer *p, const hr_lane_pass *pass) {
+    p->bounded = false;
     for (int k = 0; k < pass->kept_count; k++) {
         if (p->uses[pass->kept[k]->id]) pass->kept_done[k] = true;
         p->buffer[pass->kept[k]->id] = NULL;
@@ -623,6 +626,7 @@ void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {
     p->part = false;
     print_step(p, pass);
     p->way = "0";
+    p->bounded = false;
     for (int k = 0; k < pass->kept_count; k++)
         p->buffer[pass->kept[k]->id] = NULL;
     hr_printer_forget(p, HR_AT_LANE);

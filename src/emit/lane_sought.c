@@ -14,7 +14,7 @@ static int find_places(hr_printer *p, const hr_expr *node, const hr_expr **place
     return count;
 }
 
-void hr_lane_near_and_far(hr_printer *p, const hr_lane_pass *pass, int vectors, hr_lane_body body) {
+static void near_and_far(hr_printer *p, const hr_lane_pass *pass, int vectors, hr_lane_body body) {
     const hr_expr *place = NULL;
     int count = 0;
     p->stamp++;
@@ -33,6 +33,24 @@ void hr_lane_near_and_far(hr_printer *p, const hr_lane_pass *pass, int vectors, 
     p->absent = true;
     body(p, pass);
     p->absent = false;
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_lane_near_and_far(hr_printer *p, const hr_lane_pass *pass, int vectors, hr_lane_body body) {
+    if (!p->bounded) {
+        near_and_far(p, pass, vectors, body);
+        return;
+    }
+    hr_print(p, "if (i >= inside_from && i + %d * HR_LANES <= inside_to) {", vectors);
+    p->indent++;
+    p->inside = true;
+    near_and_far(p, pass, vectors, body);
+    p->inside = false;
+    p->indent--;
+    hr_print(p, "} else {");
+    p->indent++;
+    near_and_far(p, pass, vectors, body);
     p->indent--;
     hr_print(p, "}");
 }

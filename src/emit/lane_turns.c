@@ -52,7 +52,8 @@ static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *
     if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return false;
     for (int k = 0; k < pass->kept_count; k++)
         if (pass->kept[k] == node && node != rounding) return false;
-    if (node->op == HR_OP_ELEMENT) return p->function->tensors[node->tensor].dtype == HR_BF16;
+    if (node->op == HR_OP_ELEMENT)
+        return p->function->tensors[node->tensor].dtype == HR_BF16 && hr_expr_is_row_form(p, node);
     for (int i = 0; i < node->arg_count; i++)
         if (!is_of_turns(p, pass, node->args[i], rounding)) return false;
     return true;

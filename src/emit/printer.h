@@ -41,6 +41,8 @@ typedef struct hr_printer {
     const char *given_text;
     bool given_kept; /* and what later passes need of it is kept */
     bool turns;      /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
+    bool bounded;    /* `inside_from` and `inside_to` are known: see lane_gather.h */
+    bool inside;     /* and the lanes of the body are between them */
     bool absent;     /* no lane of the body is at the place that a comparison with one looks for */
     int turned[HR_TURNED_MAX]; /* by step of the stage: vectors of a step of a column's sums in the order of
                                   turns; 0 = in order */

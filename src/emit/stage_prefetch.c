@@ -85,7 +85,7 @@ static void find_streams(hr_stage_printer *s, const hr_expr *node, const hr_expr
     p->seen[node->id] = p->stamp;
     for (int i = 0; i < node->arg_count; i++)
         find_streams(s, node->args[i], out, count);
-    if (node->op != HR_OP_ELEMENT || *count == HR_STREAMS_MAX) return;
+    if (node->op != HR_OP_ELEMENT || *count == HR_STREAMS_MAX || !hr_expr_is_row_form(p, node)) return;
     if (s->stage->task_count == 0) { /* one long row, shared out in pieces */
         out[(*count)++] = node;
         return;

@@ -151,6 +151,13 @@ static bool element_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr 
     return true;
 }
 
+/* A CPU reads each lane's element on its own and computes with vectors all the same. */
+static bool element_is_brought(const scheduler *s, const hr_stage *stage, const hr_expr *e) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (s->function->statements[stage->steps[i].statement].tensor == e->tensor) return false;
+    return !s->plan->limits.compute && hr_plan_layout(s->plan, e->tensor) == HR_LAYOUT_DENSE;
+}
+
 /* ---- whole-number lanes are 32 bits wide: values must provably stay inside that ---- */
 
 typedef struct whole_range {
@@ -247,7 +254,8 @@ static bool node_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *no
     if (visited[node->id] || !varies(s, stage, node)) return true;
     visited[node->id] = true;
     if (node->op == HR_OP_ELEMENT)
-        return node->type != HR_F64 && node->type != HR_I64 && element_is_lanes(s, stage, node);
+        return node->type != HR_F64 && node->type != HR_I64 &&
+               (element_is_lanes(s, stage, node) || element_is_brought(s, stage, node));
     if (node->type == HR_F64 || (node->type == HR_I64 && !fits_lanes(s, node))) return false;
     if (node->op == HR_OP_CONVERT && node->dtype == HR_F64) return false;
     if (node->op == HR_OP_RANDOM)
@@ -272,13 +280,14 @@ static bool step_is_lanes(scheduler *s, const hr_stage *stage, const hr_step *st
     }
     if (step->kind == HR_STEP_ELEMENT && step->stored) {
         int last = statement->subscript_count - 1;
-        if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64 || step->value->type == HR_I64)
-            return false;
+        if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64) return false;
         if (last < 0 || statement->domain[last] != lane_of(stage) || !is_dense(s, statement->tensor))
             return false;
     }
     if (step->kind == HR_STEP_ELEMENT && !step->stored) return true; /* part of other values */
-    if (step->value->type == HR_I64 && varies(s, stage, step->value)) return false;
+    if (step->value->type == HR_I64 && varies(s, stage, step->value) &&
+        (step->kind != HR_STEP_ELEMENT || !fits_lanes(s, step->value)))
+        return false;
     return node_is_lanes(s, stage, step->value, visited);
 }
 

@@ -129,8 +129,66 @@ static void test_short_reductions(void **state) {
     CHECK_ALL(short_sums, sizes);
 }
 
+/* ---- lanes that do not lie side by side, or not all of them: what is computed from them is vectors ---- */
+
+static const shaped gathered[] = {
+    {"kernel shift(x: f32[N, T], w: f32[3]) -> (y: f32[N, T])\n{\n"
+     "    y[n, t] = where(t >= 2, x[n, t - 2] * w[0], 0) + where(t + 1 < T, x[n, t + 1], 9)\n}\n",
+     "map", "scalar lanes"},
+    {"kernel pool(x: bf16[N, H, W]) -> (y: bf16[N, H, W])\n{\n"
+     "    y[n, h, w] = max[i < 3, j < 3](where(h + i >= 1 and h + i <= H and w + j >= 1 and w + j <= W,\n"
+     "                                         x[n, h + i - 1, w + j - 1], -inf))\n}\n",
+     "map", "scalar lanes"},
+    {"kernel join(a: f32[M, A], b: f16[M, B]) -> (y: f32[M, A + B])\n{\n"
+     "    y[m, n] = where(n < A, a[m, n + 0], b[m, n - A])\n}\n",
+     "map", "scalar lanes"},
+    {"kernel pairs(x: bf16[M, N, 2], b: i8[2 * N]) -> (y: bf16[M, N], z: i16[M, N])\n{\n"
+     "    y[m, n] = gelu_tanh(x[m, n, 0]) * x[m, n, 1]\n"
+     "    z[m, n] = b[2 * n + 1] // 4 - b[n + N] % 8 + b[2 * N - 1 - n] // 3\n}\n",
+     "map", "scalar lanes"},
+    {"kernel up(x: f32[C, H, W]) -> (y: f32[C, 2 * H, 2 * W], z: bool[C, H, W])\n{\n"
+     "    y[c, h, w] = x[c, h // 2, w // 2]\n    z[c, h, w] = x[c, H - 1 - h, W - 1 - w] > 0\n}\n",
+     "map", "scalar lanes"},
+    {"kernel look(table: f32[V, K], at: i32[M, N], weight: f32[M, N]) -> (y: f32[M, N], s: f32[M])\n{\n"
+     "    y[m, n] = exp(table[at[m, n], 0]) * weight[m, n]\n"
+     "    s[m] = sum[n](table[at[m, n], 1] * weight[m, n])\n}\n",
+     "row", "scalar lanes"},
+    {"kernel one_hot(at: i32[T], keep: bool[V]) -> (y: f32[T, V], z: i8[T, V])\n{\n"
+     "    y[t, v] = where(v == at[t], 1, 0)\n    z[t, v] = where(keep[V - 1 - v], 3, v % 4)\n}\n",
+     "map", "scalar lanes"},
+    {"kernel soft(x: bf16[M, N, 3], y: inout bf16[M, N], n0: i32 = 1)\n{\n"
+     "    y[m, n] = softmax[n](where(n >= n0, x[m, n, 2] * x[m, n - n0, 0], -inf)) + y[m, n]\n}\n",
+     "row", "scalar lanes"},
+};
+
+static void test_gathered_lanes(void **state) {
+    (void)state;
+    static const int64_t sizes[][EXTENTS_MOST] = {{40, 4, 700}, {1, 2, 2},    {3, 5, 16}, {5, 2, 33},
+                                                  {2, 17, 64},  {2, 3, 1100}, {9, 31, 3}, {300, 70, 129}};
+    CHECK_ALL(gathered, sizes);
+}
+
+/* One that counts and is off its axis is told. */
+static void test_a_gathered_lane_is_off(void **state) {
+    (void)state;
+    static const char text[] = "kernel off(x: f32[M, N], o: i32) -> (y: f32[M, N])\n{\n"
+                               "    y[m, n] = where(n >= 40, x[m, n - o], 0)\n}\n";
+    for (int offset = 39; offset < 42; offset++) {
+        hr_kernel *kernel;
+        good(hr_kernel_load(device, "off.hr", text, sizeof text - 1, NULL, &kernel), text);
+        good(hr_kernel_bind_extent(kernel, "M", 6), text);
+        good(hr_kernel_bind_extent(kernel, "N", 100), text);
+        good(hr_kernel_bind_scalar(kernel, "o", offset), text);
+        good(hr_kernel_fill(kernel, 3), text);
+        assert_int_equal(hr_kernel_launch(kernel), offset == 41 ? HR_OUT_OF_RANGE : HR_OK);
+        hr_kernel_destroy(kernel);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns), cmocka_unit_test(test_totals_of_tasks),
-                                       cmocka_unit_test(test_short_reductions)};
+                                       cmocka_unit_test(test_short_reductions),
+                                       cmocka_unit_test(test_gathered_lanes),
+                                       cmocka_unit_test(test_a_gathered_lane_is_off)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

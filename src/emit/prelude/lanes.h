@@ -201,3 +201,38 @@ static inline int64_t vi_fold_sum(vi x) {
         sum += x[lane];
     return sum;
 }
+
+/* ---- rows that leave their axis ---- */
+
+/* Whether the lanes i to i + count of a row that begins at `rest` are all on their axis. */
+static inline bool row_inside(int64_t rest, int64_t i, int64_t count, int64_t size) {
+    int64_t at;
+    return !__builtin_add_overflow(rest, i, &at) && at >= 0 && at <= size - count;
+}
+
+/* Narrows the lanes between `from` and `to` to those at which such a row is on its axis; none where not
+ * `others`. */
+static inline void lanes_inside(bool others, int64_t rest, int64_t size, int64_t *from, int64_t *to) {
+    int64_t low, high;
+    if (!others || __builtin_sub_overflow(0, rest, &low) || __builtin_sub_overflow(size, rest, &high))
+        low = high = -1;
+    if (low > *from) *from = low;
+    if (high < *to) *to = high;
+}
+
+typedef struct row_lanes {
+    int from, to;
+} row_lanes;
+
+/* Those of `count` lanes from i on at which such a row is on its axis; none where not `others`. */
+static inline row_lanes lanes_there(bool others, int64_t rest, int64_t i, int count, int64_t size) {
+    int64_t at;
+    if (!others || __builtin_add_overflow(rest, i, &at) || at <= -count || at >= size)
+        return (row_lanes){0, 0};
+    return (row_lanes){at < 0 ? (int)-at : 0, size - at < count ? (int)(size - at) : count};
+}
+
+static inline bool lanes_missing(vm wanted, row_lanes there, int count) {
+    vm here = vm_and(vm_not(vm_first(there.from)), vm_first(there.to));
+    return vi_fold_max(vi_from_vm(vm_and(vm_and(wanted, vm_first(count)), vm_not(here)))) != 0;
+}

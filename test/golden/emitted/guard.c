@@ -43,7 +43,7 @@ static inline void barrier(void) {
 #endif
 }
 
-/* map over i, scalar lanes
+/* map over i
  * no reduction: one pass over the elements */
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_N = a->n_N;
@@ -57,15 +57,112 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     for (int64_t first = lines * thread / threads * 64; first < end; first += 65536) {
         const int64_t last = first + 65536 < end ? first + 65536 : end;
         {
+            int64_t inside_from = 0, inside_to = INT64_MAX;
+            lanes_inside(true, (0 - 1), n_N, &inside_from, &inside_to);
             float *const q0 = t_y;
-            for (int64_t i = first; i < last; i++) {
-                const bool r1 = (i > 0);
-                const bool ok2 = r1 && in_range((i - 1), n_N, 225, fault);
-                const float r3 = (ok2 ? t_x[(i - 1)] : 0);
-                q0[i] = (r1 ? r3 : 0.0f);
+            int64_t i = first;
+            const int64_t head = stream_head(q0 + i, 4, 1);
+            const int64_t begin = last - i < head ? last : i + head;
+            if (i < begin) {
+                const int lanes = (int)(begin - i);
+                const vi r1 = (vi_iota() + (int32_t)i);
+                const vm r2 = vi_gt(r1, vi_of((int32_t)0));
+                vf g3;
+                if (row_inside((0 - 1), i, HR_LANES, n_N)) {
+                    g3 = vf_load_f32(t_x + (0 - 1) + i);
+                } else {
+                    const row_lanes there = lanes_there(true, (0 - 1), i, lanes, n_N);
+                    if (lanes_missing(r2, there, lanes)) {
+                        _Alignas(64) float lanes_3[HR_LANES] = {0};
+                        const int64_t from_3 = i;
+                        for (int lane = 0; lane < lanes; lane++) {
+                            const int64_t i = from_3 + lane;
+                            const bool ok4 = (i > 0) && in_range((i - 1), n_N, 225, fault);
+                            const float r5 = (ok4 ? t_x[(i - 1)] : 0);
+                            lanes_3[lane] = r5;
+                        }
+                        g3 = vf_load_f32(lanes_3);
+                    } else {
+                        _Alignas(64) float row_3[HR_LANES] = {0};
+                        for (int lane = there.from; lane < there.to; lane++)
+                            row_3[lane] = (t_x + (0 - 1) + i)[lane];
+                        g3 = vf_load_f32(row_3);
+                    }
+                }
+                const vf r6 = g3;
+                vf_store_part_f32(q0 + i, vf_select(r2, r6, vf_of(0.0f)), lanes);
+                i += lanes;
+            }
+            const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
+            for (; i + HR_LANES <= last; i += HR_LANES) {
+                if (i >= inside_from && i + 1 * HR_LANES <= inside_to) {
+                    const vi r7 = (vi_iota() + (int32_t)i);
+                    const vm r8 = vi_gt(r7, vi_of((int32_t)0));
+                    vf g9;
+                    g9 = vf_load_f32(t_x + (0 - 1) + i);
+                    const vf r10 = g9;
+                    vf_stream_f32(q0 + i, vf_select(r8, r10, vf_of(0.0f)), aligned_0);
+                } else {
+                    const vi r11 = (vi_iota() + (int32_t)i);
+                    const vm r12 = vi_gt(r11, vi_of((int32_t)0));
+                    vf g13;
+                    if (row_inside((0 - 1), i, HR_LANES, n_N)) {
+                        g13 = vf_load_f32(t_x + (0 - 1) + i);
+                    } else {
+                        const row_lanes there = lanes_there(true, (0 - 1), i, HR_LANES, n_N);
+                        if (lanes_missing(r12, there, HR_LANES)) {
+                            _Alignas(64) float lanes_13[HR_LANES];
+                            const int64_t from_13 = i;
+                            for (int lane = 0; lane < HR_LANES; lane++) {
+                                const int64_t i = from_13 + lane;
+                                const bool ok14 = (i > 0) && in_range((i - 1), n_N, 225, fault);
+                                const float r15 = (ok14 ? t_x[(i - 1)] : 0);
+                                lanes_13[lane] = r15;
+                            }
+                            g13 = vf_load_f32(lanes_13);
+                        } else {
+                            _Alignas(64) float row_13[HR_LANES] = {0};
+                            for (int lane = there.from; lane < there.to; lane++)
+                                row_13[lane] = (t_x + (0 - 1) + i)[lane];
+                            g13 = vf_load_f32(row_13);
+                        }
+                    }
+                    const vf r16 = g13;
+                    vf_stream_f32(q0 + i, vf_select(r12, r16, vf_of(0.0f)), aligned_0);
+                }
+            }
+            if (i < last) {
+                const int lanes = (int)(last - i);
+                const vi r17 = (vi_iota() + (int32_t)i);
+                const vm r18 = vi_gt(r17, vi_of((int32_t)0));
+                vf g19;
+                if (row_inside((0 - 1), i, HR_LANES, n_N)) {
+                    g19 = vf_load_f32(t_x + (0 - 1) + i);
+                } else {
+                    const row_lanes there = lanes_there(true, (0 - 1), i, lanes, n_N);
+                    if (lanes_missing(r18, there, lanes)) {
+                        _Alignas(64) float lanes_19[HR_LANES] = {0};
+                        const int64_t from_19 = i;
+                        for (int lane = 0; lane < lanes; lane++) {
+                            const int64_t i = from_19 + lane;
+                            const bool ok20 = (i > 0) && in_range((i - 1), n_N, 225, fault);
+                            const float r21 = (ok20 ? t_x[(i - 1)] : 0);
+                            lanes_19[lane] = r21;
+                        }
+                        g19 = vf_load_f32(lanes_19);
+                    } else {
+                        _Alignas(64) float row_19[HR_LANES] = {0};
+                        for (int lane = there.from; lane < there.to; lane++)
+                            row_19[lane] = (t_x + (0 - 1) + i)[lane];
+                        g19 = vf_load_f32(row_19);
+                    }
+                }
+                const vf r22 = g19;
+                vf_store_part_f32(q0 + i, vf_select(r18, r22, vf_of(0.0f)), lanes);
             }
         }
     }
+    stream_end();
 }
 
 int64_t kernel_k_scratch(int64_t n_N, int threads) {
