@@ -306,7 +306,7 @@ static int passes_of(const chooser *s) {
 
 /* Blocks that share a row where a thread would hold more than it may: c->groups, which become fewer where
  * that is enough. */
-static void choose_slices(chooser *s, int64_t groups, int64_t tasks) {
+static void choose_slices(chooser *s, int64_t groups, int64_t tasks, bool shared) {
     hr_cuda_choice *c = s->c;
     const hr_tunables *tunables = &s->plan->tunables;
     bool reduces = hr_stage_has(s->stage, HR_STEP_REDUCE_ROW);
@@ -318,7 +318,7 @@ static void choose_slices(chooser *s, int64_t groups, int64_t tasks) {
     int64_t wanted = tunables->cluster ? tunables->cluster : hr_divide_up(groups, held);
     if (passes_of(s) < 2 && groups > held && !c->columns &&
         !tunables->cluster) { /* read once: nothing to keep */
-        if (!tunables->row_threads) c->row_threads = ONCE_THREADS;
+        if (!tunables->row_threads && !shared) c->row_threads = ONCE_THREADS;
         held = (int64_t)c->row_threads * c->groups;
         wanted = 1;
         while (reduces && wanted < 8 && wanted * 2 * tasks <= s->plan->limits.threads &&
@@ -518,16 +518,44 @@ static bool choose_columns(chooser *s, int64_t groups) {
 
 /* ---- rows ---- */
 
+/* Some large element of it varies with the index. */
+static bool streams_along(const chooser *s, const hr_expr *e, int index, double large) {
+    if (e->op == HR_OP_ELEMENT && e->arg_count && elements_of(s, e->tensor) >= large)
+        return hr_cuda_depends_on(e, index);
+    for (int i = 0; i < e->arg_count; i++)
+        if (streams_along(s, e->args[i], index, large)) return true;
+    return false;
+}
+
+/* A few rows side by side read the same of what is large, once: of a matrix times some vectors. Threads of a
+ * warp hold a row, so that a block holds them all and the L1 serves them. */
+static bool shares_rows(const chooser *s) {
+    enum { FEW = 8 };
+    const hr_stage *stage = s->stage;
+    double largest = 0;
+    if (stage->task_count < 2 || s->c->columns || passes_of(s) != 1 || s->plan->tunables.row_threads)
+        return false;
+    int last = stage->task[stage->task_count - 1];
+    if (index_size(s, last) < 2 || index_size(s, last) > FEW) return false;
+    for (int i = 0; i < s->tensor_count; i++)
+        if (elements_of(s, s->tensors[i]) > largest) largest = elements_of(s, s->tensors[i]);
+    for (int i = 0; i < stage->step_count; i++)
+        if (streams_along(s, stage->steps[i].value, last, largest / 2)) return false;
+    return true;
+}
+
 /* Of a row's groups: its ends are inside some, of which few threads should have one; sums over rows of so
  * narrow elements that a thread has many groups. */
 typedef struct row_form {
     bool uneven, single;
+    bool shared; /* rows side by side read the same */
 } row_form;
 
 static row_form form_of(const chooser *s, int64_t groups) {
     const hr_cuda_choice *c = s->c;
     return (row_form){.uneven = c->shifted && c->vector > 4 && groups > UNEVEN_LEAST && groups <= UNEVEN_MOST,
-                      .single = c->columns && c->vector * s->widest < 8 && groups > 256};
+                      .single = c->columns && c->vector * s->widest < 8 && groups > 256,
+                      .shared = shares_rows(s)};
 }
 
 /* Enough threads that each has a few groups to load at once. */
@@ -540,6 +568,7 @@ static void choose_row_threads(chooser *s, int64_t groups, row_form form) {
     if (form.single) few = 8;
     if (tunables->unroll) few = tunables->unroll;
     int64_t wanted = tunables->row_threads ? tunables->row_threads : hr_divide_up(groups, few);
+    if (form.shared && wanted > 32) wanted = 32;
     if (wanted <= 32 || (!tunables->row_threads && !form.uneven && wanted <= 40))
         c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
     else
@@ -551,6 +580,7 @@ static void choose_row_threads(chooser *s, int64_t groups, row_form form) {
     c->groups = tunables->unroll                     ? tunables->unroll
                 : form.uneven                        ? UNEVEN_UNROLL
                 : form.single                        ? 16
+                : form.shared                        ? 4
                 : c->row_threads <= 32 || c->shifted ? 5
                                                      : 4;
 }
@@ -590,8 +620,9 @@ static void choose_rows(chooser *s) {
     int64_t tasks = 1;
     for (int i = 0; i < s->stage->task_count; i++)
         tasks *= index_size(s, s->stage->task[i]);
-    choose_slices(s, groups, tasks);
-    c->block_rows = c->row_threads <= 32 && !c->exchange ? side_by_side(c) / c->row_threads : 1;
+    choose_slices(s, groups, tasks, form.shared);
+    int threads = form.shared ? SHORT_ROW_THREADS : side_by_side(c);
+    c->block_rows = c->row_threads <= 32 && !c->exchange ? threads / c->row_threads : 1;
     c->threads = c->row_threads * c->block_rows;
     c->blocks_limit = row_blocks(s, form);
     choose_staged(s, groups);

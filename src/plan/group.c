@@ -36,6 +36,7 @@ typedef struct grouper {
     unsigned *visited; /* expression walks: by expr id */
     unsigned visit;
     hr_contract **contract; /* of each statement that is a product of two tensors, else NULL */
+    hr_contract **thin;     /* of those that are rows instead, see is_thin(); else NULL */
     int remaining;
 } grouper;
 
@@ -355,6 +356,17 @@ static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
     return count;
 }
 
+/* The few go last: tasks side by side then read the same rows of the other operand. */
+static void put_few_last(const grouper *g, const hr_contract *thin, int *order, int count) {
+    int sorted[HR_AXES_MAX * 2], placed = 0;
+    const double m = product(g, thin->m, thin->m_count), n = product(g, thin->n, thin->n_count);
+    const int *few = m < n ? thin->m : thin->n, few_count = m < n ? thin->m_count : thin->n_count;
+    for (int last = 0; last < 2; last++)
+        for (int i = 0; i < count; i++)
+            if (contains(few, few_count, order[i]) == (last == 1)) sorted[placed++] = order[i];
+    memcpy(order, sorted, (size_t)count * sizeof *order);
+}
+
 static void consider(grouper *g, attempt *a, attempt *best, bool unfused) {
     gather_steps(g, a, unfused);
     if (!a->step_count) return;
@@ -375,6 +387,8 @@ static void add_split(attempt *a, const int *order, int count, const int *task, 
 static void consider_splits_of(grouper *g, const hr_statement *s, attempt *a, attempt *best, bool unfused) {
     int order[HR_AXES_MAX * 2], count = ordered_indices(g, s, order), bound_count;
     const int *bound = bound_of(s, &bound_count);
+    const hr_contract *thin = g->thin[s - g->function->statements];
+    if (thin) put_few_last(g, thin, order, count);
     for (int cut = 0; cut <= count; cut++) {
         add_split(a, order, count, order, cut);
         consider(g, a, best, unfused);
@@ -509,15 +523,37 @@ static hr_status mark_materialised(grouper *g) {
     return HR_OK;
 }
 
+/* Some element's last subscript is the index. */
+static bool runs_along(const hr_function *function, const hr_expr *node, int index) {
+    int last = node->op == HR_OP_ELEMENT ? function->tensors[node->tensor].rank - 1 : -1;
+    if (last >= 0) return node->args[last]->op == HR_OP_INDEX && node->args[last]->index == index;
+    for (int i = 0; i < node->arg_count; i++)
+        if (runs_along(function, node->args[i], index)) return true;
+    return false;
+}
+
+/* A matrix times a few vectors, both along memory, is as fast as the matrix can be read: rows of products,
+ * those of the same row of the matrix side by side. */
+static bool is_thin(const grouper *g, const hr_contract *c) {
+    enum { FEW = 8, ROWS_LEAST = 1024 };
+    double m = product(g, c->m, c->m_count), n = product(g, c->n, c->n_count);
+    double few = m < n ? m : n, many = m < n ? n : m;
+    int k = c->k[c->k_count - 1];
+    return g->plan->limits.compute && few <= FEW && many >= ROWS_LEAST &&
+           runs_along(g->function, c->left, k) && runs_along(g->function, c->right, k);
+}
+
 static hr_status find_contracts(grouper *g) {
     hr_arena *arena = g->graph->arena;
     int count = g->function->statement_count;
     g->contract = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->contract);
+    g->thin = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->thin);
     for (int s = 0; s < count; s++) {
         hr_contract found;
         if (!hr_contract_match(g->graph, &g->function->statements[s], &found)) continue;
-        g->contract[s] = hr_arena_alloc(arena, sizeof found);
-        *g->contract[s] = found;
+        hr_contract *kept = hr_arena_alloc(arena, sizeof found);
+        *kept = found;
+        *(is_thin(g, kept) ? &g->thin[s] : &g->contract[s]) = kept;
         HR_TRY(hr_graph_status(g->graph));
     }
     return HR_OK;
@@ -545,7 +581,6 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     plan->stages = hr_arena_alloc(graph->arena, statements * sizeof *plan->stages);
     plan->materialised = hr_arena_alloc(graph->arena, tensors);
     plan->storage = graph->storage;
-    HR_TRY(find_contracts(&g));
     g.size = calloc((size_t)function->index_count + 1, sizeof *g.size);
     g.done = calloc(statements, sizeof *g.done);
     g.producer = calloc(tensors, sizeof *g.producer);
@@ -555,6 +590,7 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     if (!g.size || !g.done || !g.producer || !g.here || !g.visited)
         status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", function->name);
     if (status == HR_OK) status = survey(&g, extents);
+    if (status == HR_OK) status = find_contracts(&g);
     if (status == HR_OK) status = group_all(&g, unfused);
     if (status == HR_OK) status = mark_materialised(&g);
     free(g.size);

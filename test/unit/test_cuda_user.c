@@ -152,6 +152,23 @@ static const struct user_case {
      "1 stage: row",
      NULL,
      {{5, 1031}, {1, 1}, {7, 20000}, {2, 8}}},
+    /* ---- a matrix times a few vectors is rows ---- */
+    {"kernel thin(w: bf16[M, K], x: bf16[B, K], b: f32[M]) -> (y: bf16[B, M]) {\n"
+     "    y[k, m] = relu(sum[i](w[m, i] * x[k, i]) + b[m]) }",
+     {28672, 4096, 4},
+     "1 stage: row",
+     "task = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;",
+     {{1030, 40, 3}, {1024, 1, 1}, {1024, 264, 8}, {1024, 0, 2}}},
+    {"kernel thin_left(x: f32[B, K], w: f32[M, K]) -> (y: f32[M, B]) { y[m, k] = sum[i](w[m, i] * x[k, i]) }",
+     {2, 4096, 28672},
+     "1 stage: row",
+     NULL,
+     {{3, 40, 1030}, {1, 1, 1024}, {8, 264, 1024}, {2, 0, 1024}}},
+    {"kernel thick(x: f32[B, K], w: f32[M, K]) -> (y: f32[M, B]) { y[m, k] = sum[i](w[m, i] * x[k, i]) }",
+     {9, 4096, 28672},
+     "1 stage: contract",
+     NULL,
+     {{-1}}},
     /* ---- a value of random numbers that passes need is kept ---- */
     {"kernel drop(x: bf16[M, N], r: bf16[M, N], w: bf16[N]) -> (s: bf16[M, N], y: bf16[M, N]) {\n"
      "    s[m, n] = r[m, n] + where(random(1, m * N + n) >= 0.1, x[m, n] / 0.9, 0)\n"
