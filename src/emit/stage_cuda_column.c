@@ -60,7 +60,8 @@ static void print_column_sharing(hr_cuda_stage *s, int i) {
     hr_print(p, "    if ((int)threadIdx.x / 32 == warp && (int)threadIdx.x %% 32 < %d)", c->row_threads);
     hr_print(p, "#pragma unroll");
     hr_print(p, "        for (int k = 0; k < %d; k++) {", c->groups * c->vector);
-    hr_print(p, "            const int at = k * %d + lane;", c->row_threads);
+    const char *own = c->slices > 1 ? hr_format(p, "(int)threadIdx.x %% %d", c->row_threads) : "lane";
+    hr_print(p, "            const int at = k * %d + %s;", c->row_threads, own);
     hr_print(p, "            column_%d[k] = warp ? %s::of(shared_%d[at], column_%d[k]) : column_%d[k];", i,
              reducer, i, i, i);
     hr_print(p, "            shared_%d[at] = column_%d[k];", i, i);

@@ -122,6 +122,11 @@ static void constrain(finding *finding, const hr_expr *expr, int64_t low, int64_
         constrain(finding, expr->args[1], low, high, depth + 1);
         constrain(finding, expr->args[2], low, high, depth + 1);
         break;
+    case HR_OP_MIN:
+    case HR_OP_MAX:
+        constrain(finding, expr->args[0], low, high, depth + 1);
+        constrain(finding, expr->args[1], low, high, depth + 1);
+        break;
     case HR_OP_ADD:
     case HR_OP_SUB:
     case HR_OP_MUL:

@@ -231,6 +231,29 @@ static void test_runs(void **state) {
                 expect_size(&cases[i], cases[i].small[k], number++);
 }
 
+/* Whatever the tuner may choose, of rows that are whole groups and of others. */
+static void test_candidates(void **state) {
+    (void)state;
+    enum { CANDIDATES_MAX = 64 };
+    static const char text[] = "kernel largest(x: bf16[M, N]) -> (a: f32[N]) { a[n] = max[m](abs(x[m, n])) }";
+    static const int64_t extents[][2] = {{300, 4096}, {5, 1029}, {2, 65537}};
+    for (size_t k = 0; k < sizeof extents / sizeof *extents; k++) {
+        cuda_case run = {.extents = extents[k], .limits = cuda_case_limits(90, 8), .seed = k, .points = 200};
+        hr_tunables tunables[CANDIDATES_MAX];
+        hr_program *program = parse(text, &run.function);
+        hr_plan *plan;
+        assert_int_equal(hr_plan_create(run.function, extents[k], NULL, &run.limits, NULL, &plan), HR_OK);
+        int count = hr_emit_candidates(plan, tunables, CANDIDATES_MAX);
+        hr_plan_destroy(plan);
+        assert_true(count > 1);
+        for (int i = 0; i < count; i++) {
+            run.options.tunables = tunables[i];
+            expect_right(&run, i);
+        }
+        hr_program_destroy(program);
+    }
+}
+
 /* Subscripts beyond the few places are reported as those beyond many are. */
 static void test_wild_places(void **state) {
     (void)state;
@@ -245,6 +268,6 @@ static void test_wild_places(void **state) {
 int main(void) {
     if (!can_emulate()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_runs),
-                                       cmocka_unit_test(test_wild_places)};
+                                       cmocka_unit_test(test_candidates), cmocka_unit_test(test_wild_places)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

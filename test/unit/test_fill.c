@@ -155,6 +155,9 @@ static void test_subscripts_stay_in_their_axis(void **state) {
         "t", -1, 35);
     range_is("kernel compared(t: i32[T]) -> (y: f32[T, V])\n{\n    y[i, v] = where(v == t[i], 1.0, 0.0)\n}\n",
              "t", 0, 36);
+    range_is("kernel ignored(t: i32[T], x: f32[V]) -> (y: f32[T])\n{\n    y[i] = where(t[i] < 0, 0, "
+             "x[max(t[i], 0)])\n}\n",
+             "t", 0, 36);
     range_is("kernel bytes(t: u8[T], x: f32[V]) -> (y: f32[T])\n{\n    y[i] = x[t[i]]\n}\n", "t", 0, 36);
 }
 
