@@ -17,6 +17,7 @@
 #include "emit/stage_scatter.h"
 #include "emit/stage_skew.h"
 #include "emit/stage_spread.h"
+#include "emit/stage_turn.h"
 
 #include <string.h>
 
@@ -170,8 +171,9 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     hr_lane_pass lanes = {.steps = steps, .kept = s->stage->kept, .kept_count = s->stage->kept_count};
     lanes.step_count = lane_steps(s, pass, steps);
     const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
-    lanes.first = s->split || s->skew ? "first" : "0";
-    lanes.last = s->split || s->skew ? "last" : whole;
+    bool part = s->split || s->skew || s->turns;
+    lanes.first = part ? "first" : "0";
+    lanes.last = part ? "last" : whole;
     if (s->skew) {
         lanes.state = "row->";
         lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
@@ -476,6 +478,10 @@ static void print_task_loop(hr_stage_printer *s) {
         print_split(s);
         return;
     }
+    if (s->turns) {
+        hr_stage_turn_loop(s, print_passes);
+        return;
+    }
     print_task_header(s);
     p->indent++;
     print_passes(s);
@@ -526,6 +532,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     memset(p->turned, 0, sizeof p->turned);
     s.split = hr_stage_can_split(p->plan, stage);
     s.skew = stage->skew;
+    s.turns = hr_stage_turns_tiles(&s);
     s.apart = !s.skew && hr_column_is_apart(p, stage);
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE;
     out->begin = starts_at_zero(&s);

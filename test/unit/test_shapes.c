@@ -185,10 +185,50 @@ static void test_a_gathered_lane_is_off(void **state) {
     }
 }
 
+/* ---- maps that read an array across their lanes take it by tiles ---- */
+
+static const shaped turned[] = {
+    {"kernel turn(x: f32[M, N]) -> (y: f32[N, M]) { y[n, m] = x[m, n] }", "map", "scalar lanes"},
+    {"kernel turn(x: bf16[M, N], b: f32[M]) -> (y: bf16[N, M]) { y[n, m] = silu(x[m, n]) + b[m] }", "map",
+     "scalar lanes"},
+    {"kernel turn(x: f8e4m3[B, M, N], r: f16[B, N, M]) -> (y: f16[B, N, M])\n{\n"
+     "    y[k, n, m] = x[k, m, n] * 2 + r[k, n, m]\n}\n",
+     "map", "scalar lanes"},
+    {"kernel turn(x: bf16[M, N], z: f32[M, 2, N], w: f32[N]) -> (y: f32[N, M])\n{\n"
+     "    y[n, m] = where(m > 3, x[m, n] * w[n], z[m, 1, n])\n}\n",
+     "map", "scalar lanes"},
+    {"kernel turn(x: inout f32[M, N], y: f16[N, M]) { x[m, n] = x[m, n] + y[n, m] }", "map", "scalar lanes"},
+};
+
+static void test_turned(void **state) {
+    (void)state;
+    static const int64_t sizes[][EXTENTS_MOST] = {{70, 300, 65}, {1, 1, 1},     {0, 5, 2},
+                                                  {3, 130, 64},  {129, 33, 3},  {300, 129, 31},
+                                                  {64, 256, 2},  {257, 16, 17}, {2, 0, 3}};
+    CHECK_ALL(turned, sizes);
+    for (size_t k = 0; k < sizeof turned / sizeof *turned; k++) {
+        hr_kernel *kernel;
+        const char *source, *header;
+        good(hr_kernel_load(device, "turn.hr", turned[k].text, strlen(turned[k].text), NULL, &kernel),
+             "turn");
+        for (int e = 0; e < hr_kernel_extent_count(kernel); e++) {
+            const char *name;
+            int64_t value;
+            hr_kernel_extent(kernel, e, &name, &value);
+            good(hr_kernel_bind_extent(kernel, name, 300), "turn");
+        }
+        good(hr_kernel_fill(kernel, 3), "turn");
+        good(hr_kernel_prepare(kernel, NULL), "turn");
+        good(hr_kernel_source(kernel, &source, &header), "turn");
+        if (!strstr(source, "vf_turn(turned)")) fail_msg("no tiles: %s", turned[k].text);
+        hr_kernel_destroy(kernel);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns), cmocka_unit_test(test_totals_of_tasks),
-                                       cmocka_unit_test(test_short_reductions),
-                                       cmocka_unit_test(test_gathered_lanes),
-                                       cmocka_unit_test(test_a_gathered_lane_is_off)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns),          cmocka_unit_test(test_totals_of_tasks),
+        cmocka_unit_test(test_short_reductions), cmocka_unit_test(test_gathered_lanes),
+        cmocka_unit_test(test_turned),           cmocka_unit_test(test_a_gathered_lane_is_off)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -236,3 +236,39 @@ static inline bool lanes_missing(vm wanted, row_lanes there, int count) {
     vm here = vm_and(vm_not(vm_first(there.from)), vm_first(there.to));
     return vi_fold_max(vi_from_vm(vm_and(vm_and(wanted, vm_first(count)), vm_not(here)))) != 0;
 }
+
+/* ---- squares of vectors ---- */
+
+/* Lanes of the two in turn: the first halves, the second halves. */
+#if HR_LANES == 16
+#define HR_ZIP_LOW  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HR_ZIP_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif HR_LANES == 8
+#define HR_ZIP_LOW  0, 8, 1, 9, 2, 10, 3, 11
+#define HR_ZIP_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define HR_ZIP_LOW  0, 4, 1, 5
+#define HR_ZIP_HIGH 2, 6, 3, 7
+#endif
+
+#if defined __clang__
+#define HR_SHUFFLE_TWO(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define HR_SHUFFLE_TWO(x, y, ...) __builtin_shuffle(x, y, (vi){__VA_ARGS__})
+#endif
+
+/* Lane i of vector k gets lane k of vector i. */
+static inline void vf_turn(vf *square) {
+#pragma GCC unroll 4
+    for (int round = 1; round < HR_LANES; round *= 2) {
+        vf next[HR_LANES];
+#pragma GCC unroll 8
+        for (int k = 0; k < HR_LANES / 2; k++) {
+            next[2 * k] = HR_SHUFFLE_TWO(square[k], square[k + HR_LANES / 2], HR_ZIP_LOW);
+            next[2 * k + 1] = HR_SHUFFLE_TWO(square[k], square[k + HR_LANES / 2], HR_ZIP_HIGH);
+        }
+#pragma GCC unroll 16
+        for (int k = 0; k < HR_LANES; k++)
+            square[k] = next[k];
+    }
+}
