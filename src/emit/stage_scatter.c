@@ -99,25 +99,75 @@ static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr
     print_row_adds(s, step, statement, "0", hr_emit_index_size(p, p->lane));
 }
 
-static void print_element_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
+/* Over all of the row's indices; `own`: over this thread's share of them, into its own places. */
+static void print_element_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
+                                  bool own) {
     hr_printer *p = s->p;
     int rank = statement->subscript_count, loops = s->stage->row_count;
     for (int i = 0; i < loops; i++) {
-        const char *index = hr_emit_index(p, s->stage->row[i]);
-        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index,
-                 hr_emit_index_size(p, s->stage->row[i]), index);
+        const char *index = hr_emit_index(p, s->stage->row[i]),
+                   *size = hr_emit_index_size(p, s->stage->row[i]);
+        if (own && i == 0 && !s->stage->task_count)
+            hr_print(p, "for (int64_t %s = %s * thread / threads; %s < %s * (thread + 1) / threads; %s++) {",
+                     index, size, index, size, index);
+        else
+            hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, size, index);
         p->indent++;
     }
     hr_printer_forget(p, HR_AT_TASK);
     hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
     hr_print(p, "const int64_t place = %s;",
              hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
-    hr_print(p, "if (place / 16 %% threads != thread) continue;");
-    print_scatter_add(s, step, hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
+    if (!own) hr_print(p, "if (place / 16 %% threads != thread) continue;");
+    print_scatter_add(s, step,
+                      own ? "own[place]" : hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
     for (int i = 0; i < loops; i++) {
         p->indent--;
         hr_print(p, "}");
     }
+}
+
+/* ---- few places: each thread counts on its own ---- */
+
+/* Whole numbers: in which order they are added changes nothing. */
+static bool can_own(const hr_stage_printer *s, const hr_statement *statement) {
+    return s->function->tensors[statement->tensor].dtype == HR_I64 && statement->subscript_count > 0 &&
+           s->stage->task_count + s->stage->row_count > 0 &&
+           hr_plan_layout(s->plan, statement->tensor) == HR_LAYOUT_DENSE;
+}
+
+/* Up to "} else {" for more places than fit the first-level cache. */
+static void print_own(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
+    enum { PLACES_MOST = 2048 };
+    hr_printer *p = s->p;
+    const hr_tensor *target = &s->function->tensors[statement->tensor];
+    const char *places = hr_emit_size(p, target->shape[0]), *total = hr_stage_task_total(s);
+    for (int a = 1; a < target->rank; a++)
+        places = hr_format(p, "%s * %s", places, hr_emit_size(p, target->shape[a]));
+    hr_print(p, "const int64_t places = %s;", places);
+    hr_print(p, "if (places <= %d) {", PLACES_MOST);
+    p->indent++;
+    hr_print(p, "int64_t own[%d];", PLACES_MOST);
+    hr_print(p, "for (int64_t k = 0; k < places; k++)");
+    hr_print(p, "    own[k] = 0;");
+    if (s->stage->task_count) {
+        hr_print(p, "const int64_t tasks = %s;", total);
+        hr_print(
+            p,
+            "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");
+    } else {
+        hr_print(p, "{");
+    }
+    p->indent++;
+    if (s->stage->task_count) hr_stage_task_indices(s);
+    print_element_scatter(s, step, statement, true);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "for (int64_t k = 0; k < places; k++)");
+    hr_print(p, "    if (own[k]) __atomic_fetch_add(%s + k, own[k], __ATOMIC_RELAXED);",
+             hr_emit_tensor(p, statement->tensor));
+    p->indent--;
+    hr_print(p, "} else {");
 }
 
 /* ---- rows in order ---- */
@@ -228,14 +278,20 @@ void hr_stage_scatter(hr_stage_printer *s) {
         print_ordered(s, step, statement);
         return;
     }
+    bool rows = is_row_scatter(s, statement), own = !rows && can_own(s, statement);
+    if (own) print_own(s, step, statement);
+    p->indent += own;
+    hr_printer_forget(p, HR_AT_TASK);
     hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
     p->indent++;
-    if (is_row_scatter(s, statement)) {
+    if (rows) {
         print_row_scatter(s, step, statement);
     } else {
         hr_stage_task_indices(s);
-        print_element_scatter(s, step, statement);
+        print_element_scatter(s, step, statement, false);
     }
     p->indent--;
     hr_print(p, "}");
+    p->indent -= own;
+    if (own) hr_print(p, "}");
 }
