@@ -61,15 +61,34 @@ static bool split_indices(hr_graph *graph, const hr_statement *s, const bool *le
     return out->m_count && out->n_count && out->k_count;
 }
 
-bool hr_contract_match(hr_graph *graph, const hr_statement *statement, hr_contract *out) {
+/* Two bytes: f64 holds a sum of 2^37 such products exactly. */
+static bool are_bytes(const hr_graph *graph, const factor_list *list) {
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *factor = list->factor[i];
+        if (factor->op != HR_OP_ELEMENT) return false;
+        hr_dtype dtype = graph->function->tensors[factor->tensor].dtype;
+        if (dtype != HR_I8 && dtype != HR_U8) return false;
+    }
+    return list->count == 2;
+}
+
+static bool multiplies(const hr_expr *value, bool bytes) {
+    hr_dtype type = value->args[0]->type;
+    if (value->args[0]->op != HR_OP_MUL) return false;
+    return ((type == HR_F32 || type == HR_F64) && value->type == type) ||
+           (bytes && type == HR_I32 && value->type == HR_I64);
+}
+
+bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool bytes, hr_contract *out) {
     hr_expr *value = statement->value;
     *out = (hr_contract){.product = statement->tensor};
     if (value->op != HR_OP_REDUCE_SUM || statement->accumulate || statement->domain_count < 2) return false;
     hr_expr *body = value->args[0];
-    if (body->op != HR_OP_MUL || (body->type != HR_F32 && body->type != HR_F64) || value->type != body->type)
-        return false;
     factor_list list = {0};
-    if (!collect_factors(&list, body, body->type)) return false;
+    if (!multiplies(value, bytes) || !collect_factors(&list, body, body->type)) return false;
+    if (body->type == HR_I32 && !are_bytes(graph, &list)) return false;
+    for (int i = 0; i < list.count && body->type == HR_I32; i++)
+        list.factor[i] = hr_graph_convert(graph, HR_F64, list.factor[i]);
     bool *left = calloc((size_t)graph->function->index_count * 2 + 1, 1);
     if (!left) {
         graph->full = true;

@@ -550,7 +550,8 @@ static hr_status find_contracts(grouper *g) {
     g->thin = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->thin);
     for (int s = 0; s < count; s++) {
         hr_contract found;
-        if (!hr_contract_match(g->graph, &g->function->statements[s], &found)) continue;
+        if (!hr_contract_match(g->graph, &g->function->statements[s], !g->plan->limits.compute, &found))
+            continue;
         hr_contract *kept = hr_arena_alloc(arena, sizeof found);
         *kept = found;
         *(is_thin(g, kept) ? &g->thin[s] : &g->contract[s]) = kept;

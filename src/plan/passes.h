@@ -53,7 +53,8 @@ hr_status hr_pass_scatter_order(hr_graph *graph, const int64_t *extents, hr_plan
  * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);
 
-/* sum[k](left * right) with two free index groups? Fills `out` (from the arena) where it is. */
-bool hr_contract_match(hr_graph *graph, const hr_statement *statement, hr_contract *out);
+/* sum[k](left * right) with two free index groups? Fills `out` (from the arena) where it is. `bytes`: of
+ * 8-bit whole numbers, too, whose operands are then f64. */
+bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool bytes, hr_contract *out);
 
 #endif

@@ -225,10 +225,72 @@ static void test_turned(void **state) {
     }
 }
 
+/* ---- products of 8-bit whole numbers are products, and exact ---- */
+
+static const shaped bytes[] = {
+    {"kernel scaled(a: i8[M, K], w: i8[N, K], sa: f32[M], sw: f32[N]) -> (c: bf16[M, N])\n{\n"
+     "    c[m, n] = sum[k](a[m, k] * w[n, k]) * sa[m] * sw[n]\n}\n",
+     "contract", "row"},
+    {"kernel whole(a: u8[M, K], w: i8[K, N], b: i32[N]) -> (c: i32[M, N], d: i64[M, N], e: i8[M, N])\n{\n"
+     "    s[m, n] = sum[k](a[m, k] * w[k, n])\n    c[m, n] = s[m, n] + b[n]\n"
+     "    d[m, n] = s[m, n] % 1000\n    e[m, n] = s[m, n]\n}\n",
+     "contract", "row"},
+    {"kernel plain(a: i8[B, M, K], w: u8[B, N, K]) -> (c: i32[B, M, N])\n{\n"
+     "    c[z, m, n] = sum[k](a[z, m, k] * w[z, n, k])\n}\n",
+     "contract", "row"},
+};
+
+static void test_products_of_bytes(void **state) {
+    (void)state;
+    static const int64_t sizes[][EXTENTS_MOST] = {{33, 70, 45, 20}, {1, 1, 1, 1}, {5, 0, 3, 2},
+                                                  {2, 1100, 17, 5}, {0, 5, 3, 1}, {64, 3, 64, 64}};
+    CHECK_ALL(bytes, sizes);
+}
+
+/* ---- counts in few places: each thread counts its share on its own ---- */
+
+static const shaped counts[] = {
+    {"kernel histogram(x: f32[N], low: f32 = -1, width: f32 = 0.125) -> (count: i32[B])\n{\n"
+     "    count[clamp(i32(floor((x[n] - low) / width)), 0, B - 1)] += 1\n}\n",
+     "scatter", NULL},
+    {"kernel one(at: i32 = 0, n: i64 = 7, c: inout i64[B + 1], x: f32[N]) -> (s: f32)\n{\n    c[at] += n\n"
+     "    s = sum[i](x[i])\n}\n",
+     "scatter", NULL},
+    {"kernel pairs(a: i32[N, M], c: inout i64[B, D], w: i16[N])\n{\n    c[abs(a[n, m]) % B, m % D] += "
+     "w[n]\n}\n",
+     "scatter", NULL},
+};
+
+static void test_counts(void **state) {
+    (void)state;
+    static const int64_t sizes[][EXTENTS_MOST] = {{3000, 16, 7, 5}, {1, 1, 1, 1},        {0, 3, 2, 2},
+                                                  {77, 2048, 3, 2}, {100, 2049, 50, 70}, {5000, 3000, 1, 1}};
+    CHECK_ALL(counts, sizes);
+}
+
+static void test_each_thread_counts_its_share(void **state) {
+    (void)state;
+    const char *source, *header;
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "count.hr", counts[0].text, strlen(counts[0].text), NULL, &kernel), "count");
+    good(hr_kernel_bind_extent(kernel, "N", 100), "count");
+    good(hr_kernel_bind_extent(kernel, "B", 16), "count");
+    good(hr_kernel_fill(kernel, 3), "count");
+    good(hr_kernel_prepare(kernel, NULL), "count");
+    good(hr_kernel_source(kernel, &source, &header), "count");
+    assert_non_null(strstr(source, "own[place] += 1"));
+    hr_kernel_destroy(kernel);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns),          cmocka_unit_test(test_totals_of_tasks),
-        cmocka_unit_test(test_short_reductions), cmocka_unit_test(test_gathered_lanes),
-        cmocka_unit_test(test_turned),           cmocka_unit_test(test_a_gathered_lane_is_off)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns),
+                                       cmocka_unit_test(test_totals_of_tasks),
+                                       cmocka_unit_test(test_short_reductions),
+                                       cmocka_unit_test(test_gathered_lanes),
+                                       cmocka_unit_test(test_turned),
+                                       cmocka_unit_test(test_counts),
+                                       cmocka_unit_test(test_each_thread_counts_its_share),
+                                       cmocka_unit_test(test_products_of_bytes),
+                                       cmocka_unit_test(test_a_gathered_lane_is_off)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
