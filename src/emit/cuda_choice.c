@@ -585,6 +585,15 @@ static void choose_row_threads(chooser *s, int64_t groups, row_form form) {
                                                      : 4;
 }
 
+/* Blocks of a multiprocessor for sums over rows of one array, as measured: nothing but its rows keeps
+ * registers, and what is on its way for so few bytes a thread fills no memory's latency otherwise. 0: for
+ * others, as below. */
+static int column_blocks(const chooser *s) {
+    const hr_cuda_choice *c = s->c;
+    if (!c->columns || s->streams != 1 || c->groups * c->vector > 32) return 0;
+    return c->row_threads <= 32 || c->groups == 1 ? 4 : c->groups == 2 ? 2 : 0;
+}
+
 /* Blocks that stay and take rows in turn: all that multiprocessors hold at once. */
 static int64_t row_blocks(const chooser *s, row_form form) {
     const hr_cuda_choice *c = s->c;
@@ -593,6 +602,7 @@ static int64_t row_blocks(const chooser *s, row_form form) {
     if ((!sums && !waves) || (!sums && waves == 1024)) return INT32_MAX / c->slices;
     int64_t fitting = waves                              ? waves
                       : form.single && c->threads <= 640 ? 640 / c->threads
+                      : column_blocks(s)                 ? column_blocks(s)
                       : c->columns && c->groups > 1      ? 1
                       : c->threads >= 512                ? 2
                       : c->threads >= 256                ? 3

@@ -90,7 +90,7 @@ static __global__ void __launch_bounds__(512) stage_0_end(const __grid_constant_
     float *const __restrict__ t_dw = a.t_dw;
     wait_for_launch_before();
     int64_t parts = (n_M + 0) / 1;
-    parts = parts < 1 ? 1 : parts > 396 ? 396 : parts;
+    parts = parts < 1 ? 1 : parts > 528 ? 528 : parts;
     {
         __shared__ float sums[16][8];
         const float *const partial = (const float *)(a.scratch + 0);
@@ -117,7 +117,7 @@ static __global__ void __launch_bounds__(512) stage_0_end(const __grid_constant_
 extern "C" int64_t kernel_k_scratch(int64_t n_M, int64_t n_N) {
     (void)n_M;
     (void)n_N;
-    return 1584128;
+    return 2112000;
 }
 
 static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limit) {
@@ -138,7 +138,7 @@ extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_d
     const bool aligned = (((uint64_t)a.t_dy | (uint64_t)a.t_r | (uint64_t)a.t_dw) & 15) == 0;
     int64_t blocks;
     const auto stage_0_for = aligned ? stage_0 : stage_0_unaligned;
-    blocks = blocks_of(n_M, 1, 1, 396) * 1;
+    blocks = blocks_of(n_M, 1, 1, 528) * 1;
     if (blocks) stage_0_for<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
     blocks = blocks_of(125, 1, 0, 2147483647) * 1;
     if (blocks) stage_0_end<<<(unsigned)blocks, 512, 0, (cudaStream_t)stream>>>(a);
