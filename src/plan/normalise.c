@@ -374,7 +374,7 @@ static void normalise_scatter(normaliser *n, const hr_statement *statement) {
     } else { /* many small addends: gather them in a wide local first */
         hr_dtype wide = hr_compute_type(tensor->dtype) == HR_F32 ? HR_F32 : HR_I64;
         wide = wider(wide, value->type);
-        int sums = hr_graph_add_local(graph, "sums", wide, tensor->rank, tensor->shape, -1);
+        int sums = hr_graph_add_local(graph, tensor->name, wide, tensor->rank, tensor->shape, -1);
         add_scatter(n, statement, sums, subscripts, value);
         add_sum_over(n, target, inout ? statement->tensor : -1, sums, statement->place);
     }

@@ -647,6 +647,7 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
     hr_arena *arena = s->graph->arena;
     const char *rows = tensor_names(s, stage, HR_STEP_REDUCE_ROW, false);
     const char *columns = tensor_names(s, stage, HR_STEP_REDUCE_COLUMN, false);
+    const char *totals = tensor_names(s, stage, HR_STEP_REDUCE_ALL, false);
     const char *lanes = index_names(s, stage->row, stage->row_count);
     switch (stage->shape) {
     case HR_SHAPE_MAP:
@@ -667,8 +668,8 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
         return "no index runs along memory in all of it: plain loops";
     case HR_SHAPE_COLUMN:
         return hr_arena_format(arena,
-                               "%s%s add up over all tasks: partial sums a thread, combined at the end",
-                               columns, tensor_names(s, stage, HR_STEP_REDUCE_ALL, false));
+                               "%s%s%s add up over all tasks: partial sums a thread, combined at the end",
+                               columns, *columns && *totals ? ", " : "", totals);
     case HR_SHAPE_ROW:
         break;
     }

@@ -82,10 +82,15 @@ static const shaped columns[] = {
      "column over n", "scalar lanes"},
 };
 
+static const shaped weighted = {"kernel weighted(x: f32[M, N], w: f32[M]) -> (y: f32[N], total: f32)\n{\n"
+                                "    total = sum[m](w[m])\n    y[n] = sum[m](x[m, n] * w[m])\n}\n",
+                                "y, total add up", "scalar lanes"};
+
 static void test_columns(void **state) {
     (void)state;
     static const int64_t sizes[][EXTENTS_MOST] = {{300, 700}, {1, 1}, {7, 33}, {65, 2}, {3, 1030}};
     CHECK_ALL(columns, sizes);
+    check_shaped(&weighted, sizes[0], true);
 }
 
 /* ---- a total of what is one a task leaves the lanes vectors ---- */
@@ -268,6 +273,24 @@ static void test_counts(void **state) {
     CHECK_ALL(counts, sizes);
 }
 
+/* A place that is off is told by the text's own names, wherever it is added up. */
+static void test_a_count_is_off(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel off(at: i32[N]) -> (count: i32[B])\n{\n    count[at[n] - at[n] + 9] += 1\n}\n";
+    for (int places = 9; places < 12; places++) {
+        hr_kernel *kernel;
+        good(hr_kernel_load(device, "off.hr", text, sizeof text - 1, NULL, &kernel), text);
+        good(hr_kernel_bind_extent(kernel, "N", 100), text);
+        good(hr_kernel_bind_extent(kernel, "B", places), text);
+        good(hr_kernel_fill(kernel, 3), text);
+        assert_int_equal(hr_kernel_launch(kernel), places == 9 ? HR_OUT_OF_RANGE : HR_OK);
+        if (places == 9 && (!strstr(hr_last_error(), "off.hr:3:") || !strstr(hr_last_error(), "count")))
+            fail_msg("%s", hr_last_error());
+        hr_kernel_destroy(kernel);
+    }
+}
+
 static void test_each_thread_counts_its_share(void **state) {
     (void)state;
     const char *source, *header;
@@ -289,6 +312,7 @@ int main(void) {
                                        cmocka_unit_test(test_gathered_lanes),
                                        cmocka_unit_test(test_turned),
                                        cmocka_unit_test(test_counts),
+                                       cmocka_unit_test(test_a_count_is_off),
                                        cmocka_unit_test(test_each_thread_counts_its_share),
                                        cmocka_unit_test(test_products_of_bytes),
                                        cmocka_unit_test(test_a_gathered_lane_is_off)};
