@@ -447,7 +447,8 @@ static void print_steps_loop(hr_printer *p, const hr_lane_pass *pass, const char
 static bool can_be_whole(const hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++)
         if (pass->steps[i].use != HR_LANE_STORE) return false;
-    return p->vector && !pass->state && p->stage->shape == HR_SHAPE_MAP && p->stage->task_count > 0;
+    return p->vector && !pass->state && p->stage->shape == HR_SHAPE_MAP &&
+           (p->stage->task_count > 0 || p->flat);
 }
 
 static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
@@ -460,8 +461,8 @@ static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
                                           1 + hr_lane_is_paired(p, pass, s));
         if (!strstr(aligned, condition)) aligned = hr_format(p, "%s%s", aligned, condition);
     }
-    hr_print(p, "const bool whole = %s %% (%d * HR_LANES) == 0%s;", hr_emit_index_size(p, p->lane),
-             pass->ways, aligned);
+    hr_print(p, "const bool whole = %s %% (%d * HR_LANES) == 0%s;",
+             p->flat ? p->flat : hr_emit_index_size(p, p->lane), pass->ways, aligned);
 }
 
 /* Nothing but whole steps. */
@@ -513,41 +514,62 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
     hr_print(p, "}");
 }
 
-/* The words of a tile are drawn before its lanes are walked. */
-static void print_draws(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
+/* The words of a tile, from `at` to `to`, into one of two places. */
+static void print_draws(hr_printer *p, const hr_random_list *randoms, const char *at, const char *to,
+                        const char *place) {
     for (int i = 0; i < randoms->count; i++) {
-        const hr_expr *random = randoms->node[i], *compared = randoms->compared[i];
+        const hr_expr *random = randoms->node[i];
+        hr_print(p, "random_fill(&keys_%d, (uint64_t)(%s + %s), %s - %s, random_%d[%s] + HR_RANDOM_BEFORE);",
+                 random->id, hr_emit_lane_rest(p, random->args[1]), at, to, at, random->id, place);
+    }
+}
+
+static void print_drawn(hr_printer *p, const hr_random_list *randoms) {
+    for (int i = 0; i < randoms->count; i++) {
+        const hr_expr *random = randoms->node[i];
         const char *words = hr_format(p, "words_%d + (i - tile)", random->id);
-        hr_print(p, "_Alignas(64) uint32_t random_%d[HR_RANDOM_BEFORE + %lld + HR_RANDOM_AFTER];", random->id,
-                 (long long)pass->tile);
-        hr_print(p, "uint32_t *const words_%d = random_%d + HR_RANDOM_BEFORE;", random->id, random->id);
-        hr_print(p, "random_fill(&keys_%d, (uint64_t)(%s + tile), stop - tile, words_%d);", random->id,
-                 hr_emit_lane_rest(p, random->args[1]), random->id);
-        hr_random_give(p, random, compared, hr_format(p, "vf_random(%s)", words),
+        hr_print(p, "const uint32_t *const words_%d = random_%d[turn] + HR_RANDOM_BEFORE;", random->id,
+                 random->id);
+        hr_random_give(p, random, randoms->compared[i], hr_format(p, "vf_random(%s)", words),
                        hr_format(p, "vm_random_ge(%s, bound_%d)", words, random->id));
     }
 }
 
-/* Where results are streamed, the lanes before the first aligned vector are a tile of their own: so all
- * others begin at one. */
+static void print_keys(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
+    for (int i = 0; i < randoms->count; i++) {
+        const hr_expr *random = randoms->node[i];
+        hr_print(p, "const random_keys keys_%d = random_keys_of((uint64_t)%s);", random->id,
+                 hr_expr_text(p, random->args[0]));
+        if (randoms->compared[i]) hr_random_print_bound(p, random, randoms->compared[i]);
+        hr_print(p, "_Alignas(64) uint32_t random_%d[2][HR_RANDOM_BEFORE + %lld + HR_RANDOM_AFTER];",
+                 random->id, (long long)pass->tile);
+    }
+}
+
+/* The words of the next tile are drawn before the lanes of this one are walked: so these wait for no store,
+ * and the numbers' latency hides the memory's. Where results are streamed, the lanes before the first aligned
+ * vector are a tile of their own: so all others begin at one. */
 static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     hr_random_list randoms;
     hr_lane_randoms(p, pass, &randoms);
-    for (int i = 0; i < randoms.count; i++) {
-        const hr_expr *random = randoms.node[i];
-        hr_print(p, "const random_keys keys_%d = random_keys_of((uint64_t)%s);", random->id,
-                 hr_expr_text(p, random->args[0]));
-        if (randoms.compared[i]) hr_random_print_bound(p, random, randoms.compared[i]);
-    }
-    hr_print(p, "for (int64_t tile = %s, stop; tile < %s; tile = stop) {", pass->first, pass->last);
+    print_keys(p, pass, &randoms);
+    long long tile = (long long)pass->tile;
+    const char *first = pass->first, *last = pass->last;
+    const char *lead = goes_by_head(pass) ? stream_head(p, pass, hr_format(p, " + %s", first)) : "0";
+    hr_print(p, "const int64_t lead = %s, step = lead ? lead : %lld;", lead, tile);
+    hr_print(p, "int64_t stop = %s - %s < step ? %s : %s + step;", last, first, last, first);
+    print_draws(p, &randoms, first, "stop", "0");
+    hr_print(p,
+             "for (int64_t tile = %s, next, turn = 0; tile < %s; tile = stop, stop = next, turn = !turn) {",
+             first, last);
     p->indent++;
-    const char *tile = hr_format(p, "%lld", (long long)pass->tile);
-    if (goes_by_head(pass)) {
-        hr_print(p, "const int64_t lead = %s;", stream_head(p, pass, " + tile"));
-        tile = hr_format(p, "(lead ? lead : %s)", tile);
-    }
-    hr_print(p, "stop = %s - tile < %s ? %s : tile + %s;", pass->last, tile, pass->last, tile);
-    print_draws(p, pass, &randoms);
+    hr_print(p, "next = %s - stop < %lld ? %s : stop + %lld;", last, tile, last, tile);
+    hr_print(p, "if (stop < %s) {", last);
+    p->indent++;
+    print_draws(p, &randoms, "stop", "next", "!turn");
+    p->indent--;
+    hr_print(p, "}");
+    print_drawn(p, &randoms);
     print_vectors(p, pass, "tile", "stop");
     p->indent--;
     hr_print(p, "}");

@@ -77,6 +77,7 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     p->stage = stage;
     p->vector = stage->vector;
     p->lane = stage->row_count ? stage->row[stage->row_count - 1] : -1;
+    p->flat = NULL;
     p->outer = stage->row;
     p->outer_count = stage->row_count ? stage->row_count - 1 : 0;
     memset(p->level, -1, ids);

@@ -23,6 +23,7 @@ typedef struct hr_printer {
     bool whole;  /* all of the row is whole steps, and its streamed results are aligned */
     bool part;   /* lanes of a tail: loads and stores take the count `lanes` */
     int lane;    /* index of the lane, -1 = none */
+    const char *flat; /* the number of all elements, where lanes go through all of them: see stage_flat.h */
     const int *outer; /* indices of the row's outer loops */
     int outer_count;
     signed char *level;    /* by expr id, -1 = not known */

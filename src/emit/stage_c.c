@@ -12,6 +12,7 @@
 #include "emit/stage_area.h"
 #include "emit/stage_end.h"
 #include "emit/stage_estimate.h"
+#include "emit/stage_flat.h"
 #include "emit/stage_parts.h"
 #include "emit/stage_prefetch.h"
 #include "emit/stage_scatter.h"
@@ -355,7 +356,7 @@ static void print_lanes(hr_stage_printer *s) {
 
 static void print_shares(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    const char *size = hr_emit_index_size(p, p->lane); /* in whole cache lines */
+    const char *size = p->flat ? p->flat : hr_emit_index_size(p, p->lane); /* in whole cache lines */
     hr_print(p, "const int64_t lines = (%s + 63) / 64, share_end = lines * (thread + 1) / threads * 64;",
              size);
     hr_print(p, "const int64_t end = share_end < %s ? share_end : %s;", size, size);
@@ -378,6 +379,7 @@ static void print_pieces(hr_stage_printer *s) {
 /* What is one for the whole stage every thread computes; the first one stores it. */
 static void print_split(hr_stage_printer *s) {
     hr_printer *p = s->p;
+    if (p->flat) hr_stage_flat_indices(s);
     hr_stage_row_steps(s, 0);
     if (hr_plan_has_lists(s->plan))
         print_pieces(s);
@@ -530,15 +532,15 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     hr_stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     hr_printer_stage(p, stage);
     memset(p->turned, 0, sizeof p->turned);
-    s.split = hr_stage_can_split(p->plan, stage);
+    s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
     s.skew = stage->skew;
-    s.turns = hr_stage_turns_tiles(&s);
+    s.turns = !s.split && hr_stage_turns_tiles(&s);
     s.apart = !s.skew && hr_column_is_apart(p, stage);
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE;
     out->begin = starts_at_zero(&s);
     out->end = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL);
     hr_print(p, "/* %s", stage->name);
-    hr_print(p, " * %s */", stage->why);
+    hr_print(p, p->flat ? " * %s; as one axis */" : " * %s */", stage->why);
     if (out->begin) print_function(&s, "_begin", print_clear);
     if (s.skew) hr_stage_skew_functions(&s);
     print_function(&s, "", print_work);

@@ -216,8 +216,43 @@ static void test_column_group(void **state) {
     }
 }
 
+/* Maps over whole arrays are one axis, whatever their shape; what asks for one index alone is not. */
+static void test_one_axis(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool flat;
+    } cases[] = {
+        {"kernel k(a: bf16[M, N], b: bf16[M, N]) -> (y: bf16[M, N])\n{\n    y[m, n] = a[m, n] * b[m, n]\n}\n",
+         true},
+        {"kernel k(a: f32[M, N], s: f32) -> (y: f64[M, N])\n{\n    y[m, n] = a[m, n] * s\n}\n", true},
+        {"kernel k(a: inout f32[M, N])\n{\n    a[m, n] = 2 * a[m, n]\n}\n", true},
+        {"kernel k(a: f32[M, N]) -> (y: f32[M, N])\n{\n    y[m, n] = a[m, n] * random(3, n + m * N)\n}\n",
+         true},
+        {"kernel k(a: f32[M, N]) -> (y: f32[M, N])\n{\n    y[m, n] = a[m, n] * random(3, n * M + m)\n}\n",
+         false},
+        {"kernel k(a: f32[M, N]) -> (y: f32[M, N])\n{\n    y[m, n] = a[m, n] * random(n, m * N + n)\n}\n",
+         false},
+        {"kernel k(a: f32[M, N], b: f32[N]) -> (y: f32[M, N])\n{\n    y[m, n] = a[m, n] + b[n]\n}\n", false},
+        {"kernel k(a: f32[M, N]) -> (y: f32[M, N])\n{\n    y[m, n] = where(n > 0, a[m, n - 1], 0)\n}\n",
+         false},
+        {"kernel k(a: f32[M, N]) -> (y: f32[M, N])\n{\n    y[m, n] = a[m, n] * m\n}\n", false},
+        {"kernel k(a: f32[M, 2 * N]) -> (y: f32[M, N])\n{\n    y[m, n] = a[m, n + 0]\n}\n", false},
+        {"kernel k(a: f32[N, M]) -> (y: f32[M, N])\n{\n    y[m, n] = a[n, m]\n}\n", false},
+    };
+    static const int64_t shapes[][2] = {{1000, 64}, {2, 100000}, {5, 7}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int s = 0; s < 3; s++) {
+            hr_emitted emitted;
+            emit_tuned(cases[i].text, shapes[s], &(hr_tunables){0}, &emitted);
+            const char *own = own_part(hr_text_data(&emitted.source));
+            if ((strstr(own, "as one axis") != NULL) != cases[i].flat) fail_msg("%s", cases[i].text);
+            hr_emitted_clear(&emitted);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_one_axis),
                                        cmocka_unit_test(test_more_rows_than_blocks),
                                        cmocka_unit_test(test_pace), cmocka_unit_test(test_column_group)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,9 +139,37 @@ static void test_a_scalar_moves_places(void **state) {
             }
 }
 
+/* Walked as one axis, drawn a tile ahead: tiles, blocks and threads end anywhere. */
+static const char *const flat[] = {
+    "kernel flat(x: bf16[A, B, C], z: f32[A, B, C], p: f32 = 0.3) -> (y: bf16[A, B, C], w: f32[A, B, C])\n{\n"
+    "    y[a, b, c] = where(random(5, (a * B + b) * C + c) >= p, x[a, b, c] * 2, 0)\n"
+    "    w[a, b, c] = z[a, b, c] * random(6, (a * B + b) * C + c) + y[a, b, c]\n}\n",
+    "kernel flat(x: f32[A, B, C], z: inout f64[A, B, C]) -> (y: f16[A, B, C])\n{\n"
+    "    z[a, b, c] = z[a, b, c] + x[a, b, c]\n    y[a, b, c] = abs(x[a, b, c] * 10)\n}\n",
+};
+
+static void test_axes_are_one(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{1, 1, 1},    {2, 3, 5},     {1, 2, 1023},  {7, 0, 9},    {3, 191, 1},
+                                        {2, 1, 8191}, {2, 2, 32800}, {1, 1, 65537}, {31, 17, 449}};
+    for (size_t t = 0; t < sizeof flat / sizeof *flat; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            hr_kernel *kernel;
+            good(hr_kernel_load(device, "flat.hr", flat[t], strlen(flat[t]), NULL, &kernel), flat[t]);
+            const char *source, *header;
+            for (int e = 0; e < 3; e++)
+                good(hr_kernel_bind_extent(kernel, (const char[]){"ABC"[e], 0}, shapes[s][e]), flat[t]);
+            good(hr_kernel_fill(kernel, 3), flat[t]);
+            check_all(kernel, flat[t]);
+            good(hr_kernel_source(kernel, &source, &header), flat[t]);
+            assert_non_null(strstr(source, "as one axis"));
+            hr_kernel_destroy(kernel);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_lane_is_sought),
-                                       cmocka_unit_test(test_a_scalar_moves_places),
-                                       cmocka_unit_test(test_a_short_axis_is_written_out)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_lane_is_sought), cmocka_unit_test(test_a_scalar_moves_places),
+        cmocka_unit_test(test_a_short_axis_is_written_out), cmocka_unit_test(test_axes_are_one)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
