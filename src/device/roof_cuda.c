@@ -60,23 +60,13 @@ hr_status hr_roof_cuda_time(hr_roof_cuda *roof, const hr_roof_launch *launch, do
     return hr_time_cuda_queue(roof->cuda, false, queue_one, &queued, seconds);
 }
 
-static int compare(const void *left, const void *right) {
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-double hr_roof_median(double *samples, int count) {
-    qsort(samples, (size_t)count, sizeof *samples, compare);
-    return samples[count / 2];
-}
-
 hr_status hr_roof_cuda_median(hr_roof_cuda *roof, const hr_roof_launch *launch, int count, double *seconds) {
     double samples[64], first;
     if (count > 64) count = 64;
     HR_TRY(hr_roof_cuda_time(roof, launch, &first));
     for (int i = 0; i < count; i++)
         HR_TRY(hr_roof_cuda_time(roof, launch, &samples[i]));
-    *seconds = hr_roof_median(samples, count);
+    *seconds = hr_median(samples, count);
     return HR_OK;
 }
 

@@ -2,6 +2,7 @@
 #ifndef HR_DEVICE_ROOF_CUDA_H
 #define HR_DEVICE_ROOF_CUDA_H
 
+#include "base/clock.h"
 #include "device/device_cuda.h"
 
 #define HR_ROOF_STREAMS 3
@@ -36,7 +37,6 @@ bool hr_roof_cuda_function(hr_roof_cuda *roof, const hr_module *module, const ch
 hr_status hr_roof_cuda_time(hr_roof_cuda *roof, const hr_roof_launch *launch, double *seconds);
 /* The median of `count` of them, after one that is not counted. */
 hr_status hr_roof_cuda_median(hr_roof_cuda *roof, const hr_roof_launch *launch, int count, double *seconds);
-double hr_roof_median(double *samples, int count);
 
 /* ---- the parts, one a file ---- */
 

@@ -3,7 +3,6 @@
  * In: a device. Out: seconds of launches, bytes a second of the links.
  */
 #define _GNU_SOURCE
-#include "base/clock.h"
 #include "device/cuda_text.h"
 #include "device/roof_cuda.h"
 
@@ -45,7 +44,7 @@ static hr_status device_median(hr_device_cuda *cuda, hr_cuda_queue_fn queue, voi
     HR_TRY(hr_time_cuda_queue(cuda, false, queue, context, &samples[0]));
     for (int i = 0; i < BATCHES; i++)
         HR_TRY(hr_time_cuda_queue(cuda, false, queue, context, &samples[i]));
-    *seconds = hr_roof_median(samples, BATCHES);
+    *seconds = hr_median(samples, BATCHES);
     return HR_OK;
 }
 
@@ -87,7 +86,7 @@ static hr_status host_measure(empty *empty, bool driver_alone, double *seconds) 
         hr_cu_result result = driver->stream_wait(empty->cuda->stream);
         if (result) return hr_cuda_fail(driver, result, "launching empty kernels");
     }
-    *seconds = hr_roof_median(samples, BATCHES);
+    *seconds = hr_median(samples, BATCHES);
     return HR_OK;
 }
 
@@ -133,7 +132,7 @@ static hr_status link_measure(hr_roof_cuda *roof, void *host, size_t bytes, bool
         HR_TRY(link_copy(roof, host, bytes, up));
         if (i >= 0) samples[i] = hr_clock_seconds() - begun;
     }
-    *rate = (double)bytes / hr_roof_median(samples, LINK_RUNS);
+    *rate = (double)bytes / hr_median(samples, LINK_RUNS);
     return hr_roof_cuda_advance(roof, "links", 0.1);
 }
 
@@ -173,7 +172,7 @@ static hr_cu_result peer_copy(hr_roof_cuda *roof, hr_cu_context peer, hr_cu_addr
         if (result) return result;
         if (i >= 0) samples[i] = hr_clock_seconds() - begun;
     }
-    *rate = (double)bytes / hr_roof_median(samples, LINK_RUNS);
+    *rate = (double)bytes / hr_median(samples, LINK_RUNS);
     return 0;
 }
 

@@ -133,7 +133,7 @@ static hr_status driver_measure(hr_roof_cuda *roof, bool copy, double *rate) {
     double samples[MEASURE_RUNS];
     for (int i = 0; i < MEASURE_RUNS; i++)
         HR_TRY(hr_time_cuda_queue(roof->cuda, false, queue_driver, &work, &samples[i]));
-    double found = (double)roof->stream_bytes * (copy ? 2 : 1) / hr_roof_median(samples, MEASURE_RUNS);
+    double found = (double)roof->stream_bytes * (copy ? 2 : 1) / hr_median(samples, MEASURE_RUNS);
     if (found > *rate) *rate = found;
     return HR_OK;
 }
