@@ -195,11 +195,6 @@ static void rows_free(run_state *state) {
 static int bench_cases_run(run_state *state, const bench_cases *cases) {
     const char *only = arguments_value(state->arguments, "only", NULL);
     bool stopped = false;
-    for (int i = 0; i < cases->count; i++)
-        state->count += selected(only, cases->list[i].kernel);
-    if (state->count == 0)
-        return complain(state->arguments, "--only %s: no kernel of that name is in the table",
-                        only ? only : "");
     state->rows = calloc((size_t)state->count, sizeof *state->rows);
     state->runs = calloc((size_t)(state->count * state->passes), sizeof *state->runs);
     if (!state->rows || !state->runs) {

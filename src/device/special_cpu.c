@@ -69,14 +69,14 @@ static double rate_of_way(hr_special_cpu *special) {
 static hr_status fastest_find(const struct hr_device *device, hr_special_cpu *special) {
     hr_special_cpu best = *special, tried = *special;
     double most = 0;
-    for (tried.threads = device->limits.threads; tried.threads > 0; tried.threads /= 2) {
-        for (tried.way = 0; tried.way < HR_SPECIAL_WAYS; tried.way++) {
+    for (int part = 1; part <= 2; part++) { /* two threads on one core may be in each other's way */
+        tried.threads = device->limits.threads / part;
+        for (tried.way = 0; tried.way < HR_SPECIAL_WAYS && tried.threads > 0; tried.way++) {
             double rate = rate_of_way(&tried);
             if (!(rate > most)) continue;
             most = rate;
             best = tried;
         }
-        if (tried.threads < device->limits.threads) break; /* two threads on one core, and one, are enough */
     }
     *special = best;
     return most > 0 ? HR_OK : hr_fail(HR_NOT_AVAILABLE, "no loop of this function was compiled");

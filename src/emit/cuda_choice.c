@@ -164,10 +164,7 @@ static void add_elements(chooser *s, const hr_expr *e, bool *visited) {
 }
 
 static double elements_of(const chooser *s, int tensor) {
-    double points = 1;
-    for (int a = 0; a < s->function->tensors[tensor].rank; a++)
-        points *= (double)size_of(s, s->function->tensors[tensor].shape[a]);
-    return points;
+    return hr_extent_elements(s->function, &s->function->tensors[tensor], s->extents);
 }
 
 /* Elements of 16 bytes of the widest of the tensors that are as large as the largest, within a factor of 2.

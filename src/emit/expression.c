@@ -70,6 +70,10 @@ const char *hr_emit_index_size(hr_printer *p, int index) {
     return hr_emit_size(p, p->function->indices[index].extent);
 }
 
+const char *hr_emit_lane_count(hr_printer *p) {
+    return p->flat ? p->flat : hr_emit_index_size(p, p->lane);
+}
+
 const char *hr_emit_points(hr_printer *p, const int *indices, int count) {
     const char *points = "1";
     for (int i = 0; i < count; i++) {

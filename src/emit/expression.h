@@ -57,6 +57,8 @@ const char *hr_emit_extent(hr_printer *printer, int extent);          /* n_N */
 const char *hr_emit_index(hr_printer *printer, int index);            /* i_n */
 const char *hr_emit_size(hr_printer *printer, const hr_expr *extent); /* an extent expression, in C */
 const char *hr_emit_index_size(hr_printer *printer, int index);
+/* How many lanes there are: of the lane's index, or of all elements where they are one axis. */
+const char *hr_emit_lane_count(hr_printer *printer);
 /* How many points so many indices have together. */
 const char *hr_emit_points(hr_printer *printer, const int *indices, int count);
 /* The indices of the row's outer loops as one number, row-major; NULL where it has none. */

@@ -461,8 +461,8 @@ static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
                                           1 + hr_lane_is_paired(p, pass, s));
         if (!strstr(aligned, condition)) aligned = hr_format(p, "%s%s", aligned, condition);
     }
-    hr_print(p, "const bool whole = %s %% (%d * HR_LANES) == 0%s;",
-             p->flat ? p->flat : hr_emit_index_size(p, p->lane), pass->ways, aligned);
+    hr_print(p, "const bool whole = %s %% (%d * HR_LANES) == 0%s;", hr_emit_lane_count(p), pass->ways,
+             aligned);
 }
 
 /* Nothing but whole steps. */

@@ -356,7 +356,7 @@ static void print_lanes(hr_stage_printer *s) {
 
 static void print_shares(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    const char *size = p->flat ? p->flat : hr_emit_index_size(p, p->lane); /* in whole cache lines */
+    const char *size = hr_emit_lane_count(p); /* in whole cache lines */
     hr_print(p, "const int64_t lines = (%s + 63) / 64, share_end = lines * (thread + 1) / threads * 64;",
              size);
     hr_print(p, "const int64_t end = share_end < %s ? share_end : %s;", size, size);

@@ -29,21 +29,11 @@ static int64_t size_of_index(const search *s, int index) {
     return known ? size : 0;
 }
 
-static double points_of(const search *s, const hr_tensor *tensor) {
-    double points = 1;
-    for (int a = 0; a < tensor->rank; a++) {
-        int64_t size = 0;
-        bool known = hr_extent_value(s->plan->normal, tensor->shape[a], s->extents, &size) == HR_OK;
-        points *= known ? (double)size : 0;
-    }
-    return points;
-}
-
 /* Its last subscript is an index of the stage, alone, and another is the lane. */
 static void look_at(search *s, const hr_expr *e) {
     const hr_tensor *tensor = &s->plan->normal->tensors[e->tensor];
     int lane = s->c->order[s->c->order_count - 1], last = tensor->rank - 1;
-    double points = points_of(s, tensor);
+    double points = hr_extent_elements(s->plan->normal, tensor, s->extents);
     if (last < 1 || e->args[last]->op != HR_OP_INDEX || e->args[last]->index == lane || points < s->points)
         return;
     bool strided = false;

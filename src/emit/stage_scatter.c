@@ -2,6 +2,7 @@
 #include "emit/stage_scatter.h"
 
 #include "base/dtype.h"
+#include "emit/clear.h"
 #include "emit/stage_prefetch.h"
 
 /* ---- scratch memory of the order: ends a thread, all tasks ---- */
@@ -140,18 +141,14 @@ static bool can_own(const hr_stage_printer *s, const hr_statement *statement) {
 static void print_own(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
     enum { PLACES_MOST = 2048 };
     hr_printer *p = s->p;
-    const hr_tensor *target = &s->function->tensors[statement->tensor];
-    const char *places = hr_emit_size(p, target->shape[0]), *total = hr_stage_task_total(s);
-    for (int a = 1; a < target->rank; a++)
-        places = hr_format(p, "%s * %s", places, hr_emit_size(p, target->shape[a]));
-    hr_print(p, "const int64_t places = %s;", places);
+    hr_print(p, "const int64_t places = %s;", hr_emit_elements(p, statement->tensor));
     hr_print(p, "if (places <= %d) {", PLACES_MOST);
     p->indent++;
     hr_print(p, "int64_t own[%d];", PLACES_MOST);
     hr_print(p, "for (int64_t k = 0; k < places; k++)");
     hr_print(p, "    own[k] = 0;");
     if (s->stage->task_count) {
-        hr_print(p, "const int64_t tasks = %s;", total);
+        hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
         hr_print(
             p,
             "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");

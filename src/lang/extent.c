@@ -105,12 +105,17 @@ hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, cons
     return HR_OK;
 }
 
-double hr_extent_bytes(const hr_function *function, const hr_tensor *tensor, const int64_t *extents) {
-    double bytes = (double)hr_dtype_size(tensor->dtype);
+double hr_extent_elements(const hr_function *function, const hr_tensor *tensor, const int64_t *extents) {
+    double elements = 1;
     int64_t size;
     for (int axis = 0; axis < tensor->rank; axis++)
-        bytes *= hr_extent_value(function, tensor->shape[axis], extents, &size) == HR_OK ? (double)size : 0;
-    return bytes;
+        elements *=
+            hr_extent_value(function, tensor->shape[axis], extents, &size) == HR_OK ? (double)size : 0;
+    return elements;
+}
+
+double hr_extent_bytes(const hr_function *function, const hr_tensor *tensor, const int64_t *extents) {
+    return (double)hr_dtype_size(tensor->dtype) * hr_extent_elements(function, tensor, extents);
 }
 
 hr_status hr_extent_solve(const hr_function *function, int tensor, int axis, int64_t size, int64_t *extents) {

@@ -216,7 +216,9 @@ const char *hr_program_line(const hr_program *program, int line, size_t *length)
 /* The value of a shape expression. HR_BAD_INPUT on a negative result, an unknown extent or overflow. */
 hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, const int64_t *extents,
                           int64_t *out);
-/* Bytes of a tensor, as they would be: no arithmetic overflows. 0 where an extent has no value. */
+/* Elements and bytes of a tensor, as they would be: no arithmetic overflows. 0 where an extent has no value.
+ */
+double hr_extent_elements(const hr_function *function, const hr_tensor *tensor, const int64_t *extents);
 double hr_extent_bytes(const hr_function *function, const hr_tensor *tensor, const int64_t *extents);
 /* Solves one axis for its one unknown extent where that is linear; does nothing where it is not solvable yet;
  * HR_BAD_INPUT (with tensor, axis, both numbers) where the known value disagrees or no whole number fits. */

@@ -113,24 +113,34 @@ static void floor_raise(hr_floor *floor, double seconds, const char *bound) {
     floor->bound = bound;
 }
 
+/* Of all special functions together; `largest`: of the kind that takes most, `kind`. */
+static double special_seconds(const hr_work *work, const hr_roof *roof, hr_special *kind, double *largest) {
+    double all = 0;
+    *kind = HR_SPECIAL_NONE;
+    *largest = 0;
+    for (int s = HR_SPECIAL_NONE + 1; s < HR_SPECIAL_COUNT; s++) {
+        double seconds = at_rate(work->special[s], roof->special[s]);
+        all += seconds;
+        if (!(seconds > *largest)) continue;
+        *largest = seconds;
+        *kind = (hr_special)s;
+    }
+    return all;
+}
+
 static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rate, double vector_rate,
                      hr_floor *out) {
-    double vector = at_rate(work->vector_flops, vector_rate), most = vector, special = 0;
-    const char *arithmetic_bound = "vector";
+    hr_special kind;
+    double largest, special = special_seconds(work, roof, &kind, &largest);
+    double vector = at_rate(work->vector_flops, vector_rate);
+    const char *arithmetic_bound = largest > vector ? hr_special_name(kind) : "vector";
     *out = (hr_floor){.bound = "launch",
                       .seconds = roof->launch,
                       .bytes = work->bytes_read + work->bytes_written,
                       .tensor_flops = work->tensor_flops,
                       .vector_flops = work->vector_flops};
-    for (int s = HR_SPECIAL_NONE + 1; s < HR_SPECIAL_COUNT; s++) {
-        double seconds = at_rate(work->special[s], roof->special[s]);
+    for (int s = HR_SPECIAL_NONE + 1; s < HR_SPECIAL_COUNT; s++)
         out->special_ops += work->special[s];
-        special += seconds;
-        if (seconds > most) {
-            most = seconds;
-            arithmetic_bound = hr_special_name((hr_special)s);
-        }
-    }
     double tensor = at_rate(work->tensor_flops, tensor_rate);
     double arithmetic = roof->special_beside ? fmax(vector, special) : vector + special;
     out->memory = memory_seconds(work->bytes_read, work->bytes_written, roof);
@@ -146,16 +156,10 @@ void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof
 }
 
 hr_special hr_work_special(const hr_work *work, const hr_roof *roof) {
-    double all = at_rate(work->vector_flops, roof->vector_f32), most = 0;
-    hr_special best = HR_SPECIAL_NONE;
-    for (int s = HR_SPECIAL_NONE + 1; s < HR_SPECIAL_COUNT; s++) {
-        double seconds = at_rate(work->special[s], roof->special[s]);
-        all += seconds;
-        if (!(seconds > most)) continue;
-        most = seconds;
-        best = (hr_special)s;
-    }
-    return most >= 0.5 * all ? best : HR_SPECIAL_NONE;
+    hr_special kind;
+    double largest, all = special_seconds(work, roof, &kind, &largest);
+    all += at_rate(work->vector_flops, roof->vector_f32);
+    return largest >= 0.5 * all ? kind : HR_SPECIAL_NONE;
 }
 
 /* ---- a stage at a time: what its steps touch, each tensor once ---- */

@@ -55,6 +55,13 @@ static hr_timing timing_of(const double *times, int runs) {
         .median = median_of(times, runs), .min = times[0], .max = times[runs - 1], .runs = runs};
 }
 
+/* What took turns with the kernel in rounds that nobody disturbed, sorted. */
+typedef struct turns {
+    int count;
+    double ratios[RUNS_MAX]; /* its seconds over the kernel's */
+    double rates[RUNS_MAX];
+} turns;
+
 /* All that is timed, sorted but for the round at hand. */
 typedef struct rounds {
     hr_kernel *kernel;
@@ -64,12 +71,10 @@ typedef struct rounds {
     double first; /* of this round: the first state's seconds; 0 = another program was in the way */
     bool copies;  /* they take turns */
     double copy;  /* of this round: its seconds; 0 = as above */
-    int pairs;    /* rounds with both */
-    double ratios[RUNS_MAX], rates[RUNS_MAX];
+    turns copied;
     hr_text functions; /* the text of special functions; empty = they take no turns */
     double special;    /* of this round: functions a second */
-    int special_pairs; /* rounds with it and the kernel */
-    double special_ratios[RUNS_MAX], special_rates[RUNS_MAX];
+    turns computed;    /* seconds are those of one function */
 } rounds;
 
 static hr_status state_time(rounds *rounds, int state) {
@@ -106,7 +111,13 @@ static void beside_time(rounds *rounds) {
     functions_time(rounds);
 }
 
-/* Forwards and backwards in turns, the copy always next to the first state. */
+static void turns_add(turns *turns, double seconds, double kernel, double rate) {
+    time_insert(turns->ratios, turns->count, seconds / kernel);
+    time_insert(turns->rates, turns->count, rate);
+    turns->count++;
+}
+
+/* Forwards and backwards in turns, what is beside them always next to the first state. */
 static hr_status round_time(rounds *rounds) {
     int count = rounds->measuring->count;
     bool forwards = rounds->runs % 2 == 0;
@@ -114,16 +125,10 @@ static hr_status round_time(rounds *rounds) {
     for (int s = 0; s < count; s++)
         HR_TRY(state_time(rounds, forwards ? s : count - 1 - s));
     if (!forwards) beside_time(rounds);
-    if (rounds->copies && rounds->first > 0 && rounds->copy > 0) {
-        time_insert(rounds->ratios, rounds->pairs, rounds->copy / rounds->first);
-        time_insert(rounds->rates, rounds->pairs, rounds->measuring->bytes / rounds->copy);
-        rounds->pairs++;
-    }
-    if (rounds->functions.length && rounds->first > 0 && rounds->special > 0) {
-        time_insert(rounds->special_ratios, rounds->special_pairs, 1 / rounds->special / rounds->first);
-        time_insert(rounds->special_rates, rounds->special_pairs, rounds->special);
-        rounds->special_pairs++;
-    }
+    if (rounds->copies && rounds->first > 0 && rounds->copy > 0)
+        turns_add(&rounds->copied, rounds->copy, rounds->first, rounds->measuring->bytes / rounds->copy);
+    if (rounds->functions.length && rounds->first > 0 && rounds->special > 0)
+        turns_add(&rounds->computed, 1 / rounds->special, rounds->first, rounds->special);
     rounds->runs++;
     return HR_OK;
 }
@@ -152,20 +157,22 @@ static hr_status beside_begin(rounds *rounds) {
     return hr_prelude_rates_source(&rounds->functions);
 }
 
-static void beside_end(rounds *rounds) {
+/* Medians, and what three of four passed; all stays as it is where there were too few turns. */
+static void turns_end(const turns *turns, double *ratio, double *rate, double *steady) {
+    if (turns->count < PAIRS_MIN) return;
+    *ratio = median_of(turns->ratios, turns->count);
+    *rate = median_of(turns->rates, turns->count);
+    if (turns->count >= STEADY_MIN) *steady = turns->rates[turns->count / 4];
+}
+
+static void beside_end(const rounds *rounds) {
     const hr_measuring *measuring = rounds->measuring;
-    if (rounds->pairs >= PAIRS_MIN) {
-        measuring->beside->copy = median_of(rounds->ratios, rounds->pairs);
-        measuring->beside->rate = median_of(rounds->rates, rounds->pairs);
-        if (rounds->pairs >= STEADY_MIN) measuring->steady->copy = rounds->rates[rounds->pairs / 4];
-    }
-    if (rounds->special_pairs >= PAIRS_MIN) {
-        measuring->beside->special = measuring->special;
-        measuring->beside->special_rate = median_of(rounds->special_rates, rounds->special_pairs);
-        *measuring->function = median_of(rounds->special_ratios, rounds->special_pairs);
-        if (rounds->special_pairs >= STEADY_MIN)
-            measuring->steady->special_rate = rounds->special_rates[rounds->special_pairs / 4];
-    }
+    hr_beside *beside = measuring->beside;
+    if (!beside) return;
+    turns_end(&rounds->copied, &beside->copy, &beside->rate, &measuring->steady->copy);
+    turns_end(&rounds->computed, measuring->function, &beside->special_rate,
+              &measuring->steady->special_rate);
+    if (beside->special_rate > 0) beside->special = measuring->special;
 }
 
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out) {
