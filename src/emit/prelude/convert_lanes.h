@@ -73,12 +73,51 @@ static inline vf vf_round_f16(vf x) {
     return vf_from_f16(vu16_f16(x));
 }
 
+/* Bytes of a vector's two halves, each beside 0 in a word's lower half: first of bytes 0 to 7, then of 8 to
+ * 15; 128 gives 0. */
+static const uint8_t wide_order[32]
+    __attribute__((aligned(32))) = {128, 128, 0, 1, 128, 128, 2,  3,  128, 128, 4,  5,  128, 128, 6,  7,
+                                    128, 128, 8, 9, 128, 128, 10, 11, 128, 128, 12, 13, 128, 128, 14, 15};
+
+/* One operation on vectors, where a load that repeats 16 bytes costs none. */
 static inline vf vf_load_bf16(const uint16_t *p) {
+#if HR_LANES == 8
+    vu r;
+    __asm__("vbroadcasti128 %1, %0" : "=x"(r) : "m"(*(const vu16_loose *)p));
+    __asm__("vpshufb %1, %0, %0" : "+x"(r) : "x"(*(const vu_loose *)(const void *)wide_order));
+    return (vf)r;
+#else
     return vf_from_bf16(*(const vu16_loose *)p);
+#endif
 }
 
 static inline vf vf_load_part_bf16(const uint16_t *p, int count) {
     return vf_from_bf16(vu16_load_part(p, count));
+}
+
+/* Whether any lane of the two vectors is NaN */
+static inline bool vf_any_nan(vf a, vf b) {
+#if HR_LANES == 8
+    vf unordered;
+    int lanes;
+    __asm__("vcmpunordps %2, %1, %0" : "=x"(unordered) : "x"(a), "x"(b));
+    __asm__("vmovmskps %1, %0" : "=r"(lanes) : "x"(unordered));
+    return lanes != 0;
+#else
+    (void)a, (void)b;
+    return true;
+#endif
+}
+
+/* As vi_bf16_bits of two vectors, in the upper halves of the words; the lower halves are left over. */
+static inline void vu_upper_bf16(vf a, vf b, vu *upper) {
+    vu bits[2] = {(vu)vf_bits(a), (vu)vf_bits(b)};
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half++)
+        upper[half] = bits[half] + 0x7fff + ((bits[half] >> 16) & 1);
+    if (__builtin_expect(!vf_any_nan(a, b), 1)) return;
+    upper[0] = (vu)vi_select(vf_eq(a, a), (vi)upper[0], (vi)(bits[0] | 0x400000));
+    upper[1] = (vu)vi_select(vf_eq(b, b), (vi)upper[1], (vi)(bits[1] | 0x400000));
 }
 
 static inline void vf_store_bf16(uint16_t *p, vf x) {
@@ -153,11 +192,19 @@ static inline vu vu_pair_bf16(vf low, vf high, bool tiny) {
 #else
     (void)tiny;
 #endif
+#if HR_LANES == 8
+    vu upper[2], words, ordered;
+    vu_upper_bf16(low, high, upper);
+    __asm__("vpackusdw %2, %1, %0" : "=x"(words) : "x"(upper[0] >> 16), "x"(upper[1] >> 16));
+    __asm__("vpermq $0xd8, %1, %0" : "=x"(ordered) : "x"(words));
+    return ordered;
+#else
     union {
         vu16 half[2];
         vu whole;
     } both = {{vu16_bf16(low), vu16_bf16(high)}};
     return both.whole;
+#endif
 }
 
 /* As vu_pair_bf16 where the two vectors are in the order of vf_load_turn_bf16. */
@@ -167,8 +214,10 @@ static inline vu vu_turns_bf16(vf first, vf second, bool tiny) {
     __asm__("vpermq %1, %2, %0" : "=v"(ordered) : "v"(words), "v"(*(const vu_loose *)quad_order));
     return ordered;
 #else
+    vu upper[2];
     (void)tiny;
-    return (vu)vi_bf16_bits(first) | (vu)vi_bf16_bits(second) << 16;
+    vu_upper_bf16(first, second, upper);
+    return upper[0] >> 16 | (upper[1] & 0xffff0000u);
 #endif
 }
 
@@ -185,7 +234,11 @@ static inline void vf_store_part_bf16(uint16_t *p, vf x, int count) {
 }
 
 static inline vf vf_round_bf16(vf x) {
+#if HR_LANES == 16
     return vf_from_bf16(vu16_bf16(x));
+#else
+    return vf_of_bf16_bits(vi_bf16_bits(x));
+#endif
 }
 
 static inline vf vf_load_f8e4m3(const uint8_t *p) {

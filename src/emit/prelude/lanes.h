@@ -123,16 +123,12 @@ static inline void vi_store_i8(int8_t *p, vi x) {
     *(vi8_loose *)p = vi8_saturate(x);
 }
 
-static inline vu8 vu8_saturate(vi x) {
-    return __builtin_convertvector(vi_max(vi_min(x, vi_of(255)), vi_of(0)), vu8);
-}
-
 static inline void vi_store_u8(uint8_t *p, vi x) {
     *(vu8_loose *)p = vu8_saturate(x);
 }
 
 static inline void vi_store_bool(uint8_t *p, vi x) {
-    *(vu8_loose *)p = __builtin_convertvector(x, vu8);
+    *(vu8_loose *)p = vu8_of_bools(x);
 }
 
 static inline void vi_store_part_i16(int16_t *p, vi x, int count) {
@@ -148,7 +144,7 @@ static inline void vi_store_part_u8(uint8_t *p, vi x, int count) {
 }
 
 static inline void vi_store_part_bool(uint8_t *p, vi x, int count) {
-    vu8_store_part(p, __builtin_convertvector(x, vu8), count);
+    vu8_store_part(p, vu8_of_bools(x), count);
 }
 
 static inline vi vi_round_i16(vi x) {

@@ -207,6 +207,15 @@ static inline vi8 vi8_saturate(vi x) {
     return r;
 }
 
+static inline vu8 vu8_saturate(vi x) {
+    return __builtin_convertvector(vi_max(vi_min(x, vi_of(255)), vi_of(0)), vu8);
+}
+
+/* Of 0 and 1 */
+static inline vu8 vu8_of_bools(vi x) {
+    return __builtin_convertvector(x, vu8);
+}
+
 /* ---- arithmetic without an operator ---- */
 
 static inline vf vf_fma(vf a, vf b, vf c) {

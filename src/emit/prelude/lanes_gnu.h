@@ -34,22 +34,46 @@ static inline vi vi_iota(void) {
 #endif
 }
 
-/* ---- narrow whole numbers, widened ---- */
+/* ---- narrow whole numbers, widened: gcc 12 would do it in two halves ---- */
 
 static inline vi vi_from_vu16(vu16 x) {
+#if HR_AVX2
+    vi r;
+    __asm__("vpmovzxwd %1, %0" : "=x"(r) : "xm"(x));
+    return r;
+#else
     return __builtin_convertvector(x, vi);
+#endif
 }
 
 static inline vi vi_from_vi16(vi16 x) {
+#if HR_AVX2
+    vi r;
+    __asm__("vpmovsxwd %1, %0" : "=x"(r) : "xm"(x));
+    return r;
+#else
     return __builtin_convertvector(x, vi);
+#endif
 }
 
 static inline vi vi_from_vu8(vu8 x) {
+#if HR_AVX2
+    vi r;
+    __asm__("vpmovzxbd %1, %0" : "=x"(r) : "xm"(x));
+    return r;
+#else
     return __builtin_convertvector(x, vi);
+#endif
 }
 
 static inline vi vi_from_vi8(vi8 x) {
+#if HR_AVX2
+    vi r;
+    __asm__("vpmovsxbd %1, %0" : "=x"(r) : "xm"(x));
+    return r;
+#else
     return __builtin_convertvector(x, vi);
+#endif
 }
 
 /* ---- masks ---- */
@@ -134,11 +158,23 @@ static inline vi vi_from_vm(vm m) {
 }
 
 static inline vi vi_max(vi a, vi b) {
+#if HR_AVX2
+    vi r;
+    __asm__("vpmaxsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
+    return r;
+#else
     return vi_select(a > b, a, b);
+#endif
 }
 
 static inline vi vi_min(vi a, vi b) {
+#if HR_AVX2
+    vi r;
+    __asm__("vpminsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
+    return r;
+#else
     return vi_select(a < b, a, b);
+#endif
 }
 
 /* ---- part of a vector: the first `count` lanes, 0 in the others; memory beyond them is not touched ---- */
@@ -193,12 +229,45 @@ static inline void vu8_store_part(void *p, vu8 x, int count) {
 
 /* ---- narrow formats ---- */
 
+/* The lanes as 16 bits, saturated. */
 static inline vi16 vi16_saturate(vi x) {
+#if HR_AVX2
+    vi16 r, high;
+    __asm__("vextracti128 $1, %1, %0" : "=x"(high) : "x"(x));
+    __asm__("vpackssdw %2, %x1, %0" : "=x"(r) : "x"(x), "x"(high));
+    return r;
+#else
     return __builtin_convertvector(vi_max(vi_min(x, vi_of(32767)), vi_of(-32768)), vi16);
+#endif
 }
 
 static inline vi8 vi8_saturate(vi x) {
+#if HR_AVX2
+    vi16 twice;
+    vi8 r;
+    __asm__("vpacksswb %1, %1, %0" : "=x"(twice) : "x"(vi16_saturate(x)));
+    memcpy(&r, &twice, sizeof r);
+    return r;
+#else
     return __builtin_convertvector(vi_max(vi_min(x, vi_of(127)), vi_of(-128)), vi8);
+#endif
+}
+
+static inline vu8 vu8_saturate(vi x) {
+#if HR_AVX2
+    vi16 twice;
+    vu8 r;
+    __asm__("vpackuswb %1, %1, %0" : "=x"(twice) : "x"(vi16_saturate(x)));
+    memcpy(&r, &twice, sizeof r);
+    return r;
+#else
+    return __builtin_convertvector(vi_max(vi_min(x, vi_of(255)), vi_of(0)), vu8);
+#endif
+}
+
+/* Of 0 and 1 */
+static inline vu8 vu8_of_bools(vi x) {
+    return vu8_saturate(x);
 }
 
 /* ---- arithmetic without an operator ---- */
@@ -269,14 +338,26 @@ static inline vf vf_round(vf x) {
 }
 
 static inline vf vf_floor(vf x) {
+#if HR_AVX2
+    vf r;
+    __asm__("vroundps $9, %1, %0" : "=x"(r) : "x"(x));
+    return r;
+#else
     vf r = vf_round(x);
     return r - (vf)((r > x) & (vi)vf_of(1));
+#endif
 }
 
 static inline vf vf_ceil(vf x) {
+#if HR_AVX2
+    vf r;
+    __asm__("vroundps $10, %1, %0" : "=x"(r) : "x"(x));
+    return r;
+#else
     vf r = vf_round(x);
     r += (vf)((r < x) & (vi)vf_of(1));
     return (vf)((vi)r | ((vi)x & INT32_MIN));
+#endif
 }
 
 /* ---- shuffles ---- */
