@@ -25,4 +25,9 @@ static inline int64_t hr_limits_l2(const hr_device_limits *limits) {
     return limits->l2_bytes ? limits->l2_bytes : 1 << 18;
 }
 
+/* The 32-bit lanes of a CPU's vectors; those of the widest where the device does not say. */
+static inline int hr_limits_lanes(const hr_device_limits *limits) {
+    return limits->vector_bytes ? limits->vector_bytes / 4 : 16;
+}
+
 #endif

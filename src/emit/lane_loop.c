@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+enum { LINE = 64 }; /* bytes of a cache line */
+
 /* ---- the body ---- */
 
 /* Where row-long buffers of this stage stand for the current outer indices: "base + (outer) * n". */
@@ -139,11 +141,11 @@ static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
 }
 
 void hr_lane_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
-    enum { LINE = 64, LANES_MOST = 16 };
+    const int lanes = hr_limits_lanes(&p->plan->limits);
     for (int i = 0; i < pass->prefetch_count; i++) {
         const hr_expr *element = pass->prefetched[i];
         int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);
-        int bytes = vectors * LANES_MOST * size;
+        int bytes = vectors * lanes * size;
         const char *from = pass->prefetch_from ? pass->prefetch_from[i] : NULL, *place = "i";
         if (!from && !p->pointer[element->id]) continue;
         if (!from && pass->prefetch_of) bytes = bytes * pass->prefetch_part / pass->prefetch_of;
@@ -632,10 +634,11 @@ static void end_pass(hr_printer *p, const hr_lane_pass *pass) {
 }
 
 int hr_lane_unit(hr_printer *p, const hr_lane_pass *pass) {
+    const int lanes = hr_limits_lanes(&p->plan->limits);
     int unit = is_any_paired(p, pass) ? 2 : 1;
     for (int i = 0; i < pass->prefetch_count; i++) {
         int size = (int)hr_dtype_size(p->function->tensors[pass->prefetched[i]->tensor].dtype);
-        while (unit * size < 4)
+        while (unit * size * lanes < LINE)
             unit *= 2;
     }
     return unit;

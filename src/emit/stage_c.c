@@ -150,6 +150,14 @@ static bool stores_bf16(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     return false;
 }
 
+/* Vectors of a step that stores: what it asks for ahead and its own count are then once a line of results. */
+static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes) {
+    enum { LINE_FLOATS = 16, VECTORS_MOST = 2 };
+    int vectors = LINE_FLOATS / hr_limits_lanes(&s->plan->limits);
+    if (vectors > VECTORS_MOST) vectors = VECTORS_MOST;
+    return stores_bf16(s, lanes) ? 2 * vectors : vectors;
+}
+
 static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     bool reduces = false, plain = true;
     for (int i = 0; i < lanes->step_count; i++) {
@@ -160,10 +168,10 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     }
     if (!plain || !s->p->vector) return 1;
     if (reduces) return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
-    if (!stores_bf16(s, lanes)) return 1;
-    for (int i = 0; i < lanes->step_count && s->stage->shape == HR_SHAPE_MAP; i++)
+    bool dear = s->stage->shape == HR_SHAPE_MAP && stores_bf16(s, lanes);
+    for (int i = 0; i < lanes->step_count && dear; i++)
         if (hr_expr_computes_special(s->p, lanes->steps[i].value)) return 4; /* side by side */
-    return 2;
+    return vectors_of_line(s, lanes);
 }
 
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,

@@ -168,6 +168,23 @@ static const char *next_row_place(const hr_stage_printer *s, const hr_lane_pass 
     return hr_format(s->p, "rows_ahead(%s, %d) * (%s)", row, ROWS_AHEAD / size, row);
 }
 
+/* Printed once a task: a division takes as long as many vectors. */
+static const char *print_ahead(const hr_stage_printer *s, int pass, const char *elements) {
+    const char *name = hr_format(s->p, "ahead_%d", pass);
+    hr_print(s->p, "const int64_t %s = %s;", name, elements);
+    return name;
+}
+
+/* The pass's part of the row that begins at `first`. */
+static const char *shared_place(const hr_stage_printer *s, int pass, const hr_lane_pass *lanes,
+                                const char *first, const char *row) {
+    hr_printer *p = s->p;
+    const char *begin =
+        hr_format(p, "%s + %d * (%s) / %d", first, lanes->prefetch_before, row, lanes->prefetch_of);
+    return hr_format(p, lanes->prefetch_of == 8 ? "%s + (%d * i >> 3)" : "%s + %d * i / %d",
+                     print_ahead(s, pass, begin), lanes->prefetch_part, lanes->prefetch_of);
+}
+
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
  * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
@@ -199,9 +216,8 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
                             : lanes->prefetch_count ? next_row_place(s, lanes, row)
                                                     : row;
         share_prefetch(s, pass, lanes);
-        lanes->prefetch_place = hr_format(p, "%s + (%d * (%s) + %d * i) / %d", first, lanes->prefetch_before,
-                                          row, lanes->prefetch_part, lanes->prefetch_of);
+        lanes->prefetch_place = shared_place(s, pass, lanes, first, row);
     } else if (lanes->prefetch_count) {
-        lanes->prefetch_place = hr_format(p, "%s + i", next_row_place(s, lanes, row));
+        lanes->prefetch_place = hr_format(p, "%s + i", print_ahead(s, pass, next_row_place(s, lanes, row)));
     }
 }

@@ -79,6 +79,11 @@ static const uint8_t wide_order[32]
     __attribute__((aligned(32))) = {128, 128, 0, 1, 128, 128, 2,  3,  128, 128, 4,  5,  128, 128, 6,  7,
                                     128, 128, 8, 9, 128, 128, 10, 11, 128, 128, 12, 13, 128, 128, 14, 15};
 
+/* Of 16 bytes: the lower halves of the words, then the upper ones. */
+static const uint8_t mixed_order[32]
+    __attribute__((aligned(32))) = {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
+                                    0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15};
+
 /* One operation on vectors, where a load that repeats 16 bytes costs none. */
 static inline vf vf_load_bf16(const uint16_t *p) {
 #if HR_LANES == 8
@@ -96,28 +101,32 @@ static inline vf vf_load_part_bf16(const uint16_t *p, int count) {
 }
 
 /* Whether any lane of the two vectors is NaN */
-static inline bool vf_any_nan(vf a, vf b) {
 #if HR_LANES == 8
+static inline bool vf_any_nan(vf a, vf b) {
     vf unordered;
     int lanes;
     __asm__("vcmpunordps %2, %1, %0" : "=x"(unordered) : "x"(a), "x"(b));
     __asm__("vmovmskps %1, %0" : "=r"(lanes) : "x"(unordered));
     return lanes != 0;
-#else
-    (void)a, (void)b;
-    return true;
-#endif
 }
+#endif
 
-/* As vi_bf16_bits of two vectors, in the upper halves of the words; the lower halves are left over. */
-static inline void vu_upper_bf16(vf a, vf b, vu *upper) {
-    vu bits[2] = {(vu)vf_bits(a), (vu)vf_bits(b)};
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; half++)
-        upper[half] = bits[half] + 0x7fff + ((bits[half] >> 16) & 1);
-    if (__builtin_expect(!vf_any_nan(a, b), 1)) return;
-    upper[0] = (vu)vi_select(vf_eq(a, a), (vi)upper[0], (vi)(bits[0] | 0x400000));
-    upper[1] = (vu)vi_select(vf_eq(b, b), (vi)upper[1], (vi)(bits[1] | 0x400000));
+/* Two vectors as bf16, those of `low` in the lower halves of the words. What a half that is cut off adds to
+ * the one above it, is found for both at once: with 0x7ffe and the last bit that stays it saturates. */
+static inline vu vu_mixed_bf16(vf low, vf high) {
+#if HR_LANES == 8
+    const vu full = (vu)vi_of(-1);
+    if (__builtin_expect(!vf_any_nan(low, high), 1)) {
+        vu kept, cut, more;
+        __asm__("vpblendw $0xaa, %2, %1, %0" : "=x"(kept) : "x"((vu)low >> 16), "x"(high));
+        __asm__("vpblendw $0xaa, %2, %1, %0" : "=x"(cut) : "x"(low), "x"((vu)high << 16));
+        __asm__("vpaddusw %2, %1, %0" : "=x"(more) : "x"(cut), "x"((kept | 0x7ffe7ffe) & 0x7fff7fff));
+        __asm__("vpcmpeqw %2, %1, %0" : "=x"(more) : "x"(more), "x"(full));
+        __asm__("vpsubw %2, %1, %0" : "=x"(kept) : "x"(kept), "x"(more));
+        return kept;
+    }
+#endif
+    return (vu)vi_bf16_bits(low) | (vu)vi_bf16_bits(high) << 16;
 }
 
 static inline void vf_store_bf16(uint16_t *p, vf x) {
@@ -193,9 +202,10 @@ static inline vu vu_pair_bf16(vf low, vf high, bool tiny) {
     (void)tiny;
 #endif
 #if HR_LANES == 8
-    vu upper[2], words, ordered;
-    vu_upper_bf16(low, high, upper);
-    __asm__("vpackusdw %2, %1, %0" : "=x"(words) : "x"(upper[0] >> 16), "x"(upper[1] >> 16));
+    vu words = vu_mixed_bf16(low, high), ordered;
+    __asm__("vpshufb %2, %1, %0"
+            : "=x"(words)
+            : "x"(words), "x"(*(const vu_loose *)(const void *)mixed_order));
     __asm__("vpermq $0xd8, %1, %0" : "=x"(ordered) : "x"(words));
     return ordered;
 #else
@@ -214,10 +224,8 @@ static inline vu vu_turns_bf16(vf first, vf second, bool tiny) {
     __asm__("vpermq %1, %2, %0" : "=v"(ordered) : "v"(words), "v"(*(const vu_loose *)quad_order));
     return ordered;
 #else
-    vu upper[2];
     (void)tiny;
-    vu_upper_bf16(first, second, upper);
-    return upper[0] >> 16 | (upper[1] & 0xffff0000u);
+    return vu_mixed_bf16(first, second);
 #endif
 }
 
