@@ -151,6 +151,18 @@ static inline vi vi_from_vm(vm m) {
     return vi_select(m, vi_of(1), vi_of(0));
 }
 
+static inline vi vi_max(vi a, vi b) {
+    vi r;
+    __asm__("vpmaxsd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+    return r;
+}
+
+static inline vi vi_min(vi a, vi b) {
+    vi r;
+    __asm__("vpminsd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+    return r;
+}
+
 /* ---- part of a vector: the first `count` lanes, 0 in the others; memory beyond them is not touched ---- */
 
 static inline vf vf_load_part_f32(const float *p, int count) {
@@ -253,18 +265,6 @@ static inline vf vf_min(vf a, vf b) {
     __asm__("vcmpordps %1, %1, %0" : "=k"(ordered) : "v"(a));
     __asm__("vminps %1, %0, %0%{%2%}" : "+v"(a) : "v"(b), "Yk"(ordered));
     return a;
-}
-
-static inline vi vi_max(vi a, vi b) {
-    vi r;
-    __asm__("vpmaxsd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
-    return r;
-}
-
-static inline vi vi_min(vi a, vi b) {
-    vi r;
-    __asm__("vpminsd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
-    return r;
 }
 
 static inline vf vf_sqrt(vf x) {
