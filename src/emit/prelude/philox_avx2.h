@@ -1,0 +1,134 @@
+/* Philox on AVX2: a vector holds one word of HR_LANES blocks, so sixteen registers hold the words of three
+ * parts. The product of all lanes is three multiplications (the even lanes, the odd ones, the lower halves of
+ * all), a move of the odd lanes before and one of the upper halves after: with both exclusive ors 14
+ * operations a round of 32 words, where words in 64-bit lanes take 16 and have half as many blocks in the
+ * same registers.
+ *
+ * The upper halves change places: lanes 0 1 2 3 of 128 bits become 0 2 1 3, and return a round later. The
+ * lower halves stay as they are, and meet upper halves of the next round: so both are in the same order.
+ */
+#define HR_RANDOM_PARTS 3
+#define HR_RANDOM_FEW   1
+#define HR_RANDOM_PART  (4 * HR_LANES)
+#define HR_RANDOM_GROUP (HR_RANDOM_PARTS * HR_RANDOM_PART)
+
+/* The words of HR_LANES blocks */
+typedef struct philox_lanes {
+    vu a, b, c, d;
+} philox_lanes;
+
+/* The even lanes' products and the odd ones' */
+typedef struct philox_product {
+    vblock even, odd;
+} philox_product;
+
+static inline philox_product philox_multiply(vu x, vblock factor) {
+    return (philox_product){vblock_multiply((vblock)x, factor), vblock_multiply((vblock)x >> 32, factor)};
+}
+
+static inline vu philox_upper(philox_product x) {
+    vu r;
+    __asm__("vshufps $0xdd, %2, %1, %0" : "=v"(r) : "v"(x.even), "v"(x.odd));
+    return r;
+}
+
+/* The factor comes from memory: registers are for the words. */
+static inline vu philox_lower(vu x, const vblock *factor) {
+    vu r;
+    __asm__("vpmulld %2, %1, %0" : "=v"(r) : "v"(x), "m"(*factor));
+    return r;
+}
+
+/* What a round's upper halves are combined with. As an operation of its own, since the compiler would combine
+ * the key with the upper halves, which are what everything waits for. */
+static inline vu philox_keyed(vu x, const vblock *key) {
+    vu r;
+    __asm__("vpxor %2, %1, %0" : "=v"(r) : "v"(x), "m"(*key));
+    return r;
+}
+
+/* Lane i of the lower (upper) 128 bits works on block 2i (2i + 1), so that they are stored in order; `turned`
+ * as after an odd number of rounds. */
+static inline vu philox_order(bool turned) {
+    return turned ? (vu){0, 4, 2, 6, 1, 5, 3, 7} : (vu){0, 2, 4, 6, 1, 3, 5, 7};
+}
+
+static inline philox_lanes philox_lanes_begin(uint64_t block) {
+    const vu lower = (vu){0} + (uint32_t)block, upper = (vu){0} + (uint32_t)(block >> 32);
+    const vu turned = philox_order(true) + lower;
+    return (philox_lanes){philox_order(false) + lower, upper - (vu)(turned < lower), {0}, {0}};
+}
+
+/* The first two rounds of blocks whose numbers share their upper word: it and the two words that are 0 leave
+ * two multiplications of four. `index`: the lower words. */
+static inline philox_lanes philox_lanes_begun(const random_keys *keys, vu index, uint64_t upper) {
+    const uint64_t second = (uint32_t)(upper ^ keys->a[0][0]) * UINT64_C(0xD2511F53);
+    const vu c = philox_keyed(philox_upper(philox_multiply(index, keys->factor_a)), keys->b);
+    const vu d = philox_lower(index, &keys->factor_a) ^ (uint32_t)(second >> 32);
+    return (philox_lanes){philox_keyed(philox_upper(philox_multiply(c, keys->factor_c)), keys->a + 1),
+                          philox_lower(c, &keys->factor_c), philox_keyed(d, keys->b + 1),
+                          (vu){0} + (uint32_t)second};
+}
+
+static inline philox_lanes philox_lanes_round(philox_lanes x, const random_keys *keys, int round) {
+    const vu b = philox_keyed(x.b, keys->a + round), d = philox_keyed(x.d, keys->b + round);
+    return (philox_lanes){
+        philox_upper(philox_multiply(x.c, keys->factor_c)) ^ b, philox_lower(x.c, &keys->factor_c),
+        philox_upper(philox_multiply(x.a, keys->factor_a)) ^ d, philox_lower(x.a, &keys->factor_a)};
+}
+
+/* What a round has for one word of each block, the lower halves of its product beside the upper ones. */
+static inline philox_product philox_beside(philox_product x, vu other) {
+    vblock even, odd;
+    __asm__("vpunpckldq %2, %1, %0" : "=v"(even) : "v"((vu){0}), "v"(other));
+    __asm__("vpunpckhdq %2, %1, %0" : "=v"(odd) : "v"((vu){0}), "v"(other));
+    return (philox_product){x.even ^ even, x.odd ^ odd};
+}
+
+/* The words of two blocks: those of the even (odd) lanes of 64 bits, upper half first. */
+static inline void philox_store(uint32_t *out, vblock front, vblock back) {
+    vu even, odd;
+    __asm__("vshufps $0x11, %2, %1, %0" : "=v"(even) : "v"(front), "v"(back));
+    __asm__("vshufps $0xbb, %2, %1, %0" : "=v"(odd) : "v"(front), "v"(back));
+    *(vu_loose *)out = even;
+    *(vu_loose *)(out + HR_LANES) = odd;
+}
+
+/* The last round, whose words are moved to their places in memory at once, and their store */
+static inline void philox_lanes_end(philox_lanes x, const random_keys *keys, uint32_t *out) {
+    const vu b = philox_keyed(x.b, keys->a + 9), d = philox_keyed(x.d, keys->b + 9);
+    const philox_product front = philox_beside(philox_multiply(x.c, keys->factor_c), b),
+                         back = philox_beside(philox_multiply(x.a, keys->factor_a), d);
+    philox_store(out, front.even, back.even);
+    philox_store(out + 2 * HR_LANES, front.odd, back.odd);
+}
+
+/* The HR_RANDOM_GROUP words of the blocks from `block` on. The lower word of the last block's number is that
+ * of the first and what is between. Not inlined: it takes all registers, and the loop around it wants some.
+ */
+static void random_group(const random_keys *keys, uint64_t block, uint32_t *out) __attribute__((noinline));
+static void random_group(const random_keys *keys, uint64_t block, uint32_t *out) {
+    const vu index = philox_order(false) + (uint32_t)block;
+    philox_lanes x[HR_RANDOM_PARTS];
+#pragma GCC unroll 8
+    for (int part = 0; part < HR_RANDOM_PARTS; part++)
+        x[part] = philox_lanes_begun(keys, index + (uint32_t)(part * HR_LANES), block >> 32);
+#pragma GCC unroll 1
+    for (int round = 2; round < 9; round++) {
+#pragma GCC unroll 8
+        for (int part = 0; part < HR_RANDOM_PARTS; part++)
+            x[part] = philox_lanes_round(x[part], keys, round);
+    }
+#pragma GCC unroll 8
+    for (int part = 0; part < HR_RANDOM_PARTS; part++)
+        philox_lanes_end(x[part], keys, out + part * HR_RANDOM_PART);
+}
+
+/* A part, for what is less than a group */
+static inline void random_few(const random_keys *keys, uint64_t block, uint32_t *out) {
+    philox_lanes x = philox_lanes_begin(block);
+#pragma GCC unroll 1
+    for (int round = 0; round < 9; round++)
+        x = philox_lanes_round(x, keys, round);
+    philox_lanes_end(x, keys, out);
+}
