@@ -23,7 +23,9 @@
 
 #define MB                ((int64_t)1 << 20)
 #define PROBES_MAX        512
-#define PARTS             7 /* of a stream, taken in turn; prime to the three roles that the streams take in turn */
+#define ROLES             3 /* that the streams take in turn */
+#define PARTS             7 /* of a stream, taken in turn; prime to the roles */
+#define PART_LEAST        (16 * MB)
 #define REPEATS           3
 #define CALIBRATE_REPEATS 3
 #define SELECT_REPEATS    6
@@ -60,7 +62,7 @@ typedef struct measuring {
     struct hr_device *device;
     hr_roof *roof;
     hr_module *kernels, *special;
-    char *streams[3];
+    char *streams[ROLES];
     char *values;         /* what functions are taken of, and after it room for what they give */
     int64_t stream_bytes; /* of each */
     int64_t region;       /* of a thread, in each */
@@ -243,9 +245,9 @@ static outcome sample_once(measuring *m, const probe *p, int64_t bytes, int64_t 
     char *values = m->values, *results = m->values + m->device->limits.threads * p->bytes;
     double work = 0;
     hr_launch launch = {
-        .pointers =
-            (void *[]){special ? results : m->streams[turn % 3] + at,
-                       special ? values : m->streams[(turn + 1) % 3] + at, m->streams[(turn + 2) % 3] + at},
+        .pointers = (void *[]){special ? results : m->streams[turn % ROLES] + at,
+                               special ? values : m->streams[(turn + 1) % ROLES] + at,
+                               m->streams[(turn + 2) % ROLES] + at},
         .threads = p->threads,
         .scratch = &work,
         .tuning = (int64_t[]){p->kernel, bytes, special ? bytes : m->region, p->rounds},
@@ -319,14 +321,14 @@ static hr_status streams_allocate(measuring *m) {
     m->region = bytes / threads / STREAM_UNIT * STREAM_UNIT;
     if (m->region == 0) m->region = REGION_UNIT * 16;
     m->stream_bytes = m->region * threads + REGION_UNIT;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < ROLES; i++) {
         void *data;
         HR_TRY(m->device->ops->allocate(m->device, (size_t)m->stream_bytes, &data));
         m->streams[i] = data;
     }
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (int thread = 0; thread < threads; thread++) /* each thread its own, so that it lies near */
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < ROLES; i++)
             memset(m->streams[i] + thread * m->region, 1, (size_t)m->region);
     return advance(m, "memory", 2);
 }
@@ -370,8 +372,18 @@ static hr_status memory_select(measuring *m) {
     return HR_OK;
 }
 
+/* A part of a stream and how many there are. Many threads' parts are larger: they begin and end at different
+ * times, and a short one would time that. */
+static int64_t parts_of(const measuring *m, int64_t *places) {
+    int64_t bytes = m->region / PARTS > PART_LEAST ? m->region / PARTS : PART_LEAST;
+    if (bytes > m->region) bytes = m->region;
+    *places = m->region / bytes;
+    if (*places % ROLES == 0) *places -= 1;
+    return bytes / REGION_UNIT * REGION_UNIT;
+}
+
 static hr_status batch(measuring *m) {
-    int64_t bytes = m->region / PARTS / REGION_UNIT * REGION_UNIT;
+    int64_t places, bytes = parts_of(m, &places);
     for (int i = 0; i < m->probe_count; i++)
         if (m->probes[i].count > 0) m->probes[i].count = 0;
     for (int repeat = 0; repeat < REPEATS; repeat++)
@@ -380,7 +392,7 @@ static hr_status batch(measuring *m) {
             if (p->count < 0) continue;
             bool memory = p->place == PLACE_MEMORY;
             p->samples[p->count++] =
-                sample(m, p, memory ? bytes : p->bytes, memory ? m->turn % PARTS * bytes : 0);
+                sample(m, p, memory ? bytes : p->bytes, memory ? m->turn % places * bytes : 0);
             HR_TRY(advance(m, p->name, memory ? 0.008 : SAMPLE_SECONDS));
         }
     for (int i = 0; i < m->probe_count; i++) {
@@ -408,6 +420,12 @@ static void launch_measure(measuring *m) {
         double seconds = hr_clock_seconds() - start;
         if (m->roof->launch == 0 || seconds < m->roof->launch) m->roof->launch = seconds;
     }
+}
+
+/* What memory does mixed with something else, it does alone. */
+static void mixes_order(hr_roof *roof) {
+    raise_rate(&roof->read, fmax(roof->copy / 2, roof->triad * 2 / 3));
+    raise_rate(&roof->write, fmax(roof->copy / 2, roof->triad / 3));
 }
 
 /* What a level can do, the levels above it can: a smaller working set is never slower. */
@@ -444,6 +462,7 @@ static hr_status measure(measuring *m, const char *special) {
         HR_TRY(batch(m));
         launch_measure(m);
     }
+    mixes_order(m->roof);
     levels_order(m->roof);
     return advance(m, "measured", 0);
 }
@@ -456,7 +475,7 @@ hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_
     *m = (measuring){.device = device, .roof = &roof, .progress = progress, .context = context, .total = 15};
     m->started = hr_clock_seconds();
     hr_status status = measure(m, special);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < ROLES; i++)
         device->ops->release(device, m->streams[i], (size_t)m->stream_bytes);
     device->ops->release(device, m->values, (size_t)device->limits.threads * HR_SPECIAL_BYTES * 2);
     device->ops->unload(device, m->kernels);
