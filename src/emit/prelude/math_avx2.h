@@ -1,11 +1,11 @@
-/* Special functions on AVX2 with FMA: polynomials, as in math_plain.h, but with one step of scaling and no
- * limits. What needs more (results that are denormal, infinities, NaN) is seen by one test of whole numbers,
- * and the long way is taken for the vector or, where functions of several are done side by side, for all of
- * them.
+/* Special functions on AVX2 with FMA. Exponentials and logarithms ask first whether all lanes are ordinary
+ * numbers with ordinary results: what else there is (denormals, infinities, NaN) costs a branch that is
+ * rarely taken, not operations of every vector. A lane's result is the same either way.
  *
- * A core has two pipes for multiplications and two more for additions and whole numbers, and a division keeps
- * a divider of its own for no longer than seven multiplications take: so the functions save multiplications.
- * Coefficients come from tools/fit_prelude.py.
+ * Sums are in short chains (pairs of terms first): the core looks about 128 vector operations ahead, so that
+ * a function of n operations, of which a chain of l cycles hangs together, takes n l / 128 cycles or more. A
+ * division is one operation and keeps its divider for 3.5 cycles: no more than a Newton step from vrcpps
+ * costs. Coefficients come from tools/fit_prelude.py.
  */
 static inline bool vm_any(vm m) {
     return __builtin_ia32_movmskps256((vf)m) != 0;
@@ -19,13 +19,6 @@ static inline bool vf_all_normal(vf x) {
 /* Whether |x| <= limit everywhere, as no NaN is. */
 static inline bool vf_all_within(vf x, float limit) {
     return __builtin_expect(!vm_any((vf_bits(x) & INT32_MAX) > vf_bits(vf_of(limit))), 1);
-}
-
-/* The whole number below */
-static inline vf vf_whole(vf x) {
-    vf r;
-    __asm__("vroundps $9, %1, %0" : "=x"(r) : "x"(x));
-    return r;
 }
 
 /* 2^r, 0 <= r <= 1 */
@@ -43,9 +36,10 @@ static inline vf vf_part_power_short(vf r) {
     return vf_fma(r, vf_fma(r, vf_fma(r * r, last, middle), vf_of(0x1.62e514p-1f)), vf_of(1));
 }
 
-/* x times two to the power of the whole number n, |n| < 2^22 */
-static inline vf vf_times_power(vf x, vf n) {
-    return vf_of_bits((vi)((vu)vf_bits(x) + ((vu)vf_bits(n + 0x1.8p23f) << 23)));
+/* x * 2^n, a whole number n, where x is about 1; in one step where the result is `normal` everywhere */
+static inline vf vf_times_power(vf x, vf n, bool normal) {
+    vi t = vf_bits(n + 0x1.8p23f);
+    return normal ? vf_of_bits((vi)((vu)vf_bits(x) + ((vu)t << 23))) : vf_scale_by(x, t - 0x4b400000);
 }
 
 /* What is left of x / log 2 above the whole number n; 1 / log 2 is in two parts. */
@@ -54,21 +48,22 @@ static inline vf vf_above_whole(vf x, vf n) {
 }
 
 static inline vf vf_exp(vf x) {
-    if (!vf_all_within(x, 87)) return vf_exp_wide(x);
-    vf n = vf_whole(x * 0x1.715476p+0f);
-    return vf_times_power(vf_part_power(vf_above_whole(x, n)), n);
+    bool normal = vf_all_within(x, 87);
+    if (!normal) x = vf_smaller(vf_of(89), vf_larger(vf_of(-104), x));
+    vf n = vf_floor(x * 0x1.715476p+0f);
+    return vf_times_power(vf_part_power(vf_above_whole(x, n)), n, normal);
+}
+
+/* Where 2^x is 0 below and infinite above */
+static inline vf vf_power_range(vf x) {
+    return vf_smaller(vf_of(129), vf_larger(vf_of(-151), x));
 }
 
 static inline vf vf_exp2(vf x) {
-    if (!vf_all_within(x, 126)) return vf_exp2_wide(x);
-    vf n = vf_whole(x);
-    return vf_times_power(vf_part_power(x - n), n);
-}
-
-static inline vi vi_larger(vi a, vi b) {
-    vi r;
-    __asm__("vpmaxsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
-    return r;
+    bool normal = vf_all_within(x, 126);
+    if (!normal) x = vf_power_range(x);
+    vf n = vf_floor(x);
+    return vf_times_power(vf_part_power(x - n), n, normal);
 }
 
 static inline void vf_powers_of_two(vf *x, int ways) __attribute__((always_inline));
@@ -77,49 +72,59 @@ static inline void vf_powers_of_two(vf *x, int ways) {
     vf n[HR_WAYS_MOST];
 #pragma GCC unroll 8
     for (int way = 1; way < ways; way++)
-        size = vi_larger(size, vf_bits(x[way]) & INT32_MAX);
-    if (__builtin_expect(vm_any(size > vf_bits(vf_of(126))), 0)) {
-#pragma GCC unroll 8
-        for (int way = 0; way < ways; way++)
-            x[way] = vf_exp2_wide(x[way]);
-        return;
-    }
+        size = vi_max(size, vf_bits(x[way]) & INT32_MAX);
+    bool normal = vf_all_within(vf_of_bits(size), 126);
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++) {
-        n[way] = vf_whole(x[way]);
+        if (!normal) x[way] = vf_power_range(x[way]);
+        n[way] = vf_floor(x[way]);
         x[way] = x[way] - n[way];
     }
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        x[way] = vf_times_power(vf_part_power_short(x[way]), n[way]);
+        x[way] = vf_times_power(vf_part_power_short(x[way]), n[way], normal);
 }
 
 /* ---- logarithms: x = m * 2^n with m between sqrt(1/2) and sqrt(2) ---- */
 
-static inline vf vf_log(vf x) {
-    if (!vf_all_normal(x)) return vf_log_wide(x);
-    vi past = vf_bits(x) - 0x3f3504f3;
+/* log(x / 2^below), bits being those of x */
+static inline vf vf_log_of(vi bits, vf below) {
+    vi past = bits - 0x3f3504f3;
     vf r = vf_of_bits((past & 0x7fffff) + 0x3f3504f3) - 1, square = r * r, fourth = square * square;
     vf a = vf_fma(r, vf_of(0x1.555554p-2f), vf_of(-0.5f)),
-       b = vf_fma(r, vf_of(0x1.99a026p-3f), vf_of(-0x1.000228p-2f));
-    vf c = vf_fma(r, vf_of(0x1.22d7bep-3f), vf_of(-0x1.54720ap-3f)),
-       d = vf_fma(r, vf_of(0x1.056b30p-3f), vf_of(-0x1.0d858ap-3f));
-    d = vf_fma(square, vf_of(-0x1.38d8f4p-4f), d);
+       b = vf_fma(r, vf_of(0x1.99a056p-3f), vf_of(-0x1.000232p-2f));
+    vf c = vf_fma(r, vf_of(0x1.22d004p-3f), vf_of(-0x1.546f36p-3f)),
+       d = vf_fma(r, vf_of(0x1.05b362p-3f), vf_of(-0x1.0d9a78p-3f));
+    d = vf_fma(square, vf_of(-0x1.392534p-4f), d);
     vf p = vf_fma(fourth, vf_fma(square, d, c), vf_fma(square, b, a));
-    return vf_fma(vf_from_vi(past >> 23), vf_of(0x1.62e430p-1f), vf_fma(square, p, r));
+    return vf_fma(vf_from_vi(past >> 23) - below, vf_of(0x1.62e430p-1f), vf_fma(square, p, r));
+}
+
+static inline vf vf_log(vf x) {
+    if (vf_all_normal(x)) return vf_log_of(vf_bits(x), vf_of(0));
+    vm tiny = vf_lt(x, vf_of(0x1p-126f));
+    vi bits = vf_bits(vf_select(tiny, x * 0x1p23f, x));
+    return vf_log_limits(x, vf_log_of(bits, vf_select(tiny, vf_of(23), vf_of(0))));
+}
+
+/* The same of the logarithm of base 2 */
+static inline vf vf_log2_of(vi bits, vf below) {
+    vi past = bits - 0x3f3504f3;
+    vf r = vf_of_bits((past & 0x7fffff) + 0x3f3504f3) - 1, square = r * r;
+    vf a = vf_fma(r, vf_of(0x1.ec71fep-2f), vf_of(-0x1.715476p-1f));
+    vf b = vf_fma(r, vf_of(0x1.273ca4p-2f), vf_of(-0x1.7156d0p-2f));
+    vf c = vf_fma(r, vf_of(0x1.ab38f4p-3f), vf_of(-0x1.eb179cp-3f));
+    vf d = vf_fma(r, vf_of(0x1.521abep-3f), vf_of(-0x1.8b6618p-3f));
+    d = vf_fma(square, vf_of(-0x1.5181cep-4f), d);
+    vf p = vf_fma(square * square, vf_fma(square, d, c), vf_fma(square, b, a));
+    return vf_fma(r, vf_fma(r, p, vf_of(0x1.715476p+0f)), vf_from_vi(past >> 23) - below);
 }
 
 static inline vf vf_log2(vf x) {
-    if (!vf_all_normal(x)) return vf_log2_wide(x);
-    vi past = vf_bits(x) - 0x3f3504f3;
-    vf r = vf_of_bits((past & 0x7fffff) + 0x3f3504f3) - 1, square = r * r;
-    vf a = vf_fma(r, vf_of(0x1.ec7204p-2f), vf_of(-0x1.715476p-1f));
-    vf b = vf_fma(r, vf_of(0x1.273aa0p-2f), vf_of(-0x1.7156c8p-2f));
-    vf c = vf_fma(r, vf_of(0x1.ab9274p-3f), vf_of(-0x1.eb1834p-3f));
-    vf d = vf_fma(r, vf_of(0x1.4fcaa4p-3f), vf_of(-0x1.8bae1cp-3f));
-    d = vf_fma(square, vf_of(-0x1.4a74fcp-4f), d);
-    vf p = vf_fma(square * square, vf_fma(square, d, c), vf_fma(square, b, a));
-    return vf_fma(r, vf_fma(r, p, vf_of(0x1.715476p+0f)), vf_from_vi(past >> 23));
+    if (vf_all_normal(x)) return vf_log2_of(vf_bits(x), vf_of(0));
+    vm tiny = vf_lt(x, vf_of(0x1p-126f));
+    vi bits = vf_bits(vf_select(tiny, x * 0x1p23f, x));
+    return vf_log_limits(x, vf_log2_of(bits, vf_select(tiny, vf_of(23), vf_of(0))));
 }
 
 /* ---- logistic functions: of / (1 + 2^y) ----
@@ -142,14 +147,14 @@ static inline vf vf_share_range(vf y) {
 
 static inline vf vf_share_beside(vf of, vf y) {
     y = vf_share_range(y);
-    vf n = vf_whole(y);
+    vf n = vf_floor(y);
     return vf_share(of, n, y - n);
 }
 
 /* of / (1 + e^-x) */
 static inline vf vf_logistic_share(vf of, vf x) {
     x = vf_smaller(vf_of(88.8f), vf_larger(vf_of(-69), -x));
-    vf n = vf_whole(x * 0x1.715476p+0f);
+    vf n = vf_floor(x * 0x1.715476p+0f);
     return vf_share(of, n, vf_above_whole(x, n));
 }
 
@@ -167,7 +172,7 @@ static inline void vf_shares(vf *x, const vf *of, int ways) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++) {
         y[way] = vf_share_range(x[way] * -0x1.715476p+0f);
-        n[way] = vf_whole(y[way]);
+        n[way] = vf_floor(y[way]);
     }
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
@@ -176,7 +181,7 @@ static inline void vf_shares(vf *x, const vf *of, int ways) {
 
 /* x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) */
 static inline vf vf_gelu_tanh(vf x) {
-    vf y = vf_share_range(x * vf_fma(x * x, vf_of(-0x1.a5a7d0p-4f), vf_of(-0x1.26aec2p+1f))), n = vf_whole(y);
+    vf y = vf_share_range(x * vf_fma(x * x, vf_of(-0x1.a5a7d0p-4f), vf_of(-0x1.26aec2p+1f))), n = vf_floor(y);
     return vf_larger(vf_of(-120), x) / vf_fma(vf_part_power_short(y - n), vf_power(n), vf_of(1));
 }
 
@@ -205,7 +210,7 @@ static inline vf vf_tanh(vf x) {
     vf a = vf_fma(square, vf_of(0x1.110688p-3f), vf_of(-0x1.555530p-2f));
     vf b = vf_fma(square, vf_of(0x1.51971ap-6f), vf_of(-0x1.b826fep-5f));
     vf p = vf_fma(fourth, vf_fma(fourth, vf_of(-0x1.734efep-8f), b), a);
-    vf y = vf_smaller(vf_of(10), size) * 0x1.715476p+1f, n = vf_whole(y);
+    vf y = vf_smaller(vf_of(10), size) * 0x1.715476p+1f, n = vf_floor(y);
     return vf_odd(x, size, 0.625f, vf_fma(p * square, x, x), 1 - vf_share(vf_of(2), n, y - n));
 }
 
@@ -222,7 +227,7 @@ static inline vf vf_erf(vf x) {
     vf f = vf_fma(inside, vf_of(-0x1.314b86p-3f), vf_of(-0x1.d72dbcp-1f));
     vf g = vf_fma(inside, vf_of(-0x1.190a5ep-8f), vf_of(0x1.034de6p-5f));
     g = vf_fma(inside_2, vf_of(0x1.1da68ep-12f), g);
-    vf y = vf_fma(inside_2, vf_fma(inside_2, g, f), e), n = vf_whole(y);
+    vf y = vf_fma(inside_2, vf_fma(inside_2, g, f), e), n = vf_floor(y);
     return vf_odd(x, size, 1, vf_fma(p, x, x), vf_fma(-vf_part_power(y - n), vf_power(n), vf_of(1)));
 }
 

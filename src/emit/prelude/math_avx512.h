@@ -432,6 +432,9 @@ static inline vf vf_silu(vf x) {
     return vf_over_denominator(vf_in_logistic_range(x), x, vf_logistic_denominator(x));
 }
 
+/* Of math_narrow.h */
+static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
+
 /* of / (1 + e^-x). e^-x overflows to infinity, and its share is 0. A division leaves the ports of
  * multiplications free. */
 static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
@@ -439,8 +442,8 @@ static inline void vf_shares(vf *x, const vf *of, int ways) {
     vf power[HR_WAYS_MOST];
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        power[way] = -x[way] * 0x1.715476p+0f;
-    vf_powers_of_two(power, ways);
+        power[way] = -x[way];
+    vf_exp_narrow_ways(power, ways);
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
         x[way] = of[way] / (1 + power[way]);

@@ -3,7 +3,7 @@
  * for all before the next: what a core may look ahead is then many operations that are ready, and not the
  * rest of one chain, in which each waits for the one before it.
  */
-/* e^x within 2 ulp and |x| 2^-24 of itself, which is what a rounding of x makes. */
+/* e^x within 3 ulp and 1.4 |x| 2^-24 of itself, which is what the roundings of x / log 2 make. */
 static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
 static inline void vf_exp_narrow_ways(vf *x, int ways) {
 #pragma GCC unroll 8

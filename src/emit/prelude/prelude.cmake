@@ -6,7 +6,7 @@
 #
 #   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<prelude_cuda> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
 set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
-    math_avx512 math_wide math_avx2 math_plain math_narrow math_wide_scalar math_plain_scalar math_trig math_f32 math_f32_scalar math_pairs math_f64 whole random stream order)
+    math_avx512 math_limits math_avx2 math_plain math_narrow math_limits_scalar math_plain_scalar math_trig math_f32 math_f32_scalar math_pairs math_f64 whole random stream order)
 
 function(read_file name out)
   string(REGEX REPLACE "_scalar$" "" file "${name}")
@@ -30,13 +30,13 @@ foreach(name ${PRELUDE_FILES})
   read_file(${name} text)
   if(name MATCHES "_avx512$")
     string(APPEND joined "\n#if defined __AVX512F__ && defined __AVX512BW__ && defined __AVX512DQ__ && defined __AVX512VL__\n")
-  elseif(name MATCHES "^(lanes_gnu|math_wide|math_plain)$")
+  elseif(name MATCHES "^(lanes_gnu|math_limits|math_plain)$")
     string(APPEND joined "\n#else\n")
   elseif(name STREQUAL math_avx2)
     string(APPEND joined "\n#if HR_AVX2\n")
   elseif(name STREQUAL math_narrow)
     string(APPEND joined "\n#endif\n\n#endif\n\n#if HR_LANES > 4\n")
-  elseif(name MATCHES "^(lanes|math_wide_scalar)$")
+  elseif(name MATCHES "^(lanes|math_limits_scalar)$")
     string(APPEND joined "\n#endif\n")
   endif()
   string(APPEND joined "\n${text}")
