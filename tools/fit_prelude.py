@@ -69,6 +69,9 @@ def exponentials():
     r = grid(-0.5, 0.5)
     y = np.exp(r * math.log(2))
     print_fit("2^r, r = +-1/2", *fit(r, y - 1, [1, 2, 3, 4, 5, 6], 1 / y))
+    r = grid(0, 1)
+    for powers in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5]):  # what is rounded adds up towards 1
+        print_fit("2^r, r = 0 .. 1", *fit(r, np.expm1(r * math.log(2)), powers, 1 + r))
 
 
 def accurate_cell(low, high, target, shift):
@@ -202,10 +205,21 @@ def plain_forms():
     log_erfc = np.array([math.log(math.erfc(v)) for v in x])
     weight = np.array([math.erfc(v) / math.erf(v) for v in x])
     print_fit("log erfc(x), 1 .. 3.95", *fit(x, log_erfc, range(0, 10), weight))
+    print_fit("log2 erfc(x), 1 .. 3.95", *fit(x, log_erfc / math.log(2), range(0, 7), weight * math.log(2)))
     x = grid(1e-3, math.pi / 4 + 1e-3, 2000)
     print_fit("(sin(x) - x)/x^3 in x^2", *fit(x * x, (np.sin(x) - x) / x**3, range(0, 4), x**3 / np.sin(x)))
     print_fit("(cos(x) - 1 + x^2/2)/x^4 in x^2",
               *fit(x * x, (np.cos(x) - 1 + x * x / 2) / x**4, range(0, 3), x**4 / np.cos(x)))
+
+
+def normal_odds():
+    """log2((1 - F)/F) / x of the normal distribution in x^2. An error of it times x F (1 - F) log 2 is that of F; far
+    out, where that is nothing, it is the relative error of 1 - F and may be 5e-4."""
+    x = grid(1e-2, 5, 3000)
+    tail = np.array([normal_tail(v) for v in x])
+    odds = np.array([math.log2(normal_tail(v) / normal_tail(-v)) for v in x])
+    weight = x * math.log(2) * np.maximum(tail * (1 - tail), 3e-8 / 5e-4)
+    print_fit("log2 of the odds of a normal tail / x in x^2", *fit(x * x, odds / x, range(0, 9), weight))
 
 
 if __name__ == "__main__":
@@ -216,3 +230,4 @@ if __name__ == "__main__":
     tails("gelu_tail", normal_tail, 4)
     tails("gelu_tanh_tail", tanh_tail, 4)
     plain_forms()
+    normal_odds()

@@ -50,6 +50,9 @@ static inline vf vf_from_vm(vm m) {
     return vf_select(m, vf_of(1), vf_of(0));
 }
 
+/* The most vectors that a function is done for side by side */
+#define HR_WAYS_MOST 8
+
 /* ---- conversions ---- */
 
 static inline vf vf_from_vi(vi x) {

@@ -68,14 +68,7 @@ static inline vf vf_past_whole(vf x) {
     return r;
 }
 
-/* ---- functions of several vectors, `ways` of them ----
- *
- * Each operation is done for all before the next: what a core may look ahead is then many operations that are
- * ready, and not the rest of one chain, in which each waits for the one before it.
- */
-#define HR_WAYS_MOST 8
-
-/* 2^t to within 8.2e-8 of itself */
+/* 2^t to within 8.2e-8 of itself, in seven operations, none of them bound to one port */
 static inline void vf_powers_of_two(vf *t, int ways) __attribute__((always_inline));
 static inline void vf_powers_of_two(vf *t, int ways) {
     static const float terms[] = {0x1.27784fp-7f, 0x1.c91ce8p-5f, 0x1.ebdb56p-3f, 0x1.62e4bap-1f, 1};
@@ -91,38 +84,6 @@ static inline void vf_powers_of_two(vf *t, int ways) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
         t[way] = vf_scale(p[way], t[way]);
-}
-
-/* e^x in eight operations, none of them bound to one port: within 2 ulp and |x| 2^-24 of itself, which is
- * what a rounding of x makes. For results that are rounded to 16 bits or added up. */
-static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
-static inline void vf_exp_narrow_ways(vf *x, int ways) {
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = x[way] * 0x1.715476p+0f;
-    vf_powers_of_two(x, ways);
-}
-
-/* The same of x - peak, where any number near `peak` does in its place: peak / log 2 rounded is one, as long
- * as its rounding is far from 1. The loop around it is made twice, so that neither asks. */
-static inline void vf_exp_below_ways(vf *x, int ways, float peak) __attribute__((always_inline));
-static inline void vf_exp_below_ways(vf *x, int ways, float peak) {
-    const bool near = __builtin_expect(peak > -0x1p16f && peak < 0x1p16f, 1);
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = near ? vf_fma(x[way], vf_of(0x1.715476p+0f), vf_of(-(peak * 0x1.715476p+0f)))
-                      : (x[way] - peak) * 0x1.715476p+0f;
-    vf_powers_of_two(x, ways);
-}
-
-static inline vf vf_exp_narrow(vf x) {
-    vf_exp_narrow_ways(&x, 1);
-    return x;
-}
-
-static inline vf vf_exp_below(vf x, float peak) {
-    vf_exp_below_ways(&x, 1, peak);
-    return x;
 }
 
 static inline vf vf_exp2(vf x) {
@@ -471,8 +432,11 @@ static inline vf vf_silu(vf x) {
     return vf_over_denominator(vf_in_logistic_range(x), x, vf_logistic_denominator(x));
 }
 
-/* For results of 16 bits, as vf_exp_narrow. e^-x overflows to infinity, and its share is 0. A division leaves
- * the ports of multiplications free. */
+/* Of math_narrow.h */
+static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
+
+/* of / (1 + e^-x). e^-x overflows to infinity, and its share is 0. A division leaves the ports of
+ * multiplications free. */
 static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
 static inline void vf_shares(vf *x, const vf *of, int ways) {
     vf power[HR_WAYS_MOST];
@@ -483,33 +447,6 @@ static inline void vf_shares(vf *x, const vf *of, int ways) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
         x[way] = of[way] / (1 + power[way]);
-}
-
-static inline void vf_sigmoid_narrow_ways(vf *x, int ways) __attribute__((always_inline));
-static inline void vf_sigmoid_narrow_ways(vf *x, int ways) {
-    vf one[HR_WAYS_MOST];
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        one[way] = vf_of(1);
-    vf_shares(x, one, ways);
-}
-
-static inline void vf_silu_narrow_ways(vf *x, int ways) __attribute__((always_inline));
-static inline void vf_silu_narrow_ways(vf *x, int ways) {
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_larger(vf_of(-120), x[way]);
-    vf_shares(x, x, ways);
-}
-
-static inline vf vf_sigmoid_narrow(vf x) {
-    vf_sigmoid_narrow_ways(&x, 1);
-    return x;
-}
-
-static inline vf vf_silu_narrow(vf x) {
-    vf_silu_narrow_ways(&x, 1);
-    return x;
 }
 
 /* ---- gelu(x) = relu(x) - |x| Q(|x|), Q(a) = 1 - F(a): 1/2 at 0 and small far out, where F is nearly 1 ----

@@ -1,14 +1,6 @@
 /* Special functions by polynomials alone, for lanes without AVX-512 and for scalars. Branch-free, so that
  * loops over scalars become vectors. Coefficients come from tools/fit_prelude.py.
  */
-/* x * 2^n for -252 <= n <= 254, in two steps so that denormals are rounded once. */
-static inline vf vf_scale_by(vf x, vi n) {
-    vi half = n >> 1;
-    vf first = vf_of_bits((vi)((vu)(half + 127) << 23)),
-       second = vf_of_bits((vi)((vu)(n - half + 127) << 23));
-    return x * first * second;
-}
-
 /* Adding 1.5 * 2^23 rounds to a whole number, which then stands in the lowest bits. ln2 is split so that
  * products with its first part are exact without FMA too. */
 static inline vf vf_exp(vf x) {
@@ -51,13 +43,6 @@ static inline vf vf_exp2(vf x) {
     p = vf_fma(p, r, vf_of(0x1.ebfbdcp-3f));
     p = vf_fma(p, r, vf_of(0x1.62e430p-1f));
     return vf_scale_by(vf_fma(r, p, vf_of(1)), vf_bits(t) - 0x4b400000);
-}
-
-/* The value of a logarithm where its argument is 0, negative, infinite or NaN; y elsewhere. */
-static inline vf vf_log_limits(vf x, vf y) {
-    y = vf_select(vf_lt(x, vf_of(INFINITY)), y, x);
-    y = vf_select(vf_eq(x, vf_of(0)), vf_of(-INFINITY), y);
-    return vf_select(vf_lt(x, vf_of(0)), vf_of(NAN), y);
 }
 
 /* Denormals are scaled into range; then x = m * 2^n with m between sqrt(1/2) and sqrt(2). */

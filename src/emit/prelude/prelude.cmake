@@ -6,8 +6,8 @@
 #
 #   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<prelude_cuda> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
 set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
-    math_avx512 math_plain math_plain_scalar math_trig math_f32 math_f32_scalar math_pairs math_f64 whole philox philox_avx2
-    philox_blocks random stream order)
+    math_avx512 math_limits math_avx2 math_plain math_narrow math_limits_scalar math_plain_scalar math_trig math_f32 math_f32_scalar
+    math_pairs math_f64 whole philox philox_avx2 philox_blocks random stream order)
 
 function(read_file name out)
   string(REGEX REPLACE "_scalar$" "" file "${name}")
@@ -31,11 +31,23 @@ foreach(name ${PRELUDE_FILES})
   read_file(${name} text)
   if(name MATCHES "_avx512$")
     string(APPEND joined "\n#if defined __AVX512F__ && defined __AVX512BW__ && defined __AVX512DQ__ && defined __AVX512VL__\n")
-  elseif(name STREQUAL "philox_avx2")
-    string(APPEND joined "\n#if HR_LANES == 8\n")
-  elseif(name MATCHES "^(lanes_gnu|math_plain|philox_blocks)$")
-    string(APPEND joined "\n#else\n")
-  elseif(name MATCHES "^(lanes|math_plain_scalar|random)$")
+  elseif(name MATCHES "^(lanes_gnu|math_limits|math_plain|philox_blocks)$")
+    string(APPEND joined "
+#else
+")
+  elseif(name MATCHES "_avx2$")
+    string(APPEND joined "
+#if HR_LANES == 8
+")
+  elseif(name STREQUAL math_narrow)
+    string(APPEND joined "
+#endif
+
+#endif
+
+#if HR_LANES > 4
+")
+  elseif(name MATCHES "^(lanes|math_limits_scalar|random)$")
     string(APPEND joined "\n#endif\n")
   endif()
   string(APPEND joined "\n${text}")

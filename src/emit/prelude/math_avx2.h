@@ -1,0 +1,241 @@
+/* Special functions on AVX2 with FMA. Exponentials and logarithms ask first whether all lanes are ordinary
+ * numbers with ordinary results: what else there is (denormals, infinities, NaN) costs a branch that is
+ * rarely taken, not operations of every vector. A lane's result is the same either way.
+ *
+ * Sums are in short chains (pairs of terms first): the core looks about 128 vector operations ahead, so that
+ * a function of n operations, of which a chain of l cycles hangs together, takes n l / 128 cycles or more. A
+ * division is one operation and keeps its divider for 3.5 cycles: no more than a Newton step from vrcpps
+ * costs. Coefficients come from tools/fit_prelude.py.
+ */
+static inline bool vm_any(vm m) {
+    return __builtin_ia32_movmskps256((vf)m) != 0;
+}
+
+/* Whether all are finite and at least 2^-126. */
+static inline bool vf_all_normal(vf x) {
+    return __builtin_expect(!vm_any((vi)((vu)vf_bits(x) + 0x7f800000) > -0x1000001), 1);
+}
+
+/* Whether |x| <= limit everywhere, as no NaN is. */
+static inline bool vf_all_within(vf x, float limit) {
+    return __builtin_expect(!vm_any((vf_bits(x) & INT32_MAX) > vf_bits(vf_of(limit))), 1);
+}
+
+/* 2^r, 0 <= r <= 1 */
+static inline vf vf_part_power(vf r) {
+    vf square = r * r, first = vf_fma(r, vf_of(0x1.ebfe12p-3f), vf_of(0x1.62e428p-1f));
+    vf middle = vf_fma(r, vf_of(0x1.3d74f6p-7f), vf_of(0x1.c67bd8p-5f)),
+       last = vf_fma(r, vf_of(0x1.cd5828p-13f), vf_of(0x1.43d930p-10f));
+    return vf_fma(r, vf_fma(square, vf_fma(square, last, middle), first), vf_of(1));
+}
+
+/* The same to within 1.7e-7 where it is 1 and 9e-8 where it is 2: there all that is rounded adds up. */
+static inline vf vf_part_power_short(vf r) {
+    vf middle = vf_fma(r, vf_of(0x1.c9ba76p-5f), vf_of(0x1.ebce1ap-3f));
+    vf last = vf_fma(r, vf_of(0x1.f2eba4p-10f), vf_of(0x1.249158p-7f));
+    return vf_fma(r, vf_fma(r, vf_fma(r * r, last, middle), vf_of(0x1.62e514p-1f)), vf_of(1));
+}
+
+/* x * 2^n, a whole number n, where x is about 1; in one step where the result is `normal` everywhere */
+static inline vf vf_times_power(vf x, vf n, bool normal) {
+    vi t = vf_bits(n + 0x1.8p23f);
+    return normal ? vf_of_bits((vi)((vu)vf_bits(x) + ((vu)t << 23))) : vf_scale_by(x, t - 0x4b400000);
+}
+
+/* What is left of x / log 2 above the whole number n; 1 / log 2 is in two parts. */
+static inline vf vf_above_whole(vf x, vf n) {
+    return vf_fma(x, vf_of(0x1.4ae0c0p-26f), vf_fma(x, vf_of(0x1.715476p+0f), -n));
+}
+
+static inline vf vf_exp(vf x) {
+    bool normal = vf_all_within(x, 87);
+    if (!normal) x = vf_smaller(vf_of(89), vf_larger(vf_of(-104), x));
+    vf n = vf_floor(x * 0x1.715476p+0f);
+    return vf_times_power(vf_part_power(vf_above_whole(x, n)), n, normal);
+}
+
+/* Where 2^x is 0 below and infinite above */
+static inline vf vf_power_range(vf x) {
+    return vf_smaller(vf_of(129), vf_larger(vf_of(-151), x));
+}
+
+static inline vf vf_exp2(vf x) {
+    bool normal = vf_all_within(x, 126);
+    if (!normal) x = vf_power_range(x);
+    vf n = vf_floor(x);
+    return vf_times_power(vf_part_power(x - n), n, normal);
+}
+
+static inline void vf_powers_of_two(vf *x, int ways) __attribute__((always_inline));
+static inline void vf_powers_of_two(vf *x, int ways) {
+    vi size = vf_bits(x[0]) & INT32_MAX;
+    vf n[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 1; way < ways; way++)
+        size = vi_max(size, vf_bits(x[way]) & INT32_MAX);
+    bool normal = vf_all_within(vf_of_bits(size), 126);
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        if (!normal) x[way] = vf_power_range(x[way]);
+        n[way] = vf_floor(x[way]);
+        x[way] = x[way] - n[way];
+    }
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_times_power(vf_part_power_short(x[way]), n[way], normal);
+}
+
+/* ---- logarithms: x = m * 2^n with m between sqrt(1/2) and sqrt(2) ---- */
+
+/* log(x / 2^below), bits being those of x */
+static inline vf vf_log_of(vi bits, vf below) {
+    vi past = bits - 0x3f3504f3;
+    vf r = vf_of_bits((past & 0x7fffff) + 0x3f3504f3) - 1, square = r * r, fourth = square * square;
+    vf a = vf_fma(r, vf_of(0x1.555554p-2f), vf_of(-0.5f)),
+       b = vf_fma(r, vf_of(0x1.99a056p-3f), vf_of(-0x1.000232p-2f));
+    vf c = vf_fma(r, vf_of(0x1.22d004p-3f), vf_of(-0x1.546f36p-3f)),
+       d = vf_fma(r, vf_of(0x1.05b362p-3f), vf_of(-0x1.0d9a78p-3f));
+    d = vf_fma(square, vf_of(-0x1.392534p-4f), d);
+    vf p = vf_fma(fourth, vf_fma(square, d, c), vf_fma(square, b, a));
+    return vf_fma(vf_from_vi(past >> 23) - below, vf_of(0x1.62e430p-1f), vf_fma(square, p, r));
+}
+
+static inline vf vf_log(vf x) {
+    if (vf_all_normal(x)) return vf_log_of(vf_bits(x), vf_of(0));
+    vm tiny = vf_lt(x, vf_of(0x1p-126f));
+    vi bits = vf_bits(vf_select(tiny, x * 0x1p23f, x));
+    return vf_log_limits(x, vf_log_of(bits, vf_select(tiny, vf_of(23), vf_of(0))));
+}
+
+/* The same of the logarithm of base 2 */
+static inline vf vf_log2_of(vi bits, vf below) {
+    vi past = bits - 0x3f3504f3;
+    vf r = vf_of_bits((past & 0x7fffff) + 0x3f3504f3) - 1, square = r * r;
+    vf a = vf_fma(r, vf_of(0x1.ec71fep-2f), vf_of(-0x1.715476p-1f));
+    vf b = vf_fma(r, vf_of(0x1.273ca4p-2f), vf_of(-0x1.7156d0p-2f));
+    vf c = vf_fma(r, vf_of(0x1.ab38f4p-3f), vf_of(-0x1.eb179cp-3f));
+    vf d = vf_fma(r, vf_of(0x1.521abep-3f), vf_of(-0x1.8b6618p-3f));
+    d = vf_fma(square, vf_of(-0x1.5181cep-4f), d);
+    vf p = vf_fma(square * square, vf_fma(square, d, c), vf_fma(square, b, a));
+    return vf_fma(r, vf_fma(r, p, vf_of(0x1.715476p+0f)), vf_from_vi(past >> 23) - below);
+}
+
+static inline vf vf_log2(vf x) {
+    if (vf_all_normal(x)) return vf_log2_of(vf_bits(x), vf_of(0));
+    vm tiny = vf_lt(x, vf_of(0x1p-126f));
+    vi bits = vf_bits(vf_select(tiny, x * 0x1p23f, x));
+    return vf_log_limits(x, vf_log2_of(bits, vf_select(tiny, vf_of(23), vf_of(0))));
+}
+
+/* ---- logistic functions: of / (1 + 2^y) ----
+ *
+ * A biased exponent of 255 makes an infinity, whose share is 0; one of 27 nothing beside 1. */
+
+/* 2^n, n whole and -126 .. 128 */
+static inline vf vf_power(vf n) {
+    return vf_of_bits((vi)((vu)vf_bits(n + (0x1.8p23f + 127)) << 23));
+}
+
+/* of / (1 + 2^(n + r)) */
+static inline vf vf_share(vf of, vf n, vf r) {
+    return of / vf_fma(vf_part_power(r), vf_power(n), vf_of(1));
+}
+
+static inline vf vf_share_range(vf y) {
+    return vf_smaller(vf_of(128), vf_larger(vf_of(-100), y));
+}
+
+static inline vf vf_share_beside(vf of, vf y) {
+    y = vf_share_range(y);
+    vf n = vf_floor(y);
+    return vf_share(of, n, y - n);
+}
+
+/* of / (1 + e^-x) */
+static inline vf vf_logistic_share(vf of, vf x) {
+    x = vf_smaller(vf_of(88.8f), vf_larger(vf_of(-69), -x));
+    vf n = vf_floor(x * 0x1.715476p+0f);
+    return vf_share(of, n, vf_above_whole(x, n));
+}
+
+static inline vf vf_sigmoid(vf x) {
+    return vf_logistic_share(vf_of(1), x);
+}
+
+static inline vf vf_silu(vf x) {
+    return vf_logistic_share(vf_larger(vf_of(-120), x), x);
+}
+
+static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
+static inline void vf_shares(vf *x, const vf *of, int ways) {
+    vf n[HR_WAYS_MOST], y[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        y[way] = vf_share_range(x[way] * -0x1.715476p+0f);
+        n[way] = vf_floor(y[way]);
+    }
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = of[way] / vf_fma(vf_part_power_short(y[way] - n[way]), vf_power(n[way]), vf_of(1));
+}
+
+/* x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) */
+static inline vf vf_gelu_tanh(vf x) {
+    vf y = vf_share_range(x * vf_fma(x * x, vf_of(-0x1.a5a7d0p-4f), vf_of(-0x1.26aec2p+1f))), n = vf_floor(y);
+    return vf_larger(vf_of(-120), x) / vf_fma(vf_part_power_short(y - n), vf_power(n), vf_of(1));
+}
+
+/* x F(x) by the logarithm of 1/F - 1, an odd function: a polynomial up to 5, from there on a straight line.
+ */
+static inline vf vf_gelu(vf x) {
+    vf square = vf_smaller(vf_of(25), x * x), fourth = square * square;
+    vf a = vf_fma(square, vf_of(-0x1.ad68a6p-4f), vf_of(-0x1.26aecap+1f)),
+       b = vf_fma(square, vf_of(0x1.4c494ap-13f), vf_of(0x1.918008p-14f));
+    vf c = vf_fma(square, vf_of(0x1.559476p-22f), vf_of(-0x1.736496p-17f)),
+       d = vf_fma(square, vf_of(-0x1.1365c2p-32f), vf_of(0x1.5eaf54p-31f));
+    d = vf_fma(fourth, vf_of(0x1.22e742p-38f), d);
+    vf p = vf_fma(fourth * fourth, vf_fma(fourth, d, c), vf_fma(fourth, b, a));
+    return vf_share_beside(vf_larger(vf_of(-120), x), x * p);
+}
+
+/* ---- odd functions: a polynomial near 0, further out 1 less what is missing ---- */
+
+/* `near` where |x| < limit, else `far` with the sign of x */
+static inline vf vf_odd(vf x, vf size, float limit, vf near, vf far) {
+    return vf_of_bits(vf_bits(vf_select(size < vf_of(limit), near, far)) | (vf_bits(x) & INT32_MIN));
+}
+
+static inline vf vf_tanh(vf x) {
+    vf size = vf_of_bits(vf_bits(x) & INT32_MAX), square = x * x, fourth = square * square;
+    vf a = vf_fma(square, vf_of(0x1.110688p-3f), vf_of(-0x1.555530p-2f));
+    vf b = vf_fma(square, vf_of(0x1.51971ap-6f), vf_of(-0x1.b826fep-5f));
+    vf p = vf_fma(fourth, vf_fma(fourth, vf_of(-0x1.734efep-8f), b), a);
+    vf y = vf_smaller(vf_of(10), size) * 0x1.715476p+1f, n = vf_floor(y);
+    return vf_odd(x, size, 0.625f, vf_fma(p * square, x, x), 1 - vf_share(vf_of(2), n, y - n));
+}
+
+/* The logarithm of erfc is almost a parabola. */
+static inline vf vf_erf(vf x) {
+    vf size = vf_of_bits(vf_bits(x) & INT32_MAX), square = x * x, fourth = square * square;
+    vf a = vf_fma(square, vf_of(-0x1.812740p-2f), vf_of(0x1.06eba8p-3f));
+    vf b = vf_fma(square, vf_of(-0x1.b8044ap-6f), vf_of(0x1.ce2d74p-4f));
+    vf c = vf_fma(square, vf_of(-0x1.a99294p-11f), vf_of(0x1.5482a0p-8f));
+    vf d = vf_fma(square, vf_of(-0x1.217f0ap-19f), vf_of(0x1.6981f6p-14f));
+    vf p = vf_fma(fourth * fourth, vf_fma(fourth, d, c), vf_fma(fourth, b, a));
+    vf inside = vf_smaller(vf_of(4), size), inside_2 = inside * inside;
+    vf e = vf_fma(inside, vf_of(-0x1.a053e4p+0f), vf_of(-0x1.c67b2cp-12f));
+    vf f = vf_fma(inside, vf_of(-0x1.314b86p-3f), vf_of(-0x1.d72dbcp-1f));
+    vf g = vf_fma(inside, vf_of(-0x1.190a5ep-8f), vf_of(0x1.034de6p-5f));
+    g = vf_fma(inside_2, vf_of(0x1.1da68ep-12f), g);
+    vf y = vf_fma(inside_2, vf_fma(inside_2, g, f), e), n = vf_floor(y);
+    return vf_odd(x, size, 1, vf_fma(p, x, x), vf_fma(-vf_part_power(y - n), vf_power(n), vf_of(1)));
+}
+
+/* Of second order from vrsqrtps, which is good to 1.5 * 2^-12. */
+static inline vf vf_rsqrt(vf x) {
+    if (!vf_all_normal(x)) return 1 / vf_sqrt(x);
+    vf near;
+    __asm__("vrsqrtps %1, %0" : "=x"(near) : "x"(x));
+    vf error = vf_fma(-(x * near), near, vf_of(1));
+    return vf_fma(near * error, vf_fma(error, vf_of(0.375f), vf_of(0.5f)), near);
+}
