@@ -32,21 +32,11 @@ foreach(name ${PRELUDE_FILES})
   if(name MATCHES "_avx512$")
     string(APPEND joined "\n#if defined __AVX512F__ && defined __AVX512BW__ && defined __AVX512DQ__ && defined __AVX512VL__\n")
   elseif(name MATCHES "^(lanes_gnu|math_limits|math_plain|philox_blocks)$")
-    string(APPEND joined "
-#else
-")
+    string(APPEND joined "\n#else\n")
   elseif(name MATCHES "_avx2$")
-    string(APPEND joined "
-#if HR_LANES == 8
-")
+    string(APPEND joined "\n#if HR_LANES == 8\n")
   elseif(name STREQUAL math_narrow)
-    string(APPEND joined "
-#endif
-
-#endif
-
-#if HR_LANES > 4
-")
+    string(APPEND joined "\n#endif\n\n#endif\n\n#if HR_LANES > 4\n")
   elseif(name MATCHES "^(lanes|math_limits_scalar|random)$")
     string(APPEND joined "\n#endif\n")
   endif()
