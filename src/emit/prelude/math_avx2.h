@@ -166,23 +166,24 @@ static inline vf vf_silu(vf x) {
     return vf_logistic_share(vf_larger(vf_of(-120), x), x);
 }
 
+/* The same where 2^y need not be so exact */
+static inline vf vf_share_short(vf of, vf y) {
+    y = vf_share_range(y);
+    vf n = vf_floor(y);
+    return of / vf_fma(vf_part_power_short(y - n), vf_power(n), vf_of(1));
+}
+
 static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
 static inline void vf_shares(vf *x, const vf *of, int ways) {
-    vf n[HR_WAYS_MOST], y[HR_WAYS_MOST];
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++) {
-        y[way] = vf_share_range(x[way] * -0x1.715476p+0f);
-        n[way] = vf_floor(y[way]);
-    }
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        x[way] = of[way] / vf_fma(vf_part_power_short(y[way] - n[way]), vf_power(n[way]), vf_of(1));
+        x[way] = vf_share_short(of[way], x[way] * -0x1.715476p+0f);
 }
 
 /* x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) */
 static inline vf vf_gelu_tanh(vf x) {
-    vf y = vf_share_range(x * vf_fma(x * x, vf_of(-0x1.a5a7d0p-4f), vf_of(-0x1.26aec2p+1f))), n = vf_floor(y);
-    return vf_larger(vf_of(-120), x) / vf_fma(vf_part_power_short(y - n), vf_power(n), vf_of(1));
+    vf y = x * vf_fma(x * x, vf_of(-0x1.a5a7d0p-4f), vf_of(-0x1.26aec2p+1f));
+    return vf_share_short(vf_larger(vf_of(-120), x), y);
 }
 
 /* x F(x) by the logarithm of 1/F - 1, an odd function: a polynomial up to 5, from there on a straight line.

@@ -28,7 +28,9 @@ static inline vf vf_sin_shifted(vf x, int quarter) {
 }
 
 static inline bool vf_all_near(vf x) {
-#if defined __FMA__
+#if HR_AVX2
+    return vf_all_within(x, 65536);
+#elif defined __FMA__
     return vi_fold_max(vf_bits(x) & INT32_MAX) <= 0x47800000; /* 65536 */
 #else
     (void)x;
