@@ -8,20 +8,20 @@
 
 #include <string.h>
 
-enum { TASK_PANELS = 3 }; /* of the left operand: with more, the product measured slower */
-
 /* Register tiles that leave no value without a register: rows x vectors sums, a row of vectors and a
  * broadcast. */
 typedef struct register_tile {
     const char *isa;
     int rows[4], vectors[4]; /* the default first; 0 ends */
+    int strip;               /* steps along k without a branch; 1: its loop costs little beside a step */
+    int task_panels;         /* of the left operand: with more, the product measured slower */
 } register_tile;
 
 static const register_tile register_tiles[] = {
-    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}}, /* 32 registers */
-    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}},    /* 32 registers */
-    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}},     /* 16 registers */
-    {"", {4, 3, 0, 0}, {2, 3, 0, 0}},         /* at least 16 somewhere */
+    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}, 1, 3}, /* 32 registers */
+    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}, 1, 3},    /* 32 registers */
+    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}, 32, 8},    /* 16 registers */
+    {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8},        /* at least 16 somewhere */
 };
 
 static const register_tile *register_tile_of(const hr_plan *plan) {
@@ -67,6 +67,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     int64_t element = choice.double_precision ? 8 : 4;
     int64_t vector_bytes = plan->limits.vector_bytes > 16 ? plan->limits.vector_bytes : 16;
     choice.vectors = (int)clamp(tunables->register_n ? tunables->register_n : tile->vectors[0], 1, 8);
+    choice.strip = tile->strip;
     choice.blocks.element = element;
     choice.blocks.rows = clamp(tunables->register_m ? tunables->register_m : tile->rows[0], 1, 32);
     choice.blocks.columns = choice.vectors * vector_bytes / element;
@@ -77,7 +78,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.tile_m = tunables->tile_m > 0 ? tunables->tile_m : 0;
     choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
     choice.blocks.together = choice.blocks.step = 1;
-    choice.blocks.task_rows = TASK_PANELS * choice.blocks.rows;
+    choice.blocks.task_rows = tile->task_panels * choice.blocks.rows;
     choice.bf16 = hr_contract_is_bf16(plan->normal, stage->contract);
     choice.pairs = pairs_choice(plan, choice.blocks);
     return choice;

@@ -53,8 +53,9 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
         if (done[choice.double_precision]) continue;
         done[choice.double_precision] = true;
         const char *type = choice.double_precision ? "F64" : "F32";
-        hr_text_format(out, "enum { CONTRACT_%s_ROWS = %d, CONTRACT_%s_VECTORS = %d };\n\n", type,
-                       (int)choice.blocks.rows, type, choice.vectors);
+        hr_text_format(
+            out, "enum { CONTRACT_%s_ROWS = %d, CONTRACT_%s_VECTORS = %d, CONTRACT_%s_STRIP = %d };\n\n",
+            type, (int)choice.blocks.rows, type, choice.vectors, type, choice.strip);
         const char *text = (const char *)hr_contract_mainloop_text;
         if (choice.double_precision)
             append_renamed(out, text);

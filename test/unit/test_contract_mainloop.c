@@ -23,10 +23,10 @@
 
 #ifdef PAIRS
 #define HR_LANES 16
-enum { CONTRACT_F32_ROWS = 14, CONTRACT_F32_VECTORS = 2 };
+enum { CONTRACT_F32_ROWS = 14, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 1 };
 #else
 #define HR_LANES 4
-enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2 };
+enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 32 };
 #endif
 #include "emit/contract/contract_blocks.h"
 

@@ -7,11 +7,16 @@
  * packed a task at a time into the L2 cache of the thread that multiplies it. A product with few rows packs
  * the right operand just in time instead, a chunk that stays in L1, because nobody else would use it again.
  */
-/* Before loops whose trip count is known where they are inlined: their arrays become registers. */
+/* CONTRACT_UNROLL stands before loops whose trip count is known where they are inlined: their arrays become
+ * registers. CONTRACT_UNROLL_STEPS stands before a loop of unknown length: gcc does that after it has chosen
+ * registers; steps that are written out spill. More than 8 push each other out of the decoded instructions.
+ */
 #ifdef __clang__
-#define CONTRACT_UNROLL _Pragma("clang loop unroll(full)")
+#define CONTRACT_UNROLL       _Pragma("clang loop unroll(full)")
+#define CONTRACT_UNROLL_STEPS _Pragma("clang loop unroll_count(8)")
 #else
-#define CONTRACT_UNROLL _Pragma("GCC unroll 32")
+#define CONTRACT_UNROLL       _Pragma("GCC unroll 32")
+#define CONTRACT_UNROLL_STEPS _Pragma("GCC unroll 8")
 #endif
 
 struct contract_choice {
