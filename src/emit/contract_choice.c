@@ -15,13 +15,14 @@ typedef struct register_tile {
     int rows[4], vectors[4]; /* the default first; 0 ends */
     int strip;               /* steps along k without a branch; 1: its loop costs little beside a step */
     int task_panels;         /* of the left operand: with more, the product measured slower */
+    int left_share;          /* of the L2 cache, one in so many bytes, for the left operand's block */
 } register_tile;
 
 static const register_tile register_tiles[] = {
-    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}, 1, 3}, /* 32 registers */
-    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}, 1, 3},    /* 32 registers */
-    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}, 32, 8},    /* 16 registers */
-    {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8},        /* at least 16 somewhere */
+    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}, 1, 3, 4}, /* 32 registers */
+    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}, 1, 3, 4},    /* 32 registers */
+    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}, 32, 8, 2},    /* 16 registers */
+    {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8, 2},        /* at least 16 somewhere */
 };
 
 static const register_tile *register_tile_of(const hr_plan *plan) {
@@ -73,7 +74,8 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.columns = choice.vectors * vector_bytes / element;
     int64_t chunk = cache_or(plan->limits.l1_bytes, 32 << 10) / 2 / (choice.blocks.columns * element);
     choice.blocks.depth = tunables->tile_k > 0 ? tunables->tile_k : clamp(chunk, 64, 384);
-    choice.blocks.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 256 << 10) / 4, 64 << 10, 1 << 20);
+    int64_t second = cache_or(plan->limits.l2_bytes, 256 << 10);
+    choice.blocks.left_bytes = clamp(second / tile->left_share, 64 << 10, 1 << 20);
     choice.blocks.right_bytes = 16 << 20;
     choice.blocks.tile_m = tunables->tile_m > 0 ? tunables->tile_m : 0;
     choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
