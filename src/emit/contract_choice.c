@@ -16,13 +16,14 @@ typedef struct register_tile {
     int strip;               /* steps along k without a branch; 1: its loop costs little beside a step */
     int task_panels;         /* of the left operand: with more, the product measured slower */
     int left_share;          /* of the L2 cache, one in so many bytes, for the left operand's block */
+    int group_rows;          /* of the left operand, up to which panels of the right one go side by side */
 } register_tile;
 
 static const register_tile register_tiles[] = {
-    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}, 1, 3, 4}, /* 32 registers */
-    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}, 1, 3, 4},    /* 32 registers */
-    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}, 32, 8, 2},    /* 16 registers */
-    {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8, 2},        /* at least 16 somewhere */
+    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}, 1, 3, 4, 32}, /* 32 registers */
+    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}, 1, 3, 4, 32},    /* 32 registers */
+    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96},    /* 16 registers */
+    {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96},        /* at least 16 somewhere */
 };
 
 static const register_tile *register_tile_of(const hr_plan *plan) {
@@ -81,6 +82,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
     choice.blocks.together = choice.blocks.step = 1;
     choice.blocks.task_rows = tile->task_panels * choice.blocks.rows;
+    choice.blocks.group_rows = tile->group_rows;
     choice.bf16 = hr_contract_is_bf16(plan->normal, stage->contract);
     choice.pairs = pairs_choice(plan, choice.blocks);
     return choice;

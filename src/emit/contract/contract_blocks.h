@@ -29,6 +29,7 @@ struct contract_choice {
     int64_t tile_m, tile_n; /* 0 = from the bytes above */
     int64_t together;       /* neighbours along k in a packed element: depths count packed elements */
     int64_t step;           /* of the register tile along k: depths are multiples of it */
+    int64_t group_rows;     /* of the left operand, for which most of the work is to read the right one */
 };
 
 struct contract_blocks {
@@ -51,7 +52,6 @@ enum {
     CONTRACT_STRIP = 128,              /* elements of a line in use */
     CONTRACT_TURNED_MAX = 16,          /* columns of a product that is turned */
     CONTRACT_GROUP_MAX = 16,           /* panels of the right operand side by side: lines of its rows */
-    CONTRACT_GROUP_ROWS = 32,          /* of the left operand, for which that is most of the work */
     CONTRACT_GROUP_DEPTH = 32,         /* of k at a time */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
@@ -140,7 +140,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     int64_t columns = choice->tile_n ? choice->tile_n : choice->right_bytes / blocks.teams / depth_bytes;
     columns = contract_max(columns / column, 1) * column;
     blocks.n_block = blocks.just_in_time ? all_columns : contract_min(columns, all_columns);
-    if (blocks.just_in_time && all_rows <= CONTRACT_GROUP_ROWS) /* some groups for each thread */
+    if (blocks.just_in_time && all_rows <= choice->group_rows) /* some groups for each thread */
         blocks.group = contract_min(CONTRACT_GROUP_MAX, all_columns / column / (4 * blocks.team));
     rows = CONTRACT_PARTIAL_BYTES / blocks.teams / choice->element / blocks.n_block;
     rows = contract_max(rows / blocks.task_rows, 1) * blocks.task_rows;
