@@ -14,7 +14,7 @@ typedef struct register_tile {
     const char *isa;
     int rows[4], vectors[4]; /* the default first; 0 ends */
     int strip;               /* steps along k without a branch; 1: its loop costs little beside a step */
-    int task_panels;         /* of the left operand: with more, the product measured slower */
+    int task_panels;         /* of the left operand: with more, the product was no faster */
     int left_share;          /* of the L2 cache, one in so many bytes, for the left operand's block */
     int group_rows;          /* of the left operand, up to which panels of the right one go side by side */
 } register_tile;
