@@ -8,20 +8,22 @@
 
 #include <string.h>
 
-enum { TASK_PANELS = 3 }; /* of the left operand: with more, the product measured slower */
-
 /* Register tiles that leave no value without a register: rows x vectors sums, a row of vectors and a
  * broadcast. */
 typedef struct register_tile {
     const char *isa;
     int rows[4], vectors[4]; /* the default first; 0 ends */
+    int strip;               /* steps along k without a branch; 1: its loop costs little beside a step */
+    int task_panels;         /* of the left operand: with more, the product was no faster */
+    int left_share;          /* of the L2 cache, one in so many bytes, for the left operand's block */
+    int group_rows;          /* of the left operand, up to which panels of the right one go side by side */
 } register_tile;
 
 static const register_tile register_tiles[] = {
-    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}}, /* 32 registers */
-    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}},    /* 32 registers */
-    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}},     /* 16 registers */
-    {"", {4, 3, 0, 0}, {2, 3, 0, 0}},         /* at least 16 somewhere */
+    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}, 1, 3, 4, 32}, /* 32 registers */
+    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}, 1, 3, 4, 32},    /* 32 registers */
+    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96},    /* 16 registers */
+    {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96},        /* at least 16 somewhere */
 };
 
 static const register_tile *register_tile_of(const hr_plan *plan) {
@@ -67,17 +69,20 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     int64_t element = choice.double_precision ? 8 : 4;
     int64_t vector_bytes = plan->limits.vector_bytes > 16 ? plan->limits.vector_bytes : 16;
     choice.vectors = (int)clamp(tunables->register_n ? tunables->register_n : tile->vectors[0], 1, 8);
+    choice.strip = tile->strip;
     choice.blocks.element = element;
     choice.blocks.rows = clamp(tunables->register_m ? tunables->register_m : tile->rows[0], 1, 32);
     choice.blocks.columns = choice.vectors * vector_bytes / element;
     int64_t chunk = cache_or(plan->limits.l1_bytes, 32 << 10) / 2 / (choice.blocks.columns * element);
     choice.blocks.depth = tunables->tile_k > 0 ? tunables->tile_k : clamp(chunk, 64, 384);
-    choice.blocks.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 256 << 10) / 4, 64 << 10, 1 << 20);
+    int64_t second = cache_or(plan->limits.l2_bytes, 256 << 10);
+    choice.blocks.left_bytes = clamp(second / tile->left_share, 64 << 10, 1 << 20);
     choice.blocks.right_bytes = 16 << 20;
     choice.blocks.tile_m = tunables->tile_m > 0 ? tunables->tile_m : 0;
     choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
     choice.blocks.together = choice.blocks.step = 1;
-    choice.blocks.task_rows = TASK_PANELS * choice.blocks.rows;
+    choice.blocks.task_rows = tile->task_panels * choice.blocks.rows;
+    choice.blocks.group_rows = tile->group_rows;
     choice.bf16 = hr_contract_is_bf16(plan->normal, stage->contract);
     choice.pairs = pairs_choice(plan, choice.blocks);
     return choice;

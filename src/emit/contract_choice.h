@@ -10,6 +10,7 @@ typedef struct hr_contract_choice {
     struct contract_choice blocks; /* of the vector unit */
     struct contract_choice pairs;  /* of the unit that multiplies pairs, where `bf16` */
     int vectors;                   /* of a row of the register tile */
+    int strip;                     /* its steps along k without a branch between them */
     bool double_precision;
     bool bf16; /* all values of both operands are bf16: such a unit may multiply them */
 } hr_contract_choice;

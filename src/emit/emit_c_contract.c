@@ -53,8 +53,9 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
         if (done[choice.double_precision]) continue;
         done[choice.double_precision] = true;
         const char *type = choice.double_precision ? "F64" : "F32";
-        hr_text_format(out, "enum { CONTRACT_%s_ROWS = %d, CONTRACT_%s_VECTORS = %d };\n\n", type,
-                       (int)choice.blocks.rows, type, choice.vectors);
+        hr_text_format(
+            out, "enum { CONTRACT_%s_ROWS = %d, CONTRACT_%s_VECTORS = %d, CONTRACT_%s_STRIP = %d };\n\n",
+            type, (int)choice.blocks.rows, type, choice.vectors, type, choice.strip);
         const char *text = (const char *)hr_contract_mainloop_text;
         if (choice.double_precision)
             append_renamed(out, text);
@@ -346,13 +347,15 @@ static void print_finish(stage_printer *s) {
 
 /* ---- the stage ---- */
 
-static void print_choice(stage_printer *s, const struct contract_choice *blocks, const char *name) {
+/* `columns`: in the text's own words, because a compiler for shorter vectors makes narrower panels. */
+static void print_choice(stage_printer *s, const struct contract_choice *blocks, const char *name,
+                         const char *columns) {
     hr_printer *p = s->p;
     hr_print(p, "static const struct contract_choice stage_%d_%s = {", s->number, name);
     p->indent++;
     hr_print(p, ".element = %d,", (int)blocks->element);
     hr_print(p, ".rows = %d,", (int)blocks->rows);
-    hr_print(p, ".columns = %d,", (int)blocks->columns);
+    hr_print(p, ".columns = %s,", columns);
     hr_print(p, ".depth = %d,", (int)blocks->depth);
     hr_print(p, ".left_bytes = %d,", (int)blocks->left_bytes);
     hr_print(p, ".right_bytes = %d,", (int)blocks->right_bytes);
@@ -361,6 +364,7 @@ static void print_choice(stage_printer *s, const struct contract_choice *blocks,
     hr_print(p, ".tile_n = %d,", (int)blocks->tile_n);
     hr_print(p, ".together = %d,", (int)blocks->together);
     hr_print(p, ".step = %d,", (int)blocks->step);
+    hr_print(p, ".group_rows = %d,", (int)blocks->group_rows);
     p->indent--;
     hr_print(p, "};");
     hr_print(p, "%s", "");
@@ -435,8 +439,9 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     hr_contract_choice choice = hr_contract_choice_of(p->plan, stage);
-    print_choice(&s, &choice.blocks, "choice");
-    if (choice.bf16) print_choice(&s, &choice.pairs, "pairs");
+    print_choice(&s, &choice.blocks, "choice",
+                 choice.double_precision ? "CONTRACT_F64_COLUMNS" : "CONTRACT_F32_COLUMNS");
+    if (choice.bf16) print_choice(&s, &choice.pairs, "pairs", hr_format(p, "%d", (int)choice.pairs.columns));
     print_operand(&s, false);
     print_operand(&s, true);
     print_finish(&s);

@@ -23,10 +23,10 @@
 
 #ifdef PAIRS
 #define HR_LANES 16
-enum { CONTRACT_F32_ROWS = 14, CONTRACT_F32_VECTORS = 2 };
+enum { CONTRACT_F32_ROWS = 14, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 1 };
 #else
 #define HR_LANES 4
-enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2 };
+enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 32 };
 #endif
 #include "emit/contract/contract_blocks.h"
 
@@ -53,7 +53,8 @@ static struct contract_choice choice_of(int64_t left_bytes, int64_t right_bytes)
                                      .right_bytes = right_bytes,
                                      .task_rows = 3 * CONTRACT_F32_ROWS,
                                      .together = 1,
-                                     .step = 1};
+                                     .step = 1,
+                                     .group_rows = 32};
 #ifdef PAIRS
     choice.rows = choice.columns = 32;
     choice.task_rows = 96;

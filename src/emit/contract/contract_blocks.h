@@ -7,11 +7,16 @@
  * packed a task at a time into the L2 cache of the thread that multiplies it. A product with few rows packs
  * the right operand just in time instead, a chunk that stays in L1, because nobody else would use it again.
  */
-/* Before loops whose trip count is known where they are inlined: their arrays become registers. */
+/* CONTRACT_UNROLL stands before loops whose trip count is known where they are inlined: their arrays become
+ * registers. CONTRACT_UNROLL_STEPS stands before a loop of unknown length: gcc does that after it has chosen
+ * registers; steps that are written out spill. More than 8 push each other out of the decoded instructions.
+ */
 #ifdef __clang__
-#define CONTRACT_UNROLL _Pragma("clang loop unroll(full)")
+#define CONTRACT_UNROLL       _Pragma("clang loop unroll(full)")
+#define CONTRACT_UNROLL_STEPS _Pragma("clang loop unroll_count(8)")
 #else
-#define CONTRACT_UNROLL _Pragma("GCC unroll 32")
+#define CONTRACT_UNROLL       _Pragma("GCC unroll 32")
+#define CONTRACT_UNROLL_STEPS _Pragma("GCC unroll 8")
 #endif
 
 struct contract_choice {
@@ -24,6 +29,7 @@ struct contract_choice {
     int64_t tile_m, tile_n; /* 0 = from the bytes above */
     int64_t together;       /* neighbours along k in a packed element: depths count packed elements */
     int64_t step;           /* of the register tile along k: depths are multiples of it */
+    int64_t group_rows;     /* of the left operand, for which most of the work is to read the right one */
 };
 
 struct contract_blocks {
@@ -46,7 +52,6 @@ enum {
     CONTRACT_STRIP = 128,              /* elements of a line in use */
     CONTRACT_TURNED_MAX = 16,          /* columns of a product that is turned */
     CONTRACT_GROUP_MAX = 16,           /* panels of the right operand side by side: lines of its rows */
-    CONTRACT_GROUP_ROWS = 32,          /* of the left operand, for which that is most of the work */
     CONTRACT_GROUP_DEPTH = 32,         /* of k at a time */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
@@ -135,7 +140,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     int64_t columns = choice->tile_n ? choice->tile_n : choice->right_bytes / blocks.teams / depth_bytes;
     columns = contract_max(columns / column, 1) * column;
     blocks.n_block = blocks.just_in_time ? all_columns : contract_min(columns, all_columns);
-    if (blocks.just_in_time && all_rows <= CONTRACT_GROUP_ROWS) /* some groups for each thread */
+    if (blocks.just_in_time && all_rows <= choice->group_rows) /* some groups for each thread */
         blocks.group = contract_min(CONTRACT_GROUP_MAX, all_columns / column / (4 * blocks.team));
     rows = CONTRACT_PARTIAL_BYTES / blocks.teams / choice->element / blocks.n_block;
     rows = contract_max(rows / blocks.task_rows, 1) * blocks.task_rows;

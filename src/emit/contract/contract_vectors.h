@@ -3,8 +3,8 @@
  *
  * In: the main loop's callbacks. Out: contract_f32_vectors, a contract_f32_unit.
  *
- * The emitter makes the f64 version of this text by renaming, and defines CONTRACT_F32_ROWS and
- * CONTRACT_F32_VECTORS before it.
+ * The emitter makes the f64 version of this text by renaming, and defines CONTRACT_F32_ROWS,
+ * CONTRACT_F32_VECTORS and CONTRACT_F32_STRIP before it.
  */
 typedef float contract_f32_vector __attribute__((vector_size(4 * HR_LANES)));
 typedef float contract_f32_loose
@@ -117,7 +117,28 @@ static __attribute__((noinline)) int32_t contract_f32_vectors_right(const struct
 
 /* ---- the register tile ---- */
 
-/* `rows` x `vectors` sums of the piece, both known where this is inlined. */
+/* One step along k: `rows` x `vectors` products, both known where this is inlined. */
+static inline __attribute__((always_inline)) void
+contract_f32_step(int rows, int vectors, const float *left, const float *right,
+                  contract_f32_vector sum[][CONTRACT_F32_VECTORS]) {
+    contract_f32_vector column[CONTRACT_F32_VECTORS];
+    CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
+        column[j] = *(const contract_f32_vector *)(right + j * CONTRACT_F32_LANES);
+    }
+    CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
+        contract_f32_vector row = left[i] - (contract_f32_vector){0};
+        CONTRACT_UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += row * column[j];
+    }
+}
+
+/* Asks for the bytes [ahead, ahead + bytes). */
+static inline __attribute__((always_inline)) void contract_f32_ask(const char *ahead, int64_t bytes) {
+    for (int64_t byte = 0; byte < bytes; byte += 64)
+        __builtin_prefetch(ahead + byte, 0, 2);
+}
+
+/* `rows` x `vectors` sums of the piece. A tile of few products has little to hide its loop's own instructions
+ * behind, and those of each request: such loops take CONTRACT_F32_STRIP steps in one piece. */
 static inline __attribute__((always_inline)) void
 contract_f32_multiply(int rows, int vectors, const struct contract_f32_piece *piece) {
     const float *restrict left = piece->left, *restrict right = piece->right;
@@ -132,19 +153,25 @@ contract_f32_multiply(int rows, int vectors, const struct contract_f32_piece *pi
             sum[i][j] = first ? (contract_f32_vector){0} : *(const contract_f32_vector *)from;
         }
     }
-    for (int64_t k = 0; k < depth; k++) {
-        contract_f32_vector column[CONTRACT_F32_VECTORS];
-        CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
-            column[j] = *(const contract_f32_vector *)(right + j * CONTRACT_F32_LANES);
+    if (CONTRACT_F32_STRIP == 1) {
+        for (int64_t k = 0; k < depth; k++) {
+            __builtin_prefetch(ahead, 0, 2);
+            contract_f32_step(rows, vectors, left, right, sum);
+            left += CONTRACT_F32_ROWS;
+            right += CONTRACT_F32_COLUMNS;
+            ahead += step;
         }
-        __builtin_prefetch(ahead, 0, 2);
-        CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
-            contract_f32_vector row = left[i] - (contract_f32_vector){0};
-            CONTRACT_UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += row * column[j];
+    } else {
+        for (int64_t k = 0; k < depth; k += CONTRACT_F32_STRIP) {
+            const int64_t strip = contract_min(CONTRACT_F32_STRIP, depth - k);
+            contract_f32_ask(ahead, strip * step);
+            CONTRACT_UNROLL_STEPS for (int64_t i = 0; i < strip; i++) {
+                contract_f32_step(rows, vectors, left, right, sum);
+                left += CONTRACT_F32_ROWS;
+                right += CONTRACT_F32_COLUMNS;
+            }
+            ahead += strip * step;
         }
-        left += CONTRACT_F32_ROWS;
-        right += CONTRACT_F32_COLUMNS;
-        ahead += step;
     }
     CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
         CONTRACT_UNROLL for (int j = 0; j < vectors; j++) {
