@@ -1,6 +1,7 @@
 /* A sum of squares about the row's mean that follows from the row's other sums: as right as the walk that it
  * spares, for rows of any level and spread, and never where a row holds a NaN or an infinity. */
 #include "support/cpu_device.h"
+#include "support/sum_length.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -109,10 +110,10 @@ static void check_rows(const char *text, int64_t columns, bool half) {
     float *mean = array_of(kernel, "mean"), *variance = array_of(kernel, "variance");
     for (int row = 0; row < ROWS; row++) {
         double size, meant = mean_of(x, row, columns, &size);
-        check_close("mean", row, columns, mean[row], meant, 2e-6 * size + 1e-44);
+        check_close("mean", row, columns, mean[row], meant, 2e-6 * sum_length(device) * size + 1e-44);
         double about = half ? mean[row] / 2 : mean[row]; /* as it was rounded */
         if (isfinite(meant))
-            check_variance(x, row, columns, about, half ? 2e-5 : 3e-6, variance[row]);
+            check_variance(x, row, columns, about, (half ? 2e-5 : 3e-6) * sum_length(device), variance[row]);
         else
             assert_true(isnan(variance[row]) || (half && isinf(variance[row])));
     }
