@@ -344,12 +344,19 @@ static hr_status values_allocate(measuring *m) {
     return HR_OK;
 }
 
+/* A part of each thread's stream, `bytes` or more, and how many there are. Many threads' parts are larger:
+ * they begin and end at different times, and a short one would time that. */
+static int64_t parts_of(const measuring *m, int64_t bytes, int64_t *places) {
+    if (bytes < PART_LEAST) bytes = PART_LEAST;
+    if (bytes > m->region) bytes = m->region;
+    *places = m->region / bytes;
+    if (*places % ROLES == 0) *places -= 1;
+    return bytes / REGION_UNIT * REGION_UNIT;
+}
+
 /* Compares the ways through memory on short slices and drops all but the best of each operation. */
 static hr_status memory_select(measuring *m) {
-    int64_t bytes = SLICE / m->device->limits.threads / REGION_UNIT * REGION_UNIT;
-    if (bytes < REGION_UNIT) bytes = REGION_UNIT;
-    if (bytes > m->region) bytes = m->region;
-    int64_t places = m->region / bytes, next = 0;
+    int64_t places, bytes = parts_of(m, SLICE / m->device->limits.threads, &places), next = 0;
     for (int repeat = 0; repeat < SELECT_REPEATS; repeat++)
         for (int i = 0; i < m->probe_count; i++) {
             probe *p = &m->probes[i];
@@ -372,18 +379,8 @@ static hr_status memory_select(measuring *m) {
     return HR_OK;
 }
 
-/* A part of a stream and how many there are. Many threads' parts are larger: they begin and end at different
- * times, and a short one would time that. */
-static int64_t parts_of(const measuring *m, int64_t *places) {
-    int64_t bytes = m->region / PARTS > PART_LEAST ? m->region / PARTS : PART_LEAST;
-    if (bytes > m->region) bytes = m->region;
-    *places = m->region / bytes;
-    if (*places % ROLES == 0) *places -= 1;
-    return bytes / REGION_UNIT * REGION_UNIT;
-}
-
 static hr_status batch(measuring *m) {
-    int64_t places, bytes = parts_of(m, &places);
+    int64_t places, bytes = parts_of(m, m->region / PARTS, &places);
     for (int i = 0; i < m->probe_count; i++)
         if (m->probes[i].count > 0) m->probes[i].count = 0;
     for (int repeat = 0; repeat < REPEATS; repeat++)
