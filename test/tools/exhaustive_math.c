@@ -7,6 +7,7 @@
  * ninja exhaustive_math && ./exhaustive_math
  */
 #include "prelude_all.h"
+#include "support/meanings.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -77,26 +78,6 @@ static void measure(const subject *s) {
     }
     printf("%-14s %.3f ulp at %a (%.0f s)\n", s->name, all.error, (double)float_of(all.bits),
            omp_get_wtime() - begun);
-}
-
-static double rsqrt(double x) {
-    return 1 / sqrt(x);
-}
-
-static double sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-
-static double silu(double x) {
-    return x == -INFINITY ? 0 : x * sigmoid(x);
-}
-
-static double gelu(double x) {
-    return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752440);
-}
-
-static double gelu_tanh(double x) {
-    return x == -INFINITY ? 0 : x * sigmoid(2 * 0.79788456080286536 * (x + 0.044715 * x * x * x));
 }
 
 int main(void) {

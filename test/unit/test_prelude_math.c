@@ -1,6 +1,7 @@
 /* The emitted code's functions against libm in f64: every 4001st float, and what is special. */
 #include "prelude_all.h"
 
+#include "support/meanings.h"
 #include "unit/prelude_host.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,30 +21,10 @@ typedef struct function {
     double growth; /* more ulps for each unit of |x| */
 } function;
 
-static double sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-
-static double silu(double x) {
-    return x == -INFINITY ? 0 : x * sigmoid(x);
-}
-
-static double gelu(double x) {
-    return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752440);
-}
-
-static double gelu_tanh(double x) {
-    return x == -INFINITY ? 0 : x * sigmoid(2 * 0.79788456080286536 * (x + 0.044715 * x * x * x));
-}
-
 #define PEAK 1.5f
 
 static double exp_below(double x) {
     return exp(x - PEAK);
-}
-
-static double rsqrt(double x) {
-    return 1 / sqrt(x);
 }
 
 static double relu(double x) {
