@@ -37,7 +37,7 @@
 #define STREAM_LEAST      (256 * MB)
 #define STREAM_MOST       (704 * MB)
 #define STREAM_UNIT       (4 * MB)
-#define SLICE             (64 * MB)   /* of each stream, by all threads, while ways are compared */
+#define SLICE             (64 * MB)   /* of each stream, by all threads, while ways are compared, or more */
 #define REGION_UNIT       (48 * 4096) /* a multiple of what every way takes at a time */
 #define LAUNCH_SAMPLES    400
 
@@ -354,7 +354,7 @@ static int64_t parts_of(const measuring *m, int64_t bytes, int64_t *places) {
     return bytes / REGION_UNIT * REGION_UNIT;
 }
 
-/* Compares the ways through memory on short slices and drops all but the best of each operation. */
+/* Compares the ways through memory on parts of it and drops all but the best of each operation. */
 static hr_status memory_select(measuring *m) {
     int64_t places, bytes = parts_of(m, SLICE / m->device->limits.threads, &places), next = 0;
     for (int repeat = 0; repeat < SELECT_REPEATS; repeat++)

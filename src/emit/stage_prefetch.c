@@ -200,6 +200,7 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         (!ahead && choice < 4 && pass < passes - 1))
         return;
     find_pass_streams(s, pass, lanes, prefetched);
+    if (lanes->prefetch_count == 0) return;
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
     lanes->prefetch_gathered = s->plan->tunables.prefetch ? "prefetch_read" : "prefetch_near";
     lanes->prefetch_near = near_bytes(s, lanes);
@@ -212,12 +213,11 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         bool many = !s->plan->tunables.prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);
     } else if (choice >= 4) {
-        const char *first = s->apart                ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row)
-                            : lanes->prefetch_count ? next_row_place(s, lanes, row)
-                                                    : row;
+        const char *first =
+            s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : next_row_place(s, lanes, row);
         share_prefetch(s, pass, lanes);
         lanes->prefetch_place = shared_place(s, pass, lanes, first, row);
-    } else if (lanes->prefetch_count) {
+    } else {
         lanes->prefetch_place = hr_format(p, "%s + i", print_ahead(s, pass, next_row_place(s, lanes, row)));
     }
 }
