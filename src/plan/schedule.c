@@ -502,6 +502,11 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     return group;
 }
 
+static bool has_short_vectors(const scheduler *s) {
+    enum { LINE_LANES = 16 };
+    return hr_limits_lanes(&s->plan->limits) < LINE_LANES;
+}
+
 static bool is_narrow(const scheduler *s, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         int tensor = s->function->statements[stage->steps[i].statement].tensor;
@@ -512,7 +517,7 @@ static bool is_narrow(const scheduler *s, const hr_stage *stage) {
 
 /* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
- * half of the first. */
+ * half of the first. Steps of shorter vectors are more operations, of which it sees no further. */
 static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t l1 = hr_limits_l1(&s->plan->limits), sums = 0;
     int choice = s->plan->tunables.pace;
@@ -520,7 +525,7 @@ static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t ro
     if (choice) return choice;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) sums += row * 4;
-    return sums && bytes + sums > l1 / 2 ? HR_PACE_READ : HR_PACE_FREE;
+    return sums && bytes + sums > l1 / 2 && !has_short_vectors(s) ? HR_PACE_READ : HR_PACE_FREE;
 }
 
 /* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what
@@ -536,6 +541,13 @@ static bool goes_backward(const scheduler *s, const hr_stage *stage, const fligh
             (stage->steps[i].kind == HR_STEP_REDUCE_ROW && stage->steps[i].pass == last))
             return false;
     return true;
+}
+
+/* Rows in flight come from the second-level cache at least. Short vectors of 16-bit results are bound by
+ * operations, and two passes need more registers than there are. */
+static bool pays_to_skew(const scheduler *s, const hr_stage *stage, int64_t bytes) {
+    if (has_short_vectors(s) && is_narrow(s, stage)) return false;
+    return bytes <= hr_limits_l2(&s->plan->limits) / 4 * 3;
 }
 
 static hr_status choose_skew(scheduler *s, hr_stage *stage) {
@@ -554,8 +566,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
                 stage->steps[i].kind != HR_STEP_ROW)
                 bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
     free(f.first);
-    int64_t l2 = hr_limits_l2(&s->plan->limits);
-    stage->skew = choice == 2 || bytes <= l2 / 4 * 3;
+    stage->skew = choice == 2 || pays_to_skew(s, stage, bytes);
     stage->group = choose_group(s, stage, &f, bytes);
     stage->pace = choose_pace(s, stage, f.row, bytes);
     stage->backward = goes_backward(s, stage, &f, bytes);
