@@ -485,6 +485,11 @@ static bool can_skew(scheduler *s, const hr_stage *stage) {
     return true;
 }
 
+static bool has_short_vectors(const scheduler *s) {
+    enum { LINE_LANES = 16 };
+    return hr_limits_lanes(&s->plan->limits) < LINE_LANES;
+}
+
 /* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
  * for each task anew: several tasks take each block of columns together, where such rows are two fifths or
  * more of all that is read. */
@@ -492,7 +497,7 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     enum { GROUP_ROWS = 4, GROUP_ROWS_MOST = 16 };
     int64_t l1 = hr_limits_l1(&s->plan->limits);
     int64_t l2 = hr_limits_l2(&s->plan->limits);
-    int group = GROUP_ROWS;
+    int group = has_short_vectors(s) ? GROUP_ROWS / 2 : GROUP_ROWS; /* results of four rows are slow there */
     if (!stage->skew) return 1;
     if (s->plan->tunables.group > 0)
         return s->plan->tunables.group < GROUP_ROWS_MOST ? s->plan->tunables.group : GROUP_ROWS_MOST;
@@ -500,11 +505,6 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     while (group > 1 && (bytes - f->shared) * group + f->shared > l2 / 4 * 3)
         group /= 2;
     return group;
-}
-
-static bool has_short_vectors(const scheduler *s) {
-    enum { LINE_LANES = 16 };
-    return hr_limits_lanes(&s->plan->limits) < LINE_LANES;
 }
 
 static bool is_narrow(const scheduler *s, const hr_stage *stage) {
