@@ -2,6 +2,7 @@
 #ifndef HR_BASE_LIMITS_H
 #define HR_BASE_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct hr_device_limits {
@@ -28,6 +29,11 @@ static inline int64_t hr_limits_l2(const hr_device_limits *limits) {
 /* The 32-bit lanes of a CPU's vectors; those of the widest where the device does not say. */
 static inline int hr_limits_lanes(const hr_device_limits *limits) {
     return limits->vector_bytes ? limits->vector_bytes / 4 : 16;
+}
+
+/* Less than a cache line in a vector. */
+static inline bool hr_limits_are_short(const hr_device_limits *limits) {
+    return hr_limits_lanes(limits) < 16;
 }
 
 #endif

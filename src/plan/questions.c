@@ -14,6 +14,14 @@ bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor) {
     return false;
 }
 
+bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++) {
+        int tensor = plan->normal->statements[stage->steps[i].statement].tensor;
+        if (hr_dtype_size(plan->normal->tensors[tensor].dtype) < 4) return true;
+    }
+    return false;
+}
+
 bool hr_plan_is_scratch(const hr_plan *plan, int tensor) {
     return tensor >= hr_function_arguments(plan->source) && plan->materialised[tensor] &&
            plan->storage[tensor] == tensor;

@@ -485,11 +485,6 @@ static bool can_skew(scheduler *s, const hr_stage *stage) {
     return true;
 }
 
-static bool has_short_vectors(const scheduler *s) {
-    enum { LINE_LANES = 16 };
-    return hr_limits_lanes(&s->plan->limits) < LINE_LANES;
-}
-
 /* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
  * for each task anew: several tasks take each block of columns together, where such rows are two fifths or
  * more of all that is read. */
@@ -497,7 +492,8 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     enum { GROUP_ROWS = 4, GROUP_ROWS_MOST = 16 };
     int64_t l1 = hr_limits_l1(&s->plan->limits);
     int64_t l2 = hr_limits_l2(&s->plan->limits);
-    int group = has_short_vectors(s) ? GROUP_ROWS / 2 : GROUP_ROWS; /* results of four rows are slow there */
+    bool few = hr_limits_are_short(&s->plan->limits); /* cores on which results of four rows are slow */
+    int group = few ? GROUP_ROWS / 2 : GROUP_ROWS;
     if (!stage->skew) return 1;
     if (s->plan->tunables.group > 0)
         return s->plan->tunables.group < GROUP_ROWS_MOST ? s->plan->tunables.group : GROUP_ROWS_MOST;
@@ -507,25 +503,18 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     return group;
 }
 
-static bool is_narrow(const scheduler *s, const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++) {
-        int tensor = s->function->statements[stage->steps[i].statement].tensor;
-        if (hr_dtype_size(s->function->tensors[tensor].dtype) < 4) return true;
-    }
-    return false;
-}
-
 /* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
  * half of the first. Steps of shorter vectors are more operations, of which it sees no further. */
 static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t l1 = hr_limits_l1(&s->plan->limits), sums = 0;
     int choice = s->plan->tunables.pace;
-    if (choice == HR_PACE_ENDED && is_narrow(s, stage)) choice = HR_PACE_READ;
+    if (choice == HR_PACE_ENDED && hr_stage_is_narrow(s->plan, stage)) choice = HR_PACE_READ;
     if (choice) return choice;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) sums += row * 4;
-    return sums && bytes + sums > l1 / 2 && !has_short_vectors(s) ? HR_PACE_READ : HR_PACE_FREE;
+    return sums && bytes + sums > l1 / 2 && !hr_limits_are_short(&s->plan->limits) ? HR_PACE_READ
+                                                                                   : HR_PACE_FREE;
 }
 
 /* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what
@@ -546,7 +535,7 @@ static bool goes_backward(const scheduler *s, const hr_stage *stage, const fligh
 /* Rows in flight come from the second-level cache at least. Short vectors of 16-bit results are bound by
  * operations, and two passes need more registers than there are. */
 static bool pays_to_skew(const scheduler *s, const hr_stage *stage, int64_t bytes) {
-    if (has_short_vectors(s) && is_narrow(s, stage)) return false;
+    if (hr_limits_are_short(&s->plan->limits) && hr_stage_is_narrow(s->plan, stage)) return false;
     return bytes <= hr_limits_l2(&s->plan->limits) / 4 * 3;
 }
 
