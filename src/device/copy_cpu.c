@@ -6,6 +6,8 @@
  * before it, in as many passes as the bytes need. A pass is short: one that lost a processor to another
  * program for a slice of time says nothing of the memory, shows it clearly, and does not count. A kernel
  * starts its threads once, so only one of the passes counts with that.
+ *
+ * The fastest copy of a busy moment need not be the fastest of another: which it is can be asked anew.
  */
 #include "base/clock.h"
 #include "device/device_cpu.h"
@@ -24,6 +26,8 @@
 #define SLOWER_MOST  3.0  /* than the fastest pass of a copy, and */
 #define ROOF_PARTS   4.0  /* than the roof, before a pass counts as disturbed */
 #define SECONDS_MOST 0.04 /* of one copy with its cooling; what is left of the bytes then is reckoned */
+#define SAMPLES      5    /* of each copy where all are compared, and how much */
+#define FASTER       1.05 /* another has to be to take the place of the one that was chosen before */
 
 typedef struct hr_copy_cpu {
     hr_module *module;
@@ -44,8 +48,10 @@ static const struct {
         {"copy_string", ROOF_copy_string, ROOF_COPY, 1},
 };
 
+enum { WAYS = sizeof ways / sizeof *ways };
+
 static hr_status way_find(const hr_roof *roof, hr_copy_cpu *out) {
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    for (int i = 0; i < WAYS; i++) {
         if (ways[i].operation != ROOF_COPY || strcmp(ways[i].name, roof->copy_way) != 0) continue;
         out->way = ways[i].way;
         out->unit = (int64_t)ways[i].pages * PAGE;
@@ -177,4 +183,73 @@ hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const 
     double start = fmin(roof->launch, 0.5 * pass);
     *seconds = pass > 0 ? start + (pass - start) * bytes / whole : 0;
     return HR_OK;
+}
+
+/* ---- which copy ---- */
+
+/* One of the ways on so many threads. */
+typedef struct candidate {
+    int way, threads;
+    double seconds[SAMPLES]; /* of a pass */
+} candidate;
+
+/* With half of the threads, too: two on one core may be in each other's way. */
+static int candidates_list(int threads, candidate *out) {
+    int count = 0;
+    for (int half = 0; half < 2; half++)
+        for (int i = 0; i < WAYS && threads >> half; i++)
+            if (ways[i].operation == ROOF_COPY)
+                out[count++] = (candidate){.way = i, .threads = threads >> half};
+    return count;
+}
+
+static hr_status candidate_time(struct hr_device *device, hr_copy_cpu *copy, const hr_launch *arrays,
+                                const candidate *candidate, double *seconds) {
+    copy->way = ways[candidate->way].way;
+    copy->unit = (int64_t)ways[candidate->way].pages * PAGE;
+    copy->threads = candidate->threads;
+    int64_t each = bytes_a_thread(copy);
+    HR_TRY(passes_time(device, copy, arrays, each, 1, INFINITY, seconds));
+    *seconds *= (double)PASS_BYTES / (double)(each * copy->threads); /* units leave a rest */
+    return HR_OK;
+}
+
+static hr_status candidates_time(struct hr_device *device, const hr_launch *arrays, candidate *list,
+                                 int count) {
+    hr_copy_cpu *copy = ((hr_device_cpu *)device)->copy;
+    for (int sample = 0; sample < SAMPLES; sample++)
+        for (int i = 0; i < count; i++)
+            HR_TRY(candidate_time(device, copy, arrays, &list[i], &list[i].seconds[sample]));
+    return HR_OK;
+}
+
+static bool choose(candidate *list, int count, hr_roof *roof) {
+    double present = INFINITY, least = INFINITY;
+    int best = 0;
+    for (int i = 0; i < count; i++) {
+        double seconds = hr_median(list[i].seconds, SAMPLES);
+        if (strcmp(ways[list[i].way].name, roof->copy_way) == 0 && list[i].threads == roof->copy_threads)
+            present = seconds;
+        if (seconds < least) best = i;
+        least = fmin(least, seconds);
+    }
+    if (least * FASTER >= present) return false;
+    memset(roof->copy_way, 0, sizeof roof->copy_way); /* roofs are compared byte by byte */
+    snprintf(roof->copy_way, sizeof roof->copy_way, "%s", ways[list[best].way].name);
+    roof->copy_threads = list[best].threads;
+    return true;
+}
+
+hr_status hr_copy_cpu_choose(struct hr_device *device, const hr_launch *arrays, hr_roof *roof, bool *chosen) {
+    hr_device_cpu *cpu = (hr_device_cpu *)device;
+    candidate list[2 * WAYS];
+    *chosen = false;
+    if (cpu->copy_compared) return HR_OK;
+    cpu->copy_compared = true;
+    HR_TRY(copy_open(device, roof));
+    int count = candidates_list(device->limits.threads, list);
+    hr_status status = candidates_time(device, arrays, list, count);
+    if (status == HR_OK) *chosen = choose(list, count, roof);
+    hr_copy_cpu_destroy(device); /* it is another's now */
+    return status;
 }

@@ -79,6 +79,10 @@ typedef struct hr_device_ops {
      * own. 0 where other programs had the processors all the time. NULL: the device offers none. */
     hr_status (*time_copy)(struct hr_device *device, const hr_roof *roof, const hr_launch *launch,
                            double bytes, double *seconds);
+    /* Compares all copies, in some tenths of a second and once a device: the one that `roof` names may have
+     * been the fastest in a busy moment alone. Where another is clearly faster now, `roof` names that and
+     * `chosen` is true. Memory as for time_copy. NULL: there is only one. */
+    hr_status (*choose_copy)(struct hr_device *device, const hr_launch *launch, hr_roof *roof, bool *chosen);
     /* Functions of this kind a second, of all threads, now: what measure_roof measures of the same `source`,
      * within some milliseconds after the first call. NULL: the device's units are its own. */
     hr_status (*special_rate)(struct hr_device *device, const char *source, hr_special special, double *rate);

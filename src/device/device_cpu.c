@@ -129,6 +129,7 @@ static const hr_device_ops cpu_ops = {
     .time = cpu_time,
     .measure_roof = hr_roof_cpu_measure,
     .time_copy = hr_copy_cpu_time,
+    .choose_copy = hr_copy_cpu_choose,
     .special_rate = hr_special_cpu_rate,
 };
 

@@ -14,6 +14,7 @@ typedef struct hr_device_cpu {
     void *walk;                /* what is read to cool caches that cannot be flushed; NULL until needed */
     size_t walk_size;
     struct hr_copy_cpu *copy;       /* of time_copy; NULL until needed */
+    bool copy_compared;             /* with all others, by choose_copy */
     struct hr_special_cpu *special; /* of special_rate; NULL until needed */
     int roof_batches;               /* how often the roof's probes have their turn */
     int64_t roof_stream_bytes;      /* of each of three; 0 = by the caches' sizes */
@@ -45,6 +46,7 @@ void hr_cold_walk(const void *buffer, size_t size, int threads);
 /* copy_cpu.c */
 hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_launch *arrays,
                            double bytes, double *seconds);
+hr_status hr_copy_cpu_choose(struct hr_device *device, const hr_launch *arrays, hr_roof *roof, bool *chosen);
 void hr_copy_cpu_destroy(struct hr_device *device);
 
 /* Of the text of special functions (hr_device_ops.measure_roof): ways of a function, and what they write a

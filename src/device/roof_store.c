@@ -251,7 +251,8 @@ static bool is_passed(double rate, double kept) {
 }
 
 static bool raises(const hr_roof_seen *seen, const hr_roof *roof) {
-    return is_passed(seen->copy, roof->copy) || is_passed(seen->special_rate, roof->special[seen->special]);
+    return seen->copy_way || is_passed(seen->copy, roof->copy) ||
+           is_passed(seen->special_rate, roof->special[seen->special]);
 }
 
 bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *seen, hr_roof *roof) {
@@ -264,6 +265,11 @@ bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *see
         if (is_passed(seen->copy, kept.copy)) memory_scale(&kept, seen->copy / kept.copy);
         if (is_passed(seen->special_rate, kept.special[seen->special]))
             kept.special[seen->special] = seen->special_rate;
+        if (seen->copy_way) {
+            memset(kept.copy_way, 0, sizeof kept.copy_way);
+            snprintf(kept.copy_way, sizeof kept.copy_way, "%s", seen->copy_way);
+            kept.copy_threads = seen->copy_threads;
+        }
         good = hr_roof_store_write(device, &kept) == HR_OK;
     }
     if (good) *roof = kept;

@@ -10,14 +10,17 @@ hr_status hr_roof_store_write(const struct hr_device *device, const hr_roof *roo
 
 /* What ran beside a kernel; rates of 0: did not. */
 typedef struct hr_roof_seen {
-    double copy; /* bytes a second */
+    double copy;          /* bytes a second */
+    const char *copy_way; /* which copy that was, where another than the kept one was chosen; else NULL */
+    int copy_threads;
     hr_special special;
     double special_rate; /* functions a second */
 } hr_roof_seen;
 
 /* The roof is the best that the machine does, but may have been measured while others used its memory and
  * cores. Where what was seen is clearly faster than in `roof`, which was kept for this device, these
- * functions' rate is raised, and its memory rates in proportion, here and in the cache. False: all is as it
+ * functions' rate is raised, and its memory rates in proportion, and a copy that was chosen anew takes the
+ * old one's place, here and in the cache. False: all is as it
  * was, also where another process measures the roof right now. */
 bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *seen, hr_roof *roof);
 

@@ -13,6 +13,7 @@
 #define UNFUSED_MOST (32 << 20) /* bytes of scratch that the unfused version may take */
 #define PARTS_MOST   4096
 #define BESIDE_LEAST 0.1 /* part of the floor: memory that counts less needs no copy beside it */
+#define OUTRUN       1.1 /* times a copy's speed: another copy may be the machine's best */
 
 /* The public result, and what its pointers point to. */
 typedef struct run_result {
@@ -136,12 +137,16 @@ static void beside_finish(const running *running, bool copies, double function) 
 /* Memory or cores that were slow when the roof was measured are no reason to call more than all of it
  * reached. Three of four copies, or runs of the functions, must have passed it, so that no short burst does.
  * A GPU's memory is its own. */
-static hr_status roof_raise(running *running, const hr_roof_seen *steady) {
+static hr_status roof_raise(running *running, const hr_roof_seen *steady, bool chosen) {
     hr_kernel *kernel = running->kernel;
     hr_run_result *result = running->result;
     const hr_beside *beside = &result->beside;
     const hr_roof kept = kernel->roof;
     hr_roof_seen seen = {.special = beside->special};
+    if (chosen) {
+        seen.copy_way = kept.copy_way;
+        seen.copy_threads = kept.copy_threads;
+    }
     if (steady->copy > kept.copy) seen.copy = beside->rate;
     if (steady->special_rate > kept.special[beside->special]) seen.special_rate = beside->special_rate;
     if (kernel->device->limits.compute || !hr_roof_store_raise(kernel->device, &seen, &kernel->roof))
@@ -150,6 +155,25 @@ static hr_status roof_raise(running *running, const hr_roof_seen *steady) {
     if (kernel->roof.special[beside->special] > kept.special[beside->special])
         result->special_was = kept.special[beside->special];
     return step_floor(running);
+}
+
+/* A kernel that outruns the copy may show that this was the machine's best in a busy moment alone: where
+ * another is, both take turns again. */
+static hr_status measure_states(running *running, hr_measuring *measuring, hr_timing *timings, bool *chosen) {
+    hr_kernel *kernel = running->kernel;
+    const hr_device_ops *ops = kernel->device->ops;
+    hr_beside *beside = &running->result->beside;
+    hr_launch launch;
+    *chosen = false;
+    HR_TRY(hr_measure_states(kernel, measuring, timings));
+    if (!ops->choose_copy || beside->copy < OUTRUN) return HR_OK;
+    hr_launch_make(kernel, running->fused, &launch);
+    if (ops->choose_copy(kernel->device, &launch, &kernel->roof, chosen) != HR_OK || !*chosen)
+        return HR_OK; /* an extra, not the job */
+    *beside = (hr_beside){0};
+    *measuring->steady = (hr_roof_seen){0};
+    *measuring->function = 0;
+    return hr_measure_states(kernel, measuring, timings);
 }
 
 /* The time of all the work from that of a part. */
@@ -175,6 +199,7 @@ static hr_status step_measure(running *running) {
     hr_timing timings[2] = {0};
     hr_roof_seen steady = {0};
     double function = 0;
+    bool chosen;
     measuring.steady = &steady;
     measuring.function = &function;
     if (beside_wanted(running)) {
@@ -182,11 +207,11 @@ static hr_status step_measure(running *running) {
         measuring.copies = memory_matters(running);
         measuring.special = special_that_matters(running);
     }
-    HR_TRY(hr_measure_states(running->kernel, &measuring, timings));
+    HR_TRY(measure_states(running, &measuring, timings, &chosen));
     result->seconds = timings[0];
     result->unfused = timings[1];
     if (running->unfused) unfused_reckon(running);
-    HR_TRY(roof_raise(running, &steady));
+    HR_TRY(roof_raise(running, &steady, chosen));
     beside_finish(running, measuring.copies, function);
     hr_launch_trim(running->kernel, running->fused);
     HR_TRY(hr_launch_refresh(running->kernel, running->fused));

@@ -143,6 +143,38 @@ static void test_copy(void **state) {
     hr_device_destroy(device);
 }
 
+/* Where the copy that the roof names is the slowest of all, another takes its place, once a device. */
+static void test_choose(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    const int64_t length = (int64_t)48 << 20;
+    char *array = calloc(1, (size_t)length);
+    hr_launch arrays = {.pointers = (void *[]){array}, .count = 1, .bytes = (int64_t[]){length}};
+    hr_roof roof = {.copy = 1e10, .launch = 1e-6, .copy_threads = 1}, named;
+    double seconds = 0;
+    bool chosen = true;
+    assert_non_null(array);
+    assert_int_equal(device->ops->choose_copy(device, &arrays, &roof, &chosen), HR_NOT_AVAILABLE);
+    assert_false(chosen);
+    hr_device_destroy(device);
+    device = device_open();
+    snprintf(roof.copy_way, sizeof roof.copy_way, "copy_past_1_6_pages");
+    named = roof;
+    assert_int_equal(device->ops->choose_copy(device, &arrays, &roof, &chosen), HR_OK);
+    assert_true(chosen == (strcmp(roof.copy_way, named.copy_way) != 0 || roof.copy_threads > 1));
+    assert_true(roof.copy_threads > 0 && roof.copy_threads <= device->limits.threads);
+    assert_int_equal(device->ops->time_copy(device, &roof, &arrays, 1e8, &seconds), HR_OK);
+    assert_true(seconds > 0);
+    roof = named;
+    assert_int_equal(device->ops->choose_copy(device, &arrays, &roof, &chosen), HR_OK);
+    assert_false(chosen);
+    assert_memory_equal(&roof, &named, sizeof roof);
+    for (int64_t at = 0; at < length; at += 4093)
+        assert_int_equal(array[at], 0);
+    free(array);
+    hr_device_destroy(device);
+}
+
 /* The same loops as the roof's: as fast, but for what else runs meanwhile; other functions take over. */
 static void test_special_rate(void **state) {
     (void)state;
@@ -309,6 +341,13 @@ static void test_raise(void **state) {
     roof.special[HR_SPECIAL_RANDOM] = 7.25;
     assert_memory_equal(&was, &roof, sizeof roof);
 
+    seen = (hr_roof_seen){.copy_way = "copy_4", .copy_threads = 2}; /* another copy, no faster */
+    assert_true(hr_roof_store_raise(device, &seen, &roof));
+    assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
+    assert_memory_equal(&back, &roof, sizeof roof);
+    assert_string_equal(roof.copy_way, "copy_4");
+    assert_true(roof.copy_threads == 2 && roof.copy == was.copy);
+
     char path[PATH_MAX];
     stored_path(path, sizeof path);
     rewrite(path, "{\"format\": 5");
@@ -369,9 +408,9 @@ static void test_lock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_CACHE(test_measured),      WITH_CACHE(test_copy),  WITH_CACHE(test_special_rate),
-        WITH_CACHE(test_stopped),       WITH_CACHE(test_store), WITH_CACHE(test_raise),
-        WITH_CACHE(test_raise_by_many), WITH_CACHE(test_lock),
+        WITH_CACHE(test_measured),     WITH_CACHE(test_copy),          WITH_CACHE(test_choose),
+        WITH_CACHE(test_special_rate), WITH_CACHE(test_stopped),       WITH_CACHE(test_store),
+        WITH_CACHE(test_raise),        WITH_CACHE(test_raise_by_many), WITH_CACHE(test_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
