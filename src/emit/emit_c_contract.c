@@ -17,6 +17,7 @@ enum {
     RANDOM_TILE = 64,  /* random numbers drawn at a time */
     AHEAD_ALONG = 128, /* what an operand asks for ahead: the next strip of the same row */
     AHEAD_ACROSS = 64, /* and rows that many on, which lie apart */
+    SAME_MAX = 8,      /* values that are the same in every row */
 };
 
 /* ---- the main loop ---- */
@@ -99,8 +100,9 @@ static void close(hr_printer *p) {
     hr_print(p, "}");
 }
 
-/* One element or vector of the operand into line[...]. */
-static void print_value(hr_printer *p, const hr_expr *value, const char *line, const char *origin) {
+/* One element or vector of the operand into line[...]. `whole`: there is room for a whole vector. */
+static void print_value(hr_printer *p, const hr_expr *value, const char *line, const char *origin,
+                        bool whole) {
     hr_printer_forget(p, HR_AT_LANE);
     hr_expr_count_uses(p, value);
     const char *at = strcmp(origin, "0") == 0 ? "i" : hr_format(p, "(i - %s)", origin);
@@ -110,16 +112,18 @@ static void print_value(hr_printer *p, const hr_expr *value, const char *line, c
         return;
     }
     const char *text = hr_expr_lanes(p, value);
-    if (p->part)
+    if (p->part && !whole)
         hr_print(p, "vf_store_part_f32(%s + %s, %s, lanes);", line, at, text);
     else
         hr_print(p, "vf_store_f32(%s + %s, %s);", line, at, text);
 }
 
-/* An operand that is walked in blocks, and what it asks for: where `ahead` has gone on by `places`. */
+/* An operand that is walked in blocks, and what it asks for: where `ahead` has gone on by `places`; -1 = asks
+ * for nothing. `whole`: its lines have room for a whole vector at their end. */
 typedef struct walked_operand {
     const hr_expr *value;
     int ahead, places;
+    bool whole;
 } walked_operand;
 
 /* How far an element's memory goes on; NULL where that is not plain. */
@@ -155,7 +159,7 @@ static void print_lanes(hr_printer *p, const walked_operand *operand, const char
     if (!p->vector) {
         p->checks = false;
         hr_text body, *out = hr_print_aside(p, &body);
-        print_value(p, value, "line", first);
+        print_value(p, value, "line", first, false);
         hr_print_back(p, out);
         if (!p->checks) hr_print(p, "#pragma omp simd");
         hr_print(p, "for (int64_t i = %s; i < %s; i++) {", first, last);
@@ -166,13 +170,13 @@ static void print_lanes(hr_printer *p, const walked_operand *operand, const char
     hr_print(p, "int64_t i = %s;", first);
     open(p, hr_format(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last));
     p->stamp++;
-    print_ahead(p, operand, value);
-    print_value(p, value, "line", first);
+    if (operand->ahead >= 0) print_ahead(p, operand, value);
+    print_value(p, value, "line", first, false);
     close(p);
     open(p, hr_format(p, "if (i < %s) {", last));
     hr_print(p, "const int lanes = (int)(%s - i);", last);
     p->part = true;
-    print_value(p, value, "line", first);
+    print_value(p, value, "line", first, operand->whole);
     p->part = false;
     close(p);
 }
@@ -184,13 +188,18 @@ typedef struct walked_group {
     const char *from, *length;
 } walked_group;
 
+static void prepare_run(hr_printer *p, const hr_expr *value) {
+    hr_expr_prepare(p, value, HR_AT_TASK);
+    hr_expr_prepare(p, value, HR_AT_OUTER);
+}
+
 /* The inner group's loop: runs of its last index, along which the lanes are. `stride` places of `to` a row.
  */
 static void print_runs(hr_printer *p, const walked_group *lane, const walked_operand *operand,
                        const char *line) {
     const hr_expr *value = operand->value;
     if (lane->count == 1) {
-        hr_expr_prepare(p, value, HR_AT_OUTER);
+        prepare_run(p, value);
         hr_print(p, "%s *const line = %s;", hr_c_compute(value->type), line);
         hr_print(p, "const int64_t last = %s + %s;", lane->from, lane->length);
         print_lanes(p, operand, lane->from, "last");
@@ -202,7 +211,7 @@ static void print_runs(hr_printer *p, const walked_group *lane, const walked_ope
     print_digits(p, lane->index, lane->count, "flat", "first");
     hr_print(p, "run = %s - done < (%s) - first ? %s - done : (%s) - first;", lane->length, size,
              lane->length, size);
-    hr_expr_prepare(p, value, HR_AT_OUTER);
+    prepare_run(p, value);
     hr_print(p, "%s *const line = %s + done;", hr_c_compute(value->type), line);
     hr_print(p, "const int64_t last = first + run;");
     print_lanes(p, operand, "first", "last");
@@ -249,7 +258,7 @@ static void print_operand(stage_printer *s, bool is_right) {
     hr_expr_prepare(p, value, HR_AT_TASK);
     open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
     print_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
-    walked_operand walked = {value, c->k[c->k_count - 1], lane->along_k ? AHEAD_ALONG : AHEAD_ACROSS};
+    walked_operand walked = {value, c->k[c->k_count - 1], lane->along_k ? AHEAD_ALONG : AHEAD_ACROSS, false};
     print_runs(p, inner, &walked, "to + place * stride");
     close(p);
     hr_print_back(p, out);
@@ -281,13 +290,110 @@ static const char *sum_text(hr_printer *p, const hr_contract *c, const char *ori
                        : hr_format(p, "%s_from_%s(%s)", hr_type_prefix(to), hr_dtype_name(dtype), text);
 }
 
+/* What the end of the product reads that is the same in every row is evaluated once a tile. Beside the
+ * results, where rows are a multiple of 4 KB long, each load would wait for the store just before it to the
+ * same place of another page. */
+enum same_kind { SAME_UNKNOWN, SAME_NOT, SAME_NUMBER, SAME_READ };
+
+typedef struct same_values {
+    unsigned char *kind; /* by expr id */
+    bool *seen;          /* by expr id */
+    const hr_expr *node[SAME_MAX];
+    int count;
+} same_values;
+
+static bool is_row_index(const hr_contract *c, const hr_expr *node) {
+    bool found = false;
+    for (int i = 0; i < c->m_count && node->op == HR_OP_INDEX; i++)
+        found = found || node->index == c->m[i];
+    return found;
+}
+
+/* SAME_READ: reads memory that every row reads. What must be checked may be read in some rows only. */
+static enum same_kind same_kind_of(const stage_printer *s, same_values *same, const hr_expr *node) {
+    const hr_contract *c = s->contract;
+    unsigned char *kind = &same->kind[node->id];
+    if (*kind != SAME_UNKNOWN) return *kind;
+    bool element = node->op == HR_OP_ELEMENT, row = is_row_index(c, node);
+    enum same_kind result = element ? SAME_READ : SAME_NUMBER;
+    for (int i = 0; i < node->arg_count; i++) {
+        enum same_kind of = same_kind_of(s, same, node->args[i]);
+        row = row || of == SAME_NOT;
+        if (of == SAME_READ) result = SAME_READ;
+    }
+    if (row || node->op == HR_OP_RANDOM ||
+        (element && (node->tensor == c->product || hr_element_is_checked(s->p->function, node))))
+        result = SAME_NOT;
+    *kind = (unsigned char)result;
+    return result;
+}
+
+static void find_same(const stage_printer *s, same_values *same, const hr_expr *node) {
+    if (same->seen[node->id] || hr_expr_level(s->p, node) != HR_AT_LANE || same->count == SAME_MAX) return;
+    same->seen[node->id] = true;
+    bool found = node->type == HR_F32 && !hr_expr_is_words(node);
+    if (found && same_kind_of(s, same, node) == SAME_READ) {
+        same->node[same->count++] = node;
+        return;
+    }
+    for (int i = 0; i < node->arg_count && node->op != HR_OP_ELEMENT; i++)
+        find_same(s, same, node->args[i]);
+}
+
+/* Prints the lines that evaluate them into arrays, which are read in their place from then on. */
+static void print_same(stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    const walked_group columns = {c->n, c->n_count, "n", "columns"};
+    const bool one = c->n_count == 1;
+    size_t ids = (size_t)p->function->expr_count;
+    same_values same = {.kind = hr_arena_alloc(p->arena, ids), .seen = hr_arena_alloc(p->arena, ids)};
+    for (int i = 0; i < s->stage->step_count && p->vector && c->left->type == HR_F32; i++)
+        if (s->stage->steps[i].stored) find_same(s, &same, s->stage->steps[i].value);
+    for (int i = 0; i < same.count; i++) {
+        const char *name = hr_format(p, "same_%d", same.node[i]->id);
+        const walked_operand walked = {same.node[i], -1, 0, true};
+        hr_print(p, "_Alignas(64) float %s[CONTRACT_F32_FINISH];", name);
+        open(p, "{");
+        print_runs(p, &columns, &walked, name);
+        close(p);
+        hr_printer_forget(p, HR_AT_TASK);
+    }
+    for (int i = 0; i < same.count; i++)
+        p->buffer[same.node[i]->id] =
+            hr_format(p, "same_%d + %s", same.node[i]->id, one ? "(i - n)" : "done + (i - first)");
+}
+
+/* Whether results leave in pairs of vectors. Where the sums are rounded before more is done with them, they
+ * do not: elements that are as narrow would be walked in turns. */
+static bool leaves_in_pairs(const stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_tensor *tensors = p->function->tensors, *product = &tensors[s->contract->product];
+    const hr_expr *sum = NULL;
+    bool narrow = false, other = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!step->stored) continue;
+        bool pairs = tensors[p->function->statements[step->statement].tensor].dtype == HR_BF16;
+        bool sums = step->value->op == HR_OP_ELEMENT && step->value->tensor == s->contract->product;
+        narrow = narrow || pairs;
+        other = other || !pairs || !sums;
+        if (sums) sum = step->value;
+    }
+    if (!narrow || !p->vector || s->contract->n_count > 1) return false;
+    if (product->dtype == HR_BF16 && !other) p->buffer[sum->id] = "sums + (i - n)"; /* rounded by the store */
+    return product->dtype == HR_F32 || (product->dtype == HR_BF16 && !other);
+}
+
 /* The stage's stored steps for a run of columns of one row. */
-static void print_steps(stage_printer *s, const char *first, const char *last) {
+static void print_steps(stage_printer *s, const char *first, const char *last, int ways) {
     hr_printer *p = s->p;
     hr_lane_step *steps = hr_arena_alloc(p->arena, (size_t)s->stage->step_count * sizeof *steps);
     hr_lane_pass pass = {.steps = steps,
                          .first = first,
                          .last = last,
+                         .ways = ways,
+                         .unit = ways,
                          .block = "rows > 8"}; /* fewer are little of what is read, and stay in the cache */
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
@@ -311,7 +417,7 @@ static void print_columns(stage_printer *s, const char *type) {
     if (c->n_count == 1) {
         hr_print(p, "const %s *const sums = tile + place * stride;", type);
         hr_print(p, "const int64_t last = n + columns;");
-        print_steps(s, "n", "last");
+        print_steps(s, "n", "last", leaves_in_pairs(s) ? 2 : 1);
         return;
     }
     const char *size = hr_emit_index_size(p, c->n[c->n_count - 1]);
@@ -320,7 +426,7 @@ static void print_columns(stage_printer *s, const char *type) {
     hr_print(p, "run = columns - done < (%s) - first ? columns - done : (%s) - first;", size, size);
     hr_print(p, "const %s *const sums = tile + place * stride + done;", type);
     hr_print(p, "const int64_t last = first + run;");
-    print_steps(s, "first", "last");
+    print_steps(s, "first", "last", 1);
     close(p);
 }
 
@@ -332,6 +438,7 @@ static void print_finish(stage_printer *s) {
     begin_stage(s, &none, &columns, s->stage->vector);
     hr_text body, *out = hr_print_aside(p, &body);
     print_batch(s);
+    print_same(s);
     open(p, "for (int64_t place = 0; place < rows; place++) {");
     print_digits(p, c->m, c->m_count, "(m + place)", NULL);
     print_columns(s, type);

@@ -282,6 +282,45 @@ static void test_bf16_with_an_epilogue(void **state) {
     check(linear, (int64_t[]){300, 64, 100}, 2, linear_meaning);
 }
 
+/* What each row reads alike, what it reads of its own, and a condition on the row, over columns of two
+ * indices. */
+static const char scaled[] =
+    "kernel scaled(x: f32[P, U], w: f32[R, S, U], b: bf16[R, S], g: f32[S], c: f32[P, R, S]) -> (y: f32[P, "
+    "R, S])\n"
+    "{ y[p, r, s] = sum[u](x[p, u] * w[r, s, u]) * (g[s] + 1) + where(p > 1, b[r, s], g[s]) + c[p, r, s] }\n";
+static const char scaled_bf16[] =
+    "kernel scaled_bf16(x: f32[P, U], w: f32[S, U], b: bf16[S], g: f32[S], c: f32[P, S]) -> (y: bf16[P, S])\n"
+    "{ y[p, s] = sum[u](x[p, u] * w[s, u]) * (g[s] + 1) + where(p > 1, b[s], g[s]) + c[p, s] }\n";
+
+static double scaled_value(const arrays *a, int64_t i, int64_t u, int64_t columns, int64_t last,
+                           double *magnitude) {
+    int64_t p = i / columns, n = i % columns;
+    double sum = dot(a->value[0] + p * u, 1, a->value[1] + n * u, 1, u, magnitude), g = a->value[3][n % last];
+    *magnitude = *magnitude * 2 + 2;
+    return sum * (g + 1) + (p > 1 ? a->value[2][n] : g) + a->value[4][i];
+}
+
+static double scaled_meaning(const arrays *a, int64_t i, double *magnitude) {
+    const int64_t *e = a->extent; /* P U R S */
+    return scaled_value(a, i, e[1], e[2] * e[3], e[3], magnitude);
+}
+
+static double scaled_bf16_meaning(const arrays *a, int64_t i, double *magnitude) {
+    const int64_t *e = a->extent; /* P U S */
+    return scaled_value(a, i, e[1], e[2], e[2], magnitude);
+}
+
+static void test_epilogue_of_rows_and_columns(void **state) {
+    (void)state;
+    check(scaled, (int64_t[]){37, 61, 3, 37}, 2, scaled_meaning);
+    check(scaled, (int64_t[]){300, 70, 9, 21}, 2, scaled_meaning);
+    check(scaled, (int64_t[]){129, 30, 1, 7}, 2, scaled_meaning); /* as rows */
+    check(scaled_bf16, (int64_t[]){300, 70, 83}, 2, scaled_bf16_meaning);
+    check(scaled_bf16, (int64_t[]){300, 70, 64}, 2, scaled_bf16_meaning);
+    check(scaled_bf16, (int64_t[]){129, 30, 7}, 2, scaled_bf16_meaning);
+    check(linear, (int64_t[]){300, 64, 5}, 2, linear_meaning);
+}
+
 /* Both operands bf16: for a unit that multiplies pairs, where this machine has one. */
 static const char halves[] = "kernel halves(x: bf16[M, K], w: bf16[K, N]) -> (y: f32[M, N])\n"
                              "{ y[m, n] = sum[k](x[m, k] * w[k, n]) }\n";
@@ -457,6 +496,7 @@ int main(void) {
         cmocka_unit_test(test_groups_of_indices),
         cmocka_unit_test(test_f64),
         cmocka_unit_test(test_bf16_with_an_epilogue),
+        cmocka_unit_test(test_epilogue_of_rows_and_columns),
         cmocka_unit_test(test_products_of_bf16),
         cmocka_unit_test(test_every_candidate),
         cmocka_unit_test(test_unit_follows_the_machine),

@@ -13,7 +13,9 @@ typedef int32_t contract_f32_mask __attribute__((vector_size(4 * HR_LANES)));
 
 enum {
     CONTRACT_F32_LANES = sizeof(contract_f32_vector) / sizeof(float),
-    CONTRACT_F32_COLUMNS = CONTRACT_F32_VECTORS * CONTRACT_F32_LANES
+    CONTRACT_F32_COLUMNS = CONTRACT_F32_VECTORS * CONTRACT_F32_LANES,
+    /* The columns that any unit finishes at a time, and a vector that begins at the last of them. */
+    CONTRACT_F32_FINISH = (CONTRACT_F32_COLUMNS > 32 ? CONTRACT_F32_COLUMNS : 32) + CONTRACT_F32_LANES
 };
 
 /* ---- packing ---- */
