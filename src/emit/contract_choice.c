@@ -17,13 +17,15 @@ typedef struct register_tile {
     int task_panels;         /* of the left operand: with more, the product was no faster */
     int left_share;          /* of the L2 cache, one in so many bytes, for the left operand's block */
     int group_rows;          /* of the left operand, up to which panels of the right one go side by side */
+    int beside;              /* panels of the right operand that are packed side by side */
+    int parts;               /* of a thread's last task */
 } register_tile;
 
 static const register_tile register_tiles[] = {
-    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}, 1, 3, 4, 32}, /* 32 registers */
-    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}, 1, 3, 4, 32},    /* 32 registers */
-    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96},    /* 16 registers */
-    {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96},        /* at least 16 somewhere */
+    {"avx512", {14, 12, 8, 6}, {2, 2, 3, 4}, 1, 3, 4, 32, 1, 1}, /* 32 registers */
+    {"neon", {8, 6, 12, 0}, {3, 4, 2, 0}, 1, 3, 4, 32, 1, 1},    /* 32 registers */
+    {"avx2", {6, 4, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96, 16, 8},   /* 16 registers */
+    {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96, 16, 8},       /* at least 16 somewhere */
 };
 
 static const register_tile *register_tile_of(const hr_plan *plan) {
@@ -56,6 +58,7 @@ static struct contract_choice pairs_choice(const hr_plan *plan, struct contract_
     choice.together = 2;
     choice.step = 16;
     choice.task_rows = 96;
+    choice.beside = choice.parts = 1;
     choice.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 1 << 20) / 2, 128 << 10, 1 << 20);
     choice.depth = plan->limits.dots_bf16 ? dots_depth(plan) : 128;
     if (plan->tunables.tile_k > 0) choice.depth = plan->tunables.tile_k;
@@ -83,6 +86,8 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.together = choice.blocks.step = 1;
     choice.blocks.task_rows = tile->task_panels * choice.blocks.rows;
     choice.blocks.group_rows = tile->group_rows;
+    choice.blocks.beside = tile->beside;
+    choice.blocks.parts = tile->parts;
     choice.bf16 = hr_contract_is_bf16(plan->normal, stage->contract);
     choice.pairs = pairs_choice(plan, choice.blocks);
     return choice;

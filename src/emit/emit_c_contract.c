@@ -472,6 +472,8 @@ static void print_choice(stage_printer *s, const struct contract_choice *blocks,
     hr_print(p, ".together = %d,", (int)blocks->together);
     hr_print(p, ".step = %d,", (int)blocks->step);
     hr_print(p, ".group_rows = %d,", (int)blocks->group_rows);
+    hr_print(p, ".beside = %d,", (int)blocks->beside);
+    hr_print(p, ".parts = %d,", (int)blocks->parts);
     p->indent--;
     hr_print(p, "};");
     hr_print(p, "%s", "");

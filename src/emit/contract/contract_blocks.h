@@ -30,6 +30,8 @@ struct contract_choice {
     int64_t together;       /* neighbours along k in a packed element: depths count packed elements */
     int64_t step;           /* of the register tile along k: depths are multiples of it */
     int64_t group_rows;     /* of the left operand, for which most of the work is to read the right one */
+    int64_t beside;         /* panels of the right operand that are packed side by side */
+    int64_t parts;          /* of each of the last groups of rows that threads take */
 };
 
 struct contract_blocks {
@@ -53,6 +55,7 @@ enum {
     CONTRACT_TURNED_MAX = 16,          /* columns of a product that is turned */
     CONTRACT_GROUP_MAX = 16,           /* panels of the right operand side by side: lines of its rows */
     CONTRACT_GROUP_DEPTH = 32,         /* of k at a time */
+    CONTRACT_BESIDE_DEPTH = 8,         /* of k at a time, where panels are packed side by side */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
 };

@@ -247,36 +247,73 @@ static void contract_f32_task(const struct contract_f32_team *team, const struct
     }
 }
 
-/* A block of the product: the team packs its right operand together, then shares its rows out. */
-static void contract_f32_block(const struct contract_f32_team *team, const struct contract_f32_range *block) {
+/* The team packs the block's right operand together. Where its rows run along its columns, a panel is a line
+ * of each row: neighbouring panels take turns, a few rows at a time. */
+static void contract_f32_pack_block(const struct contract_f32_team *team,
+                                    const struct contract_f32_range *block) {
     const struct contract_blocks *blocks = team->blocks;
     float *right = (float *)(team->shared + blocks->right);
     int32_t *least = (int32_t *)(team->shared + blocks->least);
-    const int64_t width = team->choice->columns, height = team->choice->rows;
-    const int64_t panels = contract_ceil(block->columns, width);
-    contract_f32_rewind(team);
-    const int64_t first = panels * team->rank / blocks->team, end = panels * (team->rank + 1) / blocks->team;
-    for (int64_t panel = first; panel < end; panel++) { /* neighbours in memory */
-        least[panel] = contract_f32_pack_right(team, block->n + panel * width, block->k, block->depth,
-                                               right + panel * width * block->depth);
+    const int64_t width = team->choice->columns, panels = contract_ceil(block->columns, width);
+    const int64_t beside = team->product->right.along_k ? 1 : contract_max(1, team->choice->beside);
+    const int64_t deep = beside > 1 ? CONTRACT_BESIDE_DEPTH : contract_max(1, block->depth);
+    const int64_t end = panels * (team->rank + 1) / blocks->team;
+    for (int64_t panel = panels * team->rank / blocks->team; panel < end; panel += beside) {
+        const int64_t stop = contract_min(panel + beside, end);
+        for (int64_t i = panel; i < stop; i++)
+            least[i] = INT16_MAX;
+        for (int64_t k = 0; k == 0 || k < block->depth; k += deep) {
+            for (int64_t i = panel; i < stop; i++) {
+                int32_t found = contract_f32_pack_right(team, block->n + i * width, block->k + k,
+                                                        contract_min(deep, block->depth - k),
+                                                        right + (i * block->depth + k) * width);
+                if (found < least[i]) least[i] = found;
+            }
+        }
     }
+}
+
+/* How a block is shared out: groups of rows, of which the last ones, from `whole` on, are cut into parts of
+ * their columns. */
+struct contract_f32_shares {
+    int64_t groups, whole, parts;
+};
+
+/* Where there are many groups, those that come last are cut, so that threads come to the end together. */
+static struct contract_f32_shares contract_f32_share(const struct contract_f32_team *team,
+                                                     const struct contract_f32_range *block) {
+    const int64_t threads = team->blocks->team, row_panels = contract_ceil(block->rows, team->choice->rows);
+    const int64_t panels = contract_ceil(block->columns, team->choice->columns);
+    int64_t groups = contract_ceil(block->rows, team->blocks->task_rows);
+    if (groups < threads)
+        return (struct contract_f32_shares){groups, 0, contract_min(panels, contract_ceil(threads, groups))};
+    groups = contract_min(row_panels, contract_round(groups, threads));
+    const int64_t whole = threads > 1 && groups >= 4 * threads ? groups - threads : groups;
+    return (struct contract_f32_shares){groups, whole,
+                                        contract_min(panels, contract_max(1, team->choice->parts))};
+}
+
+/* A block of the product: the team packs its right operand together, then shares its rows out. Parts of the
+ * last groups come in turns, so that a thread mostly goes on with the rows that it has packed. */
+static void contract_f32_block(const struct contract_f32_team *team, const struct contract_f32_range *block) {
+    const int64_t height = team->choice->rows, row_panels = contract_ceil(block->rows, height);
+    const int64_t panels = contract_ceil(block->columns, team->choice->columns);
+    const struct contract_f32_shares shares = contract_f32_share(team, block);
+    const int64_t whole = shares.whole, cut = shares.groups - whole;
+    contract_f32_rewind(team);
+    contract_f32_pack_block(team, block);
     contract_f32_meet(team);
-    int64_t row_panels = contract_ceil(block->rows, height);
-    int64_t groups = contract_ceil(block->rows, blocks->task_rows), splits = 1;
-    if (groups >= blocks->team)
-        groups = contract_min(row_panels, contract_round(groups, blocks->team));
-    else
-        splits = contract_min(panels, contract_ceil(blocks->team, groups));
     int64_t packed = -1;
     struct contract_f32_range task = *block;
-    for (int64_t i = contract_f32_next(team); i < groups * splits; i = contract_f32_next(team)) {
-        int64_t group = i / splits, split = i % splits;
-        int64_t from = row_panels * group / groups * height;
-        int64_t to = contract_min(row_panels * (group + 1) / groups * height, block->rows);
+    for (int64_t i = contract_f32_next(team); i < whole + cut * shares.parts; i = contract_f32_next(team)) {
+        const int64_t group = i < whole ? i : whole + (i - whole) % cut;
+        const int64_t part = i < whole ? 0 : (i - whole) / cut, parts = i < whole ? 1 : shares.parts;
+        int64_t from = row_panels * group / shares.groups * height;
+        int64_t to = contract_min(row_panels * (group + 1) / shares.groups * height, block->rows);
         task.m = block->m + from, task.rows = to - from;
         if (group != packed) task.least = contract_f32_pack_left(team, task.m, task.rows, task.k, task.depth);
         packed = group;
-        contract_f32_task(team, block, task, panels * split / splits, panels * (split + 1) / splits);
+        contract_f32_task(team, block, task, panels * part / parts, panels * (part + 1) / parts);
     }
 }
 
