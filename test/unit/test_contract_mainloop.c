@@ -54,7 +54,9 @@ static struct contract_choice choice_of(int64_t left_bytes, int64_t right_bytes)
                                      .task_rows = 3 * CONTRACT_F32_ROWS,
                                      .together = 1,
                                      .step = 1,
-                                     .group_rows = 32};
+                                     .group_rows = 32,
+                                     .beside = 3,
+                                     .parts = 3};
 #ifdef PAIRS
     choice.rows = choice.columns = 32;
     choice.task_rows = 96;

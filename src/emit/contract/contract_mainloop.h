@@ -256,7 +256,7 @@ static void contract_f32_pack_block(const struct contract_f32_team *team,
     int32_t *least = (int32_t *)(team->shared + blocks->least);
     const int64_t width = team->choice->columns, panels = contract_ceil(block->columns, width);
     const int64_t beside = team->product->right.along_k ? 1 : contract_max(1, team->choice->beside);
-    const int64_t deep = beside > 1 ? CONTRACT_BESIDE_DEPTH : contract_max(1, block->depth);
+    const int64_t deep = contract_depth(team->choice, beside > 1 ? CONTRACT_BESIDE_DEPTH : block->depth);
     const int64_t end = panels * (team->rank + 1) / blocks->team;
     for (int64_t panel = panels * team->rank / blocks->team; panel < end; panel += beside) {
         const int64_t stop = contract_min(panel + beside, end);
