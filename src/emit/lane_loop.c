@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "emit/lane_gather.h"
+#include "emit/lane_late.h"
 #include "emit/lane_sought.h"
 #include "emit/lane_sums.h"
 #include "emit/lane_turns.h"
@@ -57,9 +58,13 @@ static bool is_all_moves(const hr_printer *p, const hr_lane_pass *pass) {
     return true;
 }
 
+static bool streams(const hr_lane_step *s) {
+    return s->stream && !s->late;
+}
+
 /* The last argument of a streaming store: whether its address is a multiple of the vector's size. */
 static const char *aligned_text(hr_printer *p, const hr_lane_step *s) {
-    return !s->stream ? "" : p->whole ? ", true" : hr_format(p, ", aligned_%d", s->id);
+    return !streams(s) ? "" : p->whole ? ", true" : hr_format(p, ", aligned_%d", s->id);
 }
 
 /* Two vectors of bf16 are the words of one of f32. */
@@ -68,22 +73,22 @@ static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_st
     for (int way = pass->unit; way > 0; way -= 2) {
         const char *words = hr_format(p, "vf_load_f32((const float *)(const void *)(%s + i - %d * HR_LANES))",
                                       p->pointer[s->value->id], way);
-        hr_print(p, "vf_%s_f32((float *)(void *)(q%d + i - %d * HR_LANES), %s%s);",
-                 s->stream ? "stream" : "store", s->id, way,
+        hr_print(p, "vf_%s_f32((float *)(void *)(%s - %d * HR_LANES), %s%s);",
+                 streams(s) ? "stream" : "store", hr_lane_target(p, s), way,
                  valid ? hr_format(p, "(%s ? %s : vf_of(0))", valid, words) : words, aligned_text(p, s));
     }
 }
 
 /* Words that were made once leave, and stay where a later pass needs them. */
 static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    const char *aligned = aligned_text(p, s);
+    const char *aligned = aligned_text(p, s), *target = hr_lane_target(p, s);
     for (int way = 0; way < pass->unit; way += 2) {
-        const char *words = hr_format(p, "i - %d * HR_LANES), (vf)b%d[%d]", pass->unit - way, s->id, way / 2);
-        hr_print(p, "vf_%s_f32((float *)(void *)(q%d + %s%s);", s->stream ? "stream" : "store", s->id, words,
+        const char *words = hr_format(p, " - %d * HR_LANES), (vf)b%d[%d]", pass->unit - way, s->id, way / 2);
+        hr_print(p, "vf_%s_f32((float *)(void *)(%s%s%s);", streams(s) ? "stream" : "store", target, words,
                  aligned);
         for (int k = 0; k < pass->kept_count; k++)
             if (hr_expr_is_words(pass->kept[k]) && pass->kept[k]->args[0] == s->value && !pass->kept_done[k])
-                hr_print(p, "vf_store_f32((float *)(void *)(k%d + %s);", k, words);
+                hr_print(p, "vf_store_f32((float *)(void *)(k%d + i%s);", k, words);
     }
 }
 
@@ -105,9 +110,9 @@ static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
             continue;
         }
         for (int way = 0; way < pass->unit; way += 2)
-            hr_print(p, "vf_%s_%s_bf16(q%d + i - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
-                     s->stream ? "stream" : "store", p->turns ? "turns" : "pair", s->id, pass->unit - way,
-                     s->id, way, s->id, way + 1, keeps_tiny(p, s), aligned_text(p, s));
+            hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
+                     streams(s) ? "stream" : "store", p->turns ? "turns" : "pair", hr_lane_target(p, s),
+                     pass->unit - way, s->id, way, s->id, way + 1, keeps_tiny(p, s), aligned_text(p, s));
     }
 }
 
@@ -115,12 +120,12 @@ static void print_store(hr_printer *p, const hr_lane_step *s, const char *value)
     hr_dtype dtype = p->function->tensors[s->tensor].dtype;
     const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
     const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
-    if (p->vector && s->stream && !p->part)
+    if (p->vector && streams(s) && !p->part)
         hr_print(p, "%s_stream_%s(q%d + i, %s%s);", v, name, s->id, stored, aligned_text(p, s));
     else if (p->vector && p->part)
         hr_print(p, "%s_store_part_%s(q%d + i, %s, lanes);", v, name, s->id, stored);
     else if (p->vector)
-        hr_print(p, "%s_store_%s(q%d + i, %s);", v, name, s->id, stored);
+        hr_print(p, "%s_store_%s(%s, %s);", v, name, hr_lane_target(p, s), stored);
     else if (is_lane_store(p, s))
         hr_print(p, "q%d[i] = %s;", s->id, stored);
     else
@@ -437,10 +442,24 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
     p->turns = p->pairs = false;
 }
 
+static void print_block(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    hr_lane_pass late = *pass;
+    late.steps = hr_lane_begin_block(p, pass, last);
+    hr_print(p, "while (i < until) {");
+    p->indent++;
+    print_step(p, &late);
+    p->indent--;
+    hr_print(p, "}");
+    hr_lane_end_block(p, pass);
+}
+
 static void print_steps_loop(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     hr_print(p, "for (; i + %d * HR_LANES <= %s;) {", pass->ways, last);
     p->indent++;
-    print_step(p, pass);
+    if (hr_lane_has_late(p, pass))
+        print_block(p, pass, last);
+    else
+        print_step(p, pass);
     p->indent--;
     hr_print(p, "}");
 }
@@ -473,7 +492,9 @@ static void print_whole(hr_printer *p, const hr_lane_pass *pass, const char *fir
     p->indent++;
     p->whole = true;
     p->part = false;
-    if (pass->ways > 1)
+    if (hr_lane_has_late(p, pass))
+        print_block(p, pass, last);
+    else if (pass->ways > 1)
         print_step(p, pass);
     else
         hr_lane_near_and_far(p, pass, 1, print_vector);

@@ -146,6 +146,10 @@ static const char *const flat[] = {
     "    w[a, b, c] = z[a, b, c] * random(6, (a * B + b) * C + c) + y[a, b, c]\n}\n",
     "kernel flat(x: f32[A, B, C], z: inout f64[A, B, C]) -> (y: f16[A, B, C])\n{\n"
     "    z[a, b, c] = z[a, b, c] + x[a, b, c]\n    y[a, b, c] = abs(x[a, b, c] * 10)\n}\n",
+    "kernel flat(x: bf16[A, B, C], z: f32[A, B, C]) -> (y: f32[A, B, C], w: bf16[A, B, C], v: i32[A, B, "
+    "C])\n{\n"
+    "    y[a, b, c] = x[a, b, c] * z[a, b, c]\n    w[a, b, c] = exp(x[a, b, c])\n"
+    "    v[a, b, c] = where(z[a, b, c] > 0, 1, -1)\n}\n",
 };
 
 static void test_axes_are_one(void **state) {

@@ -51,6 +51,13 @@ static inline void vf_stream_f16(uint16_t *p, vf x, bool aligned) {
     vu16_stream(p, vu16_f16(x), aligned);
 }
 
+/* Whole vectors of `bytes` in all leave a buffer. */
+static inline void stream_late(void *to, const void *from, int64_t bytes, bool aligned) {
+    for (int64_t i = 0; i < bytes; i += 4 * HR_LANES)
+        vf_stream_f32((float *)(void *)((char *)to + i),
+                      vf_load_f32((const float *)(const void *)((const char *)from + i)), aligned);
+}
+
 /* How many elements of `size` bytes stand before the next multiple of `vectors` vectors of them. */
 static inline int64_t stream_head(const void *p, int size, int vectors) {
     return (int64_t)((-(uintptr_t)p & (uintptr_t)(vectors * HR_LANES * size - 1)) / (uintptr_t)size);

@@ -1,0 +1,59 @@
+/* Results that wait for those of another tensor. In: a pass. Out: text. See lane_late.h. */
+#include "emit/lane_late.h"
+
+#include "base/dtype.h"
+#include "emit/lane_turns.h"
+
+#include <string.h>
+
+enum { BLOCK_STEPS = 4, LANES_OF_A_LINE = 16 };
+
+/* Leaves as whole vectors of 32-bit words. */
+static bool is_of_words(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    return hr_dtype_size(p->function->tensors[s->tensor].dtype) == 4 || hr_lane_is_paired(p, pass, s);
+}
+
+static bool is_late(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    if (!s->stream || !is_of_words(p, pass, s)) return false;
+    for (const hr_lane_step *before = pass->steps; before < s; before++)
+        if (before->stream && before->tensor != s->tensor) return true;
+    return false;
+}
+
+bool hr_lane_has_late(const hr_printer *p, const hr_lane_pass *pass) {
+    if (pass->ways < 2 || hr_limits_lanes(&p->plan->limits) >= LANES_OF_A_LINE) return false;
+    for (int i = 0; i < pass->step_count; i++)
+        if (is_late(p, pass, &pass->steps[i])) return true;
+    return false;
+}
+
+const hr_lane_step *hr_lane_begin_block(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    size_t size = (size_t)pass->step_count * sizeof *pass->steps;
+    hr_lane_step *steps = hr_arena_alloc(p->arena, size);
+    int most = BLOCK_STEPS * pass->ways;
+    memcpy(steps, pass->steps, size);
+    hr_print(p, "const int64_t block = i, rest = %s - i, step = %d * HR_LANES, most = %d * HR_LANES;", last,
+             pass->ways, most);
+    hr_print(p, "const int64_t until = i + (rest < most ? rest / step * step : most);");
+    for (int i = 0; i < pass->step_count; i++) {
+        steps[i].late = is_late(p, pass, &pass->steps[i]);
+        if (steps[i].late)
+            hr_print(p, "_Alignas(64) %s late_%d[%d * HR_LANES];",
+                     hr_c_storage(p->function->tensors[steps[i].tensor].dtype), steps[i].id, most);
+    }
+    return steps;
+}
+
+void hr_lane_end_block(hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (!is_late(p, pass, s)) continue;
+        hr_print(p, "stream_late(q%d + block, late_%d, (until - block) * %d, %s);", s->id, s->id,
+                 (int)hr_dtype_size(p->function->tensors[s->tensor].dtype),
+                 p->whole ? "true" : hr_format(p, "aligned_%d", s->id));
+    }
+}
+
+const char *hr_lane_target(hr_printer *p, const hr_lane_step *s) {
+    return hr_format(p, s->late ? "late_%d + (i - block)" : "q%d + i", s->id);
+}
