@@ -92,9 +92,11 @@ static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
     }
 }
 
-/* Whether denormals count in what a pair is rounded from: not in values that lose them before. */
-static const char *keeps_tiny(hr_printer *p, const hr_lane_step *s) {
-    return hr_expr_computes_special(p, s->value) ? "false" : "true";
+/* Whether denormals count in what a pair is rounded from, as they do not in values that lose them before, and
+ * whether all bits of NaN do. */
+static const char *rounded_kinds(hr_printer *p, const hr_lane_step *s) {
+    return hr_format(p, "%s, %s", hr_expr_computes_special(p, s->value) ? "false" : "true",
+                     hr_lane_has_long_nan(p, s) ? "true" : "false");
 }
 
 static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *rounded) {
@@ -112,7 +114,7 @@ static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
         for (int way = 0; way < pass->unit; way += 2)
             hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
                      streams(s) ? "stream" : "store", p->turns ? "turns" : "pair", hr_lane_target(p, s),
-                     pass->unit - way, s->id, way, s->id, way + 1, keeps_tiny(p, s), aligned_text(p, s));
+                     pass->unit - way, s->id, way, s->id, way + 1, rounded_kinds(p, s), aligned_text(p, s));
     }
 }
 
@@ -396,7 +398,7 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
     print_ways(p, &first);
     for (int way = 0; way < pass->unit; way += 2)
         words = hr_format(p, "%s%svu_turns_bf16(w%d[%d], w%d[%d], %s)", words, way ? ", " : "", rounded->id,
-                          way, rounded->id, way + 1, keeps_tiny(p, rounded));
+                          way, rounded->id, way + 1, rounded_kinds(p, rounded));
     hr_print(p, "const vu b%d[%d] = {%s};", rounded->id, pass->unit / 2, words);
     hr_print(p, "i -= %d * HR_LANES;", pass->unit);
     rest.steps = others;

@@ -2,6 +2,8 @@
  * lane_turns.h. */
 #include "emit/lane_turns.h"
 
+#include "base/dtype.h"
+
 bool hr_lane_is_paired(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     return p->vector && pass->ways % 2 == 0 && s->use == HR_LANE_STORE &&
            p->function->tensors[s->tensor].dtype == HR_BF16;
@@ -73,6 +75,39 @@ bool hr_lane_takes_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr 
         turns = is_of_turns(p, pass, pass->steps[i].value, rounding);
     p->stamp++;
     return turns;
+}
+
+static bool has_short_nan(hr_printer *p, const hr_expr *node);
+
+/* Of f32 values that are made here. */
+static bool is_made_short(hr_printer *p, int tensor) {
+    const hr_role role = p->function->tensors[tensor].role;
+    bool made = false;
+    for (int i = 0; i < p->function->statement_count; i++) {
+        const hr_statement *statement = &p->function->statements[i];
+        if (statement->tensor != tensor) continue;
+        if (!has_short_nan(p, statement->value)) return false;
+        made = true;
+    }
+    return made && (role == HR_ROLE_LOCAL || role == HR_ROLE_RESULT);
+}
+
+/* Arithmetic and functions make NaN of their own, which have one bit, or hand on those of an operand. */
+static bool has_short_nan(hr_printer *p, const hr_expr *node) {
+    if (p->seen[node->id] == p->stamp || !hr_dtype_is_float(node->type)) return true;
+    p->seen[node->id] = p->stamp;
+    if (node->op == HR_OP_ELEMENT) {
+        hr_dtype dtype = p->function->tensors[node->tensor].dtype;
+        return dtype == HR_BF16 || (dtype == HR_F32 && is_made_short(p, node->tensor));
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        if (!has_short_nan(p, node->args[i])) return false;
+    return true;
+}
+
+bool hr_lane_has_long_nan(hr_printer *p, const hr_lane_step *step) {
+    p->stamp++;
+    return !has_short_nan(p, step->value);
 }
 
 bool hr_lane_stores_between(const hr_printer *p, const hr_lane_pass *pass) {

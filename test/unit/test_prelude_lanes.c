@@ -461,7 +461,7 @@ static void pairs_are_two_vectors(void **state) {
         vf_store_bf16(expected, vf_load_f32(values));
         vf_store_bf16(expected + HR_LANES, vf_load_f32(values + HR_LANES));
         memset(words, 0x77, sizeof words);
-        vf_store_pair_bf16(words + 1, vf_load_f32(values), vf_load_f32(values + HR_LANES), true);
+        vf_store_pair_bf16(words + 1, vf_load_f32(values), vf_load_f32(values + HR_LANES), true, true);
         assert_memory_equal(words + 1, expected, sizeof expected);
         assert_true(words[0] == 0x7777 && words[WORDS + 1] == 0x7777);
         vf first = vf_load_turn_bf16(expected, 0), second = vf_load_turn_bf16(expected + HR_LANES, 1);
@@ -485,7 +485,7 @@ static void pairs_are_two_vectors(void **state) {
         vf turn = vf_turn_bf16(both, 1); /* the same order from words in a register */
         assert_memory_equal(&turn, &second, sizeof turn);
         memset(words, 0x77, sizeof words);
-        vf_store_turns_bf16(words + 1, first, second, true);
+        vf_store_turns_bf16(words + 1, first, second, true, round % 2 == 0);
         assert_memory_equal(words + 1, expected, sizeof expected);
         assert_true(words[0] == 0x7777 && words[WORDS + 1] == 0x7777);
     }
@@ -510,14 +510,16 @@ static void pairs_stream(void **state) {
     (void)state;
     _Alignas(64) uint16_t words[4 * HR_LANES + 2], expected[2 * HR_LANES];
     vf low = vf_from_vi(vi_iota()) + 0.5f, high = low + HR_LANES;
-    vf_store_pair_bf16(expected, low, high, true);
+    vf_store_pair_bf16(expected, low, high, true, true);
     for (int offset = 0; offset < 2; offset++) {
         memset(words, 0, sizeof words);
-        vf_stream_pair_bf16(words + offset, low, high, offset == 0, stream_aligned(words + offset, 2, 2));
+        vf_stream_pair_bf16(words + offset, low, high, offset == 0, false,
+                            stream_aligned(words + offset, 2, 2));
         stream_end();
         assert_memory_equal(words + offset, expected, sizeof expected);
         vf_stream_turns_bf16(words + offset, vf_load_turn_bf16(expected, 0),
-                             vf_load_turn_bf16(expected + HR_LANES, 1), offset != 0, offset == 0);
+                             vf_load_turn_bf16(expected + HR_LANES, 1), offset != 0, offset == 0,
+                             offset == 0);
         stream_end();
         assert_memory_equal(words + offset, expected, sizeof expected);
     }

@@ -112,11 +112,13 @@ static inline bool vf_any_nan(vf a, vf b) {
 #endif
 
 /* Two vectors as bf16, those of `low` in the lower halves of the words. What a half that is cut off adds to
- * the one above it, is found for both at once: with 0x7ffe and the last bit that stays it saturates. */
-static inline vu vu_mixed_bf16(vf low, vf high) {
+ * the one above it, is found for both at once: with 0x7ffe and the last bit that stays it saturates. Where
+ * not `long_nan`, NaN have no bits among those that are cut off, and nothing is added to them. */
+static inline vu vu_mixed_bf16(vf low, vf high, bool long_nan) {
+    (void)long_nan;
 #if HR_LANES == 8
     const vu full = (vu)vi_of(-1);
-    if (__builtin_expect(!vf_any_nan(low, high), 1)) {
+    if (__builtin_expect(!long_nan || !vf_any_nan(low, high), 1)) {
         vu kept, cut, more;
         __asm__("vpblendw $0xaa, %2, %1, %0" : "=x"(kept) : "x"((vu)low >> 16), "x"(high));
         __asm__("vpblendw $0xaa, %2, %1, %0" : "=x"(cut) : "x"(low), "x"((vu)high << 16));
@@ -186,8 +188,8 @@ static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
 
 /* Two vectors as bf16, `low` in the first half of the words. A branch on words of 0, which alone can stand
  * for a denormal, would be cheaper where there are none, but guessed wrong where there are some. Where not
- * `tiny`, denormals may become 0. */
-static inline vu vu_pair_bf16(vf low, vf high, bool tiny) {
+ * `tiny`, denormals may become 0; `long_nan` as above. */
+static inline vu vu_pair_bf16(vf low, vf high, bool tiny, bool long_nan) {
 #if HR_LANES == 16 && defined __AVX512BF16__
     vu words;
     vm low_denormal, high_denormal;
@@ -201,8 +203,9 @@ static inline vu vu_pair_bf16(vf low, vf high, bool tiny) {
 #else
     (void)tiny;
 #endif
+    (void)long_nan;
 #if HR_LANES == 8
-    vu words = vu_mixed_bf16(low, high), ordered;
+    vu words = vu_mixed_bf16(low, high, long_nan), ordered;
     __asm__("vpshufb %2, %1, %0"
             : "=x"(words)
             : "x"(words), "x"(*(const vu_loose *)(const void *)mixed_order));
@@ -218,23 +221,23 @@ static inline vu vu_pair_bf16(vf low, vf high, bool tiny) {
 }
 
 /* As vu_pair_bf16 where the two vectors are in the order of vf_load_turn_bf16. */
-static inline vu vu_turns_bf16(vf first, vf second, bool tiny) {
+static inline vu vu_turns_bf16(vf first, vf second, bool tiny, bool long_nan) {
 #if HR_LANES == 16
-    vu words = vu_pair_bf16(first, second, tiny), ordered;
+    vu words = vu_pair_bf16(first, second, tiny, long_nan), ordered;
     __asm__("vpermq %1, %2, %0" : "=v"(ordered) : "v"(words), "v"(*(const vu_loose *)quad_order));
     return ordered;
 #else
     (void)tiny;
-    return vu_mixed_bf16(first, second);
+    return vu_mixed_bf16(first, second, long_nan);
 #endif
 }
 
-static inline void vf_store_pair_bf16(uint16_t *p, vf low, vf high, bool tiny) {
-    *(vu_loose *)p = vu_pair_bf16(low, high, tiny);
+static inline void vf_store_pair_bf16(uint16_t *p, vf low, vf high, bool tiny, bool long_nan) {
+    *(vu_loose *)p = vu_pair_bf16(low, high, tiny, long_nan);
 }
 
-static inline void vf_store_turns_bf16(uint16_t *p, vf first, vf second, bool tiny) {
-    *(vu_loose *)p = vu_turns_bf16(first, second, tiny);
+static inline void vf_store_turns_bf16(uint16_t *p, vf first, vf second, bool tiny, bool long_nan) {
+    *(vu_loose *)p = vu_turns_bf16(first, second, tiny, long_nan);
 }
 
 static inline void vf_store_part_bf16(uint16_t *p, vf x, int count) {

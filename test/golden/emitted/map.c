@@ -61,8 +61,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     for (int way = 0; way < 4; way++, i += HR_LANES) {
                         w0[way] = vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i)));
                     }
-                    vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, true);
-                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, true);
+                    vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, true, true);
+                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, true, true);
                 }
             } else {
                 int64_t i = 0;
@@ -86,8 +86,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     for (int way = 0; way < 4; way++, i += HR_LANES) {
                         w0[way] = vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i)));
                     }
-                    vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, aligned_0);
-                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, aligned_0);
+                    vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, true, aligned_0);
+                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, true, aligned_0);
                 }
                 for (; i + HR_LANES <= n_N; i += HR_LANES) {
                     prefetch_read(p1 + i + 1024);

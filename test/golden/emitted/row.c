@@ -210,7 +210,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
         const vf r10 = vf_load_f32(k0 + i);
         w2[way] = (r10 * r9);
     }
-    vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, aligned_2);
+    vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, false, aligned_2);
 }
 
 static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
@@ -246,7 +246,7 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
                 const vf r14 = vf_load_f32(k0 + i);
                 w2[way] = (r14 * r12);
             }
-            vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, aligned_2);
+            vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, false, aligned_2);
         }
         for (; i + HR_LANES <= stop; i += HR_LANES) {
             const vf r15 = vf_load_f32(k0 + i);
