@@ -2,8 +2,8 @@
 #include "emit/lane_loop.h"
 
 #include "base/dtype.h"
+#include "emit/lane_block.h"
 #include "emit/lane_gather.h"
-#include "emit/lane_late.h"
 #include "emit/lane_sought.h"
 #include "emit/lane_sums.h"
 #include "emit/lane_turns.h"
@@ -342,15 +342,21 @@ static int find_narrow(hr_printer *p, const hr_expr *node, const hr_expr **out) 
 
 enum { WAYS_MOST = 8 }; /* as in the prelude */
 
-/* The one such function of a step, before all else: it is then there as x[way]. */
-static bool print_narrow(hr_printer *p, const hr_lane_pass *pass) {
+/* The one such function of a step; NULL where there is none or are more. */
+static const hr_expr *narrow_node(hr_printer *p, const hr_lane_pass *pass) {
     const hr_expr *node = NULL;
-    hr_narrow_call call;
     int count = 0;
     p->stamp++;
     for (int i = 0; i < pass->step_count; i++)
         if (!is_move(p, pass, &pass->steps[i])) count += find_narrow(p, pass->steps[i].value, &node);
-    if (count != 1 || p->given || pass->unit < 2 || pass->unit > WAYS_MOST) return false;
+    return count == 1 && pass->unit >= 2 && pass->unit <= WAYS_MOST ? node : NULL;
+}
+
+/* Before all else: it is then there as x[way]. */
+static bool print_narrow(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_expr *node = narrow_node(p, pass);
+    hr_narrow_call call;
+    if (!node || p->given) return false;
     hr_expr_narrow(p, node, &call);
     const char *place = hr_format(p, "x%d[way%s]", node->id, pass->unit < pass->ways ? " - from" : "");
     hr_print(p, "vf x%d[%d];", node->id, pass->unit);
@@ -444,14 +450,48 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
     p->turns = p->pairs = false;
 }
 
-static void print_block(hr_printer *p, const hr_lane_pass *pass, const char *last) {
-    hr_lane_pass late = *pass;
-    late.steps = hr_lane_begin_block(p, pass, last);
+/* The function that is done for several vectors at a time, for all vectors of a block before all else: it is
+ * then there as made[vector]. */
+static void print_made(hr_printer *p, const hr_lane_pass *pass, int steps) {
+    const hr_expr *node = narrow_node(p, pass);
+    hr_print(p, "vf made_%d[%d];", node->id, steps * pass->ways);
     hr_print(p, "while (i < until) {");
     p->indent++;
-    print_step(p, &late);
+    hr_lane_prefetches(p, pass, pass->unit);
+    p->turns = hr_lane_takes_turns(p, pass, NULL);
+    print_narrow(p, pass);
+    p->turns = false;
+    hr_text_format(p->out, "#pragma GCC unroll %d\n", pass->ways);
+    hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES)", pass->ways);
+    hr_print(p, "    made_%d[(i - block) / HR_LANES] = x%d[way];", node->id, node->id);
     p->indent--;
     hr_print(p, "}");
+    hr_print(p, "i = block;");
+    p->given = node;
+    p->given_text = hr_format(p, "made_%d[(i - block) / HR_LANES]", node->id);
+}
+
+static bool can_be_made(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_expr *rounding = NULL;
+    return !p->given && !hr_lane_rounded(p, pass, &rounding) && narrow_node(p, pass);
+}
+
+static void print_block(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    enum { STEPS_MADE = 8, STEPS_LATE = 4 };
+    const bool made = can_be_made(p, pass);
+    const int steps = made ? STEPS_MADE : STEPS_LATE;
+    hr_lane_pass rest = *pass;
+    rest.steps = hr_lane_begin_block(p, pass, last, steps);
+    if (made) {
+        print_made(p, pass, steps);
+        rest.prefetch_count = 0;
+    }
+    hr_print(p, "while (i < until) {");
+    p->indent++;
+    print_step(p, &rest);
+    p->indent--;
+    hr_print(p, "}");
+    if (made) p->given = NULL;
     hr_lane_end_block(p, pass);
 }
 

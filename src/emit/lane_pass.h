@@ -16,7 +16,7 @@ typedef struct hr_lane_step {
     int tensor;    /* HR_LANE_STORE */
     hr_expr *const *subscripts;
     bool stream; /* HR_LANE_STORE: past the caches */
-    bool late;   /* with `stream`: only at the end of a block, see lane_late.h */
+    bool late;   /* with `stream`: only at the end of a block, see lane_block.h */
     int id;      /* unique in the stage: names its variables */
 } hr_lane_step;
 

@@ -41,6 +41,8 @@ static const char *const seeking[] = {
     "    s[m] = sum[n](where(n == at[m], 100, x[m, n]))\n}\n",
     "kernel seek(x: bf16[M, N], at: i32[M]) -> (y: bf16[M, N])\n{\n"
     "    y[m, n] = where(n == at[m], where(n == 3, 1, 2), where(not (n == at[m]), x[m, n], 4))\n}\n",
+    "kernel seek(x: bf16[M, N], at: i32[M]) -> (y: bf16[M, N], z: bf16[M, N])\n{\n"
+    "    y[m, n] = exp(x[m, n]) - where(n == at[m], 1, 0)\n    z[m, n] = exp(x[m, n]) * x[m, n]\n}\n",
 };
 
 /* At the beginning, the end, the ends of vectors, between, and nowhere. */
@@ -150,6 +152,8 @@ static const char *const flat[] = {
     "C])\n{\n"
     "    y[a, b, c] = x[a, b, c] * z[a, b, c]\n    w[a, b, c] = exp(x[a, b, c])\n"
     "    v[a, b, c] = where(z[a, b, c] > 0, 1, -1)\n}\n",
+    "kernel flat(x: bf16[A, B, C], z: bf16[A, B, C]) -> (y: bf16[A, B, C], w: bf16[A, B, C])\n{\n"
+    "    y[a, b, c] = silu(x[a, b, c]) * z[a, b, c]\n    w[a, b, c] = silu(x[a, b, c]) + x[a, b, c]\n}\n",
 };
 
 static void test_axes_are_one(void **state) {

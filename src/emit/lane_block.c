@@ -1,12 +1,12 @@
-/* Results that wait for those of another tensor. In: a pass. Out: text. See lane_late.h. */
-#include "emit/lane_late.h"
+/* Blocks of steps, at whose end results leave that waited. In: a pass. Out: text. See lane_block.h. */
+#include "emit/lane_block.h"
 
 #include "base/dtype.h"
 #include "emit/lane_turns.h"
 
 #include <string.h>
 
-enum { BLOCK_STEPS = 4, LANES_OF_A_LINE = 16 };
+enum { LANES_OF_A_LINE = 16 };
 
 /* Leaves as whole vectors of 32-bit words. */
 static bool is_of_words(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
@@ -21,16 +21,22 @@ static bool is_late(const hr_printer *p, const hr_lane_pass *pass, const hr_lane
 }
 
 bool hr_lane_has_late(const hr_printer *p, const hr_lane_pass *pass) {
-    if (pass->ways < 2 || hr_limits_lanes(&p->plan->limits) >= LANES_OF_A_LINE) return false;
-    for (int i = 0; i < pass->step_count; i++)
-        if (is_late(p, pass, &pass->steps[i])) return true;
-    return false;
+    bool late = false;
+    if (pass->ways < 2 || pass->unit < pass->ways || pass->state || pass->block ||
+        p->stage->shape != HR_SHAPE_MAP || hr_limits_lanes(&p->plan->limits) >= LANES_OF_A_LINE)
+        return false;
+    for (int i = 0; i < pass->step_count; i++) {
+        if (pass->steps[i].use != HR_LANE_STORE) return false;
+        late = late || is_late(p, pass, &pass->steps[i]);
+    }
+    return late;
 }
 
-const hr_lane_step *hr_lane_begin_block(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+const hr_lane_step *hr_lane_begin_block(hr_printer *p, const hr_lane_pass *pass, const char *last,
+                                        int count) {
     size_t size = (size_t)pass->step_count * sizeof *pass->steps;
     hr_lane_step *steps = hr_arena_alloc(p->arena, size);
-    int most = BLOCK_STEPS * pass->ways;
+    int most = count * pass->ways;
     memcpy(steps, pass->steps, size);
     hr_print(p, "const int64_t block = i, rest = %s - i, step = %d * HR_LANES, most = %d * HR_LANES;", last,
              pass->ways, most);
