@@ -82,7 +82,10 @@ static inline void vf_powers_of_two(vf *x, int ways) {
     }
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        x[way] = vf_times_power(vf_part_power_short(x[way]), n[way], normal);
+        x[way] = vf_part_power_short(x[way]);
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_times_power(x[way], n[way], normal);
 }
 
 /* ---- logarithms: x = m * 2^n with m between sqrt(1/2) and sqrt(2) ---- */
@@ -151,19 +154,25 @@ static inline vf vf_share_beside(vf of, vf y) {
     return vf_share(of, n, y - n);
 }
 
-/* of / (1 + e^-x) */
+/* From there on e^-x is infinite, and no larger. */
+static inline vf vf_shares_range(vf x) {
+    return vf_larger(vf_of(-89), x);
+}
+
+/* of / (1 + e^-x), x within that range */
 static inline vf vf_logistic_share(vf of, vf x) {
-    x = vf_smaller(vf_of(88.8f), vf_larger(vf_of(-69), -x));
+    x = vf_larger(vf_of(-69), -x);
     vf n = vf_floor(x * 0x1.715476p+0f);
     return vf_share(of, n, vf_above_whole(x, n));
 }
 
 static inline vf vf_sigmoid(vf x) {
-    return vf_logistic_share(vf_of(1), x);
+    return vf_logistic_share(vf_of(1), vf_shares_range(x));
 }
 
 static inline vf vf_silu(vf x) {
-    return vf_logistic_share(vf_larger(vf_of(-120), x), x);
+    x = vf_shares_range(x);
+    return vf_logistic_share(x, x);
 }
 
 /* The same where 2^y need not be so exact */
@@ -173,11 +182,22 @@ static inline vf vf_share_short(vf of, vf y) {
     return of / vf_fma(vf_part_power_short(y - n), vf_power(n), vf_of(1));
 }
 
+/* In three parts, each for all ways: so the core finds operations that are ready in what it sees ahead. */
 static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
 static inline void vf_shares(vf *x, const vf *of, int ways) {
+    vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        vf y = vf_larger(vf_of(-100), x[way] * -0x1.715476p+0f);
+        n[way] = vf_floor(y);
+        r[way] = y - n[way];
+    }
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        x[way] = vf_share_short(of[way], x[way] * -0x1.715476p+0f);
+        r[way] = vf_part_power_short(r[way]);
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = of[way] / vf_fma(r[way], vf_power(n[way]), vf_of(1));
 }
 
 /* x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) */

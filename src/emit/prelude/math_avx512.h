@@ -435,6 +435,10 @@ static inline vf vf_silu(vf x) {
 /* Of math_narrow.h */
 static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
 
+static inline vf vf_shares_range(vf x) {
+    return x;
+}
+
 /* of / (1 + e^-x). e^-x overflows to infinity, and its share is 0. A division leaves the ports of
  * multiplications free. */
 static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));

@@ -38,8 +38,10 @@ static inline void vf_sigmoid_narrow_ways(vf *x, int ways) __attribute__((always
 static inline void vf_sigmoid_narrow_ways(vf *x, int ways) {
     vf one[HR_WAYS_MOST];
 #pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
+    for (int way = 0; way < ways; way++) {
         one[way] = vf_of(1);
+        x[way] = vf_shares_range(x[way]);
+    }
     vf_shares(x, one, ways);
 }
 
@@ -47,7 +49,7 @@ static inline void vf_silu_narrow_ways(vf *x, int ways) __attribute__((always_in
 static inline void vf_silu_narrow_ways(vf *x, int ways) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        x[way] = vf_larger(vf_of(-120), x[way]);
+        x[way] = vf_larger(vf_of(-89), x[way]);
     vf_shares(x, x, ways);
 }
 
