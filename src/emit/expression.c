@@ -526,19 +526,25 @@ const hr_expr *hr_expr_lane_sought(hr_printer *p, const hr_expr *node) {
     return NULL;
 }
 
-bool hr_expr_narrow(hr_printer *p, const hr_expr *node, hr_narrow_call *out) {
-    *out = (hr_narrow_call){.argument = node->arg_count ? node->args[0] : NULL};
-    if (node->op == HR_OP_EXP && is_below_peak(p, node->args[0])) {
+/* Where a vector is a line, functions of all bits are done one vector after the other. */
+static bool takes_ways(const hr_printer *p) {
+    enum { LANES_OF_A_LINE = 16 };
+    return p->narrow || hr_limits_lanes(&p->plan->limits) < LANES_OF_A_LINE;
+}
+
+bool hr_expr_in_ways(hr_printer *p, const hr_expr *node, hr_ways_call *out) {
+    *out = (hr_ways_call){.argument = node->arg_count ? node->args[0] : NULL};
+    if (node->op == HR_OP_EXP && p->narrow && is_below_peak(p, node->args[0])) {
         out->name = "exp_below";
         out->argument = node->args[0]->args[0];
         out->peak = node->args[0]->args[1];
     } else {
-        out->name = node->op == HR_OP_EXP       ? "exp_narrow"
-                    : node->op == HR_OP_SIGMOID ? "sigmoid_narrow"
-                    : node->op == HR_OP_SILU    ? "silu_narrow"
+        out->name = node->op == HR_OP_EXP       ? p->narrow ? "exp_narrow" : "exp"
+                    : node->op == HR_OP_SIGMOID ? p->narrow ? "sigmoid_narrow" : "sigmoid"
+                    : node->op == HR_OP_SILU    ? p->narrow ? "silu_narrow" : "silu"
                                                 : NULL;
     }
-    return out->name && p->narrow;
+    return out->name && takes_ways(p);
 }
 
 /* By a power of two: //, which rounds down, is a shift and %, which has the divisor's sign, a mask. */
@@ -573,12 +579,11 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     const char *power = power_of_two(p, node);
     if (power) return power;
     const char *function = node->op == HR_OP_WHERE ? "select" : function_name(node->op);
-    hr_narrow_call narrow;
-    if (hr_expr_narrow(p, node, &narrow)) {
-        const char *argument = hr_expr_lanes(p, narrow.argument);
-        return narrow.peak
-                   ? hr_format(p, "vf_%s(%s, %s)", narrow.name, argument, hr_expr_text(p, narrow.peak))
-                   : hr_format(p, "vf_%s(%s)", narrow.name, argument);
+    hr_ways_call call;
+    if (hr_expr_in_ways(p, node, &call)) {
+        const char *argument = hr_expr_lanes(p, call.argument);
+        return call.peak ? hr_format(p, "vf_%s(%s, %s)", call.name, argument, hr_expr_text(p, call.peak))
+                         : hr_format(p, "vf_%s(%s)", call.name, argument);
     }
     return call_text(p, hr_lane_prefix(node->type), function, node);
 }

@@ -29,13 +29,14 @@ const char *hr_expr_text(hr_printer *printer, const hr_expr *node);
 /* As hr_expr_text, made a vector (vf, vi or vm by type) where the printer is in vector mode. */
 const char *hr_expr_lanes(hr_printer *printer, const hr_expr *node);
 
-/* A function of lanes whose results are rounded to 16 bits: vf_NAME(argument), or with the peak, one for all
- * lanes, beside it; vf_NAME_ways() does several vectors side by side. */
-typedef struct hr_narrow_call {
+/* A function of lanes of which there is one for several vectors side by side, vf_NAME_ways(), beside
+ * vf_NAME(argument), or with the peak, one for all lanes, beside it: where results are rounded to 16 bits,
+ * and where a vector is less than a line. */
+typedef struct hr_ways_call {
     const char *name;
     const hr_expr *argument, *peak; /* peak: NULL = none */
-} hr_narrow_call;
-bool hr_expr_narrow(hr_printer *printer, const hr_expr *node, hr_narrow_call *out);
+} hr_ways_call;
+bool hr_expr_in_ways(hr_printer *printer, const hr_expr *node, hr_ways_call *out);
 
 /* The whole number, one for all lanes, that `node` compares the lane's index with, where it does: at most one
  * lane is equal. NULL elsewhere. */

@@ -325,39 +325,39 @@ static void end_way_loop(hr_printer *p) {
 }
 
 /* The functions of the body that are done for several vectors side by side; counts them. */
-static int find_narrow(hr_printer *p, const hr_expr *node, const hr_expr **out) {
-    hr_narrow_call call;
+static int find_call(hr_printer *p, const hr_expr *node, const hr_expr **out) {
+    hr_ways_call call;
     int count = 0;
     if (p->seen[node->id] == p->stamp || p->buffer[node->id] || hr_expr_level(p, node) != HR_AT_LANE)
         return 0;
     p->seen[node->id] = p->stamp;
-    if (hr_expr_narrow(p, node, &call)) {
+    if (hr_expr_in_ways(p, node, &call)) {
         *out = node;
         count = 1;
     }
     for (int i = 0; i < node->arg_count; i++)
-        count += find_narrow(p, node->args[i], out);
+        count += find_call(p, node->args[i], out);
     return count;
 }
 
 enum { WAYS_MOST = 8 }; /* as in the prelude */
 
 /* The one such function of a step; NULL where there is none or are more. */
-static const hr_expr *narrow_node(hr_printer *p, const hr_lane_pass *pass) {
+static const hr_expr *called_node(hr_printer *p, const hr_lane_pass *pass) {
     const hr_expr *node = NULL;
     int count = 0;
     p->stamp++;
     for (int i = 0; i < pass->step_count; i++)
-        if (!is_move(p, pass, &pass->steps[i])) count += find_narrow(p, pass->steps[i].value, &node);
+        if (!is_move(p, pass, &pass->steps[i])) count += find_call(p, pass->steps[i].value, &node);
     return count == 1 && pass->unit >= 2 && pass->unit <= WAYS_MOST ? node : NULL;
 }
 
 /* Before all else: it is then there as x[way]. */
-static bool print_narrow(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_expr *node = narrow_node(p, pass);
-    hr_narrow_call call;
+static bool print_call(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_expr *node = called_node(p, pass);
+    hr_ways_call call;
     if (!node || p->given) return false;
-    hr_expr_narrow(p, node, &call);
+    hr_expr_in_ways(p, node, &call);
     const char *place = hr_format(p, "x%d[way%s]", node->id, pass->unit < pass->ways ? " - from" : "");
     hr_print(p, "vf x%d[%d];", node->id, pass->unit);
     bool pairs = p->pairs;
@@ -377,11 +377,11 @@ static bool print_narrow(hr_printer *p, const hr_lane_pass *pass) {
 }
 
 static void print_way_loop(hr_printer *p, const hr_lane_pass *pass) {
-    bool narrow = print_narrow(p, pass);
+    bool called = print_call(p, pass);
     begin_way_loop(p, pass);
     print_body(p, pass, true);
     end_way_loop(p);
-    if (narrow) p->given = NULL;
+    if (called) p->given = NULL;
 }
 
 static void print_ways(hr_printer *p, const hr_lane_pass *pass) {
@@ -453,13 +453,13 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
 /* The function that is done for several vectors at a time, for all vectors of a block before all else: it is
  * then there as made[vector]. */
 static void print_made(hr_printer *p, const hr_lane_pass *pass, int steps) {
-    const hr_expr *node = narrow_node(p, pass);
+    const hr_expr *node = called_node(p, pass);
     hr_print(p, "vf made_%d[%d];", node->id, steps * pass->ways);
     hr_print(p, "while (i < until) {");
     p->indent++;
     hr_lane_prefetches(p, pass, pass->unit);
     p->turns = hr_lane_takes_turns(p, pass, NULL);
-    print_narrow(p, pass);
+    print_call(p, pass);
     p->turns = false;
     hr_text_format(p->out, "#pragma GCC unroll %d\n", pass->ways);
     hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES)", pass->ways);
@@ -471,9 +471,10 @@ static void print_made(hr_printer *p, const hr_lane_pass *pass, int steps) {
     p->given_text = hr_format(p, "made_%d[(i - block) / HR_LANES]", node->id);
 }
 
+/* Wide results are as long in memory as such a loop is in the core. */
 static bool can_be_made(hr_printer *p, const hr_lane_pass *pass) {
     const hr_expr *rounding = NULL;
-    return !p->given && !hr_lane_rounded(p, pass, &rounding) && narrow_node(p, pass);
+    return p->narrow && !p->given && !hr_lane_rounded(p, pass, &rounding) && called_node(p, pass);
 }
 
 static void print_block(hr_printer *p, const hr_lane_pass *pass, const char *last) {

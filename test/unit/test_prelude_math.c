@@ -213,21 +213,31 @@ static void ways_are_alike(void **state) {
     (void)state;
     const float specials[] = {0,      -0.0f, INFINITY,  -INFINITY, NAN, 1,
                               -87.4f, 88.8f, 0x1p-140f, -300,      300, 0.3f};
-    vf exps[4], belows[4], sigmoids[4], silus[4], given[4];
+    vf exps[4], belows[4], sigmoids[4], silus[4], full[3][4], given[4];
     for (int way = 0; way < 4; way++) {
         for (int lane = 0; lane < HR_LANES; lane++)
             given[way][lane] = specials[(way * HR_LANES + lane) % (int)(sizeof specials / sizeof *specials)];
         exps[way] = belows[way] = sigmoids[way] = silus[way] = given[way];
+        full[0][way] = full[1][way] = full[2][way] = given[way];
     }
     vf_exp_narrow_ways(exps, 4);
     vf_exp_below_ways(belows, 4, 1.5f);
     vf_sigmoid_narrow_ways(sigmoids, 4);
     vf_silu_narrow_ways(silus, 4);
+    vf_exp_ways(full[0], 4);
+    vf_sigmoid_ways(full[1], 4);
+    vf_silu_ways(full[2], 4);
     for (int way = 0; way < 4; way++) {
-        vf alone[] = {vf_exp_narrow(given[way]), vf_exp_below(given[way], 1.5f),
-                      vf_sigmoid_narrow(given[way]), vf_silu_narrow(given[way])};
-        const vf *beside[] = {&exps[way], &belows[way], &sigmoids[way], &silus[way]};
-        for (int f = 0; f < 4; f++)
+        vf alone[] = {vf_exp_narrow(given[way]),
+                      vf_exp_below(given[way], 1.5f),
+                      vf_sigmoid_narrow(given[way]),
+                      vf_silu_narrow(given[way]),
+                      vf_exp(given[way]),
+                      vf_sigmoid(given[way]),
+                      vf_silu(given[way])};
+        const vf *beside[] = {&exps[way],    &belows[way],  &sigmoids[way], &silus[way],
+                              &full[0][way], &full[1][way], &full[2][way]};
+        for (int f = 0; f < 7; f++)
             for (int lane = 0; lane < HR_LANES; lane++)
                 assert_true(alone[f][lane] == (*beside[f])[lane] ||
                             (isnan(alone[f][lane]) && isnan((*beside[f])[lane])));

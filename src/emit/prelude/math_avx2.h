@@ -47,11 +47,38 @@ static inline vf vf_above_whole(vf x, vf n) {
     return vf_fma(x, vf_of(0x1.4ae0c0p-26f), vf_fma(x, vf_of(0x1.715476p+0f), -n));
 }
 
+/* Whether |x| <= limit everywhere in all of them */
+static inline bool vf_ways_within(const vf *x, int ways, float limit) {
+    vi size = vf_bits(x[0]) & INT32_MAX;
+#pragma GCC unroll 8
+    for (int way = 1; way < ways; way++)
+        size = vi_max(size, vf_bits(x[way]) & INT32_MAX);
+    return vf_all_within(vf_of_bits(size), limit);
+}
+
+/* Functions of several vectors go in parts, each part for all of them before the next: so the core finds
+ * operations that are ready in what it sees ahead. */
+static inline void vf_exp_ways(vf *x, int ways) __attribute__((always_inline));
+static inline void vf_exp_ways(vf *x, int ways) {
+    bool normal = vf_ways_within(x, ways, 87);
+    vf n[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        if (!normal) x[way] = vf_smaller(vf_of(89), vf_larger(vf_of(-104), x[way]));
+        n[way] = vf_floor(x[way] * 0x1.715476p+0f);
+        x[way] = vf_above_whole(x[way], n[way]);
+    }
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_part_power(x[way]);
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_times_power(x[way], n[way], normal);
+}
+
 static inline vf vf_exp(vf x) {
-    bool normal = vf_all_within(x, 87);
-    if (!normal) x = vf_smaller(vf_of(89), vf_larger(vf_of(-104), x));
-    vf n = vf_floor(x * 0x1.715476p+0f);
-    return vf_times_power(vf_part_power(vf_above_whole(x, n)), n, normal);
+    vf_exp_ways(&x, 1);
+    return x;
 }
 
 /* Where 2^x is 0 below and infinite above */
@@ -68,12 +95,8 @@ static inline vf vf_exp2(vf x) {
 
 static inline void vf_powers_of_two(vf *x, int ways) __attribute__((always_inline));
 static inline void vf_powers_of_two(vf *x, int ways) {
-    vi size = vf_bits(x[0]) & INT32_MAX;
+    bool normal = vf_ways_within(x, ways, 126);
     vf n[HR_WAYS_MOST];
-#pragma GCC unroll 8
-    for (int way = 1; way < ways; way++)
-        size = vi_max(size, vf_bits(x[way]) & INT32_MAX);
-    bool normal = vf_all_within(vf_of_bits(size), 126);
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++) {
         if (!normal) x[way] = vf_power_range(x[way]);
@@ -160,19 +183,50 @@ static inline vf vf_shares_range(vf x) {
 }
 
 /* of / (1 + e^-x), x within that range */
-static inline vf vf_logistic_share(vf of, vf x) {
-    x = vf_larger(vf_of(-69), -x);
-    vf n = vf_floor(x * 0x1.715476p+0f);
-    return vf_share(of, n, vf_above_whole(x, n));
+static inline void vf_logistic_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
+static inline void vf_logistic_shares(vf *x, const vf *of, int ways) {
+    vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        vf y = vf_larger(vf_of(-69), -x[way]);
+        n[way] = vf_floor(y * 0x1.715476p+0f);
+        r[way] = vf_above_whole(y, n[way]);
+    }
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        r[way] = vf_part_power(r[way]);
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = of[way] / vf_fma(r[way], vf_power(n[way]), vf_of(1));
+}
+
+static inline void vf_sigmoid_ways(vf *x, int ways) __attribute__((always_inline));
+static inline void vf_sigmoid_ways(vf *x, int ways) {
+    vf one[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        one[way] = vf_of(1);
+        x[way] = vf_shares_range(x[way]);
+    }
+    vf_logistic_shares(x, one, ways);
+}
+
+static inline void vf_silu_ways(vf *x, int ways) __attribute__((always_inline));
+static inline void vf_silu_ways(vf *x, int ways) {
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_shares_range(x[way]);
+    vf_logistic_shares(x, x, ways);
 }
 
 static inline vf vf_sigmoid(vf x) {
-    return vf_logistic_share(vf_of(1), vf_shares_range(x));
+    vf_sigmoid_ways(&x, 1);
+    return x;
 }
 
 static inline vf vf_silu(vf x) {
-    x = vf_shares_range(x);
-    return vf_logistic_share(x, x);
+    vf_silu_ways(&x, 1);
+    return x;
 }
 
 /* The same where 2^y need not be so exact */
@@ -182,7 +236,6 @@ static inline vf vf_share_short(vf of, vf y) {
     return of / vf_fma(vf_part_power_short(y - n), vf_power(n), vf_of(1));
 }
 
-/* In three parts, each for all ways: so the core finds operations that are ready in what it sees ahead. */
 static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
 static inline void vf_shares(vf *x, const vf *of, int ways) {
     vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];

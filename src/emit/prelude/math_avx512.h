@@ -432,6 +432,21 @@ static inline vf vf_silu(vf x) {
     return vf_over_denominator(vf_in_logistic_range(x), x, vf_logistic_denominator(x));
 }
 
+static inline void vf_exp_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_exp(x[way]);
+}
+
+static inline void vf_sigmoid_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_sigmoid(x[way]);
+}
+
+static inline void vf_silu_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_silu(x[way]);
+}
+
 /* Of math_narrow.h */
 static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
 

@@ -139,6 +139,21 @@ static inline void vf_sigmoid_narrow_ways(vf *x, int ways) {
         x[way] = vf_sigmoid_narrow(x[way]);
 }
 
+static inline void vf_exp_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_exp(x[way]);
+}
+
+static inline void vf_sigmoid_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_sigmoid(x[way]);
+}
+
+static inline void vf_silu_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_silu(x[way]);
+}
+
 static inline vf vf_silu_narrow(vf x) {
     return vf_silu(x);
 }
