@@ -526,25 +526,39 @@ const hr_expr *hr_expr_lane_sought(hr_printer *p, const hr_expr *node) {
     return NULL;
 }
 
-/* Where a vector is a line, functions of all bits are done one vector after the other. */
-static bool takes_ways(const hr_printer *p) {
-    enum { LANES_OF_A_LINE = 16 };
-    return p->narrow || hr_limits_lanes(&p->plan->limits) < LANES_OF_A_LINE;
+static const char *ways_name(hr_op op, bool narrow, bool by_line) {
+    switch (op) {
+    case HR_OP_EXP:
+        return narrow ? "exp_narrow" : by_line ? NULL : "exp";
+    case HR_OP_SIGMOID:
+        return narrow ? "sigmoid_narrow" : by_line ? NULL : "sigmoid";
+    case HR_OP_SILU:
+        return narrow ? "silu_narrow" : by_line ? NULL : "silu";
+    case HR_OP_TANH:
+        return by_line ? NULL : "tanh";
+    case HR_OP_ERF:
+        return by_line ? NULL : "erf";
+    case HR_OP_GELU:
+        return by_line ? NULL : "gelu";
+    case HR_OP_GELU_TANH:
+        return by_line ? NULL : "gelu_tanh";
+    default:
+        return NULL;
+    }
 }
 
+/* Where a vector is a line, functions of all bits are done one vector after the other. */
 bool hr_expr_in_ways(hr_printer *p, const hr_expr *node, hr_ways_call *out) {
+    enum { LANES_OF_A_LINE = 16 };
     *out = (hr_ways_call){.argument = node->arg_count ? node->args[0] : NULL};
     if (node->op == HR_OP_EXP && p->narrow && is_below_peak(p, node->args[0])) {
         out->name = "exp_below";
         out->argument = node->args[0]->args[0];
         out->peak = node->args[0]->args[1];
-    } else {
-        out->name = node->op == HR_OP_EXP       ? p->narrow ? "exp_narrow" : "exp"
-                    : node->op == HR_OP_SIGMOID ? p->narrow ? "sigmoid_narrow" : "sigmoid"
-                    : node->op == HR_OP_SILU    ? p->narrow ? "silu_narrow" : "silu"
-                                                : NULL;
+        return true;
     }
-    return out->name && takes_ways(p);
+    out->name = ways_name(node->op, p->narrow, hr_limits_lanes(&p->plan->limits) >= LANES_OF_A_LINE);
+    return out->name != NULL;
 }
 
 /* By a power of two: //, which rounds down, is a shift and %, which has the divisor's sign, a mask. */

@@ -13,6 +13,20 @@ static const char loop_text[] = "static void %s_rate(float *to, const float *fro
                                 "        vf_store_f32(to + i, %s);\n"
                                 "}\n\n";
 
+/* As maps do it where a vector is less than a line */
+static const char four_text[] = "static void %s_four_rate(float *to, const float *from, int64_t count) {\n"
+                                "    for (int64_t i = 0; i + 4 * HR_LANES <= count; i += 4 * HR_LANES) {\n"
+                                "        vf x[4];\n"
+                                "#pragma GCC unroll 4\n"
+                                "        for (int way = 0; way < 4; way++)\n"
+                                "            x[way] = vf_load_f32(from + i + way * HR_LANES);\n"
+                                "        vf_%s_ways(x, 4);\n"
+                                "#pragma GCC unroll 4\n"
+                                "        for (int way = 0; way < 4; way++)\n"
+                                "            vf_store_f32(to + i + way * HR_LANES, x[way]);\n"
+                                "    }\n"
+                                "}\n\n";
+
 static const char random_text[] =
     "static void random_rate(float *to, const float *from, int64_t count) {\n"
     "    random_keys keys = random_keys_of(1);\n"
@@ -73,6 +87,12 @@ static const struct {
     {HR_SPECIAL_RANDOM, 0, "random", NULL},
 };
 
+/* Of those, what is done for four vectors side by side, too: the way after */
+static const struct {
+    hr_special special;
+    const char *name;
+} fours[] = {{HR_SPECIAL_EXP, "exp"}, {HR_SPECIAL_TANH, "tanh"}, {HR_SPECIAL_ERF, "erf"}};
+
 hr_status hr_prelude_rates_source(hr_text *out) {
     hr_text body = {0};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
@@ -80,10 +100,15 @@ hr_status hr_prelude_rates_source(hr_text *out) {
             hr_text_append(&body, random_text, strlen(random_text));
         else
             hr_text_format(&body, loop_text, ways[i].name, ways[i].value);
+    for (size_t i = 0; i < sizeof fours / sizeof *fours; i++)
+        hr_text_format(&body, four_text, fours[i].name, fours[i].name);
     hr_text_append(&body, entry_head, strlen(entry_head));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         hr_text_format(&body, "    case %d: %s_rate(to, from, count); break;\n",
                        ways[i].special * WAYS + ways[i].way, ways[i].name);
+    for (size_t i = 0; i < sizeof fours / sizeof *fours; i++)
+        hr_text_format(&body, "    case %d: %s_four_rate(to, from, count); break;\n",
+                       fours[i].special * WAYS + 1, fours[i].name);
     hr_text_append(&body, entry_tail, strlen(entry_tail));
     hr_status status = hr_text_status(&body);
     const char *include = "#include <omp.h>\n";

@@ -208,39 +208,52 @@ static void nan_stays_short(void **state) {
         }
 }
 
-/* Vectors side by side get what each gets alone. */
+/* Four vectors side by side */
+#define FOUR(name)                                                                                           \
+    static void four_##name(vf *x) {                                                                         \
+        vf_##name##_ways(x, 4);                                                                              \
+    }
+FOUR(exp_narrow)
+FOUR(sigmoid_narrow)
+FOUR(silu_narrow)
+FOUR(exp)
+FOUR(sigmoid)
+FOUR(silu)
+FOUR(gelu)
+FOUR(gelu_tanh)
+FOUR(tanh)
+FOUR(erf)
+
+static void four_exp_below(vf *x) {
+    vf_exp_below_ways(x, 4, PEAK);
+}
+
+/* They get what each gets alone. */
 static void ways_are_alike(void **state) {
     (void)state;
     const float specials[] = {0,      -0.0f, INFINITY,  -INFINITY, NAN, 1,
                               -87.4f, 88.8f, 0x1p-140f, -300,      300, 0.3f};
-    vf exps[4], belows[4], sigmoids[4], silus[4], full[3][4], given[4];
-    for (int way = 0; way < 4; way++) {
-        for (int lane = 0; lane < HR_LANES; lane++)
-            given[way][lane] = specials[(way * HR_LANES + lane) % (int)(sizeof specials / sizeof *specials)];
-        exps[way] = belows[way] = sigmoids[way] = silus[way] = given[way];
-        full[0][way] = full[1][way] = full[2][way] = given[way];
-    }
-    vf_exp_narrow_ways(exps, 4);
-    vf_exp_below_ways(belows, 4, 1.5f);
-    vf_sigmoid_narrow_ways(sigmoids, 4);
-    vf_silu_narrow_ways(silus, 4);
-    vf_exp_ways(full[0], 4);
-    vf_sigmoid_ways(full[1], 4);
-    vf_silu_ways(full[2], 4);
-    for (int way = 0; way < 4; way++) {
-        vf alone[] = {vf_exp_narrow(given[way]),
-                      vf_exp_below(given[way], 1.5f),
-                      vf_sigmoid_narrow(given[way]),
-                      vf_silu_narrow(given[way]),
-                      vf_exp(given[way]),
-                      vf_sigmoid(given[way]),
-                      vf_silu(given[way])};
-        const vf *beside[] = {&exps[way],    &belows[way],  &sigmoids[way], &silus[way],
-                              &full[0][way], &full[1][way], &full[2][way]};
-        for (int f = 0; f < 7; f++)
+#define PAIR(name)                                                                                           \
+    { four_##name, lanes_##name }
+    static const struct {
+        void (*four)(vf *x);
+        vf (*alone)(vf x);
+    } functions_of[] = {PAIR(exp_narrow), PAIR(sigmoid_narrow), PAIR(silu_narrow), PAIR(exp_below),
+                        PAIR(exp),        PAIR(sigmoid),        PAIR(silu),        PAIR(gelu),
+                        PAIR(gelu_tanh),  PAIR(tanh),           PAIR(erf)};
+    for (size_t f = 0; f < sizeof functions_of / sizeof *functions_of; f++) {
+        vf given[4], beside[4];
+        for (int way = 0; way < 4; way++)
             for (int lane = 0; lane < HR_LANES; lane++)
-                assert_true(alone[f][lane] == (*beside[f])[lane] ||
-                            (isnan(alone[f][lane]) && isnan((*beside[f])[lane])));
+                given[way][lane] = beside[way][lane] =
+                    specials[(way * HR_LANES + lane) % (int)(sizeof specials / sizeof *specials)];
+        functions_of[f].four(beside);
+        for (int way = 0; way < 4; way++) {
+            vf alone = functions_of[f].alone(given[way]);
+            for (int lane = 0; lane < HR_LANES; lane++)
+                assert_true(alone[lane] == beside[way][lane] ||
+                            (isnan(alone[lane]) && isnan(beside[way][lane])));
+        }
     }
 }
 

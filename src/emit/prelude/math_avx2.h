@@ -162,24 +162,21 @@ static inline vf vf_power(vf n) {
     return vf_of_bits((vi)((vu)vf_bits(n + (0x1.8p23f + 127)) << 23));
 }
 
-/* of / (1 + 2^(n + r)) */
-static inline vf vf_share(vf of, vf n, vf r) {
-    return of / vf_fma(vf_part_power(r), vf_power(n), vf_of(1));
-}
-
-static inline vf vf_share_range(vf y) {
-    return vf_smaller(vf_of(128), vf_larger(vf_of(-100), y));
-}
-
-static inline vf vf_share_beside(vf of, vf y) {
-    y = vf_share_range(y);
-    vf n = vf_floor(y);
-    return vf_share(of, n, y - n);
-}
-
 /* From there on e^-x is infinite, and no larger. */
 static inline vf vf_shares_range(vf x) {
     return vf_larger(vf_of(-89), x);
+}
+
+/* Each of x by 1 + 2^(n + r); not `full`: where 2^r need not be so exact. */
+static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, bool full)
+    __attribute__((always_inline));
+static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, bool full) {
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        r[way] = full ? vf_part_power(r[way]) : vf_part_power_short(r[way]);
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = x[way] / vf_fma(r[way], vf_power(n[way]), vf_of(1));
 }
 
 /* of / (1 + e^-x), x within that range */
@@ -191,13 +188,9 @@ static inline void vf_logistic_shares(vf *x, const vf *of, int ways) {
         vf y = vf_larger(vf_of(-69), -x[way]);
         n[way] = vf_floor(y * 0x1.715476p+0f);
         r[way] = vf_above_whole(y, n[way]);
+        x[way] = of[way];
     }
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        r[way] = vf_part_power(r[way]);
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = of[way] / vf_fma(r[way], vf_power(n[way]), vf_of(1));
+    vf_ways_shared(x, n, r, ways, true);
 }
 
 static inline void vf_sigmoid_ways(vf *x, int ways) __attribute__((always_inline));
@@ -229,13 +222,7 @@ static inline vf vf_silu(vf x) {
     return x;
 }
 
-/* The same where 2^y need not be so exact */
-static inline vf vf_share_short(vf of, vf y) {
-    y = vf_share_range(y);
-    vf n = vf_floor(y);
-    return of / vf_fma(vf_part_power_short(y - n), vf_power(n), vf_of(1));
-}
-
+/* The same where e^-x need not be so exact */
 static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
 static inline void vf_shares(vf *x, const vf *of, int ways) {
     vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
@@ -244,32 +231,64 @@ static inline void vf_shares(vf *x, const vf *of, int ways) {
         vf y = vf_larger(vf_of(-100), x[way] * -0x1.715476p+0f);
         n[way] = vf_floor(y);
         r[way] = y - n[way];
+        x[way] = of[way];
     }
+    vf_ways_shared(x, n, r, ways, false);
+}
+
+/* x / (1 + 2^y) */
+static inline void vf_ways_beside(vf *x, const vf *y, int ways, bool full) __attribute__((always_inline));
+static inline void vf_ways_beside(vf *x, const vf *y, int ways, bool full) {
+    vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
 #pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        r[way] = vf_part_power_short(r[way]);
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = of[way] / vf_fma(r[way], vf_power(n[way]), vf_of(1));
+    for (int way = 0; way < ways; way++) {
+        vf inside = vf_smaller(vf_of(128), vf_larger(vf_of(-100), y[way]));
+        n[way] = vf_floor(inside);
+        r[way] = inside - n[way];
+        x[way] = vf_larger(vf_of(-120), x[way]);
+    }
+    vf_ways_shared(x, n, r, ways, full);
 }
 
 /* x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) */
+static inline void vf_gelu_tanh_ways(vf *x, int ways) __attribute__((always_inline));
+static inline void vf_gelu_tanh_ways(vf *x, int ways) {
+    vf y[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        y[way] = x[way] * vf_fma(x[way] * x[way], vf_of(-0x1.a5a7d0p-4f), vf_of(-0x1.26aec2p+1f));
+    vf_ways_beside(x, y, ways, false);
+}
+
 static inline vf vf_gelu_tanh(vf x) {
-    vf y = x * vf_fma(x * x, vf_of(-0x1.a5a7d0p-4f), vf_of(-0x1.26aec2p+1f));
-    return vf_share_short(vf_larger(vf_of(-120), x), y);
+    vf_gelu_tanh_ways(&x, 1);
+    return x;
 }
 
 /* x F(x) by the logarithm of 1/F - 1, an odd function: a polynomial up to 5, from there on a straight line.
  */
-static inline vf vf_gelu(vf x) {
+static inline vf vf_gelu_exponent(vf x) {
     vf square = vf_smaller(vf_of(25), x * x), fourth = square * square;
     vf a = vf_fma(square, vf_of(-0x1.ad68a6p-4f), vf_of(-0x1.26aecap+1f)),
        b = vf_fma(square, vf_of(0x1.4c494ap-13f), vf_of(0x1.918008p-14f));
     vf c = vf_fma(square, vf_of(0x1.559476p-22f), vf_of(-0x1.736496p-17f)),
        d = vf_fma(square, vf_of(-0x1.1365c2p-32f), vf_of(0x1.5eaf54p-31f));
     d = vf_fma(fourth, vf_of(0x1.22e742p-38f), d);
-    vf p = vf_fma(fourth * fourth, vf_fma(fourth, d, c), vf_fma(fourth, b, a));
-    return vf_share_beside(vf_larger(vf_of(-120), x), x * p);
+    return x * vf_fma(fourth * fourth, vf_fma(fourth, d, c), vf_fma(fourth, b, a));
+}
+
+static inline void vf_gelu_ways(vf *x, int ways) __attribute__((always_inline));
+static inline void vf_gelu_ways(vf *x, int ways) {
+    vf y[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        y[way] = vf_gelu_exponent(x[way]);
+    vf_ways_beside(x, y, ways, true);
+}
+
+static inline vf vf_gelu(vf x) {
+    vf_gelu_ways(&x, 1);
+    return x;
 }
 
 /* ---- odd functions: a polynomial near 0, further out 1 less what is missing ---- */
@@ -279,30 +298,79 @@ static inline vf vf_odd(vf x, vf size, float limit, vf near, vf far) {
     return vf_of_bits(vf_bits(vf_select(size < vf_of(limit), near, far)) | (vf_bits(x) & INT32_MIN));
 }
 
-static inline vf vf_tanh(vf x) {
-    vf size = vf_of_bits(vf_bits(x) & INT32_MAX), square = x * x, fourth = square * square;
+/* Near 0, x being inside */
+static inline vf vf_tanh_near(vf x) {
+    vf square = x * x, fourth = square * square;
     vf a = vf_fma(square, vf_of(0x1.110688p-3f), vf_of(-0x1.555530p-2f));
     vf b = vf_fma(square, vf_of(0x1.51971ap-6f), vf_of(-0x1.b826fep-5f));
     vf p = vf_fma(fourth, vf_fma(fourth, vf_of(-0x1.734efep-8f), b), a);
-    vf y = vf_smaller(vf_of(10), size) * 0x1.715476p+1f, n = vf_floor(y);
-    return vf_odd(x, size, 0.625f, vf_fma(p * square, x, x), 1 - vf_share(vf_of(2), n, y - n));
+    return vf_fma(p * square, x, x);
 }
 
-/* The logarithm of erfc is almost a parabola. */
-static inline vf vf_erf(vf x) {
-    vf size = vf_of_bits(vf_bits(x) & INT32_MAX), square = x * x, fourth = square * square;
+static inline void vf_tanh_ways(vf *x, int ways) __attribute__((always_inline));
+static inline void vf_tanh_ways(vf *x, int ways) {
+    vf far[HR_WAYS_MOST], n[HR_WAYS_MOST], r[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        vf y = vf_smaller(vf_of(10), vf_of_bits(vf_bits(x[way]) & INT32_MAX)) * 0x1.715476p+1f;
+        n[way] = vf_floor(y);
+        r[way] = y - n[way];
+        far[way] = vf_of(2);
+    }
+    vf_ways_shared(far, n, r, ways, true);
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        vf size = vf_of_bits(vf_bits(x[way]) & INT32_MAX);
+        x[way] = vf_odd(x[way], size, 0.625f, vf_tanh_near(x[way]), 1 - far[way]);
+    }
+}
+
+static inline vf vf_tanh(vf x) {
+    vf_tanh_ways(&x, 1);
+    return x;
+}
+
+static inline vf vf_erf_near(vf x) {
+    vf square = x * x, fourth = square * square;
     vf a = vf_fma(square, vf_of(-0x1.812740p-2f), vf_of(0x1.06eba8p-3f));
     vf b = vf_fma(square, vf_of(-0x1.b8044ap-6f), vf_of(0x1.ce2d74p-4f));
     vf c = vf_fma(square, vf_of(-0x1.a99294p-11f), vf_of(0x1.5482a0p-8f));
     vf d = vf_fma(square, vf_of(-0x1.217f0ap-19f), vf_of(0x1.6981f6p-14f));
     vf p = vf_fma(fourth * fourth, vf_fma(fourth, d, c), vf_fma(fourth, b, a));
+    return vf_fma(p, x, x);
+}
+
+/* The logarithm of erfc is almost a parabola. */
+static inline vf vf_erf_exponent(vf size) {
     vf inside = vf_smaller(vf_of(4), size), inside_2 = inside * inside;
     vf e = vf_fma(inside, vf_of(-0x1.a053e4p+0f), vf_of(-0x1.c67b2cp-12f));
     vf f = vf_fma(inside, vf_of(-0x1.314b86p-3f), vf_of(-0x1.d72dbcp-1f));
     vf g = vf_fma(inside, vf_of(-0x1.190a5ep-8f), vf_of(0x1.034de6p-5f));
     g = vf_fma(inside_2, vf_of(0x1.1da68ep-12f), g);
-    vf y = vf_fma(inside_2, vf_fma(inside_2, g, f), e), n = vf_floor(y);
-    return vf_odd(x, size, 1, vf_fma(p, x, x), vf_fma(-vf_part_power(y - n), vf_power(n), vf_of(1)));
+    return vf_fma(inside_2, vf_fma(inside_2, g, f), e);
+}
+
+static inline void vf_erf_ways(vf *x, int ways) __attribute__((always_inline));
+static inline void vf_erf_ways(vf *x, int ways) {
+    vf far[HR_WAYS_MOST];
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        far[way] = vf_erf_exponent(vf_of_bits(vf_bits(x[way]) & INT32_MAX));
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        vf n = vf_floor(far[way]);
+        far[way] = vf_fma(-vf_part_power(far[way] - n), vf_power(n), vf_of(1));
+    }
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+        vf size = vf_of_bits(vf_bits(x[way]) & INT32_MAX);
+        x[way] = vf_odd(x[way], size, 1, vf_erf_near(x[way]), far[way]);
+    }
+}
+
+static inline vf vf_erf(vf x) {
+    vf_erf_ways(&x, 1);
+    return x;
 }
 
 /* Of second order from vrsqrtps, which is good to 1.5 * 2^-12. */

@@ -588,6 +588,26 @@ static inline vf vf_gelu_tanh(vf x) {
     return vf_less_tail(x, gelu_tanh_tail);
 }
 
+static inline void vf_gelu_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_gelu(x[way]);
+}
+
+static inline void vf_gelu_tanh_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_gelu_tanh(x[way]);
+}
+
+static inline void vf_tanh_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_tanh(x[way]);
+}
+
+static inline void vf_erf_ways(vf *x, int ways) {
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_erf(x[way]);
+}
+
 /* A Newton step from vrsqrt14ps, whose infinities, zeros and NaN stay. */
 static inline vf vf_rsqrt(vf x) {
     vf near;
