@@ -455,7 +455,7 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
 static void print_made(hr_printer *p, const hr_lane_pass *pass, int steps) {
     const hr_expr *node = called_node(p, pass);
     hr_print(p, "vf made_%d[%d];", node->id, steps * pass->ways);
-    hr_print(p, "while (i < until) {");
+    hr_print(p, "do {");
     p->indent++;
     hr_lane_prefetches(p, pass, pass->unit);
     p->turns = hr_lane_takes_turns(p, pass, NULL);
@@ -465,7 +465,7 @@ static void print_made(hr_printer *p, const hr_lane_pass *pass, int steps) {
     hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES)", pass->ways);
     hr_print(p, "    made_%d[(i - block) / HR_LANES] = x%d[way];", node->id, node->id);
     p->indent--;
-    hr_print(p, "}");
+    hr_print(p, "} while (i < until);");
     hr_print(p, "i = block;");
     p->given = node;
     p->given_text = hr_format(p, "made_%d[(i - block) / HR_LANES]", node->id);
@@ -487,11 +487,11 @@ static void print_block(hr_printer *p, const hr_lane_pass *pass, const char *las
         print_made(p, pass, steps);
         rest.prefetch_count = 0;
     }
-    hr_print(p, "while (i < until) {");
+    hr_print(p, "do {");
     p->indent++;
     print_step(p, &rest);
     p->indent--;
-    hr_print(p, "}");
+    hr_print(p, "} while (i < until);");
     if (made) p->given = NULL;
     hr_lane_end_block(p, pass);
 }
