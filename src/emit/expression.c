@@ -549,7 +549,6 @@ static const char *ways_name(hr_op op, bool narrow, bool by_line) {
 
 /* Where a vector is a line, functions of all bits are done one vector after the other. */
 bool hr_expr_in_ways(hr_printer *p, const hr_expr *node, hr_ways_call *out) {
-    enum { LANES_OF_A_LINE = 16 };
     *out = (hr_ways_call){.argument = node->arg_count ? node->args[0] : NULL};
     if (node->op == HR_OP_EXP && p->narrow && is_below_peak(p, node->args[0])) {
         out->name = "exp_below";
@@ -557,7 +556,7 @@ bool hr_expr_in_ways(hr_printer *p, const hr_expr *node, hr_ways_call *out) {
         out->peak = node->args[0]->args[1];
         return true;
     }
-    out->name = ways_name(node->op, p->narrow, hr_limits_lanes(&p->plan->limits) >= LANES_OF_A_LINE);
+    out->name = ways_name(node->op, p->narrow, !hr_limits_are_short(&p->plan->limits));
     return out->name != NULL;
 }
 

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { LANES_OF_A_LINE = 16 };
-
 /* Leaves as whole vectors of 32-bit words. */
 static bool is_of_words(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     return hr_dtype_size(p->function->tensors[s->tensor].dtype) == 4 || hr_lane_is_paired(p, pass, s);
@@ -23,7 +21,7 @@ static bool is_late(const hr_printer *p, const hr_lane_pass *pass, const hr_lane
 bool hr_lane_has_late(const hr_printer *p, const hr_lane_pass *pass) {
     bool late = false;
     if (pass->ways < 2 || pass->unit < pass->ways || pass->state || pass->block ||
-        p->stage->shape != HR_SHAPE_MAP || hr_limits_lanes(&p->plan->limits) >= LANES_OF_A_LINE)
+        p->stage->shape != HR_SHAPE_MAP || !hr_limits_are_short(&p->plan->limits))
         return false;
     for (int i = 0; i < pass->step_count; i++) {
         if (pass->steps[i].use != HR_LANE_STORE) return false;

@@ -150,11 +150,9 @@ static bool stores_bf16(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     return false;
 }
 
-enum { LINE_FLOATS = 16 };
-
 /* Vectors of a step that stores: what it asks for ahead and its own count are then once a line of results. */
 static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    enum { VECTORS_MOST = 2 };
+    enum { LINE_FLOATS = 16, VECTORS_MOST = 2 };
     int vectors = LINE_FLOATS / hr_limits_lanes(&s->plan->limits);
     if (vectors > VECTORS_MOST) vectors = VECTORS_MOST;
     return stores_bf16(s, lanes) ? 2 * vectors : vectors;
@@ -170,8 +168,8 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     }
     if (!plain || !s->p->vector) return 1;
     if (reduces) return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
-    bool short_of_line = hr_limits_lanes(&s->plan->limits) < LINE_FLOATS;
-    bool dear = s->stage->shape == HR_SHAPE_MAP && (short_of_line || stores_bf16(s, lanes));
+    bool dear =
+        s->stage->shape == HR_SHAPE_MAP && (hr_limits_are_short(&s->plan->limits) || stores_bf16(s, lanes));
     for (int i = 0; i < lanes->step_count && dear; i++)
         if (hr_expr_computes_special(s->p, lanes->steps[i].value)) return 4; /* side by side */
     return vectors_of_line(s, lanes);
