@@ -432,21 +432,6 @@ static inline vf vf_silu(vf x) {
     return vf_over_denominator(vf_in_logistic_range(x), x, vf_logistic_denominator(x));
 }
 
-static inline void vf_exp_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_exp(x[way]);
-}
-
-static inline void vf_sigmoid_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_sigmoid(x[way]);
-}
-
-static inline void vf_silu_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_silu(x[way]);
-}
-
 /* Of math_narrow.h */
 static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
 
@@ -586,26 +571,6 @@ static inline vf vf_gelu(vf x) {
 
 static inline vf vf_gelu_tanh(vf x) {
     return vf_less_tail(x, gelu_tanh_tail);
-}
-
-static inline void vf_gelu_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_gelu(x[way]);
-}
-
-static inline void vf_gelu_tanh_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_gelu_tanh(x[way]);
-}
-
-static inline void vf_tanh_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_tanh(x[way]);
-}
-
-static inline void vf_erf_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_erf(x[way]);
 }
 
 /* A Newton step from vrsqrt14ps, whose infinities, zeros and NaN stay. */

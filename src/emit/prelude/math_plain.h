@@ -139,21 +139,6 @@ static inline void vf_sigmoid_narrow_ways(vf *x, int ways) {
         x[way] = vf_sigmoid_narrow(x[way]);
 }
 
-static inline void vf_exp_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_exp(x[way]);
-}
-
-static inline void vf_sigmoid_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_sigmoid(x[way]);
-}
-
-static inline void vf_silu_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_silu(x[way]);
-}
-
 static inline vf vf_silu_narrow(vf x) {
     return vf_silu(x);
 }
@@ -170,21 +155,6 @@ static inline vf vf_gelu_tanh(vf x) {
            vf_sigmoid(inside * vf_fma(inside * inside, vf_of(0x1.2444f2p-4f), vf_of(0x1.988454p+0f)));
 }
 
-static inline void vf_gelu_tanh_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_gelu_tanh(x[way]);
-}
-
-static inline void vf_tanh_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_tanh(x[way]);
-}
-
-static inline void vf_erf_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_erf(x[way]);
-}
-
 static inline vf vf_rsqrt(vf x) {
     return 1 / vf_sqrt(x);
 }
@@ -193,9 +163,4 @@ static inline vf vf_rsqrt(vf x) {
 static inline vf vf_gelu(vf x) {
     vf half = 0.5f * vf_larger(vf_of(-6), x);
     return vf_fma(half, vf_erf(x * 0x1.6a09e6p-1f), half);
-}
-
-static inline void vf_gelu_ways(vf *x, int ways) {
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_gelu(x[way]);
 }
