@@ -234,9 +234,7 @@ static bool choose(candidate *list, int count, hr_roof *roof) {
         least = fmin(least, seconds);
     }
     if (least * FASTER >= present) return false;
-    memset(roof->copy_way, 0, sizeof roof->copy_way); /* roofs are compared byte by byte */
-    snprintf(roof->copy_way, sizeof roof->copy_way, "%s", ways[list[best].way].name);
-    roof->copy_threads = list[best].threads;
+    hr_roof_name_copy(roof, ways[list[best].way].name, list[best].threads);
     return true;
 }
 

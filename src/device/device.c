@@ -3,6 +3,7 @@
 #include "device/device.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,4 +64,13 @@ hr_status hr_device_download(hr_device *device, void *to, const void *from, size
 
 void hr_device_stream_set(hr_device *device, void *stream) {
     if (device->ops->stream) device->ops->stream(device, stream);
+}
+
+/* ---- roof ---- */
+
+void hr_roof_name_copy(hr_roof *roof, const char *way, int threads) {
+    char name[sizeof roof->copy_way] = {0}; /* roofs are compared byte by byte; `way` may be the roof's own */
+    snprintf(name, sizeof name, "%s", way);
+    memcpy(roof->copy_way, name, sizeof name);
+    roof->copy_threads = threads;
 }

@@ -125,4 +125,8 @@ hr_status hr_device_cpu_open(struct hr_device **out);
 hr_status hr_device_cuda_open(int ordinal, struct hr_device **out);
 /* device/target_cuda.c: "sm_90a" as something to plan and emit for; nothing runs on it. */
 hr_status hr_device_target_open(const char *arch, struct hr_device **out);
+
+/* Which copy reached the roof's rate, and on how many threads. */
+void hr_roof_name_copy(hr_roof *roof, const char *way, int threads);
+
 #endif

@@ -303,9 +303,7 @@ static void raise_rate(double *rate, double value) {
 /* What a copy that takes turns with a kernel runs (copy_cpu.c). */
 static void note_copy(hr_roof *roof, const probe *p, double rate) {
     if (p->rate != &roof->copy || rate <= roof->copy) return;
-    memset(roof->copy_way, 0, sizeof roof->copy_way); /* roofs are compared byte by byte */
-    snprintf(roof->copy_way, sizeof roof->copy_way, "%s", p->name);
-    roof->copy_threads = p->threads;
+    hr_roof_name_copy(roof, p->name, p->threads);
 }
 
 /* ---- the stages of measuring ---- */

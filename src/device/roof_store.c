@@ -131,8 +131,8 @@ static bool roof_from_json(const json_t *object, const char *key, hr_roof *out) 
     roof.threads = (int)json_integer_value(json_object_get(object, "threads"));
     if (roof.threads <= 0 || !fields_read(object, &roof, fields, COUNT(fields))) return false;
     const char *way = json_string_value(json_object_get(object, "copy_way"));
-    snprintf(roof.copy_way, sizeof roof.copy_way, "%s", way ? way : "");
-    roof.copy_threads = (int)json_integer_value(json_object_get(object, "copy_threads"));
+    hr_roof_name_copy(&roof, way ? way : "",
+                      (int)json_integer_value(json_object_get(object, "copy_threads")));
     roof.special_beside = json_is_true(json_object_get(object, "special_beside"));
     roof.traffic_mixed = json_is_true(json_object_get(object, "traffic_mixed"));
     if (!json_is_array(caches) || json_array_size(caches) > HR_ROOF_LEVELS) return false;
@@ -265,11 +265,7 @@ bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *see
         if (is_passed(seen->copy, kept.copy)) memory_scale(&kept, seen->copy / kept.copy);
         if (is_passed(seen->special_rate, kept.special[seen->special]))
             kept.special[seen->special] = seen->special_rate;
-        if (seen->copy_way) {
-            memset(kept.copy_way, 0, sizeof kept.copy_way);
-            snprintf(kept.copy_way, sizeof kept.copy_way, "%s", seen->copy_way);
-            kept.copy_threads = seen->copy_threads;
-        }
+        if (seen->copy_way) hr_roof_name_copy(&kept, seen->copy_way, seen->copy_threads);
         good = hr_roof_store_write(device, &kept) == HR_OK;
     }
     if (good) *roof = kept;

@@ -51,7 +51,7 @@ const hr_lane_step *hr_lane_begin_block(hr_printer *p, const hr_lane_pass *pass,
 void hr_lane_end_block(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (!is_late(p, pass, s)) continue;
+        if (!s->late) continue;
         hr_print(p, "stream_late(q%d + block, late_%d, (until - block) * %d, %s);", s->id, s->id,
                  (int)hr_dtype_size(p->function->tensors[s->tensor].dtype),
                  p->whole ? "true" : hr_format(p, "aligned_%d", s->id));

@@ -20,7 +20,7 @@ bool hr_lane_has_late(const hr_printer *printer, const hr_lane_pass *pass);
  * steps, of which some may wait. */
 const hr_lane_step *hr_lane_begin_block(hr_printer *printer, const hr_lane_pass *pass, const char *last,
                                         int steps);
-/* All that waited leaves. */
+/* All that waited leaves: of the pass with those steps. */
 void hr_lane_end_block(hr_printer *printer, const hr_lane_pass *pass);
 
 /* Where the step's results of the lanes from `i` on go. */

@@ -111,10 +111,11 @@ static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
             print_move(p, pass, s);
             continue;
         }
+        const char *kinds = rounded_kinds(p, s), *target = hr_lane_target(p, s);
         for (int way = 0; way < pass->unit; way += 2)
             hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
-                     streams(s) ? "stream" : "store", p->turns ? "turns" : "pair", hr_lane_target(p, s),
-                     pass->unit - way, s->id, way, s->id, way + 1, rounded_kinds(p, s), aligned_text(p, s));
+                     streams(s) ? "stream" : "store", p->turns ? "turns" : "pair", target, pass->unit - way,
+                     s->id, way, s->id, way + 1, kinds, aligned_text(p, s));
     }
 }
 
@@ -402,9 +403,10 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
     first.steps = rounded;
     first.step_count = 1;
     print_ways(p, &first);
+    const char *kinds = rounded_kinds(p, rounded);
     for (int way = 0; way < pass->unit; way += 2)
         words = hr_format(p, "%s%svu_turns_bf16(w%d[%d], w%d[%d], %s)", words, way ? ", " : "", rounded->id,
-                          way, rounded->id, way + 1, rounded_kinds(p, rounded));
+                          way, rounded->id, way + 1, kinds);
     hr_print(p, "const vu b%d[%d] = {%s};", rounded->id, pass->unit / 2, words);
     hr_print(p, "i -= %d * HR_LANES;", pass->unit);
     rest.steps = others;
@@ -493,7 +495,7 @@ static void print_block(hr_printer *p, const hr_lane_pass *pass, const char *las
     p->indent--;
     hr_print(p, "} while (i < until);");
     if (made) p->given = NULL;
-    hr_lane_end_block(p, pass);
+    hr_lane_end_block(p, &rest);
 }
 
 static void print_steps_loop(hr_printer *p, const hr_lane_pass *pass, const char *last) {

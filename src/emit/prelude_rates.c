@@ -14,7 +14,7 @@ static const char loop_text[] = "static void %s_rate(float *to, const float *fro
                                 "}\n\n";
 
 /* As maps do it where a vector is less than a line */
-static const char four_text[] = "static void %s_four_rate(float *to, const float *from, int64_t count) {\n"
+static const char four_text[] = "static void %s_rate(float *to, const float *from, int64_t count) {\n"
                                 "    for (int64_t i = 0; i + 4 * HR_LANES <= count; i += 4 * HR_LANES) {\n"
                                 "        vf x[4];\n"
                                 "#pragma GCC unroll 4\n"
@@ -75,40 +75,34 @@ static const char entry_tail[] =
 static const struct {
     hr_special special;
     int way;
-    const char *name, *value;
+    const char *name, *value, *four; /* one of both; random has none */
 } ways[] = {
-    {HR_SPECIAL_EXP, 0, "exp", "vf_exp(vf_load_f32(from + i))"},
-    {HR_SPECIAL_LOG, 0, "log", "vf_log(vf_load_f32(from + i))"},
-    {HR_SPECIAL_TANH, 0, "tanh", "vf_tanh(vf_load_f32(from + i))"},
-    {HR_SPECIAL_ERF, 0, "erf", "vf_erf(vf_load_f32(from + i))"},
-    {HR_SPECIAL_TRIG, 0, "sin", "vf_sin(vf_load_f32(from + i))"},
-    {HR_SPECIAL_ROOT, 0, "div", "vf_div(vf_of(1), vf_load_f32(from + i))"},
-    {HR_SPECIAL_ROOT, 1, "sqrt", "vf_sqrt(vf_load_f32(from + i))"},
-    {HR_SPECIAL_RANDOM, 0, "random", NULL},
+    {HR_SPECIAL_EXP, 0, "exp", "vf_exp(vf_load_f32(from + i))", NULL},
+    {HR_SPECIAL_EXP, 1, "exp_four", NULL, "exp"},
+    {HR_SPECIAL_LOG, 0, "log", "vf_log(vf_load_f32(from + i))", NULL},
+    {HR_SPECIAL_TANH, 0, "tanh", "vf_tanh(vf_load_f32(from + i))", NULL},
+    {HR_SPECIAL_TANH, 1, "tanh_four", NULL, "tanh"},
+    {HR_SPECIAL_ERF, 0, "erf", "vf_erf(vf_load_f32(from + i))", NULL},
+    {HR_SPECIAL_ERF, 1, "erf_four", NULL, "erf"},
+    {HR_SPECIAL_TRIG, 0, "sin", "vf_sin(vf_load_f32(from + i))", NULL},
+    {HR_SPECIAL_ROOT, 0, "div", "vf_div(vf_of(1), vf_load_f32(from + i))", NULL},
+    {HR_SPECIAL_ROOT, 1, "sqrt", "vf_sqrt(vf_load_f32(from + i))", NULL},
+    {HR_SPECIAL_RANDOM, 0, "random", NULL, NULL},
 };
-
-/* Of those, what is done for four vectors side by side, too: the way after */
-static const struct {
-    hr_special special;
-    const char *name;
-} fours[] = {{HR_SPECIAL_EXP, "exp"}, {HR_SPECIAL_TANH, "tanh"}, {HR_SPECIAL_ERF, "erf"}};
 
 hr_status hr_prelude_rates_source(hr_text *out) {
     hr_text body = {0};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (ways[i].value == NULL)
-            hr_text_append(&body, random_text, strlen(random_text));
-        else
+        if (ways[i].value)
             hr_text_format(&body, loop_text, ways[i].name, ways[i].value);
-    for (size_t i = 0; i < sizeof fours / sizeof *fours; i++)
-        hr_text_format(&body, four_text, fours[i].name, fours[i].name);
+        else if (ways[i].four)
+            hr_text_format(&body, four_text, ways[i].name, ways[i].four);
+        else
+            hr_text_append(&body, random_text, strlen(random_text));
     hr_text_append(&body, entry_head, strlen(entry_head));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         hr_text_format(&body, "    case %d: %s_rate(to, from, count); break;\n",
                        ways[i].special * WAYS + ways[i].way, ways[i].name);
-    for (size_t i = 0; i < sizeof fours / sizeof *fours; i++)
-        hr_text_format(&body, "    case %d: %s_four_rate(to, from, count); break;\n",
-                       fours[i].special * WAYS + 1, fours[i].name);
     hr_text_append(&body, entry_tail, strlen(entry_tail));
     hr_status status = hr_text_status(&body);
     const char *include = "#include <omp.h>\n";

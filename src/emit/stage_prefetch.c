@@ -185,22 +185,18 @@ static const char *shared_place(const hr_stage_printer *s, int pass, const hr_la
                      print_ahead(s, pass, begin), lanes->prefetch_part, lanes->prefetch_of);
 }
 
-/* Asking for parts of a line takes them, too. */
-static bool is_bound_by_operations(const hr_stage_printer *s) {
-    return hr_limits_are_short(&s->plan->limits) && hr_stage_is_narrow(s->plan, s->stage);
-}
-
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
  * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
- * more than two streams; 5 for passes side by side, 4 for several, but 3 where operations bound them. Groups
- * of rows ask for the next group. Gathered rows are asked for into the first-level cache where nothing is
- * chosen: lines that miss there make the hardware read on past the ends of rows that nothing follows. */
+ * more than two streams; 5 for passes side by side, 4 for several, but 3 where operations bound them, which
+ * asking for parts of a line takes, too. Groups of rows ask for the next group. Gathered rows are asked for
+ * into the first-level cache where nothing is chosen: lines that miss there make the hardware read on past
+ * the ends of rows that nothing follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
     bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
-    if (!choice) choice = s->skew ? 5 : ahead || is_bound_by_operations(s) ? 3 : 4;
+    if (!choice) choice = s->skew ? 5 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3 : 4;
     if (choice == 1 || (pass && pass == s->stage->spare_pass) || !p->vector ||
         (!ahead && choice < 4 && pass < passes - 1))
         return;

@@ -187,6 +187,8 @@ bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
 bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* Some step of it gives values of less than 32 bits. */
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage);
+/* CPU: what it does for such values takes a core longer than memory does. */
+bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage);
 /* HR_STEP_REDUCE_ALL over a value that is one a task: it is no part of a lane loop. */
 bool hr_step_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
 /* The elements of the stage's only index can be shared out: nothing needs all of them, and what is one for

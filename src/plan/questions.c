@@ -22,6 +22,10 @@ bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage) {
     return false;
 }
 
+bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage) {
+    return hr_limits_are_short(&plan->limits) && hr_stage_is_narrow(plan, stage);
+}
+
 bool hr_plan_is_scratch(const hr_plan *plan, int tensor) {
     return tensor >= hr_function_arguments(plan->source) && plan->materialised[tensor] &&
            plan->storage[tensor] == tensor;

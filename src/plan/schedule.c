@@ -532,10 +532,10 @@ static bool goes_backward(const scheduler *s, const hr_stage *stage, const fligh
     return true;
 }
 
-/* Rows in flight come from the second-level cache at least. Short vectors of 16-bit results are bound by
- * operations, and two passes need more registers than there are. */
+/* Rows in flight come from the second-level cache at least. Where operations are what takes long, two passes
+ * at once need more registers than short vectors have. */
 static bool pays_to_skew(const scheduler *s, const hr_stage *stage, int64_t bytes) {
-    if (hr_limits_are_short(&s->plan->limits) && hr_stage_is_narrow(s->plan, stage)) return false;
+    if (hr_stage_is_bound_by_operations(s->plan, stage)) return false;
     return bytes <= hr_limits_l2(&s->plan->limits) / 4 * 3;
 }
 

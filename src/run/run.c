@@ -159,7 +159,7 @@ static hr_status roof_raise(running *running, const hr_roof_seen *steady, bool c
 
 /* A kernel that outruns the copy may show that this was the machine's best in a busy moment alone: where
  * another is, both take turns again. */
-static hr_status measure_states(running *running, hr_measuring *measuring, hr_timing *timings, bool *chosen) {
+static hr_status measure_beside(running *running, hr_measuring *measuring, hr_timing *timings, bool *chosen) {
     hr_kernel *kernel = running->kernel;
     const hr_device_ops *ops = kernel->device->ops;
     hr_beside *beside = &running->result->beside;
@@ -207,7 +207,7 @@ static hr_status step_measure(running *running) {
         measuring.copies = memory_matters(running);
         measuring.special = special_that_matters(running);
     }
-    HR_TRY(measure_states(running, &measuring, timings, &chosen));
+    HR_TRY(measure_beside(running, &measuring, timings, &chosen));
     result->seconds = timings[0];
     result->unfused = timings[1];
     if (running->unfused) unfused_reckon(running);

@@ -74,15 +74,15 @@ static inline vf vf_round_f16(vf x) {
 }
 
 /* Bytes of a vector's two halves, each beside 0 in a word's lower half: first of bytes 0 to 7, then of 8 to
- * 15; 128 gives 0. */
-static const uint8_t wide_order[32]
-    __attribute__((aligned(32))) = {128, 128, 0, 1, 128, 128, 2,  3,  128, 128, 4,  5,  128, 128, 6,  7,
-                                    128, 128, 8, 9, 128, 128, 10, 11, 128, 128, 12, 13, 128, 128, 14, 15};
+ * 15; 128 gives 0. Unused where lanes are others, as the tables below. */
+static const uint8_t wide_order[32] __attribute__((aligned(32), unused)) = {
+    128, 128, 0, 1, 128, 128, 2,  3,  128, 128, 4,  5,  128, 128, 6,  7,
+    128, 128, 8, 9, 128, 128, 10, 11, 128, 128, 12, 13, 128, 128, 14, 15};
 
 /* Of 16 bytes: the lower halves of the words, then the upper ones. */
 static const uint8_t mixed_order[32]
-    __attribute__((aligned(32))) = {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
-                                    0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15};
+    __attribute__((aligned(32), unused)) = {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
+                                            0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15};
 
 /* One operation on vectors, where a load that repeats 16 bytes costs none. */
 static inline vf vf_load_bf16(const uint16_t *p) {
@@ -158,7 +158,7 @@ static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
 
 /* Eight bytes each: puts the first half of each 16 bytes of two vectors of words beside the second. */
 static const uint32_t quad_order[16]
-    __attribute__((aligned(64))) = {0, 0, 4, 0, 1, 0, 5, 0, 2, 0, 6, 0, 3, 0, 7, 0};
+    __attribute__((aligned(64), unused)) = {0, 0, 4, 0, 1, 0, 5, 0, 2, 0, 6, 0, 3, 0, 7, 0};
 
 /* Where element i stands after all pairs of vectors of the first `turned` were taken by turns. */
 static inline int64_t turn_place(int64_t i, int64_t turned) {

@@ -57,7 +57,19 @@ static inline bool vf_ways_within(const vf *x, int ways, float limit) {
 }
 
 /* Functions of several vectors go in parts, each part for all of them before the next: so the core finds
- * operations that are ready in what it sees ahead. */
+ * operations that are ready in what it sees ahead. Here 2^(x + n); not `full`: where 2^x need not be so
+ * exact. */
+static inline void vf_ways_power(vf *x, const vf *n, int ways, bool normal, bool full)
+    __attribute__((always_inline));
+static inline void vf_ways_power(vf *x, const vf *n, int ways, bool normal, bool full) {
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = full ? vf_part_power(x[way]) : vf_part_power_short(x[way]);
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_times_power(x[way], n[way], normal);
+}
+
 static inline void vf_exp_ways(vf *x, int ways) __attribute__((always_inline));
 static inline void vf_exp_ways(vf *x, int ways) {
     bool normal = vf_ways_within(x, ways, 87);
@@ -68,12 +80,7 @@ static inline void vf_exp_ways(vf *x, int ways) {
         n[way] = vf_floor(x[way] * 0x1.715476p+0f);
         x[way] = vf_above_whole(x[way], n[way]);
     }
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_part_power(x[way]);
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_times_power(x[way], n[way], normal);
+    vf_ways_power(x, n, ways, normal, true);
 }
 
 static inline vf vf_exp(vf x) {
@@ -103,12 +110,7 @@ static inline void vf_powers_of_two(vf *x, int ways) {
         n[way] = vf_floor(x[way]);
         x[way] = x[way] - n[way];
     }
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_part_power_short(x[way]);
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_times_power(x[way], n[way], normal);
+    vf_ways_power(x, n, ways, normal, false);
 }
 
 /* ---- logarithms: x = m * 2^n with m between sqrt(1/2) and sqrt(2) ---- */
@@ -162,11 +164,6 @@ static inline vf vf_power(vf n) {
     return vf_of_bits((vi)((vu)vf_bits(n + (0x1.8p23f + 127)) << 23));
 }
 
-/* From there on e^-x is infinite, and no larger. */
-static inline vf vf_shares_range(vf x) {
-    return vf_larger(vf_of(-89), x);
-}
-
 /* Each of x by 1 + 2^(n + r); not `full`: where 2^r need not be so exact. */
 static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, bool full)
     __attribute__((always_inline));
@@ -179,37 +176,29 @@ static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, bool full
         x[way] = x[way] / vf_fma(r[way], vf_power(n[way]), vf_of(1));
 }
 
-/* of / (1 + e^-x), x within that range */
-static inline void vf_logistic_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
-static inline void vf_logistic_shares(vf *x, const vf *of, int ways) {
+/* 1, or `times` x, by 1 + e^-x, which is infinite below -89 and no larger further out; `full` as above. */
+static inline void vf_logistic_ways(vf *x, int ways, bool times, bool full) __attribute__((always_inline));
+static inline void vf_logistic_ways(vf *x, int ways, bool times, bool full) {
     vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++) {
-        vf y = vf_larger(vf_of(-69), -x[way]);
-        n[way] = vf_floor(y * 0x1.715476p+0f);
-        r[way] = vf_above_whole(y, n[way]);
-        x[way] = of[way];
+        vf inside = vf_larger(vf_of(-89), x[way]);
+        vf y = full ? vf_larger(vf_of(-69), -inside) : vf_larger(vf_of(-100), inside * -0x1.715476p+0f);
+        n[way] = vf_floor(full ? y * 0x1.715476p+0f : y);
+        r[way] = full ? vf_above_whole(y, n[way]) : y - n[way];
+        x[way] = times ? inside : vf_of(1);
     }
-    vf_ways_shared(x, n, r, ways, true);
+    vf_ways_shared(x, n, r, ways, full);
 }
 
 static inline void vf_sigmoid_ways(vf *x, int ways) __attribute__((always_inline));
 static inline void vf_sigmoid_ways(vf *x, int ways) {
-    vf one[HR_WAYS_MOST];
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++) {
-        one[way] = vf_of(1);
-        x[way] = vf_shares_range(x[way]);
-    }
-    vf_logistic_shares(x, one, ways);
+    vf_logistic_ways(x, ways, false, true);
 }
 
 static inline void vf_silu_ways(vf *x, int ways) __attribute__((always_inline));
 static inline void vf_silu_ways(vf *x, int ways) {
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_shares_range(x[way]);
-    vf_logistic_shares(x, x, ways);
+    vf_logistic_ways(x, ways, true, true);
 }
 
 static inline vf vf_sigmoid(vf x) {
@@ -222,18 +211,10 @@ static inline vf vf_silu(vf x) {
     return x;
 }
 
-/* The same where e^-x need not be so exact */
-static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
-static inline void vf_shares(vf *x, const vf *of, int ways) {
-    vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++) {
-        vf y = vf_larger(vf_of(-100), x[way] * -0x1.715476p+0f);
-        n[way] = vf_floor(y);
-        r[way] = y - n[way];
-        x[way] = of[way];
-    }
-    vf_ways_shared(x, n, r, ways, false);
+/* Of math_narrow.h */
+static inline void vf_shares(vf *x, int ways, bool times) __attribute__((always_inline));
+static inline void vf_shares(vf *x, int ways, bool times) {
+    vf_logistic_ways(x, ways, times, false);
 }
 
 /* x / (1 + 2^y) */
@@ -294,7 +275,8 @@ static inline vf vf_gelu(vf x) {
 /* ---- odd functions: a polynomial near 0, further out 1 less what is missing ---- */
 
 /* `near` where |x| < limit, else `far` with the sign of x */
-static inline vf vf_odd(vf x, vf size, float limit, vf near, vf far) {
+static inline vf vf_odd(vf x, float limit, vf near, vf far) {
+    vf size = vf_of_bits(vf_bits(x) & INT32_MAX);
     return vf_of_bits(vf_bits(vf_select(size < vf_of(limit), near, far)) | (vf_bits(x) & INT32_MIN));
 }
 
@@ -319,10 +301,8 @@ static inline void vf_tanh_ways(vf *x, int ways) {
     }
     vf_ways_shared(far, n, r, ways, true);
 #pragma GCC unroll 8
-    for (int way = 0; way < ways; way++) {
-        vf size = vf_of_bits(vf_bits(x[way]) & INT32_MAX);
-        x[way] = vf_odd(x[way], size, 0.625f, vf_tanh_near(x[way]), 1 - far[way]);
-    }
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_odd(x[way], 0.625f, vf_tanh_near(x[way]), 1 - far[way]);
 }
 
 static inline vf vf_tanh(vf x) {
@@ -362,10 +342,8 @@ static inline void vf_erf_ways(vf *x, int ways) {
         far[way] = vf_fma(-vf_part_power(far[way] - n), vf_power(n), vf_of(1));
     }
 #pragma GCC unroll 8
-    for (int way = 0; way < ways; way++) {
-        vf size = vf_of_bits(vf_bits(x[way]) & INT32_MAX);
-        x[way] = vf_odd(x[way], size, 1, vf_erf_near(x[way]), far[way]);
-    }
+    for (int way = 0; way < ways; way++)
+        x[way] = vf_odd(x[way], 1, vf_erf_near(x[way]), far[way]);
 }
 
 static inline vf vf_erf(vf x) {

@@ -432,25 +432,22 @@ static inline vf vf_silu(vf x) {
     return vf_over_denominator(vf_in_logistic_range(x), x, vf_logistic_denominator(x));
 }
 
-/* Of math_narrow.h */
 static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
 
-static inline vf vf_shares_range(vf x) {
-    return x;
-}
-
-/* of / (1 + e^-x). e^-x overflows to infinity, and its share is 0. A division leaves the ports of
+/* Of math_narrow.h: e^-x overflows to infinity, and its share is 0. A division leaves the ports of
  * multiplications free. */
-static inline void vf_shares(vf *x, const vf *of, int ways) __attribute__((always_inline));
-static inline void vf_shares(vf *x, const vf *of, int ways) {
+static inline void vf_shares(vf *x, int ways, bool times) __attribute__((always_inline));
+static inline void vf_shares(vf *x, int ways, bool times) {
     vf power[HR_WAYS_MOST];
 #pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
+    for (int way = 0; way < ways; way++) {
+        if (times) x[way] = vf_larger(vf_of(-89), x[way]);
         power[way] = -x[way];
+    }
     vf_exp_narrow_ways(power, ways);
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        x[way] = of[way] / (1 + power[way]);
+        x[way] = (times ? x[way] : vf_of(1)) / (1 + power[way]);
 }
 
 /* ---- gelu(x) = relu(x) - |x| Q(|x|), Q(a) = 1 - F(a): 1/2 at 0 and small far out, where F is nearly 1 ----

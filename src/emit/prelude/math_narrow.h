@@ -1,7 +1,7 @@
 /* Functions whose results are rounded to 16 bits or added up, in terms of what the wide instruction sets have
- * each their own: vf_powers_of_two, vf_shares. Those of several vectors, `ways` of them, do each operation
- * for all before the next: what a core may look ahead is then many operations that are ready, and not the
- * rest of one chain, in which each waits for the one before it.
+ * each their own: vf_powers_of_two; vf_shares, which divides 1, or `times` x, by 1 + e^-x. Those of several
+ * vectors, `ways` of them, do each operation for all before the next: what a core may look ahead is then many
+ * operations that are ready, and not the rest of one chain, in which each waits for the one before it.
  */
 /* e^x within 3 ulp and 1.4 |x| 2^-24 of itself, which is what the roundings of x / log 2 make. */
 static inline void vf_exp_narrow_ways(vf *x, int ways) __attribute__((always_inline));
@@ -36,21 +36,12 @@ static inline vf vf_exp_below(vf x, float peak) {
 
 static inline void vf_sigmoid_narrow_ways(vf *x, int ways) __attribute__((always_inline));
 static inline void vf_sigmoid_narrow_ways(vf *x, int ways) {
-    vf one[HR_WAYS_MOST];
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++) {
-        one[way] = vf_of(1);
-        x[way] = vf_shares_range(x[way]);
-    }
-    vf_shares(x, one, ways);
+    vf_shares(x, ways, false);
 }
 
 static inline void vf_silu_narrow_ways(vf *x, int ways) __attribute__((always_inline));
 static inline void vf_silu_narrow_ways(vf *x, int ways) {
-#pragma GCC unroll 8
-    for (int way = 0; way < ways; way++)
-        x[way] = vf_larger(vf_of(-89), x[way]);
-    vf_shares(x, x, ways);
+    vf_shares(x, ways, true);
 }
 
 static inline vf vf_sigmoid_narrow(vf x) {
