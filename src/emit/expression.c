@@ -346,6 +346,10 @@ static bool is_overwritten(const hr_printer *p, int tensor) {
     return false;
 }
 
+bool hr_expr_is_cleaned(hr_printer *p, const hr_expr *element) {
+    return p->cleans && p->function->tensors[element->tensor].dtype == HR_F32 && !at_lane(p, element);
+}
+
 static const char *element_text(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     if (p->value[element->tensor]) return p->value[element->tensor];
@@ -363,6 +367,7 @@ static const char *element_text(hr_printer *p, const hr_expr *element) {
     const char *place =
         hr_format(p, "%s[%s]", base, hr_emit_offset(p, element->tensor, element->args, tensor->rank));
     const char *text = load_scalar(p, tensor->dtype, place);
+    if (hr_expr_is_cleaned(p, element)) text = hr_format(p, "f32_short_nan(%s)", text);
     if (p->live && is_overwritten(p, element->tensor))
         valid = valid ? hr_format(p, "%s && %s", p->live, valid) : p->live;
     return valid ? hr_format(p, "(%s ? %s : 0)", valid, text) : text;
@@ -571,12 +576,22 @@ static const char *power_of_two(hr_printer *p, const hr_expr *node) {
     return hr_format(p, "(%s >> %d)", of, __builtin_ctz((unsigned)by->whole));
 }
 
+static bool is_product(hr_printer *p, const hr_expr *node) {
+    return is_vector(p, node) && node->type == HR_F32 && (node->op == HR_OP_MUL || node->op == HR_OP_POW);
+}
+
+/* Of two products that are added the compiler would fuse either with the sum, not the same one everywhere:
+ * the second one is rounded. */
+static const char *arithmetic_text(hr_printer *p, const hr_expr *node) {
+    const hr_expr *left = node->args[0], *right = node->args[1];
+    bool rounds = node->op != HR_OP_MUL && is_product(p, left) && is_product(p, right);
+    const char *a = beside_vector(p, left), *b = beside_vector(p, right);
+    return hr_format(p, rounds ? "(%s %s vf_rounded(%s))" : "(%s %s %s)", a, native_operator(node->op), b);
+}
+
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {
-    bool arithmetic = node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL;
-    if (arithmetic) {
-        const char *a = beside_vector(p, node->args[0]);
-        return hr_format(p, "(%s %s %s)", a, native_operator(node->op), beside_vector(p, node->args[1]));
-    }
+    if (node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL)
+        return arithmetic_text(p, node);
     if (is_comparison(node->op)) {
         hr_dtype type = node->args[0]->type;
         const hr_expr *sought = hr_expr_lane_sought(p, node);

@@ -42,6 +42,9 @@ bool hr_expr_in_ways(hr_printer *printer, const hr_expr *node, hr_ways_call *out
  * lane is equal. NULL elsewhere. */
 const hr_expr *hr_expr_lane_sought(hr_printer *printer, const hr_expr *node);
 
+/* An element of f32 that is one for all lanes, whose NaN lose what bf16 cuts off as it is loaded. */
+bool hr_expr_is_cleaned(hr_printer *printer, const hr_expr *element);
+
 /* The subscript is the lane plus something that does not depend on it. */
 bool hr_expr_is_lane_plus(hr_printer *printer, const hr_expr *subscript);
 /* Consecutive lanes are consecutive elements and nothing else of the address depends on the lane. */

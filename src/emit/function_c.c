@@ -22,7 +22,10 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
     if (hr_emit_occurs(body, name)) {
         if (hr_tensor_is_scalar(t))
-            hr_print(p, "const %s %s = a->%s;", hr_c_compute(hr_compute_type(t->dtype)), name, name);
+            hr_print(p,
+                     p->cleans && t->dtype == HR_F32 ? "const %s %s = f32_short_nan(a->%s);"
+                                                     : "const %s %s = a->%s;",
+                     hr_c_compute(hr_compute_type(t->dtype)), name, name);
         else
             hr_print(p, "%s%s *const restrict %s = a->%s;", t->role == HR_ROLE_INPUT ? "const " : "",
                      hr_c_storage(t->dtype), name, name);

@@ -64,7 +64,7 @@ static bool streams(const hr_lane_step *s) {
 
 /* The last argument of a streaming store: whether its address is a multiple of the vector's size. */
 static const char *aligned_text(hr_printer *p, const hr_lane_step *s) {
-    return !streams(s) ? "" : p->whole ? ", true" : hr_format(p, ", aligned_%d", s->id);
+    return !streams(s) ? "" : p->whole || s->id == p->begun ? ", true" : hr_format(p, ", aligned_%d", s->id);
 }
 
 /* Two vectors of bf16 are the words of one of f32. */
@@ -231,7 +231,7 @@ static const hr_lane_step *first_stream(const hr_lane_pass *pass) {
 static void print_alignments(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (s->use != HR_LANE_STORE || !s->stream) continue;
+        if (s->use != HR_LANE_STORE || !s->stream || s->id == p->begun) continue;
         int size = (int)hr_dtype_size(p->function->tensors[s->tensor].dtype);
         if (last)
             hr_print(p, "const bool aligned_%d = %s && stream_lines(q%d + i, (%s - i) * %d);", s->id,
@@ -260,13 +260,14 @@ static bool goes_by_head(const hr_lane_pass *pass) {
 static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     if (!first_stream(pass)) return;
     if (goes_by_head(pass)) {
-        bool pair = is_any_paired(p, pass);
-        hr_print(p, "const int64_t head = %s;", stream_head(p, pass, " + i"));
-        hr_print(p, "const int64_t begin = %s - i < head ? %s : i + head;", last, last);
-        print_part(p, pass, pair ? "while (i < begin)" : "if (i < begin)",
-                   pair ? "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES" : "(int)(begin - i)");
+        const hr_lane_step *first = first_stream(pass);
+        hr_print(p, "const int64_t begin = stream_begin(q%d, %d, %d, i, %s);", first->id,
+                 (int)hr_dtype_size(p->function->tensors[first->tensor].dtype), 1 + is_any_paired(p, pass),
+                 last);
+        print_part(p, pass, "while (i < begin)", "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES");
         hr_print(p, "    i += lanes;");
         hr_print(p, "}");
+        p->begun = first->id;
     }
     print_alignments(p, pass, pass->block ? last : NULL);
 }
@@ -564,6 +565,7 @@ static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first
     hr_print(p, "}");
     print_part(p, pass, hr_format(p, "if (i < %s)", last), hr_format(p, "(int)(%s - i)", last));
     hr_print(p, "}");
+    p->begun = -1;
 }
 
 static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {

@@ -77,37 +77,41 @@ bool hr_lane_takes_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr 
     return turns;
 }
 
-static bool has_short_nan(hr_printer *p, const hr_expr *node);
+static bool has_short_nan(hr_printer *p, const hr_expr *node, bool here);
 
-/* Of f32 values that are made here. */
-static bool is_made_short(hr_printer *p, int tensor) {
+/* Of f32 values that are made by this stage (`here`) or before it, where scalars may be what they were. */
+static bool is_made_short(hr_printer *p, int tensor, bool here) {
     const hr_role role = p->function->tensors[tensor].role;
     bool made = false;
+    here = here && hr_stage_makes(p->plan, p->stage, tensor);
     for (int i = 0; i < p->function->statement_count; i++) {
         const hr_statement *statement = &p->function->statements[i];
         if (statement->tensor != tensor) continue;
-        if (!has_short_nan(p, statement->value)) return false;
+        if (!has_short_nan(p, statement->value, here)) return false;
         made = true;
     }
     return made && (role == HR_ROLE_LOCAL || role == HR_ROLE_RESULT);
 }
 
 /* Arithmetic and functions make NaN of their own, which have one bit, or hand on those of an operand. */
-static bool has_short_nan(hr_printer *p, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp || !hr_dtype_is_float(node->type)) return true;
-    p->seen[node->id] = p->stamp;
+static bool has_short_nan(hr_printer *p, const hr_expr *node, bool here) {
+    const unsigned mark = p->stamp - !here;
+    if (p->seen[node->id] == mark || !hr_dtype_is_float(node->type)) return true;
+    p->seen[node->id] = mark;
     if (node->op == HR_OP_ELEMENT) {
         hr_dtype dtype = p->function->tensors[node->tensor].dtype;
-        return dtype == HR_BF16 || (dtype == HR_F32 && is_made_short(p, node->tensor));
+        return dtype == HR_BF16 ||
+               (here && hr_expr_is_cleaned(p, node) && !hr_stage_makes(p->plan, p->stage, node->tensor)) ||
+               (dtype == HR_F32 && is_made_short(p, node->tensor, here));
     }
     for (int i = 0; i < node->arg_count; i++)
-        if (!has_short_nan(p, node->args[i])) return false;
+        if (!has_short_nan(p, node->args[i], here)) return false;
     return true;
 }
 
 bool hr_lane_has_long_nan(hr_printer *p, const hr_lane_step *step) {
-    p->stamp++;
-    return !has_short_nan(p, step->value);
+    p->stamp += 2;
+    return !has_short_nan(p, step->value, true);
 }
 
 bool hr_lane_stores_between(const hr_printer *p, const hr_lane_pass *pass) {

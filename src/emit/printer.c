@@ -88,7 +88,9 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     memset(p->buffer, 0, ids * sizeof *p->buffer);
     memset(p->value, 0, (size_t)p->function->tensor_count * sizeof *p->value);
     p->checks = false;
+    p->begun = -1;
     p->narrow = is_narrow(p);
+    p->cleans = stage->vector && hr_stage_is_bound_by_operations(p->plan, stage);
 }
 
 void hr_printer_end(hr_printer *p) {

@@ -20,6 +20,7 @@ typedef struct hr_printer {
     bool vector; /* lane level is vectors */
     bool narrow; /* what elements are stored of the stage's values is rounded to 16 bits or less: exponentials
                     need not be right beyond a rounding of what they are taken of */
+    bool cleans; /* f32 scalars are loaded without the bits of NaN that bf16 cuts off */
     bool whole;  /* all of the row is whole steps, and its streamed results are aligned */
     bool part;   /* lanes of a tail: loads and stores take the count `lanes` */
     int lane;    /* index of the lane, -1 = none */
@@ -36,9 +37,11 @@ typedef struct hr_printer {
     const char **tensor;   /* by tensor id: hr_emit_tensor, once it was asked */
     const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
-    const char *way;       /* which of several accumulators the body adds into */
-    bool pairs;            /* the body is printed for two vectors in turn, by `way` */
-    const hr_expr *given;  /* a node that the body finds there already, as `given_text`; NULL = none */
+    int begun; /* the step whose streamed results the loop in hand begins with, so that they are aligned; -1 =
+                  none */
+    const char *way;      /* which of several accumulators the body adds into */
+    bool pairs;           /* the body is printed for two vectors in turn, by `way` */
+    const hr_expr *given; /* a node that the body finds there already, as `given_text`; NULL = none */
     const char *given_text;
     bool given_kept; /* and what later passes need of it is kept */
     bool turns;      /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */

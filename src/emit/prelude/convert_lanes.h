@@ -111,21 +111,21 @@ static inline bool vf_any_nan(vf a, vf b) {
 }
 #endif
 
-/* Two vectors as bf16, those of `low` in the lower halves of the words. What a half that is cut off adds to
- * the one above it, is found for both at once: with 0x7ffe and the last bit that stays it saturates. Where
- * not `long_nan`, NaN have no bits among those that are cut off, and nothing is added to them. */
+/* Two vectors as bf16, those of `low` in the lower halves of the words. Half a unit is added to both; where
+ * the half that is cut off is 0 then, it was just between two and the last bit goes, which is found for both
+ * at once: there 0xfffe stays, elsewhere it saturates. Where not `long_nan`, NaN have no bits among those
+ * that are cut off, and nothing is added to what stays. */
 static inline vu vu_mixed_bf16(vf low, vf high, bool long_nan) {
     (void)long_nan;
 #if HR_LANES == 8
-    const vu full = (vu)vi_of(-1);
     if (__builtin_expect(!long_nan || !vf_any_nan(low, high), 1)) {
-        vu kept, cut, more;
-        __asm__("vpblendw $0xaa, %2, %1, %0" : "=x"(kept) : "x"((vu)low >> 16), "x"(high));
-        __asm__("vpblendw $0xaa, %2, %1, %0" : "=x"(cut) : "x"(low), "x"((vu)high << 16));
-        __asm__("vpaddusw %2, %1, %0" : "=x"(more) : "x"(cut), "x"((kept | 0x7ffe7ffe) & 0x7fff7fff));
-        __asm__("vpcmpeqw %2, %1, %0" : "=x"(more) : "x"(more), "x"(full));
-        __asm__("vpsubw %2, %1, %0" : "=x"(kept) : "x"(kept), "x"(more));
-        return kept;
+        const vu half = (vu)vi_of(0x8000), even = (vu)vi_of((int32_t)0xfffefffe);
+        const vu first = (vu)low + half, second = (vu)high + half;
+        vu kept, cut;
+        __asm__("vpblendw $0xaa, %2, %1, %0" : "=x"(kept) : "x"(first >> 16), "x"(second));
+        __asm__("vpblendw $0xaa, %2, %1, %0" : "=x"(cut) : "x"(first), "x"(second << 16));
+        __asm__("vpaddusw %2, %1, %0" : "=x"(cut) : "x"(cut), "x"(even));
+        return kept & cut;
     }
 #endif
     return (vu)vi_bf16_bits(low) | (vu)vi_bf16_bits(high) << 16;

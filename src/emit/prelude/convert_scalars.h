@@ -84,6 +84,11 @@ static inline float f32_from_f32(float x) {
     return x;
 }
 
+/* NaN without the bits below those that bf16 keeps */
+static inline float f32_short_nan(float x) {
+    return x == x ? x : NAN;
+}
+
 static inline float f32_from_i64(int64_t x) {
     return (float)x;
 }

@@ -19,6 +19,16 @@ static inline vf vf_of_bits(vi x) {
     return (vf)x;
 }
 
+/* As it is: no product that a sum could be fused with */
+static inline vf vf_rounded(vf x) {
+#if defined __AVX512F__
+    __asm__("" : "+v"(x));
+#elif defined __SSE2__
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+
 /* ---- masks ---- */
 
 static inline vm vf_gt(vf a, vf b) {

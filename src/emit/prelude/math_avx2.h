@@ -21,19 +21,26 @@ static inline bool vf_all_within(vf x, float limit) {
     return __builtin_expect(!vm_any((vf_bits(x) & INT32_MAX) > vf_bits(vf_of(limit))), 1);
 }
 
-/* 2^r, 0 <= r <= 1 */
-static inline vf vf_part_power(vf r) {
-    vf square = r * r, first = vf_fma(r, vf_of(0x1.ebfe12p-3f), vf_of(0x1.62e428p-1f));
-    vf middle = vf_fma(r, vf_of(0x1.3d74f6p-7f), vf_of(0x1.c67bd8p-5f)),
-       last = vf_fma(r, vf_of(0x1.cd5828p-13f), vf_of(0x1.43d930p-10f));
-    return vf_fma(r, vf_fma(square, vf_fma(square, last, middle), first), vf_of(1));
-}
-
-/* The same to within 1.7e-7 where it is 1 and 9e-8 where it is 2: there all that is rounded adds up. */
-static inline vf vf_part_power_short(vf r) {
-    vf middle = vf_fma(r, vf_of(0x1.c9ba76p-5f), vf_of(0x1.ebce1ap-3f));
-    vf last = vf_fma(r, vf_of(0x1.f2eba4p-10f), vf_of(0x1.249158p-7f));
-    return vf_fma(r, vf_fma(r, vf_fma(r * r, last, middle), vf_of(0x1.62e514p-1f)), vf_of(1));
+/* 2^r, 0 <= r <= 1, by a polynomial of so many terms: 6 are all that an f32 holds; 5 leave 1.7e-7 where it is
+ * 1 and 9e-8 where it is 2, as there all that is rounded adds up; 4 leave 2.9e-6. Where there are others
+ * beside it, the number of operations counts, and not how long they hang together. */
+static inline vf vf_part_power(vf r, int terms) __attribute__((always_inline));
+static inline vf vf_part_power(vf r, int terms) {
+    if (terms == 6) {
+        vf square = r * r, first = vf_fma(r, vf_of(0x1.ebfe12p-3f), vf_of(0x1.62e428p-1f));
+        vf middle = vf_fma(r, vf_of(0x1.3d74f6p-7f), vf_of(0x1.c67bd8p-5f)),
+           last = vf_fma(r, vf_of(0x1.cd5828p-13f), vf_of(0x1.43d930p-10f));
+        return vf_fma(r, vf_fma(square, vf_fma(square, last, middle), first), vf_of(1));
+    }
+    static const float five[] = {0x1.62e514p-1f, 0x1.ebce1ap-3f, 0x1.c9ba76p-5f, 0x1.249158p-7f,
+                                 0x1.f2eba4p-10f},
+                       four[] = {0x1.62d6c6p-1f, 0x1.ee2454p-3f, 0x1.abf852p-5f, 0x1.b7f762p-7f};
+    const float *term = terms == 5 ? five : four;
+    vf p = vf_of(term[terms - 1]);
+#pragma GCC unroll 4
+    for (int i = terms - 2; i >= 0; i--)
+        p = vf_fma(p, r, vf_of(term[i]));
+    return vf_fma(p, r, vf_of(1));
 }
 
 /* x * 2^n, a whole number n, where x is about 1; in one step where the result is `normal` everywhere */
@@ -57,14 +64,13 @@ static inline bool vf_ways_within(const vf *x, int ways, float limit) {
 }
 
 /* Functions of several vectors go in parts, each part for all of them before the next: so the core finds
- * operations that are ready in what it sees ahead. Here 2^(x + n); not `full`: where 2^x need not be so
- * exact. */
-static inline void vf_ways_power(vf *x, const vf *n, int ways, bool normal, bool full)
+ * operations that are ready in what it sees ahead. Here 2^(x + n), of so many terms. */
+static inline void vf_ways_power(vf *x, const vf *n, int ways, bool normal, int terms)
     __attribute__((always_inline));
-static inline void vf_ways_power(vf *x, const vf *n, int ways, bool normal, bool full) {
+static inline void vf_ways_power(vf *x, const vf *n, int ways, bool normal, int terms) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        x[way] = full ? vf_part_power(x[way]) : vf_part_power_short(x[way]);
+        x[way] = vf_part_power(x[way], terms);
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
         x[way] = vf_times_power(x[way], n[way], normal);
@@ -80,7 +86,7 @@ static inline void vf_exp_ways(vf *x, int ways) {
         n[way] = vf_floor(x[way] * 0x1.715476p+0f);
         x[way] = vf_above_whole(x[way], n[way]);
     }
-    vf_ways_power(x, n, ways, normal, true);
+    vf_ways_power(x, n, ways, normal, 6);
 }
 
 static inline vf vf_exp(vf x) {
@@ -97,7 +103,7 @@ static inline vf vf_exp2(vf x) {
     bool normal = vf_all_within(x, 126);
     if (!normal) x = vf_power_range(x);
     vf n = vf_floor(x);
-    return vf_times_power(vf_part_power(x - n), n, normal);
+    return vf_times_power(vf_part_power(x - n, 6), n, normal);
 }
 
 static inline void vf_powers_of_two(vf *x, int ways) __attribute__((always_inline));
@@ -110,7 +116,7 @@ static inline void vf_powers_of_two(vf *x, int ways) {
         n[way] = vf_floor(x[way]);
         x[way] = x[way] - n[way];
     }
-    vf_ways_power(x, n, ways, normal, false);
+    vf_ways_power(x, n, ways, normal, 5);
 }
 
 /* ---- logarithms: x = m * 2^n with m between sqrt(1/2) and sqrt(2) ---- */
@@ -164,19 +170,20 @@ static inline vf vf_power(vf n) {
     return vf_of_bits((vi)((vu)vf_bits(n + (0x1.8p23f + 127)) << 23));
 }
 
-/* Each of x by 1 + 2^(n + r); not `full`: where 2^r need not be so exact. */
-static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, bool full)
+/* Each of x by 1 + 2^(n + r), of so many terms */
+static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, int terms)
     __attribute__((always_inline));
-static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, bool full) {
+static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, int terms) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
-        r[way] = full ? vf_part_power(r[way]) : vf_part_power_short(r[way]);
+        r[way] = vf_part_power(r[way], terms);
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
         x[way] = x[way] / vf_fma(r[way], vf_power(n[way]), vf_of(1));
 }
 
-/* 1, or `times` x, by 1 + e^-x, which is infinite below -89 and no larger further out; `full` as above. */
+/* 1, or `times` x, by 1 + e^-x, which is infinite below -89 and no larger further out; not `full`: to within
+ * 32 units. */
 static inline void vf_logistic_ways(vf *x, int ways, bool times, bool full) __attribute__((always_inline));
 static inline void vf_logistic_ways(vf *x, int ways, bool times, bool full) {
     vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
@@ -188,7 +195,7 @@ static inline void vf_logistic_ways(vf *x, int ways, bool times, bool full) {
         r[way] = full ? vf_above_whole(y, n[way]) : y - n[way];
         x[way] = times ? inside : vf_of(1);
     }
-    vf_ways_shared(x, n, r, ways, full);
+    vf_ways_shared(x, n, r, ways, full ? 6 : 4);
 }
 
 static inline void vf_sigmoid_ways(vf *x, int ways) __attribute__((always_inline));
@@ -217,9 +224,9 @@ static inline void vf_shares(vf *x, int ways, bool times) {
     vf_logistic_ways(x, ways, times, false);
 }
 
-/* x / (1 + 2^y) */
-static inline void vf_ways_beside(vf *x, const vf *y, int ways, bool full) __attribute__((always_inline));
-static inline void vf_ways_beside(vf *x, const vf *y, int ways, bool full) {
+/* x / (1 + 2^y), of so many terms */
+static inline void vf_ways_beside(vf *x, const vf *y, int ways, int terms) __attribute__((always_inline));
+static inline void vf_ways_beside(vf *x, const vf *y, int ways, int terms) {
     vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++) {
@@ -228,7 +235,7 @@ static inline void vf_ways_beside(vf *x, const vf *y, int ways, bool full) {
         r[way] = inside - n[way];
         x[way] = vf_larger(vf_of(-120), x[way]);
     }
-    vf_ways_shared(x, n, r, ways, full);
+    vf_ways_shared(x, n, r, ways, terms);
 }
 
 /* x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) */
@@ -238,7 +245,7 @@ static inline void vf_gelu_tanh_ways(vf *x, int ways) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
         y[way] = x[way] * vf_fma(x[way] * x[way], vf_of(-0x1.a5a7d0p-4f), vf_of(-0x1.26aec2p+1f));
-    vf_ways_beside(x, y, ways, false);
+    vf_ways_beside(x, y, ways, 5);
 }
 
 static inline vf vf_gelu_tanh(vf x) {
@@ -264,7 +271,7 @@ static inline void vf_gelu_ways(vf *x, int ways) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
         y[way] = vf_gelu_exponent(x[way]);
-    vf_ways_beside(x, y, ways, true);
+    vf_ways_beside(x, y, ways, 6);
 }
 
 static inline vf vf_gelu(vf x) {
@@ -299,7 +306,7 @@ static inline void vf_tanh_ways(vf *x, int ways) {
         r[way] = y - n[way];
         far[way] = vf_of(2);
     }
-    vf_ways_shared(far, n, r, ways, true);
+    vf_ways_shared(far, n, r, ways, 6);
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)
         x[way] = vf_odd(x[way], 0.625f, vf_tanh_near(x[way]), 1 - far[way]);
@@ -339,7 +346,7 @@ static inline void vf_erf_ways(vf *x, int ways) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++) {
         vf n = vf_floor(far[way]);
-        far[way] = vf_fma(-vf_part_power(far[way] - n), vf_power(n), vf_of(1));
+        far[way] = vf_fma(-vf_part_power(far[way] - n, 6), vf_power(n), vf_of(1));
     }
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++)

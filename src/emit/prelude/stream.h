@@ -64,6 +64,14 @@ static inline int64_t stream_head(const void *p, int size, int vectors) {
     return (int64_t)((-(uintptr_t)p & (uintptr_t)(vectors * HR_LANES * size - 1)) / (uintptr_t)size);
 }
 
+/* Where results from element i on begin to stand at multiples of `vectors` vectors: `last` where that is
+ * beyond it, or never. */
+static inline int64_t stream_begin(const void *p, int size, int vectors, int64_t i, int64_t last) {
+    const char *at = (const char *)p + i * size;
+    int64_t head = stream_head(at, size, vectors);
+    return (uintptr_t)at % (uintptr_t)size || last - i < head ? last : i + head;
+}
+
 static inline bool stream_aligned(const void *p, int size, int vectors) {
     return ((uintptr_t)p & (uintptr_t)(vectors * HR_LANES * size - 1)) == 0;
 }

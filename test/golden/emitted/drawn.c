@@ -78,22 +78,20 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     }
                 } else {
                     int64_t i = tile;
-                    const int64_t head = stream_head(q0 + i, 4, 1);
-                    const int64_t begin = stop - i < head ? stop : i + head;
-                    if (i < begin) {
-                        const int lanes = (int)(begin - i);
+                    const int64_t begin = stream_begin(q0, 4, 1, i, stop);
+                    while (i < begin) {
+                        const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                         prefetch_read(p3 + i + 1024);
                         const vm r6 = vm_not(vm_random_ge(words_8 + (i - tile), bound_8));
                         const vf r7 = vf_random(words_14 + (i - tile));
                         vf_store_part_f32(q0 + i, vf_select(r6, vf_load_part_f32(p3 + i, lanes), r7), lanes);
                         i += lanes;
                     }
-                    const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
                     for (; i + HR_LANES <= stop; i += HR_LANES) {
                         prefetch_read(p3 + i + 1024);
                         const vm r8 = vm_not(vm_random_ge(words_8 + (i - tile), bound_8));
                         const vf r9 = vf_random(words_14 + (i - tile));
-                        vf_stream_f32(q0 + i, vf_select(r8, vf_load_f32(p3 + i), r9), aligned_0);
+                        vf_stream_f32(q0 + i, vf_select(r8, vf_load_f32(p3 + i), r9), true);
                     }
                     if (i < stop) {
                         const int lanes = (int)(stop - i);

@@ -79,20 +79,18 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 }
             } else {
                 int64_t i = 0;
-                const int64_t head = stream_head(q0 + i, 4, 1);
-                const int64_t begin = n_C - i < head ? n_C : i + head;
-                if (i < begin) {
-                    const int lanes = (int)(begin - i);
+                const int64_t begin = stream_begin(q0, 4, 1, i, n_C);
+                while (i < begin) {
+                    const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                     prefetch_near(n1 + i);
                     const vf r6 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
                     vf_store_part_f32(q0 + i, r6, lanes);
                     i += lanes;
                 }
-                const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
                 for (; i + HR_LANES <= n_C; i += HR_LANES) {
                     prefetch_near(n1 + i);
                     const vf r7 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));
-                    vf_stream_f32(q0 + i, r7, aligned_0);
+                    vf_stream_f32(q0 + i, r7, true);
                 }
                 if (i < n_C) {
                     const int lanes = (int)(n_C - i);

@@ -61,10 +61,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             lanes_inside(true, (0 - 1), n_N, &inside_from, &inside_to);
             float *const q0 = t_y;
             int64_t i = first;
-            const int64_t head = stream_head(q0 + i, 4, 1);
-            const int64_t begin = last - i < head ? last : i + head;
-            if (i < begin) {
-                const int lanes = (int)(begin - i);
+            const int64_t begin = stream_begin(q0, 4, 1, i, last);
+            while (i < begin) {
+                const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                 const vi r1 = (vi_iota() + (int32_t)i);
                 const vm r2 = vi_gt(r1, vi_of((int32_t)0));
                 vf g3;
@@ -93,7 +92,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 vf_store_part_f32(q0 + i, vf_select(r2, r6, vf_of(0.0f)), lanes);
                 i += lanes;
             }
-            const bool aligned_0 = stream_aligned(q0 + i, 4, 1);
             for (; i + HR_LANES <= last; i += HR_LANES) {
                 if (i >= inside_from && i + 1 * HR_LANES <= inside_to) {
                     const vi r7 = (vi_iota() + (int32_t)i);
@@ -101,7 +99,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     vf g9;
                     g9 = vf_load_f32(t_x + (0 - 1) + i);
                     const vf r10 = g9;
-                    vf_stream_f32(q0 + i, vf_select(r8, r10, vf_of(0.0f)), aligned_0);
+                    vf_stream_f32(q0 + i, vf_select(r8, r10, vf_of(0.0f)), true);
                 } else {
                     const vi r11 = (vi_iota() + (int32_t)i);
                     const vm r12 = vi_gt(r11, vi_of((int32_t)0));
@@ -128,7 +126,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                         }
                     }
                     const vf r16 = g13;
-                    vf_stream_f32(q0 + i, vf_select(r12, r16, vf_of(0.0f)), aligned_0);
+                    vf_stream_f32(q0 + i, vf_select(r12, r16, vf_of(0.0f)), true);
                 }
             }
             if (i < last) {

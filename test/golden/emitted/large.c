@@ -161,17 +161,15 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
         const int64_t shift = stream_head(q2, 4, 1);
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
-        const int64_t head = stream_head(q2 + i, 4, 1);
-        const int64_t begin = stop - i < head ? stop : i + head;
-        if (i < begin) {
-            const int lanes = (int)(begin - i);
+        const int64_t begin = stream_begin(q2, 4, 1, i, stop);
+        while (i < begin) {
+            const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
             const vf r6 = ((vf_load_part_f32(p5 + i, lanes) * s1_r) * vf_load_part_f32(t_w + i, lanes));
             vf_store_part_f32(q2 + i, r6, lanes);
             i += lanes;
         }
-        const bool aligned_2 = stream_aligned(q2 + i, 4, 1);
         for (; i + HR_LANES <= stop; i += HR_LANES) {
-            vf_stream_f32(q2 + i, ((vf_load_f32(p5 + i) * s1_r) * vf_load_f32(t_w + i)), aligned_2);
+            vf_stream_f32(q2 + i, ((vf_load_f32(p5 + i) * s1_r) * vf_load_f32(t_w + i)), true);
         }
         if (i < stop) {
             const int lanes = (int)(stop - i);

@@ -66,8 +66,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 }
             } else {
                 int64_t i = 0;
-                const int64_t head = stream_head(q0 + i, 2, 2);
-                const int64_t begin = n_N - i < head ? n_N : i + head;
+                const int64_t begin = stream_begin(q0, 2, 2, i, n_N);
                 while (i < begin) {
                     const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                     prefetch_read(p1 + i + 1024);
@@ -75,7 +74,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     vf_store_part_bf16(q0 + i, r2, lanes);
                     i += lanes;
                 }
-                const bool aligned_0 = stream_aligned(q0 + i, 2, 2);
                 for (; i + 4 * HR_LANES <= n_N;) {
                     prefetch_read(p1 + i + 1024);
                     prefetch_read(p1 + i + 1024 + 16);
@@ -86,12 +84,12 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     for (int way = 0; way < 4; way++, i += HR_LANES) {
                         w0[way] = vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i)));
                     }
-                    vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, true, aligned_0);
-                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, true, aligned_0);
+                    vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, true, true);
+                    vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, true, true);
                 }
                 for (; i + HR_LANES <= n_N; i += HR_LANES) {
                     prefetch_read(p1 + i + 1024);
-                    vf_stream_bf16(q0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))), aligned_0);
+                    vf_stream_bf16(q0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))), true);
                 }
                 if (i < n_N) {
                     const int lanes = (int)(n_N - i);

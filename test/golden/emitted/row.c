@@ -230,15 +230,13 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
         const int64_t shift = stream_head(q2, 2, 2) + (n_N < 2048 ? 0 : 128);
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
-        const int64_t head = stream_head(q2 + i, 2, 2);
-        const int64_t begin = stop - i < head ? stop : i + head;
+        const int64_t begin = stream_begin(q2, 2, 2, i, stop);
         while (i < begin) {
             const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
             const vf r13 = vf_load_f32(k0 + i);
             vf_store_part_bf16(q2 + i, (r13 * r12), lanes);
             i += lanes;
         }
-        const bool aligned_2 = stream_aligned(q2 + i, 2, 2);
         for (; i + 2 * HR_LANES <= stop;) {
             vf w2[2];
 #pragma GCC unroll 2
@@ -246,11 +244,11 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
                 const vf r14 = vf_load_f32(k0 + i);
                 w2[way] = (r14 * r12);
             }
-            vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, false, aligned_2);
+            vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, false, true);
         }
         for (; i + HR_LANES <= stop; i += HR_LANES) {
             const vf r15 = vf_load_f32(k0 + i);
-            vf_stream_bf16(q2 + i, (r15 * r12), aligned_2);
+            vf_stream_bf16(q2 + i, (r15 * r12), true);
         }
         if (i < stop) {
             const int lanes = (int)(stop - i);
