@@ -72,7 +72,6 @@ def exponentials():
     r = grid(0, 1)
     for powers in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5]):  # what is rounded adds up towards 1
         print_fit("2^r, r = 0 .. 1", *fit(r, np.expm1(r * math.log(2)), powers, 1 + r))
-    print_fit("2^r, r = 0 .. 1, shorter", *fit(r, np.expm1(r * math.log(2)), [1, 2, 3, 4], 2**-r))
 
 
 def accurate_cell(low, high, target, shift):

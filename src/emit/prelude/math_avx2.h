@@ -22,8 +22,8 @@ static inline bool vf_all_within(vf x, float limit) {
 }
 
 /* 2^r, 0 <= r <= 1, by a polynomial of so many terms: 6 are all that an f32 holds; 5 leave 1.7e-7 where it is
- * 1 and 9e-8 where it is 2, as there all that is rounded adds up; 4 leave 2.9e-6. Where there are others
- * beside it, the number of operations counts, and not how long they hang together. */
+ * 1 and 9e-8 where it is 2, as there all that is rounded adds up. These go term by term: beside others the
+ * number of operations counts, not how long they hang together. */
 static inline vf vf_part_power(vf r, int terms) __attribute__((always_inline));
 static inline vf vf_part_power(vf r, int terms) {
     if (terms == 6) {
@@ -32,14 +32,10 @@ static inline vf vf_part_power(vf r, int terms) {
            last = vf_fma(r, vf_of(0x1.cd5828p-13f), vf_of(0x1.43d930p-10f));
         return vf_fma(r, vf_fma(square, vf_fma(square, last, middle), first), vf_of(1));
     }
-    static const float five[] = {0x1.62e514p-1f, 0x1.ebce1ap-3f, 0x1.c9ba76p-5f, 0x1.249158p-7f,
-                                 0x1.f2eba4p-10f},
-                       four[] = {0x1.62d6c6p-1f, 0x1.ee2454p-3f, 0x1.abf852p-5f, 0x1.b7f762p-7f};
-    const float *term = terms == 5 ? five : four;
-    vf p = vf_of(term[terms - 1]);
-#pragma GCC unroll 4
-    for (int i = terms - 2; i >= 0; i--)
-        p = vf_fma(p, r, vf_of(term[i]));
+    vf p = vf_fma(r, vf_of(0x1.f2eba4p-10f), vf_of(0x1.249158p-7f));
+    p = vf_fma(p, r, vf_of(0x1.c9ba76p-5f));
+    p = vf_fma(p, r, vf_of(0x1.ebce1ap-3f));
+    p = vf_fma(p, r, vf_of(0x1.62e514p-1f));
     return vf_fma(p, r, vf_of(1));
 }
 
@@ -195,7 +191,7 @@ static inline void vf_logistic_ways(vf *x, int ways, bool times, bool full) {
         r[way] = full ? vf_above_whole(y, n[way]) : y - n[way];
         x[way] = times ? inside : vf_of(1);
     }
-    vf_ways_shared(x, n, r, ways, full ? 6 : 4);
+    vf_ways_shared(x, n, r, ways, full ? 6 : 5);
 }
 
 static inline void vf_sigmoid_ways(vf *x, int ways) __attribute__((always_inline));
