@@ -5,6 +5,7 @@
 #include "emit/lane_block.h"
 #include "emit/lane_gather.h"
 #include "emit/lane_sought.h"
+#include "emit/lane_store.h"
 #include "emit/lane_sums.h"
 #include "emit/lane_turns.h"
 #include "emit/stage_area.h"
@@ -19,121 +20,6 @@ enum { LINE = 64 }; /* bytes of a cache line */
 static const char *row_place(hr_printer *p, const char *base) {
     const char *flat = hr_emit_outer(p);
     return flat ? hr_format(p, "%s + (%s) * %s", base, flat, hr_emit_index_size(p, p->lane)) : base;
-}
-
-/* The address of the element that a store writes, without the lane: "t_y + offset". */
-static void print_target(hr_printer *p, const hr_lane_step *s) {
-    const hr_tensor *tensor = &p->function->tensors[s->tensor];
-    const char *offset =
-        tensor->rank > 1 ? hr_emit_offset(p, s->tensor, s->subscripts, tensor->rank - 1) : "0";
-    bool start = strcmp(offset, "0") == 0;
-    hr_print(p, "%s *const q%d = %s%s%s;", hr_c_storage(tensor->dtype), s->id, hr_emit_tensor(p, s->tensor),
-             start ? "" : " + ", start ? "" : offset);
-}
-
-static bool is_lane_store(hr_printer *p, const hr_lane_step *s) {
-    const hr_tensor *tensor = &p->function->tensors[s->tensor];
-    if (hr_plan_layout(p->plan, s->tensor) == HR_LAYOUT_STRIDED) return false;
-    return tensor->rank > 0 && s->subscripts[tensor->rank - 1]->op == HR_OP_INDEX &&
-           s->subscripts[tensor->rank - 1]->index == p->lane;
-}
-
-static bool is_any_paired(const hr_printer *p, const hr_lane_pass *pass) {
-    for (int i = 0; i < pass->step_count; i++)
-        if (hr_lane_is_paired(p, pass, &pass->steps[i])) return true;
-    return false;
-}
-
-/* A bf16 element of an input that is stored as it is. */
-static bool is_move(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    if (!hr_lane_is_paired(p, pass, s) || s->value->op != HR_OP_ELEMENT) return false;
-    const hr_tensor *tensor = &p->function->tensors[s->value->tensor];
-    return tensor->dtype == HR_BF16 && tensor->role == HR_ROLE_INPUT && p->pointer[s->value->id] &&
-           !p->buffer[s->value->id];
-}
-
-static bool is_all_moves(const hr_printer *p, const hr_lane_pass *pass) {
-    for (int i = 0; i < pass->step_count; i++)
-        if (!is_move(p, pass, &pass->steps[i])) return false;
-    return true;
-}
-
-static bool streams(const hr_lane_step *s) {
-    return s->stream && !s->late;
-}
-
-/* The last argument of a streaming store: whether its address is a multiple of the vector's size. */
-static const char *aligned_text(hr_printer *p, const hr_lane_step *s) {
-    return !streams(s) ? "" : p->whole || s->id == p->begun ? ", true" : hr_format(p, ", aligned_%d", s->id);
-}
-
-/* Two vectors of bf16 are the words of one of f32. */
-static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    const char *valid = p->valid[s->value->id];
-    for (int way = pass->unit; way > 0; way -= 2) {
-        const char *words = hr_format(p, "vf_load_f32((const float *)(const void *)(%s + i - %d * HR_LANES))",
-                                      p->pointer[s->value->id], way);
-        hr_print(p, "vf_%s_f32((float *)(void *)(%s - %d * HR_LANES), %s%s);",
-                 streams(s) ? "stream" : "store", hr_lane_target(p, s), way,
-                 valid ? hr_format(p, "(%s ? %s : vf_of(0))", valid, words) : words, aligned_text(p, s));
-    }
-}
-
-/* Words that were made once leave, and stay where a later pass needs them. */
-static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    const char *aligned = aligned_text(p, s), *target = hr_lane_target(p, s);
-    for (int way = 0; way < pass->unit; way += 2) {
-        const char *words = hr_format(p, " - %d * HR_LANES), (vf)b%d[%d]", pass->unit - way, s->id, way / 2);
-        hr_print(p, "vf_%s_f32((float *)(void *)(%s%s%s);", streams(s) ? "stream" : "store", target, words,
-                 aligned);
-        for (int k = 0; k < pass->kept_count; k++)
-            if (hr_expr_is_words(pass->kept[k]) && pass->kept[k]->args[0] == s->value && !pass->kept_done[k])
-                hr_print(p, "vf_store_f32((float *)(void *)(k%d + i%s);", k, words);
-    }
-}
-
-/* Whether denormals count in what a pair is rounded from, as they do not in values that lose them before, and
- * whether all bits of NaN do. */
-static const char *rounded_kinds(hr_printer *p, const hr_lane_step *s) {
-    return hr_format(p, "%s, %s", hr_expr_computes_special(p, s->value) ? "false" : "true",
-                     hr_lane_has_long_nan(p, s) ? "true" : "false");
-}
-
-static void print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *rounded) {
-    for (int i = 0; i < pass->step_count; i++) {
-        const hr_lane_step *s = &pass->steps[i];
-        if (!hr_lane_is_paired(p, pass, s)) continue;
-        if (s == rounded) {
-            print_words(p, pass, s);
-            continue;
-        }
-        if (is_move(p, pass, s)) {
-            print_move(p, pass, s);
-            continue;
-        }
-        const char *kinds = rounded_kinds(p, s), *target = hr_lane_target(p, s);
-        for (int way = 0; way < pass->unit; way += 2)
-            hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
-                     streams(s) ? "stream" : "store", p->turns ? "turns" : "pair", target, pass->unit - way,
-                     s->id, way, s->id, way + 1, kinds, aligned_text(p, s));
-    }
-}
-
-static void print_store(hr_printer *p, const hr_lane_step *s, const char *value) {
-    hr_dtype dtype = p->function->tensors[s->tensor].dtype;
-    const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
-    const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
-    if (p->vector && streams(s) && !p->part)
-        hr_print(p, "%s_stream_%s(q%d + i, %s%s);", v, name, s->id, stored, aligned_text(p, s));
-    else if (p->vector && p->part)
-        hr_print(p, "%s_store_part_%s(q%d + i, %s, lanes);", v, name, s->id, stored);
-    else if (p->vector)
-        hr_print(p, "%s_store_%s(%s, %s);", v, name, hr_lane_target(p, s), stored);
-    else if (is_lane_store(p, s))
-        hr_print(p, "q%d[i] = %s;", s->id, stored);
-    else
-        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, s->tensor),
-                 hr_emit_offset(p, s->tensor, s->subscripts, p->function->tensors[s->tensor].rank), stored);
 }
 
 /* A value that later passes reuse gets a name here: one line computes it, one keeps it. */
@@ -180,7 +66,7 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     print_kept(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (in_ways && is_move(p, pass, s)) continue;
+        if (in_ways && hr_lane_is_move(p, pass, s)) continue;
         values[i] = p->vector ? hr_expr_lanes(p, s->value) : hr_expr_text(p, s->value);
         if (p->vector && s->type == HR_BOOL && s->use == HR_LANE_REDUCE)
             values[i] = hr_format(p, "vi_from_vm(%s)", values[i]);
@@ -197,12 +83,12 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     }
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (in_ways && is_move(p, pass, s)) continue;
+        if (in_ways && hr_lane_is_move(p, pass, s)) continue;
         if (in_ways && hr_lane_is_paired(p, pass, s))
             hr_print(p, "w%d[way%s] = %s;", s->id, pass->unit < pass->ways ? " - from" : "",
                      hr_emit_stored(p, values[i], s->value->type, HR_BF16));
         else if (s->use == HR_LANE_STORE)
-            print_store(p, s, values[i]);
+            hr_lane_print_store(p, s, values[i]);
         hr_lane_add(p, s, values[i]);
     }
 }
@@ -246,7 +132,7 @@ static const char *stream_head(hr_printer *p, const hr_lane_pass *pass, const ch
     const hr_lane_step *first = first_stream(pass);
     return hr_format(p, "stream_head(q%d%s, %d, %d)", first->id, lane,
                      (int)hr_dtype_size(p->function->tensors[first->tensor].dtype),
-                     1 + is_any_paired(p, pass));
+                     1 + hr_lane_has_pairs(p, pass));
 }
 
 /* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as they
@@ -255,19 +141,24 @@ static bool goes_by_head(const hr_lane_pass *pass) {
     return first_stream(pass) && !pass->block && (!pass->state || pass->whole);
 }
 
-/* Streamed results: lanes up to the first aligned vector of the first of them; the others are as aligned as
- * it, or leave by ordinary stores. */
+/* Where streamed results begin to be aligned, those of the first of them: the others are as aligned as it, or
+ * leave by ordinary stores. */
+static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    const hr_lane_step *first = first_stream(pass);
+    if (!goes_by_head(pass)) return;
+    hr_print(p, "const int64_t begin = stream_begin(q%d, %d, %d, i, %s);", first->id,
+             (int)hr_dtype_size(p->function->tensors[first->tensor].dtype), 1 + hr_lane_has_pairs(p, pass),
+             last);
+    p->begun = first->id;
+}
+
+/* The lanes before. */
 static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     if (!first_stream(pass)) return;
     if (goes_by_head(pass)) {
-        const hr_lane_step *first = first_stream(pass);
-        hr_print(p, "const int64_t begin = stream_begin(q%d, %d, %d, i, %s);", first->id,
-                 (int)hr_dtype_size(p->function->tensors[first->tensor].dtype), 1 + is_any_paired(p, pass),
-                 last);
         print_part(p, pass, "while (i < begin)", "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES");
         hr_print(p, "    i += lanes;");
         hr_print(p, "}");
-        p->begun = first->id;
     }
     print_alignments(p, pass, pass->block ? last : NULL);
 }
@@ -350,7 +241,7 @@ static const hr_expr *called_node(hr_printer *p, const hr_lane_pass *pass) {
     int count = 0;
     p->stamp++;
     for (int i = 0; i < pass->step_count; i++)
-        if (!is_move(p, pass, &pass->steps[i])) count += find_call(p, pass->steps[i].value, &node);
+        if (!hr_lane_is_move(p, pass, &pass->steps[i])) count += find_call(p, pass->steps[i].value, &node);
     return count == 1 && pass->unit >= 2 && pass->unit <= WAYS_MOST ? node : NULL;
 }
 
@@ -404,7 +295,7 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
     first.steps = rounded;
     first.step_count = 1;
     print_ways(p, &first);
-    const char *kinds = rounded_kinds(p, rounded);
+    const char *kinds = hr_lane_rounded_kinds(p, rounded);
     for (int way = 0; way < pass->unit; way += 2)
         words = hr_format(p, "%s%svu_turns_bf16(w%d[%d], w%d[%d], %s)", words, way ? ", " : "", rounded->id,
                           way, rounded->id, way + 1, kinds);
@@ -430,13 +321,13 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
         return;
     }
     hr_lane_prefetches(p, pass, pass->unit);
-    if (is_all_moves(p, pass)) {
+    if (hr_lane_is_all_moves(p, pass)) {
         hr_print(p, "i += %d * HR_LANES;", pass->unit);
-        print_pairs(p, pass, NULL);
+        hr_lane_print_pairs(p, pass, NULL);
         return;
     }
     for (int i = 0; i < pass->step_count; i++)
-        if (hr_lane_is_paired(p, pass, &pass->steps[i]) && !is_move(p, pass, &pass->steps[i]))
+        if (hr_lane_is_paired(p, pass, &pass->steps[i]) && !hr_lane_is_move(p, pass, &pass->steps[i]))
             hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->unit);
     const hr_expr *rounding = NULL;
     const hr_lane_step *rounded = hr_lane_rounded(p, pass, &rounding);
@@ -449,7 +340,7 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
         print_ways(p, pass);
     for (int i = 0; i < pass->step_count && p->turns; i++)
         if (pass->steps[i].use == HR_LANE_COLUMN) p->turned[pass->steps[i].id] = pass->ways;
-    print_pairs(p, pass, rounded);
+    hr_lane_print_pairs(p, pass, rounded);
     p->turns = p->pairs = false;
 }
 
@@ -549,10 +440,29 @@ static void print_whole(hr_printer *p, const hr_lane_pass *pass, const char *fir
     hr_print(p, "}");
 }
 
+/* As far as its steps and those of the pass that kept the value go, and results are aligned from the first
+ * on. What is left is put in order. */
+static void print_turned(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    hr_print(p, "const int64_t turned = %s / (%d * HR_LANES) * (%d * HR_LANES);", last, p->kept_turned_ways,
+             p->kept_turned_ways);
+    if (hr_lane_takes_turns(p, pass, NULL)) {
+        hr_print(p, "for (; %si + %d * HR_LANES <= turned;) {", first_stream(pass) ? "begin <= i && " : "",
+                 pass->ways);
+        p->indent++;
+        print_step(p, pass);
+        p->indent--;
+        hr_print(p, "}");
+    }
+    hr_print(p, "turns_undone(k0, i, turned);");
+    p->kept_turned = NULL;
+}
+
 static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     print_shifted(p, pass, &first, &last);
     hr_print(p, "int64_t i = %s;", first);
     p->part = false;
+    print_begin(p, pass, last);
+    if (hr_lane_uses_turned(p, pass)) print_turned(p, pass, last);
     print_head(p, pass, last);
     if (pass->ways > 1) print_steps_loop(p, pass, last);
     hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
@@ -675,7 +585,7 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
     p->bounded = hr_lane_gather_bounds(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (s->use == HR_LANE_STORE && is_lane_store(p, s)) print_target(p, s);
+        if (s->use == HR_LANE_STORE && hr_lane_stores_in_row(p, s)) hr_lane_print_target(p, s);
         if (s->use == HR_LANE_COLUMN)
             hr_print(p, "%s *const c%d = %s;", hr_c_compute(s->type), s->id,
                      row_place(p, hr_format(p, "column_%d", s->id)));
@@ -703,7 +613,7 @@ static void end_pass(hr_printer *p, const hr_lane_pass *pass) {
 
 int hr_lane_unit(hr_printer *p, const hr_lane_pass *pass) {
     const int lanes = hr_limits_lanes(&p->plan->limits);
-    int unit = is_any_paired(p, pass) ? 2 : 1;
+    int unit = hr_lane_has_pairs(p, pass) ? 2 : 1;
     for (int i = 0; i < pass->prefetch_count; i++) {
         int size = (int)hr_dtype_size(p->function->tensors[pass->prefetched[i]->tensor].dtype);
         while (unit * size * lanes < LINE)
@@ -727,7 +637,7 @@ void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {
 
 const char *hr_lane_shift(hr_printer *p, const hr_lane_pass *pass) {
     if (!first_stream(pass)) return "0";
-    print_target(p, first_stream(pass));
+    hr_lane_print_target(p, first_stream(pass));
     return stream_shift(p, pass);
 }
 
@@ -765,6 +675,11 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     }
     if (p->outer_count) prepare_all(p, pass, HR_AT_OUTER);
     print_row_places(p, pass);
+    const hr_expr *kept = hr_lane_kept_in_turns(p, pass);
+    if (kept) {
+        p->kept_turned = kept;
+        p->kept_turned_ways = pass->ways;
+    }
     if (p->vector && pass->tile)
         print_tiles(p, pass);
     else if (p->vector)

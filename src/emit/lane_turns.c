@@ -4,6 +4,8 @@
 
 #include "base/dtype.h"
 
+#include <string.h>
+
 bool hr_lane_is_paired(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     return p->vector && pass->ways % 2 == 0 && s->use == HR_LANE_STORE &&
            p->function->tensors[s->tensor].dtype == HR_BF16;
@@ -50,10 +52,10 @@ static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *
                         const hr_expr *rounding) {
     if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return true;
     p->seen[node->id] = p->stamp;
-    if (p->buffer[node->id]) return hr_expr_is_words(node);
+    if (p->buffer[node->id]) return hr_expr_is_words(node) || node == p->kept_turned;
     if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return false;
     for (int k = 0; k < pass->kept_count; k++)
-        if (pass->kept[k] == node && node != rounding) return false;
+        if (pass->kept[k] == node && node != rounding && node != p->kept_turned) return false;
     if (node->op == HR_OP_ELEMENT)
         return p->function->tensors[node->tensor].dtype == HR_BF16 && hr_expr_is_row_form(p, node);
     for (int i = 0; i < node->arg_count; i++)
@@ -75,6 +77,54 @@ bool hr_lane_takes_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr 
         turns = is_of_turns(p, pass, pass->steps[i].value, rounding);
     p->stamp++;
     return turns;
+}
+
+/* Of the stage's only other pass that needs `kept`: whether all that it does may be done in turns. */
+static bool is_user_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *kept) {
+    const hr_stage *stage = p->stage;
+    int own = stage->steps[pass->steps[0].id].pass, user = -1, results = 0;
+    for (int i = 0; i < stage->step_count; i++) {
+        p->stamp++;
+        if (stage->steps[i].pass == own || !occurs_in(p, kept, stage->steps[i].value)) continue;
+        if (user >= 0 && user != stage->steps[i].pass) return false;
+        user = stage->steps[i].pass;
+    }
+    p->stamp++;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        const hr_tensor *target = &p->function->tensors[p->function->statements[step->statement].tensor];
+        if (step->pass != user || step->kind == HR_STEP_ROW) continue;
+        if (step->kind != HR_STEP_ELEMENT || target->dtype != HR_BF16) return false;
+        if (!is_of_turns(p, pass, step->value, NULL)) return false;
+        results++;
+    }
+    return results == 1;
+}
+
+const hr_expr *hr_lane_kept_in_turns(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_expr *kept = pass->kept_count == 1 && !pass->kept_done[0] ? pass->kept[0] : NULL;
+    bool stores = false;
+    if (!kept || hr_expr_is_words(kept) || p->kept_turned || !p->vector || p->outer_count || pass->state ||
+        pass->ways < 2 || strcmp(pass->first, "0") != 0 || !hr_limits_are_short(&p->plan->limits))
+        return NULL;
+    for (int i = 0; i < pass->step_count; i++) {
+        if (pass->steps[i].use != HR_LANE_REDUCE) return NULL;
+        p->stamp++;
+        stores = stores || occurs_in(p, kept, pass->steps[i].value);
+    }
+    p->kept_turned = kept;
+    bool turns = stores && hr_lane_takes_turns(p, pass, NULL) && is_user_of_turns(p, pass, kept);
+    p->kept_turned = NULL;
+    return turns ? kept : NULL;
+}
+
+bool hr_lane_uses_turned(hr_printer *p, const hr_lane_pass *pass) {
+    bool uses = false;
+    for (int i = 0; i < pass->step_count && p->kept_turned && p->buffer[p->kept_turned->id]; i++) {
+        p->stamp++;
+        uses = uses || occurs_in(p, p->kept_turned, pass->steps[i].value);
+    }
+    return uses;
 }
 
 static bool has_short_nan(hr_printer *p, const hr_expr *node, bool here);

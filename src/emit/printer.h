@@ -48,10 +48,12 @@ typedef struct hr_printer {
     bool bounded;    /* `inside_from` and `inside_to` are known: see lane_gather.h */
     bool inside;     /* and the lanes of the body are between them */
     bool absent;     /* no lane of the body is at the place that a comparison with one looks for */
-    int turned[HR_TURNED_MAX]; /* by step of the stage: vectors of a step of a column's sums in the order of
-                                  turns; 0 = in order */
-    int number;                /* of the last name given */
-    bool checks;               /* something was checked: the loop cannot be `omp simd` */
+    const hr_expr *kept_turned; /* the kept value whose row stands in the order of turns; NULL = none */
+    int kept_turned_ways;       /* the vectors of a step of the pass that kept it */
+    int turned[HR_TURNED_MAX];  /* by step of the stage: vectors of a step of a column's sums in the order of
+                                   turns; 0 = in order */
+    int number;                 /* of the last name given */
+    bool checks;                /* something was checked: the loop cannot be `omp simd` */
     bool fast;        /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
     const char *live; /* the flag of a thread that has a row, NULL = all have: the others must not read what
                          somebody overwrites */

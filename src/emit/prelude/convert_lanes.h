@@ -171,6 +171,27 @@ static inline int64_t turn_place(int64_t i, int64_t turned) {
     return i < turned ? i - in + place : i;
 }
 
+/* Pairs of vectors that were taken by turns are put in order; `from` and `to` are whole pairs apart. */
+static inline void turns_undone(float *row, int64_t from, int64_t to) {
+    for (; from < to; from += 2 * HR_LANES) {
+        vf pair[2] = {*(vf_loose *)(row + from), *(vf_loose *)(row + from + HR_LANES)};
+#if HR_LANES == 8
+        vf low, high;
+        __asm__("vunpcklps %2, %1, %0" : "=x"(low) : "x"(pair[0]), "x"(pair[1]));
+        __asm__("vunpckhps %2, %1, %0" : "=x"(high) : "x"(pair[0]), "x"(pair[1]));
+        __asm__("vperm2f128 $0x20, %2, %1, %0" : "=x"(pair[0]) : "x"(low), "x"(high));
+        __asm__("vperm2f128 $0x31, %2, %1, %0" : "=x"(pair[1]) : "x"(low), "x"(high));
+        *(vf_loose *)(row + from) = pair[0];
+        *(vf_loose *)(row + from + HR_LANES) = pair[1];
+#else
+        for (int64_t i = 0; i < 2 * HR_LANES; i++) {
+            int64_t place = turn_place(i, 2 * HR_LANES);
+            row[from + i] = pair[place / HR_LANES][place % HR_LANES];
+        }
+#endif
+    }
+}
+
 /* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole: its eight bytes are
  * put where vf_turn_bf16 finds them in order, which both vectors share. */
 static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
