@@ -596,6 +596,8 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
         hr_dtype type = node->args[0]->type;
         const hr_expr *sought = hr_expr_lane_sought(p, node);
         if (sought && p->absent) return "vm_of(false)";
+        if (sought && p->turns)
+            return hr_format(p, "vm_at_turn((int64_t)%s - i, %s)", hr_expr_text(p, sought), p->way);
         if (sought) return hr_format(p, "vm_at((int64_t)%s - i)", hr_expr_text(p, sought));
         if (type != HR_BOOL) return call_text(p, hr_lane_prefix(type), function_name(node->op), node);
         const char *a = convert_lanes(p, hr_expr_lanes(p, node->args[0]), HR_BOOL, HR_I32);

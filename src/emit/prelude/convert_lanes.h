@@ -171,6 +171,12 @@ static inline int64_t turn_place(int64_t i, int64_t turned) {
     return i < turned ? i - in + place : i;
 }
 
+/* vm_at of the same: `lane` counts from where way's vector would begin in order. */
+static inline vm vm_at_turn(int64_t lane, int way) {
+    int64_t before = way % 2 * HR_LANES, in = lane + before;
+    return vm_at(in >= 0 && in < 2 * HR_LANES ? turn_place(in, 2 * HR_LANES) - before : -1);
+}
+
 /* Pairs of vectors that were taken by turns are put in order; `from` and `to` are whole pairs apart. */
 static inline void turns_undone(float *row, int64_t from, int64_t to) {
     for (; from < to; from += 2 * HR_LANES) {
