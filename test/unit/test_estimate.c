@@ -240,6 +240,39 @@ static void test_with_column_sums(void **state) {
 }
 
 /* The text's own maximum is not estimated, even where softmax takes the same one. */
+/* Wherever the results begin, and where that is no multiple of their size, they are the same. */
+static void test_anywhere(void **state) {
+    (void)state;
+    enum { SIZE = 163, MOST = 64 };
+    static const size_t starts[] = {0, 1, 2, 4, 6, 33, 48};
+    static char aligned[ROWS * SIZE * 4], moved[ROWS * SIZE * 4 + MOST];
+    static float wide[ROWS * SIZE];
+    static uint16_t narrow[ROWS * SIZE];
+    const char *text = "kernel softmax(x: %s[M, N]) -> (y: %s[M, N])\n{\n    peak[m] = max[n](x[m, n])\n"
+                       "    total[m] = sum[n](exp(x[m, n] - peak[m]))\n"
+                       "    y[m, n] = exp(x[m, n] - peak[m]) / total[m]\n}\n";
+    for (int i = 0; i < ROWS * SIZE; i++) {
+        wide[i] = (float)(i * 37 % 101) * 0.1f;
+        narrow[i] = cut(wide[i]);
+    }
+    for (size_t start = 0; start < 2 * sizeof starts / sizeof *starts; start++) {
+        bool half = start % 2;
+        hr_dtype dtype = half ? HR_BF16 : HR_F32;
+        char words[512], *y = start < 2 ? aligned : moved + starts[start / 2];
+        size_t bytes = (size_t)(ROWS * SIZE) * (half ? 2 : 4);
+        snprintf(words, sizeof words, text, hr_dtype_name(dtype), hr_dtype_name(dtype));
+        hr_kernel *kernel = NULL;
+        good(hr_kernel_load(device, "test.hr", words, strlen(words), NULL, &kernel));
+        bind(kernel, "x", dtype, half ? (void *)narrow : (void *)wide, 2, SIZE);
+        for (int aside = 0; aside < 2; aside++) {
+            bind(kernel, "y", dtype, aside ? y : aligned, 2, SIZE);
+            good(hr_kernel_launch(kernel));
+        }
+        if (memcmp(aligned, y, bytes) != 0) fail_msg("%zu bytes on results differ", starts[start / 2]);
+        hr_kernel_destroy(kernel);
+    }
+}
+
 static void test_a_maximum_stays_exact(void **state) {
     (void)state;
     enum { SIZE = 300 };
@@ -299,6 +332,7 @@ int main(void) {
         cmocka_unit_test(test_logsumexp),
         cmocka_unit_test(test_both),
         cmocka_unit_test(test_with_column_sums),
+        cmocka_unit_test(test_anywhere),
         cmocka_unit_test(test_a_maximum_stays_exact),
         cmocka_unit_test(test_a_value_of_the_row),
     };

@@ -106,7 +106,54 @@ static void test_stores(void **state) {
     }
 }
 
+/* NaN with bits that bf16 has no room for: of one for all, of a row, of a lane. */
+static void test_long_nan(void **state) {
+    (void)state;
+    enum { ROWS = 3, LENGTH = 75 };
+    static const char text[] =
+        "kernel payloads(x: bf16[M, N], a: f32, r: f32[M], c: f32[N]) -> (y: bf16[M, N], z: bf16[M, N])\n{\n"
+        "    y[m, n] = x[m, n] * a + r[m]\n"
+        "    z[m, n] = x[m, n] * c[n] + r[m] * a\n}\n";
+    static const uint32_t bits[] = {0x7fffffff, 0x7f80ffff, 0xffffffff, 0xff808001};
+    for (int turn = 0; turn < 3 * (int)(sizeof bits / sizeof *bits); turn++) {
+        uint16_t x[ROWS * LENGTH], y[ROWS * LENGTH], z[ROWS * LENGTH];
+        float r[ROWS] = {0}, c[LENGTH] = {0};
+        double a = 1;
+        const int64_t shape[] = {ROWS, LENGTH};
+        for (int i = 0; i < ROWS * LENGTH; i++)
+            x[i] = 0x3f80;
+        const uint32_t given = bits[turn / 3];
+        const uint64_t wide =
+            (uint64_t)(given & 0x7fffff) << 29 | (uint64_t)(given >> 31) << 63 | 0x7ff0ull << 48;
+        if (turn % 3)
+            memcpy(turn % 3 == 1 ? &r[1] : &c[70], &given, sizeof given);
+        else
+            memcpy(&a, &wide, sizeof wide);
+        const struct {
+            const char *name;
+            hr_array array;
+        } tensors[] = {{"x", {sizeof(hr_array), x, HR_BF16, 2, shape, NULL}},
+                       {"r", {sizeof(hr_array), r, HR_F32, 1, shape, NULL}},
+                       {"c", {sizeof(hr_array), c, HR_F32, 1, shape + 1, NULL}},
+                       {"y", {sizeof(hr_array), y, HR_BF16, 2, shape, NULL}},
+                       {"z", {sizeof(hr_array), z, HR_BF16, 2, shape, NULL}}};
+        hr_kernel *kernel;
+        good(hr_kernel_load(device, "payloads.hr", text, strlen(text), NULL, &kernel), text);
+        for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+            good(hr_kernel_bind(kernel, tensors[i].name, &tensors[i].array), tensors[i].name);
+        good(hr_kernel_bind_scalar(kernel, "a", a), "a");
+        good(hr_kernel_launch(kernel), text);
+        for (int i = 0; i < ROWS * LENGTH; i++) {
+            bool row = turn % 3 == 1 && i / LENGTH == 1, lane = turn % 3 == 2 && i % LENGTH == 70;
+            assert_int_equal((y[i] & 0x7fff) > 0x7f80, turn % 3 == 0 || row);
+            assert_int_equal((z[i] & 0x7fff) > 0x7f80, turn % 3 == 0 || row || lane);
+        }
+        hr_kernel_destroy(kernel);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_stores)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_stores),
+                                       cmocka_unit_test(test_long_nan)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
