@@ -30,7 +30,6 @@ bool hr_lane_has_pairs(const hr_printer *p, const hr_lane_pass *pass) {
     return false;
 }
 
-/* A bf16 element of an input that is stored as it is. */
 bool hr_lane_is_move(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     if (!hr_lane_is_paired(p, pass, s) || s->value->op != HR_OP_ELEMENT) return false;
     const hr_tensor *tensor = &p->function->tensors[s->value->tensor];
@@ -78,8 +77,6 @@ static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
     }
 }
 
-/* Whether denormals count in what a pair is rounded from, as they do not in values that lose them before, and
- * whether all bits of NaN do. */
 const char *hr_lane_rounded_kinds(hr_printer *p, const hr_lane_step *s) {
     return hr_format(p, "%s, %s", hr_expr_computes_special(p, s->value) ? "false" : "true",
                      hr_lane_has_long_nan(p, s) ? "true" : "false");
