@@ -2,9 +2,9 @@
  * numbers with ordinary results: what else there is (denormals, infinities, NaN) costs a branch that is
  * rarely taken, not operations of every vector. A lane's result is the same either way.
  *
- * Sums are in short chains (pairs of terms first): the core looks about 128 vector operations ahead, so that
- * a function of n operations, of which a chain of l cycles hangs together, takes n l / 128 cycles or more. A
- * division is one operation and keeps its divider for 3.5 cycles: no more than a Newton step from vrcpps
+ * Most sums are in short chains (pairs of terms first): the core looks about 128 vector operations ahead, so
+ * that a function of n operations, of which a chain of l cycles hangs together, takes n l / 128 cycles or more.
+ * A division is one operation and keeps its divider for 3.5 cycles: no more than a Newton step from vrcpps
  * costs. Coefficients come from tools/fit_prelude.py.
  */
 static inline bool vm_any(vm m) {
@@ -22,20 +22,15 @@ static inline bool vf_all_within(vf x, float limit) {
 }
 
 /* 2^r, 0 <= r <= 1, by a polynomial of so many terms: 6 are all that an f32 holds; 5 leave 1.7e-7 where it is
- * 1 and 9e-8 where it is 2, as there all that is rounded adds up. These go term by term: beside others the
- * number of operations counts, not how long they hang together. */
-static inline vf vf_part_power(vf r, int terms) __attribute__((always_inline));
+ * 1 and 9e-8 where it is 2, as there all that is rounded adds up. Term by term: beside others the number of
+ * operations counts, not how long they hang together. */
 static inline vf vf_part_power(vf r, int terms) {
-    if (terms == 6) {
-        vf square = r * r, first = vf_fma(r, vf_of(0x1.ebfe12p-3f), vf_of(0x1.62e428p-1f));
-        vf middle = vf_fma(r, vf_of(0x1.3d74f6p-7f), vf_of(0x1.c67bd8p-5f)),
-           last = vf_fma(r, vf_of(0x1.cd5828p-13f), vf_of(0x1.43d930p-10f));
-        return vf_fma(r, vf_fma(square, vf_fma(square, last, middle), first), vf_of(1));
-    }
-    vf p = vf_fma(r, vf_of(0x1.f2eba4p-10f), vf_of(0x1.249158p-7f));
-    p = vf_fma(p, r, vf_of(0x1.c9ba76p-5f));
-    p = vf_fma(p, r, vf_of(0x1.ebce1ap-3f));
-    p = vf_fma(p, r, vf_of(0x1.62e514p-1f));
+    const bool all = terms == 6;
+    vf p = all ? vf_fma(r, vf_of(0x1.cd5828p-13f), vf_of(0x1.43d930p-10f)) : vf_of(0x1.f2eba4p-10f);
+    p = vf_fma(p, r, vf_of(all ? 0x1.3d74f6p-7f : 0x1.249158p-7f));
+    p = vf_fma(p, r, vf_of(all ? 0x1.c67bd8p-5f : 0x1.c9ba76p-5f));
+    p = vf_fma(p, r, vf_of(all ? 0x1.ebfe12p-3f : 0x1.ebce1ap-3f));
+    p = vf_fma(p, r, vf_of(all ? 0x1.62e428p-1f : 0x1.62e514p-1f));
     return vf_fma(p, r, vf_of(1));
 }
 
