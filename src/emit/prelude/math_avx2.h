@@ -3,9 +3,9 @@
  * rarely taken, not operations of every vector. A lane's result is the same either way.
  *
  * Most sums are in short chains (pairs of terms first): the core looks about 128 vector operations ahead, so
- * that a function of n operations, of which a chain of l cycles hangs together, takes n l / 128 cycles or more.
- * A division is one operation and keeps its divider for 3.5 cycles: no more than a Newton step from vrcpps
- * costs. Coefficients come from tools/fit_prelude.py.
+ * that a function of n operations, of which a chain of l cycles hangs together, takes n l / 128 cycles or
+ * more. A division is one operation and keeps its divider for 3.5 cycles: no more than a Newton step from
+ * vrcpps costs. Coefficients come from tools/fit_prelude.py.
  */
 static inline bool vm_any(vm m) {
     return __builtin_ia32_movmskps256((vf)m) != 0;
