@@ -128,11 +128,14 @@ static void print_alignments(hr_printer *p, const hr_lane_pass *pass, const char
     }
 }
 
-static const char *stream_head(hr_printer *p, const hr_lane_pass *pass, const char *lane) {
-    const hr_lane_step *first = first_stream(pass);
-    return hr_format(p, "stream_head(q%d%s, %d, %d)", first->id, lane,
-                     (int)hr_dtype_size(p->function->tensors[first->tensor].dtype),
+/* A streamed element's bytes, and how many vectors leave as one */
+static const char *stream_sizes(hr_printer *p, const hr_lane_pass *pass) {
+    return hr_format(p, "%d, %d", (int)hr_dtype_size(p->function->tensors[first_stream(pass)->tensor].dtype),
                      1 + hr_lane_has_pairs(p, pass));
+}
+
+static const char *stream_head(hr_printer *p, const hr_lane_pass *pass, const char *lane) {
+    return hr_format(p, "stream_head(q%d%s, %s)", first_stream(pass)->id, lane, stream_sizes(p, pass));
 }
 
 /* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as they
@@ -146,8 +149,7 @@ static bool goes_by_head(const hr_lane_pass *pass) {
 static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     const hr_lane_step *first = first_stream(pass);
     if (!goes_by_head(pass)) return;
-    hr_print(p, "const int64_t begin = stream_begin(q%d, %d, %d, i, %s);", first->id,
-             (int)hr_dtype_size(p->function->tensors[first->tensor].dtype), 1 + hr_lane_has_pairs(p, pass),
+    hr_print(p, "const int64_t begin = stream_begin(q%d, %s, i, %s);", first->id, stream_sizes(p, pass),
              last);
     p->begun = first->id;
 }
@@ -675,11 +677,7 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     }
     if (p->outer_count) prepare_all(p, pass, HR_AT_OUTER);
     print_row_places(p, pass);
-    const hr_expr *kept = hr_lane_kept_in_turns(p, pass);
-    if (kept) {
-        p->kept_turned = kept;
-        p->kept_turned_ways = pass->ways;
-    }
+    hr_lane_keep_in_turns(p, pass);
     if (p->vector && pass->tile)
         print_tiles(p, pass);
     else if (p->vector)

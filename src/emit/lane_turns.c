@@ -102,21 +102,24 @@ static bool is_user_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_e
     return results == 1;
 }
 
-const hr_expr *hr_lane_kept_in_turns(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_expr *kept = pass->kept_count == 1 && !pass->kept_done[0] ? pass->kept[0] : NULL;
+static bool may_keep_in_turns(hr_printer *p, const hr_lane_pass *pass) {
+    return pass->kept_count == 1 && !pass->kept_done[0] && !hr_expr_is_words(pass->kept[0]) &&
+           !p->kept_turned && p->vector && !p->outer_count && !pass->state && pass->ways >= 2 &&
+           strcmp(pass->first, "0") == 0 && hr_limits_are_short(&p->plan->limits);
+}
+
+void hr_lane_keep_in_turns(hr_printer *p, const hr_lane_pass *pass) {
     bool stores = false;
-    if (!kept || hr_expr_is_words(kept) || p->kept_turned || !p->vector || p->outer_count || pass->state ||
-        pass->ways < 2 || strcmp(pass->first, "0") != 0 || !hr_limits_are_short(&p->plan->limits))
-        return NULL;
+    if (!may_keep_in_turns(p, pass)) return;
     for (int i = 0; i < pass->step_count; i++) {
-        if (pass->steps[i].use != HR_LANE_REDUCE) return NULL;
+        if (pass->steps[i].use != HR_LANE_REDUCE) return;
         p->stamp++;
-        stores = stores || occurs_in(p, kept, pass->steps[i].value);
+        stores = stores || occurs_in(p, pass->kept[0], pass->steps[i].value);
     }
-    p->kept_turned = kept;
-    bool turns = stores && hr_lane_takes_turns(p, pass, NULL) && is_user_of_turns(p, pass, kept);
-    p->kept_turned = NULL;
-    return turns ? kept : NULL;
+    p->kept_turned = pass->kept[0];
+    p->kept_turned_ways = pass->ways;
+    if (!stores || !hr_lane_takes_turns(p, pass, NULL) || !is_user_of_turns(p, pass, pass->kept[0]))
+        p->kept_turned = NULL;
 }
 
 bool hr_lane_uses_turned(hr_printer *p, const hr_lane_pass *pass) {

@@ -17,9 +17,9 @@ bool hr_lane_is_paired(const hr_printer *printer, const hr_lane_pass *pass, cons
 const hr_lane_step *hr_lane_rounded(hr_printer *printer, const hr_lane_pass *pass, const hr_expr **rounding);
 /* Whether the pass may walk pairs in turns. */
 bool hr_lane_takes_turns(hr_printer *printer, const hr_lane_pass *pass, const hr_expr *rounding);
-/* The value that the pass keeps, where this may stand in the order of turns: the only pass that needs it
- * takes turns, too. NULL elsewhere. */
-const hr_expr *hr_lane_kept_in_turns(hr_printer *printer, const hr_lane_pass *pass);
+/* Notes the value that the pass keeps as printer->kept_turned where this may stand in the order of turns: the
+ * only pass that needs it takes turns, too. */
+void hr_lane_keep_in_turns(hr_printer *printer, const hr_lane_pass *pass);
 /* Whether the pass needs the value that stands in the order of turns. */
 bool hr_lane_uses_turned(hr_printer *printer, const hr_lane_pass *pass);
 /* Whether a NaN among the step's values may have bits below those that bf16 keeps. */

@@ -173,8 +173,8 @@ static inline void vf_ways_shared(vf *x, const vf *n, vf *r, int ways, int terms
         x[way] = x[way] / vf_fma(r[way], vf_power(n[way]), vf_of(1));
 }
 
-/* 1, or `times` x, by 1 + e^-x, which is infinite below -89 and no larger further out; not `full`: to within
- * 32 units. */
+/* 1, or `times` x, by 1 + e^-x, which is infinite below -89 and no larger further out; not `full`: of
+ * fewer terms. */
 static inline void vf_logistic_ways(vf *x, int ways, bool times, bool full) __attribute__((always_inline));
 static inline void vf_logistic_ways(vf *x, int ways, bool times, bool full) {
     vf n[HR_WAYS_MOST], r[HR_WAYS_MOST];
