@@ -107,10 +107,11 @@ hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, cons
 
 double hr_extent_elements(const hr_function *function, const hr_tensor *tensor, const int64_t *extents) {
     double elements = 1;
-    int64_t size;
-    for (int axis = 0; axis < tensor->rank; axis++)
-        elements *=
-            hr_extent_value(function, tensor->shape[axis], extents, &size) == HR_OK ? (double)size : 0;
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        int64_t size = 0;
+        if (hr_extent_value(function, tensor->shape[axis], extents, &size) != HR_OK) return 0;
+        elements *= (double)size;
+    }
     return elements;
 }
 

@@ -99,6 +99,8 @@ int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.pace = HR_PACE_ENDED},
         {.pace = HR_PACE_READ},
         {.pace = HR_PACE_FREE},
+        {.group = 1, .pace = HR_PACE_ENDED},
+        {.group = 2, .pace = HR_PACE_READ},
         {.group = 1},
         {.group = 4},
         {.group = 1, .prefetch = 3},

@@ -486,26 +486,22 @@ static bool can_skew(scheduler *s, const hr_stage *stage) {
 }
 
 /* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
- * for each task anew: several tasks take each block of columns together, where such rows are two fifths or
- * more of all that is read. */
+ * for each task anew: two tasks take each block of columns together, where such rows are two fifths or more
+ * of all that is read. */
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
-    enum { GROUP_ROWS = 4, GROUP_ROWS_MOST = 16 };
-    int64_t l1 = hr_limits_l1(&s->plan->limits);
-    int64_t l2 = hr_limits_l2(&s->plan->limits);
-    bool few = hr_limits_are_short(&s->plan->limits); /* cores on which results of four rows are slow */
-    int group = few ? GROUP_ROWS / 2 : GROUP_ROWS;
+    enum { GROUP_ROWS = 2, GROUP_ROWS_MOST = 16 };
+    int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
+    int choice = s->plan->tunables.group;
     if (!stage->skew) return 1;
-    if (s->plan->tunables.group > 0)
-        return s->plan->tunables.group < GROUP_ROWS_MOST ? s->plan->tunables.group : GROUP_ROWS_MOST;
+    if (choice > 0) return choice < GROUP_ROWS_MOST ? choice : GROUP_ROWS_MOST;
     if (f->shared * 5 < bytes * 2 || bytes <= l1 || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN)) return 1;
-    while (group > 1 && (bytes - f->shared) * group + f->shared > l2 / 4 * 3)
-        group /= 2;
-    return group;
+    return (bytes - f->shared) * GROUP_ROWS + f->shared <= l2 / 4 * 3 ? GROUP_ROWS : 1;
 }
 
 /* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
- * half of the first. Steps of shorter vectors are more operations, of which it sees no further. */
+ * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
+ * further; those that narrow are more, too, and do not wait for all that was read. */
 static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t l1 = hr_limits_l1(&s->plan->limits), sums = 0;
     int choice = s->plan->tunables.pace;
@@ -513,8 +509,10 @@ static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t ro
     if (choice) return choice;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) sums += row * 4;
-    return sums && bytes + sums > l1 / 2 && !hr_limits_are_short(&s->plan->limits) ? HR_PACE_READ
-                                                                                   : HR_PACE_FREE;
+    if (hr_limits_are_short(&s->plan->limits)) return HR_PACE_FREE;
+    if (sums && bytes + sums > l1 / 2)
+        return hr_stage_is_narrow(s->plan, stage) ? HR_PACE_READ : HR_PACE_ENDED;
+    return stage->group > 1 ? HR_PACE_READ : HR_PACE_FREE;
 }
 
 /* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what

@@ -182,12 +182,13 @@ static void test_pace(void **state) {
         bool sums;
         hr_pace asked, made; /* made = 0: pass after pass */
     } paces[] = {
-        {"f32", 16, 4096, true, 0, HR_PACE_READ},
+        {"f32", 16, 4096, true, 0, HR_PACE_ENDED},
         {"f32", 16, 256, true, 0, HR_PACE_FREE},
         {"bf16", 16, 4096, true, 0, HR_PACE_READ},
         {"f32", 16, 4096, false, 0, HR_PACE_FREE},
         {"f32", 16, 4096, true, HR_PACE_FREE, HR_PACE_FREE},
-        {"f32", 16, 4096, true, HR_PACE_ENDED, HR_PACE_ENDED},
+        {"f32", 16, 4096, true, HR_PACE_READ, HR_PACE_READ},
+        {"f32", 16, 4096, false, HR_PACE_ENDED, HR_PACE_ENDED},
         {"f32", 16, 4096, false, HR_PACE_READ, HR_PACE_READ},
         {"bf16", 16, 4096, false, HR_PACE_ENDED, HR_PACE_READ},
         {"f32", 8, 4096, true, 0, HR_PACE_FREE},

@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     const float *const p1 = t_x + i_m * n_N;
     float *const k0 = row->kept_0;
     float *const k1 = row->kept_1;
-    prefetch_read(p1 + 4 * (n_N) + i);
+    prefetch_read(p1 + 2 * (n_N) + i);
     prefetch_near(p1 + i + 512);
 #pragma GCC unroll 1
     for (int way = from; way < from + 1; way++, i += HR_LANES) {
@@ -89,13 +89,13 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
         float *const k1 = row->kept_1;
         int64_t i = first;
         for (; i + 4 * HR_LANES <= last;) {
-            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_read(p2 + 2 * (n_N) + i);
             prefetch_near(p2 + i + 512);
-            prefetch_read(p2 + 4 * (n_N) + i + 16);
+            prefetch_read(p2 + 2 * (n_N) + i + 16);
             prefetch_near(p2 + i + 528);
-            prefetch_read(p2 + 4 * (n_N) + i + 32);
+            prefetch_read(p2 + 2 * (n_N) + i + 32);
             prefetch_near(p2 + i + 544);
-            prefetch_read(p2 + 4 * (n_N) + i + 48);
+            prefetch_read(p2 + 2 * (n_N) + i + 48);
             prefetch_near(p2 + i + 560);
 #pragma GCC unroll 4
             for (int way = 0; way < 4; way++, i += HR_LANES) {
@@ -103,13 +103,13 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
             }
         }
         for (; i + HR_LANES <= last; i += HR_LANES) {
-            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_read(p2 + 2 * (n_N) + i);
             prefetch_near(p2 + i + 512);
             a0[0] = a0[0] + vf_powi(vf_load_f32(p2 + i), 2);
         }
         if (i < last) {
             const int lanes = (int)(last - i);
-            prefetch_read(p2 + 4 * (n_N) + i);
+            prefetch_read(p2 + 2 * (n_N) + i);
             prefetch_near(p2 + i + 512);
             a0[0] = a0[0] + vf_select(vm_first(lanes), vf_powi(vf_load_part_f32(p2 + i, lanes), 2), vf_of(0));
         }
@@ -168,7 +168,7 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
         float *const q2 = t_y + i_m * n_N;
         float *const k0 = row->kept_0;
         float *const k1 = row->kept_1;
-        const int64_t shift = stream_head(q2, 4, 1) + (n_N < 256 ? 0 : 64);
+        const int64_t shift = stream_head(q2, 4, 1) + (n_N < 512 ? 0 : 64);
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
         const int64_t begin = stream_begin(q2, 4, 1, i, stop);
@@ -201,7 +201,18 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t i_m = task;
     (void)i_m;
     float *const q2 = t_y + i_m * n_N;
-    return stream_head(q2, 4, 1) + (n_N < 256 ? 0 : 64);
+    return stream_head(q2, 4, 1) + (n_N < 512 ? 0 : 64);
+}
+
+static inline __attribute__((always_inline)) int64_t stage_0_arrival(const arguments *a, stage_0_row *row, int64_t i) {
+    const int64_t n_N = a->n_N;
+    const float *const restrict t_x = a->t_x;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    const float *const p14 = t_x + i_m * n_N;
+    return once_read(p14 + i);
 }
 
 static void stage_0_leave(const arguments *a, stage_0_row *row) {
@@ -232,10 +243,12 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
         stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
         stage_0_lanes_1(&copy, &row_1, i + 1 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
+        i += stage_0_arrival(&copy, &row_0, i + 1 * HR_LANES);
         stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
         stage_0_lanes_1(&copy, &row_1, i + 3 * HR_LANES + shift, 0);
         stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+        i += stage_0_arrival(&copy, &row_0, i + 3 * HR_LANES);
     }
     live[0]->a0[0] = row_0.a0[0];
     live[0]->a0[1] = row_0.a0[1];
@@ -277,31 +290,31 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         float *const k1 = kept_1;
         int64_t i = 0;
         for (; i + HR_LANES <= n_N; i += HR_LANES) {
-            const vf r14 = vf_load_f32(t_b + i);
-            vf_store_f32(k0 + i, r14);
-            const vf r15 = vf_load_f32(t_w + i);
-            vf_store_f32(k1 + i, r15);
+            const vf r15 = vf_load_f32(t_b + i);
+            vf_store_f32(k0 + i, r15);
+            const vf r16 = vf_load_f32(t_w + i);
+            vf_store_f32(k1 + i, r16);
         }
         if (i < n_N) {
             const int lanes = (int)(n_N - i);
-            const vf r16 = vf_load_part_f32(t_b + i, lanes);
-            vf_store_f32(k0 + i, r16);
-            const vf r17 = vf_load_part_f32(t_w + i, lanes);
-            vf_store_f32(k1 + i, r17);
+            const vf r17 = vf_load_part_f32(t_b + i, lanes);
+            vf_store_f32(k0 + i, r17);
+            const vf r18 = vf_load_part_f32(t_w + i, lanes);
+            vf_store_f32(k1 + i, r18);
         }
     }
-    stage_0_row rows[8];
-    for (int r = 0; r < 8; r++) rows[r].kept_0 = kept_0;
-    for (int r = 0; r < 8; r++) rows[r].kept_1 = kept_1;
+    stage_0_row rows[4];
+    for (int r = 0; r < 4; r++) rows[r].kept_0 = kept_0;
+    for (int r = 0; r < 4; r++) rows[r].kept_1 = kept_1;
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
-    for (int64_t step = begin; begin < end && step < end + 4; step += 4) {
-        stage_0_row *live[4][2];
-        int64_t done[4], shift[4], most = 0;
-        for (int r = 0; r < 4; r++) {
+    for (int64_t step = begin; begin < end && step < end + 2; step += 2) {
+        stage_0_row *live[2][2];
+        int64_t done[2], shift[2], most = 0;
+        for (int r = 0; r < 2; r++) {
             for (int turn = 0; turn < 2; turn++) {
-                const int64_t task = step + r - turn * 4;
-                live[r][turn] = task >= begin && task < end ? &rows[task % 8] : NULL;
+                const int64_t task = step + r - turn * 2;
+                live[r][turn] = task >= begin && task < end ? &rows[task % 4] : NULL;
             }
             if (live[r][0]) live[r][0]->task = step + r;
             done[r] = stage_0_start(a, live[r], &shift[r]);
@@ -309,11 +322,11 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         }
         const int64_t block = 16 * HR_LANES;
         for (int64_t first = 0; first < most; first += block)
-            for (int r = 0; r < 4; r++) {
+            for (int r = 0; r < 2; r++) {
                 const int64_t last = first + block < done[r] ? first + block : done[r];
                 if (first < last) stage_0_together(a, live[r], shift[r], first, last);
             }
-        for (int r = 0; r < 4; r++)
+        for (int r = 0; r < 2; r++)
             stage_0_finish(a, live[r], done[r], shift[r]);
     }
     stream_end();
