@@ -588,7 +588,7 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use == HR_LANE_STORE && hr_lane_stores_in_row(p, s)) hr_lane_print_target(p, s);
-        if (s->use == HR_LANE_COLUMN)
+        if (s->use == HR_LANE_COLUMN && !s->held)
             hr_print(p, "%s *const c%d = %s;", hr_c_compute(s->type), s->id,
                      row_place(p, hr_format(p, "column_%d", s->id)));
     }

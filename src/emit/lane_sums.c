@@ -160,6 +160,11 @@ static void print_column(hr_printer *p, const hr_lane_step *s, const char *value
         hr_print(p, "%s = %s;", place, hr_reduce_combine(p, s->reduce, s->type, place, value));
         return;
     }
+    if (s->held) {
+        const char *sum = hr_format(p, "held_%d[%s - from]", s->id, p->way);
+        hr_print(p, "%s = %s;", sum, hr_reduce_combine_lanes(p, s->reduce, s->type, sum, value));
+        return;
+    }
     const char *v = hr_lane_prefix(s->type), *dtype = hr_dtype_name(s->type);
     const char *part = p->part ? "part_" : "", *count = p->part ? ", lanes" : "";
     const char *old = hr_format(p, "%s_load_%s%s(c%d + i%s)", v, part, dtype, s->id, count);

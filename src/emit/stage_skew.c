@@ -44,6 +44,11 @@ static bool has_columns(const hr_stage *stage) {
     return hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
 }
 
+/* Groups of two rows that go through all columns together: their sums are taken up and put back once. */
+static bool goes_in_pairs(const hr_stage *stage) {
+    return stage->group > 1 && has_columns(stage);
+}
+
 /* ---- the state of a row ---- */
 
 static void find_inputs(skewed *k, const hr_expr *node, int pass) {
@@ -195,6 +200,8 @@ static void print_leave(skewed *k, int pass) {
 
 static void print_lanes(skewed *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    for (int i = 0; i < lanes.step_count; i++)
+        k->steps[i].held = k->steps[i].use == HR_LANE_COLUMN;
     if (k->unit < lanes.ways) lanes.unit = k->unit;
     if (lanes.step_count) hr_lane_step_body(k->p, &lanes);
 }
@@ -230,7 +237,7 @@ static const part lanes_part = {"static inline __attribute__((always_inline)) vo
                                 "lanes",
                                 ", int64_t i, int from",
                                 true,
-                                true,
+                                false,
                                 "",
                                 print_lanes};
 static const part shift_part = {"static int64_t", "shift", "", false, false, NULL, print_shift};
@@ -243,6 +250,30 @@ static const part arrival_part = {"static inline __attribute__((always_inline)) 
                                   print_arrival};
 static const part leave_part = {"static void", "leave", "", false, false, "const ", print_leave};
 
+/* The sums of columns in the thread's area, those that `body` mentions or, without one, all. */
+static void print_columns(skewed *k, const char *body) {
+    hr_printer *p = k->p;
+    const hr_stage *stage = k->s->stage;
+    for (int i = 0; i < stage->step_count; i++) {
+        if (stage->steps[i].kind != HR_STEP_REDUCE_COLUMN) continue;
+        const char *column = hr_format(p, "column_%d", i), *type = hr_c_compute(stage->steps[i].value->type);
+        if (!body || hr_emit_occurs(body, column))
+            hr_print(p, "%s *const %s = (%s *)(area + %s);", type, column, type,
+                     hr_stage_area_offset(p, stage, i, -1));
+    }
+}
+
+/* The sums of columns of a pass, which its lanes are given, as parameters or as arguments. */
+static const char *held_sums(skewed *k, const hr_lane_pass *lanes, bool declared) {
+    const char *all = "";
+    for (int i = 0; i < lanes->step_count; i++) {
+        const hr_lane_step *s = &lanes->steps[i];
+        const char *type = declared ? hr_format(k->p, "%s *", hr_lane_prefix(s->type)) : "";
+        if (s->use == HR_LANE_COLUMN) all = hr_format(k->p, "%s, %sheld_%d", all, type, s->id);
+    }
+    return all;
+}
+
 /* What a body mentions of the row and of the thread's area. */
 static void declare_mentioned(skewed *k, const char *body, int known, const part *part) {
     hr_printer *p = k->p;
@@ -254,12 +285,7 @@ static void declare_mentioned(skewed *k, const char *body, int known, const part
     for (int i = 0; i < known; i++)
         if (hr_emit_occurs(body, k->value_name[i]))
             hr_print(p, "const %s %s = row->%s;", k->value_type[i], k->value_name[i], k->value_name[i]);
-    for (int i = 0; i < stage->step_count; i++) {
-        const char *column = hr_format(p, "column_%d", i), *type = hr_c_compute(stage->steps[i].value->type);
-        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN && hr_emit_occurs(body, column))
-            hr_print(p, "%s *const %s = (%s *)(area + %s);", type, column, type,
-                     hr_stage_area_offset(p, stage, i, -1));
-    }
+    print_columns(k, body);
     for (int pass = 0; part->accumulators && pass < stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
         hr_lane_views(p, &lanes, body, part->accumulators);
@@ -283,10 +309,12 @@ static void print_part(skewed *k, const part *part, int pass) {
     const char *name =
         hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
     const char *area = part->needs_area && has_columns(k->s->stage) ? ", char *area" : "";
-    hr_emit_function(
-        p, part->type, name,
-        hr_format(p, "const arguments *a, stage_%d_row *row%s%s", k->s->number, area, part->parameters),
-        &whole);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    const char *held = part == &lanes_part ? held_sums(k, &lanes, true) : "";
+    hr_emit_function(p, part->type, name,
+                     hr_format(p, "const arguments *a, stage_%d_row *row%s%s%s", k->s->number, area,
+                               part->parameters, held),
+                     &whole);
 }
 
 /* A step of all passes has as many vectors as their reductions have accumulators, and each pass does a line
@@ -303,31 +331,63 @@ static void choose_step(skewed *k) {
     if (k->unit > k->ways) k->unit = k->ways;
 }
 
+/* ---- what the passes do side by side ---- */
+
+/* The rows that go through a step together: their passes' copies, and where those that live are. */
+static const char *const row_name[] = {"row_%d", "beside_%d"};
+
+static const char *live_row(skewed *k, int rows, int r, int turn) {
+    return rows > 1 ? hr_format(k->p, "live[%d][%d]", r, turn) : hr_format(k->p, "live[%d]", turn);
+}
+
 /* What pass `pass` reads of its row, as a copy: then the compiler knows that no store changes it. */
-static void print_copy(skewed *k, int pass) {
+static void print_copy(skewed *k, int pass, const char *row, const char *live) {
     hr_printer *p = k->p;
-    int turn = hr_stage_turn(k->s->stage, pass);
-    hr_print(p, "stage_%d_row row_%d;", k->s->number, pass);
-    hr_print(p, "row_%d.task = live[%d]->task;", pass, turn);
+    hr_print(p, "stage_%d_row %s;", k->s->number, row);
+    hr_print(p, "%s.task = %s->task;", row, live);
     for (int i = 0; i < k->s->stage->kept_count; i++)
-        hr_print(p, "row_%d.kept_%d = live[%d]->kept_%d;", pass, i, turn, i);
+        hr_print(p, "%s.kept_%d = %s->kept_%d;", row, i, live, i);
     for (int i = 0; i < k->known[pass]; i++)
-        hr_print(p, "row_%d.%s = live[%d]->%s;", pass, k->value_name[i], turn, k->value_name[i]);
+        hr_print(p, "%s.%s = %s->%s;", row, k->value_name[i], live, k->value_name[i]);
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-    lanes.state = hr_format(p, "row_%d.", pass);
-    hr_lane_save(p, &lanes, hr_format(p, "live[%d]->", turn));
+    lanes.state = hr_format(p, "%s.", row);
+    hr_lane_save(p, &lanes, hr_format(p, "%s->", live));
+}
+
+/* The sums of columns from `at` on, taken up before the rows' lanes of a pass, or put back after. */
+static void print_held(skewed *k, const hr_lane_pass *lanes, const char *at, int vectors, bool before) {
+    hr_printer *p = k->p;
+    for (int i = 0; i < lanes->step_count; i++) {
+        const hr_lane_step *s = &lanes->steps[i];
+        if (s->use != HR_LANE_COLUMN) continue;
+        const char *v = hr_lane_prefix(s->type), *type = hr_dtype_name(s->type);
+        if (before) hr_print(p, "    %s held_%d[%d];", v, s->id, vectors);
+        for (int n = 0; n < vectors; n++) {
+            const char *place = hr_format(p, "column_%d + %s + %d * HR_LANES", s->id, at, n);
+            if (before)
+                hr_print(p, "    held_%d[%d] = %s_load_%s(%s);", s->id, n, v, type, place);
+            else
+                hr_print(p, "    %s_store_%s(%s, held_%d[%d]);", v, type, place, s->id, n);
+        }
+    }
 }
 
 /* What the pass of a turn does with the vectors from `first` on. */
-static void print_turn(skewed *k, int turn, int first) {
+static void print_turn(skewed *k, int turn, int first, int rows) {
+    hr_printer *p = k->p;
     int pass = hr_stage_pass_at(k->s->stage, turn), number = k->s->number;
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     int step = lanes.ways < k->unit ? lanes.ways : k->unit;
     bool last = turn == hr_stage_turns(k->s->stage) - 1, backward = last && k->s->stage->backward;
-    for (int way = first; way < first + k->unit && lanes.step_count; way += step)
-        hr_print(k->p, "    stage_%d_lanes_%d(&copy, &row_%d%s, %s%d * HR_LANES%s, %d);", number, pass, pass,
-                 has_columns(k->s->stage) ? ", area" : "", backward ? "last - (i - first) - " : "i + ",
-                 backward ? way + step : way, last ? " + shift" : "", way % lanes.ways);
+    for (int way = first; way < first + k->unit && lanes.step_count; way += step) {
+        const char *at = hr_format(p, "%s%d * HR_LANES%s", backward ? "last - (i - first) - " : "i + ",
+                                   backward ? way + step : way, last ? " + shift" : "");
+        print_held(k, &lanes, at, step, true);
+        for (int r = 0; r < rows; r++)
+            hr_print(p, "    stage_%d_lanes_%d(&copy, &%s, %s, %d%s);", number, pass,
+                     hr_format(p, row_name[r], pass), at, way % lanes.ways, held_sums(k, &lanes, false));
+        print_held(k, &lanes, at, step, false);
+    }
 }
 
 static bool keeps_rows_apart(const hr_stage *stage) {
@@ -337,41 +397,59 @@ static bool keeps_rows_apart(const hr_stage *stage) {
     return false;
 }
 
+/* The next step's place waits for what this one reads. */
+static void print_wait(skewed *k, int first, int rows) {
+    const char *all = "";
+    int pass = hr_stage_pass_at(k->s->stage, 0);
+    for (int r = 0; r < rows; r++)
+        all = hr_format(k->p, "%s%sstage_%d_arrival(&copy, &%s, i + %d * HR_LANES)", all, *all ? " + " : "",
+                        k->s->number, hr_format(k->p, row_name[r], pass), first);
+    hr_print(k->p, "    i += %s;", all);
+}
+
 /* Where rows are kept apart, their reads come before the stores of the rows before: rows of a multiple of 4
  * KB would have each load wait for the store to the same place of another page. Elsewhere the last pass goes
  * first: it finds the row's inputs, which it reads again, nearer, and has read what the first pass writes
  * over. */
-static void print_together(skewed *k) {
+static void print_together(skewed *k, int rows) {
     hr_printer *p = k->p;
     int number = k->s->number, turns = hr_stage_turns(k->s->stage);
-    hr_print(p,
-             "static void stage_%d_together(const arguments *a, stage_%d_row *const *live%s, int64_t shift, "
-             "int64_t first, int64_t last) {",
-             number, number, has_columns(k->s->stage) ? ", char *area" : "");
-    p->indent++;
+    hr_text body, *out = hr_print_aside(p, &body);
     hr_print(p, "const arguments copy = *a;");
     for (int turn = 0; turn < turns; turn++)
-        print_copy(k, hr_stage_pass_at(k->s->stage, turn));
-    hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", k->ways);
+        for (int r = 0; r < rows; r++) {
+            int pass = hr_stage_pass_at(k->s->stage, turn);
+            print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, turn));
+        }
+    print_columns(k, NULL);
+    int step = rows > 1 ? k->unit : k->ways;
+    hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
     bool apart = keeps_rows_apart(k->s->stage);
     if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
-    for (int first = 0; first < k->ways; first += k->unit) {
+    for (int first = 0; first < step; first += k->unit) {
+        if (has_columns(k->s->stage)) hr_print(p, "    {");
         for (int n = 0; n < turns; n++)
-            print_turn(k, apart ? n : turns - 1 - n, first);
-        if (k->s->stage->pace == HR_PACE_READ && (first + k->unit) % PACE_VECTORS == 0)
-            hr_print(p, "    i += stage_%d_arrival(&copy, &row_%d, i + %d * HR_LANES);", number,
-                     hr_stage_pass_at(k->s->stage, 0), first);
+            print_turn(k, apart ? n : turns - 1 - n, first, rows);
+        if (has_columns(k->s->stage)) hr_print(p, "    }");
+        if (k->s->stage->pace == HR_PACE_READ && (first + k->unit) * rows % PACE_VECTORS == 0)
+            print_wait(k, first, rows);
     }
     hr_print(p, "}");
-    for (int turn = 0; turn < turns; turn++) {
-        int pass = hr_stage_pass_at(k->s->stage, turn);
-        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-        lanes.state = hr_format(p, "live[%d]->", turn);
-        hr_lane_save(p, &lanes, hr_format(p, "row_%d.", pass));
-    }
-    p->indent--;
-    hr_print(p, "}");
-    hr_print(p, "%s", "");
+    for (int turn = 0; turn < turns; turn++)
+        for (int r = 0; r < rows; r++) {
+            int pass = hr_stage_pass_at(k->s->stage, turn);
+            hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+            lanes.state = hr_format(p, "%s->", live_row(k, rows, r, turn));
+            hr_lane_save(p, &lanes, hr_format(p, "%s.", hr_format(p, row_name[r], pass)));
+        }
+    hr_print_back(p, out);
+    const char *live = rows > 1 ? hr_format(p, "(*live)[%d]", turns) : "*live";
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
+                     hr_format(p,
+                               "const arguments *a, stage_%d_row *const %s%s, int64_t shift, int64_t first, "
+                               "int64_t last",
+                               number, live, has_columns(k->s->stage) ? ", char *area" : ""),
+                     &body);
 }
 
 /* What a row begins a turn with; a spared pass comes before it, where the row needs that. */
@@ -458,7 +536,8 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
     print_part(&k, &shift_part, passes - 1);
     if (s->stage->pace == HR_PACE_READ) print_part(&k, &arrival_part, 0);
     print_part(&k, &leave_part, passes - 1);
-    print_together(&k);
+    print_together(&k, 1);
+    if (goes_in_pairs(s->stage)) print_together(&k, 2);
     s->together = k.ways;
     s->block = k.unit > 1 ? 2 * BLOCK_VECTORS : BLOCK_VECTORS;
     print_start(s);
@@ -501,13 +580,39 @@ static void print_step(hr_stage_printer *s) {
     hr_print(p, "stage_%d_finish(a, live%s, done, shift);", number, area);
 }
 
-/* The same for a group of rows, block of columns by block. */
+/* Two rows whose passes begin and end at the same columns. */
+static void print_pair(hr_stage_printer *s) {
+    hr_print(s->p, "if (done[0] && done[0] == done[1] && shift[0] == shift[1]) {");
+    hr_print(s->p, "    stage_%d_pair(a, live, area, shift[0], 0, done[0]);", s->number);
+    hr_print(s->p, "} else {");
+    hr_print(s->p, "    for (int r = 0; r < 2; r++)");
+    hr_print(s->p, "        if (done[r]) stage_%d_together(a, live[r], area, shift[r], 0, done[r]);",
+             s->number);
+    hr_print(s->p, "}");
+}
+
+/* Rows of a group, block of columns by block. */
+static void print_blocks(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int group = s->stage->group;
+    hr_print(p, "int64_t most = 0;");
+    hr_print(p, "for (int r = 0; r < %d; r++)", group);
+    hr_print(p, "    most = done[r] > most ? done[r] : most;");
+    hr_print(p, "const int64_t block = %d * HR_LANES;", s->block);
+    hr_print(p, "for (int64_t first = 0; first < most; first += block)");
+    hr_print(p, "    for (int r = 0; r < %d; r++) {", group);
+    hr_print(p, "        const int64_t last = first + block < done[r] ? first + block : done[r];");
+    hr_print(p, "        if (first < last) stage_%d_together(a, live[r], shift[r], first, last);", s->number);
+    hr_print(p, "    }");
+}
+
+/* The same for a group of rows. */
 static void print_group_step(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int turns = hr_stage_turns(s->stage), number = s->number, group = s->stage->group;
     const char *area = has_columns(s->stage) ? ", area" : "";
     hr_print(p, "stage_%d_row *live[%d][%d];", number, group, turns);
-    hr_print(p, "int64_t done[%d], shift[%d], most = 0;", group, group);
+    hr_print(p, "int64_t done[%d], shift[%d];", group, group);
     hr_print(p, "for (int r = 0; r < %d; r++) {", group);
     hr_print(p, "    for (int turn = 0; turn < %d; turn++) {", turns);
     hr_print(p, "        const int64_t task = step + r - turn * %d;", group);
@@ -516,15 +621,11 @@ static void print_group_step(hr_stage_printer *s) {
     hr_print(p, "    }");
     hr_print(p, "    if (live[r][0]) live[r][0]->task = step + r;");
     hr_print(p, "    done[r] = stage_%d_start(a, live[r]%s, &shift[r]);", number, area);
-    hr_print(p, "    most = done[r] > most ? done[r] : most;");
     hr_print(p, "}");
-    hr_print(p, "const int64_t block = %d * HR_LANES;", s->block);
-    hr_print(p, "for (int64_t first = 0; first < most; first += block)");
-    hr_print(p, "    for (int r = 0; r < %d; r++) {", group);
-    hr_print(p, "        const int64_t last = first + block < done[r] ? first + block : done[r];");
-    hr_print(p, "        if (first < last) stage_%d_together(a, live[r]%s, shift[r], first, last);", number,
-             area);
-    hr_print(p, "    }");
+    if (goes_in_pairs(s->stage))
+        print_pair(s);
+    else
+        print_blocks(s);
     hr_print(p, "for (int r = 0; r < %d; r++)", group);
     hr_print(p, "    stage_%d_finish(a, live[r]%s, done[r], shift[r]);", number, area);
 }

@@ -485,16 +485,29 @@ static bool can_skew(scheduler *s, const hr_stage *stage) {
     return true;
 }
 
+/* Bytes of the sums over tasks that each row adds to. */
+static int64_t sum_bytes(const hr_stage *stage, int64_t row) {
+    int64_t sums = 0;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) sums += row * 4;
+    return sums;
+}
+
 /* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
  * for each task anew: two tasks take each block of columns together, where such rows are two fifths or more
- * of all that is read. */
+ * of all that is read. So would sums over tasks: two tasks take each up and put it back once, where lanes are
+ * narrowed. Where they are not, reads and stores would come in bursts. */
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     enum { GROUP_ROWS = 2, GROUP_ROWS_MOST = 16 };
     int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
-    int choice = s->plan->tunables.group;
+    int64_t sums = sum_bytes(stage, f->row);
+    int choice = s->plan->tunables.group, most = sums ? GROUP_ROWS : GROUP_ROWS_MOST;
     if (!stage->skew) return 1;
-    if (choice > 0) return choice < GROUP_ROWS_MOST ? choice : GROUP_ROWS_MOST;
-    if (f->shared * 5 < bytes * 2 || bytes <= l1 || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN)) return 1;
+    if (choice > 0) return choice < most ? choice : most;
+    if (bytes + sums <= l1) return 1;
+    if (sums)
+        return hr_stage_is_narrow(s->plan, stage) && !hr_limits_are_short(&s->plan->limits) ? GROUP_ROWS : 1;
+    if (f->shared * 5 < bytes * 2) return 1;
     return (bytes - f->shared) * GROUP_ROWS + f->shared <= l2 / 4 * 3 ? GROUP_ROWS : 1;
 }
 
@@ -503,16 +516,15 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
  * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
  * further; those that narrow are more, too, and do not wait for all that was read. */
 static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
-    int64_t l1 = hr_limits_l1(&s->plan->limits), sums = 0;
+    int64_t sums = sum_bytes(stage, row);
+    bool narrow = hr_stage_is_narrow(s->plan, stage);
     int choice = s->plan->tunables.pace;
-    if (choice == HR_PACE_ENDED && hr_stage_is_narrow(s->plan, stage)) choice = HR_PACE_READ;
+    if (choice == HR_PACE_ENDED && narrow) choice = HR_PACE_READ;
     if (choice) return choice;
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) sums += row * 4;
     if (hr_limits_are_short(&s->plan->limits)) return HR_PACE_FREE;
-    if (sums && bytes + sums > l1 / 2)
-        return hr_stage_is_narrow(s->plan, stage) ? HR_PACE_READ : HR_PACE_ENDED;
-    return stage->group > 1 ? HR_PACE_READ : HR_PACE_FREE;
+    if (!sums) return stage->group > 1 ? HR_PACE_READ : HR_PACE_FREE;
+    if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_PACE_FREE;
+    return narrow ? HR_PACE_READ : HR_PACE_ENDED;
 }
 
 /* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what

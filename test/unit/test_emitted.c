@@ -216,6 +216,39 @@ static void test_pace(void **state) {
     }
 }
 
+/* Rows whose column sums leave the first-level cache beside them add them up two by two, where lanes are
+ * narrowed. */
+static void test_pairs(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        int lanes;
+        int64_t columns;
+        int asked;
+        bool made;
+    } pairs[] = {
+        {"bf16", 16, 4096, 0, true}, {"bf16", 16, 1024, 0, false}, {"bf16", 16, 4096, 1, false},
+        {"f32", 16, 4096, 0, false}, {"f32", 16, 4096, 2, true},   {"f32", 16, 256, 4, true},
+        {"bf16", 8, 4096, 0, false},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char text[512];
+        const char *type = pairs[i].type;
+        snprintf(text, sizeof text,
+                 "kernel k(dy: %s[M, N], x: %s[M, N]) -> (dx: %s[M, N], dw: f32[N])\n{\n"
+                 "    along[m] = sum[n](dy[m, n] * x[m, n])\n"
+                 "    dx[m, n] = dy[m, n] - x[m, n] * along[m]\n"
+                 "    dw[n] = sum[m](dy[m, n] * x[m, n])\n}\n",
+                 type, type, type);
+        hr_emitted emitted;
+        emit_lanes(text, (const int64_t[]){64, pairs[i].columns}, pairs[i].lanes,
+                   &(hr_tunables){.group = pairs[i].asked}, &emitted);
+        const char *own = own_part(hr_text_data(&emitted.source));
+        assert_int_equal(strstr(own, "stage_0_pair(a, live, area") != NULL, pairs[i].made);
+        hr_emitted_clear(&emitted);
+    }
+}
+
 /* Column sums alone are added up over four rows in registers, or row by row, as the tuner says. */
 static void test_column_group(void **state) {
     (void)state;
@@ -265,8 +298,11 @@ static void test_one_axis(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_one_axis),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
+                                       cmocka_unit_test(test_one_axis),
                                        cmocka_unit_test(test_more_rows_than_blocks),
-                                       cmocka_unit_test(test_pace), cmocka_unit_test(test_column_group)};
+                                       cmocka_unit_test(test_pace),
+                                       cmocka_unit_test(test_pairs),
+                                       cmocka_unit_test(test_column_group)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 static const int64_t row_counts[] = {0, 1, 2, 3, 5, 9, 17};
-static const int64_t lengths[] = {1, 63, 1024, 2047, 2048, 2175, 2176, 4133};
+static const int64_t lengths[] = {1, 63, 1024, 2047, 2048, 2175, 2176, 4133, 4160};
 enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts, LENGTHS = sizeof lengths / sizeof *lengths };
 
 static const struct row_kernel {

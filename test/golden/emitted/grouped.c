@@ -310,7 +310,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     for (int64_t step = begin; begin < end && step < end + 2; step += 2) {
         stage_0_row *live[2][2];
-        int64_t done[2], shift[2], most = 0;
+        int64_t done[2], shift[2];
         for (int r = 0; r < 2; r++) {
             for (int turn = 0; turn < 2; turn++) {
                 const int64_t task = step + r - turn * 2;
@@ -318,8 +318,10 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             }
             if (live[r][0]) live[r][0]->task = step + r;
             done[r] = stage_0_start(a, live[r], &shift[r]);
-            most = done[r] > most ? done[r] : most;
         }
+        int64_t most = 0;
+        for (int r = 0; r < 2; r++)
+            most = done[r] > most ? done[r] : most;
         const int64_t block = 16 * HR_LANES;
         for (int64_t first = 0; first < most; first += block)
             for (int r = 0; r < 2; r++) {
