@@ -170,9 +170,22 @@ static void emit_tuned(const char *text, const int64_t *extents, const hr_tunabl
     emit_lanes(text, extents, 16, tunables, emitted);
 }
 
-/* Rows side by side wait for what they read where they and their column sums fill the first-level cache, but
- * not with short vectors, or as the tuner says; a fence in each step is too dear where two lines are one
- * step. Short vectors of 16-bit results go pass after pass. */
+/* Two passes over rows of `columns` elements, with or without a sum of columns. */
+static void emit_rows(const char *type, bool sums, int64_t columns, int lanes, const hr_tunables *tunables,
+                      hr_emitted *emitted) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "kernel k(dy: %s[M, N], x: %s[M, N]) -> (dx: %s[M, N]%s)\n{\n"
+             "    along[m] = sum[n](dy[m, n] * x[m, n])\n"
+             "    dx[m, n] = dy[m, n] - x[m, n] * along[m]\n%s}\n",
+             type, type, type, sums ? ", dw: f32[N]" : "",
+             sums ? "    dw[n] = sum[m](dy[m, n] * x[m, n])\n" : "");
+    emit_lanes(text, (const int64_t[]){64, columns}, lanes, tunables, emitted);
+}
+
+/* Rows side by side wait for what they read where they and their column sums fill the first-level cache, for
+ * all of it where lanes are not narrowed: a fence in each step is too dear where two lines are one step. They
+ * do not with short vectors, of which those with 16-bit results go pass after pass, or as the tuner says. */
 static void test_pace(void **state) {
     (void)state;
     static const struct {
@@ -197,17 +210,9 @@ static void test_pace(void **state) {
         {"bf16", 8, 4096, false, 0, 0},
     };
     for (size_t i = 0; i < sizeof paces / sizeof *paces; i++) {
-        char text[512];
-        const char *type = paces[i].type;
-        snprintf(text, sizeof text,
-                 "kernel k(dy: %s[M, N], x: %s[M, N]) -> (dx: %s[M, N]%s)\n{\n"
-                 "    along[m] = sum[n](dy[m, n] * x[m, n])\n"
-                 "    dx[m, n] = dy[m, n] - x[m, n] * along[m]\n%s}\n",
-                 type, type, type, paces[i].sums ? ", dw: f32[N]" : "",
-                 paces[i].sums ? "    dw[n] = sum[m](dy[m, n] * x[m, n])\n" : "");
         const hr_tunables tunables = {.pace = (int)paces[i].asked};
         hr_emitted emitted;
-        emit_lanes(text, (const int64_t[]){64, paces[i].columns}, paces[i].lanes, &tunables, &emitted);
+        emit_rows(paces[i].type, paces[i].sums, paces[i].columns, paces[i].lanes, &tunables, &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_int_equal(strstr(own, "stage_0_together(") != NULL, paces[i].made != 0);
         assert_int_equal(strstr(own, "i += stage_0_arrival(") != NULL, paces[i].made == HR_PACE_READ);
@@ -232,17 +237,9 @@ static void test_pairs(void **state) {
         {"bf16", 8, 4096, 0, false},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        char text[512];
-        const char *type = pairs[i].type;
-        snprintf(text, sizeof text,
-                 "kernel k(dy: %s[M, N], x: %s[M, N]) -> (dx: %s[M, N], dw: f32[N])\n{\n"
-                 "    along[m] = sum[n](dy[m, n] * x[m, n])\n"
-                 "    dx[m, n] = dy[m, n] - x[m, n] * along[m]\n"
-                 "    dw[n] = sum[m](dy[m, n] * x[m, n])\n}\n",
-                 type, type, type);
         hr_emitted emitted;
-        emit_lanes(text, (const int64_t[]){64, pairs[i].columns}, pairs[i].lanes,
-                   &(hr_tunables){.group = pairs[i].asked}, &emitted);
+        emit_rows(pairs[i].type, true, pairs[i].columns, pairs[i].lanes,
+                  &(hr_tunables){.group = pairs[i].asked}, &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_int_equal(strstr(own, "stage_0_pair(a, live, area") != NULL, pairs[i].made);
         hr_emitted_clear(&emitted);
