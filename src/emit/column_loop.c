@@ -31,11 +31,10 @@ static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node, 
 }
 
 bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
-    bool alone = stage->task_count == 1 && !p->plan->tunables.chunk && p->plan->tunables.group != 1;
+    bool alone = stage->task_count == 1 && !p->plan->tunables.chunk && p->plan->tunables.group != 1 &&
+                 hr_stage_has_only(stage, HR_STEP_REDUCE_COLUMN);
     if (!stage->vector || stage->row_count != 1 || stage->task_count == 0) return false;
     if (!hr_stage_has(stage, HR_STEP_REDUCE_COLUMN)) return false;
-    for (int i = 0; i < stage->step_count; i++)
-        alone = alone && stage->steps[i].kind == HR_STEP_REDUCE_COLUMN;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         if (step->kind != HR_STEP_REDUCE_COLUMN) continue;

@@ -39,12 +39,6 @@ static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
     return statement_of(s, step)->value->type;
 }
 
-static bool any_other_kind(const hr_stage *stage, hr_step_kind kind) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind != kind) return true;
-    return false;
-}
-
 static bool uses_area(const hr_stage *stage) {
     return stage->kept_count || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
            hr_stage_has(stage, HR_STEP_REDUCE_ALL);
@@ -479,10 +473,10 @@ static void print_groups(hr_stage_printer *s) {
 static void print_task_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (s->apart) {
-        if (any_other_kind(s->stage, HR_STEP_REDUCE_COLUMN))
-            print_groups(s);
-        else
+        if (hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN))
             print_column_groups(s);
+        else
+            print_groups(s);
         return;
     }
     if (s->split) {

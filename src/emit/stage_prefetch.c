@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { NEAR_BYTES = 1536, NEAR_BYTES_F32 = 2048, ROWS_AHEAD = 8192, MANY_STREAMS = 2 };
+enum { NEAR_BYTES = 1536, NEAR_BYTES_F32 = 2048, COLUMN_BYTES = 8192, ROWS_AHEAD = 8192, MANY_STREAMS = 2 };
 
 /* table[token[t], c] in a stage over t and c: the next rows' places are known ahead. */
 static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
@@ -189,9 +189,10 @@ static const char *shared_place(const hr_stage_printer *s, int pass, const hr_la
  * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
  * more than two streams; 5 for passes side by side, 4 for several, but 3 where operations bound them, which
- * asking for parts of a line takes, too. Groups of rows ask for the next group. Gathered rows are asked for
- * into the first-level cache where nothing is chosen: lines that miss there make the hardware read on past
- * the ends of rows that nothing follows. */
+ * asking for parts of a line takes, too. Groups of rows ask for the next group. Where nothing is chosen,
+ * rows that column sums alone read one by one are asked for COLUMN_BYTES ahead into the first-level cache,
+ * and gathered rows, too: lines that miss there make the hardware read on past the ends of rows that nothing
+ * follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
@@ -210,6 +211,9 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, row);
     } else if (s->skew && s->stage->group > 1) { /* the same place of the row that takes this one's turn */
         lanes->prefetch_place = hr_format(p, "%d * (%s) + i", s->stage->group, row);
+    } else if (!s->plan->tunables.prefetch && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
+        lanes->prefetch = "prefetch_near";
+        lanes->prefetch_bytes = COLUMN_BYTES;
     } else if (ahead) {
         bool many = !s->plan->tunables.prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);

@@ -183,6 +183,7 @@ hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, con
                          int64_t *out);
 /* Some step of the stage is of that kind. */
 bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
+bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind);
 /* Some step of it gives the tensor its values. */
 bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* Some step of it gives values of less than 32 bits. */

@@ -8,6 +8,12 @@ bool hr_stage_has(const hr_stage *stage, hr_step_kind kind) {
     return false;
 }
 
+bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind != kind) return false;
+    return true;
+}
+
 bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor) {
     for (int i = 0; i < stage->step_count; i++)
         if (plan->normal->statements[stage->steps[i].statement].tensor == tensor) return true;

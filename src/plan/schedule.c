@@ -604,15 +604,9 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
 
 /* ---- words ---- */
 
-static bool has_kind(const hr_stage *stage, hr_step_kind kind) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind == kind) return true;
-    return false;
-}
-
 static hr_shape shape_of(scheduler *s, const hr_stage *stage) {
     if (stage->contract) return HR_SHAPE_CONTRACT;
-    if (has_kind(stage, HR_STEP_SCATTER)) return HR_SHAPE_SCATTER;
+    if (hr_stage_has(stage, HR_STEP_SCATTER)) return HR_SHAPE_SCATTER;
     bool contiguous = stage->row_count > 0;
     for (int i = 0; i < stage->step_count && contiguous; i++) {
         const hr_statement *statement = &s->function->statements[stage->steps[i].statement];
@@ -620,8 +614,9 @@ static hr_shape shape_of(scheduler *s, const hr_stage *stage) {
         if (element && statement->domain[statement->domain_count - 1] != lane_of(stage)) contiguous = false;
     }
     if (!contiguous) return HR_SHAPE_GENERIC;
-    if (has_kind(stage, HR_STEP_REDUCE_ROW)) return HR_SHAPE_ROW;
-    if (has_kind(stage, HR_STEP_REDUCE_COLUMN) || has_kind(stage, HR_STEP_REDUCE_ALL)) return HR_SHAPE_COLUMN;
+    if (hr_stage_has(stage, HR_STEP_REDUCE_ROW)) return HR_SHAPE_ROW;
+    if (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL))
+        return HR_SHAPE_COLUMN;
     return HR_SHAPE_MAP;
 }
 

@@ -246,7 +246,8 @@ static void test_pairs(void **state) {
     }
 }
 
-/* Column sums alone are added up over four rows in registers, or row by row, as the tuner says. */
+/* Column sums alone are added up over four rows in registers, or row by row, as the tuner says, which asks
+ * for lines further ahead. */
 static void test_column_group(void **state) {
     (void)state;
     const char *text = "kernel k(x: bf16[M, N]) -> (y: f32[N])\n{\n    y[n] = sum[m](x[m, n])\n}\n";
@@ -255,6 +256,7 @@ static void test_column_group(void **state) {
         emit_tuned(text, (const int64_t[]){64, 4096}, &(hr_tunables){.group = group}, &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_int_equal(strstr(own, "group + 4 <= end") != NULL, group == 0);
+        assert_int_equal(strstr(own, "prefetch_near(p1 + i + 4096)") != NULL, group == 1);
         hr_emitted_clear(&emitted);
     }
 }
