@@ -11,8 +11,7 @@ each of which every competitor runs once, in turning order, after its caches wer
 median of its rounds. Everybody uses all processors. Peers get the best that a practitioner would write: NumPy
 in blocks of rows that stay in the cache, shared out to threads; JAX jitted, with its result buffers donated
 back so that it need not ask for memory; OpenBLAS through NumPy, followed where there is more to do than a
-product by a pass in C, compiled with the compiler's fastest options, and told to take its AVX-512 kernels on AMD's
-processors that have such instructions.
+product by a pass in C, compiled with the compiler's fastest options.
 """
 
 import argparse
@@ -31,21 +30,12 @@ import tempfile
 import time
 from pathlib import Path
 
-
-def cpu_has(*words):
-    """Whether the system's description of the processor has all of these words."""
-    try:
-        return set(words) <= set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return False
-
-
 THREADS = len(os.sched_getaffinity(0))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", str(THREADS))
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # idle threads of its spin and slow whatever runs next
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-if cpu_has("AuthenticAMD", "avx512f"):  # OpenBLAS takes its AVX2 kernels on those that it does not know yet
-    os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
+for setting in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # it knows its processor better than a shell's settings do
+    os.environ.pop(setting, None)
 
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
