@@ -500,11 +500,11 @@ static int64_t sum_bytes(const hr_stage *stage, int64_t row) {
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     enum { GROUP_ROWS = 2, GROUP_ROWS_MOST = 16 };
     int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
-    int64_t sums = sum_bytes(stage, f->row);
+    bool sums = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
     int choice = s->plan->tunables.group, most = sums ? GROUP_ROWS : GROUP_ROWS_MOST;
     if (!stage->skew) return 1;
     if (choice > 0) return choice < most ? choice : most;
-    if (bytes + sums <= l1) return 1;
+    if (bytes + sum_bytes(stage, f->row) <= l1) return 1;
     if (sums)
         return hr_stage_is_narrow(s->plan, stage) && !hr_limits_are_short(&s->plan->limits) ? GROUP_ROWS : 1;
     if (f->shared * 5 < bytes * 2) return 1;
