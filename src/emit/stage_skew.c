@@ -424,13 +424,15 @@ static void print_together(skewed *k, int rows) {
     print_columns(k, NULL);
     int step = rows > 1 ? k->unit : k->ways;
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
-    bool apart = keeps_rows_apart(k->s->stage);
+    bool apart = keeps_rows_apart(k->s->stage), columns = has_columns(k->s->stage);
     if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
     for (int first = 0; first < step; first += k->unit) {
-        if (has_columns(k->s->stage)) hr_print(p, "    {");
+        if (columns) hr_print(p, "    {");
+        p->indent += columns;
         for (int n = 0; n < turns; n++)
             print_turn(k, apart ? n : turns - 1 - n, first, rows);
-        if (has_columns(k->s->stage)) hr_print(p, "    }");
+        p->indent -= columns;
+        if (columns) hr_print(p, "    }");
         if (k->s->stage->pace == HR_PACE_READ && (first + k->unit) * rows % PACE_VECTORS == 0)
             print_wait(k, first, rows);
     }
@@ -448,7 +450,7 @@ static void print_together(skewed *k, int rows) {
                      hr_format(p,
                                "const arguments *a, stage_%d_row *const %s%s, int64_t shift, int64_t first, "
                                "int64_t last",
-                               number, live, has_columns(k->s->stage) ? ", char *area" : ""),
+                               number, live, columns ? ", char *area" : ""),
                      &body);
 }
 

@@ -88,8 +88,8 @@ typedef struct hr_tunables {
     int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
     int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side; tasks
                   that add to rows: 1 = as they come, 2 = in the order of the rows */
-    int group; /* rows that a skewed stage takes through a block of columns together, or column sums alone add
-                  up in registers, 1 = one by one */
+    int group; /* rows that a skewed stage takes through a block of columns together, two of them where it
+                  sums columns, or column sums alone add up in registers, 1 = one by one */
     int pace;  /* of a skewed stage: an hr_pace */
 } hr_tunables;
 
@@ -120,7 +120,8 @@ typedef struct hr_stage {
     bool vector;         /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
     const char *written; /* CPU: an axis each of whose elements is a step of its own; NULL = none */
     bool skew;           /* CPU: pass p works on row r - p while pass 0 works on row r */
-    int group;           /* with `skew`: rows that go through each block of columns together */
+    int group;           /* with `skew`: rows that go through each block of columns together; with column
+                            sums, two that go through all */
     hr_pace pace;        /* with `skew` */
     bool backward;       /* with `skew`: the last pass walks its row from the end */
     bool ordered;        /* CPU scatter: tasks in the order of the rows that they add to */
@@ -181,7 +182,7 @@ hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *
 /* The product of the indices' sizes. */
 hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
                          int64_t *out);
-/* Some step of the stage is of that kind. */
+/* Some step of the stage is of that kind; all are. */
 bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
 bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind);
 /* Some step of it gives the tensor its values. */
