@@ -36,4 +36,10 @@ static inline bool hr_limits_are_short(const hr_device_limits *limits) {
     return hr_limits_lanes(limits) < 16;
 }
 
+/* Room for 350 operations and more in flight, as cores with 48 KB of first-level cache have (Zen 5, Intel's
+ * since Ice Lake); those with 32 KB (Zen 4, Skylake) have 320 and less. */
+static inline bool hr_limits_see_far(const hr_device_limits *limits) {
+    return hr_limits_l1(limits) >= 48 << 10;
+}
+
 #endif

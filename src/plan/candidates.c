@@ -101,6 +101,7 @@ int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.pace = HR_PACE_FREE},
         {.group = 1},
         {.group = 1, .pace = HR_PACE_ENDED},
+        {.group = 1, .pace = HR_PACE_FREE},
         {.group = 2, .pace = HR_PACE_READ},
         {.group = 4},
         {.group = 1, .prefetch = 3},

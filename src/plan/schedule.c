@@ -496,17 +496,18 @@ static int64_t sum_bytes(const hr_stage *stage, int64_t row) {
 /* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
  * for each task anew: two tasks take each block of columns together, where such rows are two fifths or more
  * of all that is read. So would sums over tasks: two tasks take each up and put it back once, where lanes are
- * narrowed. Where they are not, reads and stores would come in bursts. */
+ * narrowed. Where they are not, reads and stores would come in bursts, and a core that does not see far loses
+ * more by a second row in flight than it gains. */
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     enum { GROUP_ROWS = 2, GROUP_ROWS_MOST = 16 };
     int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
     bool sums = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
+    bool far = hr_limits_see_far(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
     int choice = s->plan->tunables.group, most = sums ? GROUP_ROWS : GROUP_ROWS_MOST;
     if (!stage->skew) return 1;
     if (choice > 0) return choice < most ? choice : most;
     if (bytes + sum_bytes(stage, f->row) <= l1) return 1;
-    if (sums)
-        return hr_stage_is_narrow(s->plan, stage) && !hr_limits_are_short(&s->plan->limits) ? GROUP_ROWS : 1;
+    if (sums) return far && hr_stage_is_narrow(s->plan, stage) ? GROUP_ROWS : 1;
     if (f->shared * 5 < bytes * 2) return 1;
     return (bytes - f->shared) * GROUP_ROWS + f->shared <= l2 / 4 * 3 ? GROUP_ROWS : 1;
 }
@@ -514,7 +515,8 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
 /* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
  * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
- * further; those that narrow are more, too, and do not wait for all that was read. */
+ * further; those that narrow are more, too, and do not wait for all that was read, nor at all
+ * where the core does not see as far. */
 static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t sums = sum_bytes(stage, row);
     bool narrow = hr_stage_is_narrow(s->plan, stage);
@@ -524,6 +526,7 @@ static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t ro
     if (hr_limits_are_short(&s->plan->limits)) return HR_PACE_FREE;
     if (!sums) return stage->group > 1 ? HR_PACE_READ : HR_PACE_FREE;
     if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_PACE_FREE;
+    if (!hr_limits_see_far(&s->plan->limits)) return narrow ? HR_PACE_FREE : HR_PACE_READ;
     return narrow ? HR_PACE_READ : HR_PACE_ENDED;
 }
 

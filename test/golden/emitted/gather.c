@@ -73,7 +73,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             float *const q0 = t_y + i_t * n_C;
             if (whole) {
                 for (int64_t i = 0; i < n_C; i += HR_LANES) {
-                    prefetch_near(n1 + i);
+                    prefetch_read(n1 + i);
                     const vf r5 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));
                     vf_stream_f32(q0 + i, r5, true);
                 }
@@ -82,19 +82,19 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 const int64_t begin = stream_begin(q0, 4, 1, i, n_C);
                 while (i < begin) {
                     const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
-                    prefetch_near(n1 + i);
+                    prefetch_read(n1 + i);
                     const vf r6 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
                     vf_store_part_f32(q0 + i, r6, lanes);
                     i += lanes;
                 }
                 for (; i + HR_LANES <= n_C; i += HR_LANES) {
-                    prefetch_near(n1 + i);
+                    prefetch_read(n1 + i);
                     const vf r7 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));
                     vf_stream_f32(q0 + i, r7, true);
                 }
                 if (i < n_C) {
                     const int lanes = (int)(n_C - i);
-                    prefetch_near(n1 + i);
+                    prefetch_read(n1 + i);
                     const vf r8 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
                     vf_store_part_f32(q0 + i, r8, lanes);
                 }
