@@ -13,7 +13,7 @@
 #include "emit/prelude.h"
 #include "emit/stage_area.h"
 #include "emit/stage_c.h"
-#include "emit/stage_scatter.h"
+#include "emit/stage_order.h"
 
 #include <string.h>
 
@@ -187,7 +187,7 @@ static void print_scratch_sum(emitter *e) {
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_stage *stage = &e->plan->stages[i];
         const char *size = stage->shape == HR_SHAPE_CONTRACT ? hr_contract_size(p, i)
-                           : stage->ordered                  ? hr_scatter_size(p, stage)
+                           : stage->ordered                  ? hr_order_size(p, stage)
                                                              : threads_size(p, stage);
         if (!size) continue;
         hr_print(p, "const int64_t stage_%d = %s;", i, size);
@@ -224,7 +224,7 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT) {
             HR_TRY(hr_contract_scratch(plan, &plan->stages[i], extents, threads, &bytes));
         } else if (plan->stages[i].ordered) {
-            HR_TRY(hr_scatter_bytes(plan, &plan->stages[i], extents, threads, &bytes));
+            HR_TRY(hr_order_bytes(plan, &plan->stages[i], extents, threads, &bytes));
         } else {
             HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
             bytes *= threads;

@@ -13,6 +13,7 @@
 #include "emit/stage_end.h"
 #include "emit/stage_estimate.h"
 #include "emit/stage_flat.h"
+#include "emit/stage_order.h"
 #include "emit/stage_parts.h"
 #include "emit/stage_prefetch.h"
 #include "emit/stage_scatter.h"
@@ -487,6 +488,10 @@ static void print_task_loop(hr_stage_printer *s) {
         hr_stage_turn_loop(s, print_passes);
         return;
     }
+    if (s->stage->gathered) {
+        hr_order_loop(s, print_passes);
+        return;
+    }
     print_task_header(s);
     p->indent++;
     print_passes(s);
@@ -537,7 +542,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     memset(p->turned, 0, sizeof p->turned);
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
     s.skew = stage->skew;
-    s.turns = !s.split && hr_stage_turns_tiles(&s);
+    s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
     s.apart = !s.skew && hr_column_is_apart(p, stage);
     s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE;
     out->begin = starts_at_zero(&s);

@@ -8,7 +8,14 @@
 
 #include <string.h>
 
-enum { NEAR_BYTES = 1536, NEAR_BYTES_F32 = 2048, COLUMN_BYTES = 8192, ROWS_AHEAD = 8192, MANY_STREAMS = 2 };
+enum {
+    NEAR_BYTES = 1536,
+    NEAR_BYTES_F32 = 2048,
+    COLUMN_BYTES = 8192,
+    ROWS_AHEAD = 8192,
+    GATHERED_AHEAD = 16384,
+    MANY_STREAMS = 2
+};
 
 /* table[token[t], c] in a stage over t and c: the next rows' places are known ahead. */
 static bool is_gathered_row(hr_stage_printer *s, const hr_expr *node) {
@@ -36,13 +43,16 @@ const char *hr_stage_next_row(hr_stage_printer *s, int tensor, hr_expr *const *s
     return name;
 }
 
-/* The task whose rows are asked for: ROWS_AHEAD bytes of rows after this one. */
+/* The task whose rows are asked for: GATHERED_AHEAD bytes of rows after this one. */
 static void print_next_task(hr_stage_printer *s, const hr_expr *node) {
     const hr_tensor *tensor = &s->function->tensors[node->tensor];
     hr_print(s->p, "const int64_t row = %s * %d;", hr_emit_size(s->p, tensor->shape[1]),
              (int)hr_dtype_size(tensor->dtype));
-    hr_print(s->p, "const int64_t ahead = row < 1 || row > %d ? 1 : %d / row;", ROWS_AHEAD, ROWS_AHEAD);
-    hr_print(s->p, "const int64_t next = task + ahead < tasks ? task + ahead : task;");
+    hr_print(s->p, "const int64_t ahead = row < 1 || row > %d ? 1 : %d / row;", GATHERED_AHEAD,
+             GATHERED_AHEAD);
+    hr_print(s->p, s->stage->gathered
+                       ? "const int64_t next = order.tasks[n + ahead < order.count ? n + ahead : n];"
+                       : "const int64_t next = task + ahead < tasks ? task + ahead : task;");
 }
 
 void hr_stage_next_rows(hr_stage_printer *s, hr_lane_pass *lanes) {

@@ -5,21 +5,6 @@
 #include "emit/clear.h"
 #include "emit/stage_prefetch.h"
 
-/* ---- scratch memory of the order: ends a thread, all tasks ---- */
-
-hr_status hr_scatter_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                           int64_t *out) {
-    int64_t tasks;
-    HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->task[0]].extent, extents, &tasks));
-    if (tasks > INT64_MAX / 64) return hr_fail(HR_BAD_INPUT, "extents are too large");
-    *out = 128 * (int64_t)threads + 16 * tasks;
-    return HR_OK;
-}
-
-const char *hr_scatter_size(hr_printer *p, const hr_stage *stage) {
-    return hr_format(p, "128 * threads + 16 * %s", hr_emit_index_size(p, stage->task[0]));
-}
-
 /* ---- each thread owns the places that are its share and skips the others ---- */
 
 static bool is_row_scatter(hr_stage_printer *s, const hr_statement *statement) {

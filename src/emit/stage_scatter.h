@@ -11,10 +11,5 @@
 
 /* The work of one thread. */
 void hr_stage_scatter(hr_stage_printer *s);
-/* What putting tasks in order needs of scratch memory, for all threads together: bytes, as a number and as a
- * C expression over extents and `threads`. */
-hr_status hr_scatter_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                           int64_t *out);
-const char *hr_scatter_size(hr_printer *printer, const hr_stage *stage);
 
 #endif

@@ -61,7 +61,7 @@ static int grid_candidates(hr_tunables *out, int max) {
 }
 
 /* One pass on a CPU: how far ahead memory is asked for, how results leave, how tasks are shared out. */
-static int map_candidates(hr_tunables *out, int max) {
+static int map_candidates(const hr_plan *plan, hr_tunables *out, int max) {
     static const hr_tunables choices[] = {
         {0},
         {.prefetch = 2},
@@ -77,6 +77,10 @@ static int map_candidates(hr_tunables *out, int max) {
         {.chunk = 64},
         {.tile = 1920},
     };
+    static const hr_tunables gathered[] = {{0}, {.skew = 1}, {.prefetch = 3}, {.skew = 1, .prefetch = 3}};
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].gathered)
+            return copy_of(gathered, (int)(sizeof gathered / sizeof *gathered), out, max);
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
@@ -90,7 +94,7 @@ int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         lanes = lanes || plan->stages[i].vector;
         scatters = scatters || plan->stages[i].shape == HR_SHAPE_SCATTER;
     }
-    if (flat && lanes) return map_candidates(out, max);
+    if (flat && lanes) return map_candidates(plan, out, max);
     static const hr_tunables choices[] = {
         {0},
         {.unroll = 2},

@@ -46,8 +46,8 @@ hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr
  * the local is made from. */
 void hr_graph_read_aside(hr_graph *graph);
 
-/* Part of schedule, after values. Provides the stage's `ordered`. */
-hr_status hr_pass_scatter_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
+/* Part of schedule, after values. Provides the stage's `ordered` and `gathered`. */
+hr_status hr_pass_task_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */

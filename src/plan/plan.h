@@ -87,7 +87,7 @@ typedef struct hr_tunables {
     int cluster;                /* CUDA: blocks that share a row, 1 = one */
     int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
     int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side; tasks
-                  that add to rows: 1 = as they come, 2 = in the order of the rows */
+                  that add to rows or gather them: 1 = as they come, 2 = in the order of the rows */
     int group; /* rows that a skewed stage takes through a block of columns together, two of them where it
                   sums columns, or column sums alone add up in registers, 1 = one by one */
     int pace;  /* of a skewed stage: an hr_pace */
@@ -124,7 +124,8 @@ typedef struct hr_stage {
                             sums, two that go through all */
     hr_pace pace;        /* with `skew` */
     bool backward;       /* with `skew`: the last pass walks its row from the end */
-    bool ordered;        /* CPU scatter: tasks in the order of the rows that they add to */
+    bool ordered;        /* CPU: tasks in the order of the rows that they add to, or gather */
+    hr_expr *gathered;   /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
 
 /* How many passes that every row takes come before `pass`, and how many there are in all. */

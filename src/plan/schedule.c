@@ -579,7 +579,7 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     keeping k = {.row = 1, .budget = hr_limits_l1(&s->plan->limits) * 2 / 3};
     bool grid = s->plan->limits.compute >
                 0; /* registers hold what the passes share: only functions are worth keeping */
-    if ((!stage->vector && !grid) || stage->contract) return HR_OK;
+    if ((!stage->vector && !grid) || stage->contract || stage->gathered) return HR_OK;
     for (int i = 0; i < stage->row_count; i++) {
         int64_t size;
         HR_TRY(hr_extent_value(s->function, s->function->indices[stage->row[i]].extent, s->extents, &size));
@@ -659,9 +659,12 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
     const char *lanes = index_names(s, stage->row, stage->row_count);
     switch (stage->shape) {
     case HR_SHAPE_MAP:
-        return hr_arena_format(arena, "no reduction: one pass over the elements%s%s%s",
+        return hr_arena_format(arena, "no reduction: one pass over the elements%s%s%s%s",
                                stage->written ? ", all of axis " : "", stage->written ? stage->written : "",
-                               stage->written ? " at a time" : "");
+                               stage->written ? " at a time" : "",
+                               stage->gathered ? "; each thread goes through its tasks in the order of the "
+                                                 "rows that they gather"
+                                               : "");
     case HR_SHAPE_CONTRACT:
         return hr_arena_format(arena,
                                "a sum of products of two operands with different free indices%s; what "
@@ -723,7 +726,7 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         bool spared = plan->limits.compute || stage->vector;
         if (status == HR_OK && spared && !stage->contract && !estimated) hr_pass_spread(graph, stage);
         if (status == HR_OK) status = choose_skew(&s, stage);
-        if (status == HR_OK) status = hr_pass_scatter_order(graph, extents, plan, stage);
+        if (status == HR_OK) status = hr_pass_task_order(graph, extents, plan, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
         if (status == HR_OK) describe(&s, stage);
     }

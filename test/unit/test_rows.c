@@ -1,5 +1,6 @@
 /* Rows about as long as a page of memory, a few of them: what passes side by side and sums over rows do at
  * their ends, against the text's meaning in f64. */
+#include "device/device.h"
 #include "support/cpu_device.h"
 
 #include <math.h>
@@ -57,10 +58,9 @@ static void check_rows(const struct row_kernel *which, const char *text, size_t 
     hr_kernel_destroy(kernel);
 }
 
-static void test_rows_of_a_page(void **state) {
-    (void)state;
+static void check_kernels(int count) {
     static char text[1 << 14];
-    for (int k = 0; k < KERNELS; k++) {
+    for (int k = 0; k < count; k++) {
         char path[512];
         snprintf(path, sizeof path, "%s/kernels/%s.hr", HR_SOURCE_DIR, kernels[k].file);
         FILE *file = fopen(path, "rb");
@@ -71,6 +71,21 @@ static void test_rows_of_a_page(void **state) {
             for (int n = 0; n < LENGTHS; n++)
                 check_rows(&kernels[k], text, length, row_counts[r], lengths[n]);
     }
+}
+
+static void test_rows_of_a_page(void **state) {
+    (void)state;
+    check_kernels(KERNELS);
+}
+
+/* Cores with the other size of first-level cache sum columns over one row or two, and wait or do not. */
+static void test_rows_for_another_core(void **state) {
+    (void)state;
+    enum { SUMMING = 3 };
+    int64_t own = device->limits.l1_bytes;
+    device->limits.l1_bytes = (own >= 48 << 10 ? 32 : 48) << 10;
+    check_kernels(SUMMING);
+    device->limits.l1_bytes = own;
 }
 
 static void test_columns_alone(void **state) {
@@ -128,6 +143,7 @@ static void test_totals_of_other_stages(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_a_page),
+                                       cmocka_unit_test(test_rows_for_another_core),
                                        cmocka_unit_test(test_columns_alone), cmocka_unit_test(test_positions),
                                        cmocka_unit_test(test_totals_of_other_stages)};
     return cmocka_run_group_tests(tests, open_device, close_device);

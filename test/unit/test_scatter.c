@@ -1,5 +1,7 @@
-/* Rows that are added into rows of a table larger than the second-level cache: the same bits as one task
- * after the other, for few and many tasks, few and many rows, all in one row, and rows that are not there. */
+/* Rows that are added into rows of a table larger than the caches, or gathered from one: the same bits as one
+ * task after the other, for few and many tasks, few and many rows, all in one row, and rows that are not
+ * there. */
+#include "device/device.h"
 #include "support/cpu_device.h"
 
 #include <setjmp.h>
@@ -107,6 +109,79 @@ static void test_a_row_that_is_not_there(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+/* ---- gathered ---- */
+
+static const char gathers[] =
+    "kernel k(at: i32[T], d: bf16[V, C], scale: f32[T], bias: f32[C]) -> (x: f32[T, C])\n{\n"
+    "    x[t, c] = d[at[t], c] * scale[t] + bias[c]\n}\n";
+static const char moves[] =
+    "kernel k(at: i32[T], d: bf16[V, C]) -> (x: bf16[T, C])\n{\n    x[t, c] = d[at[t], c]\n}\n";
+/* A row of the task's own beside it, a second checked row, a condition: as they come. */
+static const char beside[] = "kernel k(at: i32[T], d: bf16[V, C], y: f32[T, C]) -> (x: f32[T, C])\n{\n"
+                             "    x[t, c] = d[at[t], c] + y[t, c]\n}\n";
+static const char twice[] = "kernel k(at: i32[T], d: bf16[V, C], to: i32[V]) -> (x: f32[T, C])\n{\n"
+                            "    x[t, c] = d[to[at[t]], c] + 0\n}\n";
+static const char guarded[] = "kernel k(at: i32[T], d: bf16[V, C]) -> (x: f32[T, C])\n{\n"
+                              "    x[t, c] = where(at[t] >= 0, d[at[t], c], 1)\n}\n";
+
+/* Caches of which a small table leaves all. */
+static void with_small_caches(void (*check)(const char *, bool), const char *text, bool ordered) {
+    hr_device_limits own = device->limits;
+    device->limits.l2_bytes = 1 << 14;
+    device->limits.l3_bytes = 1 << 15;
+    check(text, ordered);
+    device->limits = own;
+}
+
+static void check_gathered(const char *text, bool ordered) {
+    static const scatter_case gathered[] = {{4099, 301, 1040, 0},
+                                            {4099, 301, 1040, 3},
+                                            {40, 5000, 1031, 0},
+                                            {1000, 5000, 1056, 0},
+                                            {33, 33, 2049, 0}};
+    for (size_t i = 0; i < sizeof gathered / sizeof *gathered; i++) {
+        hr_kernel *kernel = load(text, &gathered[i]);
+        hr_check result = {0};
+        const char *source, *header;
+        good(hr_kernel_launch(kernel));
+        good(hr_kernel_source(kernel, &source, &header));
+        assert_int_equal(strstr(source, "task_order_of(") != NULL, ordered);
+        good(hr_kernel_check(kernel, 3000, &result));
+        if (!result.ok) fail_msg("case %zu: error %g: %s", i, result.max_error, result.where);
+        hr_kernel_destroy(kernel);
+    }
+}
+
+static void check_gathered_fault(const char *text, bool ordered) {
+    (void)ordered;
+    for (int64_t rows = 0; rows < 400; rows += 399) {
+        const scatter_case c = {999, rows, 1040, 1};
+        hr_kernel *kernel;
+        good(hr_kernel_load(device, "gather.hr", text, strlen(text), NULL, &kernel));
+        good(hr_kernel_bind_extent(kernel, "T", c.tasks));
+        good(hr_kernel_bind_extent(kernel, "C", c.columns));
+        good(hr_kernel_bind_extent(kernel, "V", c.rows));
+        good(hr_kernel_fill(kernel, 5));
+        int32_t *at = array_of(kernel, "at");
+        for (int64_t t = 0; t < c.tasks; t++)
+            at[t] = t == 990 ? -2147483647 : t == 40 ? 2147483647 : rows ? (int32_t)(t * 7 % rows) : 0;
+        assert_int_not_equal(hr_kernel_launch(kernel), HR_OK);
+        if (rows && !strstr(hr_last_error(), "2147483647")) fail_msg("%s", hr_last_error());
+        hr_kernel_destroy(kernel);
+    }
+}
+
+static void test_gathered_rows(void **state) {
+    (void)state;
+    with_small_caches(check_gathered, gathers, true);
+    with_small_caches(check_gathered, moves, true);
+    with_small_caches(check_gathered, beside, false);
+    with_small_caches(check_gathered, twice, false);
+    with_small_caches(check_gathered, guarded, false);
+    with_small_caches(check_gathered_fault, moves, true);
+    check_gathered(moves, false);
+}
+
 /* A result with gaps between its elements: what is added into begins at 0, and nothing else is touched. */
 static void test_result_with_gaps(void **state) {
     (void)state;
@@ -139,6 +214,7 @@ static void test_result_with_gaps(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_rows_of_two_axes),
                                        cmocka_unit_test(test_a_row_that_is_not_there),
+                                       cmocka_unit_test(test_gathered_rows),
                                        cmocka_unit_test(test_result_with_gaps)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

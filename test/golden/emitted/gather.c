@@ -62,7 +62,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_t = task;
         const int64_t row = n_C * 2;
-        const int64_t ahead = row < 1 || row > 8192 ? 1 : 8192 / row;
+        const int64_t ahead = row < 1 || row > 16384 ? 1 : 16384 / row;
         const int64_t next = task + ahead < tasks ? task + ahead : task;
         const uint16_t *const n1 = t_table + (t_at[next]) * n_C;
         const int32_t r2 = t_at[i_t];

@@ -1,0 +1,58 @@
+/* Tasks in the order of the rows that they use. In: a stage. Out: text. See stage_order.h. */
+#include "emit/stage_order.h"
+
+/* Of one thread: the ends of its groups of places, no more than its tasks, then these, 8 bytes each; beside
+ * that two ends more and what fills a line. */
+enum { TASK_BYTES = 16, THREAD_BYTES = 128 };
+
+hr_status hr_order_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
+                         int64_t *out) {
+    int64_t tasks;
+    HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->task[0]].extent, extents, &tasks));
+    if (tasks > INT64_MAX / 64) return hr_fail(HR_BAD_INPUT, "extents are too large");
+    *out = THREAD_BYTES * (int64_t)threads + TASK_BYTES * tasks;
+    return HR_OK;
+}
+
+const char *hr_order_size(hr_printer *p, const hr_stage *stage) {
+    return hr_format(p, "%d * threads + %d * %s", THREAD_BYTES, TASK_BYTES,
+                     hr_emit_index_size(p, stage->task[0]));
+}
+
+/* The tasks twice: to count them, to place them. Rows that are not there count as one after the last. */
+static void print_order(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_expr *row = s->stage->gathered;
+    const char *rows = hr_emit_size(p, s->function->tensors[row->tensor].shape[0]);
+    hr_print(p, "const int64_t begin = %s * thread / threads, end = %s * (thread + 1) / threads;",
+             hr_stage_task_total(s), hr_stage_task_total(s));
+    hr_print(p, "char *const own = work + %d * begin + %d * thread;", TASK_BYTES, THREAD_BYTES);
+    hr_print(p, "task_order order = task_order_of(own, end - begin, %s + 1, 0, 1);", rows);
+    hr_print(p, "for (int counted = 0; counted < 2; counted++) {");
+    p->indent++;
+    hr_print(p, "for (int64_t task = begin; task < end; task++) {");
+    p->indent++;
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_stage_task_indices(s);
+    hr_expr_prepare(p, row->args[0], HR_AT_TASK);
+    hr_expr_print_pointer(p, row);
+    hr_print(p, "task_order_add(&order, task, %s ? %s : %s, counted);", p->valid[row->id],
+             hr_expr_text(p, row->args[0]), rows);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "if (!counted) task_order_begin(&order);");
+    p->indent--;
+    hr_print(p, "}");
+    hr_printer_forget(p, HR_AT_TASK);
+}
+
+void hr_order_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *)) {
+    hr_printer *p = s->p;
+    print_order(s);
+    hr_print(p, "for (int64_t n = 0; n < order.count; n++) {");
+    p->indent++;
+    hr_print(p, "const int64_t task = order.tasks[n];");
+    print_task(s);
+    p->indent--;
+    hr_print(p, "}");
+}

@@ -1,0 +1,156 @@
+/* Whether a stage takes its tasks in the order of the rows that they add to, or of those that they gather.
+ * In: a stage. Out: `ordered`, `gathered`.
+ *
+ * In the order of the tasks a row that several of them use comes from memory each time (and goes back where
+ * they add to it), and which one is next is known too late to ask for it. Putting the tasks in order costs
+ * about 15 ns each, which pays where rows are long and the tensor is larger than the caches.
+ */
+#include "base/dtype.h"
+#include "plan/passes.h"
+
+#include <stdlib.h>
+
+enum { ADDED_BYTES = 1024, GATHERED_BYTES = 2048 }; /* of a row */
+
+/* A check, or the index, is among what the node is made of; nodes that were visited are not asked again. */
+static bool hinders(const hr_function *function, const hr_expr *node, int index, bool *visited) {
+    if (visited[node->id]) return false;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT && hr_element_is_checked(function, node)) return true;
+    if (node->op == HR_OP_INDEX && node->index == index) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (hinders(function, node->args[i], index, visited)) return true;
+    return false;
+}
+
+/* Bytes of a row, the last axis, and of all rows. */
+static hr_status sizes_of(const hr_function *function, int number, const int64_t *extents, int64_t *row,
+                          int64_t *all) {
+    const hr_tensor *tensor = &function->tensors[number];
+    *row = *all = (int64_t)hr_dtype_size(tensor->dtype);
+    for (int a = tensor->rank - 1; a >= 0; a--) {
+        int64_t size;
+        HR_TRY(hr_extent_value(function, tensor->shape[a], extents, &size));
+        if (__builtin_mul_overflow(*all, size, all)) return hr_fail(HR_BAD_INPUT, "extents are too large");
+        if (a == tensor->rank - 1) *row = *all;
+    }
+    return HR_OK;
+}
+
+/* ---- rows that are added to ---- */
+
+/* Tasks of one index that each add to a whole row. Nothing but where the row is may need a check: faults are
+ * told in the order of the tasks. */
+static bool adds_rows(const hr_function *function, const hr_stage *stage, bool *visited) {
+    if (!stage->step_count || stage->steps[0].kind != HR_STEP_SCATTER) return false;
+    const hr_statement *statement = &function->statements[stage->steps[0].statement];
+    int rank = statement->subscript_count;
+    if (stage->task_count != 1 || stage->row_count != 1 || rank < 2) return false;
+    const hr_expr *last = statement->subscripts[rank - 1];
+    if (last->op != HR_OP_INDEX || last->index != stage->row[0]) return false;
+    for (int a = 0; a < rank - 1; a++)
+        if (hinders(function, statement->subscripts[a], stage->row[0], visited)) return false;
+    return !hinders(function, stage->steps[0].value, -1, visited);
+}
+
+static hr_status order_added(hr_plan *plan, const hr_function *function, const int64_t *extents,
+                             hr_stage *stage, bool *visited) {
+    int64_t row, all;
+    if (!adds_rows(function, stage, visited)) return HR_OK;
+    int tensor = function->statements[stage->steps[0].statement].tensor;
+    HR_TRY(sizes_of(function, tensor, extents, &row, &all));
+    stage->ordered = plan->tunables.skew == 2 || (row >= ADDED_BYTES && all > hr_limits_l2(&plan->limits));
+    return HR_OK;
+}
+
+/* ---- rows that are gathered ---- */
+
+typedef struct gathering {
+    const hr_function *function;
+    const hr_stage *stage;
+    bool *visited;
+    bool *inner;  /* the same for a subscript */
+    hr_expr *row; /* the one element whose row depends on data */
+    bool other;   /* some other is checked, or walks a row of the task's own */
+} gathering;
+
+/* table[token[t], c], where nothing but that token needs a check. */
+static bool is_gathered(gathering *g, const hr_expr *node) {
+    int lane = g->stage->row[0];
+    return g->function->tensors[node->tensor].rank == 2 && !hr_element_is_guarded(g->function, node) &&
+           node->args[1]->op == HR_OP_INDEX && node->args[1]->index == lane &&
+           hr_subscript_is_safe(g->function, node->args[1], g->function->tensors[node->tensor].shape[1]) &&
+           !hinders(g->function, node->args[0], lane, g->inner);
+}
+
+static bool mentions(const hr_expr *node, int index) {
+    if (node->op == HR_OP_INDEX) return node->index == index;
+    for (int i = 0; i < node->arg_count; i++)
+        if (mentions(node->args[i], index)) return true;
+    return false;
+}
+
+/* Its subscripts are small: they are gone through as a tree. */
+static bool walks_own_row(const gathering *g, const hr_expr *node) {
+    bool lane = false, task = false;
+    for (int i = 0; i < node->arg_count; i++) {
+        lane = lane || mentions(node->args[i], g->stage->row[0]);
+        task = task || mentions(node->args[i], g->stage->task[0]);
+    }
+    return lane && task;
+}
+
+static void look_for_rows(gathering *g, hr_expr *node) {
+    if (g->visited[node->id]) return;
+    g->visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT) {
+        bool checked = hr_element_is_checked(g->function, node);
+        if (checked && !g->row && is_gathered(g, node))
+            g->row = node;
+        else if (checked || walks_own_row(g, node))
+            g->other = true;
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        look_for_rows(g, node->args[i]);
+}
+
+/* Tasks of one index that each read a whole row of one tensor and, of the others, what is the same for all
+ * lanes or for all tasks: theirs would no longer be read as they lie. */
+static hr_expr *gathers_rows(const hr_graph *graph, const hr_stage *stage, bool *visited) {
+    gathering g = {graph->function, stage, visited, visited + graph->function->expr_count + 1, NULL, false};
+    if (stage->task_count != 1 || stage->row_count != 1 || stage->pass_count != 1 || !stage->vector)
+        return NULL;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(graph, step->value)) return NULL;
+        look_for_rows(&g, step->value);
+    }
+    return g.other ? NULL : g.row;
+}
+
+static hr_status order_gathered(hr_plan *plan, const hr_graph *graph, const int64_t *extents, hr_stage *stage,
+                                bool *visited) {
+    const hr_function *function = graph->function;
+    int64_t row, all, tasks, l2 = hr_limits_l2(&plan->limits), l3 = plan->limits.l3_bytes;
+    hr_expr *gathered = hr_plan_has_lists(plan) ? NULL : gathers_rows(graph, stage, visited);
+    if (!gathered) return HR_OK;
+    HR_TRY(sizes_of(function, gathered->tensor, extents, &row, &all));
+    HR_TRY(hr_extent_value(function, function->indices[stage->task[0]].extent, extents, &tasks));
+    int64_t cache = l3 > l2 ? l3 : l2;
+    bool pays = row >= GATHERED_BYTES && all > cache && tasks > cache / row;
+    if (pays || plan->tunables.skew == 2) stage->gathered = gathered;
+    stage->ordered = stage->gathered;
+    return HR_OK;
+}
+
+hr_status hr_pass_task_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    if (plan->tunables.skew == 1 || plan->limits.compute || stage->contract) return HR_OK;
+    size_t ids = (size_t)graph->function->expr_count + 1;
+    bool *visited = calloc(ids * 2, sizeof *visited);
+    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan kernel %.60s", plan->source->name);
+    hr_status status = hr_stage_has(stage, HR_STEP_SCATTER)
+                           ? order_added(plan, graph->function, extents, stage, visited)
+                           : order_gathered(plan, graph, extents, stage, visited);
+    free(visited);
+    return status;
+}
