@@ -25,8 +25,9 @@
 
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
 enum { SPLIT_BLOCK = 1 << 16 };
-/* Random numbers drawn at a time: a group of the generator's, few enough for memory to work meanwhile. */
-enum { TILE = 192 };
+/* Random numbers drawn at a time: a group of the generator's, of short vectors two, few enough for memory to
+ * work meanwhile. */
+enum { TILE = 256, TILE_SHORT = 192 };
 
 static const hr_statement *statement_of(const hr_stage_printer *s, const hr_step *step) {
     return &s->function->statements[step->statement];
@@ -544,7 +545,9 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.skew = stage->skew;
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
     s.apart = !s.skew && hr_column_is_apart(p, stage);
-    s.tile = p->plan->tunables.tile ? p->plan->tunables.tile : TILE;
+    s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
+             : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
+                                                     : TILE;
     out->begin = starts_at_zero(&s);
     out->end = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL);
     hr_print(p, "/* %s", stage->name);

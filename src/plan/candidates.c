@@ -66,8 +66,8 @@ static int map_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {0},
         {.prefetch = 2},
         {.prefetch = 4},
-        {.tile = 384},
-        {.prefetch = 4, .tile = 384},
+        {.tile = 768},
+        {.prefetch = 4, .tile = 768},
         {.chunk = 16},
         {.prefetch = 1},
         {.unroll = 1},
@@ -75,7 +75,7 @@ static int map_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.stream = 1},
         {.prefetch = 4, .chunk = 16},
         {.chunk = 64},
-        {.tile = 1920},
+        {.tile = 1536},
     };
     static const hr_tunables gathered[] = {{0}, {.skew = 1}, {.prefetch = 3}, {.skew = 1, .prefetch = 3}};
     for (int i = 0; i < plan->stage_count; i++)
@@ -114,7 +114,6 @@ int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.unroll = 8},
         {.prefetch = 3, .unroll = 8},
         {.prefetch = 4},
-        {.tile = 384},
         {.tile = 768},
         {.prefetch = 2},
         {.prefetch = 1},
@@ -124,7 +123,7 @@ int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.stream = 2, .prefetch = 3},
         {.stream = 2, .prefetch = 1},
         {.prefetch = 4, .unroll = 8},
-        {.tile = 1920},
+        {.tile = 1536},
         {.prefetch = 1, .unroll = 8},
         {.prefetch = 3, .unroll = 2},
         {.chunk = 64},

@@ -9,6 +9,7 @@
 #include "plan/passes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { ADDED_BYTES = 1024, GATHERED_BYTES = 2048 }; /* of a row */
 
@@ -66,45 +67,35 @@ static hr_status order_added(hr_plan *plan, const hr_function *function, const i
 /* ---- rows that are gathered ---- */
 
 typedef struct gathering {
-    const hr_function *function;
+    const hr_graph *graph;
     const hr_stage *stage;
-    bool *visited;
-    bool *inner;  /* the same for a subscript */
-    hr_expr *row; /* the one element whose row depends on data */
-    bool other;   /* some other is checked, or walks a row of the task's own */
+    bool *visited, *inner; /* by expr id, of values and of the gathered element's subscript */
+    bool *marked;          /* by index */
+    hr_expr *row;          /* the one element whose row depends on data */
+    bool other;            /* some other is checked, or walks a row of the task's own */
 } gathering;
 
 /* table[token[t], c], where nothing but that token needs a check. */
 static bool is_gathered(gathering *g, const hr_expr *node) {
+    const hr_function *function = g->graph->function;
+    const hr_tensor *tensor = &function->tensors[node->tensor];
     int lane = g->stage->row[0];
-    return g->function->tensors[node->tensor].rank == 2 && !hr_element_is_guarded(g->function, node) &&
-           node->args[1]->op == HR_OP_INDEX && node->args[1]->index == lane &&
-           hr_subscript_is_safe(g->function, node->args[1], g->function->tensors[node->tensor].shape[1]) &&
-           !hinders(g->function, node->args[0], lane, g->inner);
+    return tensor->rank == 2 && !hr_element_is_guarded(function, node) && node->args[1]->op == HR_OP_INDEX &&
+           node->args[1]->index == lane && hr_subscript_is_safe(function, node->args[1], tensor->shape[1]) &&
+           !hinders(function, node->args[0], lane, g->inner);
 }
 
-static bool mentions(const hr_expr *node, int index) {
-    if (node->op == HR_OP_INDEX) return node->index == index;
-    for (int i = 0; i < node->arg_count; i++)
-        if (mentions(node->args[i], index)) return true;
-    return false;
-}
-
-/* Its subscripts are small: they are gone through as a tree. */
 static bool walks_own_row(const gathering *g, const hr_expr *node) {
-    bool lane = false, task = false;
-    for (int i = 0; i < node->arg_count; i++) {
-        lane = lane || mentions(node->args[i], g->stage->row[0]);
-        task = task || mentions(node->args[i], g->stage->task[0]);
-    }
-    return lane && task;
+    memset(g->marked, 0, (size_t)g->graph->function->index_count * sizeof *g->marked);
+    hr_graph_mark_indices(g->graph, node, g->marked);
+    return g->marked[g->stage->row[0]] && g->marked[g->stage->task[0]];
 }
 
 static void look_for_rows(gathering *g, hr_expr *node) {
     if (g->visited[node->id]) return;
     g->visited[node->id] = true;
     if (node->op == HR_OP_ELEMENT) {
-        bool checked = hr_element_is_checked(g->function, node);
+        bool checked = hr_element_is_checked(g->graph->function, node);
         if (checked && !g->row && is_gathered(g, node))
             g->row = node;
         else if (checked || walks_own_row(g, node))
@@ -116,23 +107,22 @@ static void look_for_rows(gathering *g, hr_expr *node) {
 
 /* Tasks of one index that each read a whole row of one tensor and, of the others, what is the same for all
  * lanes or for all tasks: theirs would no longer be read as they lie. */
-static hr_expr *gathers_rows(const hr_graph *graph, const hr_stage *stage, bool *visited) {
-    gathering g = {graph->function, stage, visited, visited + graph->function->expr_count + 1, NULL, false};
+static hr_expr *gathers_rows(gathering *g) {
+    const hr_stage *stage = g->stage;
     if (stage->task_count != 1 || stage->row_count != 1 || stage->pass_count != 1 || !stage->vector)
         return NULL;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
-        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(graph, step->value)) return NULL;
-        look_for_rows(&g, step->value);
+        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(g->graph, step->value)) return NULL;
+        look_for_rows(g, step->value);
     }
-    return g.other ? NULL : g.row;
+    return g->other ? NULL : g->row;
 }
 
-static hr_status order_gathered(hr_plan *plan, const hr_graph *graph, const int64_t *extents, hr_stage *stage,
-                                bool *visited) {
-    const hr_function *function = graph->function;
+static hr_status order_gathered(hr_plan *plan, const int64_t *extents, hr_stage *stage, gathering *g) {
+    const hr_function *function = g->graph->function;
     int64_t row, all, tasks, l2 = hr_limits_l2(&plan->limits), l3 = plan->limits.l3_bytes;
-    hr_expr *gathered = hr_plan_has_lists(plan) ? NULL : gathers_rows(graph, stage, visited);
+    hr_expr *gathered = hr_plan_has_lists(plan) ? NULL : gathers_rows(g);
     if (!gathered) return HR_OK;
     HR_TRY(sizes_of(function, gathered->tensor, extents, &row, &all));
     HR_TRY(hr_extent_value(function, function->indices[stage->task[0]].extent, extents, &tasks));
@@ -144,13 +134,15 @@ static hr_status order_gathered(hr_plan *plan, const hr_graph *graph, const int6
 }
 
 hr_status hr_pass_task_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    const hr_function *function = graph->function;
     if (plan->tunables.skew == 1 || plan->limits.compute || stage->contract) return HR_OK;
-    size_t ids = (size_t)graph->function->expr_count + 1;
-    bool *visited = calloc(ids * 2, sizeof *visited);
+    size_t ids = (size_t)function->expr_count + 1;
+    bool *visited = calloc(ids * 2 + (size_t)function->index_count, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan kernel %.60s", plan->source->name);
+    gathering g = {graph, stage, visited, visited + ids, visited + 2 * ids, NULL, false};
     hr_status status = hr_stage_has(stage, HR_STEP_SCATTER)
-                           ? order_added(plan, graph->function, extents, stage, visited)
-                           : order_gathered(plan, graph, extents, stage, visited);
+                           ? order_added(plan, function, extents, stage, visited)
+                           : order_gathered(plan, extents, stage, &g);
     free(visited);
     return status;
 }

@@ -1,22 +1,15 @@
-/* Philox on AVX-512 and on what has no instructions that are known here: blocks side by side in 64-bit lanes.
- * The lower half of each is a word, the upper half is ignored. A round takes 7 to 9 cycles until its result
- * is there, and the words of six vectors are what the registers of AVX-512 hold.
+/* Philox where no instructions are known: blocks side by side in 64-bit lanes. The lower half of each is a
+ * word, the upper half is ignored.
  */
 #define HR_BLOCKS       (HR_LANES / 2)
-#define HR_RANDOM_PARTS (HR_LANES == 16 ? 6 : 4)
+#define HR_RANDOM_PARTS 4
 #define HR_RANDOM_FEW   2
 #define HR_RANDOM_PART  (4 * HR_BLOCKS)
 #define HR_RANDOM_GROUP (HR_RANDOM_PARTS * HR_RANDOM_PART)
 
-/* The upper halves, moved down. A shift would do but keep the port of the multiplications from them. */
+/* The upper halves, moved down */
 static inline vblock vblock_upper(vblock x) {
-#if HR_LANES == 16
-    vblock r;
-    __asm__("vpshufd $0xf5, %1, %0" : "=v"(r) : "v"(x));
-    return r;
-#else
     return x >> 32;
-#endif
 }
 
 /* Lane 2i works on block i and lane 2i + 1 on block HR_BLOCKS / 2 + i, so that unpacking restores the order.
@@ -31,26 +24,14 @@ static inline vblock vblock_order(void) {
 /* The even (odd) lanes of two vectors, by turns. */
 static inline vblock vblock_unpack(vblock a, vblock b, int odd) {
     vblock r = {0};
-#if HR_LANES == 16
-    if (odd)
-        __asm__("vpunpckhqdq %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
-    else
-        __asm__("vpunpcklqdq %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
-#else
     for (int lane = 0; lane < HR_BLOCKS; lane += 2)
         r[lane] = a[lane + odd], r[lane + 1] = b[lane + odd];
-#endif
     return r;
 }
 
 /* The lower halves of two vectors side by side: `low` stays where it is. */
 static inline vblock vblock_pair(vblock low, vblock high) {
-#if HR_LANES == 16
-    __asm__("vpshufd $0xa0, %1, %0%{%2%}" : "+v"(low) : "v"(high), "Yk"((vm)0xaaaa));
-    return low;
-#else
     return (low & 0xffffffff) | high << 32;
-#endif
 }
 
 /* The words of HR_BLOCKS blocks */

@@ -39,7 +39,7 @@ static inline vblock vblock_multiply(vblock a, vblock b) {
 
 /* A key in every lane: of 64 bits, or of 32 where words stand so. */
 static inline vblock vblock_key(uint64_t key) {
-#if HR_LANES == 8
+#if HR_LANES >= 8
     return (vblock)((vu){0} + (uint32_t)key);
 #else
     return (vblock){0} + key;
@@ -50,7 +50,7 @@ static inline vblock vblock_key(uint64_t key) {
  * work. So do the factors where registers are few. */
 typedef struct random_keys {
     vblock a[10], b[10];
-#if HR_LANES == 8
+#if HR_LANES >= 8
     vblock factor_a, factor_c;
 #endif
 } random_keys;
@@ -61,7 +61,7 @@ static inline random_keys random_keys_of(uint64_t seed) {
         keys.a[round] = vblock_key(seed + (uint64_t)round * 0x9E3779B9u);
         keys.b[round] = vblock_key((seed >> 32) + (uint64_t)round * 0xBB67AE85u);
     }
-#if HR_LANES == 8
+#if HR_LANES >= 8
     keys.factor_a = vblock_key(0xD2511F53u);
     keys.factor_c = vblock_key(0xCD9E8D57u);
 #endif
