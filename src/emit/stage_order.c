@@ -1,20 +1,26 @@
 /* Tasks in the order of the rows that they use. In: a stage. Out: text. See stage_order.h. */
 #include "emit/stage_order.h"
 
-/* Of one thread: the ends of its groups of places, no more than its tasks, then these, 8 bytes each; beside
- * that two ends more and what fills a line. */
+/* Of tasks put in order together: the ends of their groups of places, no more than there are tasks, then the
+ * tasks, 8 bytes each; beside that, for a thread, two ends more and what fills a line. */
 enum { TASK_BYTES = 16, THREAD_BYTES = 128 };
+/* Rows are read by so many of a thread's tasks at a time: enough to meet most rows of a large table that are
+ * read twice, while scratch memory does not grow with the tasks. */
+enum { GATHERED_TASKS = 1 << 15 };
 
 hr_status hr_order_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
                          int64_t *out) {
     int64_t tasks;
     HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->task[0]].extent, extents, &tasks));
     if (tasks > INT64_MAX / 64) return hr_fail(HR_BAD_INPUT, "extents are too large");
+    if (stage->gathered) tasks = (int64_t)threads * GATHERED_TASKS;
     *out = THREAD_BYTES * (int64_t)threads + TASK_BYTES * tasks;
     return HR_OK;
 }
 
 const char *hr_order_size(hr_printer *p, const hr_stage *stage) {
+    if (stage->gathered)
+        return hr_format(p, "(int64_t)%d * threads", THREAD_BYTES + TASK_BYTES * GATHERED_TASKS);
     return hr_format(p, "%d * threads + %d * %s", THREAD_BYTES, TASK_BYTES,
                      hr_emit_index_size(p, stage->task[0]));
 }
@@ -24,9 +30,6 @@ static void print_order(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const hr_expr *row = s->stage->gathered;
     const char *rows = hr_emit_size(p, s->function->tensors[row->tensor].shape[0]);
-    hr_print(p, "const int64_t begin = %s * thread / threads, end = %s * (thread + 1) / threads;",
-             hr_stage_task_total(s), hr_stage_task_total(s));
-    hr_print(p, "char *const own = work + %d * begin + %d * thread;", TASK_BYTES, THREAD_BYTES);
     hr_print(p, "task_order order = task_order_of(own, end - begin, %s + 1, 0, 1);", rows);
     hr_print(p, "for (int counted = 0; counted < 2; counted++) {");
     p->indent++;
@@ -48,11 +51,20 @@ static void print_order(hr_stage_printer *s) {
 
 void hr_order_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *)) {
     hr_printer *p = s->p;
+    hr_print(p, "const int64_t tasks = %s, share = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
+    hr_print(p, "char *const own = work + thread * %d;", THREAD_BYTES + TASK_BYTES * GATHERED_TASKS);
+    hr_print(p, "for (int64_t begin = tasks * thread / threads; begin < share; begin += %d) {",
+             GATHERED_TASKS);
+    p->indent++;
+    hr_print(p, "const int64_t end = share - begin < %d ? share : begin + %d;", GATHERED_TASKS,
+             GATHERED_TASKS);
     print_order(s);
     hr_print(p, "for (int64_t n = 0; n < order.count; n++) {");
     p->indent++;
     hr_print(p, "const int64_t task = order.tasks[n];");
     print_task(s);
+    p->indent--;
+    hr_print(p, "}");
     p->indent--;
     hr_print(p, "}");
 }

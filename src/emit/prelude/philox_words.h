@@ -100,10 +100,14 @@ static inline philox_lanes philox_lanes_begun(const random_keys *keys, vu index,
 
 static inline philox_lanes philox_lanes_round(philox_lanes x, const random_keys *keys, int round) {
     const vu b = philox_keyed(x.b, keys->a + round), d = philox_keyed(x.d, keys->b + round);
-    const philox_product right = philox_multiply(x.c, keys->factor_c),
-                         left = philox_multiply(x.a, keys->factor_a);
-    return (philox_lanes){philox_upper(right) ^ b, philox_lower(x.c, right, &keys->factor_c),
-                          philox_upper(left) ^ d, philox_lower(x.a, left, &keys->factor_a)};
+    philox_lanes y;
+    philox_product product = philox_multiply(x.c, keys->factor_c);
+    y.a = philox_upper(product) ^ b;
+    y.b = philox_lower(x.c, product, &keys->factor_c);
+    product = philox_multiply(x.a, keys->factor_a);
+    y.c = philox_upper(product) ^ d;
+    y.d = philox_lower(x.a, product, &keys->factor_a);
+    return y;
 }
 
 /* What a round has for one word of each block, the lower halves of its product beside the upper ones. */
