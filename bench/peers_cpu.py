@@ -420,7 +420,7 @@ def markdown(rows, facts, roof, command):
     lines += [f"- command: `{command}`", "",
               "Times are medians with emptied caches, all competitors taking turns in one process on the same arrays. "
               "`roof` is the floor's time over ours, 1.00 being the limit: by a copy and functions that took turns with "
-              "the kernel right afterwards, elsewhere (products) by the roof above, as `floor ms` is. `x` is the peer's "
+              "the kernel right afterwards, elsewhere (small products) by the roof above, as `floor ms` is. `x` is the peer's "
               "time over ours. NumPy works in blocks of rows that stay in the cache, shared out to threads; JAX is jitted "
               "and its result buffers are donated back; OpenBLAS is followed by a pass in C where there is more to do "
               "than the product. `agree` compares the results of all competitors.", ""]

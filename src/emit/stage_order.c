@@ -10,10 +10,10 @@ enum { GATHERED_TASKS = 1 << 15 };
 
 hr_status hr_order_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
                          int64_t *out) {
-    int64_t tasks;
-    HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->task[0]].extent, extents, &tasks));
+    int64_t tasks = (int64_t)threads * GATHERED_TASKS;
+    if (!stage->gathered)
+        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->task[0]].extent, extents, &tasks));
     if (tasks > INT64_MAX / 64) return hr_fail(HR_BAD_INPUT, "extents are too large");
-    if (stage->gathered) tasks = (int64_t)threads * GATHERED_TASKS;
     *out = THREAD_BYTES * (int64_t)threads + TASK_BYTES * tasks;
     return HR_OK;
 }
@@ -25,28 +25,35 @@ const char *hr_order_size(hr_printer *p, const hr_stage *stage) {
                      hr_emit_index_size(p, stage->task[0]));
 }
 
-/* The tasks twice: to count them, to place them. Rows that are not there count as one after the last. */
-static void print_order(hr_stage_printer *s) {
+void hr_order_print(hr_stage_printer *s, const char *begin, const char *end, hr_order_place print_place) {
     hr_printer *p = s->p;
-    const hr_expr *row = s->stage->gathered;
-    const char *rows = hr_emit_size(p, s->function->tensors[row->tensor].shape[0]);
-    hr_print(p, "task_order order = task_order_of(own, end - begin, %s + 1, 0, 1);", rows);
     hr_print(p, "for (int counted = 0; counted < 2; counted++) {");
     p->indent++;
-    hr_print(p, "for (int64_t task = begin; task < end; task++) {");
+    hr_print(p, "for (int64_t task = %s; task < %s; task++) {", begin, end);
     p->indent++;
     hr_printer_forget(p, HR_AT_TASK);
     hr_stage_task_indices(s);
-    hr_expr_prepare(p, row->args[0], HR_AT_TASK);
-    hr_expr_print_pointer(p, row);
-    hr_print(p, "task_order_add(&order, task, %s ? %s : %s, counted);", p->valid[row->id],
-             hr_expr_text(p, row->args[0]), rows);
+    const char *place = print_place(s);
+    hr_print(p, "task_order_add(&order, task, %s, counted);", place);
     p->indent--;
     hr_print(p, "}");
     hr_print(p, "if (!counted) task_order_begin(&order);");
     p->indent--;
     hr_print(p, "}");
     hr_printer_forget(p, HR_AT_TASK);
+}
+
+static const char *gathered_rows(hr_stage_printer *s) {
+    return hr_emit_size(s->p, s->function->tensors[s->stage->gathered->tensor].shape[0]);
+}
+
+/* Rows that are not there count as one after the last. */
+static const char *print_gathered_row(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_expr *row = s->stage->gathered;
+    hr_expr_prepare(p, row->args[0], HR_AT_TASK);
+    hr_expr_print_pointer(p, row);
+    return hr_format(p, "%s ? %s : %s", p->valid[row->id], hr_expr_text(p, row->args[0]), gathered_rows(s));
 }
 
 void hr_order_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *)) {
@@ -58,7 +65,8 @@ void hr_order_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *)) 
     p->indent++;
     hr_print(p, "const int64_t end = share - begin < %d ? share : begin + %d;", GATHERED_TASKS,
              GATHERED_TASKS);
-    print_order(s);
+    hr_print(p, "task_order order = task_order_of(own, end - begin, %s + 1, 0, 1);", gathered_rows(s));
+    hr_order_print(s, "begin", "end", print_gathered_row);
     hr_print(p, "for (int64_t n = 0; n < order.count; n++) {");
     p->indent++;
     hr_print(p, "const int64_t task = order.tasks[n];");

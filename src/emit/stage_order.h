@@ -15,6 +15,11 @@ hr_status hr_order_bytes(const hr_plan *plan, const hr_stage *stage, const int64
                          int64_t *out);
 const char *hr_order_size(hr_printer *printer, const hr_stage *stage);
 
+/* Prints what says which row a task uses: the row's number. */
+typedef const char *(*hr_order_place)(hr_stage_printer *s);
+/* Prints the tasks from `begin` on twice: to be counted, to be placed in `order`. */
+void hr_order_print(hr_stage_printer *s, const char *begin, const char *end, hr_order_place print_place);
+
 /* The thread's tasks, some ten thousands at a time, in the order of the rows that they gather; `print_task`
  * prints one, `task`. Within it the tasks to come are order.tasks[n + 1] and so on, up to order.count. */
 void hr_order_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *));

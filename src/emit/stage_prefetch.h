@@ -1,6 +1,6 @@
 /* Memory is asked for some kilobytes ahead where a stage walks it once, and a row ahead where several passes
- * walk a row: spread over the passes, so that reads and streaming stores mix. A gathered row is asked for one
- * task ahead.
+ * walk a row: spread over the passes, so that reads and streaming stores mix. Gathered rows are asked for
+ * some kilobytes of rows ahead, a task at least.
  */
 #ifndef HR_EMIT_STAGE_PREFETCH_H
 #define HR_EMIT_STAGE_PREFETCH_H

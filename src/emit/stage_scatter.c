@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "emit/clear.h"
+#include "emit/stage_order.h"
 #include "emit/stage_prefetch.h"
 
 /* ---- each thread owns the places that are its share and skips the others ---- */
@@ -42,15 +43,20 @@ static void print_scatter_add(hr_stage_printer *s, const hr_step *step, const ch
     hr_print(p, "%s += %s;", place, value);
 }
 
-/* What says which row a task adds to, and that there is such a row. */
-static void print_subscripts(hr_stage_printer *s, const hr_statement *statement, bool check) {
-    hr_printer *p = s->p;
-    int rank = statement->subscript_count;
-    hr_printer_forget(p, HR_AT_TASK);
+/* What says which row a task adds to. */
+static void print_subscripts(hr_stage_printer *s, const hr_statement *statement) {
+    for (int a = 0; a < statement->subscript_count; a++)
+        hr_expr_prepare(s->p, statement->subscripts[a], HR_AT_TASK);
+}
+
+/* Tasks without such a row are left out. */
+static void print_check(hr_stage_printer *s, const hr_statement *statement) {
+    hr_print(s->p, "if (!(%s)) continue;", print_scatter_valid(s, statement, statement->subscript_count - 1));
+}
+
+static void print_task(hr_stage_printer *s) {
+    hr_printer_forget(s->p, HR_AT_TASK);
     hr_stage_task_indices(s);
-    for (int a = 0; a < rank; a++)
-        hr_expr_prepare(p, statement->subscripts[a], HR_AT_TASK);
-    if (check) hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank - 1));
 }
 
 /* The offset of that row. */
@@ -77,7 +83,9 @@ static void print_row_adds(hr_stage_printer *s, const hr_step *step, const hr_st
 
 static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
     hr_printer *p = s->p;
-    print_subscripts(s, statement, true);
+    print_task(s);
+    print_subscripts(s, statement);
+    print_check(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
     hr_print(p, "if (place / %s %% threads != thread) continue;", row_length(s, statement));
     hr_expr_prepare(p, step->value, HR_AT_TASK);
@@ -155,31 +163,22 @@ static void print_own(hr_stage_printer *s, const hr_step *step, const hr_stateme
 /* ---- rows in order ---- */
 
 /* Which of the tensor's rows a task adds to. */
-static const char *row_number(hr_stage_printer *s, const hr_statement *statement) {
+static const char *print_row_number(hr_stage_printer *s) {
+    const hr_statement *statement = &s->function->statements[s->stage->steps[0].statement];
+    print_subscripts(s, statement);
+    print_check(s, statement);
     if (statement->subscript_count == 2) return hr_expr_text(s->p, statement->subscripts[0]);
     return hr_format(s->p, "(%s) / %s", row_place(s, statement), row_length(s, statement));
 }
 
-/* All tasks twice: to count them, to place them. */
 static void print_order(hr_stage_printer *s, const hr_statement *statement) {
     hr_printer *p = s->p;
     const hr_tensor *tensor = &s->function->tensors[statement->tensor];
-    const char *rows = hr_emit_size(p, tensor->shape[0]);
+    const char *rows = hr_emit_size(p, tensor->shape[0]), *tasks = hr_stage_task_total(s);
     for (int a = 1; a < statement->subscript_count - 1; a++)
         rows = hr_format(p, "%s * %s", rows, hr_emit_size(p, tensor->shape[a]));
-    hr_print(p, "task_order order = task_order_of(work, %s, %s, thread, threads);", hr_stage_task_total(s),
-             rows);
-    hr_print(p, "for (int counted = 0; counted < 2; counted++) {");
-    p->indent++;
-    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
-    p->indent++;
-    print_subscripts(s, statement, true);
-    hr_print(p, "task_order_add(&order, task, %s, counted);", row_number(s, statement));
-    p->indent--;
-    hr_print(p, "}");
-    hr_print(p, "if (!counted) task_order_begin(&order);");
-    p->indent--;
-    hr_print(p, "}");
+    hr_print(p, "task_order order = task_order_of(work, %s, %s, thread, threads);", tasks, rows);
+    hr_order_print(s, "0", tasks, print_row_number);
 }
 
 /* Rows of the next task that are asked for: pointers to their beginnings, and how wide their elements are. */
@@ -240,7 +239,8 @@ static void print_ordered(hr_stage_printer *s, const hr_step *step, const hr_sta
     p->indent++;
     hr_print(p, "const int64_t task = order.tasks[n];");
     hr_print(p, "const int64_t next = order.tasks[n + ahead < order.count ? n + ahead : n];");
-    print_subscripts(s, statement, false);
+    print_task(s);
+    print_subscripts(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
     ask_row(s, statement->tensor, statement->subscripts, &ahead);
     p->stamp++;

@@ -515,8 +515,8 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
 /* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
  * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
- * further; those that narrow are more, too, and do not wait for all that was read, nor at all
- * where the core does not see as far. */
+ * further; those that narrow are more, too, and do not wait for all that was read, nor at all where
+ * the core does not see as far. */
 static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t sums = sum_bytes(stage, row);
     bool narrow = hr_stage_is_narrow(s->plan, stage);
@@ -579,7 +579,8 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     keeping k = {.row = 1, .budget = hr_limits_l1(&s->plan->limits) * 2 / 3};
     bool grid = s->plan->limits.compute >
                 0; /* registers hold what the passes share: only functions are worth keeping */
-    if ((!stage->vector && !grid) || stage->contract || stage->gathered) return HR_OK;
+    if ((!stage->vector && !grid) || stage->contract) return HR_OK;
+    if (stage->gathered) return HR_OK; /* its scratch memory is the order's */
     for (int i = 0; i < stage->row_count; i++) {
         int64_t size;
         HR_TRY(hr_extent_value(s->function, s->function->indices[stage->row[i]].extent, s->extents, &size));

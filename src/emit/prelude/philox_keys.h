@@ -47,7 +47,7 @@ static inline vblock vblock_key(uint64_t key) {
 }
 
 /* The keys of all rounds, each in every lane: made once, then operands that come from memory beside other
- * work. So do the factors where registers are few. */
+ * work. So are the factors of words that stand so. */
 typedef struct random_keys {
     vblock a[10], b[10];
 #if HR_LANES >= 8
