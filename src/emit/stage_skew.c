@@ -382,11 +382,13 @@ static void print_turn(skewed *k, int turn, int first, int rows) {
     for (int way = first; way < first + k->unit && lanes.step_count; way += step) {
         const char *at = hr_format(p, "%s%d * HR_LANES%s", backward ? "last - (i - first) - " : "i + ",
                                    backward ? way + step : way, last ? " + shift" : "");
+        if (step < k->unit) hr_print(p, "    {");
         print_held(k, &lanes, at, step, true);
         for (int r = 0; r < rows; r++)
             hr_print(p, "    stage_%d_lanes_%d(&copy, &%s, %s, %d%s);", number, pass,
                      hr_format(p, row_name[r], pass), at, way % lanes.ways, held_sums(k, &lanes, false));
         print_held(k, &lanes, at, step, false);
+        if (step < k->unit) hr_print(p, "    }");
     }
 }
 

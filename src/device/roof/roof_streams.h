@@ -63,12 +63,11 @@ ALWAYS void step(const int operation, char *to, const char *a, const char *b, co
         }
 #pragma GCC unroll 32
     for (int i = 0; i < lines * A_LINE; i++) {
-        if (operation == ROOF_WRITE)
-            x[i] = scale;
-        else
-            x[i] = *(const vec *)(a + i * VECTOR_BYTES);
-        if (operation == ROOF_READ) USE(x[i]);
-        if (operation == ROOF_TRIAD) x[i] += scale * *(const vec *)(b + i * VECTOR_BYTES);
+        vec one = scale;
+        if (operation != ROOF_WRITE) one = *(const vec *)(a + i * VECTOR_BYTES);
+        if (operation == ROOF_READ) USE(one);
+        if (operation == ROOF_TRIAD) one += scale * *(const vec *)(b + i * VECTOR_BYTES);
+        x[i] = one;
     }
     if (operation == ROOF_READ) return;
 #pragma GCC unroll 32
