@@ -26,6 +26,18 @@ static inline int64_t hr_limits_l2(const hr_device_limits *limits) {
     return limits->l2_bytes ? limits->l2_bytes : 1 << 18;
 }
 
+static inline int64_t hr_limits_threads(const hr_device_limits *limits) {
+    return limits->threads > 0 ? limits->threads : 1;
+}
+
+/* What a core finds again in a cache: of the second level, or in half of its share of the third, which others
+ * use, too; of that no more than adds up to 64 MB. */
+static inline int64_t hr_limits_kept(const hr_device_limits *limits) {
+    int64_t third = limits->l3_bytes / 2 < 64 << 20 ? limits->l3_bytes / 2 : 64 << 20;
+    int64_t share = third / hr_limits_threads(limits);
+    return share > hr_limits_l2(limits) ? share : hr_limits_l2(limits);
+}
+
 /* The 32-bit lanes of a CPU's vectors; those of the widest where the device does not say. */
 static inline int hr_limits_lanes(const hr_device_limits *limits) {
     return limits->vector_bytes ? limits->vector_bytes / 4 : 16;

@@ -5,6 +5,8 @@
 #include "emit/lane_loop.h"
 #include "emit/reduce.h"
 
+#include <string.h>
+
 enum { WAYS = 4 };
 
 /* ---- which stages ---- */
@@ -46,13 +48,18 @@ bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
 
 /* ---- the loop ---- */
 
+/* Where the sum of the lanes at i stands: the first is that of the pass's first lanes. */
+static const char *sum_place(const hr_lane_pass *pass) {
+    return strcmp(pass->first, "0") == 0 ? "i" : "i - first";
+}
+
 static void print_sums(hr_printer *p, const hr_lane_pass *pass, int ways, const char *count) {
     for (int i = 0; i < pass->step_count; i++) {
         int id = pass->steps[i].id;
         const char *values = "";
         for (int w = 0; w < ways; w++)
-            values = hr_format(p, "%s%svf_load_%sf32(column_%d + i + %d * HR_LANES%s)", values, w ? ", " : "",
-                               *count ? "part_" : "", id, w, count);
+            values = hr_format(p, "%s%svf_load_%sf32(column_%d + %s + %d * HR_LANES%s)", values,
+                               w ? ", " : "", *count ? "part_" : "", id, sum_place(pass), w, count);
         hr_print(p, "vf s%d[%d] = {%s};", id, ways, values);
     }
 }
@@ -60,8 +67,8 @@ static void print_sums(hr_printer *p, const hr_lane_pass *pass, int ways, const 
 static void print_stores(hr_printer *p, const hr_lane_pass *pass, int ways, const char *count) {
     for (int i = 0; i < pass->step_count; i++)
         for (int w = 0; w < ways; w++)
-            hr_print(p, "vf_store_%sf32(column_%d + i + %d * HR_LANES, s%d[%d]%s);", *count ? "part_" : "",
-                     pass->steps[i].id, w, pass->steps[i].id, w, count);
+            hr_print(p, "vf_store_%sf32(column_%d + %s + %d * HR_LANES, s%d[%d]%s);", *count ? "part_" : "",
+                     pass->steps[i].id, sum_place(pass), w, pass->steps[i].id, w, count);
 }
 
 static void print_adds(hr_printer *p, const hr_lane_pass *pass) {
@@ -112,7 +119,7 @@ static void print_tasks(hr_printer *p, const hr_lane_pass *pass, const hr_column
 }
 
 void hr_column_loop(hr_printer *p, const hr_lane_pass *pass, const hr_column_tasks *tasks) {
-    hr_print(p, "int64_t i = 0;");
+    hr_print(p, "int64_t i = %s;", pass->first);
     hr_print(p, "for (; i + %d * HR_LANES <= %s; i += %d * HR_LANES) {", WAYS, pass->last, WAYS);
     p->indent++;
     p->way = "0";

@@ -2,6 +2,8 @@
  * places. */
 #include "emit/stage_area.h"
 
+#include <inttypes.h>
+
 static int accumulator_size(hr_dtype type) {
     return type == HR_F64 || type == HR_I64 ? 8 : 4;
 }
@@ -12,6 +14,11 @@ static hr_dtype reduced_type(const hr_plan *plan, const hr_step *step) {
 
 const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
     return hr_emit_points(p, stage->row, stage->row_count);
+}
+
+/* Of its columns a thread holds the sums of all or of a strip. */
+static const char *sums_size(hr_printer *p, const hr_stage *stage) {
+    return stage->strip ? hr_format(p, "%" PRId64, stage->strip) : hr_stage_row_size(p, stage);
 }
 
 bool hr_stage_shares_kept(const hr_stage *stage) {
@@ -54,6 +61,7 @@ hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, cons
     int64_t row;
     count_areas(plan, stage, &narrow, &wide, &totals);
     HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
+    if (stage->strip) row = stage->strip;
     int64_t row4 = (row * 4 + HR_AREA_PADDING) / 64 * 64, row8 = (row * 8 + HR_AREA_PADDING) / 64 * 64;
     *out = (narrow ? narrow * row4 : 0) + (wide ? wide * row8 : 0) + totals * 64;
     return HR_OK;
@@ -62,7 +70,7 @@ hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, cons
 const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
     int narrow, wide, totals;
     count_areas(p->plan, stage, &narrow, &wide, &totals);
-    const char *size = hr_format(p, "%d", totals * 64), *row = hr_stage_row_size(p, stage);
+    const char *size = hr_format(p, "%d", totals * 64), *row = sums_size(p, stage);
     if (wide) size = hr_format(p, "%d * (((%s) * 8 + %d) / 64 * 64) + %s", wide, row, HR_AREA_PADDING, size);
     if (narrow)
         size = hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64) + %s", narrow, row, HR_AREA_PADDING, size);
@@ -74,10 +82,9 @@ const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
 const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int kept_index) {
     int narrow, wide, totals, narrow_before = 0, wide_before = 0, totals_before = 0;
     count_areas(p->plan, stage, &narrow, &wide, &totals);
-    const char *row4 =
-        hr_format(p, "(((%s) * 4 + %d) / 64 * 64)", hr_stage_row_size(p, stage), HR_AREA_PADDING);
-    const char *row8 =
-        hr_format(p, "(((%s) * 8 + %d) / 64 * 64)", hr_stage_row_size(p, stage), HR_AREA_PADDING);
+    const char *row = sums_size(p, stage);
+    const char *row4 = hr_format(p, "(((%s) * 4 + %d) / 64 * 64)", row, HR_AREA_PADDING);
+    const char *row8 = hr_format(p, "(((%s) * 8 + %d) / 64 * 64)", row, HR_AREA_PADDING);
     if (kept_index >= 0) return hr_format(p, "%d * %s", kept_before(stage, kept_index), row4);
     narrow_before = kept_before(stage, stage->kept_count);
     const hr_step *step = NULL;

@@ -21,6 +21,7 @@
 #include "emit/stage_spread.h"
 #include "emit/stage_turn.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
@@ -284,6 +285,13 @@ static void print_clear(hr_stage_printer *s) {
 
 /* ---- the stage ---- */
 
+static void print_column_start(hr_stage_printer *s, int step, const char *columns) {
+    const char *identity =
+        hr_reduce_identity(s->stage->steps[step].reduce, s->stage->steps[step].value->type);
+    hr_print(s->p, "for (int64_t j = 0; j < %s; j++)", columns);
+    hr_print(s->p, "    column_%d[j] = %s;", step, identity);
+}
+
 static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (!uses_area(s->stage)) return;
@@ -296,14 +304,11 @@ static void print_areas(hr_stage_printer *s) {
     }
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        hr_dtype type = step->value->type;
-        const char *identity = hr_reduce_identity(step->reduce, type);
         if (step->kind == HR_STEP_REDUCE_COLUMN) {
-            const char *c_type = hr_c_compute(type);
+            const char *c_type = hr_c_compute(step->value->type);
             hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type,
                      hr_stage_area_offset(p, s->stage, i, -1));
-            hr_print(p, "for (int64_t j = 0; j < %s; j++)", hr_stage_row_size(p, s->stage));
-            hr_print(p, "    column_%d[j] = %s;", i, identity);
+            if (!s->stage->strip) print_column_start(s, i, hr_stage_row_size(p, s->stage));
         }
         if (step->kind == HR_STEP_REDUCE_ALL)
             hr_print(p, "%s total_%d = %s;", hr_reduce_type(step->reduce, reduced_type(s, step)), i,
@@ -424,7 +429,11 @@ static void print_column_indices(void *context) {
 static void print_columns(hr_stage_printer *s, const char *last) {
     hr_lane_step steps[HR_STEPS_MAX];
     const hr_expr *prefetched[HR_STREAMS_MAX];
-    hr_lane_pass lanes = {.steps = steps, .last = hr_emit_index_size(s->p, s->p->lane)};
+    hr_lane_pass lanes = {.steps = steps, .first = "0", .last = hr_emit_index_size(s->p, s->p->lane)};
+    if (s->stage->strip) {
+        lanes.first = "first";
+        lanes.last = "last";
+    }
     for (int i = 0; i < s->stage->step_count && lanes.step_count < HR_STEPS_MAX; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind == HR_STEP_REDUCE_COLUMN)
@@ -436,11 +445,10 @@ static void print_columns(hr_stage_printer *s, const char *last) {
     hr_column_loop(s->p, &lanes, &tasks);
 }
 
-/* A stage of column sums alone: whole groups of tasks, then the last few. */
-static void print_column_groups(hr_stage_printer *s) {
+/* Column sums alone, of the tasks from `first` to `end`: whole groups of tasks, then the last few. */
+static void print_column_groups(hr_stage_printer *s, const char *first) {
     hr_printer *p = s->p;
-    hr_print(p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
-    hr_print(p, "int64_t group = tasks * thread / threads;");
+    hr_print(p, "int64_t group = %s;", first);
     hr_print(p, "for (; group + %d <= end; group += %d) {", HR_COLUMN_GROUP, HR_COLUMN_GROUP);
     p->indent++;
     print_columns(s, NULL);
@@ -449,6 +457,52 @@ static void print_column_groups(hr_stage_printer *s) {
     hr_print(p, "if (group < end) {");
     p->indent++;
     print_columns(s, "end");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Threads share the tasks. */
+static void print_column_share(hr_stage_printer *s) {
+    hr_print(s->p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
+    print_column_groups(s, "tasks * thread / threads");
+}
+
+static void print_strip_stores(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    hr_print(p, "for (int64_t i = first; i < last; i++) {");
+    p->indent++;
+    p->vector = false;
+    for (int k = 0; k < s->stage->step_count; k++) {
+        const hr_step *step = &s->stage->steps[k];
+        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
+        const hr_statement *statement = statement_of(s, step);
+        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                 hr_emit_stored(p, hr_format(p, "column_%d[i - first]", k), reduced_type(s, step),
+                                target_of(s, step)->dtype));
+    }
+    p->vector = true;
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Threads share the columns, in whole cache lines, and take a strip of them through all tasks. */
+static void print_column_strips(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *size = hr_emit_index_size(p, p->lane);
+    hr_print(p, "const int64_t end = %s, lines = (%s + 63) / 64;", hr_stage_task_total(s), size);
+    hr_print(p, "const int64_t share = lines * (thread + 1) / threads * 64;");
+    hr_print(p, "const int64_t columns = share < %s ? share : %s;", size, size);
+    hr_print(p,
+             "for (int64_t first = lines * thread / threads * 64; first < columns; first += %" PRId64 ") {",
+             s->stage->strip);
+    p->indent++;
+    hr_print(p, "const int64_t last = columns - first < %" PRId64 " ? columns : first + %" PRId64 ";",
+             s->stage->strip, s->stage->strip);
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_start(s, i, "last - first");
+    print_column_groups(s, "0");
+    print_strip_stores(s);
     p->indent--;
     hr_print(p, "}");
 }
@@ -475,8 +529,10 @@ static void print_groups(hr_stage_printer *s) {
 static void print_task_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (s->apart) {
-        if (hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN))
-            print_column_groups(s);
+        if (s->stage->strip)
+            print_column_strips(s);
+        else if (hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN))
+            print_column_share(s);
         else
             print_groups(s);
         return;
@@ -544,12 +600,13 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
     s.skew = stage->skew;
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
-    s.apart = !s.skew && hr_column_is_apart(p, stage);
+    s.apart = stage->strip || (!s.skew && hr_column_is_apart(p, stage));
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;
     out->begin = starts_at_zero(&s);
-    out->end = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+    out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !stage->strip) ||
+               hr_stage_has(stage, HR_STEP_REDUCE_ALL);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, p->flat ? " * %s; as one axis */" : " * %s */", stage->why);
     if (out->begin) print_function(&s, "_begin", print_clear);

@@ -17,8 +17,10 @@ const char *hr_order_size(hr_printer *printer, const hr_stage *stage);
 
 /* Prints what says which row a task uses: the row's number. */
 typedef const char *(*hr_order_place)(hr_stage_printer *s);
-/* Prints the tasks from `begin` on twice: to be counted, to be placed in `order`. */
-void hr_order_print(hr_stage_printer *s, const char *begin, const char *end, hr_order_place print_place);
+/* All tasks, a million at a time, of which `order` holds those whose rows, of `rows` in all, are the
+ * thread's; `print_adds` prints what goes through them. */
+void hr_order_added(hr_stage_printer *s, const char *rows, hr_order_place print_place,
+                    void (*print_adds)(hr_stage_printer *));
 
 /* The thread's tasks, some ten thousands at a time, in the order of the rows that they gather; `print_task`
  * prints one, `task`. Within it the tasks to come are order.tasks[n + 1] and so on, up to order.count. */

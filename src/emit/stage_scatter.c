@@ -171,14 +171,12 @@ static const char *print_row_number(hr_stage_printer *s) {
     return hr_format(s->p, "(%s) / %s", row_place(s, statement), row_length(s, statement));
 }
 
-static void print_order(hr_stage_printer *s, const hr_statement *statement) {
-    hr_printer *p = s->p;
+static const char *row_total(hr_stage_printer *s, const hr_statement *statement) {
     const hr_tensor *tensor = &s->function->tensors[statement->tensor];
-    const char *rows = hr_emit_size(p, tensor->shape[0]), *tasks = hr_stage_task_total(s);
+    const char *rows = hr_emit_size(s->p, tensor->shape[0]);
     for (int a = 1; a < statement->subscript_count - 1; a++)
-        rows = hr_format(p, "%s * %s", rows, hr_emit_size(p, tensor->shape[a]));
-    hr_print(p, "task_order order = task_order_of(work, %s, %s, thread, threads);", tasks, rows);
-    hr_order_print(s, "0", tasks, print_row_number);
+        rows = hr_format(s->p, "%s * %s", rows, hr_emit_size(s->p, tensor->shape[a]));
+    return rows;
 }
 
 /* Rows of the next task that are asked for: pointers to their beginnings, and how wide their elements are. */
@@ -228,9 +226,11 @@ static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const hr_s
     hr_print(p, "}");
 }
 
-static void print_ordered(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
+static void print_ordered(hr_stage_printer *s) {
     enum { BYTES_AHEAD = 8192 };
     hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[0];
+    const hr_statement *statement = &s->function->statements[step->statement];
     rows_ahead ahead = {.count = 0};
     hr_print(p, "const int64_t row = %s * %d, ahead = row < 1 || row > %d ? 1 : %d / row;",
              row_length(s, statement), (int)hr_dtype_size(s->function->tensors[statement->tensor].dtype),
@@ -256,8 +256,7 @@ void hr_stage_scatter(hr_stage_printer *s) {
     const hr_step *step = &s->stage->steps[0];
     const hr_statement *statement = &s->function->statements[step->statement];
     if (s->stage->ordered) {
-        print_order(s, statement);
-        print_ordered(s, step, statement);
+        hr_order_added(s, row_total(s, statement), print_row_number, print_ordered);
         return;
     }
     bool rows = is_row_scatter(s, statement), own = !rows && can_own(s, statement);

@@ -279,7 +279,8 @@ static void score(grouper *g, attempt *a) {
         const hr_statement *s = &g->function->statements[a->steps[i].statement];
         a->score += 100;
         if (a->steps[i].kind == HR_STEP_REDUCE_ROW) reduces_rows = true;
-        if (a->steps[i].kind == HR_STEP_REDUCE_COLUMN && row * 4 > LONG_COLUMNS_BYTES)
+        if (a->steps[i].kind == HR_STEP_REDUCE_COLUMN && row * 4 > LONG_COLUMNS_BYTES &&
+            g->plan->limits.compute)
             a->score -= LONG_COLUMNS;
         walk_elements(g, s, count_element, &lanes);
         count_subscripts(&lanes, s->subscripts, s->subscript_count);
@@ -293,6 +294,12 @@ static void score(grouper *g, attempt *a) {
 
 /* ---- splits ---- */
 
+/* Sums of columns that are long are a stage of their own. */
+static bool parts_from(const grouper *g, const attempt *a, hr_step_kind kind) {
+    if (!a->step_count || !hr_columns_are_long(g->plan, product(g, a->row, a->row_count))) return false;
+    return (a->steps[0].kind == HR_STEP_REDUCE_COLUMN) != (kind == HR_STEP_REDUCE_COLUMN);
+}
+
 static void gather_steps(grouper *g, attempt *a, bool unfused) {
     for (int t = 0; t < g->function->tensor_count; t++)
         g->here[t].step = -1;
@@ -304,7 +311,7 @@ static void gather_steps(grouper *g, attempt *a, bool unfused) {
         hr_step step = {0};
         const hr_statement *statement = &g->function->statements[s];
         if (unfused && a->step_count) break;
-        if (g->contract[s] || !step_fits(g, a, s, &step)) {
+        if (g->contract[s] || !step_fits(g, a, s, &step) || parts_from(g, a, step.kind)) {
             if (unfused) break;
             continue;
         }

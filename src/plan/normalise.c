@@ -422,7 +422,7 @@ static void mark_read(const hr_expr *node, bool *visited, bool *read) {
         mark_read(node->args[i], visited, read);
 }
 
-static void drop_unread(hr_graph *graph) {
+void hr_graph_drop_unread(hr_graph *graph) {
     hr_function *function = graph->function;
     bool *visited = calloc((size_t)function->expr_count + 1, 1),
          *read = calloc((size_t)function->tensor_count + 1, 1);
@@ -471,6 +471,6 @@ hr_status hr_pass_normalise(hr_graph *graph) {
     free(n.copies);
     if (!memory) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", source->name);
     if (!graph->full) hr_graph_read_aside(graph);
-    if (!graph->full) drop_unread(graph);
+    if (!graph->full) hr_graph_drop_unread(graph);
     return hr_graph_status(graph);
 }

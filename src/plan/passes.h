@@ -15,6 +15,11 @@ hr_status hr_pass_normalise(hr_graph *graph);
 /* Requires normalise. Provides: indices of different statements that walk the same axes are one index. */
 hr_status hr_pass_unify(hr_graph *graph);
 
+/* Requires unify. Provides: where sums of columns are long, what they read are no cheap locals. */
+hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
+/* A CPU: so many sums leave a core's caches, or take much memory. They are no part of another stage then. */
+bool hr_columns_are_long(const hr_plan *plan, double columns);
+
 /* Requires unify. Provides plan->stages with task and row indices and steps in order, kinds and passes;
  * plan->materialised. Values are those of the statements. */
 hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused);
@@ -46,8 +51,17 @@ hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr
  * the local is made from. */
 void hr_graph_read_aside(hr_graph *graph);
 
+/* The same for every element of a cheap local of two axes and more. */
+void hr_graph_read_anew(hr_graph *graph);
+
+/* Statements of locals that nothing reads are left out. */
+void hr_graph_drop_unread(hr_graph *graph);
+
 /* Part of schedule, after values. Provides the stage's `ordered` and `gathered`. */
 hr_status hr_pass_task_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
+
+/* Part of schedule, after values and lanes. Provides the stage's `strip`. */
+hr_status hr_pass_column_strips(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */

@@ -124,8 +124,10 @@ typedef struct hr_stage {
                             sums, two that go through all */
     hr_pace pace;        /* with `skew` */
     bool backward;       /* with `skew`: the last pass walks its row from the end */
-    bool ordered;        /* CPU: tasks in the order of the rows that they add to, or gather */
-    hr_expr *gathered;   /* with `ordered`: the element whose rows these are; NULL = they add to rows */
+    int64_t strip;     /* CPU: column sums alone: so many columns at a time go through all tasks, and threads
+                          share the columns; 0 = they share the tasks */
+    bool ordered;      /* CPU: tasks in the order of the rows that they add to, or gather */
+    hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
 
 /* How many passes that every row takes come before `pass`, and how many there are in all. */
@@ -183,7 +185,7 @@ hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *
 /* The product of the indices' sizes. */
 hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
                          int64_t *out);
-/* Some step of the stage is of that kind; all are. */
+/* Some step of the stage is of that kind; all are, but for elements that are not stored. */
 bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
 bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind);
 /* Some step of it gives the tensor its values. */

@@ -9,9 +9,11 @@ bool hr_stage_has(const hr_stage *stage, hr_step_kind kind) {
 }
 
 bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind != kind) return false;
-    return true;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind != kind && (step->kind != HR_STEP_ELEMENT || step->stored)) return false;
+    }
+    return hr_stage_has(stage, kind);
 }
 
 bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor) {

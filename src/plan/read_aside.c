@@ -14,6 +14,7 @@ enum { NODES_MOST = 24, DEPTH_MOST = 8, REWRITTEN_MOST = 4096 };
 typedef struct aside {
     hr_graph *graph;
     int *maker; /* tensor -> the statement that a local may be replaced by, else -1 */
+    bool anew;  /* every element of such a local is replaced, not those beside the one in hand alone */
     int budget; /* nodes still to be visited, of all statements */
 } aside;
 
@@ -71,7 +72,7 @@ static bool is_aside(const aside *s, const hr_expr *element) {
         if (!hr_expr_is_affine(element->args[a])) return false;
         plain = plain && element->args[a]->op == HR_OP_INDEX;
     }
-    return maker >= 0 && !plain &&
+    return maker >= 0 && (s->anew ? function->tensors[element->tensor].rank > 1 : !plain) &&
            (!hr_element_is_guarded(function, element) || keeps_checks(&function->statements[maker]));
 }
 
@@ -118,9 +119,9 @@ static bool asks(const aside *s, const hr_expr *node, bool *visited) {
     return false;
 }
 
-void hr_graph_read_aside(hr_graph *graph) {
+static void read_made(hr_graph *graph, bool anew) {
     hr_function *function = graph->function;
-    aside s = {.graph = graph, .budget = REWRITTEN_MOST};
+    aside s = {.graph = graph, .anew = anew, .budget = REWRITTEN_MOST};
     s.maker = malloc(((size_t)function->tensor_count + 1) * sizeof *s.maker);
     bool *visited = calloc((size_t)function->expr_count + 1, 1);
     for (int t = 0; t < function->tensor_count && s.maker; t++)
@@ -143,4 +144,12 @@ void hr_graph_read_aside(hr_graph *graph) {
     if (!s.maker || !visited) graph->full = true;
     free(s.maker);
     free(visited);
+}
+
+void hr_graph_read_aside(hr_graph *graph) {
+    read_made(graph, false);
+}
+
+void hr_graph_read_anew(hr_graph *graph) {
+    read_made(graph, true);
 }

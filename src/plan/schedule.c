@@ -337,6 +337,7 @@ static bool is_emitted(const hr_step *step) {
 typedef struct keeping {
     const int *passes, *repeats; /* by expr id: passes that use it, less one in `repeats` */
     int64_t row, budget;         /* elements of a row; bytes of the first-level cache still to spend */
+    bool stays;                  /* a kept row is in a cache, beside what is read, when it is needed again */
 } keeping;
 
 static void keep(hr_stage *stage, hr_expr *node, bool once) {
@@ -377,16 +378,14 @@ static bool is_kept(const hr_stage *stage, const hr_expr *node) {
 }
 
 /* kind 0: exp and its kin that two passes need. 1: narrow elements that every task widens anew. 2: narrow
- * elements that two passes widen. The first pays wherever it fits the second-level cache, the others only
- * within the first. */
+ * elements that two passes widen. The first pays wherever a row stays in a cache, the others only within the
+ * first-level one. */
 static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
     hr_expr **table = s->graph->table;
-    int64_t l2 = hr_limits_l2(&s->plan->limits);
     for (int i = 0; i < s->graph->table_size && stage->kept_count < HR_KEPT_MAX; i++) {
         hr_expr *node = table[i];
         if (!node || node->type != HR_F32 || !k->passes[node->id]) continue;
-        if (kind == 0 && is_special(node) && k->repeats[node->id] &&
-            (k->row * 8 <= l2 || s->plan->limits.compute)) {
+        if (kind == 0 && is_special(node) && k->repeats[node->id] && k->stays) {
             hr_expr *most = most_of(s, stage, k, node);
             if (!is_kept(stage, most)) keep(stage, most, false);
         }
@@ -403,7 +402,7 @@ static void keep_words(scheduler *s, hr_stage *stage, const keeping *k) {
     for (int i = 0; i < s->graph->table_size && stage->kept_count < HR_KEPT_MAX; i++) {
         hr_expr *node = s->graph->table[i];
         bool stored = false;
-        if (!node || !hr_expr_is_words(node) || !k->repeats[node->id]) continue;
+        if (!node || !hr_expr_is_words(node) || !k->repeats[node->id] || !k->stays) continue;
         for (int j = 0; j < stage->step_count; j++)
             stored = stored || (stage->steps[j].kind == HR_STEP_ELEMENT && stage->steps[j].stored &&
                                 stage->steps[j].value == node->args[0]);
@@ -575,17 +574,21 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     return HR_OK;
 }
 
+/* Of an element: the value that is kept and what is read beside it. */
+enum { KEPT_BYTES = 8 };
+
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     keeping k = {.row = 1, .budget = hr_limits_l1(&s->plan->limits) * 2 / 3};
     bool grid = s->plan->limits.compute >
                 0; /* registers hold what the passes share: only functions are worth keeping */
     if ((!stage->vector && !grid) || stage->contract) return HR_OK;
-    if (stage->gathered) return HR_OK; /* its scratch memory is the order's */
+    if (stage->gathered || stage->strip) return HR_OK; /* its scratch memory is the order's, or a strip's */
     for (int i = 0; i < stage->row_count; i++) {
         int64_t size;
         HR_TRY(hr_extent_value(s->function, s->function->indices[stage->row[i]].extent, s->extents, &size));
         k.row *= size;
     }
+    k.stays = grid || k.row <= hr_limits_kept(&s->plan->limits) / KEPT_BYTES;
     size_t ids = (size_t)s->function->expr_count + 1;
     int *last = calloc(ids * 2, sizeof *last), *repeats = last + ids;
     if (!last) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
@@ -679,6 +682,9 @@ static const char *why_of(scheduler *s, const hr_stage *stage) {
     case HR_SHAPE_GENERIC:
         return "no index runs along memory in all of it: plain loops";
     case HR_SHAPE_COLUMN:
+        if (stage->strip)
+            return hr_arena_format(arena, "%s add%s up over all tasks, a strip of columns at a time", columns,
+                                   strchr(columns, ',') ? "" : "s");
         return hr_arena_format(arena,
                                "%s%s%s add up over all tasks: partial sums a thread, combined at the end",
                                columns, *columns && *totals ? ", " : "", totals);
@@ -728,6 +734,7 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         if (status == HR_OK && spared && !stage->contract && !estimated) hr_pass_spread(graph, stage);
         if (status == HR_OK) status = choose_skew(&s, stage);
         if (status == HR_OK) status = hr_pass_task_order(graph, extents, plan, stage);
+        if (status == HR_OK) status = hr_pass_column_strips(graph, extents, plan, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
         if (status == HR_OK) describe(&s, stage);
     }

@@ -95,6 +95,61 @@ static void test_columns_alone(void **state) {
             check_rows(&columns_kernel, columns_text, strlen(columns_text), row_counts[r], lengths[n]);
 }
 
+/* ---- sums of more columns than the caches hold ---- */
+
+static const char strips_words[] = "a strip of columns at a time";
+
+/* What stands beside the sums reads the same local; a sum that replaces what it reads; one over a condition.
+ */
+static const struct long_case {
+    const char *text;
+    bool strips;
+} long_cases[] = {
+    {"kernel k(x: bf16[M, N], r: f32[M]) -> (y: f32[M, N], s: f32[N], most: f32[N])\n{\n"
+     "    t[m, n] = x[m, n] * r[m]\n    s[n] = sum[m](t[m, n])\n    y[m, n] = t[m, n] + 1\n"
+     "    most[n] = max[m](t[m, n])\n}\n",
+     true},
+    {"kernel k(x: f32[M, N], r: f32[M]) -> (s: f16[N])\n{\n"
+     "    t[m, n] = x[m, n] * r[m]\n    s[n] = sum[m](t[m, n] * t[m, n])\n}\n",
+     true},
+    {"kernel k(x: f32[M, N], a: inout f32[N]) { a[n] = sum[m](x[m, n] * a[n]) }", false},
+    {"kernel k(x: f32[M, N]) -> (s: f32[N]) { s[n] = sum[m](where(n > 0, x[m, n - 1], 0)) }", false},
+    {"kernel k(x: f32[M, N], r: f32[M]) -> (s: f32[N]) { s[n] = sum[m](x[m, n] * exp(r[m])) }", false},
+    {"kernel k(x: i8[M, N]) -> (s: i64[N]) { s[n] = sum[m](x[m, n]) }", false},
+};
+
+static void check_plan_words(const struct row_kernel *which, const char *text, const char *words,
+                             bool there) {
+    hr_kernel *kernel;
+    const char *source, *header;
+    assert_int_equal(hr_kernel_load(device, "long.hr", text, strlen(text), which->name, &kernel), HR_OK);
+    assert_int_equal(hr_kernel_bind_extent(kernel, "M", 5), HR_OK);
+    assert_int_equal(hr_kernel_bind_extent(kernel, "N", 4133), HR_OK);
+    if (hr_kernel_fill(kernel, 11) != HR_OK || hr_kernel_source(kernel, &source, &header) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    if ((strstr(source, words) != NULL) != there)
+        fail_msg("%s \"%s\" in\n%s", there ? "no" : "a", words, text);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_long_columns(void **state) {
+    (void)state;
+    hr_device_limits own = device->limits;
+    device->limits.l2_bytes = 4096;
+    device->limits.l3_bytes = 8192;
+    check_kernels(KERNELS);
+    test_columns_alone(NULL);
+    check_plan_words(&columns_kernel, columns_text, strips_words, true);
+    for (size_t i = 0; i < sizeof long_cases / sizeof *long_cases; i++) {
+        const struct row_kernel which = {"long", "k"};
+        check_plan_words(&which, long_cases[i].text, strips_words, long_cases[i].strips);
+        for (int r = 0; r < ROW_COUNTS; r++)
+            for (int n = 0; n < LENGTHS; n++)
+                check_rows(&which, long_cases[i].text, strlen(long_cases[i].text), row_counts[r], lengths[n]);
+    }
+    device->limits = own;
+}
+
 /* A position is counted in the order of the reducer's brackets, whichever way the array lies. */
 static const char positions_text[] =
     "kernel positions(x: i8[M, N, 5], z: f32[N, 7]) -> (a: i32[M], b: i32[M], c: i32[N], d: i64, e: i64)\n{\n"
@@ -142,9 +197,9 @@ static void test_totals_of_other_stages(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_a_page),
-                                       cmocka_unit_test(test_rows_for_another_core),
-                                       cmocka_unit_test(test_columns_alone), cmocka_unit_test(test_positions),
-                                       cmocka_unit_test(test_totals_of_other_stages)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_of_a_page), cmocka_unit_test(test_rows_for_another_core),
+        cmocka_unit_test(test_columns_alone),  cmocka_unit_test(test_long_columns),
+        cmocka_unit_test(test_positions),      cmocka_unit_test(test_totals_of_other_stages)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

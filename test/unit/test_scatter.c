@@ -97,6 +97,32 @@ static void test_rows_of_two_axes(void **state) {
         check_case(by_gather, &cases[i], true, false);
 }
 
+/* More tasks than are put in order at once: added one after the other all the same. */
+static void test_many_tasks(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel k(at: i32[T], scale: f32[T]) -> (d: f32[V, C]) { d[at[t], c] += scale[t] }";
+    const scatter_case c = {(1 << 20) + 4099, 301, 256, 0};
+    hr_device_limits own = device->limits;
+    device->limits.l2_bytes = 1 << 14;
+    hr_kernel *kernel = load(text, &c);
+    const int32_t *at = array_of(kernel, "at");
+    const float *scale = array_of(kernel, "scale"), *d = array_of(kernel, "d");
+    float want[301] = {0};
+    const char *source, *header;
+    for (int64_t t = 0; t < c.tasks; t++)
+        want[at[t]] += scale[t];
+    good(hr_kernel_launch(kernel));
+    good(hr_kernel_source(kernel, &source, &header));
+    assert_non_null(strstr(source, "task_order_of"));
+    for (int64_t i = 0; i < c.rows * c.columns; i++)
+        if (d[i] != want[i / c.columns])
+            fail_msg("element %lld is %.9g, not %.9g", (long long)i, (double)d[i],
+                     (double)want[i / c.columns]);
+    hr_kernel_destroy(kernel);
+    device->limits = own;
+}
+
 static void test_a_row_that_is_not_there(void **state) {
     (void)state;
     const scatter_case c = {99, 3001, 259, 0};
@@ -207,9 +233,9 @@ static void test_result_with_gaps(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_rows_of_two_axes),
-                                       cmocka_unit_test(test_a_row_that_is_not_there),
-                                       cmocka_unit_test(test_gathered_rows),
-                                       cmocka_unit_test(test_result_with_gaps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),          cmocka_unit_test(test_rows_of_two_axes),
+        cmocka_unit_test(test_many_tasks),    cmocka_unit_test(test_a_row_that_is_not_there),
+        cmocka_unit_test(test_gathered_rows), cmocka_unit_test(test_result_with_gaps)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -1,0 +1,50 @@
+/* Sums of columns that are too long to stand beside the passes over a row. In: a unified graph. Out: the
+ * same, where cheap locals are made anew by whoever reads them.
+ *
+ * Such sums are a stage of their own, a strip of columns at a time (column_strips.c): in the rows' stage they
+ * would go to memory and back with every row. What both stages read would be written and read as a local:
+ * each makes it anew from its inputs instead. Within a stage equal expressions are computed once all the
+ * same.
+ */
+#include "plan/passes.h"
+
+/* Bytes of the threads' copies of one sum: a run takes little more memory than its arrays. */
+enum { COPIES_MOST = 16 << 20 };
+
+bool hr_columns_are_long(const hr_plan *plan, double columns) {
+    const hr_device_limits *limits = &plan->limits;
+    double bytes = columns * 4;
+    return !limits->compute &&
+           (bytes > (double)hr_limits_l2(limits) || bytes * (double)hr_limits_threads(limits) > COPIES_MOST);
+}
+
+/* The last subscript of some element is an index of the result: lanes run along the result. */
+static bool runs_along(const hr_function *function, const hr_statement *s, const hr_expr *node) {
+    if (node->op == HR_OP_ELEMENT && function->tensors[node->tensor].rank) {
+        const hr_expr *last = node->args[function->tensors[node->tensor].rank - 1];
+        for (int i = 0; i < s->domain_count; i++)
+            if (last->op == HR_OP_INDEX && last->index == s->domain[i]) return true;
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        if (runs_along(function, s, node->args[i])) return true;
+    return false;
+}
+
+hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan) {
+    const hr_function *function = graph->function;
+    bool any = false;
+    for (int i = 0; i < function->statement_count && !any; i++) {
+        const hr_statement *s = &function->statements[i];
+        double columns = 1;
+        if (!hr_op_is_reduction(s->value->op) || s->accumulate) continue;
+        for (int d = 0; d < s->domain_count; d++) {
+            int64_t size;
+            HR_TRY(hr_extent_value(function, function->indices[s->domain[d]].extent, extents, &size));
+            columns *= (double)size;
+        }
+        any = hr_columns_are_long(plan, columns) && runs_along(function, s, s->value);
+    }
+    if (any) hr_graph_read_anew(graph);
+    if (any && !graph->full) hr_graph_drop_unread(graph);
+    return hr_graph_status(graph);
+}
