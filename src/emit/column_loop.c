@@ -11,6 +11,11 @@ enum { WAYS = 4 };
 
 /* ---- which stages ---- */
 
+static bool is_dear(const hr_expr *node) {
+    hr_special special = hr_op_info_of(node->op)->special;
+    return special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT;
+}
+
 /* Nothing of the value is made by the stage itself, drawn, or overwritten by it. Beside passes over rows
  * nothing is narrow: to widen it once more costs what the sums' way to the second-level cache does. Alone,
  * nothing is checked or dear that belongs to the task, since it is done anew for each few vectors. */
@@ -22,7 +27,7 @@ static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node, 
     if (node->op == HR_OP_ELEMENT && !alone && hr_dtype_size(plan->normal->tensors[node->tensor].dtype) < 4)
         return false;
     if (alone && node->op == HR_OP_ELEMENT && hr_element_is_checked(p->function, node)) return false;
-    if (alone && hr_expr_level(p, node) == HR_AT_TASK && hr_expr_computes_special(p, node)) return false;
+    if (alone && hr_expr_level(p, node) == HR_AT_TASK && is_dear(node)) return false;
     for (int i = 0; node->op == HR_OP_ELEMENT && i < stage->step_count; i++) {
         int made = plan->normal->statements[stage->steps[i].statement].tensor;
         if (made == node->tensor || plan->storage[made] == plan->storage[node->tensor]) return false;

@@ -113,25 +113,32 @@ static const hr_lane_step *first_stream(const hr_lane_pass *pass) {
     return NULL;
 }
 
+/* Vectors that leave as one: those of a cache line, where a step has as many. */
+static int vectors_of_line(const hr_printer *p, const hr_lane_pass *pass, size_t size, bool paired) {
+    enum { LINE = 64 };
+    int vectors = LINE / (hr_limits_lanes(&p->plan->limits) * (int)size);
+    return pass->ways > 1 && vectors > 1 + paired ? vectors : 1 + paired;
+}
+
 /* `last`: of a block, else NULL. */
 static void print_alignments(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use != HR_LANE_STORE || !s->stream || s->id == p->begun) continue;
-        int size = (int)hr_dtype_size(p->function->tensors[s->tensor].dtype);
+        const size_t size = hr_dtype_size(p->function->tensors[s->tensor].dtype);
         if (last)
             hr_print(p, "const bool aligned_%d = %s && stream_lines(q%d + i, (%s - i) * %d);", s->id,
-                     pass->block, s->id, last, size);
+                     pass->block, s->id, last, (int)size);
         else
-            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id, size,
-                     1 + hr_lane_is_paired(p, pass, s));
+            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id, (int)size,
+                     vectors_of_line(p, pass, size, hr_lane_is_paired(p, pass, s)));
     }
 }
 
 /* A streamed element's bytes, and how many vectors leave as one */
 static const char *stream_sizes(hr_printer *p, const hr_lane_pass *pass) {
-    return hr_format(p, "%d, %d", (int)hr_dtype_size(p->function->tensors[first_stream(pass)->tensor].dtype),
-                     1 + hr_lane_has_pairs(p, pass));
+    const size_t size = hr_dtype_size(p->function->tensors[first_stream(pass)->tensor].dtype);
+    return hr_format(p, "%d, %d", (int)size, vectors_of_line(p, pass, size, hr_lane_has_pairs(p, pass)));
 }
 
 static const char *stream_head(hr_printer *p, const hr_lane_pass *pass, const char *lane) {
@@ -416,9 +423,10 @@ static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (!s->stream) continue;
-        const char *condition = hr_format(p, " && stream_aligned(%s, %d, %d)", hr_emit_tensor(p, s->tensor),
-                                          (int)hr_dtype_size(p->function->tensors[s->tensor].dtype),
-                                          1 + hr_lane_is_paired(p, pass, s));
+        const size_t size = hr_dtype_size(p->function->tensors[s->tensor].dtype);
+        const int vectors = vectors_of_line(p, pass, size, hr_lane_is_paired(p, pass, s));
+        const char *condition =
+            hr_format(p, " && stream_aligned(%s, %d, %d)", hr_emit_tensor(p, s->tensor), (int)size, vectors);
         if (!strstr(aligned, condition)) aligned = hr_format(p, "%s%s", aligned, condition);
     }
     hr_print(p, "const bool whole = %s %% (%d * HR_LANES) == 0%s;", hr_emit_lane_count(p), pass->ways,
@@ -459,6 +467,13 @@ static void print_turned(hr_printer *p, const hr_lane_pass *pass, const char *la
     p->kept_turned = NULL;
 }
 
+/* Vectors after the last whole step. */
+static void print_leftover(hr_printer *p, const hr_lane_pass *pass) {
+    p->leftover = true;
+    print_vector(p, pass);
+    p->leftover = false;
+}
+
 static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     print_shifted(p, pass, &first, &last);
     hr_print(p, "int64_t i = %s;", first);
@@ -470,7 +485,7 @@ static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first
     hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
     p->indent++;
     if (pass->ways > 1)
-        print_vector(p, pass);
+        print_leftover(p, pass);
     else
         hr_lane_near_and_far(p, pass, 1, print_vector);
     p->indent--;

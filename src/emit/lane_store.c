@@ -102,11 +102,17 @@ void hr_lane_print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_
     }
 }
 
+/* A line that leaves in parts, or by both kinds of stores, is merged with what memory holds. */
+static bool leaves_in_parts(const hr_printer *p, hr_dtype dtype) {
+    enum { LINE = 64 };
+    return p->leftover && (size_t)hr_limits_lanes(&p->plan->limits) * hr_dtype_size(dtype) < LINE;
+}
+
 void hr_lane_print_store(hr_printer *p, const hr_lane_step *s, const char *value) {
     hr_dtype dtype = p->function->tensors[s->tensor].dtype;
     const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
     const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
-    if (p->vector && streams(s) && !p->part)
+    if (p->vector && streams(s) && !p->part && !leaves_in_parts(p, dtype))
         hr_print(p, "%s_stream_%s(q%d + i, %s%s);", v, name, s->id, stored, aligned_text(p, s));
     else if (p->vector && p->part)
         hr_print(p, "%s_store_part_%s(q%d + i, %s, lanes);", v, name, s->id, stored);

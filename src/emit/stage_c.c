@@ -100,6 +100,7 @@ bool hr_stage_streams(const hr_printer *p, const hr_tensor *target) {
     hr_dtype dtype = target->dtype;
     bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
     if (!p->vector || !streams || p->plan->tunables.stream == 2) return false;
+    if (p->stage->ragged && !p->flat && p->plan->tunables.stream != 1) return false;
     /* An inout's lines are in cache already, and scratch is read again soon: ordinary stores cost them no
      * extra traffic. */
     return p->plan->tunables.stream == 1 || target->role == HR_ROLE_RESULT;
@@ -139,10 +140,11 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
     return count + hr_stage_spread_squares(s, pass, out + count, HR_STEPS_MAX - count);
 }
 
-static bool stores_bf16(const hr_stage_printer *s, const hr_lane_pass *lanes) {
+/* Whether a result has that type. */
+static bool stores(const hr_stage_printer *s, const hr_lane_pass *lanes, hr_dtype dtype) {
     for (int i = 0; i < lanes->step_count; i++)
         if (lanes->steps[i].use == HR_LANE_STORE &&
-            s->function->tensors[lanes->steps[i].tensor].dtype == HR_BF16)
+            s->function->tensors[lanes->steps[i].tensor].dtype == dtype)
             return true;
     return false;
 }
@@ -152,7 +154,7 @@ static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes)
     enum { LINE_FLOATS = 16, VECTORS_MOST = 2 };
     int vectors = LINE_FLOATS / hr_limits_lanes(&s->plan->limits);
     if (vectors > VECTORS_MOST) vectors = VECTORS_MOST;
-    return stores_bf16(s, lanes) ? 2 * vectors : vectors;
+    return stores(s, lanes, HR_BF16) || stores(s, lanes, HR_F16) ? 2 * vectors : vectors;
 }
 
 static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
@@ -165,8 +167,8 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     }
     if (!plain || !s->p->vector) return 1;
     if (reduces) return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
-    bool dear =
-        s->stage->shape == HR_SHAPE_MAP && (hr_limits_are_short(&s->plan->limits) || stores_bf16(s, lanes));
+    bool dear = s->stage->shape == HR_SHAPE_MAP &&
+                (hr_limits_are_short(&s->plan->limits) || stores(s, lanes, HR_BF16));
     for (int i = 0; i < lanes->step_count && dear; i++)
         if (hr_expr_computes_special(s->p, lanes->steps[i].value)) return 4; /* side by side */
     return vectors_of_line(s, lanes);
@@ -178,7 +180,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     hr_lane_pass lanes = {.steps = steps, .kept = s->stage->kept, .kept_count = s->stage->kept_count};
     lanes.step_count = lane_steps(s, pass, steps);
     const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
-    bool part = s->split || s->skew || s->turns;
+    bool part = s->split || s->skew || s->turns || s->few;
     lanes.first = part ? "first" : "0";
     lanes.last = part ? "last" : whole;
     if (s->skew) {
@@ -422,6 +424,20 @@ static void print_passes(hr_stage_printer *s) {
     hr_print(s->p, "}");
 }
 
+/* Every thread goes through all tasks, with its share of each one's cache lines. */
+static void print_few(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *size = hr_emit_lane_count(p);
+    hr_print(p, "const int64_t lines = (%s + 63) / 64, first = lines * thread / threads * 64;", size);
+    hr_print(p, "const int64_t share = lines * (thread + 1) / threads * 64, last = share < %s ? share : %s;",
+             size, size);
+    hr_print(p, "for (int64_t task = 0; task < %s && first < last; task++) {", hr_stage_task_total(s));
+    p->indent++;
+    print_passes(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
 static void print_column_indices(void *context) {
     hr_stage_task_indices(context);
 }
@@ -549,6 +565,10 @@ static void print_task_loop(hr_stage_printer *s) {
         hr_order_loop(s, print_passes);
         return;
     }
+    if (s->few) {
+        print_few(s);
+        return;
+    }
     print_task_header(s);
     p->indent++;
     print_passes(s);
@@ -600,6 +620,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
     s.skew = stage->skew;
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
+    s.few = stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !p->plan->tunables.chunk;
     s.apart = stage->strip || (!s.skew && hr_column_is_apart(p, stage));
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT

@@ -21,6 +21,7 @@ typedef struct hr_stage_printer {
     bool split;   /* no task index: the lanes themselves are spread over threads */
     bool skew;    /* the passes of several rows run side by side: see stage_skew.h */
     bool turns;   /* tasks in groups that read an array across: see stage_turn.h */
+    bool few;     /* each thread has a share of every row: few rows of a map */
     bool apart;   /* column sums have a loop of their own over a group of tasks: see column_loop.h */
     int together; /* with `skew`: vectors that each pass does in turn */
     int block;    /* with groups of rows: vectors of a block of columns */

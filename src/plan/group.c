@@ -268,7 +268,13 @@ static bool count_element(void *context, const hr_expr *element) {
 
 /* A lane that strides through an array costs a line of memory an element: whatever else a split gathers, it
  * is the last choice but for one without lanes. The same holds for column sums that leave the caches. */
-enum { STRIDED = 1000, NO_LANES = 1000000, LONG_COLUMNS = 1500, LONG_COLUMNS_BYTES = 4 << 20 };
+enum {
+    STRIDED = 1000,
+    NO_LANES = 1000000,
+    LONG_COLUMNS = 1500,
+    LONG_COLUMNS_BYTES = 4 << 20,
+    ONE_THREAD = 50
+};
 
 static void score(grouper *g, attempt *a) {
     lane_count lanes = {.lane = a->row_count ? a->row[a->row_count - 1] : -1, .function = g->function};
@@ -287,6 +293,7 @@ static void score(grouper *g, attempt *a) {
     }
     a->score += 10 * lanes.contiguous - STRIDED * lanes.strided - a->row_count;
     if (!a->row_count) a->score -= a->task_count ? NO_LANES : 60;
+    if (!a->task_count && a->row_count > 1 && !g->plan->limits.compute) a->score -= ONE_THREAD;
     if (row < 256 && rows > 1) a->score -= 20 + (row < 32 ? 20 : 0);
     if (reduces_rows && rows < g->plan->limits.threads) a->score -= 15;
     if (!reduces_rows && a->task_count && rows < 4 * g->plan->limits.threads) a->score -= 8;

@@ -8,6 +8,8 @@
  */
 #include "plan/passes.h"
 
+#include <stdlib.h>
+
 /* Bytes of the threads' copies of one sum: a run takes little more memory than its arrays. */
 enum { COPIES_MOST = 16 << 20 };
 
@@ -19,31 +21,43 @@ bool hr_columns_are_long(const hr_plan *plan, double columns) {
 }
 
 /* The last subscript of some element is an index of the result: lanes run along the result. */
-static bool runs_along(const hr_function *function, const hr_statement *s, const hr_expr *node) {
+static bool runs_along(const hr_function *function, const hr_statement *s, const hr_expr *node,
+                       bool *visited) {
+    if (visited[node->id]) return false;
+    visited[node->id] = true;
     if (node->op == HR_OP_ELEMENT && function->tensors[node->tensor].rank) {
         const hr_expr *last = node->args[function->tensors[node->tensor].rank - 1];
         for (int i = 0; i < s->domain_count; i++)
             if (last->op == HR_OP_INDEX && last->index == s->domain[i]) return true;
     }
     for (int i = 0; i < node->arg_count; i++)
-        if (runs_along(function, s, node->args[i])) return true;
+        if (runs_along(function, s, node->args[i], visited)) return true;
     return false;
+}
+
+static hr_status sums_long_columns(const hr_plan *plan, const hr_function *function, const int64_t *extents,
+                                   const hr_statement *s, bool *out) {
+    double columns = 1;
+    *out = false;
+    if (!hr_op_is_reduction(s->value->op) || s->accumulate) return HR_OK;
+    for (int d = 0; d < s->domain_count; d++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(function, function->indices[s->domain[d]].extent, extents, &size));
+        columns *= (double)size;
+    }
+    if (!hr_columns_are_long(plan, columns)) return HR_OK;
+    bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited);
+    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    *out = runs_along(function, s, s->value, visited);
+    free(visited);
+    return HR_OK;
 }
 
 hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan) {
     const hr_function *function = graph->function;
     bool any = false;
-    for (int i = 0; i < function->statement_count && !any; i++) {
-        const hr_statement *s = &function->statements[i];
-        double columns = 1;
-        if (!hr_op_is_reduction(s->value->op) || s->accumulate) continue;
-        for (int d = 0; d < s->domain_count; d++) {
-            int64_t size;
-            HR_TRY(hr_extent_value(function, function->indices[s->domain[d]].extent, extents, &size));
-            columns *= (double)size;
-        }
-        any = hr_columns_are_long(plan, columns) && runs_along(function, s, s->value);
-    }
+    for (int i = 0; i < function->statement_count && !any; i++)
+        HR_TRY(sums_long_columns(plan, function, extents, &function->statements[i], &any));
     if (any) hr_graph_read_anew(graph);
     if (any && !graph->full) hr_graph_drop_unread(graph);
     return hr_graph_status(graph);

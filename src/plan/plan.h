@@ -124,6 +124,9 @@ typedef struct hr_stage {
                             sums, two that go through all */
     hr_pace pace;        /* with `skew` */
     bool backward;       /* with `skew`: the last pass walks its row from the end */
+    bool few;            /* CPU: a map of so few rows that threads share out each of them */
+    bool ragged;         /* CPU: rows of results so short, and no whole cache lines, that they do not pay to
+                            leave past the caches */
     int64_t strip;     /* CPU: column sums alone: so many columns at a time go through all tasks, and threads
                           share the columns; 0 = they share the tasks */
     bool ordered;      /* CPU: tasks in the order of the rows that they add to, or gather */

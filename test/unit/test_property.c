@@ -1,6 +1,6 @@
 /* Random programs of the language: what is compiled means what is interpreted. HR_SEEDS=first,last widens the
  * range, HR_DEVICE=cuda takes them to a GPU. */
-#include "headroom.h"
+#include "device/device.h"
 #include "support/random_program.h"
 
 #include <setjmp.h>
@@ -65,12 +65,26 @@ static void check_seeds(unsigned long first, unsigned long last, bool unfused) {
     assert_int_equal(wrong, 0);
 }
 
-static void test_fused(void **state) {
-    unsigned long first = 0, last = 60;
+/* HR_SEEDS=first,last in place of the test's own. */
+static void check_range(unsigned long first, unsigned long last) {
     const char *range = getenv("HR_SEEDS");
     if (range) sscanf(range, "%lu,%lu", &first, &last);
-    (void)state;
     check_seeds(first, last, false);
+}
+
+static void test_fused(void **state) {
+    (void)state;
+    check_range(0, 60);
+}
+
+/* What is planned otherwise where rows leave the caches, with rows of some tens of elements. */
+static void test_small_caches(void **state) {
+    (void)state;
+    hr_device_limits own = device->limits;
+    if (own.compute) skip(); /* a GPU's rows are chosen by their length alone */
+    device->limits.l1_bytes = device->limits.l2_bytes = device->limits.l3_bytes = 128;
+    check_range(2000, 2040);
+    device->limits = own;
 }
 
 static void test_a_pass_a_statement(void **state) {
@@ -159,7 +173,8 @@ static int close_device(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fused), cmocka_unit_test(test_written),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fused), cmocka_unit_test(test_small_caches),
+                                       cmocka_unit_test(test_written),
                                        cmocka_unit_test(test_a_pass_a_statement)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -89,7 +89,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 }
                 for (; i + HR_LANES <= n_N; i += HR_LANES) {
                     prefetch_read(p1 + i + 1024);
-                    vf_stream_bf16(q0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))), true);
+                    vf_store_bf16(q0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))));
                 }
                 if (i < n_N) {
                     const int lanes = (int)(n_N - i);

@@ -57,34 +57,39 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     float *const restrict t_d = a->t_d;
     fault_record *const fault = a->fault;
     (void)a;
-    task_order order = task_order_of(work, n_T, n_V, thread, threads);
-    for (int counted = 0; counted < 2; counted++) {
-        for (int64_t task = 0; task < n_T; task++) {
-            const int64_t i_t = task;
-            const int32_t r1 = t_at[i_t];
-            if (!(in_range(r1, n_V, 257, fault))) continue;
-            task_order_add(&order, task, r1, counted);
+    const int64_t tasks = n_T;
+    for (int64_t begin = 0; begin < tasks; begin += 1048576) {
+        const int64_t end = tasks - begin < 1048576 ? tasks : begin + 1048576;
+        if (begin) barrier(); /* other threads may still go through the tasks before */
+        task_order order = task_order_of(work, end - begin, n_V, thread, threads);
+        for (int counted = 0; counted < 2; counted++) {
+            for (int64_t task = begin; task < end; task++) {
+                const int64_t i_t = task;
+                const int32_t r1 = t_at[i_t];
+                if (!(in_range(r1, n_V, 257, fault))) continue;
+                task_order_add(&order, task, r1, counted);
+            }
+            if (!counted) task_order_begin(&order);
         }
-        if (!counted) task_order_begin(&order);
-    }
-    const int64_t row = n_C * 4, ahead = row < 1 || row > 8192 ? 1 : 8192 / row;
-    for (int64_t n = 0; n < order.count; n++) {
-        const int64_t task = order.tasks[n];
-        const int64_t next = order.tasks[n + ahead < order.count ? n + ahead : n];
-        const int64_t i_t = task;
-        const int32_t r2 = t_at[i_t];
-        const int64_t place = r2 * n_C;
-        const float *const n3 = t_d + (t_at[next]) * n_C;
-        const uint16_t *const n4 = t_dy + next * n_C;
-        const uint16_t *const p5 = t_dy + i_t * n_C;
-        for (int64_t block = 0; block < n_C; block += 32) {
-            prefetch_read(n3 + block);
-            prefetch_read(n3 + block + 16);
-            prefetch_read(n4 + block);
-            const int64_t stop = n_C - block < 32 ? n_C : block + 32;
+        const int64_t row = n_C * 4, ahead = row < 1 || row > 8192 ? 1 : 8192 / row;
+        for (int64_t n = 0; n < order.count; n++) {
+            const int64_t task = order.tasks[n];
+            const int64_t next = order.tasks[n + ahead < order.count ? n + ahead : n];
+            const int64_t i_t = task;
+            const int32_t r2 = t_at[i_t];
+            const int64_t place = r2 * n_C;
+            const float *const n3 = t_d + (t_at[next]) * n_C;
+            const uint16_t *const n4 = t_dy + next * n_C;
+            const uint16_t *const p5 = t_dy + i_t * n_C;
+            for (int64_t block = 0; block < n_C; block += 32) {
+                prefetch_read(n3 + block);
+                prefetch_read(n3 + block + 16);
+                prefetch_read(n4 + block);
+                const int64_t stop = n_C - block < 32 ? n_C : block + 32;
 #pragma omp simd
-            for (int64_t i = block; i < stop; i++) {
-                t_d[place + i] += f32_from_bf16(p5[i]);
+                for (int64_t i = block; i < stop; i++) {
+                    t_d[place + i] += f32_from_bf16(p5[i]);
+                }
             }
         }
     }
@@ -95,7 +100,7 @@ int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
     (void)n_C;
     (void)n_V;
     int64_t work = 0;
-    const int64_t stage_0 = 128 * threads + 16 * n_T;
+    const int64_t stage_0 = 128 * threads + 16 * (n_T < 1048576 ? n_T : 1048576);
     if (stage_0 > work) work = stage_0;
     return work;
 }

@@ -248,7 +248,7 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
         }
         for (; i + HR_LANES <= stop; i += HR_LANES) {
             const vf r15 = vf_load_f32(k0 + i);
-            vf_stream_bf16(q2 + i, (r15 * r12), true);
+            vf_store_bf16(q2 + i, (r15 * r12));
         }
         if (i < stop) {
             const int lanes = (int)(stop - i);
