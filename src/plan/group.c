@@ -267,14 +267,15 @@ static bool count_element(void *context, const hr_expr *element) {
 }
 
 /* A lane that strides through an array costs a line of memory an element: whatever else a split gathers, it
- * is the last choice but for one without lanes. The same holds for column sums that leave the caches. */
-enum {
-    STRIDED = 1000,
-    NO_LANES = 1000000,
-    LONG_COLUMNS = 1500,
-    LONG_COLUMNS_BYTES = 4 << 20,
-    ONE_THREAD = 50
-};
+ * is the last choice but for one without lanes. */
+enum { STRIDED = 1000, NO_LANES = 1000000, ONE_THREAD = 50, SHORT_AXIS = 12 };
+
+/* The last task index is a short axis of the text, which a map would write out if it were in the row. */
+static bool parts_short_axis(const grouper *g, const attempt *a) {
+    if (!a->task_count || !a->row_count || g->plan->limits.compute) return false;
+    const hr_expr *extent = g->function->indices[a->task[a->task_count - 1]].extent;
+    return extent->op == HR_OP_NUMBER && extent->whole <= HR_WRITTEN_MOST;
+}
 
 static void score(grouper *g, attempt *a) {
     lane_count lanes = {.lane = a->row_count ? a->row[a->row_count - 1] : -1, .function = g->function};
@@ -285,9 +286,6 @@ static void score(grouper *g, attempt *a) {
         const hr_statement *s = &g->function->statements[a->steps[i].statement];
         a->score += 100;
         if (a->steps[i].kind == HR_STEP_REDUCE_ROW) reduces_rows = true;
-        if (a->steps[i].kind == HR_STEP_REDUCE_COLUMN && row * 4 > LONG_COLUMNS_BYTES &&
-            g->plan->limits.compute)
-            a->score -= LONG_COLUMNS;
         walk_elements(g, s, count_element, &lanes);
         count_subscripts(&lanes, s->subscripts, s->subscript_count);
     }
@@ -295,6 +293,7 @@ static void score(grouper *g, attempt *a) {
     if (!a->row_count) a->score -= a->task_count ? NO_LANES : 60;
     if (!a->task_count && a->row_count > 1 && !g->plan->limits.compute) a->score -= ONE_THREAD;
     if (row < 256 && rows > 1) a->score -= 20 + (row < 32 ? 20 : 0);
+    if (!reduces_rows && parts_short_axis(g, a)) a->score -= SHORT_AXIS;
     if (reduces_rows && rows < g->plan->limits.threads) a->score -= 15;
     if (!reduces_rows && a->task_count && rows < 4 * g->plan->limits.threads) a->score -= 8;
 }

@@ -10,14 +10,15 @@
 
 #include <stdlib.h>
 
-/* Bytes of the threads' copies of one sum: a run takes little more memory than its arrays. */
-enum { COPIES_MOST = 16 << 20 };
+/* Bytes of the threads' copies of one sum: a run takes little more memory than its arrays. On a GPU, where a
+ * cluster adds up a row's sums in its registers, the columns that it can. */
+enum { COPIES_MOST = 16 << 20, GRID_COLUMNS_MOST = 1 << 17 };
 
 bool hr_columns_are_long(const hr_plan *plan, double columns) {
     const hr_device_limits *limits = &plan->limits;
     double bytes = columns * 4;
-    return !limits->compute &&
-           (bytes > (double)hr_limits_l2(limits) || bytes * (double)hr_limits_threads(limits) > COPIES_MOST);
+    if (limits->compute) return columns > GRID_COLUMNS_MOST;
+    return bytes > (double)hr_limits_l2(limits) || bytes * (double)hr_limits_threads(limits) > COPIES_MOST;
 }
 
 /* The last subscript of some element is an index of the result: lanes run along the result. */

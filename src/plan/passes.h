@@ -17,7 +17,8 @@ hr_status hr_pass_unify(hr_graph *graph);
 
 /* Requires unify. Provides: where sums of columns are long, what they read are no cheap locals. */
 hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
-/* A CPU: so many sums leave a core's caches, or take much memory. They are no part of another stage then. */
+/* So many sums leave a core's caches or a cluster's registers, or take much memory. They are no part of
+ * another stage then. */
 bool hr_columns_are_long(const hr_plan *plan, double columns);
 
 /* Requires unify. Provides plan->stages with task and row indices and steps in order, kinds and passes;
@@ -35,6 +36,9 @@ bool hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stag
 /* Part of schedule: requires values and lanes of the stage. Provides its spare_pass and the spreads of that
  * pass's steps. */
 void hr_pass_spread(hr_graph *graph, hr_stage *stage);
+
+/* Elements of a short axis that is written out */
+enum { HR_WRITTEN_MOST = 4 };
 
 /* Part of schedule, after values and lanes, both of which it changes: lanes must be chosen again. Provides: a
  * step for each element of a short axis whose elements share what they read. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXIS_MOST = 4, STEPS_MOST = 16, LINE = 64, NOT_WRITTEN = 1 };
+enum { STEPS_MOST = 16, LINE = 64, NOT_WRITTEN = 1 };
 
 /* ---- values ---- */
 
@@ -211,7 +211,7 @@ hr_status hr_pass_write_out(hr_graph *graph, const int64_t *extents, hr_plan *pl
     int index = stage->row[stage->row_count - 2], lane = stage->row[stage->row_count - 1];
     const hr_expr *size = graph->function->indices[index].extent;
     HR_TRY(hr_extent_value(graph->function, graph->function->indices[lane].extent, extents, &lanes));
-    if (size->op != HR_OP_NUMBER || size->whole < 2 || size->whole > AXIS_MOST ||
+    if (size->op != HR_OP_NUMBER || size->whole < 2 || size->whole > HR_WRITTEN_MOST ||
         !is_candidate(graph, stage, lanes) || stage->step_count * size->whole > STEPS_MOST)
         return HR_OK;
     int values = (int)size->whole, count = 0;

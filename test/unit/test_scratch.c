@@ -1,0 +1,91 @@
+/* What kernels of the library take of memory beside their arrays: little, however long their rows are and
+ * however many tasks they have, on a CPU of few threads or many. */
+#include "emit/emit.h"
+#include "support/cuda_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SCRATCH_MOST = 64 << 20 };
+
+static const struct scratch_case {
+    const char *file, *name;
+    int64_t extents[4]; /* in the order of the text */
+    const char *stages; /* on a CPU and on a GPU; NULL = they may be any */
+} cases[] = {
+    {"layernorm_backward", "layernorm_backward", {64, 1 << 22}, "2 stages: row, column"},
+    {"layernorm_backward", "layernorm_backward", {1024, 1 << 20}, "2 stages: row, column"},
+    {"layernorm_backward", "layernorm_backward_f32", {4096, 1 << 14}, "1 stage: row"},
+    {"rmsnorm_backward", "rmsnorm_backward_f32", {16, 1 << 24}, "2 stages: row, column"},
+    {"sum", "column_sum_f32", {16, 1 << 24}, "1 stage: column"},
+    {"sum", "column_sum", {1 << 16, 1 << 18}, "1 stage: column"},
+    {"residual_norm", "residual_norm", {4, 1 << 26}, "1 stage: row"},
+    {"softmax", "softmax", {4, 1 << 26}, "1 stage: row"},
+    {"softmax", "softmax_f32", {1 << 10, 1 << 18}, "1 stage: row"},
+    {"layernorm", "layernorm", {2, 1 << 27}, "1 stage: row"},
+    {"embedding_backward", "embedding_backward", {1 << 23, 512, 50257}, NULL},
+    {"embedding", "embedding", {1 << 23, 50257, 2048}, NULL},
+    {"swiglu_backward", "swiglu_backward", {1 << 12, 1 << 16}, "1 stage: map"},
+    {"dropout", "dropout", {1 << 12, 1 << 16}, "1 stage: map"},
+    {"clip_norm", "clip_norm", {1 << 28}, NULL},
+    {"adamw", "adamw", {1 << 28}, "1 stage: map"},
+};
+
+static void check_case(const struct scratch_case *c, const hr_function *function,
+                       const hr_device_limits *limits) {
+    hr_plan *plan;
+    int64_t bytes = 0;
+    assert_int_equal(hr_plan_create(function, c->extents, NULL, limits, NULL, &plan), HR_OK);
+    if (c->stages && strcmp(plan->summary, c->stages) != 0)
+        fail_msg("%s of %lld x %lld: %s, not %s", c->name, (long long)c->extents[0], (long long)c->extents[1],
+                 plan->summary, c->stages);
+    if (!limits->compute) assert_int_equal(hr_emit_scratch(plan, c->extents, limits->threads, &bytes), HR_OK);
+    if (bytes > SCRATCH_MOST)
+        fail_msg("%s of %lld x %lld takes %lld bytes for %d threads", c->name, (long long)c->extents[0],
+                 (long long)c->extents[1], (long long)bytes, limits->threads);
+    hr_plan_destroy(plan);
+}
+
+static void test_scratch(void **state) {
+    (void)state;
+    static char text[1 << 14];
+    const hr_device_limits cuda = cuda_case_limits(90, 0);
+    const hr_device_limits few = {.threads = 2,
+                                  .vector_bytes = 32,
+                                  .l1_bytes = 32 << 10,
+                                  .l2_bytes = 512 << 10,
+                                  .l3_bytes = 32 << 20,
+                                  .isa = "avx2"};
+    hr_device_limits many = few;
+    many.threads = 16;
+    many.vector_bytes = 64;
+    many.l1_bytes = 48 << 10;
+    many.l2_bytes = 2 << 20;
+    many.l3_bytes = 300 << 20;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct scratch_case *c = &cases[i];
+        hr_program *program;
+        const hr_function *function;
+        char path[512];
+        snprintf(path, sizeof path, "%s/kernels/%s.hr", HR_SOURCE_DIR, c->file);
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        size_t length = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+        assert_int_equal(hr_program_parse(path, text, length, &program), HR_OK);
+        assert_int_equal(hr_program_find(program, c->name, &function), HR_OK);
+        check_case(c, function, &few);
+        check_case(c, function, &many);
+        if (c->stages) check_case(c, function, &cuda);
+        hr_program_destroy(program);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scratch)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
