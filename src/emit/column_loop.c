@@ -104,6 +104,8 @@ static void print_tasks(hr_printer *p, const hr_lane_pass *pass, const hr_column
     tasks->print_indices(tasks->context);
     for (int i = 0; i < pass->step_count; i++)
         hr_expr_prepare(p, pass->steps[i].value, HR_AT_TASK);
+    for (int i = 0; i < pass->step_count && p->outer_count; i++)
+        hr_expr_prepare(p, pass->steps[i].value, HR_AT_OUTER);
     hr_lane_prefetches(p, pass, ways);
     if (ways > 1) {
         hr_print(p, "const int64_t lane = i;");

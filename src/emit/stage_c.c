@@ -502,16 +502,14 @@ static void print_strip_stores(hr_stage_printer *s) {
     hr_print(p, "}");
 }
 
-/* Threads share the columns, in whole cache lines, and take a strip of them through all tasks. */
-static void print_column_strips(hr_stage_printer *s) {
+/* Strips of the columns that are part `part` of `parts`. */
+static void print_strips(hr_stage_printer *s, const char *part, const char *parts) {
     hr_printer *p = s->p;
     const char *size = hr_emit_index_size(p, p->lane);
-    hr_print(p, "const int64_t end = %s, lines = (%s + 63) / 64;", hr_stage_task_total(s), size);
-    hr_print(p, "const int64_t share = lines * (thread + 1) / threads * 64;");
-    hr_print(p, "const int64_t columns = share < %s ? share : %s;", size, size);
-    hr_print(p,
-             "for (int64_t first = lines * thread / threads * 64; first < columns; first += %" PRId64 ") {",
-             s->stage->strip);
+    hr_print(p, "const int64_t share = lines * (%s + 1) / %s * 64, columns = share < %s ? share : %s;", part,
+             parts, size, size);
+    hr_print(p, "for (int64_t first = lines * %s / %s * 64; first < columns; first += %" PRId64 ") {", part,
+             parts, s->stage->strip);
     p->indent++;
     hr_print(p, "const int64_t last = columns - first < %" PRId64 " ? columns : first + %" PRId64 ";",
              s->stage->strip, s->stage->strip);
@@ -519,6 +517,36 @@ static void print_column_strips(hr_stage_printer *s) {
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_start(s, i, "last - first");
     print_column_groups(s, "0");
     print_strip_stores(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Threads share the columns, in whole cache lines, and take a strip of them through all tasks. Under loops
+ * they share rows of columns, in parts where those are fewer than the threads. */
+static void print_column_strips(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t end = %s, lines = (%s + 63) / 64;", hr_stage_task_total(s),
+             hr_emit_index_size(p, p->lane));
+    if (!p->outer_count) {
+        print_strips(s, "thread", "threads");
+        return;
+    }
+    hr_print(p,
+             "const int64_t rows = %s, parts = rows < threads ? (threads + rows - 1) / (rows + !rows) : 1;",
+             hr_emit_points(p, p->outer, p->outer_count));
+    hr_print(
+        p,
+        "for (int64_t unit = rows * parts * thread / threads; unit < rows * parts * (thread + 1) / threads; "
+        "unit++) {");
+    p->indent++;
+    hr_print(p, "const int64_t part = unit %% parts;");
+    hr_print(p, "int64_t row = unit / parts;");
+    for (int i = p->outer_count - 1; i >= 0; i--) {
+        const char *index = hr_emit_index(p, p->outer[i]), *size = hr_emit_index_size(p, p->outer[i]);
+        hr_print(p, i ? "const int64_t %s = row %% %s;" : "const int64_t %s = row;", index, size);
+        if (i) hr_print(p, "row /= %s;", size);
+    }
+    print_strips(s, "part", "parts");
     p->indent--;
     hr_print(p, "}");
 }

@@ -219,7 +219,8 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     lanes->prefetch_near = near_bytes(s, lanes);
     const char *row = hr_stage_row_size(p, s->stage);
     if (ahead && s->apart) {
-        lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, row);
+        const char *task = s->stage->strip ? hr_emit_index_size(p, p->lane) : row;
+        lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, task);
     } else if (s->skew && s->stage->group > 1) { /* the same place of the row that takes this one's turn */
         lanes->prefetch_place = hr_format(p, "%d * (%s) + i", s->stage->group, row);
     } else if (!s->plan->tunables.prefetch && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {

@@ -12,6 +12,8 @@
 /* A strip's sums take this part of the second-level cache: they stay there beside the rows that are asked
  * for, and a row's part of a strip is some pages of memory. */
 enum { STRIP_PART = 8, LINE = 64 };
+/* Of a row under loops: shorter ones are better added up all together. */
+enum { LANES_LEAST = 1024 };
 
 typedef enum part { PART_UNSEEN, PART_OF_TASK, PART_OF_LANE, PART_HINDERS } part;
 
@@ -32,7 +34,7 @@ static part part_of(const hr_plan *plan, const hr_function *function, const hr_s
                     const hr_expr *node, part *parts) {
     if (parts[node->id]) return parts[node->id];
     hr_special special = hr_op_info_of(node->op)->special;
-    bool lane = node->op == HR_OP_INDEX && node->index == stage->row[0];
+    bool lane = node->op == HR_OP_INDEX && node->index == stage->row[stage->row_count - 1];
     part found = !is_fixed(plan, function, stage, node) ? PART_HINDERS : lane ? PART_OF_LANE : PART_OF_TASK;
     for (int i = 0; i < node->arg_count; i++) {
         part argument = part_of(plan, function, stage, node->args[i], parts);
@@ -46,7 +48,7 @@ static part part_of(const hr_plan *plan, const hr_function *function, const hr_s
 static hr_status can_strip(const hr_plan *plan, const hr_function *function, const hr_stage *stage,
                            bool *out) {
     *out = false;
-    if (!stage->vector || stage->row_count != 1 || stage->task_count != 1) return HR_OK;
+    if (!stage->vector || !stage->row_count || stage->task_count != 1) return HR_OK;
     if (!hr_stage_has_only(stage, HR_STEP_REDUCE_COLUMN)) return HR_OK;
     part *parts = calloc((size_t)function->expr_count + 1, sizeof *parts);
     if (!parts) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
@@ -63,15 +65,20 @@ static hr_status can_strip(const hr_plan *plan, const hr_function *function, con
 
 hr_status hr_pass_column_strips(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     const hr_function *function = graph->function;
-    int64_t columns, sums = 0;
+    int64_t lanes = 1, sums = 0;
+    double columns = 1;
     bool can;
-    if (plan->limits.compute || plan->tunables.chunk) return HR_OK;
+    if (plan->limits.compute || plan->tunables.chunk || plan->tunables.group == 1) return HR_OK;
     HR_TRY(can_strip(plan, function, stage, &can));
     if (!can) return HR_OK;
-    HR_TRY(hr_extent_value(function, function->indices[stage->row[0]].extent, extents, &columns));
+    for (int i = 0; i < stage->row_count; i++) {
+        HR_TRY(hr_extent_value(function, function->indices[stage->row[i]].extent, extents, &lanes));
+        columns *= (double)lanes;
+    }
     for (int i = 0; i < stage->step_count; i++)
         sums += stage->steps[i].kind == HR_STEP_REDUCE_COLUMN;
     const int64_t most = hr_limits_l2(&plan->limits) / (4 * sums), strip = most / STRIP_PART / LINE * LINE;
-    if (columns > most / 2 && plan->tunables.group != 1) stage->strip = strip > LINE ? strip : LINE;
+    if (stage->row_count > 1 && lanes < LANES_LEAST) return HR_OK;
+    if (columns > (double)most / 2) stage->strip = strip > LINE ? strip : LINE;
     return HR_OK;
 }
