@@ -11,13 +11,13 @@
 #include <stdlib.h>
 
 /* Bytes of the threads' copies of one sum: a run takes little more memory than its arrays. On a GPU, where a
- * cluster adds up a row's sums in its registers, the columns that it can. */
-enum { COPIES_MOST = 16 << 20, GRID_COLUMNS_MOST = 1 << 17 };
+ * cluster adds up a row's sums in its registers, the columns that are too many for that. */
+enum { COPIES_MOST = 16 << 20, GRID_COLUMNS = 1 << 17 };
 
 bool hr_columns_are_long(const hr_plan *plan, double columns) {
     const hr_device_limits *limits = &plan->limits;
     double bytes = columns * 4;
-    if (limits->compute) return columns > GRID_COLUMNS_MOST;
+    if (limits->compute) return columns >= GRID_COLUMNS;
     return bytes > (double)hr_limits_l2(limits) || bytes * (double)hr_limits_threads(limits) > COPIES_MOST;
 }
 
