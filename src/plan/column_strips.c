@@ -13,7 +13,7 @@
  * for, and a row's part of a strip is some pages of memory. */
 enum { STRIP_PART = 8, LINE = 64 };
 /* Of a row under loops: shorter ones are better added up all together. */
-enum { LANES_LEAST = 1024 };
+enum { LANES_LEAST = 256 };
 
 typedef enum part { PART_UNSEEN, PART_OF_TASK, PART_OF_LANE, PART_HINDERS } part;
 
@@ -48,7 +48,7 @@ static part part_of(const hr_plan *plan, const hr_function *function, const hr_s
 static hr_status can_strip(const hr_plan *plan, const hr_function *function, const hr_stage *stage,
                            bool *out) {
     *out = false;
-    if (!stage->vector || !stage->row_count || stage->task_count != 1) return HR_OK;
+    if (!stage->vector || !stage->row_count || !stage->task_count) return HR_OK;
     if (!hr_stage_has_only(stage, HR_STEP_REDUCE_COLUMN)) return HR_OK;
     part *parts = calloc((size_t)function->expr_count + 1, sizeof *parts);
     if (!parts) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");

@@ -118,6 +118,9 @@ static const struct long_case {
     {"kernel k(x: bf16[2, 5, M, N], r: f32[2, M]) -> (s: bf16[5, 2, N], most: f32[5, 2, N])\n{\n"
      "    s[b, a, n] = sum[m](x[a, b, m, n] * r[a, m])\n    most[b, a, n] = max[m](x[a, b, m, n])\n}\n",
      true},
+    {"kernel k(x: f32[3, M, N], w: bf16[N]) -> (s: f32[N])\n{\n"
+     "    s[n] = sum[b, m](x[b, m, n] * w[n] + b)\n}\n",
+     true},
     {"kernel k(x: f32[M, N], a: inout f32[N]) { a[n] = sum[m](x[m, n] * a[n]) }", false},
     {"kernel k(x: f32[M, N]) -> (s: f32[N]) { s[n] = sum[m](where(n > 0, x[m, n - 1], 0)) }", false},
     {"kernel k(x: f32[M, N], r: f32[M]) -> (s: f32[N]) { s[n] = sum[m](x[m, n] * exp(r[m])) }", false},
