@@ -151,6 +151,18 @@ static bool goes_by_head(const hr_lane_pass *pass) {
     return first_stream(pass) && !pass->block && (!pass->state || pass->whole);
 }
 
+/* The lines in which a row's results end, once a row. */
+static void ask_for_ends(hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use != HR_LANE_STORE || !s->stream) continue;
+        const size_t size = hr_dtype_size(p->function->tensors[s->tensor].dtype);
+        hr_print(p, "%sstream_ask_end(q%d + %s, %d, %d);", pass->whole ? "if (!first) " : "", s->id,
+                 hr_emit_index_size(p, p->lane), (int)size,
+                 vectors_of_line(p, pass, size, hr_lane_is_paired(p, pass, s)));
+    }
+}
+
 /* Where streamed results begin to be aligned, those of the first of them: the others are as aligned as it, or
  * leave by ordinary stores. */
 static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *last) {
@@ -159,6 +171,7 @@ static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *las
     hr_print(p, "const int64_t begin = stream_begin(q%d, %s, i, %s);", first->id, stream_sizes(p, pass),
              last);
     p->begun = first->id;
+    if (!p->flat && p->stage->task_count) ask_for_ends(p, pass);
 }
 
 /* The lanes before. */

@@ -131,3 +131,18 @@ static inline void prefetch_near(const void *p) {
     __builtin_prefetch(p, 0, 3);
 #endif
 }
+
+/* To be written, into the first-level cache */
+static inline void prefetch_write(const void *p) {
+#if defined __SSE2__
+    __asm__ volatile("prefetchw (%0)" ::"r"(p));
+#else
+    __builtin_prefetch(p, 1, 3);
+#endif
+}
+
+/* The line in which a row ends, unless it is whole, takes ordinary stores, each of which would hold up all
+ * that come after it until the line is there. */
+static inline void stream_ask_end(const void *end, int size, int vectors) {
+    if (!stream_aligned(end, size, vectors)) prefetch_write(end);
+}

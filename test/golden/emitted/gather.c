@@ -80,6 +80,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             } else {
                 int64_t i = 0;
                 const int64_t begin = stream_begin(q0, 4, 1, i, n_C);
+                stream_ask_end(q0 + n_C, 4, 1);
                 while (i < begin) {
                     const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                     prefetch_read(n1 + i);
