@@ -11,44 +11,31 @@ enum { WAYS = 4 };
 
 /* ---- which stages ---- */
 
-static bool is_dear(const hr_expr *node) {
-    hr_special special = hr_op_info_of(node->op)->special;
-    return special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT;
-}
-
-/* Nothing of the value is made by the stage itself, drawn, or overwritten by it. Beside passes over rows
- * nothing is narrow: to widen it once more costs what the sums' way to the second-level cache does. Alone,
- * nothing is checked or dear that belongs to the task, since it is done anew for each few vectors. */
-static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node, bool alone) {
-    const hr_plan *plan = p->plan;
+/* Nothing of the value is drawn, narrow, made by the stage itself or overwritten by it. To widen what is
+ * narrow once more costs what the sums' way to the second-level cache does. */
+static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node) {
     if (p->seen[node->id] == p->stamp) return true;
     p->seen[node->id] = p->stamp;
     if (node->op == HR_OP_RANDOM) return false;
-    if (node->op == HR_OP_ELEMENT && !alone && hr_dtype_size(plan->normal->tensors[node->tensor].dtype) < 4)
+    if (node->op == HR_OP_ELEMENT && (hr_dtype_size(p->function->tensors[node->tensor].dtype) < 4 ||
+                                      hr_stage_overwrites(p->plan, stage, node->tensor)))
         return false;
-    if (alone && node->op == HR_OP_ELEMENT && hr_element_is_checked(p->function, node)) return false;
-    if (alone && hr_expr_level(p, node) == HR_AT_TASK && is_dear(node)) return false;
-    for (int i = 0; node->op == HR_OP_ELEMENT && i < stage->step_count; i++) {
-        int made = plan->normal->statements[stage->steps[i].statement].tensor;
-        if (made == node->tensor || plan->storage[made] == plan->storage[node->tensor]) return false;
-    }
     for (int i = 0; i < node->arg_count; i++)
-        if (!is_apart(p, stage, node->args[i], alone)) return false;
+        if (!is_apart(p, stage, node->args[i])) return false;
     return true;
 }
 
 bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
-    bool alone = stage->task_count == 1 && !p->plan->tunables.chunk && p->plan->tunables.group != 1 &&
-                 hr_stage_has_only(stage, HR_STEP_REDUCE_COLUMN);
+    if (stage->alone) return true;
     if (!stage->vector || stage->row_count != 1 || stage->task_count == 0) return false;
-    if (!hr_stage_has(stage, HR_STEP_REDUCE_COLUMN)) return false;
+    if (!hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || !hr_stage_has(stage, HR_STEP_REDUCE_ROW)) return false;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
         p->stamp++;
-        if (step->value->type != HR_F32 || !is_apart(p, stage, step->value, alone)) return false;
+        if (step->value->type != HR_F32 || !is_apart(p, stage, step->value)) return false;
     }
-    return alone || hr_stage_has(stage, HR_STEP_REDUCE_ROW);
+    return true;
 }
 
 /* ---- the loop ---- */

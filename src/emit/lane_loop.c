@@ -113,11 +113,21 @@ static const hr_lane_step *first_stream(const hr_lane_pass *pass) {
     return NULL;
 }
 
-/* Vectors that leave as one: those of a cache line, where a step has as many. */
-static int vectors_of_line(const hr_printer *p, const hr_lane_pass *pass, size_t size, bool paired) {
-    enum { LINE = 64 };
-    int vectors = LINE / (hr_limits_lanes(&p->plan->limits) * (int)size);
-    return pass->ways > 1 && vectors > 1 + paired ? vectors : 1 + paired;
+/* A streamed element's bytes, and how many vectors leave as one: those of a cache line, where a step has as
+ * many. */
+static const char *stream_sizes(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s, bool paired) {
+    int size = (int)hr_dtype_size(p->function->tensors[s->tensor].dtype);
+    int vectors = LINE / (hr_limits_lanes(&p->plan->limits) * size);
+    return hr_format(p, "%d, %d", size, pass->ways > 1 && vectors > 1 + paired ? vectors : 1 + paired);
+}
+
+static const char *step_sizes(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    return stream_sizes(p, pass, s, hr_lane_is_paired(p, pass, s));
+}
+
+/* Those of the first step that streams, which the others follow. */
+static const char *first_sizes(hr_printer *p, const hr_lane_pass *pass) {
+    return stream_sizes(p, pass, first_stream(pass), hr_lane_has_pairs(p, pass));
 }
 
 /* `last`: of a block, else NULL. */
@@ -125,24 +135,17 @@ static void print_alignments(hr_printer *p, const hr_lane_pass *pass, const char
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use != HR_LANE_STORE || !s->stream || s->id == p->begun) continue;
-        const size_t size = hr_dtype_size(p->function->tensors[s->tensor].dtype);
         if (last)
             hr_print(p, "const bool aligned_%d = %s && stream_lines(q%d + i, (%s - i) * %d);", s->id,
-                     pass->block, s->id, last, (int)size);
+                     pass->block, s->id, last, (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
         else
-            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %d, %d);", s->id, s->id, (int)size,
-                     vectors_of_line(p, pass, size, hr_lane_is_paired(p, pass, s)));
+            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %s);", s->id, s->id,
+                     step_sizes(p, pass, s));
     }
 }
 
-/* A streamed element's bytes, and how many vectors leave as one */
-static const char *stream_sizes(hr_printer *p, const hr_lane_pass *pass) {
-    const size_t size = hr_dtype_size(p->function->tensors[first_stream(pass)->tensor].dtype);
-    return hr_format(p, "%d, %d", (int)size, vectors_of_line(p, pass, size, hr_lane_has_pairs(p, pass)));
-}
-
 static const char *stream_head(hr_printer *p, const hr_lane_pass *pass, const char *lane) {
-    return hr_format(p, "stream_head(q%d%s, %s)", first_stream(pass)->id, lane, stream_sizes(p, pass));
+    return hr_format(p, "stream_head(q%d%s, %s)", first_stream(pass)->id, lane, first_sizes(p, pass));
 }
 
 /* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as they
@@ -156,10 +159,8 @@ static void ask_for_ends(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use != HR_LANE_STORE || !s->stream) continue;
-        const size_t size = hr_dtype_size(p->function->tensors[s->tensor].dtype);
-        hr_print(p, "%sstream_ask_end(q%d + %s, %d, %d);", pass->whole ? "if (!first) " : "", s->id,
-                 hr_emit_index_size(p, p->lane), (int)size,
-                 vectors_of_line(p, pass, size, hr_lane_is_paired(p, pass, s)));
+        hr_print(p, "%sstream_ask_end(q%d + %s, %s);", pass->whole ? "if (!first) " : "", s->id,
+                 hr_emit_index_size(p, p->lane), step_sizes(p, pass, s));
     }
 }
 
@@ -168,8 +169,7 @@ static void ask_for_ends(hr_printer *p, const hr_lane_pass *pass) {
 static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     const hr_lane_step *first = first_stream(pass);
     if (!goes_by_head(pass)) return;
-    hr_print(p, "const int64_t begin = stream_begin(q%d, %s, i, %s);", first->id, stream_sizes(p, pass),
-             last);
+    hr_print(p, "const int64_t begin = stream_begin(q%d, %s, i, %s);", first->id, first_sizes(p, pass), last);
     p->begun = first->id;
     if (!p->flat && p->stage->task_count) ask_for_ends(p, pass);
 }
@@ -436,10 +436,8 @@ static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (!s->stream) continue;
-        const size_t size = hr_dtype_size(p->function->tensors[s->tensor].dtype);
-        const int vectors = vectors_of_line(p, pass, size, hr_lane_is_paired(p, pass, s));
         const char *condition =
-            hr_format(p, " && stream_aligned(%s, %d, %d)", hr_emit_tensor(p, s->tensor), (int)size, vectors);
+            hr_format(p, " && stream_aligned(%s, %s)", hr_emit_tensor(p, s->tensor), step_sizes(p, pass, s));
         if (!strstr(aligned, condition)) aligned = hr_format(p, "%s%s", aligned, condition);
     }
     hr_print(p, "const bool whole = %s %% (%d * HR_LANES) == 0%s;", hr_emit_lane_count(p), pass->ways,

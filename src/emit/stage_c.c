@@ -540,12 +540,8 @@ static void print_column_strips(hr_stage_printer *s) {
         "unit++) {");
     p->indent++;
     hr_print(p, "const int64_t part = unit %% parts;");
-    hr_print(p, "int64_t row = unit / parts;");
-    for (int i = p->outer_count - 1; i >= 0; i--) {
-        const char *index = hr_emit_index(p, p->outer[i]), *size = hr_emit_index_size(p, p->outer[i]);
-        hr_print(p, i ? "const int64_t %s = row %% %s;" : "const int64_t %s = row;", index, size);
-        if (i) hr_print(p, "row /= %s;", size);
-    }
+    hr_print(p, "int64_t rest = unit / parts;");
+    hr_emit_indices(p, p->outer, p->outer_count);
     print_strips(s, "part", "parts");
     p->indent--;
     hr_print(p, "}");
@@ -575,7 +571,7 @@ static void print_task_loop(hr_stage_printer *s) {
     if (s->apart) {
         if (s->stage->strip)
             print_column_strips(s);
-        else if (hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN))
+        else if (s->stage->alone)
             print_column_share(s);
         else
             print_groups(s);
@@ -649,7 +645,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.skew = stage->skew;
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
     s.few = stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !p->plan->tunables.chunk;
-    s.apart = stage->strip || (!s.skew && hr_column_is_apart(p, stage));
+    s.apart = !s.skew && hr_column_is_apart(p, stage);
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;

@@ -22,11 +22,7 @@ static void print_column_end(hr_printer *p, const hr_stage *stage, int i) {
                                  hr_stage_area_offset(p, stage, i, -1), place);
     hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
     hr_print(p, "int64_t rest = j;");
-    for (int r = stage->row_count - 1; r >= 0; r--) {
-        const char *index = hr_emit_index(p, stage->row[r]), *size = hr_emit_index_size(p, stage->row[r]);
-        hr_print(p, r ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
-        if (r) hr_print(p, "rest /= %s;", size);
-    }
+    hr_emit_indices(p, stage->row, stage->row_count);
     hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
              hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
              hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(reduced)), reduced, dtype));

@@ -89,6 +89,12 @@ typedef struct hr_op_info {
 } hr_op_info;
 
 const hr_op_info *hr_op_info_of(hr_op op);
+
+/* A function that takes a core much longer than a product does: exp and its kin, random numbers. */
+static inline bool hr_op_is_dear(hr_op op) {
+    hr_special special = hr_op_info_of(op)->special;
+    return special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT;
+}
 static inline bool hr_op_is_reduction(hr_op op) {
     return op >= HR_OP_REDUCE_SUM && op <= HR_OP_REDUCE_LOGSUMEXP;
 }

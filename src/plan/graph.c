@@ -384,6 +384,17 @@ void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *see
 
 /* ---- questions ---- */
 
+hr_status hr_function_points(const hr_function *function, const int *indices, int count,
+                             const int64_t *extents, double *out) {
+    *out = 1;
+    for (int i = 0; i < count; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(function, function->indices[indices[i]].extent, extents, &size));
+        *out *= (double)size;
+    }
+    return HR_OK;
+}
+
 static bool is_constant(const hr_expr *expr) {
     if (expr->op == HR_OP_NUMBER || expr->op == HR_OP_EXTENT) return true;
     if (expr->op != HR_OP_ADD && expr->op != HR_OP_SUB && expr->op != HR_OP_MUL && expr->op != HR_OP_NEG &&

@@ -72,6 +72,9 @@ hr_statement *hr_graph_add_statement(hr_graph *graph, int tensor, int domain_cou
 /* Replaces each use of index from[i] by to[i], bound lists of reductions included where to[i] is an index. */
 hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const int *from, hr_expr *const *to);
 /* Sets seen[i] for each index that occurs in `expr`, bound ones included. `seen` has index_count entries. */
+/* The product of the indices' sizes, which may be more than 2^63. */
+hr_status hr_function_points(const hr_function *function, const int *indices, int count,
+                             const int64_t *extents, double *out);
 void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *seen);
 
 /* A sum of indices and extents with constant factors: no data, no division. */

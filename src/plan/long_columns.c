@@ -1,7 +1,7 @@
 /* Sums of columns that are too long to stand beside the passes over a row. In: a unified graph. Out: the
  * same, where cheap locals are made anew by whoever reads them.
  *
- * Such sums are a stage of their own, a strip of columns at a time (column_strips.c): in the rows' stage they
+ * Such sums are a stage of their own, a strip of columns at a time (columns_alone.c): in the rows' stage they
  * would go to memory and back with every row. What both stages read would be written and read as a local:
  * each makes it anew from its inputs instead. Within a stage equal expressions are computed once all the
  * same.
@@ -38,14 +38,10 @@ static bool runs_along(const hr_function *function, const hr_statement *s, const
 
 static hr_status sums_long_columns(const hr_plan *plan, const hr_function *function, const int64_t *extents,
                                    const hr_statement *s, bool *out) {
-    double columns = 1;
+    double columns;
     *out = false;
     if (!hr_op_is_reduction(s->value->op) || s->accumulate) return HR_OK;
-    for (int d = 0; d < s->domain_count; d++) {
-        int64_t size;
-        HR_TRY(hr_extent_value(function, function->indices[s->domain[d]].extent, extents, &size));
-        columns *= (double)size;
-    }
+    HR_TRY(hr_function_points(function, s->domain, s->domain_count, extents, &columns));
     if (!hr_columns_are_long(plan, columns)) return HR_OK;
     bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");

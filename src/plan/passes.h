@@ -64,8 +64,8 @@ void hr_graph_drop_unread(hr_graph *graph);
 /* Part of schedule, after values. Provides the stage's `ordered` and `gathered`. */
 hr_status hr_pass_task_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
-/* Part of schedule, after values and lanes. Provides the stage's `strip`. */
-hr_status hr_pass_column_strips(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
+/* Part of schedule, after values and lanes. Provides the stage's `alone` and `strip`. */
+hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */

@@ -127,8 +127,9 @@ typedef struct hr_stage {
     bool few;            /* CPU: a map of so few rows that threads share out each of them */
     bool ragged;         /* CPU: rows of results so short, and no whole cache lines, that they do not pay to
                             leave past the caches */
-    int64_t strip;     /* CPU: column sums alone: so many columns at a time go through all tasks, and threads
-                          share the columns; 0 = they share the tasks */
+    bool alone;        /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
+    int64_t strip;     /* with `alone`: so many columns at a time go through all tasks, and threads share the
+                          columns; 0 = they share the tasks */
     bool ordered;      /* CPU: tasks in the order of the rows that they add to, or gather */
     hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
@@ -193,6 +194,8 @@ bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
 bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind);
 /* Some step of it gives the tensor its values. */
 bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
+/* Some step of it writes the memory that the tensor uses. */
+bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* Some step of it gives values of less than 32 bits. */
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage);
 /* CPU: what it does for such values takes a core longer than memory does. */

@@ -22,6 +22,14 @@ bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor) {
     return false;
 }
 
+bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor) {
+    for (int i = 0; i < stage->step_count; i++) {
+        int made = plan->normal->statements[stage->steps[i].statement].tensor;
+        if (plan->storage[made] == plan->storage[tensor]) return true;
+    }
+    return false;
+}
+
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         int tensor = plan->normal->statements[stage->steps[i].statement].tensor;

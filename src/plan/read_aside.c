@@ -24,8 +24,7 @@ typedef struct aside {
  * something. */
 static int cost(const hr_graph *graph, const hr_expr *node) {
     int nodes = 1;
-    hr_special special = hr_op_info_of(node->op)->special;
-    if (special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT) return NODES_MOST + 1;
+    if (hr_op_is_dear(node->op)) return NODES_MOST + 1;
     if (node->op == HR_OP_ELEMENT && (hr_element_is_checked(graph->function, node) ||
                                       graph->function->tensors[node->tensor].role == HR_ROLE_INOUT))
         return NODES_MOST + 1;

@@ -311,11 +311,6 @@ static hr_status choose_lanes(scheduler *s, hr_stage *stage) {
 
 /* ---- values kept for a later pass ---- */
 
-static bool is_special(const hr_expr *node) {
-    hr_special special = hr_op_info_of(node->op)->special;
-    return special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT;
-}
-
 /* bf16 is widened as fast as f32 is loaded from a cache that it fills. */
 static bool is_narrow_element(const scheduler *s, const hr_expr *node) {
     return node->op == HR_OP_ELEMENT && hr_dtype_size(s->function->tensors[node->tensor].dtype) <= 2 &&
@@ -385,7 +380,7 @@ static void keep_kind(scheduler *s, hr_stage *stage, keeping *k, int kind) {
     for (int i = 0; i < s->graph->table_size && stage->kept_count < HR_KEPT_MAX; i++) {
         hr_expr *node = table[i];
         if (!node || node->type != HR_F32 || !k->passes[node->id]) continue;
-        if (kind == 0 && is_special(node) && k->repeats[node->id] && k->stays) {
+        if (kind == 0 && hr_op_is_dear(node->op) && k->repeats[node->id] && k->stays) {
             hr_expr *most = most_of(s, stage, k, node);
             if (!is_kept(stage, most)) keep(stage, most, false);
         }
@@ -459,7 +454,8 @@ static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *
             f->shared += one;
         f->first[node->id] = pass + 1;
     }
-    if (is_special(node) && since) { /* kept: the row that is written and those that are read; of two one */
+    if (hr_op_is_dear(node->op) &&
+        since) { /* kept: the row that is written and those that are read; of two one */
         bytes += (since + (hr_stage_turns(stage) > 2)) * f->row * 4;
         f->first[node->id] = pass + 1;
         return bytes;
@@ -595,16 +591,13 @@ static hr_status find_ragged(scheduler *s, hr_stage *stage) {
 static hr_status find_few(scheduler *s, hr_stage *stage) {
     enum { TASKS_A_THREAD = 4, SHARE_LEAST = 1024 };
     const int64_t threads = hr_limits_threads(&s->plan->limits);
-    int64_t row, size;
-    double tasks = 1;
+    int64_t row;
+    double tasks;
     if (s->plan->limits.compute || !stage->vector || stage->row_count != 1 || !stage->task_count ||
         !hr_stage_has_only(stage, HR_STEP_ELEMENT))
         return HR_OK;
     HR_TRY(hr_extent_value(s->function, s->function->indices[stage->row[0]].extent, s->extents, &row));
-    for (int i = 0; i < stage->task_count; i++) {
-        HR_TRY(hr_extent_value(s->function, s->function->indices[stage->task[i]].extent, s->extents, &size));
-        tasks *= (double)size;
-    }
+    HR_TRY(hr_function_points(s->function, stage->task, stage->task_count, s->extents, &tasks));
     stage->few = tasks < (double)(TASKS_A_THREAD * threads) && row / threads >= SHARE_LEAST;
     return HR_OK;
 }
@@ -771,7 +764,7 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         if (status == HR_OK) status = hr_pass_task_order(graph, extents, plan, stage);
         if (status == HR_OK) status = find_ragged(&s, stage);
         if (status == HR_OK) status = find_few(&s, stage);
-        if (status == HR_OK) status = hr_pass_column_strips(graph, extents, plan, stage);
+        if (status == HR_OK) status = hr_pass_columns_alone(extents, plan, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
         if (status == HR_OK) describe(&s, stage);
     }
