@@ -15,10 +15,11 @@ typedef struct hr_lane_step {
     hr_dtype type; /* compute type of the reduced value */
     int tensor;    /* HR_LANE_STORE */
     hr_expr *const *subscripts;
-    bool stream; /* HR_LANE_STORE: past the caches */
-    bool late;   /* with `stream`: only at the end of a block, see lane_block.h */
-    bool held;   /* HR_LANE_COLUMN: the sums are vectors of the caller, held_ID[way - from] */
-    int id;      /* unique in the stage: names its variables */
+    bool stream;    /* HR_LANE_STORE: past the caches */
+    bool late;      /* with `stream`: only at the end of a block, see lane_block.h */
+    bool collected; /* HR_LANE_STORE: into a collector, collected_ID, of row `r` */
+    bool held;      /* HR_LANE_COLUMN: the sums are vectors of the caller, held_ID[way - from] */
+    int id;         /* unique in the stage: names its variables */
 } hr_lane_step;
 
 typedef struct hr_lane_pass {

@@ -10,6 +10,12 @@
 /* The address of the element that a store writes, without the lane: "t_y + offset". */
 void hr_lane_print_target(hr_printer *p, const hr_lane_step *s) {
     const hr_tensor *tensor = &p->function->tensors[s->tensor];
+    if (s->collected) {
+        hr_print(p, "%s *const q%d = (%s *)collector_place(&collected_%d) + r * %s;",
+                 hr_c_storage(tensor->dtype), s->id, hr_c_storage(tensor->dtype), s->id,
+                 hr_emit_index_size(p, p->lane));
+        return;
+    }
     const char *offset =
         tensor->rank > 1 ? hr_emit_offset(p, s->tensor, s->subscripts, tensor->rank - 1) : "0";
     bool start = strcmp(offset, "0") == 0;

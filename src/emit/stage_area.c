@@ -26,8 +26,25 @@ bool hr_stage_shares_kept(const hr_stage *stage) {
 }
 
 int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
-    if (!stage->skew || stage->kept_once[kept_index]) return 1;
+    if (stage->kept_once[kept_index]) return 1;
+    if (stage->abreast) return stage->abreast;
+    if (!stage->skew) return 1;
     return (hr_stage_shares_kept(stage) ? 1 : stage->pass_count) * stage->group;
+}
+
+bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
+    int tensor = plan->normal->statements[step->statement].tensor, tasks = stage->task_count;
+    if (!stage->abreast || !stage->ragged || plan->tunables.stream) return false;
+    if (step->kind != HR_STEP_ELEMENT || !step->stored) return false;
+    if (plan->normal->tensors[tensor].role != HR_ROLE_RESULT || plan->storage[tensor] != tensor ||
+        hr_plan_layout(plan, tensor) != HR_LAYOUT_DENSE || plan->normal->tensors[tensor].rank != tasks + 1)
+        return false;
+    for (int a = 0; a <= tasks; a++) {
+        const hr_expr *subscript = step->subscripts[a];
+        int index = a < tasks ? stage->task[a] : stage->row[0];
+        if (subscript->op != HR_OP_INDEX || subscript->index != index) return false;
+    }
+    return true;
 }
 
 static int kept_before(const hr_stage *stage, int kept_index) {
@@ -47,6 +64,7 @@ static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow,
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         if (step->kind == HR_STEP_REDUCE_ALL) ++*totals;
+        if (hr_stage_collects(plan, stage, step)) *narrow += stage->abreast;
         if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
         if (accumulator_size(plan->normal->statements[step->statement].value->type) == 4)
             ++*narrow;
@@ -91,14 +109,15 @@ const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_
     for (int i = 0; i <= step_index; i++) {
         step = &stage->steps[i];
         if (i == step_index) break;
+        if (hr_stage_collects(p->plan, stage, step)) narrow_before += stage->abreast;
         if (step->kind == HR_STEP_REDUCE_ALL) totals_before++;
         if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 4)
             narrow_before++;
         if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 8)
             wide_before++;
     }
-    if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 4)
-        return hr_format(p, "%d * %s", narrow_before, row4);
+    bool summed = step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 4;
+    if (summed || step->kind == HR_STEP_ELEMENT) return hr_format(p, "%d * %s", narrow_before, row4);
     const char *rows = narrow ? hr_format(p, "%d * %s + ", narrow, row4) : "";
     if (step->kind == HR_STEP_REDUCE_COLUMN) return hr_format(p, "%s%d * %s", rows, wide_before, row8);
     if (wide) rows = hr_format(p, "%s%d * %s + ", rows, wide, row8);

@@ -1,6 +1,8 @@
-/* The scratch memory of one thread in a stage: rows that are kept between passes, column sums, totals.
+/* The scratch memory of one thread in a stage: rows that are kept between passes, results that are collected,
+ * column sums, totals.
  *
- * Rows of 4-byte values come first (kept ones before column sums), then rows of 8-byte sums, then a line a
+ * Rows of 4-byte values come first (kept ones, then results and column sums in the order of their steps; of
+ * what is collected as many rows as go abreast), then rows of 8-byte sums, then a line a
  * total. The library computes the size in numbers, the emitted code by the same formula over its extents.
  */
 #ifndef HR_EMIT_STAGE_AREA_H
@@ -17,14 +19,17 @@ enum { HR_AREA_PADDING = 1152 };
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                 int64_t *out);
 const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
-/* Where a step's sums stand, or where kept value `kept_index` >= 0 does: bytes from the start of the thread's
- * area. */
+/* Whether a step's results are put together in cache: rows that are no whole cache lines and follow each
+ * other in memory. */
+bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
+/* Where a step's sums or what is collected of its results stand, or where kept value `kept_index` >= 0 does:
+ * bytes from the start of the thread's area. */
 const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int kept_index);
 /* Whether a row is kept where the one before it was: of two passes side by side, the second, which goes
  * first, has read a place before the first writes there. */
 bool hr_stage_shares_kept(const hr_stage *stage);
-/* Rows side by side that a kept value needs: one for each row in flight of a skewed stage, or for each two
- * that share. */
+/* Rows side by side that a kept value needs: one for each row abreast, or in flight of a skewed stage, or for
+ * each two that share. */
 int hr_stage_kept_slots(const hr_stage *stage, int kept_index);
 /* Elements of a row: the product of the sizes of the row's indices, "1" where it has none. */
 const char *hr_stage_row_size(hr_printer *printer, const hr_stage *stage);

@@ -9,6 +9,7 @@
 #include "emit/lane_sums.h"
 #include "emit/list_c.h"
 #include "emit/reduce.h"
+#include "emit/stage_abreast.h"
 #include "emit/stage_area.h"
 #include "emit/stage_end.h"
 #include "emit/stage_estimate.h"
@@ -42,7 +43,9 @@ static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
     return statement_of(s, step)->value->type;
 }
 
-static bool uses_area(const hr_stage *stage) {
+static bool uses_area(const hr_plan *plan, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (hr_stage_collects(plan, stage, &stage->steps[i])) return true;
     return stage->kept_count || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
            hr_stage_has(stage, HR_STEP_REDUCE_ALL);
 }
@@ -135,6 +138,7 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
         lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
                     : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
                                                           : HR_LANE_REDUCE;
+        lane->collected = s->abreast && hr_stage_collects(s->plan, s->stage, step);
         lane->stream = lane->use == HR_LANE_STORE && hr_stage_streams(s->p, target_of(s, step));
     }
     return count + hr_stage_spread_squares(s, pass, out + count, HR_STEPS_MAX - count);
@@ -166,7 +170,8 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
         if (hr_op_finds_position(lanes->steps[i].reduce)) plain = false;
     }
     if (!plain || !s->p->vector) return 1;
-    if (reduces) return s->plan->tunables.unroll ? s->plan->tunables.unroll : 4;
+    if (reduces)
+        return s->plan->tunables.unroll ? s->plan->tunables.unroll : s->stage->ways ? s->stage->ways : 4;
     bool dear = s->stage->shape == HR_SHAPE_MAP &&
                 (hr_limits_are_short(&s->plan->limits) || stores(s, lanes, HR_BF16));
     for (int i = 0; i < lanes->step_count && dear; i++)
@@ -198,11 +203,10 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     return lanes;
 }
 
-static void print_pass(hr_stage_printer *s, int pass) {
+void hr_stage_pass(hr_stage_printer *s, int pass) {
     hr_printer *p = s->p;
     hr_lane_step steps[HR_STEPS_MAX];
     const hr_expr *prefetched[HR_STREAMS_MAX];
-    if (!s->split) hr_stage_row_steps(s, pass);
     hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
     hr_stage_next_rows(s, &lanes);
     if (pass && pass == s->stage->spare_pass) {
@@ -296,7 +300,7 @@ static void print_column_start(hr_stage_printer *s, int step, const char *column
 
 static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    if (!uses_area(s->stage)) return;
+    if (!uses_area(s->plan, s->stage)) return;
     hr_print(p, "char *const area = work + thread * (%s);", hr_stage_thread_size(p, s->stage));
     for (int k = 0; k < s->stage->kept_count; k++) {
         if (s->skew && !s->stage->kept_once[k]) continue;
@@ -363,7 +367,7 @@ static void print_task_header(hr_stage_printer *s) {
 /* The passes over the lanes `first` to `last`. */
 static void print_lanes(hr_stage_printer *s) {
     for (int pass = 0; pass < s->stage->pass_count; pass++)
-        print_pass(s, pass);
+        hr_stage_pass(s, pass);
 }
 
 static void print_shares(hr_stage_printer *s) {
@@ -413,7 +417,8 @@ static void print_passes(hr_stage_printer *s) {
         s->p->indent++;
     }
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
-        print_pass(s, pass);
+        hr_stage_row_steps(s, pass);
+        hr_stage_pass(s, pass);
         if (estimates && pass == 0) hr_print(s->p, "if (%s) continue;", hr_stage_unsettled(s));
     }
     if (!s->stage->row_count) print_single_elements(s);
@@ -593,6 +598,10 @@ static void print_task_loop(hr_stage_printer *s) {
         print_few(s);
         return;
     }
+    if (s->abreast) {
+        hr_stage_abreast_loop(s);
+        return;
+    }
     print_task_header(s);
     p->indent++;
     print_passes(s);
@@ -610,8 +619,9 @@ static void print_work(hr_stage_printer *s) {
     }
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        streams = streams || (step->kind == HR_STEP_ELEMENT && step->stored &&
-                              hr_stage_streams(s->p, target_of(s, step)));
+        streams =
+            streams || (s->abreast && hr_stage_collects(s->plan, s->stage, step)) ||
+            (step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_streams(s->p, target_of(s, step)));
     }
     print_areas(s);
     print_kept_once(s);
@@ -646,6 +656,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
     s.few = stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !p->plan->tunables.chunk;
     s.apart = !s.skew && hr_column_is_apart(p, stage);
+    s.abreast = stage->abreast && !s.split && !s.turns && !s.apart;
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;

@@ -21,6 +21,7 @@ typedef struct hr_stage_printer {
     bool split;   /* no task index: the lanes themselves are spread over threads */
     bool skew;    /* the passes of several rows run side by side: see stage_skew.h */
     bool turns;   /* tasks in groups that read an array across: see stage_turn.h */
+    bool abreast; /* several short rows go through each pass: see stage_abreast.h */
     bool few;     /* each thread has a share of every row: few rows of a map */
     bool apart;   /* column sums have a loop of their own over a group of tasks: see column_loop.h */
     int together; /* with `skew`: vectors that each pass does in turn */
@@ -37,6 +38,8 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
 /* What a task computes once before this pass, and what it stores at its end. */
 void hr_stage_row_steps(hr_stage_printer *s, int pass);
 void hr_stage_row_stores(hr_stage_printer *s);
+/* The lanes of a pass and what they add up to, as values of the task. */
+void hr_stage_pass(hr_stage_printer *s, int pass);
 /* The task's indices from `task`, and how many tasks there are. */
 void hr_stage_task_indices(hr_stage_printer *s);
 const char *hr_stage_task_total(hr_stage_printer *s);

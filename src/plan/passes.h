@@ -67,6 +67,11 @@ hr_status hr_pass_task_order(hr_graph *graph, const int64_t *extents, hr_plan *p
 /* Part of schedule, after values and lanes. Provides the stage's `alone` and `strip`. */
 hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
+/* Part of schedule, after `skew`, `gathered`, `few` and `alone`. Provides the stage's `ragged` and `abreast`,
+ * and takes `skew` back where rows go abreast. */
+hr_status hr_pass_short_rows(const hr_graph *graph, const int64_t *extents, const hr_plan *plan,
+                             hr_stage *stage);
+
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);

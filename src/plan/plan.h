@@ -89,7 +89,8 @@ typedef struct hr_tunables {
     int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side; tasks
                   that add to rows or gather them: 1 = as they come, 2 = in the order of the rows */
     int group; /* rows that a skewed stage takes through a block of columns together, two of them where it
-                  sums columns, or column sums alone add up in registers, 1 = one by one */
+                  sums columns, or column sums alone add up in registers, or short rows go abreast, 1 = one by
+                  one */
     int pace;  /* of a skewed stage: an hr_pace */
 } hr_tunables;
 
@@ -126,7 +127,10 @@ typedef struct hr_stage {
     bool backward;       /* with `skew`: the last pass walks its row from the end */
     bool few;            /* CPU: a map of so few rows that threads share out each of them */
     bool ragged;         /* CPU: rows of results so short, and no whole cache lines, that they do not pay to
-                            leave past the caches */
+                            leave past the caches one by one */
+    int abreast;         /* CPU: so many short rows go through each pass before they go through the next;
+                            0 = each row through all passes */
+    int ways;            /* CPU: accumulators side by side in a reduction; 0 = as many as long rows pay for */
     bool alone;        /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
     int64_t strip;     /* with `alone`: so many columns at a time go through all tasks, and threads share the
                           columns; 0 = they share the tasks */

@@ -570,23 +570,6 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     return HR_OK;
 }
 
-/* Rows of results that share most of their cache lines with the rows beside them: a line that some of them
- * leave past the caches, and others not, is merged with what memory holds. */
-static hr_status find_ragged(scheduler *s, hr_stage *stage) {
-    enum { LINE = 64, RAGGED_BYTES = 1024 };
-    int64_t row;
-    if (s->plan->limits.compute || !stage->row_count) return HR_OK;
-    HR_TRY(hr_extent_value(s->function, s->function->indices[lane_of(stage)].extent, s->extents, &row));
-    for (int i = 0; i < stage->step_count && row < RAGGED_BYTES; i++) {
-        const hr_step *step = &stage->steps[i];
-        if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
-        int tensor = s->function->statements[step->statement].tensor;
-        int64_t bytes = row * (int64_t)hr_dtype_size(s->function->tensors[tensor].dtype);
-        stage->ragged = stage->ragged || (bytes < RAGGED_BYTES && bytes % LINE);
-    }
-    return HR_OK;
-}
-
 /* A map whose rows are fewer than would keep all threads busy, and long enough to be shared out. */
 static hr_status find_few(scheduler *s, hr_stage *stage) {
     enum { TASKS_A_THREAD = 4, SHARE_LEAST = 1024 };
@@ -762,9 +745,9 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         if (status == HR_OK && spared && !stage->contract && !estimated) hr_pass_spread(graph, stage);
         if (status == HR_OK) status = choose_skew(&s, stage);
         if (status == HR_OK) status = hr_pass_task_order(graph, extents, plan, stage);
-        if (status == HR_OK) status = find_ragged(&s, stage);
         if (status == HR_OK) status = find_few(&s, stage);
         if (status == HR_OK) status = hr_pass_columns_alone(extents, plan, stage);
+        if (status == HR_OK) status = hr_pass_short_rows(graph, extents, plan, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
         if (status == HR_OK) describe(&s, stage);
     }

@@ -146,3 +146,41 @@ static inline void prefetch_write(const void *p) {
 static inline void stream_ask_end(const void *end, int size, int vectors) {
     if (!stream_aligned(end, size, vectors)) prefetch_write(end);
 }
+
+/* Results that are put together in cache and leave past it in whole lines: `held` bytes from `from` on, of
+ * which the first `before` are not ours. `to`: the line where they begin. */
+typedef struct collector {
+    char *from, *to;
+    int64_t held, before;
+} collector;
+
+static inline collector collector_of(char *from, void *to) {
+    const int64_t before = (int64_t)((uintptr_t)to & 63);
+    return (collector){from, (char *)to - before, before, before};
+}
+
+/* Where the next results are put; 64 bytes beyond them are read. */
+static inline void *collector_place(const collector *c) {
+    return c->from + c->held;
+}
+
+/* So many bytes more are there: the whole lines leave. */
+static inline void collector_leave(collector *c, int64_t bytes) {
+    const int64_t held = c->held + bytes, lines = held / 64 * 64;
+    const int64_t shared = c->before && lines ? 64 : 0;
+    if (shared) {
+        memcpy(c->to + c->before, c->from + c->before, (size_t)(64 - c->before));
+        c->before = 0;
+    }
+    for (int64_t i = shared; i < lines; i += 4 * HR_LANES)
+        vf_stream_f32((float *)(void *)(c->to + i), vf_load_f32((const float *)(const void *)(c->from + i)),
+                      true);
+    if (lines) memcpy(c->from, c->from + lines, 64);
+    c->to += lines;
+    c->held = held - lines;
+}
+
+/* The last line, of which we have a part. */
+static inline void collector_end(const collector *c) {
+    memcpy(c->to + c->before, c->from + c->before, (size_t)(c->held - c->before));
+}

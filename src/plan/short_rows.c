@@ -1,0 +1,85 @@
+/* Stages of short rows. In: a stage. Out: `ragged`, `abreast`.
+ *
+ * What a row computes between two passes, and the end of each pass's sum, takes as long as some hundred
+ * elements, and a core sees no further ahead than about two short rows: it waits. Abreast, several rows go
+ * through a pass before the first of them goes through the next.
+ *
+ * Rows that are no whole cache lines share lines with the rows beside them: a line that some of them leave
+ * past the caches, and others not, is merged with what memory holds. Rows abreast are put together in cache
+ * first.
+ */
+#include "base/dtype.h"
+#include "plan/passes.h"
+
+enum { LINE = 64, RAGGED_BYTES = 1280 };
+enum {
+    ABREAST = 8,
+    ABREAST_MOST = 16,
+    SHORT_BYTES = 512, /* of a row: longer ones are work enough for what is between passes */
+    ONE_WAY = 128,     /* elements: shorter rows have no vectors enough for several accumulators */
+    ELEMENT_BYTES = 8  /* of a row abreast, for each element: what is read, kept and collected */
+};
+
+typedef struct row {
+    int64_t elements, bytes; /* of its results, or of its values where it has none */
+    bool ragged;
+} row;
+
+static hr_status row_of(const hr_function *function, const int64_t *extents, const hr_stage *stage,
+                        row *out) {
+    int lane = stage->row[stage->row_count - 1];
+    *out = (row){0};
+    HR_TRY(hr_extent_value(function, function->indices[lane].extent, extents, &out->elements));
+    int64_t most = out->elements < RAGGED_BYTES ? out->elements : RAGGED_BYTES; /* longer ones are alike */
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
+        int tensor = function->statements[step->statement].tensor;
+        int64_t bytes = most * (int64_t)hr_dtype_size(function->tensors[tensor].dtype);
+        if (bytes > out->bytes) out->bytes = bytes;
+        out->ragged = out->ragged || (bytes < RAGGED_BYTES && bytes % LINE);
+    }
+    if (!out->bytes) out->bytes = most * (int64_t)sizeof(float);
+    return HR_OK;
+}
+
+static bool can_go_abreast(const hr_plan *plan, const hr_stage *stage) {
+    if (!stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return false;
+    if (stage->gathered || stage->few || stage->alone) return false;
+    if (hr_stage_has(stage, HR_STEP_SCATTER) || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN)) return false;
+    return !plan->tunables.chunk && plan->tunables.skew != 2 && plan->tunables.group != 1;
+}
+
+static bool has_phases(const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].estimated) return true;
+    return hr_stage_turns(stage) > 1;
+}
+
+/* As many as the first-level cache holds half of. */
+static int choose_abreast(const hr_plan *plan, const hr_stage *stage, const row *row) {
+    if (!stage->ragged && !has_phases(stage)) return 0;
+    if (!stage->ragged && row->bytes > SHORT_BYTES) return 0;
+    if (plan->tunables.group)
+        return plan->tunables.group < ABREAST_MOST ? plan->tunables.group : ABREAST_MOST;
+    int rows = ABREAST;
+    while (rows > 1 && rows * row->elements * ELEMENT_BYTES > hr_limits_l1(&plan->limits) / 2)
+        rows /= 2;
+    return rows > 1 ? rows : 0;
+}
+
+hr_status hr_pass_short_rows(const hr_graph *graph, const int64_t *extents, const hr_plan *plan,
+                             hr_stage *stage) {
+    row row;
+    if (plan->limits.compute || !stage->row_count) return HR_OK;
+    HR_TRY(row_of(graph->function, extents, stage, &row));
+    stage->ragged = row.ragged;
+    if (!can_go_abreast(plan, stage)) return HR_OK;
+    stage->abreast = choose_abreast(plan, stage, &row);
+    if (!stage->abreast) return HR_OK;
+    stage->ways = row.elements < ONE_WAY ? 1 : 0;
+    stage->skew = stage->backward = false;
+    stage->group = 1;
+    stage->pace = 0;
+    return HR_OK;
+}
