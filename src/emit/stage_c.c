@@ -655,8 +655,8 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.skew = stage->skew;
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
     s.few = stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !p->plan->tunables.chunk;
-    s.apart = !s.skew && hr_column_is_apart(p, stage);
-    s.abreast = stage->abreast && !s.split && !s.turns && !s.apart;
+    s.abreast = stage->abreast && !s.split && !s.turns;
+    s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;

@@ -15,7 +15,8 @@ enum { LINE = 64, RAGGED_BYTES = 1280 };
 enum {
     ABREAST = 8,
     ABREAST_MOST = 16,
-    SHORT_BYTES = 512, /* of a row: longer ones are work enough for what is between passes */
+    SHORT_BYTES = 512, /* of a row, half of them beside sums over tasks: longer ones are work enough for what
+                          is between passes */
     ONE_WAY = 128,     /* elements: shorter rows have no vectors enough for several accumulators */
     ELEMENT_BYTES = 8  /* of a row abreast, for each element: what is read, kept and collected */
 };
@@ -46,7 +47,7 @@ static hr_status row_of(const hr_function *function, const int64_t *extents, con
 static bool can_go_abreast(const hr_plan *plan, const hr_stage *stage) {
     if (!stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return false;
     if (stage->gathered || stage->few || stage->alone) return false;
-    if (hr_stage_has(stage, HR_STEP_SCATTER) || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN)) return false;
+    if (hr_stage_has(stage, HR_STEP_SCATTER)) return false;
     return !plan->tunables.chunk && plan->tunables.skew != 2 && plan->tunables.group != 1;
 }
 
@@ -59,7 +60,8 @@ static bool has_phases(const hr_stage *stage) {
 /* As many as the first-level cache holds half of. */
 static int choose_abreast(const hr_plan *plan, const hr_stage *stage, const row *row) {
     if (!stage->ragged && !has_phases(stage)) return 0;
-    if (!stage->ragged && row->bytes > SHORT_BYTES) return 0;
+    int64_t most = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ? SHORT_BYTES / 2 : SHORT_BYTES;
+    if (!stage->ragged && row->bytes > most) return 0;
     if (plan->tunables.group)
         return plan->tunables.group < ABREAST_MOST ? plan->tunables.group : ABREAST_MOST;
     int rows = ABREAST;
