@@ -51,19 +51,21 @@ static void find_made(abreast *a, int phase) {
     }
 }
 
-/* What is computed between two turns comes right after the first of them: other rows' lanes follow. */
+/* What is computed between two turns comes right after the first of them: other rows' lanes follow. Not where
+ * that may be repeated, since totals may be among it. */
 static void print_turn(abreast *a, int turn) {
     hr_stage_printer *s = a->s;
     const hr_stage *stage = s->stage;
     bool last = turn == hr_stage_turns(stage) - 1;
     int next = last ? stage->pass_count : hr_stage_pass_at(stage, turn + 1);
-    if (turn == 0 && !a->estimates) hr_stage_row_steps(s, 0);
-    for (int pass = hr_stage_pass_at(stage, turn); pass < next; pass++) {
+    int first = hr_stage_pass_at(stage, turn);
+    bool repeated = a->estimates && turn == 0;
+    if (a->estimates ? turn == 1 : turn == 0) hr_stage_row_steps(s, first);
+    for (int pass = first; pass < next; pass++) {
         hr_stage_pass(s, pass);
-        if (pass == 0 && a->estimates)
-            hr_print(s->p, "if (%s) exact_of[r] = again = true;", hr_stage_unsettled(s));
-        if (pass + 1 < stage->pass_count) hr_stage_row_steps(s, pass + 1);
+        if (pass + 1 < stage->pass_count && !repeated) hr_stage_row_steps(s, pass + 1);
     }
+    if (repeated) hr_print(s->p, "if (%s) exact_of[r] = again = true;", hr_stage_unsettled(s));
     if (last) hr_stage_row_stores(s);
 }
 

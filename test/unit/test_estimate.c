@@ -203,7 +203,7 @@ static void run(const char *text, hr_dtype dtype, int size) {
     free(sums);
 }
 
-static const int sizes[] = {1, 63, 64, 65, 200, 1027, 20011};
+static const int sizes[] = {1, 20, 63, 64, 65, 100, 200, 1027, 20011};
 
 static void run_all(const char *text, hr_dtype dtype) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -227,6 +227,30 @@ static void test_both(void **state) {
     run_all("kernel s(x: f32[M, N]) -> (y: f32[M, N], lse: f32[M]) {\n"
             "    lse[m] = logsumexp[n](x[m, n])\n    y[m, n] = softmax[n](x[m, n])\n}",
             HR_F32);
+}
+
+/* So is a total of what rows come to. */
+static void test_with_total(void **state) {
+    (void)state;
+    const char *text = "kernel s(x: f32[M, N]) -> (t: f32) {\n    lse[m] = logsumexp[n](x[m, n])\n"
+                       "    t = sum[m](where(abs(lse[m]) < 3000, lse[m], 0))\n}";
+    enum { SIZE = 100 };
+    static float x[ROWS * SIZE];
+    float total;
+    double meaning[SIZE], lse, sum = 0;
+    for (int i = 0; i < ROWS * SIZE; i++)
+        x[i] = rows[i / SIZE](i % SIZE, SIZE);
+    for (int m = 0; m < ROWS; m++) {
+        evaluate(x + m * SIZE, SIZE, meaning, &lse);
+        if (fabs(lse) < 3000) sum += lse;
+    }
+    hr_kernel *kernel = NULL;
+    good(hr_kernel_load(device, "test.hr", text, strlen(text), NULL, &kernel));
+    bind(kernel, "x", HR_F32, x, 2, SIZE);
+    good(hr_kernel_bind(kernel, "t", &(hr_array){sizeof(hr_array), &total, HR_F32, 0, NULL, NULL}));
+    good(hr_kernel_launch(kernel));
+    compare(total, sum, 0x1p-20, -1, -1);
+    hr_kernel_destroy(kernel);
 }
 
 /* What is summed over the rows is added up in the last pass, and not once more where the first is repeated.
@@ -331,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_logsumexp),
         cmocka_unit_test(test_both),
+        cmocka_unit_test(test_with_total),
         cmocka_unit_test(test_with_column_sums),
         cmocka_unit_test(test_anywhere),
         cmocka_unit_test(test_a_maximum_stays_exact),
