@@ -190,6 +190,7 @@ static void print_scratch_sum(emitter *e) {
                            : stage->ordered                  ? hr_order_size(p, stage)
                                                              : threads_size(p, stage);
         if (!size) continue;
+        if (stage->joins) size = hr_format(p, "stage_%d + %s", i - 1, size);
         hr_print(p, "const int64_t stage_%d = %s;", i, size);
         hr_print(p, "if (stage_%d > work) work = stage_%d;", i, i);
         threads = true;
@@ -212,7 +213,7 @@ static void print_scratch_sizes(emitter *e) {
 
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
     if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
-    int64_t total = 0, work = 0;
+    int64_t total = 0, work = 0, before = 0;
     for (int t = 0; t < plan->normal->tensor_count; t++) {
         int64_t bytes;
         if (!hr_plan_is_scratch(plan, t)) continue;
@@ -227,8 +228,9 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
             HR_TRY(hr_order_bytes(plan, &plan->stages[i], extents, threads, &bytes));
         } else {
             HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
-            bytes *= threads;
+            bytes = bytes * threads + (plan->stages[i].joins ? before : 0);
         }
+        before = bytes;
         if (bytes > work) work = bytes;
     }
     *out = total + work;
@@ -270,7 +272,7 @@ static void print_run_body(emitter *e) {
     hr_print(p, "const int64_t thread = thread_number(), count = thread_count();");
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->functions[i].begin) print_call(e, i, "_begin");
-        print_call(e, i, "");
+        if (e->functions[i].work) print_call(e, i, "");
         if (e->functions[i].end) print_call(e, i, "_end");
     }
     p->indent--;
@@ -366,11 +368,16 @@ static void print_entry(emitter *e) {
 
 /* ---- the file ---- */
 
+static hr_status emit_contract(emitter *e, int number) {
+    e->functions[number] = (hr_stage_functions){.work = true};
+    return hr_emit_contract_c(e->p, number);
+}
+
 static hr_status print_stages(emitter *e, hr_text *stages) {
     e->p->out = stages;
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
-            HR_TRY(hr_emit_contract_c(e->p, i));
+            HR_TRY(emit_contract(e, i));
         else
             HR_TRY(hr_emit_stage_c(e->p, i, &e->functions[i]));
     }

@@ -11,6 +11,7 @@
 #include "emit/reduce.h"
 #include "emit/stage_abreast.h"
 #include "emit/stage_area.h"
+#include "emit/stage_columns.h"
 #include "emit/stage_end.h"
 #include "emit/stage_estimate.h"
 #include "emit/stage_flat.h"
@@ -185,7 +186,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     hr_lane_pass lanes = {.steps = steps, .kept = s->stage->kept, .kept_count = s->stage->kept_count};
     lanes.step_count = lane_steps(s, pass, steps);
     const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
-    bool part = s->split || s->skew || s->turns || s->few;
+    bool part = s->split || s->skew || s->turns || s->few || s->joined;
     lanes.first = part ? "first" : "0";
     lanes.last = part ? "last" : whole;
     if (s->skew) {
@@ -291,13 +292,6 @@ static void print_clear(hr_stage_printer *s) {
 
 /* ---- the stage ---- */
 
-static void print_column_start(hr_stage_printer *s, int step, const char *columns) {
-    const char *identity =
-        hr_reduce_identity(s->stage->steps[step].reduce, s->stage->steps[step].value->type);
-    hr_print(s->p, "for (int64_t j = 0; j < %s; j++)", columns);
-    hr_print(s->p, "    column_%d[j] = %s;", step, identity);
-}
-
 static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (!uses_area(s->plan, s->stage)) return;
@@ -314,7 +308,7 @@ static void print_areas(hr_stage_printer *s) {
             const char *c_type = hr_c_compute(step->value->type);
             hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type,
                      hr_stage_area_offset(p, s->stage, i, -1));
-            if (!s->stage->strip) print_column_start(s, i, hr_stage_row_size(p, s->stage));
+            if (!s->stage->strip) hr_stage_column_start(s, i, hr_stage_row_size(p, s->stage));
         }
         if (step->kind == HR_STEP_REDUCE_ALL)
             hr_print(p, "%s total_%d = %s;", hr_reduce_type(step->reduce, reduced_type(s, step)), i,
@@ -443,115 +437,6 @@ static void print_few(hr_stage_printer *s) {
     hr_print(p, "}");
 }
 
-static void print_column_indices(void *context) {
-    hr_stage_task_indices(context);
-}
-
-static void print_columns(hr_stage_printer *s, const char *last) {
-    hr_lane_step steps[HR_STEPS_MAX];
-    const hr_expr *prefetched[HR_STREAMS_MAX];
-    hr_lane_pass lanes = {.steps = steps, .first = "0", .last = hr_emit_index_size(s->p, s->p->lane)};
-    if (s->stage->strip) {
-        lanes.first = "first";
-        lanes.last = "last";
-    }
-    for (int i = 0; i < s->stage->step_count && lanes.step_count < HR_STEPS_MAX; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (step->kind == HR_STEP_REDUCE_COLUMN)
-            steps[lanes.step_count++] = (hr_lane_step){
-                .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
-    }
-    hr_column_tasks tasks = {"group", last, print_column_indices, s};
-    hr_stage_prefetch(s, s->stage->pass_count, &lanes, prefetched);
-    hr_column_loop(s->p, &lanes, &tasks);
-}
-
-/* Column sums alone, of the tasks from `first` to `end`: whole groups of tasks, then the last few. */
-static void print_column_groups(hr_stage_printer *s, const char *first) {
-    hr_printer *p = s->p;
-    hr_print(p, "int64_t group = %s;", first);
-    hr_print(p, "for (; group + %d <= end; group += %d) {", HR_COLUMN_GROUP, HR_COLUMN_GROUP);
-    p->indent++;
-    print_columns(s, NULL);
-    p->indent--;
-    hr_print(p, "}");
-    hr_print(p, "if (group < end) {");
-    p->indent++;
-    print_columns(s, "end");
-    p->indent--;
-    hr_print(p, "}");
-}
-
-/* Threads share the tasks. */
-static void print_column_share(hr_stage_printer *s) {
-    hr_print(s->p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
-    print_column_groups(s, "tasks * thread / threads");
-}
-
-static void print_strip_stores(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    hr_print(p, "for (int64_t i = first; i < last; i++) {");
-    p->indent++;
-    p->vector = false;
-    for (int k = 0; k < s->stage->step_count; k++) {
-        const hr_step *step = &s->stage->steps[k];
-        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
-        const hr_statement *statement = statement_of(s, step);
-        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
-                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
-                 hr_emit_stored(p, hr_format(p, "column_%d[i - first]", k), reduced_type(s, step),
-                                target_of(s, step)->dtype));
-    }
-    p->vector = true;
-    p->indent--;
-    hr_print(p, "}");
-}
-
-/* Strips of the columns that are part `part` of `parts`. */
-static void print_strips(hr_stage_printer *s, const char *part, const char *parts) {
-    hr_printer *p = s->p;
-    const char *size = hr_emit_index_size(p, p->lane);
-    hr_print(p, "const int64_t share = lines * (%s + 1) / %s * 64, columns = share < %s ? share : %s;", part,
-             parts, size, size);
-    hr_print(p, "for (int64_t first = lines * %s / %s * 64; first < columns; first += %" PRId64 ") {", part,
-             parts, s->stage->strip);
-    p->indent++;
-    hr_print(p, "const int64_t last = columns - first < %" PRId64 " ? columns : first + %" PRId64 ";",
-             s->stage->strip, s->stage->strip);
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) print_column_start(s, i, "last - first");
-    print_column_groups(s, "0");
-    print_strip_stores(s);
-    p->indent--;
-    hr_print(p, "}");
-}
-
-/* Threads share the columns, in whole cache lines, and take a strip of them through all tasks. Under loops
- * they share rows of columns, in parts where those are fewer than the threads. */
-static void print_column_strips(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    hr_print(p, "const int64_t end = %s, lines = (%s + 63) / 64;", hr_stage_task_total(s),
-             hr_emit_index_size(p, p->lane));
-    if (!p->outer_count) {
-        print_strips(s, "thread", "threads");
-        return;
-    }
-    hr_print(p,
-             "const int64_t rows = %s, parts = rows < threads ? (threads + rows - 1) / (rows + !rows) : 1;",
-             hr_emit_points(p, p->outer, p->outer_count));
-    hr_print(
-        p,
-        "for (int64_t unit = rows * parts * thread / threads; unit < rows * parts * (thread + 1) / threads; "
-        "unit++) {");
-    p->indent++;
-    hr_print(p, "const int64_t part = unit %% parts;");
-    hr_print(p, "int64_t rest = unit / parts;");
-    hr_emit_indices(p, p->outer, p->outer_count);
-    print_strips(s, "part", "parts");
-    p->indent--;
-    hr_print(p, "}");
-}
-
 /* Groups of tasks: the passes of each, then the column sums of all. */
 static void print_groups(hr_stage_printer *s) {
     hr_printer *p = s->p;
@@ -566,7 +451,7 @@ static void print_groups(hr_stage_printer *s) {
     print_passes(s);
     p->indent--;
     hr_print(p, "}");
-    print_columns(s, "group_end");
+    hr_stage_columns(s, "group_end");
     p->indent--;
     hr_print(p, "}");
 }
@@ -575,9 +460,9 @@ static void print_task_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (s->apart) {
         if (s->stage->strip)
-            print_column_strips(s);
+            hr_stage_column_strips(s);
         else if (s->stage->alone)
-            print_column_share(s);
+            hr_stage_column_share(s);
         else
             print_groups(s);
         return;
@@ -610,18 +495,20 @@ static void print_task_loop(hr_stage_printer *s) {
     if (s->plan->tunables.chunk) hr_print(p, "}");
 }
 
+static bool has_streams(const hr_stage_printer *s) {
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (s->abreast && hr_stage_collects(s->plan, s->stage, step)) return true;
+        if (step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_streams(s->p, target_of(s, step)))
+            return true;
+    }
+    return false;
+}
+
 static void print_work(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    bool streams = false;
     if (hr_stage_has(s->stage, HR_STEP_SCATTER)) {
         hr_stage_scatter(s);
         return;
-    }
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        streams =
-            streams || (s->abreast && hr_stage_collects(s->plan, s->stage, step)) ||
-            (step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_streams(s->p, target_of(s, step)));
     }
     print_areas(s);
     print_kept_once(s);
@@ -630,7 +517,7 @@ static void print_work(hr_stage_printer *s) {
     else
         print_task_loop(s);
     print_totals(s);
-    if (streams) hr_print(p, "stream_end();");
+    if (has_streams(s)) hr_print(s->p, "stream_end();");
 }
 
 static void print_end(hr_stage_printer *s) {
@@ -646,11 +533,43 @@ static void print_function(hr_stage_printer *s, const char *suffix, void (*print
                      &body);
 }
 
-hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
+static void begin_stage(hr_stage_printer *s, hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
-    hr_stage_printer s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
+    *s = (hr_stage_printer){
+        .p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     hr_printer_stage(p, stage);
     memset(p->turned, 0, sizeof p->turned);
+}
+
+static void print_words(const hr_stage_printer *s) {
+    hr_print(s->p, "/* %s", s->stage->name);
+    hr_print(s->p, s->p->flat ? " * %s; as one axis */" : " * %s */", s->stage->why);
+}
+
+static void print_run(hr_stage_printer *s) {
+    hr_stage_printer head;
+    begin_stage(&head, s->p, hr_stage_run_begin(s->plan, s->number));
+    hr_stage_run_loop(&head);
+    if (has_streams(s)) hr_print(s->p, "stream_end();");
+}
+
+/* The last stage of a run has the loop over its strips. */
+static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
+    int number = s->number, count = hr_stage_run_count(s->plan, number);
+    s->joined = true;
+    s->apart = s->stage->alone;
+    *out = (hr_stage_functions){.work = number == hr_stage_run_begin(s->plan, number) + count - 1};
+    print_words(s);
+    hr_stage_strip_function(s);
+    if (out->work) print_function(s, "", print_run);
+    return hr_text_status(s->p->out);
+}
+
+hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
+    const hr_stage *stage = &p->plan->stages[number];
+    hr_stage_printer s;
+    begin_stage(&s, p, number);
+    if (hr_stage_is_joined(p->plan, number)) return emit_joined(&s, out);
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
     s.skew = stage->skew;
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
@@ -663,8 +582,8 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     out->begin = starts_at_zero(&s);
     out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !stage->strip) ||
                hr_stage_has(stage, HR_STEP_REDUCE_ALL);
-    hr_print(p, "/* %s", stage->name);
-    hr_print(p, p->flat ? " * %s; as one axis */" : " * %s */", stage->why);
+    out->work = true;
+    print_words(&s);
     if (out->begin) print_function(&s, "_begin", print_clear);
     if (s.skew) hr_stage_skew_functions(&s);
     print_function(&s, "", print_work);

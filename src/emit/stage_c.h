@@ -4,6 +4,7 @@
  *     stage_N_begin  clears what several threads add into
  *     stage_N        the work itself
  *     stage_N_end    combines the threads' partial results
+ * Stages that go through strips of columns together have stage_N_strip each, and the last of them stage_N.
  */
 #ifndef HR_EMIT_STAGE_C_H
 #define HR_EMIT_STAGE_C_H
@@ -13,7 +14,7 @@
 #define HR_STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
 
 typedef struct hr_stage_functions {
-    bool begin, end; /* the stage has these */
+    bool begin, work, end; /* the stage has these */
 } hr_stage_functions;
 
 hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);

@@ -5,7 +5,9 @@
 #include "base/dtype.h"
 #include "emit/column_loop.h"
 #include "emit/stage_area.h"
+#include "emit/stage_columns.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -195,6 +197,18 @@ static const char *shared_place(const hr_stage_printer *s, int pass, const hr_la
                      print_ahead(s, pass, begin), lanes->prefetch_part, lanes->prefetch_of);
 }
 
+/* Of stages that go through strips together the first reads what memory has, as always, and the last that
+ * goes through all tasks asks for the next strip; those between find all in cache. */
+static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
+    int begin = hr_stage_run_begin(s->plan, s->number), last = begin + hr_stage_run_count(s->plan, begin) - 1;
+    const hr_stage *head = &s->plan->stages[begin];
+    if (s->plan->stages[last].task_count == head->row_count - 1) last--; /* a map of what is one a column */
+    if (s->number == last && last > begin)
+        lanes->prefetch_place = hr_format(s->p, "%" PRId64 " + i", head->strip);
+    else if (s->number != begin)
+        lanes->prefetch_count = 0;
+}
+
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
  * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
@@ -237,4 +251,5 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     } else {
         lanes->prefetch_place = hr_format(p, "%s + i", print_ahead(s, pass, next_row_place(s, lanes, row)));
     }
+    if (s->joined) prefetch_strip(s, lanes);
 }

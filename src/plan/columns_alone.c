@@ -36,7 +36,7 @@ static part part_of(const hr_plan *plan, const hr_stage *stage, const hr_expr *n
     return parts[node->id] = found;
 }
 
-static hr_status are_apart(const hr_plan *plan, const hr_stage *stage, bool *out) {
+hr_status hr_columns_stand_alone(const hr_plan *plan, const hr_stage *stage, bool *out) {
     *out = false;
     if (!stage->vector || !stage->row_count || !stage->task_count) return HR_OK;
     if (!hr_stage_has_only(stage, HR_STEP_REDUCE_COLUMN)) return HR_OK;
@@ -57,7 +57,7 @@ hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage 
     double columns;
     bool apart;
     if (plan->limits.compute || plan->tunables.chunk || plan->tunables.group == 1) return HR_OK;
-    HR_TRY(are_apart(plan, stage, &apart));
+    HR_TRY(hr_columns_stand_alone(plan, stage, &apart));
     if (!apart) return HR_OK;
     HR_TRY(hr_function_points(plan->normal, stage->row, stage->row_count, extents, &columns));
     HR_TRY(hr_plan_points(plan, stage->row + stage->row_count - 1, 1, extents, &lanes));

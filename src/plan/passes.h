@@ -72,6 +72,13 @@ hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage 
 hr_status hr_pass_short_rows(const hr_graph *graph, const int64_t *extents, const hr_plan *plan,
                              hr_stage *stage);
 
+/* Column sums of nothing else, none of whose values hinders that a few columns at a time go through all
+ * tasks. */
+hr_status hr_columns_stand_alone(const hr_plan *plan, const hr_stage *stage, bool *out);
+
+/* Requires schedule. Provides `joins`, and the strips of stages that go together. */
+hr_status hr_pass_join_strips(const hr_graph *graph, const int64_t *extents, hr_plan *plan);
+
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);

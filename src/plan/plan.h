@@ -134,6 +134,7 @@ typedef struct hr_stage {
     bool alone;        /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
     int64_t strip;     /* with `alone`: so many columns at a time go through all tasks, and threads share the
                           columns; 0 = they share the tasks */
+    bool joins;        /* CPU: each strip of columns goes through this stage right after the one before it */
     bool ordered;      /* CPU: tasks in the order of the rows that they add to, or gather */
     hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
