@@ -197,12 +197,18 @@ static const char *shared_place(const hr_stage_printer *s, int pass, const hr_la
                      print_ahead(s, pass, begin), lanes->prefetch_part, lanes->prefetch_of);
 }
 
+/* Not so a map of what is one a column. */
+static bool goes_through_tasks(const hr_stage *head, const hr_stage *stage) {
+    return hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || stage->task_count >= head->row_count;
+}
+
 /* Of stages that go through strips together the first reads what memory has, as always, and the last that
  * goes through all tasks asks for the next strip; those between find all in cache. */
 static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
     int begin = hr_stage_run_begin(s->plan, s->number), last = begin + hr_stage_run_count(s->plan, begin) - 1;
     const hr_stage *head = &s->plan->stages[begin];
-    if (s->plan->stages[last].task_count == head->row_count - 1) last--; /* a map of what is one a column */
+    while (!goes_through_tasks(head, &s->plan->stages[last]))
+        last--;
     if (s->number == last && last > begin)
         lanes->prefetch_place = hr_format(s->p, "%" PRId64 " + i", head->strip);
     else if (s->number != begin)

@@ -118,15 +118,16 @@ static bool is_memory_apart(const run *r) {
 static hr_status find_run(run *r, int first) {
     hr_plan *plan = r->plan;
     const hr_stage *head = &plan->stages[first];
-    bool map = false;
+    bool ends = false;
     r->first = first;
     r->count = 0;
     memset(r->read, 0, (size_t)r->function->tensor_count * sizeof *r->read);
-    for (int k = first; k < plan->stage_count && !map; k++) {
+    for (int k = first; k < plan->stage_count && !ends; k++) {
         const hr_stage *stage = &plan->stages[k];
         bool sums;
         HR_TRY(hr_columns_stand_alone(plan, stage, &sums));
-        map = !sums && k > first && is_map_along(head, stage);
+        bool map = !sums && k > first && is_map_along(head, stage);
+        ends = map && stage->task_count >= head->row_count;
         if (!map && (!sums || !has_same_columns(head, stage))) break;
         if (!all_read_well(r, stage)) break;
         r->count++;

@@ -21,6 +21,9 @@ hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr
  * another stage then. */
 bool hr_columns_are_long(const hr_plan *plan, double columns);
 
+/* Requires unify. Provides: divisions, roots and functions of what is one a column are locals. */
+hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
+
 /* Requires unify. Provides plan->stages with task and row indices and steps in order, kinds and passes;
  * plan->materialised. Values are those of the statements. */
 hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused);

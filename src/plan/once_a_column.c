@@ -1,0 +1,197 @@
+/* What is the same for all tasks of a column. In: a unified graph. Out: the same, where that is a local of
+ * its own.
+ *
+ * A norm over an axis that is not the last divides by the root of each column's variance: for a lane, that is
+ * a division and a root for every task, which take longer than the element itself does to arrive. What rows
+ * need is one a task, and computed once as it is.
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TASKS_LEAST = 4 }; /* for which it would be computed anew */
+
+/* What a value depends on: nothing, the place that one element of a local has, or more. */
+typedef enum reach { REACH_NOTHING, REACH_COLUMN, REACH_MORE } reach;
+
+typedef struct seen {
+    int statement; /* of which all this holds, from 1 */
+    reach reach;
+    const hr_expr *element; /* REACH_COLUMN: such an element */
+    bool dear;              /* a division, a root or a function is in it */
+    hr_expr *copy;          /* with locals in place of what is the same for all tasks */
+    hr_expr *local;         /* of any statement: the element that stands for it */
+} seen;
+
+typedef struct finder {
+    hr_graph *graph;
+    const int64_t *extents;
+    hr_statement statement; /* at hand */
+    int number;             /* of statements until now */
+    seen *seen;             /* by expr id */
+    int capacity;
+    int added; /* statements that come before the one at hand */
+} finder;
+
+/* ---- what depends on what ---- */
+
+static bool is_place(const hr_function *function, const hr_expr *element) {
+    const hr_tensor *tensor = &function->tensors[element->tensor];
+    if (tensor->role != HR_ROLE_LOCAL || tensor->rank == 0 || hr_element_is_guarded(function, element))
+        return false;
+    for (int a = 0; a < tensor->rank; a++)
+        if (element->args[a]->op != HR_OP_INDEX) return false;
+    return true;
+}
+
+static bool have_same_place(const hr_function *function, const hr_expr *a, const hr_expr *b) {
+    int rank = function->tensors[a->tensor].rank;
+    if (rank != function->tensors[b->tensor].rank) return false;
+    return !memcmp(a->args, b->args, (size_t)rank * sizeof *a->args);
+}
+
+static bool is_dear(const hr_expr *node) {
+    return node->op == HR_OP_DIV || hr_op_info_of(node->op)->special != HR_SPECIAL_NONE;
+}
+
+static void look(finder *f, const hr_expr *node) {
+    const hr_function *function = f->graph->function;
+    seen *s = &f->seen[node->id];
+    if (s->statement == f->number) return;
+    *s = (seen){.statement = f->number, .reach = REACH_NOTHING, .local = s->local};
+    for (int i = 0; i < node->arg_count; i++)
+        look(f, node->args[i]);
+    if (node->op == HR_OP_ELEMENT && function->tensors[node->tensor].rank) {
+        s->reach = is_place(function, node) ? REACH_COLUMN : REACH_MORE;
+        s->element = node;
+        return;
+    }
+    if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM || hr_op_is_reduction(node->op))
+        s->reach = REACH_MORE;
+    for (int i = 0; i < node->arg_count; i++) {
+        const seen *argument = &f->seen[node->args[i]->id];
+        if (argument->reach == REACH_NOTHING) continue;
+        bool differs = s->reach == REACH_COLUMN && argument->reach == REACH_COLUMN &&
+                       !have_same_place(function, s->element, argument->element);
+        s->reach = differs || s->reach == REACH_MORE ? REACH_MORE : argument->reach;
+        s->element = argument->element;
+        s->dear = s->dear || argument->dear;
+    }
+    s->dear = s->dear || is_dear(node);
+}
+
+/* ---- what is worth a local ---- */
+
+/* Some element of more axes has the same last subscript: lanes run along the column's place. */
+static bool runs_along(const finder *f, const hr_expr *node, const hr_expr *place, bool *visited) {
+    const hr_function *function = f->graph->function;
+    int rank = function->tensors[place->tensor].rank;
+    if (visited[node->id]) return false;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT) {
+        int axes = function->tensors[node->tensor].rank;
+        if (axes > rank && node->args[axes - 1] == place->args[rank - 1]) return true;
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        if (runs_along(f, node->args[i], place, visited)) return true;
+    return false;
+}
+
+static bool has_lanes(finder *f, const hr_expr *place) {
+    bool *visited = calloc((size_t)f->capacity, sizeof *visited);
+    bool found = visited && runs_along(f, f->statement.value, place, visited);
+    if (!visited) f->graph->full = true;
+    free(visited);
+    return found;
+}
+
+/* How often the statement would compute it. */
+static double times(const finder *f, const hr_expr *place) {
+    const hr_function *function = f->graph->function;
+    const hr_statement *s = &f->statement;
+    int indices[HR_AXES_MAX], rank = function->tensors[place->tensor].rank;
+    double all, bound, once;
+    for (int a = 0; a < rank; a++)
+        indices[a] = place->args[a]->index;
+    if (hr_function_points(function, s->domain, s->domain_count, f->extents, &all) != HR_OK ||
+        hr_function_points(function, s->value->bound, s->value->bound_count, f->extents, &bound) != HR_OK ||
+        hr_function_points(function, indices, rank, f->extents, &once) != HR_OK)
+        return 0;
+    return once > 0 ? all * bound / once : 0;
+}
+
+static hr_expr *make_local(finder *f, const hr_expr *node, const hr_expr *place) {
+    hr_graph *graph = f->graph;
+    const hr_tensor *made = &graph->function->tensors[place->tensor];
+    int rank = made->rank, domain[HR_AXES_MAX];
+    for (int a = 0; a < rank; a++)
+        domain[a] = place->args[a]->index;
+    const char *name = hr_arena_format(graph->arena, "%.40s_once", made->name);
+    int tensor = hr_graph_add_local(graph, name, HR_F32, rank, made->shape, -1);
+    hr_place where = f->statement.place;
+    hr_graph_add_statement(graph, tensor, rank, domain, (hr_expr *)node, where);
+    f->added++;
+    return hr_graph_element(graph, tensor, rank, place->args);
+}
+
+static hr_expr *rewrite(finder *f, hr_expr *node) {
+    seen *s = &f->seen[node->id];
+    if (s->copy || s->local) return s->copy ? s->copy : s->local;
+    hr_expr *args[16];
+    bool changed = false;
+    s->copy = node;
+    if (f->graph->full || node->arg_count > 16 || node->op == HR_OP_ELEMENT) return node;
+    if (s->reach == REACH_COLUMN && s->dear && node->type == HR_F32 && has_lanes(f, s->element) &&
+        times(f, s->element) >= TASKS_LEAST)
+        return s->copy = s->local = make_local(f, node, s->element);
+    for (int i = 0; i < node->arg_count; i++) {
+        args[i] = rewrite(f, node->args[i]);
+        changed = changed || args[i] != node->args[i];
+    }
+    if (changed) f->seen[node->id].copy = hr_graph_with_args(f->graph, node, args);
+    return f->seen[node->id].copy;
+}
+
+/* ---- statements ---- */
+
+/* The statements that were added last come before that one. */
+static void move_before(hr_function *function, int statement, int added) {
+    for (; added > 0; added--) {
+        hr_statement last = function->statements[function->statement_count - 1];
+        memmove(function->statements + statement + 1, function->statements + statement,
+                (size_t)(function->statement_count - 1 - statement) * sizeof last);
+        function->statements[statement] = last;
+    }
+}
+
+/* Room for all expressions that there are. */
+static bool grow(finder *f) {
+    int count = f->graph->function->expr_count + 1;
+    if (count <= f->capacity) return true;
+    seen *more = realloc(f->seen, (size_t)count * 2 * sizeof *more);
+    if (!more) return false;
+    memset(more + f->capacity, 0, (size_t)(count * 2 - f->capacity) * sizeof *more);
+    f->seen = more;
+    f->capacity = count * 2;
+    return true;
+}
+
+hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents, const hr_plan *plan) {
+    hr_function *function = graph->function;
+    finder f = {.graph = graph, .extents = extents};
+    bool memory = true;
+    for (int i = 0; i < function->statement_count && !graph->full && !plan->limits.compute; i++) {
+        memory = grow(&f);
+        if (!memory) break;
+        f.statement = function->statements[i];
+        f.number++;
+        f.added = 0;
+        look(&f, f.statement.value);
+        function->statements[i].value = rewrite(&f, f.statement.value);
+        move_before(function, i, f.added);
+        i += f.added;
+    }
+    free(f.seen);
+    return memory ? hr_graph_status(graph) : hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+}
