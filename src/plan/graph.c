@@ -348,6 +348,16 @@ static hr_expr *substitute(substitution *s, hr_expr *node) {
     return result;
 }
 
+void hr_graph_move_before(hr_graph *graph, int statement, int added) {
+    hr_function *function = graph->function;
+    for (; added > 0 && !graph->full; added--) {
+        hr_statement last = function->statements[function->statement_count - 1];
+        memmove(function->statements + statement + 1, function->statements + statement,
+                (size_t)(function->statement_count - 1 - statement) * sizeof last);
+        function->statements[statement] = last;
+    }
+}
+
 hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const int *from, hr_expr *const *to) {
     substitution s = {.graph = graph, .count = count, .from = from, .to = to};
     int ids = graph->function->expr_count > graph->source->expr_count ? graph->function->expr_count

@@ -68,6 +68,8 @@ int hr_graph_add_local(hr_graph *graph, const char *name, hr_dtype dtype, int ra
                        int storage);
 hr_statement *hr_graph_add_statement(hr_graph *graph, int tensor, int domain_count, const int *domain,
                                      hr_expr *value, hr_place place);
+/* The statements that were added last come before that one, in their order. */
+void hr_graph_move_before(hr_graph *graph, int statement, int added);
 
 /* Replaces each use of index from[i] by to[i], bound lists of reductions included where to[i] is an index. */
 hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const int *from, hr_expr *const *to);

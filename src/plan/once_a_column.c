@@ -155,16 +155,6 @@ static hr_expr *rewrite(finder *f, hr_expr *node) {
 
 /* ---- statements ---- */
 
-/* The statements that were added last come before that one. */
-static void move_before(hr_function *function, int statement, int added) {
-    for (; added > 0; added--) {
-        hr_statement last = function->statements[function->statement_count - 1];
-        memmove(function->statements + statement + 1, function->statements + statement,
-                (size_t)(function->statement_count - 1 - statement) * sizeof last);
-        function->statements[statement] = last;
-    }
-}
-
 /* Room for all expressions that there are. */
 static bool grow(finder *f) {
     int count = f->graph->function->expr_count + 1;
@@ -189,7 +179,7 @@ hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents, const h
         f.added = 0;
         look(&f, f.statement.value);
         function->statements[i].value = rewrite(&f, f.statement.value);
-        move_before(function, i, f.added);
+        hr_graph_move_before(graph, i, f.added);
         i += f.added;
     }
     free(f.seen);

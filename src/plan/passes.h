@@ -21,6 +21,10 @@ hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr
  * another stage then. */
 bool hr_columns_are_long(const hr_plan *plan, double columns);
 
+/* Requires unify. Provides: argmax and argmin of elements along an axis that is not the last are sums of
+ * columns. */
+hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
+
 /* Requires unify. Provides: divisions, roots and functions of what is one a column are locals. */
 hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
 

@@ -43,6 +43,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     HR_TRY(hr_pass_normalise(graph));
     HR_TRY(hr_pass_unify(graph));
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
+    if (!unfused) HR_TRY(hr_pass_positions(graph, extents, plan));
     if (!unfused) HR_TRY(hr_pass_once_a_column(graph, extents, plan));
     HR_TRY(hr_pass_group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));
