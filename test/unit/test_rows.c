@@ -1,5 +1,5 @@
-/* Rows about as long as a page of memory and short ones, a few of them: what passes side by side, rows abreast
- * and sums over rows do at their ends, against the text's meaning in f64. */
+/* Rows about as long as a page of memory and short ones, a few of them: what passes side by side, rows
+ * abreast and sums over rows do at their ends, against the text's meaning in f64. */
 #include "device/device.h"
 #include "support/cpu_device.h"
 
@@ -12,7 +12,8 @@
 #include <cmocka.h>
 
 static const int64_t row_counts[] = {0, 1, 2, 3, 5, 9, 17};
-static const int64_t lengths[] = {1, 5, 63, 100, 128, 250, 300, 577, 1024, 2047, 2048, 2175, 2176, 4133, 4160};
+static const int64_t lengths[] = {1,    5,    63,   100,  128,  250,  300, 577,
+                                  1024, 2047, 2048, 2175, 2176, 4133, 4160};
 enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts, LENGTHS = sizeof lengths / sizeof *lengths };
 
 static const struct row_kernel {

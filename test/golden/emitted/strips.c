@@ -44,7 +44,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     (void)a;
     char *const area = work + thread * (1 * (((32768) * 4 + 1152) / 64 * 64) + 0);
     float *const column_0 = (float *)(area + 0 * (((32768) * 4 + 1152) / 64 * 64));
-    const int64_t end = n_M, lines = (n_N + 63) / 64;
+    const int64_t end = n_M;
+    const int64_t lines = (n_N + 63) / 64;
     const int64_t share = lines * (thread + 1) / threads * 64, columns = share < n_N ? share : n_N;
     for (int64_t first = lines * thread / threads * 64; first < columns; first += 32768) {
         const int64_t last = columns - first < 32768 ? columns : first + 32768;
