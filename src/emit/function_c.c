@@ -20,6 +20,7 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     const hr_tensor *t = &p->function->tensors[tensor];
     const char *name = hr_emit_tensor(p, tensor);
     if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
+    if (hr_plan_is_in_strips(p->plan, tensor)) return; /* where it stands the stage knows */
     if (hr_emit_occurs(body, name)) {
         if (hr_tensor_is_scalar(t))
             hr_print(p,

@@ -54,6 +54,10 @@ static int kept_before(const hr_stage *stage, int kept_index) {
     return rows;
 }
 
+static bool makes_strip(const hr_plan *plan, const hr_step *step) {
+    return hr_plan_is_in_strips(plan, plan->normal->statements[step->statement].tensor);
+}
+
 /* Rows of 4-byte and 8-byte accumulators and how many totals; each row is padded so that whole vectors fit.
  */
 static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow, int *wide, int *totals) {
@@ -65,6 +69,7 @@ static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow,
         const hr_step *step = &stage->steps[i];
         if (step->kind == HR_STEP_REDUCE_ALL) ++*totals;
         if (hr_stage_collects(plan, stage, step)) *narrow += stage->abreast;
+        if (makes_strip(plan, step)) ++*narrow;
         if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
         if (accumulator_size(plan->normal->statements[step->statement].value->type) == 4)
             ++*narrow;
@@ -93,6 +98,14 @@ const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
     if (narrow)
         size = hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64) + %s", narrow, row, HR_AREA_PADDING, size);
     return size;
+}
+
+const char *hr_stage_strip_offset(hr_printer *p, const hr_stage *stage, int step_index) {
+    int narrow, wide, totals;
+    count_areas(p->plan, stage, &narrow, &wide, &totals);
+    for (int i = step_index; i < stage->step_count; i++)
+        narrow -= makes_strip(p->plan, &stage->steps[i]);
+    return hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64)", narrow, sums_size(p, stage), HR_AREA_PADDING);
 }
 
 /* Where in a thread's area a step's accumulators stand. Order: narrow rows (kept first), wide rows, totals.

@@ -1,9 +1,9 @@
 /* The scratch memory of one thread in a stage: rows that are kept between passes, results that are collected,
- * column sums, totals.
+ * column sums, strips of locals, totals.
  *
- * Rows of 4-byte values come first (kept ones, then results and column sums in the order of their steps; of
- * what is collected as many rows as go abreast), then rows of 8-byte sums, then a line a
- * total. The library computes the size in numbers, the emitted code by the same formula over its extents.
+ * Rows of 4-byte values come first (kept ones, results and column sums in the order of their steps, strips;
+ * of what is collected as many rows as go abreast), then rows of 8-byte sums, then a line a total. The
+ * library computes the size in numbers, the emitted code by the same formula over its extents.
  */
 #ifndef HR_EMIT_STAGE_AREA_H
 #define HR_EMIT_STAGE_AREA_H
@@ -25,6 +25,8 @@ bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step
 /* Where a step's sums or what is collected of its results stand, or where kept value `kept_index` >= 0 does:
  * bytes from the start of the thread's area. */
 const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int kept_index);
+/* Where the strip in hand of the local stands that a step makes. */
+const char *hr_stage_strip_offset(hr_printer *printer, const hr_stage *stage, int step_index);
 /* Whether a row is kept where the one before it was: of two passes side by side, the second, which goes
  * first, has read a place before the first writes there. */
 bool hr_stage_shares_kept(const hr_stage *stage);

@@ -1,6 +1,7 @@
 /* Sums of columns. In: a stage. Out: text. See stage_columns.h. */
 #include "emit/stage_columns.h"
 
+#include "base/dtype.h"
 #include "emit/column_loop.h"
 #include "emit/function_c.h"
 #include "emit/lane_loop.h"
@@ -159,12 +160,42 @@ static const hr_stage *head_of(const hr_stage_printer *s) {
     return &s->plan->stages[hr_stage_run_begin(s->plan, s->number)];
 }
 
+/* Areas of the run's stages stand one after the other in each thread's own: where that of a stage does, and
+ * with one past the last, how long all are. */
+static const char *run_area(hr_printer *p, int begin, int number) {
+    const char *place = "0";
+    for (int k = begin; k < number; k++)
+        place = hr_format(p, "%s + %s", place, hr_stage_thread_size(p, &p->plan->stages[k]));
+    return place;
+}
+
+/* Locals of which the strip in hand is there. */
+static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
+    hr_printer *p = s->p;
+    int begin = hr_stage_run_begin(s->plan, s->number), count = hr_stage_run_count(s->plan, begin);
+    for (int k = begin; k < begin + count; k++) {
+        const hr_stage *stage = &s->plan->stages[k];
+        for (int i = 0; i < stage->step_count; i++) {
+            const hr_statement *made = &s->function->statements[stage->steps[i].statement];
+            const hr_tensor *tensor = &s->function->tensors[made->tensor];
+            const char *name = hr_emit_tensor(p, made->tensor);
+            if (!hr_plan_is_in_strips(s->plan, made->tensor) || !hr_emit_occurs(body, name)) continue;
+            const char *row =
+                tensor->rank > 1 ? hr_emit_offset(p, made->tensor, made->subscripts, tensor->rank - 1) : "0";
+            hr_print(p, "%s *const %s = strip_origin(area + %s + %s, (%s + first) * %d);",
+                     hr_c_storage(tensor->dtype), name, run_area(p, begin, k),
+                     hr_stage_strip_offset(p, stage, i), row, (int)hr_dtype_size(tensor->dtype));
+        }
+    }
+}
+
 static void print_sums(hr_stage_printer *s) {
     hr_printer *p = s->p;
+    const char *place = run_area(p, hr_stage_run_begin(s->plan, s->number), s->number);
     for (int i = 0; i < s->stage->step_count; i++) {
         if (s->stage->steps[i].kind != HR_STEP_REDUCE_COLUMN) continue;
         const char *type = hr_c_compute(s->stage->steps[i].value->type);
-        hr_print(p, "%s *const column_%d = (%s *)(area + %s);", type, i, type,
+        hr_print(p, "%s *const column_%d = (%s *)(area + %s + %s);", type, i, type, place,
                  hr_stage_area_offset(p, s->stage, i, -1));
     }
     hr_print(p, "const int64_t end = %s;", hr_stage_task_total(s));
@@ -201,34 +232,36 @@ void hr_stage_strip_function(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const hr_stage *head = head_of(s);
     const char *parameters = "const arguments *a, char *area, int64_t first, int64_t last";
-    hr_text body, *out = hr_print_aside(p, &body);
-    for (int i = 0; i < head->row_count - 1; i++) {
-        const char *index = hr_emit_index(p, head->row[i]);
-        parameters = hr_format(p, "%s, int64_t %s", parameters, index);
-        hr_print(p, "(void)%s;", index);
-    }
+    hr_text body, whole, *out = hr_print_aside(p, &body);
     if (hr_stage_has(s->stage, HR_STEP_REDUCE_COLUMN))
         print_sums(s);
     else
         print_map(s);
     hr_print_back(p, out);
-    hr_emit_function(p, "static void", hr_format(p, "stage_%d_strip", s->number), parameters, &body);
+    out = hr_print_aside(p, &whole);
+    for (int i = 0; i < head->row_count - 1; i++) {
+        const char *index = hr_emit_index(p, head->row[i]);
+        parameters = hr_format(p, "%s, int64_t %s", parameters, index);
+        hr_print(p, "(void)%s;", index);
+    }
+    print_strips_of_locals(s, hr_text_data(&body));
+    hr_print_body(p, &body);
+    hr_print_back(p, out);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d_strip", s->number), parameters, &whole);
 }
 
-/* Areas of the run's stages stand one after the other, each stage's for all threads. */
 static void print_calls(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    const char *outer = "", *place = "work";
+    const char *outer = "";
     int count = hr_stage_run_count(s->plan, s->number);
     for (int i = 0; i < p->outer_count; i++)
         outer = hr_format(p, "%s, %s", outer, hr_emit_index(p, p->outer[i]));
-    for (int k = s->number; k < s->number + count; k++) {
-        const char *size = hr_stage_thread_size(p, &s->plan->stages[k]);
-        hr_print(p, "stage_%d_strip(a, %s + thread * (%s), first, last%s);", k, place, size, outer);
-        place = hr_format(p, "%s + threads * (%s)", place, size);
-    }
+    for (int k = s->number; k < s->number + count; k++)
+        hr_print(p, "stage_%d_strip(a, area, first, last%s);", k, outer);
 }
 
 void hr_stage_run_loop(hr_stage_printer *s) {
+    hr_print(s->p, "char *const area = work + thread * (%s);",
+             run_area(s->p, s->number, s->number + hr_stage_run_count(s->plan, s->number)));
     print_strips(s, print_calls);
 }

@@ -10,7 +10,9 @@ static void explain_materialised(const hr_plan *plan, const hr_stage *stage, con
     for (int i = 0; i < stage->step_count; i++) {
         int t = plan->normal->statements[stage->steps[i].statement].tensor;
         const hr_tensor *tensor = &plan->normal->tensors[t];
-        if (!plan->materialised[t] || tensor->role != HR_ROLE_LOCAL || plan->storage[t] != t) continue;
+        if (!plan->materialised[t] || hr_plan_is_in_strips(plan, t) || tensor->role != HR_ROLE_LOCAL ||
+            plan->storage[t] != t)
+            continue;
         int64_t size = (int64_t)hr_dtype_size(tensor->dtype), axis;
         for (int a = 0; a < tensor->rank; a++)
             size *= hr_extent_value(plan->normal, tensor->shape[a], extents, &axis) == HR_OK ? axis : 0;

@@ -176,6 +176,59 @@ static hr_status choose_strip(const run *r, const hr_stage *head, int64_t *out) 
     return HR_OK;
 }
 
+/* ---- what only the run reads ---- */
+
+static void mark_read(run *r, const hr_expr *node, bool *read) {
+    if (r->visited[node->id]) return;
+    r->visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT) read[node->tensor] = true;
+    for (int i = 0; i < node->arg_count; i++)
+        mark_read(r, node->args[i], read);
+}
+
+static void mark_read_elsewhere(run *r, bool *read) {
+    memset(r->visited, 0, ((size_t)r->function->expr_count + 1) * sizeof *r->visited);
+    for (int k = 0; k < r->plan->stage_count; k++) {
+        const hr_stage *stage = &r->plan->stages[k];
+        if (k >= r->first && k < r->first + r->count) continue;
+        for (int i = 0; i < stage->step_count; i++) {
+            const hr_statement *statement = statement_of(r, &stage->steps[i]);
+            mark_read(r, stage->steps[i].value, read);
+            for (int a = 0; a < statement->subscript_count; a++)
+                mark_read(r, statement->subscripts[a], read);
+        }
+        for (int side = 0; stage->contract && side < 2; side++)
+            mark_read(r, side ? stage->contract->right : stage->contract->left, read);
+    }
+}
+
+/* Its lanes lie side by side. */
+static bool lies_along(const run *r, const hr_stage *head, const hr_step *step) {
+    const hr_statement *s = statement_of(r, step);
+    const hr_expr *last = s->subscript_count ? s->subscripts[s->subscript_count - 1] : NULL;
+    return last && s->subscript_count == head->row_count && last->op == HR_OP_INDEX &&
+           last->index == lane_of(head);
+}
+
+/* Of the run's own locals a strip is enough. */
+static hr_status keep_in_strips(run *r) {
+    hr_plan *plan = r->plan;
+    const hr_stage *head = &plan->stages[r->first];
+    bool *read = calloc((size_t)r->function->tensor_count + 1, sizeof *read);
+    if (!read) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    mark_read_elsewhere(r, read);
+    for (int k = r->first; k < r->first + r->count; k++)
+        for (int i = 0; i < plan->stages[k].step_count; i++) {
+            const hr_step *step = &plan->stages[k].steps[i];
+            int t = statement_of(r, step)->tensor;
+            const hr_tensor *tensor = &r->function->tensors[t];
+            plan->in_strips[t] = tensor->role == HR_ROLE_LOCAL && hr_plan_is_scratch(plan, t) && !read[t] &&
+                                 hr_dtype_size(tensor->dtype) <= 4 && lies_along(r, head, step);
+        }
+    free(read);
+    return HR_OK;
+}
+
 static hr_status join(run *r) {
     hr_stage *head = &r->plan->stages[r->first];
     int64_t strip;
@@ -188,12 +241,12 @@ static hr_status join(run *r) {
         stage->few = false;
         stage->abreast = 0;
         stage->alone = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
-        stage->strip = stage->alone ? strip : 0;
+        stage->strip = strip;
         if (stage->joins)
             stage->why =
                 hr_arena_format(r->plan->arena, "%s; each strip right after stage %d's", stage->why, k);
     }
-    return HR_OK;
+    return keep_in_strips(r);
 }
 
 hr_status hr_pass_join_strips(const hr_graph *graph, const int64_t *extents, hr_plan *plan) {
@@ -203,6 +256,9 @@ hr_status hr_pass_join_strips(const hr_graph *graph, const int64_t *extents, hr_
     r.visited = calloc((size_t)r.function->expr_count + 1, sizeof *r.visited);
     r.read = calloc((size_t)r.function->tensor_count + 1, sizeof *r.read);
     hr_status status = HR_OK;
+    size_t tensors = (size_t)r.function->tensor_count + 1;
+    plan->in_strips = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_strips);
+    memset(plan->in_strips, 0, tensors * sizeof *plan->in_strips);
     if (!r.visited || !r.read) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int k = 0; k < plan->stage_count && status == HR_OK;) {
         status = find_run(&r, k);

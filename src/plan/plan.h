@@ -164,6 +164,7 @@ typedef struct hr_plan {
     hr_stage *stages;
     const int *storage; /* one a tensor of `normal`: the tensor whose memory it uses, mostly itself */
     bool *materialised; /* one a tensor of `normal`: a local that exists in memory */
+    bool *in_strips;    /* one a tensor of `normal`: of what exists, only the strip in hand; NULL = of none */
     hr_tunables tunables;
     hr_device_limits limits;
     const struct hr_graph *graph; /* the expressions of `normal`, for hr_plan_access */
@@ -187,6 +188,8 @@ static inline hr_layout hr_plan_layout(const hr_plan *plan, int tensor) {
     int memory = plan->storage[tensor];
     return memory < hr_function_arguments(plan->source) ? plan->layouts[memory] : HR_LAYOUT_DENSE;
 }
+/* A local of which only the strip in hand is in memory, in the scratch memory of a thread. */
+bool hr_plan_is_in_strips(const hr_plan *plan, int tensor);
 /* A local that has memory of its own. */
 bool hr_plan_is_scratch(const hr_plan *plan, int tensor);
 /* Its bytes. */

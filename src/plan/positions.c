@@ -6,8 +6,8 @@
  */
 #include "plan/passes.h"
 
-/* Positions are told apart as f32, which column sums are. */
-enum { POSITIONS_MOST = 1 << 24 };
+/* Positions are told apart as f32, which column sums are. Of fewer columns a vector is mostly empty. */
+enum { POSITIONS_MOST = 1 << 24, COLUMNS_LEAST = 8 };
 
 static bool lies_across(const hr_function *function, const hr_statement *s) {
     const hr_expr *value = s->value, *body = value->args[0];
@@ -56,10 +56,12 @@ hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents, const hr_pl
     hr_function *function = graph->function;
     for (int i = 0; i < function->statement_count && !graph->full && !plan->limits.compute; i++) {
         hr_statement statement = function->statements[i];
-        double places;
+        double places, columns;
         if (!hr_op_finds_position(statement.value->op) || !lies_across(function, &statement)) continue;
         HR_TRY(hr_function_points(function, statement.value->bound, 1, extents, &places));
-        if (places >= POSITIONS_MOST) continue;
+        HR_TRY(hr_function_points(function, statement.domain + statement.domain_count - 1, 1, extents,
+                                  &columns));
+        if (places >= POSITIONS_MOST || columns < COLUMNS_LEAST) continue;
         hr_expr *value = position_of(graph, &statement);
         function->statements[i].value = value;
         hr_graph_move_before(graph, i, 2);

@@ -42,9 +42,13 @@ bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage)
     return hr_limits_are_short(&plan->limits) && hr_stage_is_narrow(plan, stage);
 }
 
+bool hr_plan_is_in_strips(const hr_plan *plan, int tensor) {
+    return plan->in_strips && plan->in_strips[tensor];
+}
+
 bool hr_plan_is_scratch(const hr_plan *plan, int tensor) {
     return tensor >= hr_function_arguments(plan->source) && plan->materialised[tensor] &&
-           plan->storage[tensor] == tensor;
+           plan->storage[tensor] == tensor && !hr_plan_is_in_strips(plan, tensor);
 }
 
 hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out) {

@@ -190,7 +190,8 @@ static double range_of(const stage_count *count, const int *indices, int index_c
 }
 
 static bool in_memory(const stage_count *count, int tensor) {
-    return count->plan->normal->tensors[tensor].role != HR_ROLE_LOCAL || count->plan->materialised[tensor];
+    return count->plan->normal->tensors[tensor].role != HR_ROLE_LOCAL ||
+           (count->plan->materialised[tensor] && !hr_plan_is_in_strips(count->plan, tensor));
 }
 
 static void expr_count(stage_count *count, const hr_expr *expr, double times) {
@@ -222,8 +223,7 @@ static const char *names_materialised(const stage_count *count, hr_arena *names)
     for (int s = 0; s < count->stage->step_count; s++) {
         int tensor = count->plan->normal->statements[count->stage->steps[s].statement].tensor;
         const hr_tensor *local = &count->plan->normal->tensors[tensor];
-        if (local->role != HR_ROLE_LOCAL || !count->plan->materialised[tensor] || strstr(list, local->name))
-            continue;
+        if (local->role != HR_ROLE_LOCAL || !in_memory(count, tensor) || strstr(list, local->name)) continue;
         if (hr_arena_room(names) < 4096) break;
         list = hr_arena_format(names, "%s%s%.64s", list, *list ? ", " : "", local->name);
     }

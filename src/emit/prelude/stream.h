@@ -184,3 +184,9 @@ static inline void collector_leave(collector *c, int64_t bytes) {
 static inline void collector_end(const collector *c) {
     memcpy(c->to + c->before, c->from + c->before, (size_t)(c->held - c->before));
 }
+
+/* Where the first element of an array would stand, of which the strip that begins `bytes` into it stands at
+ * `area`. */
+static inline void *strip_origin(char *area, int64_t bytes) {
+    return (void *)((uintptr_t)area - (uintptr_t)bytes);
+}
