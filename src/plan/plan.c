@@ -23,11 +23,14 @@ static hr_status check_sizes(const hr_function *function) {
     return HR_OK;
 }
 
+/* A plus stands between stages that go through strips together. */
 static void summarise(hr_plan *plan) {
     const char *shapes = "";
-    for (int i = 0; i < plan->stage_count && i < 6; i++)
-        shapes = hr_arena_format(plan->arena, "%s%s%s", shapes, i ? ", " : "",
+    for (int i = 0; i < plan->stage_count && i < 6; i++) {
+        const char *between = plan->stages[i].joins ? " + " : ", ";
+        shapes = hr_arena_format(plan->arena, "%s%s%s", shapes, i ? between : "",
                                  hr_shape_name(plan->stages[i].shape));
+    }
     plan->summary =
         hr_arena_format(plan->arena, "%d stage%s: %s%s", plan->stage_count, plan->stage_count == 1 ? "" : "s",
                         shapes, plan->stage_count > 6 ? ", ..." : "");

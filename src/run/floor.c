@@ -169,7 +169,7 @@ typedef struct stage_count {
     const int64_t *extents;
     const hr_stage *stage;
     hr_work work;
-    bool *tensors; /* read by this stage */
+    bool *tensors; /* read by this stage, or those before it whose strips of columns it goes through */
     bool *seen;    /* expressions of this step */
 } stage_count;
 
@@ -235,7 +235,7 @@ static void stage_describe(stage_count *count, const hr_roof *roof, double vecto
     hr_floor floor;
     const hr_contract *contract = count->stage->contract;
     count->work = (hr_work){0};
-    memset(count->tensors, 0, (size_t)count->plan->normal->tensor_count);
+    if (!count->stage->joins) memset(count->tensors, 0, (size_t)count->plan->normal->tensor_count);
     for (int s = 0; s < count->stage->step_count; s++)
         step_count(count, &count->stage->steps[s]);
     if (contract) {
