@@ -6,6 +6,7 @@
  */
 #include "plan/passes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -369,14 +370,17 @@ static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
     return count;
 }
 
-/* The few go last: tasks side by side then read the same rows of the other operand. */
-static void put_few_last(const grouper *g, const hr_contract *thin, int *order, int count) {
+/* The few go last: tasks side by side then read the same rows of the other operand. On a CPU a
+ * single one goes first: the task after each is the next row then, which is asked for. */
+static void place_few(const grouper *g, const hr_contract *thin, int *order, int count) {
     int sorted[HR_AXES_MAX * 2], placed = 0;
     const double m = product(g, thin->m, thin->m_count), n = product(g, thin->n, thin->n_count);
     const int *few = m < n ? thin->m : thin->n, few_count = m < n ? thin->m_count : thin->n_count;
+    const bool one = fmin(m, n) <= 1 && !g->plan->limits.compute;
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < count; i++)
-            if (contains(few, few_count, order[i]) == (last == 1)) sorted[placed++] = order[i];
+            if (contains(few, few_count, order[i]) == (one ? last == 0 : last == 1))
+                sorted[placed++] = order[i];
     memcpy(order, sorted, (size_t)count * sizeof *order);
 }
 
@@ -401,7 +405,7 @@ static void consider_splits_of(grouper *g, const hr_statement *s, attempt *a, at
     int order[HR_AXES_MAX * 2], count = ordered_indices(g, s, order), bound_count;
     const int *bound = bound_of(s, &bound_count);
     const hr_contract *thin = g->thin[s - g->function->statements];
-    if (thin) put_few_last(g, thin, order, count);
+    if (thin) place_few(g, thin, order, count);
     for (int cut = 0; cut <= count; cut++) {
         add_split(a, order, count, order, cut);
         consider(g, a, best, unfused);
@@ -545,15 +549,26 @@ static bool runs_along(const hr_function *function, const hr_expr *node, int ind
     return false;
 }
 
+static bool is_f32(const grouper *g, const hr_expr *operand) {
+    return operand->op == HR_OP_ELEMENT && g->function->tensors[operand->tensor].dtype == HR_F32;
+}
+
+/* How many vectors take no longer than reading the matrix: a core multiplies each by itself, and widens what
+ * is narrow for each anew; of more, a product that packs the matrix is done sooner. */
+static double few_of(const grouper *g, const hr_contract *c) {
+    if (g->plan->limits.compute) return 8;
+    return is_f32(g, c->left) && is_f32(g, c->right) ? 2 : 1;
+}
+
 /* A matrix times a few vectors, both along memory, is as fast as the matrix can be read: rows of products,
  * those of the same row of the matrix side by side. */
 static bool is_thin(const grouper *g, const hr_contract *c) {
-    enum { FEW = 8, ROWS_LEAST = 1024 };
+    enum { ROWS_LEAST = 1024 };
     double m = product(g, c->m, c->m_count), n = product(g, c->n, c->n_count);
     double few = m < n ? m : n, many = m < n ? n : m;
     int k = c->k[c->k_count - 1];
-    return g->plan->limits.compute && few <= FEW && many >= ROWS_LEAST &&
-           runs_along(g->function, c->left, k) && runs_along(g->function, c->right, k);
+    return few <= few_of(g, c) && many >= ROWS_LEAST && runs_along(g->function, c->left, k) &&
+           runs_along(g->function, c->right, k);
 }
 
 static hr_status find_contracts(grouper *g) {
