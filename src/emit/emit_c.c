@@ -183,17 +183,17 @@ static void print_scratch_sum(emitter *e) {
     hr_printer *p = e->p;
     const char *sum = "work";
     bool threads = false;
-    int begin = -1; /* where the stages before in the same run have theirs */
+    int before = -1; /* the last stage of the same run that takes some */
     hr_print(p, "int64_t work = 0;");
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_stage *stage = &e->plan->stages[i];
         const char *size = stage->shape == HR_SHAPE_CONTRACT ? hr_contract_size(p, i)
                            : stage->ordered                  ? hr_order_size(p, stage)
                                                              : threads_size(p, stage);
-        if (!stage->joins) begin = -1;
+        if (!stage->joins) before = -1;
         if (!size) continue;
-        if (stage->joins && begin >= 0) size = hr_format(p, "stage_%d + %s", begin, size);
-        begin = i;
+        if (before >= 0) size = hr_format(p, "stage_%d + %s", before, size);
+        before = i;
         hr_print(p, "const int64_t stage_%d = %s;", i, size);
         hr_print(p, "if (stage_%d > work) work = stage_%d;", i, i);
         threads = true;

@@ -548,17 +548,16 @@ static void print_words(const hr_stage_printer *s) {
 
 static void print_run(hr_stage_printer *s) {
     hr_stage_printer head;
-    begin_stage(&head, s->p, hr_stage_run_begin(s->plan, s->number));
+    begin_stage(&head, s->p, hr_plan_run(s->plan, s->number).first);
     hr_stage_run_loop(&head);
     if (has_streams(s)) hr_print(s->p, "stream_end();");
 }
 
 /* The last stage of a run has the loop over its strips. */
 static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
-    int number = s->number, count = hr_stage_run_count(s->plan, number);
     s->joined = true;
     s->apart = s->stage->alone;
-    *out = (hr_stage_functions){.work = number == hr_stage_run_begin(s->plan, number) + count - 1};
+    *out = (hr_stage_functions){.work = s->number == hr_plan_run(s->plan, s->number).last};
     print_words(s);
     hr_stage_strip_function(s);
     if (out->work) print_function(s, "", print_run);
@@ -569,7 +568,8 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     hr_stage_printer s;
     begin_stage(&s, p, number);
-    if (hr_stage_is_joined(p->plan, number)) return emit_joined(&s, out);
+    const hr_run run = hr_plan_run(p->plan, number);
+    if (run.first != run.last) return emit_joined(&s, out);
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
     s.skew = stage->skew;
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);

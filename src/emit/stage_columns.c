@@ -139,25 +139,8 @@ void hr_stage_column_strips(hr_stage_printer *s) {
 
 /* ---- stages that go together ---- */
 
-int hr_stage_run_begin(const hr_plan *plan, int number) {
-    while (plan->stages[number].joins)
-        number--;
-    return number;
-}
-
-int hr_stage_run_count(const hr_plan *plan, int number) {
-    int begin = hr_stage_run_begin(plan, number), end = begin + 1;
-    while (end < plan->stage_count && plan->stages[end].joins)
-        end++;
-    return end - begin;
-}
-
-bool hr_stage_is_joined(const hr_plan *plan, int number) {
-    return hr_stage_run_count(plan, number) > 1;
-}
-
 static const hr_stage *head_of(const hr_stage_printer *s) {
-    return &s->plan->stages[hr_stage_run_begin(s->plan, s->number)];
+    return &s->plan->stages[hr_plan_run(s->plan, s->number).first];
 }
 
 /* Areas of the run's stages stand one after the other in each thread's own: where that of a stage does, and
@@ -172,8 +155,8 @@ static const char *run_area(hr_printer *p, int begin, int number) {
 /* Locals of which the strip in hand is there. */
 static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
     hr_printer *p = s->p;
-    int begin = hr_stage_run_begin(s->plan, s->number), count = hr_stage_run_count(s->plan, begin);
-    for (int k = begin; k < begin + count; k++) {
+    const hr_run run = hr_plan_run(s->plan, s->number);
+    for (int k = run.first; k <= run.last; k++) {
         const hr_stage *stage = &s->plan->stages[k];
         for (int i = 0; i < stage->step_count; i++) {
             const hr_statement *made = &s->function->statements[stage->steps[i].statement];
@@ -183,7 +166,7 @@ static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
             const char *row =
                 tensor->rank > 1 ? hr_emit_offset(p, made->tensor, made->subscripts, tensor->rank - 1) : "0";
             hr_print(p, "%s *const %s = strip_origin(area + %s + %s, (%s + first) * %d);",
-                     hr_c_storage(tensor->dtype), name, run_area(p, begin, k),
+                     hr_c_storage(tensor->dtype), name, run_area(p, run.first, k),
                      hr_stage_strip_offset(p, stage, i), row, (int)hr_dtype_size(tensor->dtype));
         }
     }
@@ -191,7 +174,7 @@ static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
 
 static void print_sums(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    const char *place = run_area(p, hr_stage_run_begin(s->plan, s->number), s->number);
+    const char *place = run_area(p, hr_plan_run(s->plan, s->number).first, s->number);
     for (int i = 0; i < s->stage->step_count; i++) {
         if (s->stage->steps[i].kind != HR_STEP_REDUCE_COLUMN) continue;
         const char *type = hr_c_compute(s->stage->steps[i].value->type);
@@ -253,15 +236,14 @@ void hr_stage_strip_function(hr_stage_printer *s) {
 static void print_calls(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const char *outer = "";
-    int count = hr_stage_run_count(s->plan, s->number);
     for (int i = 0; i < p->outer_count; i++)
         outer = hr_format(p, "%s, %s", outer, hr_emit_index(p, p->outer[i]));
-    for (int k = s->number; k < s->number + count; k++)
+    for (int k = s->number; k <= hr_plan_run(s->plan, s->number).last; k++)
         hr_print(p, "stage_%d_strip(a, area, first, last%s);", k, outer);
 }
 
 void hr_stage_run_loop(hr_stage_printer *s) {
     hr_print(s->p, "char *const area = work + thread * (%s);",
-             run_area(s->p, s->number, s->number + hr_stage_run_count(s->plan, s->number)));
+             run_area(s->p, s->number, hr_plan_run(s->plan, s->number).last + 1));
     print_strips(s, print_calls);
 }

@@ -17,11 +17,6 @@ void hr_stage_column_strips(hr_stage_printer *s);
 
 /* ---- stages that go together ---- */
 
-/* Whether the stage before this one or the one after it goes through the same strips. */
-bool hr_stage_is_joined(const hr_plan *plan, int number);
-/* The first stage of those, and how many they are. */
-int hr_stage_run_begin(const hr_plan *plan, int number);
-int hr_stage_run_count(const hr_plan *plan, int number);
 /* stage_N_strip, one strip's part of the stage. */
 void hr_stage_strip_function(hr_stage_printer *s);
 /* The body of the function of the run's last stage: all stages, strip by strip. `s` is at its first. */

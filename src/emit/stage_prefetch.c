@@ -5,7 +5,6 @@
 #include "base/dtype.h"
 #include "emit/column_loop.h"
 #include "emit/stage_area.h"
-#include "emit/stage_columns.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -205,13 +204,14 @@ static bool goes_through_tasks(const hr_stage *head, const hr_stage *stage) {
 /* Of stages that go through strips together the first reads what memory has, as always, and the last that
  * goes through all tasks asks for the next strip; those between find all in cache. */
 static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
-    int begin = hr_stage_run_begin(s->plan, s->number), last = begin + hr_stage_run_count(s->plan, begin) - 1;
-    const hr_stage *head = &s->plan->stages[begin];
+    const hr_run run = hr_plan_run(s->plan, s->number);
+    const hr_stage *head = &s->plan->stages[run.first];
+    int last = run.last;
     while (!goes_through_tasks(head, &s->plan->stages[last]))
         last--;
-    if (s->number == last && last > begin)
+    if (s->number == last && last > run.first)
         lanes->prefetch_place = hr_format(s->p, "%" PRId64 " + i", head->strip);
-    else if (s->number != begin)
+    else if (s->number != run.first)
         lanes->prefetch_count = 0;
 }
 

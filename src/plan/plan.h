@@ -131,11 +131,11 @@ typedef struct hr_stage {
     int abreast;         /* CPU: so many short rows go through each pass before they go through the next;
                             0 = each row through all passes */
     int ways;            /* CPU: accumulators side by side in a reduction; 0 = as many as long rows pay for */
-    bool alone;        /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
-    int64_t strip;     /* with `alone`: so many columns at a time go through all tasks, and threads share the
-                          columns; 0 = they share the tasks */
-    bool joins;        /* CPU: each strip of columns goes through this stage right after the one before it */
-    bool ordered;      /* CPU: tasks in the order of the rows that they add to, or gather */
+    bool alone;    /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
+    int64_t strip; /* with `alone`, and of all stages that go together: so many columns at a time go through
+                      all tasks, and threads share the columns; 0 = they share the tasks */
+    bool joins;    /* CPU: each strip of columns goes through this stage right after the one before it */
+    bool ordered;  /* CPU: tasks in the order of the rows that they add to, or gather */
     hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
 
@@ -188,6 +188,11 @@ static inline hr_layout hr_plan_layout(const hr_plan *plan, int tensor) {
     int memory = plan->storage[tensor];
     return memory < hr_function_arguments(plan->source) ? plan->layouts[memory] : HR_LAYOUT_DENSE;
 }
+/* The stages, the given one among them, that go through the same strips of columns together. */
+typedef struct hr_run {
+    int first, last;
+} hr_run;
+hr_run hr_plan_run(const hr_plan *plan, int stage);
 /* A local of which only the strip in hand is in memory, in the scratch memory of a thread. */
 bool hr_plan_is_in_strips(const hr_plan *plan, int tensor);
 /* A local that has memory of its own. */

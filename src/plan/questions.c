@@ -42,6 +42,15 @@ bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage)
     return hr_limits_are_short(&plan->limits) && hr_stage_is_narrow(plan, stage);
 }
 
+hr_run hr_plan_run(const hr_plan *plan, int stage) {
+    hr_run run = {stage, stage};
+    while (plan->stages[run.first].joins)
+        run.first--;
+    while (run.last + 1 < plan->stage_count && plan->stages[run.last + 1].joins)
+        run.last++;
+    return run;
+}
+
 bool hr_plan_is_in_strips(const hr_plan *plan, int tensor) {
     return plan->in_strips && plan->in_strips[tensor];
 }
