@@ -269,7 +269,7 @@ static bool count_element(void *context, const hr_expr *element) {
 
 /* A lane that strides through an array costs a line of memory an element: whatever else a split gathers, it
  * is the last choice but for one without lanes. */
-enum { STRIDED = 1000, NO_LANES = 1000000, ONE_THREAD = 50, SHORT_AXIS = 12 };
+enum { STRIDED = 1000, NO_LANES = 1000000, ONE_THREAD = 50, SHORT_AXIS = 12, TURNED = 40 };
 
 /* The last task index is a short axis of the text, which a map would write out if it were in the row. */
 static bool parts_short_axis(const grouper *g, const attempt *a) {
@@ -295,6 +295,8 @@ static void score(grouper *g, attempt *a) {
     if (!a->task_count && a->row_count > 1 && !g->plan->limits.compute) a->score -= ONE_THREAD;
     if (row < 256 && rows > 1) a->score -= 20 + (row < 32 ? 20 : 0);
     if (!reduces_rows && parts_short_axis(g, a)) a->score -= SHORT_AXIS;
+    if (!reduces_rows && lanes.strided && a->row_count > 1 && !g->plan->limits.compute)
+        a->score -= TURNED; /* what is read across is turned for a group of tasks, not for loops of a row */
     if (reduces_rows && rows < g->plan->limits.threads) a->score -= 15;
     if (!reduces_rows && a->task_count && rows < 4 * g->plan->limits.threads) a->score -= 8;
 }
