@@ -275,7 +275,7 @@ static void print_run_body(emitter *e) {
     hr_print(p, "const int64_t thread = thread_number(), count = thread_count();");
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->functions[i].begin) print_call(e, i, "_begin");
-        if (e->functions[i].work) print_call(e, i, "");
+        if (hr_plan_run(e->plan, i).last == i) print_call(e, i, "");
         if (e->functions[i].end) print_call(e, i, "_end");
     }
     p->indent--;
@@ -371,16 +371,11 @@ static void print_entry(emitter *e) {
 
 /* ---- the file ---- */
 
-static hr_status emit_contract(emitter *e, int number) {
-    e->functions[number] = (hr_stage_functions){.work = true};
-    return hr_emit_contract_c(e->p, number);
-}
-
 static hr_status print_stages(emitter *e, hr_text *stages) {
     e->p->out = stages;
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
-            HR_TRY(emit_contract(e, i));
+            HR_TRY(hr_emit_contract_c(e->p, i));
         else
             HR_TRY(hr_emit_stage_c(e->p, i, &e->functions[i]));
     }

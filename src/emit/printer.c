@@ -76,7 +76,7 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     size_t ids = (size_t)p->function->expr_count;
     p->stage = stage;
     p->vector = stage->vector;
-    p->lane = stage->row_count ? stage->row[stage->row_count - 1] : -1;
+    p->lane = hr_stage_lane(stage);
     p->flat = NULL;
     p->outer = stage->row;
     p->outer_count = stage->row_count ? stage->row_count - 1 : 0;

@@ -29,10 +29,6 @@ typedef struct abreast {
     int value_count;
 } abreast;
 
-static const hr_tensor *target_of(const hr_stage_printer *s, const hr_step *step) {
-    return &s->function->tensors[s->function->statements[step->statement].tensor];
-}
-
 /* ---- the phases ---- */
 
 /* Values of the task that this phase is the first to name. */
@@ -47,7 +43,7 @@ static void find_made(abreast *a, int phase) {
             known = strcmp(a->values[v].name, name) == 0;
         if (!known)
             a->values[a->value_count++] =
-                (made){name, hr_c_compute(hr_compute_type(target_of(s, step)->dtype)), phase, false};
+                (made){name, hr_c_compute(hr_compute_type(hr_stage_target(s, step)->dtype)), phase, false};
     }
 }
 
@@ -115,7 +111,7 @@ static void print_leaves(hr_stage_printer *s, bool end) {
             hr_print(p, "collector_end(&collected_%d);", i);
         else
             hr_print(p, "collector_leave(&collected_%d, rows * %s * %d);", i, hr_emit_index_size(p, p->lane),
-                     (int)hr_dtype_size(target_of(s, step)->dtype));
+                     (int)hr_dtype_size(hr_stage_target(s, step)->dtype));
     }
 }
 

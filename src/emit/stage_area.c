@@ -4,14 +4,6 @@
 
 #include <inttypes.h>
 
-static int accumulator_size(hr_dtype type) {
-    return type == HR_F64 || type == HR_I64 ? 8 : 4;
-}
-
-static hr_dtype reduced_type(const hr_plan *plan, const hr_step *step) {
-    return plan->normal->statements[step->statement].value->type;
-}
-
 const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
     return hr_emit_points(p, stage->row, stage->row_count);
 }
@@ -58,81 +50,76 @@ static bool makes_strip(const hr_plan *plan, const hr_step *step) {
     return hr_plan_is_in_strips(plan, plan->normal->statements[step->statement].tensor);
 }
 
-/* Rows of 4-byte and 8-byte accumulators and how many totals; each row is padded so that whole vectors fit.
- */
-static void count_areas(const hr_plan *plan, const hr_stage *stage, int *narrow, int *wide, int *totals) {
-    *narrow = 0;
-    for (int k = 0; k < stage->kept_count; k++)
-        *narrow += hr_stage_kept_slots(stage, k);
-    *wide = *totals = 0;
-    for (int i = 0; i < stage->step_count; i++) {
+/* Of sums of columns. */
+static bool is_wide(const hr_plan *plan, const hr_step *step) {
+    const hr_dtype type = plan->normal->statements[step->statement].value->type;
+    return type == HR_F64 || type == HR_I64;
+}
+
+/* Rows of 4-byte elements for a step's sums or for what is collected of it. */
+static int narrow_rows(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
+    if (hr_stage_collects(plan, stage, step)) return stage->abreast;
+    return step->kind == HR_STEP_REDUCE_COLUMN && !is_wide(plan, step);
+}
+
+/* Rows of 4-byte and 8-byte elements, each padded so that whole vectors fit, and how many totals. */
+typedef struct areas {
+    int narrow, wide, totals;
+} areas;
+
+/* Those of what is kept and of the steps before `end`: of a step its sums or what is collected of it, then
+ * its strip. */
+static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
+    areas count = {kept_before(stage, stage->kept_count), 0, 0};
+    for (int i = 0; i < end; i++) {
         const hr_step *step = &stage->steps[i];
-        if (step->kind == HR_STEP_REDUCE_ALL) ++*totals;
-        if (hr_stage_collects(plan, stage, step)) *narrow += stage->abreast;
-        if (makes_strip(plan, step)) ++*narrow;
-        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
-        if (accumulator_size(plan->normal->statements[step->statement].value->type) == 4)
-            ++*narrow;
-        else
-            ++*wide;
+        if (step->kind == HR_STEP_REDUCE_ALL) count.totals++;
+        if (step->kind == HR_STEP_REDUCE_COLUMN && is_wide(plan, step)) count.wide++;
+        count.narrow += narrow_rows(plan, stage, step) + makes_strip(plan, step);
     }
+    return count;
 }
 
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                 int64_t *out) {
-    int narrow, wide, totals;
+    const areas all = areas_before(plan, stage, stage->step_count);
     int64_t row;
-    count_areas(plan, stage, &narrow, &wide, &totals);
     HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
     if (stage->strip) row = stage->strip;
     int64_t row4 = (row * 4 + HR_AREA_PADDING) / 64 * 64, row8 = (row * 8 + HR_AREA_PADDING) / 64 * 64;
-    *out = (narrow ? narrow * row4 : 0) + (wide ? wide * row8 : 0) + totals * 64;
+    *out = (all.narrow ? all.narrow * row4 : 0) + (all.wide ? all.wide * row8 : 0) + all.totals * 64;
     return HR_OK;
 }
 
+/* Bytes of a padded row of elements of `size` bytes. */
+static const char *row_bytes(hr_printer *p, const hr_stage *stage, int size) {
+    return hr_format(p, "(((%s) * %d + %d) / 64 * 64)", sums_size(p, stage), size, HR_AREA_PADDING);
+}
+
 const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
-    int narrow, wide, totals;
-    count_areas(p->plan, stage, &narrow, &wide, &totals);
-    const char *size = hr_format(p, "%d", totals * 64), *row = sums_size(p, stage);
-    if (wide) size = hr_format(p, "%d * (((%s) * 8 + %d) / 64 * 64) + %s", wide, row, HR_AREA_PADDING, size);
-    if (narrow)
-        size = hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64) + %s", narrow, row, HR_AREA_PADDING, size);
+    const areas all = areas_before(p->plan, stage, stage->step_count);
+    const char *size = hr_format(p, "%d", all.totals * 64);
+    if (all.wide) size = hr_format(p, "%d * %s + %s", all.wide, row_bytes(p, stage, 8), size);
+    if (all.narrow) size = hr_format(p, "%d * %s + %s", all.narrow, row_bytes(p, stage, 4), size);
     return size;
 }
 
 const char *hr_stage_strip_offset(hr_printer *p, const hr_stage *stage, int step_index) {
-    int narrow, wide, totals;
-    count_areas(p->plan, stage, &narrow, &wide, &totals);
-    for (int i = step_index; i < stage->step_count; i++)
-        narrow -= makes_strip(p->plan, &stage->steps[i]);
-    return hr_format(p, "%d * (((%s) * 4 + %d) / 64 * 64)", narrow, sums_size(p, stage), HR_AREA_PADDING);
+    const areas before = areas_before(p->plan, stage, step_index);
+    const int own = narrow_rows(p->plan, stage, &stage->steps[step_index]);
+    return hr_format(p, "%d * %s", before.narrow + own, row_bytes(p, stage, 4));
 }
 
-/* Where in a thread's area a step's accumulators stand. Order: narrow rows (kept first), wide rows, totals.
- */
+/* Order: narrow rows (kept first), wide rows, totals. */
 const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int kept_index) {
-    int narrow, wide, totals, narrow_before = 0, wide_before = 0, totals_before = 0;
-    count_areas(p->plan, stage, &narrow, &wide, &totals);
-    const char *row = sums_size(p, stage);
-    const char *row4 = hr_format(p, "(((%s) * 4 + %d) / 64 * 64)", row, HR_AREA_PADDING);
-    const char *row8 = hr_format(p, "(((%s) * 8 + %d) / 64 * 64)", row, HR_AREA_PADDING);
+    const char *row4 = row_bytes(p, stage, 4), *row8 = row_bytes(p, stage, 8);
     if (kept_index >= 0) return hr_format(p, "%d * %s", kept_before(stage, kept_index), row4);
-    narrow_before = kept_before(stage, stage->kept_count);
-    const hr_step *step = NULL;
-    for (int i = 0; i <= step_index; i++) {
-        step = &stage->steps[i];
-        if (i == step_index) break;
-        if (hr_stage_collects(p->plan, stage, step)) narrow_before += stage->abreast;
-        if (step->kind == HR_STEP_REDUCE_ALL) totals_before++;
-        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 4)
-            narrow_before++;
-        if (step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 8)
-            wide_before++;
-    }
-    bool summed = step->kind == HR_STEP_REDUCE_COLUMN && accumulator_size(reduced_type(p->plan, step)) == 4;
-    if (summed || step->kind == HR_STEP_ELEMENT) return hr_format(p, "%d * %s", narrow_before, row4);
-    const char *rows = narrow ? hr_format(p, "%d * %s + ", narrow, row4) : "";
-    if (step->kind == HR_STEP_REDUCE_COLUMN) return hr_format(p, "%s%d * %s", rows, wide_before, row8);
-    if (wide) rows = hr_format(p, "%s%d * %s + ", rows, wide, row8);
-    return hr_format(p, "%s%d", rows, totals_before * 64);
+    const areas all = areas_before(p->plan, stage, stage->step_count),
+                before = areas_before(p->plan, stage, step_index);
+    const hr_step *step = &stage->steps[step_index];
+    if (narrow_rows(p->plan, stage, step)) return hr_format(p, "%d * %s", before.narrow, row4);
+    const char *rows = all.narrow ? hr_format(p, "%d * %s + ", all.narrow, row4) : "";
+    if (step->kind == HR_STEP_REDUCE_COLUMN) return hr_format(p, "%s%d * %s", rows, before.wide, row8);
+    if (all.wide) rows = hr_format(p, "%s%d * %s + ", rows, all.wide, row8);
+    return hr_format(p, "%s%d", rows, before.totals * 64);
 }

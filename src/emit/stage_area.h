@@ -1,9 +1,9 @@
 /* The scratch memory of one thread in a stage: rows that are kept between passes, results that are collected,
  * column sums, strips of locals, totals.
  *
- * Rows of 4-byte values come first (kept ones, results and column sums in the order of their steps, strips;
- * of what is collected as many rows as go abreast), then rows of 8-byte sums, then a line a total. The
- * library computes the size in numbers, the emitted code by the same formula over its extents.
+ * Rows of 4-byte values come first (kept ones, then in the order of the steps column sums, or as many rows of
+ * results as go abreast, and strips), then rows of 8-byte sums, then a line a total. The library computes the
+ * size in numbers, the emitted code by the same formula over its extents.
  */
 #ifndef HR_EMIT_STAGE_AREA_H
 #define HR_EMIT_STAGE_AREA_H

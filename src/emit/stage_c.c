@@ -36,10 +36,6 @@ static const hr_statement *statement_of(const hr_stage_printer *s, const hr_step
     return &s->function->statements[step->statement];
 }
 
-static const hr_tensor *target_of(const hr_stage_printer *s, const hr_step *step) {
-    return &s->function->tensors[statement_of(s, step)->tensor];
-}
-
 static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
     return statement_of(s, step)->value->type;
 }
@@ -89,7 +85,7 @@ void hr_stage_row_stores(hr_stage_printer *s) {
         const hr_step *step = &s->stage->steps[i];
         if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
         const hr_statement *statement = statement_of(s, step);
-        hr_dtype dtype = target_of(s, step)->dtype;
+        hr_dtype dtype = hr_stage_target(s, step)->dtype;
         const char *value = hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype);
         hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
                  hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
@@ -140,7 +136,7 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
                     : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
                                                           : HR_LANE_REDUCE;
         lane->collected = s->abreast && hr_stage_collects(s->plan, s->stage, step);
-        lane->stream = lane->use == HR_LANE_STORE && hr_stage_streams(s->p, target_of(s, step));
+        lane->stream = lane->use == HR_LANE_STORE && hr_stage_streams(s->p, hr_stage_target(s, step));
     }
     return count + hr_stage_spread_squares(s, pass, out + count, HR_STEPS_MAX - count);
 }
@@ -247,24 +243,19 @@ static void print_single_elements(hr_stage_printer *s) {
         const hr_statement *statement = statement_of(s, step);
         hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
                  hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
-                 hr_emit_stored(p, values[i], step->value->type, target_of(s, step)->dtype));
+                 hr_emit_stored(p, values[i], step->value->type, hr_stage_target(s, step)->dtype));
     }
 }
 
 void hr_stage_task_indices(hr_stage_printer *s) {
-    hr_printer *p = s->p;
     if (s->stage->task_count == 1) {
-        hr_print(p, "const int64_t %s = task;", hr_emit_index(p, s->stage->task[0]));
+        hr_print(s->p, "const int64_t %s = task;", hr_emit_index(s->p, s->stage->task[0]));
         return;
     }
-    if (s->stage->task_count) hr_print(p, "int64_t rest = task;");
-    for (int i = s->stage->task_count - 1; i >= 0; i--) {
-        const char *index = hr_emit_index(p, s->stage->task[i]),
-                   *size = hr_emit_index_size(p, s->stage->task[i]);
-        hr_print(p, i ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
-        if (i) hr_print(p, "rest /= %s;", size);
-        hr_print(p, "(void)%s;", index);
-    }
+    if (s->stage->task_count) hr_print(s->p, "int64_t rest = task;");
+    hr_emit_indices(s->p, s->stage->task, s->stage->task_count);
+    for (int i = 0; i < s->stage->task_count; i++)
+        hr_print(s->p, "(void)%s;", hr_emit_index(s->p, s->stage->task[i]));
 }
 
 const char *hr_stage_task_total(hr_stage_printer *s) {
@@ -499,7 +490,7 @@ static bool has_streams(const hr_stage_printer *s) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (s->abreast && hr_stage_collects(s->plan, s->stage, step)) return true;
-        if (step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_streams(s->p, target_of(s, step)))
+        if (step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_streams(s->p, hr_stage_target(s, step)))
             return true;
     }
     return false;
@@ -557,10 +548,10 @@ static void print_run(hr_stage_printer *s) {
 static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
     s->joined = true;
     s->apart = s->stage->alone;
-    *out = (hr_stage_functions){.work = s->number == hr_plan_run(s->plan, s->number).last};
+    *out = (hr_stage_functions){0};
     print_words(s);
     hr_stage_strip_function(s);
-    if (out->work) print_function(s, "", print_run);
+    if (s->number == hr_plan_run(s->plan, s->number).last) print_function(s, "", print_run);
     return hr_text_status(s->p->out);
 }
 
@@ -582,7 +573,6 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     out->begin = starts_at_zero(&s);
     out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !stage->strip) ||
                hr_stage_has(stage, HR_STEP_REDUCE_ALL);
-    out->work = true;
     print_words(&s);
     if (out->begin) print_function(&s, "_begin", print_clear);
     if (s.skew) hr_stage_skew_functions(&s);

@@ -14,7 +14,7 @@
 #define HR_STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
 
 typedef struct hr_stage_functions {
-    bool begin, work, end; /* the stage has these */
+    bool begin, end; /* the stage has these */
 } hr_stage_functions;
 
 hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);

@@ -6,12 +6,6 @@
 
 enum { ESTIMATE_LANES = 64 };
 
-bool hr_stage_estimates(const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].estimated) return true;
-    return false;
-}
-
 void hr_stage_estimate(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int number = 0;

@@ -7,7 +7,6 @@
 
 #include "emit/stage_parts.h"
 
-bool hr_stage_estimates(const hr_stage *stage);
 /* Prints the maximum over the row's first lanes, or over all of it. */
 void hr_stage_estimate(hr_stage_printer *s);
 /* The condition, after the first pass, that it must be done again with the row's own maximum. */

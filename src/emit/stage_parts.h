@@ -33,6 +33,11 @@ typedef struct hr_stage_printer {
     const char *next_row[HR_STREAMS_MAX];
 } hr_stage_printer;
 
+/* What the step gives values to. */
+static inline const hr_tensor *hr_stage_target(const hr_stage_printer *s, const hr_step *step) {
+    return &s->function->tensors[s->function->statements[step->statement].tensor];
+}
+
 /* The lane loop of one pass; `steps` has HR_STEPS_MAX entries, `prefetched` HR_STREAMS_MAX. */
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
                                 const hr_expr **prefetched);

@@ -24,7 +24,7 @@ static part part_of(const hr_plan *plan, const hr_stage *stage, const hr_expr *n
     if (parts[node->id]) return parts[node->id];
     bool element = node->op == HR_OP_ELEMENT;
     part found = PART_OF_TASK;
-    if (node->op == HR_OP_INDEX && node->index == stage->row[stage->row_count - 1]) found = PART_OF_LANE;
+    if (node->op == HR_OP_INDEX && node->index == hr_stage_lane(stage)) found = PART_OF_LANE;
     if (node->op == HR_OP_RANDOM || (element && (hr_element_is_checked(plan->normal, node) ||
                                                  hr_stage_overwrites(plan, stage, node->tensor))))
         found = PART_HINDERS;

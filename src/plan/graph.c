@@ -313,6 +313,16 @@ hr_statement *hr_graph_add_statement(hr_graph *graph, int tensor, int domain_cou
     return statement;
 }
 
+void hr_graph_move_before(hr_graph *graph, int statement, int added) {
+    hr_function *function = graph->function;
+    for (; added > 0 && !graph->full; added--) {
+        hr_statement last = function->statements[function->statement_count - 1];
+        memmove(function->statements + statement + 1, function->statements + statement,
+                (size_t)(function->statement_count - 1 - statement) * sizeof last);
+        function->statements[statement] = last;
+    }
+}
+
 /* ---- walking ---- */
 
 typedef struct substitution {
@@ -346,16 +356,6 @@ static hr_expr *substitute(substitution *s, hr_expr *node) {
     hr_expr *result = hr_graph_intern(s->graph, &model);
     if (node->id < s->memo_count) s->memo[node->id] = result;
     return result;
-}
-
-void hr_graph_move_before(hr_graph *graph, int statement, int added) {
-    hr_function *function = graph->function;
-    for (; added > 0 && !graph->full; added--) {
-        hr_statement last = function->statements[function->statement_count - 1];
-        memmove(function->statements + statement + 1, function->statements + statement,
-                (size_t)(function->statement_count - 1 - statement) * sizeof last);
-        function->statements[statement] = last;
-    }
 }
 
 hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const int *from, hr_expr *const *to) {
@@ -403,6 +403,20 @@ hr_status hr_function_points(const hr_function *function, const int *indices, in
         *out *= (double)size;
     }
     return HR_OK;
+}
+
+bool hr_indices_have(const int *set, int count, int index) {
+    for (int i = 0; i < count; i++)
+        if (set[i] == index) return true;
+    return false;
+}
+
+void hr_expr_mark_read(const hr_expr *expr, bool *visited, bool *read) {
+    if (visited[expr->id]) return;
+    visited[expr->id] = true;
+    if (expr->op == HR_OP_ELEMENT) read[expr->tensor] = true;
+    for (int i = 0; i < expr->arg_count; i++)
+        hr_expr_mark_read(expr->args[i], visited, read);
 }
 
 static bool is_constant(const hr_expr *expr) {

@@ -74,10 +74,15 @@ void hr_graph_move_before(hr_graph *graph, int statement, int added);
 /* Replaces each use of index from[i] by to[i], bound lists of reductions included where to[i] is an index. */
 hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const int *from, hr_expr *const *to);
 /* Sets seen[i] for each index that occurs in `expr`, bound ones included. `seen` has index_count entries. */
+void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *seen);
+
 /* The product of the indices' sizes, which may be more than 2^63. */
 hr_status hr_function_points(const hr_function *function, const int *indices, int count,
                              const int64_t *extents, double *out);
-void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *seen);
+bool hr_indices_have(const int *set, int count, int index);
+/* Sets read[t] for each tensor t an element of which `expr` reads; nodes that were visited are not asked
+ * again. */
+void hr_expr_mark_read(const hr_expr *expr, bool *visited, bool *read);
 
 /* A sum of indices and extents with constant factors: no data, no division. */
 bool hr_expr_is_affine(const hr_expr *expr);

@@ -43,15 +43,9 @@ typedef struct grouper {
 
 /* ---- sets of indices ---- */
 
-static bool contains(const int *set, int count, int index) {
-    for (int i = 0; i < count; i++)
-        if (set[i] == index) return true;
-    return false;
-}
-
 static bool subset(const int *a, int a_count, const int *b, int b_count) {
     for (int i = 0; i < a_count; i++)
-        if (!contains(b, b_count, a[i])) return false;
+        if (!hr_indices_have(b, b_count, a[i])) return false;
     return true;
 }
 
@@ -359,13 +353,14 @@ static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
     int bound_count, count = 0;
     const int *bound = bound_of(s, &bound_count);
     for (int i = 0; i < s->domain_count; i++)
-        if (!contains(o.best, o.best_count, s->domain[i])) out[count++] = s->domain[i];
+        if (!hr_indices_have(o.best, o.best_count, s->domain[i])) out[count++] = s->domain[i];
     bool arg = is_reduction(s) && hr_op_finds_position(s->value->op);
     for (int i = 0; i < bound_count && !arg; i++)
-        if (!contains(o.best, o.best_count, bound[i])) out[count++] = bound[i];
+        if (!hr_indices_have(o.best, o.best_count, bound[i])) out[count++] = bound[i];
     for (int i = 0; i < o.best_count; i++)
-        if (!contains(out, count, o.best[i]) && (contains(s->domain, s->domain_count, o.best[i]) ||
-                                                 (!arg && contains(bound, bound_count, o.best[i]))))
+        if (!hr_indices_have(out, count, o.best[i]) &&
+            (hr_indices_have(s->domain, s->domain_count, o.best[i]) ||
+             (!arg && hr_indices_have(bound, bound_count, o.best[i]))))
             out[count++] = o.best[i];
     for (int i = 0; i < bound_count && arg; i++)
         out[count++] = bound[i];
@@ -381,7 +376,7 @@ static void place_few(const grouper *g, const hr_contract *thin, int *order, int
     const bool one = fmin(m, n) <= 1 && !g->plan->limits.compute;
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < count; i++)
-            if (contains(few, few_count, order[i]) == (one ? last == 0 : last == 1))
+            if (hr_indices_have(few, few_count, order[i]) == (one ? last == 0 : last == 1))
                 sorted[placed++] = order[i];
     memcpy(order, sorted, (size_t)count * sizeof *order);
 }
@@ -396,7 +391,7 @@ static void consider(grouper *g, attempt *a, attempt *best, bool unfused) {
 static void add_split(attempt *a, const int *order, int count, const int *task, int task_count) {
     a->task_count = a->row_count = 0;
     for (int i = 0; i < count; i++) {
-        if (contains(task, task_count, order[i]))
+        if (hr_indices_have(task, task_count, order[i]))
             a->task[a->task_count++] = order[i];
         else
             a->row[a->row_count++] = order[i];

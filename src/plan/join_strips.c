@@ -33,16 +33,6 @@ static const hr_statement *statement_of(const run *r, const hr_step *step) {
     return &r->function->statements[step->statement];
 }
 
-static int lane_of(const hr_stage *stage) {
-    return stage->row[stage->row_count - 1];
-}
-
-static bool among(const int *set, int count, int index) {
-    for (int i = 0; i < count; i++)
-        if (set[i] == index) return true;
-    return false;
-}
-
 /* ---- which stages ---- */
 
 /* The step of the run that gives the tensor its values. */
@@ -86,10 +76,11 @@ static bool all_read_well(run *r, const hr_stage *stage) {
 static bool is_map_along(const hr_stage *head, const hr_stage *stage) {
     if (stage->shape != HR_SHAPE_MAP || !stage->vector || stage->row_count != 1 || stage->pass_count != 1)
         return false;
-    if (lane_of(stage) != lane_of(head) || stage->gathered || !hr_stage_has_only(stage, HR_STEP_ELEMENT))
+    if (hr_stage_lane(stage) != hr_stage_lane(head) || stage->gathered ||
+        !hr_stage_has_only(stage, HR_STEP_ELEMENT))
         return false;
     for (int i = 0; i < head->row_count - 1; i++)
-        if (!among(stage->task, stage->task_count, head->row[i])) return false;
+        if (!hr_indices_have(stage->task, stage->task_count, head->row[i])) return false;
     return true;
 }
 
@@ -178,14 +169,6 @@ static hr_status choose_strip(const run *r, const hr_stage *head, int64_t *out) 
 
 /* ---- what only the run reads ---- */
 
-static void mark_read(run *r, const hr_expr *node, bool *read) {
-    if (r->visited[node->id]) return;
-    r->visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT) read[node->tensor] = true;
-    for (int i = 0; i < node->arg_count; i++)
-        mark_read(r, node->args[i], read);
-}
-
 static void mark_read_elsewhere(run *r, bool *read) {
     memset(r->visited, 0, ((size_t)r->function->expr_count + 1) * sizeof *r->visited);
     for (int k = 0; k < r->plan->stage_count; k++) {
@@ -193,12 +176,12 @@ static void mark_read_elsewhere(run *r, bool *read) {
         if (k >= r->first && k < r->first + r->count) continue;
         for (int i = 0; i < stage->step_count; i++) {
             const hr_statement *statement = statement_of(r, &stage->steps[i]);
-            mark_read(r, stage->steps[i].value, read);
+            hr_expr_mark_read(stage->steps[i].value, r->visited, read);
             for (int a = 0; a < statement->subscript_count; a++)
-                mark_read(r, statement->subscripts[a], read);
+                hr_expr_mark_read(statement->subscripts[a], r->visited, read);
         }
         for (int side = 0; stage->contract && side < 2; side++)
-            mark_read(r, side ? stage->contract->right : stage->contract->left, read);
+            hr_expr_mark_read(side ? stage->contract->right : stage->contract->left, r->visited, read);
     }
 }
 
@@ -207,7 +190,7 @@ static bool lies_along(const run *r, const hr_stage *head, const hr_step *step) 
     const hr_statement *s = statement_of(r, step);
     const hr_expr *last = s->subscript_count ? s->subscripts[s->subscript_count - 1] : NULL;
     return last && s->subscript_count == head->row_count && last->op == HR_OP_INDEX &&
-           last->index == lane_of(head);
+           last->index == hr_stage_lane(head);
 }
 
 /* Of the run's own locals a strip is enough. */

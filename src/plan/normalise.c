@@ -414,14 +414,6 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
 
 /* ---- locals that nobody reads ---- */
 
-static void mark_read(const hr_expr *node, bool *visited, bool *read) {
-    if (visited[node->id]) return;
-    visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT) read[node->tensor] = true;
-    for (int i = 0; i < node->arg_count; i++)
-        mark_read(node->args[i], visited, read);
-}
-
 void hr_graph_drop_unread(hr_graph *graph) {
     hr_function *function = graph->function;
     bool *visited = calloc((size_t)function->expr_count + 1, 1),
@@ -432,9 +424,9 @@ void hr_graph_drop_unread(hr_graph *graph) {
         int t = statement.tensor;
         bool local = function->tensors[t].role == HR_ROLE_LOCAL && graph->storage[t] == t;
         if (local && !read[t]) continue;
-        mark_read(statement.value, visited, read);
+        hr_expr_mark_read(statement.value, visited, read);
         for (int a = 0; a < statement.subscript_count; a++)
-            mark_read(statement.subscripts[a], visited, read);
+            hr_expr_mark_read(statement.subscripts[a], visited, read);
         function->statements[--kept] = statement;
     }
     if (visited && read) {

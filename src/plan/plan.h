@@ -139,6 +139,11 @@ typedef struct hr_stage {
     hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
 
+/* The index that lanes run along; -1 = the stage has no row. */
+static inline int hr_stage_lane(const hr_stage *stage) {
+    return stage->row_count ? stage->row[stage->row_count - 1] : -1;
+}
+
 /* How many passes that every row takes come before `pass`, and how many there are in all. */
 static inline int hr_stage_turn(const hr_stage *stage, int pass) {
     return pass - (stage->spare_pass && pass > stage->spare_pass);
@@ -209,6 +214,8 @@ bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind);
 bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* Some step of it writes the memory that the tensor uses. */
 bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor);
+/* Some step of it is a maximum that is estimated from the beginning of a row. */
+bool hr_stage_estimates(const hr_stage *stage);
 /* Some step of it gives values of less than 32 bits. */
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage);
 /* CPU: what it does for such values takes a core longer than memory does. */

@@ -30,6 +30,12 @@ bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor)
     return false;
 }
 
+bool hr_stage_estimates(const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].estimated) return true;
+    return false;
+}
+
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         int tensor = plan->normal->statements[stage->steps[i].statement].tensor;

@@ -98,10 +98,6 @@ static hr_status delay_overwrites(scheduler *s, hr_stage *stage) {
 
 /* ---- lanes ---- */
 
-static int lane_of(const hr_stage *stage) {
-    return stage->row_count ? stage->row[stage->row_count - 1] : -1;
-}
-
 static bool depends(const hr_expr *node, const int *indices, int count, signed char *known) {
     if (known[node->id] >= 0) return known[node->id];
     bool result = false;
@@ -114,7 +110,7 @@ static bool depends(const hr_expr *node, const int *indices, int count, signed c
 }
 
 static bool varies(scheduler *s, const hr_stage *stage, const hr_expr *node) {
-    int lane = lane_of(stage);
+    int lane = hr_stage_lane(stage);
     return depends(node, &lane, 1, s->varies);
 }
 
@@ -124,7 +120,7 @@ static bool depends_on_task(scheduler *s, const hr_stage *stage, const hr_expr *
 
 /* lane, lane + c or c + lane or lane - c, where c does not depend on the lane. */
 static bool is_lane_plus(scheduler *s, const hr_stage *stage, const hr_expr *e) {
-    if (e->op == HR_OP_INDEX) return e->index == lane_of(stage);
+    if (e->op == HR_OP_INDEX) return e->index == hr_stage_lane(stage);
     if (e->op == HR_OP_ADD)
         return (is_lane_plus(s, stage, e->args[0]) && !varies(s, stage, e->args[1])) ||
                (is_lane_plus(s, stage, e->args[1]) && !varies(s, stage, e->args[0]));
@@ -281,7 +277,7 @@ static bool step_is_lanes(scheduler *s, const hr_stage *stage, const hr_step *st
     if (step->kind == HR_STEP_ELEMENT && step->stored) {
         int last = statement->subscript_count - 1;
         if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64) return false;
-        if (last < 0 || statement->domain[last] != lane_of(stage) || !is_dense(s, statement->tensor))
+        if (last < 0 || statement->domain[last] != hr_stage_lane(stage) || !is_dense(s, statement->tensor))
             return false;
     }
     if (step->kind == HR_STEP_ELEMENT && !step->stored) return true; /* part of other values */
@@ -552,7 +548,8 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     int64_t bytes = 0;
     int choice = s->plan->tunables.skew;
     if (choice == 1 || s->plan->limits.compute || !can_skew(s, stage)) return HR_OK;
-    HR_TRY(hr_extent_value(s->function, s->function->indices[lane_of(stage)].extent, s->extents, &f.row));
+    HR_TRY(
+        hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &f.row));
     size_t ids = (size_t)s->function->expr_count + 1;
     f.first = calloc(ids * 2, sizeof *f.first);
     if (!f.first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
@@ -629,7 +626,8 @@ static hr_shape shape_of(scheduler *s, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count && contiguous; i++) {
         const hr_statement *statement = &s->function->statements[stage->steps[i].statement];
         bool element = stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored;
-        if (element && statement->domain[statement->domain_count - 1] != lane_of(stage)) contiguous = false;
+        if (element && statement->domain[statement->domain_count - 1] != hr_stage_lane(stage))
+            contiguous = false;
     }
     if (!contiguous) return HR_SHAPE_GENERIC;
     if (hr_stage_has(stage, HR_STEP_REDUCE_ROW)) return HR_SHAPE_ROW;

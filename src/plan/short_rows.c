@@ -28,9 +28,9 @@ typedef struct row {
 
 static hr_status row_of(const hr_function *function, const int64_t *extents, const hr_stage *stage,
                         row *out) {
-    int lane = stage->row[stage->row_count - 1];
     *out = (row){0};
-    HR_TRY(hr_extent_value(function, function->indices[lane].extent, extents, &out->elements));
+    HR_TRY(
+        hr_extent_value(function, function->indices[hr_stage_lane(stage)].extent, extents, &out->elements));
     int64_t most = out->elements < RAGGED_BYTES ? out->elements : RAGGED_BYTES; /* longer ones are alike */
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
@@ -51,15 +51,9 @@ static bool can_go_abreast(const hr_plan *plan, const hr_stage *stage) {
     return !plan->tunables.chunk && plan->tunables.skew != 2 && plan->tunables.group != 1;
 }
 
-static bool has_phases(const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].estimated) return true;
-    return hr_stage_turns(stage) > 1;
-}
-
 /* As many as the first-level cache holds half of. */
 static int choose_abreast(const hr_plan *plan, const hr_stage *stage, const row *row) {
-    if (!stage->ragged && !has_phases(stage)) return 0;
+    if (!stage->ragged && hr_stage_turns(stage) < 2 && !hr_stage_estimates(stage)) return 0;
     int64_t most = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ? SHORT_BYTES / 2 : SHORT_BYTES;
     if (!stage->ragged && row->bytes > most) return 0;
     if (plan->tunables.group)
