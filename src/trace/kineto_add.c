@@ -355,9 +355,11 @@ static void end_add(hr_kineto_adder *adder, const hr_kineto_event *fields, int64
     }
     int32_t number = adder->open_of_track[track] - 1;
     hr_kineto_open *open = &adder->opens.items[number];
+    int64_t duration;
+    bool beyond = __builtin_sub_overflow(time, open->start, &duration);
     hr_event event = {.kind = HR_EVENT_RANGE,
                       .start = open->start,
-                      .duration = time >= open->start ? time - open->start : -1,
+                      .duration = beyond || duration < 0 ? -1 : duration,
                       .name = open->name,
                       .track = track};
     open->used = false;
