@@ -4,6 +4,7 @@
  * static function a stage, the public function, and for the loader hr_entry().
  */
 #include "base/dtype.h"
+#include "emit/attend_c.h"
 #include "emit/describe.h"
 #include "emit/emit.h"
 #include "emit/emit_c_contract.h"
@@ -93,7 +94,8 @@ static void print_arguments(emitter *e) {
         hr_print(p, "    int64_t %s;", hr_emit_extent(p, i));
     for (int t = 0; t < e->function->tensor_count; t++) {
         const hr_tensor *tensor = &e->function->tensors[t];
-        if (t >= e->declared && !hr_plan_is_scratch(e->plan, t)) continue;
+        if (t >= e->declared && !hr_plan_is_scratch(e->plan, t) && !hr_plan_is_in_blocks(e->plan, t))
+            continue;
         if (hr_tensor_is_scalar(tensor))
             hr_print(p, "    %s %s;", hr_c_compute(hr_compute_type(tensor->dtype)), hr_emit_tensor(p, t));
         else if (hr_emit_is_list(p, t))
@@ -187,9 +189,10 @@ static void print_scratch_sum(emitter *e) {
     hr_print(p, "int64_t work = 0;");
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_stage *stage = &e->plan->stages[i];
-        const char *size = stage->shape == HR_SHAPE_CONTRACT ? hr_contract_size(p, i)
-                           : stage->ordered                  ? hr_order_size(p, stage)
-                                                             : threads_size(p, stage);
+        const char *size = hr_plan_attends(e->plan, i)         ? hr_attend_size(p, i)
+                           : stage->shape == HR_SHAPE_CONTRACT ? hr_contract_size(p, i)
+                           : stage->ordered                    ? hr_order_size(p, stage)
+                                                               : threads_size(p, stage);
         if (!stage->joins) before = -1;
         if (!size) continue;
         if (before >= 0) size = hr_format(p, "stage_%d + %s", before, size);
@@ -225,7 +228,9 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     }
     for (int i = 0; i < plan->stage_count; i++) {
         int64_t bytes;
-        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) {
+        if (hr_plan_attends(plan, i)) {
+            HR_TRY(hr_attend_bytes(plan, i, extents, threads, &bytes));
+        } else if (plan->stages[i].shape == HR_SHAPE_CONTRACT) {
             HR_TRY(hr_contract_scratch(plan, &plan->stages[i], extents, threads, &bytes));
         } else if (plan->stages[i].ordered) {
             HR_TRY(hr_order_bytes(plan, &plan->stages[i], extents, threads, &bytes));

@@ -4,6 +4,7 @@
  * operand's elements are evaluated while they are packed, and what becomes of the finished sums.
  */
 #include "emit/emit_c_contract.h"
+#include "emit/attend_c.h"
 #include "emit/contract_choice.h"
 #include "emit/contract_lane.h"
 #include "emit/contract_text.h"
@@ -45,12 +46,12 @@ static void append_renamed(hr_text *out, const char *text) {
 }
 
 hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
-    bool shared = false, pairs = false, done[2] = {false, false};
+    bool shared = false, pairs = false, attends = false, done[2] = {false, false};
     for (int i = 0; i < plan->stage_count; i++) {
         if (plan->stages[i].shape != HR_SHAPE_CONTRACT) continue;
         hr_contract_choice choice = hr_contract_choice_of(plan, &plan->stages[i]);
         if (!shared) hr_text_format(out, "%s\n", (const char *)hr_contract_blocks_text);
-        shared = true, pairs |= choice.bf16;
+        shared = true, pairs |= choice.bf16, attends |= hr_plan_attends(plan, i);
         if (done[choice.double_precision]) continue;
         done[choice.double_precision] = true;
         const char *type = choice.double_precision ? "F64" : "F32";
@@ -64,6 +65,7 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
             hr_text_append(out, text, strlen(text));
         hr_text_append(out, "\n", 1);
     }
+    if (attends) hr_text_format(out, "%s\n", (const char *)hr_contract_attend_text);
     const unsigned char *unit = plan->limits.dots_bf16 ? hr_contract_dots_text : hr_contract_tiles_text;
     if (pairs) hr_text_format(out, "%s\n", (const char *)unit);
     return hr_text_status(out);
@@ -479,10 +481,10 @@ static void print_choice(stage_printer *s, const struct contract_choice *blocks,
     hr_print(p, "%s", "");
 }
 
-static void print_product(stage_printer *s, const char *type) {
+static void print_product(stage_printer *s, const char *type, const char *name) {
     hr_printer *p = s->p;
     const hr_contract *c = s->contract;
-    hr_print(p, "const struct contract_%s product = {", type);
+    hr_print(p, "const struct contract_%s %s = {", type, name);
     p->indent++;
     hr_print(p, ".batch = %s,", hr_emit_points(p, c->batch, c->batch_count));
     hr_print(p, ".m = %s,", hr_emit_points(p, c->m, c->m_count));
@@ -496,12 +498,12 @@ static void print_product(stage_printer *s, const char *type) {
     hr_print(p, "};");
 }
 
-static bool streams(const stage_printer *s) {
-    const hr_function *function = s->p->function;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
+bool hr_contract_streams(hr_printer *p, const hr_stage *stage) {
+    const hr_function *function = p->function;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
         const hr_tensor *target = &function->tensors[function->statements[step->statement].tensor];
-        if (step->stored && hr_stage_streams(s->p, target)) return true;
+        if (step->stored && hr_stage_streams(p, target)) return true;
     }
     return false;
 }
@@ -511,21 +513,40 @@ static void print_run(stage_printer *s, bool pairs, const char *type) {
     hr_printer_stage(p, s->stage);
     p->lane = -1; /* sizes only */
     hr_text body, *out = hr_print_aside(p, &body);
-    print_product(s, type);
+    print_product(s, type, "product");
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
         open(p, "if (contract_pairs_serve(&product)) {");
-        hr_print(p, "contract_pairs_run(&product, &stage_%d_pairs, thread, threads, work);", s->number);
-        if (streams(s)) hr_print(p, "stream_end();");
+        hr_print(p, "contract_pairs_begin();");
+        hr_print(p, "contract_f32_run(&product, &contract_pairs_unit, &stage_%d_pairs, thread, threads, work);",
+                 s->number);
+        hr_print(p, "contract_pairs_end();");
+        if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
         hr_print(p, "return;");
         close(p);
         hr_print(p, "#endif");
     }
     hr_print(p, "contract_%s_run(&product, &contract_%s_vectors, &stage_%d_choice, thread, threads, work);",
              type, type, s->number);
-    if (streams(s)) hr_print(p, "stream_end();");
+    if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
     hr_print_back(p, out);
     print_function(s, "", HR_STAGE_PARAMETERS, &body);
+}
+
+static hr_status begin(stage_printer *s, hr_printer *p, int number) {
+    const hr_stage *stage = &p->plan->stages[number];
+    const hr_contract *c = stage->contract;
+    const int k = c->k[c->k_count - 1];
+    *s = (stage_printer){.p = p, .stage = stage, .contract = c, .number = number};
+    HR_TRY(hr_contract_lane_of(p->plan, c->left, c->m[c->m_count - 1], k, &s->left));
+    return hr_contract_lane_of(p->plan, c->right, c->n[c->n_count - 1], k, &s->right);
+}
+
+hr_status hr_contract_print_product(hr_printer *p, int number, const char *name) {
+    stage_printer s;
+    HR_TRY(begin(&s, p, number));
+    print_product(&s, "f32", name);
+    return HR_OK;
 }
 
 const char *hr_contract_size(hr_printer *p, int number) {
@@ -540,11 +561,8 @@ const char *hr_contract_size(hr_printer *p, int number) {
 
 hr_status hr_emit_contract_c(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
-    const hr_contract *c = stage->contract;
-    stage_printer s = {.p = p, .stage = stage, .contract = c, .number = number};
-    int k = c->k[c->k_count - 1];
-    HR_TRY(hr_contract_lane_of(p->plan, c->left, c->m[c->m_count - 1], k, &s.left));
-    HR_TRY(hr_contract_lane_of(p->plan, c->right, c->n[c->n_count - 1], k, &s.right));
+    stage_printer s;
+    HR_TRY(begin(&s, p, number));
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     hr_contract_choice choice = hr_contract_choice_of(p->plan, stage);
@@ -554,6 +572,9 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     print_operand(&s, false);
     print_operand(&s, true);
     print_finish(&s);
-    print_run(&s, choice.bf16, choice.double_precision ? "f64" : "f32");
-    return hr_text_status(p->out);
+    if (!hr_plan_attends(p->plan, number)) {
+        print_run(&s, choice.bf16, choice.double_precision ? "f64" : "f32");
+        return hr_text_status(p->out);
+    }
+    return hr_plan_run(p->plan, number).last == number ? hr_emit_attend(p, number) : hr_text_status(p->out);
 }

@@ -184,7 +184,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
     bool part = s->split || s->skew || s->turns || s->few || s->joined;
     lanes.first = part ? "first" : "0";
-    lanes.last = part ? "last" : whole;
+    lanes.last = part ? "last" : s->attends ? "limit" : whole;
     if (s->skew) {
         lanes.state = "row->";
         lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
@@ -286,7 +286,7 @@ static void print_clear(hr_stage_printer *s) {
 static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (!uses_area(s->plan, s->stage)) return;
-    hr_print(p, "char *const area = work + thread * (%s);", hr_stage_thread_size(p, s->stage));
+    if (!s->attends) hr_print(p, "char *const area = work + thread * (%s);", hr_stage_thread_size(p, s->stage));
     for (int k = 0; k < s->stage->kept_count; k++) {
         if (s->skew && !s->stage->kept_once[k]) continue;
         s->kept_name[k] = hr_format(p, "kept_%d", k);
@@ -555,11 +555,32 @@ static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
     return hr_text_status(s->p->out);
 }
 
+/* Rows between two products: those of a block. */
+static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
+    hr_printer *p = s->p;
+    *out = (hr_stage_functions){0};
+    s->attends = true;
+    print_words(s);
+    hr_text body, *lines = hr_print_aside(p, &body);
+    print_areas(s);
+    print_kept_once(s);
+    hr_print(p, "for (int64_t task = begin; task < end; task++) {");
+    p->indent++;
+    print_passes(s);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print_back(p, lines);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d_rows", s->number),
+                     "const arguments *a, int64_t begin, int64_t end, int64_t limit, char *area", &body);
+    return hr_text_status(p->out);
+}
+
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     hr_stage_printer s;
     begin_stage(&s, p, number);
     const hr_run run = hr_plan_run(p->plan, number);
+    if (hr_plan_attends(p->plan, number)) return emit_rows(&s, out);
     if (run.first != run.last) return emit_joined(&s, out);
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
     s.skew = stage->skew;

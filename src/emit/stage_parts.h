@@ -23,6 +23,7 @@ typedef struct hr_stage_printer {
     bool turns;   /* tasks in groups that read an array across: see stage_turn.h */
     bool abreast; /* several short rows go through each pass: see stage_abreast.h */
     bool joined;  /* each strip of columns goes through it and the stages beside it: see stage_columns.h */
+    bool attends; /* rows between two products, a block of them at a time: see attend_c.h */
     bool few;     /* each thread has a share of every row: few rows of a map */
     bool apart;   /* column sums have a loop of their own over a group of tasks: see column_loop.h */
     int together; /* with `skew`: vectors that each pass does in turn */

@@ -228,7 +228,7 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
     bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
     if (!choice) choice = s->skew ? 5 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3 : 4;
-    if (choice == 1 || (pass && pass == s->stage->spare_pass) || !p->vector ||
+    if (choice == 1 || s->attends || (pass && pass == s->stage->spare_pass) || !p->vector ||
         (!ahead && choice < 4 && pass < passes - 1))
         return;
     find_pass_streams(s, pass, lanes, prefetched);

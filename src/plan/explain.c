@@ -10,7 +10,7 @@ static void explain_materialised(const hr_plan *plan, const hr_stage *stage, con
     for (int i = 0; i < stage->step_count; i++) {
         int t = plan->normal->statements[stage->steps[i].statement].tensor;
         const hr_tensor *tensor = &plan->normal->tensors[t];
-        if (!plan->materialised[t] || hr_plan_is_in_strips(plan, t) || tensor->role != HR_ROLE_LOCAL ||
+        if (!plan->materialised[t] || hr_plan_is_in_hand(plan, t) || tensor->role != HR_ROLE_LOCAL ||
             plan->storage[t] != t)
             continue;
         int64_t size = (int64_t)hr_dtype_size(tensor->dtype), axis;

@@ -36,13 +36,16 @@ static bool runs_along(const hr_function *function, const hr_statement *s, const
     return false;
 }
 
-static hr_status sums_long_columns(const hr_plan *plan, const hr_function *function, const int64_t *extents,
+/* The sums of a product of two tensors are another stage's anyway. */
+static hr_status sums_long_columns(const hr_plan *plan, hr_graph *graph, const int64_t *extents,
                                    const hr_statement *s, bool *out) {
+    const hr_function *function = graph->function;
+    hr_contract product;
     double columns;
     *out = false;
     if (!hr_op_is_reduction(s->value->op) || s->accumulate) return HR_OK;
     HR_TRY(hr_function_points(function, s->domain, s->domain_count, extents, &columns));
-    if (!hr_columns_are_long(plan, columns)) return HR_OK;
+    if (!hr_columns_are_long(plan, columns) || hr_contract_match(graph, s, false, &product)) return HR_OK;
     bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     *out = runs_along(function, s, s->value, visited);
@@ -54,7 +57,7 @@ hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr
     const hr_function *function = graph->function;
     bool any = false;
     for (int i = 0; i < function->statement_count && !any; i++)
-        HR_TRY(sums_long_columns(plan, function, extents, &function->statements[i], &any));
+        HR_TRY(sums_long_columns(plan, graph, extents, &function->statements[i], &any));
     if (any) hr_graph_read_anew(graph);
     if (any && !graph->full) hr_graph_drop_unread(graph);
     return hr_graph_status(graph);

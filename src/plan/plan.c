@@ -23,7 +23,7 @@ static hr_status check_sizes(const hr_function *function) {
     return HR_OK;
 }
 
-/* A plus stands between stages that go through strips together. */
+/* A plus stands between stages that go together. */
 static void summarise(hr_plan *plan) {
     const char *shapes = "";
     for (int i = 0; i < plan->stage_count && i < 6; i++) {
@@ -53,6 +53,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     plan->normal = graph->function;
     HR_TRY(hr_pass_schedule(graph, extents, plan));
     if (!unfused) HR_TRY(hr_pass_join_strips(graph, extents, plan));
+    if (!unfused) HR_TRY(hr_pass_attend(graph, plan));
     return hr_pass_check(plan);
 }
 

@@ -134,7 +134,8 @@ typedef struct hr_stage {
     bool alone;    /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
     int64_t strip; /* with `alone`, and of all stages that go together: so many columns at a time go through
                       all tasks, and threads share the columns; 0 = they share the tasks */
-    bool joins;    /* CPU: each strip of columns goes through this stage right after the one before it */
+    bool joins;    /* CPU: each strip of columns, or block of rows, goes through this stage right after the
+                      one before it */
     bool ordered;  /* CPU: tasks in the order of the rows that they add to, or gather */
     hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
@@ -170,6 +171,7 @@ typedef struct hr_plan {
     const int *storage; /* one a tensor of `normal`: the tensor whose memory it uses, mostly itself */
     bool *materialised; /* one a tensor of `normal`: a local that exists in memory */
     bool *in_strips;    /* one a tensor of `normal`: of what exists, only the strip in hand; NULL = of none */
+    bool *in_blocks;    /* the same for the block of rows in hand */
     hr_tunables tunables;
     hr_device_limits limits;
     const struct hr_graph *graph; /* the expressions of `normal`, for hr_plan_access */
@@ -193,13 +195,20 @@ static inline hr_layout hr_plan_layout(const hr_plan *plan, int tensor) {
     int memory = plan->storage[tensor];
     return memory < hr_function_arguments(plan->source) ? plan->layouts[memory] : HR_LAYOUT_DENSE;
 }
-/* The stages, the given one among them, that go through the same strips of columns together. */
+/* The stages, the given one among them, that go through the same strips of columns, or blocks of rows,
+ * together. */
 typedef struct hr_run {
     int first, last;
 } hr_run;
 hr_run hr_plan_run(const hr_plan *plan, int stage);
+/* The stage goes through blocks of rows together with others: the first and the last are products. */
+bool hr_plan_attends(const hr_plan *plan, int stage);
 /* A local of which only the strip in hand is in memory, in the scratch memory of a thread. */
 bool hr_plan_is_in_strips(const hr_plan *plan, int tensor);
+/* The same for the block of rows in hand. */
+bool hr_plan_is_in_blocks(const hr_plan *plan, int tensor);
+/* One or the other. */
+bool hr_plan_is_in_hand(const hr_plan *plan, int tensor);
 /* A local that has memory of its own. */
 bool hr_plan_is_scratch(const hr_plan *plan, int tensor);
 /* Its bytes. */

@@ -57,13 +57,26 @@ hr_run hr_plan_run(const hr_plan *plan, int stage) {
     return run;
 }
 
+bool hr_plan_attends(const hr_plan *plan, int stage) {
+    const hr_run run = hr_plan_run(plan, stage);
+    return run.first != run.last && plan->stages[run.first].contract;
+}
+
 bool hr_plan_is_in_strips(const hr_plan *plan, int tensor) {
     return plan->in_strips && plan->in_strips[tensor];
 }
 
+bool hr_plan_is_in_blocks(const hr_plan *plan, int tensor) {
+    return plan->in_blocks && plan->in_blocks[tensor];
+}
+
+bool hr_plan_is_in_hand(const hr_plan *plan, int tensor) {
+    return hr_plan_is_in_strips(plan, tensor) || hr_plan_is_in_blocks(plan, tensor);
+}
+
 bool hr_plan_is_scratch(const hr_plan *plan, int tensor) {
     return tensor >= hr_function_arguments(plan->source) && plan->materialised[tensor] &&
-           plan->storage[tensor] == tensor && !hr_plan_is_in_strips(plan, tensor);
+           plan->storage[tensor] == tensor && !hr_plan_is_in_hand(plan, tensor);
 }
 
 hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out) {

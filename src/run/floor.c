@@ -191,7 +191,7 @@ static double range_of(const stage_count *count, const int *indices, int index_c
 
 static bool in_memory(const stage_count *count, int tensor) {
     return count->plan->normal->tensors[tensor].role != HR_ROLE_LOCAL ||
-           (count->plan->materialised[tensor] && !hr_plan_is_in_strips(count->plan, tensor));
+           (count->plan->materialised[tensor] && !hr_plan_is_in_hand(count->plan, tensor));
 }
 
 static void expr_count(stage_count *count, const hr_expr *expr, double times) {

@@ -1,7 +1,7 @@
 /* Dot products of pairs by vectors (AVX512-BF16) for two operands whose values are all bf16: twice the rate
  * of f32 where the plan says so.
  *
- * In: packed pairs. Out: contract_pairs_run, where the compiler may use the instruction (then
+ * In: packed pairs. Out: contract_pairs_unit, where the compiler may use the instruction (then
  * CONTRACT_PAIRS_UNIT is defined); contract_pairs_serve says whether it is worth its packing.
  */
 #ifdef CONTRACT_DOTS
@@ -20,7 +20,7 @@ static __attribute__((noinline)) void contract_dots_multiply(const struct contra
     }
 }
 
-static const struct contract_f32_unit contract_dots = {contract_pairs_left, contract_pairs_right,
+static const struct contract_f32_unit contract_pairs_unit = {contract_pairs_left, contract_pairs_right,
                                                        contract_dots_multiply};
 
 /* A short k is mostly packing; and so is one row, which gains where packing turns squares: of half as many
@@ -30,8 +30,7 @@ static bool contract_pairs_serve(const struct contract_f32 *product) {
     return (contract_min(product->m, product->n) >= 2 || large->along_k) && product->k >= 2 * CONTRACT_TILE;
 }
 
-static void contract_pairs_run(const struct contract_f32 *product, const struct contract_choice *choice,
-                               int64_t thread, int64_t threads, char *scratch) {
-    contract_f32_run(product, &contract_dots, choice, thread, threads, scratch);
-}
+static inline void contract_pairs_begin(void) {}
+
+static inline void contract_pairs_end(void) {}
 #endif

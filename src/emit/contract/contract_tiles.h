@@ -1,7 +1,7 @@
 /* The matrix unit (AMX) of a product of two operands whose values are all bf16: sixteen times the vector
  * unit's rate.
  *
- * In: packed pairs, whose tiles are as tdpbf16ps takes them. Out: contract_pairs_run, where the compiler may
+ * In: packed pairs, whose tiles are as tdpbf16ps takes them. Out: contract_pairs_unit, where the compiler may
  * use the unit (then CONTRACT_PAIRS_UNIT is defined); contract_pairs_serve says whether to call it.
  */
 #if (defined __AMX_BF16__ || defined __AMXBF16__) && defined CONTRACT_PAIRS && defined __linux__
@@ -94,7 +94,7 @@ static __attribute__((noinline)) void contract_tiles_multiply(const struct contr
     }
 }
 
-static const struct contract_f32_unit contract_tiles = {contract_pairs_left, contract_pairs_right,
+static const struct contract_f32_unit contract_pairs_unit = {contract_pairs_left, contract_pairs_right,
                                                         contract_tiles_multiply};
 
 /* Whether the unit is there and worth its packing: few rows wait for memory, a short k fills no tile. */
@@ -103,16 +103,17 @@ static bool contract_pairs_serve(const struct contract_f32 *product) {
            contract_tiles_granted();
 }
 
-/* As contract_f32_run; only where granted. */
-static void contract_pairs_run(const struct contract_f32 *product, const struct contract_choice *choice,
-                               int64_t thread, int64_t threads, char *scratch) {
+/* Before and after the unit is used; only where granted. */
+static inline void contract_pairs_begin(void) {
     static const struct {
         uint8_t palette, start, reserved[14];
         uint16_t line_bytes[16];
         uint8_t lines[16];
     } shapes = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
     __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
-    contract_f32_run(product, &contract_tiles, choice, thread, threads, scratch);
+}
+
+static inline void contract_pairs_end(void) {
     __asm__ volatile("tilerelease");
 }
 #endif

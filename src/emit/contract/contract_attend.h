@@ -1,0 +1,90 @@
+/* The loop of two products with rows between them: blocks of rows go through all.
+ *
+ * In: the products and their units, and a callback that takes a block of rows through both. Out: each block
+ * is handed to it once, with both right operands packed.
+ */
+
+/* A product, and what multiplies it. */
+struct contract_attend_part {
+    const struct contract_f32 *product;
+    const struct contract_f32_unit *unit;
+    const struct contract_choice *choice;
+};
+
+/* What one thread knows. */
+struct contract_attend {
+    struct contract_attend_blocks blocks;
+    struct contract_f32_team first, second;
+    int64_t batch;
+    char *own;    /* this thread's memory */
+    bool limited; /* what lies past a block's limit may be left out */
+};
+
+/* Takes rows [m, m + rows) of attend->batch through both products. */
+typedef void contract_attend_fn(const struct arguments *arguments, const struct contract_attend *attend,
+                                int64_t m, int64_t rows);
+
+/* `columns` that are read along k go by up to 64 at a time. */
+static inline int64_t contract_attend_limit(const struct contract_attend *attend, int64_t most) {
+    const int64_t n = attend->first.product->n;
+    if (!attend->limited) return n;
+    return contract_min(n, contract_round(contract_max(most, 1), 64));
+}
+
+/* The product of rows [m, m + rows), with what the arguments say of them. */
+static void contract_attend_product(const struct contract_f32_team *team, const struct arguments *arguments,
+                                    int64_t m, int64_t rows, int64_t columns, int64_t depth) {
+    struct contract_f32 product = *team->product;
+    struct contract_f32_team own = *team;
+    product.arguments = arguments;
+    own.product = &product;
+    contract_f32_kept(&own, m, rows, columns, depth);
+}
+
+static void contract_attend_pack(const struct contract_f32_team *team) {
+    const struct contract_f32_range all = {.columns = team->product->n, .depth = team->blocks->depth};
+    contract_f32_pack_block(team, &all);
+}
+
+static struct contract_attend contract_attend_of(const struct contract_attend_sizes *sizes,
+                                                 const struct contract_attend_part *parts, int64_t thread,
+                                                 int64_t threads, char *scratch) {
+    struct contract_attend attend = {
+        .blocks = contract_attend_blocks(sizes, parts[0].choice, parts[1].choice, threads)};
+    const struct contract_attend_blocks *blocks = &attend.blocks;
+    attend.batch = thread / blocks->team;
+    char *shared = scratch + attend.batch * blocks->team_bytes;
+    attend.own = shared + blocks->threads + thread % blocks->team * blocks->thread_bytes;
+    attend.first = (struct contract_f32_team){
+        .product = parts[0].product, .unit = parts[0].unit, .choice = parts[0].choice, .shared = shared + 64};
+    attend.second = (struct contract_f32_team){.product = parts[1].product,
+                                               .unit = parts[1].unit,
+                                               .choice = parts[1].choice,
+                                               .shared = shared + blocks->shared_second};
+    attend.first.rank = attend.second.rank = thread % blocks->team;
+    attend.first.own = attend.second.own = attend.own;
+    return attend;
+}
+
+/* Called by every thread of a parallel region. Blocks are taken from the last, which may be the longest. */
+static void contract_attend_run(struct contract_attend *attend, const struct arguments *arguments,
+                                contract_attend_fn *block) {
+    const struct contract_attend_blocks *blocks = &attend->blocks;
+    struct contract_f32_team *first = &attend->first, *second = &attend->second;
+    int64_t *next = (int64_t *)(first->shared - 64);
+    const int64_t m = first->product->m;
+    first->blocks = &blocks->first, second->blocks = &blocks->second;
+    for (; attend->batch < first->product->batch; attend->batch += blocks->teams) {
+        first->batch = second->batch = attend->batch;
+        if (first->rank == 0) __atomic_store_n(next, blocks->count, __ATOMIC_RELAXED);
+        contract_attend_pack(first);
+        contract_attend_pack(second);
+        contract_f32_meet(first);
+        int64_t left;
+        while ((left = __atomic_fetch_sub(next, 1, __ATOMIC_RELAXED)) > 0) {
+            const int64_t row = (left - 1) * blocks->rows;
+            block(arguments, attend, row, contract_min(blocks->rows, m - row));
+        }
+        contract_f32_meet(first);
+    }
+}

@@ -1,0 +1,100 @@
+/* How two products with rows between them are cut: blocks of rows that go through all, and where each piece
+ * lies in the scratch memory.
+ *
+ * In: their sizes and the choices of a plan. Out: the rows of a block, byte offsets and the total. The library
+ * and the emitted code include this one text, so both lay the scratch out alike.
+ *
+ * A team of threads packs the right operands of both products of a batch (keys and values) whole. Then each of
+ * its threads takes blocks of rows (of queries) through the first product, the rows between and the second.
+ */
+struct contract_attend_sizes {
+    int64_t batch, m; /* of both products */
+    int64_t n, k;     /* of the first; n is the k of the second */
+    int64_t columns;  /* the n of the second */
+    int64_t row;      /* bytes of all that stands between the products for a row */
+    int64_t area;     /* bytes of a thread for the rows between */
+    int64_t cache;    /* bytes that a block's rows may take */
+};
+
+struct contract_attend_blocks {
+    int64_t teams, team;                  /* batches at a time, threads a batch */
+    int64_t rows, count;                  /* of a block, and how many of those a batch has */
+    struct contract_blocks first, second; /* `right` and `least` within what a team shares, others a thread's */
+    int64_t shared_second, threads;       /* byte offsets in a team's memory */
+    int64_t area, between;                /* byte offsets in a thread's memory */
+    int64_t team_bytes, thread_bytes, bytes;
+};
+
+enum {
+    CONTRACT_KEPT_DEPTH = 512,          /* elements along k of the left operand that are packed at a time */
+    CONTRACT_ATTEND_BYTES = 16 << 20,   /* of right operands, up to which each thread takes batches alone */
+    CONTRACT_ATTEND_PANELS = 4,         /* of the left operand: rows are multiples of these */
+    CONTRACT_ATTEND_ROWS = 128,         /* of a block, at most: a panel's tile of sums stays near L1 */
+};
+
+/* A product whose right operand stays packed while blocks of so many rows go by, each by one thread. */
+static inline struct contract_blocks contract_blocks_kept(const struct contract_choice *choice, int64_t rows,
+                                                          int64_t n, int64_t k, int64_t team) {
+    const int64_t line = 64, element = choice->element;
+    struct contract_blocks blocks = {.teams = 1, .team = team};
+    blocks.depth = contract_round(contract_ceil(k, choice->together), choice->step);
+    blocks.k_block = contract_depth(choice, contract_min(blocks.depth, CONTRACT_KEPT_DEPTH));
+    blocks.passes = contract_max(1, contract_ceil(blocks.depth, blocks.k_block));
+    blocks.n_block = contract_round(n, choice->columns);
+    blocks.m_block = blocks.task_rows = contract_round(rows, choice->rows);
+    const int64_t panels = blocks.n_block / choice->columns, tiles = blocks.passes > 1 ? panels : 1;
+    blocks.least = contract_round(blocks.n_block * blocks.depth * element, line);
+    blocks.team_bytes = blocks.least + contract_round(panels * element, line);
+    blocks.tile = contract_round(blocks.task_rows * blocks.k_block * element, line);
+    blocks.lines = blocks.tile + contract_round(tiles * blocks.task_rows * choice->columns * element, line);
+    blocks.thread_bytes = blocks.lines + CONTRACT_LANES_MAX * CONTRACT_LINE * element;
+    return blocks;
+}
+
+/* As many rows as the cache has room for, but some blocks for each thread. */
+static inline int64_t contract_attend_rows(const struct contract_attend_sizes *sizes, int64_t panels,
+                                           int64_t threads) {
+    const int64_t unit = CONTRACT_ATTEND_PANELS * panels, row = contract_max(sizes->row, 1);
+    const int64_t share = contract_ceil(sizes->batch * sizes->m, 4 * threads);
+    int64_t rows = contract_min(sizes->cache / row, CONTRACT_ATTEND_ROWS);
+    rows = contract_min(rows, contract_round(share, unit)) / unit * unit;
+    return contract_min(contract_max(rows, unit), contract_max(sizes->m, 1));
+}
+
+static inline struct contract_attend_blocks contract_attend_blocks(const struct contract_attend_sizes *sizes,
+                                                                   const struct contract_choice *first,
+                                                                   const struct contract_choice *second,
+                                                                   int64_t threads) {
+    const int64_t line = 64;
+    struct contract_attend_blocks blocks = {0};
+    blocks.rows = contract_attend_rows(sizes, second->rows, threads);
+    blocks.count = contract_ceil(sizes->m, blocks.rows);
+    const int64_t packed =
+        sizes->n * (sizes->k / first->together * first->element + sizes->columns * second->element);
+    const bool even = sizes->batch >= 4 * threads || sizes->batch % threads == 0;
+    const bool apart = even && packed * threads <= CONTRACT_ATTEND_BYTES;
+    blocks.teams = apart ? threads : 1;
+    blocks.team = apart ? 1 : threads;
+    blocks.first = contract_blocks_kept(first, blocks.rows, sizes->n, sizes->k, blocks.team);
+    blocks.second = contract_blocks_kept(second, blocks.rows, sizes->columns, sizes->n, blocks.team);
+    blocks.shared_second = line + blocks.first.team_bytes; /* the team's task counter lies before the first */
+    blocks.threads = contract_round(blocks.shared_second + blocks.second.team_bytes, 4096);
+    /* The products of a thread do not work at a time. */
+    blocks.area = contract_round(contract_max(blocks.first.thread_bytes, blocks.second.thread_bytes), line);
+    blocks.between = blocks.area + contract_round(sizes->area, line);
+    const int64_t end = blocks.between + contract_round(blocks.rows * sizes->row, line);
+    blocks.thread_bytes = contract_round(end, 4096) + 2 * line; /* a skew, so that threads differ in sets */
+    blocks.team_bytes = blocks.threads + blocks.team * blocks.thread_bytes;
+    blocks.bytes = blocks.teams * blocks.team_bytes;
+    return blocks;
+}
+
+/* Enough for any number of threads up to `threads`. */
+static inline int64_t contract_attend_bytes(const struct contract_attend_sizes *sizes,
+                                            const struct contract_choice *first,
+                                            const struct contract_choice *second, int64_t threads) {
+    int64_t bytes = 0;
+    for (int64_t count = 1; count <= threads; count++)
+        bytes = contract_max(bytes, contract_attend_blocks(sizes, first, second, count).bytes);
+    return bytes;
+}
