@@ -129,7 +129,7 @@ static hr_status sizes_of(const hr_plan *plan, int number, const int64_t *extent
     HR_TRY(hr_plan_points(plan, first->k, first->k_count, extents, &out->k));
     HR_TRY(hr_plan_points(plan, second->n, second->n_count, extents, &out->columns));
     for (between b = first_between(plan, number); next_between(&b);) {
-        int64_t bytes;
+        int64_t bytes = 0;
         HR_TRY(row_bytes(&b, extents, &bytes));
         out->row += bytes;
     }
@@ -169,6 +169,24 @@ static void print_places(hr_printer *p, int number) {
     }
 }
 
+/* Keys that the block's last row reaches. */
+static void print_limit(hr_printer *p, const hr_stage *head) {
+    const hr_contract *c = head->contract;
+    const char *size = hr_emit_index_size(p, c->m[c->m_count - 1]);
+    const char *index = hr_emit_index(p, c->m[c->m_count - 1]);
+    if (!head->reach) {
+        hr_print(p, "const int64_t limit = %s;", hr_emit_points(p, c->n, c->n_count));
+        return;
+    }
+    if (c->m_count == 1)
+        hr_print(p, "const int64_t %s = m + rows - 1;", index);
+    else
+        hr_print(p, "const int64_t %s = m / (%s) == (m + rows - 1) / (%s) ? (m + rows - 1) %% (%s) : %s - 1;",
+                 index, size, size, size, size);
+    hr_print(p, "const int64_t limit = contract_attend_limit(attend, %s + %d);",
+             hr_expr_text(p, head->reach), head->reach_more);
+}
+
 static void print_block(hr_printer *p, int number) {
     const hr_run run = hr_plan_run(p->plan, number);
     const hr_contract *first = p->plan->stages[run.first].contract,
@@ -178,7 +196,7 @@ static void print_block(hr_printer *p, int number) {
     hr_print(p, "char *const between = attend->own + attend->blocks.between;");
     hr_print(p, "arguments block = *a;");
     print_places(p, number);
-    hr_print(p, "const int64_t limit = %s;", hr_emit_points(p, first->n, first->n_count));
+    print_limit(p, &p->plan->stages[run.first]);
     hr_print(p, "contract_attend_product(&attend->first, &block, m, rows, limit, %s);",
              hr_emit_points(p, first->k, first->k_count));
     for (int k = run.first + 1; k < run.last; k++)
@@ -193,6 +211,7 @@ static void print_part(hr_printer *p, int which, int number) {
     hr_print(p, "if (contract_pairs_serve(&%s)) {", names[which]);
     hr_print(p, "    parts[%d].unit = &contract_pairs_unit;", which);
     hr_print(p, "    parts[%d].choice = &stage_%d_pairs;", which, number);
+    hr_print(p, "    pairs = true;");
     hr_print(p, "}");
 }
 
@@ -209,16 +228,18 @@ static hr_status print_run(hr_printer *p, int number) {
              run.last);
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
+        hr_print(p, "bool pairs = false;");
         print_part(p, 0, run.first);
         print_part(p, 1, run.last);
-        hr_print(p, "contract_pairs_begin();");
+        hr_print(p, "if (pairs) contract_pairs_begin();");
         hr_print(p, "#endif");
     }
     hr_print(p, "struct contract_attend attend = contract_attend_of(&sizes, parts, thread, threads, work);");
-    hr_print(p, "contract_attend_run(&attend, a, stage_%d_block);", number);
+    hr_print(p, "contract_attend_run(&attend, a, %s, stage_%d_block);",
+             p->plan->stages[run.first].reach ? "true" : "false", number);
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
-        hr_print(p, "contract_pairs_end();");
+        hr_print(p, "if (pairs) contract_pairs_end();");
         hr_print(p, "#endif");
     }
     if (hr_contract_streams(p, &p->plan->stages[run.last])) hr_print(p, "stream_end();");

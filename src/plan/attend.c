@@ -1,11 +1,8 @@
-/* Two products with rows between them, as in attention, of which a block of rows goes through all before the
+/* Two products with rows between them, as in attention: on a CPU a block of rows goes through all before the
  * next block does. In: scheduled stages. Out: `joins`, `in_blocks`, `reach`.
  *
  * Scores are as many as queries times keys, far more than what they are made from. A thread that takes a block
  * of queries through both products has its scores in cache between them, and no others are ever in memory.
- *
- * Where a score says that it is -inf for keys from some place on (a causal mask, a length), and all that
- * becomes of it is softmax, such keys are left out: their exponentials are 0.
  */
 #include "base/dtype.h"
 #include "plan/passes.h"
@@ -57,7 +54,7 @@ static bool multiplies(const attend *a, const hr_stage *stage) {
 
 static bool is_between(const attend *a, const hr_stage *stage) {
     const hr_contract *c = scores_of(a);
-    if (stage->shape != HR_SHAPE_ROW || !stage->vector || stage->row_count != 1 || stage->row[0] != c->n[0] ||
+    if (stage->shape != HR_SHAPE_ROW || (!stage->vector && !a->plan->limits.compute) || stage->row_count != 1 || stage->row[0] != c->n[0] ||
         stage->gathered || !are_rows(c, stage->task, stage->task_count))
         return false;
     for (int i = 0; i < stage->step_count; i++) {
@@ -169,8 +166,9 @@ static void join(attend *a) {
         stage->skew = stage->few = stage->ragged = stage->backward = false;
         stage->group = stage->abreast = 0;
         if (stage->joins)
-            stage->why =
-                hr_arena_format(a->plan->arena, "%s; each block of rows right after stage %d's", stage->why, k);
+            stage->why = hr_arena_format(a->plan->arena, "%s; each block of rows right after stage %d's%s",
+                                         stage->why, k,
+                                         a->plan->stages[a->first].reach ? ", up to where its mask ends" : "");
         for (int i = 0; i < stage->step_count && k < a->last; i++) {
             int t = statement_of(a, &stage->steps[i])->tensor;
             a->plan->in_blocks[t] = a->plan->materialised[t];
@@ -181,7 +179,6 @@ static void join(attend *a) {
 hr_status hr_pass_attend(const hr_graph *graph, hr_plan *plan) {
     attend a = {.function = graph->function, .plan = plan};
     size_t tensors = (size_t)a.function->tensor_count + 1;
-    if (plan->limits.compute || plan->tunables.group == 1) return HR_OK;
     plan->in_blocks = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_blocks);
     memset(plan->in_blocks, 0, tensors * sizeof *plan->in_blocks);
     a.visited = malloc(((size_t)a.function->expr_count + 1) * sizeof *a.visited);
@@ -190,7 +187,8 @@ hr_status hr_pass_attend(const hr_graph *graph, hr_plan *plan) {
     if (!a.visited || !a.read) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int k = 0; k < plan->stage_count && status == HR_OK; k++) {
         if (!find_stages(&a, k) || !make_own_rows(&a)) continue;
-        join(&a);
+        hr_reach_find(plan, a.first, a.last);
+        if (!plan->limits.compute && plan->tunables.group != 1) join(&a);
         k = a.last;
     }
     free(a.visited);

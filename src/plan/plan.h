@@ -136,6 +136,10 @@ typedef struct hr_stage {
                       all tasks, and threads share the columns; 0 = they share the tasks */
     bool joins;    /* CPU: each strip of columns, or block of rows, goes through this stage right after the
                       one before it */
+    hr_expr *reach;  /* of two products with rows between them the first: scores of a row, and what follows
+                        from them, count just for keys below this, + 1 with `reach_more`; NULL = all do */
+    bool reach_more;
+    int reach_last; /* with `reach`: the stage of the second product */
     bool ordered;  /* CPU: tasks in the order of the rows that they add to, or gather */
     hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
@@ -229,6 +233,11 @@ bool hr_stage_estimates(const hr_stage *stage);
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage);
 /* CPU: what it does for such values takes a core longer than memory does. */
 bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage);
+/* What the plan has to do: what the text asks for, but for scores past their reach and what follows from
+ * them. */
+hr_status hr_plan_work(const hr_plan *plan, const int64_t *extents, hr_work *out);
+/* The part of all scores that counts in a stage of two products with rows between them; 1 elsewhere. */
+hr_status hr_plan_reached(const hr_plan *plan, int stage, const int64_t *extents, double *out);
 /* HR_STEP_REDUCE_ALL over a value that is one a task: it is no part of a lane loop. */
 bool hr_step_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
 /* The elements of the stage's only index can be shared out: nothing needs all of them, and what is one for

@@ -14,7 +14,7 @@ void hr_annotate_begin(hr_kernel *kernel, const hr_prepared *prepared) {
     hr_floor floor;
     const char *function = kernel->function->name;
     bool known = hr_kernel_roof(kernel, NULL, NULL) == HR_OK &&
-                 hr_work_count(kernel->function, prepared->extents, &work) == HR_OK;
+                 hr_plan_work(prepared->plan, prepared->extents, &work) == HR_OK;
     if (known) {
         hr_floor_of(kernel->function, &work, &kernel->roof, &floor);
         snprintf(name, sizeof name, "%s floor=%.3gus bound=%s bytes=%.0f flops=%.0f", function,

@@ -230,8 +230,9 @@ static const char *names_materialised(const stage_count *count, hr_arena *names)
     return list;
 }
 
-static void stage_describe(stage_count *count, const hr_roof *roof, double vector_rate, hr_stage_info *out,
-                           hr_arena *names) {
+/* `reached`: the part of the stage's points that counts. */
+static void stage_describe(stage_count *count, const hr_roof *roof, double vector_rate, double reached,
+                           hr_stage_info *out, hr_arena *names) {
     hr_floor floor;
     const hr_contract *contract = count->stage->contract;
     count->work = (hr_work){0};
@@ -240,13 +241,18 @@ static void stage_describe(stage_count *count, const hr_roof *roof, double vecto
         step_count(count, &count->stage->steps[s]);
     if (contract) {
         memset(count->seen, 0, (size_t)count->plan->normal->expr_count);
-        double products = range_of(count, contract->batch, contract->batch_count) *
-                          range_of(count, contract->m, contract->m_count) *
-                          range_of(count, contract->n, contract->n_count);
-        expr_count(count, contract->left, products);
-        expr_count(count, contract->right, products);
-        count->work.tensor_flops = 2 * products * range_of(count, contract->k, contract->k_count);
+        double deep = range_of(count, contract->batch, contract->batch_count) *
+                      range_of(count, contract->k, contract->k_count);
+        double m = range_of(count, contract->m, contract->m_count),
+               n = range_of(count, contract->n, contract->n_count);
+        expr_count(count, contract->left, deep * m);
+        expr_count(count, contract->right, deep * n);
+        count->work.tensor_flops = 2 * deep * m * n;
     }
+    count->work.tensor_flops *= reached;
+    count->work.vector_flops *= reached;
+    for (int s = 0; s < HR_SPECIAL_COUNT; s++)
+        count->work.special[s] *= reached;
     floor_by(&count->work, roof, tensor_rate(count->plan->source, roof), vector_rate, &floor);
     *out = (hr_stage_info){.shape = hr_shape_name(count->stage->shape),
                            .name = count->stage->name,
@@ -264,12 +270,15 @@ hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const 
     if (!count.tensors) return hr_fail(HR_OUT_OF_MEMORY, "no memory to describe a plan");
     count.seen = count.tensors + tensors;
     double vector_rate = computes_in_f64(plan->source) ? roof->vector_f64 : roof->vector_f32;
-    for (int s = 0; s < plan->stage_count; s++) {
+    hr_status status = HR_OK;
+    for (int s = 0; s < plan->stage_count && status == HR_OK; s++) {
+        double reached;
         count.stage = &plan->stages[s];
-        stage_describe(&count, roof, vector_rate, &out[s], names);
+        status = hr_plan_reached(plan, s, extents, &reached);
+        if (status == HR_OK) stage_describe(&count, roof, vector_rate, reached, &out[s], names);
     }
     free(count.tensors);
-    if (plan->stage_count == 1) { /* then the text's own count is exact */
+    if (status == HR_OK && plan->stage_count == 1) { /* then the text's own count is exact */
         hr_work work;
         hr_floor floor;
         HR_TRY(hr_work_count(plan->source, extents, &work));
@@ -278,5 +287,5 @@ hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const 
         out[0].flops = floor.tensor_flops + floor.vector_flops;
         out[0].floor_seconds = floor.seconds;
     }
-    return HR_OK;
+    return status;
 }

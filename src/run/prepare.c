@@ -351,7 +351,7 @@ static hr_status tuning_key(const hr_kernel *kernel, const hr_prepared *state, c
 static double floor_seconds(const hr_kernel *kernel, const hr_prepared *state) {
     hr_work work;
     hr_floor floor = {0};
-    if (!kernel->roof_known || hr_work_count(kernel->function, state->extents, &work) != HR_OK) return 0;
+    if (!kernel->roof_known || hr_plan_work(state->plan, state->extents, &work) != HR_OK) return 0;
     hr_floor_of(kernel->function, &work, &kernel->roof, &floor);
     return floor.seconds;
 }
@@ -471,7 +471,7 @@ hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out) {
     hr_work work;
     HR_TRY(hr_kernel_planned(kernel, &state));
     HR_TRY(hr_kernel_roof(kernel, NULL, NULL));
-    HR_TRY(hr_work_count(kernel->function, state->extents, &work));
+    HR_TRY(hr_plan_work(state->plan, state->extents, &work));
     hr_floor_of(kernel->function, &work, &kernel->roof, out);
     return HR_OK;
 }

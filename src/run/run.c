@@ -87,7 +87,7 @@ static hr_status step_unfuse(running *running) {
 
 static hr_status step_floor(running *running) {
     const hr_kernel *kernel = running->kernel;
-    HR_TRY(hr_work_count(kernel->function, running->fused->extents, &running->work));
+    HR_TRY(hr_plan_work(running->fused->plan, running->fused->extents, &running->work));
     hr_floor_of(kernel->function, &running->work, &kernel->roof, &running->result->floor);
     return HR_OK;
 }

@@ -69,7 +69,9 @@ static struct contract_choice choice_of(int64_t left_bytes, int64_t right_bytes)
 static void run_thread(const struct contract_f32 *product, const struct contract_choice *choice, int thread,
                        int threads, char *scratch) {
 #ifdef CONTRACT_PAIRS_UNIT
-    contract_pairs_run(product, choice, thread, threads, scratch);
+    contract_pairs_begin();
+    contract_f32_run(product, &contract_pairs_unit, choice, thread, threads, scratch);
+    contract_pairs_end();
 #else
     contract_f32_run(product, &contract_f32_vectors, choice, thread, threads, scratch);
 #endif

@@ -20,11 +20,13 @@ struct contract_attend {
     bool limited; /* what lies past a block's limit may be left out */
 };
 
+typedef uint32_t contract_attend_word __attribute__((may_alias));
+
 /* Takes rows [m, m + rows) of attend->batch through both products. */
 typedef void contract_attend_fn(const struct arguments *arguments, const struct contract_attend *attend,
                                 int64_t m, int64_t rows);
 
-/* `columns` that are read along k go by up to 64 at a time. */
+/* Keys up to which a block goes: `most` in whole steps of every unit. */
 static inline int64_t contract_attend_limit(const struct contract_attend *attend, int64_t most) {
     const int64_t n = attend->first.product->n;
     if (!attend->limited) return n;
@@ -44,6 +46,21 @@ static void contract_attend_product(const struct contract_f32_team *team, const 
 static void contract_attend_pack(const struct contract_f32_team *team) {
     const struct contract_f32_range all = {.columns = team->product->n, .depth = team->blocks->depth};
     contract_f32_pack_block(team, &all);
+}
+
+/* The packed right operand has no infinity or NaN, which times 0 would be NaN. */
+static bool contract_attend_is_finite(const struct contract_f32_team *team) {
+    const contract_attend_word *packed =
+        (const contract_attend_word *)(team->shared + team->blocks->right);
+    const int64_t words = team->blocks->n_block * team->blocks->depth;
+    const int shift = team->choice->together == 2 ? 16 : 0; /* two bf16 a word */
+    uint32_t most = 0;
+    for (int64_t i = 0; i < words; i++) {
+        const uint32_t high = packed[i] & 0x7fffffffu, low = packed[i] << shift & 0x7fffffffu;
+        most = high > most ? high : most;
+        most = low > most ? low : most;
+    }
+    return most < 0x7f800000u;
 }
 
 static struct contract_attend contract_attend_of(const struct contract_attend_sizes *sizes,
@@ -66,9 +83,10 @@ static struct contract_attend contract_attend_of(const struct contract_attend_si
     return attend;
 }
 
-/* Called by every thread of a parallel region. Blocks are taken from the last, which may be the longest. */
+/* Called by every thread of a parallel region. `reaches`: what lies past a block's limit is 0 times a value.
+ * Blocks are taken from the last, which may be the longest. */
 static void contract_attend_run(struct contract_attend *attend, const struct arguments *arguments,
-                                contract_attend_fn *block) {
+                                bool reaches, contract_attend_fn *block) {
     const struct contract_attend_blocks *blocks = &attend->blocks;
     struct contract_f32_team *first = &attend->first, *second = &attend->second;
     int64_t *next = (int64_t *)(first->shared - 64);
@@ -80,6 +98,7 @@ static void contract_attend_run(struct contract_attend *attend, const struct arg
         contract_attend_pack(first);
         contract_attend_pack(second);
         contract_f32_meet(first);
+        attend->limited = reaches && contract_attend_is_finite(second);
         int64_t left;
         while ((left = __atomic_fetch_sub(next, 1, __ATOMIC_RELAXED)) > 0) {
             const int64_t row = (left - 1) * blocks->rows;

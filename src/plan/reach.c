@@ -1,0 +1,141 @@
+/* How far a row of scores matters. In: two products with rows between them. Out: the first stage's `reach`.
+ *
+ * Where a score is -inf for keys from some place on (a causal mask), and all that becomes of scores is
+ * softmax, such keys change nothing: the maximum takes other ones, their exponentials are 0 and add 0 to the
+ * sum. Times a value that is finite they add 0 to the result, too. Where a maximum is infinite or NaN, all of
+ * its row's exponentials are NaN, those before that place, too.
+ */
+#include "plan/passes.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct reach {
+    const hr_plan *plan;
+    const hr_contract *scores;
+    int first, last;          /* stages */
+    const hr_expr *condition; /* of all scores; NULL = not known yet */
+    int peak, total;          /* tensors, -1 = none yet */
+} reach;
+
+static const hr_statement *statement_of(const reach *r, const hr_step *step) {
+    return &r->plan->normal->statements[step->statement];
+}
+
+/* The step of stages `from` to `to` that makes the element's tensor. */
+static const hr_step *maker_of(const reach *r, const hr_expr *node, int from, int to) {
+    if (node->op != HR_OP_ELEMENT) return NULL;
+    for (int k = from; k <= to; k++)
+        for (int i = 0; i < r->plan->stages[k].step_count; i++) {
+            const hr_step *step = &r->plan->stages[k].steps[i];
+            if (statement_of(r, step)->tensor == node->tensor) return step;
+        }
+    return NULL;
+}
+
+static bool is_element_of(const hr_expr *node, int tensor) {
+    return node->op == HR_OP_ELEMENT && node->tensor == tensor;
+}
+
+static bool is_minus_infinity(const hr_expr *node) {
+    if (node->op == HR_OP_NEG) return node->args[0]->op == HR_OP_NUMBER && node->args[0]->number == INFINITY;
+    return node->op == HR_OP_NUMBER && node->number == -INFINITY;
+}
+
+/* A score: -inf but for where the one condition holds. */
+static bool is_score(reach *r, const hr_expr *node) {
+    const hr_step *made = maker_of(r, node, r->first, r->first);
+    if (made) node = made->value;
+    if (node->op != HR_OP_WHERE || !is_minus_infinity(node->args[2])) return false;
+    if (!r->condition) r->condition = node->args[0];
+    return r->condition == node->args[0];
+}
+
+/* exp(score - peak) */
+static bool is_exponential(reach *r, const hr_expr *node) {
+    return node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB && r->peak >= 0 &&
+           is_element_of(node->args[0]->args[1], r->peak) && is_score(r, node->args[0]->args[0]);
+}
+
+/* Not what makes NaN of 0, but in rows that are all NaN. */
+static bool is_harmless(const reach *r, const hr_expr *node) {
+    if (node->op == HR_OP_NUMBER) return isfinite(node->number);
+    return r->total >= 0 && node->op == HR_OP_DIV && node->args[0]->op == HR_OP_NUMBER &&
+           isfinite(node->args[0]->number) && is_element_of(node->args[1], r->total);
+}
+
+/* 0 where the score is -inf. */
+static bool vanishes(reach *r, const hr_expr *node) {
+    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
+    if (made) return made->kind == HR_STEP_ELEMENT && vanishes(r, made->value);
+    switch (node->op) {
+    case HR_OP_CONVERT:
+        return vanishes(r, node->args[0]);
+    case HR_OP_MUL:
+        return (vanishes(r, node->args[0]) && is_harmless(r, node->args[1])) ||
+               (vanishes(r, node->args[1]) && is_harmless(r, node->args[0]));
+    case HR_OP_DIV:
+        return r->total >= 0 && vanishes(r, node->args[0]) && is_element_of(node->args[1], r->total);
+    default:
+        return is_exponential(r, node);
+    }
+}
+
+/* Rows of softmax and nothing else: a maximum, then a sum. */
+static bool step_ignores(reach *r, const hr_step *step) {
+    const int tensor = statement_of(r, step)->tensor;
+    if (step->kind == HR_STEP_ELEMENT) return vanishes(r, step->value);
+    if (step->kind != HR_STEP_REDUCE_ROW) return false;
+    if (step->reduce == HR_OP_REDUCE_MAX && r->peak < 0 && is_score(r, step->value)) {
+        r->peak = tensor;
+        return true;
+    }
+    if (step->reduce != HR_OP_REDUCE_SUM || r->total >= 0 || !is_exponential(r, step->value)) return false;
+    r->total = tensor;
+    return true;
+}
+
+/* ---- from where on a condition fails ---- */
+
+static bool has_index(const hr_expr *node) {
+    if (node->op == HR_OP_INDEX) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (has_index(node->args[i])) return true;
+    return false;
+}
+
+/* Of indices it has at most the last one of a product's rows, and is no smaller where that is larger. */
+static bool grows(const reach *r, const hr_expr *node) {
+    const hr_contract *c = r->scores;
+    if (node->op == HR_OP_INDEX) return node->index == c->m[c->m_count - 1];
+    if (node->op == HR_OP_ADD) return grows(r, node->args[0]) && grows(r, node->args[1]);
+    if (node->op == HR_OP_SUB) return grows(r, node->args[0]) && !has_index(node->args[1]);
+    return !has_index(node);
+}
+
+/* `key` <= or < something that is known before the row is. */
+static bool bounds(reach *r, const hr_expr *condition, hr_stage *stage) {
+    if (condition->op == HR_OP_AND)
+        return bounds(r, condition->args[0], stage) || bounds(r, condition->args[1], stage);
+    const bool less = condition->op == HR_OP_LE || condition->op == HR_OP_LT;
+    if (!less && condition->op != HR_OP_GE && condition->op != HR_OP_GT) return false;
+    const hr_expr *key = condition->args[less ? 0 : 1];
+    hr_expr *bound = condition->args[less ? 1 : 0];
+    if (key->op != HR_OP_INDEX || key->index != r->scores->n[0] || !hr_expr_is_affine(bound) ||
+        !grows(r, bound))
+        return false;
+    stage->reach = bound;
+    stage->reach_more = condition->op == HR_OP_LE || condition->op == HR_OP_GE;
+    return true;
+}
+
+void hr_reach_find(hr_plan *plan, int first, int last) {
+    hr_stage *stage = &plan->stages[first];
+    const hr_contract *scores = stage->contract, *values = plan->stages[last].contract;
+    reach r = {.plan = plan, .scores = scores, .first = first, .last = last, .peak = -1, .total = -1};
+    for (int k = first + 1; k < last; k++)
+        for (int i = 0; i < plan->stages[k].step_count; i++)
+            if (!step_ignores(&r, &plan->stages[k].steps[i])) return;
+    if (r.total < 0 || !vanishes(&r, values->left) || !r.condition) return;
+    if (bounds(&r, r.condition, stage)) stage->reach_last = last;
+}

@@ -1,0 +1,87 @@
+/* The work of a plan: what the text asks for, less what softmax of -inf makes needless. In: a plan. Out:
+ * hr_work. Declared in plan.h.
+ */
+#include "plan/plan.h"
+
+#include <math.h>
+
+/* The value of a sum of indices and extents where the one index that it has is `index`. */
+static hr_status affine_value(const hr_plan *plan, const hr_expr *node, const int64_t *extents, double index,
+                              double *out) {
+    double a = 0, b = 0;
+    if (node->op == HR_OP_INDEX) {
+        *out = index;
+        return HR_OK;
+    }
+    if (node->op != HR_OP_ADD && node->op != HR_OP_SUB && node->op != HR_OP_MUL && node->op != HR_OP_NEG) {
+        int64_t value;
+        HR_TRY(hr_extent_value(plan->normal, node, extents, &value));
+        *out = (double)value;
+        return HR_OK;
+    }
+    HR_TRY(affine_value(plan, node->args[0], extents, index, &a));
+    if (node->arg_count > 1) HR_TRY(affine_value(plan, node->args[1], extents, index, &b));
+    *out = node->op == HR_OP_ADD ? a + b : node->op == HR_OP_SUB ? a - b : node->op == HR_OP_MUL ? a * b : -a;
+    return HR_OK;
+}
+
+/* The sum over i < rows of first + i * step, each no less than 0 and no more than `most`. */
+static double clamped_sum(double rows, double first, double step, double most) {
+    if (!(step > 0)) return rows * fmin(fmax(first, 0), most);
+    const double from = fmin(fmax(ceil(-first / step), 0), rows);
+    const double to = fmin(fmax(ceil((most - first) / step), from), rows);
+    const double last = to - 1;
+    return (to - from) * (first + step * (from + last) / 2) + (rows - to) * most;
+}
+
+/* The stage that has the reach of the given one; NULL = none. */
+static const hr_stage *head_of(const hr_plan *plan, int stage) {
+    for (int k = stage; k >= 0; k--)
+        if (plan->stages[k].reach && plan->stages[k].reach_last >= stage) return &plan->stages[k];
+    return NULL;
+}
+
+hr_status hr_plan_reached(const hr_plan *plan, int stage, const int64_t *extents, double *out) {
+    const hr_stage *head = head_of(plan, stage);
+    int64_t rows, keys;
+    double first, second;
+    *out = 1;
+    if (!head) return HR_OK;
+    const hr_contract *scores = head->contract;
+    HR_TRY(hr_plan_points(plan, scores->m + scores->m_count - 1, 1, extents, &rows));
+    HR_TRY(hr_plan_points(plan, scores->n, scores->n_count, extents, &keys));
+    HR_TRY(affine_value(plan, head->reach, extents, 0, &first));
+    HR_TRY(affine_value(plan, head->reach, extents, 1, &second));
+    const double all = (double)rows * (double)keys;
+    if (all > 0)
+        *out = clamped_sum((double)rows, first + head->reach_more, second - first, (double)keys) / all;
+    return HR_OK;
+}
+
+/* What the stages from `stage` to the one with its reach's end need not do. */
+static hr_status leave_out(const hr_plan *plan, int stage, const int64_t *extents, hr_work *work) {
+    const hr_stage *head = &plan->stages[stage];
+    const hr_contract *scores = head->contract, *values = plan->stages[head->reach_last].contract;
+    int64_t batch, rows, keys, deep, columns;
+    double reached;
+    HR_TRY(hr_plan_points(plan, scores->batch, scores->batch_count, extents, &batch));
+    HR_TRY(hr_plan_points(plan, scores->m, scores->m_count, extents, &rows));
+    HR_TRY(hr_plan_points(plan, scores->n, scores->n_count, extents, &keys));
+    HR_TRY(hr_plan_points(plan, scores->k, scores->k_count, extents, &deep));
+    HR_TRY(hr_plan_points(plan, values->n, values->n_count, extents, &columns));
+    HR_TRY(hr_plan_reached(plan, stage, extents, &reached));
+    const double spared = (1 - reached) * (double)batch * (double)rows * (double)keys;
+    const hr_op_info *softmax = hr_op_info_of(HR_OP_SOFTMAX);
+    work->tensor_flops -= 2 * spared * ((double)deep + (double)columns);
+    work->vector_flops = fmax(work->vector_flops - spared * softmax->vector, 0);
+    work->special[softmax->special] = fmax(work->special[softmax->special] - spared, 0);
+    return HR_OK;
+}
+
+hr_status hr_plan_work(const hr_plan *plan, const int64_t *extents, hr_work *out) {
+    HR_TRY(hr_work_count(plan->source, extents, out));
+    for (int k = 0; k < plan->stage_count; k++)
+        if (plan->stages[k].reach) HR_TRY(leave_out(plan, k, extents, out));
+    out->tensor_flops = fmax(out->tensor_flops, 0);
+    return HR_OK;
+}
