@@ -1,9 +1,9 @@
 /* Prints the loop of two products with rows between them. In: the stages that go together. Out: text. See
  * attend_c.h.
  *
- * The loop over blocks is a fixed text, contract/contract_attend.h. What a block goes through is printed here:
- * the first product, the functions of the stages of rows, the second product. What they hand to each other is
- * addressed as if all of it were there; a block's arguments say where it would stand.
+ * The loop over blocks is a fixed text, contract/contract_attend.h. What a block goes through is printed
+ * here: the first product, the functions of the stages of rows, the second product. What they hand to each
+ * other is addressed as if all of it were there; a block's arguments say where it would stand.
  */
 #include "emit/attend_c.h"
 
@@ -112,7 +112,8 @@ static hr_status row_bytes(const between *b, const int64_t *extents, int64_t *ou
         int64_t axis;
         HR_TRY(hr_extent_value(b->plan->normal, tensor->shape[a], extents, &axis));
         if (__builtin_mul_overflow(bytes, axis, &bytes) || bytes > INT64_MAX / 4)
-            return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents", tensor->name);
+            return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents",
+                           tensor->name);
     }
     *out = (bytes + LINE - 1) / LINE * LINE;
     return HR_OK;
@@ -141,7 +142,8 @@ static hr_status sizes_of(const hr_plan *plan, int number, const int64_t *extent
     return HR_OK;
 }
 
-hr_status hr_attend_bytes(const hr_plan *plan, int number, const int64_t *extents, int threads, int64_t *out) {
+hr_status hr_attend_bytes(const hr_plan *plan, int number, const int64_t *extents, int threads,
+                          int64_t *out) {
     const hr_run run = hr_plan_run(plan, number);
     struct contract_attend_sizes sizes;
     *out = 0;
@@ -183,8 +185,8 @@ static void print_limit(hr_printer *p, const hr_stage *head) {
     else
         hr_print(p, "const int64_t %s = m / (%s) == (m + rows - 1) / (%s) ? (m + rows - 1) %% (%s) : %s - 1;",
                  index, size, size, size, size);
-    hr_print(p, "const int64_t limit = contract_attend_limit(attend, %s + %d);",
-             hr_expr_text(p, head->reach), head->reach_more);
+    hr_print(p, "const int64_t limit = contract_attend_limit(attend, %s + %d);", hr_expr_text(p, head->reach),
+             head->reach_more);
 }
 
 static void print_block(hr_printer *p, int number) {

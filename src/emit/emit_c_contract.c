@@ -518,7 +518,8 @@ static void print_run(stage_printer *s, bool pairs, const char *type) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
         open(p, "if (contract_pairs_serve(&product)) {");
         hr_print(p, "contract_pairs_begin();");
-        hr_print(p, "contract_f32_run(&product, &contract_pairs_unit, &stage_%d_pairs, thread, threads, work);",
+        hr_print(p,
+                 "contract_f32_run(&product, &contract_pairs_unit, &stage_%d_pairs, thread, threads, work);",
                  s->number);
         hr_print(p, "contract_pairs_end();");
         if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");

@@ -52,8 +52,8 @@ void hr_emit_function(hr_printer *p, const char *type, const char *name, const c
     for (int t = 0; t < p->function->tensor_count; t++)
         declare_tensor(p, t, text);
     if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a->fault;");
-    static const char *const unused[] = {"a",    "thread", "threads", "work", "row",
-                                         "area", "first",  "last",    "i",    "from", "limit"};
+    static const char *const unused[] = {"a",     "thread", "threads", "work", "row",  "area",
+                                         "first", "last",   "i",       "from", "limit"};
     for (int i = 0; i < 11; i++)
         if (hr_emit_occurs(parameters, unused[i]) && !hr_emit_occurs(text, unused[i]))
             hr_print(p, "(void)%s;", unused[i]);

@@ -1,8 +1,9 @@
 /* Two products with rows between them, as in attention: on a CPU a block of rows goes through all before the
  * next block does. In: scheduled stages. Out: `joins`, `in_blocks`, `reach`.
  *
- * Scores are as many as queries times keys, far more than what they are made from. A thread that takes a block
- * of queries through both products has its scores in cache between them, and no others are ever in memory.
+ * Scores are as many as queries times keys, far more than what they are made from. A thread that takes a
+ * block of queries through both products has its scores in cache between them, and no others are ever in
+ * memory.
  */
 #include "base/dtype.h"
 #include "plan/passes.h"
@@ -11,12 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    KEYS_LEAST = 64,
+    ROWS_SHARE = 4,         /* a row for so many columns of what is packed */
+    PACKED_MOST = 10 << 20, /* elements of a batch's packed operands, */
+    PACKED_SHARE = 8        /* or one for so many scores */
+};
+
 typedef struct attend {
     const hr_function *function;
     hr_plan *plan;
     int first, last; /* stages: products; those between are rows */
     bool *visited;   /* by expr id */
-    bool *read;      /* by tensor */
+    bool *before;    /* by tensor: read before the first block is done */
+    bool *elsewhere; /* by tensor: read by other stages */
 } attend;
 
 static const hr_contract *scores_of(const attend *a) {
@@ -54,8 +63,9 @@ static bool multiplies(const attend *a, const hr_stage *stage) {
 
 static bool is_between(const attend *a, const hr_stage *stage) {
     const hr_contract *c = scores_of(a);
-    if (stage->shape != HR_SHAPE_ROW || (!stage->vector && !a->plan->limits.compute) || stage->row_count != 1 || stage->row[0] != c->n[0] ||
-        stage->gathered || !are_rows(c, stage->task, stage->task_count))
+    if (stage->shape != HR_SHAPE_ROW || (!stage->vector && !a->plan->limits.compute) ||
+        stage->row_count != 1 || stage->row[0] != c->n[0] || stage->gathered ||
+        !are_rows(c, stage->task, stage->task_count))
         return false;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step_kind kind = stage->steps[i].kind;
@@ -75,7 +85,7 @@ static bool ends(const attend *a, const hr_stage *stage) {
     return are_rows(c, rows, values->batch_count + values->m_count);
 }
 
-/* Some stage of rows and a product follow the one at `first`. */
+/* A product follows the one at `first`, after some stages of rows or none. */
 static bool find_stages(attend *a, int first) {
     const hr_plan *plan = a->plan;
     a->first = a->last = first;
@@ -83,17 +93,32 @@ static bool find_stages(attend *a, int first) {
     do
         a->last++;
     while (a->last < plan->stage_count && is_between(a, &plan->stages[a->last]));
-    return a->last > first + 1 && a->last < plan->stage_count && ends(a, &plan->stages[a->last]);
+    return a->last < plan->stage_count && ends(a, &plan->stages[a->last]);
 }
 
 /* ---- what they make and read ---- */
 
-/* The subscripts begin with those of a row. */
-static bool begins_with_row(const attend *a, hr_expr *const *subscripts, int count) {
+static bool is_row_index(const attend *a, const hr_expr *node) {
+    const hr_contract *c = scores_of(a);
+    return node->op == HR_OP_INDEX && (hr_indices_have(c->batch, c->batch_count, node->index) ||
+                                       hr_indices_have(c->m, c->m_count, node->index));
+}
+
+/* Each row has elements of its own. */
+static bool has_all_row_indices(const attend *a, const hr_statement *made) {
+    const int rows = scores_of(a)->batch_count + scores_of(a)->m_count;
+    int found = 0;
+    for (int i = 0; i < made->subscript_count; i++)
+        found += is_row_index(a, made->subscripts[i]); /* those of a map are distinct */
+    return found == rows;
+}
+
+/* And those of a row follow those of the row before. */
+static bool begins_with_row(const attend *a, const hr_statement *made) {
     int indices[HR_AXES_MAX], rows = scores_of(a)->batch_count + scores_of(a)->m_count;
     for (int i = 0; i < rows; i++) {
-        if (i >= count || subscripts[i]->op != HR_OP_INDEX) return false;
-        indices[i] = subscripts[i]->index;
+        if (i >= made->subscript_count || made->subscripts[i]->op != HR_OP_INDEX) return false;
+        indices[i] = made->subscripts[i]->index;
     }
     return are_rows(scores_of(a), indices, rows);
 }
@@ -102,10 +127,13 @@ static bool begins_with_row(const attend *a, hr_expr *const *subscripts, int cou
 static bool reads_own_rows(attend *a, const hr_expr *node) {
     if (a->visited[node->id]) return true;
     a->visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT && maker_of(a, node->tensor)) {
-        if (!begins_with_row(a, node->args, node->arg_count) || hr_element_is_checked(a->function, node))
+    const hr_step *maker = node->op == HR_OP_ELEMENT ? maker_of(a, node->tensor) : NULL;
+    const hr_statement *made = maker ? statement_of(a, maker) : NULL;
+    if (made && hr_element_is_checked(a->function, node)) return false;
+    for (int i = 0; made && i < made->subscript_count; i++)
+        if (is_row_index(a, made->subscripts[i]) &&
+            (node->args[i]->op != HR_OP_INDEX || node->args[i]->index != made->subscripts[i]->index))
             return false;
-    }
     for (int i = 0; i < node->arg_count; i++)
         if (!reads_own_rows(a, node->args[i])) return false;
     return true;
@@ -118,45 +146,72 @@ static bool stage_reads_own_rows(attend *a, const hr_stage *stage) {
     return !stage->contract || reads_own_rows(a, stage->contract->left);
 }
 
-static void mark_stage(attend *a, const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++) {
-        const hr_statement *statement = statement_of(a, &stage->steps[i]);
-        hr_expr_mark_read(stage->steps[i].value, a->visited, a->read);
-        for (int s = 0; s < statement->subscript_count; s++)
-            hr_expr_mark_read(statement->subscripts[s], a->visited, a->read);
-    }
-}
-
-/* Sets `read` for what the stages may not make: other stages read it, or the right operand of the last. */
-static void mark_read_elsewhere(attend *a) {
+/* Sets `before` and `elsewhere`. */
+static void mark_read(attend *a) {
+    const hr_contract *values = a->plan->stages[a->last].contract;
+    memset(a->before, 0, (size_t)a->function->tensor_count + 1);
+    memset(a->elsewhere, 0, (size_t)a->function->tensor_count + 1);
     memset(a->visited, 0, (size_t)a->function->expr_count + 1);
-    memset(a->read, 0, (size_t)a->function->tensor_count + 1);
+    hr_expr_mark_read(scores_of(a)->left, a->visited, a->before);
+    hr_expr_mark_read(scores_of(a)->right, a->visited, a->before);
+    hr_expr_mark_read(values->right, a->visited, a->before);
+    memset(a->visited, 0, (size_t)a->function->expr_count + 1);
     for (int k = 0; k < a->plan->stage_count; k++) {
         const hr_stage *stage = &a->plan->stages[k];
-        bool own = k >= a->first && k <= a->last;
-        if (!own) mark_stage(a, stage);
-        if (stage->contract) hr_expr_mark_read(stage->contract->right, a->visited, a->read);
-        if (stage->contract && k != a->last) hr_expr_mark_read(stage->contract->left, a->visited, a->read);
+        if (k >= a->first && k <= a->last) continue;
+        for (int i = 0; i < stage->step_count; i++) {
+            const hr_statement *statement = statement_of(a, &stage->steps[i]);
+            hr_expr_mark_read(stage->steps[i].value, a->visited, a->elsewhere);
+            for (int s = 0; s < statement->subscript_count; s++)
+                hr_expr_mark_read(statement->subscripts[s], a->visited, a->elsewhere);
+        }
+        for (int side = 0; stage->contract && side < 2; side++)
+            hr_expr_mark_read(side ? stage->contract->right : stage->contract->left, a->visited,
+                              a->elsewhere);
     }
 }
 
+/* A local or result that no other one shares its memory with. */
 static bool is_own(const attend *a, const hr_step *step) {
     const hr_statement *made = statement_of(a, step);
-    int t = made->tensor;
+    const hr_role role = a->function->tensors[made->tensor].role;
     for (int other = 0; other < a->function->tensor_count; other++)
-        if (other != t && a->plan->storage[other] == a->plan->storage[t]) return false;
-    return a->function->tensors[t].role == HR_ROLE_LOCAL && a->plan->storage[t] == t && !made->accumulate &&
-           !a->read[t] && begins_with_row(a, made->subscripts, made->subscript_count);
+        if (other != made->tensor && a->plan->storage[other] == a->plan->storage[made->tensor]) return false;
+    return (role == HR_ROLE_LOCAL || role == HR_ROLE_RESULT) && !made->accumulate &&
+           !a->before[made->tensor] && has_all_row_indices(a, made);
+}
+
+/* Of it the block in hand is enough. */
+static bool is_in_blocks(const attend *a, const hr_step *step) {
+    const hr_statement *made = statement_of(a, step);
+    return a->plan->materialised[made->tensor] && !a->elsewhere[made->tensor] &&
+           a->function->tensors[made->tensor].role == HR_ROLE_LOCAL && begins_with_row(a, made);
 }
 
 static bool make_own_rows(attend *a) {
-    mark_read_elsewhere(a);
+    mark_read(a);
     for (int k = a->first; k < a->last; k++)
         for (int i = 0; i < a->plan->stages[k].step_count; i++)
             if (!is_own(a, &a->plan->stages[k].steps[i])) return false;
     for (int k = a->first; k <= a->last; k++)
         if (!stage_reads_own_rows(a, &a->plan->stages[k])) return false;
     return true;
+}
+
+/* Whether blocks pay: right operands are packed whole, which takes memory, and time that many rows make up
+ * for. */
+static hr_status pays(const attend *a, const int64_t *extents, bool *out) {
+    const hr_contract *c = scores_of(a), *values = a->plan->stages[a->last].contract;
+    double batch, rows, keys, deep, columns;
+    HR_TRY(hr_function_points(a->function, c->batch, c->batch_count, extents, &batch));
+    HR_TRY(hr_function_points(a->function, c->m, c->m_count, extents, &rows));
+    HR_TRY(hr_function_points(a->function, c->n, c->n_count, extents, &keys));
+    HR_TRY(hr_function_points(a->function, c->k, c->k_count, extents, &deep));
+    HR_TRY(hr_function_points(a->function, values->n, values->n_count, extents, &columns));
+    const double packed = keys * (deep + columns), scores = batch * rows * keys;
+    *out = keys >= KEYS_LEAST && rows * ROWS_SHARE >= deep + columns &&
+           packed <= fmax(PACKED_MOST, scores / PACKED_SHARE);
+    return HR_OK;
 }
 
 static void join(attend *a) {
@@ -166,32 +221,34 @@ static void join(attend *a) {
         stage->skew = stage->few = stage->ragged = stage->backward = false;
         stage->group = stage->abreast = 0;
         if (stage->joins)
-            stage->why = hr_arena_format(a->plan->arena, "%s; each block of rows right after stage %d's%s",
-                                         stage->why, k,
-                                         a->plan->stages[a->first].reach ? ", up to where its mask ends" : "");
-        for (int i = 0; i < stage->step_count && k < a->last; i++) {
-            int t = statement_of(a, &stage->steps[i])->tensor;
-            a->plan->in_blocks[t] = a->plan->materialised[t];
-        }
+            stage->why =
+                hr_arena_format(a->plan->arena, "%s; each block of rows right after stage %d's%s", stage->why,
+                                k, a->plan->stages[a->first].reach ? ", up to where its mask ends" : "");
+        for (int i = 0; i < stage->step_count && k < a->last; i++)
+            a->plan->in_blocks[statement_of(a, &stage->steps[i])->tensor] = is_in_blocks(a, &stage->steps[i]);
     }
 }
 
-hr_status hr_pass_attend(const hr_graph *graph, hr_plan *plan) {
+hr_status hr_pass_attend(const hr_graph *graph, const int64_t *extents, hr_plan *plan) {
     attend a = {.function = graph->function, .plan = plan};
     size_t tensors = (size_t)a.function->tensor_count + 1;
     plan->in_blocks = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_blocks);
     memset(plan->in_blocks, 0, tensors * sizeof *plan->in_blocks);
     a.visited = malloc(((size_t)a.function->expr_count + 1) * sizeof *a.visited);
-    a.read = malloc(tensors * sizeof *a.read);
+    a.before = malloc(2 * tensors * sizeof *a.before);
+    a.elsewhere = a.before + tensors;
     hr_status status = HR_OK;
-    if (!a.visited || !a.read) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    if (!a.visited || !a.before) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int k = 0; k < plan->stage_count && status == HR_OK; k++) {
         if (!find_stages(&a, k) || !make_own_rows(&a)) continue;
-        hr_reach_find(plan, a.first, a.last);
-        if (!plan->limits.compute && plan->tunables.group != 1) join(&a);
+        bool blocks;
+        hr_reach_find(plan, a.first, a.last, a.elsewhere);
+        status = pays(&a, extents, &blocks);
+        if (status != HR_OK || !blocks || plan->limits.compute || plan->tunables.group == 1) continue;
+        join(&a);
         k = a.last;
     }
     free(a.visited);
-    free(a.read);
+    free(a.before);
     return status;
 }

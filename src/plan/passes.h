@@ -87,10 +87,10 @@ hr_status hr_columns_stand_alone(const hr_plan *plan, const hr_stage *stage, boo
 hr_status hr_pass_join_strips(const hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
 /* Requires schedule. Provides `joins` of products and the rows between them, and plan->in_blocks. */
-hr_status hr_pass_attend(const hr_graph *graph, hr_plan *plan);
+hr_status hr_pass_attend(const hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
-/* Part of attend. Provides the first stage's `reach`. */
-void hr_reach_find(hr_plan *plan, int first, int last);
+/* Part of attend. Provides the first stage's `reach`. `elsewhere`: by tensor, other stages read it. */
+void hr_reach_find(hr_plan *plan, int first, int last, const bool *elsewhere);
 
 /* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */

@@ -53,7 +53,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     plan->normal = graph->function;
     HR_TRY(hr_pass_schedule(graph, extents, plan));
     if (!unfused) HR_TRY(hr_pass_join_strips(graph, extents, plan));
-    if (!unfused) HR_TRY(hr_pass_attend(graph, plan));
+    if (!unfused) HR_TRY(hr_pass_attend(graph, extents, plan));
     return hr_pass_check(plan);
 }
 

@@ -131,16 +131,16 @@ typedef struct hr_stage {
     int abreast;         /* CPU: so many short rows go through each pass before they go through the next;
                             0 = each row through all passes */
     int ways;            /* CPU: accumulators side by side in a reduction; 0 = as many as long rows pay for */
-    bool alone;    /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
-    int64_t strip; /* with `alone`, and of all stages that go together: so many columns at a time go through
-                      all tasks, and threads share the columns; 0 = they share the tasks */
-    bool joins;    /* CPU: each strip of columns, or block of rows, goes through this stage right after the
-                      one before it */
-    hr_expr *reach;  /* of two products with rows between them the first: scores of a row, and what follows
-                        from them, count just for keys below this, + 1 with `reach_more`; NULL = all do */
+    bool alone;     /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
+    int64_t strip;  /* with `alone`, and of all stages that go together: so many columns at a time go through
+                       all tasks, and threads share the columns; 0 = they share the tasks */
+    bool joins;     /* CPU: each strip of columns, or block of rows, goes through this stage right after the
+                       one before it */
+    hr_expr *reach; /* of two products with rows between them the first: scores of a row, and what follows
+                       from them, count just for keys below this, + 1 with `reach_more`; NULL = all do */
     bool reach_more;
-    int reach_last; /* with `reach`: the stage of the second product */
-    bool ordered;  /* CPU: tasks in the order of the rows that they add to, or gather */
+    int reach_last;    /* with `reach`: the stage of the second product */
+    bool ordered;      /* CPU: tasks in the order of the rows that they add to, or gather */
     hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
 

@@ -13,6 +13,7 @@
 typedef struct reach {
     const hr_plan *plan;
     const hr_contract *scores;
+    const bool *elsewhere;    /* by tensor: other stages read it */
     int first, last;          /* stages */
     const hr_expr *condition; /* of all scores; NULL = not known yet */
     int peak, total;          /* tensors, -1 = none yet */
@@ -42,19 +43,34 @@ static bool is_minus_infinity(const hr_expr *node) {
     return node->op == HR_OP_NUMBER && node->number == -INFINITY;
 }
 
-/* A score: -inf but for where the one condition holds. */
-static bool is_score(reach *r, const hr_expr *node) {
+static bool is_zero(const hr_expr *node) {
+    return node->op == HR_OP_NUMBER && node->number == 0 && node->whole == 0;
+}
+
+/* A score: -inf, or with `zero` 0, but for where the one condition holds. */
+static bool is_score(reach *r, const hr_expr *node, bool zero) {
     const hr_step *made = maker_of(r, node, r->first, r->first);
     if (made) node = made->value;
-    if (node->op != HR_OP_WHERE || !is_minus_infinity(node->args[2])) return false;
+    if (node->op != HR_OP_WHERE || !(zero ? is_zero(node->args[2]) : is_minus_infinity(node->args[2])))
+        return false;
     if (!r->condition) r->condition = node->args[0];
     return r->condition == node->args[0];
 }
 
+/* The maximum, or logsumexp: log(total) + peak. */
+static bool is_peak(const reach *r, const hr_expr *node) {
+    if (r->peak < 0) return false;
+    if (is_element_of(node, r->peak)) return true;
+    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
+    if (made && made->kind == HR_STEP_ROW) node = made->value;
+    return node->op == HR_OP_ADD && r->total >= 0 && node->args[0]->op == HR_OP_LOG &&
+           is_element_of(node->args[0]->args[0], r->total) && is_element_of(node->args[1], r->peak);
+}
+
 /* exp(score - peak) */
 static bool is_exponential(reach *r, const hr_expr *node) {
-    return node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB && r->peak >= 0 &&
-           is_element_of(node->args[0]->args[1], r->peak) && is_score(r, node->args[0]->args[0]);
+    return node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB && is_peak(r, node->args[0]->args[1]) &&
+           is_score(r, node->args[0]->args[0], false);
 }
 
 /* Not what makes NaN of 0, but in rows that are all NaN. */
@@ -64,7 +80,7 @@ static bool is_harmless(const reach *r, const hr_expr *node) {
            isfinite(node->args[0]->number) && is_element_of(node->args[1], r->total);
 }
 
-/* 0 where the score is -inf. */
+/* 0 where the condition does not hold. */
 static bool vanishes(reach *r, const hr_expr *node) {
     const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
     if (made) return made->kind == HR_STEP_ELEMENT && vanishes(r, made->value);
@@ -77,16 +93,23 @@ static bool vanishes(reach *r, const hr_expr *node) {
     case HR_OP_DIV:
         return r->total >= 0 && vanishes(r, node->args[0]) && is_element_of(node->args[1], r->total);
     default:
-        return is_exponential(r, node);
+        return is_exponential(r, node) || is_score(r, node, true);
     }
 }
 
-/* Rows of softmax and nothing else: a maximum, then a sum. */
+/* Nobody else sees it. */
+static bool is_local(const reach *r, const hr_step *step) {
+    return r->plan->normal->tensors[statement_of(r, step)->tensor].role == HR_ROLE_LOCAL &&
+           !r->elsewhere[statement_of(r, step)->tensor];
+}
+
+/* Rows of softmax and what follows from its sums: a maximum, then a sum. */
 static bool step_ignores(reach *r, const hr_step *step) {
     const int tensor = statement_of(r, step)->tensor;
-    if (step->kind == HR_STEP_ELEMENT) return vanishes(r, step->value);
+    if (step->kind == HR_STEP_ROW) return true;
+    if (step->kind == HR_STEP_ELEMENT) return is_local(r, step) && vanishes(r, step->value);
     if (step->kind != HR_STEP_REDUCE_ROW) return false;
-    if (step->reduce == HR_OP_REDUCE_MAX && r->peak < 0 && is_score(r, step->value)) {
+    if (step->reduce == HR_OP_REDUCE_MAX && r->peak < 0 && is_score(r, step->value, false)) {
         r->peak = tensor;
         return true;
     }
@@ -129,13 +152,21 @@ static bool bounds(reach *r, const hr_expr *condition, hr_stage *stage) {
     return true;
 }
 
-void hr_reach_find(hr_plan *plan, int first, int last) {
+void hr_reach_find(hr_plan *plan, int first, int last, const bool *elsewhere) {
     hr_stage *stage = &plan->stages[first];
     const hr_contract *scores = stage->contract, *values = plan->stages[last].contract;
-    reach r = {.plan = plan, .scores = scores, .first = first, .last = last, .peak = -1, .total = -1};
+    reach r = {.plan = plan,
+               .scores = scores,
+               .elsewhere = elsewhere,
+               .first = first,
+               .last = last,
+               .peak = -1,
+               .total = -1};
     for (int k = first + 1; k < last; k++)
         for (int i = 0; i < plan->stages[k].step_count; i++)
             if (!step_ignores(&r, &plan->stages[k].steps[i])) return;
-    if (r.total < 0 || !vanishes(&r, values->left) || !r.condition) return;
+    for (int i = 0; i < stage->step_count; i++)
+        if (!is_local(&r, &stage->steps[i])) return;
+    if (!vanishes(&r, values->left) || !r.condition) return;
     if (bounds(&r, r.condition, stage)) stage->reach_last = last;
 }

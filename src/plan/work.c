@@ -71,10 +71,7 @@ static hr_status leave_out(const hr_plan *plan, int stage, const int64_t *extent
     HR_TRY(hr_plan_points(plan, values->n, values->n_count, extents, &columns));
     HR_TRY(hr_plan_reached(plan, stage, extents, &reached));
     const double spared = (1 - reached) * (double)batch * (double)rows * (double)keys;
-    const hr_op_info *softmax = hr_op_info_of(HR_OP_SOFTMAX);
     work->tensor_flops -= 2 * spared * ((double)deep + (double)columns);
-    work->vector_flops = fmax(work->vector_flops - spared * softmax->vector, 0);
-    work->special[softmax->special] = fmax(work->special[softmax->special] - spared, 0);
     return HR_OK;
 }
 

@@ -50,8 +50,7 @@ static void contract_attend_pack(const struct contract_f32_team *team) {
 
 /* The packed right operand has no infinity or NaN, which times 0 would be NaN. */
 static bool contract_attend_is_finite(const struct contract_f32_team *team) {
-    const contract_attend_word *packed =
-        (const contract_attend_word *)(team->shared + team->blocks->right);
+    const contract_attend_word *packed = (const contract_attend_word *)(team->shared + team->blocks->right);
     const int64_t words = team->blocks->n_block * team->blocks->depth;
     const int shift = team->choice->together == 2 ? 16 : 0; /* two bf16 a word */
     uint32_t most = 0;

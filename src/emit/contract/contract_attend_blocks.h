@@ -1,11 +1,12 @@
 /* How two products with rows between them are cut: blocks of rows that go through all, and where each piece
  * lies in the scratch memory.
  *
- * In: their sizes and the choices of a plan. Out: the rows of a block, byte offsets and the total. The library
- * and the emitted code include this one text, so both lay the scratch out alike.
+ * In: their sizes and the choices of a plan. Out: the rows of a block, byte offsets and the total. The
+ * library and the emitted code include this one text, so both lay the scratch out alike.
  *
- * A team of threads packs the right operands of both products of a batch (keys and values) whole. Then each of
- * its threads takes blocks of rows (of queries) through the first product, the rows between and the second.
+ * A team of threads packs the right operands of both products of a batch (keys and values) whole. Then each
+ * of its threads takes blocks of rows (of queries) through the first product, the rows between and the
+ * second.
  */
 struct contract_attend_sizes {
     int64_t batch, m; /* of both products */
@@ -17,19 +18,20 @@ struct contract_attend_sizes {
 };
 
 struct contract_attend_blocks {
-    int64_t teams, team;                  /* batches at a time, threads a batch */
-    int64_t rows, count;                  /* of a block, and how many of those a batch has */
-    struct contract_blocks first, second; /* `right` and `least` within what a team shares, others a thread's */
-    int64_t shared_second, threads;       /* byte offsets in a team's memory */
-    int64_t area, between;                /* byte offsets in a thread's memory */
+    int64_t teams, team; /* batches at a time, threads a batch */
+    int64_t rows, count; /* of a block, and how many of those a batch has */
+    struct contract_blocks first,
+        second;                     /* `right` and `least` within what a team shares, others a thread's */
+    int64_t shared_second, threads; /* byte offsets in a team's memory */
+    int64_t area, between;          /* byte offsets in a thread's memory */
     int64_t team_bytes, thread_bytes, bytes;
 };
 
 enum {
-    CONTRACT_KEPT_DEPTH = 512,          /* elements along k of the left operand that are packed at a time */
-    CONTRACT_ATTEND_BYTES = 16 << 20,   /* of right operands, up to which each thread takes batches alone */
-    CONTRACT_ATTEND_PANELS = 4,         /* of the left operand: rows are multiples of these */
-    CONTRACT_ATTEND_ROWS = 128,         /* of a block, at most: a panel's tile of sums stays near L1 */
+    CONTRACT_KEPT_DEPTH = 512,        /* elements along k of the left operand that are packed at a time */
+    CONTRACT_ATTEND_BYTES = 16 << 20, /* of right operands, up to which each thread takes batches alone */
+    CONTRACT_ATTEND_PANELS = 4,       /* of the left operand: rows are multiples of these */
+    CONTRACT_ATTEND_ROWS = 128,       /* of a block, at most: a panel's tile of sums stays near L1 */
 };
 
 /* A product whose right operand stays packed while blocks of so many rows go by, each by one thread. */

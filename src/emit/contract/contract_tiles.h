@@ -95,7 +95,7 @@ static __attribute__((noinline)) void contract_tiles_multiply(const struct contr
 }
 
 static const struct contract_f32_unit contract_pairs_unit = {contract_pairs_left, contract_pairs_right,
-                                                        contract_tiles_multiply};
+                                                             contract_tiles_multiply};
 
 /* Whether the unit is there and worth its packing: few rows wait for memory, a short k fills no tile. */
 static bool contract_pairs_serve(const struct contract_f32 *product) {
