@@ -139,13 +139,26 @@ static const hr_expr *contraction_of(const counter *c, const hr_expr *sum) {
     return (a & bound) == bound && (b & bound) == bound && (a & ~b) && (b & ~a) ? product : NULL;
 }
 
+static hr_dtype operand_dtype(const hr_function *function, const hr_expr *operand) {
+    if (operand->op == HR_OP_ELEMENT && operand->arg_count) return function->tensors[operand->tensor].dtype;
+    return operand->op == HR_OP_CONVERT ? operand->dtype : operand->type;
+}
+
+hr_dtype hr_product_dtype(const hr_function *function, const hr_expr *a, const hr_expr *b) {
+    const hr_dtype dtype = operand_dtype(function, a);
+    if (dtype == operand_dtype(function, b)) return dtype;
+    return a->type == HR_F64 ? HR_F64 : HR_F32;
+}
+
 static hr_status count_reduction(counter *c, const hr_expr *expr) {
     const hr_op_info *info = hr_op_info_of(expr->op);
     HR_TRY(enter(c, expr->bound, expr->bound_count));
     index_set within = c->free_sets[expr->id] | set_of(c, expr->bound, expr->bound_count);
     const hr_expr *product = contraction_of(c, expr);
     if (product) {
-        c->work->tensor_flops += 2 * points(c, within);
+        const double flops = 2 * points(c, within);
+        c->work->tensor_flops += flops;
+        c->work->products[hr_product_dtype(c->function, product->args[0], product->args[1])] += flops;
         HR_TRY(count_expr(c, product->args[0]));
         return count_expr(c, product->args[1]);
     }

@@ -38,13 +38,13 @@ static bool is_element_of(const hr_expr *node, int tensor) {
     return node->op == HR_OP_ELEMENT && node->tensor == tensor;
 }
 
+static bool is_zero(const hr_expr *node) {
+    return node->op == HR_OP_NUMBER && node->number == 0 && node->whole == 0;
+}
+
 static bool is_minus_infinity(const hr_expr *node) {
     if (node->op == HR_OP_NEG) return node->args[0]->op == HR_OP_NUMBER && node->args[0]->number == INFINITY;
     return node->op == HR_OP_NUMBER && node->number == -INFINITY;
-}
-
-static bool is_zero(const hr_expr *node) {
-    return node->op == HR_OP_NUMBER && node->number == 0 && node->whole == 0;
 }
 
 /* A score: -inf, or with `zero` 0, but for where the one condition holds. */
@@ -57,14 +57,20 @@ static bool is_score(reach *r, const hr_expr *node, bool zero) {
     return r->condition == node->args[0];
 }
 
-/* The maximum, or logsumexp: log(total) + peak. */
+/* The maximum, or 0 in its place where it is infinite. */
+static bool is_largest(const reach *r, const hr_expr *node) {
+    if (node->op == HR_OP_WHERE && is_zero(node->args[1])) node = node->args[2];
+    return is_element_of(node, r->peak);
+}
+
+/* Those, or logsumexp: log(total) + peak. */
 static bool is_peak(const reach *r, const hr_expr *node) {
     if (r->peak < 0) return false;
-    if (is_element_of(node, r->peak)) return true;
+    if (is_largest(r, node)) return true;
     const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
     if (made && made->kind == HR_STEP_ROW) node = made->value;
     return node->op == HR_OP_ADD && r->total >= 0 && node->args[0]->op == HR_OP_LOG &&
-           is_element_of(node->args[0]->args[0], r->total) && is_element_of(node->args[1], r->peak);
+           is_element_of(node->args[0]->args[0], r->total) && is_largest(r, node->args[1]);
 }
 
 /* exp(score - peak) */

@@ -58,6 +58,11 @@ hr_status hr_plan_reached(const hr_plan *plan, int stage, const int64_t *extents
     return HR_OK;
 }
 
+static void take(hr_work *work, hr_dtype dtype, double flops) {
+    work->tensor_flops -= fmin(flops, work->products[dtype]);
+    work->products[dtype] -= fmin(flops, work->products[dtype]);
+}
+
 /* What the stages from `stage` to the one with its reach's end need not do. */
 static hr_status leave_out(const hr_plan *plan, int stage, const int64_t *extents, hr_work *work) {
     const hr_stage *head = &plan->stages[stage];
@@ -71,7 +76,8 @@ static hr_status leave_out(const hr_plan *plan, int stage, const int64_t *extent
     HR_TRY(hr_plan_points(plan, values->n, values->n_count, extents, &columns));
     HR_TRY(hr_plan_reached(plan, stage, extents, &reached));
     const double spared = (1 - reached) * (double)batch * (double)rows * (double)keys;
-    work->tensor_flops -= 2 * spared * ((double)deep + (double)columns);
+    take(work, hr_product_dtype(plan->normal, scores->left, scores->right), 2 * spared * (double)deep);
+    take(work, hr_product_dtype(plan->normal, values->left, values->right), 2 * spared * (double)columns);
     return HR_OK;
 }
 
@@ -79,6 +85,5 @@ hr_status hr_plan_work(const hr_plan *plan, const int64_t *extents, hr_work *out
     HR_TRY(hr_work_count(plan->source, extents, out));
     for (int k = 0; k < plan->stage_count; k++)
         if (plan->stages[k].reach) HR_TRY(leave_out(plan, k, extents, out));
-    out->tensor_flops = fmax(out->tensor_flops, 0);
     return HR_OK;
 }

@@ -52,47 +52,25 @@ static double memory_seconds(double read, double written, const hr_roof *roof) {
 
 /* ---- products ---- */
 
-/* What all operands of the function's products have in common. */
-typedef struct products {
-    bool found,
-        all_plain; /* plain: elements as they lie in memory, which a unit for that dtype takes as they are */
-    hr_dtype dtype;
-} products;
-
-static void product_see(const hr_function *function, const hr_expr *operand, products *products) {
-    bool plain = operand->op == HR_OP_ELEMENT && operand->arg_count > 0;
-    hr_dtype dtype = plain ? function->tensors[operand->tensor].dtype : HR_F32;
-    if (products->found && dtype != products->dtype) products->all_plain = false;
-    products->all_plain = products->all_plain && plain;
-    products->dtype = dtype;
-    products->found = true;
+static double at_rate(double operations, double rate) {
+    return operations > 0 && rate > 0 ? operations / rate : 0;
 }
 
-static void products_find(const hr_function *function, const hr_expr *expr, bool *seen, products *products) {
-    if (seen[expr->id]) return;
-    seen[expr->id] = true;
-    for (int a = 0; a < expr->arg_count; a++)
-        products_find(function, expr->args[a], seen, products);
-    if (expr->op != HR_OP_REDUCE_SUM || expr->args[0]->op != HR_OP_MUL) return;
-    for (int a = 0; a < 2; a++)
-        product_see(function, expr->args[0]->args[a], products);
-}
-
-static double tensor_rate(const hr_function *function, const hr_roof *roof) {
-    products products = {.all_plain = true};
-    double rate = 0;
-    bool *seen = calloc((size_t)function->expr_count + 1, sizeof *seen);
-    for (int s = 0; seen && s < function->statement_count; s++)
-        products_find(function, function->statements[s].value, seen, &products);
-    free(seen);
-    if (products.found && products.all_plain)
-        rate = products.dtype == HR_BF16                                    ? roof->tensor_bf16
-               : products.dtype == HR_F16                                   ? roof->tensor_f16
-               : products.dtype == HR_I8                                    ? roof->tensor_i8
-               : products.dtype == HR_F8E4M3 || products.dtype == HR_F8E5M2 ? roof->tensor_f8
-               : products.dtype == HR_F64                                   ? roof->vector_f64
-                                                                            : 0;
+static double product_rate(hr_dtype dtype, const hr_roof *roof) {
+    double rate = dtype == HR_BF16                           ? roof->tensor_bf16
+                  : dtype == HR_F16                          ? roof->tensor_f16
+                  : dtype == HR_I8                           ? roof->tensor_i8
+                  : dtype == HR_F8E4M3 || dtype == HR_F8E5M2 ? roof->tensor_f8
+                  : dtype == HR_F64                          ? roof->vector_f64
+                                                             : 0;
     return rate > 0 ? rate : roof->tensor_f32 > 0 ? roof->tensor_f32 : roof->vector_f32;
+}
+
+static double product_seconds(const hr_work *work, const hr_roof *roof) {
+    double seconds = 0;
+    for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++)
+        seconds += at_rate(work->products[dtype], product_rate((hr_dtype)dtype, roof));
+    return seconds;
 }
 
 /* ---- all of it ---- */
@@ -101,10 +79,6 @@ static bool computes_in_f64(const hr_function *function) {
     for (int s = 0; s < function->statement_count; s++)
         if (function->statements[s].value->type == HR_F64) return true;
     return false;
-}
-
-static double at_rate(double operations, double rate) {
-    return operations > 0 && rate > 0 ? operations / rate : 0;
 }
 
 static void floor_raise(hr_floor *floor, double seconds, const char *bound) {
@@ -128,8 +102,7 @@ static double special_seconds(const hr_work *work, const hr_roof *roof, hr_speci
     return all;
 }
 
-static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rate, double vector_rate,
-                     hr_floor *out) {
+static void floor_by(const hr_work *work, const hr_roof *roof, double vector_rate, hr_floor *out) {
     hr_special kind;
     double largest, special = special_seconds(work, roof, &kind, &largest);
     double vector = at_rate(work->vector_flops, vector_rate);
@@ -141,7 +114,7 @@ static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rat
                       .vector_flops = work->vector_flops};
     for (int s = HR_SPECIAL_NONE + 1; s < HR_SPECIAL_COUNT; s++)
         out->special_ops += work->special[s];
-    double tensor = at_rate(work->tensor_flops, tensor_rate);
+    double tensor = product_seconds(work, roof);
     double arithmetic = roof->special_beside ? fmax(vector, special) : vector + special;
     out->memory = memory_seconds(work->bytes_read, work->bytes_written, roof);
     out->others = fmax(roof->launch, fmax(tensor, arithmetic));
@@ -151,8 +124,7 @@ static void floor_by(const hr_work *work, const hr_roof *roof, double tensor_rat
 }
 
 void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof *roof, hr_floor *out) {
-    floor_by(work, roof, tensor_rate(function, roof),
-             computes_in_f64(function) ? roof->vector_f64 : roof->vector_f32, out);
+    floor_by(work, roof, computes_in_f64(function) ? roof->vector_f64 : roof->vector_f32, out);
 }
 
 hr_special hr_work_special(const hr_work *work, const hr_roof *roof) {
@@ -247,13 +219,14 @@ static void stage_describe(stage_count *count, const hr_roof *roof, double vecto
                n = range_of(count, contract->n, contract->n_count);
         expr_count(count, contract->left, deep * m);
         expr_count(count, contract->right, deep * n);
-        count->work.tensor_flops = 2 * deep * m * n;
+        count->work.tensor_flops = 2 * deep * m * n * reached;
+        count->work.products[hr_product_dtype(count->plan->normal, contract->left, contract->right)] =
+            count->work.tensor_flops;
     }
-    count->work.tensor_flops *= reached;
     count->work.vector_flops *= reached;
     for (int s = 0; s < HR_SPECIAL_COUNT; s++)
         count->work.special[s] *= reached;
-    floor_by(&count->work, roof, tensor_rate(count->plan->source, roof), vector_rate, &floor);
+    floor_by(&count->work, roof, vector_rate, &floor);
     *out = (hr_stage_info){.shape = hr_shape_name(count->stage->shape),
                            .name = count->stage->name,
                            .why = count->stage->why,

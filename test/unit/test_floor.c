@@ -132,14 +132,24 @@ static void test_products_by_their_operands(void **state) {
         {"kernel mm(a: bf16[M, K], b: bf16[K, N]) -> (c: f32[M, N])\n{\n    c[m, n] = sum[k](exp(a[m, k]) * "
          "b[k, n])\n}\n",
          80e9},
+        {"kernel mm(a: f32[M, K], b: f32[K, N]) -> (c: f32[M, N])\n{\n    c[m, n] = sum[k](bf16(a[m, k]) * "
+         "bf16(b[k, n]))\n}\n",
+         800e9},
         {"kernel mm(a: f64[M, K], b: f64[K, N]) -> (c: f64[M, N])\n{\n    c[m, n] = sum[k](a[m, k] * b[k, "
          "n])\n}\n",
          50e9},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hr_floor floor = floor_of(cases[i].text, (hr_work){.tensor_flops = 1e12}, &roof);
+        static const int64_t extents[] = {1000, 8000, 500};
+        hr_work work;
+        assert_int_equal(hr_work_count(function_of(cases[i].text), extents, &work), HR_OK);
+        work = (hr_work){.tensor_flops = work.tensor_flops,
+                         .products = {[HR_F32] = work.products[HR_F32],
+                                      [HR_F64] = work.products[HR_F64],
+                                      [HR_BF16] = work.products[HR_BF16]}};
+        hr_floor floor = floor_of(cases[i].text, work, &roof);
         assert_string_equal(floor.bound, "tensor");
-        near(floor.seconds, 1e12 / cases[i].rate);
+        near(floor.seconds, 8e9 / cases[i].rate);
     }
 }
 

@@ -1,0 +1,220 @@
+/* Two products with rows between them, a block of rows at a time: attention as people write it, and what must
+ * not go that way. Against the text's meaning in f64, infinities and NaN in every place included.
+ */
+#include "device/device.h"
+#include "support/cpu_device.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void good(hr_status status) {
+    if (status != HR_OK) fail_msg("%s", hr_last_error());
+}
+
+/* ---- texts ---- */
+
+#define ATTENTION(name, type, parameters, results, scores, more)                                             \
+    "kernel " name "(q: " type "[B, H, I, D], k: " type "[B, H, J, D], v: " type "[B, H, J, E]" parameters   \
+    ") -> (o: " type "[B, H, I, E]" results ")\n{\n    s[b, h, i, j] = " scores "\n" more "}\n"
+#define DOT    "sum[d](q[b, h, i, d] * k[b, h, j, d]) * rsqrt(D)"
+#define OUT    "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h, j, e])\n"
+#define CAUSAL "where(j <= i, " DOT ", -inf)"
+
+/* `reaches`: what a mask leaves out is left out. */
+static const struct attend_case {
+    const char *text;
+    bool joins, reaches;
+} cases[] = {
+    {ATTENTION("causal", "f32", "", "", CAUSAL, OUT), true, true},
+    {ATTENTION("causal_bf16", "bf16", "", "", CAUSAL, OUT), true, true},
+    {ATTENTION("causal_f16", "f16", "", "", CAUSAL, OUT), true, true},
+    {ATTENTION("all", "f32", "", "", DOT, OUT), true, false},
+    {ATTENTION("shifted", "f32", "", "", "where(i + (J - I) > j, " DOT ", -inf)", OUT), true, true},
+    {ATTENTION("strict", "f32", "", "", "where(j < i, " DOT ", -inf)", OUT), true, true}, /* rows of none */
+    {ATTENTION("window", "bf16", "", "", "where(j <= i and j > i - 20, " DOT ", -inf)", OUT), true, true},
+    {ATTENTION("other_half", "f32", "", "", "where(j >= i, " DOT ", -inf)", OUT), true, false},
+    {ATTENTION("lengths", "f32", ", length: i32[B]", "", "where(j < length[b] % 50, " DOT ", -inf)", OUT),
+     true, false},
+    {ATTENTION("slopes", "f32", ", slope: f32[H]", "", "where(i >= j, " DOT " - slope[h] * f32(i - j), -inf)",
+               OUT),
+     true, true},
+    {ATTENTION("bias", "bf16", ", m: f32[I, J]", "", DOT " + m[i, j]", OUT), true, false},
+    {ATTENTION("capped", "bf16", "", "", "where(j <= i, 30 * tanh(" DOT " / 30), -inf)", OUT), true, true},
+    {ATTENTION("rounded", "bf16", "", "", CAUSAL,
+               "    o[b, h, i, e] = sum[j](bf16(softmax[j](s[b, h, i, j])) * v[b, h, j, e])\n"),
+     true, true},
+    {ATTENTION("sums", "f32", "", ", l: f32[B, H, I]", CAUSAL,
+               "    l[b, h, i] = logsumexp[j](s[b, h, i, j])\n"
+               "    o[b, h, i, e] = sum[j](exp(s[b, h, i, j] - l[b, h, i]) * v[b, h, j, e])\n"),
+     true, true},
+    {ATTENTION("scores", "f32", "", ", s: f32[B, H, I, J]", CAUSAL, OUT), true, false},
+    {ATTENTION("weights", "f32", "", ", p: f32[B, H, I, J]", CAUSAL,
+               "    p[b, h, i, j] = softmax[j](s[b, h, i, j])\n"
+               "    o[b, h, i, e] = sum[j](p[b, h, i, j] * v[b, h, j, e])\n"),
+     true, false},
+    {ATTENTION("later", "f32", "", ", t: f32[B, H, J]", CAUSAL,
+               OUT "    t[b, h, j] = max[i](s[b, h, i, j])\n"),
+     true, false},
+    {ATTENTION("linear", "f32", "", "", "where(j <= i, " DOT ", 0)",
+               "    o[b, h, i, e] = sum[j](s[b, h, i, j] * v[b, h, j, e])\n"),
+     true, true},
+    {ATTENTION("not_softmax", "f32", "", "", CAUSAL, /* a factor that may be infinite */
+               "    o[b, h, i, e] = sum[j](exp(s[b, h, i, j]) * (1 / f32(i)) * v[b, h, j, e])\n"),
+     true, false},
+    {ATTENTION("least", "f32", "", "", "where(j <= i, " DOT ", -10)", OUT), true, false},
+    {ATTENTION("two_masks", "f32", "", "", CAUSAL,
+               "    m[b, h, i] = max[j](s[b, h, i, j])\n"
+               "    o[b, h, i, e] = sum[j](exp(where(j < i, s[b, h, i, j], -inf) - m[b, h, i]) * "
+               "v[b, h, j, e])\n"),
+     true, false},
+    {ATTENTION("doubles", "f64", "", "", CAUSAL, OUT), false, false},
+    {ATTENTION("across", "f32", "", "", DOT,
+               "    o[b, h, i, e] = sum[j](s[b, h, i, j] / (1 + sum[a](s[b, h, a, j]^2)) * v[b, h, j, e])\n"),
+     false, false},
+    {"kernel shared(q: bf16[B, H, I, D], k: bf16[B, J, D], v: bf16[B, J, E]) -> (o: bf16[B, H, I, E])\n{\n"
+     "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, j, d]) * rsqrt(D), -inf)\n"
+     "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, j, e])\n}\n",
+     true, true},
+    {"kernel turned(q: f32[B, I, H, D], k: f32[B, J, H, D], v: f32[B, J, H, E]) -> (o: f32[B, I, H, E])\n{\n"
+     "    s[b, h, i, j] = where(j <= i, sum[d](q[b, i, h, d] * k[b, j, h, d]) * rsqrt(D), -inf)\n"
+     "    o[b, i, h, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, j, h, e])\n}\n",
+     true, true},
+    {"kernel groups(q: f32[B, H, I, D], k: f32[B, 2, J, D], v: f32[B, 2, J, E]) -> (o: f32[B, H, I, E])\n{\n"
+     "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, h % 2, j, d]) * rsqrt(D), -inf)\n"
+     "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h % 2, j, e])\n}\n",
+     true, true},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* ---- plans and results ---- */
+
+typedef struct attend_shape {
+    int64_t b, h, i, j, d, e;
+} attend_shape;
+
+static hr_kernel *load(const struct attend_case *c, const attend_shape *shape) {
+    static const char *const names[] = {"B", "H", "I", "J", "D", "E"};
+    const int64_t sizes[] = {shape->b, shape->h, shape->i, shape->j, shape->d, shape->e};
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "attend.hr", c->text, strlen(c->text), NULL, &kernel));
+    for (int i = 0; i < 6; i++)
+        good(hr_kernel_bind_extent(kernel, names[i], sizes[i]));
+    good(hr_kernel_fill(kernel, 7));
+    return kernel;
+}
+
+static void check(hr_kernel *kernel, const struct attend_case *c, const attend_shape *s) {
+    hr_check result = {0};
+    good(hr_kernel_prepare(kernel, NULL));
+    good(hr_kernel_check(kernel, 500, &result));
+    if (!result.ok)
+        fail_msg("%lld x %lld, %lld x %lld, %lld and %lld deep: error %g, tolerance %g: %s in\n%s",
+                 (long long)s->b, (long long)s->h, (long long)s->i, (long long)s->j, (long long)s->d,
+                 (long long)s->e, result.max_error, result.tolerance, result.where, c->text);
+}
+
+static void check_case(const struct attend_case *c, const attend_shape *shape) {
+    hr_kernel *kernel = load(c, shape);
+    check(kernel, c, shape);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_plans(void **state) {
+    (void)state;
+    const attend_shape shape = {2, 3, 150, 170, 40, 40};
+    for (int i = 0; i < CASES; i++) {
+        const char *source, *header;
+        hr_kernel *kernel = load(&cases[i], &shape);
+        good(hr_kernel_source(kernel, &source, &header));
+        bool joins = strstr(source, "contract_attend_run(&attend") != NULL,
+             reaches = strstr(source, "contract_attend_limit(attend") != NULL;
+        hr_floor floor;
+        good(hr_kernel_floor(kernel, &floor));
+        if (joins != cases[i].joins || reaches != (cases[i].reaches && cases[i].joins))
+            fail_msg("stages %sgo together, %s, in\n%s", joins ? "" : "do not ",
+                     reaches ? "and what is masked is left out" : "with what is masked", cases[i].text);
+        double all = 2.0 * 2 * 3 * 150 * 170 * 80;
+        if (floor.tensor_flops > all || (floor.tensor_flops < all) != cases[i].reaches)
+            fail_msg("the floor counts %g of %g in\n%s", floor.tensor_flops, all, cases[i].text);
+        hr_kernel_destroy(kernel);
+    }
+}
+
+/* Of nothing, of one, of no multiple of anything, deeper than one pass over k; more keys than rows, fewer. */
+static void test_shapes(void **state) {
+    (void)state;
+    static const attend_shape shapes[] = {
+        {2, 3, 77, 131, 33, 65}, {1, 2, 131, 67, 64, 16}, {1, 2, 40, 1100, 20, 33}, {3, 4, 64, 64, 16, 8},
+        {1, 2, 1, 70, 8, 8},     {1, 2, 70, 1, 8, 8},     {2, 2, 70, 0, 8, 8},      {0, 2, 70, 70, 8, 8},
+        {1, 2, 70, 70, 0, 8},    {1, 2, 70, 70, 8, 0},    {1, 2, 0, 70, 8, 8}};
+    for (int i = 0; i < CASES; i++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            check_case(&cases[i], &shapes[s]);
+}
+
+/* Blocks of the fewest rows; batches alone and shared by threads. */
+static void test_small_caches(void **state) {
+    (void)state;
+    static const attend_shape shapes[] = {{1, 1, 333, 300, 24, 40}, {4, 4, 130, 130, 24, 40}};
+    hr_device_limits own = device->limits;
+    device->limits.l2_bytes = 16 << 10;
+    for (int threads = 1; threads < 4; threads++)
+        for (int i = 0; i < CASES; i++)
+            for (int s = 0; s < 2; s++) {
+                device->limits.threads = threads;
+                check_case(&cases[i], &shapes[s]);
+            }
+    device->limits = own;
+}
+
+/* ---- infinities and NaN ---- */
+
+enum { SIDE = 70, DEEP = 8, SIZE = SIDE * DEEP };
+
+static hr_array array_of(float *data) {
+    static const int64_t shape[] = {1, 1, SIDE, DEEP};
+    return (hr_array){.size = sizeof(hr_array), .data = data, .dtype = HR_F32, .rank = 4, .shape = shape};
+}
+
+/* One value of q, k or v is not finite, in a row that a mask leaves out of most rows or of none. */
+static void check_value(const struct attend_case *c, int which, int row, float value) {
+    static float data[3][SIZE];
+    static const char *const names[] = {"q", "k", "v"};
+    const attend_shape shape = {1, 1, SIDE, SIDE, DEEP, DEEP};
+    for (int t = 0; t < 3; t++)
+        for (int i = 0; i < SIZE; i++)
+            data[t][i] = (float)((i * 7919 + t * 31) % 41 - 20) / 10;
+    data[which][row * DEEP + 3] = value;
+    hr_kernel *kernel = load(c, &shape);
+    for (int t = 0; t < 3; t++) {
+        hr_array array = array_of(data[t]);
+        good(hr_kernel_bind(kernel, names[t], &array));
+    }
+    check(kernel, c, &shape);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_not_finite(void **state) {
+    (void)state;
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    static const int rows[] = {0, 5, SIDE - 1};
+    for (int i = 0; i < CASES; i++) {
+        if (strstr(cases[i].text, "q: f32[B, H, I, D], k: f32[B, H, J, D]") == NULL) continue;
+        for (int which = 0; which < 3; which++)
+            for (int row = 0; row < 3; row++)
+                for (int value = 0; value < 3; value++)
+                    check_value(&cases[i], which, rows[row], values[value]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_small_caches),
+                                       cmocka_unit_test(test_not_finite)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
