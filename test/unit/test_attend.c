@@ -25,17 +25,32 @@ static void good(hr_status status) {
 #define OUT    "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h, j, e])\n"
 #define CAUSAL "where(j <= i, " DOT ", -inf)"
 
-/* `reaches`: what a mask leaves out is left out. */
+/* `reaches`: what a mask leaves out is left out. Those up to OFTEN go through everything. */
 static const struct attend_case {
     const char *text;
     bool joins, reaches;
 } cases[] = {
     {ATTENTION("causal", "f32", "", "", CAUSAL, OUT), true, true},
     {ATTENTION("causal_bf16", "bf16", "", "", CAUSAL, OUT), true, true},
-    {ATTENTION("causal_f16", "f16", "", "", CAUSAL, OUT), true, true},
     {ATTENTION("all", "f32", "", "", DOT, OUT), true, false},
-    {ATTENTION("shifted", "f32", "", "", "where(i + (J - I) > j, " DOT ", -inf)", OUT), true, true},
     {ATTENTION("strict", "f32", "", "", "where(j < i, " DOT ", -inf)", OUT), true, true}, /* rows of none */
+    {ATTENTION("rounded", "bf16", "", "", CAUSAL,
+               "    o[b, h, i, e] = sum[j](bf16(softmax[j](s[b, h, i, j])) * v[b, h, j, e])\n"),
+     true, true},
+    {ATTENTION("sums", "f32", "", ", l: f32[B, H, I]", CAUSAL,
+               "    l[b, h, i] = logsumexp[j](s[b, h, i, j])\n"
+               "    o[b, h, i, e] = sum[j](exp(s[b, h, i, j] - l[b, h, i]) * v[b, h, j, e])\n"),
+     true, true},
+    {ATTENTION("scores", "f32", "", ", s: f32[B, H, I, J]", CAUSAL, OUT), true, false},
+    {ATTENTION("linear", "f32", "", "", "where(j <= i, " DOT ", 0)",
+               "    o[b, h, i, e] = sum[j](s[b, h, i, j] * v[b, h, j, e])\n"),
+     true, true},
+    {"kernel shared(q: bf16[B, H, I, D], k: bf16[B, J, D], v: bf16[B, J, E]) -> (o: bf16[B, H, I, E])\n{\n"
+     "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, j, d]) * rsqrt(D), -inf)\n"
+     "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, j, e])\n}\n",
+     true, true},
+    {ATTENTION("causal_f16", "f16", "", "", CAUSAL, OUT), true, true},
+    {ATTENTION("shifted", "f32", "", "", "where(i + (J - I) > j, " DOT ", -inf)", OUT), true, true},
     {ATTENTION("window", "bf16", "", "", "where(j <= i and j > i - 20, " DOT ", -inf)", OUT), true, true},
     {ATTENTION("other_half", "f32", "", "", "where(j >= i, " DOT ", -inf)", OUT), true, false},
     {ATTENTION("lengths", "f32", ", length: i32[B]", "", "where(j < length[b] % 50, " DOT ", -inf)", OUT),
@@ -45,14 +60,6 @@ static const struct attend_case {
      true, true},
     {ATTENTION("bias", "bf16", ", m: f32[I, J]", "", DOT " + m[i, j]", OUT), true, false},
     {ATTENTION("capped", "bf16", "", "", "where(j <= i, 30 * tanh(" DOT " / 30), -inf)", OUT), true, true},
-    {ATTENTION("rounded", "bf16", "", "", CAUSAL,
-               "    o[b, h, i, e] = sum[j](bf16(softmax[j](s[b, h, i, j])) * v[b, h, j, e])\n"),
-     true, true},
-    {ATTENTION("sums", "f32", "", ", l: f32[B, H, I]", CAUSAL,
-               "    l[b, h, i] = logsumexp[j](s[b, h, i, j])\n"
-               "    o[b, h, i, e] = sum[j](exp(s[b, h, i, j] - l[b, h, i]) * v[b, h, j, e])\n"),
-     true, true},
-    {ATTENTION("scores", "f32", "", ", s: f32[B, H, I, J]", CAUSAL, OUT), true, false},
     {ATTENTION("weights", "f32", "", ", p: f32[B, H, I, J]", CAUSAL,
                "    p[b, h, i, j] = softmax[j](s[b, h, i, j])\n"
                "    o[b, h, i, e] = sum[j](p[b, h, i, j] * v[b, h, j, e])\n"),
@@ -60,9 +67,6 @@ static const struct attend_case {
     {ATTENTION("later", "f32", "", ", t: f32[B, H, J]", CAUSAL,
                OUT "    t[b, h, j] = max[i](s[b, h, i, j])\n"),
      true, false},
-    {ATTENTION("linear", "f32", "", "", "where(j <= i, " DOT ", 0)",
-               "    o[b, h, i, e] = sum[j](s[b, h, i, j] * v[b, h, j, e])\n"),
-     true, true},
     {ATTENTION("not_softmax", "f32", "", "", CAUSAL, /* a factor that may be infinite */
                "    o[b, h, i, e] = sum[j](exp(s[b, h, i, j]) * (1 / f32(i)) * v[b, h, j, e])\n"),
      true, false},
@@ -76,20 +80,16 @@ static const struct attend_case {
     {ATTENTION("across", "f32", "", "", DOT,
                "    o[b, h, i, e] = sum[j](s[b, h, i, j] / (1 + sum[a](s[b, h, a, j]^2)) * v[b, h, j, e])\n"),
      false, false},
-    {"kernel shared(q: bf16[B, H, I, D], k: bf16[B, J, D], v: bf16[B, J, E]) -> (o: bf16[B, H, I, E])\n{\n"
-     "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, j, d]) * rsqrt(D), -inf)\n"
-     "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, j, e])\n}\n",
-     true, true},
     {"kernel turned(q: f32[B, I, H, D], k: f32[B, J, H, D], v: f32[B, J, H, E]) -> (o: f32[B, I, H, E])\n{\n"
      "    s[b, h, i, j] = where(j <= i, sum[d](q[b, i, h, d] * k[b, j, h, d]) * rsqrt(D), -inf)\n"
      "    o[b, i, h, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, j, h, e])\n}\n",
      true, true},
     {"kernel groups(q: f32[B, H, I, D], k: f32[B, 2, J, D], v: f32[B, 2, J, E]) -> (o: f32[B, H, I, E])\n{\n"
-     "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, h % 2, j, d]) * rsqrt(D), -inf)\n"
+     "    s[b, h, i, j] = sum[d](q[b, h, i, d] * k[b, h % 2, j, d]) * rsqrt(D)\n"
      "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h % 2, j, e])\n}\n",
-     true, true},
+     true, false},
 };
-enum { CASES = sizeof cases / sizeof *cases };
+enum { OFTEN = 9, CASES = sizeof cases / sizeof *cases };
 
 /* ---- plans and results ---- */
 
@@ -153,7 +153,7 @@ static void test_shapes(void **state) {
         {1, 2, 1, 70, 8, 8},     {1, 2, 70, 1, 8, 8},     {2, 2, 70, 0, 8, 8},      {0, 2, 70, 70, 8, 8},
         {1, 2, 70, 70, 0, 8},    {1, 2, 70, 70, 8, 0},    {1, 2, 0, 70, 8, 8}};
     for (int i = 0; i < CASES; i++)
-        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t s = 0; s < (i < OFTEN ? sizeof shapes / sizeof *shapes : 2); s++)
             check_case(&cases[i], &shapes[s]);
 }
 
@@ -164,7 +164,7 @@ static void test_small_caches(void **state) {
     hr_device_limits own = device->limits;
     device->limits.l2_bytes = 16 << 10;
     for (int threads = 1; threads < 4; threads++)
-        for (int i = 0; i < CASES; i++)
+        for (int i = 0; i < OFTEN; i++)
             for (int s = 0; s < 2; s++) {
                 device->limits.threads = threads;
                 check_case(&cases[i], &shapes[s]);
@@ -204,7 +204,7 @@ static void test_not_finite(void **state) {
     static const float values[] = {NAN, INFINITY, -INFINITY};
     static const int rows[] = {0, 5, SIDE - 1};
     for (int i = 0; i < CASES; i++) {
-        if (strstr(cases[i].text, "q: f32[B, H, I, D], k: f32[B, H, J, D]") == NULL) continue;
+        if (!strstr(cases[i].text, "q: f32[B, H, I, D], k: f32[B, H, J, D]")) continue;
         for (int which = 0; which < 3; which++)
             for (int row = 0; row < 3; row++)
                 for (int value = 0; value < 3; value++)
