@@ -7,6 +7,8 @@ shared out to threads. It computes in f32; bf16 arrays are of ml_dtypes.
 JAX: a function gets all inputs and returns a dict of results; it is jitted whole.
 """
 
+import math
+
 import numpy as np
 
 ROOT_2_OVER_PI = 0.7978845608028654
@@ -236,9 +238,20 @@ class Numpy:
         np.multiply(q, wide(scale)[:, :, None], out=t)
         give(w, t)
 
+    def attention(q, k, v, o):
+        for b, h in np.ndindex(q.shape[:2]):  # products of one head run on all threads
+            s = wide(q[b, h]) @ wide(k[b, h]).T
+            s /= np.float32(math.sqrt(q.shape[-1]))
+            s[~np.tri(*s.shape, dtype=bool)] = -np.inf
+            s -= s.max(axis=1, keepdims=True)
+            np.exp(s, out=s)
+            s /= s.sum(axis=1, keepdims=True)
+            o[b, h] = s @ wide(v[b, h])
 
-# Sums into rows that several tokens share, and a norm that comes before the rest: one thread, whole.
-NUMPY_SERIAL = {"clip_norm", "embedding_backward"}
+
+# Sums into rows that several tokens share, a norm that comes before the rest, products with threads of their
+# own: one thread, whole.
+NUMPY_SERIAL = {"clip_norm", "embedding_backward", "attention"}
 
 
 def jax_math():
@@ -354,6 +367,11 @@ def jax_math():
 
         def dequantise(q, scale):
             return {"w": f(q) * f(scale)[:, :, None]}
+
+        def attention(q, k, v):
+            s = jnp.einsum("bhid,bhjd->bhij", q, k, preferred_element_type=jnp.float32) / math.sqrt(q.shape[-1])
+            s = jnp.where(jnp.tri(*s.shape[2:], dtype=bool), s, -jnp.inf)
+            return {"o": jnp.einsum("bhij,bhje->bhie", jax.nn.softmax(s), f(v))}
 
         def matmul(a, b):
             return {"c": jnp.matmul(a, b, preferred_element_type=jnp.float32)}

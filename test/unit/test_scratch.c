@@ -22,7 +22,7 @@ static const char norm_text[] =
 
 static const struct scratch_case {
     const char *file, *name; /* or the text itself, where there is no name */
-    int64_t extents[4];      /* in the order of the text */
+    int64_t extents[6];      /* in the order of the text */
     const char *stages;      /* on a CPU and on a GPU; NULL = they may be any */
 } cases[] = {
     {"layernorm_backward", "layernorm_backward", {64, 1 << 22}, "2 stages: row, column"},
@@ -41,6 +41,8 @@ static const struct scratch_case {
     {"dropout", "dropout", {1 << 12, 1 << 16}, "1 stage: map"},
     {"clip_norm", "clip_norm", {1 << 28}, NULL},
     {"adamw", "adamw", {1 << 28}, "1 stage: map"},
+    {"attention", "attention", {1, 32, 8192, 128, 8192, 128}, NULL},
+    {"attention", "attention_f32", {8, 16, 2048, 64, 2048, 64}, NULL},
     {softmax_text, NULL, {64, 4, 1 << 20}, NULL},
     {norm_text, NULL, {64, 21, 1 << 18}, NULL},
     {norm_text, NULL, {1024, 256, 1 << 12}, NULL},

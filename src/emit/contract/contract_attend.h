@@ -30,7 +30,7 @@ typedef void contract_attend_fn(const struct arguments *arguments, const struct 
 static inline int64_t contract_attend_limit(const struct contract_attend *attend, int64_t most) {
     const int64_t n = attend->first.product->n;
     if (!attend->limited) return n;
-    return contract_min(n, contract_round(contract_max(most, 1), 64));
+    return contract_min(n, contract_round(contract_max(most, 1), CONTRACT_ATTEND_STEP));
 }
 
 /* The product of rows [m, m + rows), with what the arguments say of them. */

@@ -31,7 +31,8 @@ enum {
     CONTRACT_KEPT_DEPTH = 512,        /* elements along k of the left operand that are packed at a time */
     CONTRACT_ATTEND_BYTES = 16 << 20, /* of right operands, up to which each thread takes batches alone */
     CONTRACT_ATTEND_PANELS = 4,       /* of the left operand: rows are multiples of these */
-    CONTRACT_ATTEND_ROWS = 128,       /* of a block, at most: a panel's tile of sums stays near L1 */
+    CONTRACT_ATTEND_ROWS = 64,        /* of a block, at most: more gain nothing, and cost where masks end */
+    CONTRACT_ATTEND_STEP = 32,        /* of what a mask leaves: whole steps of all units */
 };
 
 /* A product whose right operand stays packed while blocks of so many rows go by, each by one thread. */
