@@ -12,6 +12,9 @@
  * assigned inout has a new version. */
 hr_status hr_pass_normalise(hr_graph *graph);
 
+/* Requires normalise. Provides: elements carry no guard where their subscripts stay inside their axes. */
+hr_status hr_pass_guards(hr_graph *graph, const int64_t *extents);
+
 /* Requires normalise. Provides: indices of different statements that walk the same axes are one index. */
 hr_status hr_pass_unify(hr_graph *graph);
 

@@ -84,6 +84,10 @@ static const struct attend_case {
      "    s[b, h, i, j] = where(j <= i, sum[d](q[b, i, h, d] * k[b, j, h, d]) * rsqrt(D), -inf)\n"
      "    o[b, i, h, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, j, h, e])\n}\n",
      true, true},
+    {"kernel grouped(q: f32[B, H, I, D], k: f32[B, 2, J, D], v: f32[B, 2, J, E]) -> (o: f32[B, H, I, E])\n{\n"
+     "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, h // 2, j, d]) * rsqrt(D), -inf)\n"
+     "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h // 2, j, e])\n}\n",
+     true, true},
     {"kernel groups(q: f32[B, H, I, D], k: f32[B, 2, J, D], v: f32[B, 2, J, E]) -> (o: f32[B, H, I, E])\n{\n"
      "    s[b, h, i, j] = sum[d](q[b, h, i, d] * k[b, h % 2, j, d]) * rsqrt(D)\n"
      "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h % 2, j, e])\n}\n",

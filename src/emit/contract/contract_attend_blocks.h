@@ -18,10 +18,10 @@ struct contract_attend_sizes {
 };
 
 struct contract_attend_blocks {
-    int64_t teams, team; /* batches at a time, threads a batch */
-    int64_t rows, count; /* of a block, and how many of those a batch has */
-    struct contract_blocks first,
-        second;                     /* `right` and `least` within what a team shares, others a thread's */
+    int64_t teams, team;          /* batches at a time, threads a batch */
+    int64_t rows, count;          /* of a block, and how many of those a batch has */
+    struct contract_blocks first; /* `right` and `least` within what a team shares, others a thread's */
+    struct contract_blocks second;
     int64_t shared_second, threads; /* byte offsets in a team's memory */
     int64_t area, between;          /* byte offsets in a thread's memory */
     int64_t team_bytes, thread_bytes, bytes;

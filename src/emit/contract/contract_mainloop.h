@@ -334,34 +334,6 @@ static void contract_f32_blocks(const struct contract_f32_team *team) {
     }
 }
 
-/* ---- an operand that stays packed ---- */
-
-/* Rows [m, m + rows) of a product whose right operand stands packed: of its columns and of k the first
- * `columns` and `depth`. */
-static __attribute__((unused)) void contract_f32_kept(const struct contract_f32_team *team, int64_t m,
-                                                      int64_t rows, int64_t columns, int64_t depth) {
-    const struct contract_blocks *blocks = team->blocks;
-    const int64_t width = team->choice->columns;
-    const float *right = (const float *)(team->shared + blocks->right);
-    const int32_t *least = (const int32_t *)(team->shared + blocks->least);
-    float *tile = (float *)(team->own + blocks->tile);
-    struct contract_f32_range range = {.m = m, .rows = rows};
-    depth = contract_round(contract_ceil(depth, team->choice->together), team->choice->step);
-    for (range.k = 0; range.k == 0 || range.k < depth; range.k += blocks->k_block) {
-        range.depth = contract_min(blocks->k_block, depth - range.k);
-        range.least = contract_f32_pack_left(team, m, rows, range.k, range.depth);
-        for (range.n = 0; range.n < columns; range.n += width) {
-            const int64_t panel = range.n / width;
-            const float *packed = right + panel * width * blocks->depth + range.k * width;
-            float *sums = blocks->passes > 1 ? tile + panel * blocks->task_rows * width : tile;
-            range.columns = contract_min(width, columns - range.n);
-            contract_f32_pass(team, &range, (struct contract_f32_panel){packed, least[panel]}, range.k == 0,
-                              sums);
-            if (range.k + range.depth >= depth) contract_f32_finish(team, &range, sums);
-        }
-    }
-}
-
 /* ---- the whole ---- */
 
 /* Called by every thread of a parallel region. `scratch`: contract_blocks(choice, ...).bytes, aligned to 64.
