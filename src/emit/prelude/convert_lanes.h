@@ -136,15 +136,15 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
 }
 
 /* Two vectors of bf16 that lie side by side as words are widened by one operation each, where the order of
- * their lanes does not matter: way 0, 2, .. is the first half of each 16 bytes, way 1, 3, .. the second.
- * Without such an operation they are the even and the odd elements. */
+ * their lanes does not matter: way 0, 2, .. is the even elements, way 1, 3, .. the odd ones. Shifts and masks
+ * leave the ports that move lanes to others. From a register: memory would be read once for each way. */
 static inline vf vf_turn_bf16(vu words, int way) {
 #if HR_LANES == 16
     vu r;
     if (way % 2)
-        __asm__("vpunpckhwd %1, %2, %0" : "=v"(r) : "vm"(words), "v"((vu){0}));
+        __asm__("vpandd %1, %2, %0" : "=v"(r) : "v"(words), "v"((vu){0} + 0xffff0000u));
     else
-        __asm__("vpunpcklwd %1, %2, %0" : "=v"(r) : "vm"(words), "v"((vu){0}));
+        __asm__("vpslld $16, %1, %0" : "=v"(r) : "v"(words));
     return (vf)r;
 #else
     return way % 2 ? (vf)(words & 0xffff0000u) : (vf)(words << 16);
@@ -156,18 +156,9 @@ static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
     return vf_turn_bf16(*(const vu_loose *)(p - way % 2 * HR_LANES), way);
 }
 
-/* Eight bytes each: puts the first half of each 16 bytes of two vectors of words beside the second. */
-static const uint32_t quad_order[16]
-    __attribute__((aligned(64), unused)) = {0, 0, 4, 0, 1, 0, 5, 0, 2, 0, 6, 0, 3, 0, 7, 0};
-
 /* Where element i stands after all pairs of vectors of the first `turned` were taken by turns. */
 static inline int64_t turn_place(int64_t i, int64_t turned) {
-    int64_t in = i % (2 * HR_LANES);
-#if HR_LANES == 16
-    int64_t place = in % 8 / 4 * HR_LANES + in / 8 * 4 + in % 4;
-#else
-    int64_t place = in % 2 * HR_LANES + in / 2;
-#endif
+    const int64_t in = i % (2 * HR_LANES), place = in % 2 * HR_LANES + in / 2;
     return i < turned ? i - in + place : i;
 }
 
@@ -189,6 +180,13 @@ static inline void turns_undone(float *row, int64_t from, int64_t to) {
         __asm__("vperm2f128 $0x31, %2, %1, %0" : "=x"(pair[1]) : "x"(low), "x"(high));
         *(vf_loose *)(row + from) = pair[0];
         *(vf_loose *)(row + from + HR_LANES) = pair[1];
+#elif HR_LANES == 16
+        const vi lane = vi_iota(), place = lane % 2 * HR_LANES + lane / 2;
+        for (int way = 0; way < 2; way++) {
+            vf r = pair[0];
+            __asm__("vpermt2ps %2, %1, %0" : "+v"(r) : "v"(place + way * (HR_LANES / 2)), "v"(pair[1]));
+            *(vf_loose *)(row + from + way * HR_LANES) = r;
+        }
 #else
         for (int64_t i = 0; i < 2 * HR_LANES; i++) {
             int64_t place = turn_place(i, 2 * HR_LANES);
@@ -198,15 +196,29 @@ static inline void turns_undone(float *row, int64_t from, int64_t to) {
     }
 }
 
-/* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole: its eight bytes are
- * put where vf_turn_bf16 finds them in order, which both vectors share. */
+#if HR_LANES == 16
+/* The words of these numbers, two a lane, but 0 for the lower ones where `upper`. Intel's cores move bytes in
+ * one operation and words in two. */
+static inline vu vu_moved_words(vu words, vu numbers, bool upper) {
+    vu r;
+#ifdef __AVX512VBMI__
+    const uint64_t kept = upper ? UINT64_C(0xcccccccccccccccc) : UINT64_MAX;
+    __asm__("vpermb %1, %2, %0%{%3%}%{z%}"
+            : "=v"(r)
+            : "v"(words), "v"(numbers * 0x202 + 0x01000100), "Yk"(kept));
+#else
+    const uint32_t kept = upper ? 0xaaaaaaaa : UINT32_MAX;
+    __asm__("vpermw %1, %2, %0%{%3%}%{z%}" : "=v"(r) : "v"(words), "v"(numbers), "Yk"(kept));
+#endif
+    return r;
+}
+#endif
+
+/* The vector at p, the first (way 0, 2, ..) or the second of a pair that is read whole, in order. */
 static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
 #if HR_LANES == 16
-    vu r;
-    __asm__("vpermq %1, %2, %0"
-            : "=v"(r)
-            : "vm"(*(const vu_loose *)(p - way % 2 * HR_LANES)), "v"(*(const vu_loose *)quad_order));
-    return vf_turn_bf16(r, way);
+    const vu words = *(const vu_loose *)(p - way % 2 * HR_LANES);
+    return (vf)vu_moved_words(words, ((vu)vi_iota() + (uint32_t)(way % 2 * HR_LANES)) << 16, true);
 #else
     (void)way;
     return vf_load_bf16(p);
@@ -249,10 +261,9 @@ static inline vu vu_pair_bf16(vf low, vf high, bool tiny, bool long_nan) {
 
 /* As vu_pair_bf16 where the two vectors are in the order of vf_load_turn_bf16. */
 static inline vu vu_turns_bf16(vf first, vf second, bool tiny, bool long_nan) {
-#if HR_LANES == 16
-    vu words = vu_pair_bf16(first, second, tiny, long_nan), ordered;
-    __asm__("vpermq %1, %2, %0" : "=v"(ordered) : "v"(words), "v"(*(const vu_loose *)quad_order));
-    return ordered;
+#if HR_LANES == 16 && defined __AVX512BF16__
+    const vu words = vu_pair_bf16(first, second, tiny, long_nan);
+    return vu_moved_words(words, (vu)vi_iota() * 0x10001 + 0x100000, false);
 #else
     (void)tiny;
     return vu_mixed_bf16(first, second, long_nan);
