@@ -221,8 +221,8 @@ static hr_status print_run(hr_printer *p, int number) {
     const hr_run run = hr_plan_run(p->plan, number);
     const bool pairs = hr_contract_choice_of(p->plan, &p->plan->stages[run.first]).bf16 ||
                        hr_contract_choice_of(p->plan, &p->plan->stages[run.last]).bf16;
-    HR_TRY(hr_contract_print_product(p, run.first, "first"));
-    HR_TRY(hr_contract_print_product(p, run.last, "second"));
+    hr_contract_print_product(p, run.first, "first");
+    hr_contract_print_product(p, run.last, "second");
     hr_print(p, "const struct contract_attend_sizes sizes = %s;", sizes_text(p, number));
     hr_print(p, "struct contract_attend_part parts[] = {{&first, &contract_f32_vectors, &stage_%d_choice},",
              run.first);

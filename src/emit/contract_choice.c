@@ -28,6 +28,10 @@ static const register_tile register_tiles[] = {
     {"", {4, 3, 0, 0}, {2, 3, 0, 0}, 32, 8, 2, 96, 16, 8},       /* at least 16 somewhere */
 };
 
+/* Rows (columns) up to which products of pairs leave the other operand in its place, too: with more, the unit
+ * for pairs makes up for what packing takes. */
+enum { THIN_PAIRS = 8 };
+
 static const register_tile *register_tile_of(const hr_plan *plan) {
     const register_tile *tile = register_tiles;
     while (*tile->isa && strcmp(tile->isa, plan->limits.isa) != 0)
@@ -59,6 +63,8 @@ static struct contract_choice pairs_choice(const hr_plan *plan, struct contract_
     choice.step = 16;
     choice.task_rows = 96;
     choice.beside = choice.parts = 1;
+    choice.thin_m = choice.thin_m ? THIN_PAIRS : 0;
+    choice.thin_n = choice.thin_n ? THIN_PAIRS : 0;
     choice.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 1 << 20) / 2, 128 << 10, 1 << 20);
     choice.depth = plan->limits.dots_bf16 ? dots_depth(plan) : 128;
     if (plan->tunables.tile_k > 0) choice.depth = plan->tunables.tile_k;
@@ -88,6 +94,8 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.group_rows = tile->group_rows;
     choice.blocks.beside = tile->beside;
     choice.blocks.parts = tile->parts;
+    choice.blocks.thin_m = stage->contract->right_lane.along_k ? CONTRACT_TURNED_MAX : 0;
+    choice.blocks.thin_n = stage->contract->left_lane.along_k ? CONTRACT_TURNED_MAX : 0;
     choice.bf16 = hr_contract_is_bf16(plan->normal, stage->contract);
     choice.pairs = pairs_choice(plan, choice.blocks);
     return choice;

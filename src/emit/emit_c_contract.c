@@ -6,7 +6,6 @@
 #include "emit/emit_c_contract.h"
 #include "emit/attend_c.h"
 #include "emit/contract_choice.h"
-#include "emit/contract_lane.h"
 #include "emit/contract_text.h"
 #include "emit/function_c.h"
 #include "emit/lane_loop.h"
@@ -15,10 +14,8 @@
 #include <string.h>
 
 enum {
-    RANDOM_TILE = 64,  /* random numbers drawn at a time */
-    AHEAD_ALONG = 128, /* what an operand asks for ahead: the next strip of the same row */
-    AHEAD_ACROSS = 64, /* and rows that many on, which lie apart */
-    SAME_MAX = 8,      /* values that are the same in every row */
+    RANDOM_TILE = 64, /* random numbers drawn at a time */
+    SAME_MAX = 8,     /* values that are the same in every row */
 };
 
 /* ---- the main loop ---- */
@@ -78,7 +75,6 @@ typedef struct stage_printer {
     const hr_stage *stage;
     const hr_contract *contract;
     int number;
-    hr_contract_lane left, right;
 } stage_printer;
 
 /* The values of a flattened group's indices but its last one: `first` gets the last one's value. */
@@ -120,18 +116,18 @@ static void print_value(hr_printer *p, const hr_expr *value, const char *line, c
         hr_print(p, "vf_store_f32(%s + %s, %s);", line, at, text);
 }
 
-/* An operand that is walked in blocks, and what it asks for: where `ahead` has gone on by `places`; -1 = asks
- * for nothing. `whole`: its lines have room for a whole vector at their end. */
+/* An operand that is walked in blocks, and the index along which it asks for what lies ahead; -1 = asks for
+ * nothing. `whole`: its lines have room for a whole vector at their end. */
 typedef struct walked_operand {
     const hr_expr *value;
-    int ahead, places;
+    int ahead;
     bool whole;
 } walked_operand;
 
 /* How far an element's memory goes on; NULL where that is not plain. */
 static const char *ahead_text(hr_printer *p, const walked_operand *operand, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
-    const char *text = hr_format(p, "%d", operand->places);
+    const char *text = "ahead";
     if (operand->ahead == p->lane) return text;
     int axis = 0;
     while (axis < tensor->rank &&
@@ -195,6 +191,29 @@ static void prepare_run(hr_printer *p, const hr_expr *value) {
     hr_expr_prepare(p, value, HR_AT_OUTER);
 }
 
+/* Where the runs of a group begin: divided once, then counted on. */
+static void print_first_digits(hr_printer *p, const walked_group *lane) {
+    const char *rest = lane->from;
+    for (int i = lane->count - 1; i >= 0; i--) {
+        const char *name = i == lane->count - 1 ? "first" : hr_emit_index(p, lane->index[i]);
+        const char *size = hr_emit_index_size(p, lane->index[i]);
+        hr_print(p, i == 0 ? "int64_t %s = %s;" : "int64_t %s = %s %% (%s);", name, rest, size);
+        rest = hr_format(p, "%s / (%s)", rest, size);
+    }
+}
+
+static void print_next_digits(hr_printer *p, const walked_group *lane) {
+    hr_print(p, "first = 0;");
+    for (int i = lane->count - 2; i > 0; i--) {
+        const char *name = hr_emit_index(p, lane->index[i]);
+        open(p, hr_format(p, "if (++%s == (%s)) {", name, hr_emit_index_size(p, lane->index[i])));
+        hr_print(p, "%s = 0;", name);
+    }
+    hr_print(p, "%s++;", hr_emit_index(p, lane->index[0]));
+    for (int i = lane->count - 2; i > 0; i--)
+        close(p);
+}
+
 /* The inner group's loop: runs of its last index, along which the lanes are. `stride` places of `to` a row.
  */
 static void print_runs(hr_printer *p, const walked_group *lane, const walked_operand *operand,
@@ -208,15 +227,15 @@ static void print_runs(hr_printer *p, const walked_group *lane, const walked_ope
         return;
     }
     const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
+    print_first_digits(p, lane);
     open(p, hr_format(p, "for (int64_t done = 0, run; done < %s; done += run) {", lane->length));
-    hr_print(p, "const int64_t flat = %s + done;", lane->from);
-    print_digits(p, lane->index, lane->count, "flat", "first");
     hr_print(p, "run = %s - done < (%s) - first ? %s - done : (%s) - first;", lane->length, size,
              lane->length, size);
     prepare_run(p, value);
     hr_print(p, "%s *const line = %s + done;", hr_c_compute(value->type), line);
     hr_print(p, "const int64_t last = first + run;");
     print_lanes(p, operand, "first", "last");
+    print_next_digits(p, lane);
     close(p);
 }
 
@@ -250,7 +269,7 @@ static void print_operand(stage_printer *s, bool is_right) {
     hr_printer *p = s->p;
     const hr_contract *c = s->contract;
     const hr_expr *value = is_right ? c->right : c->left;
-    const hr_contract_lane *lane = is_right ? &s->right : &s->left;
+    const hr_contract_lane *lane = is_right ? &c->right_lane : &c->left_lane;
     walked_group rows = {is_right ? c->n : c->m, is_right ? c->n_count : c->m_count, "row", "rows"};
     walked_group deep = {c->k, c->k_count, "k", "depth"};
     const walked_group *outer = lane->along_k ? &rows : &deep, *inner = lane->along_k ? &deep : &rows;
@@ -260,14 +279,14 @@ static void print_operand(stage_printer *s, bool is_right) {
     hr_expr_prepare(p, value, HR_AT_TASK);
     open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
     print_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
-    walked_operand walked = {value, c->k[c->k_count - 1], lane->along_k ? AHEAD_ALONG : AHEAD_ACROSS, false};
+    walked_operand walked = {value, c->k[c->k_count - 1], false};
     print_runs(p, inner, &walked, "to + place * stride");
     close(p);
     hr_print_back(p, out);
     const char *parameters =
         hr_format(p,
                   "const arguments *a, int64_t batch, int64_t row, int64_t rows, int64_t k, "
-                  "int64_t depth, %s *to, int64_t stride",
+                  "int64_t depth, %s *to, int64_t stride, int64_t ahead",
                   hr_c_compute(value->type));
     print_function(s, is_right ? "_right" : "_left", parameters, &body);
 }
@@ -354,7 +373,7 @@ static void print_same(stage_printer *s) {
         if (s->stage->steps[i].stored) find_same(s, &same, s->stage->steps[i].value);
     for (int i = 0; i < same.count; i++) {
         const char *name = hr_format(p, "same_%d", same.node[i]->id);
-        const walked_operand walked = {same.node[i], -1, 0, true};
+        const walked_operand walked = {same.node[i], -1, true};
         hr_print(p, "_Alignas(64) float %s[CONTRACT_F32_FINISH];", name);
         open(p, "{");
         print_runs(p, &columns, &walked, name);
@@ -476,6 +495,8 @@ static void print_choice(stage_printer *s, const struct contract_choice *blocks,
     hr_print(p, ".group_rows = %d,", (int)blocks->group_rows);
     hr_print(p, ".beside = %d,", (int)blocks->beside);
     hr_print(p, ".parts = %d,", (int)blocks->parts);
+    hr_print(p, ".thin_m = %d,", (int)blocks->thin_m);
+    hr_print(p, ".thin_n = %d,", (int)blocks->thin_n);
     p->indent--;
     hr_print(p, "};");
     hr_print(p, "%s", "");
@@ -490,8 +511,10 @@ static void print_product(stage_printer *s, const char *type, const char *name) 
     hr_print(p, ".m = %s,", hr_emit_points(p, c->m, c->m_count));
     hr_print(p, ".n = %s,", hr_emit_points(p, c->n, c->n_count));
     hr_print(p, ".k = %s,", hr_emit_points(p, c->k, c->k_count));
-    hr_print(p, ".left = {stage_%d_left, .along_k = %s},", s->number, s->left.along_k ? "true" : "false");
-    hr_print(p, ".right = {stage_%d_right, .along_k = %s},", s->number, s->right.along_k ? "true" : "false");
+    hr_print(p, ".left = {stage_%d_left, .along_k = %s},", s->number,
+             c->left_lane.along_k ? "true" : "false");
+    hr_print(p, ".right = {stage_%d_right, .along_k = %s},", s->number,
+             c->right_lane.along_k ? "true" : "false");
     hr_print(p, ".finish = stage_%d_finish,", s->number);
     hr_print(p, ".arguments = a,");
     p->indent--;
@@ -534,20 +557,14 @@ static void print_run(stage_printer *s, bool pairs, const char *type) {
     print_function(s, "", HR_STAGE_PARAMETERS, &body);
 }
 
-static hr_status begin(stage_printer *s, hr_printer *p, int number) {
+static stage_printer stage_printer_of(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
-    const hr_contract *c = stage->contract;
-    const int k = c->k[c->k_count - 1];
-    *s = (stage_printer){.p = p, .stage = stage, .contract = c, .number = number};
-    HR_TRY(hr_contract_lane_of(p->plan, c->left, c->m[c->m_count - 1], k, &s->left));
-    return hr_contract_lane_of(p->plan, c->right, c->n[c->n_count - 1], k, &s->right);
+    return (stage_printer){.p = p, .stage = stage, .contract = stage->contract, .number = number};
 }
 
-hr_status hr_contract_print_product(hr_printer *p, int number, const char *name) {
-    stage_printer s;
-    HR_TRY(begin(&s, p, number));
+void hr_contract_print_product(hr_printer *p, int number, const char *name) {
+    stage_printer s = stage_printer_of(p, number);
     print_product(&s, "f32", name);
-    return HR_OK;
 }
 
 const char *hr_contract_size(hr_printer *p, int number) {
@@ -562,8 +579,7 @@ const char *hr_contract_size(hr_printer *p, int number) {
 
 hr_status hr_emit_contract_c(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
-    stage_printer s;
-    HR_TRY(begin(&s, p, number));
+    stage_printer s = stage_printer_of(p, number);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     hr_contract_choice choice = hr_contract_choice_of(p->plan, stage);

@@ -17,7 +17,7 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out);
  * barrier after it, and gets hr_contract_scratch() bytes in `work`. */
 hr_status hr_emit_contract_c(hr_printer *printer, int number);
 /* Prints `const struct contract_f32 NAME = {...};` for stage `number`. */
-hr_status hr_contract_print_product(hr_printer *printer, int number, const char *name);
+void hr_contract_print_product(hr_printer *printer, int number, const char *name);
 /* Some result of the stage leaves past the caches. */
 bool hr_contract_streams(hr_printer *printer, const hr_stage *stage);
 /* The stage's scratch bytes as a C expression over extents and `threads`; for code after the stage's

@@ -84,6 +84,36 @@ static void print_lanes(hr_printer *p, const hr_expr *element, int number) {
     hr_print(p, "g%d = %s(lanes_%d);", number, whole ? "vi_load_i32" : "vf_load_f32", number);
 }
 
+/* Whether the lane counts for nothing but what it is divided by, as in `scale[m, k // 32]`; then all lanes
+ * are one element where these are equal for the first and the last of them, which `condition` says. */
+static bool is_even(hr_printer *p, const hr_expr *node, const char **condition) {
+    if (hr_expr_level(p, node) != HR_AT_LANE) return true;
+    if (node->op == HR_OP_FLOORDIV && hr_expr_is_lane_plus(p, node->args[0]) &&
+        hr_expr_level(p, node->args[1]) != HR_AT_LANE) {
+        const char *rest = hr_emit_lane_rest(p, node->args[0]), *by = hr_expr_text(p, node->args[1]);
+        const char *first = strcmp(rest, "0") == 0 ? "i" : hr_format(p, "%s + i", rest);
+        *condition =
+            hr_format(p, "%s%si64_floordiv(%s, %s) == i64_floordiv(%s + %s - 1, %s)", *condition,
+                      **condition ? " && " : "", first, by, first, p->part ? "lanes" : "HR_LANES", by);
+        return true;
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        if (!is_even(p, node->args[i], condition)) return false;
+    return node->arg_count > 0;
+}
+
+static void print_even(hr_printer *p, const hr_expr *element, const char *condition, int number) {
+    hr_print(p, "if (%s) {", condition);
+    p->indent++;
+    hr_print(p, "g%d = %s_of(%s);", number, element->type == HR_F32 ? "vf" : "vi", print_one(p, element));
+    p->indent--;
+    hr_print(p, "} else {");
+    p->indent++;
+    print_lanes(p, element, number);
+    p->indent--;
+    hr_print(p, "}");
+}
+
 /* Those lanes of a row that are on their axis; the others are asked one by one only where one counts. */
 static void print_row_part(hr_printer *p, const hr_expr *element, int number) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
@@ -125,12 +155,15 @@ static void print_row(hr_printer *p, const hr_expr *element, int number) {
 
 const char *hr_lane_gather(hr_printer *p, const hr_expr *element) {
     int number = ++p->number, rank = p->function->tensors[element->tensor].rank;
+    const char *even = "";
     bool row = is_row(p, element);
     if (row && !p->inside && hr_element_is_guarded(p->function, element))
         hr_expr_lanes(p, element->args[rank]); /* its lines come before the block */
     hr_print(p, "%s g%d;", element->type == HR_F32 ? "vf" : "vi", number);
     if (row) {
         print_row(p, element, number);
+    } else if (is_even(p, element, &even)) {
+        print_even(p, element, even, number);
     } else {
         hr_print(p, "{");
         p->indent++;

@@ -64,11 +64,18 @@ typedef struct hr_step {
  * HR_STEP_ELEMENT with domain batch+m+n, in which ELEMENT of `product` with the plain indices batch, m, n
  * stands for the finished sum. The three groups are flattened row-major. m and n are never empty; batch may
  * be. */
+/* Along which index an operand of a matrix product is evaluated. */
+typedef struct hr_contract_lane {
+    bool along_k; /* else along the last index of the operand's rows */
+    bool vector;  /* by vectors; otherwise scalars */
+} hr_contract_lane;
+
 typedef struct hr_contract {
     int product; /* tensor id of the sum in normal->tensors */
     int batch_count, m_count, n_count, k_count;
     int *batch, *m, *n, *k; /* indices of hr_plan.normal->indices */
     hr_expr *left, *right;  /* element expressions; .type f32 (f64: f64) */
+    hr_contract_lane left_lane, right_lane;
 } hr_contract;
 
 /* Choices that the tuner searches. 0 = the plan's default. All but `threads` change the source. */

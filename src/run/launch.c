@@ -77,26 +77,36 @@ void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_lau
 
 /* ---- a subscript that left its axis ---- */
 
-/* `budget`: nodes to look at; a graph that shares many is taken to read data rather than walked to its end.
- */
-static bool data_is_read(const hr_expr *expr, int *budget) {
-    if (expr->op == HR_OP_ELEMENT || --*budget < 0) return true;
+static bool is_sum(const hr_expr *expr) {
+    return expr->op == HR_OP_ADD || expr->op == HR_OP_SUB || expr->op == HR_OP_MUL || expr->op == HR_OP_NEG;
+}
+
+static bool is_known(const hr_expr *expr) {
+    return expr->op == HR_OP_INDEX || expr->op == HR_OP_EXTENT || expr->op == HR_OP_NUMBER;
+}
+
+/* `budget`: nodes to look at; a graph that shares many is taken to be more than a sum rather than walked to
+ * its end. */
+static bool exceeds_sums(const hr_expr *expr, int *budget) {
+    if (is_known(expr)) return false;
+    if (!is_sum(expr) || --*budget < 0) return true;
     for (int a = 0; a < expr->arg_count; a++)
-        if (data_is_read(expr->args[a], budget)) return true;
+        if (exceeds_sums(expr->args[a], budget)) return true;
     return false;
 }
 
-static bool reads_data(const hr_expr *expr) {
+/* What is no plain sum of indices is compared with its axis as the kernel runs. */
+static bool is_compared(const hr_expr *expr) {
     int budget = 10000;
-    return data_is_read(expr, &budget);
+    return exceeds_sums(expr, &budget);
 }
 
-/* The first subscript of this axis in the text that comes from data; NULL where there is none. `seen` has an
+/* The first subscript of this axis in the text that is compared; NULL where there is none. `seen` has an
  * entry an expression. */
 static const hr_expr *subscript_find(const hr_expr *expr, const hr_access *access, bool *seen) {
     if (seen[expr->id]) return NULL;
     seen[expr->id] = true;
-    if (expr->op == HR_OP_ELEMENT && expr->tensor == access->tensor && reads_data(expr->args[access->axis]))
+    if (expr->op == HR_OP_ELEMENT && expr->tensor == access->tensor && is_compared(expr->args[access->axis]))
         return expr->args[access->axis];
     const hr_expr *found = NULL;
     for (int a = 0; a < expr->arg_count && !found; a++)
@@ -116,7 +126,7 @@ static hr_place place_find(const hr_function *function, const char *name, const 
     bool *seen = calloc((size_t)function->expr_count + 1, sizeof *seen);
     for (int s = 0; seen && s < function->statement_count && !found; s++) {
         const hr_statement *statement = &function->statements[s];
-        if (statement->tensor == access.tensor && reads_data(statement->subscripts[access.axis]))
+        if (statement->tensor == access.tensor && is_compared(statement->subscripts[access.axis]))
             found = statement->subscripts[access.axis];
         for (int k = 0; k < statement->subscript_count && !found; k++)
             found = subscript_find(statement->subscripts[k], &access, seen);

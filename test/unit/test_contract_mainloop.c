@@ -34,6 +34,8 @@ enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 32 
 
 #include "emit/contract/contract_vectors.h"
 
+#include "emit/contract/contract_thin.h"
+
 #ifdef PAIRS
 #include "emit/contract/contract_pairs.h"
 #endif
@@ -93,13 +95,15 @@ static void fill(const double *from, const int64_t *stride, bool along_k, int64_
 }
 
 static void fill_left(const struct arguments *o, int64_t batch, int64_t row, int64_t rows, int64_t k,
-                      int64_t depth, float *to, int64_t stride) {
+                      int64_t depth, float *to, int64_t stride, int64_t ahead) {
+    (void)ahead;
     const double *from = o->x + batch * o->x_stride[0] + row * o->x_stride[1] + k * o->x_stride[2];
     fill(from, o->x_stride, o->x_along_k, rows, depth, to, stride);
 }
 
 static void fill_right(const struct arguments *o, int64_t batch, int64_t row, int64_t rows, int64_t k,
-                       int64_t depth, float *to, int64_t stride) {
+                       int64_t depth, float *to, int64_t stride, int64_t ahead) {
+    (void)ahead;
     const double *from = o->w + batch * o->w_stride[0] + row * o->w_stride[1] + k * o->w_stride[2];
     fill(from, o->w_stride, o->w_along_k, rows, depth, to, stride);
 }
@@ -146,7 +150,9 @@ typedef struct sizes {
     int64_t batch, m, n, k, threads;
 } sizes;
 
-static void check(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, int64_t right_bytes) {
+/* `thin`: up to so many rows or columns the other operand stays in its place. */
+static void check_thin(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, int64_t right_bytes,
+                       int64_t thin) {
     struct arguments o = {.x_along_k = x_along_k, .w_along_k = w_along_k};
     memcpy(o.x_stride, ((int64_t[]){s.m * s.k, x_along_k ? s.k : 1, x_along_k ? 1 : s.m}), sizeof o.x_stride);
     memcpy(o.w_stride, ((int64_t[]){s.n * s.k, w_along_k ? s.k : 1, w_along_k ? 1 : s.n}), sizeof o.w_stride);
@@ -156,6 +162,8 @@ static void check(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, i
     o.y = calloc((size_t)(s.batch * s.m * s.n) + 1, sizeof *o.y);
     assert_non_null(o.y);
     struct contract_choice choice = choice_of(left_bytes, right_bytes);
+    choice.thin_m = w_along_k ? thin : 0;
+    choice.thin_n = x_along_k ? thin : 0;
     struct contract_blocks blocks = contract_blocks(&choice, s.batch, s.m, s.n, s.k, s.threads);
     size_t bytes = (size_t)blocks.bytes;
     char *scratch = aligned_alloc(64, bytes + 64);
@@ -180,6 +188,10 @@ static void check(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, i
     free(o.y);
     free(x);
     free(w);
+}
+
+static void check(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, int64_t right_bytes) {
+    check_thin(s, x_along_k, w_along_k, left_bytes, right_bytes, (s.m + s.n + s.k) % 2 ? 16 : 0);
 }
 
 static void test_odd_sizes(void **state) {
@@ -233,6 +245,27 @@ static void test_few_rows_take_panels_side_by_side(void **state) {
     }
 }
 
+static void test_few_rows_leave_the_other_operand_in_its_place(void **state) {
+    (void)state;
+    struct contract_choice choice = choice_of(65536, 1 << 20);
+    choice.thin_m = 16;
+    assert_true(contract_blocks(&choice, 1, 16, 2100, 70, 2).thin);
+    assert_false(contract_blocks(&choice, 1, 17, 2100, 70, 2).thin);
+    assert_false(
+        contract_blocks(&choice, 1, 16, 2100, 70000, 2).thin); /* the second-level cache holds no more */
+    assert_false(
+        contract_blocks(&choice, 1, 2100, 16, 70, 2).thin); /* of the left operand nothing is known */
+    static const int64_t depths[] = {0, 1, 15, 16, 70, 511, 512, 513, 1100};
+    for (int64_t rows = 1; rows <= 16; rows++)
+        for (int i = 0; i < 9; i++) {
+            const int64_t many = 17 + rows * 13 + i;
+            check_thin((sizes){1 + i % 2, rows, many, depths[i], 1 + i % 3}, rows % 2, true, 65536, 1 << 20,
+                       16);
+            check_thin((sizes){1 + i % 2, many + 64, rows, depths[i], 1 + i % 3}, true, rows % 3, 65536,
+                       1 << 20, 16);
+        }
+}
+
 /* A sum is finished where it is finite beside one that is not: padding must not leak. */
 static void test_not_a_number_stays_in_its_row(void **state) {
     (void)state;
@@ -242,15 +275,19 @@ static void test_not_a_number_stays_in_its_row(void **state) {
     for (int i = 0; i < 10; i++)
         w[i] = i == 3 ? INFINITY : 2;
     struct arguments o = {{15, 5, 1}, {10, 5, 1}, {6, 2, 1}, x, w, y, true, true};
-    struct contract_choice choice = choice_of(65536, 1 << 20);
-    struct contract_blocks blocks = contract_blocks(&choice, 1, 3, 2, 5, 1);
-    char *scratch = aligned_alloc(64, ((size_t)blocks.bytes + 63) / 64 * 64);
-    assert_non_null(scratch);
-    struct contract_f32 product = {1, 3, 2, 5, {fill_left, true}, {fill_right, true}, finish, &o};
-    run(&product, &choice, 1, scratch);
-    free(scratch);
-    assert_true(y[0] == INFINITY && y[1] == 10 && isnan(y[2]) && isnan(y[3]) && y[4] == INFINITY &&
-                y[5] == 10);
+    for (int thin = 0; thin <= 16; thin += 16) {
+        struct contract_choice choice = choice_of(65536, 1 << 20);
+        choice.thin_m = choice.thin_n = thin;
+        struct contract_blocks blocks = contract_blocks(&choice, 1, 3, 2, 5, 1);
+        char *scratch = aligned_alloc(64, ((size_t)blocks.bytes + 63) / 64 * 64);
+        assert_non_null(scratch);
+        struct contract_f32 product = {1, 3, 2, 5, {fill_left, true}, {fill_right, true}, finish, &o};
+        memset(y, 0, sizeof y);
+        run(&product, &choice, 1, scratch);
+        free(scratch);
+        assert_true(y[0] == INFINITY && y[1] == 10 && isnan(y[2]) && isnan(y[3]) && y[4] == INFINITY &&
+                    y[5] == 10);
+    }
 }
 
 static void test_memory_is_bounded(void **state) {
@@ -337,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_deep_products_take_several_passes),
         cmocka_unit_test(test_few_rows_take_panels_side_by_side),
+        cmocka_unit_test(test_few_rows_leave_the_other_operand_in_its_place),
         cmocka_unit_test(test_not_a_number_stays_in_its_row),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_every_magnitude),

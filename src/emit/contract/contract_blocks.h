@@ -32,12 +32,16 @@ struct contract_choice {
     int64_t group_rows;     /* of the left operand, for which most of the work is to read the right one */
     int64_t beside;         /* panels of the right operand that are packed side by side */
     int64_t parts;          /* of each of the last groups of rows that threads take */
+    int64_t thin_m,
+        thin_n; /* so few rows (columns) leave the other operand, which lies along k, in its place */
 };
 
 struct contract_blocks {
     bool turned;         /* m and n changed places: the sums are those of the transposed product */
     int64_t teams, team; /* products at a time, threads a product */
     bool just_in_time;   /* the right operand is packed by the thread that uses it */
+    bool thin;           /* the right operand is not packed */
+    int64_t stride;      /* then: elements from one row of the left operand to the next */
     int64_t group; /* then: so many of its panels may be taken side by side, a few rows of k at a time */
     int64_t m_block, n_block, k_block;      /* of a pass; partial sums are kept between passes over k */
     int64_t depth, passes;                  /* of all of k, and how many times k_block it is */
@@ -58,6 +62,12 @@ enum {
     CONTRACT_BESIDE_DEPTH = 8,         /* of k at a time, where panels are packed side by side */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
+    CONTRACT_AHEAD_ALONG = 128,        /* what packing asks for ahead: the next strip of the same row */
+    CONTRACT_AHEAD_ACROSS = 64,        /* and rows that many on, which lie apart */
+    CONTRACT_THIN_ROWS = 4,            /* of the right operand at a time, where it is not packed */
+    CONTRACT_THIN_DEPTH = 512,         /* elements along k of them */
+    CONTRACT_THIN_AHEAD = 1024,        /* asked for while those before are multiplied */
+    CONTRACT_THIN_STRIDE = CONTRACT_THIN_DEPTH + 16, /* rows that lie apart by more than a cache's sets */
 };
 
 static inline int64_t contract_min(int64_t a, int64_t b) {
@@ -74,6 +84,23 @@ static inline int64_t contract_ceil(int64_t a, int64_t b) {
 
 static inline int64_t contract_round(int64_t a, int64_t unit) {
     return contract_ceil(a, unit) * unit;
+}
+
+/* The left operand, evaluated whole; sums of a panel of the right one; and some of its rows at a time, or
+ * sums that are turned. */
+static inline void contract_blocks_thin(struct contract_blocks *blocks, const struct contract_choice *choice,
+                                        int64_t rows, int64_t k) {
+    const int64_t line = 64, element = choice->element;
+    blocks->just_in_time = true;
+    blocks->stride = contract_round(k, 16) + 16;
+    blocks->threads = line; /* the team's task counter lies before it */
+    blocks->tile = contract_round(rows * blocks->stride * element, line);
+    blocks->lines = blocks->tile + contract_round(rows * choice->columns * element, line);
+    const int64_t lines =
+        contract_max(CONTRACT_THIN_ROWS * CONTRACT_THIN_STRIDE, choice->columns * CONTRACT_TURNED_MAX);
+    blocks->thread_bytes = contract_round(blocks->lines + lines * element, 4096) + 2 * line;
+    blocks->team_bytes = blocks->threads + blocks->team * blocks->thread_bytes;
+    blocks->bytes = blocks->teams * blocks->team_bytes;
 }
 
 static inline void contract_blocks_offsets(struct contract_blocks *blocks,
@@ -130,6 +157,12 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     bool apart = batch >= 4 * threads || batch % threads == 0;
     blocks.teams = apart ? threads : 1;
     blocks.team = apart ? 1 : threads;
+    blocks.thin = m <= (blocks.turned ? choice->thin_n : choice->thin_m) && n > m &&
+                  m * k * choice->element <= 2 * choice->left_bytes;
+    if (blocks.thin) {
+        contract_blocks_thin(&blocks, choice, m, k);
+        return blocks;
+    }
     blocks.depth = contract_round(contract_ceil(k, choice->together), choice->step);
     blocks.just_in_time = contract_is_flat(choice, all_rows, blocks.depth);
     blocks.passes =

@@ -27,7 +27,7 @@ static const struct contract_f32_unit contract_pairs_unit = {contract_pairs_left
  * words. */
 static bool contract_pairs_serve(const struct contract_f32 *product) {
     const struct contract_f32_operand *large = product->m < product->n ? &product->right : &product->left;
-    return (contract_min(product->m, product->n) >= 2 || large->along_k) && product->k >= 2 * CONTRACT_TILE;
+    return (contract_min(product->m, product->n) >= 5 || large->along_k) && product->k >= 2 * CONTRACT_TILE;
 }
 
 static inline void contract_pairs_begin(void) {}

@@ -15,9 +15,9 @@
 struct arguments; /* of the kernel: the callbacks read its arrays */
 
 /* Evaluates rows [row, row + rows) x [k, k + depth) of an operand. Along k: to[i * stride + j] is row i at
- * depth j; otherwise to[j * stride + i]. */
+ * depth j; otherwise to[j * stride + i]. Asks for what lies `ahead` places further along k. */
 typedef void contract_f32_fill_fn(const struct arguments *arguments, int64_t batch, int64_t row, int64_t rows,
-                                  int64_t k, int64_t depth, float *to, int64_t stride);
+                                  int64_t k, int64_t depth, float *to, int64_t stride, int64_t ahead);
 /* Takes the sums of rows [m, m + rows) x columns [n, n + columns); sum (i, j) is tile[i * stride + j]. */
 typedef void contract_f32_finish_fn(const struct arguments *arguments, int64_t batch, int64_t m, int64_t rows,
                                     int64_t n, int64_t columns, const float *tile, int64_t stride);
@@ -336,6 +336,8 @@ static void contract_f32_blocks(const struct contract_f32_team *team) {
 
 /* ---- the whole ---- */
 
+static void contract_f32_thin(const struct contract_f32_team *team);
+
 /* Called by every thread of a parallel region. `scratch`: contract_blocks(choice, ...).bytes, aligned to 64.
  */
 static void contract_f32_run(const struct contract_f32 *product, const struct contract_f32_unit *unit,
@@ -355,7 +357,9 @@ static void contract_f32_run(const struct contract_f32 *product, const struct co
     struct contract_f32_team team = {&turned, unit, choice, &blocks, which, rank, shared, own};
     for (; team.batch < product->batch; team.batch += blocks.teams) {
         if (team.batch != which) contract_f32_meet(&team);
-        if (blocks.just_in_time)
+        if (blocks.thin)
+            contract_f32_thin(&team);
+        else if (blocks.just_in_time)
             contract_f32_flat(&team);
         else
             contract_f32_blocks(&team);

@@ -98,7 +98,8 @@ contract_pairs_fill(const struct contract_f32_team *team, const struct contract_
         __builtin_memset(lines + line * CONTRACT_LINE + filled, 0, (size_t)(strip - filled) * sizeof(float));
     if (rows > 0 && filled > 0)
         operand->fill(team->product->arguments, team->batch, row, rows, k, filled, lines,
-                      along ? CONTRACT_LINE : CONTRACT_PAIRS_WIDTH);
+                      along ? CONTRACT_LINE : CONTRACT_PAIRS_WIDTH,
+                      along ? CONTRACT_AHEAD_ALONG : CONTRACT_AHEAD_ACROSS);
 }
 
 /* Sixteen rows from `row` on, of which `rows` are there. */

@@ -75,7 +75,7 @@ contract_f32_pack(const struct contract_f32_team *team, const struct contract_f3
                   int64_t row, int64_t rows, int64_t k, int64_t depth, int width, float *to) {
     const struct arguments *arguments = team->product->arguments;
     if (!operand->along_k) {
-        operand->fill(arguments, team->batch, row, rows, k, depth, to, width);
+        operand->fill(arguments, team->batch, row, rows, k, depth, to, width, CONTRACT_AHEAD_ACROSS);
         if (rows == width) return;
         for (int64_t j = 0; j < depth; j++) {
             for (int64_t i = rows; i < width; i++)
@@ -93,7 +93,8 @@ contract_f32_pack(const struct contract_f32_team *team, const struct contract_f3
         for (int64_t j = 0; j < depth; j += CONTRACT_STRIP) {
             int64_t strip = contract_min(CONTRACT_STRIP, depth - j);
             if (there)
-                operand->fill(arguments, team->batch, row + i, there, k + j, strip, lines, CONTRACT_LINE);
+                operand->fill(arguments, team->batch, row + i, there, k + j, strip, lines, CONTRACT_LINE,
+                              CONTRACT_AHEAD_ALONG);
             float *corner = to + j * width + i;
             if (i + CONTRACT_F32_LANES <= width)
                 contract_f32_turn_lines(lines, strip, CONTRACT_F32_LANES, width, corner);
@@ -183,24 +184,27 @@ contract_f32_multiply(int rows, int vectors, const struct contract_f32_piece *pi
     }
 }
 
-/* Ragged ends use a smaller tile of registers: half the rows or one, and one vector. */
+/* Ragged ends and products of few rows use fewer registers: half the rows, a quarter, two or one. */
+static inline __attribute__((always_inline)) void
+contract_f32_multiply_rows(int vectors, const struct contract_f32_piece *piece) {
+    enum { ROWS = CONTRACT_F32_ROWS, HALF = (ROWS + 1) / 2, QUARTER = (HALF + 1) / 2 };
+    if (piece->rows > HALF)
+        contract_f32_multiply(ROWS, vectors, piece);
+    else if (piece->rows > QUARTER)
+        contract_f32_multiply(HALF, vectors, piece);
+    else if (piece->rows > 2)
+        contract_f32_multiply(QUARTER, vectors, piece);
+    else if (piece->rows > 1)
+        contract_f32_multiply(2, vectors, piece);
+    else
+        contract_f32_multiply(1, vectors, piece);
+}
+
 static __attribute__((noinline)) void contract_f32_vectors_multiply(const struct contract_f32_piece *piece) {
-    enum { ROWS = CONTRACT_F32_ROWS, HALF = (ROWS + 1) / 2, VECTORS = CONTRACT_F32_VECTORS };
-    if (piece->columns > CONTRACT_F32_LANES) {
-        if (piece->rows > HALF)
-            contract_f32_multiply(ROWS, VECTORS, piece);
-        else if (piece->rows > 1)
-            contract_f32_multiply(HALF, VECTORS, piece);
-        else
-            contract_f32_multiply(1, VECTORS, piece);
-    } else {
-        if (piece->rows > HALF)
-            contract_f32_multiply(ROWS, 1, piece);
-        else if (piece->rows > 1)
-            contract_f32_multiply(HALF, 1, piece);
-        else
-            contract_f32_multiply(1, 1, piece);
-    }
+    if (piece->columns > CONTRACT_F32_LANES)
+        contract_f32_multiply_rows(CONTRACT_F32_VECTORS, piece);
+    else
+        contract_f32_multiply_rows(1, piece);
 }
 
 static const struct contract_f32_unit contract_f32_vectors = {

@@ -1,4 +1,14 @@
 /* Whole numbers. Sums and products wrap; floordiv and mod by 0 give 0; mod has the divisor's sign. */
+
+/* A power of two that the text names: `k // 32` stands where groups share a scale, in the innermost loop. */
+#ifdef __CUDACC__
+#define HR_IS_POWER(b) false
+#define HR_EXPONENT(b) 0
+#else
+#define HR_IS_POWER(b) (__builtin_constant_p(b) && (b) > 0 && ((b) & ((b)-1)) == 0)
+#define HR_EXPONENT(b) __builtin_ctzll((uint64_t)(b))
+#endif
+
 static inline int32_t i32_relu(int32_t x) {
     return x > 0 ? x : 0;
 }
@@ -12,12 +22,14 @@ static inline int32_t i32_clamp(int32_t x, int32_t low, int32_t high) {
 }
 
 static inline int32_t i32_floordiv(int32_t a, int32_t b) {
+    if (HR_IS_POWER(b)) return a >> HR_EXPONENT(b);
     if (b == 0) return 0;
     if (b == -1) return (int32_t)(0 - (uint32_t)a);
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
 static inline int32_t i32_mod(int32_t a, int32_t b) {
+    if (HR_IS_POWER(b)) return a & (b - 1);
     if (b == 0 || b == -1) return 0;
     int32_t r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
@@ -79,12 +91,14 @@ static inline int64_t i64_clamp(int64_t x, int64_t low, int64_t high) {
 }
 
 static inline int64_t i64_floordiv(int64_t a, int64_t b) {
+    if (HR_IS_POWER(b)) return a >> HR_EXPONENT(b);
     if (b == 0) return 0;
     if (b == -1) return (int64_t)(0 - (uint64_t)a);
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
 static inline int64_t i64_mod(int64_t a, int64_t b) {
+    if (HR_IS_POWER(b)) return a & (b - 1);
     if (b == 0 || b == -1) return 0;
     int64_t r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;

@@ -1,10 +1,10 @@
-/* Chooses the lane of an operand: the index along which its elements lie side by side.
+/* Chooses the lane of a product's operands: the index along which their elements lie side by side.
  *
- * In: an element expression. Out: an index and whether vectors can be loaded along it. Where nothing can, the
- * operand is evaluated element by element, which costs little beside the product itself.
+ * In: the products of a plan. Out: of each operand an index and whether vectors can be loaded along it. Where
+ * nothing can, the operand is evaluated element by element.
  */
-#include "emit/contract_lane.h"
 #include "plan/graph.h"
+#include "plan/passes.h"
 
 #include <stdlib.h>
 
@@ -46,6 +46,16 @@ static bool is_row(lane_walk *walk, const hr_expr *element) {
                                 function->tensors[element->tensor].shape[last]);
 }
 
+/* The lane counts for nothing but what it is divided by: a group of neighbours is one element. */
+static bool is_even(lane_walk *walk, const hr_expr *node) {
+    if (!varies(walk, node)) return true;
+    if (node->op == HR_OP_FLOORDIV && is_lane_plus(walk, node->args[0]) && !varies(walk, node->args[1]))
+        return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (!is_even(walk, node->args[i])) return false;
+    return node->arg_count > 0;
+}
+
 static void visit(lane_walk *walk, const hr_expr *node) {
     if (walk->seen[node->id] || !varies(walk, node)) return;
     walk->seen[node->id] = true;
@@ -56,7 +66,10 @@ static void visit(lane_walk *walk, const hr_expr *node) {
         walk->rows++;
         return;
     }
-    if (node->op == HR_OP_ELEMENT) walk->vector = false;
+    if (node->op == HR_OP_ELEMENT) {
+        walk->vector = walk->vector && is_even(walk, node);
+        return;
+    }
     for (int i = 0; i < node->arg_count; i++)
         visit(walk, node->args[i]);
 }
@@ -82,13 +95,25 @@ static hr_status score(const hr_plan *plan, const hr_expr *operand, int lane, in
     return HR_OK;
 }
 
-hr_status hr_contract_lane_of(const hr_plan *plan, const hr_expr *operand, int row_index, int k_index,
-                              hr_contract_lane *out) {
+/* `row_index`, `k_index`: the innermost indices of both groups. */
+static hr_status lane_of(const hr_plan *plan, const hr_expr *operand, int row_index, int k_index,
+                         hr_contract_lane *out) {
     int along_k, along_rows;
     bool vector_k, vector_rows;
     HR_TRY(score(plan, operand, k_index, &along_k, &vector_k));
     HR_TRY(score(plan, operand, row_index, &along_rows, &vector_rows));
     out->along_k = vector_k != vector_rows ? vector_k : along_k >= along_rows;
     out->vector = out->along_k ? vector_k : vector_rows;
+    return HR_OK;
+}
+
+hr_status hr_pass_contract_lanes(hr_plan *plan) {
+    for (int i = 0; i < plan->stage_count; i++) {
+        hr_contract *c = plan->stages[i].contract;
+        if (!c) continue;
+        const int k = c->k[c->k_count - 1];
+        HR_TRY(lane_of(plan, c->left, c->m[c->m_count - 1], k, &c->left_lane));
+        HR_TRY(lane_of(plan, c->right, c->n[c->n_count - 1], k, &c->right_lane));
+    }
     return HR_OK;
 }
