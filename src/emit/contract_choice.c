@@ -87,6 +87,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     int64_t second = cache_or(plan->limits.l2_bytes, 256 << 10);
     choice.blocks.left_bytes = clamp(second / tile->left_share, 64 << 10, 1 << 20);
     choice.blocks.right_bytes = 16 << 20;
+    choice.blocks.flat_bytes = clamp(cache_or(plan->limits.l3_bytes, 8 << 20) / 2, 4 << 20, 40 << 20);
     choice.blocks.tile_m = tunables->tile_m > 0 ? tunables->tile_m : 0;
     choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
     choice.blocks.together = choice.blocks.step = 1;

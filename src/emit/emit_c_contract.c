@@ -487,6 +487,7 @@ static void print_choice(stage_printer *s, const struct contract_choice *blocks,
     hr_print(p, ".depth = %d,", (int)blocks->depth);
     hr_print(p, ".left_bytes = %d,", (int)blocks->left_bytes);
     hr_print(p, ".right_bytes = %d,", (int)blocks->right_bytes);
+    hr_print(p, ".flat_bytes = %d,", (int)blocks->flat_bytes);
     hr_print(p, ".task_rows = %d,", (int)blocks->task_rows);
     hr_print(p, ".tile_m = %d,", (int)blocks->tile_m);
     hr_print(p, ".tile_n = %d,", (int)blocks->tile_n);

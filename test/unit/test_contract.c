@@ -406,7 +406,7 @@ static void test_unit_follows_the_machine(void **state) {
 
 static void test_operands_are_asked_for_ahead(void **state) {
     (void)state;
-    assert_true(emits(0, 1, " + i + 128);") && emits(0, 1, " + i + 64 * n_N);"));
+    assert_true(emits(0, 1, " + i + ahead);") && emits(0, 1, " + i + ahead * n_N);"));
 }
 
 /* Rows of 64 bytes times n leave past the caches, and what is left over of others does not. */

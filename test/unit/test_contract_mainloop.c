@@ -53,6 +53,7 @@ static struct contract_choice choice_of(int64_t left_bytes, int64_t right_bytes)
                                      .depth = 64,
                                      .left_bytes = left_bytes,
                                      .right_bytes = right_bytes,
+                                     .flat_bytes = left_bytes / 2,
                                      .task_rows = 3 * CONTRACT_F32_ROWS,
                                      .together = 1,
                                      .step = 1,

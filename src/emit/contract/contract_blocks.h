@@ -25,6 +25,7 @@ struct contract_choice {
     int64_t depth;          /* of a chunk: depth * columns elements of the right operand stay in L1 */
     int64_t left_bytes;     /* of the left operand's block, in L2 */
     int64_t right_bytes;    /* of the right operand's blocks of all teams, in L3 */
+    int64_t flat_bytes;     /* of all threads' copies of a whole left operand, in L3 */
     int64_t task_rows;      /* of the left operand that a thread packs at once, where they fit left_bytes */
     int64_t tile_m, tile_n; /* 0 = from the bytes above */
     int64_t together;       /* neighbours along k in a packed element: depths count packed elements */
@@ -54,6 +55,7 @@ struct contract_blocks {
 enum {
     CONTRACT_DEPTH_MAX = 3072,         /* deeper products are added up in several passes */
     CONTRACT_ROWS_MAX = 256,           /* of a task: its tile of sums stays near L1 */
+    CONTRACT_FLAT_MAX = 512,           /* of a product whose left operand each thread holds */
     CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and a skew */
     CONTRACT_STRIP = 128,              /* elements of a line in use */
     CONTRACT_TURNED_MAX = 16,          /* columns of a product that is turned */
@@ -62,7 +64,8 @@ enum {
     CONTRACT_BESIDE_DEPTH = 8,         /* of k at a time, where panels are packed side by side */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
-    CONTRACT_AHEAD_ALONG = 128,        /* what packing asks for ahead: the next strip of the same row */
+    CONTRACT_AHEAD_ALONG = 512,        /* what packing asks for ahead: the next chunk of the same row */
+    CONTRACT_AHEAD_PAIRS = 128,        /* or strip */
     CONTRACT_AHEAD_ACROSS = 64,        /* and rows that many on, which lie apart */
     CONTRACT_THIN_ROWS = 4,            /* of the right operand at a time, where it is not packed */
     CONTRACT_THIN_DEPTH = 512,         /* elements along k of them */
@@ -125,10 +128,14 @@ static inline void contract_blocks_offsets(struct contract_blocks *blocks,
     blocks->bytes = blocks->teams * blocks->team_bytes;
 }
 
-/* A product of few rows is worth no shared copy of the right operand. */
-static inline bool contract_is_flat(const struct contract_choice *choice, int64_t rows, int64_t depth) {
-    double bytes = (double)rows * (double)depth * (double)choice->element;
-    return rows <= CONTRACT_ROWS_MAX && bytes <= 2.0 * (double)choice->left_bytes;
+/* A product of few rows is worth no shared copy of the right operand: each thread holds all of the left one,
+ * in its own cache or, of far fewer rows than columns, in its share of the last. */
+static inline bool contract_is_flat(const struct contract_choice *choice, int64_t rows, int64_t columns,
+                                    int64_t depth, int64_t threads) {
+    const double bytes = (double)rows * (double)depth * (double)choice->element;
+    if (rows <= CONTRACT_ROWS_MAX && bytes <= 2.0 * (double)choice->left_bytes) return true;
+    return rows <= CONTRACT_FLAT_MAX && columns >= 4 * rows &&
+           bytes * (double)threads <= (double)choice->flat_bytes;
 }
 
 /* A few columns would leave most lanes of the register tile idle; as rows they are the flat product's. */
@@ -164,7 +171,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
         return blocks;
     }
     blocks.depth = contract_round(contract_ceil(k, choice->together), choice->step);
-    blocks.just_in_time = contract_is_flat(choice, all_rows, blocks.depth);
+    blocks.just_in_time = contract_is_flat(choice, all_rows, n, blocks.depth, threads);
     blocks.passes =
         blocks.just_in_time ? 1 : contract_max(1, contract_ceil(blocks.depth, CONTRACT_DEPTH_MAX));
     blocks.k_block = contract_depth(choice, contract_ceil(blocks.depth, blocks.passes));

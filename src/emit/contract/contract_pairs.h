@@ -99,7 +99,7 @@ contract_pairs_fill(const struct contract_f32_team *team, const struct contract_
     if (rows > 0 && filled > 0)
         operand->fill(team->product->arguments, team->batch, row, rows, k, filled, lines,
                       along ? CONTRACT_LINE : CONTRACT_PAIRS_WIDTH,
-                      along ? CONTRACT_AHEAD_ALONG : CONTRACT_AHEAD_ACROSS);
+                      along ? CONTRACT_AHEAD_PAIRS : CONTRACT_AHEAD_ACROSS);
 }
 
 /* Sixteen rows from `row` on, of which `rows` are there. */
