@@ -125,19 +125,19 @@ class Numpy:
         self.case, self.own, self.pool = case, case.fresh(filled), pool
         self.function = getattr(peers_math.Numpy, case.base)
         rows = case.tensors[0].dims[0]
-        self.sliced = [p.name for p in case.tensors if p.dims[:1] == [rows]]
-        self.whole = {p.name: self.own[p.name] for p in case.tensors if p.dims[:1] != [rows] and p.role != "result"}
-        self.sums = [p.name for p in case.results if p.dims[:1] != [rows] and p.role == "result"]
+        self.axis = {p.name: p.dims.index(rows) for p in case.tensors if rows in p.dims}
+        self.whole = {p.name: self.own[p.name] for p in case.tensors if p.name not in self.axis and p.role != "result"}
+        self.sums = [p.name for p in case.results if p.name not in self.axis and p.role == "result"]
         count = case.extents[rows]
-        widest = max(self.own[name].size for name in self.sliced) * 4 // max(count, 1)
+        widest = max(self.own[name].size for name in self.axis) * 4 // max(count, 1)
         step = count if case.base in peers_math.NUMPY_SERIAL else max(1, BLOCK_BYTES // max(widest, 1))
         self.blocks = [slice(at, min(at + step, count)) for at in range(0, count, step)]
 
     def run_blocks(self, blocks):
         total = {}
         for rows in blocks:
-            part = self.function(**{name: self.own[name][rows] for name in self.sliced}, **self.whole,
-                                 **self.case.scalars)
+            sliced = {name: self.own[name][(slice(None),) * axis + (rows,)] for name, axis in self.axis.items()}
+            part = self.function(**sliced, **self.whole, **self.case.scalars)
             for name, value in (part or {}).items():
                 total[name] = total[name] + value if name in total else value
         return total

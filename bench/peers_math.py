@@ -233,6 +233,11 @@ class Numpy:
         for t, row in enumerate(token.tolist()):
             dtable[row] += dy[t]
 
+    def linear_int8(q, scale, x, y):
+        w = q.astype(np.float32)
+        w *= wide(scale)[:, :, None]
+        y[...] = wide(x).reshape(len(x), -1) @ w.reshape(len(w), -1).T
+
     def dequantise(q, scale, w):
         t = room(w)
         np.multiply(q, wide(scale)[:, :, None], out=t)
@@ -367,6 +372,10 @@ def jax_math():
 
         def dequantise(q, scale):
             return {"w": f(q) * f(scale)[:, :, None]}
+
+        def linear_int8(q, scale, x):
+            w = f(q) * f(scale)[:, :, None]
+            return {"y": jnp.einsum("mgs,ngs->mn", f(x), w)}
 
         def attention(q, k, v):
             s = jnp.einsum("bhid,bhjd->bhij", q, k, preferred_element_type=jnp.float32) / math.sqrt(q.shape[-1])

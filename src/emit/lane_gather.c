@@ -114,6 +114,44 @@ static void print_even(hr_printer *p, const hr_expr *element, const char *condit
     hr_print(p, "}");
 }
 
+/* Of `w[m, k // 2]` the lanes are half a vector of neighbours, each twice. */
+static bool is_stretched(hr_printer *p, const hr_expr *element) {
+    const hr_tensor *tensor = &p->function->tensors[element->tensor];
+    const hr_expr *last = tensor->rank ? element->args[tensor->rank - 1] : NULL;
+    if (p->part || !last || last->op != HR_OP_FLOORDIV || hr_element_is_guarded(p->function, element))
+        return false;
+    if (hr_plan_layout(p->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
+    const hr_expr *by = last->args[1];
+    for (int a = 0; a < tensor->rank - 1; a++)
+        if (hr_expr_level(p, element->args[a]) == HR_AT_LANE) return false;
+    return hr_expr_is_lane_plus(p, last->args[0]) && by->op == HR_OP_NUMBER &&
+           (by->whole == 2 || by->whole == 4 || by->whole == 8) &&
+           by->whole < hr_limits_lanes(&p->plan->limits);
+}
+
+static void print_stretched(hr_printer *p, const hr_expr *element, int number) {
+    const hr_tensor *tensor = &p->function->tensors[element->tensor];
+    const hr_expr *last = element->args[tensor->rank - 1];
+    const int by = (int)last->args[1]->whole;
+    const char *rest = hr_emit_lane_rest(p, last->args[0]), *others = others_inside(p, element);
+    const char *above = hr_emit_offset(p, element->tensor, element->args, tensor->rank - 1);
+    const bool first = tensor->rank == 1 || strcmp(above, "0") == 0;
+    hr_print(p, "const int64_t at_%d = %s + i;", number, rest);
+    hr_print(
+        p,
+        "if (HR_LANES %% %d == 0 && at_%d %% %d == 0 && row_inside(0, at_%d / %d, HR_LANES / %d, %s)%s%s) {",
+        by, number, by, number, by, by, size_of(p, element), others ? " && " : "", others ? others : "");
+    hr_print(p, "    g%d = %s_spread(%s_load_part_%s(%s + %s%sat_%d / %d, HR_LANES / %d), %d);", number,
+             element->type == HR_F32 ? "vf" : "vi", element->type == HR_F32 ? "vf" : "vi",
+             hr_dtype_name(tensor->dtype), hr_emit_tensor(p, element->tensor), first ? "" : above,
+             first ? "" : " + ", number, by, by, by);
+    hr_print(p, "} else {");
+    p->indent++;
+    print_lanes(p, element, number);
+    p->indent--;
+    hr_print(p, "}");
+}
+
 /* Those lanes of a row that are on their axis; the others are asked one by one only where one counts. */
 static void print_row_part(hr_printer *p, const hr_expr *element, int number) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
@@ -162,6 +200,12 @@ const char *hr_lane_gather(hr_printer *p, const hr_expr *element) {
     hr_print(p, "%s g%d;", element->type == HR_F32 ? "vf" : "vi", number);
     if (row) {
         print_row(p, element, number);
+    } else if (is_stretched(p, element)) {
+        hr_print(p, "{");
+        p->indent++;
+        print_stretched(p, element, number);
+        p->indent--;
+        hr_print(p, "}");
     } else if (is_even(p, element, &even)) {
         print_even(p, element, even, number);
     } else {

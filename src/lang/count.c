@@ -174,7 +174,8 @@ static hr_status count_expr(counter *c, const hr_expr *expr) {
     if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX) return count_reduction(c, expr);
     const hr_op_info *info = hr_op_info_of(expr->op);
     double times = points(c, c->free_sets[expr->id]);
-    bool by_number = expr->op == HR_OP_DIV && expr->args[1]->op == HR_OP_NUMBER; /* a product in the end */
+    bool divides = expr->op == HR_OP_DIV || expr->op == HR_OP_FLOORDIV || expr->op == HR_OP_MOD;
+    bool by_number = divides && expr->args[1]->op == HR_OP_NUMBER; /* a product or a shift in the end */
     if (expr->op == HR_OP_POW)
         count_power(c, expr->args[1], times);
     else

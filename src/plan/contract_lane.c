@@ -5,11 +5,13 @@
  */
 #include "plan/graph.h"
 #include "plan/passes.h"
+#include "plan/whole_range.h"
 
 #include <stdlib.h>
 
 typedef struct lane_walk {
     const hr_plan *plan;
+    const int64_t *extents;
     int lane;
     signed char *varies; /* by expr id: depends on the lane; -1 = not known */
     bool *seen;          /* by expr id */
@@ -46,38 +48,49 @@ static bool is_row(lane_walk *walk, const hr_expr *element) {
                                 function->tensors[element->tensor].shape[last]);
 }
 
-/* The lane counts for nothing but what it is divided by: a group of neighbours is one element. */
-static bool is_even(lane_walk *walk, const hr_expr *node) {
+/* The lane counts for nothing but what it is divided by: neighbours are one element, or several lanes are. */
+static bool is_shared(lane_walk *walk, const hr_expr *node) {
     if (!varies(walk, node)) return true;
     if (node->op == HR_OP_FLOORDIV && is_lane_plus(walk, node->args[0]) && !varies(walk, node->args[1]))
         return true;
     for (int i = 0; i < node->arg_count; i++)
-        if (!is_even(walk, node->args[i])) return false;
+        if (!is_shared(walk, node->args[i])) return false;
     return node->arg_count > 0;
 }
 
+/* Whether lanes of 32 bits hold it, or it stands beside them. */
+static bool fits_lanes(const lane_walk *walk, const hr_expr *node) {
+    hr_whole_range range;
+    if (node->type == HR_F64) return false;
+    if (node->type != HR_I64) return true;
+    if (node->op == HR_OP_CONVERT && (node->args[0]->type == HR_I32 || node->args[0]->type == HR_BOOL))
+        return true;
+    return hr_whole_range_of(walk->plan->normal, walk->extents, node, &range);
+}
+
 static void visit(lane_walk *walk, const hr_expr *node) {
-    if (walk->seen[node->id] || !varies(walk, node)) return;
+    if (walk->seen[node->id]) return;
     walk->seen[node->id] = true;
-    bool wide = node->type == HR_F64 || node->type == HR_I64;
-    if (node->op == HR_OP_CONVERT) wide = wide || node->dtype == HR_F64 || node->dtype == HR_I64;
-    if (wide || node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) walk->vector = false;
-    if (node->op == HR_OP_ELEMENT && is_row(walk, node)) {
-        walk->rows++;
+    bool element = node->op == HR_OP_ELEMENT;
+    if (!varies(walk, node)) {
+        walk->vector = walk->vector && (node->type != HR_I64 || fits_lanes(walk, node));
         return;
     }
-    if (node->op == HR_OP_ELEMENT) {
-        walk->vector = walk->vector && is_even(walk, node);
-        return;
-    }
-    for (int i = 0; i < node->arg_count; i++)
+    if (element && is_row(walk, node)) walk->rows++;
+    if (element && !is_row(walk, node) && !is_shared(walk, node)) walk->vector = false;
+    if (element ? node->type == HR_F64 || node->type == HR_I64 : !fits_lanes(walk, node))
+        walk->vector = false;
+    if ((node->op == HR_OP_CONVERT && node->dtype == HR_F64) || node->op == HR_OP_RANDOM)
+        walk->vector = false;
+    for (int i = 0; i < node->arg_count && !element; i++)
         visit(walk, node->args[i]);
 }
 
 /* How well the operand is read along `lane`: element by element, vectors, vectors of neighbours. */
-static hr_status score(const hr_plan *plan, const hr_expr *operand, int lane, int *rows, bool *vector) {
+static hr_status score(const hr_plan *plan, const int64_t *extents, const hr_expr *operand, int lane,
+                       int *rows, bool *vector) {
     size_t ids = (size_t)plan->normal->expr_count + 1;
-    lane_walk walk = {.plan = plan, .lane = lane, .vector = true};
+    lane_walk walk = {.plan = plan, .extents = extents, .lane = lane, .vector = true};
     walk.varies = malloc(ids);
     walk.seen = calloc(ids, sizeof *walk.seen);
     if (!walk.varies || !walk.seen) {
@@ -96,24 +109,24 @@ static hr_status score(const hr_plan *plan, const hr_expr *operand, int lane, in
 }
 
 /* `row_index`, `k_index`: the innermost indices of both groups. */
-static hr_status lane_of(const hr_plan *plan, const hr_expr *operand, int row_index, int k_index,
-                         hr_contract_lane *out) {
+static hr_status lane_of(const hr_plan *plan, const int64_t *extents, const hr_expr *operand, int row_index,
+                         int k_index, hr_contract_lane *out) {
     int along_k, along_rows;
     bool vector_k, vector_rows;
-    HR_TRY(score(plan, operand, k_index, &along_k, &vector_k));
-    HR_TRY(score(plan, operand, row_index, &along_rows, &vector_rows));
+    HR_TRY(score(plan, extents, operand, k_index, &along_k, &vector_k));
+    HR_TRY(score(plan, extents, operand, row_index, &along_rows, &vector_rows));
     out->along_k = vector_k != vector_rows ? vector_k : along_k >= along_rows;
     out->vector = out->along_k ? vector_k : vector_rows;
     return HR_OK;
 }
 
-hr_status hr_pass_contract_lanes(hr_plan *plan) {
+hr_status hr_pass_contract_lanes(const int64_t *extents, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
         hr_contract *c = plan->stages[i].contract;
         if (!c) continue;
         const int k = c->k[c->k_count - 1];
-        HR_TRY(lane_of(plan, c->left, c->m[c->m_count - 1], k, &c->left_lane));
-        HR_TRY(lane_of(plan, c->right, c->n[c->n_count - 1], k, &c->right_lane));
+        HR_TRY(lane_of(plan, extents, c->left, c->m[c->m_count - 1], k, &c->left_lane));
+        HR_TRY(lane_of(plan, extents, c->right, c->n[c->n_count - 1], k, &c->right_lane));
     }
     return HR_OK;
 }

@@ -93,7 +93,7 @@ hr_status hr_pass_join_strips(const hr_graph *graph, const int64_t *extents, hr_
 hr_status hr_pass_attend(const hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
 /* Requires schedule. Provides along which index the operands of products are evaluated. */
-hr_status hr_pass_contract_lanes(hr_plan *plan);
+hr_status hr_pass_contract_lanes(const int64_t *extents, hr_plan *plan);
 
 /* Part of attend. Provides the first stage's `reach`. `elsewhere`: by tensor, other stages read it. */
 void hr_reach_find(hr_plan *plan, int first, int last, const bool *elsewhere);

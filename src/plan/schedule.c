@@ -2,6 +2,7 @@
  * print. */
 #include "base/dtype.h"
 #include "plan/passes.h"
+#include "plan/whole_range.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -156,94 +157,11 @@ static bool element_is_brought(const scheduler *s, const hr_stage *stage, const 
 
 /* ---- whole-number lanes are 32 bits wide: values must provably stay inside that ---- */
 
-typedef struct whole_range {
-    int64_t low, high;
-} whole_range;
-
-enum { LANE_LIMIT = 1 << 30, RANGE_STEPS = 4096 };
-
-static bool range_of(scheduler *s, const hr_expr *e, whole_range *out, int *steps);
-
-static bool range_of_product(whole_range a, whole_range b, whole_range *out) {
-    int64_t corners[] = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
-    *out = (whole_range){corners[0], corners[0]};
-    for (int i = 1; i < 4; i++) {
-        if (corners[i] < out->low) out->low = corners[i];
-        if (corners[i] > out->high) out->high = corners[i];
-    }
-    return true;
-}
-
-static int64_t floor_quotient(int64_t a, int64_t b) {
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-static bool has_range(hr_op op) {
-    return op == HR_OP_NEG || op == HR_OP_ADD || op == HR_OP_SUB || op == HR_OP_MUL || op == HR_OP_FLOORDIV ||
-           op == HR_OP_MOD || op == HR_OP_MIN || op == HR_OP_MAX || op == HR_OP_WHERE;
-}
-
-static bool range_of_operation(scheduler *s, const hr_expr *e, whole_range *out, int *steps) {
-    whole_range a, b = {0, 0};
-    int first = e->op == HR_OP_WHERE;
-    if (!has_range(e->op)) return false; /* a scalar, say, which has no arguments */
-    if (!range_of(s, e->args[first], &a, steps)) return false;
-    if (e->arg_count > first + 1 && !range_of(s, e->args[first + 1], &b, steps)) return false;
-    switch (e->op) {
-    case HR_OP_ADD:
-        *out = (whole_range){a.low + b.low, a.high + b.high};
-        return true;
-    case HR_OP_SUB:
-        *out = (whole_range){a.low - b.high, a.high - b.low};
-        return true;
-    case HR_OP_NEG:
-        *out = (whole_range){-a.high, -a.low};
-        return true;
-    case HR_OP_MUL:
-        return range_of_product(a, b, out);
-    case HR_OP_FLOORDIV:
-        *out = (whole_range){b.low > 0 ? floor_quotient(a.low, b.low) : 0,
-                             b.low > 0 ? floor_quotient(a.high, b.low) : 0};
-        return b.low > 0 && b.low == b.high;
-    case HR_OP_MOD:
-        *out = (whole_range){0, b.high};
-        return b.low > 0;
-    default: /* one of the two */
-        *out = (whole_range){a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
-        return true;
-    }
-}
-
-/* The values that a whole-number expression over indices, extents and literals can take, all inside the
- * limit. */
-static bool range_of(scheduler *s, const hr_expr *e, whole_range *out, int *steps) {
-    int64_t size = 0;
-    if (++*steps > RANGE_STEPS) return false;
-    switch (e->op) {
-    case HR_OP_NUMBER:
-        *out = (whole_range){e->whole, e->whole};
-        break;
-    case HR_OP_EXTENT:
-        *out = (whole_range){s->extents[e->extent], s->extents[e->extent]};
-        break;
-    case HR_OP_INDEX:
-        if (hr_extent_value(s->function, s->function->indices[e->index].extent, s->extents, &size) != HR_OK)
-            return false;
-        *out = (whole_range){0, size > 0 ? size - 1 : 0};
-        break;
-    default:
-        if (e->type != HR_I64 && e->type != HR_I32) return false;
-        if (!range_of_operation(s, e, out, steps)) return false;
-    }
-    return out->low > -LANE_LIMIT && out->high < LANE_LIMIT;
-}
-
 /* An i64 value that lanes may carry in 32 bits, or that may stand beside them. */
 static bool fits_lanes(scheduler *s, const hr_expr *e) {
-    whole_range range;
-    int steps = 0;
+    hr_whole_range range;
     if (e->op == HR_OP_CONVERT && (e->args[0]->type == HR_I32 || e->args[0]->type == HR_BOOL)) return true;
-    return range_of(s, e, &range, &steps);
+    return hr_whole_range_of(s->function, s->extents, e, &range);
 }
 
 static bool node_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *node, bool *visited) {

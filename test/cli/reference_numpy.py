@@ -183,6 +183,7 @@ MATH = dict(
     bias_gelu_erf=lambda a, low: dict(y=gelu(a["x"] + a["bias"])),
     linear=lambda a, low: dict(y=a["x"] @ a["w"].T + a["b"]),
     linear_gelu=lambda a, low: dict(y=gelu_tanh(a["x"] @ a["w"].T + a["b"])),
+    linear_int8=lambda a, low: dict(y=np.einsum("mgs,ngs->mn", a["x"], a["q"] * a["scale"][:, :, None])),
     matmul=lambda a, low: dict(c=a["a"] @ a["b"]),
     rope=rope,
     swiglu=lambda a, low: dict(y=a["gate"] * sigmoid(a["gate"]) * a["up"]),

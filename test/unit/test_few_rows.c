@@ -38,6 +38,13 @@ static const char *const products[] = {
     "    y[n, m] = sum[g, i](x[n, g, i] * (w[m, g, i] * s[m, g]))\n}\n",
     "kernel k(x: f32[N, 3, K, 5], w: i8[M, 3, K, 5], s: f32[M, 3]) -> (y: f32[N, M])\n{\n"
     "    y[n, m] = sum[h, g, i](x[n, h, g, i] * (w[m, h, g, i] * s[m, h]))\n}\n",
+    "kernel k(x: f32[N, K], w: u8[M, (K + 1) // 2], s: f32[M, (K + 31) // 32]) -> (y: f32[N, M])\n{\n"
+    "    y[n, m] = sum[k](x[n, k] * (f32(where(k % 2 == 0, w[m, k // 2] % 16, w[m, k // 2] // 16) - 8) *\n"
+    "        s[m, k // 32]))\n}\n",
+    "kernel k(x: f32[N, K, 2, 16], w: u8[M, K, 16], s: f16[M, K]) -> (y: f32[N, M])\n{\n"
+    "    y[n, m] = sum[g, p, j](x[n, g, p, j] * (f32(where(p == 0, w[m, g, j] % 16, w[m, g, j] // 16) - 8) "
+    "*\n"
+    "        s[m, g]))\n}\n",
     "kernel k(q: f32[3, N, K], k: bf16[3, M, K]) -> (s: f32[3, N, M])\n{\n"
     "    s[h, g, t] = sum[d](q[h, g, d] * k[h, t, d])\n}\n",
     "kernel k(p: f32[3, N, K], v: bf16[3, K, M]) -> (o: f32[3, N, M])\n{\n"
@@ -58,6 +65,13 @@ static const char *const shared[] = {
     "    y[m] = max[k](w[m, k] * s[k // 4, k // 3] * x[0])\n}\n",
     "kernel k(w: f32[M, K], s: f32[M, K], x: f32[N]) -> (y: f32[M, K])\n{\n"
     "    y[m, k] = w[m, k] * s[m, k // 2 * 2] + x[0]\n}\n",
+    "kernel k(w: u8[M, (K + 1) // 2], s: f16[M, (K + 3) // 4], x: f32[N]) -> (y: bf16[M, K])\n{\n"
+    "    y[m, k] = f32(where(k % 2 == 0, w[m, k // 2] % 16, w[m, k // 2] // 16) - 8) * s[m, k // 4] + "
+    "x[0]\n}\n",
+    "kernel k(w: i32[(K + 2) // 2, M], s: bf16[(K + 10) // 8], x: f32[N]) -> (y: f32[M, K])\n{\n"
+    "    y[m, k] = w[k // 2, m] * s[(k + 3) // 8] + x[0]\n}\n",
+    "kernel k(w: i8[M, (K + 1) // 2 + 3], s: f32[(K + 7) // 8], x: f32[N], u: f32[K]) -> (y: f32[M])\n{\n"
+    "    y[m] = sum[k](w[m, (k + 6) // 2] * s[k // 8] * u[k] * x[0])\n}\n",
     "kernel k(w: f32[M, K], s: f32[M, K], x: f32[N]) -> (y: f32[M, K])\n{\n"
     "    y[m, k] = w[m, k] * s[m, k % 16] + s[m, k // 64 % 2] * x[0]\n}\n",
 };

@@ -266,6 +266,24 @@ static inline bool lanes_missing(vm wanted, row_lanes there, int count) {
 #define HR_SHUFFLE_TWO(x, y, ...) __builtin_shuffle(x, y, (vi){__VA_ARGS__})
 #endif
 
+/* Lane i gets lane i / times, a power of two. */
+static inline vi vi_spread(vi x, int times) {
+    vi r = x;
+#if HR_LANES == 16
+    __asm__("vpermd %1, %2, %0" : "=v"(r) : "v"(x), "v"(vi_iota() / times));
+#elif HR_LANES == 8
+    __asm__("vpermd %1, %2, %0" : "=x"(r) : "x"(x), "x"(vi_iota() / times));
+#else
+    for (int lane = 0; lane < HR_LANES; lane++)
+        r[lane] = x[lane / times];
+#endif
+    return r;
+}
+
+static inline vf vf_spread(vf x, int times) {
+    return (vf)vi_spread((vi)x, times);
+}
+
 /* Lane i of vector k gets lane k of vector i. */
 static inline void vf_turn(vf *square) {
 #pragma GCC unroll 4
