@@ -26,7 +26,7 @@ def over(text):
 
 def rate(row):
     if row.get("bound") == "tensor":
-        return f"{float(row['GFLOP/s']):.0f} GFLOP/s"
+        return f"{float(row['GFLOP/s']):.0f} GFLOP/s" if row["GFLOP/s"] else NONE
     value = float(row["GB/s"])
     return f"{value:.0f} GB/s" if value >= 100 else f"{value:.1f} GB/s"
 
