@@ -1,6 +1,7 @@
-/* Locals that are read beside the element in hand: rope's other half of a row that was normalised before. In:
- * a graph whose statements are maps, reductions and scatters. Out: the same, where such an element of a cheap
- * local is what the local is made from.
+/* Locals that are read beside the element in hand: rope's other half of a row that was normalised before; and
+ * those that are operands of products: weights that are scaled. In: a graph whose statements are maps,
+ * reductions and scatters. Out: the same, where such an element of a cheap local is what the local is made
+ * from.
  *
  * Read as a local, it would have to be in memory before: a stage of its own, one write and one read of the
  * whole tensor for a few operations.
@@ -15,29 +16,33 @@ typedef struct aside {
     hr_graph *graph;
     int *maker; /* tensor -> the statement that a local may be replaced by, else -1 */
     bool anew;  /* every element of such a local is replaced, not those beside the one in hand alone */
-    int budget; /* nodes still to be visited, of all statements */
+    const bool *products;  /* then: in these statements alone, or NULL = in all */
+    const bool *elsewhere; /* with it: by tensor, others read it, so that it is in memory anyway */
+    int budget;            /* nodes still to be visited, of all statements */
 } aside;
 
 /* ---- which locals are cheap ---- */
 
 /* Nodes, as often as they are computed anew; more than there may be where that would cost or change
- * something. */
-static int cost(const hr_graph *graph, const hr_expr *node) {
+ * something. A product evaluates each element of an operand about once, and compares as often. */
+static int cost(const aside *s, const hr_expr *node) {
+    const hr_function *function = s->graph->function;
     int nodes = 1;
     if (hr_op_is_dear(node->op)) return NODES_MOST + 1;
-    if (node->op == HR_OP_ELEMENT && (hr_element_is_checked(graph->function, node) ||
-                                      graph->function->tensors[node->tensor].role == HR_ROLE_INOUT))
+    if (node->op == HR_OP_ELEMENT && ((!s->products && hr_element_is_checked(function, node)) ||
+                                      function->tensors[node->tensor].role == HR_ROLE_INOUT))
         return NODES_MOST + 1;
     for (int i = 0; i < node->arg_count && nodes <= NODES_MOST; i++)
-        nodes += cost(graph, node->args[i]);
+        nodes += cost(s, node->args[i]);
     return nodes;
 }
 
-static bool is_cheap(const hr_graph *graph, const hr_statement *s) {
+static bool is_cheap(const aside *s, const hr_statement *statement) {
+    const int tensor = statement->tensor;
     bool local =
-        graph->function->tensors[s->tensor].role == HR_ROLE_LOCAL && graph->storage[s->tensor] == s->tensor;
-    return local && !s->accumulate && !hr_op_is_reduction(s->value->op) &&
-           cost(graph, s->value) <= NODES_MOST;
+        s->graph->function->tensors[tensor].role == HR_ROLE_LOCAL && s->graph->storage[tensor] == tensor;
+    return local && !(s->elsewhere && s->elsewhere[tensor]) && !statement->accumulate &&
+           !hr_op_is_reduction(statement->value->op) && cost(s, statement->value) <= NODES_MOST;
 }
 
 /* ---- elements that are what they are made from ---- */
@@ -118,9 +123,15 @@ static bool asks(const aside *s, const hr_expr *node, bool *visited) {
     return false;
 }
 
-static void read_made(hr_graph *graph, bool anew) {
+static bool is_rewritten(const aside *s, int statement) {
+    return !s->products || s->products[statement];
+}
+
+/* Whether anything was read so. */
+static bool read_made(aside s) {
+    hr_graph *graph = s.graph;
     hr_function *function = graph->function;
-    aside s = {.graph = graph, .anew = anew, .budget = REWRITTEN_MOST};
+    s.budget = REWRITTEN_MOST;
     s.maker = malloc(((size_t)function->tensor_count + 1) * sizeof *s.maker);
     bool *visited = calloc((size_t)function->expr_count + 1, 1);
     for (int t = 0; t < function->tensor_count && s.maker; t++)
@@ -128,27 +139,75 @@ static void read_made(hr_graph *graph, bool anew) {
     bool any = false;
     for (int i = 0; i < function->statement_count && s.maker && visited; i++) {
         const hr_statement *statement = &function->statements[i];
-        if (asks(&s, statement->value, visited)) {
+        if (is_rewritten(&s, i) && asks(&s, statement->value, visited)) {
             any = true;
             break;
         }
-        if (is_cheap(graph, statement)) s.maker[statement->tensor] = i;
+        if (is_cheap(&s, statement)) s.maker[statement->tensor] = i;
     }
     for (int i = 0; i < function->statement_count && any; i++) {
         hr_statement *statement = &function->statements[i];
-        if (is_cheap(graph, statement)) s.maker[statement->tensor] = i;
+        if (is_cheap(&s, statement)) s.maker[statement->tensor] = i;
+        if (!is_rewritten(&s, i)) continue;
         hr_expr *value = rewrite(&s, statement->value, 0);
         function->statements[i].value = value;
     }
     if (!s.maker || !visited) graph->full = true;
     free(s.maker);
     free(visited);
+    return any;
 }
 
 void hr_graph_read_aside(hr_graph *graph) {
-    read_made(graph, false);
+    read_made((aside){.graph = graph});
 }
 
 void hr_graph_read_anew(hr_graph *graph) {
-    read_made(graph, true);
+    read_made((aside){.graph = graph, .anew = true});
+}
+
+/* ---- operands of products ---- */
+
+static void mark_read(const hr_expr *node, bool *read, bool *visited) {
+    if (visited[node->id]) return;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT) read[node->tensor] = true;
+    for (int i = 0; i < node->arg_count; i++)
+        mark_read(node->args[i], read, visited);
+}
+
+/* Which tensors are read by more than products and what becomes a part of those; readers come after what they
+ * read. */
+static void find_elsewhere(const aside *s, bool *elsewhere, bool *visited) {
+    const hr_function *function = s->graph->function;
+    for (int i = function->statement_count - 1; i >= 0; i--) {
+        const hr_statement *statement = &function->statements[i];
+        if (s->products[i] || is_cheap(s, statement)) continue;
+        mark_read(statement->value, elsewhere, visited);
+        for (int a = 0; a < statement->subscript_count; a++)
+            mark_read(statement->subscripts[a], elsewhere, visited);
+    }
+}
+
+hr_status hr_pass_operands(hr_graph *graph) {
+    const hr_function *function = graph->function;
+    const size_t statements = (size_t)function->statement_count + 1,
+                 tensors = (size_t)function->tensor_count + 1;
+    bool *products = calloc(statements, sizeof *products), *elsewhere = calloc(tensors, sizeof *elsewhere);
+    for (int i = 0; products && i < function->statement_count; i++) {
+        hr_contract found;
+        products[i] = hr_contract_match(graph, &function->statements[i], true, &found);
+    }
+    bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited), any = false;
+    if (products && elsewhere && visited) {
+        aside s = {.graph = graph, .anew = true, .products = products, .elsewhere = elsewhere};
+        find_elsewhere(&s, elsewhere, visited);
+        any = read_made(s);
+    } else
+        graph->full = true;
+    free(products);
+    free(elsewhere);
+    free(visited);
+    if (any && !graph->full) hr_graph_drop_unread(graph);
+    return hr_graph_status(graph);
 }

@@ -76,6 +76,33 @@ static const char *const shared[] = {
     "    y[m, k] = w[m, k] * s[m, k % 16] + s[m, k // 64 % 2] * x[0]\n}\n",
 };
 
+/* Operands that are locals: part of the product, or in memory where others read them, too. */
+static const struct local_case {
+    const char *text, *plan;
+} locals[] = {
+    {"kernel k(x: f32[N, K], q: i8[M, K], s: f32[M, (K + 31) // 32]) -> (y: f32[N, M])\n{\n"
+     "    w[m, k] = q[m, k] * s[m, k // 32]\n    y[n, m] = sum[k](x[n, k] * w[m, k])\n}\n",
+     "1 stage: contract"},
+    {"kernel k(x: bf16[N, K], q: u8[M, (K + 1) // 2], s: f16[M, (K + 31) // 32]) -> (y: bf16[N, M])\n{\n"
+     "    w[m, k < K] = where(k % 2 == 0, q[m, k // 2] % 16, q[m, k // 2] // 16) - 8\n"
+     "    v[m, k] = bf16(w[m, k] * s[m, k // 32])\n    y[n, m] = sum[k](x[n, k] * v[m, k])\n}\n",
+     "1 stage: contract"},
+    {"kernel k(x: f32[N, K], q: i8[M, K], s: f32[M]) -> (y: f32[N, M], t: f32[M])\n{\n"
+     "    w[m, k] = q[m, k] * s[m]\n    y[n, m] = sum[k](x[n, k] * w[m, k])\n    t[m] = max[k](w[m, k])\n}\n",
+     NULL},
+    {"kernel k(x: f32[N, K], q: inout f32[M, K], s: f32[M]) -> (y: f32[N, M])\n{\n"
+     "    w[m, k] = q[m, k] * s[m]\n    q[m, k] = q[m, k] + 1\n    y[n, m] = sum[k](x[n, k] * w[m, k])\n}\n",
+     NULL},
+    {"kernel k(x: f32[N, K], q: f32[M, K], s: f32[M, K]) -> (y: f32[N, M])\n{\n"
+     "    u[n, k] = x[n, k] + 1\n    w[m, k] = q[m, k] * s[m, k]\n"
+     "    y[n, m] = sum[k](u[n, k] * w[m, k]) + u[n, 0]\n}\n",
+     NULL},
+    {"kernel k(x: f32[N, K], q: f32[K, M], s: f32[K]) -> (y: f32[N, M])\n{\n"
+     "    w[m, k] = q[k, m] * s[k]\n"
+     "    y[n, m] = sum[k](x[n, k] * where(k > 2, w[m, k - 3], 0))\n}\n",
+     NULL},
+};
+
 typedef struct shape {
     int64_t n, m, k;
 } shape;
@@ -108,6 +135,20 @@ static void test_products(void **state) {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             check(products[i], &shapes[s]);
+}
+
+static void test_locals(void **state) {
+    (void)state;
+    static const shape shapes[] = {{3, 70, 96}, {20, 33, 65}, {2, 40, 1}, {5, 40, 0}, {0, 7, 5}};
+    for (size_t i = 0; i < sizeof locals / sizeof *locals; i++) {
+        const char *plan;
+        hr_kernel *kernel = load(locals[i].text, &shapes[0]);
+        good(hr_kernel_plan(kernel, &plan));
+        if (locals[i].plan && !strstr(plan, locals[i].plan)) fail_msg("%s of\n%s", plan, locals[i].text);
+        hr_kernel_destroy(kernel);
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            if (shapes[s].k || !strstr(locals[i].text, "u[n, 0]")) check(locals[i].text, &shapes[s]);
+    }
 }
 
 static void test_threads(void **state) {
@@ -151,7 +192,8 @@ static void test_out_of_range(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_shared), cmocka_unit_test(test_out_of_range)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_locals),
+                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_shared),
+                                       cmocka_unit_test(test_out_of_range)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
