@@ -15,8 +15,9 @@ hr_status hr_pass_normalise(hr_graph *graph);
 /* Requires normalise. Provides: elements carry no guard where their subscripts stay inside their axes. */
 hr_status hr_pass_guards(hr_graph *graph, const int64_t *extents);
 
-/* Requires unify. Provides: operands of products are what cheap locals are made from. */
-hr_status hr_pass_operands(hr_graph *graph);
+/* Requires unify. Provides: operands of products are what cheap locals are made from. `bytes`: see
+ * hr_contract_match. */
+hr_status hr_pass_operands(hr_graph *graph, bool bytes);
 
 /* Requires normalise. Provides: indices of different statements that walk the same axes are one index. */
 hr_status hr_pass_unify(hr_graph *graph);

@@ -46,7 +46,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     HR_TRY(hr_pass_normalise(graph));
     HR_TRY(hr_pass_guards(graph, extents));
     HR_TRY(hr_pass_unify(graph));
-    if (!unfused && !plan->limits.compute) HR_TRY(hr_pass_operands(graph));
+    if (!unfused) HR_TRY(hr_pass_operands(graph, !plan->limits.compute));
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
     if (!unfused) HR_TRY(hr_pass_positions(graph, extents, plan));
     if (!unfused) HR_TRY(hr_pass_once_a_column(graph, extents, plan));

@@ -2,7 +2,8 @@
  *
  * In: a function, numbers for its extents, the layout of each array, the device's limits and a choice of
  * tunables. Out: a plan. The passes, in order, stand in plan/passes.h with what each requires and provides;
- * src/plan/plan.c is the list of their calls: normalise, guards, unify, group, schedule, attend, check.
+ * src/plan/plan.c is the list of their calls: normalise, guards, unify, operands, group, schedule,
+ * attend, lanes, check.
  */
 #ifndef HR_PLAN_PLAN_H
 #define HR_PLAN_PLAN_H

@@ -189,14 +189,14 @@ static void find_elsewhere(const aside *s, bool *elsewhere, bool *visited) {
     }
 }
 
-hr_status hr_pass_operands(hr_graph *graph) {
+hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
     const hr_function *function = graph->function;
     const size_t statements = (size_t)function->statement_count + 1,
                  tensors = (size_t)function->tensor_count + 1;
     bool *products = calloc(statements, sizeof *products), *elsewhere = calloc(tensors, sizeof *elsewhere);
     for (int i = 0; products && i < function->statement_count; i++) {
         hr_contract found;
-        products[i] = hr_contract_match(graph, &function->statements[i], true, &found);
+        products[i] = hr_contract_match(graph, &function->statements[i], bytes, &found);
     }
     bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited), any = false;
     if (products && elsewhere && visited) {
