@@ -217,7 +217,7 @@ static void print_part(hr_printer *p, int which, int number) {
     hr_print(p, "}");
 }
 
-static hr_status print_run(hr_printer *p, int number) {
+static void print_run(hr_printer *p, int number) {
     const hr_run run = hr_plan_run(p->plan, number);
     const bool pairs = hr_contract_choice_of(p->plan, &p->plan->stages[run.first]).bf16 ||
                        hr_contract_choice_of(p->plan, &p->plan->stages[run.last]).bf16;
@@ -245,7 +245,6 @@ static hr_status print_run(hr_printer *p, int number) {
         hr_print(p, "#endif");
     }
     if (hr_contract_streams(p, &p->plan->stages[run.last])) hr_print(p, "stream_end();");
-    return HR_OK;
 }
 
 hr_status hr_emit_attend(hr_printer *p, int number) {
@@ -258,8 +257,8 @@ hr_status hr_emit_attend(hr_printer *p, int number) {
                      "const arguments *a, const struct contract_attend *attend, int64_t m, int64_t rows",
                      &body);
     out = hr_print_aside(p, &body);
-    hr_status status = print_run(p, number);
+    print_run(p, number);
     hr_print_back(p, out);
     hr_emit_function(p, "static void", hr_format(p, "stage_%d", number), HR_STAGE_PARAMETERS, &body);
-    return status == HR_OK ? hr_text_status(p->out) : status;
+    return hr_text_status(p->out);
 }

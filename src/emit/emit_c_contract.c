@@ -77,15 +77,21 @@ typedef struct stage_printer {
     int number;
 } stage_printer;
 
-/* The values of a flattened group's indices but its last one: `first` gets the last one's value. */
-static void print_digits(hr_printer *p, const int *group, int count, const char *flat, const char *last) {
+/* The values of a flattened group's indices: `last` gets the last one's value, NULL = that index does.
+ * `type`: of the variables. */
+static void print_digits_as(hr_printer *p, const char *type, const int *group, int count, const char *flat,
+                            const char *last) {
     const char *rest = flat;
     for (int i = count - 1; i >= 0; i--) {
         const char *name = i == count - 1 && last ? last : hr_emit_index(p, group[i]);
         const char *size = hr_emit_index_size(p, group[i]);
-        hr_print(p, i == 0 ? "const int64_t %s = %s;" : "const int64_t %s = %s %% (%s);", name, rest, size);
+        hr_print(p, i == 0 ? "%s %s = %s;" : "%s %s = %s %% (%s);", type, name, rest, size);
         if (i > 0) rest = hr_format(p, "%s / (%s)", rest, size);
     }
+}
+
+static void print_digits(hr_printer *p, const int *group, int count, const char *flat, const char *last) {
+    print_digits_as(p, "const int64_t", group, count, flat, last);
 }
 
 static void open(hr_printer *p, const char *line) {
@@ -191,17 +197,7 @@ static void prepare_run(hr_printer *p, const hr_expr *value) {
     hr_expr_prepare(p, value, HR_AT_OUTER);
 }
 
-/* Where the runs of a group begin: divided once, then counted on. */
-static void print_first_digits(hr_printer *p, const walked_group *lane) {
-    const char *rest = lane->from;
-    for (int i = lane->count - 1; i >= 0; i--) {
-        const char *name = i == lane->count - 1 ? "first" : hr_emit_index(p, lane->index[i]);
-        const char *size = hr_emit_index_size(p, lane->index[i]);
-        hr_print(p, i == 0 ? "int64_t %s = %s;" : "int64_t %s = %s %% (%s);", name, rest, size);
-        rest = hr_format(p, "%s / (%s)", rest, size);
-    }
-}
-
+/* Where the next run of a group begins: divided once, then counted on. */
 static void print_next_digits(hr_printer *p, const walked_group *lane) {
     hr_print(p, "first = 0;");
     for (int i = lane->count - 2; i > 0; i--) {
@@ -227,7 +223,7 @@ static void print_runs(hr_printer *p, const walked_group *lane, const walked_ope
         return;
     }
     const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
-    print_first_digits(p, lane);
+    print_digits_as(p, "int64_t", lane->index, lane->count, lane->from, "first");
     open(p, hr_format(p, "for (int64_t done = 0, run; done < %s; done += run) {", lane->length));
     hr_print(p, "run = %s - done < (%s) - first ? %s - done : (%s) - first;", lane->length, size,
              lane->length, size);

@@ -5,13 +5,17 @@
 
 #include <string.h>
 
+/* The lane counts in the last subscript alone. */
+static bool others_stand(hr_printer *p, const hr_expr *element) {
+    for (int a = 0; a < p->function->tensors[element->tensor].rank - 1; a++)
+        if (hr_expr_level(p, element->args[a]) == HR_AT_LANE) return false;
+    return true;
+}
+
 /* Side by side after all, but for a condition or a check of each: so they are where all are on their axis. */
 static bool is_row(hr_printer *p, const hr_expr *element) {
     int last = p->function->tensors[element->tensor].rank - 1;
-    if (!hr_expr_is_lane_plus(p, element->args[last])) return false;
-    for (int a = 0; a < last; a++)
-        if (hr_expr_level(p, element->args[a]) == HR_AT_LANE) return false;
-    return true;
+    return hr_expr_is_lane_plus(p, element->args[last]) && others_stand(p, element);
 }
 
 /* Whether the subscripts beside the last are on their axes; NULL = they always are. */
@@ -35,17 +39,28 @@ static const char *size_of(hr_printer *p, const hr_expr *element) {
     return hr_emit_size(p, tensor->shape[tensor->rank - 1]);
 }
 
-static const char *row_of(hr_printer *p, const hr_expr *element) {
+/* Where the tensor's last axis begins. */
+static const char *axis_of(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     const char *above = hr_emit_offset(p, element->tensor, element->args, tensor->rank - 1);
     bool first = tensor->rank == 1 || strcmp(above, "0") == 0;
-    return hr_format(p, "%s%s%s + %s + i", hr_emit_tensor(p, element->tensor), first ? "" : " + ",
-                     first ? "" : above, rest_of(p, element));
+    return hr_format(p, "%s%s%s", hr_emit_tensor(p, element->tensor), first ? "" : " + ", first ? "" : above);
+}
+
+static const char *row_of(hr_printer *p, const hr_expr *element) {
+    return hr_format(p, "%s + %s + i", axis_of(p, element), rest_of(p, element));
+}
+
+static const char *kind_of(const hr_expr *element) {
+    return element->type == HR_F32 ? "vf" : "vi";
+}
+
+static const char *dtype_of(hr_printer *p, const hr_expr *element) {
+    return hr_dtype_name(p->function->tensors[element->tensor].dtype);
 }
 
 static const char *load_of(hr_printer *p, const hr_expr *element) {
-    return hr_format(p, "%s_load_%s", element->type == HR_F32 ? "vf" : "vi",
-                     hr_dtype_name(p->function->tensors[element->tensor].dtype));
+    return hr_format(p, "%s_load_%s", kind_of(element), dtype_of(p, element));
 }
 
 /* Prints the same expression for one lane, by names that are known outside of the lanes. */
@@ -105,7 +120,7 @@ static bool is_even(hr_printer *p, const hr_expr *node, const char **condition) 
 static void print_even(hr_printer *p, const hr_expr *element, const char *condition, int number) {
     hr_print(p, "if (%s) {", condition);
     p->indent++;
-    hr_print(p, "g%d = %s_of(%s);", number, element->type == HR_F32 ? "vf" : "vi", print_one(p, element));
+    hr_print(p, "g%d = %s_of(%s);", number, kind_of(element), print_one(p, element));
     p->indent--;
     hr_print(p, "} else {");
     p->indent++;
@@ -122,9 +137,7 @@ static bool is_stretched(hr_printer *p, const hr_expr *element) {
         return false;
     if (hr_plan_layout(p->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
     const hr_expr *by = last->args[1];
-    for (int a = 0; a < tensor->rank - 1; a++)
-        if (hr_expr_level(p, element->args[a]) == HR_AT_LANE) return false;
-    return hr_expr_is_lane_plus(p, last->args[0]) && by->op == HR_OP_NUMBER &&
+    return others_stand(p, element) && hr_expr_is_lane_plus(p, last->args[0]) && by->op == HR_OP_NUMBER &&
            (by->whole == 2 || by->whole == 4 || by->whole == 8) &&
            by->whole < hr_limits_lanes(&p->plan->limits);
 }
@@ -134,17 +147,14 @@ static void print_stretched(hr_printer *p, const hr_expr *element, int number) {
     const hr_expr *last = element->args[tensor->rank - 1];
     const int by = (int)last->args[1]->whole;
     const char *rest = hr_emit_lane_rest(p, last->args[0]), *others = others_inside(p, element);
-    const char *above = hr_emit_offset(p, element->tensor, element->args, tensor->rank - 1);
-    const bool first = tensor->rank == 1 || strcmp(above, "0") == 0;
     hr_print(p, "const int64_t at_%d = %s + i;", number, rest);
     hr_print(
         p,
         "if (HR_LANES %% %d == 0 && at_%d %% %d == 0 && row_inside(0, at_%d / %d, HR_LANES / %d, %s)%s%s) {",
         by, number, by, number, by, by, size_of(p, element), others ? " && " : "", others ? others : "");
-    hr_print(p, "    g%d = %s_spread(%s_load_part_%s(%s + %s%sat_%d / %d, HR_LANES / %d), %d);", number,
-             element->type == HR_F32 ? "vf" : "vi", element->type == HR_F32 ? "vf" : "vi",
-             hr_dtype_name(tensor->dtype), hr_emit_tensor(p, element->tensor), first ? "" : above,
-             first ? "" : " + ", number, by, by, by);
+    hr_print(p, "    g%d = %s_spread(%s_load_part_%s(%s + at_%d / %d, HR_LANES / %d), %d);", number,
+             kind_of(element), kind_of(element), dtype_of(p, element), axis_of(p, element), number, by, by,
+             by);
     hr_print(p, "} else {");
     p->indent++;
     print_lanes(p, element, number);
@@ -197,7 +207,7 @@ const char *hr_lane_gather(hr_printer *p, const hr_expr *element) {
     bool row = is_row(p, element);
     if (row && !p->inside && hr_element_is_guarded(p->function, element))
         hr_expr_lanes(p, element->args[rank]); /* its lines come before the block */
-    hr_print(p, "%s g%d;", element->type == HR_F32 ? "vf" : "vi", number);
+    hr_print(p, "%s g%d;", kind_of(element), number);
     if (row) {
         print_row(p, element, number);
     } else if (is_stretched(p, element)) {

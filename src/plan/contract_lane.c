@@ -60,12 +60,8 @@ static bool is_shared(lane_walk *walk, const hr_expr *node) {
 
 /* Whether lanes of 32 bits hold it, or it stands beside them. */
 static bool fits_lanes(const lane_walk *walk, const hr_expr *node) {
-    hr_whole_range range;
     if (node->type == HR_F64) return false;
-    if (node->type != HR_I64) return true;
-    if (node->op == HR_OP_CONVERT && (node->args[0]->type == HR_I32 || node->args[0]->type == HR_BOOL))
-        return true;
-    return hr_whole_range_of(walk->plan->normal, walk->extents, node, &range);
+    return node->type != HR_I64 || hr_whole_fits_lanes(walk->plan->normal, walk->extents, node);
 }
 
 static void visit(lane_walk *walk, const hr_expr *node) {

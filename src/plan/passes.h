@@ -15,12 +15,12 @@ hr_status hr_pass_normalise(hr_graph *graph);
 /* Requires normalise. Provides: elements carry no guard where their subscripts stay inside their axes. */
 hr_status hr_pass_guards(hr_graph *graph, const int64_t *extents);
 
+/* Requires normalise. Provides: indices of different statements that walk the same axes are one index. */
+hr_status hr_pass_unify(hr_graph *graph);
+
 /* Requires unify. Provides: operands of products are what cheap locals are made from. `bytes`: see
  * hr_contract_match. */
 hr_status hr_pass_operands(hr_graph *graph, bool bytes);
-
-/* Requires normalise. Provides: indices of different statements that walk the same axes are one index. */
-hr_status hr_pass_unify(hr_graph *graph);
 
 /* Requires unify. Provides: where sums of columns are long, what they read are no cheap locals. */
 hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan);

@@ -168,14 +168,6 @@ void hr_graph_read_anew(hr_graph *graph) {
 
 /* ---- operands of products ---- */
 
-static void mark_read(const hr_expr *node, bool *read, bool *visited) {
-    if (visited[node->id]) return;
-    visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT) read[node->tensor] = true;
-    for (int i = 0; i < node->arg_count; i++)
-        mark_read(node->args[i], read, visited);
-}
-
 /* Which tensors are read by more than products and what becomes a part of those; readers come after what they
  * read. */
 static void find_elsewhere(const aside *s, bool *elsewhere, bool *visited) {
@@ -183,9 +175,9 @@ static void find_elsewhere(const aside *s, bool *elsewhere, bool *visited) {
     for (int i = function->statement_count - 1; i >= 0; i--) {
         const hr_statement *statement = &function->statements[i];
         if (s->products[i] || is_cheap(s, statement)) continue;
-        mark_read(statement->value, elsewhere, visited);
+        hr_expr_mark_read(statement->value, visited, elsewhere);
         for (int a = 0; a < statement->subscript_count; a++)
-            mark_read(statement->subscripts[a], elsewhere, visited);
+            hr_expr_mark_read(statement->subscripts[a], visited, elsewhere);
     }
 }
 
@@ -198,16 +190,18 @@ hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
         hr_contract found;
         products[i] = hr_contract_match(graph, &function->statements[i], bytes, &found);
     }
-    bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited), any = false;
-    if (products && elsewhere && visited) {
+    bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited);
+    const bool there = products && elsewhere && visited;
+    bool any = false;
+    if (there) {
         aside s = {.graph = graph, .anew = true, .products = products, .elsewhere = elsewhere};
         find_elsewhere(&s, elsewhere, visited);
         any = read_made(s);
-    } else
-        graph->full = true;
+    }
     free(products);
     free(elsewhere);
     free(visited);
+    if (!there) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     if (any && !graph->full) hr_graph_drop_unread(graph);
     return hr_graph_status(graph);
 }

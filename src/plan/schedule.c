@@ -155,13 +155,9 @@ static bool element_is_brought(const scheduler *s, const hr_stage *stage, const 
     return !s->plan->limits.compute && hr_plan_layout(s->plan, e->tensor) == HR_LAYOUT_DENSE;
 }
 
-/* ---- whole-number lanes are 32 bits wide: values must provably stay inside that ---- */
-
-/* An i64 value that lanes may carry in 32 bits, or that may stand beside them. */
-static bool fits_lanes(scheduler *s, const hr_expr *e) {
-    hr_whole_range range;
-    if (e->op == HR_OP_CONVERT && (e->args[0]->type == HR_I32 || e->args[0]->type == HR_BOOL)) return true;
-    return hr_whole_range_of(s->function, s->extents, e, &range);
+/* Whole-number lanes are 32 bits wide: values must provably stay inside that. */
+static bool fits_lanes(const scheduler *s, const hr_expr *e) {
+    return hr_whole_fits_lanes(s->function, s->extents, e);
 }
 
 static bool node_is_lanes(scheduler *s, const hr_stage *stage, const hr_expr *node, bool *visited) {

@@ -109,3 +109,10 @@ bool hr_whole_range_of(const hr_function *function, const int64_t *extents, cons
     walk w = {.function = function, .extents = extents};
     return range_of(&w, expr, out);
 }
+
+bool hr_whole_fits_lanes(const hr_function *function, const int64_t *extents, const hr_expr *expr) {
+    hr_whole_range range;
+    if (expr->op == HR_OP_CONVERT && (expr->args[0]->type == HR_I32 || expr->args[0]->type == HR_BOOL))
+        return true;
+    return hr_whole_range_of(function, extents, expr, &range);
+}

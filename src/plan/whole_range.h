@@ -13,4 +13,7 @@ typedef struct hr_whole_range {
 bool hr_whole_range_of(const hr_function *function, const int64_t *extents, const hr_expr *expr,
                        hr_whole_range *out);
 
+/* Whether 32 bits of a lane hold an i64 value, or it may stand beside such lanes. */
+bool hr_whole_fits_lanes(const hr_function *function, const int64_t *extents, const hr_expr *expr);
+
 #endif

@@ -33,8 +33,8 @@ struct contract_choice {
     int64_t group_rows;     /* of the left operand, for which most of the work is to read the right one */
     int64_t beside;         /* panels of the right operand that are packed side by side */
     int64_t parts;          /* of each of the last groups of rows that threads take */
-    int64_t thin_m,
-        thin_n; /* so few rows (columns) leave the other operand, which lies along k, in its place */
+    int64_t thin_m;         /* so few rows leave the right operand, which lies along k, in its place */
+    int64_t thin_n;         /* so few columns the left one */
 };
 
 struct contract_blocks {
@@ -65,7 +65,7 @@ enum {
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
     CONTRACT_AHEAD_ALONG = 512,        /* what packing asks for ahead: the next chunk of the same row */
-    CONTRACT_AHEAD_PAIRS = 128,        /* or strip */
+    CONTRACT_AHEAD_PAIRS = 128,        /* of pairs: the next strip */
     CONTRACT_AHEAD_ACROSS = 64,        /* and rows that many on, which lie apart */
     CONTRACT_THIN_ROWS = 4,            /* of the right operand at a time, where it is not packed */
     CONTRACT_THIN_DEPTH = 512,         /* elements along k of them */
@@ -94,7 +94,6 @@ static inline int64_t contract_round(int64_t a, int64_t unit) {
 static inline void contract_blocks_thin(struct contract_blocks *blocks, const struct contract_choice *choice,
                                         int64_t rows, int64_t k) {
     const int64_t line = 64, element = choice->element;
-    blocks->just_in_time = true;
     blocks->stride = contract_round(k, 16) + 16;
     blocks->threads = line; /* the team's task counter lies before it */
     blocks->tile = contract_round(rows * blocks->stride * element, line);

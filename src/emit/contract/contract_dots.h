@@ -23,7 +23,7 @@ static __attribute__((noinline)) void contract_dots_multiply(const struct contra
 static const struct contract_f32_unit contract_pairs_unit = {contract_pairs_left, contract_pairs_right,
                                                              contract_dots_multiply};
 
-/* A short k is mostly packing; and so is one row, which gains where packing turns squares: of half as many
+/* A short k is mostly packing; and so are few rows, which gain where packing turns squares: of half as many
  * words. */
 static bool contract_pairs_serve(const struct contract_f32 *product) {
     const struct contract_f32_operand *large = product->m < product->n ? &product->right : &product->left;

@@ -51,8 +51,9 @@ contract_f32_thin_multiply(int rows, const float *left, int64_t stride, const fl
                            contract_f32_vector *sums) {
     contract_f32_vector sum[CONTRACT_F32_THIN_GROUP][CONTRACT_THIN_ROWS];
     CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
-        CONTRACT_UNROLL for (int j = 0; j < CONTRACT_THIN_ROWS; j++) sum[i][j] =
-            sums[i * CONTRACT_THIN_ROWS + j];
+        CONTRACT_UNROLL for (int j = 0; j < CONTRACT_THIN_ROWS; j++) {
+            sum[i][j] = sums[i * CONTRACT_THIN_ROWS + j];
+        }
     }
     for (int64_t k = 0; k < depth; k += CONTRACT_F32_LANES) {
         contract_f32_vector column[CONTRACT_THIN_ROWS];
@@ -65,8 +66,9 @@ contract_f32_thin_multiply(int rows, const float *left, int64_t stride, const fl
         }
     }
     CONTRACT_UNROLL for (int i = 0; i < rows; i++) {
-        CONTRACT_UNROLL for (int j = 0; j < CONTRACT_THIN_ROWS; j++) sums[i * CONTRACT_THIN_ROWS + j] =
-            sum[i][j];
+        CONTRACT_UNROLL for (int j = 0; j < CONTRACT_THIN_ROWS; j++) {
+            sums[i * CONTRACT_THIN_ROWS + j] = sum[i][j];
+        }
     }
 }
 
