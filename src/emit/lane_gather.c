@@ -133,8 +133,7 @@ static void print_even(hr_printer *p, const hr_expr *element, const char *condit
 static bool is_stretched(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     const hr_expr *last = tensor->rank ? element->args[tensor->rank - 1] : NULL;
-    if (p->part || !last || last->op != HR_OP_FLOORDIV || hr_element_is_guarded(p->function, element))
-        return false;
+    if (p->part || !last || last->op != HR_OP_FLOORDIV) return false;
     if (hr_plan_layout(p->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
     const hr_expr *by = last->args[1];
     return others_stand(p, element) && hr_expr_is_lane_plus(p, last->args[0]) && by->op == HR_OP_NUMBER &&

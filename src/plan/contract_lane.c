@@ -17,6 +17,7 @@ typedef struct lane_walk {
     bool *seen;          /* by expr id */
     int rows;            /* elements read side by side */
     bool vector;         /* so far, all can be vectors */
+    bool apart;          /* elements are read whose lanes do not lie side by side */
 } lane_walk;
 
 static bool varies(lane_walk *walk, const hr_expr *node) {
@@ -73,7 +74,7 @@ static void visit(lane_walk *walk, const hr_expr *node) {
         return;
     }
     if (element && is_row(walk, node)) walk->rows++;
-    if (element && !is_row(walk, node) && !is_shared(walk, node)) walk->vector = false;
+    if (element && !is_row(walk, node) && !is_shared(walk, node)) walk->apart = true;
     if (element ? node->type == HR_F64 || node->type == HR_I64 : !fits_lanes(walk, node))
         walk->vector = false;
     if ((node->op == HR_OP_CONVERT && node->dtype == HR_F64) || node->op == HR_OP_RANDOM)
@@ -82,9 +83,15 @@ static void visit(lane_walk *walk, const hr_expr *node) {
         visit(walk, node->args[i]);
 }
 
-/* How well the operand is read along `lane`: element by element, vectors, vectors of neighbours. */
-static hr_status score(const hr_plan *plan, const int64_t *extents, const hr_expr *operand, int lane,
-                       int *rows, bool *vector) {
+/* How well an operand is read along an index: how many elements side by side, whether vectors can hold it,
+ * and whether they pay. */
+typedef struct reading {
+    int rows;
+    bool can, pays;
+} reading;
+
+static hr_status read_along(const hr_plan *plan, const int64_t *extents, const hr_expr *operand, int lane,
+                            reading *out) {
     size_t ids = (size_t)plan->normal->expr_count + 1;
     lane_walk walk = {.plan = plan, .extents = extents, .lane = lane, .vector = true};
     walk.varies = malloc(ids);
@@ -97,22 +104,38 @@ static hr_status score(const hr_plan *plan, const int64_t *extents, const hr_exp
     for (size_t i = 0; i < ids; i++)
         walk.varies[i] = -1;
     visit(&walk, operand);
-    *rows = walk.rows;
-    *vector = walk.vector && operand->type == HR_F32;
+    out->rows = walk.rows;
+    out->can = walk.vector && operand->type == HR_F32;
+    out->pays = out->can && !walk.apart;
     free(walk.varies);
     free(walk.seen);
     return HR_OK;
 }
 
+/* Along k, by segments where there are any: what is no whole run may take longer. */
+static hr_status read_along_k(const hr_plan *plan, const int64_t *extents, const hr_expr *operand,
+                              int k_index, const hr_segments *segments, reading *out) {
+    reading all;
+    HR_TRY(read_along(plan, extents, operand, k_index, &all));
+    *out = all;
+    for (int i = 0; i < segments->run / HR_SEGMENT; i++) {
+        reading one;
+        HR_TRY(read_along(plan, extents, segments->value[i], segments->lane, &one));
+        out->pays = one.pays && all.can && (i == 0 || out->pays);
+        if (one.rows > out->rows) out->rows = one.rows;
+    }
+    return HR_OK;
+}
+
 /* `row_index`, `k_index`: the innermost indices of both groups. */
 static hr_status lane_of(const hr_plan *plan, const int64_t *extents, const hr_expr *operand, int row_index,
-                         int k_index, hr_contract_lane *out) {
-    int along_k, along_rows;
-    bool vector_k, vector_rows;
-    HR_TRY(score(plan, extents, operand, k_index, &along_k, &vector_k));
-    HR_TRY(score(plan, extents, operand, row_index, &along_rows, &vector_rows));
-    out->along_k = vector_k != vector_rows ? vector_k : along_k >= along_rows;
-    out->vector = out->along_k ? vector_k : vector_rows;
+                         int k_index, hr_segments *segments, hr_contract_lane *out) {
+    reading k, rows;
+    HR_TRY(read_along_k(plan, extents, operand, k_index, segments, &k));
+    HR_TRY(read_along(plan, extents, operand, row_index, &rows));
+    out->along_k = k.pays != rows.pays ? k.pays : k.rows >= rows.rows;
+    out->vector = out->along_k ? k.pays : rows.pays;
+    if (!out->along_k || !out->vector) segments->run = 0;
     return HR_OK;
 }
 
@@ -121,8 +144,8 @@ hr_status hr_pass_contract_lanes(const int64_t *extents, hr_plan *plan) {
         hr_contract *c = plan->stages[i].contract;
         if (!c) continue;
         const int k = c->k[c->k_count - 1];
-        HR_TRY(lane_of(plan, extents, c->left, c->m[c->m_count - 1], k, &c->left_lane));
-        HR_TRY(lane_of(plan, extents, c->right, c->n[c->n_count - 1], k, &c->right_lane));
+        HR_TRY(lane_of(plan, extents, c->left, c->m[c->m_count - 1], k, &c->left_segments, &c->left_lane));
+        HR_TRY(lane_of(plan, extents, c->right, c->n[c->n_count - 1], k, &c->right_segments, &c->right_lane));
     }
     return HR_OK;
 }

@@ -71,12 +71,23 @@ typedef struct hr_contract_lane {
     bool vector;  /* by vectors; otherwise scalars */
 } hr_contract_lane;
 
+/* Along k, what an operand is in each HR_SEGMENT elements of a run of them: plan/segments.c. */
+enum { HR_SEGMENT = 16 };
+
+typedef struct hr_segments {
+    int run;   /* elements; 0 = there are no segments */
+    int group; /* index that counts runs along k; -1 = a run is all of k's last index */
+    int lane;  /* index of the place in a segment */
+    hr_expr **value;
+} hr_segments;
+
 typedef struct hr_contract {
     int product; /* tensor id of the sum in normal->tensors */
     int batch_count, m_count, n_count, k_count;
     int *batch, *m, *n, *k; /* indices of hr_plan.normal->indices */
     hr_expr *left, *right;  /* element expressions; .type f32 (f64: f64) */
     hr_contract_lane left_lane, right_lane;
+    hr_segments left_segments, right_segments;
 } hr_contract;
 
 /* Choices that the tuner searches. 0 = the plan's default. All but `threads` change the source. */

@@ -45,6 +45,28 @@ static const char *const products[] = {
     "    y[n, m] = sum[g, p, j](x[n, g, p, j] * (f32(where(p == 0, w[m, g, j] % 16, w[m, g, j] // 16) - 8) "
     "*\n"
     "        s[m, g]))\n}\n",
+    "kernel k(x: f32[N, K, 32], w: u8[M, K, 16], s: f16[M, K]) -> (y: f32[N, M])\n{\n"
+    "    q[m, g, i < 32] = where(i < 16, w[m, g, i % 16] % 16, w[m, g, i % 16] // 16) - 8\n"
+    "    y[n, m] = sum[g, i](x[n, g, i] * (q[m, g, i] * s[m, g]))\n}\n",
+    "kernel k(x: f32[N, 3, K, 32], w: u8[M, 3, K, 16], s: f16[M, 3, K]) -> (y: f32[M, N])\n{\n"
+    "    q[m, h, g, i < 32] = where(16 > i, w[m, h, g, i % 16] % 16, w[m, h, g, i - 16] // 16) - 8\n"
+    "    y[m, n] = sum[h, g, i](x[n, h, g, i] * (q[m, h, g, i] * s[m, h, g]))\n}\n",
+    "kernel k(x: f32[N, K], w: u8[M, (K + 31) // 32 * 16], s: f16[M, (K + 31) // 32]) -> (y: f32[N, M])\n{\n"
+    "    q[m, k < K] = where(k % 32 < 16, w[m, k // 32 * 16 + k % 16] % 16, w[m, k // 32 * 16 + k % 16] // "
+    "16)\n"
+    "    y[n, m] = sum[k](x[n, k] * ((q[m, k] - 8) * s[m, k // 32]))\n}\n",
+    "kernel k(x: f32[N, K, 256], w: i8[M, K, 256], s: u8[M, K, 8], d: f16[M, K]) -> (y: f32[N, M])\n{\n"
+    "    y[n, m] = sum[g, i](x[n, g, i] * (w[m, g, i] * (s[m, g, i // 32] * d[m, g])))\n}\n",
+    "kernel k(x: f32[N, 64], w: u8[M, 32], s: f32[M, 2 + 0 * K]) -> (y: f32[N, M])\n{\n"
+    "    y[n, m] = sum[k](x[n, k] * (where(k % 2 != 0, w[m, k // 2] // 16, w[m, k // 2] % 16) * s[m, k // "
+    "32]))\n}\n",
+    "kernel k(x: f32[N, K], w: u8[M, (K + 1) // 2], s: f32[M, (K + 63) // 64], c: f32[16]) -> (y: f32[N, "
+    "M])\n{\n"
+    "    q[m, k < K] = c[where(k % 2 == 0, w[m, k // 2] // 16, w[m, k // 2] % 16)]\n"
+    "    y[n, m] = sum[k](x[n, k] * (q[m, k] * s[m, k // 64]))\n}\n",
+    "kernel k(x: f32[N, K], w: f32[M, K], s: f32[M, (K + 47) // 48]) -> (y: f32[N, M])\n{\n"
+    "    y[n, m] = sum[k](x[n, k] * where(k < 40 or k // 16 % 3 == 1, w[m, k] * s[m, k // 48], w[m, K - 1 - "
+    "k]))\n}\n",
     "kernel k(q: f32[3, N, K], k: bf16[3, M, K]) -> (s: f32[3, N, M])\n{\n"
     "    s[h, g, t] = sum[d](q[h, g, d] * k[h, t, d])\n}\n",
     "kernel k(p: f32[3, N, K], v: bf16[3, K, M]) -> (o: f32[3, N, M])\n{\n"

@@ -21,7 +21,13 @@ static inline float f32_odd_from_i64(int64_t x) {
 /* ---- from storage ---- */
 
 static inline float f32_from_f16(uint16_t x) {
+#ifdef __F16C__
+    float result;
+    __asm__("vmovd %1, %0\n\tvcvtph2ps %0, %0" : "=x"(result) : "r"((int)x));
+    return result;
+#else
     return f32_of_f16_bits(x);
+#endif
 }
 
 static inline float f32_from_bf16(uint16_t x) {
