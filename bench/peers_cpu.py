@@ -74,8 +74,9 @@ class ArrayCase(bench_case.Case):
             flat = array.reshape(-1)
             if p.name in subscripts:
                 source = rng.integers(0, self.extents[subscripts[p.name]], flat.size)
-            elif p.dtype == "i8":
-                source = rng.integers(-128, 128, 1 << 22)
+            elif p.dtype in ("i8", "u8"):
+                low = -128 if p.dtype == "i8" else 0
+                source = rng.integers(low, low + 256, 1 << 22)
             else:  # another part of the pool for each tensor; second moments are positive
                 source = np.roll(pool, len(filled) * 12345)
                 source = np.abs(source) if p.name in ("v", "rstd") else source

@@ -238,6 +238,12 @@ class Numpy:
         w *= wide(scale)[:, :, None]
         y[...] = wide(x).reshape(len(x), -1) @ w.reshape(len(w), -1).T
 
+    def linear_int4(q, scale, x, y):
+        w = np.concatenate((q & 15, q >> 4), axis=2).astype(np.float32)
+        w -= 8
+        w *= wide(scale)[:, :, None]
+        y[...] = wide(x).reshape(len(x), -1) @ w.reshape(len(w), -1).T
+
     def dequantise(q, scale, w):
         t = room(w)
         np.multiply(q, wide(scale)[:, :, None], out=t)
@@ -375,6 +381,10 @@ def jax_math():
 
         def linear_int8(q, scale, x):
             w = f(q) * f(scale)[:, :, None]
+            return {"y": jnp.einsum("mgs,ngs->mn", f(x), w)}
+
+        def linear_int4(q, scale, x):
+            w = (f(jnp.concatenate((q & 15, q >> 4), axis=2)) - 8) * f(scale)[:, :, None]
             return {"y": jnp.einsum("mgs,ngs->mn", f(x), w)}
 
         def attention(q, k, v):

@@ -9,6 +9,7 @@
 #include "emit/contract_text.h"
 #include "emit/function_c.h"
 #include "emit/lane_loop.h"
+#include "emit/lane_segments.h"
 #include "emit/stage_c.h"
 
 #include <string.h>
@@ -226,126 +227,43 @@ static void begin_stage(hr_printer *p, const hr_stage *of, const walked_group *o
 
 /* ---- operands in segments ---- */
 
-/* By how much a subscript grows from run to run, at least. */
-static int64_t growth_of(const hr_expr *subscript, int runs) {
-    if (subscript->op == HR_OP_INDEX) return subscript->index == runs;
-    if (subscript->op == HR_OP_ADD || subscript->op == HR_OP_SUB)
-        return growth_of(subscript->args[0], runs) + growth_of(subscript->args[1], runs);
-    if (subscript->arg_count != 2 || subscript->args[1]->op != HR_OP_NUMBER || subscript->args[1]->whole < 1)
-        return 0;
-    const int64_t of = growth_of(subscript->args[0], runs), number = subscript->args[1]->whole;
-    return subscript->op == HR_OP_MUL ? of * number : subscript->op == HR_OP_FLOORDIV ? of / number : 0;
-}
-
-/* Asks for what lies as many runs ahead as `ahead` elements are, of each element that is read along the run.
- */
-static void ask_for_runs(hr_printer *p, const hr_segments *segments, int runs, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
-    p->seen[node->id] = p->stamp;
-    for (int i = 0; i < node->arg_count; i++)
-        ask_for_runs(p, segments, runs, node->args[i]);
-    if (node->op != HR_OP_ELEMENT) return;
-    const hr_tensor *tensor = &p->function->tensors[node->tensor];
-    int axis = 0;
-    while (axis < tensor->rank && !growth_of(node->args[axis], runs))
-        axis++;
-    if (axis == tensor->rank) return;
-    const char *grows = hr_format(p, "%lld", (long long)growth_of(node->args[axis], runs));
-    while (++axis < tensor->rank)
-        grows = hr_format(p, "%s * %s", grows, hr_emit_size(p, tensor->shape[axis]));
-    hr_print(p, "prefetch_read(%s + %s + ahead / %d * %s);", hr_emit_tensor(p, node->tensor),
-             hr_emit_offset(p, node->tensor, node->args, tensor->rank), segments->run, grows);
-}
-
-static void print_asked(hr_printer *p, const hr_segments *segments, int runs) {
-    open(p, "{");
-    hr_print(p, "const int64_t i = 0;");
-    p->vector = false;
-    p->stamp++;
-    hr_printer_forget(p, HR_AT_LANE);
-    ask_for_runs(p, segments, runs, segments->value[0]);
-    p->vector = true;
-    close(p);
-}
-
-/* A whole run, from line[at] on. `runs`: the index that counts them, -1 = there is one. */
-static void print_segments(hr_printer *p, const hr_segments *segments, int runs, const char *at) {
-    for (int i = 0; i < segments->run / HR_SEGMENT; i++)
-        prepare_run(p, segments->value[i]);
-    if (runs >= 0) print_asked(p, segments, runs);
-    for (int i = 0; i < segments->run / HR_SEGMENT; i++) {
-        hr_text_format(p->out, "#pragma GCC unroll %d\n", HR_SEGMENT / 4);
-        open(p, hr_format(p, "for (int64_t i = 0; i < %d; i += HR_LANES) {", HR_SEGMENT));
-        print_value(p, segments->value[i], hr_format(p, "line + %s + %d", at, i * HR_SEGMENT), "0", true);
-        close(p);
+/* A whole run, from line[at] on. */
+static void print_segments(hr_segmented *s, const char *at) {
+    hr_printer *q = &s->printer;
+    for (int i = 0; i < s->segments->run / HR_SEGMENT; i++) {
+        hr_segmented_open(s);
+        print_value(q, s->segments->value[i], hr_format(q, "line + %s + %d", at, i * HR_SEGMENT), "0", true);
+        close(q);
     }
-}
-
-/* The operand of a stage whose segments are printed beside it: what is known of their lanes is known to a
- * printer of their own. */
-typedef struct segmented {
-    hr_printer printer;
-    const hr_segments *segments;
-    const walked_group *inner;
-} segmented;
-
-static hr_printer *turn_to(hr_printer *to, const hr_printer *from) {
-    to->out = from->out;
-    to->indent = from->indent;
-    to->number = from->number;
-    return to;
-}
-
-/* With the lines that segments need once. Whether there was memory. */
-static bool begin_segments(stage_printer *s, const walked_group *outer, const walked_group *inner,
-                           const hr_segments *segments, segmented *out) {
-    hr_printer *p = s->p;
-    int *index = hr_arena_alloc(p->arena, (size_t)(inner->count + 1) * sizeof *index);
-    walked_group lane = {.index = index, .count = inner->count};
-    *out = (segmented){.segments = segments, .inner = inner};
-    if (hr_printer_begin(&out->printer, p->plan, p->arena, p->out) != HR_OK) {
-        p->out->failed = true;
-        return false;
-    }
-    memcpy(index, inner->index, (size_t)inner->count * sizeof *index);
-    if (segments->group >= 0) index[lane.count++ - 1] = segments->group;
-    index[lane.count - 1] = segments->lane;
-    begin_stage(turn_to(&out->printer, p), s->stage, outer, &lane, true);
-    for (int i = 0; i < segments->run / HR_SEGMENT; i++)
-        hr_expr_prepare(&out->printer, segments->value[i], HR_AT_TASK);
-    turn_to(p, &out->printer);
-    return true;
 }
 
 /* Whole runs from `first` on, which begin at multiples of their length. The next one begins at `at` then. */
-static void print_counted_runs(hr_printer *p, segmented *s, const char *first) {
-    const hr_segments *segments = s->segments;
-    hr_printer *q = &s->printer;
-    const int run = segments->run;
+static void print_counted_runs(hr_printer *p, hr_segmented *s, const char *first) {
+    const int run = s->segments->run;
     hr_print(p, "int64_t at = %s;", first);
     open(p, hr_format(p, "for (; at %% %d == 0 && at + %d <= last; at += %d) {", run, run, run));
-    if (segments->group >= 0)
-        hr_print(p, "const int64_t %s = at / %d;", hr_emit_index(q, segments->group), run);
-    print_segments(turn_to(q, p), segments, segments->group, hr_format(p, "(at - %s)", first));
-    close(turn_to(p, q));
+    hr_segmented_run(p, s, "at", "ahead");
+    print_segments(s, hr_format(p, "(at - %s)", first));
+    close(hr_printer_turn_to(p, &s->printer));
 }
 
 /* Runs that are all of the group's last index, up to the next that is not. */
-static void print_whole_runs(hr_printer *p, segmented *s, const char *line) {
-    const walked_group *inner = s->inner;
-    hr_printer *q = &s->printer;
+static void print_whole_runs(hr_printer *p, hr_segmented *s, const walked_group *lane, const char *line) {
     const int run = s->segments->run;
-    open(p, hr_format(p, "for (; first == 0 && %s - done >= %d; done += %d) {", inner->length, run, run));
+    const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
+    open(p, hr_format(p, "for (; (%s) == %d && first == 0 && %s - done >= %d; done += %d) {", size, run,
+                      lane->length, run, run));
     hr_print(p, "float *const line = %s + done;", line);
-    print_segments(turn_to(q, p), s->segments, inner->index[inner->count - 2], "0");
-    print_next_digits(turn_to(p, q), inner);
+    hr_segmented_run(p, s, "first", "ahead");
+    print_segments(s, "0");
+    print_next_digits(hr_printer_turn_to(p, &s->printer), lane);
     close(p);
-    hr_print(p, "if (done == %s) break;", inner->length);
+    hr_print(p, "if (done == %s) break;", lane->length);
 }
 
 /* The inner group's loop: runs of its last index, along which the lanes are. `segments`: NULL = none. */
 static void print_runs(hr_printer *p, const walked_group *lane, const walked_operand *operand,
-                       const char *line, segmented *segments) {
+                       const char *line, hr_segmented *segments) {
     const hr_expr *value = operand->value;
     if (lane->count == 1) {
         hr_print(p, "%s *const line = %s;", hr_c_compute(value->type), line);
@@ -358,7 +276,7 @@ static void print_runs(hr_printer *p, const walked_group *lane, const walked_ope
     const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
     print_digits_as(p, "int64_t", lane->index, lane->count, lane->from, "first");
     open(p, hr_format(p, "for (int64_t done = 0, run; done < %s; done += run) {", lane->length));
-    if (segments) print_whole_runs(p, segments, line);
+    if (segments) print_whole_runs(p, segments, lane, line);
     hr_print(p, "run = %s - done < (%s) - first ? %s - done : (%s) - first;", lane->length, size,
              lane->length, size);
     prepare_run(p, value);
@@ -395,14 +313,14 @@ static void print_operand(stage_printer *s, bool is_right) {
     print_batch(s);
     hr_expr_prepare(p, value, HR_AT_TASK);
     const hr_segments *segments = is_right ? &c->right_segments : &c->left_segments;
-    segmented apart;
-    const bool parted = segments->run && begin_segments(s, outer, inner, segments, &apart);
+    hr_segmented apart;
+    const bool parted = segments->run && hr_segmented_begin(p, segments, &apart);
     open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
     print_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
     walked_operand walked = {value, c->k[c->k_count - 1], false};
     print_runs(p, inner, &walked, "to + place * stride", parted ? &apart : NULL);
     close(p);
-    if (parted) hr_printer_end(&apart.printer);
+    if (parted) hr_segmented_end(&apart);
     hr_print_back(p, out);
     const char *parameters =
         hr_format(p,

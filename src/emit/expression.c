@@ -2,6 +2,7 @@
 #include "emit/expression.h"
 #include "base/dtype.h"
 #include "emit/lane_gather.h"
+#include "emit/lane_table.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -19,9 +20,31 @@ void hr_printer_forget(hr_printer *p, hr_emit_level level) {
         if (!node) continue;
         if (level == HR_AT_LANE) p->uses[node->id] = 0;
         if (p->level[node->id] >= (signed char)level) p->name[node->id] = NULL;
+        if (p->table[node->id] && p->table[node->id]->level >= level) p->table[node->id] = NULL;
         if (p->pointer[node->id] && pointer_level(p, node) >= level)
             p->pointer[node->id] = p->valid[node->id] = NULL;
     }
+}
+
+hr_printer *hr_printer_turn_to(hr_printer *to, const hr_printer *from) {
+    to->out = from->out;
+    to->indent = from->indent;
+    to->number = from->number;
+    return to;
+}
+
+bool hr_printer_beside(hr_printer *p, const hr_stage *stage, hr_printer *out) {
+    if (hr_printer_begin(out, p->plan, p->arena, p->out) != HR_OK) {
+        p->out->failed = true;
+        return false;
+    }
+    hr_printer_stage(hr_printer_turn_to(out, p), stage);
+    memcpy(out->value, p->value, (size_t)p->function->tensor_count * sizeof *out->value);
+    hr_expr *const *table = p->plan->graph->table;
+    for (int i = 0; i < p->plan->graph->table_size; i++)
+        if (table[i] && hr_expr_level(p, table[i]) < HR_AT_LANE)
+            out->name[table[i]->id] = p->name[table[i]->id];
+    return true;
 }
 
 /* ---- names and types ---- */
@@ -688,7 +711,7 @@ const char *hr_expr_text(hr_printer *p, const hr_expr *node) {
     if (p->name[node->id]) return p->name[node->id];
     if (p->buffer[node->id]) return give_line(p, node, buffer_text(p, node));
     if (node == p->given) return give_line(p, node, p->given_text);
-    const char *text = operation_text(p, node);
+    const char *text = p->table[node->id] ? hr_lane_table_text(p, node) : operation_text(p, node);
     if (is_leaf(p, node)) return text;
     bool reused = at_lane(p, node) && p->uses[node->id] > 1;
     if (reused || is_checked_element(p, node) || strlen(text) > LINE_LONG) return give_line(p, node, text);
@@ -712,6 +735,11 @@ static void prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
             const char *text = hr_expr_text(p, node);
             if (!p->name[node->id]) give_line(p, node, text);
         }
+        return;
+    }
+    const hr_expr *seed;
+    if (own == HR_AT_LANE && hr_lane_table_prepare(p, node, level, &seed)) {
+        prepare(p, seed, level);
         return;
     }
     bool row_form = node->op == HR_OP_ELEMENT && !p->value[node->tensor] && own == HR_AT_LANE &&

@@ -16,6 +16,12 @@ typedef enum hr_emit_level { HR_AT_TASK, HR_AT_OUTER, HR_AT_LANE } hr_emit_level
 /* Forgets the names given at this level and the deeper ones. */
 void hr_printer_forget(hr_printer *printer, hr_emit_level level);
 
+/* A printer beside this one, of the same lines, that knows what is known outside of the lanes and sees these
+ * as those of `stage`; to be ended. Whether there was memory. */
+bool hr_printer_beside(hr_printer *printer, const hr_stage *stage, hr_printer *out);
+/* Goes on where `from` stands. */
+hr_printer *hr_printer_turn_to(hr_printer *to, const hr_printer *from);
+
 hr_emit_level hr_expr_level(hr_printer *printer, const hr_expr *node);
 /* Counts uses in one loop body (uses must be zeroed by hr_printer_forget(HR_AT_LANE)). */
 void hr_expr_count_uses(hr_printer *printer, const hr_expr *node);

@@ -66,19 +66,8 @@ static const char *load_of(hr_printer *p, const hr_expr *element) {
 /* Prints the same expression for one lane, by names that are known outside of the lanes. */
 static const char *print_one(hr_printer *p, const hr_expr *element) {
     hr_printer one;
-    if (hr_printer_begin(&one, p->plan, p->arena, p->out) != HR_OK) {
-        p->out->failed = true;
-        return "0";
-    }
-    hr_printer_stage(&one, p->stage);
+    if (!hr_printer_beside(p, p->stage, &one)) return "0";
     one.vector = false;
-    one.indent = p->indent;
-    one.number = p->number;
-    memcpy(one.value, p->value, (size_t)p->function->tensor_count * sizeof *one.value);
-    hr_expr *const *table = p->plan->graph->table;
-    for (int i = 0; i < p->plan->graph->table_size; i++)
-        if (table[i] && hr_expr_level(p, table[i]) < HR_AT_LANE)
-            one.name[table[i]->id] = p->name[table[i]->id];
     const char *text = hr_expr_text(&one, element);
     p->number = one.number;
     hr_printer_end(&one);

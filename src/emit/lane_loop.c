@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "emit/lane_block.h"
 #include "emit/lane_gather.h"
+#include "emit/lane_segments.h"
 #include "emit/lane_sought.h"
 #include "emit/lane_store.h"
 #include "emit/lane_sums.h"
@@ -478,6 +479,30 @@ static void print_turned(hr_printer *p, const hr_lane_pass *pass, const char *la
     p->kept_turned = NULL;
 }
 
+/* Whole runs of lanes whose values change their form within one. */
+static void print_runs(hr_printer *p, const hr_lane_pass *pass, hr_segmented *s, const char *last) {
+    enum { LANES_AHEAD = 1024 };
+    const hr_segments *segments = s->segments;
+    const int run = segments->run;
+    hr_print(p, "for (; i %% %d == 0 && i + %d <= %s; i += %d) {", run, run, last, run);
+    p->indent++;
+    hr_printer *q = hr_segmented_run(p, s, "i", hr_format(p, "%d", LANES_AHEAD));
+    for (int i = 0; i < run / HR_SEGMENT; i++) {
+        hr_expr *const *values = segments->value + i * segments->count;
+        hr_segmented_open(s);
+        hr_printer_forget(q, HR_AT_LANE);
+        for (int step = 0; step < pass->step_count; step++)
+            hr_expr_count_uses(q, values[step]);
+        q->way = hr_format(q, "%d", i % pass->ways);
+        for (int step = 0; step < pass->step_count; step++)
+            hr_lane_add(q, &pass->steps[step], hr_expr_lanes(q, values[step]));
+        q->indent--;
+        hr_print(q, "}");
+    }
+    hr_printer_turn_to(p, q)->indent--;
+    hr_print(p, "}");
+}
+
 /* Vectors after the last whole step. */
 static void print_leftover(hr_printer *p, const hr_lane_pass *pass) {
     p->leftover = true;
@@ -489,6 +514,7 @@ static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first
     print_shifted(p, pass, &first, &last);
     hr_print(p, "int64_t i = %s;", first);
     p->part = false;
+    if (p->segmented) print_runs(p, pass, p->segmented, last);
     print_begin(p, pass, last);
     if (hr_lane_uses_turned(p, pass)) print_turned(p, pass, last);
     print_head(p, pass, last);
@@ -690,10 +716,12 @@ const char *hr_lane_arrival(hr_printer *p, const hr_lane_pass *pass) {
 }
 
 void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
+    hr_segmented runs;
     prepare_all(p, pass, HR_AT_TASK);
     hr_lane_declare(p, pass);
     hr_print(p, "{");
     p->indent++;
+    if (p->vector && pass->segments && hr_segmented_begin(p, pass->segments, &runs)) p->segmented = &runs;
     if (can_be_whole(p, pass)) print_whole_flag(p, pass);
     for (int i = 0; i < p->outer_count; i++) {
         const char *index = hr_emit_index(p, p->outer[i]);
@@ -716,6 +744,8 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     }
     p->indent--;
     hr_print(p, "}");
+    if (p->segmented) hr_segmented_end(p->segmented);
+    p->segmented = NULL;
     if (pass->state) hr_lane_save(p, pass, "");
     end_pass(p, pass);
 }

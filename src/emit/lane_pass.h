@@ -51,6 +51,7 @@ typedef struct hr_lane_pass {
     /* With `state`, the length of the row, in a pass whose streamed results begin `shift` lanes into the row,
      * where they are aligned: it covers first + shift to last + shift, from 0 where first is 0. Else NULL. */
     const char *whole;
+    const hr_segments *segments; /* of the steps' values, where these are all that is reduced; NULL = none */
     int group; /* with `whole`: how many such rows lie between one that is read and the one that is stored */
 } hr_lane_pass;
 

@@ -20,11 +20,12 @@ hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, 
     p->valid = calloc(ids, sizeof *p->valid);
     p->uses = calloc(ids, sizeof *p->uses);
     p->buffer = calloc(ids, sizeof *p->buffer);
+    p->table = calloc(ids, sizeof *p->table);
     p->seen = calloc(ids, sizeof *p->seen);
     p->value = calloc(tensors, sizeof *p->value);
     p->tensor = calloc(tensors, sizeof *p->tensor);
-    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->seen && p->value &&
-        p->tensor)
+    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->table && p->seen &&
+        p->value && p->tensor)
         return HR_OK;
     hr_printer_end(p);
     return hr_fail(HR_OUT_OF_MEMORY, "out of memory while printing kernel %.60s", plan->source->name);
@@ -86,6 +87,7 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     memset(p->valid, 0, ids * sizeof *p->valid);
     memset(p->uses, 0, ids * sizeof *p->uses);
     memset(p->buffer, 0, ids * sizeof *p->buffer);
+    memset(p->table, 0, ids * sizeof *p->table);
     memset(p->value, 0, (size_t)p->function->tensor_count * sizeof *p->value);
     p->checks = false;
     p->begun = -1;
@@ -101,6 +103,7 @@ void hr_printer_end(hr_printer *p) {
     free(p->valid);
     free(p->uses);
     free(p->buffer);
+    free(p->table);
     free(p->seen);
     free(p->value);
     free(p->tensor);

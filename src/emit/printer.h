@@ -28,14 +28,15 @@ typedef struct hr_printer {
     const char *flat; /* the number of all elements, where lanes go through all of them: see stage_flat.h */
     const int *outer; /* indices of the row's outer loops */
     int outer_count;
-    signed char *level;    /* by expr id, -1 = not known */
-    const char **name;     /* by expr id: what a line of its own is called, NULL = printed in place */
-    const char **pointer;  /* by expr id of an ELEMENT: the name of its row pointer */
-    const char **valid;    /* by expr id of a checked ELEMENT: the flag that says it may be read */
-    int *uses;             /* by expr id: in the loop body that is being printed */
-    const char **buffer;   /* by expr id: what holds it: a row-long buffer of kept values; outside vector
-                              mode and for what is drawn at random, an operand */
-    const char **tensor;   /* by tensor id: hr_emit_tensor, once it was asked */
+    signed char *level;   /* by expr id, -1 = not known */
+    const char **name;    /* by expr id: what a line of its own is called, NULL = printed in place */
+    const char **pointer; /* by expr id of an ELEMENT: the name of its row pointer */
+    const char **valid;   /* by expr id of a checked ELEMENT: the flag that says it may be read */
+    int *uses;            /* by expr id: in the loop body that is being printed */
+    const char **buffer;  /* by expr id: what holds it: a row-long buffer of kept values; outside vector
+                             mode and for what is drawn at random, an operand */
+    struct hr_lane_table **table; /* by expr id: the values that there are of it, NULL = no table */
+    const char **tensor;          /* by tensor id: hr_emit_tensor, once it was asked */
     const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
     unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
     int begun; /* the step whose streamed results the loop in hand begins with, so that they are aligned; -1 =
@@ -53,8 +54,9 @@ typedef struct hr_printer {
     int kept_turned_ways;       /* the vectors of a step of the pass that kept it */
     int turned[HR_TURNED_MAX];  /* by step of the stage: vectors of a step of a column's sums in the order of
                                    turns; 0 = in order */
-    int number;                 /* of the last name given */
-    bool checks;                /* something was checked: the loop cannot be `omp simd` */
+    struct hr_segmented *segmented; /* whole runs of lanes come before the others; NULL = there are none */
+    int number;                     /* of the last name given */
+    bool checks;                    /* something was checked: the loop cannot be `omp simd` */
     bool fast;        /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
     const char *live; /* the flag of a thread that has a row, NULL = all have: the others must not read what
                          somebody overwrites */

@@ -196,6 +196,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     hr_lane_randoms(p, &lanes, &randoms);
     lanes.tile = randoms.count ? s->tile : 0;
     lanes.ways = lanes.unit = choose_ways(s, &lanes);
+    if (s->stage->segments.run && !part && !s->abreast) lanes.segments = &s->stage->segments;
     hr_stage_prefetch(s, pass, &lanes, prefetched);
     return lanes;
 }

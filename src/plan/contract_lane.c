@@ -59,6 +59,15 @@ static bool is_shared(lane_walk *walk, const hr_expr *node) {
     return node->arg_count > 0;
 }
 
+/* One of few that registers hold, where what says which one can be vectors. */
+static bool is_in_table(lane_walk *walk, const hr_expr *element) {
+    const hr_function *function = walk->plan->normal;
+    if (!hr_element_is_small(function, element)) return false;
+    for (int i = 0; i < element->arg_count - 1; i++)
+        if (varies(walk, element->args[i])) return false;
+    return true;
+}
+
 /* Whether lanes of 32 bits hold it, or it stands beside them. */
 static bool fits_lanes(const lane_walk *walk, const hr_expr *node) {
     if (node->type == HR_F64) return false;
@@ -74,12 +83,14 @@ static void visit(lane_walk *walk, const hr_expr *node) {
         return;
     }
     if (element && is_row(walk, node)) walk->rows++;
-    if (element && !is_row(walk, node) && !is_shared(walk, node)) walk->apart = true;
+    if (element && !is_row(walk, node) && !is_shared(walk, node) && !is_in_table(walk, node))
+        walk->apart = true;
     if (element ? node->type == HR_F64 || node->type == HR_I64 : !fits_lanes(walk, node))
         walk->vector = false;
     if ((node->op == HR_OP_CONVERT && node->dtype == HR_F64) || node->op == HR_OP_RANDOM)
         walk->vector = false;
-    for (int i = 0; i < node->arg_count && !element; i++)
+    if (element && !is_in_table(walk, node)) return;
+    for (int i = 0; i < node->arg_count; i++)
         visit(walk, node->args[i]);
 }
 

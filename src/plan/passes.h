@@ -96,8 +96,8 @@ hr_status hr_pass_join_strips(const hr_graph *graph, const int64_t *extents, hr_
 /* Requires schedule. Provides `joins` of products and the rows between them, and plan->in_blocks. */
 hr_status hr_pass_attend(const hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
-/* Requires schedule. Provides the segments of products' operands. */
-hr_status hr_pass_segments(hr_graph *graph, hr_plan *plan);
+/* Requires schedule. Provides the segments of products' operands and of stages that only sum up rows. */
+hr_status hr_pass_segments(hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
 /* Requires segments. Provides along which index the operands of products are evaluated. */
 hr_status hr_pass_contract_lanes(const int64_t *extents, hr_plan *plan);

@@ -56,7 +56,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     HR_TRY(hr_pass_schedule(graph, extents, plan));
     if (!unfused) HR_TRY(hr_pass_join_strips(graph, extents, plan));
     if (!unfused) HR_TRY(hr_pass_attend(graph, extents, plan));
-    HR_TRY(hr_pass_segments(graph, plan));
+    HR_TRY(hr_pass_segments(graph, extents, plan));
     HR_TRY(hr_pass_contract_lanes(extents, plan));
     return hr_pass_check(plan);
 }

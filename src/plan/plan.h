@@ -43,6 +43,17 @@ typedef struct hr_spread {
     hr_expr *about;  /* the same for the whole row */
 } hr_spread;
 
+/* What values are in each HR_SEGMENT elements of a run of them along an axis: plan/segments.c. */
+enum { HR_SEGMENT = 16 };
+
+typedef struct hr_segments {
+    int run;         /* elements; 0 = there are no segments */
+    int group;       /* index that counts runs along the axis; -1 = a run is all of it */
+    int lane;        /* index of the place in a segment */
+    int count;       /* values */
+    hr_expr **value; /* all of the first segment, then all of the second one, ... */
+} hr_segments;
+
 /* A statement of the normalised function as placed in a stage. */
 typedef struct hr_step {
     int statement; /* into hr_plan.normal->statements */
@@ -70,16 +81,6 @@ typedef struct hr_contract_lane {
     bool along_k; /* else along the last index of the operand's rows */
     bool vector;  /* by vectors; otherwise scalars */
 } hr_contract_lane;
-
-/* Along k, what an operand is in each HR_SEGMENT elements of a run of them: plan/segments.c. */
-enum { HR_SEGMENT = 16 };
-
-typedef struct hr_segments {
-    int run;   /* elements; 0 = there are no segments */
-    int group; /* index that counts runs along k; -1 = a run is all of k's last index */
-    int lane;  /* index of the place in a segment */
-    hr_expr **value;
-} hr_segments;
 
 typedef struct hr_contract {
     int product; /* tensor id of the sum in normal->tensors */
@@ -158,9 +159,10 @@ typedef struct hr_stage {
     hr_expr *reach; /* of two products with rows between them the first: scores of a row, and what follows
                        from them, count just for keys below this, + 1 with `reach_more`; NULL = all do */
     bool reach_more;
-    int reach_last;    /* with `reach`: the stage of the second product */
-    bool ordered;      /* CPU: tasks in the order of the rows that they add to, or gather */
-    hr_expr *gathered; /* with `ordered`: the element whose rows these are; NULL = they add to rows */
+    int reach_last;       /* with `reach`: the stage of the second product */
+    hr_segments segments; /* CPU: of the values that the only pass sums up, in the order of its steps */
+    bool ordered;         /* CPU: tasks in the order of the rows that they add to, or gather */
+    hr_expr *gathered;    /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
 
 /* The index that lanes run along; -1 = the stage has no row. */

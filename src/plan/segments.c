@@ -1,10 +1,10 @@
-/* Operands of products whose elements change their form along k: 4-bit weights of which a byte holds two, a
- * scale for each 32 of them. In: the products of a plan. Out: for such an operand, what it is in each 16 of a
- * run of elements, as an expression of its own.
+/* Values that change their form along an axis: 4-bit weights of which a byte holds two, a scale for each 32
+ * of them. In: the products and sums of a plan. Out: for such an operand, or such sums, what they are in each
+ * 16 of a run of elements, as expressions of their own.
  *
  * In a run, `k // 32` is one number, `i % 16` the lane itself and `i < 16` known: what is the same for all of
- * the run is computed once, and what remains are rows and shifts. What is not a whole run keeps the operand's
- * own expression.
+ * the run is computed once, and what remains are rows and shifts. What is not a whole run keeps its own
+ * expression.
  */
 #include "base/dtype.h"
 #include "plan/fold.h"
@@ -243,52 +243,97 @@ static void ask(question *q, const hr_expr *node) {
         ask(q, node->args[i]);
 }
 
-/* How long a run is; 0 = the operand is the same everywhere. */
-static hr_status run_of(const hr_graph *graph, const hr_expr *value, int index, bool *counts_within,
-                        int *run) {
-    const hr_expr *extent = graph->function->indices[index].extent;
-    question q = {.index = index, .visited = calloc((size_t)graph->function->expr_count + 1, 1)};
-    if (!q.visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning a matrix product");
-    ask(&q, value);
+/* The values that are asked for, along which index, and how long that is. `inner`: runs of it lie one after
+ * the other in the loop over its group. */
+typedef struct walked_values {
+    hr_expr *const *values;
+    int count, index;
+    int64_t extent;
+    bool inner;
+} walked_values;
+
+static bool is_within(const walked_values *walked, bool literal) {
+    return (literal || walked->inner) && walked->extent <= RUN_MOST;
+}
+
+/* How long a run is; 0 = the values are the same everywhere. */
+static hr_status run_of(const hr_graph *graph, const walked_values *walked, bool within, int *run) {
+    question q = {.index = walked->index, .visited = calloc((size_t)graph->function->expr_count + 1, 1)};
+    if (!q.visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    for (int i = 0; i < walked->count; i++)
+        ask(&q, walked->values[i]);
     free(q.visited);
-    *run = 0;
-    *counts_within = extent->op == HR_OP_NUMBER && extent->whole <= RUN_MOST;
-    if (!q.asks) return HR_OK;
-    if (*counts_within)
-        *run = extent->whole % HR_SEGMENT ? 0 : (int)extent->whole;
-    else
+
+    if (within)
+        *run = (q.asks || walked->inner) && walked->extent % HR_SEGMENT == 0 ? (int)walked->extent : 0;
+    else if (q.asks)
         *run = q.divisor ? (int)q.divisor : RUN_USUAL;
     return HR_OK;
 }
 
-static hr_status find(hr_graph *graph, hr_expr *value, int index, hr_segments *out) {
-    bool within;
-    int run;
+static hr_status find(hr_graph *graph, const int64_t *extents, walked_values walked, hr_segments *out) {
+    int run = 0;
+    hr_expr *extent = graph->function->indices[walked.index].extent;
     *out = (hr_segments){.group = -1};
-    HR_TRY(run_of(graph, value, index, &within, &run));
+    HR_TRY(hr_extent_value(graph->function, extent, extents, &walked.extent));
+    const bool within = is_within(&walked, extent->op == HR_OP_NUMBER);
+    HR_TRY(run_of(graph, &walked, within, &run));
     if (!run) return HR_OK;
-    hr_expr *extent = graph->function->indices[index].extent;
-    rewriting w = {.graph = graph, .index = index, .run = run, .group = -1};
+    rewriting w = {.graph = graph, .index = walked.index, .run = run, .group = -1};
     if (!within)
         w.group = hr_graph_add_index(
             graph, hr_arena_format(graph->arena, "%ds", run), /* no name that a text can have */
             hr_graph_binary(graph, HR_OP_FLOORDIV, HR_I64, extent, hr_graph_whole(graph, run)));
     w.lane = hr_graph_add_index(graph, "place", hr_graph_whole(graph, HR_SEGMENT));
-    *out = (hr_segments){.run = run, .group = w.group, .lane = w.lane};
-    out->value = hr_arena_alloc(graph->arena, (size_t)(run / HR_SEGMENT + 1) * sizeof(hr_expr *));
-    for (int i = 0; i < run / HR_SEGMENT; i++) {
-        w.from = i * HR_SEGMENT;
-        out->value[i] = segment_of(&w, value);
+    *out = (hr_segments){.run = run, .group = w.group, .lane = w.lane, .count = walked.count};
+    const int values = run / HR_SEGMENT * walked.count;
+    out->value = hr_arena_alloc(graph->arena, (size_t)(values + 1) * sizeof(hr_expr *));
+    for (int i = 0; i < values; i++) {
+        w.from = i / walked.count * HR_SEGMENT;
+        out->value[i] = segment_of(&w, walked.values[i % walked.count]);
     }
     return hr_graph_status(graph);
 }
 
-hr_status hr_pass_segments(hr_graph *graph, hr_plan *plan) {
+/* ---- sums of rows ---- */
+
+/* One pass that does nothing but add up, or take the largest, of vectors. */
+static bool only_reduces(const hr_stage *stage) {
+    if (!stage->vector || stage->contract || stage->pass_count != 1 || !stage->row_count ||
+        !stage->task_count || stage->abreast || stage->skew || stage->gathered || stage->kept_count ||
+        stage->joins)
+        return false;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind == HR_STEP_ROW || (step->kind == HR_STEP_ELEMENT && !step->stored)) continue;
+        if (step->kind != HR_STEP_REDUCE_ROW || hr_op_finds_position(step->reduce) || step->estimated ||
+            step->value->type == HR_BOOL)
+            return false;
+    }
+    return true;
+}
+
+static hr_status find_in_row(hr_graph *graph, const int64_t *extents, hr_stage *stage) {
+    hr_expr **values = hr_arena_alloc(graph->arena, (size_t)(stage->step_count + 1) * sizeof *values);
+    int count = 0;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_ROW) values[count++] = stage->steps[i].value;
+    const walked_values walked = {.values = values, .count = count, .index = hr_stage_lane(stage)};
+    return find(graph, extents, walked, &stage->segments);
+}
+
+hr_status hr_pass_segments(hr_graph *graph, const int64_t *extents, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count && !plan->limits.compute; i++) {
-        hr_contract *c = plan->stages[i].contract;
+        hr_stage *stage = &plan->stages[i];
+        hr_contract *c = stage->contract;
+        const bool next_joins = i + 1 < plan->stage_count && plan->stages[i + 1].joins;
+        if (!c && !next_joins && only_reduces(stage)) HR_TRY(find_in_row(graph, extents, stage));
         if (!c) continue;
-        HR_TRY(find(graph, c->left, c->k[c->k_count - 1], &c->left_segments));
-        HR_TRY(find(graph, c->right, c->k[c->k_count - 1], &c->right_segments));
+        walked_values walked = {.count = 1, .index = c->k[c->k_count - 1], .inner = c->k_count > 1};
+        walked.values = &c->left;
+        HR_TRY(find(graph, extents, walked, &c->left_segments));
+        walked.values = &c->right;
+        HR_TRY(find(graph, extents, walked, &c->right_segments));
     }
     return HR_OK;
 }

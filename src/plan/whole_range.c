@@ -82,6 +82,17 @@ static bool range_of_operation(walk *w, const hr_expr *e, hr_whole_range *out) {
     }
 }
 
+static bool range_of_dtype(hr_dtype dtype, hr_whole_range *out) {
+    *out = dtype == HR_I8 ? (hr_whole_range){INT8_MIN, INT8_MAX} : (hr_whole_range){0, UINT8_MAX};
+    return dtype == HR_I8 || dtype == HR_U8;
+}
+
+static bool extent_of(const walk *w, const hr_expr *extent, int64_t *out) {
+    *out = extent->whole;
+    if (extent->op == HR_OP_NUMBER) return true;
+    return w->extents && hr_extent_value(w->function, extent, w->extents, out) == HR_OK;
+}
+
 static bool range_of(walk *w, const hr_expr *e, hr_whole_range *out) {
     int64_t size = 0;
     if (++w->steps > STEPS_MOST) return false;
@@ -90,13 +101,15 @@ static bool range_of(walk *w, const hr_expr *e, hr_whole_range *out) {
         *out = (hr_whole_range){e->whole, e->whole};
         break;
     case HR_OP_EXTENT:
-        *out = (hr_whole_range){w->extents[e->extent], w->extents[e->extent]};
+        if (!extent_of(w, e, &size)) return false;
+        *out = (hr_whole_range){size, size};
         break;
     case HR_OP_INDEX:
-        if (hr_extent_value(w->function, w->function->indices[e->index].extent, w->extents, &size) != HR_OK)
-            return false;
+        if (!extent_of(w, w->function->indices[e->index].extent, &size)) return false;
         *out = (hr_whole_range){0, size > 0 ? size - 1 : 0};
         break;
+    case HR_OP_ELEMENT:
+        return range_of_dtype(w->function->tensors[e->tensor].dtype, out);
     default:
         if (e->type != HR_I64 && e->type != HR_I32) return false;
         if (!range_of_operation(w, e, out)) return false;
@@ -115,4 +128,20 @@ bool hr_whole_fits_lanes(const hr_function *function, const int64_t *extents, co
     if (expr->op == HR_OP_CONVERT && (expr->args[0]->type == HR_I32 || expr->args[0]->type == HR_BOOL))
         return true;
     return hr_whole_range_of(function, extents, expr, &range);
+}
+
+bool hr_whole_is_small(const hr_function *function, const hr_expr *expr, int *count) {
+    hr_whole_range range;
+    bool small = hr_whole_range_of(function, NULL, expr, &range) && range.low >= 0 && range.high < HR_SMALL;
+    *count = small ? (int)range.high + 1 : 0;
+    return small;
+}
+
+bool hr_element_is_small(const hr_function *function, const hr_expr *element) {
+    const hr_tensor *tensor = &function->tensors[element->tensor];
+    int count;
+    if (element->arg_count != tensor->rank || !tensor->rank) return false;
+    const hr_expr *axis = tensor->shape[tensor->rank - 1];
+    return hr_whole_is_small(function, element->args[tensor->rank - 1], &count) && axis->op == HR_OP_NUMBER &&
+           count <= axis->whole;
 }

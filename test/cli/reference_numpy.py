@@ -17,6 +17,7 @@ except ImportError:
     sys.exit(77)
 
 SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=3, D=5, I=6, J=8, B=2, E=3, G=3, S=11)
+WHOLE = dict(i8=(-128, 128), u8=(0, 256))
 SCALARS = dict(eps=1e-3, lr=0.01, beta1=0.75, beta2=0.96875, decay=0.125, correct1=0.25, correct2=0.5, seed=1234567890123,
                p=0.25, limit=2.5)
 
@@ -29,7 +30,7 @@ def encode(dtype, values):
         bits = values.astype(np.float32).view(np.uint32)
         bits = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         return bits, (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    raw = values.astype(dict(f32=np.float32, f64=np.float64, i32=np.int32, i8=np.int8)[dtype])
+    raw = values.astype(dict(f16=np.float16, f32=np.float32, f64=np.float64, i32=np.int32, i8=np.int8, u8=np.uint8)[dtype])
     return raw, raw.astype(np.float64) if dtype[0] == "f" else raw.astype(np.int64)
 
 
@@ -38,6 +39,10 @@ def stored(dtype, values):
 
 
 # ---- the math, one function a kernel: operands by name -> results by name; `low` is bf16 or f32 ----
+
+def linear_int4_weights(a):
+    return (np.concatenate((a["q"] % 16, a["q"] // 16), axis=2) - 8) * a["scale"][:, :, None]
+
 
 def row_mean(x):
     return x.sum(-1, keepdims=True) / x.shape[-1]
@@ -184,6 +189,7 @@ MATH = dict(
     linear=lambda a, low: dict(y=a["x"] @ a["w"].T + a["b"]),
     linear_gelu=lambda a, low: dict(y=gelu_tanh(a["x"] @ a["w"].T + a["b"])),
     linear_int8=lambda a, low: dict(y=np.einsum("mgs,ngs->mn", a["x"], a["q"] * a["scale"][:, :, None])),
+    linear_int4=lambda a, low: dict(y=np.einsum("mgi,ngi->mn", a["x"], linear_int4_weights(a))),
     matmul=lambda a, low: dict(c=a["a"] @ a["b"]),
     rope=rope,
     swiglu=lambda a, low: dict(y=a["gate"] * sigmoid(a["gate"]) * a["up"]),
@@ -218,8 +224,8 @@ def operands(header, folder, random):
             continue
         if dtype == "i32":
             drawn = random.integers(0, SIZES["V"], shape)
-        elif dtype == "i8":
-            drawn = random.integers(-128, 128, shape)
+        elif dtype in WHOLE:
+            drawn = random.integers(*WHOLE[dtype], shape)
         else:
             drawn = random.normal(size=shape)
             if name in ("v", "rstd") and len(shape) == 1:

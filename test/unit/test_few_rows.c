@@ -96,6 +96,19 @@ static const char *const shared[] = {
     "    y[m] = sum[k](w[m, (k + 6) // 2] * s[k // 8] * u[k] * x[0])\n}\n",
     "kernel k(w: f32[M, K], s: f32[M, K], x: f32[N]) -> (y: f32[M, K])\n{\n"
     "    y[m, k] = w[m, k] * s[m, k % 16] + s[m, k // 64 % 2] * x[0]\n}\n",
+    "kernel k(u: f32[K], w: u8[M, (K + 1) // 2], s: f16[M, (K + 31) // 32], x: f32[N]) -> (y: f32[M], z: "
+    "f32[M])\n{\n"
+    "    q[m, k < K] = (where(k % 2 == 0, w[m, k // 2] % 16, w[m, k // 2] // 16) - 8) * s[m, k // 32]\n"
+    "    y[m] = gelu(sum[k](u[k] * q[m, k])) + x[0]\n    z[m] = max[k](abs(q[m, k]))\n}\n",
+    "kernel k(u: bf16[K, 32], w: u8[M, K, 16], s: f32[M, K], x: f32[N]) -> (y: bf16[M])\n{\n"
+    "    q[m, g, i < 32] = where(i < 16, w[m, g, i % 16] % 16, w[m, g, i % 16] // 16) - 8\n"
+    "    y[m] = sum[g, i](u[g, i] * (q[m, g, i] * s[m, g])) * x[0]\n}\n",
+    "kernel k(u: f32[K], w: u8[M, (K + 1) // 2], c: f32[16], d: bf16[4], x: f32[N]) -> (y: f32[M], z: f32[M, "
+    "K])\n{\n"
+    "    y[m] = sum[k](u[k] * c[where(k % 2 != 0, w[m, k // 2] // 16, w[m, k // 2] % 16)]) * x[0]\n"
+    "    z[m, k] = c[w[m, k // 2] % 16] * exp(d[w[m, k // 2] // 64]) + c[15 - w[m, k // 2] % 7]\n}\n",
+    "kernel k(w: i8[M, K], s: f32[M, (K + 15) // 16], x: f32[N]) -> (y: f32[M], z: i64[M])\n{\n"
+    "    y[m] = min[k](w[m, k] * s[m, k // 16]) + x[0]\n    z[m] = sum[k](w[m, k] * (k // 16 % 2))\n}\n",
 };
 
 /* Operands that are locals: part of the product, or in memory where others read them, too. */
@@ -201,8 +214,12 @@ static void test_out_of_range(void **state) {
         "    y[n, m] = sum[k](x[n, k] * (w[m, k] * s[m, k // 32]))\n}\n",
         "kernel k(x: f32[N], w: i8[M, K], s: f32[M, K // 32]) -> (y: f32[M, K])\n{\n"
         "    y[m, k] = w[m, k] * s[m, k // 32] * x[0]\n}\n",
+        "kernel k(x: f32[N, K], w: u8[M, K // 32 * 16], s: f32[M]) -> (y: f32[N, M])\n{\n"
+        "    y[n, m] = sum[k](x[n, k] * (where(k % 32 < 16, w[m, k // 32 * 16 + k % 16] % 16, s[m])))\n}\n",
+        "kernel k(x: f32[K], w: u8[M, K // 32 * 16], s: f32[N]) -> (y: f32[M])\n{\n"
+        "    y[m] = sum[k](x[k] * where(k % 32 < 16, w[m, k // 32 * 16 + k % 16] % 16, s[0]))\n}\n",
     };
-    for (int i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int64_t n = 1; n <= 9; n += 4)
             for (int64_t k = 96; k <= 97; k++) {
                 const shape s = {n, 40, k};

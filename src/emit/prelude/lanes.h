@@ -284,6 +284,24 @@ static inline vf vf_spread(vf x, int times) {
     return (vf)vi_spread((vi)x, times);
 }
 
+/* Lane i gets table[index of lane i % 16]; `table` is aligned and has 16 numbers. */
+static inline vf vf_lookup(const float *table, vi index) {
+    vf r;
+#if HR_LANES == 16
+    __asm__("vpermps %1, %2, %0" : "=v"(r) : "v"(*(const vf *)(const void *)table), "v"(index));
+#elif HR_LANES == 8
+    const vf *const half = (const vf *)(const void *)table;
+    vf high;
+    __asm__("vpermps %1, %2, %0" : "=x"(r) : "x"(half[0]), "x"(index));
+    __asm__("vpermps %1, %2, %0" : "=x"(high) : "x"(half[1]), "x"(index));
+    r = vf_select(vi_eq(index & 8, vi_of(0)), r, high);
+#else
+    for (int lane = 0; lane < HR_LANES; lane++)
+        r[lane] = table[index[lane] & 15];
+#endif
+    return r;
+}
+
 /* Lane i of vector k gets lane k of vector i. */
 static inline void vf_turn(vf *square) {
 #pragma GCC unroll 4
