@@ -276,6 +276,16 @@ static bool may_read_own(const hr_statement *statement, const hr_tensor *tensor)
     return true;
 }
 
+/* i8(x) stored as i8 is x stored as i8: what rounding does to x is then known to be no error of a whole
+ * number.
+ */
+static hr_expr *without_own_rounding(const hr_statement *statement, const hr_tensor *tensor) {
+    hr_expr *value = statement->value;
+    bool own = value->op == HR_OP_CONVERT && value->dtype == tensor->dtype && value->dtype != HR_BOOL &&
+               !hr_dtype_is_float(value->dtype) && hr_dtype_is_float(value->args[0]->type);
+    return own && tensor->role != HR_ROLE_LOCAL && !statement->accumulate ? value->args[0] : value;
+}
+
 static bool check_sides(hr_checker *checker, const hr_statement_syntax *syntax, hr_statement *statement) {
     left_side left = {.statement = statement, .opened = checker->live_count, .good = true};
     hr_tensor *tensor = &checker->function->tensors[statement->tensor];
@@ -286,6 +296,7 @@ static bool check_sides(hr_checker *checker, const hr_statement_syntax *syntax, 
         statement->value = hr_check_expression(checker, syntax->right);
         checker->target = -1;
         checker->own = NULL;
+        if (statement->value) statement->value = without_own_rounding(statement, tensor);
         left.good = statement->value && domain_has_extents(checker, statement);
     }
     hr_check_close_indices(checker, checker->live_count - left.opened);

@@ -253,6 +253,18 @@ static void clamp_lanes(int n, hr_lanes *out, const hr_lanes *a, const hr_lanes 
     }
 }
 
+/* Below f32's normal numbers precision runs out, or all of a number: what it is multiplied with multiplies
+ * that error. silu(x) is a product itself, of x and what may be as small. */
+static void tiny_lanes(hr_op op, double unit, int n, hr_lanes *out, const hr_lanes *a) {
+    const double tiny = 0x1p-125;
+    for (int i = 0; i < n; ++i) {
+        const double below = op == HR_OP_SILU ? tiny * larger(1, fabs(a->value[i])) : tiny;
+        const double scale = below / (16 * unit);
+        const bool lost = fabs(out->value[i]) < below && out->value[i] != 0 && out->scale[i] < scale;
+        out->scale[i] = lost ? scale : out->scale[i];
+    }
+}
+
 void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b,
                     const hr_lanes *c) {
     double unit = rounding_of(type);
@@ -283,6 +295,7 @@ void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lane
         else
             unary_lanes(op, n, out, a);
     }
+    if (type != HR_F64) tiny_lanes(op, unit, n, out, a);
 }
 
 void hr_lanes_compare(hr_op op, int n, int64_t *out, const double *a, const double *b) {
