@@ -188,4 +188,9 @@ hr_status hr_strips_find(hr_reference *reference, hr_memo_key key, int count, hr
 hr_status hr_strips_insert(hr_reference *reference, hr_memo_key key, int count, const hr_lanes *lanes,
                            bool whole);
 
+/* ---- inexact.c ---- */
+
+/* The function as the interpreter computes it, in `arena`, or the same one. HR_OUT_OF_MEMORY. */
+hr_status hr_inexact_function(const hr_function *function, hr_arena *arena, const hr_function **out);
+
 #endif

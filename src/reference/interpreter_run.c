@@ -70,13 +70,13 @@ typedef struct element {
     int64_t whole;
 } element;
 
-/* `type`: what it was computed as. */
-static element convert(element from, hr_dtype type, hr_dtype dtype) {
+/* `type`: what it was computed as. A whole dtype may stay a float: inexact.c. */
+static element convert(element from, hr_dtype type, hr_dtype dtype, bool to_whole) {
     union {
         double f64;
         int64_t i64;
     } room;
-    bool from_whole = !hr_dtype_is_float(type), to_whole = !hr_dtype_is_float(dtype);
+    bool from_whole = !hr_dtype_is_float(type);
     if (!from_whole && !to_whole) {
         hr_lanes_round(type, dtype, 1, &from.value, &from.scale);
         return from;
@@ -115,12 +115,11 @@ static void settle(hr_lanes *out, bool uniform, bool whole) {
 }
 
 static hr_status convert_lanes(hr_reference *reference, hr_lanes *out, hr_lanes *in, hr_dtype type,
-                               hr_dtype dtype, int count) {
+                               hr_dtype dtype, bool to_whole, int count) {
     bool uniform = in->form == HR_FORM_UNIFORM, from_whole = !hr_dtype_is_float(type);
-    bool to_whole = !hr_dtype_is_float(dtype);
     int n = uniform ? 1 : count;
     for (int i = 0; i < n; ++i)
-        set_element(out, to_whole, i, convert(element_at(in, from_whole, i), type, dtype));
+        set_element(out, to_whole, i, convert(element_at(in, from_whole, i), type, dtype, to_whole));
     settle(out, uniform, to_whole);
     return carry_all(reference, out, in, n);
 }
@@ -446,7 +445,7 @@ hr_known hr_operand_known(const hr_reference *reference, int tensor, const int64
         known.scale = fabs(known.value);
     } else {
         known.whole = array ? hr_dtype_load_whole(t->dtype, operand->data, (size_t)offset)
-                            : convert((element){.value = operand->scalar}, HR_F64, t->dtype).whole;
+                            : convert((element){.value = operand->scalar}, HR_F64, t->dtype, true).whole;
     }
     return known;
 }
@@ -529,7 +528,7 @@ static hr_status read_known(hr_reference *reference, const access *at, hr_rule *
         HR_TRY(hr_rule_known(reference, rule, out));
     }
     if (tensor->role == HR_ROLE_LOCAL) return HR_OK;
-    element e = convert((element){out->value, out->scale, out->whole}, type, tensor->dtype);
+    element e = convert((element){out->value, out->scale, out->whole}, type, tensor->dtype, at->made->whole);
     out->value = e.value;
     out->scale = e.scale;
     out->whole = e.whole;
@@ -587,7 +586,8 @@ static hr_status read_rule(hr_reference *reference, const access *at, hr_lanes *
     if (tensor->role == HR_ROLE_LOCAL)
         HR_TRY(copy_lanes(reference, out, result, at->made->whole, at->n));
     else
-        HR_TRY(convert_lanes(reference, out, result, statement->value->type, tensor->dtype, at->n));
+        HR_TRY(convert_lanes(reference, out, result, statement->value->type, tensor->dtype, at->made->whole,
+                             at->n));
     if (in_range_throughout(at) && !any_faulty(at)) return HR_OK;
     if (out->form != HR_FORM_VARYING) { /* faults are a matter of lanes */
         if (at->made->whole)
@@ -646,7 +646,7 @@ static hr_status step(hr_reference *reference, hr_code *code, int number, int co
         return read_element(reference, code, made, count, out);
     case HR_OP_CONVERT:
         return convert_lanes(reference, out, &code->lanes[made->args[0]], made->expr->args[0]->type,
-                             made->expr->dtype, count);
+                             made->expr->dtype, made->whole, count);
     case HR_OP_RANDOM:
         return draw(reference, code, made, count, out);
     case HR_OP_WHERE:

@@ -90,6 +90,7 @@ static hr_status bind_statements(hr_reference *reference) {
 static hr_status create(hr_reference *reference, const int64_t *extents, const hr_operand *operands) {
     size_t extent_size = (size_t)reference->function->extent_count * sizeof *extents;
     HR_TRY(hr_arena_create(arena_capacity, &reference->arena));
+    HR_TRY(hr_inexact_function(reference->function, reference->arena, &reference->function));
     HR_TRY(room(reference, extent_size, (void **)&reference->extents));
     if (extent_size) memcpy(reference->extents, extents, extent_size);
     HR_TRY(room(reference, FAULT_RECORDS * sizeof *reference->faults, (void **)&reference->faults));
@@ -217,6 +218,8 @@ hr_status hr_reference_value(hr_reference *reference, int tensor, const int64_t 
     double value = got.whole ? (double)got.known.whole : got.known.value;
     double scale = got.whole ? fabs(value) : got.known.scale;
     if (!(scale >= fabs(value)) || (isinf(scale) && isfinite(value))) scale = fabs(value);
-    *out = (hr_meaning){.value = value, .magnitude = scale, .terms = got.terms};
+    const int writer = reference->writer[tensor];
+    const bool rounded = writer >= 0 && !got.whole && !hr_dtype_is_float(asked->dtype);
+    *out = (hr_meaning){.value = value, .magnitude = scale, .terms = got.terms, .rounded = rounded};
     return HR_OK;
 }

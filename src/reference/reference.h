@@ -37,6 +37,7 @@ typedef struct hr_meaning {
                     was added up on the way to it (sum of |terms| of the reductions and sums), >= |value| */
     double terms;  /* the length of its longest reduction, 1 where there is none, and the sums, products and
                       quotients that its statements write out */
+    bool rounded;  /* of a whole dtype: what floats are rounded to, so that it may be off by more than 0 */
 } hr_meaning;
 
 /* The element of result, inout or local `tensor` (an index into function->tensors) at `subscripts`.

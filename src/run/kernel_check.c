@@ -238,7 +238,8 @@ static hr_status samples_compare(const samples *samples, hr_check *out) {
             hr_device_download(samples->kernel->device, &bits, data + sample->offset * (int64_t)size, size));
         double got = hr_dtype_load(tensor->dtype, &bits, 0);
         const hr_statement *statement = statement_of(samples->kernel->function, sample->tensor);
-        hr_dtype type = hr_check_type(samples->kernel->function, statement);
+        hr_dtype type =
+            sample->meaning.rounded ? HR_F32 : hr_check_type(samples->kernel->function, statement);
         if (type == HR_F64 && single) type = HR_F32;
         double error = hr_check_error(type, tensor->dtype, got, &sample->meaning);
         /* += adds one by one: equal addends err in one direction */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static double error_of(hr_dtype type, hr_dtype dtype, double got, double value, double magnitude) {
-    return hr_check_error(type, dtype, got, &(hr_meaning){value, magnitude, 1});
+    return hr_check_error(type, dtype, got, &(hr_meaning){value, magnitude, 1, false});
 }
 
 static bool passes(hr_dtype dtype, double got, double value) {
@@ -110,7 +110,7 @@ static double honest_sum_error(int n, uint32_t seed, int dropped, hr_dtype dtype
     }
     for (int k = 0; k < 16; k++)
         sum += partial[k];
-    hr_meaning meaning = {value, magnitude, n};
+    hr_meaning meaning = {value, magnitude, n, false};
     double got = hr_dtype_round(dtype, (double)sum);
     return hr_check_error(HR_F32, dtype, got, &meaning) / hr_check_tolerance(HR_F32, n);
 }

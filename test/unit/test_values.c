@@ -163,6 +163,12 @@ static void test_honest_arithmetic(void **state) {
         {"kernel quantised(x: bf16[N, K]) -> (q: i8[N, K], s: f32[N])\n{\n"
          "    s[n] = max[k](abs(x[n, k])) / 127\n    q[n, k] = i8(round(x[n, k] / s[n]))\n}\n",
          64, 4096},
+        {"kernel taken(x: bf16[64, K], w: i8[N, K]) -> (y: f32[64, N], t: i64[64], q: i8[64, K], z: i8[64, "
+         "K])\n{\n"
+         "    s[m] = max[k](abs(x[m, k])) / 127\n    r[m, k] = i32(round(x[m, k] / s[m]))\n"
+         "    q[m, k] = i8(round(x[m, k] / s[m]))\n    y[m, n] = sum[k](r[m, k] * w[n, k]) * s[m]\n"
+         "    t[m] = sum[k](abs(q[m, k]) - max(r[m, k], 0))\n    z[m, k] = clamp(-r[m, k] + 3, -5, 100)\n}\n",
+         70, 2048},
         {"kernel gated(x: bf16[2, K], g: bf16[N, K], u: bf16[N, K]) -> (y: bf16[2, N])\n{\n"
          "    a[m, n] = sum[k](x[m, k] * g[n, k])\n    b[m, n] = sum[k](x[m, k] * u[n, k])\n"
          "    y[m, n] = silu(a[m, n]) * b[m, n]\n}\n",
