@@ -319,6 +319,11 @@ static void print_public(emitter *e) {
     print_signature(e);
     hr_text_format(p->out, " {\n");
     p->indent++;
+    for (int i = 0; i < e->plan->split_count; i++) {
+        const hr_split *split = &e->plan->splits[i];
+        hr_print(p, "if ((%s) * (%s) != %s) return -1;", hr_emit_size(p, split->groups),
+                 hr_emit_size(p, split->by), hr_emit_size(p, split->extent));
+    }
     hr_print(p, "fault_record fault = {0, 0};");
     hr_print(p, "arguments a = {0};");
     for (int i = 0; i < e->function->extent_count; i++)
@@ -365,7 +370,7 @@ static void print_entry(emitter *e) {
         if (is_strided(e, t)) hr_print(p, "a.%s_strides = l->strides + %d;", name, stride);
         if (hr_emit_is_list(p, t))
             hr_print(p, "a.pieces = (const pieces *)(uintptr_t)l->strides[%d];", stride);
-        stride += tensor->rank;
+        stride += e->plan->source->tensors[t].rank;
     }
     hr_print(p, "a.fault = fault;");
     hr_print(p, "run(a, l->scratch, (int)l->threads);");

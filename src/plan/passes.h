@@ -15,6 +15,10 @@ hr_status hr_pass_normalise(hr_graph *graph);
 /* Requires normalise. Provides: elements carry no guard where their subscripts stay inside their axes. */
 hr_status hr_pass_guards(hr_graph *graph, const int64_t *extents);
 
+/* Requires guards. Provides plan->splits: indices that are counted in groups are two, and the axes that they
+ * walk. */
+hr_status hr_pass_split_axes(hr_graph *graph, const int64_t *extents, hr_plan *plan);
+
 /* Requires normalise. Provides: indices of different statements that walk the same axes are one index. */
 hr_status hr_pass_unify(hr_graph *graph);
 

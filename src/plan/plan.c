@@ -45,6 +45,7 @@ static hr_status check_stages(const hr_graph *graph, const hr_plan *plan) {
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
     HR_TRY(hr_pass_normalise(graph));
     HR_TRY(hr_pass_guards(graph, extents));
+    if (!unfused) HR_TRY(hr_pass_split_axes(graph, extents, plan));
     HR_TRY(hr_pass_unify(graph));
     if (!unfused) HR_TRY(hr_pass_operands(graph, !plan->limits.compute));
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));

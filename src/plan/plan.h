@@ -187,9 +187,15 @@ static inline int hr_stage_pass_at(const hr_stage *stage, int turn) {
 /* How an argument lies in memory. LIST: in members of unequal length, base/pieces.h. */
 typedef enum hr_layout { HR_LAYOUT_DENSE, HR_LAYOUT_STRIDED, HR_LAYOUT_LIST } hr_layout;
 
+/* An axis that is two in `normal`: extent = groups * by, which holds for the plan's extents. */
+typedef struct hr_split {
+    const hr_expr *extent, *groups, *by;
+} hr_split;
+
 typedef struct hr_plan {
     const hr_function *source;
-    const hr_function *normal; /* parameters and results as in source; more locals, indices, statements */
+    const hr_function *normal; /* parameters and results as in source, but for splits; more locals, indices,
+                                  statements */
     const hr_layout *layouts;  /* one a parameter or result */
     int stage_count;
     hr_stage *stages;
@@ -197,6 +203,8 @@ typedef struct hr_plan {
     bool *materialised; /* one a tensor of `normal`: a local that exists in memory */
     bool *in_strips;    /* one a tensor of `normal`: of what exists, only the strip in hand; NULL = of none */
     bool *in_blocks;    /* the same for the block of rows in hand */
+    int split_count;
+    hr_split *splits;
     hr_tunables tunables;
     hr_device_limits limits;
     const struct hr_graph *graph; /* the expressions of `normal`, for hr_plan_access */
@@ -238,6 +246,8 @@ bool hr_plan_is_in_hand(const hr_plan *plan, int tensor);
 bool hr_plan_is_scratch(const hr_plan *plan, int tensor);
 /* Its bytes. */
 hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out);
+/* The axis of the text's tensor that axis `axis` of `normal`'s is, or is a part of. */
+int hr_plan_source_axis(const hr_plan *plan, int tensor, int axis);
 /* The product of the indices' sizes. */
 hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
                          int64_t *out);

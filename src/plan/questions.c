@@ -91,6 +91,22 @@ hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *
     return HR_OK;
 }
 
+static bool is_split(const hr_plan *plan, const hr_expr *groups, const hr_expr *by) {
+    for (int i = 0; i < plan->split_count; i++)
+        if (plan->splits[i].groups == groups && plan->splits[i].by == by) return true;
+    return false;
+}
+
+int hr_plan_source_axis(const hr_plan *plan, int tensor, int axis) {
+    const hr_tensor *of = &plan->normal->tensors[tensor];
+    if (tensor >= hr_function_arguments(plan->source) || of->rank == plan->source->tensors[tensor].rank)
+        return axis;
+    int parts = 0;
+    for (int a = 0; a < axis; a++)
+        parts += is_split(plan, of->shape[a], of->shape[a + 1]);
+    return axis - parts;
+}
+
 hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
                          int64_t *out) {
     *out = 1;

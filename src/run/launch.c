@@ -154,8 +154,8 @@ static hr_status fault_fail(const hr_kernel *kernel, const hr_prepared *prepared
                    "%s:%d:%d: a subscript of `%s` had the value %lld; its axis %d has %lld elements (0 to "
                    "%lld). Nothing was read or written there%s%.*s",
                    kernel->file, access.place.line, access.place.column, tensor->name,
-                   (long long)fault->value, access.axis, (long long)extent, (long long)extent - 1,
-                   shown ? "\n" : "", shown, shown ? line : "");
+                   (long long)fault->value, hr_plan_source_axis(prepared->plan, access.tensor, access.axis),
+                   (long long)extent, (long long)extent - 1, shown ? "\n" : "", shown, shown ? line : "");
 }
 
 hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared) {

@@ -1,0 +1,289 @@
+/* Axes that are counted in groups: heads that share keys, `k[b, h // (H // J), t, d]`. In: a normalised graph
+ * and numbers for extents. Out: the same, where such an index is two, the group and the place in it, and so
+ * are the axes that it walks: an array without gaps is the same with one axis or two.
+ *
+ * So what a group shares is read once for all of it, and what were vectors times a matrix is a product.
+ */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPLITS_MOST = 4 };
+
+typedef struct splitting {
+    hr_graph *graph;
+    const int64_t *extents;
+    const hr_plan *plan;
+    hr_expr *extent, *groups, *by; /* of the axis: elements, groups and elements of a group */
+    int64_t size;                  /* of the axis */
+    bool *index;                   /* by index: it walks a split axis */
+    bool *axis;                    /* by tensor * HR_AXES_MAX + axis */
+    int *group, *place;            /* by index: what it becomes */
+    bool *seen;                    /* by expr id */
+    hr_expr **made;                /* by expr id */
+    bool changed, good;
+} splitting;
+
+static bool value_of(const splitting *s, const hr_expr *extent, int64_t *out) {
+    return hr_extent_value(s->graph->function, extent, s->extents, out) == HR_OK;
+}
+
+/* ---- where one begins ---- */
+
+static bool is_of_extents(const hr_expr *node) {
+    if (node->op == HR_OP_NUMBER) return node->type == HR_I64;
+    if (node->op == HR_OP_EXTENT) return true;
+    if (node->op != HR_OP_FLOORDIV && node->op != HR_OP_MUL) return false;
+    return is_of_extents(node->args[0]) && is_of_extents(node->args[1]);
+}
+
+/* The subscript counts groups, as many as its axis has. */
+static bool counts_groups(const splitting *s, const hr_expr *subscript, hr_expr *axis) {
+    int64_t by, size, groups;
+    if (subscript->op != HR_OP_FLOORDIV || subscript->args[0]->op != HR_OP_INDEX) return false;
+    const hr_expr *extent = s->graph->function->indices[subscript->args[0]->index].extent;
+    return is_of_extents(subscript->args[1]) && value_of(s, subscript->args[1], &by) &&
+           value_of(s, extent, &size) && value_of(s, axis, &groups) && by > 1 && groups > 0 &&
+           groups * by == size;
+}
+
+static hr_expr *find_division(splitting *s, hr_expr *node) {
+    if (s->seen[node->id]) return NULL;
+    s->seen[node->id] = true;
+    const hr_tensor *tensor = node->op == HR_OP_ELEMENT ? &s->graph->function->tensors[node->tensor] : NULL;
+    for (int a = 0; tensor && a < tensor->rank; a++)
+        if (counts_groups(s, node->args[a], tensor->shape[a])) {
+            s->groups = tensor->shape[a];
+            return node->args[a];
+        }
+    hr_expr *found = NULL;
+    for (int i = 0; i < node->arg_count && !found; i++)
+        found = find_division(s, node->args[i]);
+    return found;
+}
+
+/* A sum of products that is no product of matrices as it stands. */
+static bool is_lone(const splitting *s, const hr_statement *statement) {
+    hr_contract found;
+    const hr_expr *value = statement->value;
+    return value->op == HR_OP_REDUCE_SUM && value->args[0]->op == HR_OP_MUL &&
+           !hr_contract_match(s->graph, statement, true, &found);
+}
+
+/* ---- what goes with it ---- */
+
+static bool *axis_of(const splitting *s, int tensor, int axis) {
+    return &s->axis[tensor * HR_AXES_MAX + axis];
+}
+
+/* A split axis is walked by split indices alone, and such an index walks split axes. Not the last one of an
+ * argument, along which lanes are. */
+static void meet(splitting *s, int tensor, int axis, const hr_expr *subscript) {
+    const bool plain = subscript->op == HR_OP_INDEX;
+    bool *split = axis_of(s, tensor, axis);
+    const bool walks = plain && s->index[subscript->index];
+    int64_t size;
+    if (*split == walks) return;
+    if (!plain) {
+        s->good = false;
+        return;
+    }
+    const hr_function *function = s->graph->function;
+    const int memory = s->graph->storage[tensor];
+    const bool dense =
+        memory >= hr_function_arguments(s->plan->source) || s->plan->layouts[memory] == HR_LAYOUT_DENSE;
+    const bool lanes =
+        axis == function->tensors[tensor].rank - 1 && function->tensors[tensor].role != HR_ROLE_LOCAL;
+    if (!dense || lanes || !value_of(s, function->indices[subscript->index].extent, &size) ||
+        size != s->size || !value_of(s, function->tensors[tensor].shape[axis], &size) || size != s->size)
+        s->good = false;
+    *split = s->index[subscript->index] = s->changed = true;
+}
+
+static void meet_all(splitting *s, const hr_expr *node) {
+    if (s->seen[node->id]) return;
+    s->seen[node->id] = true;
+    const int rank = node->op == HR_OP_ELEMENT ? s->graph->function->tensors[node->tensor].rank : 0;
+    for (int a = 0; a < rank; a++)
+        meet(s, node->tensor, a, node->args[a]);
+    for (int i = 0; i < node->arg_count; i++)
+        meet_all(s, node->args[i]);
+}
+
+/* Nothing asks for a split index but axes and the number of its group. */
+static void verify(splitting *s, const hr_expr *node) {
+    if (s->seen[node->id]) return;
+    s->seen[node->id] = true;
+    const int rank = node->op == HR_OP_ELEMENT ? s->graph->function->tensors[node->tensor].rank : 0;
+    const bool divides = node->op == HR_OP_FLOORDIV && node->args[1] == s->by;
+    for (int i = 0; i < node->arg_count; i++) {
+        const hr_expr *arg = node->args[i];
+        const bool split = arg->op == HR_OP_INDEX && s->index[arg->index];
+        if (split && i >= rank && !(divides && i == 0)) s->good = false;
+        verify(s, arg);
+    }
+}
+
+/* Marks all that goes together; false where something cannot. */
+static bool spread(splitting *s) {
+    const hr_function *function = s->graph->function;
+    for (s->changed = true; s->changed && s->good;) {
+        s->changed = false;
+        memset(s->seen, 0, (size_t)function->expr_count);
+        for (int i = 0; i < function->statement_count; i++) {
+            const hr_statement *statement = &function->statements[i];
+            for (int a = 0; a < statement->subscript_count; a++) {
+                meet(s, statement->tensor, a, statement->subscripts[a]);
+                meet_all(s, statement->subscripts[a]);
+            }
+            meet_all(s, statement->value);
+        }
+    }
+    memset(s->seen, 0, (size_t)function->expr_count);
+    for (int i = 0; i < function->statement_count; i++) {
+        const hr_statement *statement = &function->statements[i];
+        if (statement->value->op == HR_OP_INDEX && s->index[statement->value->index]) s->good = false;
+        for (int a = 0; a < statement->subscript_count; a++)
+            verify(s, statement->subscripts[a]);
+        verify(s, statement->value);
+    }
+    for (int t = 0; t < function->tensor_count; t++) {
+        int rank = function->tensors[t].rank;
+        for (int a = 0; a < function->tensors[t].rank; a++)
+            rank += *axis_of(s, t, a);
+        if (rank > HR_RANK_MAX) s->good = false;
+    }
+    return s->good;
+}
+
+/* ---- the graph after it ---- */
+
+static int *split_indices(splitting *s, const int *from, int *count) {
+    int *to = hr_arena_alloc(s->graph->arena, (size_t)(2 * *count + 1) * sizeof *to), made = 0;
+    for (int i = 0; i < *count; i++) {
+        if (s->index[from[i]]) to[made++] = s->group[from[i]];
+        to[made++] = s->index[from[i]] ? s->place[from[i]] : from[i];
+    }
+    *count = made;
+    return to;
+}
+
+static hr_expr *rewritten(splitting *s, hr_expr *node);
+
+/* Places with two subscripts for a split axis. */
+static hr_expr **split_subscripts(splitting *s, hr_expr *const *from, int count, int *made) {
+    hr_expr **to = hr_arena_alloc(s->graph->arena, (size_t)(2 * count + 1) * sizeof *to);
+    *made = 0;
+    for (int a = 0; a < count; a++) {
+        const bool split = from[a]->op == HR_OP_INDEX && s->index[from[a]->index];
+        if (split) to[(*made)++] = hr_graph_index_value(s->graph, s->group[from[a]->index]);
+        to[(*made)++] =
+            split ? hr_graph_index_value(s->graph, s->place[from[a]->index]) : rewritten(s, from[a]);
+    }
+    return to;
+}
+
+static hr_expr *rewrite(splitting *s, hr_expr *node) {
+    hr_graph *graph = s->graph;
+    int count;
+    if (node->op == HR_OP_FLOORDIV && node->args[0]->op == HR_OP_INDEX && s->index[node->args[0]->index])
+        return hr_graph_index_value(graph, s->group[node->args[0]->index]);
+    if (!node->arg_count) return node;
+    if (node->op == HR_OP_ELEMENT) {
+        hr_expr **subscripts = split_subscripts(s, node->args, node->arg_count, &count);
+        hr_expr *element = hr_graph_element(graph, node->tensor, count, subscripts);
+        if (!element->place.line) element->place = node->place;
+        return element;
+    }
+    hr_expr **args = hr_arena_alloc(graph->arena, (size_t)node->arg_count * sizeof *args);
+    for (int i = 0; i < node->arg_count; i++)
+        args[i] = rewritten(s, node->args[i]);
+    if (!node->bound_count) return hr_graph_with_args(graph, node, args);
+    count = node->bound_count;
+    const int *bound = split_indices(s, node->bound, &count);
+    return hr_graph_reduce(graph, node->op, node->type, count, bound, args[0]);
+}
+
+static hr_expr *rewritten(splitting *s, hr_expr *node) {
+    if (!s->made[node->id]) s->made[node->id] = rewrite(s, node);
+    return s->made[node->id];
+}
+
+static void split_tensors(splitting *s) {
+    hr_function *function = s->graph->function;
+    for (int t = 0; t < function->tensor_count; t++) {
+        hr_tensor *tensor = &function->tensors[t];
+        hr_expr **shape = hr_arena_alloc(s->graph->arena, (size_t)(2 * tensor->rank + 1) * sizeof *shape);
+        int rank = 0;
+        for (int a = 0; a < tensor->rank; a++) {
+            const bool split = *axis_of(s, t, a);
+            if (split) shape[rank++] = s->groups;
+            shape[rank++] = split ? s->by : tensor->shape[a];
+        }
+        tensor->shape = shape;
+        tensor->rank = rank;
+    }
+}
+
+static void split_all(splitting *s) {
+    hr_graph *graph = s->graph;
+    const int indices = graph->function->index_count;
+    for (int i = 0; i < indices; i++) {
+        if (!s->index[i]) continue;
+        const char *name = graph->function->indices[i].name;
+        s->group[i] = hr_graph_add_index(graph, hr_arena_format(graph->arena, "%s_group", name), s->groups);
+        s->place[i] = hr_graph_add_index(graph, name, s->by);
+    }
+    for (int i = 0; i < graph->function->statement_count; i++) {
+        hr_statement *statement = &graph->function->statements[i];
+        statement->domain = split_indices(s, statement->domain, &statement->domain_count);
+        statement->subscripts = split_subscripts(s, statement->subscripts, statement->subscript_count,
+                                                 &statement->subscript_count);
+        statement->value = rewritten(s, statement->value);
+    }
+    split_tensors(s);
+}
+
+/* Whether one was found and split. */
+static hr_status split_one(splitting *s, bool *any) {
+    hr_function *function = s->graph->function;
+    const size_t indices = (size_t)function->index_count + 1, ids = (size_t)function->expr_count + 1;
+    s->index = calloc(indices, sizeof *s->index);
+    s->axis = calloc((size_t)function->tensor_count * HR_AXES_MAX + 1, sizeof *s->axis);
+    s->group = calloc(indices, sizeof *s->group);
+    s->place = calloc(indices, sizeof *s->place);
+    s->seen = calloc(ids, sizeof *s->seen);
+    s->made = calloc(ids, sizeof(hr_expr *));
+    const bool there = s->index && s->axis && s->group && s->place && s->seen && s->made;
+    hr_expr *division = NULL;
+    for (int i = 0; there && i < function->statement_count && !division; i++)
+        if (is_lone(s, &function->statements[i])) division = find_division(s, function->statements[i].value);
+    *any = false;
+    if (division) {
+        const int index = division->args[0]->index;
+        s->by = division->args[1];
+        s->extent = function->indices[index].extent;
+        s->index[index] = s->good = value_of(s, function->indices[index].extent, &s->size);
+        *any = s->good && spread(s);
+        if (*any) split_all(s);
+    }
+    free(s->index);
+    free(s->axis);
+    free(s->group);
+    free(s->place);
+    free(s->seen);
+    free(s->made);
+    return there ? hr_graph_status(s->graph) : hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+}
+
+hr_status hr_pass_split_axes(hr_graph *graph, const int64_t *extents, hr_plan *plan) {
+    bool any = !plan->limits.compute;
+    plan->splits = hr_arena_alloc(graph->arena, SPLITS_MOST * sizeof *plan->splits);
+    while (any && plan->split_count < SPLITS_MOST) {
+        splitting s = {.graph = graph, .extents = extents, .plan = plan};
+        HR_TRY(split_one(&s, &any));
+        if (any) plan->splits[plan->split_count++] = (hr_split){s.extent, s.groups, s.by};
+    }
+    return HR_OK;
+}
