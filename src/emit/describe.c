@@ -19,9 +19,4 @@ void hr_emit_describe(hr_printer *p, const char *name) {
     hr_print(p, " * Arrays are row-major without gaps; f16, bf16 and f8 are carried as their bits:");
     for (int t = 0; t < hr_function_arguments(p->plan->source); t++)
         describe_tensor(p, t);
-    for (int i = 0; i < p->plan->split_count; i++) {
-        const hr_split *split = &p->plan->splits[i];
-        hr_print(p, " * For %s = (%s) * (%s) alone: -1 otherwise.", hr_emit_size(p, split->extent),
-                 hr_emit_size(p, split->groups), hr_emit_size(p, split->by));
-    }
 }

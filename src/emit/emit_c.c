@@ -71,6 +71,11 @@ static void print_how_to_call(emitter *e) {
     hr_print(p,
              " * scratch: %s_scratch(...) bytes aligned to 64, or NULL where that is 0. threads: at least 1.",
              e->name);
+    for (int i = 0; i < e->plan->split_count; i++) {
+        const hr_split *split = &e->plan->splits[i];
+        hr_print(p, " * Made for %s = (%s) * (%s): returns -1 for others.", hr_emit_size(p, split->extent),
+                 hr_emit_size(p, split->groups), hr_emit_size(p, split->by));
+    }
     hr_print(p, " * Returns 0, or the number of the access (1 and up) whose subscript left its axis; that "
                 "element was neither");
     hr_print(p,
