@@ -537,10 +537,18 @@ static hr_status mark_materialised(grouper *g) {
     return HR_OK;
 }
 
-/* Some element's last subscript is the index. */
+/* The index, or what divides it by a number, or is left over. */
+static bool counts(const hr_expr *subscript, int index) {
+    const bool divides = (subscript->op == HR_OP_FLOORDIV || subscript->op == HR_OP_MOD) &&
+                         subscript->args[1]->op == HR_OP_NUMBER;
+    const hr_expr *counted = divides ? subscript->args[0] : subscript;
+    return counted->op == HR_OP_INDEX && counted->index == index;
+}
+
+/* Some element's last subscript counts along the index. */
 static bool runs_along(const hr_function *function, const hr_expr *node, int index) {
     int last = node->op == HR_OP_ELEMENT ? function->tensors[node->tensor].rank - 1 : -1;
-    if (last >= 0) return node->args[last]->op == HR_OP_INDEX && node->args[last]->index == index;
+    if (last >= 0) return counts(node->args[last], index);
     for (int i = 0; i < node->arg_count; i++)
         if (runs_along(function, node->args[i], index)) return true;
     return false;

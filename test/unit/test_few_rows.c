@@ -107,6 +107,11 @@ static const char *const shared[] = {
     "K])\n{\n"
     "    y[m] = sum[k](u[k] * c[where(k % 2 != 0, w[m, k // 2] // 16, w[m, k // 2] % 16)]) * x[0]\n"
     "    z[m, k] = c[w[m, k // 2] % 16] * exp(d[w[m, k // 2] // 64]) + c[15 - w[m, k // 2] % 7]\n}\n",
+    "kernel k(w: i8[M, K], s: f32[M, (K + 31) // 32], t: i32[M], x: f32[N]) -> (y: f32[M], z: f32[M])\n{\n"
+    "    y[m] = sum[k](where(k == t[m] % 40 or k > 2 * m, 1, w[m, k]) * s[m, k // 32]) + x[0]\n"
+    "    z[m] = max[k](where(k >= m, exp(w[m, k] * s[m, k // 32] / 100), k))\n}\n",
+    "kernel k(w: i8[M, K], s: f32[M, (K + 31) // 32], x: f32[N]) -> (y: f32[M])\n{\n"
+    "    y[m] = sum[k](where(random(7, m * K + k) < 0.5, w[m, k] * s[m, k // 32], x[0]))\n}\n",
     "kernel k(w: i8[M, K], s: f32[M, (K + 15) // 16], x: f32[N]) -> (y: f32[M], z: i64[M])\n{\n"
     "    y[m] = min[k](w[m, k] * s[m, k // 16]) + x[0]\n    z[m] = sum[k](w[m, k] * (k // 16 % 2))\n}\n",
 };
