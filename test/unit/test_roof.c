@@ -176,6 +176,18 @@ static void test_choose(void **state) {
 }
 
 /* The same loops as the roof's: as fast, but for what else runs meanwhile; other functions take over. */
+/* A rate is timed within microseconds: where others use the cores it may be told any number of times too low.
+ */
+static bool is_plausible(hr_device *device, const char *source, int special, double roof) {
+    bool plausible = false;
+    for (int turn = 0; turn < 20 && !plausible; turn++) {
+        double rate = 0;
+        assert_int_equal(device->ops->special_rate(device, source, (hr_special)special, &rate), HR_OK);
+        plausible = rate > 1e-3 * roof && rate < 50 * roof;
+    }
+    return plausible;
+}
+
 static void test_special_rate(void **state) {
     (void)state;
     hr_device *device = device_open();
@@ -185,11 +197,8 @@ static void test_special_rate(void **state) {
     assert_int_equal(hr_device_roof(device, false, NULL, NULL, &roof), HR_OK);
     assert_int_equal(hr_prelude_rates_source(&source), HR_OK);
     for (int special = HR_SPECIAL_NONE + 1; special < HR_SPECIAL_COUNT; special++)
-        for (int again = 0; again < 2; again++) {
-            assert_int_equal(device->ops->special_rate(device, source.data, (hr_special)special, &rate),
-                             HR_OK);
-            assert_true(rate > 1e-3 * roof.special[special] && rate < 50 * roof.special[special]);
-        }
+        for (int again = 0; again < 2; again++)
+            assert_true(is_plausible(device, source.data, special, roof.special[special]));
     assert_int_equal(device->ops->special_rate(device, source.data, HR_SPECIAL_NONE, &rate), HR_INTERNAL);
     static const char nothing[] = "int hr_entry(const void *l, void *fault) { return l && !fault; }\n";
     hr_device *other = device_open();
