@@ -159,7 +159,7 @@ static bool goes_by_head(const hr_lane_pass *pass) {
 static void ask_for_ends(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (s->use != HR_LANE_STORE || !s->stream) continue;
+        if (s->use != HR_LANE_STORE || !s->stream || s == pass->joint) continue;
         hr_print(p, "%sstream_ask_end(q%d + %s, %s);", pass->whole ? "if (!first) " : "", s->id,
                  hr_emit_index_size(p, p->lane), step_sizes(p, pass, s));
     }
@@ -172,16 +172,41 @@ static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *las
     if (!goes_by_head(pass)) return;
     hr_print(p, "const int64_t begin = stream_begin(q%d, %s, i, %s);", first->id, first_sizes(p, pass), last);
     p->begun = first->id;
+    if (pass->joint)
+        hr_print(p, "const bool joins = (uintptr_t)q%d %% %d == 0;", pass->joint->id,
+                 (int)hr_dtype_size(p->function->tensors[pass->joint->tensor].dtype));
     if (!p->flat && p->stage->task_count) ask_for_ends(p, pass);
+}
+
+/* The lanes at an end of the row, from `i` on, go where the row beside it is put together; not where the
+ * array is so unaligned that no row ever begins with a line. */
+static void print_end_begin(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_lane_step *s = pass->joint;
+    if (!s) return;
+    const char *type = hr_c_storage(p->function->tensors[s->tensor].dtype);
+    p->joined = s->id;
+    hr_print(p, "const int64_t from_%d = i;", s->id);
+    hr_print(p, "%s *const end_%d = joins ? (%s *)collector_place(%s) - i : q%d;", type, s->id, type,
+             pass->joint_at, s->id);
+}
+
+static void print_end_leave(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_lane_step *s = pass->joint;
+    if (!s) return;
+    hr_print(p, "if (joins) collector_leave(%s, (i - from_%d) * %d);", pass->joint_at, s->id,
+             (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
+    p->joined = -1;
 }
 
 /* The lanes before. */
 static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     if (!first_stream(pass)) return;
     if (goes_by_head(pass)) {
+        print_end_begin(p, pass);
         print_part(p, pass, "while (i < begin)", "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES");
         hr_print(p, "    i += lanes;");
         hr_print(p, "}");
+        print_end_leave(p, pass);
     }
     print_alignments(p, pass, pass->block ? last : NULL);
 }
@@ -197,9 +222,9 @@ static bool reads_tensor(hr_printer *p, const hr_lane_pass *pass, const hr_expr 
     return false;
 }
 
-/* Beside other rows, results of rows of 4 KB and more go some lines ahead of what is read: where rows are a
- * multiple of 4 KB long, each load would otherwise wait for the store just before it to the same place of
- * another page. */
+/* Beside other rows, results of rows of 4 KB and more go some lines ahead of what is read, unless that goes
+ * ahead of them: where rows are a multiple of 4 KB long, each load would otherwise wait for the store just
+ * before it to the same place of another page. */
 static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     enum { PAGE_BYTES = 4096, BYTES_AHEAD = 256 };
     int size = (int)hr_dtype_size(p->function->tensors[first_stream(pass)->tensor].dtype);
@@ -208,7 +233,7 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     p->stamp++;
     for (int i = 0; i < pass->step_count; i++)
         first = first || reads_tensor(p, pass, pass->steps[i].value);
-    if (!first || p->stage->backward) return head;
+    if (!first || p->stage->backward || p->stage->lead) return head;
     return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size / pass->group,
                      BYTES_AHEAD / size);
 }
@@ -510,6 +535,21 @@ static void print_leftover(hr_printer *p, const hr_lane_pass *pass) {
     p->leftover = false;
 }
 
+static void print_tail_begin(hr_printer *p, const hr_lane_pass *pass) {
+    if (!pass->joint) return;
+    hr_print(p, "if (joins) collector_pass(%s, q%d + i);", pass->joint_at, pass->joint->id);
+    hr_print(p, "{");
+    p->indent++;
+    print_end_begin(p, pass);
+}
+
+static void print_tail_leave(hr_printer *p, const hr_lane_pass *pass) {
+    if (!pass->joint) return;
+    print_end_leave(p, pass);
+    p->indent--;
+    hr_print(p, "}");
+}
+
 static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     print_shifted(p, pass, &first, &last);
     hr_print(p, "int64_t i = %s;", first);
@@ -519,6 +559,7 @@ static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first
     if (hr_lane_uses_turned(p, pass)) print_turned(p, pass, last);
     print_head(p, pass, last);
     if (pass->ways > 1) print_steps_loop(p, pass, last);
+    if (pass->ways > 1) print_tail_begin(p, pass);
     hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
     p->indent++;
     if (pass->ways > 1)
@@ -527,8 +568,11 @@ static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first
         hr_lane_near_and_far(p, pass, 1, print_vector);
     p->indent--;
     hr_print(p, "}");
+    if (pass->ways == 1) print_tail_begin(p, pass);
     print_part(p, pass, hr_format(p, "if (i < %s)", last), hr_format(p, "(int)(%s - i)", last));
+    if (pass->joint) hr_print(p, "    i = %s;", last);
     hr_print(p, "}");
+    print_tail_leave(p, pass);
     p->begun = -1;
 }
 

@@ -53,6 +53,11 @@ static bool streams(const hr_lane_step *s) {
     return s->stream && !s->late;
 }
 
+/* Where the elements at the ends of a row go. */
+static const char *end_text(hr_printer *p, const hr_lane_step *s) {
+    return hr_format(p, s->id == p->joined ? "end_%d + i" : "q%d + i", s->id);
+}
+
 /* The last argument of a streaming store: whether its address is a multiple of the vector's size. */
 static const char *aligned_text(hr_printer *p, const hr_lane_step *s) {
     return !streams(s) ? "" : p->whole || s->id == p->begun ? ", true" : hr_format(p, ", aligned_%d", s->id);
@@ -118,12 +123,13 @@ void hr_lane_print_store(hr_printer *p, const hr_lane_step *s, const char *value
     hr_dtype dtype = p->function->tensors[s->tensor].dtype;
     const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
     const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
-    if (p->vector && streams(s) && !p->part && !leaves_in_parts(p, dtype))
+    bool joined = p->joined == s->id && (p->part || p->leftover);
+    if (p->vector && streams(s) && !p->part && !joined && !leaves_in_parts(p, dtype))
         hr_print(p, "%s_stream_%s(q%d + i, %s%s);", v, name, s->id, stored, aligned_text(p, s));
     else if (p->vector && p->part)
-        hr_print(p, "%s_store_part_%s(q%d + i, %s, lanes);", v, name, s->id, stored);
+        hr_print(p, "%s_store_part_%s(%s, %s, lanes);", v, name, end_text(p, s), stored);
     else if (p->vector)
-        hr_print(p, "%s_store_%s(%s, %s);", v, name, hr_lane_target(p, s), stored);
+        hr_print(p, "%s_store_%s(%s, %s);", v, name, joined ? end_text(p, s) : hr_lane_target(p, s), stored);
     else if (hr_lane_stores_in_row(p, s))
         hr_print(p, "q%d[i] = %s;", s->id, stored);
     else

@@ -90,7 +90,7 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     memset(p->table, 0, ids * sizeof *p->table);
     memset(p->value, 0, (size_t)p->function->tensor_count * sizeof *p->value);
     p->checks = false;
-    p->begun = -1;
+    p->begun = p->joined = -1;
     p->kept_turned = NULL;
     p->narrow = is_narrow(p);
     p->cleans = stage->vector && hr_stage_is_bound_by_operations(p->plan, stage);

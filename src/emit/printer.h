@@ -23,6 +23,8 @@ typedef struct hr_printer {
     bool cleans; /* f32 scalars are loaded without the bits of NaN that bf16 cuts off */
     bool whole;  /* all of the row is whole steps, and its streamed results are aligned */
     bool part;   /* lanes of a tail: loads and stores take the count `lanes` */
+    int joined;  /* the step whose lanes at the ends of rows are put together with those of the row beside it;
+                    -1 = none */
     bool leftover;    /* a vector after the last whole step: beside it in its line ordinary stores follow */
     int lane;         /* index of the lane, -1 = none */
     const char *flat; /* the number of all elements, where lanes go through all of them: see stage_flat.h */

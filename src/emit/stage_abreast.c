@@ -9,6 +9,7 @@
 #include "emit/function_c.h"
 #include "emit/stage_area.h"
 #include "emit/stage_estimate.h"
+#include "emit/stage_line.h"
 
 #include <string.h>
 
@@ -168,6 +169,7 @@ void hr_stage_abreast_loop(hr_stage_printer *s) {
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
     hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
     print_collectors(s);
+    hr_stage_lines_begin(s, "begin");
     hr_print(p, "for (int64_t block = begin; block < end; block += %d) {", most);
     p->indent++;
     hr_print(p, "const int rows = end - block < %d ? (int)(end - block) : %d;", most, most);
@@ -180,4 +182,5 @@ void hr_stage_abreast_loop(hr_stage_printer *s) {
     p->indent--;
     hr_print(p, "}");
     print_leaves(s, true);
+    hr_stage_lines_end(s);
 }

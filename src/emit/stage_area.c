@@ -14,7 +14,7 @@ static const char *sums_size(hr_printer *p, const hr_stage *stage) {
 }
 
 bool hr_stage_shares_kept(const hr_stage *stage) {
-    return stage->skew && hr_stage_turns(stage) == 2;
+    return stage->skew && hr_stage_turns(stage) == 2 && !stage->lead;
 }
 
 int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
@@ -24,19 +24,24 @@ int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
     return (hr_stage_shares_kept(stage) ? 1 : stage->pass_count) * stage->group;
 }
 
-bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
+bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const hr_step *step,
+                              int row_count) {
     int tensor = plan->normal->statements[step->statement].tensor, tasks = stage->task_count;
-    if (!stage->abreast || !stage->ragged || plan->tunables.stream) return false;
-    if (step->kind != HR_STEP_ELEMENT || !step->stored) return false;
     if (plan->normal->tensors[tensor].role != HR_ROLE_RESULT || plan->storage[tensor] != tensor ||
-        hr_plan_layout(plan, tensor) != HR_LAYOUT_DENSE || plan->normal->tensors[tensor].rank != tasks + 1)
+        hr_plan_layout(plan, tensor) != HR_LAYOUT_DENSE ||
+        plan->normal->tensors[tensor].rank != tasks + row_count)
         return false;
-    for (int a = 0; a <= tasks; a++) {
+    for (int a = 0; a < tasks + row_count; a++) {
         const hr_expr *subscript = step->subscripts[a];
-        int index = a < tasks ? stage->task[a] : stage->row[0];
+        int index = a < tasks ? stage->task[a] : stage->row[a - tasks];
         if (subscript->op != HR_OP_INDEX || subscript->index != index) return false;
     }
     return true;
+}
+
+bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
+    if (!stage->abreast || !stage->ragged || plan->tunables.stream) return false;
+    return step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_stores_in_order(plan, stage, step, 1);
 }
 
 static int kept_before(const hr_stage *stage, int kept_index) {

@@ -19,6 +19,9 @@ enum { HR_AREA_PADDING = 1152 };
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                 int64_t *out);
 const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
+/* Whether a step gives a result its values in the order of memory, without gaps: tasks, and `row_count`
+ * indices of the row in each. */
+bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const hr_step *step, int row_count);
 /* Whether a step's results are put together in cache: rows that are no whole cache lines and follow each
  * other in memory. */
 bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
@@ -28,7 +31,7 @@ const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int
 /* Where the strip in hand of the local stands that a step makes. */
 const char *hr_stage_strip_offset(hr_printer *printer, const hr_stage *stage, int step_index);
 /* Whether a row is kept where the one before it was: of two passes side by side, the second, which goes
- * first, has read a place before the first writes there. */
+ * first, has read a place before the first writes there, unless that one leads. */
 bool hr_stage_shares_kept(const hr_stage *stage);
 /* Rows side by side that a kept value needs: one for each row abreast, or in flight of a skewed stage, or for
  * each two that share. */

@@ -15,6 +15,7 @@
 #include "emit/stage_end.h"
 #include "emit/stage_estimate.h"
 #include "emit/stage_flat.h"
+#include "emit/stage_line.h"
 #include "emit/stage_order.h"
 #include "emit/stage_parts.h"
 #include "emit/stage_prefetch.h"
@@ -87,9 +88,10 @@ void hr_stage_row_stores(hr_stage_printer *s) {
         const hr_statement *statement = statement_of(s, step);
         hr_dtype dtype = hr_stage_target(s, step)->dtype;
         const char *value = hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype);
-        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
-                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
-                 value);
+        if (!hr_stage_line_put(s, step, value))
+            hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                     hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                     value);
     }
     p->vector = vector;
 }
@@ -198,6 +200,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     lanes.ways = lanes.unit = choose_ways(s, &lanes);
     if (s->stage->segments.run && !part && !s->abreast) lanes.segments = &s->stage->segments;
     hr_stage_prefetch(s, pass, &lanes, prefetched);
+    hr_stage_lines_join(s, pass, &lanes);
     return lanes;
 }
 
@@ -480,15 +483,18 @@ static void print_task_loop(hr_stage_printer *s) {
         hr_stage_abreast_loop(s);
         return;
     }
+    hr_stage_lines_begin(s, hr_format(p, "%s * thread / threads", hr_stage_task_total(s)));
     print_task_header(s);
     p->indent++;
     print_passes(s);
     p->indent--;
     hr_print(p, "}");
     if (s->plan->tunables.chunk) hr_print(p, "}");
+    hr_stage_lines_end(s);
 }
 
 static bool has_streams(const hr_stage_printer *s) {
+    if (s->lines) return true;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (s->abreast && hr_stage_collects(s->plan, s->stage, step)) return true;
@@ -590,6 +596,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.few = stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !p->plan->tunables.chunk;
     s.abreast = stage->abreast && !s.split && !s.turns;
     s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
+    if (!s.split && !s.turns && !s.few && !s.apart && !stage->gathered) hr_stage_find_lines(&s);
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;

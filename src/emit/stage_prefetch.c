@@ -163,10 +163,11 @@ static bool is_narrow_or_summed(const hr_stage_printer *s, const hr_lane_pass *l
 }
 
 /* Beside other rows, what was asked for into the second-level cache is asked for again so many bytes before
- * it is used. Whole f32 lines go by so fast that on some machines it costs more than it gains: only where the
- * tuner does not choose how far ahead. */
+ * it is used; so it is where cores are long busy with results, in one pass, too. Whole f32 lines go by so
+ * fast that on some machines it costs more than it gains: only where the tuner does not choose how far ahead.
+ */
 static int near_bytes(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    if (!s->skew) return 0;
+    if (!s->skew && !(hr_limits_stores_last(&s->plan->limits) && hr_stage_turns(s->stage) == 1)) return 0;
     if (is_narrow_or_summed(s, lanes)) return NEAR_BYTES;
     return s->plan->tunables.prefetch ? 0 : NEAR_BYTES_F32;
 }
@@ -218,16 +219,18 @@ static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
  * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
- * more than two streams; 5 for passes side by side, 4 for several, but 3 where operations bound them, which
- * asking for parts of a line takes, too. Groups of rows ask for the next group. Where nothing is chosen,
- * rows that column sums alone read one by one are asked for COLUMN_BYTES ahead into the first-level cache,
- * and gathered rows, too, by cores that see far: lines that miss there make the hardware read on past the
- * ends of rows that nothing follows. */
+ * more than two streams; 5 for passes side by side, but 3 where a core's stores wait for long; 4 for several,
+ * but 3 where operations bound them, which asking for parts of a line takes, too. Groups of rows ask for the
+ * next group. Where nothing is chosen, rows that column sums alone read one by one are asked for COLUMN_BYTES
+ * ahead into the first-level cache, and gathered rows, too, by cores that see far: lines that miss there make
+ * the hardware read on past the ends of rows that nothing follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
     bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
-    if (!choice) choice = s->skew ? 5 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3 : 4;
+    const bool last = hr_limits_stores_last(&s->plan->limits);
+    if (!choice)
+        choice = s->skew && !last ? 5 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3 : 4;
     if (choice == 1 || s->attends || (pass && pass == s->stage->spare_pass) || !p->vector ||
         (!ahead && choice < 4 && pass < passes - 1))
         return;

@@ -11,6 +11,7 @@
 #include "emit/lane_sums.h"
 #include "emit/stage_area.h"
 #include "emit/stage_estimate.h"
+#include "emit/stage_line.h"
 #include "emit/stage_spread.h"
 
 enum {
@@ -310,7 +311,10 @@ static void print_part(skewed *k, const part *part, int pass) {
         hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
     const char *area = part->needs_area && has_columns(k->s->stage) ? ", char *area" : "";
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-    const char *held = part == &lanes_part ? held_sums(k, &lanes, true) : "";
+    const char *held = part == &lanes_part ? held_sums(k, &lanes, true)
+                       : part == &leave_part || (part == &pass_part && pass == k->s->stage->pass_count - 1)
+                           ? hr_stage_lines_parameter(k->s)
+                           : "";
     hr_emit_function(p, part->type, name,
                      hr_format(p, "const arguments *a, stage_%d_row *row%s%s%s", k->s->number, area,
                                part->parameters, held),
@@ -372,6 +376,16 @@ static void print_held(skewed *k, const hr_lane_pass *lanes, const char *at, int
     }
 }
 
+/* How far the first pass is ahead of the others: so far that they never come to where it begins; 0 in short
+ * rows. Elements, as C over extents. */
+static const char *lead_text(hr_stage_printer *s) {
+    enum { LEADS_OF_ROW = 4 };
+    int lead = s->stage->lead;
+    if (!lead) return NULL;
+    return hr_format(s->p, "(%s < %d ? 0 : %d)", hr_emit_index_size(s->p, s->p->lane), LEADS_OF_ROW * lead,
+                     lead);
+}
+
 /* What the pass of a turn does with the vectors from `first` on. */
 static void print_turn(skewed *k, int turn, int first, int rows) {
     hr_printer *p = k->p;
@@ -381,7 +395,10 @@ static void print_turn(skewed *k, int turn, int first, int rows) {
     bool last = turn == hr_stage_turns(k->s->stage) - 1, backward = last && k->s->stage->backward;
     for (int way = first; way < first + k->unit && lanes.step_count; way += step) {
         const char *at = hr_format(p, "%s%d * HR_LANES%s", backward ? "last - (i - first) - " : "i + ",
-                                   backward ? way + step : way, last ? " + shift" : "");
+                                   backward ? way + step : way,
+                                   last                             ? " + shift"
+                                   : turn == 0 && k->s->stage->lead ? " + lead"
+                                                                    : "");
         if (step < k->unit) hr_print(p, "    {");
         print_held(k, &lanes, at, step, true);
         for (int r = 0; r < rows; r++)
@@ -390,6 +407,24 @@ static void print_turn(skewed *k, int turn, int first, int rows) {
         print_held(k, &lanes, at, step, false);
         if (step < k->unit) hr_print(p, "    }");
     }
+}
+
+/* What the first pass does before the others begin. */
+static void print_leading(skewed *k, int step, int rows) {
+    hr_printer *p = k->p;
+    const char *lead = lead_text(k->s);
+    if (!lead) return;
+    hr_print(p, "const int64_t lead = %s;", lead);
+    hr_text_format(p->out, "#pragma GCC unroll 1\n");
+    hr_print(p, "for (int64_t i = first ? 0 : -lead; i < 0; i += %d * HR_LANES) {", step);
+    for (int first = 0; first < step; first += k->unit) {
+        hr_print(p, "    {");
+        p->indent++;
+        print_turn(k, 0, first, rows);
+        p->indent--;
+        hr_print(p, "    }");
+    }
+    hr_print(p, "}");
 }
 
 static bool keeps_rows_apart(const hr_stage *stage) {
@@ -404,8 +439,9 @@ static void print_wait(skewed *k, int first, int rows) {
     const char *all = "";
     int pass = hr_stage_pass_at(k->s->stage, 0);
     for (int r = 0; r < rows; r++)
-        all = hr_format(k->p, "%s%sstage_%d_arrival(&copy, &%s, i + %d * HR_LANES)", all, *all ? " + " : "",
-                        k->s->number, hr_format(k->p, row_name[r], pass), first);
+        all = hr_format(k->p, "%s%sstage_%d_arrival(&copy, &%s, i + %d * HR_LANES%s)", all, *all ? " + " : "",
+                        k->s->number, hr_format(k->p, row_name[r], pass), first,
+                        k->s->stage->lead ? " + lead" : "");
     hr_print(k->p, "    i += %s;", all);
 }
 
@@ -425,6 +461,7 @@ static void print_together(skewed *k, int rows) {
         }
     print_columns(k, NULL);
     int step = rows > 1 ? k->unit : k->ways;
+    print_leading(k, step, rows);
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
     bool apart = keeps_rows_apart(k->s->stage), columns = has_columns(k->s->stage);
     if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
@@ -489,14 +526,18 @@ static void print_start(hr_stage_printer *s) {
     hr_print(p, "    if (!live[turn]) return 0;");
     hr_print(p, "const int64_t lanes = %d * HR_LANES, ahead = stage_%d_shift(a, live[%d]);", s->together,
              number, turns - 1);
-    hr_print(p, "const int64_t done = ahead < %s ? (%s - ahead) / lanes * lanes : 0;", size, size);
+    const char *lead = lead_text(s);
+    if (lead) hr_print(p, "const int64_t lead = %s;", lead);
+    const char *most = lead ? "(lead > ahead ? lead : ahead)" : "ahead";
+    hr_print(p, "const int64_t done = %s < %s ? (%s - %s) / lanes * lanes : 0;", most, size, size, most);
     hr_print(p, "if (done) *shift = ahead;");
-    hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0);", number, last, turns - 1, area);
+    hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0%s);", number, last, turns - 1, area,
+             hr_stage_lines_passed(s));
     hr_print(p, "return done;");
     hr_print_back(p, out);
     hr_emit_function(p, "static int64_t", hr_format(p, "stage_%d_start", number),
-                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t *shift", number,
-                               *area ? ", char *area" : ""),
+                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t *shift%s", number,
+                               *area ? ", char *area" : "", hr_stage_lines_parameter(s)),
                      &body);
 }
 
@@ -506,15 +547,21 @@ static void print_finish(hr_stage_printer *s) {
     int turns = hr_stage_turns(s->stage), number = s->number;
     const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
     hr_text body, *out = hr_print_aside(p, &body);
+    const char *lead = lead_text(s);
+    if (lead) hr_print(p, "const int64_t lead = done ? %s : 0;", lead);
     for (int turn = turns - 1; turn >= 0; turn--)
-        hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done, %s);", turn,
-                 turn == turns - 1 ? " + shift" : "", size, number, hr_stage_pass_at(s->stage, turn), turn,
-                 area, size);
-    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]);", turns - 1, number, turns - 1);
+        hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done%s, %s%s);", turn,
+                 turn == turns - 1   ? " + shift"
+                 : lead && turn == 0 ? " + lead"
+                                     : "",
+                 size, number, hr_stage_pass_at(s->stage, turn), turn, area,
+                 lead && turn == 0 ? " + lead" : "", size, turn == turns - 1 ? hr_stage_lines_passed(s) : "");
+    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]%s);", turns - 1, number, turns - 1,
+             hr_stage_lines_passed(s));
     hr_print_back(p, out);
     hr_emit_function(p, "static void", hr_format(p, "stage_%d_finish", number),
-                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done, int64_t shift",
-                               number, *area ? ", char *area" : ""),
+                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done, int64_t shift%s",
+                               number, *area ? ", char *area" : "", hr_stage_lines_parameter(s)),
                      &body);
 }
 
@@ -565,6 +612,7 @@ static void print_rows(hr_stage_printer *s) {
     }
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
     hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
+    hr_stage_lines_begin(s, "begin");
 }
 
 /* The rows of a step, one at each turn. */
@@ -579,9 +627,10 @@ static void print_step(hr_stage_printer *s) {
         p, "    live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) %% %d] : NULL;",
         turns);
     hr_print(p, "if (live[0]) live[0]->task = step;");
-    hr_print(p, "const int64_t done = stage_%d_start(a, live%s, &shift);", number, area);
+    hr_print(p, "const int64_t done = stage_%d_start(a, live%s, &shift%s);", number, area,
+             hr_stage_lines_passed(s));
     hr_print(p, "if (done) stage_%d_together(a, live%s, shift, 0, done);", number, area);
-    hr_print(p, "stage_%d_finish(a, live%s, done, shift);", number, area);
+    hr_print(p, "stage_%d_finish(a, live%s, done, shift%s);", number, area, hr_stage_lines_passed(s));
 }
 
 /* Two rows whose passes begin and end at the same columns. */
@@ -624,14 +673,16 @@ static void print_group_step(hr_stage_printer *s) {
              turns * group);
     hr_print(p, "    }");
     hr_print(p, "    if (live[r][0]) live[r][0]->task = step + r;");
-    hr_print(p, "    done[r] = stage_%d_start(a, live[r]%s, &shift[r]);", number, area);
+    hr_print(p, "    done[r] = stage_%d_start(a, live[r]%s, &shift[r]%s);", number, area,
+             hr_stage_lines_passed(s));
     hr_print(p, "}");
     if (goes_in_pairs(s->stage))
         print_pair(s);
     else
         print_blocks(s);
     hr_print(p, "for (int r = 0; r < %d; r++)", group);
-    hr_print(p, "    stage_%d_finish(a, live[r]%s, done[r], shift[r]);", number, area);
+    hr_print(p, "    stage_%d_finish(a, live[r]%s, done[r], shift[r]%s);", number, area,
+             hr_stage_lines_passed(s));
 }
 
 void hr_stage_skew_loop(hr_stage_printer *s) {
@@ -647,4 +698,5 @@ void hr_stage_skew_loop(hr_stage_printer *s) {
         print_step(s);
     p->indent--;
     hr_print(p, "}");
+    hr_stage_lines_end(s);
 }

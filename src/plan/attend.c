@@ -218,6 +218,7 @@ static void join(attend *a) {
     for (int k = a->first; k <= a->last; k++) {
         hr_stage *stage = &a->plan->stages[k];
         stage->joins = k > a->first;
+        stage->lead = 0;
         stage->skew = stage->few = stage->ragged = stage->backward = false;
         stage->group = stage->abreast = 0;
         if (stage->joins)

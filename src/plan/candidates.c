@@ -100,6 +100,7 @@ int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.unroll = 2},
         {.skew = 1},
         {.skew = 2},
+        {.skew = 3},
         {.pace = HR_PACE_ENDED},
         {.pace = HR_PACE_READ},
         {.pace = HR_PACE_FREE},

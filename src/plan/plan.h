@@ -106,8 +106,9 @@ typedef struct hr_tunables {
     int row_threads;            /* CUDA: threads of a block that hold a row; `unroll` is the groups of each */
     int cluster;                /* CUDA: blocks that share a row, 1 = one */
     int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
-    int skew;  /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side; tasks
-                  that add to rows or gather them: 1 = as they come, 2 = in the order of the rows */
+    int skew; /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side, 3 = the
+                 same, and the first pass leads or not, the other way than by itself; tasks that add to rows
+                 or gather them: 1 = as they come, 2 = in the order of the rows */
     int group; /* rows that a skewed stage takes through a block of columns together, two of them where it
                   sums columns, or column sums alone add up in registers, or short rows go abreast, 1 = one by
                   one */
@@ -145,6 +146,7 @@ typedef struct hr_stage {
                             sums, two that go through all */
     hr_pace pace;        /* with `skew` */
     bool backward;       /* with `skew`: the last pass walks its row from the end */
+    int lead;            /* with `skew`: elements that the first pass is ahead of the others in long rows */
     bool few;            /* CPU: a map of so few rows that threads share out each of them */
     bool ragged;         /* CPU: rows of results so short, and no whole cache lines, that they do not pay to
                             leave past the caches one by one */

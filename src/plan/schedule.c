@@ -412,7 +412,10 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     if (!stage->skew) return 1;
     if (choice > 0) return choice < most ? choice : most;
     if (bytes + sum_bytes(stage, f->row) <= l1) return 1;
-    if (sums) return far && hr_stage_is_narrow(s->plan, stage) ? GROUP_ROWS : 1;
+    if (sums)
+        return far && (hr_stage_is_narrow(s->plan, stage) || hr_limits_stores_last(&s->plan->limits))
+                   ? GROUP_ROWS
+                   : 1;
     if (f->shared * 5 < bytes * 2) return 1;
     return (bytes - f->shared) * GROUP_ROWS + f->shared <= l2 / 4 * 3 ? GROUP_ROWS : 1;
 }
@@ -428,7 +431,7 @@ static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t ro
     int choice = s->plan->tunables.pace;
     if (choice == HR_PACE_ENDED && narrow) choice = HR_PACE_READ;
     if (choice) return choice;
-    if (hr_limits_are_short(&s->plan->limits)) return HR_PACE_FREE;
+    if (hr_limits_are_short(&s->plan->limits) || hr_limits_stores_last(&s->plan->limits)) return HR_PACE_FREE;
     if (!sums) return stage->group > 1 ? HR_PACE_READ : HR_PACE_FREE;
     if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_PACE_FREE;
     if (!hr_limits_see_far(&s->plan->limits)) return narrow ? HR_PACE_FREE : HR_PACE_READ;
@@ -448,6 +451,17 @@ static bool goes_backward(const scheduler *s, const hr_stage *stage, const fligh
             (stage->steps[i].kind == HR_STEP_REDUCE_ROW && stage->steps[i].pass == last))
             return false;
     return true;
+}
+
+/* What is read of memory stands where results have just been stored, but in another page, wherever rows are a
+ * multiple of some power of two long, and a core whose stores wait for memory for long has the load wait,
+ * too. The first pass leads by some lines: then such stores are nearly a page ago, and where a row ends there
+ * is work that does not wait for what is one a row. */
+static int choose_lead(const scheduler *s, const hr_stage *stage) {
+    enum { LEAD_BYTES = 512 };
+    bool leads = hr_limits_stores_last(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
+    if (!stage->skew || leads == (s->plan->tunables.skew == 3)) return 0;
+    return LEAD_BYTES / (hr_stage_is_narrow(s->plan, stage) ? 2 : 4);
 }
 
 /* Rows in flight come from the second-level cache at least. Where operations are what takes long, two passes
@@ -474,10 +488,11 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
                 stage->steps[i].kind != HR_STEP_ROW)
                 bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
     free(f.first);
-    stage->skew = choice == 2 || pays_to_skew(s, stage, bytes);
+    stage->skew = choice >= 2 || pays_to_skew(s, stage, bytes);
     stage->group = choose_group(s, stage, &f, bytes);
     stage->pace = choose_pace(s, stage, f.row, bytes);
     stage->backward = goes_backward(s, stage, &f, bytes);
+    stage->lead = choose_lead(s, stage);
     return HR_OK;
 }
 
@@ -498,6 +513,12 @@ static hr_status find_few(scheduler *s, hr_stage *stage) {
 
 /* Of an element: the value that is kept and what is read beside it. */
 enum { KEPT_BYTES = 8 };
+
+/* Where the first pass leads, a row is not kept where the one before it was: two of them want room. */
+static void give_up_lead(const scheduler *s, hr_stage *stage, int64_t row) {
+    for (int i = 0; i < stage->kept_count; i++)
+        if (!stage->kept_once[i] && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) stage->lead = 0;
+}
 
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     keeping k = {.row = 1, .budget = hr_limits_l1(&s->plan->limits) * 2 / 3};
@@ -527,6 +548,7 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     if (!grid) keep_words(s, stage, &k);
     if (stage->kept_count) stage->backward = false; /* a kept row lies where the next one is kept, in order */
     hr_status status = grid || stage->row_count != 1 ? HR_OK : keep_copies(s, stage, &k);
+    give_up_lead(s, stage, k.row);
     free(last);
     return status;
 }

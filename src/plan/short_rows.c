@@ -48,7 +48,7 @@ static bool can_go_abreast(const hr_plan *plan, const hr_stage *stage) {
     if (!stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return false;
     if (stage->gathered || stage->few || stage->alone) return false;
     if (hr_stage_has(stage, HR_STEP_SCATTER)) return false;
-    return !plan->tunables.chunk && plan->tunables.skew != 2 && plan->tunables.group != 1;
+    return !plan->tunables.chunk && plan->tunables.skew < 2 && plan->tunables.group != 1;
 }
 
 /* As many as the first-level cache holds half of. */
@@ -75,6 +75,7 @@ hr_status hr_pass_short_rows(const hr_graph *graph, const int64_t *extents, cons
     if (!stage->abreast) return HR_OK;
     stage->ways = row.elements < ONE_WAY ? 1 : 0;
     stage->skew = stage->backward = false;
+    stage->lead = 0;
     stage->group = 1;
     stage->pace = 0;
     return HR_OK;

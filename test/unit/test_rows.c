@@ -79,14 +79,20 @@ static void test_rows_of_a_page(void **state) {
     check_kernels(KERNELS);
 }
 
-/* Cores with the other size of first-level cache sum columns over one row or two, and wait or do not. */
-static void test_rows_for_another_core(void **state) {
+/* By the sizes of its caches a core sums columns over one row or two, waits or does not, and reads ahead of
+ * what it stores or behind. */
+static void test_rows_for_other_cores(void **state) {
     (void)state;
     enum { SUMMING = 3 };
-    int64_t own = device->limits.l1_bytes;
-    device->limits.l1_bytes = (own >= 48 << 10 ? 32 : 48) << 10;
-    check_kernels(SUMMING);
-    device->limits.l1_bytes = own;
+    static const int64_t caches[][2] = {{32 << 10, 1 << 20}, {48 << 10, 1 << 20}, {48 << 10, 2 << 20}};
+    const hr_device_limits own = device->limits;
+    for (size_t c = 0; c < sizeof caches / sizeof *caches; c++) {
+        if (caches[c][0] == own.l1_bytes && caches[c][1] == own.l2_bytes) continue;
+        device->limits.l1_bytes = caches[c][0];
+        device->limits.l2_bytes = caches[c][1];
+        check_kernels(SUMMING);
+    }
+    device->limits = own;
 }
 
 static void test_columns_alone(void **state) {
@@ -208,7 +214,7 @@ static void test_totals_of_other_stages(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_of_a_page), cmocka_unit_test(test_rows_for_another_core),
+        cmocka_unit_test(test_rows_of_a_page), cmocka_unit_test(test_rows_for_other_cores),
         cmocka_unit_test(test_columns_alone),  cmocka_unit_test(test_long_columns),
         cmocka_unit_test(test_positions),      cmocka_unit_test(test_totals_of_other_stages)};
     return cmocka_run_group_tests(tests, open_device, close_device);

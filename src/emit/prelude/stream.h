@@ -112,7 +112,7 @@ static inline void load_fence(void) {
  * prefetch. */
 static inline void prefetch_read(const void *p) {
 #if defined __SSE2__
-    __asm__ volatile("prefetcht1 (%0)" ::"r"(p));
+    __asm__ volatile("prefetcht1 %0" ::"m"(*(const char *)p));
 #else
     __builtin_prefetch(p, 0, 2);
 #endif
@@ -126,7 +126,7 @@ static inline int64_t rows_ahead(int64_t row, int64_t elements) {
 /* Into the first-level cache. */
 static inline void prefetch_near(const void *p) {
 #if defined __SSE2__
-    __asm__ volatile("prefetcht0 (%0)" ::"r"(p));
+    __asm__ volatile("prefetcht0 %0" ::"m"(*(const char *)p));
 #else
     __builtin_prefetch(p, 0, 3);
 #endif
@@ -135,7 +135,7 @@ static inline void prefetch_near(const void *p) {
 /* To be written, into the first-level cache */
 static inline void prefetch_write(const void *p) {
 #if defined __SSE2__
-    __asm__ volatile("prefetchw (%0)" ::"r"(p));
+    __asm__ volatile("prefetchw %0" ::"m"(*(const char *)p));
 #else
     __builtin_prefetch(p, 1, 3);
 #endif
@@ -178,6 +178,12 @@ static inline void collector_leave(collector *c, int64_t bytes) {
     if (lines) memcpy(c->from, c->from + lines, 64);
     c->to += lines;
     c->held = held - lines;
+}
+
+/* What has not left stays where it is: what comes next begins at `to`. */
+static inline void collector_pass(collector *c, void *to) {
+    if (c->held > c->before) memcpy(c->to + c->before, c->from + c->before, (size_t)(c->held - c->before));
+    *c = collector_of(c->from, to);
 }
 
 /* The last line, of which we have a part. */

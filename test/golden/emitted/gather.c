@@ -58,6 +58,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     fault_record *const fault = a->fault;
     (void)a;
     (void)work;
+    _Alignas(64) float line_0[256];
+    collector lines[] = {collector_of((char *)line_0, t_y + n_T * thread / threads * (n_C))};
     const int64_t tasks = n_T;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_t = task;
@@ -80,28 +82,39 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             } else {
                 int64_t i = 0;
                 const int64_t begin = stream_begin(q0, 4, 1, i, n_C);
-                stream_ask_end(q0 + n_C, 4, 1);
+                const bool joins = (uintptr_t)q0 % 4 == 0;
+                const int64_t from_0 = i;
+                float *const end_0 = joins ? (float *)collector_place(&lines[0]) - i : q0;
                 while (i < begin) {
                     const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                     prefetch_read(n1 + i);
                     const vf r6 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
-                    vf_store_part_f32(q0 + i, r6, lanes);
+                    vf_store_part_f32(end_0 + i, r6, lanes);
                     i += lanes;
                 }
+                if (joins) collector_leave(&lines[0], (i - from_0) * 4);
                 for (; i + HR_LANES <= n_C; i += HR_LANES) {
                     prefetch_read(n1 + i);
                     const vf r7 = (ok3 ? vf_load_f16(p4 + i) : vf_of(0));
                     vf_stream_f32(q0 + i, r7, true);
                 }
-                if (i < n_C) {
-                    const int lanes = (int)(n_C - i);
-                    prefetch_read(n1 + i);
-                    const vf r8 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
-                    vf_store_part_f32(q0 + i, r8, lanes);
+                if (joins) collector_pass(&lines[0], q0 + i);
+                {
+                    const int64_t from_0 = i;
+                    float *const end_0 = joins ? (float *)collector_place(&lines[0]) - i : q0;
+                    if (i < n_C) {
+                        const int lanes = (int)(n_C - i);
+                        prefetch_read(n1 + i);
+                        const vf r8 = (ok3 ? vf_load_part_f16(p4 + i, lanes) : vf_of(0));
+                        vf_store_part_f32(end_0 + i, r8, lanes);
+                        i = n_C;
+                    }
+                    if (joins) collector_leave(&lines[0], (i - from_0) * 4);
                 }
             }
         }
     }
+    collector_end(&lines[0]);
     stream_end();
 }
 

@@ -145,7 +145,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     vf_stream_f32(q2 + i, ((vf_load_f32(p4 + i) * s1_r) * vf_load_f32(t_w + i)), aligned_2);
 }
 
-static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
+static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last, collector *lines) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     const float *const restrict t_w = a->t_w;
@@ -191,14 +191,14 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     return stream_head(q2, 4, 1);
 }
 
-static void stage_0_leave(const arguments *a, stage_0_row *row) {
-    float *const restrict t_r = a->t_r;
+static void stage_0_leave(const arguments *a, stage_0_row *row, collector *lines) {
     (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
     const float s1_r = row->s1_r;
-    t_r[i_m] = s1_r;
+    *(float *)collector_place(&lines[0]) = s1_r;
+    collector_leave(&lines[0], 4);
 }
 
 static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first, int64_t last) {
@@ -229,7 +229,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     live[0]->a0[3] = row_0.a0[3];
 }
 
-static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *shift) {
+static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *shift, collector *lines) {
     const int64_t n_N = a->n_N;
     if (live[0]) stage_0_enter_0(a, live[0]);
     if (live[1]) stage_0_enter_1(a, live[1]);
@@ -239,33 +239,37 @@ static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *sh
     const int64_t lanes = 4 * HR_LANES, ahead = stage_0_shift(a, live[1]);
     const int64_t done = ahead < n_N ? (n_N - ahead) / lanes * lanes : 0;
     if (done) *shift = ahead;
-    if (*shift) stage_0_pass_1(a, live[1], 0, 0);
+    if (*shift) stage_0_pass_1(a, live[1], 0, 0, lines);
     return done;
 }
 
-static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift) {
+static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift, collector *lines) {
     const int64_t n_N = a->n_N;
-    if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N);
+    if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N, lines);
     if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
-    if (live[1]) stage_0_leave(a, live[1]);
+    if (live[1]) stage_0_leave(a, live[1], lines);
 }
 
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_M = a->n_M;
+    float *const restrict t_r = a->t_r;
     (void)work;
     stage_0_row rows[2];
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
+    _Alignas(64) float line_1[32];
+    collector lines[] = {collector_of((char *)line_1, t_r + begin)};
     for (int64_t step = begin; begin < end && step < end + 1; step++) {
         stage_0_row *live[2];
         int64_t shift;
         for (int turn = 0; turn < 2; turn++)
             live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) % 2] : NULL;
         if (live[0]) live[0]->task = step;
-        const int64_t done = stage_0_start(a, live, &shift);
+        const int64_t done = stage_0_start(a, live, &shift, lines);
         if (done) stage_0_together(a, live, shift, 0, done);
-        stage_0_finish(a, live, done, shift);
+        stage_0_finish(a, live, done, shift, lines);
     }
+    collector_end(&lines[0]);
     stream_end();
 }
 

@@ -43,6 +43,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     uint16_t *const restrict t_y = a->t_y;
     (void)a;
     (void)work;
+    _Alignas(64) uint16_t line_0[512];
+    collector lines[] = {collector_of((char *)line_0, t_y + n_M * thread / threads * (n_N))};
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_m = task;
@@ -67,14 +69,17 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             } else {
                 int64_t i = 0;
                 const int64_t begin = stream_begin(q0, 2, 2, i, n_N);
-                stream_ask_end(q0 + n_N, 2, 2);
+                const bool joins = (uintptr_t)q0 % 2 == 0;
+                const int64_t from_0 = i;
+                uint16_t *const end_0 = joins ? (uint16_t *)collector_place(&lines[0]) - i : q0;
                 while (i < begin) {
                     const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                     prefetch_read(p1 + i + 1024);
                     const vf r2 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
-                    vf_store_part_bf16(q0 + i, r2, lanes);
+                    vf_store_part_bf16(end_0 + i, r2, lanes);
                     i += lanes;
                 }
+                if (joins) collector_leave(&lines[0], (i - from_0) * 2);
                 for (; i + 4 * HR_LANES <= n_N;) {
                     prefetch_read(p1 + i + 1024);
                     prefetch_read(p1 + i + 1024 + 16);
@@ -88,19 +93,27 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     vf_stream_pair_bf16(q0 + i - 4 * HR_LANES, w0[0], w0[1], false, true, true);
                     vf_stream_pair_bf16(q0 + i - 2 * HR_LANES, w0[2], w0[3], false, true, true);
                 }
-                for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                    prefetch_read(p1 + i + 1024);
-                    vf_store_bf16(q0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))));
-                }
-                if (i < n_N) {
-                    const int lanes = (int)(n_N - i);
-                    prefetch_read(p1 + i + 1024);
-                    const vf r3 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
-                    vf_store_part_bf16(q0 + i, r3, lanes);
+                if (joins) collector_pass(&lines[0], q0 + i);
+                {
+                    const int64_t from_0 = i;
+                    uint16_t *const end_0 = joins ? (uint16_t *)collector_place(&lines[0]) - i : q0;
+                    for (; i + HR_LANES <= n_N; i += HR_LANES) {
+                        prefetch_read(p1 + i + 1024);
+                        vf_store_bf16(end_0 + i, vf_gelu((vf_load_f32(p1 + i) + vf_load_f32(t_b + i))));
+                    }
+                    if (i < n_N) {
+                        const int lanes = (int)(n_N - i);
+                        prefetch_read(p1 + i + 1024);
+                        const vf r3 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
+                        vf_store_part_bf16(end_0 + i, r3, lanes);
+                        i = n_N;
+                    }
+                    if (joins) collector_leave(&lines[0], (i - from_0) * 2);
                 }
             }
         }
     }
+    collector_end(&lines[0]);
     stream_end();
 }
 

@@ -213,7 +213,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, false, aligned_2);
 }
 
-static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
+static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last, collector *lines) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
@@ -231,13 +231,16 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
         const int64_t begin = stream_begin(q2, 2, 2, i, stop);
-        if (!first) stream_ask_end(q2 + n_N, 2, 2);
+        const bool joins = (uintptr_t)q2 % 2 == 0;
+        const int64_t from_2 = i;
+        uint16_t *const end_2 = joins ? (uint16_t *)collector_place(&lines[0]) - i : q2;
         while (i < begin) {
             const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
             const vf r13 = vf_load_f32(k0 + i);
-            vf_store_part_bf16(q2 + i, (r13 * r12), lanes);
+            vf_store_part_bf16(end_2 + i, (r13 * r12), lanes);
             i += lanes;
         }
+        if (joins) collector_leave(&lines[0], (i - from_2) * 2);
         for (; i + 2 * HR_LANES <= stop;) {
             vf w2[2];
 #pragma GCC unroll 2
@@ -247,14 +250,21 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
             }
             vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, false, true);
         }
-        for (; i + HR_LANES <= stop; i += HR_LANES) {
-            const vf r15 = vf_load_f32(k0 + i);
-            vf_store_bf16(q2 + i, (r15 * r12));
-        }
-        if (i < stop) {
-            const int lanes = (int)(stop - i);
-            const vf r16 = vf_load_f32(k0 + i);
-            vf_store_part_bf16(q2 + i, (r16 * r12), lanes);
+        if (joins) collector_pass(&lines[0], q2 + i);
+        {
+            const int64_t from_2 = i;
+            uint16_t *const end_2 = joins ? (uint16_t *)collector_place(&lines[0]) - i : q2;
+            for (; i + HR_LANES <= stop; i += HR_LANES) {
+                const vf r15 = vf_load_f32(k0 + i);
+                vf_store_bf16(end_2 + i, (r15 * r12));
+            }
+            if (i < stop) {
+                const int lanes = (int)(stop - i);
+                const vf r16 = vf_load_f32(k0 + i);
+                vf_store_part_bf16(end_2 + i, (r16 * r12), lanes);
+                i = stop;
+            }
+            if (joins) collector_leave(&lines[0], (i - from_2) * 2);
         }
     }
 }
@@ -270,7 +280,7 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     return stream_head(q2, 2, 2) + (n_N < 2048 ? 0 : 128);
 }
 
-static void stage_0_leave(const arguments *a, stage_0_row *row) {
+static void stage_0_leave(const arguments *a, stage_0_row *row, collector *lines) {
     (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
@@ -304,7 +314,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     live[0]->a1[3] = row_0.a1[3];
 }
 
-static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *shift) {
+static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *shift, collector *lines) {
     const int64_t n_N = a->n_N;
     if (live[0]) stage_0_estimate(a, live[0], false);
     if (live[1]) stage_0_settle(a, live[1]);
@@ -316,35 +326,39 @@ static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *sh
     const int64_t lanes = 4 * HR_LANES, ahead = stage_0_shift(a, live[1]);
     const int64_t done = ahead < n_N ? (n_N - ahead) / lanes * lanes : 0;
     if (done) *shift = ahead;
-    if (*shift) stage_0_pass_1(a, live[1], 0, 0);
+    if (*shift) stage_0_pass_1(a, live[1], 0, 0, lines);
     return done;
 }
 
-static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift) {
+static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift, collector *lines) {
     const int64_t n_N = a->n_N;
-    if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N);
+    if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N, lines);
     if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
-    if (live[1]) stage_0_leave(a, live[1]);
+    if (live[1]) stage_0_leave(a, live[1], lines);
 }
 
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_M = a->n_M;
     const int64_t n_N = a->n_N;
+    uint16_t *const restrict t_y = a->t_y;
     char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     stage_0_row rows[2];
     for (int r = 0; r < 2; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
+    _Alignas(64) uint16_t line_2[512];
+    collector lines[] = {collector_of((char *)line_2, t_y + begin * (n_N))};
     for (int64_t step = begin; begin < end && step < end + 1; step++) {
         stage_0_row *live[2];
         int64_t shift;
         for (int turn = 0; turn < 2; turn++)
             live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) % 2] : NULL;
         if (live[0]) live[0]->task = step;
-        const int64_t done = stage_0_start(a, live, &shift);
+        const int64_t done = stage_0_start(a, live, &shift, lines);
         if (done) stage_0_together(a, live, shift, 0, done);
-        stage_0_finish(a, live, done, shift);
+        stage_0_finish(a, live, done, shift, lines);
     }
+    collector_end(&lines[0]);
     stream_end();
 }
 
