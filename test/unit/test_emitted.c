@@ -158,22 +158,27 @@ static void test_more_rows_than_blocks(void **state) {
     hr_program_destroy(program);
 }
 
-/* For a core with vectors of `lanes` and a first-level cache of `l1` KB, of which 48 tell one that sees far.
- */
-static void emit_lanes(const char *text, const int64_t *extents, int lanes, int l1,
-                       const hr_tunables *tunables, hr_emitted *emitted) {
-    const hr_device_limits limits = {
-        .threads = 2, .vector_bytes = 4 * lanes, .l1_bytes = l1 << 10, .l2_bytes = 1 << 20, .isa = "given"};
+static void emit_for(const char *text, const int64_t *extents, const hr_device_limits *limits,
+                     const hr_tunables *tunables, hr_emitted *emitted) {
     const hr_plan_options options = {.tunables = *tunables};
     hr_program *program;
     const hr_function *function;
     hr_plan *plan;
     assert_int_equal(hr_program_parse("k", text, strlen(text), &program), HR_OK);
     assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
-    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
+    assert_int_equal(hr_plan_create(function, extents, NULL, limits, &options, &plan), HR_OK);
     assert_int_equal(hr_emit_c(plan, false, emitted), HR_OK);
     hr_plan_destroy(plan);
     hr_program_destroy(program);
+}
+
+/* For a core with vectors of `lanes` and a first-level cache of `l1` KB, of which 48 tell one that sees far.
+ */
+static void emit_lanes(const char *text, const int64_t *extents, int lanes, int l1,
+                       const hr_tunables *tunables, hr_emitted *emitted) {
+    const hr_device_limits limits = {
+        .threads = 2, .vector_bytes = 4 * lanes, .l1_bytes = l1 << 10, .l2_bytes = 1 << 20, .isa = "given"};
+    emit_for(text, extents, &limits, tunables, emitted);
 }
 
 static void emit_tuned(const char *text, const int64_t *extents, const hr_tunables *tunables,
@@ -312,12 +317,59 @@ static void test_one_axis(void **state) {
         }
 }
 
+/* The first pass leads where a core's stores wait for long, which 2 MB of second-level cache tell, and the
+ * other way where the tuner says so; not in rows that it keeps two of and that the first-level cache would
+ * not hold. */
+static void test_lead(void **state) {
+    (void)state;
+    static const char norm[] = "kernel k(x: %s[M, N]) -> (y: %s[M, N])\n{\n"
+                               "    r[m] = rsqrt(sum[n](x[m, n]^2))\n    y[m, n] = x[m, n] * r[m]\n}\n";
+    static const char softmax[] =
+        "kernel k(x: %s[M, N]) -> (y: %s[M, N])\n{\n    y[m, n] = softmax[n](x[m, n])\n}\n";
+    static const struct {
+        const char *form, *type;
+        int lanes, l1, l2, skew;
+        int64_t columns;
+        const char *lead; /* NULL = none */
+    } leads[] = {
+        {norm, "bf16", 16, 48, 2048, 0, 4096, "lead = (n_N < 1024 ? 0 : 256);"},
+        {norm, "f32", 16, 48, 2048, 0, 4096, "lead = (n_N < 512 ? 0 : 128);"},
+        {norm, "f32", 16, 48, 2048, 3, 4096, NULL},
+        {norm, "f32", 16, 48, 1024, 0, 4096, NULL},
+        {norm, "f32", 16, 48, 1024, 3, 4096, "lead = (n_N < 512 ? 0 : 128);"},
+        {norm, "f32", 16, 32, 2048, 0, 4096, NULL},
+        {norm, "f32", 8, 48, 2048, 0, 4096, NULL},
+        {softmax, "f32", 16, 48, 2048, 0, 1024, "lead = (n_N < 512 ? 0 : 128);"},
+        {softmax, "f32", 16, 48, 2048, 0, 4096, NULL},
+    };
+    for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
+        char text[256];
+        hr_emitted emitted;
+        snprintf(text, sizeof text, leads[i].form, leads[i].type, leads[i].type);
+        const hr_device_limits limits = {.threads = 2,
+                                         .vector_bytes = 4 * leads[i].lanes,
+                                         .l1_bytes = leads[i].l1 << 10,
+                                         .l2_bytes = leads[i].l2 << 10,
+                                         .isa = "given"};
+        emit_for(text, (const int64_t[]){64, leads[i].columns}, &limits,
+                 &(const hr_tunables){.skew = leads[i].skew}, &emitted);
+        const char *own = own_part(hr_text_data(&emitted.source));
+        assert_non_null(strstr(own, "stage_0_together("));
+        if (!leads[i].lead)
+            assert_null(strstr(own, "lead"));
+        else
+            assert_non_null(strstr(own, leads[i].lead));
+        hr_emitted_clear(&emitted);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
                                        cmocka_unit_test(test_one_axis),
                                        cmocka_unit_test(test_more_rows_than_blocks),
                                        cmocka_unit_test(test_pace),
                                        cmocka_unit_test(test_pairs),
+                                       cmocka_unit_test(test_lead),
                                        cmocka_unit_test(test_column_group)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
