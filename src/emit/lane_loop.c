@@ -178,35 +178,15 @@ static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *las
     if (!p->flat && p->stage->task_count) ask_for_ends(p, pass);
 }
 
-/* The lanes at an end of the row, from `i` on, go where the row beside it is put together; not where the
- * array is so unaligned that no row ever begins with a line. */
-static void print_end_begin(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_lane_step *s = pass->joint;
-    if (!s) return;
-    const char *type = hr_c_storage(p->function->tensors[s->tensor].dtype);
-    p->joined = s->id;
-    hr_print(p, "const int64_t from_%d = i;", s->id);
-    hr_print(p, "%s *const end_%d = joins ? (%s *)collector_place(%s) - i : q%d;", type, s->id, type,
-             pass->joint_at, s->id);
-}
-
-static void print_end_leave(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_lane_step *s = pass->joint;
-    if (!s) return;
-    hr_print(p, "if (joins) collector_leave(%s, (i - from_%d) * %d);", pass->joint_at, s->id,
-             (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
-    p->joined = -1;
-}
-
 /* The lanes before. */
 static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     if (!first_stream(pass)) return;
     if (goes_by_head(pass)) {
-        print_end_begin(p, pass);
+        hr_lane_end_begin(p, pass);
         print_part(p, pass, "while (i < begin)", "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES");
         hr_print(p, "    i += lanes;");
         hr_print(p, "}");
-        print_end_leave(p, pass);
+        hr_lane_end_leave(p, pass);
     }
     print_alignments(p, pass, pass->block ? last : NULL);
 }
@@ -504,30 +484,6 @@ static void print_turned(hr_printer *p, const hr_lane_pass *pass, const char *la
     p->kept_turned = NULL;
 }
 
-/* Whole runs of lanes whose values change their form within one. */
-static void print_runs(hr_printer *p, const hr_lane_pass *pass, hr_segmented *s, const char *last) {
-    enum { LANES_AHEAD = 1024 };
-    const hr_segments *segments = s->segments;
-    const int run = segments->run;
-    hr_print(p, "for (; i %% %d == 0 && i + %d <= %s; i += %d) {", run, run, last, run);
-    p->indent++;
-    hr_printer *q = hr_segmented_run(p, s, "i", hr_format(p, "%d", LANES_AHEAD));
-    for (int i = 0; i < run / HR_SEGMENT; i++) {
-        hr_expr *const *values = segments->value + i * segments->count;
-        hr_segmented_open(s);
-        hr_printer_forget(q, HR_AT_LANE);
-        for (int step = 0; step < pass->step_count; step++)
-            hr_expr_count_uses(q, values[step]);
-        q->way = hr_format(q, "%d", i % pass->ways);
-        for (int step = 0; step < pass->step_count; step++)
-            hr_lane_add(q, &pass->steps[step], hr_expr_lanes(q, values[step]));
-        q->indent--;
-        hr_print(q, "}");
-    }
-    hr_printer_turn_to(p, q)->indent--;
-    hr_print(p, "}");
-}
-
 /* Vectors after the last whole step. */
 static void print_leftover(hr_printer *p, const hr_lane_pass *pass) {
     p->leftover = true;
@@ -535,31 +491,16 @@ static void print_leftover(hr_printer *p, const hr_lane_pass *pass) {
     p->leftover = false;
 }
 
-static void print_tail_begin(hr_printer *p, const hr_lane_pass *pass) {
-    if (!pass->joint) return;
-    hr_print(p, "if (joins) collector_pass(%s, q%d + i);", pass->joint_at, pass->joint->id);
-    hr_print(p, "{");
-    p->indent++;
-    print_end_begin(p, pass);
-}
-
-static void print_tail_leave(hr_printer *p, const hr_lane_pass *pass) {
-    if (!pass->joint) return;
-    print_end_leave(p, pass);
-    p->indent--;
-    hr_print(p, "}");
-}
-
 static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     print_shifted(p, pass, &first, &last);
     hr_print(p, "int64_t i = %s;", first);
     p->part = false;
-    if (p->segmented) print_runs(p, pass, p->segmented, last);
+    if (p->segmented) hr_lane_runs(p, pass, p->segmented, last);
     print_begin(p, pass, last);
     if (hr_lane_uses_turned(p, pass)) print_turned(p, pass, last);
     print_head(p, pass, last);
     if (pass->ways > 1) print_steps_loop(p, pass, last);
-    if (pass->ways > 1) print_tail_begin(p, pass);
+    if (pass->ways > 1) hr_lane_tail_begin(p, pass);
     hr_print(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last);
     p->indent++;
     if (pass->ways > 1)
@@ -568,11 +509,11 @@ static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first
         hr_lane_near_and_far(p, pass, 1, print_vector);
     p->indent--;
     hr_print(p, "}");
-    if (pass->ways == 1) print_tail_begin(p, pass);
+    if (pass->ways == 1) hr_lane_tail_begin(p, pass);
     print_part(p, pass, hr_format(p, "if (i < %s)", last), hr_format(p, "(int)(%s - i)", last));
     if (pass->joint) hr_print(p, "    i = %s;", last);
     hr_print(p, "}");
-    print_tail_leave(p, pass);
+    hr_lane_tail_leave(p, pass);
     p->begun = -1;
 }
 
@@ -613,6 +554,60 @@ static void print_drawn(hr_printer *p, const hr_random_list *randoms) {
     }
 }
 
+/* Where a core's stores wait for long, whole lines of f32 are walked one after each round of the numbers to
+ * come, the rest when these are there: all of them at once would come in bursts, between which memory has
+ * nothing to do. Lanes that are narrowed keep a core busy for longer than memory. 512-bit vectors, whose
+ * groups are `tile` words.
+ */
+static bool draws_beside(const hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
+    enum { GROUP = 256 };
+    return randoms->count == 1 && pass->tile == GROUP && pass->ways == 1 && can_be_whole(p, pass) &&
+           hr_limits_stores_last(&p->plan->limits) && !hr_limits_are_short(&p->plan->limits);
+}
+
+static void print_line(hr_printer *p, const hr_lane_pass *pass) {
+    p->whole = true;
+    p->part = false;
+    hr_lane_near_and_far(p, pass, 1, print_vector);
+    p->whole = false;
+}
+
+static void print_beside(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
+    const hr_expr *random = randoms->node[0];
+    const char *counter = hr_format(p, "(%s + stop)", hr_emit_lane_rest(p, random->args[1]));
+    hr_text_format(p->out, "#if HR_LANES == 16\n");
+    const char *aligned = "";
+    for (int i = 0; i < pass->step_count; i++)
+        if (pass->steps[i].stream)
+            aligned = hr_format(p, "%s && stream_aligned(q%d + tile, %s)", aligned, pass->steps[i].id,
+                                step_sizes(p, pass, &pass->steps[i]));
+    hr_print(p, "if (stop - tile == HR_RANDOM_GROUP && random_is_group((uint64_t)%s, next - stop)%s) {",
+             counter, aligned);
+    p->indent++;
+    print_drawn(p, randoms);
+    hr_print(p, "philox_lanes drawn[HR_RANDOM_PARTS];");
+    hr_print(p, "random_group_begin(drawn, &keys_%d, (uint64_t)((int64_t)%s >> 2));", random->id, counter);
+    hr_print(p, "int64_t i = tile;");
+    hr_text_format(p->out, "#pragma GCC unroll 1\n");
+    hr_print(p, "for (int round = 2; round < 9; round++, i += HR_LANES) {");
+    p->indent++;
+    hr_print(p, "random_group_round(drawn, &keys_%d, round);", random->id);
+    print_line(p, pass);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "random_group_end(drawn, &keys_%d, random_%d[!turn] + HR_RANDOM_BEFORE);", random->id,
+             random->id);
+    hr_print(p, "for (; i < stop; i += HR_LANES) {");
+    p->indent++;
+    print_line(p, pass);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "continue;");
+    p->indent--;
+    hr_print(p, "}");
+    hr_text_format(p->out, "#endif\n");
+}
+
 static void print_keys(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
     for (int i = 0; i < randoms->count; i++) {
         const hr_expr *random = randoms->node[i];
@@ -642,6 +637,7 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
              first, last);
     p->indent++;
     hr_print(p, "next = %s - stop < %lld ? %s : stop + %lld;", last, tile, last, tile);
+    if (draws_beside(p, pass, &randoms)) print_beside(p, pass, &randoms);
     hr_print(p, "if (stop < %s) {", last);
     p->indent++;
     print_draws(p, &randoms, "stop", "next", "!turn");

@@ -1,6 +1,8 @@
 /* Runs of lanes whose values change their form. In: segments. Out: text. See lane_segments.h. */
 #include "emit/lane_segments.h"
 
+#include "emit/lane_sums.h"
+
 #include <string.h>
 
 static int value_count(const hr_segments *segments) {
@@ -104,4 +106,27 @@ void hr_segmented_open(hr_segmented *s) {
     hr_text_format(p->out, "#pragma GCC unroll %d\n", HR_SEGMENT / 4);
     hr_print(p, "for (int64_t i = 0; i < %d; i += HR_LANES) {", HR_SEGMENT);
     p->indent++;
+}
+
+void hr_lane_runs(hr_printer *p, const hr_lane_pass *pass, hr_segmented *s, const char *last) {
+    enum { LANES_AHEAD = 1024 };
+    const hr_segments *segments = s->segments;
+    const int run = segments->run;
+    hr_print(p, "for (; i %% %d == 0 && i + %d <= %s; i += %d) {", run, run, last, run);
+    p->indent++;
+    hr_printer *q = hr_segmented_run(p, s, "i", hr_format(p, "%d", LANES_AHEAD));
+    for (int i = 0; i < run / HR_SEGMENT; i++) {
+        hr_expr *const *values = segments->value + i * segments->count;
+        hr_segmented_open(s);
+        hr_printer_forget(q, HR_AT_LANE);
+        for (int step = 0; step < pass->step_count; step++)
+            hr_expr_count_uses(q, values[step]);
+        q->way = hr_format(q, "%d", i % pass->ways);
+        for (int step = 0; step < pass->step_count; step++)
+            hr_lane_add(q, &pass->steps[step], hr_expr_lanes(q, values[step]));
+        q->indent--;
+        hr_print(q, "}");
+    }
+    hr_printer_turn_to(p, q)->indent--;
+    hr_print(p, "}");
 }

@@ -4,7 +4,7 @@
 #ifndef HR_EMIT_LANE_SEGMENTS_H
 #define HR_EMIT_LANE_SEGMENTS_H
 
-#include "emit/expression.h"
+#include "emit/lane_pass.h"
 
 typedef struct hr_segmented {
     hr_printer printer;
@@ -20,5 +20,7 @@ hr_printer *hr_segmented_run(hr_printer *printer, hr_segmented *segmented, const
 /* The loop over a segment's lanes, `i`, from 0 on; closed by the caller. */
 void hr_segmented_open(hr_segmented *segmented);
 void hr_segmented_end(hr_segmented *segmented);
+/* Whole runs of lanes whose values change their form within one. */
+void hr_lane_runs(hr_printer *printer, const hr_lane_pass *pass, hr_segmented *segmented, const char *last);
 
 #endif

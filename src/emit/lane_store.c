@@ -136,3 +136,38 @@ void hr_lane_print_store(hr_printer *p, const hr_lane_step *s, const char *value
         hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, s->tensor),
                  hr_emit_offset(p, s->tensor, s->subscripts, p->function->tensors[s->tensor].rank), stored);
 }
+
+/* ---- the ends of rows ---- */
+
+void hr_lane_end_begin(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_lane_step *s = pass->joint;
+    if (!s) return;
+    const char *type = hr_c_storage(p->function->tensors[s->tensor].dtype);
+    p->joined = s->id;
+    hr_print(p, "const int64_t from_%d = i;", s->id);
+    hr_print(p, "%s *const end_%d = joins ? (%s *)collector_place(%s) - i : q%d;", type, s->id, type,
+             pass->joint_at, s->id);
+}
+
+void hr_lane_end_leave(hr_printer *p, const hr_lane_pass *pass) {
+    const hr_lane_step *s = pass->joint;
+    if (!s) return;
+    hr_print(p, "if (joins) collector_leave(%s, (i - from_%d) * %d);", pass->joint_at, s->id,
+             (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
+    p->joined = -1;
+}
+
+void hr_lane_tail_begin(hr_printer *p, const hr_lane_pass *pass) {
+    if (!pass->joint) return;
+    hr_print(p, "if (joins) collector_pass(%s, q%d + i);", pass->joint_at, pass->joint->id);
+    hr_print(p, "{");
+    p->indent++;
+    hr_lane_end_begin(p, pass);
+}
+
+void hr_lane_tail_leave(hr_printer *p, const hr_lane_pass *pass) {
+    if (!pass->joint) return;
+    hr_lane_end_leave(p, pass);
+    p->indent--;
+    hr_print(p, "}");
+}

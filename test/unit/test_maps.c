@@ -1,5 +1,6 @@
 /* Maps whose lanes are not all alike, a place that one lane of a row is at, and maps over a short axis. Every
  * element of every result is compared with the interpreter's. */
+#include "device/device.h"
 #include "support/cpu_device.h"
 
 #include <setjmp.h>
@@ -8,6 +9,8 @@
 
 #include <cmocka.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 9, EVERY = 1 << 20 };
@@ -175,9 +178,46 @@ static void test_axes_are_one(void **state) {
         }
 }
 
+/* Lines go between the rounds of numbers where a core's stores wait for long: groups of numbers that begin
+ * with a block, that do not, and that go over the end of the lower word of a block's number; results that
+ * begin anywhere.
+ */
+static void test_numbers_beside_lanes(void **state) {
+    (void)state;
+    static const char *const counters[] = {"i", "i + 3", "i - 8", "4 * 4294967296 - 1024 + i"};
+    static const int64_t lengths[] = {1, 255, 256, 300, 512, 1029, 5000, 70001};
+    const hr_device_limits own = device->limits;
+    float *const memory = aligned_alloc(64, 71680 * sizeof *memory);
+    assert_non_null(memory);
+    device->limits.l1_bytes = 48 << 10;
+    device->limits.l2_bytes = 2 << 20;
+    for (size_t c = 0; c < sizeof counters / sizeof *counters; c++)
+        for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
+            char text[256];
+            hr_kernel *kernel;
+            snprintf(text, sizeof text,
+                     "kernel drop(x: f32[N]) -> (y: f32[N])\n{\n    y[i] = where(random(5, %s) >= 0.3, 2 * "
+                     "x[i], 0)\n}\n",
+                     counters[c]);
+            const hr_array y = {.size = sizeof y,
+                                .data = memory + n % 3 * 5,
+                                .dtype = HR_F32,
+                                .rank = 1,
+                                .shape = &lengths[n]};
+            good(hr_kernel_load(device, "drop.hr", text, strlen(text), NULL, &kernel), text);
+            good(hr_kernel_bind(kernel, "y", &y), text);
+            good(hr_kernel_fill(kernel, 5), text);
+            check_all(kernel, text);
+            hr_kernel_destroy(kernel);
+        }
+    device->limits = own;
+    free(memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_lane_is_sought), cmocka_unit_test(test_a_scalar_moves_places),
-        cmocka_unit_test(test_a_short_axis_is_written_out), cmocka_unit_test(test_axes_are_one)};
+        cmocka_unit_test(test_a_short_axis_is_written_out), cmocka_unit_test(test_axes_are_one),
+        cmocka_unit_test(test_numbers_beside_lanes)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

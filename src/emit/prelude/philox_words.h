@@ -136,25 +136,43 @@ static inline void philox_lanes_end(philox_lanes x, const random_keys *keys, uin
     philox_store(out + 2 * HR_LANES, front.odd, back.odd);
 }
 
-/* The HR_RANDOM_GROUP words of the blocks from `block` on. The lower word of the last block's number is that
- * of the first and what is between. Not inlined: it takes all registers, and the loop around it wants some.
- */
-static void random_group(const random_keys *keys, uint64_t block, uint32_t *out) __attribute__((noinline));
-static void random_group(const random_keys *keys, uint64_t block, uint32_t *out) {
+/* The HR_RANDOM_GROUP words of the blocks from `block` on, in three parts, so that a loop may do something
+ * else after each round from 2 to 8. The lower word of the last block's number is that of the first and what
+ * is between. */
+static inline void random_group_begin(philox_lanes *x, const random_keys *keys, uint64_t block)
+    __attribute__((always_inline));
+static inline void random_group_begin(philox_lanes *x, const random_keys *keys, uint64_t block) {
     const vu index = philox_order(false) + (uint32_t)block;
-    philox_lanes x[HR_RANDOM_PARTS];
 #pragma GCC unroll 8
     for (int part = 0; part < HR_RANDOM_PARTS; part++)
         x[part] = philox_lanes_begun(keys, index + (uint32_t)(part * HR_LANES), block >> 32);
-#pragma GCC unroll 1
-    for (int round = 2; round < 9; round++) {
+}
+
+static inline void random_group_round(philox_lanes *x, const random_keys *keys, int round)
+    __attribute__((always_inline));
+static inline void random_group_round(philox_lanes *x, const random_keys *keys, int round) {
 #pragma GCC unroll 8
-        for (int part = 0; part < HR_RANDOM_PARTS; part++)
-            x[part] = philox_lanes_round(x[part], keys, round);
-    }
+    for (int part = 0; part < HR_RANDOM_PARTS; part++)
+        x[part] = philox_lanes_round(x[part], keys, round);
+}
+
+static inline void random_group_end(const philox_lanes *x, const random_keys *keys, uint32_t *out)
+    __attribute__((always_inline));
+static inline void random_group_end(const philox_lanes *x, const random_keys *keys, uint32_t *out) {
 #pragma GCC unroll 8
     for (int part = 0; part < HR_RANDOM_PARTS; part++)
         philox_lanes_end(x[part], keys, out + part * HR_RANDOM_PART);
+}
+
+/* Not inlined: it takes all registers, and the loop around it wants some. */
+static void random_group(const random_keys *keys, uint64_t block, uint32_t *out) __attribute__((noinline));
+static void random_group(const random_keys *keys, uint64_t block, uint32_t *out) {
+    philox_lanes x[HR_RANDOM_PARTS];
+    random_group_begin(x, keys, block);
+#pragma GCC unroll 1
+    for (int round = 2; round < 9; round++)
+        random_group_round(x, keys, round);
+    random_group_end(x, keys, out);
 }
 
 /* A part, for what is less than a group */

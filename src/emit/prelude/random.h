@@ -2,6 +2,12 @@
 #define HR_RANDOM_BEFORE HR_LANES
 #define HR_RANDOM_AFTER  (HR_RANDOM_FEW * HR_RANDOM_PART)
 
+/* Whether these are the words of a group, no more and no less. */
+static inline bool random_is_group(uint64_t counter, int64_t count) {
+    return count == HR_RANDOM_GROUP && counter % 4 == 0 &&
+           (uint32_t)(counter >> 2) <= UINT32_MAX - HR_RANDOM_GROUP / 4;
+}
+
 /* out[i] = the word of counter + i, for i from 0 to count - 1. The words of a block stay together: what is
  * around them is written, too. */
 static inline void random_fill(const random_keys *keys, uint64_t counter, int64_t count, uint32_t *out) {
