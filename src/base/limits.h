@@ -54,10 +54,10 @@ static inline bool hr_limits_see_far(const hr_device_limits *limits) {
     return hr_limits_l1(limits) >= 48 << 10;
 }
 
-/* Besides, 2 MB of second-level cache, as Intel's since Sapphire Rapids: what a core asks memory for is kept
- * busy by fewer lines, so that results which leave are in the way of what is read for longer (docs/facts.md).
- */
-static inline bool hr_limits_stores_last(const hr_device_limits *limits) {
+/* Besides, 2 MB of second-level cache, as Intel's since Sapphire Rapids: few lines fill such a core's way to
+ * memory, so that its stores wait for it, and what comes behind them does (docs/facts.md, "Where stores wait
+ * for long"). */
+static inline bool hr_limits_stores_wait(const hr_device_limits *limits) {
     return hr_limits_see_far(limits) && hr_limits_l2(limits) >= 2 << 20;
 }
 

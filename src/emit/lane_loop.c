@@ -562,7 +562,7 @@ static void print_drawn(hr_printer *p, const hr_random_list *randoms) {
 static bool draws_beside(const hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
     enum { GROUP = 256 };
     return randoms->count == 1 && pass->tile == GROUP && pass->ways == 1 && can_be_whole(p, pass) &&
-           hr_limits_stores_last(&p->plan->limits) && !hr_limits_are_short(&p->plan->limits);
+           hr_limits_stores_wait(&p->plan->limits) && !hr_limits_are_short(&p->plan->limits);
 }
 
 static void print_line(hr_printer *p, const hr_lane_pass *pass) {

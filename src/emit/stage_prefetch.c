@@ -167,7 +167,7 @@ static bool is_narrow_or_summed(const hr_stage_printer *s, const hr_lane_pass *l
  * fast that on some machines it costs more than it gains: only where the tuner does not choose how far ahead.
  */
 static int near_bytes(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    if (!s->skew && !(hr_limits_stores_last(&s->plan->limits) && hr_stage_turns(s->stage) == 1)) return 0;
+    if (!s->skew && !(hr_limits_stores_wait(&s->plan->limits) && hr_stage_turns(s->stage) == 1)) return 0;
     if (is_narrow_or_summed(s, lanes)) return NEAR_BYTES;
     return s->plan->tunables.prefetch ? 0 : NEAR_BYTES_F32;
 }
@@ -228,9 +228,9 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
     bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
-    const bool last = hr_limits_stores_last(&s->plan->limits);
+    const bool wait = hr_limits_stores_wait(&s->plan->limits);
     if (!choice)
-        choice = s->skew && !last ? 5 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3 : 4;
+        choice = s->skew && !wait ? 5 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3 : 4;
     if (choice == 1 || s->attends || (pass && pass == s->stage->spare_pass) || !p->vector ||
         (!ahead && choice < 4 && pass < passes - 1))
         return;

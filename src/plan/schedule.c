@@ -402,7 +402,7 @@ static int64_t sum_bytes(const hr_stage *stage, int64_t row) {
  * for each task anew: two tasks take each block of columns together, where such rows are two fifths or more
  * of all that is read. So would sums over tasks: two tasks take each up and put it back once, where lanes are
  * narrowed. Where they are not, reads and stores would come in bursts, and a core that does not see far loses
- * more by a second row in flight than it gains. */
+ * more by a second row in flight than it gains; one whose stores wait has them come in bursts in any case. */
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     enum { GROUP_ROWS = 2, GROUP_ROWS_MOST = 16 };
     int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
@@ -413,7 +413,7 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
     if (choice > 0) return choice < most ? choice : most;
     if (bytes + sum_bytes(stage, f->row) <= l1) return 1;
     if (sums)
-        return far && (hr_stage_is_narrow(s->plan, stage) || hr_limits_stores_last(&s->plan->limits))
+        return far && (hr_stage_is_narrow(s->plan, stage) || hr_limits_stores_wait(&s->plan->limits))
                    ? GROUP_ROWS
                    : 1;
     if (f->shared * 5 < bytes * 2) return 1;
@@ -424,14 +424,14 @@ static int choose_group(const scheduler *s, const hr_stage *stage, const flight 
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
  * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
  * further; those that narrow are more, too, and do not wait for all that was read, nor at all where
- * the core does not see as far. */
+ * the core does not see as far. Where stores wait, waiting for reads, too, costs more than it spares. */
 static hr_pace choose_pace(const scheduler *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t sums = sum_bytes(stage, row);
     bool narrow = hr_stage_is_narrow(s->plan, stage);
     int choice = s->plan->tunables.pace;
     if (choice == HR_PACE_ENDED && narrow) choice = HR_PACE_READ;
     if (choice) return choice;
-    if (hr_limits_are_short(&s->plan->limits) || hr_limits_stores_last(&s->plan->limits)) return HR_PACE_FREE;
+    if (hr_limits_are_short(&s->plan->limits) || hr_limits_stores_wait(&s->plan->limits)) return HR_PACE_FREE;
     if (!sums) return stage->group > 1 ? HR_PACE_READ : HR_PACE_FREE;
     if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_PACE_FREE;
     if (!hr_limits_see_far(&s->plan->limits)) return narrow ? HR_PACE_FREE : HR_PACE_READ;
@@ -459,7 +459,7 @@ static bool goes_backward(const scheduler *s, const hr_stage *stage, const fligh
  * is work that does not wait for what is one a row. */
 static int choose_lead(const scheduler *s, const hr_stage *stage) {
     enum { LEAD_BYTES = 512 };
-    bool leads = hr_limits_stores_last(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
+    bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
     if (!stage->skew || leads == (s->plan->tunables.skew == 3)) return 0;
     return LEAD_BYTES / (hr_stage_is_narrow(s->plan, stage) ? 2 : 4);
 }
