@@ -402,7 +402,7 @@ static int64_t sum_bytes(const hr_stage *stage, int64_t row) {
  * for each task anew: two tasks take each block of columns together, where such rows are two fifths or more
  * of all that is read. So would sums over tasks: two tasks take each up and put it back once, where lanes are
  * narrowed. Where they are not, reads and stores would come in bursts, and a core that does not see far loses
- * more by a second row in flight than it gains; one whose stores wait has them come in bursts in any case. */
+ * more by a second row in flight than it gains; one whose stores wait gains (docs/facts.md). */
 static int choose_group(const scheduler *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     enum { GROUP_ROWS = 2, GROUP_ROWS_MOST = 16 };
     int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
