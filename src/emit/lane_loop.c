@@ -437,17 +437,23 @@ static bool can_be_whole(const hr_printer *p, const hr_lane_pass *pass) {
            (p->stage->task_count > 0 || p->flat);
 }
 
-static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
-    const char *aligned = "";
+/* " && ..." for each step that streams: its results are aligned from `lane` on, NULL: from the array's
+ * beginning on. */
+static const char *all_aligned(hr_printer *p, const hr_lane_pass *pass, const char *lane) {
+    const char *all = "";
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (!s->stream) continue;
-        const char *condition =
-            hr_format(p, " && stream_aligned(%s, %s)", hr_emit_tensor(p, s->tensor), step_sizes(p, pass, s));
-        if (!strstr(aligned, condition)) aligned = hr_format(p, "%s%s", aligned, condition);
+        const char *place = lane ? hr_format(p, "q%d + %s", s->id, lane) : hr_emit_tensor(p, s->tensor);
+        const char *condition = hr_format(p, " && stream_aligned(%s, %s)", place, step_sizes(p, pass, s));
+        if (!strstr(all, condition)) all = hr_format(p, "%s%s", all, condition);
     }
+    return all;
+}
+
+static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
     hr_print(p, "const bool whole = %s %% (%d * HR_LANES) == 0%s;", hr_emit_lane_count(p), pass->ways,
-             aligned);
+             all_aligned(p, pass, NULL));
 }
 
 /* Nothing but whole steps. */
@@ -576,13 +582,8 @@ static void print_beside(hr_printer *p, const hr_lane_pass *pass, const hr_rando
     const hr_expr *random = randoms->node[0];
     const char *counter = hr_format(p, "(%s + stop)", hr_emit_lane_rest(p, random->args[1]));
     hr_text_format(p->out, "#if HR_LANES == 16\n");
-    const char *aligned = "";
-    for (int i = 0; i < pass->step_count; i++)
-        if (pass->steps[i].stream)
-            aligned = hr_format(p, "%s && stream_aligned(q%d + tile, %s)", aligned, pass->steps[i].id,
-                                step_sizes(p, pass, &pass->steps[i]));
     hr_print(p, "if (stop - tile == HR_RANDOM_GROUP && random_is_group((uint64_t)%s, next - stop)%s) {",
-             counter, aligned);
+             counter, all_aligned(p, pass, "tile"));
     p->indent++;
     print_drawn(p, randoms);
     hr_print(p, "philox_lanes drawn[HR_RANDOM_PARTS];");

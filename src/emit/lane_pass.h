@@ -51,9 +51,10 @@ typedef struct hr_lane_pass {
     /* With `state`, the length of the row, in a pass whose streamed results begin `shift` lanes into the row,
      * where they are aligned: it covers first + shift to last + shift, from 0 where first is 0. Else NULL. */
     const char *whole;
-    const hr_lane_step *joint;   /* the step whose rows leave in whole lines where they meet: their ends go by
-                                    way of   a collector; NULL = of none */
-    const char *joint_at;        /* its address */
+    /* The step whose rows leave in whole lines where they meet: their ends go by way of a collector, which
+     * stands at `joint_at`. NULL = of none */
+    const hr_lane_step *joint;
+    const char *joint_at;
     const hr_segments *segments; /* of the steps' values, where these are all that is reduced; NULL = none */
     int group; /* with `whole`: how many such rows lie between one that is read and the one that is stored */
 } hr_lane_pass;

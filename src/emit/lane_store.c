@@ -123,7 +123,7 @@ void hr_lane_print_store(hr_printer *p, const hr_lane_step *s, const char *value
     hr_dtype dtype = p->function->tensors[s->tensor].dtype;
     const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
     const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
-    bool joined = p->joined == s->id && (p->part || p->leftover);
+    bool joined = s->id == p->joined;
     if (p->vector && streams(s) && !p->part && !joined && !leaves_in_parts(p, dtype))
         hr_print(p, "%s_stream_%s(q%d + i, %s%s);", v, name, s->id, stored, aligned_text(p, s));
     else if (p->vector && p->part)

@@ -1,6 +1,7 @@
 /* Maps whose lanes are not all alike, a place that one lane of a row is at, and maps over a short axis. Every
  * element of every result is compared with the interpreter's. */
 #include "device/device.h"
+#include "support/core_kinds.h"
 #include "support/cpu_device.h"
 
 #include <setjmp.h>
@@ -189,8 +190,7 @@ static void test_numbers_beside_lanes(void **state) {
     const hr_device_limits own = device->limits;
     float *const memory = aligned_alloc(64, 71680 * sizeof *memory);
     assert_non_null(memory);
-    device->limits.l1_bytes = 48 << 10;
-    device->limits.l2_bytes = 2 << 20;
+    core_kind(&device->limits, CORE_STORES_WAIT);
     for (size_t c = 0; c < sizeof counters / sizeof *counters; c++)
         for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
             char text[256];

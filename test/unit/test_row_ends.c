@@ -4,6 +4,7 @@
  */
 #include "base/dtype.h"
 #include "device/device.h"
+#include "support/core_kinds.h"
 #include "support/cpu_device.h"
 
 #include <math.h>
@@ -141,14 +142,12 @@ static void test_ends(void **state) {
 /* Whether the pass that reads goes ahead of the one that stores is a matter of the caches. */
 static void test_ends_for_other_cores(void **state) {
     (void)state;
-    static const int64_t caches[][2] = {{32 << 10, 1 << 20}, {48 << 10, 1 << 20}, {48 << 10, 2 << 20}};
     const hr_device_limits own = device->limits;
-    for (size_t c = 0; c < sizeof caches / sizeof *caches; c++) {
-        device->limits.l1_bytes = caches[c][0];
-        device->limits.l2_bytes = caches[c][1];
+    for (int kind = 0; kind < CORE_KINDS; kind++) {
+        core_kind(&device->limits, kind);
         for (int64_t columns = 1023; columns < 4200; columns += 1057)
             for (int64_t offset = 0; offset < 64; offset += 32)
-                check_rows(&types[c % 3], true, 19, columns, offset);
+                check_rows(&types[kind % 3], true, 19, columns, offset);
     }
     device->limits = own;
 }

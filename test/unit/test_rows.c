@@ -1,6 +1,7 @@
 /* Rows about as long as a page of memory and short ones, a few of them: what passes side by side, rows
  * abreast and sums over rows do at their ends, against the text's meaning in f64. */
 #include "device/device.h"
+#include "support/core_kinds.h"
 #include "support/cpu_device.h"
 
 #include <math.h>
@@ -84,12 +85,10 @@ static void test_rows_of_a_page(void **state) {
 static void test_rows_for_other_cores(void **state) {
     (void)state;
     enum { SUMMING = 3 };
-    static const int64_t caches[][2] = {{32 << 10, 1 << 20}, {48 << 10, 1 << 20}, {48 << 10, 2 << 20}};
     const hr_device_limits own = device->limits;
-    for (size_t c = 0; c < sizeof caches / sizeof *caches; c++) {
-        if (caches[c][0] == own.l1_bytes && caches[c][1] == own.l2_bytes) continue;
-        device->limits.l1_bytes = caches[c][0];
-        device->limits.l2_bytes = caches[c][1];
+    for (int kind = 0; kind < CORE_KINDS; kind++) {
+        core_kind(&device->limits, kind);
+        if (device->limits.l1_bytes == own.l1_bytes && device->limits.l2_bytes == own.l2_bytes) continue;
         check_kernels(SUMMING);
     }
     device->limits = own;

@@ -2,10 +2,14 @@
 #define HR_RANDOM_BEFORE HR_LANES
 #define HR_RANDOM_AFTER  (HR_RANDOM_FEW * HR_RANDOM_PART)
 
+/* Whether the numbers of a group's blocks share their upper word, `block` being the first. */
+static inline bool random_shares_word(uint64_t block) {
+    return (uint32_t)block <= UINT32_MAX - HR_RANDOM_GROUP / 4;
+}
+
 /* Whether these are the words of a group, no more and no less. */
 static inline bool random_is_group(uint64_t counter, int64_t count) {
-    return count == HR_RANDOM_GROUP && counter % 4 == 0 &&
-           (uint32_t)(counter >> 2) <= UINT32_MAX - HR_RANDOM_GROUP / 4;
+    return count == HR_RANDOM_GROUP && counter % 4 == 0 && random_shares_word(counter >> 2);
 }
 
 /* out[i] = the word of counter + i, for i from 0 to count - 1. The words of a block stay together: what is
@@ -13,9 +17,7 @@ static inline bool random_is_group(uint64_t counter, int64_t count) {
 static inline void random_fill(const random_keys *keys, uint64_t counter, int64_t count, uint32_t *out) {
     uint64_t block = (uint64_t)((int64_t)counter >> 2);
     for (int64_t i = -(int64_t)(counter % 4); i < count;) {
-        const bool share =
-            (uint32_t)block <= UINT32_MAX - HR_RANDOM_GROUP / 4; /* their numbers' upper word */
-        const bool group = share && i + HR_RANDOM_GROUP <= count + HR_RANDOM_AFTER;
+        const bool group = random_shares_word(block) && i + HR_RANDOM_GROUP <= count + HR_RANDOM_AFTER;
         if (group)
             random_group(keys, block, out + i);
         else

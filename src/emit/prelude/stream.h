@@ -180,15 +180,15 @@ static inline void collector_leave(collector *c, int64_t bytes) {
     c->held = held - lines;
 }
 
-/* What has not left stays where it is: what comes next begins at `to`. */
-static inline void collector_pass(collector *c, void *to) {
-    if (c->held > c->before) memcpy(c->to + c->before, c->from + c->before, (size_t)(c->held - c->before));
-    *c = collector_of(c->from, to);
-}
-
 /* The last line, of which we have a part. */
 static inline void collector_end(const collector *c) {
-    memcpy(c->to + c->before, c->from + c->before, (size_t)(c->held - c->before));
+    if (c->held > c->before) memcpy(c->to + c->before, c->from + c->before, (size_t)(c->held - c->before));
+}
+
+/* What has not left is stored; what comes next begins at `to`. */
+static inline void collector_pass(collector *c, void *to) {
+    collector_end(c);
+    *c = collector_of(c->from, to);
 }
 
 /* Where the first element of an array would stand, of which the strip that begins `bytes` into it stands at

@@ -1,0 +1,19 @@
+/* The kinds of core that the planner tells apart by the sizes of their caches, whatever the host's is. For
+ * tests only.
+ *
+ * In: limits. Out: those of a core that sees less far, of one that sees far, or of one whose stores wait,
+ * too.
+ */
+#ifndef HR_TEST_SUPPORT_CORE_KINDS_H
+#define HR_TEST_SUPPORT_CORE_KINDS_H
+
+#include "base/limits.h"
+
+enum { CORE_KINDS = 3, CORE_STORES_WAIT = 2 };
+
+static inline void core_kind(hr_device_limits *limits, int kind) {
+    limits->l1_bytes = (kind == 0 ? 32 : 48) << 10;
+    limits->l2_bytes = (kind == CORE_STORES_WAIT ? 2 : 1) << 20;
+}
+
+#endif
