@@ -140,7 +140,8 @@ static void print_alignments(hr_printer *p, const hr_lane_pass *pass, const char
             hr_print(p, "const bool aligned_%d = %s && stream_lines(q%d + i, (%s - i) * %d);", s->id,
                      pass->block, s->id, last, (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
         else
-            hr_print(p, "const bool aligned_%d = stream_aligned(q%d + i, %s);", s->id, s->id,
+            hr_print(p, "const bool aligned_%d = %s%sstream_aligned(q%d + i, %s);", s->id,
+                     pass->aligned ? pass->aligned : "", pass->aligned ? " || " : "", s->id,
                      step_sizes(p, pass, s));
     }
 }
@@ -736,24 +737,24 @@ const char *hr_lane_shift(hr_printer *p, const hr_lane_pass *pass) {
     return stream_shift(p, pass);
 }
 
+const char *hr_lane_aligned(hr_printer *p, const hr_lane_pass *pass) {
+    const char *all = NULL;
+    for (int i = 0; i < pass->step_count; i++) {
+        const hr_lane_step *s = &pass->steps[i];
+        if (s->use != HR_LANE_STORE || !s->stream) continue;
+        hr_lane_print_target(p, s);
+        all = hr_format(p, "%s%sstream_aligned(q%d + i, %s)", all ? all : "", all ? " && " : "", s->id,
+                        step_sizes(p, pass, s));
+    }
+    return all;
+}
+
 void hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, hr_random_list *out) {
     const hr_expr **values = hr_arena_alloc(p->arena, (size_t)pass->step_count * sizeof *values);
     int count = p->vector ? pass->step_count : 0;
     for (int i = 0; i < count; i++)
         values[i] = pass->steps[i].value;
     hr_random_find(p, values, count, NULL, out);
-}
-
-const char *hr_lane_arrival(hr_printer *p, const hr_lane_pass *pass) {
-    const char *sum = NULL;
-    for (int i = 0; i < pass->prefetch_count; i++) {
-        const hr_expr *element = pass->prefetched[i];
-        if (hr_element_is_checked(p->function, element)) continue;
-        hr_expr_print_pointer(p, element);
-        const char *one = hr_format(p, "once_read(%s + i)", p->pointer[element->id]);
-        sum = sum ? hr_format(p, "%s + %s", sum, one) : one;
-    }
-    return sum;
 }
 
 void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {

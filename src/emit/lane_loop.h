@@ -18,9 +18,8 @@ int hr_lane_unit(hr_printer *printer, const hr_lane_pass *pass);
  * nothing is streamed. Prints the lines that it takes. */
 const char *hr_lane_shift(hr_printer *printer, const hr_lane_pass *pass);
 
-/* 0, once the streams that the pass asks for have been read from `i` on, as a sum of calls; NULL where it
- * asks for none. Prints the lines that it takes. */
-const char *hr_lane_arrival(hr_printer *printer, const hr_lane_pass *pass);
+/* Whether all that the pass streams is aligned at the lane `i`, as C. Prints the lines that it takes. */
+const char *hr_lane_aligned(hr_printer *printer, const hr_lane_pass *pass);
 
 /* Values that are drawn a tile at a time: HR_OP_RANDOM nodes of vector mode. */
 void hr_lane_randoms(hr_printer *printer, const hr_lane_pass *pass, hr_random_list *out);

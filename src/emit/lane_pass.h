@@ -47,7 +47,8 @@ typedef struct hr_lane_pass {
     int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */
     /* Where the accumulators stand, "row->", if the loop covers only a part of a row; else NULL. */
     const char *state;
-    int unit; /* vectors that hr_lane_step_body prints, from the way `from` on */
+    int unit;            /* vectors that hr_lane_step_body prints, from the way `from` on */
+    const char *aligned; /* of such vectors: where it holds, all that is streamed is aligned; NULL = ask */
     /* With `state`, the length of the row, in a pass whose streamed results begin `shift` lanes into the row,
      * where they are aligned: it covers first + shift to last + shift, from 0 where first is 0. Else NULL. */
     const char *whole;

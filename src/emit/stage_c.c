@@ -21,6 +21,7 @@
 #include "emit/stage_prefetch.h"
 #include "emit/stage_scatter.h"
 #include "emit/stage_skew.h"
+#include "emit/stage_skew_loop.h"
 #include "emit/stage_spread.h"
 #include "emit/stage_turn.h"
 

@@ -12,6 +12,7 @@
 #include "emit/stage_area.h"
 #include "emit/stage_estimate.h"
 #include "emit/stage_line.h"
+#include "emit/stage_skew_loop.h"
 #include "emit/stage_spread.h"
 
 enum {
@@ -39,15 +40,6 @@ typedef struct skewed {
 
 static bool is_row_value(const hr_step *step) {
     return step->kind == HR_STEP_ROW || step->kind == HR_STEP_REDUCE_ROW;
-}
-
-static bool has_columns(const hr_stage *stage) {
-    return hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
-}
-
-/* Groups of two rows that go through all columns together: their sums are taken up and put back once. */
-static bool goes_in_pairs(const hr_stage *stage) {
-    return stage->group > 1 && has_columns(stage);
 }
 
 /* ---- the state of a row ---- */
@@ -169,7 +161,7 @@ static void print_settle(skewed *k, int pass) {
     hr_print(k->p, "    stage_%d_estimate(a, row, true);", number);
     hr_print(k->p, "    stage_%d_enter_%d(a, row);", number, pass);
     hr_print(k->p, "    stage_%d_pass_%d(a, row%s, 0, %s);", number, pass,
-             has_columns(k->s->stage) ? ", area" : "", hr_emit_index_size(k->p, k->p->lane));
+             hr_skew_has_columns(k->s->stage) ? ", area" : "", hr_emit_index_size(k->p, k->p->lane));
     hr_print(k->p, "}");
 }
 
@@ -204,6 +196,7 @@ static void print_lanes(skewed *k, int pass) {
     for (int i = 0; i < lanes.step_count; i++)
         k->steps[i].held = k->steps[i].use == HR_LANE_COLUMN;
     if (k->unit < lanes.ways) lanes.unit = k->unit;
+    lanes.aligned = "aligned";
     if (lanes.step_count) hr_lane_step_body(k->p, &lanes);
 }
 
@@ -213,10 +206,24 @@ static void print_shift(skewed *k, int pass) {
     hr_print(k->p, "return %s;", shift);
 }
 
-static void print_arrival(skewed *k, int pass) {
+static void print_aligned(skewed *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-    const char *arrival = hr_lane_arrival(k->p, &lanes);
-    hr_print(k->p, "return %s;", arrival ? arrival : "0");
+    const char *aligned = hr_lane_aligned(k->p, &lanes);
+    hr_print(k->p, "return %s;", aligned);
+}
+
+/* 0, once the streams that the pass asks for have been read from `i` on. */
+static void print_arrival(skewed *k, int pass) {
+    hr_printer *p = k->p;
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    const char *sum = "";
+    for (int i = 0; i < lanes.prefetch_count; i++) {
+        const hr_expr *element = lanes.prefetched[i];
+        if (hr_element_is_checked(p->function, element)) continue;
+        hr_expr_print_pointer(p, element);
+        sum = hr_format(p, "%s%sonce_read(%s + i)", sum, *sum ? " + " : "", p->pointer[element->id]);
+    }
+    hr_print(p, "return %s;", *sum ? sum : "0");
 }
 
 /* What each function over a row is called, given beside the row, and prints. */
@@ -242,6 +249,7 @@ static const part lanes_part = {"static inline __attribute__((always_inline)) vo
                                 "",
                                 print_lanes};
 static const part shift_part = {"static int64_t", "shift", "", false, false, NULL, print_shift};
+static const part aligned_part = {"static bool", "aligned", ", int64_t i", true, false, NULL, print_aligned};
 static const part arrival_part = {"static inline __attribute__((always_inline)) int64_t",
                                   "arrival",
                                   ", int64_t i",
@@ -273,6 +281,12 @@ static const char *held_sums(skewed *k, const hr_lane_pass *lanes, bool declared
         if (s->use == HR_LANE_COLUMN) all = hr_format(k->p, "%s, %sheld_%d", all, type, s->id);
     }
     return all;
+}
+
+static bool streams(const hr_lane_pass *lanes) {
+    for (int i = 0; i < lanes->step_count; i++)
+        if (lanes->steps[i].use == HR_LANE_STORE && lanes->steps[i].stream) return true;
+    return false;
 }
 
 /* What a body mentions of the row and of the thread's area. */
@@ -309,9 +323,10 @@ static void print_part(skewed *k, const part *part, int pass) {
     hr_print_back(p, out);
     const char *name =
         hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
-    const char *area = part->needs_area && has_columns(k->s->stage) ? ", char *area" : "";
+    const char *area = part->needs_area && hr_skew_has_columns(k->s->stage) ? ", char *area" : "";
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-    const char *held = part == &lanes_part ? held_sums(k, &lanes, true)
+    const char *held = part == &lanes_part ? hr_format(p, "%s%s", streams(&lanes) ? ", bool aligned" : "",
+                                                       held_sums(k, &lanes, true))
                        : part == &leave_part || (part == &pass_part && pass == k->s->stage->pass_count - 1)
                            ? hr_stage_lines_parameter(k->s)
                            : "";
@@ -376,51 +391,54 @@ static void print_held(skewed *k, const hr_lane_pass *lanes, const char *at, int
     }
 }
 
-/* How far the first pass is ahead of the others: so far that they never come to where it begins; 0 in short
- * rows. Elements, as C over extents. */
-static const char *lead_text(hr_stage_printer *s) {
-    enum { LEADS_OF_ROW = 4 };
-    int lead = s->stage->lead;
-    if (!lead) return NULL;
-    return hr_format(s->p, "(%s < %d ? 0 : %d)", hr_emit_index_size(s->p, s->p->lane), LEADS_OF_ROW * lead,
-                     lead);
+/* Vectors of a step of a row, or of two. */
+static int step_vectors(const skewed *k, int rows) {
+    return rows > 1 ? k->unit : k->ways;
 }
 
-/* What the pass of a turn does with the vectors from `first` on. */
-static void print_turn(skewed *k, int turn, int first, int rows) {
+/* What the pass of a turn adds to the place that all have come to. */
+static const char *turn_place(const skewed *k, int turn) {
+    return turn == hr_stage_turns(k->s->stage) - 1 ? " + shift"
+           : turn == 0 && k->s->stage->lead        ? " + lead"
+                                                   : "";
+}
+
+/* What the pass of a turn does with the vectors from `first` on; `aligned` as C: whether all that it streams
+ * is, or that is asked of each vector. */
+static void print_turn(skewed *k, int turn, int first, int rows, const char *aligned) {
     hr_printer *p = k->p;
     int pass = hr_stage_pass_at(k->s->stage, turn), number = k->s->number;
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     int step = lanes.ways < k->unit ? lanes.ways : k->unit;
-    bool last = turn == hr_stage_turns(k->s->stage) - 1, backward = last && k->s->stage->backward;
+    bool backward = turn == hr_stage_turns(k->s->stage) - 1 && k->s->stage->backward;
+    const char *more = streams(&lanes) ? hr_format(p, ", %s", aligned) : "";
+    more = hr_format(p, "%s%s", more, held_sums(k, &lanes, false));
     for (int way = first; way < first + k->unit && lanes.step_count; way += step) {
         const char *at = hr_format(p, "%s%d * HR_LANES%s", backward ? "last - (i - first) - " : "i + ",
-                                   backward ? way + step : way,
-                                   last                             ? " + shift"
-                                   : turn == 0 && k->s->stage->lead ? " + lead"
-                                                                    : "");
+                                   backward ? way + step : way, turn_place(k, turn));
         if (step < k->unit) hr_print(p, "    {");
         print_held(k, &lanes, at, step, true);
         for (int r = 0; r < rows; r++)
             hr_print(p, "    stage_%d_lanes_%d(&copy, &%s, %s, %d%s);", number, pass,
-                     hr_format(p, row_name[r], pass), at, way % lanes.ways, held_sums(k, &lanes, false));
+                     hr_format(p, row_name[r], pass), at, way % lanes.ways, more);
         print_held(k, &lanes, at, step, false);
         if (step < k->unit) hr_print(p, "    }");
     }
 }
 
-/* What the first pass does before the others begin. */
-static void print_leading(skewed *k, int step, int rows) {
+/* What the first pass does before the others begin; written out, because a branch that the core guesses wrong
+ * where a row begins costs it what it would have read ahead. */
+static void print_leading(skewed *k, int rows) {
     hr_printer *p = k->p;
-    const char *lead = lead_text(k->s);
-    if (!lead) return;
-    hr_print(p, "const int64_t lead = %s;", lead);
-    hr_text_format(p->out, "#pragma GCC unroll 1\n");
+    int step = step_vectors(k, rows), steps = k->s->stage->lead / step / hr_limits_lanes(&p->plan->limits);
+    if (!k->s->stage->lead || k->s->stage->carries) return;
+    hr_print(p, "const int64_t lead = %s;", hr_stage_skew_lead(k->s));
+    hr_text_format(p->out, "#pragma GCC unroll %d\n", steps > 1 ? steps : 1);
     hr_print(p, "for (int64_t i = first ? 0 : -lead; i < 0; i += %d * HR_LANES) {", step);
     for (int first = 0; first < step; first += k->unit) {
         hr_print(p, "    {");
         p->indent++;
-        print_turn(k, 0, first, rows);
+        print_turn(k, 0, first, rows, "false");
         p->indent--;
         hr_print(p, "    }");
     }
@@ -449,6 +467,41 @@ static void print_wait(skewed *k, int first, int rows) {
  * KB would have each load wait for the store to the same place of another page. Elsewhere the last pass goes
  * first: it finds the row's inputs, which it reads again, nearer, and has read what the first pass writes
  * over. */
+static void print_turns(skewed *k, int rows, const char *aligned) {
+    hr_printer *p = k->p;
+    int turns = hr_stage_turns(k->s->stage), step = step_vectors(k, rows);
+    bool apart = keeps_rows_apart(k->s->stage), columns = hr_skew_has_columns(k->s->stage);
+    hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
+    if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
+    for (int first = 0; first < step; first += k->unit) {
+        if (columns) hr_print(p, "    {");
+        p->indent += columns;
+        for (int n = 0; n < turns; n++)
+            print_turn(k, apart ? n : turns - 1 - n, first, rows, aligned);
+        p->indent -= columns;
+        if (columns) hr_print(p, "    }");
+        if (k->s->stage->pace == HR_PACE_READ && (first + k->unit) * rows % PACE_VECTORS == 0)
+            print_wait(k, first, rows);
+    }
+    hr_print(p, "}");
+}
+
+/* Whether all that the rows stream is aligned, as C; NULL where they stream nothing. */
+static const char *all_aligned(skewed *k, int rows) {
+    hr_printer *p = k->p;
+    const char *all = NULL;
+    for (int turn = 0; turn < hr_stage_turns(k->s->stage); turn++) {
+        int pass = hr_stage_pass_at(k->s->stage, turn);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        for (int r = 0; r < rows && streams(&lanes); r++)
+            all =
+                hr_format(p, "%s%sstage_%d_aligned_%d(&copy, %s, first%s)", all ? all : "", all ? " && " : "",
+                          k->s->number, pass, live_row(k, rows, r, turn), turn_place(k, turn));
+    }
+    return all;
+}
+
+/* Asked once: a branch a line is one more that may be guessed wrong where a row ends. */
 static void print_together(skewed *k, int rows) {
     hr_printer *p = k->p;
     int number = k->s->number, turns = hr_stage_turns(k->s->stage);
@@ -460,22 +513,18 @@ static void print_together(skewed *k, int rows) {
             print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, turn));
         }
     print_columns(k, NULL);
-    int step = rows > 1 ? k->unit : k->ways;
-    print_leading(k, step, rows);
-    hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
-    bool apart = keeps_rows_apart(k->s->stage), columns = has_columns(k->s->stage);
-    if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
-    for (int first = 0; first < step; first += k->unit) {
-        if (columns) hr_print(p, "    {");
-        p->indent += columns;
-        for (int n = 0; n < turns; n++)
-            print_turn(k, apart ? n : turns - 1 - n, first, rows);
-        p->indent -= columns;
-        if (columns) hr_print(p, "    }");
-        if (k->s->stage->pace == HR_PACE_READ && (first + k->unit) * rows % PACE_VECTORS == 0)
-            print_wait(k, first, rows);
+    print_leading(k, rows);
+    const char *aligned = all_aligned(k, rows);
+    if (aligned) {
+        hr_print(p, "if (%s)", aligned);
+        p->indent++;
+        print_turns(k, rows, "true");
+        p->indent--;
+        hr_print(p, "else");
+        p->indent++;
     }
-    hr_print(p, "}");
+    print_turns(k, rows, "false");
+    if (aligned) p->indent--;
     for (int turn = 0; turn < turns; turn++)
         for (int r = 0; r < rows; r++) {
             int pass = hr_stage_pass_at(k->s->stage, turn);
@@ -485,84 +534,14 @@ static void print_together(skewed *k, int rows) {
         }
     hr_print_back(p, out);
     const char *live = rows > 1 ? hr_format(p, "(*live)[%d]", turns) : "*live";
-    hr_emit_function(p, "static void", hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
-                     hr_format(p,
-                               "const arguments *a, stage_%d_row *const %s%s, int64_t shift, int64_t first, "
-                               "int64_t last",
-                               number, live, columns ? ", char *area" : ""),
-                     &body);
-}
-
-/* What a row begins a turn with; a spared pass comes before it, where the row needs that. */
-static void print_enters(hr_stage_printer *s, int turn) {
-    hr_printer *p = s->p;
-    int pass = hr_stage_pass_at(s->stage, turn), number = s->number, spare = s->stage->spare_pass;
-    if (!spare || pass != spare + 1) {
-        hr_print(p, "if (live[%d]) stage_%d_enter_%d(a, live[%d]);", turn, number, pass, turn);
-        return;
-    }
-    hr_print(p, "if (live[%d]) {", turn);
-    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, spare, turn);
-    hr_print(p, "    if (!live[%d]->settled) stage_%d_pass_%d(a, live[%d]%s, 0, %s);", turn, number, spare,
-             turn, has_columns(s->stage) ? ", area" : "", hr_emit_index_size(p, p->lane));
-    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, pass, turn);
-    hr_print(p, "}");
-}
-
-/* What the rows of a turn begin with. Returns how many of their lanes the passes can do in turns. */
-static void print_start(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), last = s->stage->pass_count - 1, number = s->number;
-    const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
-    hr_text body, *out = hr_print_aside(p, &body);
-    if (hr_stage_estimates(s->stage)) {
-        hr_print(p, "if (live[0]) stage_%d_estimate(a, live[0], false);", number);
-        hr_print(p, "if (live[1]) stage_%d_settle(a, live[1]%s);", number, area);
-    }
-    for (int turn = 0; turn < turns; turn++)
-        print_enters(s, turn);
-    hr_print(p, "*shift = 0;");
-    hr_print(p, "for (int turn = 0; turn < %d; turn++)", turns);
-    hr_print(p, "    if (!live[turn]) return 0;");
-    hr_print(p, "const int64_t lanes = %d * HR_LANES, ahead = stage_%d_shift(a, live[%d]);", s->together,
-             number, turns - 1);
-    const char *lead = lead_text(s);
-    if (lead) hr_print(p, "const int64_t lead = %s;", lead);
-    const char *most = lead ? "(lead > ahead ? lead : ahead)" : "ahead";
-    hr_print(p, "const int64_t done = %s < %s ? (%s - %s) / lanes * lanes : 0;", most, size, size, most);
-    hr_print(p, "if (done) *shift = ahead;");
-    hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0%s);", number, last, turns - 1, area,
-             hr_stage_lines_passed(s));
-    hr_print(p, "return done;");
-    hr_print_back(p, out);
-    hr_emit_function(p, "static int64_t", hr_format(p, "stage_%d_start", number),
-                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t *shift%s", number,
-                               *area ? ", char *area" : "", hr_stage_lines_parameter(s)),
-                     &body);
-}
-
-/* What is left of the rows of a turn. */
-static void print_finish(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), number = s->number;
-    const char *size = hr_emit_index_size(p, p->lane), *area = has_columns(s->stage) ? ", area" : "";
-    hr_text body, *out = hr_print_aside(p, &body);
-    const char *lead = lead_text(s);
-    if (lead) hr_print(p, "const int64_t lead = done ? %s : 0;", lead);
-    for (int turn = turns - 1; turn >= 0; turn--)
-        hr_print(p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done%s, %s%s);", turn,
-                 turn == turns - 1   ? " + shift"
-                 : lead && turn == 0 ? " + lead"
-                                     : "",
-                 size, number, hr_stage_pass_at(s->stage, turn), turn, area,
-                 lead && turn == 0 ? " + lead" : "", size, turn == turns - 1 ? hr_stage_lines_passed(s) : "");
-    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]%s);", turns - 1, number, turns - 1,
-             hr_stage_lines_passed(s));
-    hr_print_back(p, out);
-    hr_emit_function(p, "static void", hr_format(p, "stage_%d_finish", number),
-                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done, int64_t shift%s",
-                               number, *area ? ", char *area" : "", hr_stage_lines_parameter(s)),
-                     &body);
+    hr_emit_function(
+        p, "static void", hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
+        hr_format(p,
+                  "const arguments *a, stage_%d_row *const %s%s, int64_t shift%s, int64_t first, "
+                  "int64_t last",
+                  number, live, hr_skew_has_columns(k->s->stage) ? ", char *area" : "",
+                  k->s->stage->carries ? ", int64_t lead" : ""),
+        &body);
 }
 
 void hr_stage_skew_functions(hr_stage_printer *s) {
@@ -584,119 +563,16 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
         print_part(&k, &pass_part, pass);
         if (estimates && pass == 0) print_part(&k, &settle_part, pass);
     }
+    for (int pass = 0; pass < passes; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(s, pass, k.steps, k.prefetched);
+        if (!is_spare(&k, pass) && streams(&lanes)) print_part(&k, &aligned_part, pass);
+    }
     print_part(&k, &shift_part, passes - 1);
     if (s->stage->pace == HR_PACE_READ) print_part(&k, &arrival_part, 0);
     print_part(&k, &leave_part, passes - 1);
     print_together(&k, 1);
-    if (goes_in_pairs(s->stage)) print_together(&k, 2);
+    if (hr_skew_goes_in_pairs(s->stage)) print_together(&k, 2);
     s->together = k.ways;
     s->block = k.unit > 1 ? 2 * BLOCK_VECTORS : BLOCK_VECTORS;
-    print_start(s);
-    print_finish(s);
-}
-
-/* ---- the loop over rows ---- */
-
-static void print_rows(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int rows = hr_stage_turns(s->stage) * s->stage->group;
-    hr_print(p, "stage_%d_row rows[%d];", s->number, rows);
-    for (int i = 0; i < s->stage->kept_count; i++) {
-        int slots = hr_stage_kept_slots(s->stage, i);
-        const char *place = hr_format(p, "(float *)(area + %s)", hr_stage_area_offset(p, s->stage, -1, i));
-        if (slots > 1)
-            place = hr_format(p, "%s + r %% %d * (((%s) * 4 + %d) / 64 * 16)", place, slots,
-                              hr_stage_row_size(p, s->stage), HR_AREA_PADDING);
-        hr_print(p, "for (int r = 0; r < %d; r++) rows[r].kept_%d = %s;", rows, i,
-                 s->stage->kept_once[i] ? s->kept_name[i] : place);
-    }
-    hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
-    hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
-    hr_stage_lines_begin(s, "begin");
-}
-
-/* The rows of a step, one at each turn. */
-static void print_step(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), number = s->number;
-    const char *area = has_columns(s->stage) ? ", area" : "";
-    hr_print(p, "stage_%d_row *live[%d];", number, turns);
-    hr_print(p, "int64_t shift;");
-    hr_print(p, "for (int turn = 0; turn < %d; turn++)", turns);
-    hr_print(
-        p, "    live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) %% %d] : NULL;",
-        turns);
-    hr_print(p, "if (live[0]) live[0]->task = step;");
-    hr_print(p, "const int64_t done = stage_%d_start(a, live%s, &shift%s);", number, area,
-             hr_stage_lines_passed(s));
-    hr_print(p, "if (done) stage_%d_together(a, live%s, shift, 0, done);", number, area);
-    hr_print(p, "stage_%d_finish(a, live%s, done, shift%s);", number, area, hr_stage_lines_passed(s));
-}
-
-/* Two rows whose passes begin and end at the same columns. */
-static void print_pair(hr_stage_printer *s) {
-    hr_print(s->p, "if (done[0] && done[0] == done[1] && shift[0] == shift[1]) {");
-    hr_print(s->p, "    stage_%d_pair(a, live, area, shift[0], 0, done[0]);", s->number);
-    hr_print(s->p, "} else {");
-    hr_print(s->p, "    for (int r = 0; r < 2; r++)");
-    hr_print(s->p, "        if (done[r]) stage_%d_together(a, live[r], area, shift[r], 0, done[r]);",
-             s->number);
-    hr_print(s->p, "}");
-}
-
-/* Rows of a group, block of columns by block. */
-static void print_blocks(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int group = s->stage->group;
-    hr_print(p, "int64_t most = 0;");
-    hr_print(p, "for (int r = 0; r < %d; r++)", group);
-    hr_print(p, "    most = done[r] > most ? done[r] : most;");
-    hr_print(p, "const int64_t block = %d * HR_LANES;", s->block);
-    hr_print(p, "for (int64_t first = 0; first < most; first += block)");
-    hr_print(p, "    for (int r = 0; r < %d; r++) {", group);
-    hr_print(p, "        const int64_t last = first + block < done[r] ? first + block : done[r];");
-    hr_print(p, "        if (first < last) stage_%d_together(a, live[r], shift[r], first, last);", s->number);
-    hr_print(p, "    }");
-}
-
-/* The same for a group of rows. */
-static void print_group_step(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), number = s->number, group = s->stage->group;
-    const char *area = has_columns(s->stage) ? ", area" : "";
-    hr_print(p, "stage_%d_row *live[%d][%d];", number, group, turns);
-    hr_print(p, "int64_t done[%d], shift[%d];", group, group);
-    hr_print(p, "for (int r = 0; r < %d; r++) {", group);
-    hr_print(p, "    for (int turn = 0; turn < %d; turn++) {", turns);
-    hr_print(p, "        const int64_t task = step + r - turn * %d;", group);
-    hr_print(p, "        live[r][turn] = task >= begin && task < end ? &rows[task %% %d] : NULL;",
-             turns * group);
-    hr_print(p, "    }");
-    hr_print(p, "    if (live[r][0]) live[r][0]->task = step + r;");
-    hr_print(p, "    done[r] = stage_%d_start(a, live[r]%s, &shift[r]%s);", number, area,
-             hr_stage_lines_passed(s));
-    hr_print(p, "}");
-    if (goes_in_pairs(s->stage))
-        print_pair(s);
-    else
-        print_blocks(s);
-    hr_print(p, "for (int r = 0; r < %d; r++)", group);
-    hr_print(p, "    stage_%d_finish(a, live[r]%s, done[r], shift[r]%s);", number, area,
-             hr_stage_lines_passed(s));
-}
-
-void hr_stage_skew_loop(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int group = s->stage->group;
-    print_rows(s);
-    hr_print(p, "for (int64_t step = begin; begin < end && step < end + %d; step%s) {",
-             (hr_stage_turns(s->stage) - 1) * group, group > 1 ? hr_format(p, " += %d", group) : "++");
-    p->indent++;
-    if (group > 1)
-        print_group_step(s);
-    else
-        print_step(s);
-    p->indent--;
-    hr_print(p, "}");
-    hr_stage_lines_end(s);
+    hr_stage_skew_ends(s);
 }

@@ -12,7 +12,5 @@
 
 /* The functions of the passes, before the stage's own. */
 void hr_stage_skew_functions(hr_stage_printer *s);
-/* The body of the stage's function: the loop over rows. */
-void hr_stage_skew_loop(hr_stage_printer *s);
 
 #endif

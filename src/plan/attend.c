@@ -219,7 +219,7 @@ static void join(attend *a) {
         hr_stage *stage = &a->plan->stages[k];
         stage->joins = k > a->first;
         stage->lead = 0;
-        stage->skew = stage->few = stage->ragged = stage->backward = false;
+        stage->skew = stage->few = stage->ragged = stage->backward = stage->carries = false;
         stage->group = stage->abreast = 0;
         if (stage->joins)
             stage->why =

@@ -147,6 +147,7 @@ typedef struct hr_stage {
     hr_pace pace;        /* with `skew` */
     bool backward;       /* with `skew`: the last pass walks its row from the end */
     int lead;            /* with `skew`: elements that the first pass is ahead of the others in long rows */
+    bool carries;        /* with `lead`: it begins the next row beside the end of the row before */
     bool few;            /* CPU: a map of so few rows that threads share out each of them */
     bool ragged;         /* CPU: rows of results so short, and no whole cache lines, that they do not pay to
                             leave past the caches one by one */

@@ -464,6 +464,15 @@ static int choose_lead(const scheduler *s, const hr_stage *stage) {
     return LEAD_BYTES / (hr_stage_is_narrow(s->plan, stage) ? 2 : 4);
 }
 
+/* Whether reads and stores stay side by side where a row ends, too: it pays where that is more than a small
+ * part of the row. Where lanes are narrowed operations have memory wait at times, and what either does alone
+ * there makes up for it. */
+static bool carries_lead(const scheduler *s, const hr_stage *stage, int64_t row) {
+    enum { LEADS_MOST = 16 };
+    return stage->lead && row <= (int64_t)stage->lead * LEADS_MOST && stage->group == 1 && !stage->backward &&
+           hr_stage_turns(stage) == 2 && !hr_stage_is_narrow(s->plan, stage);
+}
+
 /* Rows in flight come from the second-level cache at least. Where operations are what takes long, two passes
  * at once need more registers than short vectors have. */
 static bool pays_to_skew(const scheduler *s, const hr_stage *stage, int64_t bytes) {
@@ -493,6 +502,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     stage->pace = choose_pace(s, stage, f.row, bytes);
     stage->backward = goes_backward(s, stage, &f, bytes);
     stage->lead = choose_lead(s, stage);
+    stage->carries = carries_lead(s, stage, f.row);
     return HR_OK;
 }
 
@@ -517,7 +527,10 @@ enum { KEPT_BYTES = 8 };
 /* Where the first pass leads, a row is not kept where the one before it was: two of them want room. */
 static void give_up_lead(const scheduler *s, hr_stage *stage, int64_t row) {
     for (int i = 0; i < stage->kept_count; i++)
-        if (!stage->kept_once[i] && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) stage->lead = 0;
+        if (!stage->kept_once[i] && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) {
+            stage->lead = 0;
+            stage->carries = false;
+        }
 }
 
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {

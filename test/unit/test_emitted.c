@@ -331,16 +331,18 @@ static void test_lead(void **state) {
         int lanes, l1, l2, skew;
         int64_t columns;
         const char *lead; /* NULL = none */
+        bool carries;     /* beyond where a row ends */
     } leads[] = {
-        {norm, "bf16", 16, 48, 2048, 0, 4096, "lead = (n_N < 1024 ? 0 : 256);"},
-        {norm, "f32", 16, 48, 2048, 0, 4096, "lead = (n_N < 512 ? 0 : 128);"},
-        {norm, "f32", 16, 48, 2048, 3, 4096, NULL},
-        {norm, "f32", 16, 48, 1024, 0, 4096, NULL},
-        {norm, "f32", 16, 48, 1024, 3, 4096, "lead = (n_N < 512 ? 0 : 128);"},
-        {norm, "f32", 16, 32, 2048, 0, 4096, NULL},
-        {norm, "f32", 8, 48, 2048, 0, 4096, NULL},
-        {softmax, "f32", 16, 48, 2048, 0, 1024, "lead = (n_N < 512 ? 0 : 128);"},
-        {softmax, "f32", 16, 48, 2048, 0, 4096, NULL},
+        {norm, "bf16", 16, 48, 2048, 0, 4096, "(n_N < 1024 ? 0 : 256)", false},
+        {norm, "f32", 16, 48, 2048, 0, 4096, "(n_N < 512 ? 0 : 128)", false},
+        {norm, "f32", 16, 48, 2048, 0, 2048, "(n_N < 512 ? 0 : 128)", true},
+        {norm, "f32", 16, 48, 2048, 3, 4096, NULL, false},
+        {norm, "f32", 16, 48, 1024, 0, 4096, NULL, false},
+        {norm, "f32", 16, 48, 1024, 3, 1000, "(n_N < 512 ? 0 : 128)", true},
+        {norm, "f32", 16, 32, 2048, 0, 4096, NULL, false},
+        {norm, "f32", 8, 48, 2048, 0, 4096, NULL, false},
+        {softmax, "f32", 16, 48, 2048, 0, 1024, "(n_N < 512 ? 0 : 128)", true},
+        {softmax, "f32", 16, 48, 2048, 0, 4096, NULL, false},
     };
     for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
         char text[256];
@@ -359,6 +361,7 @@ static void test_lead(void **state) {
             assert_null(strstr(own, "lead"));
         else
             assert_non_null(strstr(own, leads[i].lead));
+        assert_int_equal(strstr(own, "-done, done, done + led") != NULL, leads[i].carries);
         hr_emitted_clear(&emitted);
     }
 }

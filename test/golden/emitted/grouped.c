@@ -134,7 +134,7 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     row->s1_r = s1_r;
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from) {
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from, bool aligned) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     float *const restrict t_y = a->t_y;
@@ -148,7 +148,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     float *const q2 = t_y + i_m * n_N;
     float *const k0 = row->kept_0;
     float *const k1 = row->kept_1;
-    const bool aligned_2 = stream_aligned(q2 + i, 4, 1);
+    const bool aligned_2 = aligned || stream_aligned(q2 + i, 4, 1);
     const vf r5 = vf_load_f32(k1 + i);
     const vf r6 = vf_load_f32(k0 + i);
     vf_stream_f32(q2 + i, (((vf_load_f32(p4 + i) * s1_r) * r5) + r6), aligned_2);
@@ -192,6 +192,17 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
             vf_store_part_f32(q2 + i, (((vf_load_part_f32(p7 + i, lanes) * s1_r) * r12) + r13), lanes);
         }
     }
+}
+
+static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
+    const int64_t n_N = a->n_N;
+    float *const restrict t_y = a->t_y;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    float *const q2 = t_y + i_m * n_N;
+    return stream_aligned(q2 + i, 4, 1);
 }
 
 static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
@@ -239,18 +250,32 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.kept_1 = live[1]->kept_1;
     row_1.s0_sum_1 = live[1]->s0_sum_1;
     row_1.s1_r = live[1]->s1_r;
-    for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-        stage_0_lanes_1(&copy, &row_1, i + 1 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
-        i += stage_0_arrival(&copy, &row_0, i + 1 * HR_LANES);
-        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
-        stage_0_lanes_1(&copy, &row_1, i + 3 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
-        i += stage_0_arrival(&copy, &row_0, i + 3 * HR_LANES);
-    }
+    if (stage_0_aligned_1(&copy, live[1], first + shift))
+        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
+            stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+            stage_0_lanes_1(&copy, &row_1, i + 1 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
+            i += stage_0_arrival(&copy, &row_0, i + 1 * HR_LANES);
+            stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+            stage_0_lanes_1(&copy, &row_1, i + 3 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+            i += stage_0_arrival(&copy, &row_0, i + 3 * HR_LANES);
+        }
+    else
+        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
+            stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+            stage_0_lanes_1(&copy, &row_1, i + 1 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
+            i += stage_0_arrival(&copy, &row_0, i + 1 * HR_LANES);
+            stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+            stage_0_lanes_1(&copy, &row_1, i + 3 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+            i += stage_0_arrival(&copy, &row_0, i + 3 * HR_LANES);
+        }
     live[0]->a0[0] = row_0.a0[0];
     live[0]->a0[1] = row_0.a0[1];
     live[0]->a0[2] = row_0.a0[2];

@@ -128,7 +128,7 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     row->s1_r = s1_r;
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from) {
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from, bool aligned) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     const float *const restrict t_w = a->t_w;
@@ -141,7 +141,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     const float s1_r = row->s1_r;
     const float *const p4 = t_x + i_m * n_N;
     float *const q2 = t_y + i_m * n_N;
-    const bool aligned_2 = stream_aligned(q2 + i, 4, 1);
+    const bool aligned_2 = aligned || stream_aligned(q2 + i, 4, 1);
     vf_stream_f32(q2 + i, ((vf_load_f32(p4 + i) * s1_r) * vf_load_f32(t_w + i)), aligned_2);
 }
 
@@ -180,6 +180,17 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     }
 }
 
+static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
+    const int64_t n_N = a->n_N;
+    float *const restrict t_y = a->t_y;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    float *const q2 = t_y + i_m * n_N;
+    return stream_aligned(q2 + i, 4, 1);
+}
+
 static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t n_N = a->n_N;
     float *const restrict t_y = a->t_y;
@@ -213,16 +224,28 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.task = live[1]->task;
     row_1.s0_sum_1 = live[1]->s0_sum_1;
     row_1.s1_r = live[1]->s1_r;
-    for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-        stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-        stage_0_lanes_1(&copy, &row_1, last - (i - first) - 2 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
-        stage_0_lanes_1(&copy, &row_1, last - (i - first) - 3 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
-        stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
-    }
+    if (stage_0_aligned_1(&copy, live[1], first + shift))
+        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
+            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 2 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
+            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 3 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+        }
+    else
+        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
+            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 2 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
+            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 3 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+        }
     live[0]->a0[0] = row_0.a0[0];
     live[0]->a0[1] = row_0.a0[1];
     live[0]->a0[2] = row_0.a0[2];

@@ -189,7 +189,7 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     row->s1_total_2 = s1_total_2;
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from) {
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from, bool aligned) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
@@ -203,7 +203,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     const float r9 = f32_div(1.0f, s1_total_2);
     uint16_t *const q2 = t_y + i_m * n_N;
     float *const k0 = row->kept_0;
-    const bool aligned_2 = stream_aligned(q2 + i, 2, 2);
+    const bool aligned_2 = aligned || stream_aligned(q2 + i, 2, 2);
     vf w2[2];
 #pragma GCC unroll 2
     for (int way = 0; way < 2; way++, i += HR_LANES) {
@@ -269,6 +269,17 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     }
 }
 
+static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
+    const int64_t n_N = a->n_N;
+    uint16_t *const restrict t_y = a->t_y;
+    (void)a;
+    const int64_t task = row->task;
+    const int64_t i_m = task;
+    (void)i_m;
+    uint16_t *const q2 = t_y + i_m * n_N;
+    return stream_aligned(q2 + i, 2, 2);
+}
+
 static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t n_N = a->n_N;
     uint16_t *const restrict t_y = a->t_y;
@@ -302,12 +313,20 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.kept_0 = live[1]->kept_0;
     row_1.s0_peak_1 = live[1]->s0_peak_1;
     row_1.s1_total_2 = live[1]->s1_total_2;
-    for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-        stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-        stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0);
-        stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
-    }
+    if (stage_0_aligned_1(&copy, live[1], first + shift))
+        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
+            stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+            stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, true);
+            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+        }
+    else
+        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
+            stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+            stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, false);
+            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+        }
     live[0]->a1[0] = row_0.a1[0];
     live[0]->a1[1] = row_0.a1[1];
     live[0]->a1[2] = row_0.a1[2];
