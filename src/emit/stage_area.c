@@ -17,6 +17,15 @@ bool hr_stage_shares_kept(const hr_stage *stage) {
     return stage->skew && hr_stage_turns(stage) == 2 && !stage->lead;
 }
 
+/* Sums that other threads read stay where these look for them. */
+bool hr_stage_area_is_placed(const hr_stage *stage) {
+    bool kept = false;
+    for (int i = 0; i < stage->kept_count; i++)
+        kept = kept || !stage->kept_once[i];
+    return stage->lead && kept && !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) &&
+           !hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+}
+
 int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
     if (stage->kept_once[kept_index]) return 1;
     if (stage->abreast) return stage->abreast;
@@ -92,7 +101,8 @@ hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, cons
     HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
     if (stage->strip) row = stage->strip;
     int64_t row4 = (row * 4 + HR_AREA_PADDING) / 64 * 64, row8 = (row * 8 + HR_AREA_PADDING) / 64 * 64;
-    *out = (all.narrow ? all.narrow * row4 : 0) + (all.wide ? all.wide * row8 : 0) + all.totals * 64;
+    *out = (all.narrow ? all.narrow * row4 : 0) + (all.wide ? all.wide * row8 : 0) + all.totals * 64 +
+           (hr_stage_area_is_placed(stage) ? HR_AREA_PAGE : 0);
     return HR_OK;
 }
 
@@ -103,7 +113,8 @@ static const char *row_bytes(hr_printer *p, const hr_stage *stage, int size) {
 
 const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
     const areas all = areas_before(p->plan, stage, stage->step_count);
-    const char *size = hr_format(p, "%d", all.totals * 64);
+    const char *size =
+        hr_format(p, "%d", all.totals * 64 + (hr_stage_area_is_placed(stage) ? HR_AREA_PAGE : 0));
     if (all.wide) size = hr_format(p, "%d * %s + %s", all.wide, row_bytes(p, stage, 8), size);
     if (all.narrow) size = hr_format(p, "%d * %s + %s", all.narrow, row_bytes(p, stage, 4), size);
     return size;

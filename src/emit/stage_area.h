@@ -14,6 +14,11 @@
  * the same place, 4 KB apart, waits for it. */
 enum { HR_AREA_PADDING = 1152 };
 
+/* Where rows that are kept begin in a page, if their stage's first pass leads: what is read of them stands
+ * ahead of what was just stored of results of pages' length, by half a page at most. */
+enum { HR_AREA_PLACE = 1024, HR_AREA_PAGE = 4096 };
+
+bool hr_stage_area_is_placed(const hr_stage *stage);
 /* Bytes of scratch memory that one thread of the stage needs, as a number and as a C expression over extents.
  */
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,

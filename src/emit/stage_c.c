@@ -291,8 +291,12 @@ static void print_clear(hr_stage_printer *s) {
 static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (!uses_area(s->plan, s->stage)) return;
-    if (!s->attends)
-        hr_print(p, "char *const area = work + thread * (%s);", hr_stage_thread_size(p, s->stage));
+    const char *area = hr_format(p, "work + thread * (%s)", hr_stage_thread_size(p, s->stage));
+    if (hr_stage_area_is_placed(s->stage)) {
+        hr_print(p, "char *const own = %s;", area);
+        area = hr_format(p, "own + (%d - (uintptr_t)own) %% %d", HR_AREA_PLACE, HR_AREA_PAGE);
+    }
+    if (!s->attends) hr_print(p, "char *const area = %s;", area);
     for (int k = 0; k < s->stage->kept_count; k++) {
         if (s->skew && !s->stage->kept_once[k]) continue;
         s->kept_name[k] = hr_format(p, "kept_%d", k);

@@ -426,14 +426,33 @@ static void print_turn(skewed *k, int turn, int first, int rows, const char *ali
     }
 }
 
-/* What the first pass does before the others begin; written out, because a branch that the core guesses wrong
- * where a row begins costs it what it would have read ahead. */
+/* The loop that follows is as long as the first pass leads. Where lanes are narrowed, so that a core sees few
+ * steps ahead, a branch that it guesses wrong where a row begins or ends costs it what it would have read;
+ * elsewhere loops of their own are faster. */
+static void write_out_lead(skewed *k, int step) {
+    int steps = k->s->stage->lead / step / hr_limits_lanes(&k->p->plan->limits);
+    bool written = steps > 1 && hr_stage_is_narrow(k->s->plan, k->s->stage);
+    hr_text_format(k->p->out, "#pragma GCC unroll %d\n", written ? steps : 1);
+}
+
+/* The last pass alone, to its row's last whole step. */
+static void print_trailing(skewed *k, const char *aligned) {
+    hr_printer *p = k->p;
+    int turn = hr_stage_turns(k->s->stage) - 1;
+    write_out_lead(k, k->ways);
+    hr_print(p, "for (int64_t i = last; i < ended; i += %d * HR_LANES) {", k->ways);
+    for (int first = 0; first < k->ways; first += k->unit)
+        print_turn(k, turn, first, 1, aligned);
+    hr_print(p, "}");
+}
+
+/* What the first pass does before the others begin. */
 static void print_leading(skewed *k, int rows) {
     hr_printer *p = k->p;
-    int step = step_vectors(k, rows), steps = k->s->stage->lead / step / hr_limits_lanes(&p->plan->limits);
+    int step = step_vectors(k, rows);
     if (!k->s->stage->lead || k->s->stage->carries) return;
     hr_print(p, "const int64_t lead = %s;", hr_stage_skew_lead(k->s));
-    hr_text_format(p->out, "#pragma GCC unroll %d\n", steps > 1 ? steps : 1);
+    write_out_lead(k, step);
     hr_print(p, "for (int64_t i = first ? 0 : -lead; i < 0; i += %d * HR_LANES) {", step);
     for (int first = 0; first < step; first += k->unit) {
         hr_print(p, "    {");
@@ -505,6 +524,7 @@ static const char *all_aligned(skewed *k, int rows) {
 static void print_together(skewed *k, int rows) {
     hr_printer *p = k->p;
     int number = k->s->number, turns = hr_stage_turns(k->s->stage);
+    bool trails = hr_skew_trails(k->s->stage);
     hr_text body, *out = hr_print_aside(p, &body);
     hr_print(p, "const arguments copy = *a;");
     for (int turn = 0; turn < turns; turn++)
@@ -515,16 +535,19 @@ static void print_together(skewed *k, int rows) {
     print_columns(k, NULL);
     print_leading(k, rows);
     const char *aligned = all_aligned(k, rows);
-    if (aligned) {
-        hr_print(p, "if (%s)", aligned);
-        p->indent++;
-        print_turns(k, rows, "true");
-        p->indent--;
-        hr_print(p, "else");
-        p->indent++;
+    if (trails) {
+        const char *whole = hr_format(p, "%d * HR_LANES", k->ways);
+        hr_print(p, "const int64_t ended = last + (%s - shift - last) / (%s) * (%s);",
+                 hr_emit_index_size(p, p->lane), whole, whole);
     }
-    print_turns(k, rows, "false");
-    if (aligned) p->indent--;
+    for (int is = aligned ? 1 : 0; is >= 0; is--) {
+        if (aligned) hr_print(p, is ? "if (%s) {" : "} else {", aligned);
+        p->indent += aligned != NULL;
+        print_turns(k, rows, is ? "true" : "false");
+        if (trails) print_trailing(k, is ? "true" : "false");
+        p->indent -= aligned != NULL;
+    }
+    if (aligned) hr_print(p, "}");
     for (int turn = 0; turn < turns; turn++)
         for (int r = 0; r < rows; r++) {
             int pass = hr_stage_pass_at(k->s->stage, turn);
@@ -532,10 +555,12 @@ static void print_together(skewed *k, int rows) {
             lanes.state = hr_format(p, "%s->", live_row(k, rows, r, turn));
             hr_lane_save(p, &lanes, hr_format(p, "%s.", hr_format(p, row_name[r], pass)));
         }
+    if (trails) hr_print(p, "return ended;");
     hr_print_back(p, out);
     const char *live = rows > 1 ? hr_format(p, "(*live)[%d]", turns) : "*live";
     hr_emit_function(
-        p, "static void", hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
+        p, trails ? "static int64_t" : "static void",
+        hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
         hr_format(p,
                   "const arguments *a, stage_%d_row *const %s%s, int64_t shift%s, int64_t first, "
                   "int64_t last",

@@ -7,12 +7,13 @@
 #include "emit/stage_estimate.h"
 #include "emit/stage_line.h"
 
+enum { LINE = 64 };
+
 const char *hr_stage_skew_lead(hr_stage_printer *s) {
-    enum { LEADS_OF_ROW = 4 };
-    int lead = s->stage->lead;
+    int lead = s->stage->lead, line = hr_stage_is_narrow(s->plan, s->stage) ? LINE / 2 : LINE / 4;
+    const char *size = hr_emit_index_size(s->p, s->p->lane);
     if (!lead) return NULL;
-    return hr_format(s->p, "(%s < %d ? 0 : %d)", hr_emit_index_size(s->p, s->p->lane), LEADS_OF_ROW * lead,
-                     lead);
+    return hr_format(s->p, "(%s < %d || %s %% %d ? 0 : %d)", size, 2 * lead, size, line, lead);
 }
 
 /* ---- where a step begins and ends ---- */
@@ -113,13 +114,18 @@ static void print_finish(hr_stage_printer *s) {
     bool leads = s->stage->lead && !s->stage->carries;
     if (leads) hr_print(p, "const int64_t lead = done ? %s : 0;", hr_stage_skew_lead(s));
     for (int turn = turns - 1; turn >= (s->stage->carries ? 1 : 0); turn--)
-        print_rest(s, turn, leads && turn == 0 ? "done + lead" : "done");
+        print_rest(s, turn,
+                   leads && turn == 0                              ? "done + lead"
+                   : turn == turns - 1 && hr_skew_trails(s->stage) ? "ended"
+                                                                   : "done");
     hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]%s);", turns - 1, number, turns - 1,
              hr_stage_lines_passed(s));
     hr_print_back(p, out);
     hr_emit_function(p, "static void", hr_format(p, "stage_%d_finish", number),
-                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done, int64_t shift%s",
-                               number, area_declared(s), hr_stage_lines_parameter(s)),
+                     hr_format(p,
+                               "const arguments *a, stage_%d_row **live%s, int64_t done%s, int64_t shift%s",
+                               number, area_declared(s), hr_skew_trails(s->stage) ? ", int64_t ended" : "",
+                               hr_stage_lines_parameter(s)),
                      &body);
 }
 
@@ -178,8 +184,11 @@ static void print_step(hr_stage_printer *s) {
     print_live(s);
     hr_print(p, "const int64_t done = stage_%d_start(a, live%s, &shift%s);", number, area,
              hr_stage_lines_passed(s));
-    hr_print(p, "if (done) stage_%d_together(a, live%s, shift, 0, done);", number, area);
-    hr_print(p, "stage_%d_finish(a, live%s, done, shift%s);", number, area, hr_stage_lines_passed(s));
+    bool trails = hr_skew_trails(s->stage);
+    hr_print(p, "%sstage_%d_together(a, live%s, shift, 0, done)%s;",
+             trails ? "const int64_t ended = done ? " : "if (done) ", number, area, trails ? " : 0" : "");
+    hr_print(p, "stage_%d_finish(a, live%s, done%s, shift%s);", number, area, trails ? ", ended" : "",
+             hr_stage_lines_passed(s));
 }
 
 /* The end of the row before beside the beginning of the next one, then the rows of a step. What is one a row

@@ -15,8 +15,14 @@ static inline bool hr_skew_goes_in_pairs(const hr_stage *stage) {
     return stage->group > 1 && hr_skew_has_columns(stage);
 }
 
-/* How far the first pass is ahead of the others: so far that they never come to where it begins; 0 in short
- * rows. Elements, as C over extents; NULL where it does not lead. */
+/* Where the first pass leads and does not go on with the next row, what the last one has left when the others
+ * have come to the end of their rows is written out beside what the first does alone. */
+static inline bool hr_skew_trails(const hr_stage *stage) {
+    return stage->lead && !stage->carries && stage->group == 1 && !stage->backward;
+}
+
+/* How far the first pass is ahead of the others; 0 in short rows and in those that are no whole lines, where
+ * it costs. Elements, as C over extents; NULL where it does not lead. */
 const char *hr_stage_skew_lead(hr_stage_printer *s);
 /* The functions that a step begins and ends with. */
 void hr_stage_skew_ends(hr_stage_printer *s);

@@ -453,26 +453,6 @@ static bool goes_backward(const scheduler *s, const hr_stage *stage, const fligh
     return true;
 }
 
-/* What is read of memory stands where results have just been stored, but in another page, wherever rows are a
- * multiple of some power of two long, and a core whose stores wait for memory for long has the load wait,
- * too. The first pass leads by some lines: then such stores are nearly a page ago, and where a row ends there
- * is work that does not wait for what is one a row. */
-static int choose_lead(const scheduler *s, const hr_stage *stage) {
-    enum { LEAD_BYTES = 512 };
-    bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
-    if (!stage->skew || leads == (s->plan->tunables.skew == 3)) return 0;
-    return LEAD_BYTES / (hr_stage_is_narrow(s->plan, stage) ? 2 : 4);
-}
-
-/* Whether reads and stores stay side by side where a row ends, too: it pays where that is more than a small
- * part of the row. Where lanes are narrowed operations have memory wait at times, and what either does alone
- * there makes up for it. */
-static bool carries_lead(const scheduler *s, const hr_stage *stage, int64_t row) {
-    enum { LEADS_MOST = 16 };
-    return stage->lead && row <= (int64_t)stage->lead * LEADS_MOST && stage->group == 1 && !stage->backward &&
-           hr_stage_turns(stage) == 2 && !hr_stage_is_narrow(s->plan, stage);
-}
-
 /* Rows in flight come from the second-level cache at least. Where operations are what takes long, two passes
  * at once need more registers than short vectors have. */
 static bool pays_to_skew(const scheduler *s, const hr_stage *stage, int64_t bytes) {
@@ -501,8 +481,6 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     stage->group = choose_group(s, stage, &f, bytes);
     stage->pace = choose_pace(s, stage, f.row, bytes);
     stage->backward = goes_backward(s, stage, &f, bytes);
-    stage->lead = choose_lead(s, stage);
-    stage->carries = carries_lead(s, stage, f.row);
     return HR_OK;
 }
 
@@ -523,15 +501,6 @@ static hr_status find_few(scheduler *s, hr_stage *stage) {
 
 /* Of an element: the value that is kept and what is read beside it. */
 enum { KEPT_BYTES = 8 };
-
-/* Where the first pass leads, a row is not kept where the one before it was: two of them want room. */
-static void give_up_lead(const scheduler *s, hr_stage *stage, int64_t row) {
-    for (int i = 0; i < stage->kept_count; i++)
-        if (!stage->kept_once[i] && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) {
-            stage->lead = 0;
-            stage->carries = false;
-        }
-}
 
 static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     keeping k = {.row = 1, .budget = hr_limits_l1(&s->plan->limits) * 2 / 3};
@@ -561,9 +530,41 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     if (!grid) keep_words(s, stage, &k);
     if (stage->kept_count) stage->backward = false; /* a kept row lies where the next one is kept, in order */
     hr_status status = grid || stage->row_count != 1 ? HR_OK : keep_copies(s, stage, &k);
-    give_up_lead(s, stage, k.row);
     free(last);
     return status;
+}
+
+static bool keeps_rows(const hr_stage *stage) {
+    for (int i = 0; i < stage->kept_count; i++)
+        if (!stage->kept_once[i]) return true;
+    return false;
+}
+
+/* Whether reads and stores stay side by side where a row ends, too: it pays where that is more than a small
+ * part of the row. Where lanes are narrowed operations have memory wait at times, and what either does alone
+ * there makes up for it. */
+static bool carries_lead(const scheduler *s, const hr_stage *stage, int64_t row) {
+    enum { LEADS_MOST = 16 };
+    return row <= (int64_t)stage->lead * LEADS_MOST && stage->group == 1 && !stage->backward &&
+           hr_stage_turns(stage) == 2 && !hr_stage_is_narrow(s->plan, stage);
+}
+
+/* What is read of memory stands where results have just been stored, but in another page, wherever rows are a
+ * multiple of some power of two long, and a core whose stores wait for memory for long has the load wait,
+ * too. The first pass leads by some lines: then such stores are nearly a page ago, and where a row ends there
+ * is work that does not wait for what is one a row. Then a row is not kept where the one before it was: two
+ * of them want room. */
+static hr_status choose_lead(scheduler *s, hr_stage *stage) {
+    enum { LEAD_BYTES = 512, LEAD_BYTES_NARROW = 768 };
+    bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
+    bool narrow = hr_stage_is_narrow(s->plan, stage), keeps = keeps_rows(stage);
+    int64_t row;
+    if (!stage->skew || leads == (s->plan->tunables.skew == 3)) return HR_OK;
+    HR_TRY(hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &row));
+    if (keeps && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) return HR_OK;
+    stage->lead = narrow ? (keeps ? LEAD_BYTES : LEAD_BYTES_NARROW) / 2 : LEAD_BYTES / 4;
+    stage->carries = carries_lead(s, stage, row);
+    return HR_OK;
 }
 
 /* ---- words ---- */
@@ -696,6 +697,7 @@ hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *pla
         if (status == HR_OK) status = hr_pass_columns_alone(extents, plan, stage);
         if (status == HR_OK) status = hr_pass_short_rows(graph, extents, plan, stage);
         if (status == HR_OK) status = choose_kept(&s, stage);
+        if (status == HR_OK) status = choose_lead(&s, stage);
         if (status == HR_OK) describe(&s, stage);
     }
     free(s.step_of);

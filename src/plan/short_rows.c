@@ -74,8 +74,7 @@ hr_status hr_pass_short_rows(const hr_graph *graph, const int64_t *extents, cons
     stage->abreast = choose_abreast(plan, stage, &row);
     if (!stage->abreast) return HR_OK;
     stage->ways = row.elements < ONE_WAY ? 1 : 0;
-    stage->skew = stage->backward = stage->carries = false;
-    stage->lead = 0;
+    stage->skew = stage->backward = false;
     stage->group = 1;
     stage->pace = 0;
     return HR_OK;

@@ -333,15 +333,15 @@ static void test_lead(void **state) {
         const char *lead; /* NULL = none */
         bool carries;     /* beyond where a row ends */
     } leads[] = {
-        {norm, "bf16", 16, 48, 2048, 0, 4096, "(n_N < 1024 ? 0 : 256)", false},
-        {norm, "f32", 16, 48, 2048, 0, 4096, "(n_N < 512 ? 0 : 128)", false},
-        {norm, "f32", 16, 48, 2048, 0, 2048, "(n_N < 512 ? 0 : 128)", true},
+        {norm, "bf16", 16, 48, 2048, 0, 4096, "(n_N < 768 || n_N % 32 ? 0 : 384)", false},
+        {norm, "f32", 16, 48, 2048, 0, 4096, "(n_N < 256 || n_N % 16 ? 0 : 128)", false},
+        {norm, "f32", 16, 48, 2048, 0, 2048, "(n_N < 256 || n_N % 16 ? 0 : 128)", true},
         {norm, "f32", 16, 48, 2048, 3, 4096, NULL, false},
         {norm, "f32", 16, 48, 1024, 0, 4096, NULL, false},
-        {norm, "f32", 16, 48, 1024, 3, 1000, "(n_N < 512 ? 0 : 128)", true},
+        {norm, "f32", 16, 48, 1024, 3, 1000, "(n_N < 256 || n_N % 16 ? 0 : 128)", true},
         {norm, "f32", 16, 32, 2048, 0, 4096, NULL, false},
         {norm, "f32", 8, 48, 2048, 0, 4096, NULL, false},
-        {softmax, "f32", 16, 48, 2048, 0, 1024, "(n_N < 512 ? 0 : 128)", true},
+        {softmax, "f32", 16, 48, 2048, 0, 1024, "(n_N < 256 || n_N % 16 ? 0 : 128)", true},
         {softmax, "f32", 16, 48, 2048, 0, 4096, NULL, false},
     };
     for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {

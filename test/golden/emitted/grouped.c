@@ -250,7 +250,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.kept_1 = live[1]->kept_1;
     row_1.s0_sum_1 = live[1]->s0_sum_1;
     row_1.s1_r = live[1]->s1_r;
-    if (stage_0_aligned_1(&copy, live[1], first + shift))
+    if (stage_0_aligned_1(&copy, live[1], first + shift)) {
         for (int64_t i = first; i < last; i += 4 * HR_LANES) {
             stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, true);
             stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
@@ -263,7 +263,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
             stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
             i += stage_0_arrival(&copy, &row_0, i + 3 * HR_LANES);
         }
-    else
+    } else {
         for (int64_t i = first; i < last; i += 4 * HR_LANES) {
             stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, false);
             stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
@@ -276,6 +276,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
             stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
             i += stage_0_arrival(&copy, &row_0, i + 3 * HR_LANES);
         }
+    }
     live[0]->a0[0] = row_0.a0[0];
     live[0]->a0[1] = row_0.a0[1];
     live[0]->a0[2] = row_0.a0[2];

@@ -224,7 +224,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.task = live[1]->task;
     row_1.s0_sum_1 = live[1]->s0_sum_1;
     row_1.s1_r = live[1]->s1_r;
-    if (stage_0_aligned_1(&copy, live[1], first + shift))
+    if (stage_0_aligned_1(&copy, live[1], first + shift)) {
         for (int64_t i = first; i < last; i += 4 * HR_LANES) {
             stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0, true);
             stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
@@ -235,7 +235,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
             stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0, true);
             stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
         }
-    else
+    } else {
         for (int64_t i = first; i < last; i += 4 * HR_LANES) {
             stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0, false);
             stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
@@ -246,6 +246,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
             stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0, false);
             stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
         }
+    }
     live[0]->a0[0] = row_0.a0[0];
     live[0]->a0[1] = row_0.a0[1];
     live[0]->a0[2] = row_0.a0[2];

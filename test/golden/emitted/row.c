@@ -313,20 +313,21 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_1.kept_0 = live[1]->kept_0;
     row_1.s0_peak_1 = live[1]->s0_peak_1;
     row_1.s1_total_2 = live[1]->s1_total_2;
-    if (stage_0_aligned_1(&copy, live[1], first + shift))
+    if (stage_0_aligned_1(&copy, live[1], first + shift)) {
         for (int64_t i = first; i < last; i += 4 * HR_LANES) {
             stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, true);
             stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
             stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, true);
             stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
         }
-    else
+    } else {
         for (int64_t i = first; i < last; i += 4 * HR_LANES) {
             stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, false);
             stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
             stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, false);
             stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
         }
+    }
     live[0]->a1[0] = row_0.a1[0];
     live[0]->a1[1] = row_0.a1[1];
     live[0]->a1[2] = row_0.a1[2];
