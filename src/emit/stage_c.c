@@ -257,8 +257,10 @@ void hr_stage_task_indices(hr_stage_printer *s) {
         hr_print(s->p, "const int64_t %s = task;", hr_emit_index(s->p, s->stage->task[0]));
         return;
     }
-    if (s->stage->task_count) hr_print(s->p, "int64_t rest = task;");
-    hr_emit_indices(s->p, s->stage->task, s->stage->task_count);
+    if (s->stage->task_count && !s->counted) {
+        hr_print(s->p, "int64_t rest = task;");
+        hr_emit_indices(s->p, s->stage->task, s->stage->task_count);
+    }
     for (int i = 0; i < s->stage->task_count; i++)
         hr_print(s->p, "(void)%s;", hr_emit_index(s->p, s->stage->task[i]));
 }
@@ -343,11 +345,44 @@ static void print_kept_once(hr_stage_printer *s) {
     hr_lane_loop(s->p, &lanes);
 }
 
+static const char *task_index(const hr_stage_printer *s, int i) {
+    return hr_emit_index(s->p, s->stage->task[i]);
+}
+
+/* Several indices, counted on from task to task: dividing the task's number takes as long as some lines of a
+ * short row. The innermost may have come to its end, and so, if it has, the others. */
+static void print_counted_tasks(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int last = s->stage->task_count - 1;
+    for (int i = 0; i <= last; i++)
+        hr_print(p, "int64_t %s = 0;", task_index(s, i));
+    hr_print(p, "const int64_t first_task = tasks * thread / threads;");
+    hr_print(p, "if (first_task) {");
+    hr_print(p, "    int64_t rest = first_task;");
+    for (int i = last; i > 0; i--) {
+        const char *size = hr_emit_index_size(p, s->stage->task[i]);
+        hr_print(p, "    %s = rest %% %s;", task_index(s, i), size);
+        hr_print(p, "    rest /= %s;", size);
+    }
+    hr_print(p, "    %s = rest;", task_index(s, 0));
+    hr_print(p, "}");
+    hr_print(p, "for (int64_t task = first_task; task < tasks * (thread + 1) / threads; task++, %s++) {",
+             task_index(s, last));
+    for (int i = last; i > 0; i--)
+        hr_print(p, "    if (%s == %s) %s = 0, %s++;", task_index(s, i),
+                 hr_emit_index_size(p, s->stage->task[i]), task_index(s, i), task_index(s, i - 1));
+    s->counted = true;
+}
+
 /* One run of tasks a thread, or `chunk` tasks at a time in turn. */
 static void print_task_header(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int chunk = s->plan->tunables.chunk;
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
+    if (!chunk && s->stage->task_count > 1) {
+        print_counted_tasks(s);
+        return;
+    }
     if (!chunk) {
         hr_print(
             p,
@@ -494,6 +529,7 @@ static void print_task_loop(hr_stage_printer *s) {
     print_passes(s);
     p->indent--;
     hr_print(p, "}");
+    s->counted = false;
     if (s->plan->tunables.chunk) hr_print(p, "}");
     hr_stage_lines_end(s);
 }
