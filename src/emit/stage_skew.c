@@ -426,6 +426,15 @@ static void print_turn(skewed *k, int turn, int first, int rows, const char *ali
     }
 }
 
+/* The same in a block of its own, where no other pass goes beside it. */
+static void print_apart(skewed *k, int turn, int first, int rows, const char *aligned) {
+    hr_print(k->p, "    {");
+    k->p->indent++;
+    print_turn(k, turn, first, rows, aligned);
+    k->p->indent--;
+    hr_print(k->p, "    }");
+}
+
 /* The loop that follows is as long as the first pass leads. Where lanes are narrowed, so that a core sees few
  * steps ahead, a branch that it guesses wrong where a row begins or ends costs it what it would have read;
  * elsewhere loops of their own are faster. */
@@ -442,7 +451,7 @@ static void print_trailing(skewed *k, const char *aligned) {
     write_out_lead(k, k->ways);
     hr_print(p, "for (int64_t i = last; i < ended; i += %d * HR_LANES) {", k->ways);
     for (int first = 0; first < k->ways; first += k->unit)
-        print_turn(k, turn, first, 1, aligned);
+        print_apart(k, turn, first, 1, aligned);
     hr_print(p, "}");
 }
 
@@ -454,13 +463,8 @@ static void print_leading(skewed *k, int rows) {
     hr_print(p, "const int64_t lead = %s;", hr_stage_skew_lead(k->s));
     write_out_lead(k, step);
     hr_print(p, "for (int64_t i = first ? 0 : -lead; i < 0; i += %d * HR_LANES) {", step);
-    for (int first = 0; first < step; first += k->unit) {
-        hr_print(p, "    {");
-        p->indent++;
-        print_turn(k, 0, first, rows, "false");
-        p->indent--;
-        hr_print(p, "    }");
-    }
+    for (int first = 0; first < step; first += k->unit)
+        print_apart(k, 0, first, rows, "false");
     hr_print(p, "}");
 }
 
@@ -520,20 +524,11 @@ static const char *all_aligned(skewed *k, int rows) {
     return all;
 }
 
-/* Asked once: a branch a line is one more that may be guessed wrong where a row ends. */
-static void print_together(skewed *k, int rows) {
+/* Whether all is aligned is asked once: a branch a line is one more that may be guessed wrong where a row
+ * ends. */
+static void print_loops(skewed *k, int rows) {
     hr_printer *p = k->p;
-    int number = k->s->number, turns = hr_stage_turns(k->s->stage);
     bool trails = hr_skew_trails(k->s->stage);
-    hr_text body, *out = hr_print_aside(p, &body);
-    hr_print(p, "const arguments copy = *a;");
-    for (int turn = 0; turn < turns; turn++)
-        for (int r = 0; r < rows; r++) {
-            int pass = hr_stage_pass_at(k->s->stage, turn);
-            print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, turn));
-        }
-    print_columns(k, NULL);
-    print_leading(k, rows);
     const char *aligned = all_aligned(k, rows);
     if (trails) {
         const char *whole = hr_format(p, "%d * HR_LANES", k->ways);
@@ -548,6 +543,22 @@ static void print_together(skewed *k, int rows) {
         p->indent -= aligned != NULL;
     }
     if (aligned) hr_print(p, "}");
+}
+
+static void print_together(skewed *k, int rows) {
+    hr_printer *p = k->p;
+    int number = k->s->number, turns = hr_stage_turns(k->s->stage);
+    bool trails = hr_skew_trails(k->s->stage);
+    hr_text body, *out = hr_print_aside(p, &body);
+    hr_print(p, "const arguments copy = *a;");
+    for (int turn = 0; turn < turns; turn++)
+        for (int r = 0; r < rows; r++) {
+            int pass = hr_stage_pass_at(k->s->stage, turn);
+            print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, turn));
+        }
+    print_columns(k, NULL);
+    print_leading(k, rows);
+    print_loops(k, rows);
     for (int turn = 0; turn < turns; turn++)
         for (int r = 0; r < rows; r++) {
             int pass = hr_stage_pass_at(k->s->stage, turn);

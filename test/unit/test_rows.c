@@ -101,6 +101,25 @@ static void test_columns_alone(void **state) {
             check_rows(&columns_kernel, columns_text, strlen(columns_text), row_counts[r], lengths[n]);
 }
 
+/* Columns of what the last pass makes, as it goes with the passes of other rows and alone. */
+static void test_columns_of_results(void **state) {
+    (void)state;
+    static const char text[] = "kernel weights(x: bf16[M, N]) -> (y: bf16[M, N], s: f32[N])\n{\n"
+                               "    y[m, n] = softmax[n](x[m, n])\n    s[n] = sum[m](y[m, n] * x[m, n])\n}\n"
+                               "kernel norms(x: f32[M, N]) -> (y: f32[M, N], s: f32[N])\n{\n"
+                               "    r[m] = rsqrt(sum[n](x[m, n]^2) / N + 1)\n    y[m, n] = x[m, n] * r[m]\n"
+                               "    s[n] = sum[m](y[m, n])\n}\n";
+    static const struct row_kernel both[] = {{"results", "weights"}, {"results", "norms"}};
+    const hr_device_limits own = device->limits;
+    for (int kind = 0; kind < CORE_KINDS; kind++) {
+        core_kind(&device->limits, kind);
+        for (int k = 0; k < 2; k++)
+            for (int n = 0; n < LENGTHS; n++)
+                check_rows(&both[k], text, strlen(text), 9, lengths[n]);
+    }
+    device->limits = own;
+}
+
 /* ---- sums of more columns than the caches hold ---- */
 
 static const char strips_words[] = "a strip of columns at a time";
@@ -213,8 +232,9 @@ static void test_totals_of_other_stages(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_of_a_page), cmocka_unit_test(test_rows_for_other_cores),
-        cmocka_unit_test(test_columns_alone),  cmocka_unit_test(test_long_columns),
-        cmocka_unit_test(test_positions),      cmocka_unit_test(test_totals_of_other_stages)};
+        cmocka_unit_test(test_rows_of_a_page),        cmocka_unit_test(test_rows_for_other_cores),
+        cmocka_unit_test(test_columns_alone),         cmocka_unit_test(test_columns_of_results),
+        cmocka_unit_test(test_long_columns),          cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_totals_of_other_stages)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
