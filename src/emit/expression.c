@@ -106,10 +106,10 @@ const char *hr_emit_points(hr_printer *p, const int *indices, int count) {
     return points;
 }
 
-void hr_emit_indices(hr_printer *p, const int *indices, int count) {
+void hr_emit_indices(hr_printer *p, const char *declared, const int *indices, int count) {
     for (int i = count - 1; i >= 0; i--) {
         const char *index = hr_emit_index(p, indices[i]), *size = hr_emit_index_size(p, indices[i]);
-        hr_print(p, i ? "const int64_t %s = rest %% %s;" : "const int64_t %s = rest;", index, size);
+        hr_print(p, i ? "%s%s = rest %% %s;" : "%s%s = rest;", declared, index, size);
         if (i) hr_print(p, "rest /= %s;", size);
     }
 }

@@ -72,8 +72,8 @@ const char *hr_emit_lane_count(hr_printer *printer);
 /* How many points so many indices have together. */
 const char *hr_emit_points(hr_printer *printer, const int *indices, int count);
 /* Prints the values of the indices at point `rest` of those, the last index running fastest; uses `rest` up.
- */
-void hr_emit_indices(hr_printer *printer, const int *indices, int count);
+ * `declared`: their declaration, "const int64_t ", or "" where they are there. */
+void hr_emit_indices(hr_printer *printer, const char *declared, const int *indices, int count);
 /* The indices of the row's outer loops as one number, row-major; NULL where it has none. */
 const char *hr_emit_outer(hr_printer *printer);
 const char *hr_c_storage(hr_dtype dtype);  /* uint16_t for bf16 */

@@ -108,7 +108,7 @@ static void print_part(hr_printer *p, const hr_lane_pass *pass, const char *cond
     p->indent--;
 }
 
-static const hr_lane_step *first_stream(const hr_lane_pass *pass) {
+const hr_lane_step *hr_lane_first_stream(const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++)
         if (pass->steps[i].use == HR_LANE_STORE && pass->steps[i].stream) return &pass->steps[i];
     return NULL;
@@ -128,7 +128,7 @@ static const char *step_sizes(hr_printer *p, const hr_lane_pass *pass, const hr_
 
 /* Those of the first step that streams, which the others follow. */
 static const char *first_sizes(hr_printer *p, const hr_lane_pass *pass) {
-    return stream_sizes(p, pass, first_stream(pass), hr_lane_has_pairs(p, pass));
+    return stream_sizes(p, pass, hr_lane_first_stream(pass), hr_lane_has_pairs(p, pass));
 }
 
 /* `last`: of a block, else NULL. */
@@ -147,13 +147,13 @@ static void print_alignments(hr_printer *p, const hr_lane_pass *pass, const char
 }
 
 static const char *stream_head(hr_printer *p, const hr_lane_pass *pass, const char *lane) {
-    return hr_format(p, "stream_head(q%d%s, %s)", first_stream(pass)->id, lane, first_sizes(p, pass));
+    return hr_format(p, "stream_head(q%d%s, %s)", hr_lane_first_stream(pass)->id, lane, first_sizes(p, pass));
 }
 
 /* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as they
  * are. */
 static bool goes_by_head(const hr_lane_pass *pass) {
-    return first_stream(pass) && !pass->block && (!pass->state || pass->whole);
+    return hr_lane_first_stream(pass) && !pass->block && (!pass->state || pass->whole);
 }
 
 /* The lines in which a row's results end, once a row. */
@@ -169,7 +169,7 @@ static void ask_for_ends(hr_printer *p, const hr_lane_pass *pass) {
 /* Where streamed results begin to be aligned, those of the first of them: the others are as aligned as it, or
  * leave by ordinary stores. */
 static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *last) {
-    const hr_lane_step *first = first_stream(pass);
+    const hr_lane_step *first = hr_lane_first_stream(pass);
     if (!goes_by_head(pass)) return;
     hr_print(p, "const int64_t begin = stream_begin(q%d, %s, i, %s);", first->id, first_sizes(p, pass), last);
     p->begun = first->id;
@@ -181,7 +181,7 @@ static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *las
 
 /* The lanes before. */
 static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last) {
-    if (!first_stream(pass)) return;
+    if (!hr_lane_first_stream(pass)) return;
     if (goes_by_head(pass)) {
         hr_lane_end_begin(p, pass);
         print_part(p, pass, "while (i < begin)", "begin - i < HR_LANES ? (int)(begin - i) : HR_LANES");
@@ -208,7 +208,7 @@ static bool reads_tensor(hr_printer *p, const hr_lane_pass *pass, const hr_expr 
  * before it to the same place of another page. */
 static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     enum { PAGE_BYTES = 4096, BYTES_AHEAD = 256 };
-    int size = (int)hr_dtype_size(p->function->tensors[first_stream(pass)->tensor].dtype);
+    int size = (int)hr_dtype_size(p->function->tensors[hr_lane_first_stream(pass)->tensor].dtype);
     const char *head = stream_head(p, pass, "");
     bool first = hr_stage_shares_kept(p->stage);
     p->stamp++;
@@ -221,7 +221,7 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
 
 /* Parts of a row whose results are streamed begin at its aligned vectors. */
 static void print_shifted(hr_printer *p, const hr_lane_pass *pass, const char **first, const char **last) {
-    if (!pass->whole || !first_stream(pass)) return;
+    if (!pass->whole || !hr_lane_first_stream(pass)) return;
     hr_print(p, "const int64_t shift = %s;", stream_shift(p, pass));
     hr_print(p, "const int64_t start = %s ? %s + shift : 0, stop = %s + shift < %s ? %s + shift : %s;",
              *first, *first, *last, pass->whole, *last, pass->whole);
@@ -480,8 +480,8 @@ static void print_turned(hr_printer *p, const hr_lane_pass *pass, const char *la
     hr_print(p, "const int64_t turned = %s / (%d * HR_LANES) * (%d * HR_LANES);", last, p->kept_turned_ways,
              p->kept_turned_ways);
     if (hr_lane_takes_turns(p, pass, NULL)) {
-        hr_print(p, "for (; %si + %d * HR_LANES <= turned;) {", first_stream(pass) ? "begin <= i && " : "",
-                 pass->ways);
+        hr_print(p, "for (; %si + %d * HR_LANES <= turned;) {",
+                 hr_lane_first_stream(pass) ? "begin <= i && " : "", pass->ways);
         p->indent++;
         print_step(p, pass);
         p->indent--;
@@ -732,21 +732,15 @@ void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {
 }
 
 const char *hr_lane_shift(hr_printer *p, const hr_lane_pass *pass) {
-    if (!first_stream(pass)) return "0";
-    hr_lane_print_target(p, first_stream(pass));
+    if (!hr_lane_first_stream(pass)) return "0";
+    hr_lane_print_target(p, hr_lane_first_stream(pass));
     return stream_shift(p, pass);
 }
 
 const char *hr_lane_aligned(hr_printer *p, const hr_lane_pass *pass) {
-    const char *all = NULL;
-    for (int i = 0; i < pass->step_count; i++) {
-        const hr_lane_step *s = &pass->steps[i];
-        if (s->use != HR_LANE_STORE || !s->stream) continue;
-        hr_lane_print_target(p, s);
-        all = hr_format(p, "%s%sstream_aligned(q%d + i, %s)", all ? all : "", all ? " && " : "", s->id,
-                        step_sizes(p, pass, s));
-    }
-    return all;
+    for (int i = 0; i < pass->step_count; i++)
+        if (pass->steps[i].stream) hr_lane_print_target(p, &pass->steps[i]);
+    return all_aligned(p, pass, "i") + strlen(" && ");
 }
 
 void hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, hr_random_list *out) {

@@ -18,7 +18,10 @@ int hr_lane_unit(hr_printer *printer, const hr_lane_pass *pass);
  * nothing is streamed. Prints the lines that it takes. */
 const char *hr_lane_shift(hr_printer *printer, const hr_lane_pass *pass);
 
-/* Whether all that the pass streams is aligned at the lane `i`, as C. Prints the lines that it takes. */
+/* What of the pass leaves past the caches first; NULL = nothing. */
+const hr_lane_step *hr_lane_first_stream(const hr_lane_pass *pass);
+/* Whether all that the pass streams, one result at least, is aligned at the lane `i`, as C. Prints the lines
+ * that it takes. */
 const char *hr_lane_aligned(hr_printer *printer, const hr_lane_pass *pass);
 
 /* Values that are drawn a tile at a time: HR_OP_RANDOM nodes of vector mode. */

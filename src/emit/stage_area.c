@@ -19,10 +19,7 @@ bool hr_stage_shares_kept(const hr_stage *stage) {
 
 /* Sums that other threads read stay where these look for them. */
 bool hr_stage_area_is_placed(const hr_stage *stage) {
-    bool kept = false;
-    for (int i = 0; i < stage->kept_count; i++)
-        kept = kept || !stage->kept_once[i];
-    return stage->lead && kept && !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) &&
+    return stage->lead && hr_stage_keeps_rows(stage) && !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) &&
            !hr_stage_has(stage, HR_STEP_REDUCE_ALL);
 }
 

@@ -259,7 +259,7 @@ void hr_stage_task_indices(hr_stage_printer *s) {
     }
     if (s->stage->task_count && !s->counted) {
         hr_print(s->p, "int64_t rest = task;");
-        hr_emit_indices(s->p, s->stage->task, s->stage->task_count);
+        hr_emit_indices(s->p, "const int64_t ", s->stage->task, s->stage->task_count);
     }
     for (int i = 0; i < s->stage->task_count; i++)
         hr_print(s->p, "(void)%s;", hr_emit_index(s->p, s->stage->task[i]));
@@ -358,20 +358,16 @@ static void print_counted_tasks(hr_stage_printer *s) {
         hr_print(p, "int64_t %s = 0;", task_index(s, i));
     hr_print(p, "const int64_t first_task = tasks * thread / threads;");
     hr_print(p, "if (first_task) {");
-    hr_print(p, "    int64_t rest = first_task;");
-    for (int i = last; i > 0; i--) {
-        const char *size = hr_emit_index_size(p, s->stage->task[i]);
-        hr_print(p, "    %s = rest %% %s;", task_index(s, i), size);
-        hr_print(p, "    rest /= %s;", size);
-    }
-    hr_print(p, "    %s = rest;", task_index(s, 0));
+    p->indent++;
+    hr_print(p, "int64_t rest = first_task;");
+    hr_emit_indices(p, "", s->stage->task, s->stage->task_count);
+    p->indent--;
     hr_print(p, "}");
     hr_print(p, "for (int64_t task = first_task; task < tasks * (thread + 1) / threads; task++, %s++) {",
              task_index(s, last));
     for (int i = last; i > 0; i--)
         hr_print(p, "    if (%s == %s) %s = 0, %s++;", task_index(s, i),
                  hr_emit_index_size(p, s->stage->task[i]), task_index(s, i), task_index(s, i - 1));
-    s->counted = true;
 }
 
 /* One run of tasks a thread, or `chunk` tasks at a time in turn. */
@@ -379,7 +375,7 @@ static void print_task_header(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int chunk = s->plan->tunables.chunk;
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
-    if (!chunk && s->stage->task_count > 1) {
+    if (s->counted) {
         print_counted_tasks(s);
         return;
     }
@@ -524,6 +520,7 @@ static void print_task_loop(hr_stage_printer *s) {
         return;
     }
     hr_stage_lines_begin(s, hr_format(p, "%s * thread / threads", hr_stage_task_total(s)));
+    s->counted = s->stage->task_count > 1 && !s->plan->tunables.chunk;
     print_task_header(s);
     p->indent++;
     print_passes(s);

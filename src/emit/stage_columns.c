@@ -126,7 +126,7 @@ static void print_strips(hr_stage_printer *s, void (*print)(hr_stage_printer *))
     p->indent++;
     hr_print(p, "const int64_t part = unit %% parts;");
     hr_print(p, "int64_t rest = unit / parts;");
-    hr_emit_indices(p, p->outer, p->outer_count);
+    hr_emit_indices(p, "const int64_t ", p->outer, p->outer_count);
     print_part(s, "part", "parts", print);
     p->indent--;
     hr_print(p, "}");

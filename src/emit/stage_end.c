@@ -22,7 +22,7 @@ static void print_column_end(hr_printer *p, const hr_stage *stage, int i) {
                                  hr_stage_area_offset(p, stage, i, -1), place);
     hr_print(p, "    sum = %s;", hr_reduce_combine(p, step->reduce, type, "sum", part));
     hr_print(p, "int64_t rest = j;");
-    hr_emit_indices(p, stage->row, stage->row_count);
+    hr_emit_indices(p, "const int64_t ", stage->row, stage->row_count);
     hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
              hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
              hr_emit_stored(p, hr_format(p, "(%s)sum", hr_c_compute(reduced)), reduced, dtype));

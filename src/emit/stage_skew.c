@@ -283,12 +283,6 @@ static const char *held_sums(skewed *k, const hr_lane_pass *lanes, bool declared
     return all;
 }
 
-static bool streams(const hr_lane_pass *lanes) {
-    for (int i = 0; i < lanes->step_count; i++)
-        if (lanes->steps[i].use == HR_LANE_STORE && lanes->steps[i].stream) return true;
-    return false;
-}
-
 /* What a body mentions of the row and of the thread's area. */
 static void declare_mentioned(skewed *k, const char *body, int known, const part *part) {
     hr_printer *p = k->p;
@@ -325,8 +319,9 @@ static void print_part(skewed *k, const part *part, int pass) {
         hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
     const char *area = part->needs_area && hr_skew_has_columns(k->s->stage) ? ", char *area" : "";
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-    const char *held = part == &lanes_part ? hr_format(p, "%s%s", streams(&lanes) ? ", bool aligned" : "",
-                                                       held_sums(k, &lanes, true))
+    const char *held = part == &lanes_part
+                           ? hr_format(p, "%s%s", hr_lane_first_stream(&lanes) ? ", bool aligned" : "",
+                                       held_sums(k, &lanes, true))
                        : part == &leave_part || (part == &pass_part && pass == k->s->stage->pass_count - 1)
                            ? hr_stage_lines_parameter(k->s)
                            : "";
@@ -411,7 +406,7 @@ static void print_turn(skewed *k, int turn, int first, int rows, const char *ali
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     int step = lanes.ways < k->unit ? lanes.ways : k->unit;
     bool backward = turn == hr_stage_turns(k->s->stage) - 1 && k->s->stage->backward;
-    const char *more = streams(&lanes) ? hr_format(p, ", %s", aligned) : "";
+    const char *more = hr_lane_first_stream(&lanes) ? hr_format(p, ", %s", aligned) : "";
     more = hr_format(p, "%s%s", more, held_sums(k, &lanes, false));
     for (int way = first; way < first + k->unit && lanes.step_count; way += step) {
         const char *at = hr_format(p, "%s%d * HR_LANES%s", backward ? "last - (i - first) - " : "i + ",
@@ -468,21 +463,13 @@ static void print_leading(skewed *k, int rows) {
     hr_print(p, "}");
 }
 
-static bool keeps_rows_apart(const hr_stage *stage) {
-    if (hr_stage_shares_kept(stage)) return false;
-    for (int i = 0; i < stage->kept_count; i++)
-        if (!stage->kept_once[i]) return true;
-    return false;
-}
-
 /* The next step's place waits for what this one reads. */
 static void print_wait(skewed *k, int first, int rows) {
     const char *all = "";
     int pass = hr_stage_pass_at(k->s->stage, 0);
     for (int r = 0; r < rows; r++)
         all = hr_format(k->p, "%s%sstage_%d_arrival(&copy, &%s, i + %d * HR_LANES%s)", all, *all ? " + " : "",
-                        k->s->number, hr_format(k->p, row_name[r], pass), first,
-                        k->s->stage->lead ? " + lead" : "");
+                        k->s->number, hr_format(k->p, row_name[r], pass), first, turn_place(k, 0));
     hr_print(k->p, "    i += %s;", all);
 }
 
@@ -493,7 +480,8 @@ static void print_wait(skewed *k, int first, int rows) {
 static void print_turns(skewed *k, int rows, const char *aligned) {
     hr_printer *p = k->p;
     int turns = hr_stage_turns(k->s->stage), step = step_vectors(k, rows);
-    bool apart = keeps_rows_apart(k->s->stage), columns = hr_skew_has_columns(k->s->stage);
+    bool apart = hr_stage_keeps_rows(k->s->stage) && !hr_stage_shares_kept(k->s->stage);
+    bool columns = hr_skew_has_columns(k->s->stage);
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
     if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
     for (int first = 0; first < step; first += k->unit) {
@@ -516,7 +504,7 @@ static const char *all_aligned(skewed *k, int rows) {
     for (int turn = 0; turn < hr_stage_turns(k->s->stage); turn++) {
         int pass = hr_stage_pass_at(k->s->stage, turn);
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-        for (int r = 0; r < rows && streams(&lanes); r++)
+        for (int r = 0; r < rows && hr_lane_first_stream(&lanes); r++)
             all =
                 hr_format(p, "%s%sstage_%d_aligned_%d(&copy, %s, first%s)", all ? all : "", all ? " && " : "",
                           k->s->number, pass, live_row(k, rows, r, turn), turn_place(k, turn));
@@ -601,7 +589,7 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
     }
     for (int pass = 0; pass < passes; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(s, pass, k.steps, k.prefetched);
-        if (!is_spare(&k, pass) && streams(&lanes)) print_part(&k, &aligned_part, pass);
+        if (!is_spare(&k, pass) && hr_lane_first_stream(&lanes)) print_part(&k, &aligned_part, pass);
     }
     print_part(&k, &shift_part, passes - 1);
     if (s->stage->pace == HR_PACE_READ) print_part(&k, &arrival_part, 0);

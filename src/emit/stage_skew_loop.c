@@ -247,7 +247,7 @@ static void print_group_step(hr_stage_printer *s) {
     hr_print(p, "    for (int turn = 0; turn < %d; turn++) {", turns);
     hr_print(p, "        const int64_t task = step + r - turn * %d;", group);
     hr_print(p, "        live[r][turn] = task >= begin && task < end ? &rows[task %% %d] : NULL;",
-             turns * group);
+             live_rows(s->stage));
     hr_print(p, "    }");
     hr_print(p, "    if (live[r][0]) live[r][0]->task = step + r;");
     hr_print(p, "    done[r] = stage_%d_start(a, live[r]%s, &shift[r]%s);", number, area,

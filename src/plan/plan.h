@@ -263,6 +263,8 @@ bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
 bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* Some step of it is a maximum that is estimated from the beginning of a row. */
 bool hr_stage_estimates(const hr_stage *stage);
+/* It keeps rows that are a task's own. */
+bool hr_stage_keeps_rows(const hr_stage *stage);
 /* Some step of it gives values of less than 32 bits. */
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage);
 /* CPU: what it does for such values takes a core longer than memory does. */

@@ -36,6 +36,12 @@ bool hr_stage_estimates(const hr_stage *stage) {
     return false;
 }
 
+bool hr_stage_keeps_rows(const hr_stage *stage) {
+    for (int i = 0; i < stage->kept_count; i++)
+        if (!stage->kept_once[i]) return true;
+    return false;
+}
+
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         int tensor = plan->normal->statements[stage->steps[i].statement].tensor;

@@ -534,12 +534,6 @@ static hr_status choose_kept(scheduler *s, hr_stage *stage) {
     return status;
 }
 
-static bool keeps_rows(const hr_stage *stage) {
-    for (int i = 0; i < stage->kept_count; i++)
-        if (!stage->kept_once[i]) return true;
-    return false;
-}
-
 /* Whether reads and stores stay side by side where a row ends, too: it pays where that is more than a small
  * part of the row. Where lanes are narrowed operations have memory wait at times, and what either does alone
  * there makes up for it. */
@@ -557,7 +551,7 @@ static bool carries_lead(const scheduler *s, const hr_stage *stage, int64_t row)
 static hr_status choose_lead(scheduler *s, hr_stage *stage) {
     enum { LEAD_BYTES = 512, LEAD_BYTES_NARROW = 768 };
     bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
-    bool narrow = hr_stage_is_narrow(s->plan, stage), keeps = keeps_rows(stage);
+    bool narrow = hr_stage_is_narrow(s->plan, stage), keeps = hr_stage_keeps_rows(stage);
     int64_t row;
     if (!stage->skew || leads == (s->plan->tunables.skew == 3)) return HR_OK;
     HR_TRY(hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &row));
