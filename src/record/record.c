@@ -169,17 +169,22 @@ static void add_note(hr_recorded_file *file, const char *text, size_t length) {
     snprintf(notes + before, length + 2, "%s%.*s", before ? "\n" : "", (int)length, text);
 }
 
-/* The last string of a chunk before a note is its text, or an older one of the file that is not kept: notes
- * are rare and new. */
+/* A note's text is new when it is written, and so stands in its chunk, though other threads' strings may
+ * stand between the two; one that was written before has been told. */
+static hr_trace_record find_text(const hr_trace_decoder *note, int64_t id) {
+    hr_trace_decoder decoder = {.data = note->data, .length = note->at};
+    hr_trace_record record, found = {0};
+    while (hr_trace_decode(&decoder, &record))
+        if (record.kind == HR_RECORD_string && record.string.id == id) found = record;
+    return found;
+}
+
 static void scan_chunk(hr_recorded_file *file, const uint8_t *payload, size_t length) {
     hr_trace_decoder decoder = {.data = payload, .length = length};
-    hr_trace_record record, text = {0};
+    hr_trace_record record, text;
     while (hr_trace_decode(&decoder, &record)) {
         file->records++;
         switch (record.kind) {
-        case HR_RECORD_string:
-            text = record;
-            break;
         case HR_RECORD_kernel:
             file->kernels++;
             break;
@@ -202,8 +207,8 @@ static void scan_chunk(hr_recorded_file *file, const uint8_t *payload, size_t le
             file->complete = true;
             break;
         case HR_RECORD_note:
-            if (text.text && text.string.id == record.note.text)
-                add_note(file, text.text, (size_t)text.string.length);
+            text = find_text(&decoder, record.note.text);
+            if (text.text) add_note(file, text.text, (size_t)text.string.length);
         }
     }
 }

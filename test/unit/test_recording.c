@@ -1,5 +1,5 @@
 /* Our recorder's file, there and back: every kind of record, files cut at each byte, chunks damaged at each
- * byte. */
+ * byte; and what the summary of a run says of it. */
 #include "base/trace_file.h"
 #include "trace/trace.h"
 
@@ -126,12 +126,16 @@ static void make_file(bytes *file) {
     hr_trace_encoder_clear(&encoder);
 }
 
-static hr_status read_bytes(const bytes *file, hr_trace **out) {
-    const char *paths[] = {path};
+static void write_bytes(const bytes *file) {
     FILE *stream = fopen(path, "wb");
     assert_non_null(stream);
     assert_int_equal(fwrite(file->data, 1, file->length, stream), file->length);
     fclose(stream);
+}
+
+static hr_status read_bytes(const bytes *file, hr_trace **out) {
+    const char *paths[] = {path};
+    write_bytes(file);
     return hr_trace_read(paths, 1, NULL, out);
 }
 
@@ -421,13 +425,51 @@ static void test_numbers(void **unused) {
     assert_int_equal(decoder.at, sizeof later);
 }
 
+/* A note among other threads' strings, and one that is said again: the summary of a run has each once. The
+ * program that is recorded here copies a file to where a recorder would have written it. */
+static void test_notes(void **unused) {
+    (void)unused;
+    bytes file = {0};
+    hr_trace_encoder encoder = {0};
+    hr_trace_file_header header = {.version = 1, .bytes = sizeof header, .process = 77, .rank = -1};
+    memcpy(header.magic, HR_TRACE_FILE_MAGIC, 8);
+    append(&file, &header, sizeof header);
+    put_string(&encoder, 0, "a sentence");
+    put_string(&encoder, 1, "step 1");
+    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){5000, 0});
+    append_chunk(&file, &encoder);
+    put_string(&encoder, 2, "step 2");
+    put_string(&encoder, 3, "another one");
+    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){6000, 0});
+    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){7000, 3});
+    append_chunk(&file, &encoder);
+    hr_trace_encoder_clear(&encoder);
+    write_bytes(&file);
+
+    char output[64];
+    snprintf(output, sizeof output, "%s.hrt", path);
+    const hr_record_options options = {.size = sizeof options, .output = output};
+    const char *const program[] = {"sh", "-c", "cp \"$0\" \"$HEADROOM_RECORD_FILE.77.hrt\"", path, NULL};
+    hr_recording *recording;
+    setenv("HEADROOM_RECORD_LIBRARY", path, 1); /* sh uses neither CUDA nor NVTX: it is never loaded */
+    assert_int_equal(hr_program_record(&options, program, &recording), HR_OK);
+    assert_int_equal(hr_recording_exit_code(recording), 0);
+    assert_int_equal(hr_recording_file_count(recording), 1);
+    assert_string_equal(hr_recording_file(recording, 0)->notes, "a sentence\nanother one");
+    hr_recording_destroy(recording);
+    unlink(output);
+}
+
 int main(void) {
     int descriptor = mkstemp(path);
     if (descriptor >= 0) close(descriptor);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_cut_anywhere),
-        cmocka_unit_test(test_damaged_anywhere), cmocka_unit_test(test_later_versions),
-        cmocka_unit_test(test_numbers),          cmocka_unit_test(test_counters)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
+                                       cmocka_unit_test(test_cut_anywhere),
+                                       cmocka_unit_test(test_damaged_anywhere),
+                                       cmocka_unit_test(test_later_versions),
+                                       cmocka_unit_test(test_numbers),
+                                       cmocka_unit_test(test_counters),
+                                       cmocka_unit_test(test_notes)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
     return failed;
