@@ -328,10 +328,13 @@ static hr_status tuning_end(tuning *tuning, hr_status status) {
     return status;
 }
 
-/* All that the best choice depends on, as a hash. */
-static hr_status tuning_key(const hr_kernel *kernel, const hr_prepared *state, char key[33]) {
+/* All that the best choice depends on, as a hash. `state` is planned as the cost model would: what is emitted
+ * for that stands for all that makes plans and code, so that nothing outlives a change of either. */
+static hr_status tuning_key(const hr_kernel *kernel, hr_prepared *state, char key[33]) {
     const hr_device_limits *limits = &kernel->device->limits;
+    char identity[33];
     hr_text text = {0};
+    HR_TRY(state_identify(state, identity));
     const char *compiler = kernel->device->compiler ? kernel->device->compiler : "";
     hr_text_format(&text, "headroom %s\n%s %s %s%s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
                    kernel->device->ops->kind, kernel->device->name, limits->isa,
@@ -341,6 +344,7 @@ static hr_status tuning_key(const hr_kernel *kernel, const hr_prepared *state, c
         hr_text_format(&text, "%s=%lld\n", kernel->function->extents[e], (long long)state->extents[e]);
     for (int i = 0; i < kernel->argument_count; i++)
         hr_text_format(&text, "%d ", (int)state->layouts[i]);
+    hr_text_format(&text, "%s\n", identity);
     hr_text_append(&text, kernel->program->text, kernel->program->length);
     hr_status status = hr_text_status(&text);
     if (status == HR_OK) hr_cache_hash(text.data, text.length, key);
@@ -369,8 +373,8 @@ static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_pr
     hr_trial trial = {tuning_prepare, tuning_time, &tuning, compiles_at_once(kernel), tuning_identify};
     bool lists = hr_kernel_has_lists(kernel); /* one choice serves them, and their old values are not kept */
     hr_tune mode = preparing->tune == HR_TUNE_DEFAULT || lists ? HR_TUNE_NONE : preparing->tune;
-    HR_TRY(tuning_key(kernel, state, key));
     HR_TRY(state_plan(kernel, state, &(hr_tunables){0}));
+    HR_TRY(tuning_key(kernel, state, key));
     pthread_mutex_init(&tuning.lock, NULL);
     hr_status status = hr_tune_search(state->plan, key, mode, floor_seconds(kernel, state), &trial,
                                       preparing->progress, preparing->progress_context, &state->tuned);

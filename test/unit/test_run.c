@@ -637,9 +637,11 @@ static void test_what_has_no_copy_beside_it(void **state) {
 static void test_tuning_is_remembered(void **state) {
     (void)state;
     hr_run_options options = {.size = sizeof options, .tune = HR_TUNE_QUICK, .seconds = 0.01};
-    int tried[3];
-    for (int run = 0; run < 3; run++) { /* the third time with another compiler: nothing is known of it */
-        device.base.compiler = run < 2 ? "one" : "another";
+    const int64_t l1 = device.base.limits.l1_bytes;
+    int tried[4];
+    for (int run = 0; run < 4; run++) {
+        device.base.compiler = run == 2 ? "another" : "one"; /* nothing is known of it */
+        device.base.limits.l1_bytes = run == 3 ? 1024 : l1;  /* other code is emitted: nor of that */
         hr_kernel *kernel = load(norm_text);
         hr_run_result *result = NULL;
         good(hr_kernel_bind_extent(kernel, "M", 123));
@@ -652,6 +654,7 @@ static void test_tuning_is_remembered(void **state) {
         hr_kernel_destroy(kernel);
     }
     device.base.compiler = NULL;
+    device.base.limits.l1_bytes = l1;
     assert_int_equal(tried[0], tried[1]);
 }
 
