@@ -184,6 +184,13 @@ static void test_a_fault_of_a_scatter(void **state) {
 
 /* ---- the check against mutants ---- */
 
+/* Random arrays of M x N elements. */
+static void fill(hr_kernel *kernel, int64_t rows, int64_t columns, uint64_t seed) {
+    good(hr_kernel_bind_extent(kernel, "M", rows));
+    good(hr_kernel_bind_extent(kernel, "N", columns));
+    good(hr_kernel_fill(kernel, seed));
+}
+
 static const char norm_text[] =
     "kernel norm(x: f32[M, N], w: f32[N], eps: f32 = 1e-5) -> (y: f32[M, N], mean: f32[M])\n"
     "{\n"
@@ -243,9 +250,7 @@ static void test_check_catches_mutants(void **state) {
                    {"dropped term", NULL, mutant_dropped_term, false},
                    {"nan", NULL, mutant_nan, false}};
     hr_kernel *kernel = load(norm_text);
-    good(hr_kernel_bind_extent(kernel, "M", ROWS));
-    good(hr_kernel_bind_extent(kernel, "N", COLUMNS));
-    good(hr_kernel_fill(kernel, 11));
+    fill(kernel, ROWS, COLUMNS, 11);
     for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {
         hr_check check;
         device.before = mutants[i].before;
@@ -266,9 +271,7 @@ static void test_check_counts_points(void **state) {
     (void)state;
     hr_kernel *kernel = load(norm_text);
     hr_check check;
-    good(hr_kernel_bind_extent(kernel, "M", 40));
-    good(hr_kernel_bind_extent(kernel, "N", 50));
-    good(hr_kernel_fill(kernel, 1));
+    fill(kernel, 40, 50, 1);
     good(hr_kernel_check(kernel, 60, &check));
     assert_int_equal(check.points, 60);
     good(hr_kernel_bind_extent(kernel, "M", 0));
@@ -365,9 +368,7 @@ static void test_run_says_everything(void **state) {
     hr_kernel *kernel = load(norm_text);
     hr_run_options options = {.size = sizeof options, .tune = HR_TUNE_QUICK, .seconds = 0.05};
     hr_run_result *result = NULL;
-    good(hr_kernel_bind_extent(kernel, "M", 301));
-    good(hr_kernel_bind_extent(kernel, "N", 515));
-    good(hr_kernel_fill(kernel, 1));
+    fill(kernel, 301, 515, 1);
     good(hr_kernel_run(kernel, &options, &result));
     hr_kernel_destroy(kernel); /* the result stands on its own */
     assert_string_equal(result->kernel, "norm");
@@ -431,9 +432,7 @@ static void test_unfused_takes_little_memory(void **state) {
         snprintf(part, sizeof part, "%s", text);
         if (cut) memcpy(strstr(part, ", w: bf16[N, M]"), "               ", 15);
         hr_kernel *kernel = load(part);
-        good(hr_kernel_bind_extent(kernel, "M", cut ? 4096 : 512));
-        good(hr_kernel_bind_extent(kernel, "N", cut ? 8000 : 32768));
-        good(hr_kernel_fill(kernel, 1));
+        fill(kernel, cut ? 4096 : 512, cut ? 8000 : 32768, 1);
         peak_reset();
         double before = peak_bytes();
         good(hr_kernel_run(kernel, &options, &result));
@@ -517,9 +516,7 @@ static hr_run_result *drift_run(const char *text, int64_t rows, int64_t cache) {
     device.base.limits.l3_bytes = cache;
     drift.events = drift.copies = drift.rates = 0;
     hr_kernel *kernel = load(text);
-    good(hr_kernel_bind_extent(kernel, "M", rows));
-    good(hr_kernel_bind_extent(kernel, "N", 64));
-    good(hr_kernel_fill(kernel, 1));
+    fill(kernel, rows, 64, 1);
     good(hr_kernel_run(kernel, &options, &result));
     hr_kernel_destroy(kernel);
     device.base.ops = &counting_ops;
@@ -644,9 +641,7 @@ static void test_tuning_is_remembered(void **state) {
         device.base.limits.l1_bytes = run == 3 ? 1024 : l1;  /* other code is emitted: nor of that */
         hr_kernel *kernel = load(norm_text);
         hr_run_result *result = NULL;
-        good(hr_kernel_bind_extent(kernel, "M", 123));
-        good(hr_kernel_bind_extent(kernel, "N", 457));
-        good(hr_kernel_fill(kernel, 1));
+        fill(kernel, 123, 457, 1);
         good(hr_kernel_run(kernel, &options, &result));
         assert_int_equal(result->tune.cached, run == 1 && result->tune.tried > 0);
         tried[run] = result->tune.tried;
@@ -665,9 +660,7 @@ static void test_same_code_is_not_timed_twice(void **state) {
     const int candidates = 13;
     hr_run_options options = {.size = sizeof options, .tune = HR_TUNE_FULL, .seconds = 0.01};
     hr_run_result *result = NULL;
-    good(hr_kernel_bind_extent(kernel, "M", 50));
-    good(hr_kernel_bind_extent(kernel, "N", 70));
-    good(hr_kernel_fill(kernel, 1));
+    fill(kernel, 50, 70, 1);
     good(hr_kernel_run(kernel, &options, &result));
     assert_in_range(result->tune.tried, 2, candidates - 3);
     hr_run_result_destroy(result);
@@ -692,9 +685,7 @@ static void test_run_can_be_stopped(void **state) {
                                   .progress = stop,
                                   .progress_context = &left};
         hr_run_result *result = NULL;
-        good(hr_kernel_bind_extent(kernel, "M", 10 + steps));
-        good(hr_kernel_bind_extent(kernel, "N", 33));
-        good(hr_kernel_fill(kernel, 1));
+        fill(kernel, 10 + steps, 33, 1);
         assert_int_equal(hr_kernel_run(kernel, &options, &result), HR_CANCELLED);
         assert_null(result);
         good(hr_kernel_launch(kernel)); /* and the kernel still works */
