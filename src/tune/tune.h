@@ -47,8 +47,7 @@ typedef struct hr_tuned {
 /* `key`: text, kernel, extents, layouts, device, compiler, version, the code of the cost model's choice -
  * made by the caller (src/run). HR_TUNE_NONE looks into the database only. HR_TUNE_QUICK is satisfied by an
  * earlier quick or full result; FULL by a full one. Progress is told in candidates prepared, then in
- * candidate runs, so that elapsed / done
- * * (total - done) is the time left. */
+ * candidate runs, so that elapsed / done * (total - done) is the time left. */
 hr_status hr_tune_search(const hr_plan *plan, const char *key, hr_tune mode, double floor_seconds,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out);
