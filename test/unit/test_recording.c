@@ -25,6 +25,15 @@ static void append(bytes *file, const void *data, size_t length) {
     file->length += length;
 }
 
+static void begin_file(bytes *file, hr_trace_file_header header) {
+    memcpy(header.magic, HR_TRACE_FILE_MAGIC, sizeof header.magic);
+    header.version = 1;
+    header.bytes = sizeof header;
+    header.process = 77;
+    file->length = 0;
+    append(file, &header, sizeof header);
+}
+
 static void append_chunk(bytes *file, hr_trace_encoder *encoder) {
     assert_true(hr_trace_encode_chunk(encoder));
     append(file, encoder->data, encoder->length);
@@ -54,11 +63,7 @@ static void put_names(hr_trace_encoder *encoder) {
 /* Three chunks: names and devices; a step; the end. */
 static void make_file(bytes *file) {
     hr_trace_encoder encoder = {0};
-    hr_trace_file_header header = {
-        .version = 1, .bytes = sizeof header, .epoch = 1000, .process = 77, .rank = 1, .world = 2};
-    memcpy(header.magic, HR_TRACE_FILE_MAGIC, 8);
-    file->length = 0;
-    append(file, &header, sizeof header);
+    begin_file(file, (hr_trace_file_header){.epoch = 1000, .rank = 1, .world = 2});
     put_names(&encoder);
     hr_trace_encode(&encoder, HR_RECORD_device,
                     &(hr_record_device){.id = 1, .name = DEVICE, .multiprocessors = 132, .compute = 90});
@@ -236,10 +241,7 @@ static void test_round_trip(void **unused) {
  * another grid, lost its counters. */
 static void make_counted(bytes *file) {
     hr_trace_encoder encoder = {0};
-    hr_trace_file_header header = {.version = 1, .bytes = sizeof header, .process = 77, .rank = -1};
-    memcpy(header.magic, HR_TRACE_FILE_MAGIC, 8);
-    file->length = 0;
-    append(file, &header, sizeof header);
+    begin_file(file, (hr_trace_file_header){.rank = -1});
     put_names(&encoder);
     const hr_record_kernel launch = {.device = 1, .stream = 7, .name = GEMM, .grid_x = 8, .block_x = 32};
     for (int i = 1; i <= 4; i++) {
@@ -429,11 +431,9 @@ static void test_numbers(void **unused) {
  * program that is recorded here copies a file to where a recorder would have written it. */
 static void test_notes(void **unused) {
     (void)unused;
-    bytes file = {0};
+    bytes file;
     hr_trace_encoder encoder = {0};
-    hr_trace_file_header header = {.version = 1, .bytes = sizeof header, .process = 77, .rank = -1};
-    memcpy(header.magic, HR_TRACE_FILE_MAGIC, 8);
-    append(&file, &header, sizeof header);
+    begin_file(&file, (hr_trace_file_header){.rank = -1});
     put_string(&encoder, 0, "a sentence");
     put_string(&encoder, 1, "step 1");
     hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){5000, 0});
