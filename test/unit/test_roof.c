@@ -106,12 +106,13 @@ static void test_measured(void **state) {
 static void test_copy(void **state) {
     (void)state;
     static const char *const ways[] = {"copy_past_4", "copy_past_1_6_pages", "copy_string"};
-    static const int64_t lengths[] = {0, 1000, ((int64_t)16 << 20) + 63, ((int64_t)40 << 20) + 1};
+    static const int64_t lengths[] = {0, 1000, ((int64_t)16 << 20) + 63, ((int64_t)40 << 20) + 1,
+                                      ((int64_t)100 << 20) + 63};
     hr_device *device = device_open();
     hr_roof roof = {.copy = 1e5, .launch = 1e-6, .copy_threads = device->limits.threads};
     double seconds = -1;
     for (int i = 0; i < 3; i++)
-        for (int l = 0; l < 4; l++) {
+        for (int l = 0; l < 5; l++) {
             char *array = lengths[l] ? malloc((size_t)lengths[l]) : NULL;
             hr_launch arrays = {.pointers = (void *[]){NULL, array ? array + 1 : NULL, array},
                                 .count = 3,
@@ -147,7 +148,7 @@ static void test_copy(void **state) {
 static void test_choose(void **state) {
     (void)state;
     hr_device *device = device_open();
-    const int64_t length = (int64_t)48 << 20;
+    const int64_t length = (int64_t)49 << 20;
     char *array = calloc(1, (size_t)length);
     hr_launch arrays = {.pointers = (void *[]){array}, .count = 1, .bytes = (int64_t[]){length}};
     hr_roof roof = {.copy = 1e10, .launch = 1e-6, .copy_threads = 1}, named;
@@ -163,6 +164,7 @@ static void test_choose(void **state) {
     assert_int_equal(device->ops->choose_copy(device, &arrays, &roof, &chosen), HR_OK);
     assert_true(chosen == (strcmp(roof.copy_way, named.copy_way) != 0 || roof.copy_threads > 1));
     assert_true(roof.copy_threads > 0 && roof.copy_threads <= device->limits.threads);
+    assert_int_equal(strncmp(roof.copy_way, "copy_past_", 10), 0); /* others write into the caches */
     assert_int_equal(device->ops->time_copy(device, &roof, &arrays, 1e8, &seconds), HR_OK);
     assert_true(seconds > 0);
     roof = named;
