@@ -435,7 +435,7 @@ static bool can_be_whole(const hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++)
         if (pass->steps[i].use != HR_LANE_STORE) return false;
     return p->vector && !pass->state && p->stage->shape == HR_SHAPE_MAP &&
-           (p->stage->task_count > 0 || p->flat);
+           (p->stage->task_count > 0 || p->flat || pass->tile);
 }
 
 /* " && ..." for each step that streams: its results are aligned from `lane` on, NULL: from the array's
@@ -529,36 +529,31 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
         print_any(p, pass, first, last);
         return;
     }
-    hr_print(p, "if (whole) {");
+    const bool in_turns = p->drawn_in_turns;
+    hr_print(p, "if (%s) {", in_turns ? "turned" : "whole");
     p->indent++;
     print_whole(p, pass, first, last);
     p->indent--;
+    p->drawn_in_turns = false;
     hr_print(p, "} else {");
     p->indent++;
     print_any(p, pass, first, last);
+    p->drawn_in_turns = in_turns;
     p->indent--;
     hr_print(p, "}");
 }
 
-/* The words of a tile, from `at` to `to`, into one of two places. */
-static void print_draws(hr_printer *p, const hr_random_list *randoms, const char *at, const char *to,
-                        const char *place) {
-    for (int i = 0; i < randoms->count; i++) {
-        const hr_expr *random = randoms->node[i];
-        hr_print(p, "random_fill(&keys_%d, (uint64_t)(%s + %s), %s - %s, random_%d[%s] + HR_RANDOM_BEFORE);",
-                 random->id, hr_emit_lane_rest(p, random->args[1]), at, to, at, random->id, place);
-    }
-}
-
-static void print_drawn(hr_printer *p, const hr_random_list *randoms) {
-    for (int i = 0; i < randoms->count; i++) {
-        const hr_expr *random = randoms->node[i];
-        const char *words = hr_format(p, "words_%d + (i - tile)", random->id);
-        hr_print(p, "const uint32_t *const words_%d = random_%d[turn] + HR_RANDOM_BEFORE;", random->id,
-                 random->id);
-        hr_random_give(p, random, randoms->compared[i], hr_format(p, "vf_random(%s)", words),
-                       hr_format(p, "vm_random_ge(%s, bound_%d)", words, random->id));
-    }
+/* Where whole steps may take turns, their words are drawn in that order, which takes fewer operations. Groups
+ * of 512-bit vectors; the words of a block are turned together. */
+static void print_turned_flag(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
+    p->drawn_in_turns = randoms->count > 0 && can_be_whole(p, pass) && !hr_limits_are_short(&p->plan->limits);
+    p->drawn_in_turns = p->drawn_in_turns && hr_lane_takes_turns(p, pass, NULL);
+    if (!p->drawn_in_turns) return;
+    const char *together = "whole";
+    for (int i = 0; i < randoms->count; i++)
+        together = hr_format(p, "%s && (%s + %s) %% 4 == 0", together,
+                             hr_emit_lane_rest(p, randoms->node[i]->args[1]), pass->first);
+    hr_print(p, "const bool turned = %s;", together);
 }
 
 /* Where a core's stores wait for long, whole lines of f32 are walked one after each round of the numbers to
@@ -586,9 +581,10 @@ static void print_beside(hr_printer *p, const hr_lane_pass *pass, const hr_rando
     hr_print(p, "if (stop - tile == HR_RANDOM_GROUP && random_is_group((uint64_t)%s, next - stop)%s) {",
              counter, all_aligned(p, pass, "tile"));
     p->indent++;
-    print_drawn(p, randoms);
+    hr_random_print_drawn(p, randoms);
     hr_print(p, "philox_lanes drawn[HR_RANDOM_PARTS];");
-    hr_print(p, "random_group_begin(drawn, &keys_%d, (uint64_t)((int64_t)%s >> 2));", random->id, counter);
+    hr_print(p, "random_group_begin(drawn, &keys_%d, (uint64_t)((int64_t)%s >> 2), false);", random->id,
+             counter);
     hr_print(p, "int64_t i = tile;");
     hr_text_format(p->out, "#pragma GCC unroll 1\n");
     hr_print(p, "for (int round = 2; round < 9; round++, i += HR_LANES) {");
@@ -597,7 +593,7 @@ static void print_beside(hr_printer *p, const hr_lane_pass *pass, const hr_rando
     print_line(p, pass);
     p->indent--;
     hr_print(p, "}");
-    hr_print(p, "random_group_end(drawn, &keys_%d, random_%d[!turn] + HR_RANDOM_BEFORE);", random->id,
+    hr_print(p, "random_group_end(drawn, &keys_%d, random_%d[!turn] + HR_RANDOM_BEFORE, false);", random->id,
              random->id);
     hr_print(p, "for (; i < stop; i += HR_LANES) {");
     p->indent++;
@@ -610,30 +606,20 @@ static void print_beside(hr_printer *p, const hr_lane_pass *pass, const hr_rando
     hr_text_format(p->out, "#endif\n");
 }
 
-static void print_keys(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
-    for (int i = 0; i < randoms->count; i++) {
-        const hr_expr *random = randoms->node[i];
-        hr_print(p, "const random_keys keys_%d = random_keys_of((uint64_t)%s);", random->id,
-                 hr_expr_text(p, random->args[0]));
-        if (randoms->compared[i]) hr_random_print_bound(p, random, randoms->compared[i]);
-        hr_print(p, "_Alignas(64) uint32_t random_%d[2][HR_RANDOM_BEFORE + %lld + HR_RANDOM_AFTER];",
-                 random->id, (long long)pass->tile);
-    }
-}
-
 /* The words of the next tile are drawn before the lanes of this one are walked: so these wait for no store,
  * and the numbers' latency hides the memory's. Where results are streamed, the lanes before the first aligned
  * vector are a tile of their own: so all others begin at one. */
 static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     hr_random_list randoms;
     hr_lane_randoms(p, pass, &randoms);
-    print_keys(p, pass, &randoms);
+    hr_random_print_keys(p, &randoms, pass->tile);
     long long tile = (long long)pass->tile;
     const char *first = pass->first, *last = pass->last;
     const char *lead = goes_by_head(pass) ? stream_head(p, pass, hr_format(p, " + %s", first)) : "0";
     hr_print(p, "const int64_t lead = %s, step = lead ? lead : %lld;", lead, tile);
     hr_print(p, "int64_t stop = %s - %s < step ? %s : %s + step;", last, first, last, first);
-    print_draws(p, &randoms, first, "stop", "0");
+    print_turned_flag(p, pass, &randoms);
+    hr_random_print_draws(p, &randoms, first, "stop", "0");
     hr_print(p,
              "for (int64_t tile = %s, next, turn = 0; tile < %s; tile = stop, stop = next, turn = !turn) {",
              first, last);
@@ -642,14 +628,15 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     if (draws_beside(p, pass, &randoms)) print_beside(p, pass, &randoms);
     hr_print(p, "if (stop < %s) {", last);
     p->indent++;
-    print_draws(p, &randoms, "stop", "next", "!turn");
+    hr_random_print_draws(p, &randoms, "stop", "next", "!turn");
     p->indent--;
     hr_print(p, "}");
-    print_drawn(p, &randoms);
+    hr_random_print_drawn(p, &randoms);
     print_vectors(p, pass, "tile", "stop");
     p->indent--;
     hr_print(p, "}");
     hr_random_forget(p, &randoms);
+    p->drawn_in_turns = false;
 }
 
 /* Scalar lanes: the body is printed aside first, to know whether the loop may be `omp simd`. */

@@ -46,12 +46,19 @@ const hr_lane_step *hr_lane_rounded(hr_printer *p, const hr_lane_pass *pass, con
     return NULL;
 }
 
+/* A number of the tile, or what takes its place where it is compared. */
+static bool is_drawn(const hr_printer *p, const hr_expr *node) {
+    const bool compared = node->op == HR_OP_GE || node->op == HR_OP_LT;
+    return node->op == HR_OP_RANDOM || (compared && p->buffer[node->id] && node->args[0]->op == HR_OP_RANDOM);
+}
+
 /* Whether all that a value is made of is bf16 elements and places to compare with the lane's, so that it does
  * not matter in which order the lanes of two vectors are walked. */
 static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node,
                         const hr_expr *rounding) {
     if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return true;
     p->seen[node->id] = p->stamp;
+    if (p->drawn_in_turns && is_drawn(p, node)) return true;
     if (p->buffer[node->id]) return hr_expr_is_words(node) || node == p->kept_turned;
     if (hr_expr_lane_sought(p, node)) return true;
     if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return false;

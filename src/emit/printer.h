@@ -49,9 +49,10 @@ typedef struct hr_printer {
     const char *given_text;
     bool given_kept; /* and what later passes need of it is kept */
     bool turns;      /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
-    bool bounded;    /* `inside_from` and `inside_to` are known: see lane_gather.h */
-    bool inside;     /* and the lanes of the body are between them */
-    bool absent;     /* no lane of the body is at the place that a comparison with one looks for */
+    bool drawn_in_turns;        /* and so are the random numbers of its tile */
+    bool bounded;               /* `inside_from` and `inside_to` are known: see lane_gather.h */
+    bool inside;                /* and the lanes of the body are between them */
+    bool absent;                /* no lane of the body is at the place that a comparison with one looks for */
     const hr_expr *kept_turned; /* the kept value whose row stands in the order of turns; NULL = none */
     int kept_turned_ways;       /* the vectors of a step of the pass that kept it */
     int turned[HR_TURNED_MAX];  /* by step of the stage: vectors of a step of a column's sums in the order of

@@ -51,6 +51,54 @@ void hr_random_print_bound(hr_printer *p, const hr_expr *random, const hr_expr *
     hr_print(p, "const random_bound bound_%d = random_bound_of(%s);", random->id, bound);
 }
 
+void hr_random_print_keys(hr_printer *p, const hr_random_list *list, int64_t tile) {
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *random = list->node[i];
+        hr_print(p, "const random_keys keys_%d = random_keys_of((uint64_t)%s);", random->id,
+                 hr_expr_text(p, random->args[0]));
+        if (list->compared[i]) hr_random_print_bound(p, random, list->compared[i]);
+        hr_print(p, "_Alignas(64) uint32_t random_%d[2][HR_RANDOM_BEFORE + %lld + HR_RANDOM_AFTER];",
+                 random->id, (long long)tile);
+    }
+}
+
+static void print_fill(hr_printer *p, const hr_random_list *list, const char *fill, const char *at,
+                       const char *to, const char *place) {
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *random = list->node[i];
+        hr_print(p, "%s(&keys_%d, (uint64_t)(%s + %s), %s - %s, random_%d[%s] + HR_RANDOM_BEFORE);", fill,
+                 random->id, hr_emit_lane_rest(p, random->args[1]), at, to, at, random->id, place);
+    }
+}
+
+void hr_random_print_draws(hr_printer *p, const hr_random_list *list, const char *at, const char *to,
+                           const char *place) {
+    if (!p->drawn_in_turns) {
+        print_fill(p, list, "random_fill", at, to, place);
+        return;
+    }
+    hr_print(p, "if (turned) {");
+    p->indent++;
+    print_fill(p, list, "random_fill_turns", at, to, place);
+    p->indent--;
+    hr_print(p, "} else {");
+    p->indent++;
+    print_fill(p, list, "random_fill", at, to, place);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_random_print_drawn(hr_printer *p, const hr_random_list *list) {
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *random = list->node[i];
+        const char *words = hr_format(p, "words_%d + (i - tile)", random->id);
+        hr_print(p, "const uint32_t *const words_%d = random_%d[turn] + HR_RANDOM_BEFORE;", random->id,
+                 random->id);
+        hr_random_give(p, random, list->compared[i], hr_format(p, "vf_random(%s)", words),
+                       hr_format(p, "vm_random_ge(%s, bound_%d)", words, random->id));
+    }
+}
+
 void hr_random_give(hr_printer *p, const hr_expr *random, const hr_expr *compared, const char *number,
                     const char *at_least) {
     const char *not = p->vector ? "vm_not" : "!";

@@ -179,39 +179,53 @@ static void test_axes_are_one(void **state) {
         }
 }
 
-/* Lines go between the rounds of numbers where a core's stores wait for long: groups of numbers that begin
- * with a block, that do not, and that go over the end of the lower word of a block's number; results that
- * begin anywhere.
+/* Lines go between the rounds of numbers where a core's stores wait for long, and bf16 takes turns with words
+ * that are drawn in that order: groups of numbers that begin with a block, that do not, and that go over the
+ * end of the lower word of a block's number; results that begin anywhere.
  */
+static void check_drawn(const char *name, const char *body, const char *counter, int64_t length, int offset) {
+    char text[320];
+    hr_kernel *kernel;
+    hr_dtype dtype = strcmp(name, "f32") == 0 ? HR_F32 : HR_BF16;
+    size_t size = dtype == HR_F32 ? 4 : 2, bytes = (size_t)length * size;
+    char *const memory = aligned_alloc(64, (bytes + 128 + 63) / 64 * 64);
+    assert_non_null(memory);
+    char value[160];
+    snprintf(value, sizeof value, body, counter, counter);
+    snprintf(text, sizeof text, "kernel drop(x: %s[N]) -> (y: %s[N])\n{\n    y[i] = %s\n}\n", name, name,
+             value);
+    const hr_array y = {.size = sizeof y,
+                        .data = memory + (size_t)offset * size,
+                        .dtype = dtype,
+                        .rank = 1,
+                        .shape = &length};
+    good(hr_kernel_load(device, "drop.hr", text, strlen(text), NULL, &kernel), text);
+    good(hr_kernel_bind(kernel, "y", &y), text);
+    good(hr_kernel_fill(kernel, 5), text);
+    check_all(kernel, text);
+    const char *source, *header;
+    good(hr_kernel_source(kernel, &source, &header), text);
+    const bool turns = dtype == HR_BF16 && hr_limits_lanes(&device->limits) == 16;
+    if (turns != (strstr(source, "if (turned)") != NULL)) fail_msg("%s: %lld", text, (long long)length);
+    hr_kernel_destroy(kernel);
+    free(memory);
+}
+
 static void test_numbers_beside_lanes(void **state) {
     (void)state;
+    static const char *const types[] = {"f32", "bf16"};
+    static const char *const bodies[] = {"where(random(5, %s) >= 0.3, 2 * x[i], 0)",
+                                         "where(random(5, %s) < 0.3, x[i], 0) - random(5, %s + 1)"};
     static const char *const counters[] = {"i", "i + 3", "i - 8", "4 * 4294967296 - 1024 + i"};
-    static const int64_t lengths[] = {1, 255, 256, 300, 512, 1029, 5000, 70001};
+    static const int64_t lengths[] = {1, 255, 256, 300, 512, 1029, 5000, 7008, 70001, 70048};
     const hr_device_limits own = device->limits;
-    float *const memory = aligned_alloc(64, 71680 * sizeof *memory);
-    assert_non_null(memory);
     core_kind(&device->limits, CORE_STORES_WAIT);
-    for (size_t c = 0; c < sizeof counters / sizeof *counters; c++)
-        for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
-            char text[256];
-            hr_kernel *kernel;
-            snprintf(text, sizeof text,
-                     "kernel drop(x: f32[N]) -> (y: f32[N])\n{\n    y[i] = where(random(5, %s) >= 0.3, 2 * "
-                     "x[i], 0)\n}\n",
-                     counters[c]);
-            const hr_array y = {.size = sizeof y,
-                                .data = memory + n % 3 * 5,
-                                .dtype = HR_F32,
-                                .rank = 1,
-                                .shape = &lengths[n]};
-            good(hr_kernel_load(device, "drop.hr", text, strlen(text), NULL, &kernel), text);
-            good(hr_kernel_bind(kernel, "y", &y), text);
-            good(hr_kernel_fill(kernel, 5), text);
-            check_all(kernel, text);
-            hr_kernel_destroy(kernel);
-        }
+    for (int t = 0; t < 2; t++)
+        for (int b = 0; b < 2; b++)
+            for (size_t c = 0; c < sizeof counters / sizeof *counters; c++)
+                for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
+                    check_drawn(types[t], bodies[b], counters[c], lengths[n], (int)(n % 3 * 5));
     device->limits = own;
-    free(memory);
 }
 
 int main(void) {

@@ -315,6 +315,26 @@ static void random_is_philox(void **state) {
         }
 }
 
+static void words_stand_in_turns(void **state) {
+    (void)state;
+    enum { MOST = 700 / (2 * HR_LANES) * (2 * HR_LANES) };
+    static uint32_t room[2][HR_RANDOM_BEFORE + MOST + HR_RANDOM_AFTER];
+    uint32_t *const in_order = room[0] + HR_RANDOM_BEFORE, *const in_turns = room[1] + HR_RANDOM_BEFORE;
+    const uint64_t starts[] = {0, 4, 60, UINT64_C(0x3fffffff0), UINT64_C(0xfffffffffffffff0)};
+    const random_keys keys = random_keys_of(UINT64_C(0x123456789abcdef0));
+    for (int s = 0; s < 5; s++)
+        for (int64_t count = 0; count <= MOST; count += 2 * HR_LANES) {
+            random_fill(&keys, starts[s], count, in_order);
+            random_fill_turns(&keys, starts[s], count, in_turns);
+            for (int64_t i = 0; i < count; i++) {
+                const int64_t pair = i / (2 * HR_LANES) * (2 * HR_LANES);
+                if (in_turns[pair + turn_place(i - pair, 2 * HR_LANES)] != in_order[i])
+                    fail_msg("word %d of %d from counter %llx", (int)i, (int)count,
+                             (unsigned long long)starts[s]);
+            }
+        }
+}
+
 int main(void) {
     if (!host_runs_this()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(functions_are_accurate),
@@ -323,6 +343,7 @@ int main(void) {
                                        cmocka_unit_test(nan_stays_short),
                                        cmocka_unit_test(ways_are_alike),
                                        cmocka_unit_test(random_is_philox),
+                                       cmocka_unit_test(words_stand_in_turns),
                                        cmocka_unit_test(random_words_are_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,7 @@ typedef struct random_keys {
     vblock a[10], b[10];
 #if HR_LANES >= 8
     vblock factor_a, factor_c;
+    vblock ends; /* those of the last round, side by side */
 #endif
 } random_keys;
 
@@ -64,6 +65,7 @@ static inline random_keys random_keys_of(uint64_t seed) {
 #if HR_LANES >= 8
     keys.factor_a = vblock_key(0xD2511F53u);
     keys.factor_c = vblock_key(0xCD9E8D57u);
+    keys.ends = (keys.a[9] & 0xffffffff) | keys.b[9] << 32;
 #endif
     return keys;
 }
