@@ -49,7 +49,7 @@ hr_tune_budget hr_tune_budget_of(hr_tune mode) {
     if (mode == HR_TUNE_FULL)
         return (hr_tune_budget){
             .candidates = HR_TRIED_MAX, .prepare_seconds = 180, .measure_seconds = 60, .rounds = 31};
-    return (hr_tune_budget){.candidates = 8, .prepare_seconds = 6, .measure_seconds = 3, .rounds = 15};
+    return (hr_tune_budget){.candidates = 10, .prepare_seconds = 6, .measure_seconds = 3, .rounds = 15};
 }
 
 /* ---- preparing, in parallel ---- */
