@@ -222,8 +222,8 @@ static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
  * more than two streams; 5 for passes side by side, but 3 where a core's stores wait for long; 4 for several,
  * but 3 where operations bound them, which asking for parts of a line takes, too. Groups of rows ask for the
  * next group. Where nothing is chosen, rows that column sums alone read one by one are asked for COLUMN_BYTES
- * ahead into the first-level cache, and gathered rows, too, by cores that see far: lines that miss there make
- * the hardware read on past the ends of rows that nothing follows. */
+ * ahead into the first-level cache, and gathered rows, too, by cores that see far and whose stores do not
+ * wait: lines that miss there make the hardware read on past the ends of rows that nothing follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
@@ -237,7 +237,7 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     find_pass_streams(s, pass, lanes, prefetched);
     if (lanes->prefetch_count == 0) return;
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
-    bool near = !s->plan->tunables.prefetch && hr_limits_see_far(&s->plan->limits);
+    bool near = !s->plan->tunables.prefetch && hr_limits_see_far(&s->plan->limits) && !wait;
     lanes->prefetch_gathered = near ? "prefetch_near" : "prefetch_read";
     lanes->prefetch_near = near_bytes(s, lanes);
     const char *row = hr_stage_row_size(p, s->stage);

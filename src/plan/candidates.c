@@ -77,12 +77,8 @@ static int map_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.prefetch = 4, .chunk = 16},
         {.tile = 1536},
     };
-    static const hr_tunables gathered[] = {{0},
-                                           {.skew = 1},
-                                           {.prefetch = 1},
-                                           {.prefetch = 3},
-                                           {.skew = 1, .prefetch = 1},
-                                           {.skew = 1, .prefetch = 3}};
+    static const hr_tunables gathered[] = {
+        {0}, {.skew = 1}, {.prefetch = 2}, {.prefetch = 3}, {.skew = 1, .prefetch = 3}};
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].gathered)
             return copy_of(gathered, (int)(sizeof gathered / sizeof *gathered), out, max);
@@ -105,7 +101,7 @@ int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.unroll = 2},
         {.skew = 1},
         {.group = 4},
-        {.prefetch = 1},
+        {.prefetch = 2},
         {.skew = 2},
         {.pace = HR_PACE_ENDED},
         {.pace = HR_PACE_READ},
@@ -122,7 +118,7 @@ int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         {.prefetch = 3, .unroll = 8},
         {.prefetch = 4},
         {.tile = 768},
-        {.prefetch = 2},
+        {.prefetch = 1},
         {.stream = 2},
         {.chunk = 16},
         {.prefetch = 3, .chunk = 16},
