@@ -2,7 +2,7 @@
  * its own that could be measured once.
  *
  * In: the roof, which says which of its copies was the fastest; the kernel's arrays; how many bytes. Out:
- * seconds. The copy reads the arrays and writes a buffer, 48 MB a pass, which are put out of the caches
+ * seconds. The copy reads the arrays and writes a buffer, up to 48 MB a pass, which are put out of the caches
  * before it, in as many passes as the bytes need. A pass is short: one that lost a processor to another
  * program for a slice of time says nothing of the memory, shows it clearly, and does not count. It is not
  * shorter, since a kernel starts its threads once and only one of the passes counts with that: 32 threads
@@ -112,9 +112,12 @@ void hr_copy_cpu_destroy(struct hr_device *device) {
     ((hr_device_cpu *)device)->copy = NULL;
 }
 
+/* With the kernel's scratch no more than a long pass: a run may take 64 MB beside its arrays. */
 static int64_t pass_bytes(const hr_launch *arrays) {
+    int64_t most = PASS_LONG - arrays->scratch_bytes;
     for (int i = 0; arrays->bytes && i < arrays->count; i++)
-        if (arrays->pointers[i] && arrays->bytes[i] >= PASS_LONG + LINE) return PASS_LONG;
+        if (arrays->pointers[i] && arrays->bytes[i] >= most + LINE)
+            return most > PASS_SHORT ? most : PASS_SHORT;
     return PASS_SHORT;
 }
 

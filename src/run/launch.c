@@ -65,6 +65,7 @@ void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_lau
                        .extents = prepared->extents,
                        .strides = kernel->strides,
                        .scratch = kernel->scratch,
+                       .scratch_bytes = (int64_t)kernel->scratch_size,
                        .threads = prepared->launch_threads,
                        .grids = prepared->grids,
                        .grid_count = prepared->grid_count,

@@ -205,7 +205,11 @@ static void check_drawn(const char *name, const char *body, const char *counter,
     check_all(kernel, text);
     const char *source, *header;
     good(hr_kernel_source(kernel, &source, &header), text);
-    const bool turns = dtype == HR_BF16 && hr_limits_lanes(&device->limits) == 16;
+    const bool wide = hr_limits_lanes(&device->limits) == 16, single = strstr(body, ">=") != NULL;
+    const bool beside = dtype == HR_F32 && wide && single;
+    if (beside != (strstr(source, "random_group_round(drawn") != NULL))
+        fail_msg("%s: %lld", text, (long long)length);
+    const bool turns = dtype == HR_BF16 && wide;
     if (turns != (strstr(source, "if (turned)") != NULL)) fail_msg("%s: %lld", text, (long long)length);
     hr_kernel_destroy(kernel);
     free(memory);

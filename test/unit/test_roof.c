@@ -116,6 +116,7 @@ static void test_copy(void **state) {
             char *array = lengths[l] ? malloc((size_t)lengths[l]) : NULL;
             hr_launch arrays = {.pointers = (void *[]){NULL, array ? array + 1 : NULL, array},
                                 .count = 3,
+                                .scratch_bytes = i * ((int64_t)20 << 20),
                                 .bytes = (int64_t[]){0, lengths[l] ? lengths[l] - 1 : 0, lengths[l] / 2}};
             if (array) memset(array, 7, (size_t)lengths[l]);
             snprintf(roof.copy_way, sizeof roof.copy_way, "%s", ways[i]);
