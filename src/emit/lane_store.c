@@ -93,6 +93,35 @@ const char *hr_lane_rounded_kinds(hr_printer *p, const hr_lane_step *s) {
                      hr_lane_has_long_nan(p, s) ? "true" : "false");
 }
 
+static bool is_zero(const hr_expr *node) {
+    return node->op == HR_OP_NUMBER && node->number == 0 && node->whole == 0;
+}
+
+/* Of a product of bf16 elements, read here as they lie, with what is the same for all lanes: the elements. */
+static const hr_expr *scaled_element(hr_printer *p, const hr_expr *product, const hr_expr **factor) {
+    for (int i = 0; product->op == HR_OP_MUL && i < 2; i++) {
+        const hr_expr *element = product->args[i];
+        *factor = product->args[1 - i];
+        if (element->op == HR_OP_ELEMENT && hr_expr_level(p, *factor) < HR_AT_LANE && p->pointer[element->id] &&
+            !p->valid[element->id] && !p->buffer[element->id] && !p->buffer[product->id] &&
+            p->function->tensors[element->tensor].dtype == HR_BF16)
+            return element;
+    }
+    return NULL;
+}
+
+/* Whether denormals count in the pair that ends `back` vectors ago: such a product's are seen by its elements,
+ * at half the cost. */
+static const char *tiny_text(hr_printer *p, const hr_lane_step *s, int back) {
+    const hr_expr *value = s->value, *factor = NULL;
+    if (hr_expr_computes_special(p, value)) return "false";
+    if (value->op == HR_OP_WHERE && is_zero(value->args[2])) value = value->args[1];
+    const hr_expr *element = scaled_element(p, value, &factor);
+    return element ? hr_format(p, "bf16_pair_is_tiny(%s + i - %d * HR_LANES, %s)", p->pointer[element->id],
+                               back, hr_expr_text(p, factor))
+                   : "true";
+}
+
 void hr_lane_print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *rounded) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
@@ -105,11 +134,12 @@ void hr_lane_print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_
             print_move(p, pass, s);
             continue;
         }
-        const char *kinds = hr_lane_rounded_kinds(p, s), *target = hr_lane_target(p, s);
+        const char *target = hr_lane_target(p, s), *long_nan = hr_lane_has_long_nan(p, s) ? "true" : "false";
         for (int way = 0; way < pass->unit; way += 2)
-            hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
+            hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s, %s%s);",
                      streams(s) ? "stream" : "store", p->turns ? "turns" : "pair", target, pass->unit - way,
-                     s->id, way, s->id, way + 1, kinds, aligned_text(p, s));
+                     s->id, way, s->id, way + 1, tiny_text(p, s, pass->unit - way), long_nan,
+                     aligned_text(p, s));
     }
 }
 

@@ -491,6 +491,27 @@ static void pairs_are_two_vectors(void **state) {
     }
 }
 
+/* Every bf16 times factors around those that make denormals of the least that are not taken for one. */
+static void products_that_may_be_denormals(void **state) {
+    (void)state;
+    static const float factors[] = {1,           1.25f,   -3,        0x1p-7f, 0x1.fep-8f, 0x1.010101p-7f,
+                                    -0x1.8p-20f, 0x1p-126f, 0x1p-149f, 0x1p127f, 0,        INFINITY,
+                                    NAN};
+    enum { WORDS = 2 * HR_LANES };
+    for (size_t k = 0; k < sizeof factors / sizeof *factors; k++)
+        for (int from = 0; from < 1 << 16; from += WORDS) {
+            uint16_t words[WORDS], expected[WORDS], got[WORDS];
+            for (int i = 0; i < WORDS; i++)
+                words[i] = (uint16_t)((from + i) * 257); /* 257 is odd: all are there, small beside large */
+            for (int half = 0; half < WORDS; half += HR_LANES)
+                vf_store_bf16(expected + half, vf_load_bf16(words + half) * factors[k]);
+            vf_store_turns_bf16(got, vf_load_turn_bf16(words, 0) * factors[k],
+                                vf_load_turn_bf16(words + HR_LANES, 1) * factors[k],
+                                bf16_pair_is_tiny(words, factors[k]), true);
+            assert_memory_equal(got, expected, sizeof expected);
+        }
+}
+
 static void one_lane(void **state) {
     (void)state;
     static const int64_t none[] = {-1, HR_LANES, -(INT64_C(1) << 32), INT64_C(1) << 32, INT64_MIN, INT64_MAX};
@@ -581,6 +602,7 @@ int main(void) {
         cmocka_unit_test(masks),
         cmocka_unit_test(folds),
         cmocka_unit_test(pairs_are_two_vectors),
+        cmocka_unit_test(products_that_may_be_denormals),
         cmocka_unit_test(one_lane),
         cmocka_unit_test(pairs_stream),
         cmocka_unit_test(streams_store_at_any_offset),

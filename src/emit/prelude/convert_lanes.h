@@ -225,6 +225,20 @@ static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
 #endif
 }
 
+/* Whether a product of `factor` and one of the two vectors' elements at p may be a denormal. As f16 the elements
+ * below 2^-119 would be. */
+static inline bool bf16_pair_is_tiny(const uint16_t *p, float factor) {
+#if HR_LANES == 16 && defined __AVX512FP16__
+    uint32_t tiny;
+    __asm__("vfpclassph $0x20, %1, %0" : "=k"(tiny) : "v"(*(const vu_loose *)p));
+    return tiny || !(fabsf(factor) >= 0x1p-7f);
+#else
+    (void)p;
+    (void)factor;
+    return true;
+#endif
+}
+
 /* Two vectors as bf16, `low` in the first half of the words. A branch on words of 0, which alone can stand
  * for a denormal, would be cheaper where there are none, but guessed wrong where there are some. Where not
  * `tiny`, denormals may become 0; `long_nan` as above. */

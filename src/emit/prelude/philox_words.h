@@ -87,13 +87,30 @@ static inline philox_lanes philox_lanes_begin(uint64_t block, bool turns) {
     return (philox_lanes){philox_order(false, turns) + lower, upper - (vu)(moved < lower), {0}, {0}};
 }
 
-/* The first two rounds of blocks whose numbers share their upper word: it and the two words that are 0 leave
- * two multiplications of four. `index`: the lower words. */
-static inline philox_lanes philox_lanes_begun(const random_keys *keys, vu index, uint64_t upper) {
+/* The first product of the blocks in these places, and its lower half: those that lie `blocks` after the one
+ * whose product it is. Sums of what the compiler knows, in place of multiplications. */
+static inline philox_product philox_first(uint64_t product, uint32_t blocks, bool turns) {
+    const vu order = philox_order(false, turns) + blocks;
+    vblock even = {0}, odd = {0};
+    for (int lane = 0; lane < HR_LANES / 2; lane++) {
+        even[lane] = order[2 * lane] * UINT64_C(0xD2511F53);
+        odd[lane] = order[2 * lane + 1] * UINT64_C(0xD2511F53);
+    }
+    return (philox_product){even + product, odd + product};
+}
+
+static inline vu philox_first_lower(uint64_t product, uint32_t blocks, bool turns) {
+    return (philox_order(false, turns) + blocks) * 0xD2511F53u + (uint32_t)product;
+}
+
+/* The first two rounds of a part whose blocks' numbers share their upper word: it and the two words that are 0
+ * leave one multiplication of four. `product`: that of the group's first block. */
+static inline philox_lanes philox_lanes_begun(const random_keys *keys, uint64_t product, int part,
+                                              uint64_t upper, bool turns) {
     const uint64_t second = (uint32_t)(upper ^ keys->a[0][0]) * UINT64_C(0xD2511F53);
-    const philox_product left = philox_multiply(index, keys->factor_a);
-    const vu c = philox_keyed(philox_upper(left), keys->b);
-    const vu d = philox_lower(index, left, &keys->factor_a) ^ (uint32_t)(second >> 32);
+    const uint32_t blocks = (uint32_t)(part * HR_LANES);
+    const vu c = philox_keyed(philox_upper(philox_first(product, blocks, turns)), keys->b);
+    const vu d = philox_first_lower(product, blocks, turns) ^ (uint32_t)(second >> 32);
     const philox_product right = philox_multiply(c, keys->factor_c);
     return (philox_lanes){philox_keyed(philox_upper(right), keys->a + 1),
                           philox_lower(c, right, &keys->factor_c), philox_keyed(d, keys->b + 1),
@@ -184,10 +201,10 @@ static inline void philox_lanes_leave(philox_lanes x, const random_keys *keys, u
 static inline void random_group_begin(philox_lanes *x, const random_keys *keys, uint64_t block, bool turns)
     __attribute__((always_inline));
 static inline void random_group_begin(philox_lanes *x, const random_keys *keys, uint64_t block, bool turns) {
-    const vu index = philox_order(false, turns) + (uint32_t)block;
+    const uint64_t product = (uint32_t)block * UINT64_C(0xD2511F53);
 #pragma GCC unroll 8
     for (int part = 0; part < HR_RANDOM_PARTS; part++)
-        x[part] = philox_lanes_begun(keys, index + (uint32_t)(part * HR_LANES), block >> 32);
+        x[part] = philox_lanes_begun(keys, product, part, block >> 32, turns);
 }
 
 static inline void random_group_round(philox_lanes *x, const random_keys *keys, int round)
