@@ -102,16 +102,16 @@ static const hr_expr *scaled_element(hr_printer *p, const hr_expr *product, cons
     for (int i = 0; product->op == HR_OP_MUL && i < 2; i++) {
         const hr_expr *element = product->args[i];
         *factor = product->args[1 - i];
-        if (element->op == HR_OP_ELEMENT && hr_expr_level(p, *factor) < HR_AT_LANE && p->pointer[element->id] &&
-            !p->valid[element->id] && !p->buffer[element->id] && !p->buffer[product->id] &&
-            p->function->tensors[element->tensor].dtype == HR_BF16)
+        if (element->op == HR_OP_ELEMENT && hr_expr_level(p, *factor) < HR_AT_LANE &&
+            p->pointer[element->id] && !p->valid[element->id] && !p->buffer[element->id] &&
+            !p->buffer[product->id] && p->function->tensors[element->tensor].dtype == HR_BF16)
             return element;
     }
     return NULL;
 }
 
-/* Whether denormals count in the pair that ends `back` vectors ago: such a product's are seen by its elements,
- * at half the cost. */
+/* Whether denormals count in the pair that ends `back` vectors ago: such a product's are seen by its
+ * elements, at half the cost. */
 static const char *tiny_text(hr_printer *p, const hr_lane_step *s, int back) {
     const hr_expr *value = s->value, *factor = NULL;
     if (hr_expr_computes_special(p, value)) return "false";

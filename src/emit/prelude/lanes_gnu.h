@@ -195,24 +195,82 @@ static inline vf vf_load_part_f32(const float *p, int count) {
     return (vf)vi_load_part_i32((const int32_t *)(const void *)p, count);
 }
 
+/* Up to 16 bytes by moves of fixed sizes: no call, and branches that go the same way for all rows. */
+typedef uint64_t part_bytes __attribute__((vector_size(16)));
+
+/* The last ones of `bytes`, fewer than 8 */
+static inline uint64_t part_load_rest(const char *p, int bytes) {
+    uint64_t r = bytes & 1 ? (uint8_t)p[bytes - 1] : 0;
+    uint32_t four;
+    uint16_t two;
+    if (bytes & 2) {
+        memcpy(&two, p + (bytes & 12), 2);
+        r = r << 16 | two;
+    }
+    if (bytes & 4) {
+        memcpy(&four, p + (bytes & 8), 4);
+        r = r << 32 | four;
+    }
+    return r;
+}
+
+static inline part_bytes part_load(const char *p, int bytes) {
+    part_bytes all;
+    uint64_t first;
+    if (bytes == 16) {
+        memcpy(&all, p, 16);
+        return all;
+    }
+    const uint64_t rest = part_load_rest(p, bytes);
+    if (bytes < 8) return (part_bytes){rest, 0};
+    memcpy(&first, p, 8);
+    return (part_bytes){first, rest};
+}
+
+static inline void part_store(char *p, part_bytes x, int bytes) {
+    uint64_t rest = x[0];
+    if (bytes == 16) memcpy(p, &x, 16);
+    if (bytes & 8) {
+        memcpy(p, &rest, 8);
+        rest = x[1], p += 8;
+    }
+    if (bytes & 4) {
+        memcpy(p, &rest, 4);
+        rest >>= 32, p += 4;
+    }
+    if (bytes & 2) {
+        memcpy(p, &rest, 2);
+        rest >>= 16, p += 2;
+    }
+    if (bytes & 1) *p = (char)rest;
+}
+
 static inline vu16 vu16_load_part(const void *p, int count) {
-    vu16 r = {0};
-    memcpy(&r, p, 2 * (size_t)count);
+    const part_bytes bytes = part_load((const char *)p, 2 * count);
+    vu16 r;
+    memcpy(&r, &bytes, sizeof r);
     return r;
 }
 
 static inline vu8 vu8_load_part(const void *p, int count) {
-    vu8 r = {0};
-    memcpy(&r, p, (size_t)count);
+    const part_bytes bytes = part_load((const char *)p, count);
+    vu8 r;
+    memcpy(&r, &bytes, sizeof r);
     return r;
 }
 
+/* No masked store: AMD's cores take twenty operations and more for one. */
 static inline void vi_store_part_i32(int32_t *p, vi x, int count) {
+    part_bytes bytes;
 #if HR_AVX2
-    __asm__("vpmaskmovd %1, %2, %0" : "+m"(*(char(*)[32])p) : "x"(x), "x"(vm_first(count)));
-#else
-    memcpy(p, &x, 4 * (size_t)count);
+    if (count >= 4) {
+        memcpy(p, &x, 16);
+        x = __builtin_shuffle(x, (vi){4, 5, 6, 7, 4, 5, 6, 7});
+        p += 4, count -= 4;
+    }
 #endif
+    memcpy(&bytes, &x, sizeof bytes);
+    part_store((char *)p, bytes, 4 * count);
 }
 
 static inline void vf_store_part_f32(float *p, vf x, int count) {
@@ -220,11 +278,15 @@ static inline void vf_store_part_f32(float *p, vf x, int count) {
 }
 
 static inline void vu16_store_part(void *p, vu16 x, int count) {
-    memcpy(p, &x, 2 * (size_t)count);
+    part_bytes bytes = {0};
+    memcpy(&bytes, &x, sizeof x);
+    part_store((char *)p, bytes, 2 * count);
 }
 
 static inline void vu8_store_part(void *p, vu8 x, int count) {
-    memcpy(p, &x, (size_t)count);
+    part_bytes bytes = {0};
+    memcpy(&bytes, &x, sizeof x);
+    part_store((char *)p, bytes, count);
 }
 
 /* ---- narrow formats ---- */
