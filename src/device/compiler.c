@@ -114,11 +114,12 @@ static int flags_list(unsigned flags, const char **out) {
         out[count++] = base_flags[i];
 #if defined(__x86_64__) || defined(__i386__)
     out[count++] = "-march=native";
-    if ((flags & HR_COMPILE_VECTOR_512) && __builtin_cpu_supports("avx512f")) {
-        out[count++] = "-mprefer-vector-width=512";
-        /* gcc 12 takes AMD's cores with AVX-512 for those before them, which had none. */
-        if (__builtin_cpu_is("amd")) out[count++] = "-mtune=skylake-avx512";
-    }
+    const bool vectors = flags & HR_COMPILE_VECTOR_512, wide = vectors && __builtin_cpu_supports("avx512f");
+    if (wide) out[count++] = "-mprefer-vector-width=512";
+    /* gcc 12 takes AMD's cores with AVX-512 for those before them, and for these it splits fused
+     * multiplications and additions. */
+    if (vectors && __builtin_cpu_is("amd") && __builtin_cpu_supports("avx2"))
+        out[count++] = wide ? "-mtune=skylake-avx512" : "-mtune=skylake";
 #else
     out[count++] = "-mcpu=native";
     (void)flags;

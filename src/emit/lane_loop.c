@@ -58,6 +58,19 @@ void hr_lane_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
     }
 }
 
+/* A line at a time, where vectors would ask for most lines twice. */
+static void print_prefetches_first(hr_printer *p, const hr_lane_pass *pass) {
+    const char *last = pass->last;
+    if (pass->prefetch_of) last = hr_format(p, "%s * %d / %d", last, pass->prefetch_part, pass->prefetch_of);
+    for (int i = 0; i < pass->prefetch_count; i++) {
+        const hr_expr *element = pass->prefetched[i];
+        const int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);
+        if (!p->pointer[element->id]) continue;
+        hr_print(p, "for (int64_t i = 0; i < %s; i += %d)", last, LINE / size);
+        hr_print(p, "    %s(%s + %s + i);", pass->prefetch, p->pointer[element->id], pass->prefetch_place);
+    }
+}
+
 static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     const char *values[256];
     hr_printer_forget(p, HR_AT_LANE);
@@ -738,9 +751,12 @@ void hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, hr_random_list *ou
     hr_random_find(p, values, count, NULL, out);
 }
 
-void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
+void hr_lane_loop(hr_printer *p, const hr_lane_pass *given) {
     hr_segmented runs;
+    hr_lane_pass own = *given, *const pass = &own;
     prepare_all(p, pass, HR_AT_TASK);
+    if (pass->prefetch_first) print_prefetches_first(p, pass);
+    if (pass->prefetch_first) own.prefetch_count = 0;
     hr_lane_declare(p, pass);
     hr_print(p, "{");
     p->indent++;

@@ -44,6 +44,7 @@ typedef struct hr_lane_pass {
     int prefetch_near;                /* so many bytes ahead into the first-level cache; 0 = not */
     int prefetch_part, prefetch_of;   /* for each vector of lanes, this part of a vector is asked for */
     int prefetch_before;              /* parts that earlier passes ask for */
+    bool prefetch_first;              /* all at once, before the lanes: rows of few vectors */
     int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */
     /* Where the accumulators stand, "row->", if the loop covers only a part of a row; else NULL. */
     const char *state;

@@ -170,6 +170,8 @@ void hr_stage_abreast_loop(hr_stage_printer *s) {
     hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
     print_collectors(s);
     hr_stage_lines_begin(s, "begin");
+    for (int i = 0; i < s->ahead_count; i++)
+        hr_print(p, "%s", s->ahead[i]);
     hr_print(p, "for (int64_t block = begin; block < end; block += %d) {", most);
     p->indent++;
     hr_print(p, "const int rows = end - block < %d ? (int)(end - block) : %d;", most, most);

@@ -7,6 +7,7 @@
 #include "emit/function_c.h"
 #include "emit/lane_loop.h"
 #include "emit/lane_sums.h"
+#include "emit/lane_turns.h"
 #include "emit/list_c.h"
 #include "emit/reduce.h"
 #include "emit/stage_abreast.h"
@@ -161,6 +162,13 @@ static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes)
     return stores(s, lanes, HR_BF16) || stores(s, lanes, HR_F16) ? 2 * vectors : vectors;
 }
 
+/* Of bf16, two vectors that are a line cost less than two in order: of as many lanes as a line has. */
+static bool goes_in_pairs(hr_stage_printer *s, const hr_lane_pass *lanes) {
+    hr_lane_pass pair = *lanes;
+    pair.ways = 2;
+    return !hr_limits_are_short(&s->plan->limits) && hr_lane_takes_turns(s->p, &pair, NULL);
+}
+
 static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     bool reduces = false, plain = true;
     for (int i = 0; i < lanes->step_count; i++) {
@@ -170,8 +178,9 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
         if (hr_op_finds_position(lanes->steps[i].reduce)) plain = false;
     }
     if (!plain || !s->p->vector) return 1;
-    if (reduces)
-        return s->plan->tunables.unroll ? s->plan->tunables.unroll : s->stage->ways ? s->stage->ways : 4;
+    if (reduces && s->plan->tunables.unroll) return s->plan->tunables.unroll;
+    if (reduces && s->stage->ways == 1 && goes_in_pairs(s, lanes)) return 2;
+    if (reduces) return s->stage->ways ? s->stage->ways : 4;
     bool dear = s->stage->shape == HR_SHAPE_MAP &&
                 (hr_limits_are_short(&s->plan->limits) || stores(s, lanes, HR_BF16));
     for (int i = 0; i < lanes->step_count && dear; i++)

@@ -180,21 +180,30 @@ static const char *next_row_place(const hr_stage_printer *s, const hr_lane_pass 
     return hr_format(s->p, "rows_ahead(%s, %d) * (%s)", row, ROWS_AHEAD / size, row);
 }
 
-/* Printed once a task: a division takes as long as many vectors. */
-static const char *print_ahead(const hr_stage_printer *s, int pass, const char *elements) {
+/* Printed once a task, or before all short ones: a division takes as long as many vectors. */
+static const char *print_ahead(hr_stage_printer *s, int pass, const char *elements) {
     const char *name = hr_format(s->p, "ahead_%d", pass);
-    hr_print(s->p, "const int64_t %s = %s;", name, elements);
+    const char *line = hr_format(s->p, "const int64_t %s = %s;", name, elements);
+    if (s->abreast && s->ahead_count < HR_STEPS_MAX)
+        s->ahead[s->ahead_count++] = line;
+    else
+        hr_print(s->p, "%s", line);
     return name;
 }
 
-/* The pass's part of the row that begins at `first`. */
-static const char *shared_place(const hr_stage_printer *s, int pass, const hr_lane_pass *lanes,
-                                const char *first, const char *row) {
+/* Of the row that begins at `first`: the lane's own place or, in a pass that asks for a part of it, the
+ * part's. Rows abreast are asked for at once, before their few vectors. */
+static void place_ahead(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const char *first,
+                        const char *row) {
     hr_printer *p = s->p;
-    const char *begin =
-        hr_format(p, "%s + %d * (%s) / %d", first, lanes->prefetch_before, row, lanes->prefetch_of);
-    return hr_format(p, lanes->prefetch_of == 8 ? "%s + (%d * i >> 3)" : "%s + %d * i / %d",
-                     print_ahead(s, pass, begin), lanes->prefetch_part, lanes->prefetch_of);
+    const int part = lanes->prefetch_part, of = lanes->prefetch_of;
+    if (of) first = hr_format(p, "%s + %d * (%s) / %d", first, lanes->prefetch_before, row, of);
+    const char *begin = print_ahead(s, pass, first);
+    lanes->prefetch_first = s->abreast;
+    lanes->prefetch_place = s->abreast ? begin
+                            : !of      ? hr_format(p, "%s + i", begin)
+                            : of == 8  ? hr_format(p, "%s + (%d * i >> 3)", begin, part)
+                                       : hr_format(p, "%s + %d * i / %d", begin, part, of);
 }
 
 /* Not so a map of what is one a column. */
@@ -256,9 +265,9 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         const char *first =
             s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : next_row_place(s, lanes, row);
         share_prefetch(s, pass, lanes);
-        lanes->prefetch_place = shared_place(s, pass, lanes, first, row);
+        place_ahead(s, pass, lanes, first, row);
     } else {
-        lanes->prefetch_place = hr_format(p, "%s + i", print_ahead(s, pass, next_row_place(s, lanes, row)));
+        place_ahead(s, pass, lanes, next_row_place(s, lanes, row), row);
     }
     if (s->joined) prefetch_strip(s, lanes);
 }

@@ -45,6 +45,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     collector collected_2 = collector_of(area + 8 * (((n_N) * 4 + 1152) / 64 * 64), t_y + begin * n_N);
+    const int64_t ahead_0 = rows_ahead(n_N, 4096) * (n_N) + 0 * (n_N) / 8;
+    const int64_t ahead_1 = rows_ahead(n_N, 4096) * (n_N) + 4 * (n_N) / 8;
     for (int64_t block = begin; block < end; block += 8) {
         const int rows = end - block < 8 ? (int)(end - block) : 8;
         float s0_peak_1_of[8];
@@ -77,21 +79,20 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 const bool exact = exact_of[r];
                 const float s0_peak_1 = s0_peak_1_of[r];
                 const int64_t i_m = task;
-                const int64_t ahead_0 = rows_ahead(n_N, 4096) * (n_N) + 0 * (n_N) / 8;
                 const uint16_t *const p2 = t_x + i_m * n_N;
+                for (int64_t i = 0; i < n_N * 4 / 8; i += 32)
+                    prefetch_read(p2 + ahead_0 + i);
                 vf a1[1] = {vf_of(0)};
                 {
                     float *const k0 = kept_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
                     int64_t i = 0;
                     for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                        prefetch_read(p2 + ahead_0 + (4 * i >> 3));
                         const vf r3 = vf_exp_below(vf_load_bf16(p2 + i), s0_peak_1);
                         vf_store_f32(k0 + i, r3);
                         a1[0] = a1[0] + r3;
                     }
                     if (i < n_N) {
                         const int lanes = (int)(n_N - i);
-                        prefetch_read(p2 + ahead_0 + (4 * i >> 3));
                         const vf r4 = vf_exp_below(vf_load_part_bf16(p2 + i, lanes), s0_peak_1);
                         vf_store_f32(k0 + i, r4);
                         a1[0] = a1[0] + vf_select(vm_first(lanes), r4, vf_of(0));
@@ -106,15 +107,15 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             const int64_t task = block + r;
             const float s1_total_2 = s1_total_2_of[r];
             const int64_t i_m = task;
-            const int64_t ahead_1 = rows_ahead(n_N, 4096) * (n_N) + 4 * (n_N) / 8;
             const uint16_t *const p5 = t_x + i_m * n_N;
             const float r6 = f32_div(1.0f, s1_total_2);
+            for (int64_t i = 0; i < n_N * 4 / 8; i += 32)
+                prefetch_read(p5 + ahead_1 + i);
             {
                 uint16_t *const q2 = (uint16_t *)collector_place(&collected_2) + r * n_N;
                 float *const k0 = kept_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
                 int64_t i = 0;
                 for (; i + 2 * HR_LANES <= n_N;) {
-                    prefetch_read(p5 + ahead_1 + (4 * i >> 3));
                     vf w2[2];
 #pragma GCC unroll 2
                     for (int way = 0; way < 2; way++, i += HR_LANES) {
@@ -124,13 +125,11 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     vf_store_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, false);
                 }
                 for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                    prefetch_read(p5 + ahead_1 + (4 * i >> 3));
                     const vf r8 = vf_load_f32(k0 + i);
                     vf_store_bf16(q2 + i, (r8 * r6));
                 }
                 if (i < n_N) {
                     const int lanes = (int)(n_N - i);
-                    prefetch_read(p5 + ahead_1 + (4 * i >> 3));
                     const vf r9 = vf_load_f32(k0 + i);
                     vf_store_part_bf16(q2 + i, (r9 * r6), lanes);
                 }
