@@ -494,8 +494,8 @@ static void pairs_are_two_vectors(void **state) {
 /* Every bf16 times factors around those that make denormals of the least that are not taken for one. */
 static void products_that_may_be_denormals(void **state) {
     (void)state;
-    static const float factors[] = {1,           1.25f,   -3,        0x1p-7f, 0x1.fep-8f, 0x1.010101p-7f,
-                                    -0x1.8p-20f, 0x1p-126f, 0x1p-149f, 0x1p127f, 0,        INFINITY,
+    static const float factors[] = {1,           1.25f,     -3,        0x1p-7f,  0x1.fep-8f, 0x1.010101p-7f,
+                                    -0x1.8p-20f, 0x1p-126f, 0x1p-149f, 0x1p127f, 0,          INFINITY,
                                     NAN};
     enum { WORDS = 2 * HR_LANES };
     for (size_t k = 0; k < sizeof factors / sizeof *factors; k++)
@@ -508,7 +508,9 @@ static void products_that_may_be_denormals(void **state) {
             vf_store_turns_bf16(got, vf_load_turn_bf16(words, 0) * factors[k],
                                 vf_load_turn_bf16(words + HR_LANES, 1) * factors[k],
                                 bf16_pair_is_tiny(words, factors[k]), true);
-            assert_memory_equal(got, expected, sizeof expected);
+            for (int i = 0; i < WORDS; i++) /* of two NaN that are multiplied either may be the result */
+                assert_true(got[i] == expected[i] ||
+                            ((got[i] & 0x7fff) > 0x7f80 && (expected[i] & 0x7fff) > 0x7f80));
         }
 }
 

@@ -225,8 +225,8 @@ static inline vf vf_load_pair_bf16(const uint16_t *p, int way) {
 #endif
 }
 
-/* Whether a product of `factor` and one of the two vectors' elements at p may be a denormal. As f16 the elements
- * below 2^-119 would be. */
+/* Whether a product of `factor` and one of the two vectors' elements at p may be a denormal. As f16 the
+ * elements below 2^-119 would be. */
 static inline bool bf16_pair_is_tiny(const uint16_t *p, float factor) {
 #if HR_LANES == 16 && defined __AVX512FP16__
     uint32_t tiny;

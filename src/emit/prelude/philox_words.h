@@ -103,8 +103,8 @@ static inline vu philox_first_lower(uint64_t product, uint32_t blocks, bool turn
     return (philox_order(false, turns) + blocks) * 0xD2511F53u + (uint32_t)product;
 }
 
-/* The first two rounds of a part whose blocks' numbers share their upper word: it and the two words that are 0
- * leave one multiplication of four. `product`: that of the group's first block. */
+/* The first two rounds of a part whose blocks' numbers share their upper word: it and the two words that are
+ * 0 leave one multiplication of four. `product`: that of the group's first block. */
 static inline philox_lanes philox_lanes_begun(const random_keys *keys, uint64_t product, int part,
                                               uint64_t upper, bool turns) {
     const uint64_t second = (uint32_t)(upper ^ keys->a[0][0]) * UINT64_C(0xD2511F53);
