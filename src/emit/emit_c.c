@@ -263,6 +263,29 @@ static void print_call(emitter *e, int number, const char *suffix) {
     hr_print(e->p, "barrier();");
 }
 
+/* Before the threads begin */
+static void print_shares(emitter *e, int number) {
+    hr_printer *p = e->p;
+    const hr_stage *stage = &e->plan->stages[number];
+    hr_print(p, "const int64_t pieces_%d = work_pieces_of(%s * %s, threads);", number,
+             hr_emit_points(p, stage->task, stage->task_count),
+             hr_emit_points(p, stage->row, stage->row_count));
+    hr_print(p, "work_share shares_%d[threads];", number);
+    hr_print(p, "memset(shares_%d, 0, sizeof shares_%d);", number, number);
+}
+
+static void print_pieces(emitter *e, int number) {
+    hr_printer *p = e->p;
+    const char *size = hr_stage_thread_size(p, &e->plan->stages[number]);
+    hr_print(p,
+             "for (int64_t piece, other = 0; (piece = work_piece(shares_%d, pieces_%d, thread, count, "
+             "&other)) >= 0;)",
+             number, number);
+    hr_print(p, "    stage_%d(&a, piece, count * pieces_%d, work%s);", number, number,
+             strcmp(size, "0") == 0 ? "" : hr_format(p, " + thread * (%s)", size));
+    hr_print(p, "barrier();");
+}
+
 static void print_scratch_places(emitter *e) {
     hr_printer *p = e->p;
     hr_print(p, "char *work = scratch;");
@@ -276,6 +299,8 @@ static void print_scratch_places(emitter *e) {
 static void print_run_body(emitter *e) {
     hr_printer *p = e->p;
     print_scratch_places(e);
+    for (int i = 0; i < e->plan->stage_count; i++)
+        if (e->functions[i].pieces) print_shares(e, i);
     hr_print(p, "(void)threads; /* unused without OpenMP */");
     hr_print(p, "#ifdef _OPENMP");
     hr_print(p, "#pragma omp parallel num_threads(threads)");
@@ -285,7 +310,10 @@ static void print_run_body(emitter *e) {
     hr_print(p, "const int64_t thread = thread_number(), count = thread_count();");
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->functions[i].begin) print_call(e, i, "_begin");
-        if (hr_plan_run(e->plan, i).last == i) print_call(e, i, "");
+        if (e->functions[i].pieces)
+            print_pieces(e, i);
+        else if (hr_plan_run(e->plan, i).last == i)
+            print_call(e, i, "");
         if (e->functions[i].end) print_call(e, i, "_end");
     }
     p->indent--;

@@ -302,7 +302,8 @@ static void print_clear(hr_stage_printer *s) {
 static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (!uses_area(s->plan, s->stage)) return;
-    const char *area = hr_format(p, "work + thread * (%s)", hr_stage_thread_size(p, s->stage));
+    const char *area =
+        s->pieces ? "work" : hr_format(p, "work + thread * (%s)", hr_stage_thread_size(p, s->stage));
     if (hr_stage_area_is_placed(s->stage)) {
         hr_print(p, "char *const own = %s;", area);
         area = hr_format(p, "own + (%d - (uintptr_t)own) %% %d", HR_AREA_PLACE, HR_AREA_PAGE);
@@ -630,6 +631,15 @@ static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
     return hr_text_status(p->out);
 }
 
+/* Not where threads' sums are added up at the end: in which order would depend on the moment. */
+static bool can_go_in_pieces(const hr_stage_printer *s) {
+    static const hr_step_kind whole[] = {HR_STEP_SCATTER, HR_STEP_REDUCE_COLUMN, HR_STEP_REDUCE_ALL};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (hr_stage_has(s->stage, whole[i])) return false;
+    return !s->turns && !s->few && !s->apart && !s->stage->gathered && !s->plan->tunables.chunk &&
+           !hr_plan_has_lists(s->plan);
+}
+
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     hr_stage_printer s;
@@ -644,9 +654,11 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.abreast = stage->abreast && !s.split && !s.turns;
     s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
     if (!s.split && !s.turns && !s.few && !s.apart && !stage->gathered) hr_stage_find_lines(&s);
+    s.pieces = can_go_in_pieces(&s);
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;
+    out->pieces = s.pieces;
     out->begin = starts_at_zero(&s);
     out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !stage->strip) ||
                hr_stage_has(stage, HR_STEP_REDUCE_ALL);

@@ -15,6 +15,7 @@
 
 typedef struct hr_stage_functions {
     bool begin, end; /* the stage has these */
+    bool pieces; /* it may be called for pieces of threads' shares, with the caller's own part of `work` */
 } hr_stage_functions;
 
 hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);

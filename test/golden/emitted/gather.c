@@ -128,14 +128,20 @@ int64_t kernel_k_scratch(int64_t n_T, int64_t n_V, int64_t n_C, int threads) {
 }
 
 static void run(arguments a, char *scratch, int threads) {
+    const int64_t n_T = a.n_T;
+    const int64_t n_C = a.n_C;
     char *work = scratch;
+    const int64_t pieces_0 = work_pieces_of(n_T * n_C, threads);
+    work_share shares_0[threads];
+    memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
-        stage_0(&a, thread, count, work);
+        for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
+            stage_0(&a, piece, count * pieces_0, work);
         barrier();
     }
 }

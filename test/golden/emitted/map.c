@@ -126,14 +126,20 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
 }
 
 static void run(arguments a, char *scratch, int threads) {
+    const int64_t n_M = a.n_M;
+    const int64_t n_N = a.n_N;
     char *work = scratch;
+    const int64_t pieces_0 = work_pieces_of(n_M * n_N, threads);
+    work_share shares_0[threads];
+    memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
-        stage_0(&a, thread, count, work);
+        for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
+            stage_0(&a, piece, count * pieces_0, work);
         barrier();
     }
 }

@@ -361,7 +361,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t n_M = a->n_M;
     const int64_t n_N = a->n_N;
     uint16_t *const restrict t_y = a->t_y;
-    char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    char *const area = work;
     stage_0_row rows[2];
     for (int r = 0; r < 2; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;
@@ -392,14 +392,20 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
 }
 
 static void run(arguments a, char *scratch, int threads) {
+    const int64_t n_M = a.n_M;
+    const int64_t n_N = a.n_N;
     char *work = scratch;
+    const int64_t pieces_0 = work_pieces_of(n_M * n_N, threads);
+    work_share shares_0[threads];
+    memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
-        stage_0(&a, thread, count, work);
+        for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
+            stage_0(&a, piece, count * pieces_0, work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0));
         barrier();
     }
 }

@@ -1,0 +1,30 @@
+/* A thread's share of a stage's work in pieces: one that is done with its own takes what others have left,
+ * since the system may have taken their processors for a while. Pieces of at least so many elements, so that
+ * what a piece begins with costs nothing beside it. */
+#define WORK_PIECE  (1 << 18)
+#define WORK_PIECES 16
+
+/* How many pieces of a share are taken; lines of their own */
+typedef struct work_share {
+    _Alignas(64) int64_t taken;
+} work_share;
+
+static inline int64_t work_pieces_of(int64_t elements, int64_t threads) {
+    const int64_t pieces = elements / threads / WORK_PIECE;
+    return pieces < 1 || threads < 2 ? 1 : pieces < WORK_PIECES ? pieces : WORK_PIECES;
+}
+
+/* The number of the next piece among those of all threads, -1 where none is left. The pieces are those of
+ * thread
+ * + *other, which begins at 0. */
+static inline int64_t work_piece(work_share *shares, int64_t pieces, int64_t thread, int64_t threads,
+                                 int64_t *other) {
+    for (; *other < threads; ++*other) {
+        const int64_t from = (thread + *other) % threads;
+        int64_t *const taken = &shares[from].taken;
+        if (__atomic_load_n(taken, __ATOMIC_RELAXED) >= pieces) continue;
+        const int64_t piece = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED);
+        if (piece < pieces) return from * pieces + piece;
+    }
+    return -1;
+}

@@ -1,0 +1,146 @@
+/* Work that threads take in pieces: every element is there, and the same bits whatever the threads are;
+ * pieces are handed out once each, also where a thread does none of its own.
+ */
+#include "base/dtype.h"
+#include "device/device.h"
+#include "prelude_all.h"
+#include "support/core_kinds.h"
+#include "support/cpu_device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <omp.h>
+
+static void good(hr_status status, const char *text) {
+    if (status != HR_OK) fail_msg("%s in\n%s", hr_last_error(), text);
+}
+
+/* Two or three pieces a share for three threads, one or two for five. */
+static const struct {
+    int64_t rows, columns;
+    const char *text;
+} kernels[] = {
+    {1, 2700001, "kernel k(x: f32[M, N]) -> (y: f32[M, N])\n{\n    y[m, n] = 2 * x[m, n] + 1\n}\n"},
+    {3001, 901,
+     "kernel k(x: bf16[M, N], b: f32[N]) -> (y: bf16[M, N])\n{\n    y[m, n] = gelu(x[m, n] + b[n])\n}\n"},
+    {3001, 901,
+     "kernel k(x: bf16[M, N]) -> (y: bf16[M, N])\n{\n"
+     "    y[m, n] = where(random(3, m * N + n) >= 0.5, x[m, n] * 2, 0)\n}\n"},
+    {901, 3001,
+     "kernel k(x: bf16[M, N], w: bf16[N]) -> (y: bf16[M, N], r: f32[M])\n{\n"
+     "    r[m] = rsqrt(sum[n](x[m, n]^2) / N)\n    y[m, n] = x[m, n] * r[m] * w[n]\n}\n"},
+    {661, 4096,
+     "kernel k(x: f32[M, N]) -> (y: f32[M, N])\n{\n    top[m] = max[n](x[m, n])\n"
+     "    e[m, n] = exp(x[m, n] - top[m])\n    y[m, n] = e[m, n] / sum[j](e[m, j])\n}\n"},
+    {73001, 37,
+     "kernel k(x: bf16[M, N]) -> (y: bf16[M, N], s: f32[M])\n{\n    s[m] = sum[n](x[m, n])\n"
+     "    y[m, n] = x[m, n] - s[m]\n}\n"},
+    {73001, 37,
+     "kernel k(x: f32[M, N], d: f32[N]) -> (y: f32[M, N], t: f32[N])\n{\n    y[m, n] = x[m, n] * d[n]\n"
+     "    t[n] = sum[m](x[m, n])\n}\n"}, /* column sums: not in pieces */
+};
+
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+/* What the kernel makes, one result after the other; to be freed. */
+static char *results_of(int number, size_t *bytes) {
+    static const char *const names[] = {"y", "r", "s", "t"};
+    const char *text = kernels[number].text;
+    hr_kernel *kernel;
+    hr_check check = {0};
+    good(hr_kernel_load(device, "share.hr", text, strlen(text), NULL, &kernel), text);
+    good(hr_kernel_bind_extent(kernel, "M", kernels[number].rows), text);
+    good(hr_kernel_bind_extent(kernel, "N", kernels[number].columns), text);
+    good(hr_kernel_fill(kernel, 11), text);
+    good(hr_kernel_prepare(kernel, NULL), text);
+    good(hr_kernel_check(kernel, 400, &check), text);
+    if (!check.ok)
+        fail_msg("error %g, tolerance %g: %s in\n%s", check.max_error, check.tolerance, check.where, text);
+    char *all = NULL;
+    *bytes = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        hr_array array = {.size = sizeof array};
+        if (hr_kernel_array(kernel, names[i], &array) != HR_OK) continue;
+        size_t size = hr_dtype_size(array.dtype);
+        for (int axis = 0; axis < array.rank; axis++)
+            size *= (size_t)array.shape[axis];
+        all = realloc(all, *bytes + size);
+        assert_non_null(all);
+        memcpy(all + *bytes, array.data, size);
+        *bytes += size;
+    }
+    hr_kernel_destroy(kernel);
+    return all;
+}
+
+static void same_bits_with_all_threads(void **state) {
+    (void)state;
+    const hr_device_limits own = device->limits;
+    for (int number = 0; number < KERNELS; number++)
+        for (int kind = 0; kind < CORE_KINDS; kind++) {
+            size_t bytes, again;
+            core_kind(&device->limits, kind);
+            device->limits.threads = 1;
+            char *alone = results_of(number, &bytes);
+            for (int threads = 3; threads <= 5 && number + 1 < KERNELS; threads += 2) {
+                device->limits.threads = threads;
+                char *shared = results_of(number, &again);
+                assert_int_equal(again, bytes);
+                if (memcmp(shared, alone, bytes) != 0)
+                    fail_msg("%d threads have other results: %s", threads, kernels[number].text);
+                free(shared);
+            }
+            device->limits.threads = 3;
+            free(results_of(number, &again));
+            free(alone);
+            device->limits = own;
+        }
+}
+
+static void every_piece_once(void **state) {
+    (void)state;
+    enum { THREADS = 5, PIECES = 7 };
+    for (int idle = -1; idle < THREADS; idle++) {
+        work_share shares[THREADS] = {{0}};
+        int done[THREADS * PIECES] = {0};
+#pragma omp parallel num_threads(THREADS)
+        if (omp_get_thread_num() != idle || omp_get_num_threads() < THREADS)
+            for (int64_t piece, other = 0;
+                 (piece = work_piece(shares, PIECES, omp_get_thread_num(), THREADS, &other)) >= 0;) {
+#pragma omp atomic
+                done[piece]++;
+            }
+        for (int i = 0; i < THREADS * PIECES; i++)
+            assert_int_equal(done[i], 1);
+    }
+}
+
+static void own_pieces_first(void **state) {
+    (void)state;
+    work_share shares[3] = {{0}};
+    int64_t other = 0;
+    static const int64_t wanted[] = {2, 3, 4,  5,
+                                     0, 1, -1, -1}; /* of three threads with two each, the second */
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        assert_int_equal(work_piece(shares, 2, 1, 3, &other), wanted[i]);
+}
+
+static void pieces_of_small_work(void **state) {
+    (void)state;
+    assert_int_equal(work_pieces_of(0, 4), 1);
+    assert_int_equal(work_pieces_of(1 << 19, 4), 1);
+    assert_int_equal(work_pieces_of(INT64_C(1) << 21, 4), 2);
+    assert_int_equal(work_pieces_of(INT64_C(1) << 40, 4), WORK_PIECES);
+    assert_int_equal(work_pieces_of(INT64_C(1) << 40, 1), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits_with_all_threads),
+                                       cmocka_unit_test(every_piece_once), cmocka_unit_test(own_pieces_first),
+                                       cmocka_unit_test(pieces_of_small_work)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
