@@ -3,8 +3,9 @@
 
   readme_tables.py [--check] [README]
 
-in:   <!-- figures: gpu FILE.csv --> or <!-- figures: cpu FILE.csv BENCH.txt -->, then a table whose rows begin with a
-      kernel and its extents; BENCH.txt is what one or more runs of `headroom bench` printed
+in:   <!-- figures: gpu FILE.csv -->, <!-- figures: cpu FILE.csv BENCH.txt --> or <!-- figures: floor BENCH.txt -->, then
+      a table whose rows begin with a kernel and its extents; BENCH.txt is what one or more runs of `headroom bench`
+      printed
 out:  the same file with the other columns filled in; with --check nothing is written, and a row that is not what the
       files say is an error (1). A row that they do not have is one, too.
 """
@@ -14,9 +15,10 @@ import re
 import sys
 from pathlib import Path
 
-MARK = re.compile(r"<!-- figures: (gpu|cpu) (\S+)(?: (\S+))? -->")
+MARK = re.compile(r"<!-- figures: (gpu|cpu|floor) (\S+)(?: (\S+))? -->")
 BENCH = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) .*?[\d.]+x +(-|\d+ %) +(?:-|[\d.]+x)  \w+ "
                    r"(?:.* now (\d+) % to (\d+) % in \d+ passes)?")
+TIMED = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) *([\d.]+ .s) +([\d.]+ [A-Z]+/s) ")
 NONE = "–"
 
 
@@ -43,11 +45,32 @@ def gpu_cells(row, _):
             *(beside(peer) for peer in ("eager", "compile", "triton"))]
 
 
-def cpu_cells(row, shares):
+def floor_text(shares):
     found = [f"{now / 100:.2f}" + (f" ({int(least) / 100:.2f} to {int(most) / 100:.2f})" if least else "")
              for now, least, most in shares]
-    return [f"{float(row['headroom ms']):.1f} ms", rate(row), ", ".join(found) or NONE,
+    return ", ".join(found) or NONE
+
+
+def cpu_cells(row, shares):
+    return [f"{float(row['headroom ms']):.1f} ms", rate(row), floor_text(shares),
             *(over(row[f"x {peer}"]) for peer in ("NumPy", "JAX", "OpenBLAS"))]
+
+
+def floor_cells(row, shares):
+    return [*row, floor_text(shares)]
+
+
+def timed(path):
+    """By kernel and extents the time and the rate that a bench printed."""
+    found = filter(None, map(TIMED.match, path.read_text().splitlines()))
+    return {key_of(line[1], line[2]): (line[3], line[4]) for line in found}
+
+
+def measured(kind, path):
+    if kind == "floor":
+        return timed(path)
+    with open(path, newline="") as file:
+        return {key_of(r["kernel"], r["extents"]): r for r in csv.DictReader(file)}
 
 
 def shares_of(path):
@@ -67,10 +90,10 @@ def filled(lines, root):
     for number, line in enumerate(lines, 1):
         mark = MARK.match(line)
         if mark:
-            cells = {"gpu": gpu_cells, "cpu": cpu_cells}[mark[1]]
-            with open(root / mark[2], newline="") as file:
-                rows = {key_of(r["kernel"], r["extents"]): r for r in csv.DictReader(file)}
-            shares = shares_of(root / mark[3] if mark[3] else None)
+            cells = {"gpu": gpu_cells, "cpu": cpu_cells, "floor": floor_cells}[mark[1]]
+            rows = measured(mark[1], root / mark[2])
+            bench = mark[2] if mark[1] == "floor" else mark[3]
+            shares = shares_of(root / bench if bench else None)
         elif rows and line.startswith("| ") and not line.startswith("| kernel"):
             label, extents = (cell.strip() for cell in line.split("|")[1:3])
             key = key_of(label.split(",")[0], extents)
