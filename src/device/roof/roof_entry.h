@@ -40,17 +40,46 @@ static double run(int kernel, char *to, const char *a, const char *b, int64_t by
     return unit * (double)bytes * (double)rounds;
 }
 
-int hr_entry(const launch *l, void *fault) {
+/* Of whole pages side by side, however many of them a way takes */
+#define PIECE_UNIT (24 * PAGE)
+
+/* Threads take pieces of what all go through once, as they do in a kernel. What they go through again lies in
+ * caches of their own, and each has its own units. */
+static int64_t piece_bytes(int kernel, int64_t bytes, int64_t rounds) {
+    if (kernel >= ROOF_fma_f32 || rounds != 1 || bytes < PIECE_UNIT) return bytes;
+    return (bytes / WORK_PIECES + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT;
+}
+
+static double run_pieces(const launch *l, int64_t part, work_share *shares) {
+    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    const int64_t bytes = l->tuning[1], pieces = (bytes + part - 1) / part;
     double work = 0;
-    int kernel = (int)l->tuning[0], missing = 0;
+    for (int64_t piece, other = 0; (piece = work_piece(shares, pieces, thread, threads, &other)) >= 0;) {
+        const int64_t from = piece % pieces * part, at = piece / pieces * l->tuning[2] + from;
+        work += run((int)l->tuning[0], (char *)l->pointers[0] + at, (char *)l->pointers[1] + at,
+                    (char *)l->pointers[2] + at, bytes - from < part ? bytes - from : part, 1);
+    }
+    return work;
+}
+
+static double run_own(const launch *l) {
+    const int64_t at = omp_get_thread_num() * l->tuning[2];
+    return run((int)l->tuning[0], (char *)l->pointers[0] + at, (char *)l->pointers[1] + at,
+               (char *)l->pointers[2] + at, l->tuning[1], l->tuning[3]);
+}
+
+int hr_entry(const launch *l, void *fault) {
+    const int64_t part = piece_bytes((int)l->tuning[0], l->tuning[1], l->tuning[3]);
+    double work = 0;
+    int missing = 0;
+    work_share shares[l->threads];
+    memset(shares, 0, sizeof shares);
     (void)fault;
 #pragma omp parallel num_threads((int)l->threads) reduction(+ : work, missing)
     {
-        int64_t at = omp_get_thread_num() * l->tuning[2];
-        double mine = run(kernel, (char *)l->pointers[0] + at, (char *)l->pointers[1] + at,
-                          (char *)l->pointers[2] + at, l->tuning[1], l->tuning[3]);
+        const double mine = part < l->tuning[1] ? run_pieces(l, part, shares) : run_own(l);
         work += mine;
-        missing += mine == 0;
+        missing += mine == 0 && part == l->tuning[1];
     }
     *(double *)l->scratch = work;
     return missing != 0;
