@@ -12,6 +12,7 @@
 #include "emit/list_c.h"
 #include "emit/list_emit.h"
 #include "emit/prelude.h"
+#include "emit/prelude/shares.h"
 #include "emit/stage_area.h"
 #include "emit/stage_c.h"
 #include "emit/stage_order.h"
@@ -180,10 +181,23 @@ static void print_with_extents(emitter *e, const char *source, void (*print)(emi
     hr_print_body(p, &body);
 }
 
+/* How many pieces the share of a thread has. */
+static const char *pieces_text(emitter *e, int number) {
+    hr_printer *p = e->p;
+    const hr_stage *stage = &e->plan->stages[number];
+    const char *row = hr_emit_points(p, stage->row, stage->row_count);
+    const char *all = hr_format(p, "%s * %s", hr_emit_points(p, stage->task, stage->task_count), row);
+    return e->functions[number].sums ? hr_format(p, "work_sums_of(%s, %s, threads)", all, row)
+                                     : hr_format(p, "work_pieces_of(%s, threads)", all);
+}
+
 /* NULL: none. */
-static const char *threads_size(hr_printer *p, const hr_stage *stage) {
-    const char *area = hr_stage_thread_size(p, stage);
-    return strcmp(area, "0") == 0 ? NULL : hr_format(p, "threads * (%s)", area);
+static const char *areas_size(emitter *e, int number) {
+    hr_printer *p = e->p;
+    const char *area = hr_stage_thread_size(p, &e->plan->stages[number]);
+    if (strcmp(area, "0") == 0) return NULL;
+    return e->functions[number].sums ? hr_format(p, "threads * %s * (%s)", pieces_text(e, number), area)
+                                     : hr_format(p, "threads * (%s)", area);
 }
 
 static void print_scratch_sum(emitter *e) {
@@ -197,7 +211,7 @@ static void print_scratch_sum(emitter *e) {
         const char *size = hr_plan_attends(e->plan, i)         ? hr_attend_size(p, i)
                            : stage->shape == HR_SHAPE_CONTRACT ? hr_contract_size(p, i)
                            : stage->ordered                    ? hr_order_size(p, stage)
-                                                               : threads_size(p, stage);
+                                                               : areas_size(e, i);
         if (!stage->joins) before = -1;
         if (!size) continue;
         if (before >= 0) size = hr_format(p, "stage_%d + %s", before, size);
@@ -222,6 +236,18 @@ static void print_scratch_sizes(emitter *e) {
     hr_text_format(p->out, "}\n\n");
 }
 
+/* Areas of a stage. */
+static hr_status areas_count(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
+                             int64_t *out) {
+    int64_t row, tasks;
+    *out = threads;
+    if (!hr_stage_goes_in_pieces(plan, stage) || !hr_stage_has_sums(stage)) return HR_OK;
+    HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
+    HR_TRY(hr_plan_points(plan, stage->task, stage->task_count, extents, &tasks));
+    *out = threads * work_sums_of(tasks * row, row, threads);
+    return HR_OK;
+}
+
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
     if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
     int64_t total = 0, work = 0, before = 0;
@@ -240,8 +266,10 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
         } else if (plan->stages[i].ordered) {
             HR_TRY(hr_order_bytes(plan, &plan->stages[i], extents, threads, &bytes));
         } else {
+            int64_t areas;
             HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
-            bytes = bytes * threads + (plan->stages[i].joins ? before : 0);
+            HR_TRY(areas_count(plan, &plan->stages[i], extents, threads, &areas));
+            bytes = bytes * areas + (plan->stages[i].joins ? before : 0);
         }
         before = bytes;
         if (bytes > work) work = bytes;
@@ -266,10 +294,7 @@ static void print_call(emitter *e, int number, const char *suffix) {
 /* Before the threads begin */
 static void print_shares(emitter *e, int number) {
     hr_printer *p = e->p;
-    const hr_stage *stage = &e->plan->stages[number];
-    hr_print(p, "const int64_t pieces_%d = work_pieces_of(%s * %s, threads);", number,
-             hr_emit_points(p, stage->task, stage->task_count),
-             hr_emit_points(p, stage->row, stage->row_count));
+    hr_print(p, "const int64_t pieces_%d = %s;", number, pieces_text(e, number));
     hr_print(p, "work_share shares_%d[threads];", number);
     hr_print(p, "memset(shares_%d, 0, sizeof shares_%d);", number, number);
 }
@@ -277,13 +302,20 @@ static void print_shares(emitter *e, int number) {
 static void print_pieces(emitter *e, int number) {
     hr_printer *p = e->p;
     const char *size = hr_stage_thread_size(p, &e->plan->stages[number]);
+    const bool own = !e->functions[number].sums && strcmp(size, "0") != 0;
     hr_print(p,
              "for (int64_t piece, other = 0; (piece = work_piece(shares_%d, pieces_%d, thread, count, "
              "&other)) >= 0;)",
              number, number);
     hr_print(p, "    stage_%d(&a, piece, count * pieces_%d, work%s);", number, number,
-             strcmp(size, "0") == 0 ? "" : hr_format(p, " + thread * (%s)", size));
+             own ? hr_format(p, " + thread * (%s)", size) : "");
     hr_print(p, "barrier();");
+}
+
+static void print_end(emitter *e, int number) {
+    hr_print(e->p, "stage_%d_end(&a, thread, count, work, count%s);", number,
+             e->functions[number].sums ? hr_format(e->p, " * pieces_%d", number) : "");
+    hr_print(e->p, "barrier();");
 }
 
 static void print_scratch_places(emitter *e) {
@@ -314,7 +346,7 @@ static void print_run_body(emitter *e) {
             print_pieces(e, i);
         else if (hr_plan_run(e->plan, i).last == i)
             print_call(e, i, "");
-        if (e->functions[i].end) print_call(e, i, "_end");
+        if (e->functions[i].end) print_end(e, i);
     }
     p->indent--;
     hr_print(p, "}");

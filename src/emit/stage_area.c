@@ -91,6 +91,15 @@ static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
     return count;
 }
 
+bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage) {
+    return !stage->few && !stage->strip && !stage->alone && !stage->gathered && !plan->tunables.chunk &&
+           !hr_stage_has(stage, HR_STEP_SCATTER) && !hr_plan_has_lists(plan);
+}
+
+bool hr_stage_has_sums(const hr_stage *stage) {
+    return hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+}
+
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                 int64_t *out) {
     const areas all = areas_before(plan, stage, stage->step_count);

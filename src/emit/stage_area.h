@@ -19,7 +19,12 @@ enum { HR_AREA_PADDING = 1152 };
 enum { HR_AREA_PLACE = 1024, HR_AREA_PAGE = 4096 };
 
 bool hr_stage_area_is_placed(const hr_stage *stage);
-/* Bytes of scratch memory that one thread of the stage needs, as a number and as a C expression over extents.
+/* Whether threads may take the stage in pieces of their shares (prelude/shares.h), and whether it adds over
+ * tasks, so that each piece has an area of its own: which one adds what is then always the same. */
+bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage);
+bool hr_stage_has_sums(const hr_stage *stage);
+/* Bytes of scratch memory that one thread of the stage needs, or one piece, as a number and as a C expression
+ * over extents.
  */
 hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                 int64_t *out);

@@ -571,13 +571,13 @@ static void print_end(hr_stage_printer *s) {
     hr_emit_stage_end(s->p, s->stage);
 }
 
-static void print_function(hr_stage_printer *s, const char *suffix, void (*print)(hr_stage_printer *)) {
+static void print_function(hr_stage_printer *s, const char *suffix, const char *parameters,
+                           void (*print)(hr_stage_printer *)) {
     hr_printer *p = s->p;
     hr_text body, *out = hr_print_aside(p, &body);
     print(s);
     hr_print_back(p, out);
-    hr_emit_function(p, "static void", hr_format(p, "stage_%d%s", s->number, suffix), HR_STAGE_PARAMETERS,
-                     &body);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d%s", s->number, suffix), parameters, &body);
 }
 
 static void begin_stage(hr_stage_printer *s, hr_printer *p, int number) {
@@ -607,7 +607,8 @@ static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
     *out = (hr_stage_functions){0};
     print_words(s);
     hr_stage_strip_function(s);
-    if (s->number == hr_plan_run(s->plan, s->number).last) print_function(s, "", print_run);
+    if (s->number == hr_plan_run(s->plan, s->number).last)
+        print_function(s, "", HR_STAGE_PARAMETERS, print_run);
     return hr_text_status(s->p->out);
 }
 
@@ -631,15 +632,6 @@ static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
     return hr_text_status(p->out);
 }
 
-/* Not where threads' sums are added up at the end: in which order would depend on the moment. */
-static bool can_go_in_pieces(const hr_stage_printer *s) {
-    static const hr_step_kind whole[] = {HR_STEP_SCATTER, HR_STEP_REDUCE_COLUMN, HR_STEP_REDUCE_ALL};
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        if (hr_stage_has(s->stage, whole[i])) return false;
-    return !s->turns && !s->few && !s->apart && !s->stage->gathered && !s->plan->tunables.chunk &&
-           !hr_plan_has_lists(s->plan);
-}
-
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     hr_stage_printer s;
@@ -654,20 +646,21 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.abreast = stage->abreast && !s.split && !s.turns;
     s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
     if (!s.split && !s.turns && !s.few && !s.apart && !stage->gathered) hr_stage_find_lines(&s);
-    s.pieces = can_go_in_pieces(&s);
+    out->pieces = !s.turns && hr_stage_goes_in_pieces(p->plan, stage);
+    out->sums = out->pieces && hr_stage_has_sums(stage);
+    s.pieces = out->pieces && !out->sums;
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;
-    out->pieces = s.pieces;
     out->begin = starts_at_zero(&s);
     out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !stage->strip) ||
                hr_stage_has(stage, HR_STEP_REDUCE_ALL);
     print_words(&s);
-    if (out->begin) print_function(&s, "_begin", print_clear);
+    if (out->begin) print_function(&s, "_begin", HR_STAGE_PARAMETERS, print_clear);
     if (s.skew) hr_stage_skew_functions(&s);
-    print_function(&s, "", print_work);
+    print_function(&s, "", HR_STAGE_PARAMETERS, print_work);
     hr_printer_stage(p, stage);
     p->lane = -1; /* the end names every index */
-    if (out->end) print_function(&s, "_end", print_end);
+    if (out->end) print_function(&s, "_end", HR_STAGE_END, print_end);
     return hr_text_status(p->out);
 }

@@ -3,7 +3,7 @@
  * A stage is up to three functions, called in order by every thread with a barrier after each:
  *     stage_N_begin  clears what several threads add into
  *     stage_N        the work itself
- *     stage_N_end    combines the threads' partial results
+ *     stage_N_end    combines the partial results of all `parts` of the work
  * Stages that go through strips of columns together have stage_N_strip each, and the last of them stage_N.
  */
 #ifndef HR_EMIT_STAGE_C_H
@@ -12,10 +12,12 @@
 #include "emit/expression.h"
 
 #define HR_STAGE_PARAMETERS "const arguments *a, int64_t thread, int64_t threads, char *work"
+#define HR_STAGE_END        HR_STAGE_PARAMETERS ", int64_t parts"
 
 typedef struct hr_stage_functions {
     bool begin, end; /* the stage has these */
-    bool pieces; /* it may be called for pieces of threads' shares, with the caller's own part of `work` */
+    bool pieces;     /* it is called for pieces of threads' shares, see prelude/shares.h, and */
+    bool sums; /* each has a part of `work` of its own, since it adds over tasks; else each thread has */
 } hr_stage_functions;
 
 hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);

@@ -26,7 +26,7 @@ typedef struct hr_stage_printer {
     bool attends; /* rows between two products, a block of them at a time: see attend_c.h */
     bool few;     /* each thread has a share of every row: few rows of a map */
     bool apart;   /* column sums have a loop of their own over a group of tasks: see column_loop.h */
-    bool pieces;  /* what is a thread here is a piece of one's share: see prelude/shares.h */
+    bool pieces; /* what is a thread here is a piece of one's share, whose area `work` is: prelude/shares.h */
     bool counted; /* the task's indices are variables that the loop over tasks counts on */
     int together; /* with `skew`: vectors that each pass does in turn */
     int block;    /* with groups of rows: vectors of a block of columns */

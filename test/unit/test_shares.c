@@ -20,7 +20,7 @@ static void good(hr_status status, const char *text) {
 }
 
 /* Two or three pieces a share for three threads, one or two for five. */
-static const struct {
+static const struct shared_kernel {
     int64_t rows, columns;
     const char *text;
 } kernels[] = {
@@ -39,27 +39,43 @@ static const struct {
     {73001, 37,
      "kernel k(x: bf16[M, N]) -> (y: bf16[M, N], s: f32[M])\n{\n    s[m] = sum[n](x[m, n])\n"
      "    y[m, n] = x[m, n] - s[m]\n}\n"},
-    {73001, 37,
-     "kernel k(x: f32[M, N], d: f32[N]) -> (y: f32[M, N], t: f32[N])\n{\n    y[m, n] = x[m, n] * d[n]\n"
-     "    t[n] = sum[m](x[m, n])\n}\n"}, /* column sums: not in pieces */
 };
 
-enum { KERNELS = sizeof kernels / sizeof *kernels };
+/* With sums over tasks, whose order is that of the pieces, however many threads there are. */
+static const struct shared_kernel summing[] = {
+    {73001, 37,
+     "kernel k(x: f32[M, N], d: f32[N]) -> (y: f32[M, N], t: f32[N])\n{\n    y[m, n] = x[m, n] * d[n]\n"
+     "    t[n] = sum[m](x[m, n])\n}\n"},
+    {4001, 777,
+     "kernel k(x: bf16[M, N], g: bf16[M, N]) -> (y: bf16[M, N], t: f32[N], u: f32[N])\n{\n"
+     "    s[m] = sum[n](x[m, n] * g[m, n]) / N\n    y[m, n] = g[m, n] - x[m, n] * s[m]\n"
+     "    t[n] = sum[m](g[m, n] * x[m, n])\n    u[n] = sum[m](g[m, n])\n}\n"},
+    {301, 9001,
+     "kernel k(x: f32[M, N]) -> (y: f32[M, N], t: f32[N])\n{\n    s[m] = sum[n](x[m, n]) / N\n"
+     "    y[m, n] = x[m, n] - s[m]\n    t[n] = sum[m](x[m, n] * s[m])\n}\n"}, /* rows too long for pieces */
+    {3001, 901, "kernel k(x: f32[M, N]) -> (s: f32[1])\n{\n    s[i] = sum[m, n](x[m, n]^2) * (i + 1)\n}\n"},
+    {3001, 901,
+     "kernel k(x: bf16[M, N]) -> (r: f32[M], s: f32[1])\n{\n    r[m] = max[n](x[m, n])\n"
+     "    s[i] = sum[m](r[m]) * (i + 1)\n}\n"},
+};
+
+enum { KERNELS = sizeof kernels / sizeof *kernels, SUMMING = sizeof summing / sizeof *summing };
 
 /* What the kernel makes, one result after the other; to be freed. */
-static char *results_of(int number, size_t *bytes) {
-    static const char *const names[] = {"y", "r", "s", "t"};
-    const char *text = kernels[number].text;
+static char *results_of(const struct shared_kernel *k, int threads, size_t *bytes) {
+    static const char *const names[] = {"y", "r", "s", "t", "u"};
     hr_kernel *kernel;
     hr_check check = {0};
-    good(hr_kernel_load(device, "share.hr", text, strlen(text), NULL, &kernel), text);
-    good(hr_kernel_bind_extent(kernel, "M", kernels[number].rows), text);
-    good(hr_kernel_bind_extent(kernel, "N", kernels[number].columns), text);
-    good(hr_kernel_fill(kernel, 11), text);
-    good(hr_kernel_prepare(kernel, NULL), text);
-    good(hr_kernel_check(kernel, 400, &check), text);
+    device->limits.threads = threads;
+    good(hr_kernel_load(device, "share.hr", k->text, strlen(k->text), NULL, &kernel), k->text);
+    good(hr_kernel_bind_extent(kernel, "M", k->rows), k->text);
+    good(hr_kernel_bind_extent(kernel, "N", k->columns), k->text);
+    good(hr_kernel_fill(kernel, 11), k->text);
+    good(hr_kernel_prepare(kernel, NULL), k->text);
+    good(hr_kernel_check(kernel, 400, &check), k->text);
     if (!check.ok)
-        fail_msg("error %g, tolerance %g: %s in\n%s", check.max_error, check.tolerance, check.where, text);
+        fail_msg("%d threads: error %g, tolerance %g: %s in\n%s", threads, check.max_error, check.tolerance,
+                 check.where, k->text);
     char *all = NULL;
     *bytes = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -77,28 +93,39 @@ static char *results_of(int number, size_t *bytes) {
     return all;
 }
 
-static void same_bits_with_all_threads(void **state) {
+static void compare(const struct shared_kernel *k, int threads, int others) {
+    size_t bytes, again;
+    char *one = results_of(k, threads, &bytes), *other = results_of(k, others, &again);
+    assert_int_equal(again, bytes);
+    if (memcmp(one, other, bytes) != 0)
+        fail_msg("%d threads have other bits than %d: %s", others, threads, k->text);
+    free(one);
+    free(other);
+}
+
+static void same_bits_whatever_the_threads(void **state) {
     (void)state;
     const hr_device_limits own = device->limits;
-    for (int number = 0; number < KERNELS; number++)
-        for (int kind = 0; kind < CORE_KINDS; kind++) {
-            size_t bytes, again;
-            core_kind(&device->limits, kind);
-            device->limits.threads = 1;
-            char *alone = results_of(number, &bytes);
-            for (int threads = 3; threads <= 5 && number + 1 < KERNELS; threads += 2) {
-                device->limits.threads = threads;
-                char *shared = results_of(number, &again);
-                assert_int_equal(again, bytes);
-                if (memcmp(shared, alone, bytes) != 0)
-                    fail_msg("%d threads have other results: %s", threads, kernels[number].text);
-                free(shared);
-            }
-            device->limits.threads = 3;
-            free(results_of(number, &again));
-            free(alone);
-            device->limits = own;
+    for (int kind = 0; kind < CORE_KINDS; kind++) {
+        core_kind(&device->limits, kind);
+        for (int number = 0; number < KERNELS; number++) {
+            compare(&kernels[number], 1, 3);
+            compare(&kernels[number], 1, 5);
         }
+    }
+    device->limits = own;
+}
+
+static void same_sums_at_any_time(void **state) {
+    (void)state;
+    const hr_device_limits own = device->limits;
+    for (int kind = 0; kind < CORE_KINDS; kind++) {
+        core_kind(&device->limits, kind);
+        for (int number = 0; number < SUMMING; number++)
+            for (int threads = 1; threads <= 5; threads += 2)
+                compare(&summing[number], threads, threads);
+    }
+    device->limits = own;
 }
 
 static void every_piece_once(void **state) {
@@ -136,10 +163,14 @@ static void pieces_of_small_work(void **state) {
     assert_int_equal(work_pieces_of(INT64_C(1) << 21, 4), 2);
     assert_int_equal(work_pieces_of(INT64_C(1) << 40, 4), WORK_PIECES);
     assert_int_equal(work_pieces_of(INT64_C(1) << 40, 1), 1);
+    assert_int_equal(work_sums_of(INT64_C(1) << 40, WORK_ROW, 4), WORK_SUMS);
+    assert_int_equal(work_sums_of(INT64_C(1) << 40, WORK_ROW + 1, 4), 1);
+    assert_int_equal(work_sums_of(INT64_C(1) << 21, 1, 4), 2);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits_with_all_threads),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits_whatever_the_threads),
+                                       cmocka_unit_test(same_sums_at_any_time),
                                        cmocka_unit_test(every_piece_once), cmocka_unit_test(own_pieces_first),
                                        cmocka_unit_test(pieces_of_small_work)};
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -127,19 +127,28 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     }
 }
 
-static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, char *work) {
+static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, char *work, int64_t parts) {
     const int64_t n_N = a->n_N;
     float *const restrict t_dw = a->t_dw;
     (void)a;
     const int64_t area = 1 * (((n_N) * 4 + 1152) / 64 * 64) + 0, points = n_N;
-    (void)points;
-    for (int64_t j = points * thread / threads; j < points * (thread + 1) / threads; j++) {
-        double sum = 0;
-        for (int64_t t = 0; t < threads; t++)
-            sum = sum + ((const float *)(work + t * area + 0 * (((n_N) * 4 + 1152) / 64 * 64)))[j];
-        int64_t rest = j;
-        const int64_t i_n = rest;
-        t_dw[i_n] = (float)sum;
+    const int64_t blocks = (points + 63) / 64;
+    (void)blocks;
+    for (int64_t block = blocks * thread / threads; block < blocks * (thread + 1) / threads; block++) {
+        const int64_t from = block * 64, until = points - from < 64 ? points : from + 64;
+        double sum[64];
+        for (int64_t k = 0; k < 64; k++)
+            sum[k] = 0;
+        for (int64_t t = 0; t < parts; t++) {
+            const float *const part = (const float *)(work + t * area + 0 * (((n_N) * 4 + 1152) / 64 * 64)) + from;
+            for (int64_t k = 0; k < until - from; k++)
+                sum[k] = sum[k] + part[k];
+        }
+        for (int64_t j = from; j < until; j++) {
+            int64_t rest = j;
+            const int64_t i_n = rest;
+            t_dw[i_n] = (float)sum[j - from];
+        }
     }
 }
 
@@ -162,7 +171,7 @@ static void run(arguments a, char *scratch, int threads) {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
         barrier();
-        stage_0_end(&a, thread, count, work);
+        stage_0_end(&a, thread, count, work, count);
         barrier();
     }
 }
