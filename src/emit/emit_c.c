@@ -239,12 +239,13 @@ static void print_scratch_sizes(emitter *e) {
 /* Areas of a stage. */
 static hr_status areas_count(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
                              int64_t *out) {
-    int64_t row, tasks;
+    int64_t row, tasks, all;
     *out = threads;
     if (!hr_stage_goes_in_pieces(plan, stage) || !hr_stage_has_sums(stage)) return HR_OK;
     HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
     HR_TRY(hr_plan_points(plan, stage->task, stage->task_count, extents, &tasks));
-    *out = threads * work_sums_of(tasks * row, row, threads);
+    if (__builtin_mul_overflow(tasks, row, &all)) all = INT64_MAX;
+    *out = threads * work_sums_of(all, row, threads);
     return HR_OK;
 }
 

@@ -93,10 +93,6 @@ const char *hr_lane_rounded_kinds(hr_printer *p, const hr_lane_step *s) {
                      hr_lane_has_long_nan(p, s) ? "true" : "false");
 }
 
-static bool is_zero(const hr_expr *node) {
-    return node->op == HR_OP_NUMBER && node->number == 0 && node->whole == 0;
-}
-
 /* Of a product of bf16 elements, read here as they lie, with what is the same for all lanes: the elements. */
 static const hr_expr *scaled_element(hr_printer *p, const hr_expr *product, const hr_expr **factor) {
     for (int i = 0; product->op == HR_OP_MUL && i < 2; i++) {
@@ -115,7 +111,7 @@ static const hr_expr *scaled_element(hr_printer *p, const hr_expr *product, cons
 static const char *tiny_text(hr_printer *p, const hr_lane_step *s, int back) {
     const hr_expr *value = s->value, *factor = NULL;
     if (hr_expr_computes_special(p, value)) return "false";
-    if (value->op == HR_OP_WHERE && is_zero(value->args[2])) value = value->args[1];
+    if (value->op == HR_OP_WHERE && hr_expr_is_zero(value->args[2])) value = value->args[1];
     const hr_expr *element = scaled_element(p, value, &factor);
     return element ? hr_format(p, "bf16_pair_is_tiny(%s + i - %d * HR_LANES, %s)", p->pointer[element->id],
                                back, hr_expr_text(p, factor))

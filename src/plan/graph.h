@@ -97,6 +97,10 @@ static inline bool hr_expr_is_words(const hr_expr *expr) {
     return expr->op == HR_OP_CONVERT && expr->dtype == HR_BF16;
 }
 
+static inline bool hr_expr_is_zero(const hr_expr *expr) {
+    return expr->op == HR_OP_NUMBER && expr->number == 0 && expr->whole == 0;
+}
+
 static inline bool hr_element_is_guarded(const hr_function *function, const hr_expr *element) {
     return element->arg_count > function->tensors[element->tensor].rank;
 }

@@ -38,10 +38,6 @@ static bool is_element_of(const hr_expr *node, int tensor) {
     return node->op == HR_OP_ELEMENT && node->tensor == tensor;
 }
 
-static bool is_zero(const hr_expr *node) {
-    return node->op == HR_OP_NUMBER && node->number == 0 && node->whole == 0;
-}
-
 static bool is_minus_infinity(const hr_expr *node) {
     if (node->op == HR_OP_NEG) return node->args[0]->op == HR_OP_NUMBER && node->args[0]->number == INFINITY;
     return node->op == HR_OP_NUMBER && node->number == -INFINITY;
@@ -51,7 +47,8 @@ static bool is_minus_infinity(const hr_expr *node) {
 static bool is_score(reach *r, const hr_expr *node, bool zero) {
     const hr_step *made = maker_of(r, node, r->first, r->first);
     if (made) node = made->value;
-    if (node->op != HR_OP_WHERE || !(zero ? is_zero(node->args[2]) : is_minus_infinity(node->args[2])))
+    if (node->op != HR_OP_WHERE ||
+        !(zero ? hr_expr_is_zero(node->args[2]) : is_minus_infinity(node->args[2])))
         return false;
     if (!r->condition) r->condition = node->args[0];
     return r->condition == node->args[0];
@@ -59,7 +56,7 @@ static bool is_score(reach *r, const hr_expr *node, bool zero) {
 
 /* The maximum, or 0 in its place where it is infinite. */
 static bool is_largest(const reach *r, const hr_expr *node) {
-    if (node->op == HR_OP_WHERE && is_zero(node->args[1])) node = node->args[2];
+    if (node->op == HR_OP_WHERE && hr_expr_is_zero(node->args[1])) node = node->args[2];
     return is_element_of(node, r->peak);
 }
 
