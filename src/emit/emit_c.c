@@ -185,10 +185,11 @@ static void print_with_extents(emitter *e, const char *source, void (*print)(emi
 static const char *pieces_text(emitter *e, int number) {
     hr_printer *p = e->p;
     const hr_stage *stage = &e->plan->stages[number];
-    const char *row = hr_emit_points(p, stage->row, stage->row_count);
-    const char *all = hr_format(p, "%s * %s", hr_emit_points(p, stage->task, stage->task_count), row);
-    return e->functions[number].sums ? hr_format(p, "work_sums_of(%s, %s, threads)", all, row)
-                                     : hr_format(p, "work_pieces_of(%s, threads)", all);
+    const char *all = hr_format(p, "%s * %s", hr_emit_points(p, stage->task, stage->task_count),
+                                hr_emit_points(p, stage->row, stage->row_count));
+    return e->functions[number].sums
+               ? hr_format(p, "work_sums_of(%s, %s, threads)", all, hr_stage_thread_size(p, stage))
+               : hr_format(p, "work_pieces_of(%s, threads)", all);
 }
 
 /* NULL: none. */
@@ -236,16 +237,16 @@ static void print_scratch_sizes(emitter *e) {
     hr_text_format(p->out, "}\n\n");
 }
 
-/* Areas of a stage. */
+/* How many areas of so many bytes a stage has. */
 static hr_status areas_count(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                             int64_t *out) {
+                             int64_t bytes, int64_t *out) {
     int64_t row, tasks, all;
     *out = threads;
     if (!hr_stage_goes_in_pieces(plan, stage) || !hr_stage_has_sums(stage)) return HR_OK;
     HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
     HR_TRY(hr_plan_points(plan, stage->task, stage->task_count, extents, &tasks));
     if (__builtin_mul_overflow(tasks, row, &all)) all = INT64_MAX;
-    *out = threads * work_sums_of(all, row, threads);
+    *out = threads * work_sums_of(all, bytes, threads);
     return HR_OK;
 }
 
@@ -269,7 +270,7 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
         } else {
             int64_t areas;
             HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
-            HR_TRY(areas_count(plan, &plan->stages[i], extents, threads, &areas));
+            HR_TRY(areas_count(plan, &plan->stages[i], extents, threads, bytes, &areas));
             bytes = bytes * areas + (plan->stages[i].joins ? before : 0);
         }
         before = bytes;

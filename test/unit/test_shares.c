@@ -50,7 +50,7 @@ static const struct shared_kernel summing[] = {
      "kernel k(x: bf16[M, N], g: bf16[M, N]) -> (y: bf16[M, N], t: f32[N], u: f32[N])\n{\n"
      "    s[m] = sum[n](x[m, n] * g[m, n]) / N\n    y[m, n] = g[m, n] - x[m, n] * s[m]\n"
      "    t[n] = sum[m](g[m, n] * x[m, n])\n    u[n] = sum[m](g[m, n])\n}\n"},
-    {301, 9001,
+    {151, 33001,
      "kernel k(x: f32[M, N]) -> (y: f32[M, N], t: f32[N])\n{\n    s[m] = sum[n](x[m, n]) / N\n"
      "    y[m, n] = x[m, n] - s[m]\n    t[n] = sum[m](x[m, n] * s[m])\n}\n"}, /* rows too long for pieces */
     {3001, 901, "kernel k(x: f32[M, N]) -> (s: f32[1])\n{\n    s[i] = sum[m, n](x[m, n]^2) * (i + 1)\n}\n"},
@@ -163,8 +163,8 @@ static void pieces_of_small_work(void **state) {
     assert_int_equal(work_pieces_of(INT64_C(1) << 21, 4), 2);
     assert_int_equal(work_pieces_of(INT64_C(1) << 40, 4), WORK_PIECES);
     assert_int_equal(work_pieces_of(INT64_C(1) << 40, 1), 1);
-    assert_int_equal(work_sums_of(INT64_C(1) << 40, WORK_ROW, 4), WORK_SUMS);
-    assert_int_equal(work_sums_of(INT64_C(1) << 40, WORK_ROW + 1, 4), 1);
+    assert_int_equal(work_sums_of(INT64_C(1) << 40, WORK_AREA, 4), WORK_SUMS);
+    assert_int_equal(work_sums_of(INT64_C(1) << 40, WORK_AREA + 1, 4), 1);
     assert_int_equal(work_sums_of(INT64_C(1) << 21, 1, 4), 2);
 }
 

@@ -4,9 +4,10 @@
 #define WORK_PIECE  (1 << 18)
 #define WORK_PIECES 16
 
-/* Where each piece has rows of its own for sums over tasks: no more of them, of rows no longer than this */
+/* Where each piece has memory of its own, for sums over tasks: no more of them, and of no more bytes than
+ * this */
 #define WORK_SUMS 4
-#define WORK_ROW  (1 << 13)
+#define WORK_AREA (1 << 17)
 
 /* How many pieces of a share are taken; lines of their own */
 typedef struct work_share {
@@ -18,9 +19,9 @@ static inline int64_t work_pieces_of(int64_t elements, int64_t threads) {
     return pieces < 1 || threads < 2 ? 1 : pieces < WORK_PIECES ? pieces : WORK_PIECES;
 }
 
-static inline int64_t work_sums_of(int64_t elements, int64_t row, int64_t threads) {
+static inline int64_t work_sums_of(int64_t elements, int64_t area, int64_t threads) {
     const int64_t pieces = work_pieces_of(elements, threads);
-    return row > WORK_ROW ? 1 : pieces < WORK_SUMS ? pieces : WORK_SUMS;
+    return area > WORK_AREA ? 1 : pieces < WORK_SUMS ? pieces : WORK_SUMS;
 }
 
 /* The number of the next piece among those of all threads, -1 where none is left. The pieces are those of
