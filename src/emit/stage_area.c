@@ -92,7 +92,7 @@ static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
 }
 
 bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage) {
-    return !stage->few && !stage->strip && !stage->alone && !stage->gathered && !plan->tunables.chunk &&
+    return !stage->strip && !stage->alone && !stage->gathered && !plan->tunables.chunk &&
            !hr_stage_has(stage, HR_STEP_SCATTER) && !hr_plan_has_lists(plan);
 }
 

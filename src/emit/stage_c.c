@@ -646,7 +646,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.abreast = stage->abreast && !s.split && !s.turns;
     s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
     if (!s.split && !s.turns && !s.few && !s.apart && !stage->gathered) hr_stage_find_lines(&s);
-    out->pieces = !s.turns && hr_stage_goes_in_pieces(p->plan, stage);
+    out->pieces = !s.turns && !s.few && hr_stage_goes_in_pieces(p->plan, stage);
     out->sums = out->pieces && hr_stage_has_sums(stage);
     s.pieces = out->pieces && !out->sums;
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
