@@ -37,7 +37,7 @@ static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
 
 void hr_lane_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
     const int lanes = hr_limits_lanes(&p->plan->limits);
-    for (int i = 0; i < pass->prefetch_count; i++) {
+    for (int i = 0; i < pass->prefetch_count && !pass->prefetch_first; i++) {
         const hr_expr *element = pass->prefetched[i];
         int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);
         int bytes = vectors * lanes * size;
@@ -751,12 +751,10 @@ void hr_lane_randoms(hr_printer *p, const hr_lane_pass *pass, hr_random_list *ou
     hr_random_find(p, values, count, NULL, out);
 }
 
-void hr_lane_loop(hr_printer *p, const hr_lane_pass *given) {
+void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     hr_segmented runs;
-    hr_lane_pass own = *given, *const pass = &own;
     prepare_all(p, pass, HR_AT_TASK);
     if (pass->prefetch_first) print_prefetches_first(p, pass);
-    if (pass->prefetch_first) own.prefetch_count = 0;
     hr_lane_declare(p, pass);
     hr_print(p, "{");
     p->indent++;

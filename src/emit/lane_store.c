@@ -88,9 +88,13 @@ static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
     }
 }
 
+static const char *kinds_text(hr_printer *p, const hr_lane_step *s, const char *tiny) {
+    if (hr_expr_computes_special(p, s->value)) tiny = "false";
+    return hr_format(p, "%s, %s", tiny, hr_lane_has_long_nan(p, s) ? "true" : "false");
+}
+
 const char *hr_lane_rounded_kinds(hr_printer *p, const hr_lane_step *s) {
-    return hr_format(p, "%s, %s", hr_expr_computes_special(p, s->value) ? "false" : "true",
-                     hr_lane_has_long_nan(p, s) ? "true" : "false");
+    return kinds_text(p, s, "true");
 }
 
 /* Of a product of bf16 elements, read here as they lie, with what is the same for all lanes: the elements. */
@@ -110,7 +114,6 @@ static const hr_expr *scaled_element(hr_printer *p, const hr_expr *product, cons
  * elements, at half the cost. */
 static const char *tiny_text(hr_printer *p, const hr_lane_step *s, int back) {
     const hr_expr *value = s->value, *factor = NULL;
-    if (hr_expr_computes_special(p, value)) return "false";
     if (value->op == HR_OP_WHERE && hr_expr_is_zero(value->args[2])) value = value->args[1];
     const hr_expr *element = scaled_element(p, value, &factor);
     return element ? hr_format(p, "bf16_pair_is_tiny(%s + i - %d * HR_LANES, %s)", p->pointer[element->id],
@@ -130,11 +133,11 @@ void hr_lane_print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_
             print_move(p, pass, s);
             continue;
         }
-        const char *target = hr_lane_target(p, s), *long_nan = hr_lane_has_long_nan(p, s) ? "true" : "false";
+        const char *target = hr_lane_target(p, s);
         for (int way = 0; way < pass->unit; way += 2)
-            hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s, %s%s);",
+            hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
                      streams(s) ? "stream" : "store", p->turns ? "turns" : "pair", target, pass->unit - way,
-                     s->id, way, s->id, way + 1, tiny_text(p, s, pass->unit - way), long_nan,
+                     s->id, way, s->id, way + 1, kinds_text(p, s, tiny_text(p, s, pass->unit - way)),
                      aligned_text(p, s));
     }
 }

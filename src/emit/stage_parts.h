@@ -34,8 +34,7 @@ typedef struct hr_stage_printer {
     const char *kept_name[HR_KEPT_MAX];
     bool kept_done[HR_KEPT_MAX];
     const char *next_row[HR_STREAMS_MAX];
-    const char
-        *ahead[HR_STEPS_MAX]; /* with `abreast`: how far ahead each pass asks, the same for all tasks */
+    const char *ahead[HR_STEPS_MAX]; /* with `abreast`: lines before the loop, how far ahead passes ask */
     int ahead_count;
     int lines; /* results that leave in whole lines although each is less: see stage_line.h */
     signed char line[HR_STEPS_MAX]; /* by step: which of them it is, from 1 on; 0 = none */
