@@ -16,9 +16,8 @@ import sys
 from pathlib import Path
 
 MARK = re.compile(r"<!-- figures: (gpu|cpu|floor) (\S+)(?: (\S+))? -->")
-BENCH = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) .*?[\d.]+x +(-|\d+ %) +(?:-|[\d.]+x)  \w+ "
-                   r"(?:.* now (\d+) % to (\d+) % in \d+ passes)?")
-TIMED = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) *([\d.]+ .s) +([\d.]+ [A-Z]+/s) ")
+BENCH = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) *([\d.]+ .?s) +([\d.]+ \w+/s) .*?[\d.]+x +(-|\d+ %) "
+                   r"+(?:-|[\d.]+x)  \w+ (?:.* now (\d+) % to (\d+) % in \d+ passes)?")
 NONE = "–"
 
 
@@ -56,32 +55,27 @@ def cpu_cells(row, shares):
             *(over(row[f"x {peer}"]) for peer in ("NumPy", "JAX", "OpenBLAS"))]
 
 
-def floor_cells(row, shares):
-    return [*row, floor_text(shares)]
-
-
-def timed(path):
-    """By kernel and extents the time and the rate that a bench printed."""
-    found = filter(None, map(TIMED.match, path.read_text().splitlines()))
-    return {key_of(line[1], line[2]): (line[3], line[4]) for line in found}
-
-
-def measured(kind, path):
-    if kind == "floor":
-        return timed(path)
+def measured(path):
+    """By kernel and extents the rows of a table of peers."""
     with open(path, newline="") as file:
         return {key_of(r["kernel"], r["extents"]): r for r in csv.DictReader(file)}
 
 
-def shares_of(path):
-    """By kernel and extents what stands in the column `now`, and the least and most of several passes; a run after the
-    other."""
-    shares = {}
-    for line in path.read_text().splitlines() if path else ():
-        found = BENCH.match(line)
-        if found and found[3] != "-":
-            shares.setdefault(key_of(found[1], found[2]), []).append((int(found[3].split()[0]), found[4], found[5]))
-    return shares
+def floor_cells(lines, shares):
+    return [lines[-1][3], lines[-1][4], floor_text(shares)]
+
+
+def benched(path):
+    """By kernel and extents the lines of a bench, as the expression above takes them apart; a run after the other."""
+    lines = {}
+    for line in filter(None, map(BENCH.match, path.read_text().splitlines())):
+        lines.setdefault(key_of(line[1], line[2]), []).append(line)
+    return lines
+
+
+def shares_of(lines):
+    """What stands in the column `now`, and the least and most of several passes."""
+    return [(int(line[5].split()[0]), line[6], line[7]) for line in lines if line[5] != "-"]
 
 
 def filled(lines, root):
@@ -91,15 +85,15 @@ def filled(lines, root):
         mark = MARK.match(line)
         if mark:
             cells = {"gpu": gpu_cells, "cpu": cpu_cells, "floor": floor_cells}[mark[1]]
-            rows = measured(mark[1], root / mark[2])
             bench = mark[2] if mark[1] == "floor" else mark[3]
-            shares = shares_of(root / bench if bench else None)
+            lines_of = benched(root / bench) if bench else {}
+            rows = lines_of if mark[1] == "floor" else measured(root / mark[2])
         elif rows and line.startswith("| ") and not line.startswith("| kernel"):
             label, extents = (cell.strip() for cell in line.split("|")[1:3])
             key = key_of(label.split(",")[0], extents)
             if key not in rows:
                 raise KeyError(f"line {number}: the files have no {label} {extents}")
-            line = "| " + " | ".join([label, extents, *cells(rows[key], shares.get(key, []))]) + " |"
+            line = "| " + " | ".join([label, extents, *cells(rows[key], shares_of(lines_of.get(key, [])))]) + " |"
         elif rows and not line.startswith("|") and line.strip():
             rows = None
         yield line
