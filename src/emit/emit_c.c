@@ -303,14 +303,19 @@ static void print_shares(emitter *e, int number) {
 
 static void print_pieces(emitter *e, int number) {
     hr_printer *p = e->p;
-    const char *size = hr_stage_thread_size(p, &e->plan->stages[number]);
-    const bool own = !e->functions[number].sums && strcmp(size, "0") != 0;
-    hr_print(p,
-             "for (int64_t piece, other = 0; (piece = work_piece(shares_%d, pieces_%d, thread, count, "
-             "&other)) >= 0;)",
-             number, number);
-    hr_print(p, "    stage_%d(&a, piece, count * pieces_%d, work%s);", number, number,
-             own ? hr_format(p, " + thread * (%s)", size) : "");
+    const bool sums = e->functions[number].sums;
+    const char *size = hr_stage_thread_size(p, &e->plan->stages[number]),
+               *pieces = hr_format(p, "pieces_%d", number);
+    const char *area =
+        strcmp(size, "0") == 0 ? "" : hr_format(p, " + %s * (%s)", sums ? "piece" : "thread", size);
+    hr_print(
+        p, "for (int64_t piece, other = 0; (piece = work_piece(shares_%d, %s, thread, count, &other)) >= 0;)",
+        number, pieces);
+    if (sums)
+        hr_print(p, "    stage_%d(&a, work_half(piece, %s), count * work_halving(piece, %s), work%s);",
+                 number, pieces, pieces, area);
+    else
+        hr_print(p, "    stage_%d(&a, piece, count * %s, work%s);", number, pieces, area);
     hr_print(p, "barrier();");
 }
 

@@ -648,7 +648,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     if (!s.split && !s.turns && !s.few && !s.apart && !stage->gathered) hr_stage_find_lines(&s);
     out->pieces = !s.turns && !s.few && hr_stage_goes_in_pieces(p->plan, stage);
     out->sums = out->pieces && hr_stage_has_sums(stage);
-    s.pieces = out->pieces && !out->sums;
+    s.pieces = out->pieces;
     s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;

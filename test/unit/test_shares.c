@@ -165,13 +165,40 @@ static void pieces_of_small_work(void **state) {
     assert_int_equal(work_pieces_of(INT64_C(1) << 40, 1), 1);
     assert_int_equal(work_sums_of(INT64_C(1) << 40, WORK_AREA, 4), WORK_SUMS);
     assert_int_equal(work_sums_of(INT64_C(1) << 40, WORK_AREA + 1, 4), 1);
-    assert_int_equal(work_sums_of(INT64_C(1) << 21, 1, 4), 2);
+    assert_int_equal(work_sums_of(INT64_C(1) << 40, 1, 1), 1);
+    assert_int_equal(work_sums_of((INT64_C(1) << 20) - 4, 1, 4), 1); /* halves would be too short */
+    assert_int_equal(work_sums_of(INT64_C(1) << 20, 1, 4), 2);
+    assert_int_equal(work_sums_of(INT64_C(1) << 21, 1, 4), 3);
+}
+
+/* Each task once, in order, half of a share's rest at a time. */
+static void halves_of_shares(void **state) {
+    (void)state;
+    enum { TASKS = 1000003 };
+    for (int64_t threads = 1; threads <= 7; threads += 3)
+        for (int64_t pieces = 1; pieces <= WORK_SUMS; pieces++) {
+            int64_t next = 0;
+            for (int64_t piece = 0; piece < threads * pieces; piece++) {
+                const int64_t part = work_half(piece, pieces), parts = threads * work_halving(piece, pieces);
+                const int64_t begin = TASKS * part / parts, end = TASKS * (part + 1) / parts;
+                const int64_t share = TASKS * (piece / pieces + 1) / threads;
+                assert_int_equal(begin, next);
+                if ((piece + 1) % pieces == 0)
+                    assert_int_equal(end, share);
+                else
+                    assert_in_range(share - end, end - begin - 1, end - begin + 1);
+                next = end;
+            }
+            assert_int_equal(next, TASKS);
+        }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits_whatever_the_threads),
                                        cmocka_unit_test(same_sums_at_any_time),
-                                       cmocka_unit_test(every_piece_once), cmocka_unit_test(own_pieces_first),
-                                       cmocka_unit_test(pieces_of_small_work)};
+                                       cmocka_unit_test(every_piece_once),
+                                       cmocka_unit_test(own_pieces_first),
+                                       cmocka_unit_test(pieces_of_small_work),
+                                       cmocka_unit_test(halves_of_shares)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
