@@ -232,13 +232,13 @@ static void rate_raise(double *rate, double least) {
     if (*rate < least) *rate = least;
 }
 
-/* What memory can do, the caches can. */
-static void memory_scale(hr_roof *roof, double factor) {
-    roof->copy *= factor;
-    roof->read *= factor;
-    roof->write *= factor;
-    roof->triad *= factor;
-    for (int i = 0; i < roof->cache_count; i++) {
+/* The others may have been measured in a better moment than the copy was: they follow it as far as itself. */
+static void memory_raise(hr_roof *roof, double copy) {
+    double factor = copy / roof->copy, *others[] = {&roof->read, &roof->write, &roof->triad};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        rate_raise(others[i], fmin(*others[i] * factor, copy));
+    roof->copy = copy;
+    for (int i = 0; i < roof->cache_count; i++) { /* what memory can do, the caches can */
         rate_raise(&roof->cache[i].copy, roof->copy);
         rate_raise(&roof->cache[i].read, roof->read);
         rate_raise(&roof->cache[i].write, roof->write);
@@ -262,7 +262,7 @@ bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *see
     if (lock < 0) return false;
     bool good = lock_soon(lock) && hr_roof_store_read(device, &kept) == HR_OK;
     if (good && raises(seen, &kept)) { /* else another process raised it already */
-        if (is_passed(seen->copy, kept.copy)) memory_scale(&kept, seen->copy / kept.copy);
+        if (is_passed(seen->copy, kept.copy)) memory_raise(&kept, seen->copy);
         if (is_passed(seen->special_rate, kept.special[seen->special]))
             kept.special[seen->special] = seen->special_rate;
         if (seen->copy_way) hr_roof_name_copy(&kept, seen->copy_way, seen->copy_threads);

@@ -362,6 +362,15 @@ static void test_raise(void **state) {
     assert_true(copy_raise(device, 0.9e10, &was)); /* another did already, and further */
     assert_memory_equal(&was, &roof, sizeof roof);
 
+    roof.copy = 1e10; /* what was measured in a better moment is not made better still */
+    roof.read = 2e10, roof.write = 0.7e10, roof.triad = 0.4e10;
+    assert_int_equal(hr_roof_store_write(device, &roof), HR_OK);
+    assert_true(copy_raise(device, 1.5e10, &roof));
+    assert_true(roof.read == 2e10 && roof.copy == 1.5e10);
+    assert_true(fabs(roof.write / 1.05e10 - 1) < 1e-12 && fabs(roof.triad / 0.6e10 - 1) < 1e-12);
+    assert_true(copy_raise(device, 3e10, &roof));
+    assert_true(roof.read == 3e10 && roof.copy == 3e10 && roof.cache[0].read == 3e10);
+
     was = roof; /* functions alone */
     hr_roof_seen seen = {.copy = 1, .special = HR_SPECIAL_RANDOM, .special_rate = 7.3};
     assert_false(hr_roof_store_raise(device, &seen, &roof));
