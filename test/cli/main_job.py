@@ -166,6 +166,18 @@ def bench_in_passes():
     assert [done.stdout.count(f"\n{name} ") for name in ("good", "bad")] == [1, 1], done.stdout
 
 
+def memory_is_the_arrays():
+    """And 64 MB, with the copy that takes turns."""
+    kernel = SOURCE / "kernels/layernorm_backward.hr"
+    run = subprocess.Popen([HEADROOM, "run", kernel, "M=8192", "N=4096", "--tune", "quick"],
+                           stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    _, status, usage = os.wait4(run.pid, 0)
+    run.returncode = os.waitstatus_to_exitcode(status)
+    assert run.returncode == 0, run.returncode
+    arrays = 3 * 2 * 8192 * 4096 + 2 * 4 * 8192
+    assert arrays < usage.ru_maxrss * 1024 < arrays + (64 << 20), f"{usage.ru_maxrss} KB"
+
+
 def a_closed_pipe_is_no_crash():
     read, write = os.pipe()
     os.close(read)
@@ -179,7 +191,7 @@ if subprocess.run([HEADROOM, "roof"], capture_output=True).returncode == 3:
     sys.exit(77)
 for test in (softmax_reads_and_writes, fortran_order_is_strides, bf16_is_carried, inout_leaves_the_file_alone,
              shapes_disagree, gather_out_of_range, page_and_seed, explain_and_emit, bench_in_small, bench_in_passes,
-             a_closed_pipe_is_no_crash):
+             memory_is_the_arrays, a_closed_pipe_is_no_crash):
     test()
     print("ok", test.__name__)
 assert not list(Path(".").glob("*.part"))
