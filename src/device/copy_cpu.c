@@ -6,9 +6,7 @@
  * before it, in as many passes as the bytes need. A pass is short: one that lost a processor to another
  * program for a slice of time says nothing of the memory, shows it clearly, and does not count. It is not
  * shorter, since a kernel starts its threads once and only one of the passes counts with that: 32 threads
- * copy 16 MB in the time of eight starts. What a start takes is looked at beside each copy, too: where
- * neighbours were in the roof's way, all of its starts were slow, and copies reckoned from them a third too
- * fast.
+ * copy 16 MB in the time of eight starts.
  *
  * The fastest copy of a busy moment need not be the fastest of another: which it is can be asked anew.
  */
@@ -31,7 +29,6 @@
 #define ROOF_PARTS   4.0  /* than the roof, before a pass counts as disturbed */
 #define SECONDS_MOST 0.04 /* of one copy with its cooling; what is left of the bytes then is reckoned */
 #define SAMPLES      5    /* of each copy where all are compared, and how much */
-#define STARTS       8    /* looked at beside each copy */
 #define FASTER       1.05 /* another has to be to take the place of the one that was chosen before */
 
 typedef struct hr_copy_cpu {
@@ -40,8 +37,7 @@ typedef struct hr_copy_cpu {
     int64_t array, at; /* where the next pass reads */
     int64_t pass;      /* bytes */
     int way, threads;
-    int64_t unit;   /* bytes that the way takes at a time */
-    double startup; /* least seconds of starting the threads that were seen */
+    int64_t unit; /* bytes that the way takes at a time */
 } hr_copy_cpu;
 
 static const struct {
@@ -127,7 +123,7 @@ static int64_t pass_bytes(const hr_launch *arrays) {
 
 static hr_status copy_open(struct hr_device *device, const hr_roof *roof, const hr_launch *arrays) {
     hr_device_cpu *cpu = (hr_device_cpu *)device;
-    hr_copy_cpu wanted = {.pass = pass_bytes(arrays), .startup = roof->launch > 0 ? roof->launch : INFINITY};
+    hr_copy_cpu wanted = {.pass = pass_bytes(arrays)};
     HR_TRY(way_find(roof, &wanted));
     if (cpu->copy && cpu->copy->way == wanted.way && cpu->copy->threads == wanted.threads &&
         cpu->copy->pass == wanted.pass)
@@ -201,34 +197,17 @@ static hr_status passes_time(struct hr_device *device, hr_copy_cpu *copy, const 
     return HR_OK;
 }
 
-static hr_status startup_look(struct hr_device *device, hr_copy_cpu *copy) {
-    double work = 0, seconds;
-    hr_launch nothing = {
-        .pointers = (void *[3]){NULL},
-        .threads = copy->threads,
-        .scratch = &work,
-        .tuning = (int64_t[]){ROOF_empty, 0, 0, 1},
-        .bytes = (int64_t[]){0},
-    };
-    for (int i = 0; i < STARTS; i++) {
-        HR_TRY(device->ops->time(device, copy->module, &nothing, &seconds));
-        copy->startup = fmin(copy->startup, seconds);
-    }
-    return HR_OK;
-}
-
 hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_launch *arrays,
                            double bytes, double *seconds) {
     if (!(bytes > 0 && roof->copy > 0)) return hr_fail(HR_BAD_INPUT, "a copy of no bytes, or without a roof");
     HR_TRY(copy_open(device, roof, arrays));
     hr_copy_cpu *copy = ((hr_device_cpu *)device)->copy;
-    HR_TRY(startup_look(device, copy));
     double units = ceil(bytes / 2 / copy->threads / (double)copy->unit), pass;
     int64_t most = bytes_a_thread(copy),
             each = units * (double)copy->unit < (double)most ? (int64_t)units * copy->unit : most;
     double whole = 2.0 * (double)(each * copy->threads), slowest = ROOF_PARTS * whole / roof->copy;
-    HR_TRY(passes_time(device, copy, arrays, each, ceil(bytes / whole), copy->startup + slowest, &pass));
-    double start = fmin(copy->startup, 0.5 * pass);
+    HR_TRY(passes_time(device, copy, arrays, each, ceil(bytes / whole), roof->launch + slowest, &pass));
+    double start = fmin(roof->launch, 0.5 * pass);
     *seconds = pass > 0 ? start + (pass - start) * bytes / whole : 0;
     return HR_OK;
 }

@@ -145,26 +145,6 @@ static void test_copy(void **state) {
     hr_device_destroy(device);
 }
 
-static double copy_least(double launch) {
-    hr_device *device = device_open();
-    hr_roof roof = {.copy = 1e10, .launch = launch, .copy_threads = 1, .copy_way = "copy_past_4"};
-    double least = INFINITY, seconds = 0;
-    for (int i = 0; i < 7; i++) {
-        assert_int_equal(device->ops->time_copy(device, &roof, &(hr_launch){0}, 1e9, &seconds), HR_OK);
-        if (seconds > 0) least = fmin(least, seconds);
-    }
-    hr_device_destroy(device);
-    return least;
-}
-
-/* A copy is no faster where the roof was measured while threads started slowly. */
-static void test_copy_startup(void **state) {
-    (void)state;
-    double usual = copy_least(1e-6), slow = copy_least(10);
-    assert_true(usual < INFINITY && slow < INFINITY);
-    assert_true(slow > 0.7 * usual); /* it had been half */
-}
-
 /* Where the copy that the roof names is the slowest of all, another takes its place, once a device. */
 static void test_choose(void **state) {
     (void)state;
@@ -449,10 +429,9 @@ static void test_lock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_CACHE(test_measured), WITH_CACHE(test_copy),         WITH_CACHE(test_copy_startup),
-        WITH_CACHE(test_choose),   WITH_CACHE(test_special_rate), WITH_CACHE(test_stopped),
-        WITH_CACHE(test_store),    WITH_CACHE(test_raise),        WITH_CACHE(test_raise_by_many),
-        WITH_CACHE(test_lock),
+        WITH_CACHE(test_measured),     WITH_CACHE(test_copy),          WITH_CACHE(test_choose),
+        WITH_CACHE(test_special_rate), WITH_CACHE(test_stopped),       WITH_CACHE(test_store),
+        WITH_CACHE(test_raise),        WITH_CACHE(test_raise_by_many), WITH_CACHE(test_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
