@@ -547,7 +547,7 @@ static void test_a_slow_roof_is_raised(void **state) {
     hr_run_result *result = drift_run(scale_text, 5000, 1 << 20);
     const hr_roof *roof = &result->roof;
     assert_true(result->roof_was == 20e9 && roof->copy > 21e9 && roof->copy <= result->beside.rate);
-    assert_true(fabs(roof->read / roof->copy - 25.0 / 20) < 1e-9);
+    assert_true(fabs(roof->read / fmax(25e9, roof->copy) - 1) < 1e-9);
     assert_true(fabs(result->floor.memory * roof->copy / result->floor.bytes - 1) < 1e-3);
     assert_true(fabs(result->beside.floor * result->beside.rate / result->floor.bytes - 1) < 1e-3);
     assert_true(fabs(result->headroom * result->floor.seconds / result->seconds.median - 1) < 1e-9);
