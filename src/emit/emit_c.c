@@ -237,7 +237,8 @@ static void print_scratch_sizes(emitter *e) {
     hr_text_format(p->out, "}\n\n");
 }
 
-/* How many areas of so many bytes a stage has. */
+/* How many areas of so many bytes a stage has, or more: whether it goes in pieces depends on how it is
+ * printed, too. */
 static hr_status areas_count(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
                              int64_t bytes, int64_t *out) {
     int64_t row, tasks, all;

@@ -16,4 +16,22 @@ static inline void core_kind(hr_device_limits *limits, int kind) {
     limits->l2_bytes = (kind == CORE_STORES_WAIT ? 2 : 1) << 20;
 }
 
+/* One kind after the other, then the limits as they were:
+ *     for (core_kinds each = core_kinds_of(&device->limits); core_kinds_next(&each);) ... */
+typedef struct core_kinds {
+    hr_device_limits *limits, own;
+    int kind;
+} core_kinds;
+
+static inline core_kinds core_kinds_of(hr_device_limits *limits) {
+    return (core_kinds){limits, *limits, -1};
+}
+
+static inline bool core_kinds_next(core_kinds *each) {
+    *each->limits = each->own;
+    if (++each->kind == CORE_KINDS) return false;
+    core_kind(each->limits, each->kind);
+    return true;
+}
+
 #endif

@@ -142,14 +142,10 @@ static void test_ends(void **state) {
 /* Whether the pass that reads goes ahead of the one that stores is a matter of the caches. */
 static void test_ends_for_other_cores(void **state) {
     (void)state;
-    const hr_device_limits own = device->limits;
-    for (int kind = 0; kind < CORE_KINDS; kind++) {
-        core_kind(&device->limits, kind);
+    for (core_kinds each = core_kinds_of(&device->limits); core_kinds_next(&each);)
         for (int64_t columns = 1023; columns < 4200; columns += 1057)
             for (int64_t offset = 0; offset < 64; offset += 32)
-                check_rows(&types[kind % 3], true, 19, columns, offset);
-    }
-    device->limits = own;
+                check_rows(&types[each.kind % 3], true, 19, columns, offset);
 }
 
 static void test_few_long_rows(void **state) {

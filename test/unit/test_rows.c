@@ -85,13 +85,9 @@ static void test_rows_of_a_page(void **state) {
 static void test_rows_for_other_cores(void **state) {
     (void)state;
     enum { SUMMING = 3 };
-    const hr_device_limits own = device->limits;
-    for (int kind = 0; kind < CORE_KINDS; kind++) {
-        core_kind(&device->limits, kind);
-        if (device->limits.l1_bytes == own.l1_bytes && device->limits.l2_bytes == own.l2_bytes) continue;
-        check_kernels(SUMMING);
-    }
-    device->limits = own;
+    for (core_kinds each = core_kinds_of(&device->limits); core_kinds_next(&each);)
+        if (device->limits.l1_bytes != each.own.l1_bytes || device->limits.l2_bytes != each.own.l2_bytes)
+            check_kernels(SUMMING);
 }
 
 static void test_columns_alone(void **state) {
@@ -110,14 +106,10 @@ static void test_columns_of_results(void **state) {
                                "    r[m] = rsqrt(sum[n](x[m, n]^2) / N + 1)\n    y[m, n] = x[m, n] * r[m]\n"
                                "    s[n] = sum[m](y[m, n])\n}\n";
     static const struct row_kernel both[] = {{"results", "weights"}, {"results", "norms"}};
-    const hr_device_limits own = device->limits;
-    for (int kind = 0; kind < CORE_KINDS; kind++) {
-        core_kind(&device->limits, kind);
+    for (core_kinds each = core_kinds_of(&device->limits); core_kinds_next(&each);)
         for (int k = 0; k < 2; k++)
             for (int n = 0; n < LENGTHS; n++)
                 check_rows(&both[k], text, strlen(text), 9, lengths[n]);
-    }
-    device->limits = own;
 }
 
 /* ---- sums of more columns than the caches hold ---- */

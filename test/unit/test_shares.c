@@ -105,27 +105,19 @@ static void compare(const struct shared_kernel *k, int threads, int others) {
 
 static void same_bits_whatever_the_threads(void **state) {
     (void)state;
-    const hr_device_limits own = device->limits;
-    for (int kind = 0; kind < CORE_KINDS; kind++) {
-        core_kind(&device->limits, kind);
+    for (core_kinds each = core_kinds_of(&device->limits); core_kinds_next(&each);)
         for (int number = 0; number < KERNELS; number++) {
             compare(&kernels[number], 1, 3);
             compare(&kernels[number], 1, 5);
         }
-    }
-    device->limits = own;
 }
 
 static void same_sums_at_any_time(void **state) {
     (void)state;
-    const hr_device_limits own = device->limits;
-    for (int kind = 0; kind < CORE_KINDS; kind++) {
-        core_kind(&device->limits, kind);
+    for (core_kinds each = core_kinds_of(&device->limits); core_kinds_next(&each);)
         for (int number = 0; number < SUMMING; number++)
             for (int threads = 1; threads <= 5; threads += 2)
                 compare(&summing[number], threads, threads);
-    }
-    device->limits = own;
 }
 
 static void every_piece_once(void **state) {

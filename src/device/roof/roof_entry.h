@@ -50,22 +50,25 @@ static int64_t piece_bytes(int kernel, int64_t bytes, int64_t rounds) {
     return (bytes / WORK_PIECES + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT;
 }
 
+/* `bytes` of each array, `at` from where it begins. */
+static double run_at(const launch *l, int64_t at, int64_t bytes, int64_t rounds) {
+    return run((int)l->tuning[0], (char *)l->pointers[0] + at, (char *)l->pointers[1] + at,
+               (char *)l->pointers[2] + at, bytes, rounds);
+}
+
 static double run_pieces(const launch *l, int64_t part, work_share *shares) {
     const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
     const int64_t bytes = l->tuning[1], pieces = (bytes + part - 1) / part;
     double work = 0;
     for (int64_t piece, other = 0; (piece = work_piece(shares, pieces, thread, threads, &other)) >= 0;) {
-        const int64_t from = piece % pieces * part, at = piece / pieces * l->tuning[2] + from;
-        work += run((int)l->tuning[0], (char *)l->pointers[0] + at, (char *)l->pointers[1] + at,
-                    (char *)l->pointers[2] + at, bytes - from < part ? bytes - from : part, 1);
+        const int64_t from = piece % pieces * part;
+        work += run_at(l, piece / pieces * l->tuning[2] + from, bytes - from < part ? bytes - from : part, 1);
     }
     return work;
 }
 
 static double run_own(const launch *l) {
-    const int64_t at = omp_get_thread_num() * l->tuning[2];
-    return run((int)l->tuning[0], (char *)l->pointers[0] + at, (char *)l->pointers[1] + at,
-               (char *)l->pointers[2] + at, l->tuning[1], l->tuning[3]);
+    return run_at(l, omp_get_thread_num() * l->tuning[2], l->tuning[1], l->tuning[3]);
 }
 
 int hr_entry(const launch *l, void *fault) {
