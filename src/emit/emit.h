@@ -1,7 +1,7 @@
 /* Stage -> source. One expression printer, one file a target; a mainloop with holes for the contract shape.
  *
- * The emitted C is self-contained: a trimmed prelude (src/emit/prelude/), one static function a stage, one
- * public function with typed arguments, and hr_entry() that unpacks an hr_launch for the loader. Only
+ * The emitted C is self-contained: a trimmed prelude (src/emit/templates/cpu/), one static function a stage,
+ * one public function with typed arguments, and hr_entry() that unpacks an hr_launch for the loader. Only
  * identifiers of ours stand in it: a name of the user's appears as `t3_mean` after it passed the lexer's
  * [a-z0-9_] check.
  */

@@ -1,8 +1,8 @@
 /* Expressions of a plan as C. In: nodes. Out: lines and operands. See expression.h for levels and modes. */
 #include "emit/expression.h"
 #include "base/dtype.h"
-#include "emit/lane_gather.h"
-#include "emit/lane_table.h"
+#include "emit/c/lane_gather.h"
+#include "emit/c/lane_table.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 #define HR_EMIT_EXPRESSION_H
 
 #include "emit/printer.h"
-#include "plan/graph.h"
+#include "ir/graph.h"
 
 typedef enum hr_emit_level { HR_AT_TASK, HR_AT_OUTER, HR_AT_LANE } hr_emit_level;
 

@@ -1,7 +1,7 @@
 /* What emitted code for lists of arrays has in common on every device. In: a plan. Out: answers. */
 #include "emit/list_emit.h"
 
-#include "emit/cuda_choice.h"
+#include "emit/cuda/cuda_choice.h"
 #include "emit/emit.h"
 
 /* Elements of a piece: enough that its own lines cost nothing, few enough to share out. On an H200 AdamW over

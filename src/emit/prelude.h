@@ -1,8 +1,8 @@
 /* The text that emitted C begins with: lanes, conversions, vector math, random numbers, streaming stores.
  *
- * It lives in src/emit/prelude/ as C that compiles by itself and is embedded into the library. A paragraph of
- * it (what stands between blank lines) is a section; a section is emitted where a name that it defines is
- * used.
+ * It lives in src/emit/templates/cpu/ as C that compiles by itself and is embedded into the library. A
+ * paragraph of it (what stands between blank lines) is a section; a section is emitted where a name that it
+ * defines is used.
  */
 #ifndef HR_EMIT_PRELUDE_H
 #define HR_EMIT_PRELUDE_H

@@ -2,7 +2,7 @@
 #include "emit/printer.h"
 
 #include "base/dtype.h"
-#include "plan/graph.h"
+#include "ir/graph.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

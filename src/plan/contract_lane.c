@@ -3,7 +3,7 @@
  * In: the products of a plan. Out: of each operand an index and whether vectors can be loaded along it. Where
  * nothing can, the operand is evaluated element by element.
  */
-#include "plan/graph.h"
+#include "ir/graph.h"
 #include "plan/passes.h"
 #include "plan/whole_range.h"
 

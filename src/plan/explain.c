@@ -1,6 +1,6 @@
 /* A plan in words and its checked accesses. In: a plan. Out: text. */
 #include "base/dtype.h"
-#include "plan/graph.h"
+#include "ir/graph.h"
 #include "plan/plan.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #ifndef HR_PLAN_FOLD_H
 #define HR_PLAN_FOLD_H
 
-#include "plan/graph.h"
+#include "ir/graph.h"
 
 /* The node with these arguments, or what is simpler: a number, the branch that a condition chooses, x for
  * x + 0 and 1 * x. */

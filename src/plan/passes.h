@@ -3,7 +3,7 @@
 #ifndef HR_PLAN_PASSES_H
 #define HR_PLAN_PASSES_H
 
-#include "plan/graph.h"
+#include "ir/graph.h"
 #include "plan/plan.h"
 
 /* Requires a checked function. Provides: each statement is a map or one sum, max, min, argmax or argmin of a

@@ -97,7 +97,7 @@ typedef struct hr_tunables {
     int chunk;                  /* tasks that a thread takes in turn, 0 = one run of tasks a thread */
     int stream;                 /* 1 = results leave past the cache (CUDA: what is read
                                    leaves it last), 2 = they do not */
-    int prefetch;               /* 1 = none; 2, 3, 4: see hr_stage_prefetch in emit/stage_prefetch.c */
+    int prefetch;               /* 1 = none; 2, 3, 4: see hr_stage_prefetch in emit/c/stage_prefetch.c */
     int unroll;                 /* accumulators side by side in a reduction: 1, 2, 4, 8; in a map on a CPU
                                    1 = no axis is written out */
     int tile;                   /* elements of a strip for which random numbers are drawn at a time */

@@ -2,7 +2,7 @@
 #ifndef HR_PLAN_WHOLE_RANGE_H
 #define HR_PLAN_WHOLE_RANGE_H
 
-#include "plan/graph.h"
+#include "ir/graph.h"
 
 typedef struct hr_whole_range {
     int64_t low, high;

@@ -3,7 +3,7 @@
 #ifndef HR_TEST_SUPPORT_CUDA_ROWS_H
 #define HR_TEST_SUPPORT_CUDA_ROWS_H
 
-#include "emit/cuda_choice.h"
+#include "emit/cuda/cuda_choice.h"
 #include "support/cuda_test.h"
 #include "support/kernel_library.h"
 

@@ -2,8 +2,8 @@
  */
 #include "base/dtype.h"
 #include "device/device.h"
+#include "emit/c/emit_c_contract.h"
 #include "emit/emit.h"
-#include "emit/emit_c_contract.h"
 
 #include <limits.h>
 #include <math.h>

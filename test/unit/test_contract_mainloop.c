@@ -28,21 +28,21 @@ enum { CONTRACT_F32_ROWS = 14, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 1 
 #define HR_LANES 4
 enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 32 };
 #endif
-#include "emit/contract/contract_blocks.h"
+#include "emit/templates/cpu/contract_blocks.h"
 
-#include "emit/contract/contract_mainloop.h"
+#include "emit/templates/cpu/contract_mainloop.h"
 
-#include "emit/contract/contract_vectors.h"
+#include "emit/templates/cpu/contract_vectors.h"
 
-#include "emit/contract/contract_thin.h"
+#include "emit/templates/cpu/contract_thin.h"
 
 #ifdef PAIRS
-#include "emit/contract/contract_pairs.h"
+#include "emit/templates/cpu/contract_pairs.h"
 #endif
 #ifdef MATRIX_UNIT
-#include "emit/contract/contract_tiles.h"
+#include "emit/templates/cpu/contract_tiles.h"
 #elif defined DOTS_UNIT
-#include "emit/contract/contract_dots.h"
+#include "emit/templates/cpu/contract_dots.h"
 #endif
 
 /* The choice of the unit that is tested. */

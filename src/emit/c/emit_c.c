@@ -1,0 +1,544 @@
+/* A plan as one C file. In: a plan. Out: the source and the header of its public function.
+ *
+ * The file, top to bottom: what it is and how to call it, the prelude's sections in use, the arguments, one
+ * static function a stage, the public function, and for the loader hr_entry().
+ */
+#include "base/dtype.h"
+#include "emit/c/attend_c.h"
+#include "emit/c/emit_c_contract.h"
+#include "emit/c/function_c.h"
+#include "emit/c/list_c.h"
+#include "emit/c/stage_area.h"
+#include "emit/c/stage_c.h"
+#include "emit/c/stage_order.h"
+#include "emit/describe.h"
+#include "emit/emit.h"
+#include "emit/list_emit.h"
+#include "emit/prelude.h"
+#include "emit/templates/cpu/shares.h"
+
+#include <string.h>
+
+typedef struct emitter {
+    const hr_plan *plan;
+    const hr_function *function;
+    hr_printer printer;
+    hr_printer *p;
+    const char *name;              /* of the public function */
+    int declared;                  /* parameters and results */
+    hr_stage_functions *functions; /* of each stage */
+} emitter;
+
+static bool is_strided(const emitter *e, int tensor) {
+    return e->plan->layouts[tensor] == HR_LAYOUT_STRIDED;
+}
+
+/* ---- the public function's declaration ---- */
+
+static void print_parameters(emitter *e, const char *before_each) {
+    hr_printer *p = e->p;
+    hr_text *out = p->out;
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_text_format(out, "int64_t %s, ", hr_emit_extent(p, i));
+    for (int t = 0; t < e->declared; t++) {
+        const hr_tensor *tensor = &e->function->tensors[t];
+        hr_text_format(out, "%s", before_each);
+        if (hr_tensor_is_scalar(tensor))
+            hr_text_format(out, "%s %s, ", hr_c_compute(hr_compute_type(tensor->dtype)),
+                           hr_emit_tensor(p, t));
+        else
+            hr_text_format(out, "%s%s *%s, ", tensor->role == HR_ROLE_INPUT ? "const " : "",
+                           hr_c_storage(tensor->dtype), hr_emit_tensor(p, t));
+        if (is_strided(e, t)) hr_text_format(out, "const int64_t *%s_strides, ", hr_emit_tensor(p, t));
+    }
+}
+
+static void print_signature(emitter *e) {
+    hr_text_format(e->p->out, "int %s(", e->name);
+    print_parameters(e, "");
+    hr_text_format(e->p->out, "void *scratch, int threads)");
+}
+
+static void print_size_signature(emitter *e) {
+    hr_text_format(e->p->out, "int64_t %s_scratch(", e->name);
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_text_format(e->p->out, "int64_t %s, ", hr_emit_extent(e->p, i));
+    hr_text_format(e->p->out, "int threads)");
+}
+
+static void print_how_to_call(emitter *e) {
+    hr_printer *p = e->p;
+    hr_emit_describe(p, e->name);
+    hr_print(p,
+             " * scratch: %s_scratch(...) bytes aligned to 64, or NULL where that is 0. threads: at least 1.",
+             e->name);
+    for (int i = 0; i < e->plan->split_count; i++) {
+        const hr_split *split = &e->plan->splits[i];
+        hr_print(p, " * Made for %s = (%s) * (%s): returns -1 for others.", hr_emit_size(p, split->extent),
+                 hr_emit_size(p, split->groups), hr_emit_size(p, split->by));
+    }
+    hr_print(p, " * Returns 0, or the number of the access (1 and up) whose subscript left its axis; that "
+                "element was neither");
+    hr_print(p,
+             " * read nor written. Build: cc -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math "
+             "-c %s.c -lm */",
+             e->name);
+}
+
+/* ---- arguments ---- */
+
+static void print_arguments(emitter *e) {
+    hr_printer *p = e->p;
+    if (hr_plan_has_lists(e->plan)) hr_text_format(p->out, "%s", hr_list_c_types);
+    hr_print(p, "typedef struct fault_record {");
+    hr_print(p,
+             "    int64_t access, value; /* the first subscript that left its axis; access 0: none did */");
+    hr_print(p, "} fault_record;");
+    hr_print(p, "%s", "");
+    hr_print(p, "typedef struct arguments {");
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_print(p, "    int64_t %s;", hr_emit_extent(p, i));
+    for (int t = 0; t < e->function->tensor_count; t++) {
+        const hr_tensor *tensor = &e->function->tensors[t];
+        if (t >= e->declared && !hr_plan_is_scratch(e->plan, t) && !hr_plan_is_in_blocks(e->plan, t))
+            continue;
+        if (hr_tensor_is_scalar(tensor))
+            hr_print(p, "    %s %s;", hr_c_compute(hr_compute_type(tensor->dtype)), hr_emit_tensor(p, t));
+        else if (hr_emit_is_list(p, t))
+            hr_print(p, "    void *const *%s; /* by member */", hr_emit_tensor(p, t));
+        else
+            hr_print(p, "    %s%s *%s;", tensor->role == HR_ROLE_INPUT ? "const " : "",
+                     hr_c_storage(tensor->dtype), hr_emit_tensor(p, t));
+        if (t < e->declared && is_strided(e, t))
+            hr_print(p, "    const int64_t *%s_strides;", hr_emit_tensor(p, t));
+    }
+    if (hr_plan_has_lists(e->plan)) hr_print(p, "    const pieces *pieces;");
+    hr_print(p, "    fault_record *fault;");
+    hr_print(p, "} arguments;");
+    hr_print(p, "%s", "");
+}
+
+/* A checked subscript: keeps the first that is out of range. */
+static const char range_check[] =
+    "static __attribute__((noinline, cold)) bool out_of_range(int64_t value, int64_t access, fault_record "
+    "*fault) {\n"
+    "#ifdef _OPENMP\n"
+    "#pragma omp critical(headroom_fault)\n"
+    "#endif\n"
+    "    if (!fault->access) *fault = (fault_record){access, value};\n"
+    "    return false;\n"
+    "}\n\n"
+    "static inline bool in_range(int64_t value, int64_t extent, int64_t access, fault_record *fault) {\n"
+    "    return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);\n"
+    "}\n\n";
+
+/* The first position of the largest or smallest lane, a NaN before all else. %s: vf or vi, float or int32_t,
+ * max or min, > or < */
+static const char arg_fold[] =
+    "static inline int64_t %s_arg%s(%s value, vi position) {\n"
+    "    int64_t best = 0;\n"
+    "    int found = -1;\n"
+    "    for (int k = 0; k < HR_LANES; k++) {\n"
+    "        if (position[k] == INT32_MAX) continue;\n"
+    "        bool nan = value[k] != value[k], had_nan = found >= 0 && value[found] != value[found];\n"
+    "        bool equal = found >= 0 && ((nan && had_nan) || value[k] == value[found]);\n"
+    "        bool better = found < 0 || (nan && !had_nan) || (!had_nan && value[k] %s value[found]);\n"
+    "        if (better || (equal && position[k] < best)) best = position[k], found = k;\n"
+    "    }\n"
+    "    return best;\n"
+    "}\n\n";
+
+static void print_helpers(hr_printer *p, const hr_text *stages) {
+    const char *text = hr_text_data(stages);
+    if (strstr(text, "in_range(")) hr_text_format(p->out, "%s", range_check);
+    for (int lanes = 0; lanes < 2; lanes++)
+        for (int largest = 0; largest < 2; largest++) {
+            const char *v = lanes ? "vi" : "vf", *which = largest ? "max" : "min";
+            if (strstr(text, hr_format(p, "%s_arg%s(", v, which)))
+                hr_text_format(p->out, arg_fold, v, which, v, largest ? ">" : "<");
+        }
+}
+
+/* ---- scratch ---- */
+
+static const char *scratch_size(emitter *e, int tensor) {
+    const hr_tensor *t = &e->function->tensors[tensor];
+    const char *size = hr_format(e->p, "%d", (int)hr_dtype_size(t->dtype));
+    for (int a = 0; a < t->rank; a++)
+        size = hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, t->shape[a]));
+    return hr_format(e->p, "((%s + 191) / 64 * 64)", size);
+}
+
+/* The body of what `print` prints, with the extents that it uses declared before it. */
+static void print_with_extents(emitter *e, const char *source, void (*print)(emitter *)) {
+    hr_printer *p = e->p;
+    hr_text body, *out = hr_print_aside(p, &body);
+    print(e);
+    hr_print_back(p, out);
+    p->indent++;
+    if (source) hr_emit_extents_used(p, source, hr_text_data(&body));
+    p->indent--;
+    hr_print_body(p, &body);
+}
+
+/* How many pieces the share of a thread has. */
+static const char *pieces_text(emitter *e, int number) {
+    hr_printer *p = e->p;
+    const hr_stage *stage = &e->plan->stages[number];
+    const char *all = hr_format(p, "%s * %s", hr_emit_points(p, stage->task, stage->task_count),
+                                hr_emit_points(p, stage->row, stage->row_count));
+    return e->functions[number].sums
+               ? hr_format(p, "work_sums_of(%s, %s, threads)", all, hr_stage_thread_size(p, stage))
+               : hr_format(p, "work_pieces_of(%s, threads)", all);
+}
+
+/* NULL: none. */
+static const char *areas_size(emitter *e, int number) {
+    hr_printer *p = e->p;
+    const char *area = hr_stage_thread_size(p, &e->plan->stages[number]);
+    if (strcmp(area, "0") == 0) return NULL;
+    return e->functions[number].sums ? hr_format(p, "threads * %s * (%s)", pieces_text(e, number), area)
+                                     : hr_format(p, "threads * (%s)", area);
+}
+
+static void print_scratch_sum(emitter *e) {
+    hr_printer *p = e->p;
+    const char *sum = "work";
+    bool threads = false;
+    int before = -1; /* the last stage of the same run that takes some */
+    hr_print(p, "int64_t work = 0;");
+    for (int i = 0; i < e->plan->stage_count; i++) {
+        const hr_stage *stage = &e->plan->stages[i];
+        const char *size = hr_plan_attends(e->plan, i)         ? hr_attend_size(p, i)
+                           : stage->shape == HR_SHAPE_CONTRACT ? hr_contract_size(p, i)
+                           : stage->ordered                    ? hr_order_size(p, stage)
+                                                               : areas_size(e, i);
+        if (!stage->joins) before = -1;
+        if (!size) continue;
+        if (before >= 0) size = hr_format(p, "stage_%d + %s", before, size);
+        before = i;
+        hr_print(p, "const int64_t stage_%d = %s;", i, size);
+        hr_print(p, "if (stage_%d > work) work = stage_%d;", i, i);
+        threads = true;
+    }
+    if (!threads) hr_print(p, "(void)threads;");
+    for (int t = 0; t < e->function->tensor_count; t++)
+        if (hr_plan_is_scratch(e->plan, t)) sum = hr_format(p, "%s + %s", sum, scratch_size(e, t));
+    hr_print(p, "return %s;", sum);
+}
+
+static void print_scratch_sizes(emitter *e) {
+    hr_printer *p = e->p;
+    print_size_signature(e);
+    hr_text_format(p->out, " {\n");
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
+    print_with_extents(e, NULL, print_scratch_sum);
+    hr_text_format(p->out, "}\n\n");
+}
+
+/* How many areas of so many bytes a stage has, or more: whether it goes in pieces depends on how it is
+ * printed, too. */
+static hr_status areas_count(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
+                             int64_t bytes, int64_t *out) {
+    int64_t row, tasks, all;
+    *out = threads;
+    if (!hr_stage_goes_in_pieces(plan, stage) || !hr_stage_has_sums(stage)) return HR_OK;
+    HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
+    HR_TRY(hr_plan_points(plan, stage->task, stage->task_count, extents, &tasks));
+    if (__builtin_mul_overflow(tasks, row, &all)) all = INT64_MAX;
+    *out = threads * work_sums_of(all, bytes, threads);
+    return HR_OK;
+}
+
+hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
+    if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
+    int64_t total = 0, work = 0, before = 0;
+    for (int t = 0; t < plan->normal->tensor_count; t++) {
+        int64_t bytes;
+        if (!hr_plan_is_scratch(plan, t)) continue;
+        HR_TRY(hr_plan_scratch_bytes(plan, t, extents, &bytes));
+        total += (bytes + 191) / 64 * 64;
+    }
+    for (int i = 0; i < plan->stage_count; i++) {
+        int64_t bytes;
+        if (hr_plan_attends(plan, i)) {
+            HR_TRY(hr_attend_bytes(plan, i, extents, threads, &bytes));
+        } else if (plan->stages[i].shape == HR_SHAPE_CONTRACT) {
+            HR_TRY(hr_contract_scratch(plan, &plan->stages[i], extents, threads, &bytes));
+        } else if (plan->stages[i].ordered) {
+            HR_TRY(hr_order_bytes(plan, &plan->stages[i], extents, threads, &bytes));
+        } else {
+            int64_t areas;
+            HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
+            HR_TRY(areas_count(plan, &plan->stages[i], extents, threads, bytes, &areas));
+            bytes = bytes * areas + (plan->stages[i].joins ? before : 0);
+        }
+        before = bytes;
+        if (bytes > work) work = bytes;
+    }
+    *out = total + work;
+    return HR_OK;
+}
+
+int hr_emit_candidates(const hr_plan *plan, hr_tunables *out, int max) {
+    for (int i = 0; i < plan->stage_count && !plan->limits.compute; i++)
+        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) return hr_contract_candidates(plan, out, max);
+    return hr_plan_candidates(plan, out, max);
+}
+
+/* ---- the public function ---- */
+
+static void print_call(emitter *e, int number, const char *suffix) {
+    hr_print(e->p, "stage_%d%s(&a, thread, count, work);", number, suffix);
+    hr_print(e->p, "barrier();");
+}
+
+/* Before the threads begin */
+static void print_shares(emitter *e, int number) {
+    hr_printer *p = e->p;
+    hr_print(p, "const int64_t pieces_%d = %s;", number, pieces_text(e, number));
+    hr_print(p, "work_share shares_%d[threads];", number);
+    hr_print(p, "memset(shares_%d, 0, sizeof shares_%d);", number, number);
+}
+
+static void print_pieces(emitter *e, int number) {
+    hr_printer *p = e->p;
+    const bool sums = e->functions[number].sums;
+    const char *size = hr_stage_thread_size(p, &e->plan->stages[number]),
+               *pieces = hr_format(p, "pieces_%d", number);
+    const char *area =
+        strcmp(size, "0") == 0 ? "" : hr_format(p, " + %s * (%s)", sums ? "piece" : "thread", size);
+    hr_print(
+        p, "for (int64_t piece, other = 0; (piece = work_piece(shares_%d, %s, thread, count, &other)) >= 0;)",
+        number, pieces);
+    if (sums)
+        hr_print(p, "    stage_%d(&a, work_half(piece, %s), count * work_halving(piece, %s), work%s);",
+                 number, pieces, pieces, area);
+    else
+        hr_print(p, "    stage_%d(&a, piece, count * %s, work%s);", number, pieces, area);
+    hr_print(p, "barrier();");
+}
+
+static void print_end(emitter *e, int number) {
+    hr_print(e->p, "stage_%d_end(&a, thread, count, work, count%s);", number,
+             e->functions[number].sums ? hr_format(e->p, " * pieces_%d", number) : "");
+    hr_print(e->p, "barrier();");
+}
+
+static void print_scratch_places(emitter *e) {
+    hr_printer *p = e->p;
+    hr_print(p, "char *work = scratch;");
+    for (int t = e->declared; t < e->function->tensor_count; t++) {
+        if (!hr_plan_is_scratch(e->plan, t)) continue;
+        hr_print(p, "a.%s = (%s *)work;", hr_emit_tensor(p, t), hr_c_storage(e->function->tensors[t].dtype));
+        hr_print(p, "work += %s;", scratch_size(e, t));
+    }
+}
+
+static void print_run_body(emitter *e) {
+    hr_printer *p = e->p;
+    print_scratch_places(e);
+    for (int i = 0; i < e->plan->stage_count; i++)
+        if (e->functions[i].pieces) print_shares(e, i);
+    hr_print(p, "(void)threads; /* unused without OpenMP */");
+    hr_print(p, "#ifdef _OPENMP");
+    hr_print(p, "#pragma omp parallel num_threads(threads)");
+    hr_print(p, "#endif");
+    hr_print(p, "{");
+    p->indent++;
+    hr_print(p, "const int64_t thread = thread_number(), count = thread_count();");
+    for (int i = 0; i < e->plan->stage_count; i++) {
+        if (e->functions[i].begin) print_call(e, i, "_begin");
+        if (e->functions[i].pieces)
+            print_pieces(e, i);
+        else if (hr_plan_run(e->plan, i).last == i)
+            print_call(e, i, "");
+        if (e->functions[i].end) print_end(e, i);
+    }
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_run(emitter *e) {
+    hr_text_format(e->p->out, "static void run(arguments a, char *scratch, int threads) {\n");
+    print_with_extents(e, "a.", print_run_body);
+    hr_text_format(e->p->out, "}\n\n");
+}
+
+static const char thread_helpers[] = "static inline int64_t thread_number(void) {\n"
+                                     "#ifdef _OPENMP\n"
+                                     "    return omp_get_thread_num();\n"
+                                     "#else\n"
+                                     "    return 0;\n"
+                                     "#endif\n"
+                                     "}\n\n"
+                                     "static inline int64_t thread_count(void) {\n"
+                                     "#ifdef _OPENMP\n"
+                                     "    return omp_get_num_threads();\n"
+                                     "#else\n"
+                                     "    return 1;\n"
+                                     "#endif\n"
+                                     "}\n\n"
+                                     "static inline void barrier(void) {\n"
+                                     "#ifdef _OPENMP\n"
+                                     "#pragma omp barrier\n"
+                                     "#endif\n"
+                                     "}\n\n";
+
+/* Initialises `arguments a` from names that are in scope, or from what `value` makes of them. */
+static void print_public(emitter *e) {
+    hr_printer *p = e->p;
+    print_signature(e);
+    hr_text_format(p->out, " {\n");
+    p->indent++;
+    for (int i = 0; i < e->plan->split_count; i++) {
+        const hr_split *split = &e->plan->splits[i];
+        hr_print(p, "if ((%s) * (%s) != %s) return -1;", hr_emit_size(p, split->groups),
+                 hr_emit_size(p, split->by), hr_emit_size(p, split->extent));
+    }
+    hr_print(p, "fault_record fault = {0, 0};");
+    hr_print(p, "arguments a = {0};");
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_print(p, "a.%s = %s;", hr_emit_extent(p, i), hr_emit_extent(p, i));
+    for (int t = 0; t < e->declared; t++) {
+        const char *name = hr_emit_tensor(p, t);
+        hr_print(p, "a.%s = %s;", name, name);
+        if (is_strided(e, t)) hr_print(p, "a.%s_strides = %s_strides;", name, name);
+    }
+    hr_print(p, "a.fault = &fault;");
+    hr_print(p, "run(a, scratch, threads);");
+    hr_print(p, "return (int)fault.access;");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* hr_launch and hr_fault of src/device/device.h, as the emitted code sees them. */
+static const char entry_types[] = "typedef struct launch {\n"
+                                  "    void *const *pointers;\n"
+                                  "    const double *scalars;\n"
+                                  "    const int64_t *extents, *strides;\n"
+                                  "    void *scratch;\n"
+                                  "    int64_t threads;\n"
+                                  "    const int64_t *tuning;\n"
+                                  "} launch;\n\n";
+
+static void print_entry(emitter *e) {
+    hr_printer *p = e->p;
+    hr_text_format(p->out, "%s", entry_types);
+    hr_print(p,
+             "__attribute__((visibility(\"default\"))) int hr_entry(const launch *l, fault_record *fault) {");
+    p->indent++;
+    hr_print(p, "arguments a = {0};");
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_print(p, "a.%s = l->extents[%d];", hr_emit_extent(p, i), i);
+    int stride = 0;
+    for (int t = 0; t < e->declared; t++) {
+        const hr_tensor *tensor = &e->function->tensors[t];
+        const char *name = hr_emit_tensor(p, t), *type = hr_c_compute(hr_compute_type(tensor->dtype));
+        if (hr_tensor_is_scalar(tensor))
+            hr_print(p, "a.%s = (%s)l->scalars[%d];", name, type, t);
+        else
+            hr_print(p, "a.%s = %sl->pointers[%d];", name, hr_emit_is_list(p, t) ? "(void *const *)" : "", t);
+        if (is_strided(e, t)) hr_print(p, "a.%s_strides = l->strides + %d;", name, stride);
+        if (hr_emit_is_list(p, t))
+            hr_print(p, "a.pieces = (const pieces *)(uintptr_t)l->strides[%d];", stride);
+        stride += e->plan->source->tensors[t].rank;
+    }
+    hr_print(p, "a.fault = fault;");
+    hr_print(p, "run(a, l->scratch, (int)l->threads);");
+    hr_print(p, "return 0;");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* ---- the file ---- */
+
+static hr_status print_stages(emitter *e, hr_text *stages) {
+    e->p->out = stages;
+    for (int i = 0; i < e->plan->stage_count; i++) {
+        if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
+            HR_TRY(hr_emit_contract_c(e->p, i));
+        else
+            HR_TRY(hr_emit_stage_c(e->p, i, &e->functions[i]));
+    }
+    return hr_text_status(stages);
+}
+
+/* A user's build may make errors of warnings, and not every piece of the prelude serves every kernel. */
+static void print_beginning(emitter *e) {
+    static const char *const unused[] = {"function", "variable", "but-set-variable", "parameter"};
+    hr_print(e->p, "#include \"%s.h\"", e->name);
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        hr_print(e->p, "#pragma GCC diagnostic ignored \"-Wunused-%s\"", unused[i]);
+}
+
+static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages, hr_text *body) {
+    HR_TRY(print_stages(e, stages));
+    hr_printer *p = e->p;
+    p->out = body;
+    p->indent = 0;
+    p->lane = -1;
+    print_arguments(e);
+    print_helpers(p, stages);
+    hr_text_format(body, "%s", thread_helpers);
+    HR_TRY(hr_contract_mainloop_append(e->plan, body));
+    hr_text_append(body, hr_text_data(stages), stages->length);
+    print_scratch_sizes(e);
+    print_run(e);
+    if (entry)
+        print_entry(e);
+    else
+        print_public(e);
+    p->out = &out->source;
+    print_how_to_call(e);
+    if (!entry) print_beginning(e);
+    hr_print(p, "#include <stdbool.h>");
+    hr_print(p, "#include <stdint.h>");
+    hr_print(p, "#include <math.h>");
+    hr_print(p, "#ifdef _OPENMP");
+    hr_print(p, "#include <omp.h>");
+    hr_print(p, "#endif");
+    HR_TRY(hr_prelude_append(hr_text_data(body), &out->source));
+    hr_text_append(&out->source, hr_text_data(body), body->length);
+    p->out = &out->header;
+    print_how_to_call(e);
+    hr_print(p, "#ifndef HEADROOM_%s_H", e->name);
+    hr_print(p, "#define HEADROOM_%s_H", e->name);
+    hr_print(p, "#include <stdbool.h>\n#include <stdint.h>\n#ifdef __cplusplus\nextern \"C\" {\n#endif");
+    print_size_signature(e);
+    hr_text_format(&out->header, ";\n");
+    print_signature(e);
+    hr_text_format(&out->header, ";\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    HR_TRY(hr_text_status(body));
+    HR_TRY(hr_text_status(&out->header));
+    return hr_text_status(&out->source);
+}
+
+hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
+    emitter e = {.plan = plan, .function = plan->normal, .p = &e.printer};
+    e.declared = hr_function_arguments(plan->source);
+    *out = (hr_emitted){0};
+    if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
+    hr_arena *arena;
+    HR_TRY(hr_names_create(&arena));
+    hr_text stages = {0}, body = {0};
+    e.functions = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.functions);
+    hr_status status = hr_printer_begin(e.p, plan, arena, &stages);
+    if (status == HR_OK) {
+        e.name = hr_format(e.p, "kernel_%.60s", plan->source->name);
+        status = print_file(&e, entry, out, &stages, &body);
+        if (status == HR_OK) status = hr_names_status(plan, arena);
+        hr_printer_end(e.p);
+    }
+    hr_text_clear(&stages);
+    hr_text_clear(&body);
+    hr_arena_destroy(arena);
+    if (status != HR_OK) hr_emitted_clear(out);
+    return status;
+}
+
+void hr_emitted_clear(hr_emitted *emitted) {
+    hr_text_clear(&emitted->source);
+    hr_text_clear(&emitted->header);
+}

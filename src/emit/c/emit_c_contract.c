@@ -1,0 +1,637 @@
+/* Prints the stage of a matrix product: the shared main loop and the three functions that it calls.
+ *
+ * In: a plan and its HR_SHAPE_CONTRACT stages. Out: C. The main loop is a fixed text; a stage adds how an
+ * operand's elements are evaluated while they are packed, and what becomes of the finished sums.
+ */
+#include "emit/c/emit_c_contract.h"
+#include "emit/c/attend_c.h"
+#include "emit/c/contract_choice.h"
+#include "emit/c/contract_text.h"
+#include "emit/c/function_c.h"
+#include "emit/c/lane_loop.h"
+#include "emit/c/lane_segments.h"
+#include "emit/c/stage_c.h"
+
+#include <string.h>
+
+enum {
+    RANDOM_TILE = 64, /* random numbers drawn at a time */
+    SAME_MAX = 8,     /* values that are the same in every row */
+};
+
+/* ---- the main loop ---- */
+
+/* The f64 version of the text: these words and parts of words, replaced. */
+static const char *const renames[][2] = {{"f32", "f64"},
+                                         {"F32", "F64"},
+                                         {"float", "double"},
+                                         {"int32_t", "int64_t"},
+                                         {"HR_LANES ==", "HR_LANES / 2 =="}};
+
+static void append_renamed(hr_text *out, const char *text) {
+    while (*text) {
+        size_t plain = 0, from = 0;
+        const char *to = NULL;
+        for (; text[plain] && !to; plain++)
+            for (size_t i = 0; i < sizeof renames / sizeof *renames && !to; i++)
+                if (strncmp(text + plain, renames[i][0], strlen(renames[i][0])) == 0)
+                    to = renames[i][1], from = strlen(renames[i][0]);
+        if (to) plain--;
+        hr_text_append(out, text, plain);
+        if (to) hr_text_append(out, to, strlen(to));
+        text += plain + from;
+    }
+}
+
+hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
+    bool shared = false, pairs = false, attends = false, done[2] = {false, false};
+    for (int i = 0; i < plan->stage_count; i++) {
+        if (plan->stages[i].shape != HR_SHAPE_CONTRACT) continue;
+        hr_contract_choice choice = hr_contract_choice_of(plan, &plan->stages[i]);
+        if (!shared) hr_text_format(out, "%s\n", (const char *)hr_contract_blocks_text);
+        shared = true, pairs |= choice.bf16, attends |= hr_plan_attends(plan, i);
+        if (done[choice.double_precision]) continue;
+        done[choice.double_precision] = true;
+        const char *type = choice.double_precision ? "F64" : "F32";
+        hr_text_format(
+            out, "enum { CONTRACT_%s_ROWS = %d, CONTRACT_%s_VECTORS = %d, CONTRACT_%s_STRIP = %d };\n\n",
+            type, (int)choice.blocks.rows, type, choice.vectors, type, choice.strip);
+        const char *text = (const char *)hr_contract_mainloop_text;
+        if (choice.double_precision)
+            append_renamed(out, text);
+        else
+            hr_text_append(out, text, strlen(text));
+        hr_text_append(out, "\n", 1);
+    }
+    if (attends) hr_text_format(out, "%s\n", (const char *)hr_contract_attend_text);
+    const unsigned char *unit = plan->limits.dots_bf16 ? hr_contract_dots_text : hr_contract_tiles_text;
+    if (pairs) hr_text_format(out, "%s\n", (const char *)unit);
+    return hr_text_status(out);
+}
+
+/* ---- the functions that the main loop calls ---- */
+
+typedef struct stage_printer {
+    hr_printer *p;
+    const hr_stage *stage;
+    const hr_contract *contract;
+    int number;
+} stage_printer;
+
+/* The values of a flattened group's indices: `last` gets the last one's value, NULL = that index does.
+ * `type`: of the variables. */
+static void print_digits_as(hr_printer *p, const char *type, const int *group, int count, const char *flat,
+                            const char *last) {
+    const char *rest = flat;
+    for (int i = count - 1; i >= 0; i--) {
+        const char *name = i == count - 1 && last ? last : hr_emit_index(p, group[i]);
+        const char *size = hr_emit_index_size(p, group[i]);
+        hr_print(p, i == 0 ? "%s %s = %s;" : "%s %s = %s %% (%s);", type, name, rest, size);
+        if (i > 0) rest = hr_format(p, "%s / (%s)", rest, size);
+    }
+}
+
+static void print_digits(hr_printer *p, const int *group, int count, const char *flat, const char *last) {
+    print_digits_as(p, "const int64_t", group, count, flat, last);
+}
+
+static void open(hr_printer *p, const char *line) {
+    hr_print(p, "%s", line);
+    p->indent++;
+}
+
+static void close(hr_printer *p) {
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* One element or vector of the operand into line[...]. `whole`: there is room for a whole vector. */
+static void print_value(hr_printer *p, const hr_expr *value, const char *line, const char *origin,
+                        bool whole) {
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_expr_count_uses(p, value);
+    const char *at = strcmp(origin, "0") == 0 ? "i" : hr_format(p, "(i - %s)", origin);
+    if (!p->vector) {
+        const char *text = hr_expr_text(p, value);
+        hr_print(p, "%s[%s] = %s;", line, at, text);
+        return;
+    }
+    const char *text = hr_expr_lanes(p, value);
+    if (p->part && !whole)
+        hr_print(p, "vf_store_part_f32(%s + %s, %s, lanes);", line, at, text);
+    else
+        hr_print(p, "vf_store_f32(%s + %s, %s);", line, at, text);
+}
+
+/* An operand that is walked in blocks, and the index along which it asks for what lies ahead; -1 = asks for
+ * nothing. `whole`: its lines have room for a whole vector at their end. */
+typedef struct walked_operand {
+    const hr_expr *value;
+    int ahead;
+    bool whole;
+} walked_operand;
+
+/* How far an element's memory goes on; NULL where that is not plain. */
+static const char *ahead_text(hr_printer *p, const walked_operand *operand, const hr_expr *element) {
+    const hr_tensor *tensor = &p->function->tensors[element->tensor];
+    const char *text = "ahead";
+    if (operand->ahead == p->lane) return text;
+    int axis = 0;
+    while (axis < tensor->rank &&
+           !(element->args[axis]->op == HR_OP_INDEX && element->args[axis]->index == operand->ahead))
+        axis++;
+    if (axis == tensor->rank) return NULL;
+    while (++axis < tensor->rank)
+        text = hr_format(p, "%s * %s", text, hr_emit_size(p, tensor->shape[axis]));
+    return text;
+}
+
+/* Blocks of an operand are so short along memory that nobody else would fetch the next one. The place need
+ * not be in range: asking for memory never faults. */
+static void print_ahead(hr_printer *p, const walked_operand *operand, const hr_expr *node) {
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
+    p->seen[node->id] = p->stamp;
+    for (int i = 0; i < node->arg_count; i++)
+        print_ahead(p, operand, node->args[i]);
+    if (node->op != HR_OP_ELEMENT || !p->pointer[node->id]) return;
+    const char *text = ahead_text(p, operand, node);
+    if (text) hr_print(p, "prefetch_read(%s + i + %s);", p->pointer[node->id], text);
+}
+
+/* line[i - first] = value for i from `begin` to `last` of the lane's index. */
+static void print_lanes(hr_printer *p, const walked_operand *operand, const char *first, const char *begin,
+                        const char *last) {
+    const hr_expr *value = operand->value;
+    if (!p->vector) {
+        p->checks = false;
+        hr_text body, *out = hr_print_aside(p, &body);
+        print_value(p, value, "line", first, false);
+        hr_print_back(p, out);
+        if (!p->checks) hr_print(p, "#pragma omp simd");
+        hr_print(p, "for (int64_t i = %s; i < %s; i++) {", begin, last);
+        hr_print_body(p, &body);
+        hr_print(p, "}");
+        return;
+    }
+    hr_print(p, "int64_t i = %s;", begin);
+    open(p, hr_format(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last));
+    p->stamp++;
+    if (operand->ahead >= 0) print_ahead(p, operand, value);
+    print_value(p, value, "line", first, false);
+    close(p);
+    open(p, hr_format(p, "if (i < %s) {", last));
+    hr_print(p, "const int lanes = (int)(%s - i);", last);
+    p->part = true;
+    print_value(p, value, "line", first, operand->whole);
+    p->part = false;
+    close(p);
+}
+
+/* An index group that is walked from C variable `from` for `count` flat places. */
+typedef struct walked_group {
+    const int *index;
+    int count;
+    const char *from, *length;
+} walked_group;
+
+static void prepare_run(hr_printer *p, const hr_expr *value) {
+    hr_expr_prepare(p, value, HR_AT_TASK);
+    hr_expr_prepare(p, value, HR_AT_OUTER);
+}
+
+/* Where the next run of a group begins: divided once, then counted on. */
+static void print_next_digits(hr_printer *p, const walked_group *lane) {
+    hr_print(p, "first = 0;");
+    for (int i = lane->count - 2; i > 0; i--) {
+        const char *name = hr_emit_index(p, lane->index[i]);
+        open(p, hr_format(p, "if (++%s == (%s)) {", name, hr_emit_index_size(p, lane->index[i])));
+        hr_print(p, "%s = 0;", name);
+    }
+    hr_print(p, "%s++;", hr_emit_index(p, lane->index[0]));
+    for (int i = lane->count - 2; i > 0; i--)
+        close(p);
+}
+
+/* Makes the printer see a stage whose tasks are the batches and whose rows are both groups, the lane last. */
+static void begin_stage(hr_printer *p, const hr_stage *of, const walked_group *outer,
+                        const walked_group *lane, bool vector) {
+    hr_stage *stage = hr_arena_alloc(p->arena, sizeof *stage);
+    *stage = *of;
+    stage->row_count = outer->count + lane->count;
+    stage->row = hr_arena_alloc(p->arena, (size_t)stage->row_count * sizeof *stage->row);
+    memcpy(stage->row, outer->index, (size_t)outer->count * sizeof *stage->row);
+    memcpy(stage->row + outer->count, lane->index, (size_t)lane->count * sizeof *stage->row);
+    stage->vector = vector;
+    hr_printer_stage(p, stage);
+}
+
+/* ---- operands in segments ---- */
+
+/* A whole run, from line[at] on. */
+static void print_segments(hr_segmented *s, const char *at) {
+    hr_printer *q = &s->printer;
+    for (int i = 0; i < s->segments->run / HR_SEGMENT; i++) {
+        hr_segmented_open(s);
+        print_value(q, s->segments->value[i], hr_format(q, "line + %s + %d", at, i * HR_SEGMENT), "0", true);
+        close(q);
+    }
+}
+
+/* Whole runs from `first` on, which begin at multiples of their length. The next one begins at `at` then. */
+static void print_counted_runs(hr_printer *p, hr_segmented *s, const char *first) {
+    const int run = s->segments->run;
+    hr_print(p, "int64_t at = %s;", first);
+    open(p, hr_format(p, "for (; at %% %d == 0 && at + %d <= last; at += %d) {", run, run, run));
+    hr_segmented_run(p, s, "at", "ahead");
+    print_segments(s, hr_format(p, "(at - %s)", first));
+    close(hr_printer_turn_to(p, &s->printer));
+}
+
+/* Runs that are all of the group's last index, up to the next that is not. */
+static void print_whole_runs(hr_printer *p, hr_segmented *s, const walked_group *lane, const char *line) {
+    const int run = s->segments->run;
+    const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
+    open(p, hr_format(p, "for (; (%s) == %d && first == 0 && %s - done >= %d; done += %d) {", size, run,
+                      lane->length, run, run));
+    hr_print(p, "float *const line = %s + done;", line);
+    hr_segmented_run(p, s, "first", "ahead");
+    print_segments(s, "0");
+    print_next_digits(hr_printer_turn_to(p, &s->printer), lane);
+    close(p);
+    hr_print(p, "if (done == %s) break;", lane->length);
+}
+
+/* The inner group's loop: runs of its last index, along which the lanes are. `segments`: NULL = none. */
+static void print_runs(hr_printer *p, const walked_group *lane, const walked_operand *operand,
+                       const char *line, hr_segmented *segments) {
+    const hr_expr *value = operand->value;
+    if (lane->count == 1) {
+        hr_print(p, "%s *const line = %s;", hr_c_compute(value->type), line);
+        hr_print(p, "const int64_t last = %s + %s;", lane->from, lane->length);
+        if (segments) print_counted_runs(p, segments, lane->from);
+        prepare_run(p, value);
+        print_lanes(p, operand, lane->from, segments ? "at" : lane->from, "last");
+        return;
+    }
+    const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
+    print_digits_as(p, "int64_t", lane->index, lane->count, lane->from, "first");
+    open(p, hr_format(p, "for (int64_t done = 0, run; done < %s; done += run) {", lane->length));
+    if (segments) print_whole_runs(p, segments, lane, line);
+    hr_print(p, "run = %s - done < (%s) - first ? %s - done : (%s) - first;", lane->length, size,
+             lane->length, size);
+    prepare_run(p, value);
+    hr_print(p, "%s *const line = %s + done;", hr_c_compute(value->type), line);
+    hr_print(p, "const int64_t last = first + run;");
+    print_lanes(p, operand, "first", "first", "last");
+    print_next_digits(p, lane);
+    close(p);
+}
+
+/* Prints the function around a body that was printed aside. */
+static void print_function(stage_printer *s, const char *suffix, const char *parameters, hr_text *body) {
+    hr_emit_function(s->p, "static void", hr_format(s->p, "stage_%d%s", s->number, suffix), parameters, body);
+}
+
+static void print_batch(stage_printer *s) {
+    const hr_contract *c = s->contract;
+    if (c->batch_count)
+        print_digits(s->p, c->batch, c->batch_count, "batch", NULL);
+    else
+        hr_print(s->p, "(void)batch;");
+}
+
+static void print_operand(stage_printer *s, bool is_right) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    const hr_expr *value = is_right ? c->right : c->left;
+    const hr_contract_lane *lane = is_right ? &c->right_lane : &c->left_lane;
+    walked_group rows = {is_right ? c->n : c->m, is_right ? c->n_count : c->m_count, "row", "rows"};
+    walked_group deep = {c->k, c->k_count, "k", "depth"};
+    const walked_group *outer = lane->along_k ? &rows : &deep, *inner = lane->along_k ? &deep : &rows;
+    begin_stage(p, s->stage, outer, inner, lane->vector);
+    hr_text body, *out = hr_print_aside(p, &body);
+    print_batch(s);
+    hr_expr_prepare(p, value, HR_AT_TASK);
+    const hr_segments *segments = is_right ? &c->right_segments : &c->left_segments;
+    hr_segmented apart;
+    const bool parted = segments->run && hr_segmented_begin(p, segments, &apart);
+    open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
+    print_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
+    walked_operand walked = {value, c->k[c->k_count - 1], false};
+    print_runs(p, inner, &walked, "to + place * stride", parted ? &apart : NULL);
+    close(p);
+    if (parted) hr_segmented_end(&apart);
+    hr_print_back(p, out);
+    const char *parameters =
+        hr_format(p,
+                  "const arguments *a, int64_t batch, int64_t row, int64_t rows, int64_t k, "
+                  "int64_t depth, %s *to, int64_t stride, int64_t ahead",
+                  hr_c_compute(value->type));
+    print_function(s, is_right ? "_right" : "_left", parameters, &body);
+}
+
+/* The finished sum as an operand: rounded as a store into the product's dtype and a load would. */
+static const char *sum_text(hr_printer *p, const hr_contract *c, const char *origin) {
+    hr_dtype from = c->left->type, dtype = p->function->tensors[c->product].dtype,
+             to = hr_compute_type(dtype);
+    const char *at = strcmp(origin, "0") == 0 ? "i" : hr_format(p, "(i - %s)", origin);
+    if (p->vector) {
+        const char *text = hr_format(p, "vf_load_f32(sums + %s)", at);
+        if (to != HR_F32)
+            text = to == HR_BOOL ? hr_format(p, "vf_ne(%s, vf_of(0))", text)
+                                 : hr_format(p, "vi_from_vf(%s)", text);
+        if (dtype == to) return text;
+        return hr_format(p, "%s_round_%s(%s)", hr_lane_prefix(to), hr_dtype_name(dtype), text);
+    }
+    const char *text = hr_format(p, "sums[%s]", at);
+    if (dtype == from) return text;
+    text = hr_format(p, "%s_from_%s(%s)", hr_dtype_name(dtype), hr_type_prefix(from), text);
+    return dtype == to ? text
+                       : hr_format(p, "%s_from_%s(%s)", hr_type_prefix(to), hr_dtype_name(dtype), text);
+}
+
+/* What the end of the product reads that is the same in every row is evaluated once a tile. Beside the
+ * results, where rows are a multiple of 4 KB long, each load would wait for the store just before it to the
+ * same place of another page. */
+enum same_kind { SAME_UNKNOWN, SAME_NOT, SAME_NUMBER, SAME_READ };
+
+typedef struct same_values {
+    unsigned char *kind; /* by expr id */
+    bool *seen;          /* by expr id */
+    const hr_expr *node[SAME_MAX];
+    int count;
+} same_values;
+
+static bool is_row_index(const hr_contract *c, const hr_expr *node) {
+    bool found = false;
+    for (int i = 0; i < c->m_count && node->op == HR_OP_INDEX; i++)
+        found = found || node->index == c->m[i];
+    return found;
+}
+
+/* SAME_READ: reads memory that every row reads. What must be checked may be read in some rows only. */
+static enum same_kind same_kind_of(const stage_printer *s, same_values *same, const hr_expr *node) {
+    const hr_contract *c = s->contract;
+    unsigned char *kind = &same->kind[node->id];
+    if (*kind != SAME_UNKNOWN) return *kind;
+    bool element = node->op == HR_OP_ELEMENT, row = is_row_index(c, node);
+    enum same_kind result = element ? SAME_READ : SAME_NUMBER;
+    for (int i = 0; i < node->arg_count; i++) {
+        enum same_kind of = same_kind_of(s, same, node->args[i]);
+        row = row || of == SAME_NOT;
+        if (of == SAME_READ) result = SAME_READ;
+    }
+    if (row || node->op == HR_OP_RANDOM ||
+        (element && (node->tensor == c->product || hr_element_is_checked(s->p->function, node))))
+        result = SAME_NOT;
+    *kind = (unsigned char)result;
+    return result;
+}
+
+static void find_same(const stage_printer *s, same_values *same, const hr_expr *node) {
+    if (same->seen[node->id] || hr_expr_level(s->p, node) != HR_AT_LANE || same->count == SAME_MAX) return;
+    same->seen[node->id] = true;
+    bool found = node->type == HR_F32 && !hr_expr_is_words(node);
+    if (found && same_kind_of(s, same, node) == SAME_READ) {
+        same->node[same->count++] = node;
+        return;
+    }
+    for (int i = 0; i < node->arg_count && node->op != HR_OP_ELEMENT; i++)
+        find_same(s, same, node->args[i]);
+}
+
+/* Prints the lines that evaluate them into arrays, which are read in their place from then on. */
+static void print_same(stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    const walked_group columns = {c->n, c->n_count, "n", "columns"};
+    const bool one = c->n_count == 1;
+    size_t ids = (size_t)p->function->expr_count;
+    same_values same = {.kind = hr_arena_alloc(p->arena, ids), .seen = hr_arena_alloc(p->arena, ids)};
+    for (int i = 0; i < s->stage->step_count && p->vector && c->left->type == HR_F32; i++)
+        if (s->stage->steps[i].stored) find_same(s, &same, s->stage->steps[i].value);
+    for (int i = 0; i < same.count; i++) {
+        const char *name = hr_format(p, "same_%d", same.node[i]->id);
+        const walked_operand walked = {same.node[i], -1, true};
+        hr_print(p, "_Alignas(64) float %s[CONTRACT_F32_FINISH];", name);
+        open(p, "{");
+        print_runs(p, &columns, &walked, name, NULL);
+        close(p);
+        hr_printer_forget(p, HR_AT_TASK);
+    }
+    for (int i = 0; i < same.count; i++)
+        p->buffer[same.node[i]->id] =
+            hr_format(p, "same_%d + %s", same.node[i]->id, one ? "(i - n)" : "done + (i - first)");
+}
+
+/* Whether results leave in pairs of vectors. Where the sums are rounded before more is done with them, they
+ * do not: elements that are as narrow would be walked in turns. */
+static bool leaves_in_pairs(const stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_tensor *tensors = p->function->tensors, *product = &tensors[s->contract->product];
+    const hr_expr *sum = NULL;
+    bool narrow = false, other = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!step->stored) continue;
+        bool pairs = tensors[p->function->statements[step->statement].tensor].dtype == HR_BF16;
+        bool sums = step->value->op == HR_OP_ELEMENT && step->value->tensor == s->contract->product;
+        narrow = narrow || pairs;
+        other = other || !pairs || !sums;
+        if (sums) sum = step->value;
+    }
+    if (!narrow || !p->vector || s->contract->n_count > 1) return false;
+    if (product->dtype == HR_BF16 && !other) p->buffer[sum->id] = "sums + (i - n)"; /* rounded by the store */
+    return product->dtype == HR_F32 || (product->dtype == HR_BF16 && !other);
+}
+
+/* The stage's stored steps for a run of columns of one row. */
+static void print_steps(stage_printer *s, const char *first, const char *last, int ways) {
+    hr_printer *p = s->p;
+    hr_lane_step *steps = hr_arena_alloc(p->arena, (size_t)s->stage->step_count * sizeof *steps);
+    hr_lane_pass pass = {.steps = steps,
+                         .first = first,
+                         .last = last,
+                         .ways = ways,
+                         .unit = ways,
+                         .block = "rows > 8"}; /* fewer are little of what is read, and stay in the cache */
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        const hr_statement *statement = &p->function->statements[step->statement];
+        hr_lane_step lane = {.use = HR_LANE_STORE, .value = step->value, .type = step->value->type, .id = i};
+        lane.tensor = statement->tensor;
+        lane.subscripts = statement->subscripts;
+        lane.stream = hr_stage_streams(p, &p->function->tensors[statement->tensor]);
+        if (step->stored) steps[pass.step_count++] = lane;
+    }
+    hr_random_list randoms;
+    hr_lane_randoms(p, &pass, &randoms);
+    if (randoms.count) pass.tile = RANDOM_TILE;
+    p->value[s->contract->product] = sum_text(p, s->contract, first);
+    hr_lane_loop(p, &pass);
+}
+
+static void print_columns(stage_printer *s, const char *type) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    if (c->n_count == 1) {
+        hr_print(p, "const %s *const sums = tile + place * stride;", type);
+        hr_print(p, "const int64_t last = n + columns;");
+        print_steps(s, "n", "last", leaves_in_pairs(s) ? 2 : 1);
+        return;
+    }
+    const char *size = hr_emit_index_size(p, c->n[c->n_count - 1]);
+    open(p, "for (int64_t done = 0, run; done < columns; done += run) {");
+    print_digits(p, c->n, c->n_count, "(n + done)", "first");
+    hr_print(p, "run = columns - done < (%s) - first ? columns - done : (%s) - first;", size, size);
+    hr_print(p, "const %s *const sums = tile + place * stride + done;", type);
+    hr_print(p, "const int64_t last = first + run;");
+    print_steps(s, "first", "last", 1);
+    close(p);
+}
+
+static void print_finish(stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    walked_group none = {&c->m[0], 0, NULL, NULL}, columns = {c->n + c->n_count - 1, 1, NULL, NULL};
+    const char *type = hr_c_compute(c->left->type);
+    begin_stage(p, s->stage, &none, &columns, s->stage->vector);
+    hr_text body, *out = hr_print_aside(p, &body);
+    print_batch(s);
+    print_same(s);
+    open(p, "for (int64_t place = 0; place < rows; place++) {");
+    print_digits(p, c->m, c->m_count, "(m + place)", NULL);
+    print_columns(s, type);
+    close(p);
+    hr_print_back(p, out);
+    const char *parameters =
+        hr_format(p,
+                  "const arguments *a, int64_t batch, int64_t m, int64_t rows, int64_t n, "
+                  "int64_t columns, const %s *tile, int64_t stride",
+                  type);
+    print_function(s, "_finish", parameters, &body);
+}
+
+/* ---- the stage ---- */
+
+/* `columns`: in the text's own words, because a compiler for shorter vectors makes narrower panels. */
+static void print_choice(stage_printer *s, const struct contract_choice *blocks, const char *name,
+                         const char *columns) {
+    hr_printer *p = s->p;
+    hr_print(p, "static const struct contract_choice stage_%d_%s = {", s->number, name);
+    p->indent++;
+    hr_print(p, ".element = %d,", (int)blocks->element);
+    hr_print(p, ".rows = %d,", (int)blocks->rows);
+    hr_print(p, ".columns = %s,", columns);
+    hr_print(p, ".depth = %d,", (int)blocks->depth);
+    hr_print(p, ".left_bytes = %d,", (int)blocks->left_bytes);
+    hr_print(p, ".right_bytes = %d,", (int)blocks->right_bytes);
+    hr_print(p, ".flat_bytes = %d,", (int)blocks->flat_bytes);
+    hr_print(p, ".task_rows = %d,", (int)blocks->task_rows);
+    hr_print(p, ".tile_m = %d,", (int)blocks->tile_m);
+    hr_print(p, ".tile_n = %d,", (int)blocks->tile_n);
+    hr_print(p, ".together = %d,", (int)blocks->together);
+    hr_print(p, ".step = %d,", (int)blocks->step);
+    hr_print(p, ".group_rows = %d,", (int)blocks->group_rows);
+    hr_print(p, ".beside = %d,", (int)blocks->beside);
+    hr_print(p, ".parts = %d,", (int)blocks->parts);
+    hr_print(p, ".thin_m = %d,", (int)blocks->thin_m);
+    hr_print(p, ".thin_n = %d,", (int)blocks->thin_n);
+    p->indent--;
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
+static void print_product(stage_printer *s, const char *type, const char *name) {
+    hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    hr_print(p, "const struct contract_%s %s = {", type, name);
+    p->indent++;
+    hr_print(p, ".batch = %s,", hr_emit_points(p, c->batch, c->batch_count));
+    hr_print(p, ".m = %s,", hr_emit_points(p, c->m, c->m_count));
+    hr_print(p, ".n = %s,", hr_emit_points(p, c->n, c->n_count));
+    hr_print(p, ".k = %s,", hr_emit_points(p, c->k, c->k_count));
+    hr_print(p, ".left = {stage_%d_left, .along_k = %s},", s->number,
+             c->left_lane.along_k ? "true" : "false");
+    hr_print(p, ".right = {stage_%d_right, .along_k = %s},", s->number,
+             c->right_lane.along_k ? "true" : "false");
+    hr_print(p, ".finish = stage_%d_finish,", s->number);
+    hr_print(p, ".arguments = a,");
+    p->indent--;
+    hr_print(p, "};");
+}
+
+bool hr_contract_streams(hr_printer *p, const hr_stage *stage) {
+    const hr_function *function = p->function;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        const hr_tensor *target = &function->tensors[function->statements[step->statement].tensor];
+        if (step->stored && hr_stage_streams(p, target)) return true;
+    }
+    return false;
+}
+
+static void print_run(stage_printer *s, bool pairs, const char *type) {
+    hr_printer *p = s->p;
+    hr_printer_stage(p, s->stage);
+    p->lane = -1; /* sizes only */
+    hr_text body, *out = hr_print_aside(p, &body);
+    print_product(s, type, "product");
+    if (pairs) {
+        hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
+        open(p, "if (contract_pairs_serve(&product)) {");
+        hr_print(p, "contract_pairs_begin();");
+        hr_print(p,
+                 "contract_f32_run(&product, &contract_pairs_unit, &stage_%d_pairs, thread, threads, work);",
+                 s->number);
+        hr_print(p, "contract_pairs_end();");
+        if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
+        hr_print(p, "return;");
+        close(p);
+        hr_print(p, "#endif");
+    }
+    hr_print(p, "contract_%s_run(&product, &contract_%s_vectors, &stage_%d_choice, thread, threads, work);",
+             type, type, s->number);
+    if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
+    hr_print_back(p, out);
+    print_function(s, "", HR_STAGE_PARAMETERS, &body);
+}
+
+static stage_printer stage_printer_of(hr_printer *p, int number) {
+    const hr_stage *stage = &p->plan->stages[number];
+    return (stage_printer){.p = p, .stage = stage, .contract = stage->contract, .number = number};
+}
+
+void hr_contract_print_product(hr_printer *p, int number, const char *name) {
+    stage_printer s = stage_printer_of(p, number);
+    print_product(&s, "f32", name);
+}
+
+const char *hr_contract_size(hr_printer *p, int number) {
+    const hr_contract *c = p->plan->stages[number].contract;
+    const char *batch = hr_emit_points(p, c->batch, c->batch_count), *m = hr_emit_points(p, c->m, c->m_count);
+    const char *n = hr_emit_points(p, c->n, c->n_count), *k = hr_emit_points(p, c->k, c->k_count);
+    const char *sizes = hr_format(p, "%s, %s, %s, %s, threads", batch, m, n, k);
+    const char *bytes = hr_format(p, "contract_bytes(&stage_%d_choice, %s)", number, sizes);
+    if (!hr_contract_choice_of(p->plan, &p->plan->stages[number]).bf16) return bytes;
+    return hr_format(p, "contract_max(%s, contract_bytes(&stage_%d_pairs, %s))", bytes, number, sizes);
+}
+
+hr_status hr_emit_contract_c(hr_printer *p, int number) {
+    const hr_stage *stage = &p->plan->stages[number];
+    stage_printer s = stage_printer_of(p, number);
+    hr_print(p, "/* %s", stage->name);
+    hr_print(p, " * %s */", stage->why);
+    hr_contract_choice choice = hr_contract_choice_of(p->plan, stage);
+    print_choice(&s, &choice.blocks, "choice",
+                 choice.double_precision ? "CONTRACT_F64_COLUMNS" : "CONTRACT_F32_COLUMNS");
+    if (choice.bf16) print_choice(&s, &choice.pairs, "pairs", hr_format(p, "%d", (int)choice.pairs.columns));
+    print_operand(&s, false);
+    print_operand(&s, true);
+    print_finish(&s);
+    if (!hr_plan_attends(p->plan, number)) {
+        print_run(&s, choice.bf16, choice.double_precision ? "f64" : "f32");
+        return hr_text_status(p->out);
+    }
+    return hr_plan_run(p->plan, number).last == number ? hr_emit_attend(p, number) : hr_text_status(p->out);
+}

@@ -1,0 +1,16 @@
+/* C functions around a body that is printed already: what it mentions is declared before it. */
+#ifndef HR_EMIT_C_FUNCTION_C_H
+#define HR_EMIT_C_FUNCTION_C_H
+
+#include "emit/expression.h"
+
+/* Prints `const int64_t n_N = SOURCEn_N;` for each extent that `body` uses. */
+void hr_emit_extents_used(hr_printer *printer, const char *source, const char *body);
+/* Whether the identifier `token` stands in `text`. */
+bool hr_emit_occurs(const char *text, const char *token);
+/* Prints `TYPE NAME(PARAMETERS) { declarations of the arguments that the body uses; body }` and frees the
+ * body. */
+void hr_emit_function(hr_printer *printer, const char *type, const char *name, const char *parameters,
+                      hr_text *body);
+
+#endif

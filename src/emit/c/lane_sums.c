@@ -1,0 +1,178 @@
+/* What the lanes of a pass add up. In: steps and their values. Out: text. See lane_sums.h. */
+#include "emit/c/lane_sums.h"
+
+#include "emit/c/function_c.h"
+#include "emit/reduce.h"
+
+hr_dtype hr_lane_reduced(hr_dtype type) {
+    return type == HR_BOOL ? HR_I32 : type;
+}
+
+/* An accumulator of a pass: its C type, how many lie side by side (because an addition takes several cycles
+ * to finish), the value that changes nothing. */
+typedef struct accumulator {
+    const char *type, *name, *identity;
+    int ways; /* 0 = a plain variable */
+} accumulator;
+
+static int add_accumulators(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s,
+                            accumulator out[2]) {
+    hr_dtype type = p->vector ? hr_lane_reduced(s->type) : s->type;
+    const char *identity = hr_reduce_identity(s->reduce, type), *v = hr_lane_prefix(type);
+    if (s->use != HR_LANE_REDUCE) return 0;
+    out[0] = (accumulator){.name = hr_format(p, "a%d", s->id),
+                           .ways = p->vector ? pass->ways : hr_op_finds_position(s->reduce)};
+    out[0].type = p->vector ? v : hr_reduce_type(s->reduce, type);
+    out[0].identity = p->vector ? hr_format(p, "%s_of(%s)", v, identity) : identity;
+    if (!hr_op_finds_position(s->reduce)) return 1;
+    out[1] = (accumulator){.name = hr_format(p, "x%d", s->id), .ways = 1};
+    out[1].type = p->vector ? "vi" : "int64_t";
+    out[1].identity = p->vector ? "vi_of(INT32_MAX)" : "INT64_MAX";
+    return 2;
+}
+
+static const accumulator *accumulators_of(hr_printer *p, const hr_lane_pass *pass, int *count) {
+    accumulator *all = hr_arena_alloc(p->arena, (2 * (size_t)pass->step_count + 1) * sizeof *all);
+    *count = 0;
+    for (int i = 0; i < pass->step_count; i++)
+        *count += add_accumulators(p, pass, &pass->steps[i], all + *count);
+    return all;
+}
+
+static void declare(hr_printer *p, const hr_lane_pass *pass, const accumulator *a) {
+    const char *values = "";
+    for (int w = 0; w < a->ways; w++) {
+        const char *value = pass->state ? hr_format(p, "%s%s[%d]", pass->state, a->name, w) : a->identity;
+        values = hr_format(p, "%s%s%s", values, w ? ", " : "", value);
+    }
+    if (a->ways)
+        hr_print(p, "%s %s[%d] = {%s};", a->type, a->name, a->ways, values);
+    else
+        hr_print(p, "%s %s = %s;", a->type, a->name, a->identity);
+}
+
+void hr_lane_declare(hr_printer *p, const hr_lane_pass *pass) {
+    int count;
+    const accumulator *all = accumulators_of(p, pass, &count);
+    for (const accumulator *a = all; a < all + count; a++)
+        declare(p, pass, a);
+}
+
+void hr_lane_fields(hr_printer *p, const hr_lane_pass *pass) {
+    int count;
+    const accumulator *all = accumulators_of(p, pass, &count);
+    for (const accumulator *a = all; a < all + count; a++)
+        hr_print(p, "%s %s[%d];", a->type, a->name, a->ways);
+}
+
+void hr_lane_begin(hr_printer *p, const hr_lane_pass *pass) {
+    int count;
+    const accumulator *all = accumulators_of(p, pass, &count);
+    for (const accumulator *a = all; a < all + count; a++)
+        for (int w = 0; w < a->ways; w++)
+            hr_print(p, "%s%s[%d] = %s;", pass->state, a->name, w, a->identity);
+}
+
+void hr_lane_save(hr_printer *p, const hr_lane_pass *pass, const char *from) {
+    int count;
+    const accumulator *all = accumulators_of(p, pass, &count);
+    for (const accumulator *a = all; a < all + count; a++)
+        for (int w = 0; w < a->ways; w++)
+            hr_print(p, "%s%s[%d] = %s%s[%d];", pass->state, a->name, w, from, a->name, w);
+}
+
+void hr_lane_views(hr_printer *p, const hr_lane_pass *pass, const char *body, const char *qualifier) {
+    int count;
+    const accumulator *all = accumulators_of(p, pass, &count);
+    for (const accumulator *a = all; a < all + count; a++)
+        if (hr_emit_occurs(body, a->name))
+            hr_print(p, "%s%s *const %s = %s%s;", qualifier, a->type, a->name, pass->state, a->name);
+}
+
+/* Ways first..first+count-1 of the accumulators, folded pairwise into one vector. */
+static const char *fold_ways(hr_printer *p, const hr_lane_step *s, hr_dtype type, int first, int count) {
+    if (count == 1) return hr_format(p, "a%d[%d]", s->id, first);
+    const char *low = fold_ways(p, s, type, first, count / 2);
+    const char *high = fold_ways(p, s, type, first + count / 2, count - count / 2);
+    return hr_reduce_combine_lanes(p, s->reduce, type, hr_format(p, "(%s)", low), hr_format(p, "(%s)", high));
+}
+
+const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    const char *which = hr_op_seeks_largest(s->reduce) ? "max" : "min";
+    const char *v = hr_lane_prefix(hr_lane_reduced(s->type));
+    if (hr_op_finds_position(s->reduce))
+        return p->vector ? hr_format(p, "%s_arg%s(a%d[0], x%d[0])", v, which, s->id, s->id)
+                         : hr_format(p, "(x%d[0] == INT64_MAX ? 0 : x%d[0])", s->id, s->id);
+    bool whole_sum = s->reduce == HR_OP_REDUCE_SUM && s->type != HR_F32 && s->type != HR_F64;
+    if (!p->vector) return hr_format(p, "(%s)a%d", hr_c_compute(whole_sum ? HR_I64 : s->type), s->id);
+    const char *fold = s->reduce == HR_OP_REDUCE_SUM ? "sum" : which;
+    return hr_format(p, "%s_fold_%s(%s)", v, fold, fold_ways(p, s, hr_lane_reduced(s->type), 0, pass->ways));
+}
+
+/* ---- what a lane adds ---- */
+
+static const char *position(hr_printer *p) {
+    const char *flat = hr_emit_outer(p);
+    return flat ? hr_format(p, "((%s) * %s + i)", flat, hr_emit_index_size(p, p->lane)) : "i";
+}
+
+/* The larger (smaller) value and its position; a NaN is taken once and kept. */
+static void print_arg_update(hr_printer *p, const hr_lane_step *s, const char *value) {
+    const char *at = position(p), *a = hr_format(p, "a%d[0]", s->id), *x = hr_format(p, "x%d[0]", s->id);
+    if (!p->vector) {
+        const char *symbol = hr_op_seeks_largest(s->reduce) ? ">" : "<";
+        hr_print(p, "if (%s == INT64_MAX || %s %s %s || (%s != %s && %s == %s)) %s = %s, %s = %s;", x, value,
+                 symbol, a, value, value, a, a, a, value, x, at);
+        return;
+    }
+    const char *v = hr_lane_prefix(hr_lane_reduced(s->type)),
+               *than = hr_op_seeks_largest(s->reduce) ? "gt" : "lt";
+    hr_print(p, "vm m%d = vm_or(vi_eq(%s, vi_of(INT32_MAX)), %s_%s(%s, %s));", s->id, x, v, than, value, a);
+    hr_print(p, "m%d = vm_or(m%d, vm_and(%s_ne(%s, %s), %s_eq(%s, %s)));", s->id, s->id, v, value, value, v,
+             a, a);
+    if (p->part) hr_print(p, "m%d = vm_and(m%d, vm_first(lanes));", s->id, s->id);
+    hr_print(p, "%s = %s_select(m%d, %s, %s);", a, v, s->id, value, a);
+    hr_print(p, "%s = vi_select(m%d, vi_iota() + (int32_t)%s, %s);", x, s->id, at, x);
+}
+
+static void print_reduced(hr_printer *p, const hr_lane_step *s, const char *value) {
+    hr_dtype type = p->vector ? hr_lane_reduced(s->type) : s->type;
+    if (hr_op_finds_position(s->reduce)) {
+        print_arg_update(p, s, value);
+        return;
+    }
+    if (!p->vector) {
+        hr_print(p, "a%d = %s;", s->id,
+                 hr_reduce_combine(p, s->reduce, type, hr_format(p, "a%d", s->id), value));
+        return;
+    }
+    const char *v = hr_lane_prefix(type);
+    if (p->part)
+        value = hr_format(p, "%s_select(vm_first(lanes), %s, %s_of(%s))", v, value, v,
+                          hr_reduce_identity(s->reduce, type));
+    const char *sum = hr_format(p, "a%d[%s]", s->id, p->way);
+    hr_print(p, "%s = %s;", sum, hr_reduce_combine_lanes(p, s->reduce, type, sum, value));
+}
+
+static void print_column(hr_printer *p, const hr_lane_step *s, const char *value) {
+    if (!p->vector) {
+        const char *place = hr_format(p, "c%d[i]", s->id);
+        hr_print(p, "%s = %s;", place, hr_reduce_combine(p, s->reduce, s->type, place, value));
+        return;
+    }
+    if (s->held) {
+        const char *sum = hr_format(p, "held_%d[%s - from]", s->id, p->way);
+        hr_print(p, "%s = %s;", sum, hr_reduce_combine_lanes(p, s->reduce, s->type, sum, value));
+        return;
+    }
+    const char *v = hr_lane_prefix(s->type), *dtype = hr_dtype_name(s->type);
+    const char *part = p->part ? "part_" : "", *count = p->part ? ", lanes" : "";
+    const char *old = hr_format(p, "%s_load_%s%s(c%d + i%s)", v, part, dtype, s->id, count);
+    hr_print(p, "%s_store_%s%s(c%d + i, %s%s);", v, part, dtype, s->id,
+             hr_reduce_combine_lanes(p, s->reduce, s->type, old, value), count);
+}
+
+void hr_lane_add(hr_printer *p, const hr_lane_step *s, const char *value) {
+    if (s->use == HR_LANE_REDUCE) print_reduced(p, s, value);
+    if (s->use == HR_LANE_COLUMN) print_column(p, s, value);
+}

@@ -1,0 +1,116 @@
+/* The random numbers of a loop body. In: values. Out: a list, texts. See random_list.h. */
+#include "emit/c/random_list.h"
+
+static void find(hr_printer *p, const hr_expr *node, hr_random_test drawn, hr_random_list *out) {
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
+    p->seen[node->id] = p->stamp;
+    if (node->op == HR_OP_RANDOM && out->count < HR_RANDOMS_MAX && (!drawn || drawn(p, node)))
+        out->node[out->count++] = node;
+    for (int i = 0; i < node->arg_count; i++)
+        find(p, node->args[i], drawn, out);
+}
+
+/* Counts what uses the number, and finds the comparison with a bound that is the same along the lane. */
+static int find_comparison(hr_printer *p, const hr_expr *e, const hr_expr *random, const hr_expr **out) {
+    int uses = 0;
+    if (p->seen[e->id] == p->stamp) return 0;
+    p->seen[e->id] = p->stamp;
+    for (int i = 0; i < e->arg_count; i++) {
+        uses += (e->args[i] == random) + find_comparison(p, e->args[i], random, out);
+        if (e->args[i] == random && i == 0 && (e->op == HR_OP_GE || e->op == HR_OP_LT) &&
+            e->args[1]->type == HR_F32 && hr_expr_level(p, e->args[1]) < HR_AT_LANE)
+            *out = e;
+    }
+    return uses;
+}
+
+static const hr_expr *only_comparison(hr_printer *p, const hr_expr *const *values, int count,
+                                      const hr_expr *random) {
+    const hr_expr *comparison = NULL;
+    int uses = 0;
+    p->stamp++;
+    for (int i = 0; i < count; i++)
+        uses += (values[i] == random) + find_comparison(p, values[i], random, &comparison);
+    return uses == 1 ? comparison : NULL;
+}
+
+void hr_random_find(hr_printer *p, const hr_expr *const *values, int count, hr_random_test drawn,
+                    hr_random_list *out) {
+    out->count = 0;
+    p->stamp++;
+    for (int i = 0; i < count; i++)
+        find(p, values[i], drawn, out);
+    for (int i = 0; i < out->count; i++)
+        out->compared[i] = only_comparison(p, values, count, out->node[i]);
+}
+
+/* No number is below 0, and none below what is no number. */
+void hr_random_print_bound(hr_printer *p, const hr_expr *random, const hr_expr *compared) {
+    const char *bound = hr_expr_text(p, compared->args[1]);
+    if (compared->op == HR_OP_LT) bound = hr_format(p, "fmaxf(%s, 0.0f)", bound);
+    hr_print(p, "const random_bound bound_%d = random_bound_of(%s);", random->id, bound);
+}
+
+void hr_random_print_keys(hr_printer *p, const hr_random_list *list, int64_t tile) {
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *random = list->node[i];
+        hr_print(p, "const random_keys keys_%d = random_keys_of((uint64_t)%s);", random->id,
+                 hr_expr_text(p, random->args[0]));
+        if (list->compared[i]) hr_random_print_bound(p, random, list->compared[i]);
+        hr_print(p, "_Alignas(64) uint32_t random_%d[2][HR_RANDOM_BEFORE + %lld + HR_RANDOM_AFTER];",
+                 random->id, (long long)tile);
+    }
+}
+
+static void print_fill(hr_printer *p, const hr_random_list *list, const char *fill, const char *at,
+                       const char *to, const char *place) {
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *random = list->node[i];
+        hr_print(p, "%s(&keys_%d, (uint64_t)(%s + %s), %s - %s, random_%d[%s] + HR_RANDOM_BEFORE);", fill,
+                 random->id, hr_emit_lane_rest(p, random->args[1]), at, to, at, random->id, place);
+    }
+}
+
+void hr_random_print_draws(hr_printer *p, const hr_random_list *list, const char *at, const char *to,
+                           const char *place) {
+    if (!p->drawn_in_turns) {
+        print_fill(p, list, "random_fill", at, to, place);
+        return;
+    }
+    hr_print(p, "if (turned) {");
+    p->indent++;
+    print_fill(p, list, "random_fill_turns", at, to, place);
+    p->indent--;
+    hr_print(p, "} else {");
+    p->indent++;
+    print_fill(p, list, "random_fill", at, to, place);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_random_print_drawn(hr_printer *p, const hr_random_list *list) {
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *random = list->node[i];
+        const char *words = hr_format(p, "words_%d + (i - tile)", random->id);
+        hr_print(p, "const uint32_t *const words_%d = random_%d[turn] + HR_RANDOM_BEFORE;", random->id,
+                 random->id);
+        hr_random_give(p, random, list->compared[i], hr_format(p, "vf_random(%s)", words),
+                       hr_format(p, "vm_random_ge(%s, bound_%d)", words, random->id));
+    }
+}
+
+void hr_random_give(hr_printer *p, const hr_expr *random, const hr_expr *compared, const char *number,
+                    const char *at_least) {
+    const char *not = p->vector ? "vm_not" : "!";
+    if (!compared)
+        p->buffer[random->id] = number;
+    else
+        p->buffer[compared->id] = compared->op == HR_OP_LT ? hr_format(p, "%s(%s)", not, at_least) : at_least;
+}
+
+void hr_random_forget(hr_printer *p, const hr_random_list *list) {
+    for (int i = 0; i < list->count; i++) {
+        p->buffer[list->node[i]->id] = NULL;
+        if (list->compared[i]) p->buffer[list->compared[i]->id] = NULL;
+    }
+}

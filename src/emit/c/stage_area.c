@@ -1,0 +1,147 @@
+/* The scratch memory of one thread in a stage: kept rows, column sums, totals. In: a stage. Out: sizes and
+ * places. */
+#include "emit/c/stage_area.h"
+
+#include <inttypes.h>
+
+const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
+    return hr_emit_points(p, stage->row, stage->row_count);
+}
+
+/* Of its columns a thread holds the sums of all or of a strip. */
+static const char *sums_size(hr_printer *p, const hr_stage *stage) {
+    return stage->strip ? hr_format(p, "%" PRId64, stage->strip) : hr_stage_row_size(p, stage);
+}
+
+bool hr_stage_shares_kept(const hr_stage *stage) {
+    return stage->skew && hr_stage_turns(stage) == 2 && !stage->lead;
+}
+
+/* Sums that other threads read stay where these look for them. */
+bool hr_stage_area_is_placed(const hr_stage *stage) {
+    return stage->lead && hr_stage_keeps_rows(stage) && !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) &&
+           !hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+}
+
+int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
+    if (stage->kept_once[kept_index]) return 1;
+    if (stage->abreast) return stage->abreast;
+    if (!stage->skew) return 1;
+    return (hr_stage_shares_kept(stage) ? 1 : stage->pass_count) * stage->group;
+}
+
+bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const hr_step *step,
+                              int row_count) {
+    int tensor = plan->normal->statements[step->statement].tensor, tasks = stage->task_count;
+    if (plan->normal->tensors[tensor].role != HR_ROLE_RESULT || plan->storage[tensor] != tensor ||
+        hr_plan_layout(plan, tensor) != HR_LAYOUT_DENSE ||
+        plan->normal->tensors[tensor].rank != tasks + row_count)
+        return false;
+    for (int a = 0; a < tasks + row_count; a++) {
+        const hr_expr *subscript = step->subscripts[a];
+        int index = a < tasks ? stage->task[a] : stage->row[a - tasks];
+        if (subscript->op != HR_OP_INDEX || subscript->index != index) return false;
+    }
+    return true;
+}
+
+bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
+    if (!stage->abreast || !stage->ragged || plan->tunables.stream) return false;
+    return step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_stores_in_order(plan, stage, step, 1);
+}
+
+static int kept_before(const hr_stage *stage, int kept_index) {
+    int rows = 0;
+    for (int k = 0; k < kept_index; k++)
+        rows += hr_stage_kept_slots(stage, k);
+    return rows;
+}
+
+static bool makes_strip(const hr_plan *plan, const hr_step *step) {
+    return hr_plan_is_in_strips(plan, plan->normal->statements[step->statement].tensor);
+}
+
+/* Of sums of columns. */
+static bool is_wide(const hr_plan *plan, const hr_step *step) {
+    const hr_dtype type = plan->normal->statements[step->statement].value->type;
+    return type == HR_F64 || type == HR_I64;
+}
+
+/* Rows of 4-byte elements for a step's sums or for what is collected of it. */
+static int narrow_rows(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
+    if (hr_stage_collects(plan, stage, step)) return stage->abreast;
+    return step->kind == HR_STEP_REDUCE_COLUMN && !is_wide(plan, step);
+}
+
+/* Rows of 4-byte and 8-byte elements, each padded so that whole vectors fit, and how many totals. */
+typedef struct areas {
+    int narrow, wide, totals;
+} areas;
+
+/* Those of what is kept and of the steps before `end`: of a step its sums or what is collected of it, then
+ * its strip. */
+static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
+    areas count = {kept_before(stage, stage->kept_count), 0, 0};
+    for (int i = 0; i < end; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_ALL) count.totals++;
+        if (step->kind == HR_STEP_REDUCE_COLUMN && is_wide(plan, step)) count.wide++;
+        count.narrow += narrow_rows(plan, stage, step) + makes_strip(plan, step);
+    }
+    return count;
+}
+
+bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage) {
+    return !stage->strip && !stage->alone && !stage->gathered && !plan->tunables.chunk &&
+           !hr_stage_has(stage, HR_STEP_SCATTER) && !hr_plan_has_lists(plan);
+}
+
+bool hr_stage_has_sums(const hr_stage *stage) {
+    return hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+}
+
+hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                int64_t *out) {
+    const areas all = areas_before(plan, stage, stage->step_count);
+    int64_t row;
+    HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
+    if (stage->strip) row = stage->strip;
+    int64_t row4 = (row * 4 + HR_AREA_PADDING) / 64 * 64, row8 = (row * 8 + HR_AREA_PADDING) / 64 * 64;
+    *out = (all.narrow ? all.narrow * row4 : 0) + (all.wide ? all.wide * row8 : 0) + all.totals * 64 +
+           (hr_stage_area_is_placed(stage) ? HR_AREA_PAGE : 0);
+    return HR_OK;
+}
+
+/* Bytes of a padded row of elements of `size` bytes. */
+static const char *row_bytes(hr_printer *p, const hr_stage *stage, int size) {
+    return hr_format(p, "(((%s) * %d + %d) / 64 * 64)", sums_size(p, stage), size, HR_AREA_PADDING);
+}
+
+const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
+    const areas all = areas_before(p->plan, stage, stage->step_count);
+    const char *size =
+        hr_format(p, "%d", all.totals * 64 + (hr_stage_area_is_placed(stage) ? HR_AREA_PAGE : 0));
+    if (all.wide) size = hr_format(p, "%d * %s + %s", all.wide, row_bytes(p, stage, 8), size);
+    if (all.narrow) size = hr_format(p, "%d * %s + %s", all.narrow, row_bytes(p, stage, 4), size);
+    return size;
+}
+
+const char *hr_stage_strip_offset(hr_printer *p, const hr_stage *stage, int step_index) {
+    const areas before = areas_before(p->plan, stage, step_index);
+    const int own = narrow_rows(p->plan, stage, &stage->steps[step_index]);
+    return hr_format(p, "%d * %s", before.narrow + own, row_bytes(p, stage, 4));
+}
+
+/* Order: narrow rows (kept first), wide rows, totals. */
+const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int kept_index) {
+    const char *row4 = row_bytes(p, stage, 4), *row8 = row_bytes(p, stage, 8);
+    if (kept_index >= 0) return hr_format(p, "%d * %s", kept_before(stage, kept_index), row4);
+    const areas all = areas_before(p->plan, stage, stage->step_count),
+                before = areas_before(p->plan, stage, step_index);
+    const hr_step *step = &stage->steps[step_index];
+    if (narrow_rows(p->plan, stage, step)) return hr_format(p, "%d * %s", before.narrow, row4);
+    const char *rows = all.narrow ? hr_format(p, "%d * %s + ", all.narrow, row4) : "";
+    if (step->kind == HR_STEP_REDUCE_COLUMN) return hr_format(p, "%s%d * %s", rows, before.wide, row8);
+    if (all.wide) rows = hr_format(p, "%s%d * %s + ", rows, all.wide, row8);
+    return hr_format(p, "%s%d", rows, before.totals * 64);
+}

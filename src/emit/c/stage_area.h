@@ -1,0 +1,52 @@
+/* The scratch memory of one thread in a stage: rows that are kept between passes, results that are collected,
+ * column sums, strips of locals, totals.
+ *
+ * Rows of 4-byte values come first (kept ones, then in the order of the steps column sums, or as many rows of
+ * results as go abreast, and strips), then rows of 8-byte sums, then a line a total. The library computes the
+ * size in numbers, the emitted code by the same formula over its extents.
+ */
+#ifndef HR_EMIT_C_STAGE_AREA_H
+#define HR_EMIT_C_STAGE_AREA_H
+
+#include "emit/expression.h"
+
+/* Rows of a thread's area start at different places of a page: a load that only seems to follow a store to
+ * the same place, 4 KB apart, waits for it. */
+enum { HR_AREA_PADDING = 1152 };
+
+/* Where rows that are kept begin in a page, if their stage's first pass leads: what is read of them stands
+ * ahead of what was just stored of results of pages' length, by half a page at most. */
+enum { HR_AREA_PLACE = 1024, HR_AREA_PAGE = 4096 };
+
+bool hr_stage_area_is_placed(const hr_stage *stage);
+/* Whether threads may take the stage in pieces of their shares (prelude/shares.h), and whether it adds over
+ * tasks, so that each piece has an area of its own: which one adds what is then always the same. */
+bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage);
+bool hr_stage_has_sums(const hr_stage *stage);
+/* Bytes of scratch memory that one thread of the stage needs, or one piece, as a number and as a C expression
+ * over extents.
+ */
+hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                int64_t *out);
+const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
+/* Whether a step gives a result its values in the order of memory, without gaps: tasks, and `row_count`
+ * indices of the row in each. */
+bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const hr_step *step, int row_count);
+/* Whether a step's results are put together in cache: rows that are no whole cache lines and follow each
+ * other in memory. */
+bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
+/* Where a step's sums or what is collected of its results stand, or where kept value `kept_index` >= 0 does:
+ * bytes from the start of the thread's area. */
+const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int kept_index);
+/* Where the strip in hand of the local stands that a step makes. */
+const char *hr_stage_strip_offset(hr_printer *printer, const hr_stage *stage, int step_index);
+/* Whether a row is kept where the one before it was: of two passes side by side, the second, which goes
+ * first, has read a place before the first writes there, unless that one leads. */
+bool hr_stage_shares_kept(const hr_stage *stage);
+/* Rows side by side that a kept value needs: one for each row abreast, or in flight of a skewed stage, or for
+ * each two that share. */
+int hr_stage_kept_slots(const hr_stage *stage, int kept_index);
+/* Elements of a row: the product of the sizes of the row's indices, "1" where it has none. */
+const char *hr_stage_row_size(hr_printer *printer, const hr_stage *stage);
+
+#endif

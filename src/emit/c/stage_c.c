@@ -1,0 +1,666 @@
+/* One stage as static C functions. In: a stage. Out: text. See stage_c.h. */
+#include "emit/c/stage_c.h"
+
+#include "base/dtype.h"
+#include "emit/c/column_loop.h"
+#include "emit/c/function_c.h"
+#include "emit/c/lane_even_odd.h"
+#include "emit/c/lane_loop.h"
+#include "emit/c/lane_sums.h"
+#include "emit/c/list_c.h"
+#include "emit/c/stage_area.h"
+#include "emit/c/stage_columns.h"
+#include "emit/c/stage_end.h"
+#include "emit/c/stage_estimate.h"
+#include "emit/c/stage_flat.h"
+#include "emit/c/stage_jam.h"
+#include "emit/c/stage_line.h"
+#include "emit/c/stage_order.h"
+#include "emit/c/stage_parts.h"
+#include "emit/c/stage_pipeline.h"
+#include "emit/c/stage_pipeline_loop.h"
+#include "emit/c/stage_prefetch.h"
+#include "emit/c/stage_scatter.h"
+#include "emit/c/stage_transpose.h"
+#include "emit/c/stage_variance.h"
+#include "emit/clear.h"
+#include "emit/reduce.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
+enum { SPLIT_BLOCK = 1 << 16 };
+/* Random numbers drawn at a time: a group of the generator's, of short vectors two, few enough for memory to
+ * work meanwhile. */
+enum { TILE = 256, TILE_SHORT = 192 };
+
+static const hr_statement *statement_of(const hr_stage_printer *s, const hr_step *step) {
+    return &s->function->statements[step->statement];
+}
+
+static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
+    return statement_of(s, step)->value->type;
+}
+
+static bool uses_area(const hr_plan *plan, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (hr_stage_collects(plan, stage, &stage->steps[i])) return true;
+    return stage->kept_count || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
+           hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+}
+
+/* ---- the parts of a task ---- */
+
+static const char *scalar_text(hr_stage_printer *s, const hr_expr *value) {
+    hr_printer *p = s->p;
+    hr_expr_prepare(p, value, HR_AT_TASK);
+    return hr_expr_text(p, value);
+}
+
+static bool is_row_total(const hr_stage_printer *s, const hr_step *step) {
+    return hr_step_is_row_total(s->plan, s->stage, step);
+}
+
+static void add_to_total(hr_stage_printer *s, const hr_step *step, const char *text) {
+    hr_printer *p = s->p;
+    const char *total = hr_format(p, "total_%d", (int)(step - s->stage->steps));
+    hr_print(p, "%s = %s;", total, hr_reduce_combine(p, step->reduce, reduced_type(s, step), total, text));
+}
+
+void hr_stage_row_steps(hr_stage_printer *s, int pass) {
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->pass != pass) continue;
+        if (step->kind == HR_STEP_ROW)
+            hr_emit_step_value(s->p, step, scalar_text(s, step->value), step->value->type);
+        if (step->estimated && !s->skew) hr_stage_estimate(s);
+        if (is_row_total(s, step)) add_to_total(s, step, scalar_text(s, step->value));
+    }
+}
+
+/* What a task computes once is stored at its end, when nothing reads what stood there before. */
+void hr_stage_row_stores(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    bool vector = p->vector;
+    p->vector = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
+        const hr_statement *statement = statement_of(s, step);
+        hr_dtype dtype = hr_stage_target(s, step)->dtype;
+        const char *value = hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype);
+        if (!hr_stage_line_put(s, step, value))
+            hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                     hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                     value);
+    }
+    p->vector = vector;
+}
+
+/* ---- lane passes ---- */
+
+bool hr_stage_streams(const hr_printer *p, const hr_tensor *target) {
+    hr_dtype dtype = target->dtype;
+    bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
+    if (!p->vector || !streams || p->plan->tunables.stream == 2) return false;
+    if (p->stage->ragged && !p->flat && p->plan->tunables.stream != 1) return false;
+    /* An inout's lines are in cache already, and scratch is read again soon: ordinary stores cost them no
+     * extra traffic. */
+    return p->plan->tunables.stream == 1 || target->role == HR_ROLE_RESULT;
+}
+
+static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
+    switch (step->kind) {
+    case HR_STEP_ELEMENT:
+        return step->stored && s->stage->row_count > 0;
+    case HR_STEP_REDUCE_ROW:
+        return !step->estimated;
+    case HR_STEP_REDUCE_COLUMN:
+        return !s->apart;
+    case HR_STEP_REDUCE_ALL:
+        return !is_row_total(s, step);
+    default:
+        return false;
+    }
+}
+
+static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
+    int count = 0;
+    for (int i = 0; i < s->stage->step_count && count < HR_STEPS_MAX; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->pass != pass || !in_lane_loop(s, step)) continue;
+        const hr_statement *statement = statement_of(s, step);
+        hr_lane_step *lane = &out[count++];
+        *lane =
+            (hr_lane_step){.value = step->value, .reduce = step->reduce, .type = step->value->type, .id = i};
+        lane->tensor = statement->tensor;
+        lane->subscripts = step->subscripts;
+        lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
+                    : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
+                                                          : HR_LANE_REDUCE;
+        lane->collected = s->abreast && hr_stage_collects(s->plan, s->stage, step);
+        lane->stream = lane->use == HR_LANE_STORE && hr_stage_streams(s->p, hr_stage_target(s, step));
+    }
+    return count + hr_stage_spread_squares(s, pass, out + count, HR_STEPS_MAX - count);
+}
+
+/* Whether a result has that type. */
+static bool stores(const hr_stage_printer *s, const hr_lane_pass *lanes, hr_dtype dtype) {
+    for (int i = 0; i < lanes->step_count; i++)
+        if (lanes->steps[i].use == HR_LANE_STORE &&
+            s->function->tensors[lanes->steps[i].tensor].dtype == dtype)
+            return true;
+    return false;
+}
+
+/* Vectors of a step that stores: what it asks for ahead and its own count are then once a line of results. */
+static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes) {
+    enum { LINE_FLOATS = 16, VECTORS_MOST = 2 };
+    int vectors = LINE_FLOATS / hr_limits_lanes(&s->plan->limits);
+    if (vectors > VECTORS_MOST) vectors = VECTORS_MOST;
+    return stores(s, lanes, HR_BF16) || stores(s, lanes, HR_F16) ? 2 * vectors : vectors;
+}
+
+/* Of bf16, two vectors that are a line cost less than two in order: of as many lanes as a line has. */
+static bool goes_in_pairs(hr_stage_printer *s, const hr_lane_pass *lanes) {
+    hr_lane_pass pair = *lanes;
+    pair.ways = 2;
+    return !hr_limits_are_short(&s->plan->limits) && hr_lane_takes_turns(s->p, &pair, NULL);
+}
+
+static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
+    bool reduces = false, plain = true;
+    for (int i = 0; i < lanes->step_count; i++) {
+        if (lanes->steps[i].use == HR_LANE_COLUMN) reduces = true;
+        if (lanes->steps[i].use != HR_LANE_REDUCE) continue;
+        reduces = true;
+        if (hr_op_finds_position(lanes->steps[i].reduce)) plain = false;
+    }
+    if (!plain || !s->p->vector) return 1;
+    if (reduces && s->plan->tunables.unroll) return s->plan->tunables.unroll;
+    if (reduces && s->stage->ways == 1 && goes_in_pairs(s, lanes)) return 2;
+    if (reduces) return s->stage->ways ? s->stage->ways : 4;
+    bool dear = s->stage->shape == HR_SHAPE_MAP &&
+                (hr_limits_are_short(&s->plan->limits) || stores(s, lanes, HR_BF16));
+    for (int i = 0; i < lanes->step_count && dear; i++)
+        if (hr_expr_computes_special(s->p, lanes->steps[i].value)) return 4; /* side by side */
+    return vectors_of_line(s, lanes);
+}
+
+hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
+                                const hr_expr **prefetched) {
+    hr_printer *p = s->p;
+    hr_lane_pass lanes = {.steps = steps, .kept = s->stage->kept, .kept_count = s->stage->kept_count};
+    lanes.step_count = lane_steps(s, pass, steps);
+    const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
+    bool part = s->split || s->skew || s->turns || s->few || s->joined;
+    lanes.first = part ? "first" : "0";
+    lanes.last = part ? "last" : s->attends ? "limit" : whole;
+    if (s->skew) {
+        lanes.state = "row->";
+        lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
+        lanes.group = s->stage->group;
+    }
+    lanes.kept_name = s->kept_name;
+    lanes.kept_done = s->kept_done;
+    hr_random_list randoms;
+    hr_lane_randoms(p, &lanes, &randoms);
+    lanes.tile = randoms.count ? s->tile : 0;
+    lanes.ways = lanes.unit = choose_ways(s, &lanes);
+    if (s->stage->segments.run && !part && !s->abreast) lanes.segments = &s->stage->segments;
+    hr_stage_prefetch(s, pass, &lanes, prefetched);
+    hr_stage_lines_join(s, pass, &lanes);
+    return lanes;
+}
+
+void hr_stage_pass(hr_stage_printer *s, int pass) {
+    hr_printer *p = s->p;
+    hr_lane_step steps[HR_STEPS_MAX];
+    const hr_expr *prefetched[HR_STREAMS_MAX];
+    hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
+    hr_stage_next_rows(s, &lanes);
+    if (pass && pass == s->stage->spare_pass) {
+        hr_stage_spread_pass(s, &lanes);
+        return;
+    }
+    if (lanes.step_count) hr_lane_loop(p, &lanes);
+    for (int i = 0; i < lanes.step_count; i++) {
+        if (steps[i].use != HR_LANE_REDUCE) continue;
+        const char *result = hr_lane_result(p, &lanes, &steps[i]);
+        if (steps[i].id >= HR_SQUARES) {
+            hr_stage_spread_keep(s, &steps[i], result);
+            continue;
+        }
+        const hr_step *step = &s->stage->steps[steps[i].id];
+        if (step->kind == HR_STEP_REDUCE_ALL)
+            add_to_total(s, step, result);
+        else
+            hr_emit_step_value(s->p, step, result, reduced_type(s, step));
+    }
+}
+
+/* A stage over no row: each task is one element. */
+static void print_single_elements(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *values[HR_STEPS_MAX];
+    int count = s->stage->step_count < HR_STEPS_MAX ? s->stage->step_count : HR_STEPS_MAX;
+    for (int i = 0; i < count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
+        values[i] = hr_format(p, "e%d", i);
+        hr_print(p, "const %s e%d = %s;", hr_c_compute(step->value->type), i, scalar_text(s, step->value));
+    }
+    for (int i = 0; i < count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
+        const hr_statement *statement = statement_of(s, step);
+        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                 hr_emit_stored(p, values[i], step->value->type, hr_stage_target(s, step)->dtype));
+    }
+}
+
+void hr_stage_task_indices(hr_stage_printer *s) {
+    if (s->stage->task_count == 1) {
+        hr_print(s->p, "const int64_t %s = task;", hr_emit_index(s->p, s->stage->task[0]));
+        return;
+    }
+    if (s->stage->task_count && !s->counted) {
+        hr_print(s->p, "int64_t rest = task;");
+        hr_emit_indices(s->p, "const int64_t ", s->stage->task, s->stage->task_count);
+    }
+    for (int i = 0; i < s->stage->task_count; i++)
+        hr_print(s->p, "(void)%s;", hr_emit_index(s->p, s->stage->task[i]));
+}
+
+const char *hr_stage_task_total(hr_stage_printer *s) {
+    return hr_emit_points(s->p, s->stage->task, s->stage->task_count);
+}
+
+/* ---- a scatter into a result begins with zeros ---- */
+
+static bool starts_at_zero(const hr_stage_printer *s) {
+    if (!hr_stage_has(s->stage, HR_STEP_SCATTER)) return false;
+    int tensor = statement_of(s, &s->stage->steps[0])->tensor;
+    return s->plan->storage[tensor] == tensor && s->function->tensors[tensor].role != HR_ROLE_INOUT;
+}
+
+static void print_clear(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int tensor = statement_of(s, &s->stage->steps[0])->tensor;
+    hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, tensor));
+    hr_print(p, "for (int64_t k = size * thread / threads; k < size * (thread + 1) / threads; k++) {");
+    p->indent++;
+    hr_emit_clear_element(p, tensor, "k");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* ---- the stage ---- */
+
+static void print_areas(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    if (!uses_area(s->plan, s->stage)) return;
+    const char *area =
+        s->pieces ? "work" : hr_format(p, "work + thread * (%s)", hr_stage_thread_size(p, s->stage));
+    if (hr_stage_area_is_placed(s->stage)) {
+        hr_print(p, "char *const own = %s;", area);
+        area = hr_format(p, "own + (%d - (uintptr_t)own) %% %d", HR_AREA_PLACE, HR_AREA_PAGE);
+    }
+    if (!s->attends) hr_print(p, "char *const area = %s;", area);
+    for (int k = 0; k < s->stage->kept_count; k++) {
+        if (s->skew && !s->stage->kept_once[k]) continue;
+        s->kept_name[k] = hr_format(p, "kept_%d", k);
+        hr_print(p, "float *const kept_%d = (float *)(area + %s);", k,
+                 hr_stage_area_offset(p, s->stage, -1, k));
+    }
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_COLUMN) {
+            const char *c_type = hr_c_compute(step->value->type);
+            hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type,
+                     hr_stage_area_offset(p, s->stage, i, -1));
+            if (!s->stage->strip) hr_stage_column_start(s, i, hr_stage_row_size(p, s->stage));
+        }
+        if (step->kind == HR_STEP_REDUCE_ALL)
+            hr_print(p, "%s total_%d = %s;", hr_reduce_type(step->reduce, reduced_type(s, step)), i,
+                     hr_reduce_identity(step->reduce, reduced_type(s, step)));
+    }
+}
+
+static void print_totals(hr_stage_printer *s) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL)
+            hr_print(s->p, "*(%s *)(area + %s) = total_%d;",
+                     hr_reduce_type(s->stage->steps[i].reduce, reduced_type(s, &s->stage->steps[i])),
+                     hr_stage_area_offset(s->p, s->stage, i, -1), i);
+}
+
+/* Rows that are the same for every task are kept before the first. */
+static void print_kept_once(hr_stage_printer *s) {
+    hr_lane_step steps[HR_KEPT_MAX];
+    hr_lane_pass lanes = {.steps = steps, .first = "0", .ways = 1, .kept = s->stage->kept};
+    for (int k = 0; k < s->stage->kept_count; k++)
+        if (s->stage->kept_once[k])
+            steps[lanes.step_count++] =
+                (hr_lane_step){.use = HR_LANE_KEEP, .value = s->stage->kept[k], .id = 1000 + k};
+    if (!lanes.step_count) return;
+    for (int k = 0; k < s->stage->kept_count; k++)
+        if (s->stage->kept_once[k]) s->kept_done[k] = false;
+    lanes.last = hr_emit_index_size(s->p, s->p->lane);
+    lanes.kept_count = s->stage->kept_count;
+    lanes.kept_name = s->kept_name;
+    lanes.kept_done = s->kept_done;
+    hr_lane_loop(s->p, &lanes);
+}
+
+static const char *task_index(const hr_stage_printer *s, int i) {
+    return hr_emit_index(s->p, s->stage->task[i]);
+}
+
+/* Several indices, counted on from task to task: dividing the task's number takes as long as some lines of a
+ * short row. The innermost may have come to its end, and so, if it has, the others. */
+static void print_counted_tasks(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int last = s->stage->task_count - 1;
+    for (int i = 0; i <= last; i++)
+        hr_print(p, "int64_t %s = 0;", task_index(s, i));
+    hr_print(p, "const int64_t first_task = tasks * thread / threads;");
+    hr_print(p, "if (first_task) {");
+    p->indent++;
+    hr_print(p, "int64_t rest = first_task;");
+    hr_emit_indices(p, "", s->stage->task, s->stage->task_count);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "for (int64_t task = first_task; task < tasks * (thread + 1) / threads; task++, %s++) {",
+             task_index(s, last));
+    for (int i = last; i > 0; i--)
+        hr_print(p, "    if (%s == %s) %s = 0, %s++;", task_index(s, i),
+                 hr_emit_index_size(p, s->stage->task[i]), task_index(s, i), task_index(s, i - 1));
+}
+
+/* One run of tasks a thread, or `chunk` tasks at a time in turn. */
+static void print_task_header(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int chunk = s->plan->tunables.chunk;
+    hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
+    if (s->counted) {
+        print_counted_tasks(s);
+        return;
+    }
+    if (!chunk) {
+        hr_print(
+            p,
+            "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");
+        return;
+    }
+    hr_print(p, "for (int64_t chunk = thread * %d; chunk < tasks; chunk += threads * %d) {", chunk, chunk);
+    hr_print(p, "const int64_t chunk_end = chunk + %d < tasks ? chunk + %d : tasks;", chunk, chunk);
+    hr_print(p, "for (int64_t task = chunk; task < chunk_end; task++) {");
+}
+
+/* The passes over the lanes `first` to `last`. */
+static void print_lanes(hr_stage_printer *s) {
+    for (int pass = 0; pass < s->stage->pass_count; pass++)
+        hr_stage_pass(s, pass);
+}
+
+static void print_shares(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *size = hr_emit_lane_count(p); /* in whole cache lines */
+    hr_print(p, "const int64_t lines = (%s + 63) / 64, share_end = lines * (thread + 1) / threads * 64;",
+             size);
+    hr_print(p, "const int64_t end = share_end < %s ? share_end : %s;", size, size);
+    hr_print(p, "for (int64_t first = lines * thread / threads * 64; first < end; first += %d) {",
+             SPLIT_BLOCK);
+    p->indent++;
+    hr_print(p, "const int64_t last = first + %d < end ? first + %d : end;", SPLIT_BLOCK, SPLIT_BLOCK);
+    print_lanes(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_pieces(hr_stage_printer *s) {
+    hr_text body, *out = hr_print_aside(s->p, &body);
+    print_lanes(s);
+    hr_print_back(s->p, out);
+    hr_list_c_loop(s->p, &body);
+}
+
+/* What is one for the whole stage every thread computes; the first one stores it. */
+static void print_split(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    if (p->flat) hr_stage_flat_indices(s);
+    hr_stage_row_steps(s, 0);
+    if (hr_plan_has_lists(s->plan))
+        print_pieces(s);
+    else
+        print_shares(s);
+    if (!hr_stage_has(s->stage, HR_STEP_ROW)) return;
+    hr_print(p, "if (thread == 0) {");
+    p->indent++;
+    hr_stage_row_stores(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_passes(hr_stage_printer *s) {
+    bool estimates = hr_stage_estimates(s->stage);
+    hr_stage_task_indices(s);
+    if (estimates) {
+        hr_print(s->p, "for (bool exact = false;; exact = true) {");
+        s->p->indent++;
+    }
+    for (int pass = 0; pass < s->stage->pass_count; pass++) {
+        hr_stage_row_steps(s, pass);
+        hr_stage_pass(s, pass);
+        if (estimates && pass == 0) hr_print(s->p, "if (%s) continue;", hr_stage_unsettled(s));
+    }
+    if (!s->stage->row_count) print_single_elements(s);
+    hr_stage_row_stores(s);
+    if (!estimates) return;
+    hr_print(s->p, "break;");
+    s->p->indent--;
+    hr_print(s->p, "}");
+}
+
+/* Every thread goes through all tasks, with its share of each one's cache lines. */
+static void print_few(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *size = hr_emit_lane_count(p);
+    hr_print(p, "const int64_t lines = (%s + 63) / 64, first = lines * thread / threads * 64;", size);
+    hr_print(p, "const int64_t share = lines * (thread + 1) / threads * 64, last = share < %s ? share : %s;",
+             size, size);
+    hr_print(p, "for (int64_t task = 0; task < %s && first < last; task++) {", hr_stage_task_total(s));
+    p->indent++;
+    print_passes(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Groups of tasks: the passes of each, then the column sums of all. */
+static void print_groups(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
+    hr_print(p, "for (int64_t group = tasks * thread / threads; group < end; group += %d) {",
+             HR_COLUMN_GROUP);
+    p->indent++;
+    hr_print(p, "const int64_t group_end = group + %d < end ? group + %d : end;", HR_COLUMN_GROUP,
+             HR_COLUMN_GROUP);
+    hr_print(p, "for (int64_t task = group; task < group_end; task++) {");
+    p->indent++;
+    print_passes(s);
+    p->indent--;
+    hr_print(p, "}");
+    hr_stage_columns(s, "group_end");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_task_loop(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    if (s->apart) {
+        if (s->stage->strip)
+            hr_stage_column_strips(s);
+        else if (s->stage->alone)
+            hr_stage_column_share(s);
+        else
+            print_groups(s);
+        return;
+    }
+    if (s->split) {
+        print_split(s);
+        return;
+    }
+    if (s->turns) {
+        hr_stage_turn_loop(s, print_passes);
+        return;
+    }
+    if (s->stage->gathered) {
+        hr_order_loop(s, print_passes);
+        return;
+    }
+    if (s->few) {
+        print_few(s);
+        return;
+    }
+    if (s->abreast) {
+        hr_stage_abreast_loop(s);
+        return;
+    }
+    hr_stage_lines_begin(s, hr_format(p, "%s * thread / threads", hr_stage_task_total(s)));
+    s->counted = s->stage->task_count > 1 && !s->plan->tunables.chunk;
+    print_task_header(s);
+    p->indent++;
+    print_passes(s);
+    p->indent--;
+    hr_print(p, "}");
+    s->counted = false;
+    if (s->plan->tunables.chunk) hr_print(p, "}");
+    hr_stage_lines_end(s);
+}
+
+static bool has_streams(const hr_stage_printer *s) {
+    if (s->lines) return true;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (s->abreast && hr_stage_collects(s->plan, s->stage, step)) return true;
+        if (step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_streams(s->p, hr_stage_target(s, step)))
+            return true;
+    }
+    return false;
+}
+
+static void print_work(hr_stage_printer *s) {
+    if (hr_stage_has(s->stage, HR_STEP_SCATTER)) {
+        hr_stage_scatter(s);
+        return;
+    }
+    print_areas(s);
+    print_kept_once(s);
+    if (s->skew)
+        hr_stage_skew_loop(s);
+    else
+        print_task_loop(s);
+    print_totals(s);
+    if (has_streams(s)) hr_print(s->p, "stream_end();");
+}
+
+static void print_end(hr_stage_printer *s) {
+    hr_emit_stage_end(s->p, s->stage);
+}
+
+static void print_function(hr_stage_printer *s, const char *suffix, const char *parameters,
+                           void (*print)(hr_stage_printer *)) {
+    hr_printer *p = s->p;
+    hr_text body, *out = hr_print_aside(p, &body);
+    print(s);
+    hr_print_back(p, out);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d%s", s->number, suffix), parameters, &body);
+}
+
+static void begin_stage(hr_stage_printer *s, hr_printer *p, int number) {
+    const hr_stage *stage = &p->plan->stages[number];
+    *s = (hr_stage_printer){
+        .p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
+    hr_printer_stage(p, stage);
+    memset(p->turned, 0, sizeof p->turned);
+}
+
+static void print_words(const hr_stage_printer *s) {
+    hr_print(s->p, "/* %s", s->stage->name);
+    hr_print(s->p, s->p->flat ? " * %s; as one axis */" : " * %s */", s->stage->why);
+}
+
+static void print_run(hr_stage_printer *s) {
+    hr_stage_printer head;
+    begin_stage(&head, s->p, hr_plan_run(s->plan, s->number).first);
+    hr_stage_run_loop(&head);
+    if (has_streams(s)) hr_print(s->p, "stream_end();");
+}
+
+/* The last stage of a run has the loop over its strips. */
+static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
+    s->joined = true;
+    s->apart = s->stage->alone;
+    *out = (hr_stage_functions){0};
+    print_words(s);
+    hr_stage_strip_function(s);
+    if (s->number == hr_plan_run(s->plan, s->number).last)
+        print_function(s, "", HR_STAGE_PARAMETERS, print_run);
+    return hr_text_status(s->p->out);
+}
+
+/* Rows between two products: those of a block. */
+static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
+    hr_printer *p = s->p;
+    *out = (hr_stage_functions){0};
+    s->attends = true;
+    print_words(s);
+    hr_text body, *lines = hr_print_aside(p, &body);
+    print_areas(s);
+    print_kept_once(s);
+    hr_print(p, "for (int64_t task = begin; task < end; task++) {");
+    p->indent++;
+    print_passes(s);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print_back(p, lines);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d_rows", s->number),
+                     "const arguments *a, int64_t begin, int64_t end, int64_t limit, char *area", &body);
+    return hr_text_status(p->out);
+}
+
+hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
+    const hr_stage *stage = &p->plan->stages[number];
+    hr_stage_printer s;
+    begin_stage(&s, p, number);
+    const hr_run run = hr_plan_run(p->plan, number);
+    if (hr_plan_attends(p->plan, number)) return emit_rows(&s, out);
+    if (run.first != run.last) return emit_joined(&s, out);
+    s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
+    s.skew = stage->skew;
+    s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
+    s.few = stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !p->plan->tunables.chunk;
+    s.abreast = stage->abreast && !s.split && !s.turns;
+    s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
+    if (!s.split && !s.turns && !s.few && !s.apart && !stage->gathered) hr_stage_find_lines(&s);
+    out->pieces = !s.turns && !s.few && hr_stage_goes_in_pieces(p->plan, stage);
+    out->sums = out->pieces && hr_stage_has_sums(stage);
+    s.pieces = out->pieces;
+    s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
+             : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
+                                                     : TILE;
+    out->begin = starts_at_zero(&s);
+    out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !stage->strip) ||
+               hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+    print_words(&s);
+    if (out->begin) print_function(&s, "_begin", HR_STAGE_PARAMETERS, print_clear);
+    if (s.skew) hr_stage_skew_functions(&s);
+    print_function(&s, "", HR_STAGE_PARAMETERS, print_work);
+    hr_printer_stage(p, stage);
+    p->lane = -1; /* the end names every index */
+    if (out->end) print_function(&s, "_end", HR_STAGE_END, print_end);
+    return hr_text_status(p->out);
+}

@@ -1,0 +1,249 @@
+/* Sums of columns. In: a stage. Out: text. See stage_columns.h. */
+#include "emit/c/stage_columns.h"
+
+#include "base/dtype.h"
+#include "emit/c/column_loop.h"
+#include "emit/c/function_c.h"
+#include "emit/c/lane_loop.h"
+#include "emit/c/stage_area.h"
+#include "emit/c/stage_prefetch.h"
+#include "emit/reduce.h"
+
+#include <inttypes.h>
+
+void hr_stage_column_start(hr_stage_printer *s, int step, const char *columns) {
+    const char *identity =
+        hr_reduce_identity(s->stage->steps[step].reduce, s->stage->steps[step].value->type);
+    hr_print(s->p, "for (int64_t j = 0; j < %s; j++)", columns);
+    hr_print(s->p, "    column_%d[j] = %s;", step, identity);
+}
+
+static void print_indices(void *context) {
+    hr_stage_task_indices(context);
+}
+
+void hr_stage_columns(hr_stage_printer *s, const char *last) {
+    hr_lane_step steps[HR_STEPS_MAX];
+    const hr_expr *prefetched[HR_STREAMS_MAX];
+    hr_lane_pass lanes = {.steps = steps, .first = "0", .last = hr_emit_index_size(s->p, s->p->lane)};
+    if (s->stage->strip) {
+        lanes.first = "first";
+        lanes.last = "last";
+    }
+    for (int i = 0; i < s->stage->step_count && lanes.step_count < HR_STEPS_MAX; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_COLUMN)
+            steps[lanes.step_count++] = (hr_lane_step){
+                .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
+    }
+    hr_column_tasks tasks = {"group", last, print_indices, s};
+    hr_stage_prefetch(s, s->stage->pass_count, &lanes, prefetched);
+    hr_column_loop(s->p, &lanes, &tasks);
+}
+
+/* The tasks from `first` to `end`: whole groups of them, then the last few. */
+static void print_groups(hr_stage_printer *s, const char *first) {
+    hr_printer *p = s->p;
+    hr_print(p, "int64_t group = %s;", first);
+    hr_print(p, "for (; group + %d <= end; group += %d) {", HR_COLUMN_GROUP, HR_COLUMN_GROUP);
+    p->indent++;
+    hr_stage_columns(s, NULL);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "if (group < end) {");
+    p->indent++;
+    hr_stage_columns(s, "end");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_stage_column_share(hr_stage_printer *s) {
+    hr_print(s->p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
+    print_groups(s, "tasks * thread / threads");
+}
+
+/* ---- strips ---- */
+
+static void print_stores(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    hr_print(p, "for (int64_t i = first; i < last; i++) {");
+    p->indent++;
+    p->vector = false;
+    for (int k = 0; k < s->stage->step_count; k++) {
+        const hr_step *step = &s->stage->steps[k];
+        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
+        const hr_statement *statement = &s->function->statements[step->statement];
+        hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                 hr_emit_stored(p, hr_format(p, "column_%d[i - first]", k), statement->value->type,
+                                s->function->tensors[statement->tensor].dtype));
+    }
+    p->vector = true;
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_strip(hr_stage_printer *s) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) hr_stage_column_start(s, i, "last - first");
+    print_groups(s, "0");
+    print_stores(s);
+}
+
+/* Strips of the columns that are part `part` of `parts`. */
+static void print_part(hr_stage_printer *s, const char *part, const char *parts,
+                       void (*print)(hr_stage_printer *)) {
+    hr_printer *p = s->p;
+    const char *size = hr_emit_index_size(p, p->lane);
+    hr_print(p, "const int64_t share = lines * (%s + 1) / %s * 64, columns = share < %s ? share : %s;", part,
+             parts, size, size);
+    hr_print(p, "for (int64_t first = lines * %s / %s * 64; first < columns; first += %" PRId64 ") {", part,
+             parts, s->stage->strip);
+    p->indent++;
+    hr_print(p, "const int64_t last = columns - first < %" PRId64 " ? columns : first + %" PRId64 ";",
+             s->stage->strip, s->stage->strip);
+    print(s);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Threads share the columns, in whole cache lines, strip by strip. Under loops they share rows of columns, in
+ * parts where those are fewer than the threads. */
+static void print_strips(hr_stage_printer *s, void (*print)(hr_stage_printer *)) {
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t lines = (%s + 63) / 64;", hr_emit_index_size(p, p->lane));
+    if (!p->outer_count) {
+        print_part(s, "thread", "threads", print);
+        return;
+    }
+    hr_print(p,
+             "const int64_t rows = %s, parts = rows < threads ? (threads + rows - 1) / (rows + !rows) : 1;",
+             hr_emit_points(p, p->outer, p->outer_count));
+    hr_print(
+        p,
+        "for (int64_t unit = rows * parts * thread / threads; unit < rows * parts * (thread + 1) / threads; "
+        "unit++) {");
+    p->indent++;
+    hr_print(p, "const int64_t part = unit %% parts;");
+    hr_print(p, "int64_t rest = unit / parts;");
+    hr_emit_indices(p, "const int64_t ", p->outer, p->outer_count);
+    print_part(s, "part", "parts", print);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_stage_column_strips(hr_stage_printer *s) {
+    hr_print(s->p, "const int64_t end = %s;", hr_stage_task_total(s));
+    print_strips(s, print_strip);
+}
+
+/* ---- stages that go together ---- */
+
+static const hr_stage *head_of(const hr_stage_printer *s) {
+    return &s->plan->stages[hr_plan_run(s->plan, s->number).first];
+}
+
+/* Areas of the run's stages stand one after the other in each thread's own: where that of a stage does, and
+ * with one past the last, how long all are. */
+static const char *run_area(hr_printer *p, int begin, int number) {
+    const char *place = "0";
+    for (int k = begin; k < number; k++)
+        place = hr_format(p, "%s + %s", place, hr_stage_thread_size(p, &p->plan->stages[k]));
+    return place;
+}
+
+/* Locals of which the strip in hand is there. */
+static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
+    hr_printer *p = s->p;
+    const hr_run run = hr_plan_run(s->plan, s->number);
+    for (int k = run.first; k <= run.last; k++) {
+        const hr_stage *stage = &s->plan->stages[k];
+        for (int i = 0; i < stage->step_count; i++) {
+            const hr_statement *made = &s->function->statements[stage->steps[i].statement];
+            const hr_tensor *tensor = &s->function->tensors[made->tensor];
+            const char *name = hr_emit_tensor(p, made->tensor);
+            if (!hr_plan_is_in_strips(s->plan, made->tensor) || !hr_emit_occurs(body, name)) continue;
+            const char *row =
+                tensor->rank > 1 ? hr_emit_offset(p, made->tensor, made->subscripts, tensor->rank - 1) : "0";
+            hr_print(p, "%s *const %s = strip_origin(area + %s + %s, (%s + first) * %d);",
+                     hr_c_storage(tensor->dtype), name, run_area(p, run.first, k),
+                     hr_stage_strip_offset(p, stage, i), row, (int)hr_dtype_size(tensor->dtype));
+        }
+    }
+}
+
+static void print_sums(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *place = run_area(p, hr_plan_run(s->plan, s->number).first, s->number);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (s->stage->steps[i].kind != HR_STEP_REDUCE_COLUMN) continue;
+        const char *type = hr_c_compute(s->stage->steps[i].value->type);
+        hr_print(p, "%s *const column_%d = (%s *)(area + %s + %s);", type, i, type, place,
+                 hr_stage_area_offset(p, s->stage, i, -1));
+    }
+    hr_print(p, "const int64_t end = %s;", hr_stage_task_total(s));
+    print_strip(s);
+}
+
+/* Whether the index is one of the rows of columns that the run's loops walk. */
+static bool is_outer(const hr_stage_printer *s, int index) {
+    const hr_stage *head = head_of(s);
+    for (int i = 0; i < head->row_count - 1; i++)
+        if (head->row[i] == index) return true;
+    return false;
+}
+
+static void print_map(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int loops = 0;
+    for (int i = 0; i < s->stage->task_count; i++) {
+        const char *index = hr_emit_index(p, s->stage->task[i]);
+        if (is_outer(s, s->stage->task[i])) continue;
+        hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index,
+                 hr_emit_index_size(p, s->stage->task[i]), index);
+        p->indent++;
+        loops++;
+    }
+    hr_stage_pass(s, 0);
+    for (; loops; loops--) {
+        p->indent--;
+        hr_print(p, "}");
+    }
+}
+
+void hr_stage_strip_function(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_stage *head = head_of(s);
+    const char *parameters = "const arguments *a, char *area, int64_t first, int64_t last";
+    hr_text body, whole, *out = hr_print_aside(p, &body);
+    if (hr_stage_has(s->stage, HR_STEP_REDUCE_COLUMN))
+        print_sums(s);
+    else
+        print_map(s);
+    hr_print_back(p, out);
+    out = hr_print_aside(p, &whole);
+    for (int i = 0; i < head->row_count - 1; i++) {
+        const char *index = hr_emit_index(p, head->row[i]);
+        parameters = hr_format(p, "%s, int64_t %s", parameters, index);
+        hr_print(p, "(void)%s;", index);
+    }
+    print_strips_of_locals(s, hr_text_data(&body));
+    hr_print_body(p, &body);
+    hr_print_back(p, out);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d_strip", s->number), parameters, &whole);
+}
+
+static void print_calls(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *outer = "";
+    for (int i = 0; i < p->outer_count; i++)
+        outer = hr_format(p, "%s, %s", outer, hr_emit_index(p, p->outer[i]));
+    for (int k = s->number; k <= hr_plan_run(s->plan, s->number).last; k++)
+        hr_print(p, "stage_%d_strip(a, area, first, last%s);", k, outer);
+}
+
+void hr_stage_run_loop(hr_stage_printer *s) {
+    hr_print(s->p, "char *const area = work + thread * (%s);",
+             run_area(s->p, s->number, hr_plan_run(s->plan, s->number).last + 1));
+    print_strips(s, print_calls);
+}

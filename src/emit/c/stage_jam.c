@@ -1,0 +1,188 @@
+/* Row stages of short rows. In: a stage. Out: text. See stage_jam.h.
+ *
+ * For each turn a loop over the rows of a block. What later turns need of a row stands in arrays between
+ * them, NAME_of[r].
+ */
+#include "emit/c/stage_jam.h"
+
+#include "base/dtype.h"
+#include "emit/c/function_c.h"
+#include "emit/c/stage_area.h"
+#include "emit/c/stage_estimate.h"
+#include "emit/c/stage_line.h"
+
+#include <string.h>
+
+typedef struct made {
+    const char *name, *type;
+    int phase; /* in which it is computed */
+    bool needed;
+} made;
+
+/* What is done with a row before it is the next one's turn: the estimate of a maximum, where there is one,
+ * and each turn of the stage's passes. */
+typedef struct abreast {
+    hr_stage_printer *s;
+    hr_text *phases;
+    int phase_count;
+    bool estimates;
+    made values[HR_STEPS_MAX];
+    int value_count;
+} abreast;
+
+/* ---- the phases ---- */
+
+/* Values of the task that this phase is the first to name. */
+static void find_made(abreast *a, int phase) {
+    hr_stage_printer *s = a->s;
+    for (int i = 0; i < s->stage->step_count && a->value_count < HR_STEPS_MAX; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW) continue;
+        const char *name = s->p->value[s->function->statements[step->statement].tensor];
+        bool known = !name || !hr_emit_occurs(hr_text_data(&a->phases[phase]), name);
+        for (int v = 0; v < a->value_count && !known; v++)
+            known = strcmp(a->values[v].name, name) == 0;
+        if (!known)
+            a->values[a->value_count++] =
+                (made){name, hr_c_compute(hr_compute_type(hr_stage_target(s, step)->dtype)), phase, false};
+    }
+}
+
+/* What is computed between two turns comes right after the first of them: other rows' lanes follow. Not where
+ * that may be repeated, since totals may be among it. */
+static void print_turn(abreast *a, int turn) {
+    hr_stage_printer *s = a->s;
+    const hr_stage *stage = s->stage;
+    bool last = turn == hr_stage_turns(stage) - 1;
+    int next = last ? stage->pass_count : hr_stage_pass_at(stage, turn + 1);
+    int first = hr_stage_pass_at(stage, turn);
+    bool repeated = a->estimates && turn == 0;
+    if (a->estimates ? turn == 1 : turn == 0) hr_stage_row_steps(s, first);
+    for (int pass = first; pass < next; pass++) {
+        hr_stage_pass(s, pass);
+        if (pass + 1 < stage->pass_count && !repeated) hr_stage_row_steps(s, pass + 1);
+    }
+    if (repeated) hr_print(s->p, "if (%s) exact_of[r] = again = true;", hr_stage_unsettled(s));
+    if (last) hr_stage_row_stores(s);
+}
+
+static void print_phase(abreast *a, int phase) {
+    hr_stage_printer *s = a->s;
+    hr_printer_forget(s->p, HR_AT_TASK);
+    hr_text *out = hr_print_aside(s->p, &a->phases[phase]);
+    s->p->indent += 1 + (a->estimates && phase < 2);
+    hr_stage_task_indices(s);
+    if (a->estimates && phase == 0)
+        hr_stage_row_steps(s, 0);
+    else
+        print_turn(a, phase - a->estimates);
+    s->p->indent -= 1 + (a->estimates && phase < 2);
+    hr_print_back(s->p, out);
+    find_made(a, phase);
+}
+
+static void find_needed(abreast *a) {
+    for (int v = 0; v < a->value_count; v++)
+        for (int phase = a->values[v].phase + 1; phase < a->phase_count; phase++)
+            a->values[v].needed =
+                a->values[v].needed || hr_emit_occurs(hr_text_data(&a->phases[phase]), a->values[v].name);
+}
+
+/* ---- the loop ---- */
+
+static void print_collectors(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!hr_stage_collects(s->plan, s->stage, step)) continue;
+        hr_print(p, "collector collected_%d = collector_of(area + %s, %s + begin * %s);", i,
+                 hr_stage_area_offset(p, s->stage, i, -1),
+                 hr_emit_tensor(p, s->function->statements[step->statement].tensor),
+                 hr_emit_index_size(p, p->lane));
+    }
+}
+
+/* The rows of a block are there, or all of the thread's. */
+static void print_leaves(hr_stage_printer *s, bool end) {
+    hr_printer *p = s->p;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!hr_stage_collects(s->plan, s->stage, step)) continue;
+        if (end)
+            hr_print(p, "collector_end(&collected_%d);", i);
+        else
+            hr_print(p, "collector_leave(&collected_%d, rows * %s * %d);", i, hr_emit_index_size(p, p->lane),
+                     (int)hr_dtype_size(hr_stage_target(s, step)->dtype));
+    }
+}
+
+static void print_phase_loop(abreast *a, int phase) {
+    hr_printer *p = a->s->p;
+    hr_text *body = &a->phases[phase];
+    hr_print(p, "for (int r = 0; r < rows; r++) {");
+    p->indent++;
+    hr_print(p, "const int64_t task = block + r;");
+    if (hr_emit_occurs(hr_text_data(body), "exact")) hr_print(p, "const bool exact = exact_of[r];");
+    for (int v = 0; v < a->value_count; v++) {
+        const made *value = &a->values[v];
+        if (value->phase < phase && hr_emit_occurs(hr_text_data(body), value->name))
+            hr_print(p, "const %s %s = %s_of[r];", value->type, value->name, value->name);
+    }
+    hr_print_body(p, body);
+    for (int v = 0; v < a->value_count; v++)
+        if (a->values[v].phase == phase && a->values[v].needed)
+            hr_print(p, "%s_of[r] = %s;", a->values[v].name, a->values[v].name);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Rows whose estimate was too small go through their first turn again, with the maximum itself. */
+static void print_estimated(abreast *a) {
+    hr_printer *p = a->s->p;
+    hr_print(p, "bool exact_of[%d] = {false};", a->s->stage->abreast);
+    hr_print(p, "for (bool again = true; again;) {");
+    p->indent++;
+    hr_print(p, "again = false;");
+    print_phase_loop(a, 0);
+    print_phase_loop(a, 1);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void name_kept(hr_stage_printer *s) {
+    for (int k = 0; k < s->stage->kept_count; k++)
+        if (!s->stage->kept_once[k])
+            s->kept_name[k] = hr_format(s->p, "kept_%d + r * (((%s) * 4 + %d) / 64 * 16)", k,
+                                        hr_stage_row_size(s->p, s->stage), HR_AREA_PADDING);
+}
+
+void hr_stage_abreast_loop(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    int most = s->stage->abreast;
+    abreast a = {.s = s, .estimates = hr_stage_estimates(s->stage)};
+    a.phase_count = hr_stage_turns(s->stage) + a.estimates;
+    a.phases = hr_arena_alloc(p->arena, (size_t)a.phase_count * sizeof *a.phases);
+    name_kept(s);
+    for (int phase = 0; phase < a.phase_count; phase++)
+        print_phase(&a, phase);
+    find_needed(&a);
+    hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
+    hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
+    print_collectors(s);
+    hr_stage_lines_begin(s, "begin");
+    for (int i = 0; i < s->ahead_count; i++)
+        hr_print(p, "%s", s->ahead[i]);
+    hr_print(p, "for (int64_t block = begin; block < end; block += %d) {", most);
+    p->indent++;
+    hr_print(p, "const int rows = end - block < %d ? (int)(end - block) : %d;", most, most);
+    for (int v = 0; v < a.value_count; v++)
+        if (a.values[v].needed) hr_print(p, "%s %s_of[%d];", a.values[v].type, a.values[v].name, most);
+    if (a.estimates) print_estimated(&a);
+    for (int phase = a.estimates ? 2 : 0; phase < a.phase_count; phase++)
+        print_phase_loop(&a, phase);
+    print_leaves(s, false);
+    p->indent--;
+    hr_print(p, "}");
+    print_leaves(s, true);
+    hr_stage_lines_end(s);
+}

@@ -1,0 +1,98 @@
+/* Tasks in the order of the rows that they use. In: a stage. Out: text. See stage_order.h. */
+#include "emit/c/stage_order.h"
+
+/* Of tasks put in order together: the ends of their groups of places, no more than there are tasks, then the
+ * tasks, 8 bytes each; beside that, for a thread, two ends more and what fills a line. */
+enum { TASK_BYTES = 16, THREAD_BYTES = 128 };
+/* Rows are read by so many of a thread's tasks at a time: enough to meet most rows of a large table that are
+ * read twice, while scratch memory does not grow with the tasks. */
+enum { GATHERED_TASKS = 1 << 15 };
+/* Rows are added to by so many tasks at a time: they mean a hundred times as much of other memory, and one
+ * row of a table goes through the caches once more for each. */
+enum { ADDED_TASKS = 1 << 20 };
+
+hr_status hr_order_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
+                         int64_t *out) {
+    int64_t tasks = (int64_t)threads * GATHERED_TASKS;
+    if (!stage->gathered)
+        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->task[0]].extent, extents, &tasks));
+    if (!stage->gathered && tasks > ADDED_TASKS) tasks = ADDED_TASKS;
+    *out = THREAD_BYTES * (int64_t)threads + TASK_BYTES * tasks;
+    return HR_OK;
+}
+
+const char *hr_order_size(hr_printer *p, const hr_stage *stage) {
+    if (stage->gathered)
+        return hr_format(p, "(int64_t)%d * threads", THREAD_BYTES + TASK_BYTES * GATHERED_TASKS);
+    const char *tasks = hr_emit_index_size(p, stage->task[0]);
+    return hr_format(p, "%d * threads + %d * (%s < %d ? %s : %d)", THREAD_BYTES, TASK_BYTES, tasks,
+                     ADDED_TASKS, tasks, ADDED_TASKS);
+}
+
+/* Prints the tasks from `begin` to `end` twice: to be counted, to be placed in `order`. */
+static void print_tasks(hr_stage_printer *s, hr_order_place print_place) {
+    hr_printer *p = s->p;
+    hr_print(p, "for (int counted = 0; counted < 2; counted++) {");
+    p->indent++;
+    hr_print(p, "for (int64_t task = begin; task < end; task++) {");
+    p->indent++;
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_stage_task_indices(s);
+    const char *place = print_place(s);
+    hr_print(p, "task_order_add(&order, task, %s, counted);", place);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "if (!counted) task_order_begin(&order);");
+    p->indent--;
+    hr_print(p, "}");
+    hr_printer_forget(p, HR_AT_TASK);
+}
+
+static const char *gathered_rows(hr_stage_printer *s) {
+    return hr_emit_size(s->p, s->function->tensors[s->stage->gathered->tensor].shape[0]);
+}
+
+/* Rows that are not there count as one after the last. */
+static const char *print_gathered_row(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_expr *row = s->stage->gathered;
+    hr_expr_prepare(p, row->args[0], HR_AT_TASK);
+    hr_expr_print_pointer(p, row);
+    return hr_format(p, "%s ? %s : %s", p->valid[row->id], hr_expr_text(p, row->args[0]), gathered_rows(s));
+}
+
+void hr_order_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *)) {
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t tasks = %s, share = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
+    hr_print(p, "char *const own = work + thread * %d;", THREAD_BYTES + TASK_BYTES * GATHERED_TASKS);
+    hr_print(p, "for (int64_t begin = tasks * thread / threads; begin < share; begin += %d) {",
+             GATHERED_TASKS);
+    p->indent++;
+    hr_print(p, "const int64_t end = share - begin < %d ? share : begin + %d;", GATHERED_TASKS,
+             GATHERED_TASKS);
+    hr_print(p, "task_order order = task_order_of(own, end - begin, %s + 1, 0, 1);", gathered_rows(s));
+    print_tasks(s, print_gathered_row);
+    hr_print(p, "for (int64_t n = 0; n < order.count; n++) {");
+    p->indent++;
+    hr_print(p, "const int64_t task = order.tasks[n];");
+    print_task(s);
+    p->indent--;
+    hr_print(p, "}");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_order_added(hr_stage_printer *s, const char *rows, hr_order_place print_place,
+                    void (*print_adds)(hr_stage_printer *)) {
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
+    hr_print(p, "for (int64_t begin = 0; begin < tasks; begin += %d) {", ADDED_TASKS);
+    p->indent++;
+    hr_print(p, "const int64_t end = tasks - begin < %d ? tasks : begin + %d;", ADDED_TASKS, ADDED_TASKS);
+    hr_print(p, "if (begin) barrier(); /* other threads may still go through the tasks before */");
+    hr_print(p, "task_order order = task_order_of(work, end - begin, %s, thread, threads);", rows);
+    print_tasks(s, print_place);
+    print_adds(s);
+    p->indent--;
+    hr_print(p, "}");
+}

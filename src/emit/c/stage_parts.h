@@ -1,0 +1,61 @@
+/* The parts of a stage's text that its task loop and the skewed one share. In: a stage. Out: text.
+ *
+ * The functions are in stage_c.c, beside the plain task loop.
+ */
+#ifndef HR_EMIT_C_STAGE_PARTS_H
+#define HR_EMIT_C_STAGE_PARTS_H
+
+#include "emit/c/lane_pass.h"
+
+enum { HR_STEPS_MAX = 64, HR_STREAMS_MAX = 8 };
+
+/* Lane steps that sum squares for the spread of step i have the id HR_SQUARES + i. */
+enum { HR_SQUARES = HR_STEPS_MAX };
+
+typedef struct hr_stage_printer {
+    hr_printer *p;
+    const hr_stage *stage;
+    const hr_plan *plan;
+    const hr_function *function;
+    int number;
+    bool split;   /* no task index: the lanes themselves are spread over threads */
+    bool skew;    /* the passes of several rows run side by side: see stage_pipeline.h */
+    bool turns;   /* tasks in groups that read an array across: see stage_transpose.h */
+    bool abreast; /* several short rows go through each pass: see stage_jam.h */
+    bool joined;  /* each strip of columns goes through it and the stages beside it: see stage_columns.h */
+    bool attends; /* rows between two products, a block of them at a time: see attend_c.h */
+    bool few;     /* each thread has a share of every row: few rows of a map */
+    bool apart;   /* column sums have a loop of their own over a group of tasks: see column_loop.h */
+    bool pieces; /* what is a thread here is a piece of one's share, whose area `work` is: prelude/shares.h */
+    bool counted; /* the task's indices are variables that the loop over tasks counts on */
+    int together; /* with `skew`: vectors that each pass does in turn */
+    int block;    /* with groups of rows: vectors of a block of columns */
+    int64_t tile;
+    const char *kept_name[HR_KEPT_MAX];
+    bool kept_done[HR_KEPT_MAX];
+    const char *next_row[HR_STREAMS_MAX];
+    const char *ahead[HR_STEPS_MAX]; /* with `abreast`: lines before the loop, how far ahead passes ask */
+    int ahead_count;
+    int lines; /* results that leave in whole lines although each is less: see stage_line.h */
+    signed char line[HR_STEPS_MAX]; /* by step: which of them it is, from 1 on; 0 = none */
+    const hr_step *joint;           /* the one whose rows meet in lines; NULL = none */
+} hr_stage_printer;
+
+/* What the step gives values to. */
+static inline const hr_tensor *hr_stage_target(const hr_stage_printer *s, const hr_step *step) {
+    return &s->function->tensors[s->function->statements[step->statement].tensor];
+}
+
+/* The lane loop of one pass; `steps` has HR_STEPS_MAX entries, `prefetched` HR_STREAMS_MAX. */
+hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
+                                const hr_expr **prefetched);
+/* What a task computes once before this pass, and what it stores at its end. */
+void hr_stage_row_steps(hr_stage_printer *s, int pass);
+void hr_stage_row_stores(hr_stage_printer *s);
+/* The lanes of a pass and what they add up to, as values of the task. */
+void hr_stage_pass(hr_stage_printer *s, int pass);
+/* The task's indices from `task`, and how many tasks there are. */
+void hr_stage_task_indices(hr_stage_printer *s);
+const char *hr_stage_task_total(hr_stage_printer *s);
+
+#endif

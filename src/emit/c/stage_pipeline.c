@@ -1,0 +1,602 @@
+/* Row stages whose passes run side by side. In: a stage. Out: text. See stage_pipeline.h.
+ *
+ * For each pass p, three functions over the state of a row: stage_N_enter_p computes what the task needs
+ * before the pass, stage_N_pass_p does a block of its lanes, and after the last, stage_N_leave stores what is
+ * one a task.
+ */
+#include "emit/c/stage_pipeline.h"
+
+#include "emit/c/function_c.h"
+#include "emit/c/lane_loop.h"
+#include "emit/c/lane_sums.h"
+#include "emit/c/stage_area.h"
+#include "emit/c/stage_estimate.h"
+#include "emit/c/stage_line.h"
+#include "emit/c/stage_pipeline_loop.h"
+#include "emit/c/stage_variance.h"
+
+enum {
+    HR_INPUTS_MAX = 16,
+    BLOCK_VECTORS = 16, /* of f32, in a block of columns; a multiple of all ways */
+    PACE_VECTORS = 2    /* what a step reads is waited for so often */
+};
+
+typedef struct skewed {
+    hr_stage_printer *s;
+    hr_printer *p;
+    hr_lane_step steps[HR_STEPS_MAX];
+    const hr_expr *prefetched[HR_STREAMS_MAX];
+    int ways, unit;  /* vectors of a step of all passes, and how many each does in turn */
+    int value_count; /* values of the task that functions printed so far have computed */
+    const char *value_name[HR_STEPS_MAX], *value_type[HR_STEPS_MAX];
+    int known[HR_STEPS_MAX]; /* by pass: how many of them it may read */
+    struct {
+        const hr_expr *element; /* of an input, one a task: read once, kept in the row */
+        int pass;               /* the first that needs it */
+        const char *name;       /* once it is there */
+    } inputs[HR_INPUTS_MAX];
+    int input_count;
+} skewed;
+
+static bool is_row_value(const hr_step *step) {
+    return step->kind == HR_STEP_ROW || step->kind == HR_STEP_REDUCE_ROW;
+}
+
+/* ---- the state of a row ---- */
+
+static void find_inputs(skewed *k, const hr_expr *node, int pass) {
+    hr_printer *p = k->p;
+    if (p->seen[node->id] == p->stamp || k->input_count == HR_INPUTS_MAX) return;
+    p->seen[node->id] = p->stamp;
+    if (node->op != HR_OP_ELEMENT || hr_expr_level(p, node) != HR_AT_TASK) {
+        for (int i = 0; i < node->arg_count; i++)
+            find_inputs(k, node->args[i], pass);
+        return;
+    }
+    const hr_tensor *tensor = &k->s->function->tensors[node->tensor];
+    if (tensor->role != HR_ROLE_INPUT || tensor->rank == 0) return;
+    k->inputs[k->input_count].element = node;
+    k->inputs[k->input_count++].pass = pass;
+}
+
+static void find_all_inputs(skewed *k) {
+    k->p->stamp++;
+    for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        unsigned stamp = ++k->p->stamp;
+        for (int i = 0; i < k->input_count; i++)
+            k->p->seen[k->inputs[i].element->id] = stamp;
+        for (int i = 0; i < lanes.step_count; i++)
+            find_inputs(k, k->steps[i].value, pass);
+    }
+}
+
+static void print_state(skewed *k) {
+    hr_printer *p = k->p;
+    const hr_stage *stage = k->s->stage;
+    hr_print(p, "typedef struct stage_%d_row {", k->s->number);
+    p->indent++;
+    hr_print(p, "int64_t task;");
+    for (int i = 0; i < stage->kept_count; i++)
+        hr_print(p, "float *kept_%d;", i);
+    for (int pass = 0; pass < stage->pass_count; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_fields(p, &lanes);
+    }
+    for (int i = 0; i < stage->step_count; i++) {
+        if (!is_row_value(&stage->steps[i])) continue;
+        const hr_tensor *tensor =
+            &k->s->function->tensors[k->s->function->statements[stage->steps[i].statement].tensor];
+        hr_print(p, "%s s%d_%.40s;", hr_c_compute(hr_compute_type(tensor->dtype)), i, tensor->name);
+        if (stage->steps[i].spread) hr_print(p, "float squares_%d, spread_%d;", i, i);
+    }
+    if (stage->spare_pass) hr_print(p, "bool settled;");
+    for (int i = 0; i < k->input_count; i++)
+        hr_print(p, "%s u%d;", hr_c_compute(k->inputs[i].element->type), i);
+    p->indent--;
+    hr_print(p, "} stage_%d_row;", k->s->number);
+    hr_print(p, "%s", "");
+}
+
+/* ---- functions over it ---- */
+
+/* Keeps in the row what this function has just computed. */
+static void keep_named(skewed *k, const char *name, const char *type) {
+    hr_print(k->p, "row->%s = %s;", name, name);
+    k->value_name[k->value_count] = name;
+    k->value_type[k->value_count++] = type;
+}
+
+static void keep_value(skewed *k, const hr_step *step) {
+    const hr_statement *statement = &k->s->function->statements[step->statement];
+    const hr_tensor *tensor = &k->s->function->tensors[statement->tensor];
+    keep_named(k, k->p->value[statement->tensor], hr_c_compute(hr_compute_type(tensor->dtype)));
+}
+
+static void keep_inputs(skewed *k, int pass) {
+    for (int i = 0; i < k->input_count; i++) {
+        if (k->inputs[i].pass != pass) continue;
+        const char *name = hr_format(k->p, "u%d", i), *type = hr_c_compute(k->inputs[i].element->type);
+        hr_print(k->p, "const %s %s = %s;", type, name, hr_expr_text(k->p, k->inputs[i].element));
+        keep_named(k, name, type);
+        k->inputs[i].name = name;
+    }
+}
+
+static bool is_spare(const skewed *k, int pass) {
+    return pass && pass == k->s->stage->spare_pass;
+}
+
+static void print_results(skewed *k, int pass, bool keep) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    for (int i = 0; i < lanes.step_count; i++) {
+        if (k->steps[i].use != HR_LANE_REDUCE) continue;
+        if (!keep && (k->steps[i].id >= HR_SQUARES || !k->s->stage->steps[k->steps[i].id].settles)) continue;
+        const char *result = hr_lane_result(k->p, &lanes, &k->steps[i]);
+        if (k->steps[i].id >= HR_SQUARES) {
+            keep_named(k, hr_stage_spread_keep(k->s, &k->steps[i], result), "float");
+            continue;
+        }
+        const hr_step *step = &k->s->stage->steps[k->steps[i].id];
+        hr_dtype type = k->s->function->statements[step->statement].value->type;
+        if (is_spare(k, pass))
+            result = hr_format(k->p, "row->settled ? row->spread_%d : %s", k->steps[i].id, result);
+        hr_emit_step_value(k->p, step, result, type);
+        if (keep) keep_value(k, step);
+    }
+}
+
+static void print_estimate(skewed *k, int pass) {
+    (void)pass;
+    hr_stage_estimate(k->s);
+    for (int i = 0; i < k->s->stage->step_count; i++)
+        if (k->s->stage->steps[i].estimated) keep_value(k, &k->s->stage->steps[i]);
+}
+
+/* The first pass again where its estimate was too small. */
+static void print_settle(skewed *k, int pass) {
+    int number = k->s->number;
+    print_results(k, pass, false);
+    hr_print(k->p, "if (%s) {", hr_stage_unsettled(k->s));
+    hr_print(k->p, "    stage_%d_estimate(a, row, true);", number);
+    hr_print(k->p, "    stage_%d_enter_%d(a, row);", number, pass);
+    hr_print(k->p, "    stage_%d_pass_%d(a, row%s, 0, %s);", number, pass,
+             hr_skew_has_columns(k->s->stage) ? ", area" : "", hr_emit_index_size(k->p, k->p->lane));
+    hr_print(k->p, "}");
+}
+
+static void print_enter(skewed *k, int pass) {
+    if (pass) print_results(k, pass - 1, true);
+    hr_stage_row_steps(k->s, pass);
+    for (int i = 0; i < k->s->stage->step_count; i++)
+        if (k->s->stage->steps[i].pass == pass && k->s->stage->steps[i].kind == HR_STEP_ROW)
+            keep_value(k, &k->s->stage->steps[i]);
+    keep_inputs(k, pass);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_begin(k->p, &lanes);
+    if (!is_spare(k, pass)) return;
+    hr_stage_spread_settle(k->s);
+    hr_print(k->p, "row->settled = settled;");
+    for (int i = 0; i < lanes.step_count; i++)
+        hr_print(k->p, "row->spread_%d = spread_%d;", lanes.steps[i].id, lanes.steps[i].id);
+}
+
+static void print_pass(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    if (lanes.step_count) hr_lane_loop(k->p, &lanes);
+}
+
+static void print_leave(skewed *k, int pass) {
+    print_results(k, pass, true);
+    hr_stage_row_stores(k->s);
+}
+
+static void print_lanes(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    for (int i = 0; i < lanes.step_count; i++)
+        k->steps[i].held = k->steps[i].use == HR_LANE_COLUMN;
+    if (k->unit < lanes.ways) lanes.unit = k->unit;
+    lanes.aligned = "aligned";
+    if (lanes.step_count) hr_lane_step_body(k->p, &lanes);
+}
+
+static void print_shift(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    const char *shift = hr_lane_shift(k->p, &lanes);
+    hr_print(k->p, "return %s;", shift);
+}
+
+static void print_aligned(skewed *k, int pass) {
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    const char *aligned = hr_lane_aligned(k->p, &lanes);
+    hr_print(k->p, "return %s;", aligned);
+}
+
+/* 0, once the streams that the pass asks for have been read from `i` on. */
+static void print_arrival(skewed *k, int pass) {
+    hr_printer *p = k->p;
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    const char *sum = "";
+    for (int i = 0; i < lanes.prefetch_count; i++) {
+        const hr_expr *element = lanes.prefetched[i];
+        if (hr_element_is_checked(p->function, element)) continue;
+        hr_expr_print_pointer(p, element);
+        sum = hr_format(p, "%s%sonce_read(%s + i)", sum, *sum ? " + " : "", p->pointer[element->id]);
+    }
+    hr_print(p, "return %s;", *sum ? sum : "0");
+}
+
+/* What each function over a row is called, given beside the row, and prints. */
+typedef struct part {
+    const char *type, *name, *parameters;
+    bool numbered, needs_area;
+    const char
+        *accumulators; /* how it sees them: "const ", "", or NULL where the loop takes them up itself */
+    void (*print)(skewed *, int pass);
+} part;
+
+static const part estimate_part = {"static void", "estimate", ", bool exact", false,
+                                   false,         NULL,       print_estimate};
+static const part settle_part = {"static void", "settle", "", false, true, "const ", print_settle};
+static const part enter_part = {"static void", "enter", "", true, false, "const ", print_enter};
+static const part pass_part = {"static void", "pass",    ", int64_t first, int64_t last", true, true,
+                               NULL,          print_pass};
+static const part lanes_part = {"static inline __attribute__((always_inline)) void",
+                                "lanes",
+                                ", int64_t i, int from",
+                                true,
+                                false,
+                                "",
+                                print_lanes};
+static const part shift_part = {"static int64_t", "shift", "", false, false, NULL, print_shift};
+static const part aligned_part = {"static bool", "aligned", ", int64_t i", true, false, NULL, print_aligned};
+static const part arrival_part = {"static inline __attribute__((always_inline)) int64_t",
+                                  "arrival",
+                                  ", int64_t i",
+                                  false,
+                                  false,
+                                  NULL,
+                                  print_arrival};
+static const part leave_part = {"static void", "leave", "", false, false, "const ", print_leave};
+
+/* The sums of columns in the thread's area, those that `body` mentions or, without one, all. */
+static void print_columns(skewed *k, const char *body) {
+    hr_printer *p = k->p;
+    const hr_stage *stage = k->s->stage;
+    for (int i = 0; i < stage->step_count; i++) {
+        if (stage->steps[i].kind != HR_STEP_REDUCE_COLUMN) continue;
+        const char *column = hr_format(p, "column_%d", i), *type = hr_c_compute(stage->steps[i].value->type);
+        if (!body || hr_emit_occurs(body, column))
+            hr_print(p, "%s *const %s = (%s *)(area + %s);", type, column, type,
+                     hr_stage_area_offset(p, stage, i, -1));
+    }
+}
+
+/* The sums of columns of a pass, which its lanes are given, as parameters or as arguments. */
+static const char *held_sums(skewed *k, const hr_lane_pass *lanes, bool declared) {
+    const char *all = "";
+    for (int i = 0; i < lanes->step_count; i++) {
+        const hr_lane_step *s = &lanes->steps[i];
+        const char *type = declared ? hr_format(k->p, "%s *", hr_lane_prefix(s->type)) : "";
+        if (s->use == HR_LANE_COLUMN) all = hr_format(k->p, "%s, %sheld_%d", all, type, s->id);
+    }
+    return all;
+}
+
+/* What a body mentions of the row and of the thread's area. */
+static void declare_mentioned(skewed *k, const char *body, int known, const part *part) {
+    hr_printer *p = k->p;
+    const hr_stage *stage = k->s->stage;
+    hr_print(p, "const int64_t task = row->task;");
+    hr_stage_task_indices(k->s);
+    for (int i = 0; i < stage->task_count; i++)
+        hr_print(p, "(void)%s;", hr_emit_index(p, stage->task[i]));
+    for (int i = 0; i < known; i++)
+        if (hr_emit_occurs(body, k->value_name[i]))
+            hr_print(p, "const %s %s = row->%s;", k->value_type[i], k->value_name[i], k->value_name[i]);
+    print_columns(k, body);
+    for (int pass = 0; part->accumulators && pass < stage->pass_count; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_views(p, &lanes, body, part->accumulators);
+    }
+}
+
+static void print_part(skewed *k, const part *part, int pass) {
+    hr_printer *p = k->p;
+    hr_text body, whole, *out;
+    int known = k->value_count;
+    hr_printer_forget(p, HR_AT_TASK);
+    for (int i = 0; i < k->input_count; i++)
+        p->name[k->inputs[i].element->id] = k->inputs[i].name;
+    out = hr_print_aside(p, &body);
+    part->print(k, pass);
+    hr_print_back(p, out);
+    out = hr_print_aside(p, &whole);
+    declare_mentioned(k, hr_text_data(&body), known, part);
+    hr_print_body(p, &body);
+    hr_print_back(p, out);
+    const char *name =
+        hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
+    const char *area = part->needs_area && hr_skew_has_columns(k->s->stage) ? ", char *area" : "";
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    const char *held = part == &lanes_part
+                           ? hr_format(p, "%s%s", hr_lane_first_stream(&lanes) ? ", bool aligned" : "",
+                                       held_sums(k, &lanes, true))
+                       : part == &leave_part || (part == &pass_part && pass == k->s->stage->pass_count - 1)
+                           ? hr_stage_lines_parameter(k->s)
+                           : "";
+    hr_emit_function(p, part->type, name,
+                     hr_format(p, "const arguments *a, stage_%d_row *row%s%s%s", k->s->number, area,
+                               part->parameters, held),
+                     &whole);
+}
+
+/* A step of all passes has as many vectors as their reductions have accumulators, and each pass does a line
+ * of its stream in turn, so that reads and streaming stores mix. */
+static void choose_step(skewed *k) {
+    k->ways = k->unit = 1;
+    for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        int unit = hr_lane_unit(k->p, &lanes);
+        if (is_spare(k, pass)) continue;
+        if (lanes.ways > k->ways) k->ways = lanes.ways;
+        if (unit > k->unit) k->unit = unit;
+    }
+    if (k->unit > k->ways) k->unit = k->ways;
+}
+
+/* ---- what the passes do side by side ---- */
+
+/* The rows that go through a step together: their passes' copies, and where those that live are. */
+static const char *const row_name[] = {"row_%d", "beside_%d"};
+
+static const char *live_row(skewed *k, int rows, int r, int turn) {
+    return rows > 1 ? hr_format(k->p, "live[%d][%d]", r, turn) : hr_format(k->p, "live[%d]", turn);
+}
+
+/* What pass `pass` reads of its row, as a copy: then the compiler knows that no store changes it. */
+static void print_copy(skewed *k, int pass, const char *row, const char *live) {
+    hr_printer *p = k->p;
+    hr_print(p, "stage_%d_row %s;", k->s->number, row);
+    hr_print(p, "%s.task = %s->task;", row, live);
+    for (int i = 0; i < k->s->stage->kept_count; i++)
+        hr_print(p, "%s.kept_%d = %s->kept_%d;", row, i, live, i);
+    for (int i = 0; i < k->known[pass]; i++)
+        hr_print(p, "%s.%s = %s->%s;", row, k->value_name[i], live, k->value_name[i]);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    lanes.state = hr_format(p, "%s.", row);
+    hr_lane_save(p, &lanes, hr_format(p, "%s->", live));
+}
+
+/* The sums of columns from `at` on, taken up before the rows' lanes of a pass, or put back after. */
+static void print_held(skewed *k, const hr_lane_pass *lanes, const char *at, int vectors, bool before) {
+    hr_printer *p = k->p;
+    for (int i = 0; i < lanes->step_count; i++) {
+        const hr_lane_step *s = &lanes->steps[i];
+        if (s->use != HR_LANE_COLUMN) continue;
+        const char *v = hr_lane_prefix(s->type), *type = hr_dtype_name(s->type);
+        if (before) hr_print(p, "    %s held_%d[%d];", v, s->id, vectors);
+        for (int n = 0; n < vectors; n++) {
+            const char *place = hr_format(p, "column_%d + %s + %d * HR_LANES", s->id, at, n);
+            if (before)
+                hr_print(p, "    held_%d[%d] = %s_load_%s(%s);", s->id, n, v, type, place);
+            else
+                hr_print(p, "    %s_store_%s(%s, held_%d[%d]);", v, type, place, s->id, n);
+        }
+    }
+}
+
+/* Vectors of a step of a row, or of two. */
+static int step_vectors(const skewed *k, int rows) {
+    return rows > 1 ? k->unit : k->ways;
+}
+
+/* What the pass of a turn adds to the place that all have come to. */
+static const char *turn_place(const skewed *k, int turn) {
+    return turn == hr_stage_turns(k->s->stage) - 1 ? " + shift"
+           : turn == 0 && k->s->stage->lead        ? " + lead"
+                                                   : "";
+}
+
+/* What the pass of a turn does with the vectors from `first` on; `aligned` as C: whether all that it streams
+ * is, or that is asked of each vector. */
+static void print_turn(skewed *k, int turn, int first, int rows, const char *aligned) {
+    hr_printer *p = k->p;
+    int pass = hr_stage_pass_at(k->s->stage, turn), number = k->s->number;
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    int step = lanes.ways < k->unit ? lanes.ways : k->unit;
+    bool backward = turn == hr_stage_turns(k->s->stage) - 1 && k->s->stage->backward;
+    const char *more = hr_lane_first_stream(&lanes) ? hr_format(p, ", %s", aligned) : "";
+    more = hr_format(p, "%s%s", more, held_sums(k, &lanes, false));
+    for (int way = first; way < first + k->unit && lanes.step_count; way += step) {
+        const char *at = hr_format(p, "%s%d * HR_LANES%s", backward ? "last - (i - first) - " : "i + ",
+                                   backward ? way + step : way, turn_place(k, turn));
+        if (step < k->unit) hr_print(p, "    {");
+        print_held(k, &lanes, at, step, true);
+        for (int r = 0; r < rows; r++)
+            hr_print(p, "    stage_%d_lanes_%d(&copy, &%s, %s, %d%s);", number, pass,
+                     hr_format(p, row_name[r], pass), at, way % lanes.ways, more);
+        print_held(k, &lanes, at, step, false);
+        if (step < k->unit) hr_print(p, "    }");
+    }
+}
+
+/* The same in a block of its own, where no other pass goes beside it. */
+static void print_apart(skewed *k, int turn, int first, int rows, const char *aligned) {
+    hr_print(k->p, "    {");
+    k->p->indent++;
+    print_turn(k, turn, first, rows, aligned);
+    k->p->indent--;
+    hr_print(k->p, "    }");
+}
+
+/* The loop that follows is as long as the first pass leads. Where lanes are narrowed, so that a core sees few
+ * steps ahead, a branch that it guesses wrong where a row begins or ends costs it what it would have read;
+ * elsewhere loops of their own are faster. */
+static void write_out_lead(skewed *k, int step) {
+    int steps = k->s->stage->lead / step / hr_limits_lanes(&k->p->plan->limits);
+    bool written = steps > 1 && hr_stage_is_narrow(k->s->plan, k->s->stage);
+    hr_text_format(k->p->out, "#pragma GCC unroll %d\n", written ? steps : 1);
+}
+
+/* The last pass alone, to its row's last whole step. */
+static void print_trailing(skewed *k, const char *aligned) {
+    hr_printer *p = k->p;
+    int turn = hr_stage_turns(k->s->stage) - 1;
+    write_out_lead(k, k->ways);
+    hr_print(p, "for (int64_t i = last; i < ended; i += %d * HR_LANES) {", k->ways);
+    for (int first = 0; first < k->ways; first += k->unit)
+        print_apart(k, turn, first, 1, aligned);
+    hr_print(p, "}");
+}
+
+/* What the first pass does before the others begin. */
+static void print_leading(skewed *k, int rows) {
+    hr_printer *p = k->p;
+    int step = step_vectors(k, rows);
+    if (!k->s->stage->lead || k->s->stage->carries) return;
+    hr_print(p, "const int64_t lead = %s;", hr_stage_skew_lead(k->s));
+    write_out_lead(k, step);
+    hr_print(p, "for (int64_t i = first ? 0 : -lead; i < 0; i += %d * HR_LANES) {", step);
+    for (int first = 0; first < step; first += k->unit)
+        print_apart(k, 0, first, rows, "false");
+    hr_print(p, "}");
+}
+
+/* The next step's place waits for what this one reads. */
+static void print_wait(skewed *k, int first, int rows) {
+    const char *all = "";
+    int pass = hr_stage_pass_at(k->s->stage, 0);
+    for (int r = 0; r < rows; r++)
+        all = hr_format(k->p, "%s%sstage_%d_arrival(&copy, &%s, i + %d * HR_LANES%s)", all, *all ? " + " : "",
+                        k->s->number, hr_format(k->p, row_name[r], pass), first, turn_place(k, 0));
+    hr_print(k->p, "    i += %s;", all);
+}
+
+/* Where rows are kept apart, their reads come before the stores of the rows before: rows of a multiple of 4
+ * KB would have each load wait for the store to the same place of another page. Elsewhere the last pass goes
+ * first: it finds the row's inputs, which it reads again, nearer, and has read what the first pass writes
+ * over. */
+static void print_turns(skewed *k, int rows, const char *aligned) {
+    hr_printer *p = k->p;
+    int turns = hr_stage_turns(k->s->stage), step = step_vectors(k, rows);
+    bool apart = hr_stage_keeps_rows(k->s->stage) && !hr_stage_shares_kept(k->s->stage);
+    bool columns = hr_skew_has_columns(k->s->stage);
+    hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
+    if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
+    for (int first = 0; first < step; first += k->unit) {
+        if (columns) hr_print(p, "    {");
+        p->indent += columns;
+        for (int n = 0; n < turns; n++)
+            print_turn(k, apart ? n : turns - 1 - n, first, rows, aligned);
+        p->indent -= columns;
+        if (columns) hr_print(p, "    }");
+        if (k->s->stage->pace == HR_PACE_READ && (first + k->unit) * rows % PACE_VECTORS == 0)
+            print_wait(k, first, rows);
+    }
+    hr_print(p, "}");
+}
+
+/* Whether all that the rows stream is aligned, as C; NULL where they stream nothing. */
+static const char *all_aligned(skewed *k, int rows) {
+    hr_printer *p = k->p;
+    const char *all = NULL;
+    for (int turn = 0; turn < hr_stage_turns(k->s->stage); turn++) {
+        int pass = hr_stage_pass_at(k->s->stage, turn);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        for (int r = 0; r < rows && hr_lane_first_stream(&lanes); r++)
+            all =
+                hr_format(p, "%s%sstage_%d_aligned_%d(&copy, %s, first%s)", all ? all : "", all ? " && " : "",
+                          k->s->number, pass, live_row(k, rows, r, turn), turn_place(k, turn));
+    }
+    return all;
+}
+
+/* Whether all is aligned is asked once: a branch a line is one more that may be guessed wrong where a row
+ * ends. */
+static void print_loops(skewed *k, int rows) {
+    hr_printer *p = k->p;
+    bool trails = hr_skew_trails(k->s->stage);
+    const char *aligned = all_aligned(k, rows);
+    if (trails) {
+        const char *whole = hr_format(p, "%d * HR_LANES", k->ways);
+        hr_print(p, "const int64_t ended = last + (%s - shift - last) / (%s) * (%s);",
+                 hr_emit_index_size(p, p->lane), whole, whole);
+    }
+    for (int is = aligned ? 1 : 0; is >= 0; is--) {
+        if (aligned) hr_print(p, is ? "if (%s) {" : "} else {", aligned);
+        p->indent += aligned != NULL;
+        print_turns(k, rows, is ? "true" : "false");
+        if (trails) print_trailing(k, is ? "true" : "false");
+        p->indent -= aligned != NULL;
+    }
+    if (aligned) hr_print(p, "}");
+}
+
+static void print_together(skewed *k, int rows) {
+    hr_printer *p = k->p;
+    int number = k->s->number, turns = hr_stage_turns(k->s->stage);
+    bool trails = hr_skew_trails(k->s->stage);
+    hr_text body, *out = hr_print_aside(p, &body);
+    hr_print(p, "const arguments copy = *a;");
+    for (int turn = 0; turn < turns; turn++)
+        for (int r = 0; r < rows; r++) {
+            int pass = hr_stage_pass_at(k->s->stage, turn);
+            print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, turn));
+        }
+    print_columns(k, NULL);
+    print_leading(k, rows);
+    print_loops(k, rows);
+    for (int turn = 0; turn < turns; turn++)
+        for (int r = 0; r < rows; r++) {
+            int pass = hr_stage_pass_at(k->s->stage, turn);
+            hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+            lanes.state = hr_format(p, "%s->", live_row(k, rows, r, turn));
+            hr_lane_save(p, &lanes, hr_format(p, "%s.", hr_format(p, row_name[r], pass)));
+        }
+    if (trails) hr_print(p, "return ended;");
+    hr_print_back(p, out);
+    const char *live = rows > 1 ? hr_format(p, "(*live)[%d]", turns) : "*live";
+    hr_emit_function(
+        p, trails ? "static int64_t" : "static void",
+        hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
+        hr_format(p,
+                  "const arguments *a, stage_%d_row *const %s%s, int64_t shift%s, int64_t first, "
+                  "int64_t last",
+                  number, live, hr_skew_has_columns(k->s->stage) ? ", char *area" : "",
+                  k->s->stage->carries ? ", int64_t lead" : ""),
+        &body);
+}
+
+void hr_stage_skew_functions(hr_stage_printer *s) {
+    skewed k = {.s = s, .p = s->p};
+    int passes = s->stage->pass_count;
+    for (int i = 0; i < s->stage->kept_count; i++) {
+        s->kept_name[i] = hr_format(s->p, "row->kept_%d", i);
+        s->kept_done[i] = s->stage->kept_once[i];
+    }
+    find_all_inputs(&k);
+    print_state(&k);
+    choose_step(&k);
+    bool estimates = hr_stage_estimates(s->stage);
+    if (estimates) print_part(&k, &estimate_part, 0);
+    for (int pass = 0; pass < passes; pass++) {
+        print_part(&k, &enter_part, pass);
+        k.known[pass] = k.value_count;
+        if (!is_spare(&k, pass)) print_part(&k, &lanes_part, pass);
+        print_part(&k, &pass_part, pass);
+        if (estimates && pass == 0) print_part(&k, &settle_part, pass);
+    }
+    for (int pass = 0; pass < passes; pass++) {
+        hr_lane_pass lanes = hr_stage_lane_pass(s, pass, k.steps, k.prefetched);
+        if (!is_spare(&k, pass) && hr_lane_first_stream(&lanes)) print_part(&k, &aligned_part, pass);
+    }
+    print_part(&k, &shift_part, passes - 1);
+    if (s->stage->pace == HR_PACE_READ) print_part(&k, &arrival_part, 0);
+    print_part(&k, &leave_part, passes - 1);
+    print_together(&k, 1);
+    if (hr_skew_goes_in_pairs(s->stage)) print_together(&k, 2);
+    s->together = k.ways;
+    s->block = k.unit > 1 ? 2 * BLOCK_VECTORS : BLOCK_VECTORS;
+    hr_stage_skew_ends(s);
+}

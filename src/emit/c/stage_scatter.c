@@ -1,0 +1,278 @@
+/* `+=` into places that depend on data. In: a stage. Out: text. See stage_scatter.h. */
+#include "emit/c/stage_scatter.h"
+
+#include "base/dtype.h"
+#include "emit/c/stage_order.h"
+#include "emit/c/stage_prefetch.h"
+#include "emit/clear.h"
+
+/* ---- each thread owns the places that are its share and skips the others ---- */
+
+static bool is_row_scatter(hr_stage_printer *s, const hr_statement *statement) {
+    int rank = statement->subscript_count;
+    if (!s->stage->row_count || s->stage->row_count > 1 || rank < 2) return false;
+    const hr_expr *last = statement->subscripts[rank - 1];
+    if (last->op != HR_OP_INDEX || last->index != s->p->lane) return false;
+    for (int a = 0; a < rank - 1; a++)
+        if (hr_expr_level(s->p, statement->subscripts[a]) == HR_AT_LANE) return false;
+    return true;
+}
+
+/* The flag that all subscripts up to `axes` are on their axes. */
+static const char *print_scatter_valid(hr_stage_printer *s, const hr_statement *statement, int axes) {
+    hr_printer *p = s->p;
+    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
+    const char *condition = NULL;
+    for (int a = 0; a < axes; a++) {
+        if (hr_subscript_is_safe(s->function, statement->subscripts[a], tensor->shape[a]) ||
+            hr_expr_is_affine(statement->subscripts[a]))
+            continue;
+        condition =
+            hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
+                      condition ? " && " : "", hr_expr_text(p, statement->subscripts[a]),
+                      hr_emit_size(p, tensor->shape[a]), s->stage->steps[0].target->id * HR_AXES_MAX + a + 1);
+    }
+    return condition ? condition : "true";
+}
+
+static void print_scatter_add(hr_stage_printer *s, const hr_step *step, const char *place) {
+    hr_printer *p = s->p;
+    hr_dtype dtype = s->function->tensors[s->function->statements[step->statement].tensor].dtype;
+    const char *value = hr_expr_text(p, step->value);
+    if (step->value->type != dtype) value = hr_format(p, "(%s)%s", hr_c_compute(dtype), value);
+    hr_print(p, "%s += %s;", place, value);
+}
+
+/* What says which row a task adds to. */
+static void print_subscripts(hr_stage_printer *s, const hr_statement *statement) {
+    for (int a = 0; a < statement->subscript_count; a++)
+        hr_expr_prepare(s->p, statement->subscripts[a], HR_AT_TASK);
+}
+
+/* Tasks without such a row are left out. */
+static void print_check(hr_stage_printer *s, const hr_statement *statement) {
+    hr_print(s->p, "if (!(%s)) continue;", print_scatter_valid(s, statement, statement->subscript_count - 1));
+}
+
+static void print_task(hr_stage_printer *s) {
+    hr_printer_forget(s->p, HR_AT_TASK);
+    hr_stage_task_indices(s);
+}
+
+/* The offset of that row. */
+static const char *row_place(hr_stage_printer *s, const hr_statement *statement) {
+    return hr_emit_offset(s->p, statement->tensor, statement->subscripts, statement->subscript_count - 1);
+}
+
+static const char *row_length(hr_stage_printer *s, const hr_statement *statement) {
+    return hr_emit_size(s->p, s->function->tensors[statement->tensor].shape[statement->subscript_count - 1]);
+}
+
+/* Adds the lanes from `first` to `last` to the row at `place`. */
+static void print_row_adds(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
+                           const char *first, const char *last) {
+    hr_printer *p = s->p;
+    hr_print(p, "for (int64_t i = %s; i < %s; i++) {", first, last);
+    p->indent++;
+    hr_printer_forget(p, HR_AT_LANE);
+    hr_expr_count_uses(p, step->value);
+    print_scatter_add(s, step, hr_format(p, "%s[place + i]", hr_emit_tensor(p, statement->tensor)));
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
+    hr_printer *p = s->p;
+    print_task(s);
+    print_subscripts(s, statement);
+    print_check(s, statement);
+    hr_print(p, "const int64_t place = %s;", row_place(s, statement));
+    hr_print(p, "if (place / %s %% threads != thread) continue;", row_length(s, statement));
+    hr_expr_prepare(p, step->value, HR_AT_TASK);
+    hr_print(p, "#pragma omp simd");
+    print_row_adds(s, step, statement, "0", hr_emit_index_size(p, p->lane));
+}
+
+/* Over all of the row's indices; `own`: over this thread's share of them, into its own places. */
+static void print_element_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
+                                  bool own) {
+    hr_printer *p = s->p;
+    int rank = statement->subscript_count, loops = s->stage->row_count;
+    for (int i = 0; i < loops; i++) {
+        const char *index = hr_emit_index(p, s->stage->row[i]),
+                   *size = hr_emit_index_size(p, s->stage->row[i]);
+        if (own && i == 0 && !s->stage->task_count)
+            hr_print(p, "for (int64_t %s = %s * thread / threads; %s < %s * (thread + 1) / threads; %s++) {",
+                     index, size, index, size, index);
+        else
+            hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, size, index);
+        p->indent++;
+    }
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
+    hr_print(p, "const int64_t place = %s;",
+             hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
+    if (!own) hr_print(p, "if (place / 16 %% threads != thread) continue;");
+    print_scatter_add(s, step,
+                      own ? "own[place]" : hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
+    for (int i = 0; i < loops; i++) {
+        p->indent--;
+        hr_print(p, "}");
+    }
+}
+
+/* ---- few places: each thread counts on its own ---- */
+
+/* Whole numbers: in which order they are added changes nothing. */
+static bool can_own(const hr_stage_printer *s, const hr_statement *statement) {
+    return s->function->tensors[statement->tensor].dtype == HR_I64 && statement->subscript_count > 0 &&
+           s->stage->task_count + s->stage->row_count > 0 &&
+           hr_plan_layout(s->plan, statement->tensor) == HR_LAYOUT_DENSE;
+}
+
+/* Up to "} else {" for more places than fit the first-level cache. */
+static void print_own(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
+    enum { PLACES_MOST = 2048 };
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t places = %s;", hr_emit_elements(p, statement->tensor));
+    hr_print(p, "if (places <= %d) {", PLACES_MOST);
+    p->indent++;
+    hr_print(p, "int64_t own[%d];", PLACES_MOST);
+    hr_print(p, "for (int64_t k = 0; k < places; k++)");
+    hr_print(p, "    own[k] = 0;");
+    if (s->stage->task_count) {
+        hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
+        hr_print(
+            p,
+            "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {");
+    } else {
+        hr_print(p, "{");
+    }
+    p->indent++;
+    if (s->stage->task_count) hr_stage_task_indices(s);
+    print_element_scatter(s, step, statement, true);
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "for (int64_t k = 0; k < places; k++)");
+    hr_print(p, "    if (own[k]) __atomic_fetch_add(%s + k, own[k], __ATOMIC_RELAXED);",
+             hr_emit_tensor(p, statement->tensor));
+    p->indent--;
+    hr_print(p, "} else {");
+}
+
+/* ---- rows in order ---- */
+
+/* Which of the tensor's rows a task adds to. */
+static const char *print_row_number(hr_stage_printer *s) {
+    const hr_statement *statement = &s->function->statements[s->stage->steps[0].statement];
+    print_subscripts(s, statement);
+    print_check(s, statement);
+    if (statement->subscript_count == 2) return hr_expr_text(s->p, statement->subscripts[0]);
+    return hr_format(s->p, "(%s) / %s", row_place(s, statement), row_length(s, statement));
+}
+
+static const char *row_total(hr_stage_printer *s, const hr_statement *statement) {
+    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
+    const char *rows = hr_emit_size(s->p, tensor->shape[0]);
+    for (int a = 1; a < statement->subscript_count - 1; a++)
+        rows = hr_format(s->p, "%s * %s", rows, hr_emit_size(s->p, tensor->shape[a]));
+    return rows;
+}
+
+/* Rows of the next task that are asked for: pointers to their beginnings, and how wide their elements are. */
+typedef struct rows_ahead {
+    const char *name[HR_STREAMS_MAX];
+    int size[HR_STREAMS_MAX], count;
+} rows_ahead;
+
+static void ask_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts, rows_ahead *ahead) {
+    if (ahead->count == HR_STREAMS_MAX) return;
+    const char *name = hr_stage_next_row(s, tensor, subscripts, s->function->tensors[tensor].rank - 1);
+    if (!name) return;
+    ahead->name[ahead->count] = name;
+    ahead->size[ahead->count++] = (int)hr_dtype_size(s->function->tensors[tensor].dtype);
+}
+
+static void ask_rows(hr_stage_printer *s, const hr_expr *node, rows_ahead *ahead) {
+    hr_printer *p = s->p;
+    if (p->seen[node->id] == p->stamp) return;
+    p->seen[node->id] = p->stamp;
+    for (int i = 0; i < node->arg_count; i++)
+        ask_rows(s, node->args[i], ahead);
+    if (node->op != HR_OP_ELEMENT) return;
+    int rank = s->function->tensors[node->tensor].rank;
+    for (int a = 0; a < rank - 1; a++)
+        if (hr_expr_level(p, node->args[a]) == HR_AT_LANE) return;
+    if (rank > 1 && hr_expr_level(p, node->args[rank - 1]) == HR_AT_LANE)
+        ask_row(s, node->tensor, node->args, ahead);
+}
+
+/* A few lines at a time, so that asking for the next rows mixes with the work on this one. */
+static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
+                            const rows_ahead *ahead) {
+    enum { BLOCK = 32, LINE = 64 };
+    hr_printer *p = s->p;
+    const char *size = hr_emit_index_size(p, p->lane);
+    hr_print(p, "for (int64_t block = 0; block < %s; block += %d) {", size, BLOCK);
+    p->indent++;
+    for (int n = 0; n < ahead->count; n++)
+        for (int line = 0; line < BLOCK * ahead->size[n]; line += LINE)
+            hr_print(p, line ? "prefetch_read(%s + block + %d);" : "prefetch_read(%s + block);",
+                     ahead->name[n], line / ahead->size[n]);
+    hr_print(p, "const int64_t stop = %s - block < %d ? %s : block + %d;", size, BLOCK, size, BLOCK);
+    hr_text_format(p->out, "#pragma omp simd\n");
+    print_row_adds(s, step, statement, "block", "stop");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_ordered(hr_stage_printer *s) {
+    enum { BYTES_AHEAD = 8192 };
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[0];
+    const hr_statement *statement = &s->function->statements[step->statement];
+    rows_ahead ahead = {.count = 0};
+    hr_print(p, "const int64_t row = %s * %d, ahead = row < 1 || row > %d ? 1 : %d / row;",
+             row_length(s, statement), (int)hr_dtype_size(s->function->tensors[statement->tensor].dtype),
+             BYTES_AHEAD, BYTES_AHEAD);
+    hr_print(p, "for (int64_t n = 0; n < order.count; n++) {");
+    p->indent++;
+    hr_print(p, "const int64_t task = order.tasks[n];");
+    hr_print(p, "const int64_t next = order.tasks[n + ahead < order.count ? n + ahead : n];");
+    print_task(s);
+    print_subscripts(s, statement);
+    hr_print(p, "const int64_t place = %s;", row_place(s, statement));
+    ask_row(s, statement->tensor, statement->subscripts, &ahead);
+    p->stamp++;
+    ask_rows(s, step->value, &ahead);
+    hr_expr_prepare(p, step->value, HR_AT_TASK);
+    print_row_lanes(s, step, statement, &ahead);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_stage_scatter(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[0];
+    const hr_statement *statement = &s->function->statements[step->statement];
+    if (s->stage->ordered) {
+        hr_order_added(s, row_total(s, statement), print_row_number, print_ordered);
+        return;
+    }
+    bool rows = is_row_scatter(s, statement), own = !rows && can_own(s, statement);
+    if (own) print_own(s, step, statement);
+    p->indent += own;
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
+    p->indent++;
+    if (rows) {
+        print_row_scatter(s, step, statement);
+    } else {
+        hr_stage_task_indices(s);
+        print_element_scatter(s, step, statement, false);
+    }
+    p->indent--;
+    hr_print(p, "}");
+    p->indent -= own;
+    if (own) hr_print(p, "}");
+}

@@ -1,0 +1,167 @@
+/* Maps that read an array across the lanes. In: a stage. Out: text. See stage_transpose.h. */
+#include "emit/c/stage_transpose.h"
+
+#include "base/dtype.h"
+#include "emit/c/lane_loop.h"
+
+#include <string.h>
+
+/* Bytes that a lane reads for a group of tasks, two lines; lanes of a block; how many of them ahead are asked
+ * for: rows a large power of two apart share few places of a cache. */
+enum { SPAN = 128, BLOCK = 64, AHEAD = 16, TILES_MOST = 2 };
+
+typedef struct turned {
+    int count;
+    const hr_expr *element[TILES_MOST];
+} turned;
+
+static int last_task(const hr_stage_printer *s) {
+    return s->stage->task[s->stage->task_count - 1];
+}
+
+/* Plain indices or numbers, the last of them the last task's, one of those before the lane. */
+static bool lies_across(const hr_stage_printer *s, const hr_expr *element) {
+    const hr_tensor *tensor = &s->function->tensors[element->tensor];
+    bool lane = false;
+    if (element->type != HR_F32 || tensor->rank < 2 || element->arg_count != tensor->rank) return false;
+    if (hr_element_is_checked(s->function, element)) return false;
+    for (int a = 0; a < tensor->rank; a++) {
+        const hr_expr *subscript = element->args[a];
+        if (subscript->op != HR_OP_INDEX && subscript->op != HR_OP_NUMBER) return false;
+        bool last = subscript->op == HR_OP_INDEX && subscript->index == last_task(s);
+        if (last != (a == tensor->rank - 1)) return false;
+        lane = lane || (subscript->op == HR_OP_INDEX && subscript->index == s->p->lane);
+    }
+    return lane;
+}
+
+static void find(hr_stage_printer *s, const hr_expr *node, turned *out) {
+    hr_printer *p = s->p;
+    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE || p->buffer[node->id]) return;
+    p->seen[node->id] = p->stamp;
+    if (node->op == HR_OP_ELEMENT && !hr_expr_is_row_form(p, node)) {
+        if (lies_across(s, node) && out->count < TILES_MOST) out->element[out->count++] = node;
+        return;
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        find(s, node->args[i], out);
+}
+
+static void find_turned(hr_stage_printer *s, turned *out) {
+    *out = (turned){0};
+    s->p->stamp++;
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].stored) find(s, s->stage->steps[i].value, out);
+}
+
+bool hr_stage_turns_tiles(hr_stage_printer *s) {
+    const hr_stage *stage = s->stage;
+    turned found;
+    if (stage->shape != HR_SHAPE_MAP || !stage->vector || stage->row_count != 1 || !stage->task_count ||
+        stage->pass_count != 1 || stage->skew || s->plan->tunables.chunk || hr_plan_has_lists(s->plan))
+        return false;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind != HR_STEP_ELEMENT) return false;
+    find_turned(s, &found);
+    return found.count > 0;
+}
+
+/* Elements from one lane to the next. */
+static const char *step_of(hr_stage_printer *s, const hr_expr *element) {
+    const hr_tensor *tensor = &s->function->tensors[element->tensor];
+    const char *step = NULL;
+    for (int a = tensor->rank - 1; a >= 0; a--) {
+        if (element->args[a]->op == HR_OP_INDEX && element->args[a]->index == s->p->lane) break;
+        const char *size = hr_emit_size(s->p, tensor->shape[a]);
+        step = step ? hr_format(s->p, "%s * %s", step, size) : size;
+    }
+    return step;
+}
+
+/* A block of lanes as it lies, turned: at the task's place of the first of the group. */
+static void print_fill(hr_stage_printer *s, const hr_expr *element, int number) {
+    hr_printer *p = s->p;
+    const hr_tensor *tensor = &s->function->tensors[element->tensor];
+    const char *name = hr_dtype_name(tensor->dtype);
+    p->vector = false;
+    hr_print(p, "const %s *const from = %s + %s;", hr_c_storage(tensor->dtype),
+             hr_emit_tensor(p, element->tensor),
+             hr_emit_offset(p, element->tensor, element->args, tensor->rank));
+    p->vector = true;
+    hr_print(p, "const int64_t step = %s;", step_of(s, element));
+    hr_print(p, "for (int lane = 0; lane < last - first; lane += HR_LANES)");
+    hr_print(p, "    for (int row = 0; row < count; row += HR_LANES) {");
+    p->indent += 2;
+    hr_print(p, "vf turned[HR_LANES];");
+    hr_text_format(p->out, "#pragma GCC unroll 16\n");
+    hr_print(p, "for (int k = 0; k < HR_LANES; k++) {");
+    hr_print(p, "    const %s *const at = from + (lane + k) * step + row;", hr_c_storage(tensor->dtype));
+    hr_print(p, "    prefetch_read(at + %d * step);", AHEAD);
+    hr_print(p, "    turned[k] = lane + k >= last - first ? vf_of(0)");
+    hr_print(p, "                : row + HR_LANES <= count  ? vf_load_%s(at)", name);
+    hr_print(p, "                                           : vf_load_part_%s(at, count - row);", name);
+    hr_print(p, "}");
+    hr_print(p, "vf_turn(turned);");
+    hr_text_format(p->out, "#pragma GCC unroll 16\n");
+    hr_print(p, "for (int k = 0; k < HR_LANES; k++)");
+    hr_print(p, "    vf_store_f32(tile_%d[row + k] + lane, turned[k]);", number);
+    p->indent -= 2;
+    hr_print(p, "    }");
+}
+
+static int rows_of(const hr_stage_printer *s, const turned *found) {
+    int size = 4;
+    for (int k = 0; k < found->count; k++) {
+        int own = (int)hr_dtype_size(s->function->tensors[found->element[k]->tensor].dtype);
+        if (own < size) size = own;
+    }
+    return SPAN / size;
+}
+
+static void print_tiles(hr_stage_printer *s, const turned *found) {
+    hr_printer *p = s->p;
+    for (int k = 0; k < found->count; k++) {
+        hr_print(p, "{");
+        p->indent++;
+        hr_print(p, "const int64_t task = group, i = first;");
+        hr_stage_task_indices(s);
+        print_fill(s, found->element[k], k);
+        p->indent--;
+        hr_print(p, "}");
+    }
+}
+
+void hr_stage_turn_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *s)) {
+    hr_printer *p = s->p;
+    turned found;
+    find_turned(s, &found);
+    int rows = rows_of(s, &found);
+    const char *size = hr_emit_index_size(p, last_task(s)), *lanes = hr_emit_index_size(p, p->lane);
+    hr_print(p, "const int64_t groups = (%s + %d) / %d, units = groups * (%s);", size, rows - 1, rows,
+             hr_emit_points(p, s->stage->task, s->stage->task_count - 1));
+    for (int k = 0; k < found.count; k++)
+        hr_print(p, "_Alignas(64) float tile_%d[%d][%d + HR_LANES];", k, rows, BLOCK);
+    hr_print(
+        p, "for (int64_t unit = units * thread / threads; unit < units * (thread + 1) / threads; unit++) {");
+    p->indent++;
+    hr_print(p, "const int64_t row = unit %% groups * %d, group = unit / groups * %s + row;", rows, size);
+    hr_print(p, "const int count = %s - row < %d ? (int)(%s - row) : %d;", size, rows, size, rows);
+    hr_print(p, "for (int64_t first = 0; first < %s; first += %d) {", lanes, BLOCK);
+    p->indent++;
+    hr_print(p, "const int64_t last = first + %d < %s ? first + %d : %s;", BLOCK, lanes, BLOCK, lanes);
+    print_tiles(s, &found);
+    hr_printer_forget(p, HR_AT_TASK);
+    for (int k = 0; k < found.count; k++)
+        p->buffer[found.element[k]->id] = hr_format(p, "tile_%d[task - group] + (i - first)", k);
+    hr_print(p, "for (int64_t task = group; task < group + count; task++) {");
+    p->indent++;
+    print_task(s);
+    p->indent--;
+    hr_print(p, "}");
+    for (int k = 0; k < found.count; k++)
+        p->buffer[found.element[k]->id] = NULL;
+    for (int i = 0; i < 2; i++) {
+        p->indent--;
+        hr_print(p, "}");
+    }
+}

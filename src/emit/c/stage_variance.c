@@ -1,0 +1,60 @@
+/* Passes that are spared. In: a stage. Out: text. See stage_variance.h. */
+#include "emit/c/stage_variance.h"
+
+#include "emit/c/lane_loop.h"
+#include "emit/c/lane_sums.h"
+#include "emit/c/stage_area.h"
+
+int hr_stage_spread_squares(hr_stage_printer *s, int pass, hr_lane_step *out, int max) {
+    int count = 0;
+    for (int i = 0; i < s->stage->step_count && count < max; i++) {
+        const hr_spread *spread = s->stage->steps[i].spread;
+        if (!spread || s->stage->steps[spread->sum].pass != pass) continue;
+        out[count++] = (hr_lane_step){.use = HR_LANE_REDUCE,
+                                      .value = spread->square,
+                                      .reduce = HR_OP_REDUCE_SUM,
+                                      .type = spread->square->type,
+                                      .id = HR_SQUARES + i};
+    }
+    return count;
+}
+
+const char *hr_stage_spread_keep(hr_stage_printer *s, const hr_lane_step *lane, const char *result) {
+    const char *name = hr_format(s->p, "squares_%d", lane->id - HR_SQUARES);
+    hr_print(s->p, "const float %s = %s;", name, result);
+    return name;
+}
+
+void hr_stage_spread_settle(hr_stage_printer *s) {
+    hr_printer *p = s->p;
+    const char *settled = NULL;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!step->spread) continue;
+        const hr_step *sum = &s->stage->steps[step->spread->sum];
+        const char *total = p->value[s->function->statements[sum->statement].tensor];
+        hr_expr_prepare(p, step->value,
+                        HR_AT_TASK); /* also for the pass itself, whose block ends before others use it */
+        hr_print(p, "float spread_%d;", i);
+        settled = hr_format(p, "%s%sf32_spread(%s, squares_%d, %s, (double)(%s), &spread_%d)",
+                            settled ? settled : "", settled ? " & " : "", total, i,
+                            hr_expr_text(p, step->spread->about), hr_stage_row_size(p, s->stage), i);
+    }
+    hr_print(p, "const bool settled = %s;", settled);
+}
+
+void hr_stage_spread_pass(hr_stage_printer *s, const hr_lane_pass *lanes) {
+    hr_printer *p = s->p;
+    hr_stage_spread_settle(s);
+    hr_print(p, "if (!settled) {");
+    p->indent++;
+    hr_lane_loop(p, lanes);
+    for (int i = 0; i < lanes->step_count; i++)
+        hr_print(p, "spread_%d = %s;", lanes->steps[i].id, hr_lane_result(p, lanes, &lanes->steps[i]));
+    p->indent--;
+    hr_print(p, "}");
+    for (int i = 0; i < lanes->step_count; i++) {
+        const hr_step *step = &s->stage->steps[lanes->steps[i].id];
+        hr_emit_step_value(p, step, hr_format(p, "spread_%d", lanes->steps[i].id), step->value->type);
+    }
+}

@@ -1,0 +1,495 @@
+/* A plan as one CUDA file. In: a plan and numbers for its extents. Out: the source, the header of its
+ * launcher, and the launches of one execution.
+ *
+ * The file, top to bottom: what it is and how to call it, the arguments, the prelude's sections in use, the
+ * kernels of each stage, and in source to paste the launcher. Extents of inner indices are numbers in it
+ * (hr_cuda_is_constant), outer ones arguments.
+ */
+#include "base/dtype.h"
+#include "emit/c/function_c.h"
+#include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/stage_cuda_contract.h"
+#include "emit/describe.h"
+#include "emit/emit.h"
+#include "emit/list_emit.h"
+#include "emit/prelude.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CLEAR_WAVES = 8, PORTABLE_CLUSTER = 8 };
+
+typedef struct emitter {
+    const hr_plan *plan;
+    const hr_function *function;
+    const int64_t *extents;
+    hr_printer printer;
+    hr_printer *p;
+    const char *name; /* of the launcher */
+    int declared;     /* parameters and results */
+    hr_cuda_choice *choices;
+    int64_t work_bytes;
+} emitter;
+
+/* ---- how each stage lies on the device ---- */
+
+static hr_status choose_all(const hr_plan *plan, const int64_t *extents, hr_cuda_choice *choices,
+                            int64_t *work) {
+    *work = 0;
+    for (int i = 0; i < plan->stage_count; i++) {
+        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) continue;
+        HR_TRY(hr_cuda_choose(plan, &plan->stages[i], extents, &choices[i]));
+        if (choices[i].work_bytes > *work) *work = choices[i].work_bytes;
+    }
+    return HR_OK;
+}
+
+/* ---- launches ---- */
+
+/* ceil(total / run), at least `least` and at most `limit`, times `slices` */
+typedef struct launch_shape {
+    int64_t run, least, limit, slices;
+    bool cluster; /* the slices are one */
+} launch_shape;
+
+static launch_shape shape_of(const hr_cuda_choice *c) {
+    launch_shape s = {.run = (int64_t)c->block_rows * c->partners,
+                      .least = c->columns || c->totals || c->once,
+                      .limit = hr_cuda_parts_limit(c),
+                      .slices = (int64_t)c->slices * c->partners,
+                      .cluster = hr_cuda_cluster_blocks(c) > 1};
+    if (c->flat) s.run = (int64_t)c->threads * c->groups * c->vector;
+    return s;
+}
+
+static int64_t blocks_of(launch_shape s, int64_t total) {
+    int64_t blocks = total / s.run + (total % s.run > 0);
+    if (blocks < s.least) blocks = s.least;
+    if (blocks > s.limit) blocks = s.limit;
+    return blocks * s.slices;
+}
+
+static launch_shape clear_shape(const hr_plan *plan) {
+    return (launch_shape){HR_CUDA_CLEAR_THREADS, 0, (int64_t)plan->limits.threads * CLEAR_WAVES, 1, false};
+}
+
+static int64_t end_blocks(const hr_cuda_choice *c) {
+    int width = hr_cuda_end_columns(c);
+    int64_t columns = c->columns * ((c->row + width - 1) / width);
+    return columns > 1 ? columns : 1;
+}
+
+typedef struct grid_list {
+    hr_grid *out;
+    int max, count;
+} grid_list;
+
+static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_t blocks, int threads) {
+    if (list->count == list->max)
+        return hr_fail(HR_BAD_INPUT, "a kernel of more than %d launches", list->max);
+    hr_grid *grid = &list->out[list->count];
+    *grid = (hr_grid){.blocks = blocks, .threads = threads, .cluster = 1, .overlaps = list->count > 0};
+    snprintf(grid->entry, sizeof grid->entry, "stage_%d%s", stage, suffix);
+    list->count++;
+    return HR_OK;
+}
+
+static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+    const hr_stage *stage = &plan->stages[i];
+    int64_t blocks, total;
+    if (stage->shape == HR_SHAPE_CONTRACT) {
+        HR_TRY(hr_cuda_contract_blocks(plan, stage, extents, &blocks));
+        return add_grid(list, i, "", blocks, HR_CUDA_CONTRACT_THREADS);
+    }
+    hr_cuda_choice c;
+    HR_TRY(hr_cuda_choose(plan, stage, extents, &c));
+    hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
+    if (c.ring) HR_TRY(add_grid(list, i, "_begin", 1, HR_CUDA_CLEAR_THREADS));
+    if (kernels.begin && !c.ring) {
+        const hr_tensor *target =
+            &plan->normal->tensors[plan->normal->statements[stage->steps[0].statement].tensor];
+        total = 1;
+        for (int a = 0; a < target->rank; a++) {
+            int64_t axis;
+            HR_TRY(hr_extent_value(plan->normal, target->shape[a], extents, &axis));
+            total *= axis;
+        }
+        HR_TRY(add_grid(list, i, "_begin", blocks_of(clear_shape(plan), total), HR_CUDA_CLEAR_THREADS));
+    }
+    HR_TRY(hr_plan_points(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
+                          extents, &total));
+    HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
+    hr_grid *work = &list->out[list->count - 1];
+    if (c.list) work->pieces = c.blocks_limit;
+    work->cluster = hr_cuda_cluster_blocks(&c);
+    work->shared = c.shared_bytes;
+    if (hr_cuda_asks_before(&c)) snprintf(work->unaligned, sizeof work->unaligned, "stage_%d_unaligned", i);
+    return kernels.end ? add_grid(list, i, "_end", end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;
+}
+
+hr_status hr_emit_cuda_grids(const hr_plan *plan, const int64_t *extents, hr_grid *out, int max, int *count) {
+    grid_list list = {.out = out, .max = max};
+    for (int i = 0; i < plan->stage_count; i++)
+        HR_TRY(add_stage_grids(plan, extents, i, &list));
+    *count = list.count;
+    return HR_OK;
+}
+
+void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
+    *out = (hr_tensor_set){0};
+    for (int t = 0; t < hr_function_arguments(plan->source) && t < HR_GRID_TENSORS_MAX; t++)
+        if (hr_cuda_may_be_aligned(plan, t)) out->bits[t / 64] |= (uint64_t)1 << (t % 64);
+}
+
+/* ---- scratch: partial results first, which stages use one after the other, then locals ---- */
+
+hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
+    size_t size = (size_t)(plan->stage_count + 1) * sizeof(hr_cuda_choice);
+    hr_arena *arena;
+    HR_TRY(hr_arena_create(size + (1 << 16), &arena));
+    hr_cuda_choice *choices = hr_arena_alloc(arena, size);
+    hr_status status = choose_all(plan, extents, choices, out);
+    hr_arena_destroy(arena);
+    HR_TRY(status);
+    for (int t = 0; t < plan->normal->tensor_count; t++) {
+        if (!hr_plan_is_scratch(plan, t)) continue;
+        int64_t bytes;
+        HR_TRY(hr_plan_scratch_bytes(plan, t, extents, &bytes));
+        *out += (bytes + 255) / 256 * 256;
+    }
+    return HR_OK;
+}
+
+static const char *local_size(emitter *e, int tensor) {
+    const hr_tensor *t = &e->function->tensors[tensor];
+    const char *size = hr_format(e->p, "%d", (int)hr_dtype_size(t->dtype));
+    for (int a = 0; a < t->rank; a++)
+        size = hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, t->shape[a]));
+    return hr_format(e->p, "(%s + 255) / 256 * 256", size);
+}
+
+static void print_runtime_extents(emitter *e, const char *text) {
+    for (int i = 0; i < e->function->extent_count; i++) {
+        const char *extent = hr_emit_extent(e->p, i);
+        if (!hr_cuda_is_constant(e->plan, i) && hr_emit_occurs(text, extent))
+            hr_print(e->p, "    const int64_t %s = a.%s;", extent, extent);
+    }
+}
+
+static void print_places(emitter *e) {
+    hr_printer *p = e->p;
+    const char *place = hr_format(p, "%" PRId64, e->work_bytes);
+    for (int t = e->declared; t < e->function->tensor_count; t++) {
+        if (!hr_plan_is_scratch(e->plan, t)) continue;
+        hr_print(p, "static __device__ inline int64_t %s_place(const arguments &a) {", hr_emit_tensor(p, t));
+        print_runtime_extents(e, place);
+        hr_print(p, "    (void)a;");
+        hr_print(p, "    return %s;", place);
+        hr_print(p, "}");
+        hr_print(p, "%s", "");
+        place = hr_format(p, "%s + %s", place, local_size(e, t));
+    }
+}
+
+/* ---- the top of the file ---- */
+
+const char hr_cuda_file_head[] = "#if defined __CUDACC__ || defined __CUDACC_RTC__\n"
+                                 "#pragma nv_diag_suppress 177 /* what is declared and not used */\n"
+                                 "#endif\n"
+                                 "#ifdef __CUDACC_RTC__\n"
+                                 "typedef signed char int8_t;\n"
+                                 "typedef short int16_t;\n"
+                                 "typedef int int32_t;\n"
+                                 "typedef long long int64_t;\n"
+                                 "typedef unsigned char uint8_t;\n"
+                                 "typedef unsigned short uint16_t;\n"
+                                 "typedef unsigned int uint32_t;\n"
+                                 "typedef unsigned long long uint64_t;\n"
+                                 "#define INT32_MAX 2147483647\n"
+                                 "#define INT32_MIN (-INT32_MAX - 1)\n"
+                                 "#define INT64_C(x) x##ll\n"
+                                 "#define INT64_MAX 9223372036854775807ll\n"
+                                 "#define INT64_MIN (-INT64_MAX - 1)\n"
+                                 "#define INFINITY __int_as_float(0x7f800000)\n"
+                                 "#define NAN __int_as_float(0x7fc00000)\n"
+                                 "#else\n"
+                                 "#include <math.h>\n"
+                                 "#include <stdint.h>\n"
+                                 "#include <string.h>\n"
+                                 "#endif\n\n"
+                                 "/* The first subscript that left its axis; access 0: none did. */\n"
+                                 "struct fault_record {\n"
+                                 "    int64_t access, value;\n"
+                                 "};\n\n";
+
+static void print_constants(emitter *e) {
+    hr_printer *p = e->p;
+    for (int i = 0; i < e->function->extent_count; i++)
+        if (hr_cuda_is_constant(e->plan, i))
+            hr_print(p, "static constexpr int64_t %s = %" PRId64 ";", hr_emit_extent(p, i), e->extents[i]);
+    hr_print(p, "%s", "");
+}
+
+/* In the order of hr_launch's words: pointers, scalars, extents, strides, scratch, fault. */
+static void print_arguments(emitter *e) {
+    hr_printer *p = e->p;
+    hr_print(p, "struct arguments {");
+    for (int t = 0; t < e->declared; t++) {
+        const hr_tensor *tensor = &e->function->tensors[t];
+        hr_print(p, "    %s%s *%s;", tensor->role == HR_ROLE_INPUT ? "const " : "",
+                 hr_c_storage(tensor->dtype), hr_emit_tensor(p, t));
+    }
+    for (int t = 0; t < e->declared; t++)
+        hr_print(p, "    double %s_value;", hr_emit_tensor(p, t));
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_print(p, "    int64_t %s;", hr_emit_extent(p, i));
+    for (int t = 0; t < e->declared; t++)
+        if (e->function->tensors[t].rank)
+            hr_print(p, "    int64_t %s_strides[%d];", hr_emit_tensor(p, t), e->function->tensors[t].rank);
+    hr_print(p, "    char *scratch;");
+    hr_print(p, "    fault_record *fault;");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
+/* ---- the launcher of source to paste ---- */
+
+static void print_signature(emitter *e) {
+    hr_printer *p = e->p;
+    hr_text *out = p->out;
+    hr_text_format(out, "int %s(void *stream, ", e->name);
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_text_format(out, "int64_t %s, ", hr_emit_extent(p, i));
+    for (int t = 0; t < e->declared; t++) {
+        const hr_tensor *tensor = &e->function->tensors[t];
+        const char *name = hr_emit_tensor(p, t);
+        if (hr_tensor_is_scalar(tensor))
+            hr_text_format(out, "%s %s, ", hr_c_compute(hr_compute_type(tensor->dtype)), name);
+        else
+            hr_text_format(out, "%s%s *%s, ", tensor->role == HR_ROLE_INPUT ? "const " : "",
+                           hr_c_storage(tensor->dtype), name);
+        if (e->plan->layouts[t] == HR_LAYOUT_STRIDED)
+            hr_text_format(out, "const int64_t *%s_strides, ", name);
+    }
+    hr_text_format(out, "void *scratch, void *fault)");
+}
+
+static void print_size_signature(emitter *e) {
+    hr_text_format(e->p->out, "int64_t %s_scratch(", e->name);
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_text_format(e->p->out, "%sint64_t %s", i ? ", " : "", hr_emit_extent(e->p, i));
+    hr_text_format(e->p->out, e->function->extent_count ? ")" : "void)");
+}
+
+/* `code`: the function, or a pointer to the one that these arrays can have. */
+static void print_launch(emitter *e, const char *code, const char *total, launch_shape s, int threads,
+                         int64_t shared) {
+    hr_printer *p = e->p;
+    hr_print(p, "blocks = blocks_of(%s, %" PRId64 ", %" PRId64 ", %" PRId64 ") * %" PRId64 ";", total, s.run,
+             s.least, s.limit, s.slices);
+    if (s.cluster && s.slices > PORTABLE_CLUSTER)
+        hr_print(p, "cudaFuncSetAttribute(%s, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);", code);
+    if (shared)
+        hr_print(p, "cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
+                 code, shared);
+    hr_print(p, "if (blocks) %s<<<(unsigned)blocks, %d, %" PRId64 ", (cudaStream_t)stream>>>(a);", code,
+             threads, shared);
+}
+
+static void print_stage_launches(emitter *e, int i) {
+    const hr_stage *stage = &e->plan->stages[i];
+    const hr_cuda_choice *c = &e->choices[i];
+    launch_shape one = {1, 0, INT32_MAX, 1, false};
+    const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
+    if (stage->shape == HR_SHAPE_CONTRACT) {
+        print_launch(e, main, hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
+        return;
+    }
+    hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
+    if (c->ring) print_launch(e, begin, "1", one, HR_CUDA_CLEAR_THREADS, 0);
+    if (kernels.begin && !c->ring) {
+        int tensor = e->function->statements[stage->steps[0].statement].tensor;
+        const char *size = "1";
+        for (int a = 0; a < e->function->tensors[tensor].rank; a++)
+            size =
+                hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, e->function->tensors[tensor].shape[a]));
+        print_launch(e, begin, size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
+    }
+    const char *total = c->flat ? hr_emit_points(e->p, c->order, c->order_count)
+                                : hr_emit_points(e->p, stage->task, stage->task_count);
+    if (!c->flat && (c->few || !c->turns))
+        hr_print(e->p, "if (%s > %" PRId64 ") return (int)cudaErrorInvalidConfiguration; /* rows */", total,
+                 c->few ? HR_CUDA_FEW_ROWS : c->blocks_limit * c->block_rows);
+    if (hr_cuda_asks_before(c)) {
+        hr_print(e->p, "const auto stage_%d_for = aligned ? stage_%d : stage_%d_unaligned;", i, i, i);
+        main = hr_format(e->p, "stage_%d_for", i);
+    }
+    print_launch(e, main, total, shape_of(c), c->threads, c->shared_bytes);
+    if (kernels.end)
+        print_launch(e, hr_format(e->p, "stage_%d_end", i), hr_format(e->p, "%" PRId64, end_blocks(c)), one,
+                     HR_CUDA_END_THREADS, 0);
+}
+
+static void print_launcher_arguments(emitter *e) {
+    hr_printer *p = e->p;
+    hr_print(p, "arguments a = {};");
+    for (int i = 0; i < e->function->extent_count; i++) {
+        const char *extent = hr_emit_extent(p, i);
+        if (hr_cuda_is_constant(e->plan, i))
+            hr_print(
+                p, "if (%s != ::%s) return (int)cudaErrorInvalidValue; /* this source is for that extent */",
+                extent, extent);
+        hr_print(p, "a.%s = %s;", extent, extent);
+    }
+    for (int t = 0; t < e->declared; t++) {
+        const hr_tensor *tensor = &e->function->tensors[t];
+        const char *name = hr_emit_tensor(p, t);
+        hr_print(p, hr_tensor_is_scalar(tensor) ? "a.%s_value = (double)%s;" : "a.%s = %s;", name, name);
+        for (int axis = 0; e->plan->layouts[t] == HR_LAYOUT_STRIDED && axis < tensor->rank; axis++)
+            hr_print(p, "a.%s_strides[%d] = %s_strides[%d];", name, axis, name, axis);
+    }
+    hr_print(p, "a.scratch = (char *)scratch;");
+    hr_print(p, "a.fault = (fault_record *)fault;");
+}
+
+static void print_alignment(emitter *e) {
+    bool any = false;
+    for (int i = 0; i < e->plan->stage_count; i++)
+        any = any || (e->plan->stages[i].shape != HR_SHAPE_CONTRACT && hr_cuda_asks_before(&e->choices[i]));
+    if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
+}
+
+static void print_scratch_size(emitter *e) {
+    hr_printer *p = e->p;
+    hr_text_format(p->out, "extern \"C\" ");
+    print_size_signature(e);
+    hr_text_format(p->out, " {\n");
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
+    const char *size = hr_format(p, "%" PRId64, e->work_bytes);
+    for (int t = e->declared; t < e->function->tensor_count; t++)
+        if (hr_plan_is_scratch(e->plan, t)) size = hr_format(p, "%s + %s", size, local_size(e, t));
+    hr_print(p, "    return %s;", size);
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+}
+
+static void print_launcher(emitter *e) {
+    hr_printer *p = e->p;
+    print_scratch_size(e);
+    hr_print(p, "static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limit) {");
+    hr_print(p, "    int64_t blocks = total / run + (total %% run > 0);");
+    hr_print(p, "    return blocks < least ? least : blocks > limit ? limit : blocks;");
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+    hr_text_format(p->out, "extern \"C\" ");
+    print_signature(e);
+    hr_text_format(p->out, " {\n");
+    p->indent++;
+    print_launcher_arguments(e);
+    print_alignment(e);
+    hr_print(p, "int64_t blocks;");
+    for (int i = 0; i < e->plan->stage_count; i++)
+        print_stage_launches(e, i);
+    hr_print(p, "return (int)cudaGetLastError();");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* ---- the file ---- */
+
+static void print_how_to_call(emitter *e) {
+    hr_printer *p = e->p;
+    hr_emit_describe(p, e->name);
+    for (int i = 0; i < e->function->extent_count; i++)
+        if (hr_cuda_is_constant(e->plan, i))
+            hr_print(p, " * %s is %" PRId64 " in this source.", hr_emit_extent(p, i), e->extents[i]);
+    hr_print(p,
+             " * All pointers are the device's. scratch: %s_scratch(...) bytes aligned to 256, or NULL where "
+             "that is 0.",
+             e->name);
+    hr_print(p, " * fault: 16 bytes of zeros, aligned to 16; the first 8 are not 0 afterwards where a "
+                "subscript left its "
+                "axis. Returns a");
+    hr_print(p, " * cudaError_t. Build: nvcc -O3 -arch=%s -c %s.cu */",
+             *e->plan->limits.isa ? e->plan->limits.isa : "sm_90a", e->name);
+}
+
+static hr_status print_stages(emitter *e, hr_text *stages) {
+    e->p->out = stages;
+    for (int i = 0; i < e->plan->stage_count; i++) {
+        if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
+            HR_TRY(hr_emit_contract_cuda(e->p, i));
+        else
+            HR_TRY(hr_emit_stage_cuda(e->p, i, e->extents, &e->choices[i]));
+    }
+    return hr_text_status(stages);
+}
+
+static hr_status print_header(emitter *e, hr_text *out) {
+    hr_printer *p = e->p;
+    p->out = out;
+    print_how_to_call(e);
+    hr_print(p, "#ifndef HEADROOM_%s_H", e->name);
+    hr_print(p, "#define HEADROOM_%s_H", e->name);
+    hr_print(p, "#include <stdbool.h>\n#include <stdint.h>\n#ifdef __cplusplus\nextern \"C\" {\n#endif");
+    print_size_signature(e);
+    hr_text_format(out, ";\n");
+    print_signature(e);
+    hr_text_format(out, ";\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    return hr_text_status(out);
+}
+
+/* What is pasted keeps its kernels to itself: several such files go into one program. What the driver loads
+ * bears names that it can look up. */
+static void append_stages(hr_text *out, const char *stages, bool entry) {
+    static const char named[] = "extern \"C\" __global__";
+    for (const char *at; !entry && (at = strstr(stages, named)); stages = at + strlen(named)) {
+        hr_text_append(out, stages, (size_t)(at - stages));
+        hr_text_format(out, "static __global__");
+    }
+    hr_text_append(out, stages, strlen(stages));
+}
+
+static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages) {
+    hr_printer *p = e->p;
+    HR_TRY(print_stages(e, stages));
+    p->out = &out->source;
+    p->indent = 0;
+    p->lane = -1;
+    print_how_to_call(e);
+    if (!entry) hr_print(p, "#include \"%s.h\"", e->name);
+    hr_text_format(p->out, "%s", hr_cuda_file_head);
+    print_constants(e);
+    print_arguments(e);
+    HR_TRY(hr_prelude_cuda_append(hr_text_data(stages), &out->source));
+    print_places(e);
+    append_stages(&out->source, hr_text_data(stages), entry);
+    if (!entry) print_launcher(e);
+    HR_TRY(hr_text_status(&out->source));
+    return print_header(e, &out->header);
+}
+
+hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, hr_emitted *out) {
+    emitter e = {.plan = plan, .function = plan->normal, .extents = extents, .p = &e.printer};
+    e.declared = hr_function_arguments(plan->source);
+    *out = (hr_emitted){0};
+    if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
+    hr_arena *arena;
+    HR_TRY(hr_names_create(&arena));
+    hr_text stages = {0};
+    e.choices = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.choices);
+    hr_status status = choose_all(plan, extents, e.choices, &e.work_bytes);
+    if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
+    if (status == HR_OK) {
+        e.name = hr_format(e.p, "kernel_%.60s", plan->source->name);
+        status = print_file(&e, entry, out, &stages);
+        if (status == HR_OK) status = hr_names_status(plan, arena);
+        hr_printer_end(e.p);
+    }
+    hr_text_clear(&stages);
+    hr_arena_destroy(arena);
+    if (status != HR_OK) hr_emitted_clear(out);
+    return status;
+}

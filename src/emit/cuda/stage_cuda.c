@@ -1,0 +1,660 @@
+/* One stage as CUDA kernels. In: a stage and how it lies on the device. Out: text. See stage_cuda.h. */
+#include "emit/cuda/stage_cuda.h"
+
+#include "emit/c/function_c.h"
+#include "emit/clear.h"
+#include "emit/cuda/list_cuda.h"
+#include "emit/cuda/stage_cuda_merge.h"
+#include "emit/cuda/stage_cuda_ring.h"
+#include "emit/cuda/stage_cuda_staged.h"
+#include "emit/cuda/stage_cuda_tile.h"
+#include "emit/list_emit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool starts_at_zero(const hr_plan *plan, const hr_stage *stage) {
+    if (!hr_stage_has(stage, HR_STEP_SCATTER)) return false;
+    int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
+    return plan->storage[tensor] == tensor && plan->normal->tensors[tensor].role != HR_ROLE_INOUT;
+}
+
+hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
+                                     const hr_cuda_choice *choice) {
+    return (hr_stage_kernels){choice->ring || starts_at_zero(plan, stage),
+                              hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
+                                  hr_stage_has(stage, HR_STEP_REDUCE_ALL)};
+}
+
+/* ---- kernels ---- */
+
+static void declare_tensor(hr_printer *p, int tensor, const char *body) {
+    const hr_tensor *t = &p->function->tensors[tensor];
+    const char *name = hr_emit_tensor(p, tensor);
+    if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
+    if (hr_emit_occurs(body, name)) {
+        const char *type = hr_c_storage(t->dtype), *constant = t->role == HR_ROLE_INPUT ? "const " : "";
+        if (hr_tensor_is_scalar(t))
+            hr_print(p, "const %s %s = (%s)a.%s_value;", hr_c_compute(hr_compute_type(t->dtype)), name,
+                     hr_c_compute(hr_compute_type(t->dtype)), name);
+        else if (tensor < hr_function_arguments(p->plan->source))
+            hr_print(p, "%s%s *const __restrict__ %s = a.%s;", constant, type, name, name);
+        else
+            hr_print(p, "%s *const __restrict__ %s = (%s *)(a.scratch + %s_place(a));", type, name, type,
+                     name);
+    }
+    if (!strstr(body, name)) return;
+    const char *strides = hr_format(p, "%s_strides", name);
+    if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a.%s;", strides, strides);
+}
+
+void hr_emit_kernel(hr_printer *p, const char *signature, hr_text *body) {
+    const char *text = hr_text_data(body);
+    hr_print(p, "%s {", signature);
+    p->indent++;
+    for (int e = 0; e < p->function->extent_count; e++) {
+        const char *extent = hr_emit_extent(p, e);
+        if (!hr_cuda_is_constant(p->plan, e) && hr_emit_occurs(text, extent))
+            hr_print(p, "const int64_t %s = a.%s;", extent, extent);
+    }
+    for (int t = 0; t < p->function->tensor_count; t++)
+        declare_tensor(p, t, text);
+    if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a.fault;");
+    p->indent--;
+    hr_print_body(p, body);
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+}
+
+static void print_kernel(hr_cuda_stage *s, const char *signature, void (*print)(hr_cuda_stage *)) {
+    hr_printer *p = s->p;
+    hr_text body, *out = hr_print_aside(p, &body);
+    print(s);
+    hr_print_back(p, out);
+    hr_emit_kernel(p, signature, &body);
+}
+
+/* ---- rows ---- */
+
+void hr_cuda_print_digits(hr_printer *p, const int *indices, int count, const char *flat) {
+    const char *rest = flat;
+    for (int k = count - 1; k >= 0; k--) {
+        const char *index = hr_emit_index(p, indices[k]), *size = hr_emit_index_size(p, indices[k]);
+        hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
+        if (k) hr_print(p, "const int64_t %s_%d = %s / %s;", flat, k, rest, size);
+        rest = hr_format(p, "%s_%d", flat, k);
+    }
+}
+
+static void print_task_indices(hr_cuda_stage *s) {
+    hr_cuda_print_digits(s->p, s->stage->task, s->stage->task_count, "task");
+}
+
+/* Values of the task level that come before a pass. */
+static void print_row_steps(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        bool total = hr_step_is_row_total(s->plan, s->stage, step);
+        if (step->pass != pass || (step->kind != HR_STEP_ROW && !total)) continue;
+        hr_expr_prepare(p, step->value, HR_AT_TASK);
+        const char *text = hr_expr_text(p, step->value);
+        if (step->kind == HR_STEP_ROW) {
+            hr_emit_step_value(p, step, text, step->value->type);
+            continue;
+        }
+        const char *sum = hr_format(p, "total_%d", i);
+        const char *added = hr_format(p, "(%s)%s", hr_cuda_sum_type(s, step), text);
+        hr_print(p, "if (%slane == 0) %s = %s::of(%s, %s);", hr_cuda_asks_live(s->c) ? "live && " : "", sum,
+                 hr_cuda_reducer(step), sum, added);
+    }
+}
+
+static bool is_reduced_in(const hr_cuda_stage *s, int i, int pass) {
+    return s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && s->stage->steps[i].pass == pass &&
+           !hr_cuda_is_joint(s, i);
+}
+
+/* A sum that was made beside its peak: each thread has its own peak until here. */
+static void print_online(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (is_reduced_in(s, i, pass) && s->online[i])
+            hr_print(p, "const float peak_%d = a%d;", s->online[i] - 1, i);
+        if (!is_reduced_in(s, i, pass) || !s->beside[i]) continue;
+        hr_expr_prepare(p, s->shift[i], HR_AT_TASK);
+        const char *shift = hr_expr_text(p, s->shift[i]);
+        hr_print(p, "a%d = online_total(a%d, peak_%d, %s);", i, i, i, shift);
+    }
+}
+
+/* A ring's block may have any number of warps: slots beyond them hold what changes nothing. */
+static int exchange_threads(const hr_cuda_choice *c) {
+    return c->ring ? hr_cuda_ring_warps(c) * 32 : c->row_threads;
+}
+
+/* The other reduction that is made together with this one: of the same kind, in the same pass. `first` of the
+ * two is the earlier step; -1: none. */
+static int partner_of(const hr_cuda_stage *s, int i, int *first) {
+    const hr_step *steps = s->stage->steps;
+    int open = -1;
+    for (int k = 0; k < s->stage->step_count; k++) {
+        if (!is_reduced_in(s, k, steps[i].pass) ||
+            strcmp(hr_cuda_reducer(&steps[k]), hr_cuda_reducer(&steps[i])) ||
+            strcmp(hr_cuda_sum_type(s, &steps[k]), hr_cuda_sum_type(s, &steps[i])))
+            continue;
+        if (open >= 0 && (k == i || open == i)) {
+            *first = open;
+            return k == i ? open : k;
+        }
+        open = open < 0 ? k : -1;
+    }
+    *first = i;
+    return -1;
+}
+
+bool hr_cuda_has_slots(const hr_cuda_stage *s, int i) {
+    int first;
+    if (s->stage->steps[i].kind != HR_STEP_REDUCE_ROW) return false;
+    if (hr_cuda_is_joint(s, i)) return !s->joint[i];
+    partner_of(s, i, &first);
+    return first == i;
+}
+
+static bool has_barrier(const hr_cuda_choice *c) {
+    return c->row_threads > 32;
+}
+
+/* Before the barrier: what each warp has. */
+static void print_shares(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *reducer = hr_cuda_reducer(&s->stage->steps[i]);
+    int first, partner = partner_of(s, i, &first);
+    if (!has_barrier(c) || first != i) return;
+    if (partner < 0)
+        hr_print(p, "leave_share<%d, %s>(a%d, slots_%d%s);", exchange_threads(c), reducer, i, i, s->set);
+    else
+        hr_print(p, "leave_two_shares<%d, %s>(a%d, a%d, slots_%d%s);", exchange_threads(c), reducer, i,
+                 partner, i, s->set);
+}
+
+/* After it: all threads have the sum. */
+static void print_taking(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *reducer = hr_cuda_reducer(&s->stage->steps[i]);
+    int first, partner = partner_of(s, i, &first);
+    if (first != i) return;
+    if (partner < 0 && has_barrier(c))
+        hr_print(p, "a%d = take_shares<%d, %s>(slots_%d%s);", i, exchange_threads(c), reducer, i, s->set);
+    else if (partner < 0)
+        hr_print(p, "a%d = reduce_row<%d, %s>(a%d, &a%d);", i, c->row_threads, reducer, i, i);
+    else if (has_barrier(c))
+        hr_print(p, "take_two_shares<%d, %s>(a%d, a%d, slots_%d%s);", exchange_threads(c), reducer, i,
+                 partner, i, s->set);
+    else
+        hr_print(p, "reduce_two<%d, %s>(a%d, a%d);", c->row_threads, reducer, i, partner);
+}
+
+/* The sums of all threads that hold the row; all those of one pass share a barrier. */
+static void print_exchange(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    bool any = false;
+    print_online(s, pass);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (!is_reduced_in(s, i, pass)) continue;
+        print_shares(s, i);
+        any = true;
+    }
+    if (any && has_barrier(c)) hr_print(p, "__syncthreads();");
+    if (any && !s->exchanged) hr_cuda_print_late_asking(s, print_task_indices);
+    s->exchanged |= any;
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (is_reduced_in(s, i, pass)) print_taking(s, i);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!is_reduced_in(s, i, pass)) continue;
+        if (c->exchange && c->ring)
+            hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[turn], met_%d + turn, parity);", i,
+                     c->slices, hr_cuda_reducer(step), i, i, i);
+        else if (c->exchange)
+            hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d%s);", i, c->slices,
+                     hr_cuda_reducer(step), i, i, s->set);
+        hr_dtype type = hr_cuda_statement(s, step)->value->type;
+        const char *text = hr_op_finds_position(step->reduce)
+                               ? hr_format(p, "(a%d.at < 0 ? 0 : a%d.at)", i, i)
+                           : type == HR_BOOL ? hr_format(p, "(a%d != 0)", i)
+                                             : hr_format(p, "(%s)a%d", hr_c_compute(type), i);
+        hr_emit_step_value(p, step, text, type);
+    }
+}
+
+static void print_slots(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *sets = c->turns ? "[2]" : "";
+    bool any = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind != HR_STEP_REDUCE_ROW) continue;
+        const char *type = hr_cuda_slot_type(s, i);
+        if (!type) continue;
+        int first, partner = partner_of(s, i, &first);
+        if (has_barrier(c) && first == i)
+            hr_print(p, "__shared__ %s slots_%d%s[%d];", type, i, sets,
+                     exchange_threads(c) / 32 * (partner < 0 ? 1 : 2));
+        if (c->exchange)
+            hr_print(p, "__shared__ %s shares_%d%s[%d];", hr_cuda_share_type(s, i), i, sets, c->slices);
+        if (c->exchange && c->ring) hr_print(p, "__shared__ uint64_t met_%d[2];", i);
+        any = true;
+    }
+    if (!any || (!has_barrier(c) && !c->exchange)) return;
+    if (c->turns)
+        hr_print(p,
+                 "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough "
+                 "*/");
+    if (c->ring) hr_cuda_print_ring_arrivals(s);
+    if (c->exchange) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
+}
+
+/* All threads of the row have read what one of them is about to overwrite. */
+static void print_meeting(hr_cuda_stage *s) {
+    bool overwrites = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        int tensor = hr_cuda_statement(s, &s->stage->steps[i])->tensor;
+        overwrites |= s->stage->steps[i].kind == HR_STEP_ROW && s->plan->storage[tensor] != tensor;
+    }
+    if (overwrites)
+        hr_print(s->p, s->c->exchange           ? "cluster_barrier();"
+                       : s->c->row_threads > 32 ? "__syncthreads();"
+                                                : "__syncwarp();");
+}
+
+static void print_row_stores(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    bool open = false;
+    if (!s->c->flat) print_meeting(s);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
+        const hr_statement *statement = hr_cuda_statement(s, step);
+        hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
+        if (!open && s->c->flat) hr_print(p, "if (blockIdx.x == 0 && threadIdx.x == 0) {");
+        if (!open && !s->c->flat)
+            hr_print(p, "if (%slane == 0) {", hr_cuda_asks_live(s->c) ? "live && " : "");
+        open = true;
+        hr_print(p, "    %s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+                 hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+                 hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype));
+    }
+    if (open) hr_print(p, "}");
+}
+
+static void print_row(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    if (s->c->staged && !s->c->ring && s->c->depth > 1) hr_cuda_print_next_staging(s);
+    if (s->c->ahead) hr_cuda_print_next_loads(s, print_task_indices);
+    print_task_indices(s);
+    if (s->c->shifted && s->c->resident)
+        hr_print(p, "const int rest = task + 1 < tasks ? %" PRId64 " : %" PRId64 "; /* that may be read */",
+                 s->c->row + s->c->vector, s->c->row);
+    if (s->c->shifted)
+        hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", s->c->row, s->c->vector);
+    if (s->c->staged && s->c->shifted && s->c->depth < 2)
+        hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
+                 s->c->vector);
+    if (s->c->staged && !s->c->ring && s->c->depth < 2) hr_print(p, "wait_for_copies();");
+    hr_cuda_declare_kept(s);
+    for (int pass = 0; pass < s->stage->pass_count; pass++) {
+        print_row_steps(s, pass);
+        if (hr_cuda_is_joint_pass(s, pass)) {
+            hr_cuda_print_joint_values(s, pass);
+            continue;
+        }
+        hr_cuda_print_pass(s, pass);
+        hr_cuda_print_joint_walk(s, pass + 1);
+        print_exchange(s, pass);
+        hr_cuda_print_joint_exchange(s, pass + 1);
+        if (s->c->ring) hr_cuda_print_packing(s);
+    }
+    print_row_stores(s);
+}
+
+static bool uses_turn(const hr_cuda_stage *s) {
+    return hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->exchange);
+}
+
+const char *hr_cuda_row_type(const hr_cuda_stage *s) {
+    return s->c->few ? "int" : "int64_t";
+}
+
+static void print_row_loop(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *type = hr_cuda_row_type(s);
+    const char *block =
+        hr_format(p, c->slices > 1 ? "(%s)blockIdx.x / %d" : "(%s)blockIdx.x", type, c->slices);
+    const char *slice = c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices,
+                                                  c->ring ? c->row_threads * c->groups : c->row_threads)
+                                      : "";
+    const char *blocks =
+        hr_format(p, c->slices > 1 ? "(%s)gridDim.x / %d" : "(%s)gridDim.x", type, c->slices);
+    if (c->turns || c->block_rows > 1 || c->shifted)
+        hr_print(p, c->few ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", type,
+                 hr_emit_points(p, s->stage->task, s->stage->task_count));
+    if (c->carried)
+        hr_cuda_print_carriers(s);
+    else if (c->block_rows > 1)
+        hr_print(p, "const int lane = (int)(threadIdx.x %% %d)%s;", c->row_threads, slice);
+    else
+        hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
+    if (c->ring) {
+        hr_cuda_print_held_counts(s);
+        hr_cuda_print_ring_loop(s, print_row);
+        return;
+    }
+    const char *row = c->block_rows > 1 ? hr_format(p, " + threadIdx.x / %d", c->row_threads) : "";
+    const char *run = c->block_rows > 1 ? hr_format(p, " * %d", c->block_rows) : "";
+    if (c->ahead || c->staged)
+        hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", type, block, run, row);
+    if (c->staged) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
+    if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
+    const char *first = c->turns ? "first" : hr_format(p, "%s%s", block, run);
+    if (c->turns)
+        hr_print(p, "for (%s first = %s%s; first < tasks; first += %s%s) {", type, block, run, blocks, run);
+    p->indent += c->turns;
+    if (c->carried) hr_cuda_print_carrying(s);
+    hr_print(p, hr_cuda_asks_live(c) ? "int64_t task = %s%s;" : "const int64_t task = %s%s;", first,
+             c->carried ? " + row" : row);
+    if (c->block_rows > 1 && !c->carried && !hr_cuda_asks_live(c))
+        hr_print(p, "if (task >= tasks) %s;", c->turns ? "break" : "return");
+    if (hr_cuda_asks_live(c)) {
+        hr_print(p, "const bool live = task < tasks; /* the others have no row */");
+        hr_print(p, "task = live ? task : tasks - 1;");
+        p->live = "live";
+    }
+    if (c->ahead || c->staged) hr_print(p, "ahead += %s%s;", blocks, run);
+    print_row(s);
+    if (c->carried) hr_cuda_print_carried(s);
+    if (c->carried) hr_cuda_print_returning(s);
+    p->live = NULL;
+    if (!c->turns) return;
+    if (uses_turn(s)) hr_print(p, "turn ^= 1;");
+    if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_flat_loop(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    int run = c->threads * c->groups;
+    print_row_steps(s, 0); /* every thread computes what is one for the whole stage */
+    if (c->list) {
+        hr_list_cuda_loop(s);
+        print_row_stores(s);
+        return;
+    }
+    if (c->tile) {
+        hr_cuda_open_tiles(s);
+        for (int pass = 0; pass < s->stage->pass_count; pass++)
+            hr_cuda_print_pass(s, pass);
+        hr_cuda_close_tiles(s);
+        return;
+    }
+    const char *total = hr_emit_points(p, c->order, c->order_count);
+    if (c->both) {
+        total = hr_format(p, "%s * %s", hr_emit_points(p, c->order, c->both),
+                          hr_emit_points(p, c->order + c->both + 1, c->order_count - c->both - 1));
+        run /= 2;
+    }
+    hr_print(p, "const %s total = (%s)(%s);", s->positions, s->positions, total);
+    /* Every other stage goes backwards: it begins with what the one before left in the cache. */
+    const char *block = s->number % 2 ? "(gridDim.x - 1 - blockIdx.x)" : "blockIdx.x";
+    hr_print(p, "for (%s base = (%s)%s * %d; base * %d < total; base += (%s)gridDim.x * %d) {", s->positions,
+             s->positions, block, run, c->vector, s->positions, run);
+    p->indent++;
+    if (c->both) {
+        hr_print(p, "const %s pos = (base + (int)threadIdx.x) * %d;", s->positions, c->vector);
+        hr_print(p, "if (pos >= total) continue;");
+    }
+    for (int pass = 0; pass < s->stage->pass_count; pass++)
+        hr_cuda_print_pass(s, pass);
+    p->indent--;
+    hr_print(p, "}");
+    print_row_stores(s);
+}
+
+/* ---- partial results of a block ---- */
+
+const char *hr_cuda_work_place(hr_cuda_stage *s, int i) {
+    return hr_format(s->p, "a.scratch + %" PRId64, hr_cuda_work_offset(s->plan, s->stage, s->c, i));
+}
+
+static void print_partials_begin(hr_cuda_stage *s) {
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_ALL)
+            hr_print(s->p, "%s total_%d = %s;", hr_cuda_sum_type(s, step), i, hr_cuda_identity(step));
+        if (step->kind == HR_STEP_REDUCE_COLUMN) hr_cuda_print_column_begin(s, i);
+    }
+}
+
+static void print_partials_end(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    if (c->partners > 1) hr_print(p, "__syncthreads(); /* all have read their rows: the places are free */");
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind == HR_STEP_REDUCE_COLUMN && !c->column_memory) hr_cuda_print_column_partial(s, i);
+        if (step->kind != HR_STEP_REDUCE_ALL) continue;
+        const char *type = hr_cuda_sum_type(s, step);
+        hr_print(p, "__shared__ %s share_%d[%d];", type, i, c->threads / 32 + 1);
+        hr_print(p, "total_%d = reduce_row<%d, %s>(total_%d, share_%d);", i, c->threads,
+                 hr_cuda_reducer(step), i, i);
+        hr_print(p, "if (threadIdx.x == 0) ((%s *)(%s))[blockIdx.x] = total_%d;", type,
+                 hr_cuda_work_place(s, i), i);
+    }
+    if (c->partners > 1) hr_cuda_print_column_meeting(s);
+}
+
+static void print_work(hr_cuda_stage *s) {
+    print_slots(s);
+    print_partials_begin(s);
+    hr_cuda_print_places_begin(s);
+    if (s->c->flat)
+        print_flat_loop(s);
+    else
+        print_row_loop(s);
+    hr_cuda_print_places_end(s);
+    print_partials_end(s);
+}
+
+/* ---- the ends of a stage ---- */
+
+static void print_clear(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    int tensor = hr_cuda_statement(s, &s->stage->steps[0])->tensor;
+    hr_print(p, "wait_for_launch_before();");
+    hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, tensor));
+    hr_print(
+        p,
+        "for (int64_t k = (int64_t)blockIdx.x * %d + threadIdx.x; k < size; k += (int64_t)gridDim.x * %d) {",
+        HR_CUDA_CLEAR_THREADS, HR_CUDA_CLEAR_THREADS);
+    p->indent++;
+    hr_emit_clear_element(p, tensor, "k");
+    hr_cuda_close(p);
+}
+
+/* Blocks that left partial results, as the launch computed them. */
+static void print_parts(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    if (c->list) {
+        hr_print(p, "int64_t parts = %s->count;", hr_list_cuda_table(p));
+    } else if (c->flat) {
+        int64_t run = (int64_t)c->threads * c->groups * c->vector;
+        hr_print(p, "int64_t parts = (%s + %" PRId64 ") / %" PRId64 ";",
+                 hr_emit_points(p, c->order, c->order_count), run - 1, run);
+    } else {
+        int run = c->block_rows * c->partners;
+        hr_print(p, "int64_t parts = (%s + %d) / %d;",
+                 hr_emit_points(p, s->stage->task, s->stage->task_count), run - 1, run);
+    }
+    hr_print(p, "parts = parts < 1 ? 1 : parts > %" PRId64 " ? %" PRId64 " : parts;", hr_cuda_parts_limit(c),
+             hr_cuda_parts_limit(c));
+}
+
+void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *sum) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    hr_dtype type = statement->value->type, dtype = s->function->tensors[statement->tensor].dtype;
+    if (hr_op_finds_position(step->reduce)) sum = hr_format(p, "(%s.at < 0 ? 0 : %s.at)", sum, sum);
+    const char *text = hr_format(p, type == HR_BOOL ? "(%s)(%s != 0)" : "(%s)%s", hr_c_compute(type), sum);
+    hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+             hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
+             hr_emit_stored(p, text, type, dtype));
+}
+
+static void print_total_end(hr_cuda_stage *s, int i) {
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[i];
+    const char *type = hr_cuda_sum_type(s, step), *reducer = hr_cuda_reducer(step);
+    bool real = strcmp(type, "float") == 0 && step->reduce == HR_OP_REDUCE_SUM;
+    const char *wide = real ? "double" : type; /* thousands of parts lose nothing in f64 */
+    hr_print(p, "if (blockIdx.x == 0) {");
+    p->indent++;
+    hr_print(p, "__shared__ %s slots[%d];", wide, HR_CUDA_END_THREADS / 32);
+    hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, hr_cuda_work_place(s, i));
+    hr_print(p, "%s sum = %s;", wide, hr_cuda_identity(step));
+    hr_print(p, "for (int64_t part = threadIdx.x; part < parts * %d; part += %d)", s->c->slices,
+             HR_CUDA_END_THREADS);
+    hr_print(p, "    sum = %s::of(sum, (%s)partial[part]);", reducer, wide);
+    hr_print(p, "sum = reduce_row<%d, %s>(sum, slots);", HR_CUDA_END_THREADS, reducer);
+    hr_print(p, "if (threadIdx.x == 0) {");
+    p->indent++;
+    hr_cuda_print_stored_sum(s, step, "sum");
+    p->indent--;
+    hr_print(p, "}");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+static void print_end(hr_cuda_stage *s) {
+    hr_print(s->p, "wait_for_launch_before();");
+    print_parts(s);
+    for (int i = 0, column = 0; i < s->stage->step_count; i++) {
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) hr_cuda_print_column_end(s, i, column++);
+        if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL) print_total_end(s, i);
+    }
+}
+
+/* ---- the stage ---- */
+
+void hr_cuda_print_overlap(hr_printer *p, int number, hr_stage_kernels kernels) {
+    if (number < p->plan->stage_count - 1 || kernels.end) hr_print(p, "let_next_launch_start();");
+    if (number > 0 || kernels.begin) hr_print(p, "wait_for_launch_before();");
+}
+
+bool hr_cuda_may_be_aligned(const hr_plan *plan, int tensor) {
+    return plan->normal->tensors[tensor].rank > 0 && plan->layouts[tensor] == HR_LAYOUT_DENSE;
+}
+
+const char *hr_cuda_aligned_condition(hr_printer *p) {
+    const char *bits = NULL;
+    for (int t = 0; t < hr_function_arguments(p->plan->source); t++)
+        if (hr_cuda_may_be_aligned(p->plan, t))
+            bits =
+                hr_format(p, "%s%s(uint64_t)a.%s", bits ? bits : "", bits ? " | " : "", hr_emit_tensor(p, t));
+    return bits ? hr_format(p, "((%s) & 15) == 0", bits) : "true";
+}
+
+/* `kind`: what follows the name of the work; NULL where the function asks how its arrays begin. */
+static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) {
+    hr_printer *p = s->p;
+    int partners = hr_cuda_cluster_blocks(s->c);
+    const char *cluster = partners > 1 ? hr_format(p, " __cluster_dims__(%d, 1, 1)", partners) : "";
+    int blocks = s->c->list ? 4 : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
+    const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
+    hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d%s)", cluster, s->c->threads, together);
+    hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", s->number, suffix);
+    p->indent++;
+    hr_cuda_print_overlap(p, s->number, hr_stage_kernels_of(s->plan, s->stage, s->c));
+    if (kind) {
+        hr_print(p, "stage_%d_work%s(a);", s->number, kind);
+    } else {
+        hr_print(p, "if (%s)", hr_cuda_aligned_condition(p));
+        hr_print(p, "    stage_%d_work<true>(a);", s->number);
+        hr_print(p, "else");
+        hr_print(p, "    stage_%d_work<false>(a);", s->number);
+    }
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+}
+
+static void print_main(hr_cuda_stage *s) {
+    bool list = s->c->list, before = hr_cuda_asks_before(s->c);
+    print_kernel(s,
+                 hr_format(s->p, "%sstatic __device__ __forceinline__ void stage_%d_work(const arguments &a)",
+                           list ? "" : "template <bool ALIGNED>\n", s->number),
+                 print_work);
+    print_entry(s, "", list ? "" : before || s->c->vector == 1 ? "<true>" : NULL);
+    if (before) print_entry(s, "_unaligned", "<false>");
+}
+
+static void begin_stage(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    hr_printer_stage(p, s->stage);
+    p->vector = false;
+    p->fast = s->c->fast;
+    int count = s->c->order_count, first = s->c->flat ? 0 : s->stage->task_count;
+    p->lane = count > first ? s->c->order[count - 1] : -1;
+    p->outer = s->c->order + first;
+    p->outer_count = count > first ? count - first - 1 : 0;
+}
+
+hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
+                             const hr_cuda_choice *choice) {
+    const hr_stage *stage = &p->plan->stages[number];
+    hr_cuda_stage s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
+    s.c = choice;
+    s.extents = extents;
+    s.positions = choice->narrow ? "int" : "int64_t";
+    s.set = choice->turns ? "[turn]" : "";
+    size_t ids = (size_t)p->function->expr_count + 1;
+    s.held = hr_arena_alloc(p->arena, ids * sizeof *s.held);
+    s.kept = hr_arena_alloc(p->arena, ids * sizeof *s.kept);
+    memset(s.held, 0, ids * sizeof *s.held);
+    memset(s.kept, 0, ids * sizeof *s.kept);
+    if (stage->step_count > HR_CUDA_STEPS_MAX)
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s has more than %d statements in one stage",
+                       p->plan->source->name, HR_CUDA_STEPS_MAX);
+    for (int i = 0; i < stage->step_count && !choice->resident; i++) {
+        const hr_expr *shift;
+        int sum = hr_cuda_online_sum(p->plan, stage, i, &shift);
+        if (sum < 0 || s.beside[sum]) continue;
+        s.online[i] = sum + 1;
+        s.beside[sum] = true;
+        s.shift[sum] = shift;
+    }
+    if (hr_cuda_may_join(choice)) hr_cuda_find_joints(&s);
+    hr_stage_kernels kernels = hr_stage_kernels_of(p->plan, stage, choice);
+    hr_print(p, "/* %s", stage->name);
+    hr_print(p, " * %s */", stage->why);
+    begin_stage(&s);
+    const char *head =
+        "extern \"C\" __global__ void __launch_bounds__(%d) stage_%d_%s(const __grid_constant__ arguments a)";
+    if (kernels.begin)
+        print_kernel(&s, hr_format(p, head, HR_CUDA_CLEAR_THREADS, number, "begin"),
+                     choice->ring ? hr_cuda_print_ring_begin : print_clear);
+    print_main(&s);
+    hr_printer_stage(p, stage);
+    p->vector = p->fast = false;
+    p->lane = -1; /* the end names every index */
+    p->outer_count = 0;
+    if (kernels.end) print_kernel(&s, hr_format(p, head, HR_CUDA_END_THREADS, number, "end"), print_end);
+    return hr_text_status(p->out);
+}

@@ -1,0 +1,194 @@
+/* One stage of any shape but contract as CUDA kernels. In: a stage and how it lies on the device. Out: text.
+ *
+ * A stage is up to three kernels, launched in order:
+ *     stage_N_begin  clears what is added into
+ *     stage_N        the work itself
+ *     stage_N_end    combines what the blocks left
+ */
+#ifndef HR_EMIT_CUDA_STAGE_CUDA_H
+#define HR_EMIT_CUDA_STAGE_CUDA_H
+
+#include "emit/cuda/cuda_choice.h"
+#include "emit/expression.h"
+
+enum {
+    HR_CUDA_STEPS_MAX = 64,
+    HR_CUDA_TILES_MAX = 4,
+    HR_CUDA_CLEAR_THREADS = 256,
+    HR_CUDA_END_THREADS = 512
+};
+
+typedef struct hr_stage_kernels {
+    bool begin, end; /* the stage has these */
+} hr_stage_kernels;
+
+/* What every file begins with: types and constants. */
+extern const char hr_cuda_file_head[];
+hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
+                                     const hr_cuda_choice *choice);
+hr_status hr_emit_stage_cuda(hr_printer *printer, int number, const int64_t *extents,
+                             const hr_cuda_choice *choice);
+/* The kernels of one launch start while the one before still ends. */
+void hr_cuda_print_overlap(hr_printer *printer, int number, hr_stage_kernels kernels);
+/* Prints a kernel: `before`, the signature, declarations of the arguments that the body uses, the body, which
+ * is freed. */
+void hr_emit_kernel(hr_printer *printer, const char *signature, hr_text *body);
+/* The values of indices from their flattened place, which the variable `flat` holds. */
+void hr_cuda_print_digits(hr_printer *printer, const int *indices, int count, const char *flat);
+
+/* ---- between stage_cuda.c, which prints kernels, and stage_cuda_pass.c, which prints the passes over a row
+ * ---- */
+
+typedef struct hr_cuda_stage {
+    hr_printer *p;
+    const hr_plan *plan;
+    const hr_function *function;
+    const hr_stage *stage;
+    const hr_cuda_choice *c;
+    const int64_t *extents;
+    int number;
+    const char **held; /* by expr id: the register array that holds an element's groups */
+    bool exchanged;    /* the row's first exchange is printed */
+    bool loads_ahead;  /* what is printed loads the row after the one in hand */
+    int same_count;    /* elements that are the same for all rows and were loaded before the first */
+    const hr_expr *same[HR_CUDA_STEPS_MAX];
+    const char *step; /* rows between two of a block */
+    int ahead_count;  /* elements that are loaded a row ahead */
+    const hr_expr **ahead;
+    int late_count; /* elements that are held for one group only */
+    const hr_expr *late[HR_CUDA_STEPS_MAX];
+    int ahead_value_count; /* and values of the task level that are */
+    const hr_expr *ahead_value[HR_CUDA_STEPS_MAX];
+    int tiled_count, tiled_bytes; /* elements that a tile in shared memory holds */
+    const hr_expr *tiled[HR_CUDA_TILES_MAX];
+    int wide_count; /* elements of a group's pass that are part of a longer run of memory: stage_cuda_wide.c
+                     */
+    const hr_expr *wide[HR_CUDA_STEPS_MAX];
+    const char *wide_run[HR_CUDA_STEPS_MAX];
+    bool *kept;      /* by expr id: its values are in registers since an earlier pass */
+    bool one_row;    /* what is printed is for a group of a straddling stage that lies in one row: `start` and
+                        `above` say where */
+    const char *set; /* which of two sets of shared memory, where a block takes rows in turn; otherwise "" */
+    const char *positions;          /* the type of a position: int, or int64_t where that is too narrow */
+    int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
+    bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
+    const hr_expr *shift[HR_CUDA_STEPS_MAX]; /* what such a sum's peak is in the text */
+    int joint[HR_CUDA_STEPS_MAX]; /* by step: 1 + the one before it that it shares an exchange with; 0: none
+                                   */
+    const hr_expr *exit[HR_CUDA_STEPS_MAX]; /* by step: the element in whose place its result leaves a ring */
+} hr_cuda_stage;
+
+/* A thread may have no row where others of its warp have one. */
+static inline bool hr_cuda_asks_live(const hr_cuda_choice *c) {
+    return c->block_rows > 1 && c->row_threads != 32;
+}
+static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, const hr_step *step) {
+    return &s->function->statements[step->statement];
+}
+/* The C type that a step accumulates in. */
+const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step);
+/* The value that changes nothing, of that type. */
+const char *hr_cuda_identity(const hr_step *step);
+/* reduce_sum, reduce_max, ... */
+const char *hr_cuda_reducer(const hr_step *step);
+/* Arrays of values that one pass computes and a later one uses. */
+void hr_cuda_declare_kept(hr_cuda_stage *s);
+/* The type of a row's number. */
+const char *hr_cuda_row_type(const hr_cuda_stage *s);
+/* Where a step's partial results stand. */
+const char *hr_cuda_work_place(hr_cuda_stage *s, int step);
+/* Stores what the end of a stage added up. */
+void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *sum);
+/* ---- sums over rows (stage_cuda_column.c) ---- */
+
+/* Before the loop over rows: a step's sums, and where its partial result goes. */
+void hr_cuda_print_column_begin(hr_cuda_stage *s, int step);
+/* After it: the partial result of this block. */
+void hr_cuda_print_column_partial(hr_cuda_stage *s, int step);
+int hr_cuda_end_columns(const hr_cuda_choice *choice);
+/* Where blocks have partners: those add up what they left in shared memory. */
+void hr_cuda_print_column_meeting(hr_cuda_stage *s);
+/* In the kernel that ends the stage: the sum of all partial results, for the column sum of that number. */
+void hr_cuda_print_column_end(hr_cuda_stage *s, int step, int number);
+/* The step has slots in which warps leave their shares of what is reduced: others use those of a partner. */
+bool hr_cuda_has_slots(const hr_cuda_stage *s, int step);
+/* ---- groups (stage_cuda_load.c) ---- */
+
+/* The step does something for each element in that pass. */
+bool hr_cuda_runs_in(const hr_cuda_stage *s, const hr_step *step, int pass);
+/* As hr_cuda_is_whole. */
+bool hr_cuda_whole(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
+/* Its groups begin at whole groups of memory, if the tensor does. */
+bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
+/* Groups of it are read or written in pieces of 16 bytes where it begins at whole 16 bytes. */
+bool hr_cuda_may_be_aligned(const hr_plan *plan, int tensor);
+/* That all such tensors of the arguments `a` do. */
+const char *hr_cuda_aligned_condition(hr_printer *p);
+/* It is read once and leaves the L2 last. */
+bool hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
+/* The loop over the groups of a thread, up to the position `pos` of a group's first element. */
+void hr_cuda_open_groups(hr_cuda_stage *s);
+/* Element v of the group in hand is in the row. */
+const char *hr_cuda_element_guard(hr_cuda_stage *s);
+void hr_cuda_close(hr_printer *p);
+/* Indices of the position `at`; the lane's is what `lane` names. */
+void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane);
+void hr_cuda_print_group_indices(hr_cuda_stage *s);
+/* Two indices, of which the inner one ends at most once in a group: one division a group is enough. */
+bool hr_cuda_wraps_once(const hr_cuda_stage *s);
+/* Where in its row a group's first element stands, for a pointer that leaves the lane out. */
+const char *hr_cuda_group_start(const hr_cuda_stage *s);
+const char *hr_cuda_row_end(hr_cuda_stage *s);
+/* The row (flat: the tensor) that a whole element's positions count from. */
+const char *hr_cuda_whole_base(hr_cuda_stage *s, int tensor);
+/* Loads of what a pass needs and that is not in registers yet. */
+void hr_cuda_print_loads(hr_cuda_stage *s, int pass);
+/* In the loop over groups: what that left out, for one group. */
+void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass);
+void hr_cuda_drop_late_loads(hr_cuda_stage *s);
+/* Before the loop over rows, which a block takes `step` apart: the places of staged rows, and the first rows
+ * are asked for, all that have a place but one. */
+void hr_cuda_print_staging(hr_cuda_stage *s, const char *step);
+/* In the loop, where several rows have places: one more is asked for; then the one in hand is waited for. */
+void hr_cuda_print_next_staging(hr_cuda_stage *s);
+/* Before the loop over rows: what is the same for all of them, and the first row of what is not, as
+ * `ahead_...`. */
+void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
+/* In the loop: the row that was loaded ahead becomes the one in hand, and the next is asked for. */
+void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
+/* After the first exchange of a row: what was not asked for before. */
+void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
+/* Before the loop over rows: what is the same for all of them, into registers. */
+void hr_cuda_print_same_loads(hr_cuda_stage *s);
+/* The elements that wait in shared memory; returns how many. */
+int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max);
+/* Their places there. */
+void hr_cuda_print_places(hr_cuda_stage *s);
+/* Where group u of an element waits, in the place of that number. */
+const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *place);
+/* A thread's own group of row `task`, not by the copy engine. */
+void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *place,
+                               bool aligned);
+/* After a pass whose groups do not stay in registers. */
+void hr_cuda_forget_groups(hr_cuda_stage *s);
+void hr_cuda_print_pass(hr_cuda_stage *s, int pass);
+/* The value of an element whose bits are there. */
+const char *hr_cuda_value_of(hr_cuda_stage *s, const hr_expr *element, const char *bits);
+/* ---- elements apart (stage_cuda_wide.c) ---- */
+
+/* In the loop over groups: their runs, and what they are called; then no more. */
+void hr_cuda_print_wide_loads(hr_cuda_stage *s, int pass);
+void hr_cuda_drop_wide_loads(hr_cuda_stage *s);
+/* ---- sums into places that depend on data (stage_cuda_scatter.c) ---- */
+
+/* Rows are added into: all subscripts but the last are the same for a group, and the last is the lane. */
+bool hr_cuda_is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step);
+const char *hr_cuda_scatter_type(const hr_cuda_stage *s, const hr_step *step);
+/* The addition of an element, or its value for the group's; then the group's. */
+void hr_cuda_print_scatter(hr_cuda_stage *s, const hr_step *step, const char *value);
+void hr_cuda_print_group_scatter(hr_cuda_stage *s, const hr_step *step);
+/* Around the loop over elements: a block's own sums. */
+void hr_cuda_print_places_begin(hr_cuda_stage *s);
+void hr_cuda_print_places_end(hr_cuda_stage *s);
+
+#endif

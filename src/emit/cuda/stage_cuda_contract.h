@@ -1,0 +1,17 @@
+/* The stage of a matrix product as a CUDA kernel: a plain tiled product in shared memory, whose operands are
+ * evaluated as they are read and whose sums go through the stage's steps. In: a stage. Out: text. */
+#ifndef HR_EMIT_CUDA_STAGE_CUDA_CONTRACT_H
+#define HR_EMIT_CUDA_STAGE_CUDA_CONTRACT_H
+
+#include "emit/expression.h"
+
+enum { HR_CUDA_CONTRACT_THREADS = 256, HR_CUDA_CONTRACT_TILE = 64 };
+
+hr_status hr_emit_contract_cuda(hr_printer *printer, int number);
+/* Blocks of the stage's launch. */
+hr_status hr_cuda_contract_blocks(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                  int64_t *out);
+/* The same as a C expression over extents. */
+const char *hr_cuda_contract_size(hr_printer *printer, const hr_stage *stage);
+
+#endif

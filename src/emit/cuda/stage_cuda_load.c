@@ -1,0 +1,765 @@
+/* The groups that a thread holds, and how they get into its registers. In: a stage. Out: text.
+ *
+ * Loads stand before the first use of any of them. A row that is read several times stays in registers, or
+ * waits in shared memory, or is read again; rows that a block takes in turn may be asked for one ahead.
+ */
+#include "base/dtype.h"
+#include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/stage_cuda_staged.h"
+#include "emit/cuda/stage_cuda_tile.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { ELEMENTS_MAX = 256 };
+
+/* ---- what a pass does ---- */
+
+static bool in_groups(const hr_cuda_stage *s, const hr_step *step) {
+    if (step->kind == HR_STEP_ELEMENT) return step->stored;
+    if (step->kind == HR_STEP_REDUCE_ALL) return !hr_step_is_row_total(s->plan, s->stage, step);
+    return step->kind != HR_STEP_ROW;
+}
+
+bool hr_cuda_runs_in(const hr_cuda_stage *s, const hr_step *step, int pass) {
+    return step->pass == pass && in_groups(s, step) && !s->beside[step - s->stage->steps];
+}
+
+/* ---- which elements are loaded a group at a time ---- */
+
+/* A whole number of a shape-like expression; false where it depends on anything but extents. */
+static bool known(const hr_cuda_stage *s, const hr_expr *e, int64_t *out) {
+    int64_t a, b;
+    switch (e->op) {
+    case HR_OP_NUMBER:
+        *out = e->whole;
+        return true;
+    case HR_OP_EXTENT:
+        *out = s->extents[e->extent];
+        return true;
+    case HR_OP_ADD:
+    case HR_OP_SUB:
+    case HR_OP_MUL:
+        if (!known(s, e->args[0], &a) || !known(s, e->args[1], &b)) return false;
+        *out = e->op == HR_OP_ADD ? a + b : e->op == HR_OP_SUB ? a - b : a * b;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Of lane + rest: is the rest a whole number of groups? */
+static bool rest_is_aligned(const hr_cuda_stage *s, const hr_expr *e) {
+    int64_t rest;
+    if (e->op == HR_OP_INDEX && e->index == s->p->lane) return true;
+    if (e->op != HR_OP_ADD && e->op != HR_OP_SUB) return false;
+    for (int side = 0; side < 2; side++)
+        if (known(s, e->args[side], &rest))
+            return rest % s->c->vector == 0 && rest_is_aligned(s, e->args[1 - side]);
+    return false;
+}
+
+bool hr_cuda_whole(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
+    return hr_cuda_is_whole(s->plan, s->c, tensor, subscripts, s->extents);
+}
+
+/* Groups of it are contiguous in memory, with no check of their own. */
+static bool is_grouped(const hr_cuda_stage *s, const hr_expr *e) {
+    const hr_tensor *tensor = &s->function->tensors[e->tensor];
+    if (e->op != HR_OP_ELEMENT || s->p->value[e->tensor] || tensor->rank == 0) return false;
+    if (hr_expr_level(s->p, e) != HR_AT_LANE) return false;
+    if (s->c->straddle && !s->one_row)
+        return !hr_element_is_guarded(s->function, e) && hr_cuda_whole(s, e->tensor, e->args);
+    return hr_expr_is_row_form(s->p, e);
+}
+
+/* Its groups begin at whole groups of memory, if the tensor does. */
+bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
+    int rank = s->function->tensors[tensor].rank;
+    int64_t axis;
+    if (hr_cuda_whole(s, tensor, subscripts)) return s->c->exact || s->c->flat || s->c->shifted;
+    bool rows = s->c->exact || (rank == 1 && !s->c->flat && !s->c->shifted && !s->c->straddle);
+    if (!rows || !rest_is_aligned(s, subscripts[rank - 1])) return false;
+    if (rank == 1) return true;
+    return hr_extent_value(s->function, s->function->tensors[tensor].shape[rank - 1], s->extents, &axis) ==
+               HR_OK &&
+           axis % s->c->vector == 0;
+}
+
+typedef struct element_list {
+    int count;
+    const hr_expr *element[ELEMENTS_MAX];
+} element_list;
+
+/* Elements that a value loads; what is held in registers already is not looked into. */
+static void find_elements(hr_cuda_stage *s, const hr_expr *node, element_list *out) {
+    hr_printer *p = s->p;
+    if (p->seen[node->id] == p->stamp || s->kept[node->id]) return;
+    p->seen[node->id] = p->stamp;
+    if (is_grouped(s, node)) {
+        if (!s->held[node->id] && out->count < ELEMENTS_MAX) out->element[out->count++] = node;
+        return;
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        find_elements(s, node->args[i], out);
+}
+
+/* It, and the values of the task level that its place needs, are there before the first pass. */
+static bool is_placeable(const hr_cuda_stage *s, const hr_expr *node) {
+    if (node->op == HR_OP_ELEMENT && hr_stage_makes(s->plan, s->stage, node->tensor)) return false;
+    if (node->op == HR_OP_ELEMENT && s->function->tensors[node->tensor].role == HR_ROLE_LOCAL &&
+        !s->plan->materialised[node->tensor])
+        return false;
+    for (int i = 0; i < node->arg_count; i++)
+        if (!is_placeable(s, node->args[i])) return false;
+    return true;
+}
+
+static bool varies_by_task(const hr_cuda_stage *s, const hr_expr *node) {
+    if (node->op == HR_OP_INDEX)
+        for (int i = 0; i < s->stage->task_count; i++)
+            if (s->stage->task[i] == node->index) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (varies_by_task(s, node->args[i])) return true;
+    return false;
+}
+
+/* What a pass needs; a row that stays in registers is asked for as a whole before its first pass. What is the
+ * same for every row is in cache, and is loaded where it is used. */
+static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
+    s->p->stamp++;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (!hr_cuda_runs_in(s, step, pass)) continue;
+        find_elements(s, step->value, out);
+        for (int a = 0; step->kind == HR_STEP_SCATTER && a < hr_cuda_statement(s, step)->subscript_count; a++)
+            find_elements(s, hr_cuda_statement(s, step)->subscripts[a], out);
+    }
+    if (pass > 0 || !s->c->resident) return;
+    int here = out->count;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (in_groups(s, step) && step->pass > 0) find_elements(s, step->value, out);
+    }
+    for (int i = here; i < out->count;)
+        if (!is_placeable(s, out->element[i]) ||
+            (!s->c->ahead && !s->c->early && !varies_by_task(s, out->element[i])))
+            out->element[i] = out->element[--out->count];
+        else
+            i++;
+}
+
+/* ---- groups ---- */
+
+bool hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
+    return s->c->last && hr_cuda_whole(s, tensor, subscripts) &&
+           s->function->tensors[s->plan->storage[tensor]].role != HR_ROLE_INOUT;
+}
+
+/* `condition`, where group u of a thread may end after its row; u is a number once the loop is unrolled, so
+ * that the other groups cost nothing. */
+static const char *not_after(const hr_cuda_stage *s, const char *condition) {
+    const hr_cuda_choice *c = s->c;
+    int64_t whole = c->row / ((int64_t)c->row_threads * c->slices * c->vector);
+    return c->resident && whole ? hr_format(s->p, "(u < %" PRId64 " || %s)", whole, condition) : condition;
+}
+
+/* The same and `begins`, where it may begin before its row. */
+static const char *not_outside(const hr_cuda_stage *s, const char *begins, const char *ends) {
+    ends = not_after(s, ends);
+    if (!s->c->shifted) return ends;
+    return hr_format(s->p, s->c->resident ? "(u > 0 || %s) && %s" : "%s && %s", begins, ends);
+}
+
+const char *hr_cuda_element_guard(hr_cuda_stage *s) {
+    if (s->c->flat) return hr_format(s->p, "inside || pos + v < %s", hr_cuda_row_end(s));
+    if (!s->c->resident)
+        return hr_format(
+            s->p, s->c->shifted ? "inside || (pos + v >= 0 && pos + v < %s)" : "inside || pos + v < %s",
+            hr_cuda_row_end(s));
+    return not_outside(s, "v >= -pos", hr_format(s->p, "v < %" PRId64 " - pos", s->c->row));
+}
+
+void hr_cuda_open_groups(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *type = s->positions;
+    hr_print(p, "#pragma unroll");
+    hr_print(p, "for (int u = 0; u < %d; u++) {", c->groups);
+    p->indent++;
+    if (c->flat) {
+        if (c->both) return;
+        if (c->tile) {
+            hr_cuda_print_tile_place(s);
+            return;
+        }
+        hr_print(p, "const %s pos = (base + u * %d + (int)threadIdx.x) * %d;", type, c->threads, c->vector);
+        hr_print(p, "if (pos >= total) continue;");
+        if (!c->exact) hr_print(p, "const bool inside = pos + %d <= total;", c->vector);
+        return;
+    }
+    int64_t run = (int64_t)c->row_threads * (c->ring ? 1 : c->slices);
+    const char *first = c->chunks > 1 ? hr_format(p, "((%s)chunk * %d + u)", type, c->groups) : "u";
+    if (c->exact && c->resident) /* 64 bits, so that u's part stays a constant of the address */
+        hr_print(p, "const int64_t pos = (int64_t)lane * %d + u * %" PRId64 ";", c->vector, run * c->vector);
+    else
+        hr_print(p, "const %s pos = (%s * %" PRId64 " + lane) * %d%s;", type, first, run, c->vector,
+                 c->shifted ? " - shift" : "");
+    bool full = c->exact && c->row % c->vector == 0 &&
+                c->row / c->vector == (int64_t)c->row_threads * c->slices * c->groups * c->chunks;
+    const char *idle = hr_cuda_asks_live(c) && !s->loads_ahead && !c->carried ? "!live" : "";
+    if (!full)
+        hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);
+    else if (*idle)
+        hr_print(p, "if (%s) continue;", idle);
+    if (!c->exact && c->carried) /* two elements: one by one costs less than a branch */
+        hr_print(p, "const bool inside = u < %d;", c->groups - 1);
+    else if (!c->exact)
+        hr_print(p, "const bool inside = %s;",
+                 not_outside(s, "pos >= 0", hr_format(p, "pos + %d <= %" PRId64, c->vector, c->row)));
+}
+
+void hr_cuda_close(hr_printer *p) {
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Indices of the position `at`; the lane's is what `lane` names. Divided as unsigned 32-bit numbers where
+ * they are so small. */
+void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *type = c->narrow ? "uint32_t" : "int64_t";
+    int first = c->flat ? 0 : s->stage->task_count, last = c->order_count - 1;
+    const char *rest = at;
+    for (int k = last; k >= first; k--) {
+        const char *name = k == last ? lane : hr_emit_index(p, c->order[k]);
+        const char *size = hr_emit_index_size(p, c->order[k]);
+        if (c->both && k == c->both) {
+            hr_print(p, "const int64_t %s = u;", name);
+            continue;
+        }
+        if (k == first) {
+            hr_print(p, "const int64_t %s = %s;", name, rest);
+            break;
+        }
+        hr_print(p, "const int64_t %s = (%s)%s %% (%s)%s;", name, type, rest, type, size);
+        const char *above = hr_format(p, "rest_%d", k);
+        hr_print(p, "const %s %s = (%s)%s / (%s)%s;", type, above, type, rest, type, size);
+        rest = above;
+    }
+}
+
+/* Two indices, of which the inner one ends at most once in a group: one division a group is enough. */
+bool hr_cuda_wraps_once(const hr_cuda_stage *s) {
+    int first = s->c->flat ? 0 : s->stage->task_count;
+    return s->c->straddle && s->c->order_count - first == 2 && s->c->lane >= s->c->vector;
+}
+
+/* Where in its row a group's first element stands, for a pointer that leaves the lane out. */
+const char *hr_cuda_group_start(const hr_cuda_stage *s) {
+    int first = s->c->flat ? 0 : s->stage->task_count;
+    return (s->c->straddle && !s->one_row) || s->c->order_count - first <= 1 ? "pos" : "start";
+}
+
+void hr_cuda_print_group_indices(hr_cuda_stage *s) {
+    if (strcmp(hr_cuda_group_start(s), "start") == 0) hr_cuda_print_indices(s, "pos", "start");
+    if (!hr_cuda_wraps_once(s)) return;
+    const char *type = s->c->narrow ? "uint32_t" : "int64_t";
+    hr_print(s->p, "const %s above = (%s)pos / (%s)%" PRId64 ", start = (%s)pos %% (%s)%" PRId64 ";",
+             s->positions, type, type, s->c->lane, type, type, s->c->lane);
+}
+
+const char *hr_cuda_row_end(hr_cuda_stage *s) {
+    return s->c->flat ? "total" : hr_format(s->p, "%" PRId64, s->c->row);
+}
+
+/* The row (flat: the tensor) that a whole element's positions count from. */
+const char *hr_cuda_whole_base(hr_cuda_stage *s, int tensor) {
+    const char *base = hr_emit_tensor(s->p, tensor);
+    return s->c->flat ? base : hr_format(s->p, "%s + task * %" PRId64, base, s->c->row);
+}
+
+static bool is_staged(const hr_cuda_stage *s, const hr_expr *e) {
+    return s->c->staged && hr_cuda_whole(s, e->tensor, e->args);
+}
+
+const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *turn) {
+    const hr_cuda_choice *c = s->c;
+    if (c->ring)
+        return hr_format(s->p, "staged_%d + (%s * %d + u) * %d + (int)threadIdx.x", e->id, turn, c->groups,
+                         c->threads);
+    const char *group = c->chunks > 1 ? hr_format(s->p, "(chunk * %d + u)", c->groups) : "u";
+    const char *slot = hr_format(s->p, "staged_%d + %s * %d + (int)threadIdx.x", e->id, group, c->threads);
+    return c->depth > 1 && turn
+               ? hr_format(s->p, "%s + %s * %" PRId64, slot, turn, c->chunks * c->groups * c->threads)
+               : slot;
+}
+
+static bool uses_element(hr_cuda_stage *s, const hr_expr *node, const hr_expr *e) {
+    if (node == e) return true;
+    if (s->p->seen[node->id] == s->p->stamp) return false;
+    s->p->seen[node->id] = s->p->stamp;
+    for (int i = 0; i < node->arg_count; i++)
+        if (uses_element(s, node->args[i], e)) return true;
+    return false;
+}
+
+static bool used_after(hr_cuda_stage *s, const hr_expr *e, int pass) {
+    s->p->stamp++;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->pass > pass && hr_cuda_runs_in(s, step, step->pass) && uses_element(s, step->value, e))
+            return true;
+    }
+    return false;
+}
+
+/* The group of row `task`, whose first position is `pos`. */
+void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *turn,
+                               bool may_be_aligned) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *aligned = may_be_aligned && hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
+    const char *place =
+        hr_format(p, "%s + %s * %" PRId64 " + pos", hr_emit_tensor(p, e->tensor), task, c->row);
+    if (c->exact)
+        hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, hr_cuda_slot(s, e, turn), place, c->vector);
+    else
+        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, hr_cuda_slot(s, e, turn),
+                 place, c->row);
+}
+
+/* The groups of the row after this one take the places of those that were used for the last time. */
+static void print_restaging(hr_cuda_stage *s, const hr_expr *const *elements, int count, int pass) {
+    hr_printer *p = s->p;
+    bool any = false;
+    if (s->c->depth > 1 || s->c->ring) return;
+    for (int i = 0; i < count; i++)
+        any = any || (is_staged(s, elements[i]) && !used_after(s, elements[i], pass));
+    if (!any) return;
+    hr_print(p, "if (ahead < tasks) {");
+    p->indent++;
+    if (s->c->shifted) hr_print(p, "const int shift = ahead_shift;");
+    hr_cuda_open_groups(s);
+    for (int i = 0; i < count; i++)
+        if (is_staged(s, elements[i]) && !used_after(s, elements[i], pass))
+            hr_cuda_print_stage_group(s, elements[i], "ahead", "0", true);
+    hr_cuda_close(p);
+    hr_cuda_close(p);
+}
+
+static void all_elements(hr_cuda_stage *s, element_list *out) {
+    s->p->stamp++;
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], s->stage->steps[i].pass))
+            find_elements(s, s->stage->steps[i].value, out);
+}
+
+/* All of row `row` into the places of that turn. */
+static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, const char *row,
+                                 const char *turn) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    hr_print(p, "if (%s < tasks) {", row);
+    p->indent++;
+    hr_print(p, "const int64_t task = %s;", row);
+    if (c->shifted)
+        hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", c->row, c->vector);
+    if (c->chunks > 1) {
+        hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", c->chunks);
+        p->indent++;
+    }
+    hr_cuda_open_groups(s);
+    for (int i = 0; i < all->count; i++)
+        if (is_staged(s, all->element[i])) hr_cuda_print_stage_group(s, all->element[i], "task", turn, true);
+    hr_cuda_close(p);
+    if (c->chunks > 1) hr_cuda_close(p);
+    hr_cuda_close(p);
+    if (c->depth > 1) hr_print(p, "end_run_of_copies();");
+}
+
+int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max) {
+    element_list all = {0};
+    int count = 0;
+    all_elements(s, &all);
+    for (int i = 0; i < all.count && count < max; i++)
+        if (is_staged(s, all.element[i])) out[count++] = all.element[i];
+    return count;
+}
+
+/* What is the same for all rows waits in shared memory. */
+static bool is_same_shared(const hr_cuda_stage *s, const hr_expr *e) {
+    return s->c->same_shared && !is_staged(s, e) && !varies_by_task(s, e);
+}
+
+void hr_cuda_print_places(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    element_list all = {0};
+    all_elements(s, &all);
+    int64_t offset = 0;
+    for (int i = 0; i < all.count; i++) {
+        const hr_expr *e = all.element[i];
+        if (!is_staged(s, e) && !is_same_shared(s, e)) continue;
+        const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
+        hr_print(p, "group<%s, %d> *const staged_%d = (group<%s, %d> *)(staged_memory() + %" PRId64 ");",
+                 type, c->vector, e->id, type, c->vector, offset);
+        offset += (is_staged(s, e) ? c->depth : 1) * c->chunks * c->groups * c->threads * c->vector *
+                  (int64_t)hr_dtype_size(s->function->tensors[e->tensor].dtype);
+    }
+}
+
+void hr_cuda_print_staging(hr_cuda_stage *s, const char *step) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    element_list all = {0};
+    hr_cuda_print_places(s);
+    all_elements(s, &all);
+    s->step = step;
+    if (c->depth < 2) {
+        print_staging_of_row(s, &all, "ahead", "0");
+        return;
+    }
+    hr_print(p, "int here = 0; /* which of the places has the row in hand */");
+    hr_print(p, "for (int place = 0; place < %d; place++) {", c->depth - 1);
+    p->indent++;
+    hr_print(p, "const %s asked = ahead + place * %s;", hr_cuda_row_type(s), step);
+    print_staging_of_row(s, &all, "asked", "place");
+    hr_cuda_close(p);
+}
+
+void hr_cuda_print_next_staging(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    element_list all = {0};
+    all_elements(s, &all);
+    hr_print(p, "const int free = here == 0 ? %d : here - 1;", s->c->depth - 1);
+    if (s->c->depth > 2)
+        hr_print(p, "const %s asked = ahead + %d * %s;", hr_cuda_row_type(s), s->c->depth - 2, s->step);
+    print_staging_of_row(s, &all, s->c->depth > 2 ? "asked" : "ahead", "free");
+    hr_print(p, "wait_for_runs<%d>();", s->c->depth - 1);
+}
+
+/* Whole groups of it may be read though parts of them are of the rows beside: nobody writes to it. */
+static bool reads_beyond(const hr_cuda_stage *s, const hr_expr *e) {
+    if (!s->c->shifted || !s->c->resident || s->c->ahead || s->c->straddle) return false;
+    if (!hr_cuda_whole(s, e->tensor, e->args)) return false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->stored &&
+            s->plan->storage[hr_cuda_statement(s, step)->tensor] == s->plan->storage[e->tensor])
+            return false;
+    }
+    return true;
+}
+
+/* One value a column, which groups that begin where the rows of other tensors are aligned meet anywhere. */
+static bool reads_across(const hr_cuda_stage *s, const hr_expr *e) {
+    const hr_tensor *tensor = &s->function->tensors[e->tensor];
+    int64_t axis;
+    return s->c->shifted && s->c->narrow && !s->c->straddle && tensor->rank == 1 &&
+           e->args[0]->op == HR_OP_INDEX &&
+           hr_extent_value(s->function, tensor->shape[0], s->extents, &axis) == HR_OK && axis == s->c->row;
+}
+
+static void print_carried_load(hr_cuda_stage *s, const hr_expr *e, const char *carried) {
+    hr_printer *p = s->p;
+    const char *place = hr_format(p, "%s + place + pos", carried);
+    const char *load =
+        hr_format(p, "load_carried<%d>(%s, %s)", s->c->vector, place, hr_cuda_carried_apart(s));
+    if (!s->c->exact)
+        load = hr_format(p, "inside ? %s : load_part<%d>(%s, 0, %s - pos)", load, s->c->vector, place,
+                         hr_cuda_row_end(s));
+    hr_print(p, "%s[u] = %s;", s->held[e->id], load);
+}
+
+/* Groups that registers hold only while they are used: those that wait in shared memory for a pass that reads
+ * them again, and what is the same for every row and comes from the cache. */
+static bool is_late(const hr_cuda_stage *s, const hr_expr *e) {
+    if (s->c->columns && s->c->staged && !s->c->resident) return is_staged(s, e) || is_same_shared(s, e);
+    return !s->c->flat && s->c->resident && !s->c->ahead && !s->c->early && !s->c->straddle &&
+           !varies_by_task(s, e);
+}
+
+/* How its load treats the caches: cuda_machine.h. Between two uses of a row's weights whole rows pass through
+ * the L1 of a multiprocessor. */
+static const char *stay_of(const hr_cuda_stage *s, const hr_expr *e) {
+    bool input = s->function->tensors[s->plan->storage[e->tensor]].role == HR_ROLE_INPUT;
+    if (hr_cuda_leaves_last(s, e->tensor, e->args)) return "stay::in_l2";
+    return input && is_late(s, e) ? "stay::in_l1" : "stay::plain";
+}
+
+static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, const char *index) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    if (is_staged(s, e) || (is_same_shared(s, e) && !s->loads_ahead)) {
+        const char *slot = hr_cuda_slot(s, e, is_staged(s, e) ? "here" : NULL);
+        hr_print(p, "%s%s = *(%s);", s->held[e->id], index, slot);
+        return;
+    }
+    const char *carried = hr_cuda_carried_in(s, e);
+    if (carried) {
+        print_carried_load(s, e, carried);
+        return;
+    }
+    const char *held = s->held[e->id];
+    const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
+    const char *aligned = hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
+    const char *place, *valid = NULL;
+    if (c->straddle && !s->one_row) {
+        place = hr_format(p, "%s + pos", hr_cuda_whole_base(s, e->tensor));
+    } else {
+        hr_expr_print_pointer(p, e);
+        place = hr_format(p, "%s + %s", p->pointer[e->id], hr_cuda_group_start(s));
+        valid = p->valid[e->id];
+    }
+    const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, stay_of(s, e));
+    if (reads_across(s, e))
+        load = hr_format(p, "load_across<ALIGNED, %" PRId64 ", %d>(%s, pos)", c->row, c->vector,
+                         hr_emit_tensor(p, e->tensor));
+    else if (reads_beyond(s, e))
+        load = hr_format(p, "%s ? %s : load_part<%d>(%s, -pos, %s - pos)",
+                         not_after(s, hr_format(p, "pos + %d <= rest", c->vector)), load, c->vector, place,
+                         hr_cuda_row_end(s));
+    else if (!c->exact && !s->one_row)
+        load = hr_format(p, "inside ? %s : load_part<%d>(%s, %s, %s - pos)", load, c->vector, place,
+                         c->flat ? "0" : "-pos", hr_cuda_row_end(s));
+    if (valid) load = hr_format(p, "!%s ? zero_group<%s, %d>() : %s", valid, type, c->vector, load);
+    hr_print(p, "%s%s%s = %s;", before, held, index, load);
+}
+
+static void name_and_declare(hr_cuda_stage *s, const hr_expr *e, const char *before) {
+    hr_printer *p = s->p;
+    const hr_tensor *tensor = &s->function->tensors[e->tensor];
+    if (!s->held[e->id]) s->held[e->id] = hr_format(p, "x%d_%.40s", ++p->number, tensor->name);
+    hr_print(p, "group<%s, %d> %s%s[%d]%s;", hr_c_storage(tensor->dtype), s->c->vector, before,
+             s->held[e->id], s->c->groups, hr_cuda_carried_in(s, e) ? " = {}" : "");
+}
+
+static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, int count, const char *before,
+                            const char *index) {
+    hr_printer *p = s->p;
+    for (int i = 0; i < count; i++) {
+        if (hr_cuda_carried_in(s, elements[i])) continue;
+        for (int a = 0; a < elements[i]->arg_count; a++)
+            hr_expr_prepare(p, elements[i]->args[a], HR_AT_TASK);
+        if (!s->c->straddle) hr_expr_prepare(p, elements[i], HR_AT_TASK);
+    }
+    hr_cuda_open_groups(s);
+    if (!s->c->straddle) hr_cuda_print_group_indices(s);
+    for (int i = 0; i < count; i++)
+        print_load(s, elements[i], before, index);
+    hr_cuda_close(p);
+    hr_printer_forget(p, HR_AT_OUTER);
+}
+
+void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass) {
+    element_list list = {0};
+    hr_printer *p = s->p;
+    s->late_count = 0;
+    elements_of_pass(s, pass, &list);
+    for (int i = 0; i < list.count && s->late_count < HR_CUDA_STEPS_MAX; i++) {
+        const hr_expr *e = list.element[i];
+        const hr_tensor *tensor = &s->function->tensors[e->tensor];
+        s->held[e->id] = hr_format(p, "x%d_%.40s", ++p->number, tensor->name);
+        hr_print(p, "group<%s, %d> %s;", hr_c_storage(tensor->dtype), s->c->vector, s->held[e->id]);
+        print_load(s, e, "", "");
+        s->late[s->late_count++] = e;
+    }
+    if (s->late_count && s->c->staged && !s->c->resident)
+        hr_print(p, "keep_order(); /* fewer groups in registers at a time */");
+}
+
+void hr_cuda_drop_late_loads(hr_cuda_stage *s) {
+    for (int k = 0; k < s->late_count; k++)
+        s->held[s->late[k]->id] = NULL;
+    s->late_count = 0;
+}
+
+/* Brings those that come through shared memory to the front; how many they are. */
+static int carried_first(hr_cuda_stage *s, element_list *list) {
+    int count = 0;
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *e = list->element[i];
+        if (!hr_cuda_carried_in(s, e)) continue;
+        list->element[i] = list->element[count];
+        list->element[count++] = e;
+    }
+    return count;
+}
+
+static void print_carried_loads(hr_cuda_stage *s, const hr_expr *const *elements, int count) {
+    hr_printer *p = s->p;
+    bool ask = hr_cuda_asks_live(s->c);
+    if (ask) hr_print(p, "if (live) {");
+    p->indent += ask;
+    print_load_loop(s, elements, count, "", "[u]");
+    if (ask) hr_cuda_close(p);
+}
+
+void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
+    element_list list = {0};
+    elements_of_pass(s, pass, &list);
+    for (int i = 0; i < list.count;)
+        if (is_late(s, list.element[i])) {
+            for (int a = 0; a < list.element[i]->arg_count; a++)
+                hr_expr_prepare(s->p, list.element[i]->args[a], HR_AT_TASK);
+            hr_expr_prepare(s->p, list.element[i], HR_AT_TASK);
+            list.element[i] = list.element[--list.count];
+        } else {
+            i++;
+        }
+    if (!list.count) return;
+    for (int i = 0; i < list.count; i++)
+        name_and_declare(s, list.element[i], "");
+    int carried = s->c->carried ? carried_first(s, &list) : 0;
+    if (carried) print_carried_loads(s, list.element, carried);
+    if (carried < list.count) print_load_loop(s, list.element + carried, list.count - carried, "", "[u]");
+    if (s->c->staged) print_restaging(s, list.element, list.count, pass);
+}
+
+void hr_cuda_print_same_loads(hr_cuda_stage *s) {
+    element_list all = {0};
+    all_elements(s, &all);
+    int same = 0;
+    for (int i = 0; i < all.count; i++)
+        if (!varies_by_task(s, all.element[i]) && is_placeable(s, all.element[i]))
+            all.element[same++] = all.element[i];
+    for (int i = 0; i < same; i++)
+        name_and_declare(s, all.element[i], "");
+    if (same) print_load_loop(s, all.element, same, "", "[u]");
+}
+
+/* Elements of the task level that could be loaded a row ahead. */
+static void find_values(hr_cuda_stage *s, const hr_expr *node) {
+    hr_printer *p = s->p;
+    if (p->seen[node->id] == p->stamp) return;
+    p->seen[node->id] = p->stamp;
+    const hr_tensor *tensor = node->op == HR_OP_ELEMENT ? &s->function->tensors[node->tensor] : NULL;
+    bool plain = tensor && tensor->rank &&
+                 (tensor->role == HR_ROLE_INPUT || s->plan->materialised[node->tensor]) &&
+                 !hr_element_is_checked(s->function, node);
+    if (plain && hr_expr_level(p, node) == HR_AT_TASK && varies_by_task(s, node) && is_placeable(s, node) &&
+        s->ahead_value_count < HR_CUDA_STEPS_MAX) {
+        s->ahead_value[s->ahead_value_count++] = node;
+        return;
+    }
+    for (int i = 0; i < node->arg_count; i++)
+        find_values(s, node->args[i]);
+}
+
+static void print_ahead(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
+    hr_printer *p = s->p;
+    s->loads_ahead = true;
+    hr_print(p, "if (ahead < tasks) {");
+    p->indent++;
+    hr_print(p, s->c->columns && s->c->staged && s->c->resident ? "const int64_t task = ahead + own_zero();"
+                                                                : "const int64_t task = ahead;");
+    print_indices_of_task(s);
+    for (int i = 0; i < s->ahead_value_count; i++) {
+        const char *text = hr_expr_text(p, s->ahead_value[i]);
+        hr_print(p, "ahead_%d = %s;", s->ahead_value[i]->id, text);
+    }
+    if (s->ahead_count) print_load_loop(s, s->ahead, s->ahead_count, "ahead_", "[u]");
+    s->loads_ahead = false;
+    hr_cuda_close(p);
+    hr_printer_forget(p, HR_AT_TASK);
+}
+
+/* The groups that a pass loaded are not in registers any more, only those that were loaded for all rows. */
+void hr_cuda_forget_groups(hr_cuda_stage *s) {
+    for (int id = 0; id < s->function->expr_count; id++) {
+        bool same = false;
+        for (int i = 0; i < s->same_count; i++)
+            same = same || s->same[i]->id == id;
+        if (!same) s->held[id] = NULL;
+    }
+}
+
+/* What is the same for every row, once: in registers, or in shared memory where they do not suffice. */
+static void print_same(hr_cuda_stage *s, const element_list *same) {
+    hr_printer *p = s->p;
+    if (!same->count) return;
+    s->loads_ahead = true; /* as they do: there is no row in hand yet */
+    if (s->c->same_shared) {
+        for (int i = 0; i < same->count; i++)
+            s->held[same->element[i]->id] = hr_format(p, "staged_%d", same->element[i]->id);
+        print_load_loop(s, same->element, same->count, "",
+                        hr_format(p, "[u * %d + (int)threadIdx.x]", s->c->threads));
+        for (int i = 0; i < same->count; i++)
+            s->held[same->element[i]->id] = NULL;
+    } else {
+        for (int i = 0; i < same->count; i++)
+            name_and_declare(s, same->element[i], "");
+        print_load_loop(s, same->element, same->count, "", "[u]");
+        for (int i = 0; i < same->count && s->same_count < HR_CUDA_STEPS_MAX; i++)
+            s->same[s->same_count++] = same->element[i];
+    }
+    s->loads_ahead = false;
+}
+
+void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
+    hr_printer *p = s->p;
+    element_list list = {0}, same = {0};
+    if (s->c->staged)
+        all_elements(s, &list);
+    else
+        elements_of_pass(s, 0, &list);
+    s->ahead = hr_arena_alloc(p->arena, (size_t)(list.count + 1) * sizeof *s->ahead);
+    for (int i = 0; i < list.count; i++) {
+        const hr_expr *e = list.element[i];
+        if (!varies_by_task(s, e) && is_placeable(s, e))
+            same.element[same.count++] = e;
+        else if (!s->c->staged)
+            s->ahead[s->ahead_count++] = e;
+    }
+    for (int i = 0; i < s->ahead_count; i++)
+        name_and_declare(s, s->ahead[i], "ahead_");
+    print_same(s, &same);
+    p->stamp++;
+    for (int i = 0; i < s->stage->step_count; i++)
+        find_values(s, s->stage->steps[i].value);
+    if (!s->ahead_count && !s->c->staged) s->ahead_value_count = 0;
+    if (!s->ahead_count && !s->ahead_value_count) return;
+    for (int i = 0; i < s->ahead_value_count; i++)
+        hr_print(p, "%s ahead_%d = 0;", hr_c_compute(s->ahead_value[i]->type), s->ahead_value[i]->id);
+    print_ahead(s, print_indices_of_task);
+}
+
+/* Those of the row in hand. */
+static void name_values(hr_cuda_stage *s) {
+    for (int i = 0; i < s->ahead_value_count; i++)
+        s->p->name[s->ahead_value[i]->id] = hr_format(s->p, "value_%d", s->ahead_value[i]->id);
+}
+
+/* Rows that take so long that values asked for after the first exchange are there in time, while those asked
+ * for with the row keep the barrier waiting. */
+static bool asks_late(const hr_cuda_stage *s) {
+    return s->c->same_shared && s->ahead_value_count > 0;
+}
+
+void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
+    hr_printer *p = s->p;
+    if (!s->ahead_count && !s->ahead_value_count) return;
+    for (int i = 0; i < s->ahead_count; i++) {
+        const hr_expr *e = s->ahead[i];
+        hr_print(p, "group<%s, %d> %s[%d];", hr_c_storage(s->function->tensors[e->tensor].dtype),
+                 s->c->vector, s->held[e->id], s->c->groups);
+        hr_print(p, "#pragma unroll");
+        hr_print(p, "for (int u = 0; u < %d; u++)", s->c->groups);
+        hr_print(p, "    %s[u] = ahead_%s[u];", s->held[e->id], s->held[e->id]);
+    }
+    for (int i = 0; i < s->ahead_value_count; i++) {
+        const hr_expr *e = s->ahead_value[i];
+        hr_print(p, "const %s value_%d = ahead_%d;", hr_c_compute(e->type), e->id, e->id);
+    }
+    if (!asks_late(s)) print_ahead(s, print_indices_of_task);
+    name_values(s);
+}
+
+void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
+    if (!asks_late(s)) return;
+    hr_printer_forget(s->p, HR_AT_TASK); /* names are of the row in hand */
+    print_ahead(s, print_indices_of_task);
+    name_values(s);
+}

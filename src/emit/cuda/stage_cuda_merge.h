@@ -1,0 +1,37 @@
+/* Two reductions of a row with one exchange. In: a stage. Out: text.
+ *
+ * A sum of (f - mean)^2, and a sum of exp(x - peak), need what an earlier pass reduced over all threads that
+ * hold the row. Each thread walks its groups at once with its own mean or peak instead, and both values come
+ * together in one exchange that sets the second right (templates/cuda/cuda_merge.h). That is also more
+ * accurate than one mean for all. What was kept of exp(x - own peak) is scaled where it is used.
+ */
+#ifndef HR_EMIT_CUDA_STAGE_CUDA_MERGE_H
+#define HR_EMIT_CUDA_STAGE_CUDA_MERGE_H
+
+#include "emit/cuda/stage_cuda.h"
+
+/* Whether that pays. */
+bool hr_cuda_may_join(const hr_cuda_choice *choice);
+/* Sets s->joint. */
+void hr_cuda_find_joints(hr_cuda_stage *s);
+/* The pass is walked beside the one before it. */
+bool hr_cuda_is_joint_pass(const hr_cuda_stage *s, int pass);
+/* The step is exchanged together with another. */
+bool hr_cuda_is_joint(const hr_cuda_stage *s, int step);
+/* What a warp leaves for its block in a step's exchange, and what is that of no threads; NULL where the
+ * exchange of another step is this one's, too. */
+const char *hr_cuda_slot_type(const hr_cuda_stage *s, int step);
+const char *hr_cuda_slot_identity(hr_cuda_stage *s, int step);
+/* What a block sends to its cluster. */
+const char *hr_cuda_share_type(const hr_cuda_stage *s, int step);
+/* Before the loop over rows: how many elements each holds, where that is not the same for all. */
+void hr_cuda_print_held_counts(hr_cuda_stage *s);
+/* Of a joint pass, nothing of any other: its walk, its exchange after the walk of the pass before it, and in
+ * its own place its values. */
+void hr_cuda_print_joint_walk(hr_cuda_stage *s, int pass);
+void hr_cuda_print_joint_exchange(hr_cuda_stage *s, int pass);
+void hr_cuda_print_joint_values(hr_cuda_stage *s, int pass);
+/* " * scale" where what was kept of the value needs it, else "". */
+const char *hr_cuda_joint_scale(hr_cuda_stage *s, const hr_expr *kept);
+
+#endif

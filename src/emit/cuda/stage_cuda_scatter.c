@@ -1,0 +1,119 @@
+/* Sums into places that depend on data, on a GPU. In: a stage. Out: text.
+ *
+ * Where the places are few, as a histogram's, many elements meet in one, and the memory adds them one after
+ * the other: each block has sums of its own in shared memory and adds those to the places at its end.
+ */
+#include "base/dtype.h"
+#include "emit/clear.h"
+#include "emit/cuda/stage_cuda.h"
+
+#include <inttypes.h>
+
+/* ---- what is added, and where ---- */
+
+bool hr_cuda_is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step) {
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    int last = statement->subscript_count - 1;
+    if (step->kind != HR_STEP_SCATTER || last < 0 || s->c->straddle || s->c->places) return false;
+    if (hr_plan_layout(s->plan, statement->tensor) != HR_LAYOUT_DENSE) return false;
+    if (statement->subscripts[last]->op != HR_OP_INDEX || statement->subscripts[last]->index != s->p->lane)
+        return false;
+    for (int a = 0; a < last; a++)
+        if (hr_expr_level(s->p, statement->subscripts[a]) == HR_AT_LANE) return false;
+    return true;
+}
+
+/* The flag that the first `axes` subscripts are on their axes; NULL where that is known. */
+static const char *scatter_condition(hr_cuda_stage *s, const hr_step *step, int axes) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
+    const char *condition = NULL;
+    for (int a = 0; a < axes; a++) {
+        const hr_expr *subscript = statement->subscripts[a];
+        if (hr_subscript_is_safe(s->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript))
+            continue;
+        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
+                              condition ? " && " : "", hr_expr_text(p, subscript),
+                              hr_emit_size(p, tensor->shape[a]), step->target->id * HR_AXES_MAX + a + 1);
+    }
+    return condition;
+}
+
+const char *hr_cuda_scatter_type(const hr_cuda_stage *s, const hr_step *step) {
+    return hr_c_compute(hr_compute_type(s->function->tensors[hr_cuda_statement(s, step)->tensor].dtype));
+}
+
+void hr_cuda_print_scatter(hr_cuda_stage *s, const hr_step *step, const char *value) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    int rank = statement->subscript_count, id = (int)(step - s->stage->steps);
+    if (hr_cuda_is_grouped_scatter(s, step)) {
+        hr_print(p, "y%d[v] = (%s)%s;", id, hr_cuda_scatter_type(s, step), value);
+        return;
+    }
+    const char *condition = scatter_condition(s, step, rank);
+    const char *tensor = hr_emit_tensor(p, statement->tensor);
+    const char *offset = hr_emit_offset(p, statement->tensor, statement->subscripts, rank);
+    const char *added = hr_format(p, "(%s)%s", hr_cuda_scatter_type(s, step), value);
+    if (condition) hr_print(p, "if (%s)", condition);
+    p->indent += condition != NULL;
+    if (s->c->places)
+        hr_print(p, "add_near(few ? places : nullptr, %s, %s, %s);", tensor, offset, added);
+    else
+        hr_print(p, "add_to(%s + %s, %s);", tensor, offset, added);
+    p->indent -= condition != NULL;
+}
+
+void hr_cuda_print_group_scatter(hr_cuda_stage *s, const hr_step *step) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = hr_cuda_statement(s, step);
+    int rank = statement->subscript_count, id = (int)(step - s->stage->steps);
+    const char *aligned =
+        hr_cuda_is_aligned(s, statement->tensor, statement->subscripts) ? "ALIGNED" : "false";
+    const char *condition = scatter_condition(s, step, rank - 1);
+    const char *row = hr_format(p, "%s + %s + %s", hr_emit_tensor(p, statement->tensor),
+                                hr_emit_offset(p, statement->tensor, statement->subscripts, rank - 1),
+                                hr_cuda_group_start(s));
+    if (s->c->exact)
+        hr_print(p, "%s%s%sadd_group<%s>(%s, y%d);", condition ? "if (" : "", condition ? condition : "",
+                 condition ? ") " : "", aligned, row, id);
+    else
+        hr_print(p, "%s%s%sadd_part(%s, y%d, %s, %s - pos);", condition ? "if (" : "",
+                 condition ? condition : "", condition ? ") " : "", row, id, s->c->flat ? "0" : "-pos",
+                 hr_cuda_row_end(s));
+}
+
+/* ---- sums of a block's own ---- */
+
+/* What is added is 0 or 1, and elements are so few that 32 bits hold any sum. */
+static bool is_count(const hr_cuda_stage *s, const hr_expr *value) {
+    while (value->op == HR_OP_CONVERT && (value->dtype == HR_I64 || value->dtype == HR_I32))
+        value = value->args[0];
+    bool number = value->op == HR_OP_NUMBER && value->type == HR_I64;
+    return s->c->narrow && (value->type == HR_BOOL || (number && value->whole >= 0 && value->whole <= 1));
+}
+
+void hr_cuda_print_places_begin(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[0];
+    const char *type = hr_cuda_scatter_type(s, step);
+    if (!s->c->places) return;
+    if (is_count(s, step->value)) type = "int32_t";
+    hr_print(p, "__shared__ %s places[%d];", type, s->c->places);
+    hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, hr_cuda_statement(s, step)->tensor));
+    hr_print(p, "const bool few = size <= %d;", s->c->places);
+    hr_print(p, "for (int64_t k = threadIdx.x; few && k < size; k += %d)", s->c->threads);
+    hr_print(p, "    places[k] = 0;");
+    hr_print(p, "__syncthreads();");
+}
+
+void hr_cuda_print_places_end(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_step *step = &s->stage->steps[0];
+    if (!s->c->places) return;
+    hr_print(p, "__syncthreads();");
+    hr_print(p, "for (int64_t k = threadIdx.x; few && k < size; k += %d)", s->c->threads);
+    hr_print(p, "    if (places[k] != 0) add_to(%s + k, (%s)places[k]);",
+             hr_emit_tensor(p, hr_cuda_statement(s, step)->tensor), hr_cuda_scatter_type(s, step));
+}

@@ -1,0 +1,30 @@
+/* Short rows that begin anywhere in memory, carried: all rows of a block come to shared memory and leave it
+ * in one run of whole pieces of 16 bytes, because so many of them follow each other that they begin and end
+ * there. Threads take their elements from shared memory, where rows may begin anywhere.
+ *
+ * In: a stage. Out: how it lies on the device, and text.
+ */
+#ifndef HR_EMIT_CUDA_STAGE_CUDA_STAGED_H
+#define HR_EMIT_CUDA_STAGE_CUDA_STAGED_H
+
+#include "emit/cuda/stage_cuda.h"
+
+/* Decides whether the rows of a stage are carried; fills the choice if so. `choice` has the order of indices,
+ * the row, and the vector of its widest tensors. */
+bool hr_cuda_choose_carried(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                            hr_cuda_choice *choice);
+/* Where a tensor's rows stand in shared memory; NULL where they do not come (leave) this way. */
+const char *hr_cuda_carried_in(const hr_cuda_stage *s, const hr_expr *element);
+const char *hr_cuda_carried_out(const hr_cuda_stage *s, int tensor);
+/* Whether the groups of a row begin inside words, as text. Where a warp has a row it takes two, one after the
+ * other, of which the second, `odd`, begins so and the first does not. */
+const char *hr_cuda_carried_apart(const hr_cuda_stage *s);
+/* Before the loop over rows. */
+void hr_cuda_print_carriers(hr_cuda_stage *s);
+/* In the loop: the block's rows are asked for and waited for, and a thread's first row is begun; its last is
+ * ended; the block's rows are sent back. */
+void hr_cuda_print_carrying(hr_cuda_stage *s);
+void hr_cuda_print_carried(hr_cuda_stage *s);
+void hr_cuda_print_returning(hr_cuda_stage *s);
+
+#endif

@@ -1,0 +1,69 @@
+# Joins the prelude's files into one text, in order, and writes it as a header (for the tests) and as an array of
+# bytes (for the library). A file named *_scalar stands for the same file with lanes renamed to scalars.
+#
+# The text that emitted CUDA begins with is made beside it: what the machine does by instructions of its own, then the
+# scalar functions of the CPU that it lacks, as device functions. Of two definitions of a name the first counts.
+#
+#   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<prelude_cuda> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
+set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
+    math_avx512 math_limits math_avx2 math_plain math_narrow math_ways math_limits_scalar math_plain_scalar math_trig math_f32 math_f32_scalar
+    math_pairs math_f64 whole philox_keys philox_words philox_blocks random stream order shares)
+
+function(read_file name out)
+  string(REGEX REPLACE "_scalar$" "" file "${name}")
+  file(READ "${FOLDER}/${file}.h" text)
+  if(NOT file STREQUAL name)
+    set(edge "[^A-Za-z0-9_]")
+    string(REPLACE "_from_vi(" "_from_i32(" text "${text}")
+    string(REGEX REPLACE "(${edge})vf_" "\\1f32_" text "${text}")
+    string(REGEX REPLACE "(${edge})vi_" "\\1i32_" text "${text}")
+    string(REGEX REPLACE "(${edge})vm_" "\\1b_" text "${text}")
+    string(REGEX REPLACE "(${edge})vf(${edge})" "\\1float\\2" text "${text}")
+    string(REGEX REPLACE "(${edge})vi(${edge})" "\\1int32_t\\2" text "${text}")
+    string(REGEX REPLACE "(${edge})vu(${edge})" "\\1uint32_t\\2" text "${text}")
+    string(REGEX REPLACE "(${edge})vm(${edge})" "\\1bool\\2" text "${text}")
+  endif()
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+set(joined "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n")
+foreach(name ${PRELUDE_FILES})
+  read_file(${name} text)
+  if(name MATCHES "_avx512$")
+    string(APPEND joined "\n#if defined __AVX512F__ && defined __AVX512BW__ && defined __AVX512DQ__ && defined __AVX512VL__\n")
+  elseif(name MATCHES "^(lanes_gnu|math_limits|math_plain|philox_blocks)$")
+    string(APPEND joined "\n#else\n")
+  elseif(name MATCHES "_avx2$")
+    string(APPEND joined "\n#if HR_LANES == 8\n")
+  elseif(name STREQUAL philox_words)
+    string(APPEND joined "\n#if HR_LANES >= 8\n")
+  elseif(name STREQUAL math_narrow)
+    string(APPEND joined "\n#endif\n\n#endif\n\n#if HR_LANES > 4\n")
+  elseif(name STREQUAL math_ways)
+    string(APPEND joined "\n#endif\n\n#if HR_LANES != 8\n")
+  elseif(name MATCHES "^(lanes|math_limits_scalar|random)$")
+    string(APPEND joined "\n#endif\n")
+  endif()
+  string(APPEND joined "\n${text}")
+endforeach()
+file(WRITE "${HEADER}" "${joined}")
+file(READ "${HEADER}" bytes HEX)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+
+set(joined "")
+foreach(name cuda_machine cuda_convert cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_random cuda_list)
+  file(READ "${CUDA_FOLDER}/${name}.h" text)
+  string(APPEND joined "\n${text}")
+endforeach()
+foreach(name scalars convert_bits_scalar convert_scalars math_f32_scalar math_f64 whole)
+  read_file(${name} text)
+  string(REPLACE "static inline " "static __device__ inline " text "${text}")
+  string(APPEND joined "\n${text}")
+endforeach()
+file(WRITE "${HEADER}.cuda" "${joined}")
+file(READ "${HEADER}.cuda" cuda_bytes HEX)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," cuda_bytes "${cuda_bytes}")
+file(WRITE "${ARRAY}" "/* Made from src/emit/templates/ by prelude.cmake. */\n#include \"emit/prelude_text.h\"\n"
+     "const unsigned char hr_prelude_text[] = {${bytes}0};\nconst size_t hr_prelude_length = sizeof hr_prelude_text - 1;\n"
+     "const unsigned char hr_prelude_cuda_text[] = {${cuda_bytes}0};\n"
+     "const size_t hr_prelude_cuda_length = sizeof hr_prelude_cuda_text - 1;\n")
