@@ -192,38 +192,63 @@ static hr_status events_sort(hr_trace *trace) {
 
 /* ---- nested ---- */
 
-typedef HR_TABLE(int64_t) end_stack; /* ends of the slices that are open on a track */
+typedef HR_TABLE(int64_t) open_stack; /* places of the slices that are open on a track */
 
-/* Cuts `event` where the slice around it ends. */
-static hr_status event_nest(hr_trace_build *build, hr_event *event, end_stack *open) {
-    int64_t end = event->start + event->duration;
-    while (open->count && open->items[open->count - 1] <= event->start)
+static int64_t end_of(const hr_trace *trace, int64_t place) {
+    return trace->events.items[place].start + trace->events.items[place].duration;
+}
+
+static bool is_python(const hr_trace *trace, const hr_event *event) {
+    return event->kind == HR_EVENT_OPERATOR && event->detail >= 0 &&
+           trace->operators.items[event->detail].is_python;
+}
+
+/* Ranges begin and end inside of the Python functions that make them (`profiler.step()`, `__enter__`), so
+ * that the two overlap in each trace with stacks: the frames give way, what they did is cut off where the
+ * range begins. */
+static void frames_yield(hr_trace *trace, int64_t place, open_stack *open) {
+    const hr_event *event = &trace->events.items[place];
+    if (is_python(trace, event)) return;
+    while (open->count && end_of(trace, open->items[open->count - 1]) < end_of(trace, place)) {
+        hr_event *frame = &trace->events.items[open->items[open->count - 1]];
+        if (!is_python(trace, frame)) return;
+        frame->duration = event->start - frame->start;
         open->count--;
-    if (open->count && end > open->items[open->count - 1]) {
-        if (end - open->items[open->count - 1] > ROUNDING_NS)
+    }
+}
+
+/* Cuts the event where the slice around it ends. */
+static hr_status event_nest(hr_trace_build *build, int64_t place, open_stack *open) {
+    hr_trace *trace = build->trace;
+    hr_event *event = &trace->events.items[place];
+    while (open->count && end_of(trace, open->items[open->count - 1]) <= event->start)
+        open->count--;
+    frames_yield(trace, place, open);
+    int64_t around = open->count ? end_of(trace, open->items[open->count - 1]) : INT64_MAX;
+    if (end_of(trace, place) > around) {
+        if (end_of(trace, place) - around > ROUNDING_NS && !is_python(trace, event))
             hr_trace_build_skip(build, "ends of overlapping slices, cut off where the one around ends", -1);
-        end = open->items[open->count - 1];
-        event->duration = end - event->start;
+        event->duration = around - event->start;
     }
     int64_t *items = hr_table_grow(open->items, open->count, &open->capacity, sizeof *items);
     if (!items) return hr_fail(HR_OUT_OF_MEMORY, "no memory for deeply nested slices");
     open->items = items;
-    items[open->count++] = end;
+    items[open->count++] = place;
     return HR_OK;
 }
 
 static hr_status slices_nest(hr_trace_build *build) {
     hr_trace *trace = build->trace;
     hr_status status = HR_OK;
-    end_stack *open = calloc((size_t)trace->tracks.count + 1, sizeof *open);
+    open_stack *open = calloc((size_t)trace->tracks.count + 1, sizeof *open);
     if (!open) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the slices of threads");
     for (int64_t i = 0; i < trace->events.count && status == HR_OK; i++) {
-        hr_event *event = &trace->events.items[i];
+        const hr_event *event = &trace->events.items[i];
         const hr_track *track = &trace->tracks.items[event->track];
         bool nests =
             event->kind == HR_EVENT_RANGE || event->kind == HR_EVENT_OPERATOR || event->kind == HR_EVENT_CALL;
         if (nests && !track->is_stream && !track->overlapping)
-            status = event_nest(build, event, &open[event->track]);
+            status = event_nest(build, i, &open[event->track]);
     }
     for (int64_t i = 0; i < trace->tracks.count; i++)
         free(open[i].items);
