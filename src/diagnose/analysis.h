@@ -35,7 +35,9 @@ enum {
     HR_WORK_ROOT = 128,     /* a reciprocal root, root or exponential: part of a normalisation written out */
     HR_WORK_STEPPING = 256, /* what optimizers do: addcmul, addcdiv, root, lerp */
     HR_WORK_FIRST = 1024,   /* the first launch of its kernel in the trace */
-    HR_WORK_CONVOLUTION = 512 /* its operands don't stand in the shapes of a product */
+    HR_WORK_CONVOLUTION = 512, /* its operands don't stand in the shapes of a product */
+    HR_WORK_LOSS = 2048,       /* a softmax of a loss or of a router: no attention's */
+    HR_WORK_OLD = 4096         /* a product by a kernel made for tensor cores of compute capability 7 */
 };
 typedef struct hr_kernel_class {
     uint8_t kind; /* hr_time_kind */

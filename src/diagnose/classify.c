@@ -1,15 +1,16 @@
 /* Names -> classes: kernels, calls, ranges and operators.
  *
- * In: a name as it stands in the trace. Out: its class. Tables of words, the first one that occurs decides; a
- * new library of kernels is a new line here.
+ * In: a name as it stands in the trace. Out: its class. Tables of words, the first one that occurs decides;
+ * those of kernels stand in kernel_names.def.
  */
 #include "diagnose/analysis.h"
 
 #include <string.h>
 #include <strings.h>
 
-/* Whether `word` occurs in `name`, in any case of its letters. */
+/* Whether `word` occurs in `name`, in any case of its letters; "" does. */
 static bool holds(const char *name, const char *word) {
+    if (!*word) return true;
     size_t length = strlen(word);
     char low = word[0], high = low >= 'a' && low <= 'z' ? (char)(low - 32) : low;
     for (; *name; name++)
@@ -19,129 +20,90 @@ static bool holds(const char *name, const char *word) {
 
 /* ---- kernels ---- */
 
-typedef struct kernel_row {
-    const char *word;
+/* A row of any of the tables of kernel_names.def; a table uses the fields that it has. */
+typedef struct name_row {
+    const char *word, *unless; /* unless: a word that must not be there, "" = none */
+    const char *loops;         /* of Inductor's kernels: "red per" */
     hr_time_kind kind;
     unsigned flags;
-} kernel_row;
+} name_row;
 
-/* Words in lower case. */
-static const kernel_row kernel_rows[] = {
-    {"nccl", HR_TIME_COMMUNICATION, 0},
-    {"rccl", HR_TIME_COMMUNICATION, 0},
-    {"nvshmem", HR_TIME_COMMUNICATION, 0},
-    {"cross_device_reduce", HR_TIME_COMMUNICATION, 0},
-    {"flash", HR_TIME_ATTENTION, 0},
-    {"fmha", HR_TIME_ATTENTION, 0},
-    {"attention", HR_TIME_ATTENTION, 0},
-    {"mha_varlen", HR_TIME_ATTENTION, 0},
-    {"paged_kv", HR_TIME_ATTENTION, 0},
-    {"fusedadam", HR_TIME_OPTIMIZER, HR_WORK_MULTI},
-    {"fusedsgd", HR_TIME_OPTIMIZER, HR_WORK_MULTI},
-    {"multi_tensor", HR_TIME_OPTIMIZER, HR_WORK_MULTI},
-    {"adamw", HR_TIME_OPTIMIZER, 0},
-    {"lamb_", HR_TIME_OPTIMIZER, 0},
-    {"splitkreduce", HR_TIME_MATRIX, 0},
-    {"softmax", HR_TIME_NORMALISATION, HR_WORK_SOFTMAX},
-    {"layer_norm", HR_TIME_NORMALISATION, 0},
-    {"layernorm", HR_TIME_NORMALISATION, 0},
-    {"gammabeta", HR_TIME_NORMALISATION, 0},
-    {"rowwisemoments", HR_TIME_NORMALISATION, 0},
-    {"rms_norm", HR_TIME_NORMALISATION, 0},
-    {"rmsnorm", HR_TIME_NORMALISATION, 0},
-    {"group_norm", HR_TIME_NORMALISATION, 0},
-    {"groupnorm", HR_TIME_NORMALISATION, 0},
-    {"batch_norm", HR_TIME_NORMALISATION, 0},
-    {"batchnorm", HR_TIME_NORMALISATION, 0},
-    {"instance_norm", HR_TIME_NORMALISATION, 0},
-    {"::bn_fw", HR_TIME_NORMALISATION, 0},
-    {"::bn_bw", HR_TIME_NORMALISATION, 0},
-    {"split_embedding", HR_TIME_OTHER, 0},
-    {"nchwtonhwc", HR_TIME_COPY, 0},
-    {"nhwctonchw", HR_TIME_COPY, 0},
-    {"nvjet", HR_TIME_MATRIX, HR_WORK_TENSOR},
-    {"gemv", HR_TIME_MATRIX, 0},
-    {"gemm", HR_TIME_MATRIX, 0},
-    {"scudnn", HR_TIME_MATRIX, HR_WORK_FULL | HR_WORK_CONVOLUTION},
-    {"winograd", HR_TIME_MATRIX, HR_WORK_CONVOLUTION},
-    {"wgrad", HR_TIME_MATRIX, HR_WORK_CONVOLUTION},
-    {"dgrad", HR_TIME_MATRIX, HR_WORK_CONVOLUTION},
-    {"fprop", HR_TIME_MATRIX, HR_WORK_CONVOLUTION},
-    {"convol", HR_TIME_MATRIX, HR_WORK_CONVOLUTION},
-    {"conv2d", HR_TIME_MATRIX, HR_WORK_CONVOLUTION},
-    {"conv_depthwise", HR_TIME_MATRIX, HR_WORK_CONVOLUTION},
-    {"cutlass", HR_TIME_MATRIX, 0},
-    {"xmma", HR_TIME_MATRIX, 0},
-    {"wgmma", HR_TIME_MATRIX, HR_WORK_TENSOR},
-    {"matmul", HR_TIME_MATRIX, 0},
-    {"triton_tem", HR_TIME_MATRIX, 0},
-    {"dot_kernel", HR_TIME_MATRIX, 0},
-    {"cublas", HR_TIME_MATRIX, 0},
-    {"catarraybatched", HR_TIME_COPY, 0},
-    {"direct_copy", HR_TIME_COPY, HR_WORK_FUSABLE},
-    {"bfloat16_copy", HR_TIME_COPY, HR_WORK_FUSABLE},
-    {"float16_copy", HR_TIME_COPY, HR_WORK_FUSABLE},
-    {"transpose", HR_TIME_COPY, 0},
-    {"fillfunctor", HR_TIME_COPY, 0},
-    {"reduce_kernel", HR_TIME_REDUCTION, HR_WORK_REDUCES},
-    {"triton_red", HR_TIME_REDUCTION, HR_WORK_REDUCES},
-    {"triton_per", HR_TIME_REDUCTION, HR_WORK_REDUCES},
-    {"devicereduce", HR_TIME_REDUCTION, HR_WORK_REDUCES},
-    {"reduction", HR_TIME_REDUCTION, HR_WORK_REDUCES},
-    {"logsumexp", HR_TIME_REDUCTION, HR_WORK_REDUCES},
-    {"cross_entropy", HR_TIME_REDUCTION, 0},
-    {"nll_loss", HR_TIME_REDUCTION, 0},
-    {"scatter_gather_elementwise", HR_TIME_OTHER, 0},
-    {"index_elementwise", HR_TIME_OTHER, 0},
-    {"embedding", HR_TIME_OTHER, 0},
-    {"elementwise_kernel", HR_TIME_ELEMENTWISE, HR_WORK_FUSABLE},
-    {"elementwise", HR_TIME_ELEMENTWISE, HR_WORK_FUSABLE},
-    {"pointwise", HR_TIME_ELEMENTWISE, HR_WORK_FUSABLE},
-    {"triton_poi", HR_TIME_ELEMENTWISE, 0},
-    {"dropout", HR_TIME_ELEMENTWISE, HR_WORK_FUSABLE},
-    {"distribution", HR_TIME_ELEMENTWISE, 0},
-    {"activation", HR_TIME_ELEMENTWISE, HR_WORK_FUSABLE},
-    {"gelu", HR_TIME_ELEMENTWISE, HR_WORK_FUSABLE},
-    {"silu", HR_TIME_ELEMENTWISE, HR_WORK_FUSABLE},
-    {"memcpy", HR_TIME_COPY, 0},
-    {"memset", HR_TIME_COPY, 0},
+static const name_row kernel_rows[] = {
+#define KERNEL_NAME(word, kind, flags) {word, "", "", HR_TIME_##kind, flags},
+#include "diagnose/kernel_names.def"
+#undef KERNEL_NAME
 };
 
-static bool holds_any(const char *name, const char *const *words) {
-    for (; *words; words++)
-        if (holds(name, *words)) return true;
-    return false;
+static const name_row fused_rows[] = {
+#define FUSED_NAME(loops, word, kind, flags) {word, "", loops, HR_TIME_##kind, flags},
+#include "diagnose/kernel_names.def"
+#undef FUSED_NAME
+};
+
+static const name_row unit_rows[] = {
+#define PRODUCT_UNIT(word, unless, flags) {word, unless, "", HR_TIME_MATRIX, flags},
+#include "diagnose/kernel_names.def"
+#undef PRODUCT_UNIT
+};
+
+static const name_row product_traits[] = {
+#define PRODUCT_TRAIT(word, unless, flags) {word, unless, "", HR_TIME_MATRIX, flags},
+#include "diagnose/kernel_names.def"
+#undef PRODUCT_TRAIT
+};
+
+static const name_row fusable_traits[] = {
+#define FUSABLE_TRAIT(word, flags) {word, "", "", HR_TIME_ELEMENTWISE, flags},
+#include "diagnose/kernel_names.def"
+#undef FUSABLE_TRAIT
+};
+
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+
+static bool row_fits(const name_row *row, const char *name) {
+    return holds(name, row->word) && !(row->unless[0] && holds(name, row->unless));
 }
 
-/* Which unit a product runs on, by what libraries put into names. */
-static unsigned product_flags(const char *name) {
-    static const char *const full[] = {"simt", "sgemm", "f32f32_f32f32", "scudnn", "gemmsn", "sgemv", NULL};
-    static const char *const tensor[] = {"tensorop", "s1688", "s16816", "h16816",  "h1688", "s884",
-                                         "h884",     "hmma",  "gmma",   "tf32",    "bf16",  "nvjet",
-                                         "fp16",     "f16",   "i16832", "tensor1", NULL};
-    static const char *const generic[] = {"<float, ", "float, float, float", NULL};
+static const name_row *first_row(const name_row *rows, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (row_fits(&rows[i], name)) return &rows[i];
+    return NULL;
+}
+
+static unsigned all_flags(const name_row *rows, size_t count, const char *name) {
     unsigned flags = 0;
-    if (holds(name, "align1") && !holds(name, "align16")) flags |= HR_WORK_MISALIGNED;
-    if (holds(name, "tf32f32")) return flags | HR_WORK_TENSOR;
-    if (holds_any(name, full)) return flags | HR_WORK_FULL;
-    if (holds_any(name, tensor)) return flags | HR_WORK_TENSOR;
-    return holds_any(name, generic) && !holds(name, "half") ? flags | HR_WORK_FULL : flags;
+    for (size_t i = 0; i < count; i++)
+        if (row_fits(&rows[i], name)) flags |= rows[i].flags;
+    return flags;
+}
+
+/* Of a kernel that Inductor made: by its loops and its operations; NULL where it is none. */
+static const name_row *fused_row(const char *name) {
+    static const char begins[] = "triton_";
+    const char *fused = strstr(name, "_fused_");
+    size_t loops = sizeof begins - 1;
+    if (strncmp(name, begins, loops) != 0 || fused != name + loops + 3) return NULL;
+    for (size_t i = 0; i < COUNT(fused_rows); i++) {
+        const char *known = fused_rows[i].loops;
+        for (; *known; known += known[3] ? 4 : 3)
+            if (strncmp(known, name + loops, 3) == 0 && holds(fused, fused_rows[i].word))
+                return &fused_rows[i];
+    }
+    return NULL;
 }
 
 hr_kernel_class hr_classify_kernel(const char *name) {
-    bool other_library = holds(name, "fbgemm_gpu"); /* of embeddings, in spite of its name */
-    static const char *const roots[] = {"rsqrt", "exp_kernel", "sqrt_kernel", NULL};
-    static const char *const steps[] = {"addcmul", "addcdiv", "sqrt_kernel", "lerp", NULL};
-    for (size_t i = 0; i < sizeof kernel_rows / sizeof kernel_rows[0]; i++) {
-        const kernel_row *row = &kernel_rows[i];
-        if (!holds(name, row->word) || (other_library && strcmp(row->word, "gemm") == 0)) continue;
-        unsigned flags = row->flags;
-        if (row->kind == HR_TIME_MATRIX) flags |= product_flags(name);
-        if ((flags & HR_WORK_FUSABLE) && holds_any(name, roots)) flags |= HR_WORK_ROOT;
-        if ((flags & HR_WORK_FUSABLE) && holds_any(name, steps)) flags |= HR_WORK_STEPPING;
-        return (hr_kernel_class){(uint8_t)row->kind, (uint16_t)flags};
+    const name_row *row = fused_row(name);
+    if (!row) row = first_row(kernel_rows, COUNT(kernel_rows), name);
+    if (!row) return (hr_kernel_class){HR_TIME_OTHER, 0};
+    unsigned flags = row->flags;
+    if (row->kind == HR_TIME_MATRIX) {
+        const name_row *unit = first_row(unit_rows, COUNT(unit_rows), name);
+        flags |= all_flags(product_traits, COUNT(product_traits), name);
+        if (unit && !(flags & (HR_WORK_FULL | HR_WORK_TENSOR))) flags |= unit->flags;
     }
-    return (hr_kernel_class){HR_TIME_OTHER, 0};
+    if (flags & HR_WORK_FUSABLE) flags |= all_flags(fusable_traits, COUNT(fusable_traits), name);
+    return (hr_kernel_class){(uint8_t)row->kind, (uint16_t)flags};
 }
 
 /* ---- calls ---- */
@@ -159,7 +121,6 @@ hr_call_class hr_classify_call(const char *name) {
         {"memset", HR_CALL_LAUNCH},
         {"memcpy", HR_CALL_COPY},
         {"moduleload", HR_CALL_FIRST_USE},
-        {"moduleunload", HR_CALL_FIRST_USE},
         {"libraryload", HR_CALL_FIRST_USE},
         {"linkcreate", HR_CALL_FIRST_USE},
         {"linkadd", HR_CALL_FIRST_USE},

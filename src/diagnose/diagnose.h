@@ -19,6 +19,8 @@
     X(ELEMENTWISE, "elementwise", "elementwise", COMPUTE)                                                    \
     X(OPTIMIZER, "optimizer", "optimizer", COMPUTE)                                                          \
     X(REDUCTION, "reduction", "reductions", COMPUTE)                                                         \
+    X(INDEXING, "indexing", "gathers, scatters, sorts", COMPUTE)                                             \
+    X(FOURIER, "fourier", "Fourier transforms", COMPUTE)                                                     \
     X(COPY, "copy", "copies and fills in device memory", COMPUTE)                                            \
     X(OTHER, "other", "other kernels", COMPUTE)                                                              \
     X(COMMUNICATION, "exposed-communication", "communication that nothing hides", WAIT)                      \

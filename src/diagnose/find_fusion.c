@@ -270,7 +270,7 @@ static bool has_softmax(const hr_analysis *analysis, const run *run) {
     for (int i = 0; i < run->count; i++) {
         const hr_work *work = &analysis->works[run->works[i]];
         const char *name = hr_event_name(analysis, work->event);
-        if (strstr(name, "LogSoftMax")) return false; /* of a loss */
+        if (work->flags & HR_WORK_LOSS) return false;
         if (work->flags & HR_WORK_SOFTMAX) return true;
         reduces |= (work->flags & HR_WORK_REDUCES) != 0;
         exponential |= strstr(name, "exp_kernel") != NULL;
@@ -327,7 +327,8 @@ void hr_find_attention(hr_draft *draft) {
 
 static bool is_stepping(const hr_analysis *analysis, int work) {
     const hr_work *at = &analysis->works[work];
-    return at->kind == HR_TIME_OPTIMIZER && !strstr(hr_event_name(analysis, at->event), "Fused");
+    const char *name = hr_event_name(analysis, at->event);
+    return at->kind == HR_TIME_OPTIMIZER && !strstr(name, "Fused") && !strstr(name, "_fused");
 }
 
 /* An Adam step in a kernel a statement moves 21 tensors, fused 7; where a kernel's start is most of its time,

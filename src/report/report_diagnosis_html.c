@@ -442,10 +442,21 @@ static void write_limits(hr_text *out, const hr_diagnosis *diagnosis) {
     hr_text_format(out, "</ul></section>\n");
 }
 
+/* The sheet, and kinds of time by number: --k0 for the script, the class k0 for bars. */
+static void write_style(hr_text *out) {
+    hr_text_format(out, "<style>%s:root {", (const char *)hr_page_style_text);
+    for (int i = 0; i < HR_TIME_KIND_COUNT; i++)
+        hr_text_format(out, " --k%d: var(--kind-%s);", i, hr_time_kind_name((hr_time_kind)i));
+    hr_text_format(out, " }\n");
+    for (int i = 0; i < HR_TIME_KIND_COUNT; i++)
+        hr_text_format(out, ".k%d { background: var(--k%d) }\n", i, i);
+    hr_text_format(out, "</style>\n");
+}
+
 static hr_status write_page(hr_text *out, const hr_diagnosis *diagnosis) {
     const hr_diagnosis *now = diagnosis->after ? diagnosis->after : diagnosis;
     hr_html_head(out, now->verdict);
-    hr_text_format(out, "<style>%s</style>\n", (const char *)hr_page_style_text);
+    write_style(out);
     write_header(out, now);
     if (diagnosis->after) write_comparison(out, diagnosis);
     write_facts(out, now);
