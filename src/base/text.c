@@ -56,3 +56,35 @@ void hr_text_clear(hr_text *text) {
     free(text->data);
     *text = (hr_text){0};
 }
+
+size_t hr_utf8_take(const char *at, size_t left, uint32_t *code) {
+    const unsigned char *byte = (const unsigned char *)at;
+    static const struct {
+        unsigned char mask, lead;
+        uint32_t least;
+    } forms[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
+    for (size_t more = 0; left && more < 4; more++) {
+        if ((byte[0] & forms[more].mask) != forms[more].lead) continue;
+        uint32_t value = byte[0] & (unsigned char)~forms[more].mask;
+        if (more >= left) return 0;
+        for (size_t i = 1; i <= more; i++) {
+            if ((byte[i] & 0xc0) != 0x80) return 0;
+            value = value << 6 | (byte[i] & 0x3f);
+        }
+        bool surrogate = value >= 0xd800 && value < 0xe000;
+        if (value < forms[more].least || value >= 0x110000 || surrogate) return 0;
+        if (code) *code = value;
+        return more + 1;
+    }
+    return 0;
+}
+
+bool hr_utf8_is_shown(uint32_t code) {
+    static const struct {
+        uint32_t first, last;
+    } hidden[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b}, {0x200e, 0x200f},
+                  {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+        if (code >= hidden[i].first && code <= hidden[i].last) return false;
+    return true;
+}

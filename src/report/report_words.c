@@ -156,22 +156,7 @@ int hr_roof_rows(const hr_roof *roof, hr_roof_row rows[HR_ROOF_ROWS_MAX]) {
 /* ---- text made safe ---- */
 
 int hr_utf8_length(const char *at) {
-    const unsigned char *byte = (const unsigned char *)at;
-    static const struct {
-        unsigned char mask, lead;
-        uint32_t least;
-    } forms[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-    for (int more = 0; more < 4; more++) {
-        if ((byte[0] & forms[more].mask) != forms[more].lead) continue;
-        uint32_t code = byte[0] & (unsigned char)~forms[more].mask;
-        for (int i = 1; i <= more; i++) {
-            if ((byte[i] & 0xc0) != 0x80) return 0;
-            code = code << 6 | (byte[i] & 0x3f);
-        }
-        bool surrogate = code >= 0xd800 && code < 0xe000;
-        return code >= forms[more].least && code < 0x110000 && !surrogate ? more + 1 : 0;
-    }
-    return 0;
+    return (int)hr_utf8_take(at, 4, NULL); /* the end of the text ends a sequence, too */
 }
 
 void hr_utf8_clean(hr_text *out, const char *text) {

@@ -1,7 +1,7 @@
 /* A report for a terminal while it is written: inks, labels, bars.
  *
- * In: pieces of text and the terminal's style. Out: lines. Control characters of the user's text are shown as
- * '?'.
+ * In: pieces of text and the terminal's style. Out: lines. What of the user's text would drive the
+ * terminal or change the order of its signs is shown as '?'.
  */
 #include "report/sheet.h"
 
@@ -24,9 +24,12 @@ hr_sheet hr_sheet_begin(const hr_report_style *style) {
 
 void hr_sheet_put(hr_sheet *paper, hr_ink colour, const char *text) {
     if (paper->style.colour && colour != HR_INK_PLAIN) hr_text_format(&paper->text, "%s", ink_codes[colour]);
-    for (const char *at = text; *at; at++) { /* nothing of the user's may drive the terminal */
-        bool control = (unsigned char)*at < 32 || *at == 127;
-        hr_text_append(&paper->text, control ? "?" : at, 1);
+    for (const char *at = text; *at;) { /* nothing of the user's may drive the terminal */
+        uint32_t code = 0;
+        size_t length = hr_utf8_take(at, 4, &code);
+        bool shown = length && hr_utf8_is_shown(code);
+        hr_text_append(&paper->text, shown ? at : "?", shown ? length : 1);
+        at += length ? length : 1;
     }
     if (paper->style.colour && colour != HR_INK_PLAIN) hr_text_format(&paper->text, "\033[0m");
 }

@@ -2,6 +2,7 @@
  */
 #include "trace/trace_state.h"
 
+#include "base/text.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,27 +177,6 @@ hr_rank *hr_trace_build_rank(hr_trace_build *build) {
 
 /* ---- strings ---- */
 
-/* Bytes of the valid UTF-8 sequence of two or more at `at`, 0 = none. */
-static size_t sequence_length(const unsigned char *at, size_t left) {
-    static const struct {
-        unsigned char mask, lead;
-        size_t length;
-        uint32_t least;
-    } forms[] = {{0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if ((at[0] & forms[i].mask) != forms[i].lead) continue;
-        if (left < forms[i].length) return 0;
-        uint32_t code = at[0] & (unsigned char)~forms[i].mask;
-        for (size_t k = 1; k < forms[i].length; k++) {
-            if ((at[k] & 0xc0) != 0x80) return 0;
-            code = code << 6 | (at[k] & 0x3f);
-        }
-        bool surrogate = code >= 0xd800 && code < 0xe000;
-        return code >= forms[i].least && code < 0x110000 && !surrogate ? forms[i].length : 0;
-    }
-    return 0;
-}
-
 static bool is_plain(unsigned char byte) {
     return byte >= 0x20 && byte < 0x7f;
 }
@@ -204,18 +184,16 @@ static bool is_plain(unsigned char byte) {
 static int32_t string_cleaned(hr_trace_build *build, const char *bytes, size_t length) {
     char *clean = malloc(length + 1);
     if (!clean) return -1;
+    size_t put = 0;
     for (size_t i = 0; i < length;) {
-        size_t sequence = sequence_length((const unsigned char *)bytes + i, length - i);
-        if (sequence) {
-            memcpy(clean + i, bytes + i, sequence);
-            i += sequence;
-        } else {
-            clean[i] = '?';
-            if (is_plain((unsigned char)bytes[i])) clean[i] = bytes[i];
-            i++;
-        }
+        uint32_t code = 0;
+        size_t sequence = hr_utf8_take(bytes + i, length - i, &code);
+        bool shown = sequence && hr_utf8_is_shown(code);
+        memcpy(clean + put, shown ? bytes + i : "?", shown ? sequence : 1);
+        put += shown ? sequence : 1;
+        i += sequence ? sequence : 1;
     }
-    int32_t id = hr_strings_intern(build->trace->strings, clean, length);
+    int32_t id = hr_strings_intern(build->trace->strings, clean, put);
     free(clean);
     return id;
 }

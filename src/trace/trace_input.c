@@ -13,10 +13,15 @@
 
 #define PACKED_SIZE ((size_t)256 << 10)
 
+/* A text that unpacks to more than this many times its size is no trace: those of profilers reach 20 to 60.
+ * The rest is not read, since a file of a megabyte can hold a gigabyte. */
+#define UNPACKED_TIMES 200
+#define UNPACKED_LEAST (INT64_C(64) << 20) /* bytes; below nothing is suspected */
+
 struct hr_trace_input {
     const char *path;
     int descriptor;
-    int64_t size, done;
+    int64_t size, done, unpacked;
     bool gzip, damaged, ended;
     char head[2]; /* read to see what it is, given out first where it is not gzip */
     size_t head_length, head_at;
@@ -72,6 +77,7 @@ static hr_status gzip_read(hr_trace_input *input, char *to, size_t room, size_t 
         uInt before = stream->avail_out;
         int code = inflate(stream, Z_NO_FLUSH);
         *got += before - stream->avail_out;
+        input->unpacked += before - stream->avail_out;
         if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
             /* zeros or other bytes after a whole stream are padding, not damage */
             input->damaged = !(at_stream_end && before == stream->avail_out);
@@ -80,6 +86,12 @@ static hr_status gzip_read(hr_trace_input *input, char *to, size_t room, size_t 
         at_stream_end = code == Z_STREAM_END;
     }
     if (at_stream_end && *got == room) inflateReset(stream);
+    if (input->unpacked > UNPACKED_LEAST && input->unpacked / UNPACKED_TIMES > input->done)
+        return hr_fail(
+            HR_BAD_INPUT,
+            "%s: unpacks to more than %d times its size, which no trace does; stopped at %lld MB. If it "
+            "is one, gunzip it first",
+            input->path, UNPACKED_TIMES, (long long)(input->unpacked >> 20));
     return HR_OK;
 }
 #endif

@@ -184,6 +184,7 @@ def check_json_oddities():
         ("a byte-order mark", b"\xef\xbb\xbf" + document(*two).encode(), ["first", "second"], None),
         ("properties behind the events", document(*two)[:-1] + ', "distributedInfo": {"rank": 5}}', ["first", "second"], None),
         ("text that breaks off", document(*two)[:-30], ["first"], "break off"),
+        ("controls of 8 bits, overrides of direction", document(two[0].replace("first", r"a\u009b\u202e\u2028\u200bb"), two[1]), ["a????b", "second"], None),
         ("control characters", document(two[0].replace("first", "a\tb\x01"), two[1]), ["a?b?", "second"], None),
         ("a NUL", document(two[0].replace("first", "a\0b"), two[1]), ["a?b", "second"], None),
         ("invalid UTF-8", document(two[0].replace("first", "a@"), two[1]).encode().replace(b"a@", b"a\xff"), ["a?", "second"], None),
@@ -253,6 +254,10 @@ def check_json_meaning():
 
 
 def check_refusals():
+    bomb = b'{"traceEvents": [' + (json.dumps(x()).encode() + b",") * 900_000
+    assert len(bomb) > 70 << 20
+    trace = Trace(file("bomb.json.gz", gzip.compress(bomb)), code=2)
+    assert "more than 200 times its size" in trace.error and "gunzip it first" in trace.error, trace.error
     deflated = gzip.compress(b'{"traceEvents": [' + b",".join([json.dumps(x(f"kernel {i}")).encode() for i in range(5000)]) + b"]}")
     cases = [
         (b"", "is empty"),

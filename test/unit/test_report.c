@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "report/report.h"
+#include "report/sheet.h"
 #include "support/sample_result.h"
 #include <jansson.h>
 #include <math.h>
@@ -218,6 +219,16 @@ static void escapes(void **state) {
         "</span> c = <span class='s'>&#39;\\&#39;&#39;</span>; <span class='c'>// &lt;/pre&gt;</span>\n"
         "<span class='s'>&quot;open</span></code></pre>\n");
     hr_text_clear(&text);
+    /* what drives a terminal or turns the order of signs: ESC, CSI in 8 bits, an override, a break of lines,
+     * half a sign; letters of any script stay */
+    hr_sheet paper = hr_sheet_begin(NULL);
+    hr_sheet_put(&paper, HR_INK_PLAIN,
+                 "a\033b\xc2\x9b"
+                 "31mc\xe2\x80\xae"
+                 "d\xe2\x80\xa8"
+                 "e\xc3\xa9\xe4\xb8\xad\xe4\xb8");
+    assert_string_equal(hr_text_data(&paper.text), "a?b?31mc?d?e\xc3\xa9\xe4\xb8\xad??");
+    hr_text_clear(&paper.text);
 }
 
 static void page(void **state) {
