@@ -185,6 +185,9 @@ HR_API hr_status hr_kernel_load(hr_device *device, const char *path, const char 
 HR_API hr_status hr_kernel_load_file(hr_device *device, const char *path, const char *name, hr_kernel **out);
 HR_API void hr_kernel_destroy(hr_kernel *kernel);
 HR_API const char *hr_kernel_name(const hr_kernel *kernel);
+/* What hr_kernel_source calls it: "kernel_softmax", and with dtype variables what they stand for,
+ * "kernel_softmax_bf16". Valid until the next bind. */
+HR_API const char *hr_kernel_symbol(const hr_kernel *kernel);
 
 typedef enum hr_argument_role { HR_ARGUMENT_INPUT, HR_ARGUMENT_INOUT, HR_ARGUMENT_RESULT } hr_argument_role;
 
@@ -192,10 +195,11 @@ typedef enum hr_argument_role { HR_ARGUMENT_INPUT, HR_ARGUMENT_INOUT, HR_ARGUMEN
 typedef struct hr_argument {
     const char *name;
     hr_argument_role role;
-    hr_dtype dtype;
+    hr_dtype dtype; /* of a dtype variable, what that stands for at present */
     int rank;
     bool has_default;
     double default_value;
+    const char *dtype_variable; /* NULL = the text names the dtype itself */
 } hr_argument;
 
 HR_API int hr_kernel_argument_count(const hr_kernel *kernel);
@@ -225,6 +229,12 @@ HR_API hr_status hr_kernel_bind_list(hr_kernel *kernel, const char *name, const 
 /* A float is rounded to the scalar's dtype; a whole number must fit it. */
 HR_API hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value);
 HR_API hr_status hr_kernel_bind_extent(hr_kernel *kernel, const char *name, int64_t value);
+/* What a dtype variable of the text stands for (`T` of `x: T[M, N]`). Without it that is the dtype of the
+ * array that was bound last to a tensor declared so, or before any the device's default: bf16 on CUDA, f32 on
+ * a CPU, where the variable's constraint allows that, else the first that it names. With another dtype the
+ * kernel is another one: what was prepared and filled for the last one is dropped. A loop over two dtypes
+ * loads the kernel twice. HR_BAD_INPUT where the constraint forbids the dtype. */
+HR_API hr_status hr_kernel_bind_dtype(hr_kernel *kernel, const char *name, hr_dtype dtype);
 
 typedef struct hr_prepare_options {
     size_t size;
@@ -308,6 +318,11 @@ HR_API hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **n
 HR_API int hr_kernel_extent_count(const hr_kernel *kernel);
 HR_API const char *hr_kernel_extent_name(const hr_kernel *kernel,
                                          int i); /* NULL where there is no number i */
+/* The dtype variables, and what each stands for at present; `name` and `dtype` may be NULL, and NULL is a
+ * kernel without any. */
+HR_API int hr_kernel_dtype_count(const hr_kernel *kernel);
+HR_API const char *hr_kernel_dtype_name(const hr_kernel *kernel, int i); /* NULL where there is no number i */
+HR_API hr_status hr_kernel_dtype(const hr_kernel *kernel, int i, const char **name, hr_dtype *dtype);
 
 typedef struct hr_stage_info {
     const char *shape, *name, *why;
@@ -368,6 +383,10 @@ typedef struct hr_run_result {
      */
     double roof_was, special_was;
     double unfused_part; /* of the work, on which `unfused` was timed; its seconds are those of the whole */
+    const char *title;   /* "softmax T=bf16": `kernel` and what its dtype variables stand for */
+    int dtype_count;
+    const char *const *dtype_names; /* the variables */
+    const hr_dtype *dtypes;
 } hr_run_result;
 
 /* Tunes, applies the kernel once and checks it, calls `saved`, measures it beside the unfused version (left

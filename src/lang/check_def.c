@@ -15,7 +15,8 @@ bool hr_check_small(hr_checker *checker, const hr_symbol *symbol, hr_place place
     hr_shown small = shown(symbol);
     small.text[0] = (char)(small.text[0] - 'A' + 'a');
     hr_messages_add(checker->messages, place,
-                    "capital letters begin the names of extents only; call this %s %s", what, small.text);
+                    "capital letters begin the names of extents and dtype variables only; call this %s %s",
+                    what, small.text);
     return false;
 }
 

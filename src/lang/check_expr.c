@@ -13,7 +13,7 @@
 hr_symbol *hr_check_bind(hr_checker *checker, hr_symbol *symbol) {
     if (symbol->scope != checker->scope) {
         symbol->scope = checker->scope;
-        symbol->tensor = symbol->extent = symbol->index = -1;
+        symbol->tensor = symbol->extent = symbol->index = symbol->variable = -1;
     }
     return symbol;
 }
@@ -78,8 +78,14 @@ void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
         return;
     }
     const char *habit = habit_of(name);
+    bool capital = name[0] >= 'A' && name[0] <= 'Z';
     hr_nearest nearest = hr_nearest_to(checker->messages, name);
     consider_ops(&nearest, HR_OP_EXP, HR_OP_RANDOM);
+    for (int i = 0; checker->function && i < checker->function->variable_count; i++)
+        hr_nearest_consider(&nearest, checker->function->variables[i].name);
+    if (capital && !nearest.best)
+        habit = checker->function ? "; a dtype variable stands in the place of a dtype, as in x: T[M, N]"
+                                  : "; a def knows no dtype variable, so convert where it is called";
     int considered = 0;
     for (const hr_def_syntax *def = checker->file->defs; def && nearest.distance && considered < 1000;
          def = def->next, considered++)
@@ -94,7 +100,7 @@ static void unknown_reducer(hr_checker *checker, const hr_syntax *syntax) {
     const char *name = syntax->symbol->name;
     hr_dtype dtype;
     if (hr_check_function_named(name) != HR_OP_COUNT || syntax->symbol->def ||
-        hr_dtype_parse(name, strlen(name), &dtype)) {
+        hr_check_bind(checker, syntax->symbol)->variable >= 0 || hr_dtype_parse(name, strlen(name), &dtype)) {
         hr_messages_add(checker->messages, syntax->place, "%s takes no index; write %s(...)",
                         shown(syntax->symbol).text, shown(syntax->symbol).text);
         return;
@@ -143,7 +149,7 @@ static bool may_be_index(hr_checker *checker, hr_symbol *symbol, hr_place place)
     const char *trouble = NULL;
     hr_check_bind(checker, symbol);
     if (symbol->name[0] >= 'A' && symbol->name[0] <= 'Z')
-        trouble = "names an extent by its capital letter; an index begins with a small one";
+        trouble = "names an extent or a dtype by its capital letter; an index begins with a small one";
     else if (symbol->tensor >= 0)
         trouble = "is a tensor of this kernel, and an index may not bear its name; choose another";
     else if (symbol->index >= 0)
@@ -176,6 +182,14 @@ static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool elem
     const hr_function *function = checker->function;
     hr_nearest nearest = hr_nearest_to(checker->messages, syntax->symbol->name);
     const char *plural = element ? "tensor" : "name";
+    if (syntax->symbol->variable >= 0) {
+        hr_shown shown_name = shown(syntax->symbol);
+        hr_messages_add(
+            checker->messages, syntax->place,
+            "%s is a dtype and has no value; it stands in the place of a dtype and converts, as in %s(x)",
+            shown_name.text, shown_name.text);
+        return;
+    }
     bool capital = syntax->symbol->name[0] >= 'A' && syntax->symbol->name[0] <= 'Z';
     for (int i = 0; i < function->tensor_count && i < 1000 && nearest.distance; i++)
         hr_nearest_consider(&nearest, function->tensors[i].name);
@@ -279,8 +293,8 @@ static hr_expr *element(hr_checker *checker, const hr_syntax *syntax, int id) {
 hr_expr *hr_check_subscript(hr_checker *checker, const hr_syntax *syntax) {
     hr_expr *subscript = hr_check_expression(checker, syntax);
     if (!subscript || subscript->type == HR_I32 || subscript->type == HR_I64) return subscript;
-    hr_messages_add(checker->messages, syntax->place, "a subscript is a whole number, and this is %s; %s",
-                    subscript->type == HR_BOOL ? "a condition" : "a float",
+    hr_messages_add(checker->messages, syntax->place, "a subscript is a whole number, and this is %s%s; %s",
+                    subscript->type == HR_BOOL ? "a condition" : "a float", hr_check_assumed(checker).text,
                     subscript->type == HR_BOOL ? "write where(condition, 1, 0)"
                                                : "divide with //, or convert with i32(...)");
     return NULL;
@@ -453,7 +467,10 @@ static hr_expr *call(hr_checker *checker, const hr_syntax *syntax) {
     if (syntax->symbol->def) return expanded(checker, syntax, syntax->symbol->def);
     hr_op op = hr_check_function_named(function);
     hr_dtype dtype;
-    bool conversion = op == HR_OP_COUNT && hr_dtype_parse(function, syntax->symbol->length, &dtype);
+    int variable = hr_check_bind(checker, syntax->symbol)->variable;
+    bool conversion =
+        op == HR_OP_COUNT && (variable >= 0 || hr_dtype_parse(function, syntax->symbol->length, &dtype));
+    if (variable >= 0) dtype = checker->function->variables[variable].dtype;
     if (op == HR_OP_COUNT && !conversion) {
         hr_check_unknown_function(checker, syntax);
         return NULL;

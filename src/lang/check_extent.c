@@ -38,6 +38,16 @@ static hr_expr *named_extent(hr_checker *checker, const hr_syntax *syntax) {
             shown.text, capital, shown.text + 1);
         return NULL;
     }
+    int variable = hr_check_bind(checker, syntax->symbol)->variable;
+    if (variable >= 0) {
+        hr_messages_add(
+            checker->messages, syntax->place,
+            "%s is a dtype (on line %d) and an extent here; a name has one role, so give one of the "
+            "two another name",
+            hr_text_shown(syntax->symbol->name, syntax->symbol->length).text,
+            checker->function->variables[variable].place.line);
+        return NULL;
+    }
     hr_expr *new = hr_check_node(checker, HR_OP_EXTENT, HR_I64, syntax->place, 0);
     if (!new) return NULL;
     new->extent = extent_of(checker, syntax->symbol);

@@ -233,8 +233,8 @@ static bool want_conditions(hr_checker *checker, hr_op op, int count, hr_expr **
     for (int i = 0; i < count; i++) {
         if (args[i]->type == HR_BOOL) continue;
         hr_messages_add(checker->messages, args[i]->place,
-                        "%s takes a condition, and this is a number; write a comparison, as in x != 0",
-                        op_words(op));
+                        "%s takes a condition, and this is a number%s; write a comparison, as in x != 0",
+                        op_words(op), hr_check_assumed(checker).text);
         return false;
     }
     return true;
@@ -263,7 +263,8 @@ static hr_expr *random_number(hr_checker *checker, hr_place place, hr_expr **arg
     for (int i = 0; i < 2; i++) {
         if (args[i]->type == HR_I32 || args[i]->type == HR_I64) continue;
         hr_messages_add(checker->messages, args[i]->place,
-                        "random(seed, counter) takes whole numbers; convert with i64(...)");
+                        "random(seed, counter) takes whole numbers%s; convert with i64(...)",
+                        hr_check_assumed(checker).text);
         return NULL;
     }
     return over(checker, HR_OP_RANDOM, place, 2, args, HR_I64, HR_F32);

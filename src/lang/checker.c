@@ -62,8 +62,13 @@ static bool add_parameter(hr_checker *checker, const hr_parameter_syntax *syntax
     if (id < 0) return false;
     hr_tensor *tensor = &checker->function->tensors[id];
     hr_tensor_state *state = &checker->tensors[id];
-    tensor->dtype = syntax->dtype;
     tensor->rank = syntax->rank;
+    tensor->dtype = syntax->dtype;
+    if (syntax->variable) {
+        tensor->variable = hr_check_variable(checker, syntax);
+        if (!tensor->variable) return false;
+        tensor->dtype = tensor->variable->dtype;
+    }
     *(syntax->result ? &checker->function->result_count : &checker->function->parameter_count) += 1;
     set_default(checker, tensor, syntax);
     if (syntax->rank > HR_RANK_MAX) {
@@ -211,7 +216,7 @@ static bool may_be_assigned(hr_checker *checker, const hr_statement_syntax *synt
         hr_messages_add(
             checker->messages, left->place,
             "%s is an input and cannot be assigned; declare it %s: inout %s, or choose another name",
-            name.text, name.text, hr_dtype_name(tensor->dtype));
+            name.text, name.text, tensor->variable ? tensor->variable->name : hr_dtype_name(tensor->dtype));
         return false;
     }
     if (state->assigned) {
@@ -368,6 +373,7 @@ static bool make_room(hr_checker *checker, const hr_kernel_syntax *kernel) {
 static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
     hr_function *function = checker->function;
     bool incomplete = kernel->headless;
+    checker->kernel = kernel;
     function->name = kernel->symbol->name;
     function->place = kernel->place;
     hr_check_small(checker, kernel->symbol, kernel->place, "kernel");
@@ -375,6 +381,8 @@ static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
     for (const hr_parameter_syntax *p = kernel->parameters; p; p = p->next)
         if (!add_parameter(checker, p)) incomplete = true;
     if (incomplete) return;
+    hr_check_constraints(checker);
+    hr_check_titles(checker);
     for (const hr_statement_syntax *s = kernel->statements; s; s = s->next)
         if (s->left && hr_check_bind(checker, s->left->symbol)->tensor < 0)
             add_tensor(checker, s->left->symbol, s->left->place, HR_ROLE_LOCAL);
@@ -389,8 +397,10 @@ static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
             shown(kernel->symbol).text);
 }
 
-void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program *program) {
-    hr_checker checker = {.arena = program->arena, .messages = messages, .file = file, .target = -1};
+void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, hr_messages *messages,
+                   hr_program *program) {
+    hr_checker checker = {
+        .arena = program->arena, .messages = messages, .file = file, .options = options, .target = -1};
     size_t count = 0;
     for (const hr_kernel_syntax *kernel = file->kernels; kernel; kernel = kernel->next)
         count++;
@@ -412,6 +422,7 @@ void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program
         checker.scope++;
         check_kernel(&checker, kernel);
     }
+    hr_check_symbols(&checker, program);
     if (!file->kernels && !messages->total)
         hr_messages_add(messages, (hr_place){1, 1},
                         "the text holds no kernel; one begins with: kernel name(x: f32[N]) -> (y: f32[N])");

@@ -1,7 +1,8 @@
 /* What the checking files share: the state of a check, and the steps that they take for each other.
  *
  * In: the tree of a file. Out: hr_functions. checker.c walks kernels and statements, check_expr.c expressions
- * and names, check_type.c gives operations their types, check_extent.c says over what an index runs.
+ * and names, check_type.c gives operations their types, check_extent.c says over what an index runs,
+ * check_dtype.c what a dtype variable stands for.
  * A step that fails has added its message and returns NULL or false; what hangs on it then stays silent.
  */
 #ifndef HR_LANG_CHECKER_H
@@ -42,6 +43,8 @@ typedef struct hr_checker {
     hr_arena *arena; /* of the program */
     hr_messages *messages;
     const hr_file_syntax *file;
+    const hr_parse_options *options;
+    const hr_kernel_syntax *kernel; /* that is checked, and what becomes of it: */
     hr_function *function;
     int scope; /* number of the kernel that is checked */
     int index_capacity, extent_capacity;
@@ -101,6 +104,19 @@ bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place pl
 /* "axis 1 of x", in the arena. */
 const char *hr_check_axis_words(hr_checker *checker, int tensor, int axis);
 
+/* ---- check_dtype.c ---- */
+
+/* The variable in the place of the parameter's dtype; NULL after a message. */
+const hr_dtype_variable *hr_check_variable(hr_checker *checker, const hr_parameter_syntax *syntax);
+/* The constraints of the kernel are of its variables, one each. */
+void hr_check_constraints(hr_checker *checker);
+/* What the function is called in words and in emitted code. */
+void hr_check_titles(hr_checker *checker);
+/* No kernel bears the name that another has for a dtype. */
+void hr_check_symbols(const hr_checker *checker, const hr_program *program);
+/* " (here T is f32)" for a message that follows from it, "" in a kernel without variables. */
+hr_shown hr_check_assumed(const hr_checker *checker);
+
 /* ---- suggestions ---- */
 
 /* The candidate nearest to a misspelled name. */
@@ -117,6 +133,7 @@ hr_shown hr_nearest_words(const hr_nearest *nearest);
 
 /* ---- checker.c ---- */
 
-void hr_check_file(const hr_file_syntax *file, hr_messages *messages, hr_program *program);
+void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, hr_messages *messages,
+                   hr_program *program);
 
 #endif

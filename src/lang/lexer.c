@@ -67,7 +67,7 @@ hr_symbol *hr_symbol_intern(hr_symbols *symbols, const char *text, size_t length
     symbol->name = hr_arena_copy(symbols->arena, text, length);
     symbol->length = length;
     symbol->hash = hash;
-    symbol->scope = symbol->tensor = symbol->extent = symbol->index = -1;
+    symbol->scope = symbol->tensor = symbol->extent = symbol->index = symbol->variable = -1;
     symbols->count++;
     return *slot = symbol;
 }
@@ -251,10 +251,12 @@ static hr_token sign_token(hr_lexer *lexer, hr_token token) {
                  {"}", HR_TOKEN_RIGHT_BRACE}, {",", HR_TOKEN_COMMA},          {":", HR_TOKEN_COLON},
                  {"=", HR_TOKEN_ASSIGN},      {"+", HR_TOKEN_PLUS},           {"-", HR_TOKEN_MINUS},
                  {"*", HR_TOKEN_STAR},        {"/", HR_TOKEN_SLASH},          {"%", HR_TOKEN_PERCENT},
-                 {"^", HR_TOKEN_CARET},       {"<", HR_TOKEN_LESS},           {">", HR_TOKEN_GREATER}};
+                 {"^", HR_TOKEN_CARET},       {"<", HR_TOKEN_LESS},           {">", HR_TOKEN_GREATER},
+                 {"|", HR_TOKEN_BAR}};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         size_t length = strlen(signs[i].text);
         if (strncmp(token.text, signs[i].text, length) != 0) continue;
+        if (signs[i].kind == HR_TOKEN_BAR && token.text[1] == '|') continue; /* a habit: || */
         token.kind = signs[i].kind;
         token.length = length;
         lexer->at = token.text + length;

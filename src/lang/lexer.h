@@ -18,7 +18,7 @@ typedef struct hr_symbol {
     struct hr_def_syntax *def; /* of this name, in this file */
     bool kernel;               /* a kernel of this name has been seen */
     /* what it means in the kernel whose number is `scope`; -1 = nothing */
-    int scope, tensor, extent, index;
+    int scope, tensor, extent, index, variable;
     /* the argument it stands for while the body of a def is expanded */
     const void *frame;
     hr_expr *argument;
@@ -60,6 +60,7 @@ typedef struct hr_symbols {
     X(GREATER_EQUAL, "'>='")                                                                                 \
     X(EQUAL, "'=='")                                                                                         \
     X(NOT_EQUAL, "'!='")                                                                                     \
+    X(BAR, "'|'")                                                                                            \
     X(AND, "'and'")                                                                                          \
     X(OR, "'or'")                                                                                            \
     X(NOT, "'not'")                                                                                          \

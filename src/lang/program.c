@@ -17,7 +17,7 @@ static hr_place place_of(const char *text, size_t at) {
 }
 
 /* Reads and checks program->text. */
-static hr_status parse(hr_program *program, hr_messages *messages) {
+static hr_status parse(hr_program *program, const hr_parse_options *options, hr_messages *messages) {
     const char *zero = memchr(program->text, 0, program->length);
     if (zero) {
         hr_messages_add(messages, place_of(program->text, (size_t)(zero - program->text)),
@@ -31,7 +31,7 @@ static hr_status parse(hr_program *program, hr_messages *messages) {
     if (status == HR_OK) {
         hr_file_syntax file = {0};
         hr_syntax_parse(program->text, program->length, scratch, &symbols, messages, &file);
-        hr_check_file(&file, messages, program);
+        hr_check_file(&file, options, messages, program);
         status = hr_messages_status(messages);
     }
     hr_symbols_clear(&symbols);
@@ -40,6 +40,11 @@ static hr_status parse(hr_program *program, hr_messages *messages) {
 }
 
 hr_status hr_program_parse(const char *path, const char *text, size_t length, hr_program **out) {
+    return hr_program_parse_for(path, text, length, &(hr_parse_options){.dtype_default = HR_F32}, out);
+}
+
+hr_status hr_program_parse_for(const char *path, const char *text, size_t length,
+                               const hr_parse_options *options, hr_program **out) {
     if (!path) path = "text";
     if (length > TEXT_MAX)
         return hr_fail(HR_BAD_INPUT, "%s: the text has %zu bytes; a text of kernels has at most 16 MB", path,
@@ -56,9 +61,10 @@ hr_status hr_program_parse(const char *path, const char *text, size_t length, hr
     *program = (hr_program){.path = hr_arena_copy(arena, path, path_length),
                             .text = hr_arena_copy(arena, text, length),
                             .length = length,
+                            .dtype_default = options->dtype_default,
                             .arena = arena};
     *messages = (hr_messages){.path = program->path, .text = program->text, .length = length};
-    hr_status status = parse(program, messages);
+    hr_status status = parse(program, options, messages);
     free(messages);
     if (status == HR_OK)
         *out = program;
@@ -69,6 +75,56 @@ hr_status hr_program_parse(const char *path, const char *text, size_t length, hr
 
 void hr_program_destroy(hr_program *program) {
     if (program) hr_arena_destroy(program->arena);
+}
+
+/* ---- instances ---- */
+
+int hr_function_variable(const hr_function *function, const char *name) {
+    for (int i = 0; i < function->variable_count; i++)
+        if (strcmp(function->variables[i].name, name) == 0) return i;
+    return -1;
+}
+
+hr_status hr_dtype_variable_check(const hr_function *function, int variable, hr_dtype dtype) {
+    const hr_dtype_variable *of = &function->variables[variable];
+    hr_text names = {0};
+    if ((unsigned)dtype < HR_DTYPE_COUNT && of->allowed >> dtype & 1) return HR_OK;
+    for (int i = 0; i < HR_DTYPE_COUNT; i++)
+        if (of->allowed >> i & 1)
+            hr_text_format(&names, "%s%s", names.length ? " or " : "", hr_dtype_name((hr_dtype)i));
+    hr_status status =
+        hr_fail(HR_BAD_INPUT, "the dtype %s of kernel %.60s (%.200s, line %d) cannot be %s: it is %s",
+                hr_text_shown(of->name, strlen(of->name)).text, function->name, function->program->path,
+                of->place.line, (unsigned)dtype < HR_DTYPE_COUNT ? hr_dtype_name(dtype) : "no dtype",
+                hr_text_data(&names));
+    hr_text_clear(&names);
+    return status;
+}
+
+static hr_status fail_with_dtypes(const hr_function *function, const hr_dtype *dtypes, hr_status status) {
+    hr_text names = {0};
+    for (int i = 0; i < function->variable_count; i++)
+        hr_text_format(&names, "%s%.40s = %s", i ? ", " : "", function->variables[i].name,
+                       hr_dtype_name(dtypes[i]));
+    status =
+        hr_fail_context(status, "kernel %.60s has no meaning with %s", function->name, hr_text_data(&names));
+    hr_text_clear(&names);
+    return status;
+}
+
+hr_status hr_function_instantiate(const hr_function *function, const hr_dtype *dtypes, hr_program **out,
+                                  const hr_function **instance) {
+    const hr_program *program = function->program;
+    hr_program *made;
+    for (int i = 0; i < function->variable_count; i++)
+        HR_TRY(hr_dtype_variable_check(function, i, dtypes[i]));
+    hr_parse_options options = {
+        .dtype_default = program->dtype_default, .kernel = function->name, .dtypes = dtypes};
+    hr_status status = hr_program_parse_for(program->path, program->text, program->length, &options, &made);
+    if (status != HR_OK) return fail_with_dtypes(function, dtypes, status);
+    *out = made;
+    *instance = &made->functions[function - program->functions];
+    return HR_OK;
 }
 
 /* The file's name without folders and the part from its first point on. */

@@ -17,6 +17,9 @@
 #define HR_DOMAIN_MAX 16 /* indices of a statement, or of one reduction */
 #define HR_LIVE_MAX   64 /* indices in scope at one place */
 
+#define HR_DTYPE_VARIABLE_MAX 8 /* of a kernel */
+#define HR_SYMBOL_MAX         67
+
 /* op, name in the text ("" = written otherwise), number of arguments (-1 = its own), operations a use counts
  * as vector (one a lane) and the special unit it loads (none, exp, log, tanh, erf, trig, root, random). */
 #define HR_OPS(X)                                                                                            \
@@ -136,12 +139,22 @@ struct hr_expr {
 
 typedef enum hr_role { HR_ROLE_INPUT, HR_ROLE_INOUT, HR_ROLE_RESULT, HR_ROLE_LOCAL } hr_role;
 
+/* A capital name in the place of a dtype. A checked kernel is an instance: each variable stands for one
+ * dtype, and every type follows from that. */
+typedef struct hr_dtype_variable {
+    const char *name;
+    hr_dtype dtype;   /* what it stands for in this instance */
+    uint32_t allowed; /* bit d: it may stand for hr_dtype d */
+    hr_place place;   /* where it stands first */
+} hr_dtype_variable;
+
 /* A tensor or scalar: parameter, result or local. */
 typedef struct hr_tensor {
     const char *name;
     hr_role role;
-    hr_dtype dtype;  /* a local's: the compute type of its expression */
-    int rank;        /* 0 = scalar */
+    hr_dtype dtype;                    /* a local's: the compute type of its expression */
+    const hr_dtype_variable *variable; /* that the declaration names; NULL = it names the dtype itself */
+    int rank;                          /* 0 = scalar */
     hr_expr **shape; /* rank whole-number expressions over NUMBER, EXTENT, ADD, SUB, MUL, FLOORDIV */
     bool has_default;
     double default_value;
@@ -169,6 +182,10 @@ typedef struct hr_statement {
 /* A checked kernel of the text. (hr_kernel is the public handle of one that is loaded on a device.) */
 typedef struct hr_function {
     const char *name;
+    const char *title;  /* "softmax T=bf16": the name and what each dtype variable stands for */
+    const char *symbol; /* "kernel_softmax_bf16": what emitted code calls it, at most HR_SYMBOL_MAX bytes */
+    int variable_count; /* dtype variables, in the order in which they first stand in the text */
+    hr_dtype_variable *variables;
     int extent_count;
     const char **extents;
     int tensor_count; /* parameters in order, then results in order, then locals in order of assignment */
@@ -196,10 +213,19 @@ typedef struct hr_program {
     const char *path; /* for messages */
     const char *text;
     size_t length;
+    hr_dtype dtype_default; /* as it was parsed for */
     int function_count;
     hr_function *functions;
     hr_arena *arena;
 } hr_program;
+
+/* What the dtype variables of a text stand for. */
+typedef struct hr_parse_options {
+    hr_dtype
+        dtype_default;  /* or, where a constraint forbids that, the first dtype that the constraint names */
+    const char *kernel; /* the variables of this kernel stand for `dtypes`, in their order; NULL = of none */
+    const hr_dtype *dtypes;
+} hr_parse_options;
 
 /* Parses and checks a whole text (copied). All mistakes that can be found together stand in hr_last_error(),
  * each as path:line:column: error: what is wrong; the mend the line
@@ -207,6 +233,19 @@ typedef struct hr_program {
  * Text is hostile: any bytes, any length; nesting is limited, the text to 16 MB. HR_BAD_INPUT on a mistake.
  */
 hr_status hr_program_parse(const char *path, const char *text, size_t length, hr_program **out);
+/* The same; hr_program_parse has f32 as the default. */
+hr_status hr_program_parse_for(const char *path, const char *text, size_t length,
+                               const hr_parse_options *options, hr_program **out);
+/* The kernel with its dtype variables standing for `dtypes` (function->variable_count of them), in a program
+ * of its own: nothing of the old one changes, so threads may do this side by side, and what an instance takes
+ * goes with its program. HR_BAD_INPUT where a constraint forbids a dtype, or the text has no meaning with it.
+ */
+hr_status hr_function_instantiate(const hr_function *function, const hr_dtype *dtypes, hr_program **out,
+                                  const hr_function **instance);
+/* The number of the dtype variable of this name, or -1. */
+int hr_function_variable(const hr_function *function, const char *name);
+/* HR_BAD_INPUT with what it may stand for, where its constraint forbids `dtype`. */
+hr_status hr_dtype_variable_check(const hr_function *function, int variable, hr_dtype dtype);
 void hr_program_destroy(hr_program *program);
 /* NULL or "" for the only kernel of the file, or of several the one that bears the file's name (softmax of
  * softmax.hr). HR_BAD_INPUT names the kernels there are. */

@@ -38,11 +38,22 @@ typedef struct hr_parameter_syntax {
     hr_place place;
     bool inout, result;
     hr_dtype dtype;
+    hr_symbol *variable; /* stands in the place of the dtype; NULL = there is `dtype` */
+    hr_place dtype_place;
     int rank;
     hr_syntax *extents;
     hr_syntax *default_value; /* NUMBER or NULL */
     struct hr_parameter_syntax *next;
 } hr_parameter_syntax;
+
+/* T: f32 | bf16 */
+typedef struct hr_constraint_syntax {
+    hr_symbol *symbol;
+    hr_place place;
+    uint32_t allowed; /* bit d: hr_dtype d */
+    hr_dtype first;
+    struct hr_constraint_syntax *next;
+} hr_constraint_syntax;
 
 typedef struct hr_statement_syntax {
     hr_syntax *left; /* NAME or ELEMENT; NULL = unreadable */
@@ -80,6 +91,7 @@ typedef struct hr_kernel_syntax {
     bool
         unreadable; /* statements are missing after a mistake, so what they assign is no mistake of its own */
     hr_parameter_syntax *parameters; /* then results */
+    hr_constraint_syntax *constraints;
     hr_statement_syntax *statements;
     struct hr_kernel_syntax *next;
 } hr_kernel_syntax;

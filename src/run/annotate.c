@@ -1,7 +1,7 @@
 /* A launch as a range that profilers see: its kernel, its floor, the work that the text counts.
  *
- * In: a kernel and the state that is launched. Out: a range "layernorm floor=12.3us bound=memory bytes=...
- * flops=..." around the launch, while a tool listens. */
+ * In: a kernel and the state that is launched. Out: a range "layernorm T=bf16 floor=12.3us bound=memory
+ * bytes=... flops=..." around the launch, while a tool listens. */
 #include "base/range.h"
 #include "run/kernel.h"
 
@@ -12,7 +12,7 @@ void hr_annotate_begin(hr_kernel *kernel, const hr_prepared *prepared) {
     char name[256];
     hr_work work;
     hr_floor floor;
-    const char *function = kernel->function->name;
+    const char *function = kernel->function->title;
     bool known = hr_kernel_roof(kernel, NULL, NULL) == HR_OK &&
                  hr_plan_work(prepared->plan, prepared->extents, &work) == HR_OK;
     if (known) {

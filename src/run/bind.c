@@ -37,7 +37,7 @@ static void shape_expr_print(const hr_function *function, const hr_expr *expr, b
 }
 
 void hr_tensor_describe(const hr_function *function, const hr_tensor *tensor, hr_text *out) {
-    hr_text_format(out, "%s", hr_dtype_name(tensor->dtype));
+    hr_text_format(out, "%s", tensor->variable ? tensor->variable->name : hr_dtype_name(tensor->dtype));
     for (int axis = 0; axis < tensor->rank; axis++) {
         hr_text_format(out, axis ? ", " : "[");
         shape_expr_print(function, tensor->shape[axis], false, out);
@@ -105,7 +105,7 @@ void hr_binding_clear(hr_kernel *kernel, int i) {
     if (binding->owned) kernel->device->ops->release(kernel->device, binding->data, binding->owned_size);
     hr_list_destroy(binding->list);
     free(binding->shape);
-    *binding = (hr_binding){.scalar = binding->scalar};
+    *binding = (hr_binding){.given = binding->given, .scalar = binding->scalar};
     kernel->current = NULL;
 }
 
@@ -125,6 +125,7 @@ hr_status hr_binding_set(hr_kernel *kernel, int i, void *data, const int64_t *sh
     hr_binding *binding = &kernel->bindings[i];
     binding->bound = true;
     binding->data = data;
+    binding->dtype = hr_kernel_tensor(kernel, i)->dtype;
     binding->shape = copy;
     binding->strides = copy + rank;
     binding->layout = dense ? HR_LAYOUT_DENSE : HR_LAYOUT_STRIDED;
@@ -180,11 +181,7 @@ static hr_status array_check(const hr_kernel *kernel, int i, const hr_array *arr
                        tensor->name);
     if (hr_tensor_is_scalar(tensor))
         return fail_bind(kernel, tensor, ", a scalar: give it with hr_kernel_bind_scalar");
-    if (array->dtype != tensor->dtype) {
-        snprintf(rest, sizeof rest, "; the array given is %s: convert it first",
-                 (unsigned)array->dtype < HR_DTYPE_COUNT ? hr_dtype_name(array->dtype) : "no dtype");
-        return fail_bind(kernel, tensor, rest);
-    }
+    HR_TRY(hr_binding_dtype_check(kernel, i, -1, array->dtype));
     if (array->rank != tensor->rank) {
         snprintf(rest, sizeof rest, ", %d %s; the array given has %d", tensor->rank,
                  tensor->rank == 1 ? "axis" : "axes", array->rank);
@@ -214,7 +211,8 @@ hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *ar
     HR_TRY(hr_argument_find(kernel, name, &i));
     HR_TRY(array_check(kernel, i, array));
     const hr_binding *old = &kernel->bindings[i];
-    if (old->bound && !old->owned && !old->list && same_numbers(array->rank, old->shape, array->shape) &&
+    if (old->bound && !old->owned && !old->list && hr_kernel_tensor(kernel, i)->dtype == array->dtype &&
+        old->dtype == array->dtype && same_numbers(array->rank, old->shape, array->shape) &&
         (array->strides ? same_numbers(array->rank, old->strides, array->strides)
                         : old->layout == HR_LAYOUT_DENSE)) {
         if (old->data != array->data) kernel->current = NULL;
@@ -222,6 +220,7 @@ hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *ar
         return HR_OK;
     }
     HR_TRY(array_check_alone(kernel, i, array));
+    HR_TRY(hr_kernel_follow(kernel, i, array->dtype));
     return hr_binding_set(kernel, i, array->data, array->shape, array->strides);
 }
 
@@ -239,6 +238,7 @@ hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double valu
         snprintf(rest, sizeof rest, ", a scalar, and %s is no such number", number);
         return fail_bind(kernel, tensor, rest);
     }
+    kernel->bindings[i].given = value;
     kernel->bindings[i].scalar = kept;
     kernel->bindings[i].bound = true;
     kernel->scalars[i] = kernel->bindings[i].scalar;
@@ -359,6 +359,7 @@ static hr_status tensors_bound(const hr_kernel *kernel) {
 hr_status hr_kernel_resolve(const hr_kernel *kernel, int64_t *extents) {
     HR_TRY(hr_kernel_solve(kernel, extents));
     HR_TRY(hr_kernel_scalars_known(kernel));
+    HR_TRY(hr_kernel_dtypes_agree(kernel));
     HR_TRY(tensors_bound(kernel));
     HR_TRY(hr_lists_agree(kernel));
     HR_TRY(extents_known(kernel, extents));
@@ -374,7 +375,7 @@ void hr_kernel_array_of(const hr_kernel *kernel, int i, hr_array *out) {
     const hr_binding *binding = &kernel->bindings[i];
     *out = (hr_array){.size = sizeof *out,
                       .data = binding->data,
-                      .dtype = tensor->dtype,
+                      .dtype = binding->dtype,
                       .rank = tensor->rank,
                       .shape = binding->shape,
                       .strides = binding->layout == HR_LAYOUT_DENSE ? NULL : binding->strides};
@@ -396,7 +397,7 @@ int hr_kernel_extent_count(const hr_kernel *kernel) {
 }
 
 const char *hr_kernel_extent_name(const hr_kernel *kernel, int i) {
-    return i >= 0 && i < kernel->function->extent_count ? kernel->function->extents[i] : NULL;
+    return i >= 0 && i < kernel->function->extent_count ? hr_kernel_loaded(kernel)->extents[i] : NULL;
 }
 
 hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **name, int64_t *value) {
@@ -405,7 +406,7 @@ hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **name, in
     if (i < 0 || i >= function->extent_count)
         return hr_fail(HR_BAD_INPUT, "kernel %s has %d extents; there is no number %d", function->name,
                        function->extent_count, i);
-    if (name) *name = function->extents[i];
+    if (name) *name = hr_kernel_extent_name(kernel, i);
     HR_TRY(hr_kernel_solve(kernel, extents));
     if (extents[i] == HR_EXTENT_UNKNOWN)
         return hr_fail(HR_BAD_INPUT, "extent %s of kernel %s is not known yet", function->extents[i],

@@ -209,6 +209,7 @@ static hr_status arrays_fit(const hr_kernel *kernel, const int64_t *extents) {
 hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed) {
     int64_t extents[kernel->function->extent_count + 1];
     HR_TRY(hr_kernel_scalars_known(kernel));
+    HR_TRY(hr_kernel_dtypes_agree(kernel));
     HR_TRY(extents_choose(kernel, extents));
     HR_TRY(arrays_fit(kernel, extents));
     hr_filling *fillings = calloc((size_t)kernel->argument_count + 1, sizeof *fillings);

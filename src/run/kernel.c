@@ -38,10 +38,14 @@ static hr_status kernel_alloc(hr_kernel *kernel) {
     kernel->defaults = kernel->given + extents;
     for (size_t i = 0; i < 2 * extents; i++)
         kernel->given[i] = HR_EXTENT_UNKNOWN;
-    for (int i = 0; i < kernel->argument_count; i++)
-        if (hr_tensor_is_scalar(&function->tensors[i]) && function->tensors[i].has_default)
-            kernel->bindings[i].scalar =
-                hr_dtype_round(function->tensors[i].dtype, function->tensors[i].default_value);
+    for (int i = 0; i < kernel->argument_count; i++) {
+        const hr_tensor *tensor = &function->tensors[i];
+        if (!hr_tensor_is_scalar(tensor) || !tensor->has_default) continue;
+        kernel->bindings[i].given = tensor->default_value;
+        kernel->bindings[i].scalar = hr_dtype_round(tensor->dtype, tensor->default_value);
+    }
+    for (int i = 0; i < HR_DTYPE_VARIABLE_MAX; i++)
+        kernel->given_dtypes[i] = HR_DTYPE_COUNT;
     return HR_OK;
 }
 
@@ -65,6 +69,11 @@ static void kernel_forget(hr_kernel *kernel) {
     pthread_mutex_unlock(&kernel->device->kernels_lock);
 }
 
+/* What a dtype variable stands for that nothing binds. */
+static hr_dtype device_default(const hr_device *device) {
+    return strcmp(hr_device_kind(device), "cuda") == 0 ? HR_BF16 : HR_F32;
+}
+
 hr_status hr_kernel_load(hr_device *device, const char *path, const char *text, size_t length,
                          const char *name, hr_kernel **out) {
     if (!device) return hr_fail(HR_BAD_INPUT, "hr_kernel_load needs a device: open one with hr_device_open");
@@ -75,7 +84,9 @@ hr_status hr_kernel_load(hr_device *device, const char *path, const char *text, 
     kernel->device = device;
     kernel->file = strdup(path);
     hr_status status = kernel->file ? HR_OK : hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel");
-    if (status == HR_OK) status = hr_program_parse(path, text ? text : "", length, &kernel->program);
+    hr_parse_options options = {.dtype_default = device_default(device)};
+    if (status == HR_OK)
+        status = hr_program_parse_for(path, text ? text : "", length, &options, &kernel->program);
     if (status == HR_OK) status = hr_program_find(kernel->program, name, &kernel->function);
     if (status == HR_OK) status = kernel_alloc(kernel);
     if (status == HR_OK) {
@@ -126,13 +137,18 @@ void hr_kernel_destroy(hr_kernel *kernel) {
     free(kernel->scalars);
     free(kernel->strides);
     free(kernel->bytes);
+    hr_program_destroy(kernel->instance);
     hr_program_destroy(kernel->program);
     free(kernel->file);
     free(kernel);
 }
 
 const char *hr_kernel_name(const hr_kernel *kernel) {
-    return kernel->function->name;
+    return hr_kernel_loaded(kernel)->name;
+}
+
+const char *hr_kernel_symbol(const hr_kernel *kernel) {
+    return kernel ? kernel->function->symbol : NULL;
 }
 
 int hr_kernel_argument_count(const hr_kernel *kernel) {
@@ -149,12 +165,13 @@ hr_status hr_kernel_argument(const hr_kernel *kernel, int i, hr_argument *out) {
     if (i < 0 || i >= kernel->argument_count)
         return hr_fail(HR_BAD_INPUT, "kernel %s has %d arguments; there is no number %d",
                        kernel->function->name, kernel->argument_count, i);
-    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
-    *out = (hr_argument){.name = tensor->name,
+    const hr_tensor *tensor = hr_kernel_tensor(kernel, i), *loaded = &hr_kernel_loaded(kernel)->tensors[i];
+    *out = (hr_argument){.name = loaded->name,
                          .role = argument_role(tensor->role),
                          .dtype = tensor->dtype,
                          .rank = tensor->rank,
                          .has_default = tensor->has_default,
-                         .default_value = tensor->default_value};
+                         .default_value = tensor->default_value,
+                         .dtype_variable = loaded->variable ? loaded->variable->name : NULL};
     return HR_OK;
 }

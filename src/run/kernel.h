@@ -1,7 +1,7 @@
 /* The public handle of a kernel from within: what is bound, what was made ready for it, what is launched.
  *
- * bind.c fills bindings, prepare.c makes hr_prepared states from them, launch.c runs the current one;
- * kernel_check.c, measure.c and run.c stand on those three.
+ * bind.c fills bindings, instance.c makes the kernel one of their dtypes, prepare.c makes hr_prepared states
+ * from them, launch.c runs the current one; kernel_check.c, measure.c and run.c stand on those three.
  */
 #ifndef HR_RUN_KERNEL_H
 #define HR_RUN_KERNEL_H
@@ -28,8 +28,10 @@ typedef struct hr_binding {
     int64_t *shape;   /* rank entries, in one allocation with `strides` */
     int64_t *strides; /* in elements */
     hr_layout layout;
-    double scalar; /* rounded to the dtype */
-    bool owned;    /* memory of the device that hr_kernel_fill took */
+    hr_dtype dtype; /* of the array; what a dtype variable stands for may have changed since */
+    double given;   /* a scalar as it was given, */
+    double scalar;  /* and rounded to its dtype */
+    bool owned;     /* memory of the device that hr_kernel_fill took */
     size_t owned_size;
     hr_filling filling; /* owned inputs and inouts */
     hr_list *list;      /* HR_LAYOUT_LIST: `data` is NULL */
@@ -61,8 +63,10 @@ struct hr_prepared {
 
 struct hr_kernel {
     hr_device *device;
-    hr_program *program;
+    hr_program *program;  /* as it was loaded: names for the caller come from here */
+    hr_program *instance; /* of other dtypes, which `function` belongs to; NULL = it is the program's */
     const hr_function *function;
+    hr_dtype given_dtypes[HR_DTYPE_VARIABLE_MAX]; /* by hr_kernel_bind_dtype, else HR_DTYPE_COUNT */
     char *file;
     int argument_count; /* parameters, then results: tensor ids of the function */
     hr_binding *bindings;
@@ -92,6 +96,9 @@ struct hr_kernel {
 static inline const hr_tensor *hr_kernel_tensor(const hr_kernel *kernel, int i) {
     return &kernel->function->tensors[i];
 }
+/* The function as it was loaded: its numbers of tensors, extents and variables are those of every instance.
+ */
+const hr_function *hr_kernel_loaded(const hr_kernel *kernel);
 int64_t hr_shape_elements(int rank, const int64_t *shape);
 
 /* ---- bind.c ---- */
@@ -111,6 +118,16 @@ hr_status hr_kernel_scalars_known(const hr_kernel *kernel);
 /* `bf16[M, 2 * N]`. */
 void hr_tensor_describe(const hr_function *function, const hr_tensor *tensor, hr_text *out);
 void hr_kernel_array_of(const hr_kernel *kernel, int i, hr_array *out);
+
+/* ---- instance.c ---- */
+
+/* HR_BAD_INPUT where no array of `dtype` may be bound to tensor `i`; `member` of a list, -1 = the array
+ * itself. */
+hr_status hr_binding_dtype_check(const hr_kernel *kernel, int i, int member, hr_dtype dtype);
+/* The kernel becomes the one whose tensor `i` is of `dtype`, which has been checked. */
+hr_status hr_kernel_follow(hr_kernel *kernel, int i, hr_dtype dtype);
+/* HR_BAD_INPUT where arrays were bound whose dtypes give one variable two meanings. */
+hr_status hr_kernel_dtypes_agree(const hr_kernel *kernel);
 
 /* ---- overlap.c ---- */
 

@@ -33,18 +33,16 @@ static hr_status list_create(int count, hr_list **out) {
 }
 
 /* Elements of a member; HR_BAD_INPUT where it is no run of elements of this dtype. */
-static hr_status member_length(const hr_tensor *tensor, const hr_array *array, int member, int64_t *out) {
+static hr_status member_length(const hr_kernel *kernel, int i, const hr_array *array, int member,
+                               int64_t *out) {
+    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     int64_t length = 1, stride = 1;
     if (array->size < sizeof *array)
         return hr_fail(HR_BAD_INPUT,
                        "array %d of the list for `%s` does not say its size: begin it with "
                        "{.size = sizeof(hr_array)}",
                        member, tensor->name);
-    if (array->dtype != tensor->dtype)
-        return hr_fail(HR_BAD_INPUT, "array %d of the list for `%s` is %s, and `%s` is %s: convert it first",
-                       member, tensor->name,
-                       (unsigned)array->dtype < HR_DTYPE_COUNT ? hr_dtype_name(array->dtype) : "no dtype",
-                       tensor->name, hr_dtype_name(tensor->dtype));
+    HR_TRY(hr_binding_dtype_check(kernel, i, member, array->dtype));
     if (array->rank < 0 || (array->rank && !array->shape))
         return hr_fail(HR_BAD_INPUT, "array %d of the list for `%s` has no shape", member, tensor->name);
     for (int axis = 0; axis < array->rank; axis++)
@@ -67,10 +65,16 @@ static hr_status member_length(const hr_tensor *tensor, const hr_array *array, i
     return HR_OK;
 }
 
-static hr_status list_fill(const hr_tensor *tensor, const hr_array *arrays, hr_list *list, int64_t *total) {
+static hr_status list_fill(const hr_kernel *kernel, int i, const hr_array *arrays, hr_list *list,
+                           int64_t *total) {
+    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     *total = 0;
     for (int k = 0; k < list->count; k++) {
-        HR_TRY(member_length(tensor, &arrays[k], k, &list->lengths[k]));
+        HR_TRY(member_length(kernel, i, &arrays[k], k, &list->lengths[k]));
+        if (arrays[k].dtype != arrays[0].dtype)
+            return hr_fail(HR_BAD_INPUT,
+                           "array %d of the list for `%s` is %s and array 0 is %s: a list has one dtype", k,
+                           tensor->name, hr_dtype_name(arrays[k].dtype), hr_dtype_name(arrays[0].dtype));
         list->data[k] = arrays[k].data;
         if (__builtin_add_overflow(*total, list->lengths[k], total) || *total > INT64_MAX / 64)
             return hr_fail(HR_BAD_INPUT, "the list for `%s` has more elements than memory can hold",
@@ -98,7 +102,8 @@ hr_status hr_kernel_bind_list(hr_kernel *kernel, const char *name, const hr_arra
         return hr_fail(HR_BAD_INPUT, "the list for `%s` has %d arrays at %p", tensor->name, count,
                        (const void *)arrays);
     HR_TRY(list_create(count, &list));
-    hr_status status = list_fill(tensor, arrays, list, &total);
+    hr_status status = list_fill(kernel, i, arrays, list, &total);
+    if (status == HR_OK && count) status = hr_kernel_follow(kernel, i, arrays[0].dtype);
     bool same = status == HR_OK && same_lengths(kernel->bindings[i].list, list);
     if (status == HR_OK) status = hr_binding_set(kernel, i, NULL, &total, NULL);
     if (status != HR_OK) {

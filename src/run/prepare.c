@@ -339,7 +339,7 @@ static hr_status tuning_key(const hr_kernel *kernel, hr_prepared *state, char ke
     hr_text_format(&text, "headroom %s\n%s %s %s%s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
                    kernel->device->ops->kind, kernel->device->name, limits->isa,
                    limits->matrix_bf16 ? " tiles" : "", limits->dots_bf16 ? " dots" : "", limits->threads,
-                   compiler, kernel->function->name, state->unfused ? " unfused" : "", state->threads);
+                   compiler, kernel->function->title, state->unfused ? " unfused" : "", state->threads);
     for (int e = 0; e < kernel->function->extent_count; e++)
         hr_text_format(&text, "%s=%lld\n", kernel->function->extents[e], (long long)state->extents[e]);
     for (int i = 0; i < kernel->argument_count; i++)
@@ -418,6 +418,7 @@ hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out) {
         *out = kernel->current;
         return HR_OK;
     }
+    HR_TRY(hr_kernel_dtypes_agree(kernel));
     HR_TRY(hr_kernel_solve(kernel, extents));
     HR_TRY(hr_extent_default(kernel->function, extents));
     HR_TRY(hr_extent_check(kernel->function, extents));

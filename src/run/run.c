@@ -260,6 +260,19 @@ static const char *copied(hr_arena *arena, const char *text) {
     return text ? hr_arena_copy(arena, text, strlen(text)) : "";
 }
 
+static void result_dtypes(hr_run_result *result, const hr_kernel *kernel, hr_arena *arena) {
+    int count = kernel->function->variable_count;
+    const char **names = hr_arena_alloc(arena, (size_t)(count + 1) * sizeof *names);
+    hr_dtype *dtypes = hr_arena_alloc(arena, (size_t)(count + 1) * sizeof *dtypes);
+    for (int i = 0; i < count; i++) {
+        names[i] = copied(arena, kernel->function->variables[i].name);
+        dtypes[i] = kernel->function->variables[i].dtype;
+    }
+    result->dtype_count = count;
+    result->dtype_names = names;
+    result->dtypes = dtypes;
+}
+
 static hr_status result_stages(hr_run_result *result, const hr_kernel *kernel, const hr_prepared *state,
                                hr_arena *arena) {
     int count = state->plan->stage_count;
@@ -276,7 +289,8 @@ static hr_status result_stages(hr_run_result *result, const hr_kernel *kernel, c
 }
 
 static size_t texts_size(const hr_kernel *kernel, const hr_prepared *state, const char *source) {
-    size_t size = strlen(source) + strlen(state->plan->summary) + strlen(kernel->file) + (1 << 20);
+    size_t size = strlen(source) + strlen(state->plan->summary) + strlen(kernel->file) +
+                  2 * strlen(kernel->function->title) + (1 << 20);
     for (int e = 0; e < kernel->function->extent_count; e++)
         size += strlen(kernel->function->extents[e]) + 64;
     for (int s = 0; s < state->plan->stage_count; s++) {
@@ -296,6 +310,7 @@ static hr_status result_describe(running *running, hr_arena **arena) {
     HR_TRY(hr_kernel_source(running->kernel, &source, NULL));
     HR_TRY(hr_arena_create(texts_size(kernel, state, source), arena));
     result->kernel = copied(*arena, kernel->function->name);
+    result->title = copied(*arena, kernel->function->title);
     result->file = copied(*arena, kernel->file);
     result->device_kind = copied(*arena, kernel->device->ops->kind);
     result->device_name = copied(*arena, kernel->device->name);
@@ -303,6 +318,7 @@ static hr_status result_describe(running *running, hr_arena **arena) {
     result->source = copied(*arena, source);
     result->roof = kernel->roof;
     result_extents(result, kernel, state, *arena);
+    result_dtypes(result, kernel, *arena);
     result_tuning(result, state, *arena);
     HR_TRY(result_stages(result, kernel, state, *arena));
     if (result->floor.seconds > 0 && result->seconds.median > 0) {

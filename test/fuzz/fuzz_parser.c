@@ -31,6 +31,22 @@ static void exercise(const hr_function *function) {
         if (extents[i] < 0) abort();
 }
 
+/* With every dtype: an instance, or a sentence. */
+static void instantiate(const hr_function *function) {
+    hr_dtype dtypes[HR_DTYPE_VARIABLE_MAX];
+    for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
+        hr_program *program = NULL;
+        const hr_function *instance = NULL;
+        for (int i = 0; i < function->variable_count; i++)
+            dtypes[i] = (hr_dtype)dtype;
+        if (hr_function_instantiate(function, dtypes, &program, &instance) == HR_OK)
+            exercise(instance);
+        else if (program || !*hr_last_error())
+            abort();
+        hr_program_destroy(program);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     hr_program *program = NULL;
@@ -38,8 +54,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (program || !*hr_last_error()) abort();
         return 0;
     }
-    for (int i = 0; i < program->function_count; i++)
+    for (int i = 0; i < program->function_count; i++) {
         exercise(&program->functions[i]);
+        if (program->functions[i].variable_count) instantiate(&program->functions[i]);
+    }
     hr_program_destroy(program);
     return 0;
 }

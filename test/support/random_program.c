@@ -2,8 +2,9 @@
  * down; a tensor is read with the indices in scope, and where one is missing a reduction over it is put
  * around. */
 #include "support/random_program.h"
-#include "headroom.h"
+#include "base/dtype.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { TENSORS_MAX = 24, LETTERS = 3 };
@@ -513,4 +514,43 @@ hr_status hr_random_program(uint64_t seed, hr_text *text, hr_random_extent exten
     hr_text_clear(&g.parameters);
     hr_text_clear(&g.results);
     return status;
+}
+
+/* ---- the same with dtype variables ---- */
+
+/* The variable for a dtype, a new one where a declaration names it first; NULL = there is none. */
+static const char *variable_for(hr_random_variables *variables, hr_dtype dtype, bool declares) {
+    int i = 0;
+    while (i < variables->count && variables->dtypes[i] != dtype)
+        i++;
+    if (i == variables->count && !declares) return NULL;
+    if (i == variables->count) {
+        snprintf(variables->names[i], sizeof *variables->names, "T_%s", hr_dtype_name(dtype));
+        variables->dtypes[i] = dtype;
+        variables->count++;
+    }
+    return variables->names[i];
+}
+
+hr_status hr_random_with_variables(const hr_text *written, hr_text *out, hr_random_variables *variables) {
+    const char *body = strchr(written->data, '{');
+    *variables = (hr_random_variables){0};
+    for (const char *at = written->data; *at;) {
+        size_t length = 0;
+        hr_dtype dtype;
+        while (isalnum((unsigned char)at[length]) || at[length] == '_')
+            length++;
+        bool declares = at<body, converts = at> body && at[length] == '(';
+        const char *variable =
+            length && (declares || converts) && hr_dtype_parse(at, length, &dtype) && hr_dtype_is_float(dtype)
+                ? variable_for(variables, dtype, declares)
+                : NULL;
+        if (!length) length = 1;
+        if (variable)
+            hr_text_format(out, "%s", variable);
+        else
+            hr_text_append(out, at, length);
+        at += length;
+    }
+    return hr_text_status(out);
 }

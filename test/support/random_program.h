@@ -10,6 +10,7 @@
 #define HR_TEST_SUPPORT_RANDOM_PROGRAM_H
 
 #include "base/text.h"
+#include "headroom.h"
 
 #define HR_RANDOM_EXTENTS 4
 
@@ -22,5 +23,16 @@ typedef struct hr_random_extent {
  * Parameters to fill: floats with normal values, `at*: i32[..]` with whole numbers in [0, V) (they are used
  * as subscripts; V is never 0), other whole numbers with small ones. Scalars have defaults. */
 hr_status hr_random_program(uint64_t seed, hr_text *text, hr_random_extent extents[HR_RANDOM_EXTENTS]);
+
+/* Dtype variables of a text, in the order in which they first stand. */
+typedef struct hr_random_variables {
+    int count;
+    char names[HR_DTYPE_COUNT][16];
+    hr_dtype dtypes[HR_DTYPE_COUNT];
+} hr_random_variables;
+
+/* The same kernel with variables in the places of its float dtypes: those of its declarations, and
+ * conversions to them. */
+hr_status hr_random_with_variables(const hr_text *written, hr_text *out, hr_random_variables *variables);
 
 #endif

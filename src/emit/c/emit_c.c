@@ -526,7 +526,7 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
     e.functions = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.functions);
     hr_status status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
-        e.name = hr_format(e.p, "kernel_%.60s", plan->source->name);
+        e.name = plan->source->symbol;
         status = print_file(&e, entry, out, &stages, &body);
         if (status == HR_OK) status = hr_names_status(plan, arena);
         hr_printer_end(e.p);

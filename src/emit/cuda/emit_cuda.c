@@ -483,7 +483,7 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     hr_status status = choose_all(plan, extents, e.choices, &e.work_bytes);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
-        e.name = hr_format(e.p, "kernel_%.60s", plan->source->name);
+        e.name = plan->source->symbol;
         status = print_file(&e, entry, out, &stages);
         if (status == HR_OK) status = hr_names_status(plan, arena);
         hr_printer_end(e.p);
