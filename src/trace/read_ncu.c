@@ -1,10 +1,12 @@
 /* Nsight Compute's CSV: the details page (a row a metric) and the raw page (a column a metric).
  *
  * In: text in which lines of the profiler and of the program may stand between the rows; numbers with
- * separators of thousands, in any of several units. Out: kernels with counters. The file has no times, only
- * durations, so that kernels stand one behind the other in the order of the file.
+ * separators of thousands as the writer's locale has them, in any of several units: a first pass over the
+ * text finds out which locale that was. Out: kernels with counters. The file has no times, only durations, so
+ * that kernels stand one behind the other in the order of the file.
  */
 #define _GNU_SOURCE /* memmem */
+#include "trace/locale_number.h"
 #include "trace/trace_readers.h"
 #include "trace/trace_state.h"
 
@@ -19,6 +21,7 @@ typedef enum metric {
     SECONDS,
     DRAM_READ,
     DRAM_WRITTEN,
+    DRAM_BYTES, /* both directions */
     DRAM_RATE,
     L1_HIT,
     L2_HIT,
@@ -48,61 +51,15 @@ typedef enum metric {
     METRIC_COUNT
 } metric;
 
-/* Names on the raw page and in `--metrics`, and on the details page. What several names give is added up only
- * for TENSOR and VECTOR: their pipes are counted apart. */
+/* Rows of ncu_metrics.def. */
 static const struct {
     const char *name;
     metric metric;
     const char *unit; /* needed somewhere in the unit, where one name has several */
 } metrics[] = {
-    {"gpu__time_duration.sum", SECONDS, NULL},
-    {"gpu__time_duration.avg", SECONDS, NULL},
-    {"Duration", SECONDS, NULL},
-    {"dram__bytes_read.sum", DRAM_READ, NULL},
-    {"dram__bytes_write.sum", DRAM_WRITTEN, NULL},
-    {"Memory Throughput", DRAM_RATE, "byte/s"},
-    {"l1tex__t_sector_hit_rate.pct", L1_HIT, NULL},
-    {"L1/TEX Hit Rate", L1_HIT, NULL},
-    {"lts__t_sector_hit_rate.pct", L2_HIT, NULL},
-    {"L2 Hit Rate", L2_HIT, NULL},
-    {"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio", LOAD_RATIO, NULL},
-    {"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio", STORE_RATIO, NULL},
-    {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", LOAD_SECTORS, NULL},
-    {"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", LOAD_REQUESTS, NULL},
-    {"l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", STORE_SECTORS, NULL},
-    {"l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", STORE_REQUESTS, NULL},
-    {"sm__inst_executed_pipe_tensor.sum", TENSOR, NULL},
-    {"sm__inst_executed_pipe_tensor_op_hmma.sum", TENSOR, NULL},
-    {"sm__inst_executed_pipe_tensor_op_gmma.sum", TENSOR, NULL},
-    {"sm__inst_executed_pipe_tensor_op_imma.sum", TENSOR, NULL},
-    {"sm__inst_executed_pipe_tensor_op_dmma.sum", TENSOR, NULL},
-    {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", TENSOR_ACTIVE, NULL},
-    {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", TENSOR_ACTIVE, NULL},
-    {"sm__inst_executed_pipe_fma.sum", VECTOR, NULL},
-    {"sm__inst_executed_pipe_alu.sum", VECTOR, NULL},
-    {"sm__inst_executed.sum", INSTRUCTIONS, NULL},
-    {"smsp__inst_executed.sum", INSTRUCTIONS, NULL},
-    {"sm__warps_active.avg.pct_of_peak_sustained_active", WARPS, NULL},
-    {"Achieved Occupancy", WARPS, NULL},
-    {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", DRAM_OF_PEAK, NULL},
-    {"dram__throughput.avg.pct_of_peak_sustained_elapsed", DRAM_OF_PEAK, NULL},
-    {"DRAM Throughput", DRAM_OF_PEAK, "%"},
-    {"sm__throughput.avg.pct_of_peak_sustained_elapsed", SM_OF_PEAK, NULL},
-    {"Compute (SM) Throughput", SM_OF_PEAK, "%"},
-    {"launch__registers_per_thread", REGISTERS, NULL},
-    {"Registers Per Thread", REGISTERS, NULL},
-    {"launch__shared_mem_per_block_static", SHARED_STATIC, NULL},
-    {"Static Shared Memory Per Block", SHARED_STATIC, NULL},
-    {"launch__shared_mem_per_block_dynamic", SHARED_DYNAMIC, NULL},
-    {"Dynamic Shared Memory Per Block", SHARED_DYNAMIC, NULL},
-    {"launch__cluster_size", CLUSTER, NULL},
-    {"Cluster Size", CLUSTER, NULL},
-    {"device__attribute_multiprocessor_count", MULTIPROCESSORS, NULL},
-    {"device__attribute_max_warps_per_multiprocessor", MAX_WARPS, NULL},
-    {"device__attribute_max_registers_per_multiprocessor", MAX_REGISTERS, NULL},
-    {"device__attribute_max_shared_memory_per_multiprocessor", MAX_SHARED, NULL},
-    {"device__attribute_max_shared_memory_per_block_optin", MAX_SHARED_BLOCK, NULL},
-    {"device__attribute_total_memory", MEMORY, NULL},
+#define NCU_METRIC(name, metric, unit) {name, metric, unit},
+#include "trace/ncu_metrics.def"
+#undef NCU_METRIC
 };
 
 /* Columns that say which kernel a row is of. */
@@ -138,8 +95,9 @@ typedef struct cell {
 } cell;
 
 typedef struct column {
-    int metric;   /* -1 = none of interest */
-    double scale; /* to seconds, bytes, fractions, counts */
+    int metric;     /* -1 = none of interest */
+    double scale;   /* to seconds, bytes, fractions, counts */
+    bool is_metric; /* of the raw page: its values are numbers of the locale */
 } column;
 
 typedef struct ncu {
@@ -154,11 +112,14 @@ typedef struct ncu {
     int64_t places[PLACE_COUNT]; /* -1 = there is no such column */
     bool raw, has_units, failed;
     int64_t offset; /* of the row's first byte */
+    int64_t size;   /* of the text */
     hr_event event; /* of the kernel whose rows are being read */
     char id[32];    /* its ID; "" = none */
     hr_kernel_work work;
     double values[METRIC_COUNT];
     int64_t time, kernels;
+    int64_t tells[HR_NUMBER_TELLS_COUNT]; /* how many numbers of the file tell what of its separators */
+    char fraction;                        /* what begins a fraction in this file */
 } ncu;
 
 /* ---- cells ---- */
@@ -178,42 +139,12 @@ static bool cell_is(const ncu *n, int64_t column, const char *what) {
     return length == strlen(what) && memcmp(bytes, what, length) == 0;
 }
 
-/* Whether the comma or point at `at` parts thousands: three digits follow and then no more. */
-static bool parts_thousands(const char *at) {
-    int digits = 0;
-    while (at[1 + digits] >= '0' && at[1 + digits] <= '9')
-        digits++;
-    return digits == 3;
-}
-
-/* "41,248", "1.5", "1.234,5", "12 345": with both signs the last one begins the fraction; a lone comma does
- * where other than three digits follow. NAN where it is no number. */
-static double number_of(const char *text, size_t length) {
-    char copy[64], clean[64], *end;
-    size_t put = 0;
-    if (!length || length >= sizeof copy) return NAN;
-    memcpy(copy, text, length);
-    copy[length] = 0;
-    const char *comma = strrchr(copy, ','), *point = strrchr(copy, '.');
-    const char *fraction = point;
-    if (comma && (point ? comma > point : !parts_thousands(comma) && strchr(copy, ',') == comma))
-        fraction = comma;
-    if (point && fraction == point && strchr(copy, '.') != point) fraction = NULL; /* 1.234.567 */
-    for (const char *at = copy; *at; at++) {
-        if (at == fraction)
-            clean[put++] = '.';
-        else if (*at != ',' && *at != '.' && *at != ' ' && *at != '\'')
-            clean[put++] = *at;
-    }
-    clean[put] = 0;
-    double value = strtod(clean, &end);
-    return end == clean || *end || isinf(value) ? NAN : value;
-}
-
 static double cell_number(const ncu *n, int64_t column) {
     size_t length;
     const char *bytes = cell_text(n, column, &length);
-    return number_of(bytes, length);
+    hr_number_tells tells = hr_number_tell(bytes, length); /* what a number tells itself counts first */
+    char fraction = tells == HR_NUMBER_TELLS_POINT ? '.' : tells == HR_NUMBER_TELLS_COMMA ? ',' : n->fraction;
+    return hr_number_read(bytes, length, fraction);
 }
 
 static int32_t whole(double value) {
@@ -295,7 +226,8 @@ static void kernel_begin(ncu *n) {
     snprintf(n->id, sizeof n->id, "%.*s", (int)(length < 31 ? length : 31), bytes);
     hr_trace_device *of = hr_trace_build_device(n->build, device);
     if (!of) return;
-    double compute = cell_number(n, n->places[COMPUTE]);
+    bytes = cell_text(n, n->places[COMPUTE], &length);
+    double compute = hr_number_read(bytes, length, '.'); /* a version, not a number of the locale */
     if (compute > 0 && compute < 100) of->compute = (int32_t)lround(compute * 10);
     bytes = cell_text(n, n->places[DEVICE_NAME], &length);
     for (size_t i = 0; i < length && i + 1 < sizeof of->name; i++)
@@ -325,7 +257,11 @@ static hr_counters counters_of(const double *values) {
         counters.sectors_per_load = ratio(values, LOAD_SECTORS, LOAD_REQUESTS);
     if (isnan(counters.sectors_per_store))
         counters.sectors_per_store = ratio(values, STORE_SECTORS, STORE_REQUESTS);
-    /* the details page has the rate of both directions together */
+    /* some have both directions together, the details page their rate */
+    if (isnan(counters.dram_read) && !isnan(values[DRAM_BYTES])) {
+        counters.dram_read = values[DRAM_BYTES];
+        counters.dram_written = 0;
+    }
     if (isnan(counters.dram_read) && !isnan(values[DRAM_RATE]) && !isnan(values[SECONDS])) {
         counters.dram_read = values[DRAM_RATE] * values[SECONDS];
         counters.dram_written = 0;
@@ -382,7 +318,9 @@ static hr_status header_take(ncu *n) {
     for (int64_t i = 0; i < n->column_count; i++) {
         size_t length;
         const char *name = cell_text(n, i, &length);
-        n->columns[i] = (column){.metric = n->raw ? metric_find(name, length, NULL, 0) : -1, .scale = 1};
+        n->columns[i] = (column){.metric = n->raw ? metric_find(name, length, NULL, 0) : -1,
+                                 .scale = 1,
+                                 .is_metric = memmem(name, length, "__", 2) != NULL};
     }
     if (n->places[KERNEL] >= 0 && (n->raw || n->places[METRIC_VALUE] >= 0)) return HR_OK;
     return hr_fail(HR_BAD_INPUT,
@@ -421,13 +359,42 @@ static void detail_row_take(ncu *n) {
     value_set(n, metric, cell_number(n, n->places[METRIC_VALUE]) * unit_scale(unit, unit_length));
 }
 
-static hr_status row_take(ncu *n) {
+/* Rows of metrics may end behind their value, before the columns of rules. */
+static bool row_is_whole(const ncu *n) {
+    return n->cells.count == n->column_count ||
+           (!n->raw && n->cells.count < n->column_count && n->cells.count > n->places[METRIC_VALUE]);
+}
+
+/* Whether the row is one of values; the header is taken on the way. */
+static hr_status row_begin(ncu *n, bool *has_values) {
+    *has_values = false;
     if (!n->columns) {
         if (cell_is(n, 0, "ID") && n->cells.count > 4) return header_take(n);
         return HR_OK; /* what the program printed before */
     }
-    if (cell_is(n, 0, "ID")) return HR_OK; /* a table behind the first one repeats it */
-    if (n->cells.count != n->column_count) {
+    *has_values = !cell_is(n, 0, "ID"); /* a table behind the first one repeats it */
+    return HR_OK;
+}
+
+/* First pass: what the values tell of the locale that wrote them. */
+static hr_status row_scan(ncu *n) {
+    bool has_values;
+    HR_TRY(row_begin(n, &has_values));
+    if (!has_values || !row_is_whole(n)) return HR_OK;
+    for (int64_t i = 0; i < n->column_count; i++) {
+        size_t length;
+        const char *bytes = cell_text(n, i, &length);
+        if (n->raw ? n->columns[i].is_metric : i == n->places[METRIC_VALUE])
+            n->tells[hr_number_tell(bytes, length)]++;
+    }
+    return HR_OK;
+}
+
+static hr_status row_take(ncu *n) {
+    bool has_values;
+    HR_TRY(row_begin(n, &has_values));
+    if (!has_values) return HR_OK;
+    if (!row_is_whole(n)) {
         hr_trace_build_skip(n->build, "rows with missing or surplus columns", n->offset);
         return HR_OK;
     }
@@ -507,17 +474,19 @@ static where step(ncu *n, where at, char byte, bool *ended) {
     return PLAIN;
 }
 
-static hr_status text_read(ncu *n, hr_trace_input *input, char *chunk) {
-    where at = LINE_START;
+/* Calls `take` for each row that is whole; *last says how the text ended. */
+static hr_status rows_each(ncu *n, hr_trace_input *input, char *chunk, hr_status (*take)(ncu *n),
+                           where *last) {
     int64_t done = 0;
     size_t got;
+    *last = LINE_START;
     do {
         HR_TRY(hr_trace_input_read(input, chunk, CHUNK_SIZE, &got));
         for (size_t i = 0; i < got; i++) {
             bool ended = false;
-            if (at == LINE_START) n->offset = done + (int64_t)i;
-            at = step(n, at, chunk[i], &ended);
-            if (ended) HR_TRY(row_take(n));
+            if (*last == LINE_START) n->offset = done + (int64_t)i;
+            *last = step(n, *last, chunk[i], &ended);
+            if (ended) HR_TRY(take(n));
             if (n->failed) return hr_fail(HR_OUT_OF_MEMORY, "%s: not enough memory to read it", n->path);
             if (n->length > ROW_MAX)
                 return hr_fail(HR_BAD_INPUT, "%s: byte %lld: a row is longer than 64 MB: a quote is missing",
@@ -526,32 +495,75 @@ static hr_status text_read(ncu *n, hr_trace_input *input, char *chunk) {
         done += (int64_t)got;
         HR_TRY(hr_trace_build_progress(n->build, hr_trace_input_done(input), hr_trace_input_size(input)));
     } while (got == CHUNK_SIZE);
-    if (at > OTHER_LINE) cell_end(n);
-    bool short_row = n->columns && n->cells.count != n->column_count;
-    if (at == QUOTED || at == CELL_START || (at > OTHER_LINE && short_row)) {
+    n->size = done;
+    return HR_OK;
+}
+
+/* Which sign begins a fraction: what most numbers tell. Where none tells, a point: so ncu writes in English,
+ * and numbers that a reader elsewhere might take for thousands are counted. */
+static void fraction_choose(ncu *n) {
+    int64_t points = n->tells[HR_NUMBER_TELLS_POINT], commas = n->tells[HR_NUMBER_TELLS_COMMA];
+    n->fraction = commas > points ? ',' : '.';
+    for (int64_t i = 0; points && commas && i < (points < commas ? points : commas); i++)
+        hr_trace_build_skip(
+            n->build, "numbers whose separators contradict most others of the file, read as they stand", -1);
+    for (int64_t i = 0; !points && !commas && i < n->tells[HR_NUMBER_TELLS_EITHER]; i++)
+        hr_trace_build_skip(n->build,
+                            "numbers like 117.344 of which the file does not tell whether the sign parts "
+                            "thousands",
+                            -1);
+}
+
+static hr_status text_read(ncu *n, hr_trace_input *input, char *chunk) {
+    where last;
+    HR_TRY(rows_each(n, input, chunk, row_take, &last));
+    if (last > OTHER_LINE) cell_end(n);
+    bool short_row = n->columns && !row_is_whole(n);
+    if (last == QUOTED || (last == CELL_START && short_row) || (last > OTHER_LINE && short_row)) {
         hr_trace_build_rank(n->build)->truncated = true;
         hr_trace_build_skip(n->build, "files that break off; what came before is kept", n->offset);
-    } else if (at > OTHER_LINE) /* no newline at the end */
+    } else if (last > OTHER_LINE) /* no newline at the end */
         HR_TRY(row_take(n));
     kernel_end(n);
     if (n->kernels) return HR_OK;
-    return hr_fail(HR_BAD_INPUT, "%s: byte %lld: %s", n->path, (long long)done,
+    return hr_fail(HR_BAD_INPUT, "%s: byte %lld: %s", n->path, (long long)n->size,
                    n->columns
                        ? "the file ends without a kernel: none was profiled"
                        : "the file ends without a line of column names that begins with \"ID\"; make it "
                          "with ncu --csv --page details or raw");
 }
 
+static void columns_clear(ncu *n) {
+    free(n->columns);
+    n->columns = NULL;
+    n->cells.count = n->column_count = 0;
+    n->length = 0;
+}
+
+/* The whole text once, by a function of its rows. */
+static hr_status pass(ncu *n, char *chunk, hr_status (*read)(ncu *n, hr_trace_input *input, char *chunk)) {
+    hr_trace_input *input = NULL;
+    HR_TRY(hr_trace_input_open(n->path, &input));
+    hr_status status = read(n, input, chunk);
+    hr_trace_input_close(input);
+    return status;
+}
+
+static hr_status text_scan(ncu *n, hr_trace_input *input, char *chunk) {
+    where last;
+    return rows_each(n, input, chunk, row_scan, &last);
+}
+
 hr_status hr_trace_read_ncu(hr_trace_build *build, const char *path) {
     ncu n = {.build = build, .path = path};
     char *chunk = malloc(CHUNK_SIZE);
-    hr_trace_input *input = NULL;
     hr_trace_build_file_begin(build, path, "ncu");
-    hr_status status = chunk ? hr_trace_input_open(path, &input)
+    hr_status status = chunk ? pass(&n, chunk, text_scan)
                              : hr_fail(HR_OUT_OF_MEMORY, "%s: not enough memory to read it", path);
-    if (status == HR_OK) status = text_read(&n, input, chunk);
+    fraction_choose(&n);
+    columns_clear(&n);
+    if (status == HR_OK) status = pass(&n, chunk, text_read);
     hr_trace_build_file_end(build);
-    hr_trace_input_close(input);
     free(n.text);
     free(n.cells.items);
     free(n.columns);

@@ -317,6 +317,19 @@ def check_ncu_pages():
     detail = dict(part.split("=") for part in trace.events[0][8].split())
     assert detail["dram"] == "2469000000+0" and detail["l2"] == "0.125" and detail["registers"] == "32", detail
     assert detail["shared"] == "0+1020" and detail["block"] == "64,2,1" and detail["warps"] == "nan"
+    assert trace.skips("contradict") == 2, trace.skipped
+    # a locale that parts thousands with points, known from other rows; rows that end behind the value; no evidence at all
+    rules = names + ["Section Name", "Metric Name", "Metric Unit", "Metric Value", "Rule Name", "Rule Type", "Rule Description"]
+    metric = lambda i, name, unit, value: line(who(i, "k") + ["Speed", name, unit, value])[:-1] + ",\n"
+    ended = line(who(0, "k") + ["Speed", "", "", "", "Bottleneck", "OPT", "Low."])
+    for others, nanoseconds, ambiguous in ([("27.595.520", "118.400,5"), 117344, 0], [("1,5", "2"), 117344, 0], [("1,234.5", "2"), 117, 0],
+                                           [("5", "2"), 117, 2]):
+        text = line(rules) + metric(0, "Duration", "ns", "117.344") + metric(0, "gpu__time_duration.avg", "ns", "117.344")
+        text += "".join(metric(1, "dram__bytes_read.sum", "byte", value) for value in others) + ended
+        trace = Trace(file("locale.csv", text))
+        assert trace.events[0][4] == str(nanoseconds), (others, trace.events)
+        assert trace.skips("does not tell") == ambiguous and not trace.skips("surplus"), trace.skipped
+    assert Trace(file("locale.csv", text[:text.rindex('"117.344"') + 4])).ranks[0][4] == "1"
     raw = line(names + ["gpu__time_duration.sum", "lts__t_sector_hit_rate.pct"]) + line([""] * 8 + ["msecond", "%"])
     raw += line(who(0, "a") + ["2.5", "50"]) + line(who(1, "short")) + line(who(2, "b") + ["1", "25"])
     trace = Trace(file("raw.csv", "==PROF== Connected\n" + raw.replace("\n", "\r\n")))
