@@ -5,6 +5,7 @@
  * for each process that used the device. The file is opened read-only and immutable, and nothing in its
  * schema is trusted. A damaged file gives what could be read.
  */
+#include "trace/nsys_schema.h"
 #include "trace/trace_readers.h"
 
 #include <limits.h>
@@ -14,12 +15,14 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#define COLUMNS_MAX   24
 #define PROCESSES_MAX 1024
 #define CONTEXTS_MAX  1024
 #define METRICS_MAX   1024
 #define ROWS_A_REPORT 65536
 #define NONE_32       INT64_C(4294967295) /* "no stream", "no event" */
+#define UNNAMED       INT64_MIN           /* the process of rows that name none */
+#define WARNING       2                   /* severities of DIAGNOSTIC_EVENT: warnings and errors */
+#define FAILURE       3
 
 typedef struct nsys_string {
     int64_t id;
@@ -68,7 +71,7 @@ typedef struct nsys_row {
 
 typedef struct nsys_table {
     const char *name;
-    const char *columns[COLUMNS_MAX];
+    const char *columns[HR_NSYS_COLUMNS];
     void (*take)(nsys_row row);
 } nsys_table;
 
@@ -122,8 +125,12 @@ static int32_t name_of(nsys *n, const char *text) {
 
 /* ---- processes, threads, streams ---- */
 
+/* Rows that name no process belong to the first one; the first one named takes over what came before. */
 static bool process_choose(nsys *n, int64_t global) {
-    global &= ~INT64_C(0xffffff);
+    if (global != UNNAMED) global &= ~INT64_C(0xffffff);
+    if (global != UNNAMED && n->process_count && n->processes[0].global == UNNAMED)
+        n->processes[0].global = global;
+    if (global == UNNAMED && n->process_count) global = n->processes[0].global;
     for (int i = 0; i < n->process_count; i++)
         if (n->processes[i].global == global) {
             hr_trace_build_rank_choose(n->build, n->processes[i].rank);
@@ -160,7 +167,7 @@ static int32_t context_device(const nsys *n, int64_t id, int32_t otherwise) {
 
 /* Columns start, end of a row as the times of an event; false where the process cannot be had. */
 static bool event_begin(nsys_row row, int start, int process, hr_event_kind kind, hr_event *out) {
-    if (!process_choose(row.of, whole(row, process, 0))) return false;
+    if (!process_choose(row.of, whole(row, process, UNNAMED))) return false;
     *out = (hr_event){.kind = kind, .name = -1, .start = whole(row, start, 0)};
     if (__builtin_sub_overflow(whole(row, start + 1, out->start), out->start, &out->duration))
         out->duration = -1;
@@ -498,6 +505,20 @@ static void sample_take(nsys_row row) {
     n->events++;
 }
 
+/* What Nsight itself says went wrong, in its words. */
+static void diagnostic_take(nsys_row row) {
+    nsys *n = row.of;
+    int64_t severity = whole(row, 1, 0);
+    size_t length;
+    const char *bytes = text(row, 0, &length);
+    if (!bytes || (severity != WARNING && severity != FAILURE)) return;
+    int32_t words = hr_trace_build_string(n->build, bytes, length);
+    char reason[160];
+    snprintf(reason, sizeof reason, "%s of Nsight Systems: %s", severity == FAILURE ? "errors" : "warnings",
+             hr_trace_build_text(n->build, words));
+    hr_trace_build_skip(n->build, reason, -1);
+}
+
 /* In the order in which they are read: names before what has them, processes before their threads' names. */
 static const nsys_table tables[] = {
     {"StringIds", {"id", "value"}, string_take},
@@ -561,43 +582,29 @@ static const nsys_table tables[] = {
      {"cuDevice", "id", "name", "smCount", "computeMajor", "computeMinor", "totalMemory", "memoryBandwidth",
       "maxWarpsPerSm", "maxRegistersPerSm", "maxShmemPerSm", "maxShmemPerBlockOptin"},
      device_take},
+    {"DIAGNOSTIC_EVENT", {"text", "severity"}, diagnostic_take},
 };
 #define TABLE_COUNT ((int64_t)(sizeof tables / sizeof *tables))
 
 /* ---- reading one table ---- */
 
-/* Whether there is such an ordinary table (no view and no virtual one: those run code of the file's choice).
- */
-static bool table_is_there(const nsys *n, const char *table) {
-    static const char query[] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1 AND "
-                                "sql LIKE 'CREATE TABLE%'";
-    sqlite3_stmt *statement = NULL;
-    bool there = sqlite3_prepare_v2(n->handle, query, -1, &statement, NULL) == SQLITE_OK &&
-                 sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC) == SQLITE_OK &&
-                 sqlite3_step(statement) == SQLITE_ROW;
-    sqlite3_finalize(statement);
-    return there;
+static bool table_is_known(const char *name) {
+    for (int64_t i = 0; i < TABLE_COUNT; i++) {
+        size_t length = strlen(tables[i].name);
+        if (strncmp(name, tables[i].name, length) != 0) continue;
+        if (!name[length] || strncmp(name + length, "_V", 2) == 0) return true;
+    }
+    return false;
 }
 
-/* "SELECT a, NULL, c FROM t": NULL for columns that this version of the table has not. */
-static bool query_make(const nsys *n, const nsys_table *table, char *query, size_t room) {
-    bool have[COLUMNS_MAX] = {false};
-    char ask[128];
-    sqlite3_stmt *statement = NULL;
-    snprintf(ask, sizeof ask, "PRAGMA table_info(%s)", table->name);
-    if (sqlite3_prepare_v2(n->handle, ask, -1, &statement, NULL) != SQLITE_OK) return false;
-    while (sqlite3_step(statement) == SQLITE_ROW) {
-        const char *column = (const char *)sqlite3_column_text(statement, 1);
-        for (int i = 0; column && i < COLUMNS_MAX && table->columns[i]; i++)
-            have[i] = have[i] || strcmp(column, table->columns[i]) == 0;
-    }
-    sqlite3_finalize(statement);
-    size_t length = (size_t)snprintf(query, room, "SELECT ");
-    for (int i = 0; i < COLUMNS_MAX && table->columns[i]; i++)
-        length += (size_t)snprintf(query + length, room - length, "%s%s", i ? ", " : "",
-                                   have[i] ? table->columns[i] : "NULL");
-    snprintf(query + length, room - length, " FROM %s", table->name);
-    return have[0];
+static void unknown_table_note(void *context, const char *name) {
+    hr_trace_build *build = context;
+    if (table_is_known(name)) return;
+    if (strcmp(name, "CUPTI_ACTIVITY_KIND_CUDA_EVENT") == 0) return; /* records of events: no work, no wait */
+    char reason[160];
+    snprintf(reason, sizeof reason, "unknown tables: %s",
+             hr_trace_build_text(build, hr_trace_build_string(build, name, strlen(name))));
+    hr_trace_build_skip(build, reason, -1);
 }
 
 static hr_status progress(nsys *n) {
@@ -605,10 +612,12 @@ static hr_status progress(nsys *n) {
 }
 
 static hr_status table_read(nsys *n, const nsys_table *table) {
-    char query[1024];
+    char query[1024], name[96];
     sqlite3_stmt *statement = NULL;
     hr_status status = HR_OK;
-    if (!table_is_there(n, table->name) || !query_make(n, table, query, sizeof query)) return HR_OK;
+    if (!hr_nsys_table_find(n->handle, table->name, name, sizeof name) ||
+        !hr_nsys_query_make(n->handle, name, table->columns, query, sizeof query))
+        return HR_OK;
     int code = sqlite3_prepare_v2(n->handle, query, -1, &statement, NULL);
     while (code == SQLITE_OK && status == HR_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         table->take((nsys_row){n, statement});
@@ -633,8 +642,10 @@ static hr_status tables_read(nsys *n) {
             qsort(n->strings.items, (size_t)n->strings.count, sizeof *n->strings.items, compare_strings);
         if (n->failed) return hr_fail(HR_OUT_OF_MEMORY, "%s: not enough memory to read it", n->path);
     }
+    hr_nsys_tables_each(n->handle, "CUPTI_ACTIVITY_KIND_", unknown_table_note, n->build);
     if (n->events) return HR_OK;
-    if (table_is_there(n, "META_DATA_EXPORT") || table_is_there(n, "TARGET_INFO_SESSION_START_TIME"))
+    if (hr_nsys_table_is_there(n->handle, "META_DATA_EXPORT") ||
+        hr_nsys_table_is_there(n->handle, "TARGET_INFO_SESSION_START_TIME"))
         return hr_fail(HR_BAD_INPUT,
                        "%s: an Nsight Systems export without any CUDA or NVTX event: record with --trace "
                        "cuda,nvtx",

@@ -168,7 +168,7 @@ typedef struct hr_rank {
 
 /* What was left out, by reason: {"overlapping slices", 12}. */
 typedef struct hr_skipped {
-    char reason[96];
+    char reason[160];
     int64_t count;
     int64_t offset; /* byte of the first one, -1 = not known */
 } hr_skipped;

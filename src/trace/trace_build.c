@@ -9,6 +9,7 @@
 
 #define EVENT_LIMIT (INT64_C(8) << 20)
 #define DEVICE_MAX  4096
+#define SKIPPED_MAX 64 /* reasons: some hold words of the file */
 
 /* ---- tables ---- */
 
@@ -293,10 +294,15 @@ int32_t hr_trace_build_counters(hr_trace_build *build, const hr_counters *counte
 void hr_trace_build_skip(hr_trace_build *build, const char *reason, int64_t offset) {
     hr_trace *trace = build->trace;
     for (int64_t i = 0; i < trace->skipped.count; i++)
-        if (strcmp(trace->skipped.items[i].reason, reason) == 0) {
+        if (strncmp(trace->skipped.items[i].reason, reason, sizeof trace->skipped.items[i].reason - 1) == 0) {
             trace->skipped.items[i].count++;
             return;
         }
+    if (trace->skipped.count == SKIPPED_MAX) reason = "things of more kinds than are told apart";
+    if (trace->skipped.count > SKIPPED_MAX) {
+        trace->skipped.items[SKIPPED_MAX].count++;
+        return;
+    }
     hr_skipped skipped = {.count = 1, .offset = offset};
     snprintf(skipped.reason, sizeof skipped.reason, "%s", reason);
     push_skipped(build, &skipped);

@@ -65,7 +65,8 @@ void hr_trace_build_sample(hr_trace_build *build, int32_t device, int64_t time, 
  */
 void hr_trace_build_share_counters(hr_trace_build *build);
 
-/* Counts something that is left out. `reason` is a phrase in the plural that lives for ever. */
+/* Counts something that is left out. `reason` is a phrase in the plural; it is copied. Those of
+ * what nobody knows here begin with "unknown ". */
 void hr_trace_build_skip(hr_trace_build *build, const char *reason, int64_t offset);
 
 #endif

@@ -338,6 +338,30 @@ def check_ncu_pages():
     assert trace.names("kernel") == ["a"] and trace.ranks[0][4] == "1"
 
 
+def check_nsys_suffixes():
+    """Tables with versions in their names, rows that name no process, warnings, a table that nobody knows."""
+    path = WORK / "suffixed.sqlite"
+    database = sqlite3.connect(path)
+    database.executescript("""
+        create table StringIds(id integer primary key, value text);
+        insert into StringIds values (1, 'new'), (2, 'old'), (3, 'cudaLaunchKernel');
+        create table CUPTI_ACTIVITY_KIND_KERNEL(start integer, end integer, deviceId integer, streamId integer, correlationId integer, shortName integer);
+        insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 150, 0, 7, 1, 2);
+        create table CUPTI_ACTIVITY_KIND_KERNEL_V3(start integer, end integer, deviceId integer, streamId integer, correlationId integer, shortName integer);
+        insert into CUPTI_ACTIVITY_KIND_KERNEL_V3 values (100, 150, 0, 7, 1, 1);
+        create table CUPTI_ACTIVITY_KIND_RUNTIME_V2(start integer, end integer, globalTid integer, correlationId integer, nameId integer);
+        insert into CUPTI_ACTIVITY_KIND_RUNTIME_V2 values (90, 95, 281474976710656 + (33 << 24) + 34, 1, 3);
+        create table CUPTI_ACTIVITY_KIND_NOVELTY(start integer, end integer);
+        create table DIAGNOSTIC_EVENT(timestamp integer, severity integer, text text);
+        insert into DIAGNOSTIC_EVENT values (1, 1, 'all is well'), (2, 3, 'CUPTI buffers overflowed');
+    """)
+    database.commit()
+    database.close()
+    trace = Trace(path)
+    assert trace.names("kernel") == ["new"] and trace.names("call") == ["cudaLaunchKernel"] and len(trace.ranks) == 1
+    assert set(trace.skipped) == {"unknown tables: CUPTI_ACTIVITY_KIND_NOVELTY", "errors of Nsight Systems: CUPTI buffers overflowed"}
+
+
 def check_nsys_versions():
     """A database with few columns, as old versions wrote, and with an id for a name that is absent."""
     path = WORK / "old #1?.sqlite"
@@ -395,6 +419,7 @@ check_refusals()
 check_window()
 check_ncu_pages()
 check_nsys_versions()
+check_nsys_suffixes()
 if not REAL.is_dir():
     print(f"the files made here agree; {REAL} is not there: real ones were not compared")
     sys.exit(0)
