@@ -24,6 +24,9 @@
     X(EXTERNAL, "External id")                                                                               \
     X(EXTERNAL, "external id")                                                                               \
     X(CORRELATION, "correlation")                                                                            \
+    X(CORRELATION, "correlation_id")                                                                         \
+    X(KERNEL_DETAILS, "kernel_details")                                                                      \
+    X(COPY_DETAILS, "memcpy_details")                                                                        \
     X(STREAM, "stream")                                                                                      \
     X(DEVICE, "device")                                                                                      \
     X(GRID, "grid")                                                                                          \
@@ -61,6 +64,8 @@ typedef enum hr_kineto_field {
 #undef FIELD_ENUM
         HR_KINETO_EXTERNAL,
     HR_KINETO_CORRELATION,
+    HR_KINETO_KERNEL_DETAILS,
+    HR_KINETO_COPY_DETAILS,
     HR_KINETO_STREAM,
     HR_KINETO_DEVICE,
     HR_KINETO_GRID,
@@ -123,6 +128,18 @@ typedef struct hr_kineto_name {
     int32_t name;
 } hr_kineto_name;
 
+/* A process "/device:GPU:0" of a trace that XLA's profiler wrote: its threads are streams. */
+typedef struct hr_kineto_xla_process {
+    int64_t process;
+    int32_t device;
+    bool has_streams; /* else the operations of a TPU are its work */
+} hr_kineto_xla_process;
+
+typedef struct hr_kineto_xla {
+    HR_TABLE(hr_kineto_xla_process) processes;
+    int64_t last_name; /* into the names, where the last thread was found */
+} hr_kineto_xla;
+
 /* What is kept from one event to the next. */
 typedef struct hr_kineto_adder {
     hr_trace_build *build;
@@ -133,12 +150,25 @@ typedef struct hr_kineto_adder {
     HR_TABLE(hr_kineto_name) names;
     int32_t *open_of_track; /* number + 1 of the innermost */
     int32_t open_tracks;
+    hr_kineto_xla xla;
     bool failed;
     char *scratch; /* for escapes */
     size_t scratch_size;
 } hr_kineto_adder;
 
 void hr_kineto_add(hr_kineto_adder *adder, const hr_kineto_event *event);
+
+/* Values of fields. A process or thread is a number, a number in quotes, "stream 7", or a name, which is
+ * hashed. */
+int64_t hr_kineto_whole(const hr_kineto_adder *adder, const hr_kineto_event *event, hr_kineto_field field,
+                        int64_t otherwise);
+int32_t hr_kineto_string(hr_kineto_adder *adder, const hr_kineto_event *event, hr_kineto_field field);
+int64_t hr_kineto_identity(const hr_kineto_event *event, hr_kineto_field field);
+
+/* What JAX's profiler writes, kineto_xla.c. The name of a device's process: true where it is one. A slice of
+ * a device or a call of the driver: true where it was one and is added; only once a process is known. */
+bool hr_kineto_xla_name(hr_kineto_adder *adder, const hr_kineto_event *event);
+bool hr_kineto_xla_add(hr_kineto_adder *adder, const hr_kineto_event *fields, hr_event event);
 /* Names threads, counts ranges that never ended, frees what the adder holds. */
 hr_status hr_kineto_add_end(hr_kineto_adder *adder);
 

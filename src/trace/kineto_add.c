@@ -15,38 +15,55 @@
 
 enum { LEFT_OUT = -1, MEMORY = HR_EVENT_KIND_COUNT };
 
+/* Of PyTorch on any device; a row names its runtime where the category does. */
 static const struct {
     const char *text;
     size_t length;
     int kind;
+    const char *runtime;
 } categories[] = {
-#define CATEGORY(text, kind)                                                                                 \
-    { text, sizeof text - 1, kind }
-    CATEGORY("kernel", HR_EVENT_KERNEL),
-    CATEGORY("Kernel", HR_EVENT_KERNEL),
-    CATEGORY("cpu_op", HR_EVENT_OPERATOR),
-    CATEGORY("Operator", HR_EVENT_OPERATOR),
-    CATEGORY("python_function", HR_EVENT_OPERATOR),
-    CATEGORY("cuda_runtime", HR_EVENT_CALL),
-    CATEGORY("cuda_driver", HR_EVENT_CALL),
-    CATEGORY("Runtime", HR_EVENT_CALL),
-    CATEGORY("gpu_memcpy", HR_EVENT_COPY),
-    CATEGORY("Memcpy", HR_EVENT_COPY),
-    CATEGORY("gpu_memset", HR_EVENT_FILL),
-    CATEGORY("Memset", HR_EVENT_FILL),
-    CATEGORY("user_annotation", HR_EVENT_RANGE),
-    CATEGORY("gpu_user_annotation", HR_EVENT_DEVICE_RANGE),
-    CATEGORY("cuda_sync", HR_EVENT_SYNCHRONISE),
-    CATEGORY("overhead", HR_EVENT_OVERHEAD),
-    CATEGORY("cpu_instant_event", MEMORY),
-    CATEGORY("Trace", LEFT_OUT),
+#define CATEGORY(text, kind, runtime)                                                                        \
+    { text, sizeof text - 1, kind, runtime }
+    CATEGORY("kernel", HR_EVENT_KERNEL, NULL),
+    CATEGORY("Kernel", HR_EVENT_KERNEL, NULL),
+    CATEGORY("cpu_op", HR_EVENT_OPERATOR, NULL),
+    CATEGORY("Operator", HR_EVENT_OPERATOR, NULL),
+    CATEGORY("python_function", HR_EVENT_OPERATOR, NULL),
+    CATEGORY("cuda_runtime", HR_EVENT_CALL, NULL),
+    CATEGORY("cuda_driver", HR_EVENT_CALL, NULL),
+    CATEGORY("Runtime", HR_EVENT_CALL, NULL),
+    CATEGORY("gpu_memcpy", HR_EVENT_COPY, NULL),
+    CATEGORY("Memcpy", HR_EVENT_COPY, NULL),
+    CATEGORY("gpu_memset", HR_EVENT_FILL, NULL),
+    CATEGORY("Memset", HR_EVENT_FILL, NULL),
+    CATEGORY("user_annotation", HR_EVENT_RANGE, NULL),
+    CATEGORY("gpu_user_annotation", HR_EVENT_DEVICE_RANGE, NULL),
+    CATEGORY("cuda_sync", HR_EVENT_SYNCHRONISE, NULL),
+    CATEGORY("overhead", HR_EVENT_OVERHEAD, NULL),
+    CATEGORY("cpu_instant_event", MEMORY, NULL),
+    CATEGORY("xpu_runtime", HR_EVENT_CALL, "xpu"),
+    CATEGORY("xpu_driver", HR_EVENT_CALL, "xpu"),
+    CATEGORY("hip_runtime", HR_EVENT_CALL, "hip"),
+    CATEGORY("mtia_runtime", HR_EVENT_CALL, "mtia"),
+    CATEGORY("mtia_ccp_events", HR_EVENT_KERNEL, "mtia"),
+    CATEGORY("mtia_workloadd", HR_EVENT_OVERHEAD, "mtia"),
+    CATEGORY("hpu_op", HR_EVENT_KERNEL, "hpu"),
+    CATEGORY("hpu_runtime", HR_EVENT_CALL, "hpu"),
+    CATEGORY("privateuse1_runtime", HR_EVENT_CALL, "privateuse1"),
+    CATEGORY("privateuse1_driver", HR_EVENT_CALL, "privateuse1"),
+    CATEGORY("glow_runtime", HR_EVENT_CALL, "glow"),
+    CATEGORY("collective_comm", HR_EVENT_RANGE, NULL),
+    CATEGORY("cuda_profiler_range", LEFT_OUT, NULL),
+    CATEGORY("cuda_event", LEFT_OUT, NULL), /* records of events: correlations say the same */
+    CATEGORY("mtia_counters", LEFT_OUT, "mtia"),
+    CATEGORY("Trace", LEFT_OUT, NULL),
 #undef CATEGORY
 };
 
 /* ---- values of fields ---- */
 
-static int64_t whole(const hr_kineto_adder *adder, const hr_kineto_event *event, hr_kineto_field field,
-                     int64_t otherwise) {
+int64_t hr_kineto_whole(const hr_kineto_adder *adder, const hr_kineto_event *event, hr_kineto_field field,
+                        int64_t otherwise) {
     int64_t value;
     if (!hr_kineto_has(event, field) || !hr_json_whole(&event->fields[field], &value)) return otherwise;
     if (value == INT64_MAX || value == INT64_MIN)
@@ -56,11 +73,11 @@ static int64_t whole(const hr_kineto_adder *adder, const hr_kineto_event *event,
 
 static int32_t small(const hr_kineto_adder *adder, const hr_kineto_event *event, hr_kineto_field field,
                      int32_t otherwise) {
-    int64_t value = whole(adder, event, field, otherwise);
+    int64_t value = hr_kineto_whole(adder, event, field, otherwise);
     return value > INT32_MAX || value < INT32_MIN ? otherwise : (int32_t)value;
 }
 
-static int32_t string(hr_kineto_adder *adder, const hr_kineto_event *event, hr_kineto_field field) {
+int32_t hr_kineto_string(hr_kineto_adder *adder, const hr_kineto_event *event, hr_kineto_field field) {
     if (!hr_kineto_has(event, field)) return -1;
     const hr_json_slice *slice = &event->fields[field];
     if (!slice->escaped) return hr_trace_build_string(adder->build, slice->text, slice->length);
@@ -90,8 +107,7 @@ static void triple(const hr_kineto_event *event, hr_kineto_field field, int32_t 
     }
 }
 
-/* A process or thread: a number, a number in quotes, "stream 7", or a name, which is hashed. */
-static int64_t identity(const hr_kineto_event *event, hr_kineto_field field) {
+int64_t hr_kineto_identity(const hr_kineto_event *event, hr_kineto_field field) {
     if (!hr_kineto_has(event, field)) return 0;
     hr_json_slice slice = event->fields[field];
     int64_t value;
@@ -105,13 +121,15 @@ static int64_t identity(const hr_kineto_event *event, hr_kineto_field field) {
 }
 
 static int32_t thread_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
-    return hr_trace_build_thread(adder->build, identity(event, HR_KINETO_PROCESS),
-                                 identity(event, HR_KINETO_THREAD));
+    return hr_trace_build_thread(adder->build, hr_kineto_identity(event, HR_KINETO_PROCESS),
+                                 hr_kineto_identity(event, HR_KINETO_THREAD));
 }
 
 static int32_t stream_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
-    int64_t device = whole(adder, event, HR_KINETO_DEVICE, identity(event, HR_KINETO_PROCESS));
-    int64_t stream = whole(adder, event, HR_KINETO_STREAM, identity(event, HR_KINETO_THREAD));
+    int64_t device =
+        hr_kineto_whole(adder, event, HR_KINETO_DEVICE, hr_kineto_identity(event, HR_KINETO_PROCESS));
+    int64_t stream =
+        hr_kineto_whole(adder, event, HR_KINETO_STREAM, hr_kineto_identity(event, HR_KINETO_THREAD));
     return hr_trace_build_stream(adder->build, device > INT32_MAX || device < -1 ? -1 : (int32_t)device,
                                  stream);
 }
@@ -136,14 +154,14 @@ static int64_t element_bytes(const hr_json_slice *type) {
 
 static int32_t collective_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
     if (!hr_kineto_has(event, HR_KINETO_COLLECTIVE)) return -1;
-    int64_t in = whole(adder, event, HR_KINETO_ELEMENTS_IN, 0);
-    int64_t out = whole(adder, event, HR_KINETO_ELEMENTS_OUT, 0), bytes = in > out ? in : out;
+    int64_t in = hr_kineto_whole(adder, event, HR_KINETO_ELEMENTS_IN, 0);
+    int64_t out = hr_kineto_whole(adder, event, HR_KINETO_ELEMENTS_OUT, 0), bytes = in > out ? in : out;
     bool typed = hr_kineto_has(event, HR_KINETO_ELEMENT_TYPE);
     if (!typed || bytes < 0 ||
         __builtin_mul_overflow(bytes, element_bytes(&event->fields[HR_KINETO_ELEMENT_TYPE]), &bytes))
         bytes = 0;
-    hr_collective collective = {.name = string(adder, event, HR_KINETO_COLLECTIVE),
-                                .group = string(adder, event, HR_KINETO_GROUP),
+    hr_collective collective = {.name = hr_kineto_string(adder, event, HR_KINETO_COLLECTIVE),
+                                .group = hr_kineto_string(adder, event, HR_KINETO_GROUP),
                                 .bytes = bytes,
                                 .ranks = small(adder, event, HR_KINETO_GROUP_SIZE, 0)};
     return hr_trace_build_collective(adder->build, &collective);
@@ -154,8 +172,8 @@ static hr_kernel_work kernel_of(hr_kineto_adder *adder, const hr_kineto_event *e
     hr_kernel_work work = {.registers = small(adder, event, HR_KINETO_REGISTERS, 0),
                            .shared_dynamic = small(adder, event, HR_KINETO_SHARED, 0),
                            .occupancy = -1,
-                           .graph = whole(adder, event, HR_KINETO_GRAPH, 0),
-                           .graph_node = whole(adder, event, HR_KINETO_GRAPH_NODE, 0),
+                           .graph = hr_kineto_whole(adder, event, HR_KINETO_GRAPH, 0),
+                           .graph_node = hr_kineto_whole(adder, event, HR_KINETO_GRAPH_NODE, 0),
                            .collective = collective_of(adder, event),
                            .counters = -1};
     triple(event, HR_KINETO_GRID, work.grid);
@@ -180,8 +198,8 @@ static hr_memory_kind memory_named(const char *text, size_t length) {
 /* "Memcpy HtoD (Pageable -> Device)" names both kinds of memory. */
 static hr_copy copy_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
     const hr_json_slice *name = &event->fields[HR_KINETO_NAME];
-    hr_copy copy = {.bytes = whole(adder, event, HR_KINETO_BYTES, 0),
-                    .graph = whole(adder, event, HR_KINETO_GRAPH, 0)};
+    hr_copy copy = {.bytes = hr_kineto_whole(adder, event, HR_KINETO_BYTES, 0),
+                    .graph = hr_kineto_whole(adder, event, HR_KINETO_GRAPH, 0)};
     if (copy.bytes < 0) copy.bytes = 0;
     if (!hr_kineto_has(event, HR_KINETO_NAME)) return copy;
     const char *open = memchr(name->text, '(', name->length), *end = name->text + name->length;
@@ -198,21 +216,23 @@ static hr_wait wait_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
     hr_kineto_field field = hr_kineto_has(event, HR_KINETO_WAIT_KIND) ? HR_KINETO_WAIT_KIND : HR_KINETO_NAME;
     hr_json_slice none = {.text = ""};
     const hr_json_slice *kind = hr_kineto_has(event, field) ? &event->fields[field] : &none;
-    int64_t stream = whole(adder, event, HR_KINETO_STREAM, -1), device = identity(event, HR_KINETO_PROCESS);
-    hr_wait wait = {
-        .kind = HR_WAIT_CONTEXT, .stream = -1, .event = whole(adder, event, HR_KINETO_WAIT_EVENT, 0)};
+    int64_t stream = hr_kineto_whole(adder, event, HR_KINETO_STREAM, -1),
+            device = hr_kineto_identity(event, HR_KINETO_PROCESS);
+    hr_wait wait = {.kind = HR_WAIT_CONTEXT,
+                    .stream = -1,
+                    .event = hr_kineto_whole(adder, event, HR_KINETO_WAIT_EVENT, 0)};
     if (contains(kind, "Stream Wait")) {
         wait.kind = HR_WAIT_STREAM_EVENT;
-        stream = whole(adder, event, HR_KINETO_WAIT_STREAM, -1);
+        stream = hr_kineto_whole(adder, event, HR_KINETO_WAIT_STREAM, -1);
     } else if (contains(kind, "Stream"))
         wait.kind = HR_WAIT_STREAM;
     else if (contains(kind, "Event")) {
         wait.kind = HR_WAIT_EVENT;
-        stream = whole(adder, event, HR_KINETO_WAIT_STREAM, -1);
+        stream = hr_kineto_whole(adder, event, HR_KINETO_WAIT_STREAM, -1);
     }
-    wait.record = whole(adder, event, HR_KINETO_WAIT_RECORD, 0);
+    wait.record = hr_kineto_whole(adder, event, HR_KINETO_WAIT_RECORD, 0);
     if (wait.record < 0) wait.record = 0;
-    device = whole(adder, event, HR_KINETO_DEVICE, device);
+    device = hr_kineto_whole(adder, event, HR_KINETO_DEVICE, device);
     bool named = stream >= 0 && device >= 0 && device <= INT32_MAX;
     if (named) wait.stream = hr_trace_build_stream(adder->build, (int32_t)device, stream);
     return wait;
@@ -221,15 +241,15 @@ static hr_wait wait_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
 /* An instant "[memory]": what the framework's allocator gave out or took back. */
 static void memory_add(hr_kineto_adder *adder, const hr_kineto_event *fields, hr_event event) {
     if (!hr_kineto_has(fields, HR_KINETO_BYTES)) return;
-    bool on_device = whole(adder, fields, HR_KINETO_DEVICE_TYPE, 0) != 0;
-    hr_allocation allocation = {.bytes = whole(adder, fields, HR_KINETO_BYTES, 0),
-                                .address = whole(adder, fields, HR_KINETO_ADDRESS, 0),
+    bool on_device = hr_kineto_whole(adder, fields, HR_KINETO_DEVICE_TYPE, 0) != 0;
+    hr_allocation allocation = {.bytes = hr_kineto_whole(adder, fields, HR_KINETO_BYTES, 0),
+                                .address = hr_kineto_whole(adder, fields, HR_KINETO_ADDRESS, 0),
                                 .memory = on_device ? HR_MEMORY_DEVICE : HR_MEMORY_PAGEABLE,
                                 .device = small(adder, fields, HR_KINETO_DEVICE_ID, -1)};
     event.kind = HR_EVENT_ALLOCATION;
     event.duration = 0;
     event.track = thread_of(adder, fields);
-    event.name = string(adder, fields, HR_KINETO_NAME);
+    event.name = hr_kineto_string(adder, fields, HR_KINETO_NAME);
     hr_trace_build_event(adder->build, event, &allocation);
     adder->added++;
 }
@@ -239,9 +259,9 @@ static void memory_add(hr_kineto_adder *adder, const hr_kineto_event *fields, hr
 static void detail_add(hr_kineto_adder *adder, const hr_kineto_event *fields, hr_event event) {
     switch ((hr_event_kind)event.kind) {
     case HR_EVENT_OPERATOR: {
-        hr_operator operation = {.shapes = string(adder, fields, HR_KINETO_SHAPES),
-                                 .dtypes = string(adder, fields, HR_KINETO_DTYPES),
-                                 .sequence = whole(adder, fields, HR_KINETO_SEQUENCE, -1),
+        hr_operator operation = {.shapes = hr_kineto_string(adder, fields, HR_KINETO_SHAPES),
+                                 .dtypes = hr_kineto_string(adder, fields, HR_KINETO_DTYPES),
+                                 .sequence = hr_kineto_whole(adder, fields, HR_KINETO_SEQUENCE, -1),
                                  .is_python = contains(&fields->fields[HR_KINETO_CATEGORY], "python")};
         hr_trace_build_event(adder->build, event, &operation);
         break;
@@ -272,7 +292,14 @@ static bool starts_with(const hr_json_slice *slice, const char *prefix) {
     return slice->length >= length && memcmp(slice->text, prefix, length) == 0;
 }
 
-static int kind_of(const hr_kineto_event *event) {
+static void unknown_category(hr_kineto_adder *adder, const hr_kineto_event *event) {
+    char reason[160];
+    const char *name = hr_trace_build_text(adder->build, hr_kineto_string(adder, event, HR_KINETO_CATEGORY));
+    snprintf(reason, sizeof reason, "unknown categories of events, taken as ranges: %s", name);
+    hr_trace_build_skip(adder->build, reason, event->offset);
+}
+
+static int kind_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
     if (!hr_kineto_has(event, HR_KINETO_CATEGORY)) return HR_EVENT_RANGE;
     const hr_json_slice *category = &event->fields[HR_KINETO_CATEGORY];
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
@@ -281,8 +308,12 @@ static int kind_of(const hr_kineto_event *event) {
             /* before there was a category for them, steps were operators */
             bool step = categories[i].kind == HR_EVENT_OPERATOR && hr_kineto_has(event, HR_KINETO_NAME) &&
                         starts_with(&event->fields[HR_KINETO_NAME], "ProfilerStep");
+            if (categories[i].runtime)
+                snprintf(hr_trace_build_rank(adder->build)->runtime, sizeof(hr_rank){0}.runtime, "%s",
+                         categories[i].runtime);
             return step ? HR_EVENT_RANGE : categories[i].kind;
         }
+    if (category->length) unknown_category(adder, event);
     return HR_EVENT_RANGE;
 }
 
@@ -292,7 +323,8 @@ static bool kind_is_of_device(int kind) {
 }
 
 static void slice_add(hr_kineto_adder *adder, const hr_kineto_event *fields, hr_event event) {
-    int kind = kind_of(fields);
+    if (adder->xla.processes.count && hr_kineto_xla_add(adder, fields, event)) return;
+    int kind = kind_of(adder, fields);
     if (kind == LEFT_OUT) return;
     if (kind == MEMORY) kind = HR_EVENT_RANGE;
     if (hr_kineto_has(fields, HR_KINETO_DURATION) &&
@@ -301,10 +333,10 @@ static void slice_add(hr_kineto_adder *adder, const hr_kineto_event *fields, hr_
         return;
     }
     event.kind = (uint32_t)kind;
-    event.name = string(adder, fields, HR_KINETO_NAME);
+    event.name = hr_kineto_string(adder, fields, HR_KINETO_NAME);
     event.track = kind_is_of_device(kind) ? stream_of(adder, fields) : thread_of(adder, fields);
-    event.correlation = whole(adder, fields, HR_KINETO_CORRELATION, 0);
-    event.external = whole(adder, fields, HR_KINETO_EXTERNAL, 0);
+    event.correlation = hr_kineto_whole(adder, fields, HR_KINETO_CORRELATION, 0);
+    event.external = hr_kineto_whole(adder, fields, HR_KINETO_EXTERNAL, 0);
     /* older writers repeat the correlation where they know of no operator */
     bool repeated = event.external == event.correlation && kind != HR_EVENT_OPERATOR;
     if (repeated) event.external = 0;
@@ -340,10 +372,11 @@ static void begin_add(hr_kineto_adder *adder, const hr_kineto_event *fields, int
         adder->failed = true;
         return;
     }
-    adder->opens.items[adder->opens.count] = (hr_kineto_open){.start = time,
-                                                              .name = string(adder, fields, HR_KINETO_NAME),
-                                                              .below = adder->open_of_track[track] - 1,
-                                                              .used = true};
+    adder->opens.items[adder->opens.count] =
+        (hr_kineto_open){.start = time,
+                         .name = hr_kineto_string(adder, fields, HR_KINETO_NAME),
+                         .below = adder->open_of_track[track] - 1,
+                         .used = true};
     adder->open_of_track[track] = (int32_t)++adder->opens.count;
 }
 
@@ -377,12 +410,13 @@ static void counter_add(hr_kineto_adder *adder, const hr_kineto_event *fields, h
         return;
     event.kind = HR_EVENT_COUNTER;
     event.track = thread_of(adder, fields);
-    event.name = string(adder, fields, HR_KINETO_NAME);
+    event.name = hr_kineto_string(adder, fields, HR_KINETO_NAME);
     hr_trace_build_event(adder->build, event, &sample);
     adder->added++;
 }
 
 static void name_add(hr_kineto_adder *adder, const hr_kineto_event *fields) {
+    if (hr_kineto_xla_name(adder, fields)) return;
     bool of_thread = hr_kineto_has(fields, HR_KINETO_NAME) &&
                      hr_json_is(&fields->fields[HR_KINETO_NAME], "thread_name") &&
                      hr_kineto_has(fields, HR_KINETO_TRACK_NAME);
@@ -395,9 +429,9 @@ static void name_add(hr_kineto_adder *adder, const hr_kineto_event *fields) {
         adder->names.capacity = capacity;
     }
     adder->names.items[adder->names.count++] =
-        (hr_kineto_name){.process = identity(fields, HR_KINETO_PROCESS),
-                         .thread = identity(fields, HR_KINETO_THREAD),
-                         .name = string(adder, fields, HR_KINETO_TRACK_NAME)};
+        (hr_kineto_name){.process = hr_kineto_identity(fields, HR_KINETO_PROCESS),
+                         .thread = hr_kineto_identity(fields, HR_KINETO_THREAD),
+                         .name = hr_kineto_string(adder, fields, HR_KINETO_TRACK_NAME)};
 }
 
 void hr_kineto_add(hr_kineto_adder *adder, const hr_kineto_event *fields) {
@@ -465,6 +499,7 @@ hr_status hr_kineto_add_end(hr_kineto_adder *adder) {
             hr_trace_build_skip(adder->build, "ranges that begin and never end", -1);
     free(adder->opens.items);
     free(adder->names.items);
+    free(adder->xla.processes.items);
     free(adder->open_of_track);
     free(adder->scratch);
     return adder->failed ? hr_fail(HR_OUT_OF_MEMORY, "not enough memory to read the events") : HR_OK;

@@ -160,10 +160,11 @@ typedef struct hr_trace_device {
 typedef struct hr_rank {
     int32_t rank, world; /* -1, 0 = the file does not say */
     char path[256];
-    char source[24]; /* "headroom", "kineto", "nsys", "ncu" */
-    int64_t zero;    /* ns since the epoch of time 0, 0 = not known */
-    bool truncated;  /* the file ends early; what was read stands */
-    bool killed;     /* own format: the program died while it was recorded */
+    char source[24];  /* "headroom", "kineto", "nsys", "ncu", "jax" */
+    char runtime[16]; /* "xpu", "mtia", "hip" where the file says so; "" = CUDA, or not known */
+    int64_t zero;     /* ns since the epoch of time 0, 0 = not known */
+    bool truncated;   /* the file ends early; what was read stands */
+    bool killed;      /* own format: the program died while it was recorded */
 } hr_rank;
 
 /* What was left out, by reason: {"overlapping slices", 12}. */

@@ -34,15 +34,17 @@ static bool is_own(const head *head) {
     return head->length >= 8 && memcmp(head->bytes, HR_TRACE_FILE_MAGIC, 8) == 0;
 }
 
+static bool is_xplane(const head *head) {
+    return hr_trace_is_xplane(head->bytes, head->length);
+}
+
 /* In the order in which they are asked. */
 static const struct {
     bool (*is)(const head *head);
     hr_status (*read)(hr_trace_build *build, const char *path);
 } kinds[] = {
-    {is_sqlite, hr_trace_read_nsys},
-    {is_own, hr_trace_read_own},
-    {is_json, hr_trace_read_kineto},
-    {is_ncu, hr_trace_read_ncu},
+    {is_sqlite, hr_trace_read_nsys}, {is_own, hr_trace_read_own}, {is_xplane, hr_trace_read_xplane},
+    {is_json, hr_trace_read_kineto}, {is_ncu, hr_trace_read_ncu},
 };
 
 static hr_status head_read(const char *path, head *head) {
@@ -63,7 +65,8 @@ static hr_status file_read(hr_trace_build *build, const char *path) {
         if (kinds[i].is(&head)) return kinds[i].read(build, path);
     return hr_fail(HR_BAD_INPUT,
                    "%s: byte 0: not a trace. Known are files of headroom record, PyTorch's profiler (.json, "
-                   ".json.gz), Nsight Systems (nsys export --type sqlite) and Nsight Compute (ncu --csv)",
+                   ".json.gz), JAX's (.trace.json.gz, .xplane.pb), Nsight Systems (nsys export --type "
+                   "sqlite) and Nsight Compute (ncu --csv)",
                    path);
 }
 

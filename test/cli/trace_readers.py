@@ -338,6 +338,87 @@ def check_ncu_pages():
     assert trace.names("kernel") == ["a"] and trace.ranks[0][4] == "1"
 
 
+# ---- XLA's profiler: its Chrome JSON, and XPlane files written here field by field ----
+
+def varint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def message(*fields):
+    """(number, whole number | text | message) each"""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        else:
+            value = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(value)) + value
+    return out
+
+
+def plane(name, lines, names, stat_names, *stats):
+    entry = lambda number, i, text: (number, message((1, i), (2, message((1, i), (2, text)))))
+    return message((2, name), *[(3, line) for line in lines], *[entry(4, i, text) for i, text in names.items()],
+                   *[entry(5, i, text) for i, text in stat_names.items()], *[(6, stat) for stat in stats])
+
+
+def xspace():
+    """A device with a stream and a line derived from it, behind a host whose thread launches."""
+    stats = {1: "correlation_id", 2: "kernel_details", 3: "memcpy_details", 4: "core_count", 5: "compute_cap_major",
+             6: "regs:32 static_shared:16 dynamic_shared:0 grid:528,2,1 block:256,1,1 occ_pct:100"}
+    event = lambda name, ps, duration, *rest: message((1, name), (2, ps), (3, duration), *[(4, stat) for stat in rest])
+    second = 1_700_000_000_000_000_000
+    host = message((1, 77), (2, "main"), (3, second), (4, event(1, 0, 900_000_000)), (4, event(2, 1_000_000, 5_000_000, message((1, 1), (3, 42)))))
+    stream = message((1, 9), (2, "Stream #20(Compute,MemcpyH2D)"), (3, second), (4, event(7, 10_000_000, 190_000_500, message((1, 1), (3, 42)), message((1, 2), (7, 6)))),
+                     (4, event(8, 300_000_000, 2_000_000, message((1, 3), (5, "kind_src:pageable kind_dst:device size:4096 dest:0 async:1")))))
+    modules = message((1, 10), (2, "XLA Modules"), (3, second), (4, event(9, 10_000_000, 300_000_000)))
+    return message((1, plane("/host:CPU", [host], {1: "PjitFunction(step)", 2: "cuLaunchKernel"}, {1: "correlation_id"})),
+                   (1, plane("/device:GPU:0", [stream, modules], {7: "loop_add_fusion", 8: "MemcpyH2D", 9: "jit_step"}, stats,
+                             message((1, 4), (3, 132)), message((1, 5), (3, 9)))), (4, "somewhere"))
+
+
+def check_xla():
+    expected = {("range", "0/77", 0, 900_000, 0, "PjitFunction(step)"), ("call", "0/77", 1000, 5000, 42, "cuLaunchKernel"),
+                ("kernel", "gpu0:20", 10_000, 190_000, 42, "loop_add_fusion"), ("copy", "gpu0:20", 300_000, 2000, 0, "MemcpyH2D"),
+                ("device-range", "gpu0:10", 10_000, 300_000, 0, "jit_step")}
+    for content in (xspace(), gzip.compress(xspace())):
+        trace = Trace(file("host.xplane.pb", content))
+        got = {(e[0], e[2], int(e[3]), int(e[4]), int(e[5]), e[7]) for e in trace.events}
+        assert got == expected and not trace.skipped, (got ^ expected, trace.skipped)
+        assert trace.of("kernel")[0][8].startswith("grid=528,2,1 block=256,1,1 registers=32 shared=16+0")
+        assert trace.of("copy")[0][8] == "bytes=4096 from=1 to=3 asynchronous=1"
+        assert trace.ranks[0][2] == "jax" and trace.devices[0][3:5] == ["132", "90"], (trace.ranks, trace.devices)
+    whole = xspace()
+    for cut in range(8, len(whole), 7):  # whatever is left of it: a sentence or what came before
+        done = subprocess.run([DUMP, file("cut.xplane.pb", whole[:cut])], capture_output=True)
+        assert done.returncode in (0, 2) and (done.stdout or b"cut.xplane.pb" in done.stderr), (cut, done)
+    named = lambda pid, tid, what, name: {"ph": "M", "pid": pid, **({"tid": tid} if tid else {}), "name": what, "args": {"name": name}}
+    bare = lambda name, pid, tid, ts, dur, **args: {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+    events = [named(1, 0, "process_name", "/device:GPU:1"), named(1, 20, "thread_name", "Stream #20(Compute)"), named(1, 3, "thread_name", "XLA Ops"),
+              named(2, 0, "process_name", "/device:TPU:0"), named(2, 4, "thread_name", "XLA Ops"), named(701, 0, "process_name", "/host:CPU"),
+              bare("step", 701, 5, 0, 900), bare("cuLaunchKernel", 701, 5, 1, 5, correlation_id="42"),
+              bare("wrapped_add", 1, 20, 10, 190, correlation_id="42", kernel_details="regs:8 grid:4,1,1 block:64,1,1"), bare("add.3", 1, 3, 10, 190),
+              bare("MemcpyD2H", 1, 20, 300, 5, memcpy_details="kind:pinned size:64 dest:0 async:0"), bare("fusion.7", 2, 4, 10, 20)]
+    trace = Trace(file("jax.trace.json.gz", gzip.compress(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}).encode())))
+    got = {(e[0], e[2], e[7]) for e in trace.events}
+    assert got == {("range", "701/5", "step"), ("call", "701/5", "cuLaunchKernel"), ("kernel", "gpu1:20", "wrapped_add"), ("device-range", "gpu1:3", "add.3"),
+                   ("copy", "gpu1:20", "MemcpyD2H"), ("kernel", "gpu0:4", "fusion.7")}, got
+    assert trace.of("copy")[0][8] == "bytes=64 from=3 to=2 asynchronous=0" and trace.of("kernel")[0][5] == "42"
+
+
+def check_categories():
+    """Other devices of PyTorch: their calls are calls, their work is work, and what is not known is named."""
+    rows = [("xpu_runtime", "urEnqueueKernelLaunch", "call"), ("privateuse1_runtime", "launch", "call"), ("mtia_runtime", "runFunction", "call"),
+            ("hip_runtime", "hipLaunchKernel", "call"), ("mtia_ccp_events", "fc", "kernel"), ("hpu_op", "gemm", "kernel"), ("novelty", "odd", "range")]
+    trace = Trace(file("others.json", json.dumps({"traceEvents": [x(name, 1000 + i, 1, category, 1, 2) for i, (category, name, _) in enumerate(rows)]})))
+    assert {(e[7], e[0]) for e in trace.events} == {(name, kind) for _, name, kind in rows}, trace.events
+    assert trace.skips("unknown categories of events, taken as ranges: novelty") == 1
+
+
 def check_nsys_suffixes():
     """Tables with versions in their names, rows that name no process, warnings, a table that nobody knows."""
     path = WORK / "suffixed.sqlite"
@@ -420,6 +501,8 @@ check_window()
 check_ncu_pages()
 check_nsys_versions()
 check_nsys_suffixes()
+check_xla()
+check_categories()
 if not REAL.is_dir():
     print(f"the files made here agree; {REAL} is not there: real ones were not compared")
     sys.exit(0)
