@@ -1,6 +1,7 @@
 /* Interned expressions and a growing function. In: a checked function. Out: the copy that the passes rewrite.
  */
 #include "ir/graph.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>

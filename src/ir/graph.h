@@ -9,7 +9,9 @@
 #ifndef HR_IR_GRAPH_H
 #define HR_IR_GRAPH_H
 
-#include "lang/program.h"
+#include "base/arena.h"
+#include "ir/extent.h"
+#include "ir/function.h"
 
 #define HR_AXES_MAX 32 /* axes of one tensor, indices of one statement */
 

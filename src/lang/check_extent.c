@@ -1,7 +1,7 @@
 /* Over what an index runs. In: extents of declarations, ranges, axes that an index subscripts. Out: one
  * extent an index, or the message that two disagree. */
+#include "ir/extent_form.h"
 #include "lang/checker.h"
-#include "lang/extent_form.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #include "lang/checker.h"
 #include "base/dtype.h"
-#include "lang/extent_form.h"
+#include "ir/extent_form.h"
 
 #include <math.h>
 #include <string.h>
@@ -417,7 +417,7 @@ void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, 
                             shown(kernel->symbol).text);
         kernel->symbol->kernel = true;
         checker.function = &program->functions[program->function_count++];
-        checker.function->program = program;
+        checker.function->origin = &program->origin;
         checker.index_capacity = checker.extent_capacity = 0;
         checker.scope++;
         check_kernel(&checker, kernel);

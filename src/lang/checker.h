@@ -8,6 +8,7 @@
 #ifndef HR_LANG_CHECKER_H
 #define HR_LANG_CHECKER_H
 
+#include "lang/program.h"
 #include "lang/syntax.h"
 
 #define HR_EXPR_MAX       (1 << 18) /* nodes of a file, defs written out */

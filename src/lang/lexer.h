@@ -7,6 +7,7 @@
 #ifndef HR_LANG_LEXER_H
 #define HR_LANG_LEXER_H
 
+#include "base/arena.h"
 #include "lang/messages.h"
 
 struct hr_def_syntax;

@@ -84,11 +84,11 @@ static int by_place(const void *left, const void *right) {
 }
 
 static void append_message(hr_text *out, const hr_messages *messages, const hr_message *message) {
-    hr_shown path = hr_text_shown(messages->path, strlen(messages->path));
-    bool short_path = strlen(messages->path) <= 200 && !strpbrk(messages->path, "\x1b\n\r");
-    hr_text_format(out, "%s:%d:%d: error: %s\n", short_path ? messages->path : path.text, message->place.line,
-                   message->place.column, message->sentence);
-    const char *line = messages->text, *end = messages->text + messages->length;
+    hr_shown path = hr_text_shown(messages->origin.path, strlen(messages->origin.path));
+    bool short_path = strlen(messages->origin.path) <= 200 && !strpbrk(messages->origin.path, "\x1b\n\r");
+    hr_text_format(out, "%s:%d:%d: error: %s\n", short_path ? messages->origin.path : path.text,
+                   message->place.line, message->place.column, message->sentence);
+    const char *line = messages->origin.text, *end = messages->origin.text + messages->origin.length;
     for (int i = 1; i < message->place.line && line; i++) {
         line = memchr(line, '\n', (size_t)(end - line));
         if (line) line++;

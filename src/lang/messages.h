@@ -6,7 +6,7 @@
 #ifndef HR_LANG_MESSAGES_H
 #define HR_LANG_MESSAGES_H
 
-#include "lang/program.h"
+#include "ir/function.h"
 
 #define HR_MESSAGES_SHOWN   20
 #define HR_MESSAGE_SENTENCE 400
@@ -17,8 +17,7 @@ typedef struct hr_message {
 } hr_message;
 
 typedef struct hr_messages {
-    const char *path, *text;
-    size_t length;
+    hr_origin origin;
     int kept;
     long total;
     hr_message kept_messages[HR_MESSAGES_SHOWN];

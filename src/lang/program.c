@@ -16,21 +16,21 @@ static hr_place place_of(const char *text, size_t at) {
     return place;
 }
 
-/* Reads and checks program->text. */
+/* Reads and checks program->origin.text. */
 static hr_status parse(hr_program *program, const hr_parse_options *options, hr_messages *messages) {
-    const char *zero = memchr(program->text, 0, program->length);
+    const char *zero = memchr(program->origin.text, 0, program->origin.length);
     if (zero) {
-        hr_messages_add(messages, place_of(program->text, (size_t)(zero - program->text)),
+        hr_messages_add(messages, place_of(program->origin.text, (size_t)(zero - program->origin.text)),
                         "a byte 0 stands here, so this file is no text");
         return hr_messages_status(messages);
     }
     hr_arena *scratch;
-    HR_TRY(hr_arena_create(((size_t)4 << 20) + 128 * program->length, &scratch));
+    HR_TRY(hr_arena_create(((size_t)4 << 20) + 128 * program->origin.length, &scratch));
     hr_symbols symbols = {0};
     hr_status status = hr_symbols_create(program->arena, &symbols);
     if (status == HR_OK) {
         hr_file_syntax file = {0};
-        hr_syntax_parse(program->text, program->length, scratch, &symbols, messages, &file);
+        hr_syntax_parse(program->origin.text, program->origin.length, scratch, &symbols, messages, &file);
         hr_check_file(&file, options, messages, program);
         status = hr_messages_status(messages);
     }
@@ -58,12 +58,12 @@ hr_status hr_program_parse_for(const char *path, const char *text, size_t length
         return hr_fail(HR_OUT_OF_MEMORY, "out of memory while reading %s", path);
     }
     size_t path_length = strlen(path) < 4096 ? strlen(path) : 4096;
-    *program = (hr_program){.path = hr_arena_copy(arena, path, path_length),
-                            .text = hr_arena_copy(arena, text, length),
-                            .length = length,
-                            .dtype_default = options->dtype_default,
+    *program = (hr_program){.origin = {.path = hr_arena_copy(arena, path, path_length),
+                                       .text = hr_arena_copy(arena, text, length),
+                                       .length = length,
+                                       .dtype_default = options->dtype_default},
                             .arena = arena};
-    *messages = (hr_messages){.path = program->path, .text = program->text, .length = length};
+    *messages = (hr_messages){.origin = program->origin};
     hr_status status = parse(program, options, messages);
     free(messages);
     if (status == HR_OK)
@@ -94,7 +94,7 @@ hr_status hr_dtype_variable_check(const hr_function *function, int variable, hr_
             hr_text_format(&names, "%s%s", names.length ? " or " : "", hr_dtype_name((hr_dtype)i));
     hr_status status =
         hr_fail(HR_BAD_INPUT, "the dtype %s of kernel %.60s (%.200s, line %d) cannot be %s: it is %s",
-                hr_text_shown(of->name, strlen(of->name)).text, function->name, function->program->path,
+                hr_text_shown(of->name, strlen(of->name)).text, function->name, function->origin->path,
                 of->place.line, (unsigned)dtype < HR_DTYPE_COUNT ? hr_dtype_name(dtype) : "no dtype",
                 hr_text_data(&names));
     hr_text_clear(&names);
@@ -114,17 +114,16 @@ static hr_status fail_with_dtypes(const hr_function *function, const hr_dtype *d
 
 hr_status hr_function_instantiate(const hr_function *function, const hr_dtype *dtypes, hr_program **out,
                                   const hr_function **instance) {
-    const hr_program *program = function->program;
+    const hr_origin *origin = function->origin;
     hr_program *made;
     for (int i = 0; i < function->variable_count; i++)
         HR_TRY(hr_dtype_variable_check(function, i, dtypes[i]));
     hr_parse_options options = {
-        .dtype_default = program->dtype_default, .kernel = function->name, .dtypes = dtypes};
-    hr_status status = hr_program_parse_for(program->path, program->text, program->length, &options, &made);
+        .dtype_default = origin->dtype_default, .kernel = function->name, .dtypes = dtypes};
+    hr_status status = hr_program_parse_for(origin->path, origin->text, origin->length, &options, &made);
     if (status != HR_OK) return fail_with_dtypes(function, dtypes, status);
     *out = made;
-    *instance = &made->functions[function - program->functions];
-    return HR_OK;
+    return hr_program_find(made, function->name, instance);
 }
 
 /* The file's name without folders and the part from its first point on. */
@@ -142,7 +141,7 @@ hr_status hr_program_find(const hr_program *program, const char *name, const hr_
     }
     for (int i = 0; i < program->function_count; i++) {
         const char *known = program->functions[i].name;
-        if (any ? named_like_file(known, program->path) : strcmp(known, name) == 0) {
+        if (any ? named_like_file(known, program->origin.path) : strcmp(known, name) == 0) {
             *out = &program->functions[i];
             return HR_OK;
         }
@@ -155,18 +154,18 @@ hr_status hr_program_find(const hr_program *program, const char *name, const hr_
         hr_text_format(&names, "%s%s", i ? ", " : "", hr_text_shown(known, strlen(known)).text);
     }
     if (program->function_count > 40) hr_text_format(&names, " and %d more", program->function_count - 40);
-    hr_status status =
-        any ? hr_fail(HR_BAD_INPUT, "%s holds %d kernels; choose one with %s:KERNEL, of: %s", program->path,
-                      program->function_count, program->path, hr_text_data(&names))
-            : hr_fail(HR_BAD_INPUT, "%s holds no kernel '%s'%s; it holds: %s", program->path,
-                      hr_text_shown(name, strlen(name)).text, hr_nearest_words(&nearest).text,
-                      hr_text_data(&names));
+    hr_status status = any ? hr_fail(HR_BAD_INPUT, "%s holds %d kernels; choose one with %s:KERNEL, of: %s",
+                                     program->origin.path, program->function_count, program->origin.path,
+                                     hr_text_data(&names))
+                           : hr_fail(HR_BAD_INPUT, "%s holds no kernel '%s'%s; it holds: %s",
+                                     program->origin.path, hr_text_shown(name, strlen(name)).text,
+                                     hr_nearest_words(&nearest).text, hr_text_data(&names));
     hr_text_clear(&names);
     return status;
 }
 
 const char *hr_program_line(const hr_program *program, int line, size_t *length) {
-    const char *at = program->text, *end = at + program->length;
+    const char *at = program->origin.text, *end = at + program->origin.length;
     for (int i = 1; i < line && at; i++) {
         at = memchr(at, '\n', (size_t)(end - at));
         if (at) at++;

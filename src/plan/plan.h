@@ -8,9 +8,12 @@
 #ifndef HR_PLAN_PLAN_H
 #define HR_PLAN_PLAN_H
 
+#include "base/arena.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "lang/program.h"
+#include "ir/count.h"
+#include "ir/extent.h"
+#include "ir/function.h"
 
 typedef enum hr_shape {
     HR_SHAPE_MAP,

@@ -9,7 +9,7 @@
 #ifndef HR_REFERENCE_INTERPRETER_LANES_H
 #define HR_REFERENCE_INTERPRETER_LANES_H
 
-#include "lang/program.h"
+#include "ir/function.h"
 
 typedef enum hr_form { HR_FORM_UNIFORM, HR_FORM_AFFINE, HR_FORM_VARYING } hr_form;
 

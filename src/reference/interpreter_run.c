@@ -37,7 +37,7 @@ hr_status hr_fault_fail(const hr_reference *reference, const hr_fault_record *re
         HR_OUT_OF_RANGE,
         "%s:%d: subscript %d of %s is %lld, but that axis has %lld elements; mend the data or guard "
         "the access with where()",
-        function->program && function->program->path ? function->program->path : function->name, record->line,
+        function->origin && function->origin->path ? function->origin->path : function->name, record->line,
         record->axis + 1, function->tensors[record->tensor].name, (long long)record->value,
         (long long)reference->shapes[record->tensor][record->axis]);
 }

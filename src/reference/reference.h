@@ -9,7 +9,9 @@
 #ifndef HR_REFERENCE_REFERENCE_H
 #define HR_REFERENCE_REFERENCE_H
 
-#include "lang/program.h"
+#include "base/arena.h"
+#include "ir/extent.h"
+#include "ir/function.h"
 
 /* What a parameter is bound to. Not owned. A scalar has `data` NULL and its value in `scalar`. */
 typedef struct hr_operand {

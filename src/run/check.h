@@ -2,7 +2,7 @@
 #ifndef HR_RUN_CHECK_H
 #define HR_RUN_CHECK_H
 
-#include "lang/program.h"
+#include "ir/function.h"
 #include "reference/reference.h"
 
 /* How wrong `got`, an element of `dtype` that was computed as `type`, is for this meaning: the distance

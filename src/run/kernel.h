@@ -6,9 +6,12 @@
 #ifndef HR_RUN_KERNEL_H
 #define HR_RUN_KERNEL_H
 
+#include "base/arena.h"
 #include "device/device.h"
 #include "device/roof_store.h"
 #include "emit/emit.h"
+#include "ir/count.h"
+#include "ir/extent.h"
 #include "lang/program.h"
 #include "plan/plan.h"
 #include "run/list.h"

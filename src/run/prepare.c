@@ -345,7 +345,7 @@ static hr_status tuning_key(const hr_kernel *kernel, hr_prepared *state, char ke
     for (int i = 0; i < kernel->argument_count; i++)
         hr_text_format(&text, "%d ", (int)state->layouts[i]);
     hr_text_format(&text, "%s\n", identity);
-    hr_text_append(&text, kernel->program->text, kernel->program->length);
+    hr_text_append(&text, kernel->program->origin.text, kernel->program->origin.length);
     hr_status status = hr_text_status(&text);
     if (status == HR_OK) hr_cache_hash(text.data, text.length, key);
     hr_text_clear(&text);

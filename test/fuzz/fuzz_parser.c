@@ -3,6 +3,8 @@
  * cmake -B build-fuzz -DHEADROOM_FUZZ=ON -DCMAKE_C_COMPILER=clang
  * build-fuzz/test/fuzz_parser -dict=test/fuzz/kernels.dict NEW_FOLDER test/fuzz/corpus
  */
+#include "ir/count.h"
+#include "ir/extent.h"
 #include "lang/program.h"
 #include <stdlib.h>
 

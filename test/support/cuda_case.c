@@ -1,5 +1,8 @@
 /* In: a function, extents, how its arrays lie. Out: HR_OK, or what a GPU would have done wrong. */
 #include "support/cuda_case.h"
+#include "ir/count.h"
+#include "ir/extent.h"
+#include "lang/program.h"
 
 #include "base/dtype.h"
 #include "device/device.h"

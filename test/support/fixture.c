@@ -1,6 +1,8 @@
 /* In: a text, extents, values. Out: the interpreter's answers, by name and row-major position. */
 #include "support/fixture.h"
 #include "base/dtype.h"
+#include "ir/extent.h"
+#include "lang/program.h"
 
 #include <stdlib.h>
 #include <string.h>

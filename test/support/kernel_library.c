@@ -1,6 +1,7 @@
 /* In: the folder kernels/. Out: its texts, parsed, in the order of their names. */
 #define _GNU_SOURCE
 #include "support/kernel_library.h"
+#include "lang/program.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* In: a fixture and an element. Out: its value, straight from the definitions of the language. */
 #include "support/naive.h"
 #include "base/dtype.h"
+#include "ir/extent.h"
 #include "reference/philox.h"
 
 #include <math.h>

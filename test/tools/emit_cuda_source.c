@@ -2,6 +2,7 @@
  * emit_cuda_source FILE.hr KERNEL COMPUTE PROCESSORS EXTENT...
  * HR_CHOICE=N takes the N-th of the tuner's choices. */
 #include "emit/emit.h"
+#include "lang/program.h"
 #include "support/cuda_case.h"
 
 #include <stdio.h>

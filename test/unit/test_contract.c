@@ -4,6 +4,8 @@
 #include "device/device.h"
 #include "emit/c/emit_c_contract.h"
 #include "emit/emit.h"
+#include "ir/extent.h"
+#include "lang/program.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,4 +1,7 @@
 /* Work: bytes and operations of small kernels, counted by hand. */
+#include "ir/count.h"
+#include "ir/extent.h"
+#include "lang/program.h"
 #include "support/lang_text.h"
 
 static hr_work work_of(const char *text, const char *const *names, const int64_t *values, int count) {

@@ -5,6 +5,7 @@
  * HR_VERBOSE=1 prints a line a source. */
 #include "device/compiler_cuda.h"
 #include "emit/emit.h"
+#include "ir/extent.h"
 #include "support/cuda_case.h"
 #include "support/kernel_library.h"
 

@@ -1,6 +1,7 @@
 /* Kernels whose locals use each other twice over, sixty deep: as a tree 2^60 nodes, as a graph a few hundred.
  * Planning and emission that walk the tree never end, and a limit of the process's own time says so. */
 #include "emit/emit.h"
+#include "lang/program.h"
 #include "support/cuda_case.h"
 
 #include <setjmp.h>

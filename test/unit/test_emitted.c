@@ -3,6 +3,7 @@
  * cover it.
  */
 #include "emit/emit.h"
+#include "lang/program.h"
 #include "support/cuda_case.h"
 
 #include <setjmp.h>

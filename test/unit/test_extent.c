@@ -1,4 +1,7 @@
 /* Extents: values, solutions from arrays, checks of subscripts, defaults. */
+#include "ir/count.h"
+#include "ir/extent.h"
+#include "lang/program.h"
 #include "support/lang_text.h"
 
 #include "base/dtype.h"

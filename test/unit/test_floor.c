@@ -1,5 +1,7 @@
 /* Floors from known roofs: memory by the mix of traffic, arithmetic by its unit, and the name of the limit.
  */
+#include "ir/count.h"
+#include "lang/program.h"
 #include "run/kernel.h"
 
 #include <setjmp.h>

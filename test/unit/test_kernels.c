@@ -1,5 +1,6 @@
 /* The library of kernels: every file parses, every kernel has an f32 twin, a file's name finds its kernel,
  * and default extents fit. What they compute is compared with NumPy by test/cli/reference_numpy.py. */
+#include "ir/extent.h"
 #include "lang/program.h"
 
 #include <dirent.h>

@@ -2,6 +2,7 @@
  *
  * HR_UPDATE_GOLDEN=1 writes the messages as they are now; look at the difference before it is committed.
  */
+#include "lang/program.h"
 #include "support/lang_text.h"
 
 #include "base/text.h"

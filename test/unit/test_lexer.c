@@ -16,7 +16,7 @@ static fixture *lexer_of(const char *text, size_t length) {
     fixture *f = calloc(1, sizeof *f);
     assert_int_equal(hr_arena_create(1 << 24, &f->arena), HR_OK);
     assert_int_equal(hr_symbols_create(f->arena, &f->symbols), HR_OK);
-    f->messages = (hr_messages){.path = "t", .text = text, .length = length};
+    f->messages = (hr_messages){.origin = {.path = "t", .text = text, .length = length}};
     f->lexer = hr_lexer_create(text, length, &f->symbols, &f->messages);
     return f;
 }

@@ -7,6 +7,7 @@
 #include "device/compiler_cuda.h"
 #include "device/device.h"
 #include "emit/emit.h"
+#include "lang/program.h"
 #include "support/cuda_emulation.h"
 
 #include <setjmp.h>

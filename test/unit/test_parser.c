@@ -1,4 +1,5 @@
 /* The shape of expressions and statements, and texts that mean harm. */
+#include "lang/program.h"
 #include "support/lang_text.h"
 
 #include "base/text.h"

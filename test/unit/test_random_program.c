@@ -1,6 +1,7 @@
 /* The generator of random programs: every seed gives a text that parses and checks and that the interpreter
  * evaluates without an error, and together the seeds use the language. */
 #include "base/dtype.h"
+#include "lang/program.h"
 #include "support/fixture.h"
 #include "support/naive.h"
 #include "support/random_program.h"

@@ -2,6 +2,7 @@
  * arrays: little, however long their rows are and however many tasks they have, on a CPU of few threads or
  * many. */
 #include "emit/emit.h"
+#include "lang/program.h"
 #include "support/cuda_case.h"
 
 #include <setjmp.h>

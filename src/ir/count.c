@@ -4,8 +4,10 @@
  * node of the expression graph counts once for each value of the indices that it depends on. Subscripts count
  * nothing: they are addresses. docs/language.md has the rules in words.
  */
+#include "ir/count.h"
 #include "base/dtype.h"
-#include "lang/program.h"
+#include "base/status.h"
+#include "ir/extent.h"
 
 #include <stdlib.h>
 

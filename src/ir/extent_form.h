@@ -1,9 +1,9 @@
 /* Extent expressions as text and as polynomials. In: shape expressions. Out: whether two are the same number
  * whatever the extents are. */
-#ifndef HR_LANG_EXTENT_FORM_H
-#define HR_LANG_EXTENT_FORM_H
+#ifndef HR_IR_EXTENT_FORM_H
+#define HR_IR_EXTENT_FORM_H
 
-#include "lang/program.h"
+#include "ir/function.h"
 
 typedef enum hr_sameness { HR_SAME, HR_DIFFERENT, HR_UNSURE } hr_sameness;
 

@@ -1,5 +1,5 @@
 /* Extent expressions as text and as polynomials. In: shape expressions. Out: sameness, words. */
-#include "lang/extent_form.h"
+#include "ir/extent_form.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The table of operations. In: an op. Out: its name, arity and cost. */
-#include "lang/program.h"
+#include "ir/ops.h"
 
 const hr_op_info *hr_op_info_of(hr_op op) {
     static const hr_op_info infos[] = {

@@ -5,7 +5,9 @@
  * well under a second.
  */
 #include "base/dtype.h"
-#include "lang/program.h"
+#include "base/status.h"
+#include "ir/count.h"
+#include "ir/extent.h"
 
 #include <stdlib.h>
 
@@ -51,7 +53,7 @@ static void wish_all(defaults *d) {
     }
 }
 
-/* A sum of a product over an index that neither factor lacks: see lang/count.c for the exact rule. */
+/* A sum of a product over an index that neither factor lacks: see ir/count.c for the exact rule. */
 static bool has_product(const hr_function *function) {
     hr_work work = {0};
     int64_t *ones = malloc(((size_t)function->extent_count + 1) * sizeof *ones);
