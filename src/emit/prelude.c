@@ -232,7 +232,8 @@ static size_t line_count(span text) {
     return count;
 }
 
-static hr_status append(span text, bool first_counts, const char *body, hr_text *out) {
+/* `uses`: up to two texts that use names of `text`, the second may be empty. */
+static hr_status append(span text, bool first_counts, const char *uses, span more_uses, hr_text *out) {
     size_t capacity = line_count(text);
     prelude p = {.text = text,
                  .first_counts = first_counts,
@@ -244,7 +245,8 @@ static hr_status append(span text, bool first_counts, const char *body, hr_text 
         goto done;
     }
     split(&p);
-    use_names_of(&p, (span){body, strlen(body)});
+    use_names_of(&p, (span){uses, strlen(uses)});
+    use_names_of(&p, more_uses);
     use_transitively(&p);
     for (int i = 0; i < p.section_count; i++)
         append_section(&p, &p.sections[i], out);
@@ -256,9 +258,26 @@ done:
 }
 
 hr_status hr_prelude_append(const char *body, hr_text *out) {
-    return append((span){(const char *)hr_prelude_text, hr_prelude_length}, false, body, out);
+    return append((span){(const char *)hr_prelude_text, hr_prelude_length}, false, body, (span){0}, out);
+}
+
+/* The PTX wrappers stand under one condition: an emulator brings functions of the same names. */
+static hr_status append_ptx(const char *body, span prelude, hr_text *out) {
+    hr_text wrappers = {0};
+    span text = {(const char *)hr_prelude_ptx_text, hr_prelude_ptx_length};
+    hr_status status = append(text, true, body, prelude, &wrappers);
+    if (status == HR_OK && wrappers.length > 0)
+        hr_text_format(out, "#ifndef HR_EMULATED\n%s#endif\n\n", hr_text_data(&wrappers));
+    hr_text_clear(&wrappers);
+    return status != HR_OK ? status : hr_text_status(out);
 }
 
 hr_status hr_prelude_cuda_append(const char *body, hr_text *out) {
-    return append((span){(const char *)hr_prelude_cuda_text, hr_prelude_cuda_length}, true, body, out);
+    hr_text sections = {0};
+    span text = {(const char *)hr_prelude_cuda_text, hr_prelude_cuda_length};
+    hr_status status = append(text, true, body, (span){0}, &sections);
+    if (status == HR_OK) status = append_ptx(body, (span){hr_text_data(&sections), sections.length}, out);
+    if (status == HR_OK) hr_text_append(out, hr_text_data(&sections), sections.length);
+    hr_text_clear(&sections);
+    return status != HR_OK ? status : hr_text_status(out);
 }

@@ -11,7 +11,7 @@
 
 /* Appends the sections that `body` uses, directly or through other sections, in the prelude's order. */
 hr_status hr_prelude_append(const char *body, hr_text *out);
-/* The same of the text for CUDA. */
+/* The same of the text for CUDA, the PTX wrappers that either uses in front. */
 hr_status hr_prelude_cuda_append(const char *body, hr_text *out);
 
 /* Appends the source that hr_device_ops.measure_roof takes as `special`. */

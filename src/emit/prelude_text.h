@@ -8,5 +8,7 @@ extern const unsigned char hr_prelude_text[]; /* terminated */
 extern const size_t hr_prelude_length;
 extern const unsigned char hr_prelude_cuda_text[]; /* terminated */
 extern const size_t hr_prelude_cuda_length;
+extern const unsigned char hr_prelude_ptx_text[]; /* terminated */
+extern const size_t hr_prelude_ptx_length;
 
 #endif

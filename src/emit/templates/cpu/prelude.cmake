@@ -4,7 +4,7 @@
 # The text that emitted CUDA begins with is made beside it: what the machine does by instructions of its own, then the
 # scalar functions of the CPU that it lacks, as device functions. Of two definitions of a name the first counts.
 #
-#   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<prelude_cuda> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
+#   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<templates/cuda> -DPTX_FOLDER=<templates/ptx> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
 set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
     math_avx512 math_limits math_avx2 math_plain math_narrow math_ways math_limits_scalar math_plain_scalar math_trig math_f32 math_f32_scalar
     math_pairs math_f64 whole philox_keys philox_words philox_blocks random stream order shares)
@@ -63,7 +63,45 @@ endforeach()
 file(WRITE "${HEADER}.cuda" "${joined}")
 file(READ "${HEADER}.cuda" cuda_bytes HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," cuda_bytes "${cuda_bytes}")
+
+# The PTX wrappers. The copies by tensor maps are there for each rank: their holes are the rank, the coordinates'
+# parameters, and the operands in the assembly, which begin at a number that the hole names.
+set(ptx "")
+foreach(name ptx_address ptx_mbarrier ptx_threads ptx_copy ptx_tensor_map ptx_matrix ptx_product)
+  file(READ "${PTX_FOLDER}/${name}.h" text)
+  string(APPEND ptx "\n${text}")
+endforeach()
+file(READ "${PTX_FOLDER}/ptx_tensor_copy.h" template)
+foreach(rank 1 2 3 4 5)
+  set(text "${template}")
+  set(parameters "")
+  set(values "")
+  foreach(axis RANGE 1 ${rank})
+    list(APPEND parameters "int c${axis}")
+    list(APPEND values "\"r\"(c${axis})")
+  endforeach()
+  foreach(first 2 3 4 5)
+    math(EXPR last "${first} + ${rank} - 1")
+    set(operands "")
+    foreach(operand RANGE ${first} ${last})
+      list(APPEND operands "%${operand}")
+    endforeach()
+    list(JOIN operands ", " operands)
+    string(REPLACE "COORDINATES_FROM_${first}" "${operands}" text "${text}")
+  endforeach()
+  list(JOIN parameters ", " parameters)
+  list(JOIN values ", " values)
+  string(REPLACE "PARAMETERS" "${parameters}" text "${text}")
+  string(REPLACE "COORDINATES" "${values}" text "${text}")
+  string(REPLACE "RANK" "${rank}" text "${text}")
+  string(APPEND ptx "\n${text}")
+endforeach()
+file(WRITE "${HEADER}.ptx" "${ptx}")
+file(READ "${HEADER}.ptx" ptx_bytes HEX)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," ptx_bytes "${ptx_bytes}")
 file(WRITE "${ARRAY}" "/* Made from src/emit/templates/ by prelude.cmake. */\n#include \"emit/prelude_text.h\"\n"
      "const unsigned char hr_prelude_text[] = {${bytes}0};\nconst size_t hr_prelude_length = sizeof hr_prelude_text - 1;\n"
      "const unsigned char hr_prelude_cuda_text[] = {${cuda_bytes}0};\n"
-     "const size_t hr_prelude_cuda_length = sizeof hr_prelude_cuda_text - 1;\n")
+     "const size_t hr_prelude_cuda_length = sizeof hr_prelude_cuda_text - 1;\n"
+     "const unsigned char hr_prelude_ptx_text[] = {${ptx_bytes}0};\n"
+     "const size_t hr_prelude_ptx_length = sizeof hr_prelude_ptx_text - 1;\n")
