@@ -29,6 +29,8 @@ void bench_cases_free(bench_cases *cases) {
         free(cases->list[i].kernel);
         for (int e = 0; e < cases->list[i].extent_count; e++)
             free(cases->list[i].extent_names[e]);
+        for (int t = 0; t < cases->list[i].dtype_count; t++)
+            free(cases->list[i].dtype_names[t]);
     }
     free(cases->list);
 }
@@ -68,14 +70,23 @@ static FILE *table_open(const char *folder, char path[PATH_MAX]) {
 
 /* ---- with a table ---- */
 
-static int parse_extent(const arguments *arguments, bench_case *to, const char *word, const char *where) {
+/* T=DTYPE or EXTENT=N */
+static int parse_name(const arguments *arguments, bench_case *to, const char *word, const char *where) {
     const char *equals = strchr(word, '=');
-    if (!equals || !isupper((unsigned char)word[0]) || to->extent_count == CASE_EXTENTS_MAX ||
-        !parse_whole(equals + 1, &to->extents[to->extent_count]))
-        return complain(arguments, "%s: \"%s\" is no EXTENT=N", where, word);
+    hr_dtype dtype = equals ? dtype_named(equals + 1) : HR_DTYPE_COUNT;
+    bool is_dtype = dtype != HR_DTYPE_COUNT;
+    if (!equals || !isupper((unsigned char)word[0]) ||
+        (is_dtype ? to->dtype_count : to->extent_count) == CASE_EXTENTS_MAX ||
+        (!is_dtype && !parse_whole(equals + 1, &to->extents[to->extent_count])))
+        return complain(arguments, "%s: \"%s\" is no EXTENT=N or T=DTYPE", where, word);
     char *name = strndup(word, (size_t)(equals - word));
     if (!name) return complain(arguments, "out of memory");
-    to->extent_names[to->extent_count++] = name;
+    if (!is_dtype) {
+        to->extent_names[to->extent_count++] = name;
+        return 0;
+    }
+    to->dtypes[to->dtype_count] = dtype;
+    to->dtype_names[to->dtype_count++] = name;
     return 0;
 }
 
@@ -93,7 +104,7 @@ static int parse_line(const arguments *arguments, bench_cases *cases, const char
     bench_case *added = case_add(cases, path, kernel, strlen(kernel));
     if (!added) return complain(arguments, "out of memory");
     for (word = strtok_r(NULL, " \t\r", &rest); word; word = strtok_r(NULL, " \t\r", &rest)) {
-        int code = parse_extent(arguments, added, word, where);
+        int code = parse_name(arguments, added, word, where);
         if (code) return code;
     }
     return 0;

@@ -1,7 +1,7 @@
 /* The table of what is benched: kernels of a folder with their extents.
  *
  * In: a folder of .hr files and the table cases.txt beside or above it, a case a line:
- *     FILE.hr:KERNEL EXTENT=N ...      # comment
+ *     FILE.hr:KERNEL T=DTYPE EXTENT=N ...      # comment
  * Out: the cases in the table's order. A folder without a table gives each of its kernels, with default
  * extents.
  */
@@ -14,6 +14,9 @@
 
 typedef struct bench_case {
     char *path, *kernel;
+    int dtype_count;
+    char *dtype_names[CASE_EXTENTS_MAX];
+    hr_dtype dtypes[CASE_EXTENTS_MAX];
     int extent_count;
     char *extent_names[CASE_EXTENTS_MAX];
     int64_t extents[CASE_EXTENTS_MAX];

@@ -24,14 +24,21 @@ typedef struct run_state {
     char what[64];
 } run_state;
 
-/* "softmax" selects softmax and softmax_f32. */
-static bool selected(const char *only, const char *kernel) {
+/* "softmax" selects the kernel for all its dtypes, "softmax_f32" it for this one. */
+static bool selected(const char *only, const bench_case *of) {
     if (!only) return true;
     for (const char *at = only; *at; at += *at == ',') {
-        size_t length = strcspn(at, ",");
-        if (strncmp(at, kernel, length) == 0 && (!kernel[length] || strcmp(kernel + length, "_f32") == 0))
-            return true;
-        at += length;
+        size_t length = strcspn(at, ","), name = strlen(of->kernel);
+        const char *rest = at + name, *end = at + length;
+        at = end;
+        if (length < name || strncmp(rest - name, of->kernel, name) != 0) continue;
+        if (rest == end) return true;
+        for (int i = 0; i < of->dtype_count && rest < end; i++) {
+            const char *dtype = hr_dtype_name(of->dtypes[i]);
+            if (*rest != '_' || strncmp(rest + 1, dtype, strlen(dtype)) != 0) break;
+            rest += 1 + strlen(dtype);
+        }
+        if (rest == end) return true;
     }
     return false;
 }
@@ -43,7 +50,11 @@ static bool row_progress(void *context, const char *what, double done, double to
     return terminal_progress(state->terminal, words, done, total);
 }
 
-static hr_status bind_extents(hr_kernel *kernel, const bench_case *of, int64_t megabytes) {
+static hr_status bind_names(hr_kernel *kernel, const bench_case *of, int64_t megabytes) {
+    for (int i = 0; i < of->dtype_count; i++) {
+        hr_status status = hr_kernel_bind_dtype(kernel, of->dtype_names[i], of->dtypes[i]);
+        if (status != HR_OK) return status;
+    }
     for (int i = 0; i < of->extent_count; i++) {
         int64_t value = of->extents[i];
         if (i == 0) value = value * megabytes / BENCH_MEGABYTES; /* the outermost one scales the tensors */
@@ -86,7 +97,7 @@ static hr_status run_case(run_state *state, const bench_case *of, hr_kernel **ke
                               .progress = row_progress,
                               .progress_context = state};
     hr_status status = hr_kernel_load_file(state->device, of->path, of->kernel, kernel);
-    if (status == HR_OK) status = bind_extents(*kernel, of, state->megabytes);
+    if (status == HR_OK) status = bind_names(*kernel, of, state->megabytes);
     if (status == HR_OK) status = hr_kernel_fill(*kernel, 0);
     if (status == HR_OK) status = hr_kernel_run(*kernel, &options, result);
     return status;
@@ -207,7 +218,7 @@ static int bench_cases_run(run_state *state, const bench_cases *cases) {
     for (; state->pass < state->passes && !stopped; state->pass++) {
         state->position = 0;
         for (int i = 0; i < cases->count && !stopped; i++)
-            if (selected(only, cases->list[i].kernel)) stopped = !bench_case_run(state, &cases->list[i]);
+            if (selected(only, &cases->list[i])) stopped = !bench_case_run(state, &cases->list[i]);
     }
     int code = stopped ? EXIT_USAGE : save_table(state);
     rows_free(state);
@@ -229,7 +240,7 @@ static int run_bench(const arguments *arguments, terminal *terminal) {
         code = bench_cases_read(arguments, arguments->word_count ? arguments->words[0] : NULL, &cases);
     const char *only = arguments_value(arguments, "only", NULL);
     for (int i = 0; i < cases.count; i++)
-        state.count += selected(only, cases.list[i].kernel);
+        state.count += selected(only, &cases.list[i]);
     if (code == 0 && state.count == 0)
         code = complain(arguments, "--only %s: no kernel of that name is in the table", only ? only : "");
     if (code == 0) {
@@ -253,7 +264,7 @@ static int run_bench(const arguments *arguments, terminal *terminal) {
 }
 
 static const flag flags[] = {
-    {0, "only", "NAME[,NAME]", "these kernels alone, each with its _f32 form"},
+    {0, "only", "NAME[,NAME]", "these kernels alone: softmax for all its dtypes, softmax_f32 for one"},
     {0, "size", "MB", "of the largest tensor; 256 otherwise"},
     {0, "tune", "MODE", "none (the cost model, or what was found before), quick, full"},
     {0, "repeat", "N", "go through the table N times; print each kernel's run in the middle"},

@@ -12,7 +12,7 @@ static int save(const arguments *arguments, const char *folder, const char *name
     size_t size = strlen(folder) + strlen(name) + strlen(ending) + 16;
     char *path = malloc(size);
     if (!path) return complain(arguments, "out of memory");
-    snprintf(path, size, "%s/kernel_%s%s", folder, name, ending);
+    snprintf(path, size, "%s/%s%s", folder, name, ending);
     hr_status status = hr_file_save(path, text, strlen(text));
     if (status == HR_OK) printf("wrote %s\n", path);
     free(path);
@@ -32,12 +32,11 @@ static const struct target {
 
 static int emit(const arguments *arguments, hr_kernel *kernel, const char *ending) {
     const char *source, *header, *folder = arguments_value(arguments, "output", NULL);
-    const char *name = hr_kernel_name(kernel);
+    const char *name = hr_kernel_symbol(kernel);
     hr_status status = hr_kernel_source(kernel, &source, &header);
     if (status != HR_OK) return complain_status(arguments, status);
     if (!folder) {
-        printf("/* ---- kernel_%s.h ---- */\n%s\n/* ---- kernel_%s%s ---- */\n%s", name, header, name, ending,
-               source);
+        printf("/* ---- %s.h ---- */\n%s\n/* ---- %s%s ---- */\n%s", name, header, name, ending, source);
         return 0;
     }
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
@@ -76,13 +75,15 @@ static const flag flags[] = {
 
 const command command_emit = {
     "emit",
-    "emit FILE.hr[:KERNEL] [EXTENT=N]... [tensor=FILE.npy]... [FLAG]...",
+    "emit FILE.hr[:KERNEL] [EXTENT=N]... [T=DTYPE]... [tensor=FILE.npy]... [FLAG]...",
     "write a kernel as C or CUDA C that needs nothing of headroom",
     "Writes the generated source of a kernel: a .c or a .cu that needs no header of headroom's,\n"
     "with a comment that says how to call it, and a .h for its callers. Neither a GPU nor CUDA\n"
     "is needed to write CUDA C. Extents are arguments of the function; those given here are what\n"
-    "its plan is made for.\n\n"
+    "its plan is made for. What a dtype variable stands for is in the function's name: a file\n"
+    "for each dtype.\n\n"
     "  headroom emit kernels/layernorm.hr --target c -o generated\n"
-    "  headroom emit kernels/layernorm.hr M=32768 N=4096 --target cuda -o generated",
+    "  headroom emit kernels/layernorm.hr M=32768 N=4096 --target cuda -o generated\n"
+    "  headroom emit kernels/softmax.hr T=bf16 -o generated",
     flags,
     run_emit};

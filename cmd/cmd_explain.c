@@ -51,7 +51,7 @@ static const flag flags[] = {
 
 const command command_explain = {
     "explain",
-    "explain FILE.hr[:KERNEL] [EXTENT=N]... [tensor=FILE.npy]... [FLAG]...",
+    "explain FILE.hr[:KERNEL] [EXTENT=N]... [T=DTYPE]... [tensor=FILE.npy]... [FLAG]...",
     "show a kernel's stages, why each has its shape, and its floor",
     "Shows the stages that a kernel becomes, why each has its shape, which locals\n"
     "exist in memory, and the floor. Nothing is run; extents that are not given get\n"

@@ -192,7 +192,7 @@ static const flag flags[] = {
 
 const command command_run = {
     "run",
-    "run FILE.hr[:KERNEL] [EXTENT=N]... [scalar=X]... [tensor=FILE.npy]... [FLAG]...",
+    "run FILE.hr[:KERNEL] [EXTENT=N]... [T=DTYPE]... [scalar=X]... [tensor=FILE.npy]... [FLAG]...",
     "tune, check and measure a kernel; say how far from the limit it is",
     "Compiles a kernel for the device, tunes it where asked, checks it against the\n"
     "meaning of its text in f64, measures it, and compares the time with the floor:\n"
@@ -201,8 +201,11 @@ const command command_run = {
     ":KERNEL says which. Extents come from the arrays given, else from EXTENT=N,\n"
     "else from defaults. Tensors not given are filled: normal for floats, in range\n"
     "for subscripts.\n\n"
+    "A dtype variable (T of x: T[M, N]) stands for what T=DTYPE says, else for the dtype\n"
+    "of the arrays given, else for bf16 on CUDA and f32 on a CPU.\n\n"
     "A .npy file that holds bf16 as V2 or u2, or f8 as V1 or u1, means what the\n"
-    "kernel declares; x:bf16=FILE.npy says so openly. Results are written as V2 and\n"
+    "kernel declares; x:bf16=FILE.npy says so openly. V2 binds a variable to bf16; u2\n"
+    "and V1 do not say what they hold. Results are written as V2 and\n"
     "V1, or with -o y:u2=FILE.npy (y:u1) as unsigned numbers.\n\n"
     "  headroom run kernels/layernorm.hr M=32768 N=4096 --tune quick\n"
     "  headroom run kernels/softmax.hr:softmax_f32 x=in.npy -o y=out.npy",

@@ -124,13 +124,16 @@ typedef struct subject {
 int subject_open(const arguments *arguments, subject *out);
 /* The same on a device that hr_device_open knows by this name. */
 int subject_open_on(const arguments *arguments, const char *device, subject *out);
-/* Binds the words after the first: EXTENT=N, scalar=X, tensor[:DTYPE]=FILE.npy. */
+/* Binds the words after the first: EXTENT=N, T=DTYPE, scalar=X, tensor[:DTYPE]=FILE.npy, in whatever order.
+ */
 int subject_bind(const arguments *arguments, subject *subject);
 void subject_close(subject *subject);
 /* hr_run_options.restore over a subject: brings back an inout array that came from a file. */
 hr_status subject_restore(void *subject, const char *name, const hr_array *array);
 /* The same array in the host's memory, `copy` for free() (NULL where none is needed). */
 hr_status subject_download(const subject *subject, const hr_array *array, hr_array *out, void **copy);
+/* HR_DTYPE_COUNT where there is no dtype of this name. */
+hr_dtype dtype_named(const char *text);
 /* The argument of this name; with a sentence that lists what there is, otherwise. */
 int subject_argument(const arguments *arguments, const subject *subject, const char *name, hr_argument *out);
 

@@ -94,6 +94,8 @@ static int name_unknown(const arguments *arguments, const subject *subject, cons
     }
     for (int i = 0; i < hr_kernel_extent_count(subject->kernel) && count < BOUND_MAX; i++)
         names[count++] = hr_kernel_extent_name(subject->kernel, i);
+    for (int i = 0; i < hr_kernel_dtype_count(subject->kernel) && count < BOUND_MAX; i++)
+        names[count++] = hr_kernel_dtype_name(subject->kernel, i);
     const char *closest = closest_name(name, names, count);
     fprintf(stderr, "headroom %s: kernel %s has no \"%s\"", arguments->command->name,
             hr_kernel_name(subject->kernel), name);
@@ -115,6 +117,37 @@ static bool has_extent(const subject *subject, const char *name) {
     for (int i = 0; i < hr_kernel_extent_count(subject->kernel); i++)
         if (strcmp(hr_kernel_extent_name(subject->kernel, i), name) == 0) return true;
     return false;
+}
+
+/* ---- dtypes ---- */
+
+static bool has_dtype(const subject *subject, const char *name) {
+    for (int i = 0; i < hr_kernel_dtype_count(subject->kernel); i++)
+        if (strcmp(hr_kernel_dtype_name(subject->kernel, i), name) == 0) return true;
+    return false;
+}
+
+hr_dtype dtype_named(const char *text) {
+    int dtype = 0;
+    while (dtype < HR_DTYPE_COUNT && strcmp(hr_dtype_name((hr_dtype)dtype), text) != 0)
+        dtype++;
+    return (hr_dtype)dtype;
+}
+
+static int bind_dtype(const arguments *arguments, subject *subject, const char *name, const char *text) {
+    const char *names[HR_DTYPE_COUNT];
+    for (int i = 0; i < HR_DTYPE_COUNT; i++)
+        names[i] = hr_dtype_name((hr_dtype)i);
+    hr_dtype dtype = dtype_named(text);
+    if (dtype == HR_DTYPE_COUNT) {
+        fprintf(stderr, "headroom %s: %s=%s: %s is a dtype of kernel %s, and there is none of that name",
+                arguments->command->name, name, text, name, hr_kernel_name(subject->kernel));
+        complain_closest("", closest_name(text, names, HR_DTYPE_COUNT));
+        fprintf(stderr, "\n");
+        return EXIT_USAGE;
+    }
+    hr_status status = hr_kernel_bind_dtype(subject->kernel, name, dtype);
+    return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 
 /* ---- binding ---- */
@@ -165,12 +198,11 @@ static hr_status upload(subject *subject, int i, hr_array *array) {
 }
 
 static int bind_tensor(const arguments *arguments, subject *subject, const hr_argument *argument,
-                       const char *path) {
-    hr_npy *npy;
+                       const char *path, hr_npy *npy) {
     if (argument->role == HR_ARGUMENT_RESULT)
         return complain(arguments, "%s=%s: %s is a result; to save it, say -o %s=%s", argument->name, path,
                         argument->name, argument->name, path);
-    hr_status status = hr_npy_open(path, argument->dtype, &npy);
+    hr_status status = npy ? HR_OK : hr_npy_open(path, argument->dtype, &npy);
     if (status != HR_OK) return complain_status(arguments, status);
     subject->npys[subject->npy_count++] = npy;
     hr_array array = *hr_npy_array(npy);
@@ -180,44 +212,101 @@ static int bind_tensor(const arguments *arguments, subject *subject, const hr_ar
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 
-/* `x:bf16=...` says what the file's raw elements are; the kernel has to agree. */
-static int check_dtype(const arguments *arguments, const hr_argument *argument, const char *dtype) {
+static bool is_given(const subject *subject, const char *name) {
+    for (int i = 0; i < subject->name_count; i++)
+        if (strcmp(subject->names[i], name) == 0) return true;
+    return false;
+}
+
+/* `x:bf16=...` says what the file's raw elements are; the kernel has to agree, or has a variable there. */
+static int check_dtype(const arguments *arguments, subject *subject, const hr_argument *argument,
+                       const char *dtype) {
+    if (dtype && argument->dtype_variable && !is_given(subject, argument->dtype_variable))
+        return bind_dtype(arguments, subject, argument->dtype_variable, dtype);
     if (!dtype || strcmp(dtype, hr_dtype_name(argument->dtype)) == 0) return 0;
     return complain(arguments, "%s:%s=...: the kernel declares %s as %s", argument->name, dtype,
                     argument->name, hr_dtype_name(argument->dtype));
 }
 
-static int bind_word(const arguments *arguments, subject *subject, const char *word) {
+/* NAME=VALUE and NAME:DTYPE=VALUE, taken apart. */
+typedef struct bound_word {
+    const char *name, *dtype, *value; /* dtype NULL: none is said */
+    hr_argument argument;             /* of a small name */
+    bool done;
+} bound_word;
+
+/* The name is the subject's to free. */
+static int word_read(const arguments *arguments, subject *subject, const char *word, bound_word *out) {
     const char *equals = strchr(word, '=');
+    *out = (bound_word){0};
     if (!equals || equals == word)
-        return complain(arguments, "\"%s\" is no NAME=VALUE (EXTENT=N, scalar=X or tensor=FILE.npy)", word);
+        return complain(arguments, "\"%s\" is no NAME=VALUE (EXTENT=N, T=DTYPE, scalar=X or tensor=FILE.npy)",
+                        word);
     if (subject->name_count == BOUND_MAX)
         return complain(arguments, "more than %d names are given", BOUND_MAX);
     char *name = strndup(word, (size_t)(equals - word));
     if (!name) return complain(arguments, "out of memory");
     char *dtype = strchr(name, ':');
     if (dtype) *dtype++ = 0;
-    for (int i = 0; i < subject->name_count; i++)
-        if (strcmp(subject->names[i], name) == 0) {
-            complain(arguments, "%s is given twice", name);
-            free(name);
-            return EXIT_USAGE;
-        }
+    if (is_given(subject, name)) {
+        complain(arguments, "%s is given twice", name);
+        free(name);
+        return EXIT_USAGE;
+    }
     subject->names[subject->name_count++] = name;
-    if (isupper((unsigned char)name[0])) return bind_extent(arguments, subject, name, equals + 1);
-    hr_argument argument;
-    int code = subject_argument(arguments, subject, name, &argument);
-    if (code == 0) code = check_dtype(arguments, &argument, dtype);
+    out->name = name;
+    out->dtype = dtype;
+    out->value = equals + 1;
+    return isupper((unsigned char)name[0]) ? 0 : subject_argument(arguments, subject, name, &out->argument);
+}
+
+/* Extents and dtypes, which say what files may mean. */
+static int bind_named(const arguments *arguments, subject *subject, bound_word *word) {
+    word->done = isupper((unsigned char)word->name[0]);
+    if (!word->done) return 0;
+    return has_dtype(subject, word->name) ? bind_dtype(arguments, subject, word->name, word->value)
+                                          : bind_extent(arguments, subject, word->name, word->value);
+}
+
+static bool is_file(const bound_word *word) {
+    return word->argument.rank > 0 || word->argument.role != HR_ARGUMENT_INPUT;
+}
+
+/* A file that says what it holds says what a dtype variable stands for. */
+static int bind_telling(const arguments *arguments, subject *subject, bound_word *word) {
+    hr_npy *npy = NULL;
+    const char *variable = word->argument.dtype_variable;
+    if (word->done) return 0;
+    (void)subject_argument(arguments, subject, word->name,
+                           &word->argument); /* with the dtypes that were given */
+    int code = check_dtype(arguments, subject, &word->argument, word->dtype);
+    if (code || word->dtype || !variable || !is_file(word) || word->argument.role == HR_ARGUMENT_RESULT)
+        return code;
+    if (is_given(subject, variable)) return 0;
+    if (hr_npy_open(word->value, HR_DTYPE_COUNT, &npy) != HR_OK) return 0; /* bind_rest will say why */
+    word->done = true;
+    return bind_tensor(arguments, subject, &word->argument, word->value, npy);
+}
+
+static int bind_rest(const arguments *arguments, subject *subject, bound_word *word) {
+    if (word->done) return 0;
+    int code =
+        subject_argument(arguments, subject, word->name, &word->argument); /* its dtype may be known now */
     if (code) return code;
-    if (argument.rank == 0 && argument.role == HR_ARGUMENT_INPUT)
-        return bind_scalar(arguments, subject, &argument, equals + 1);
-    return bind_tensor(arguments, subject, &argument, equals + 1);
+    return is_file(word) ? bind_tensor(arguments, subject, &word->argument, word->value, NULL)
+                         : bind_scalar(arguments, subject, &word->argument, word->value);
 }
 
 int subject_bind(const arguments *arguments, subject *subject) {
-    for (int i = 1; i < arguments->word_count; i++) {
-        int code = bind_word(arguments, subject, arguments->words[i]);
-        if (code) return code;
-    }
-    return 0;
+    static int (*const steps[])(const struct arguments *, struct subject *,
+                                bound_word *) = {bind_named, bind_telling, bind_rest};
+    bound_word words[BOUND_MAX];
+    int code = 0, count = arguments->word_count - 1;
+    if (count > BOUND_MAX) return complain(arguments, "more than %d names are given", BOUND_MAX);
+    for (int i = 0; i < count && code == 0; i++)
+        code = word_read(arguments, subject, arguments->words[i + 1], &words[i]);
+    for (size_t step = 0; step < sizeof steps / sizeof *steps; step++)
+        for (int i = 0; i < count && code == 0; i++)
+            code = steps[step](arguments, subject, &words[i]);
+    return code;
 }

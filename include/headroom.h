@@ -383,9 +383,8 @@ typedef struct hr_run_result {
      */
     double roof_was, special_was;
     double unfused_part; /* of the work, on which `unfused` was timed; its seconds are those of the whole */
-    const char *title;   /* "softmax T=bf16": `kernel` and what its dtype variables stand for */
-    int dtype_count;
-    const char *const *dtype_names; /* the variables */
+    int dtype_count;     /* dtype variables, and what they stood for */
+    const char *const *dtype_names;
     const hr_dtype *dtypes;
 } hr_run_result;
 
@@ -401,9 +400,9 @@ HR_API void hr_run_result_destroy(hr_run_result *result);
 /* A NumPy .npy file as an array: mapped, never copied. The mapping is private, so a kernel may write to it
  * (an inout) and the file stays as it is. Format versions 1.0 to 3.0, C and Fortran order, little-endian.
  * NumPy has no bf16 and no f8: they are carried as raw elements of their size (V2, V1) or as u2, u1, and
- * `wanted`, the dtype that the kernel declares, says what those hold. HR_BAD_INPUT where the file is no such
- * array, HR_IO where it cannot be read; a file that another program shortens meanwhile ends this one with
- * SIGBUS. */
+ * `wanted`, the dtype that the kernel declares, says what those hold. HR_DTYPE_COUNT: the dtype that the file
+ * says itself, V2 being bf16; u2 and V1 say none. HR_BAD_INPUT where the file is no such array, HR_IO
+ * where it cannot be read; a file that another program shortens meanwhile ends this one with SIGBUS. */
 typedef struct hr_npy hr_npy;
 HR_API hr_status hr_npy_open(const char *path, hr_dtype wanted, hr_npy **out);
 HR_API const hr_array *hr_npy_array(const hr_npy *npy); /* belongs to the handle, as its data does */

@@ -41,33 +41,38 @@ typedef struct npy_reader {
     const char *path, *at, *end;
 } npy_reader;
 
-/* Element types by the part of 'descr' after the byte order. `carried`: NumPy has no such type, so these
- * elements mean `dtype` only where the kernel declares it. */
+/* Element types by the part of 'descr' after the byte order. */
+typedef enum npy_meaning {
+    PLAIN,   /* NumPy's own */
+    NAMED,   /* NumPy has no such type, but these elements can be no other of ours */
+    CARRIED, /* they mean `dtype` only where the kernel declares it */
+} npy_meaning;
+
 static const struct {
     const char *name;
     hr_dtype dtype;
-    bool carried;
+    npy_meaning meaning;
 } npy_types[] = {
-    {"f8", HR_F64, false},
-    {"f4", HR_F32, false},
-    {"f2", HR_F16, false},
-    {"i8", HR_I64, false},
-    {"i4", HR_I32, false},
-    {"i2", HR_I16, false},
-    {"i1", HR_I8, false},
-    {"V2", HR_BF16, true},
-    {"u2", HR_BF16, true},
-    {"bfloat16", HR_BF16, true},
-    {"V1", HR_F8E4M3, true},
-    {"V1", HR_F8E5M2, true},
-    {"f1", HR_F8E4M3, true}, /* ml_dtypes' float8_e4m3fn and float8_e5m2, by their kind and size */
-    {"f1", HR_F8E5M2, true},
-    {"float8_e4m3fn", HR_F8E4M3, true},
-    {"float8_e5m2", HR_F8E5M2, true},
-    {"u1", HR_F8E4M3, true},
-    {"u1", HR_F8E5M2, true},
-    {"u1", HR_U8, false},
-    {"b1", HR_BOOL, false},
+    {"f8", HR_F64, PLAIN},
+    {"f4", HR_F32, PLAIN},
+    {"f2", HR_F16, PLAIN},
+    {"i8", HR_I64, PLAIN},
+    {"i4", HR_I32, PLAIN},
+    {"i2", HR_I16, PLAIN},
+    {"i1", HR_I8, PLAIN},
+    {"V2", HR_BF16, NAMED},
+    {"u2", HR_BF16, CARRIED},
+    {"bfloat16", HR_BF16, NAMED},
+    {"V1", HR_F8E4M3, CARRIED},
+    {"V1", HR_F8E5M2, CARRIED},
+    {"f1", HR_F8E4M3, CARRIED}, /* ml_dtypes' float8_e4m3fn and float8_e5m2, by their kind and size */
+    {"f1", HR_F8E5M2, CARRIED},
+    {"float8_e4m3fn", HR_F8E4M3, NAMED},
+    {"float8_e5m2", HR_F8E5M2, NAMED},
+    {"u1", HR_F8E4M3, CARRIED},
+    {"u1", HR_F8E5M2, CARRIED},
+    {"u1", HR_U8, PLAIN},
+    {"b1", HR_BOOL, PLAIN},
 };
 #define NPY_TYPES (sizeof npy_types / sizeof *npy_types)
 
@@ -194,7 +199,8 @@ static hr_status npy_type(const char *path, const char *descr, hr_dtype wanted, 
     for (size_t i = 0; i < NPY_TYPES; i++) {
         if (strcmp(npy_types[i].name, name) != 0) continue;
         hr_dtype dtype = npy_types[i].dtype;
-        if (npy_types[i].carried && dtype != wanted) {
+        bool named = wanted == HR_DTYPE_COUNT && npy_types[i].meaning == NAMED;
+        if (npy_types[i].meaning != PLAIN && dtype != wanted && !named) {
             carries = hr_dtype_name(dtype);
             continue;
         }
@@ -206,6 +212,9 @@ static hr_status npy_type(const char *path, const char *descr, hr_dtype wanted, 
         *out = dtype;
         return HR_OK;
     }
+    if (carries && wanted == HR_DTYPE_COUNT)
+        return hr_fail(HR_BAD_INPUT, "%s: its elements ('%s') do not say what they are: they could carry %s",
+                       path, descr, carries);
     if (carries)
         return hr_fail(
             HR_BAD_INPUT, "%s: its elements are raw ('%s') and could carry %s, but %s is wanted here", path,

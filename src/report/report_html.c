@@ -40,8 +40,13 @@ static void write_header(hr_text *out, const hr_run_result *run) {
     hr_html_escape(out, run->kernel);
     hr_text_format(out, "</h1><p class='about'>");
     hr_html_escape(out, run->file);
-    for (int i = 0; i < run->extent_count; i++) {
+    for (int i = 0; i < run->dtype_count; i++) {
         hr_text_format(out, "%s", i ? ", " : " · ");
+        hr_html_escape(out, run->dtype_names[i]);
+        hr_text_format(out, " = %s", hr_dtype_name(run->dtypes[i]));
+    }
+    for (int i = 0; i < run->extent_count; i++) {
+        hr_text_format(out, "%s", i || run->dtype_count ? ", " : " · ");
         hr_html_escape(out, run->extent_names[i]);
         hr_text_format(out, " = %lld", (long long)run->extents[i]);
     }

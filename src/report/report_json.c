@@ -94,10 +94,12 @@ static void set_beside(json_t *object, const hr_run_result *run) {
 
 /* The object of `headroom run --json`; its keys are a contract. */
 static json_t *run_value(const hr_run_result *run) {
-    json_t *object = json_object(), *extents = json_object(), *flops = json_object();
+    json_t *object = json_object(), *extents = json_object(), *flops = json_object(), *dtypes = json_object();
     json_t *least = json_object(), *tune = json_object();
     for (int i = 0; i < run->extent_count; i++)
         hr_value_set_whole(extents, run->extent_names[i], run->extents[i]);
+    for (int i = 0; i < run->dtype_count; i++)
+        hr_value_set_text(dtypes, run->dtype_names[i], hr_dtype_name(run->dtypes[i]));
     hr_value_set_real(flops, "tensor", run->floor.tensor_flops);
     hr_value_set_real(flops, "vector", run->floor.vector_flops);
     hr_value_set_real(flops, "special", run->floor.special_ops);
@@ -110,6 +112,7 @@ static json_t *run_value(const hr_run_result *run) {
     hr_value_set_text(object, "kernel", run->kernel);
     hr_value_set_text(object, "file", run->file);
     json_object_set_new(object, "device", device_value(run->device_kind, run->device_name));
+    json_object_set_new(object, "dtypes", dtypes);
     json_object_set_new(object, "extents", extents);
     json_object_set_new(object, "plan", plan_value(run));
     json_object_set_new(object, "seconds", timing_value(&run->seconds));
@@ -230,7 +233,7 @@ static void csv_row(hr_text *out, const hr_bench_row *row, const hr_roof *roof) 
     if (!run) {
         hr_text_format(out, ",,,,,,,,,,,,");
         csv_text(out, row->error);
-        hr_text_format(out, ",,\n");
+        hr_text_format(out, ",,,\n");
         return;
     }
     for (int i = 0; i < run->extent_count; i++)
@@ -247,6 +250,9 @@ static void csv_row(hr_text *out, const hr_bench_row *row, const hr_roof *roof) 
     if (run->beside.copy > 0) hr_text_format(out, "%.4f", run->beside.copy);
     hr_text_format(out, ",");
     if (run->beside.roof_fraction > 0) hr_text_format(out, "%.4f", run->beside.roof_fraction);
+    hr_text_format(out, ",");
+    for (int i = 0; i < run->dtype_count; i++)
+        hr_text_format(out, "%s%s=%s", i ? " " : "", run->dtype_names[i], hr_dtype_name(run->dtypes[i]));
     hr_text_format(out, "\n");
 }
 
@@ -258,9 +264,9 @@ hr_status hr_report_bench_csv(const hr_bench *bench, char **out) {
                    bench->device_kind, bench->device_name, bench->roof.threads,
                    hr_roof_threads_word(&bench->roof), bench->roof.copy);
     hr_utf8_clean(&text, bench->command);
-    hr_text_format(&text,
-                   "\nkernel,dtype,extents,seconds,min,max,bytes_per_second,copy_roof_fraction,floor_seconds,"
-                   "bound,headroom,fusion_gain,max_error,check,error,beside_copy,beside_roof_fraction\n");
+    hr_text_format(
+        &text, "\nkernel,dtype,extents,seconds,min,max,bytes_per_second,copy_roof_fraction,floor_seconds,"
+               "bound,headroom,fusion_gain,max_error,check,error,beside_copy,beside_roof_fraction,dtypes\n");
     for (int i = 0; i < bench->row_count; i++)
         csv_row(&text, &bench->rows[i], &bench->roof);
     return hr_text_give(&text, out);

@@ -21,9 +21,12 @@ static const hr_ink grade_inks[] = {HR_INK_GOOD, HR_INK_FAIR, HR_INK_POOR};
 static void put_title(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_put(paper, HR_INK_BOLD, run->kernel);
     hr_sheet_format(paper, HR_INK_PLAIN, "  %s", run->file);
+    for (int i = 0; i < run->dtype_count; i++)
+        hr_sheet_format(paper, HR_INK_PLAIN, "%s%s=%s", i ? " " : hr_sheet_dot(paper), run->dtype_names[i],
+                        hr_dtype_name(run->dtypes[i]));
     for (int i = 0; i < run->extent_count; i++)
-        hr_sheet_format(paper, HR_INK_PLAIN, "%s%s=%lld", i ? " " : hr_sheet_dot(paper), run->extent_names[i],
-                        (long long)run->extents[i]);
+        hr_sheet_format(paper, HR_INK_PLAIN, "%s%s=%lld", i || run->dtype_count ? " " : hr_sheet_dot(paper),
+                        run->extent_names[i], (long long)run->extents[i]);
     hr_sheet_format(paper, HR_INK_DIM, "%s%s: %s", hr_sheet_dot(paper), run->device_kind, run->device_name);
     if (run->roof.threads > 0)
         hr_sheet_format(paper, HR_INK_DIM, ", %d %s", run->roof.threads, hr_roof_threads_word(&run->roof));
@@ -337,9 +340,12 @@ static void cell_rate(bench_cells *cells, const hr_run_result *run, const hr_roo
 }
 
 static void cell_extents(char *out, size_t size, const hr_run_result *run) {
-    size_t used = (size_t)snprintf(out, size, " ");
+    size_t used = 0;
+    for (int i = 0; i < run->dtype_count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, " %s=%s", run->dtype_names[i],
+                                 hr_dtype_name(run->dtypes[i]));
     for (int i = 0; i < run->extent_count && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "", run->extent_names[i],
+        used += (size_t)snprintf(out + used, size - used, " %s=%lld", run->extent_names[i],
                                  (long long)run->extents[i]);
 }
 

@@ -310,7 +310,6 @@ static hr_status result_describe(running *running, hr_arena **arena) {
     HR_TRY(hr_kernel_source(running->kernel, &source, NULL));
     HR_TRY(hr_arena_create(texts_size(kernel, state, source), arena));
     result->kernel = copied(*arena, kernel->function->name);
-    result->title = copied(*arena, kernel->function->title);
     result->file = copied(*arena, kernel->file);
     result->device_kind = copied(*arena, kernel->device->ops->kind);
     result->device_name = copied(*arena, kernel->device->name);

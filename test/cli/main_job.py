@@ -50,7 +50,7 @@ def softmax_reads_and_writes():
     assert y.dtype == np.float32 and y.shape == x.shape
     assert np.abs(y - softmax(x)).max() < 1e-6
     report = json.loads(done.stdout)
-    assert list(report) == ("kernel file device extents plan seconds bytes flops floor headroom roof_fraction "
+    assert list(report) == ("kernel file device dtypes extents plan seconds bytes flops floor headroom roof_fraction "
                             "verified tune").split(), list(report) # no "beside": the caches hold it
     assert report["extents"] == {"M": 37, "N": 129}
     assert report["verified"]["ok"] and report["verified"]["points"] > 0

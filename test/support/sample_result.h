@@ -31,7 +31,8 @@ static inline hr_roof sample_roof(void) {
     return roof;
 }
 
-static const char *const sample_extent_names[] = {"M", "N"};
+static const char *const sample_extent_names[] = {"M", "N"}, *const sample_dtype_names[] = {"T"};
+static const hr_dtype sample_dtypes[] = {HR_BF16};
 static const int64_t sample_extents[] = {32768, 4096};
 static const hr_stage_info sample_stages[] = {
     {"row", "row over n a task m",
@@ -57,6 +58,9 @@ static inline hr_run_result sample_result(void) {
         .extent_count = 2,
         .extent_names = sample_extent_names,
         .extents = sample_extents,
+        .dtype_count = 1,
+        .dtype_names = sample_dtype_names,
+        .dtypes = sample_dtypes,
         .plan_summary = "1 stage: row (1 read, 1 write)",
         .stage_count = 1,
         .stages = sample_stages,

@@ -120,6 +120,25 @@ static void dtypes(void **state) {
     expect_dtype("bfloat16", HR_BF16, HR_BF16);
 }
 
+/* Where a dtype variable is bound by the file: what can be one dtype only is that. */
+static void dtypes_that_files_say(void **state) {
+    (void)state;
+    expect_dtype("|V2", NONE_WANTED, HR_BF16);
+    expect_dtype("bfloat16", NONE_WANTED, HR_BF16);
+    expect_dtype("float8_e4m3fn", NONE_WANTED, HR_F8E4M3);
+    expect_dtype("float8_e5m2", NONE_WANTED, HR_F8E5M2);
+    expect_dtype("<f2", NONE_WANTED, HR_F16);
+    static const char *const silent[] = {"<u2", "|V1", "<f1"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        char dictionary[128];
+        snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }",
+                 silent[i]);
+        expect_refused(write_npy(1, dictionary, 24), NONE_WANTED, HR_BAD_INPUT, "do not say what they are");
+    }
+    expect_refused(write_npy(1, "{'descr': '|V2', 'fortran_order': False, 'shape': (3,), }", 24), HR_F32,
+                   HR_BAD_INPUT, "could carry bf16, but f32 is wanted here");
+}
+
 static void orders_and_versions(void **state) {
     (void)state;
     hr_npy *npy;
@@ -352,6 +371,7 @@ static void save_refuses_what_it_cannot(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dtypes),
+        cmocka_unit_test(dtypes_that_files_say),
         cmocka_unit_test(orders_and_versions),
         cmocka_unit_test(scalars_and_empty_arrays),
         cmocka_unit_test(writing_leaves_the_file_alone),

@@ -49,7 +49,7 @@ static void terminal(void **state) {
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_string_equal(
         text,
-        "layernorm  kernels/layernorm.hr, M=32768 N=4096, cpu: Intel(R) Xeon(R) Processor, 2 threads\n"
+        "layernorm  kernels/layernorm.hr, T=bf16 M=32768 N=4096, cpu: Intel(R) Xeon(R) Processor, 2 threads\n"
         "  plan      1 stage: row (1 read, 1 write)\n"
         "  tuning    28 choices in 3.14 s: stream, unroll 2, prefetch 1\n"
         "  time      14.2 ms     37.8 GB/s, 66.1 GFLOP/s, 14.1 ms to 14.9 ms in 25 runs\n"
@@ -148,8 +148,9 @@ static void json(void **state) {
     json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(object);
     free(text);
-    assert_string_equal(keys_of(object), "kernel,file,device,extents,plan,seconds,bytes,flops,floor,headroom,"
-                                         "roof_fraction,verified,tune,beside");
+    assert_string_equal(keys_of(object),
+                        "kernel,file,device,dtypes,extents,plan,seconds,bytes,flops,floor,headroom,"
+                        "roof_fraction,verified,tune,beside");
     assert_string_equal(keys_of(json_object_get(object, "device")), "kind,name");
     assert_string_equal(keys_of(json_object_get(object, "extents")), "M,N");
     assert_string_equal(keys_of(json_object_get(object, "plan")), "summary,stages");
@@ -288,11 +289,11 @@ static void bench(void **state) {
               "# headroom bench\n"
               "kernel,dtype,extents,seconds,min,max,bytes_per_second,copy_roof_fraction,floor_seconds,bound,"
               "headroom,"
-              "fusion_gain,max_error,check,error,beside_copy,beside_roof_fraction\n"
+              "fusion_gain,max_error,check,error,beside_copy,beside_roof_fraction,dtypes\n"
               "layernorm,bf16,M=32768 "
               "N=4096,0.01421,0.0141,0.01493,3.77824e+10,0.9814,0.013945,memory,1.0190,3.3990,"
-              "0.0031,right,,0.9320,0.9370\n"
-              "softmax,f32,,,,,,,,,,,,,\"a sentence, with \"\"quotes\"\"\",,\n");
+              "0.0031,right,,0.9320,0.9370,T=bf16\n"
+              "softmax,f32,,,,,,,,,,,,,\"a sentence, with \"\"quotes\"\"\",,,\n");
     free(text);
     assert_int_equal(hr_report_bench_json(&table, &text), HR_OK);
     json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -303,7 +304,7 @@ static void bench(void **state) {
     free(text);
     assert_int_equal(hr_report_bench_line(&rows[0], &run.roof, NULL, &text), HR_OK);
     assert_string_equal(
-        text, "layernorm                  bf16  M=32768 N=4096                     14.2 ms     37.8 GB/s   "
+        text, "layernorm                  bf16  T=bf16 M=32768 N=4096              14.2 ms     37.8 GB/s   "
               "98 %  memory     1.02x   94 %   3.40x  right 3.1e-03\n");
     free(text);
     static const struct {
