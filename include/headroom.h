@@ -552,7 +552,7 @@ typedef struct hr_finding_info {
  */
 HR_API int hr_diagnosis_finding_count(const hr_diagnosis *diagnosis);
 HR_API hr_status hr_diagnosis_finding(const hr_diagnosis *diagnosis, int i, hr_finding_info *out);
-/* Seconds of the median step. */
+/* Seconds of a step, the mean of those that count. */
 HR_API double hr_diagnosis_step(const hr_diagnosis *diagnosis);
 
 /* The verdict in three lines, then where a step goes, then the findings. `style` may be NULL. */

@@ -91,7 +91,7 @@ def judge(name, wanted, measured, diagnosis):
         worst = max((f["gain"] for f in findings), default=0.0)
         row.update(predicted_ms=faulty * (1 - worst) * 1e3, error=worst, good=worst <= HEALTHY_LIMIT)
         return row
-    recorded = diagnosis["step"]["seconds"]["median"]
+    recorded = diagnosis["step"]["seconds"]["mean"]
     predicted = recorded - next((f["seconds_saved"] for f in findings if f["id"] == wanted), 0.0)
     row.update(predicted_ms=predicted * 1e3, error=predicted / fixed - 1, good=first == wanted)
     return row

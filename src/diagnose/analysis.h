@@ -59,6 +59,8 @@ unsigned hr_classify_range(const char *name);
 
 /* ---- tables ---- */
 
+#define HR_BEFORE_TRACE INT64_MIN /* launched before the recording began */
+
 /* Work of a device: kernel, copy, fill, graph. In order of start. */
 typedef struct hr_work {
     int64_t start, end;
@@ -67,6 +69,8 @@ typedef struct hr_work {
     int32_t next;        /* the next work of the same call, -1 = none */
     int32_t step;        /* -1 = before the first one, or after the last */
     int32_t device;
+    int64_t launched; /* when its call began, as far as the trace tells; HR_BEFORE_TRACE */
+    int64_t alone;    /* ns of the counted steps that the account gives to it */
     uint16_t flags;
     uint8_t kind; /* hr_time_kind */
 } hr_work;
@@ -83,8 +87,10 @@ typedef struct hr_host_call {
     int32_t operation, outer; /* innermost and outermost operator around it, -1 = none */
     int32_t wait;             /* the event of its synchronisation, -1 = none */
     int32_t step;
-    uint8_t kind;   /* hr_call_class */
-    uint8_t within; /* hr_range_class bits */
+    uint8_t kind;    /* hr_call_class */
+    uint8_t within;  /* hr_range_class bits */
+    bool lost;       /* it launched work that is not in the file */
+    bool after_lost; /* such work may still have run when it began: nobody had waited for it */
 } hr_host_call;
 
 /* Stretches of host time of one thread, apart and in order. */
@@ -133,6 +139,43 @@ typedef struct hr_graph {
 
 #define HR_NEVER (INT64_MIN / 4) /* the latency of an edge that is taken away */
 
+/* ---- time ---- */
+
+/* Boundaries of steps as the host saw them. */
+typedef struct hr_bounds {
+    int64_t *times; /* count + 1 */
+    int count;      /* of steps */
+    int32_t track;  /* whose ranges they are, -1 = nobody's */
+    const char *found_by;
+} hr_bounds;
+
+typedef enum hr_step_marks {
+    HR_MARKS_STEPS,     /* ranges that repeat, or a pass that holds the work */
+    HR_MARKS_OPTIMIZER, /* a step ends with its optimizer's range */
+    HR_MARKS_ONCE       /* any one range that holds the work */
+} hr_step_marks;
+
+/* A stretch in which nothing changes on the device. `work`: the one it belongs to, -1 = idle until `next`
+ * begins. */
+typedef struct hr_moment {
+    int64_t from, to;
+    int32_t work, next; /* next: -1 = none */
+    bool communicates;
+} hr_moment;
+typedef void (*hr_moment_visit)(void *context, const hr_moment *moment);
+
+/* Idle time of the device and why. */
+typedef struct hr_cause {
+    int64_t from, to;
+    int32_t call; /* what the host was in, -1 = not known */
+    uint8_t kind; /* hr_time_kind */
+} hr_cause;
+
+/* ns by kind: of the counted steps, of the slow ones among them. */
+typedef struct hr_account {
+    int64_t all[HR_TIME_KIND_COUNT], slow[HR_TIME_KIND_COUNT];
+} hr_account;
+
 /* ---- the whole ---- */
 
 typedef struct hr_analysis {
@@ -153,6 +196,12 @@ typedef struct hr_analysis {
     int32_t *thread_of; /* a track -> into threads, -1 = none */
     int64_t start, end; /* of all of its events */
     hr_steps steps;
+    hr_cause *causes; /* apart, in order */
+    int cause_count, cause_room;
+    int32_t *
+        pending; /* a work -> of it and all later ones of the device the one launched first, -1 = not known */
+    int64_t queued_ns; /* a launch that takes longer to reach an idle device waits there for something */
+    hr_integrity integrity;
     int64_t origin;     /* when the host began the first step: the first call of a thread follows it */
     int32_t step_track; /* the thread whose ranges are steps, -1 = none */
     hr_graph graph;
@@ -171,9 +220,23 @@ void hr_analysis_first_gaps(hr_analysis *analysis);
 int32_t hr_correlated_call(const hr_analysis *analysis, int64_t correlation);
 /* Needs join. Steps of the rank, as its chosen device lived them. */
 void hr_analysis_steps(hr_analysis *analysis);
-/* Needs steps. Where the ns of [start, end) went on the chosen device; adds up to end - start. */
-void hr_analysis_account(const hr_analysis *analysis, int64_t start, int64_t end,
-                         int64_t out[HR_TIME_KIND_COUNT]);
+/* Needs work with launch times. False where nothing marks steps: steps_marked.c, steps_repeated.c. */
+bool hr_marked_steps(const hr_analysis *analysis, hr_step_marks marks, hr_bounds *out);
+bool hr_repeated_steps(const hr_analysis *analysis, hr_bounds *out);
+/* Visits [start, end) in order: sweep.c. */
+void hr_sweep(const hr_analysis *analysis, int64_t start, int64_t end, hr_moment_visit visit, void *context);
+/* 2 = compute, 1 = communication, 0 = the link to the host: what a moment belongs to where several run. */
+int hr_work_priority(const hr_work *work);
+/* Needs steps. Why the device stood idle: fills causes, pending and queued_ns. */
+void hr_analysis_idle(hr_analysis *analysis);
+/* The first cause that ends after a time; cause_count = none. */
+int hr_cause_after(const hr_analysis *analysis, int64_t time);
+/* Needs idle. Where the ns of the counted steps went; adds up to them. Fills `alone` of the works. */
+void hr_analysis_account(hr_analysis *analysis, hr_account *out);
+bool hr_is_slow_step(const hr_steps *steps, int step);
+/* Needs joined works. Counts what is missing in the file or cannot be, and marks calls whose work is lost:
+ * integrity.c. */
+void hr_analysis_integrity(hr_analysis *analysis);
 /* Needs steps. Fraction of time with compute; seconds a step of communication, and of that hidden. */
 void hr_analysis_overlap(const hr_analysis *analysis, hr_lane *lane);
 /* "void at::native::foo<bar>(baz)" -> "foo": what a person calls a kernel. */
@@ -183,11 +246,6 @@ void hr_analysis_kernels(hr_analysis *analysis, hr_arena *keep);
 /* Needs steps. */
 void hr_analysis_graph(hr_analysis *analysis);
 
-/* What the host did in [from, to) before a call: the nearest moments are given last to `visit`, walking back
- * along its predecessors. */
-typedef void (*hr_host_visit)(void *context, int64_t from, int64_t to, hr_time_kind cause, int32_t call);
-void hr_host_walk(const hr_analysis *analysis, int32_t call, int64_t from, int64_t to, hr_host_visit visit,
-                  void *context);
 /* Whether a call loads, compiles or makes something that later ones find there. */
 bool hr_is_first_use(const hr_analysis *analysis, const hr_host_call *call);
 /* The first call of a thread or of all that starts at or after a time; call_count = none. */
@@ -219,9 +277,10 @@ void hr_replay(const hr_graph *graph, const int64_t *latency, int64_t *times);
 int64_t hr_replay_span(const hr_analysis *analysis, const int64_t *times);
 /* The edge of that kind into a vertex, -1 = none. */
 int hr_graph_edge(const hr_graph *graph, int vertex, hr_edge_kind kind);
-/* The binding chain of the chosen step. */
+/* The binding chain of the counted steps: the pieces of the chosen one; seconds of a step on average, and of
+ * those what passed while the device stood idle. */
 int hr_critical_path(const hr_analysis *analysis, hr_arena *keep, hr_path_piece **out,
-                     double seconds[HR_TIME_KIND_COUNT]);
+                     double seconds[HR_TIME_KIND_COUNT], double idle[HR_TIME_KIND_COUNT]);
 
 static inline int hr_call_vertex(int call) {
     return 2 * call;

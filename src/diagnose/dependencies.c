@@ -332,6 +332,19 @@ static void infer_waits(builder *build) {
     }
 }
 
+/* What made the device wait for a work that was launched and free to begin takes its time there, whatever the
+ * host does: the work before it in the stream is followed as late as it was. */
+static void keep_queued(hr_analysis *analysis, int vertex) {
+    hr_graph *graph = &analysis->graph;
+    int launch = hr_graph_edge(graph, vertex, HR_EDGE_LAUNCH),
+        stream = hr_graph_edge(graph, vertex, HR_EDGE_STREAM);
+    if (stream < 0) return;
+    int64_t free = graph->observed[graph->edges[stream].from],
+            launched = graph->observed[graph->edges[launch].from];
+    int64_t waited = graph->observed[vertex] - (free > launched ? free : launched);
+    if (waited > graph->latency[stream]) graph->latency[stream] = waited;
+}
+
 /* Edges by the vertex they lead to; what decided gets the latency that was observed. */
 static void settle(builder *build) {
     hr_analysis *analysis = build->analysis;
@@ -360,7 +373,11 @@ static void settle(builder *build) {
             latest = time;
             binding = i;
         }
-        if (binding >= 0) graph->latency[binding] += graph->observed[v] - latest;
+        if (binding < 0) continue;
+        int64_t late = graph->observed[v] - latest;
+        graph->latency[binding] += late;
+        if (graph->edges[binding].kind == HR_EDGE_LAUNCH && late > analysis->queued_ns)
+            keep_queued(analysis, v);
     }
 }
 

@@ -46,6 +46,24 @@ static hr_sampled mean_samples(const hr_analysis *analysis) {
                         .dram = mean[HR_SAMPLE_DRAM]};
 }
 
+static void fill_account(hr_analysis *analysis, hr_lane *lane) {
+    const hr_steps *steps = &analysis->steps;
+    int counted = steps->count - steps->first, usual = counted - steps->slow_count;
+    hr_account account;
+    hr_analysis_idle(analysis);
+    hr_analysis_account(analysis, &account);
+    for (int i = 0; i < HR_TIME_KIND_COUNT; i++) {
+        lane->accounted_ns[i] = account.all[i];
+        lane->accounted[i] = (double)account.all[i] * 1e-9 / counted;
+        if (!steps->slow_count || !usual) continue;
+        double more = (double)account.slow[i] * 1e-9 / steps->slow_count -
+                      (double)(account.all[i] - account.slow[i]) * 1e-9 / usual;
+        if (more <= lane->slow_seconds) continue;
+        lane->slow_seconds = more;
+        lane->slow_kind = (hr_time_kind)i;
+    }
+}
+
 static void fill_lane(hr_analysis *analysis, hr_arena *keep, hr_lane *lane) {
     const hr_trace_device *device = find_device(analysis->trace, analysis->rank, analysis->device);
     const hr_steps *steps = &analysis->steps;
@@ -54,10 +72,8 @@ static void fill_lane(hr_analysis *analysis, hr_arena *keep, hr_lane *lane) {
     *lane = (hr_lane){.rank = analysis->rank, .device = analysis->device, .name = device ? device->name : ""};
     lane->steps = *steps;
     lane->steps.items = items;
-    const hr_step *step = &steps->items[steps->chosen];
-    hr_analysis_account(analysis, step->start, step->end, lane->accounted_ns);
-    for (int i = 0; i < HR_TIME_KIND_COUNT; i++)
-        lane->accounted[i] = (double)lane->accounted_ns[i] * 1e-9;
+    lane->integrity = analysis->integrity;
+    fill_account(analysis, lane);
     hr_analysis_overlap(analysis, lane);
     lane->sampled = mean_samples(analysis);
 }
@@ -71,7 +87,7 @@ static hr_status analyse(const hr_trace *trace, int32_t rank, int32_t device, hr
 }
 
 static double own_time(const hr_lane *lane) {
-    return lane->steps.median - (lane->communication - lane->hidden_communication);
+    return lane->steps.mean - (lane->communication - lane->hidden_communication);
 }
 
 /* A lane a device with work; the slowest one by its own work comes first. */
@@ -116,7 +132,7 @@ static hr_status make_lanes(const hr_trace *trace, hr_diagnosis *out) {
 static void write_verdict(const hr_analysis *analysis, hr_diagnosis *out) {
     hr_draft draft = {.analysis = analysis, .keep = out->arena};
     const double *parts = out->lane->accounted;
-    double step = out->lane->steps.median, compute = 0, waits = 0;
+    double step = analysis->step_seconds, compute = 0, waits = 0;
     int worst = -1, largest = 0;
     for (int i = 0; i < HR_TIME_KIND_COUNT; i++) {
         if (hr_time_kind_group(i) == HR_GROUP_COMPUTE) {
@@ -127,30 +143,35 @@ static void write_verdict(const hr_analysis *analysis, hr_diagnosis *out) {
             if (worst < 0 || parts[i] > parts[worst]) worst = i;
         }
     }
+    const char *first = out->caution ? hr_draft_text(&draft, "%s. As recorded: ", out->caution) : "";
     if (!analysis->work_count) {
         const char *own = hr_own_launches_text(&draft);
         out->verdict = own ? hr_draft_text(&draft, "headroom's own kernels ran on the host: %s", own)
+                       : out->caution
+                           ? hr_draft_text(&draft, "%s: what is left shows the host alone.", out->caution)
                            : "No work of a device was recorded: this trace shows the host alone.";
         return;
     }
     static const char *const words[HR_TIME_KIND_COUNT] = {
         [HR_TIME_COMMUNICATION] = "communication that no compute hides",
         [HR_TIME_HOST_LINK] = "copies to and from the host",
+        [HR_TIME_QUEUED] = "launched work that waits behind something else",
         [HR_TIME_LAUNCH] = "launches that come too slowly",
         [HR_TIME_SYNCHRONISATION] = "waits of the host for the device",
         [HR_TIME_LOADER] = "input data that comes too late",
         [HR_TIME_HOST] = "other work of the host",
         [HR_TIME_ALLOCATION] = "allocating and freeing of memory",
-        [HR_TIME_FIRST_USE] = "loading and compiling of code"};
+        [HR_TIME_FIRST_USE] = "loading and compiling of code",
+        [HR_TIME_UNRECORDED] = "what was not recorded"};
     if (waits > 0.15 * step)
         out->verdict = hr_draft_text(
-            &draft, "%s: it computes %.0f %% of a step of %s; %.0f %% goes to %s",
+            &draft, "%s%s: it computes %.0f %% of a step of %s; %.0f %% goes to %s", first,
             parts[worst] > 0.5 * step ? "The device mostly waits" : "The device waits", 100 * compute / step,
             hr_time_text(step).text, 100 * parts[worst] / step, words[worst]);
     else
         out->verdict =
-            hr_draft_text(&draft, "The device computes %.0f %% of a step of %s; most of it, %.0f %%, in %s",
-                          100 * compute / step, hr_time_text(step).text, 100 * parts[largest] / step,
+            hr_draft_text(&draft, "%sThe device computes %.0f %% of a step of %s; most of it, %.0f %%, in %s",
+                          first, 100 * compute / step, hr_time_text(step).text, 100 * parts[largest] / step,
                           hr_time_kind_words(largest));
 }
 
@@ -173,14 +194,16 @@ static bool is_halted(const hr_analysis *analysis) {
 /* What would have to be recorded to say more. */
 static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
     const hr_trace *trace = analysis->trace;
-    const char **missing = hr_arena_alloc(out->arena, 8 * sizeof *missing);
+    const char **missing = hr_arena_alloc(out->arena, 10 * sizeof *missing);
     int count = 0;
     bool shapes = false, collectives = false, counters = trace->counters.count > 0;
     for (int64_t i = 0; i < trace->operators.count && !shapes; i++)
         shapes = trace->operators.items[i].shapes >= 0;
     for (int i = 0; i < analysis->work_count && !collectives; i++)
         collectives = analysis->works[i].kind == HR_TIME_COMMUNICATION;
-    if (!analysis->work_count)
+    if (out->record)
+        missing[count++] = out->record;
+    else if (!analysis->work_count)
         missing[count++] =
             "device work: profile with ProfilerActivity.CUDA, or use `headroom record -- PROGRAM`";
     if (analysis->work_count && !analysis->call_count)
@@ -243,14 +266,18 @@ static hr_status diagnose_lane(hr_analysis *analysis, const hr_ceiling *ceiling,
     }
     out->ceiling = analysis->ceiling;
     memcpy(analysis->accounted, out->lane->accounted, sizeof analysis->accounted);
-    analysis->step_seconds = out->lane->steps.median;
+    analysis->step_seconds = out->lane->steps.mean;
+    hr_account account;
+    hr_analysis_idle(analysis);
+    hr_analysis_account(analysis, &account); /* how much of the steps is each work's alone */
+    hr_integrity_judge(analysis, out);
     keep_kinds(analysis, out);
     hr_analysis_kernels(analysis, out->arena);
     out->kernels = analysis->kernels;
     out->kernel_count = analysis->kernel_count;
     hr_analysis_graph(analysis);
     hr_path_piece *path;
-    out->path_count = hr_critical_path(analysis, out->arena, &path, out->path_seconds);
+    out->path_count = hr_critical_path(analysis, out->arena, &path, out->path_seconds, out->path_idle);
     out->path = path;
     HR_TRY(hr_find_all(analysis, out));
     write_verdict(analysis, out);

@@ -25,12 +25,14 @@
     X(OTHER, "other", "other kernels", COMPUTE)                                                              \
     X(COMMUNICATION, "exposed-communication", "communication that nothing hides", WAIT)                      \
     X(HOST_LINK, "host-link", "copies to and from the host", WAIT)                                           \
+    X(QUEUED, "queued", "idle: queued behind the device", IDLE)                                              \
     X(LAUNCH, "launch", "idle: waiting for launches", IDLE)                                                  \
     X(SYNCHRONISATION, "synchronisation", "idle: the host waited for the device", IDLE)                      \
     X(LOADER, "data-loader", "idle: waiting for input data", IDLE)                                           \
     X(HOST, "host-compute", "idle: other work of the host", IDLE)                                            \
     X(ALLOCATION, "allocation", "idle: memory was allocated or freed", IDLE)                                 \
-    X(FIRST_USE, "first-use", "idle: code was loaded or compiled", IDLE)
+    X(FIRST_USE, "first-use", "idle: code was loaded or compiled", IDLE)                                     \
+    X(UNRECORDED, "unrecorded", "idle, or work that was not recorded", IDLE)
 
 typedef enum hr_time_kind {
 #define HR_TIME_KIND_ENUM(id, name, words, group) HR_TIME_##id,
@@ -66,11 +68,26 @@ typedef struct hr_steps {
     const char *found_by; /* "ProfilerStep ranges", "repeated kernels", "the whole trace" */
     const hr_step *items; /* one after the other without gap */
     int count;
-    int first;  /* steps before it are warm-up and count for nothing */
-    int halted; /* of those the ones in which the recorder read counters, and the program stood still */
-    int chosen; /* the step whose duration is the median: the one accounted for and drawn */
+    int first;   /* steps before it are warm-up and count for nothing */
+    int halted;  /* of those the ones in which the recorder read counters, and the program stood still */
+    int chosen;  /* the step whose duration is the median: the one that is drawn */
+    double mean; /* what every figure "of a step" is a part of */
     double median, min, max;
+    int slow_count; /* steps of two lengths: so many take `slow` on average, the others `usual`; 0 = they do
+                       not */
+    double slow, usual; /* seconds */
 } hr_steps;
+
+/* What the file lacks or cannot be right in; counts of one rank. */
+typedef struct hr_integrity {
+    int64_t launches, lost;        /* calls that start work; those of them whose work is not in the file */
+    int64_t copies_lost;           /* copies that held the host, without work in the file */
+    int64_t graphs, graphs_as_one; /* launches of graphs; those with one kernel in the file */
+    int64_t works, orphans;        /* work of devices; without its call in the file */
+    int64_t before;                /* of those launched before the recording began: they belong to no step */
+    int64_t repeated;              /* calls whose correlation an earlier one has */
+    int64_t early;                 /* works that begin before their call */
+} hr_integrity;
 
 /* Counters of a device over the steps that count: means, parts of 1; < 0 = not sampled. */
 typedef struct hr_sampled {
@@ -83,9 +100,15 @@ typedef struct hr_lane {
     int32_t rank, device; /* rank: into trace->ranks */
     const char *name;     /* of the product, "" = not known */
     hr_steps steps;
-    double busy;                          /* fraction of the steps in which it computes */
-    double accounted[HR_TIME_KIND_COUNT]; /* seconds of the chosen step; they add up to it */
-    int64_t accounted_ns[HR_TIME_KIND_COUNT];
+    double busy;                              /* fraction of the steps in which it computes */
+    double accounted[HR_TIME_KIND_COUNT];     /* seconds of a step; they add up to the mean */
+    int64_t accounted_ns[HR_TIME_KIND_COUNT]; /* of all counted steps */
+    hr_time_kind slow_kind; /* what the slow steps have most more of, and how much in each */
+    double slow_seconds;
+    /* Seconds of the trace of this rank, those of them in steps, those before and behind them; of the time
+     * outside the part in which the device computes. */
+    double trace_seconds, in_steps, before_steps, after_steps, busy_outside;
+    hr_integrity integrity;
     double communication, hidden_communication; /* seconds a step, in all and under compute */
     hr_sampled sampled;
 } hr_lane;
@@ -152,7 +175,8 @@ typedef struct hr_finding {
     const char *id;    /* "launch-bound" */
     const char *title; /* "The device waits for launches" */
     double gain;       /* predicted fraction of a step, 0..1, this change alone */
-    double marginal;   /* fraction of a step that it adds to the changes before it in the list */
+    bool is_bound; /* the gain is the most it can be: how long the cause takes by itself is not in the file */
+    double marginal; /* fraction of a step that it adds to the changes before it in the list */
     double seconds_saved;
     double confidence;  /* 0..1 */
     const char *remedy; /* in words */
@@ -181,19 +205,26 @@ struct hr_diagnosis {
     const hr_lane *lanes; /* the first one is the one diagnosed: most device time, slowest rank */
     int lane_count;
     const hr_lane *lane;              /* lanes[0] */
+    const char *apart;                /* why the files are not ranks of one run; NULL = nothing says so */
     const uint8_t *event_kinds;       /* an hr_time_kind for each event that is device work, 255 for others */
     const hr_kernel_summary *kernels; /* by falling share */
     int kernel_count;
     const hr_path_piece *path;
     int path_count;
-    double path_seconds[HR_TIME_KIND_COUNT];
-    const hr_finding *findings; /* by falling gain; `healthy` first where no gain is over 5 % */
+    double path_seconds[HR_TIME_KIND_COUNT]; /* of a step, on average */
+    double path_idle[HR_TIME_KIND_COUNT]; /* of those, while the device stood idle: as the account has it */
+    const hr_finding
+        *findings; /* by falling gain; `healthy` or `incomplete-recording` before all where they hold */
     int finding_count;
     double combined_gain;       /* of all findings together, replayed at once */
     double replay_error;        /* of the replay with no change: |replayed - measured| / measured */
-    const char *verdict;        /* what limits it: one sentence */
+    const char *verdict;        /* what limits it; what could change that verdict stands first */
+    const char *caution;        /* what is missing and could change the verdict; NULL = nothing */
+    const char *record;         /* what to record instead; NULL = nothing */
     const char *const *missing; /* what to record to learn more, a sentence each */
     int missing_count;
+    const char *const *notes; /* what else is odd about the files, a sentence each */
+    int note_count;
     hr_trace *owned;
     /* Of a comparison only: this is the trace before. */
     struct hr_diagnosis *after;

@@ -91,5 +91,5 @@ hr_status hr_diagnosis_finding(const hr_diagnosis *diagnosis, int i, hr_finding_
 }
 
 double hr_diagnosis_step(const hr_diagnosis *diagnosis) {
-    return diagnosis->lane->steps.median;
+    return diagnosis->lane->steps.mean;
 }

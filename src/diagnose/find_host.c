@@ -17,6 +17,10 @@ static bool is_pageable(const hr_analysis *analysis, int work) {
            strstr(hr_event_name(analysis, analysis->works[work].event), "ageable");
 }
 
+bool hr_is_pageable_copy(const hr_analysis *analysis, int work) {
+    return is_pageable(analysis, work) && hr_work_copy(analysis, work)->bytes >= SMALL_COPY;
+}
+
 static bool is_to_device(const hr_analysis *analysis, int work) {
     const hr_copy *copy = hr_work_copy(analysis, work);
     return copy && (copy->to == HR_MEMORY_DEVICE ||

@@ -7,6 +7,30 @@
 #include <math.h>
 #include <string.h>
 
+/* Seconds a step that the wire takes: the rank that waits least in its collectives is the one that others
+ * wait for. 0 = not known, with the file of one rank. */
+static double wire_seconds(const hr_draft *draft) {
+    const hr_diagnosis *diagnosis = draft->diagnosis;
+    double least = 0;
+    if (diagnosis->lane_count < 2 || diagnosis->apart) return 0;
+    for (int i = 0; i < diagnosis->lane_count; i++)
+        if (i == 0 || diagnosis->lanes[i].communication < least) least = diagnosis->lanes[i].communication;
+    return least;
+}
+
+/* What the longest one moved, where the file says how much. */
+static void note_rate(hr_draft *draft, int work) {
+    const hr_trace *trace = draft->analysis->trace;
+    const hr_kernel_work *kernel = hr_work_kernel(draft->analysis, work);
+    if (!kernel || kernel->collective < 0 || kernel->collective >= trace->collectives.count) return;
+    const hr_collective *collective = &trace->collectives.items[kernel->collective];
+    double seconds = hr_work_seconds(draft->analysis, work);
+    if (collective->bytes <= 0 || seconds <= 0) return;
+    hr_draft_note(draft, -1, 0, 0, "it carries %s among %d ranks, %s/s",
+                  hr_bytes_text((double)collective->bytes).text, (int)collective->ranks,
+                  hr_bytes_text((double)collective->bytes / seconds).text);
+}
+
 void hr_find_communication(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
     double seconds = 0;
@@ -26,21 +50,40 @@ void hr_find_communication(hr_draft *draft) {
         return;
     }
     int steps = hr_counted_steps(analysis);
-    draft->least_span = (int64_t)(seconds * 1e9); /* it may all be hidden, but it takes its time */
     hr_draft_note(
         draft, analysis->works[longest].event, count, seconds,
         "%.4g collectives a step take %s, of which %s have no compute beside them; the longest: %s, %s",
         (double)count / steps, hr_time_text(seconds / steps).text, hr_time_text(exposed).text,
         hr_event_name(analysis, analysis->works[longest].event),
         hr_time_text(hr_work_seconds(analysis, longest)).text);
-    draft->caveat = "the results are not needed before other work of the step is done";
+    note_rate(draft, longest);
+    draft->most_seconds = exposed;
+    double wire = wire_seconds(draft);
+    if (wire > 0) {
+        draft->least_span = (int64_t)(wire * steps * 1e9); /* it may all be hidden, but it takes its time */
+        draft->caveat = "the results are not needed before other work of the step is done";
+        return;
+    }
+    draft->is_bound = true;
+    draft->gain = exposed / analysis->step_seconds;
+    draft->confidence = 0.3;
+    hr_draft_note(
+        draft, -1, 0, 0,
+        "this rank waits for the others or for the wire; its file alone does not tell which: the rank that "
+        "waits least in the same collective is the late one");
+    draft->remedy =
+        "Record all ranks and diagnose them together: a late rank is a matter of its work, else overlap the "
+        "communication with compute.";
+    draft->code =
+        "headroom diagnose rank*.json  # then bucket_cap_mb, prefetching of parameters, a stream of its own";
+    draft->caveat = "all that is exposed can be hidden or need not be waited for";
 }
 
 /* ---- stragglers ---- */
 
 /* What a rank does itself: its step without the time it is in collectives with nothing beside them. */
 static double own_seconds(const hr_lane *lane) {
-    return lane->steps.median - (lane->communication - lane->hidden_communication);
+    return lane->steps.mean - (lane->communication - lane->hidden_communication);
 }
 
 void hr_find_straggler(const hr_analysis *analysis, hr_diagnosis *out, hr_draft *draft) {
@@ -56,8 +99,8 @@ void hr_find_straggler(const hr_analysis *analysis, hr_diagnosis *out, hr_draft 
         most = own;
         slowest = i;
     }
-    if (ranks < 2 || slowest < 0 || waiting <= 0) return;
-    double behind = most - sum / ranks, step = out->lanes[slowest].steps.median;
+    if (ranks < 2 || slowest < 0 || waiting <= 0 || out->apart) return;
+    double behind = most - sum / ranks, step = out->lanes[slowest].steps.mean;
     if (behind < 0.01 * step) return;
     const hr_lane *lane = &out->lanes[slowest];
     draft->found = true;

@@ -10,7 +10,8 @@
 
 typedef struct hr_draft {
     const hr_analysis *analysis;
-    hr_arena *keep; /* of texts */
+    const hr_diagnosis *diagnosis; /* its lanes are there */
+    hr_arena *keep;                /* of texts */
     bool found;
     /* Edges with their new latencies; where a new one is longer than the old one, the old one stays. */
     int32_t *edges;
@@ -18,6 +19,7 @@ typedef struct hr_draft {
     int edit_count, edit_room;
     int64_t least_span;  /* ns of all counted steps that no remedy of this kind goes below; 0 = none */
     double gain;         /* >= 0: known without a replay */
+    bool is_bound;       /* the gain is the most that it can be */
     double most_seconds; /* what the cause costs of a step, which bounds the gain; < 0 = no bound */
     double confidence;
     const char *remedy, *code, *effort, *caveat; /* NULL: those of the table */
@@ -94,7 +96,8 @@ int hr_stream_order(const hr_analysis *analysis, hr_arena *arena, int32_t **out)
 
 /* ---- detectors, by file ---- */
 
-void hr_find_pageable_copy(hr_draft *draft); /* find_host.c */
+void hr_find_pageable_copy(hr_draft *draft);                     /* find_host.c */
+bool hr_is_pageable_copy(const hr_analysis *analysis, int work); /* of a size at which pinning gains */
 void hr_find_blocking_sync(hr_draft *draft);
 void hr_find_launch_bound(hr_draft *draft);
 void hr_find_host_bound(hr_draft *draft);
@@ -112,9 +115,14 @@ void hr_find_small_batch(hr_draft *draft); /* find_kernel.c */
 void hr_find_low_occupancy(hr_draft *draft);
 void hr_find_low_bandwidth(hr_draft *draft);
 void hr_find_uncoalesced(hr_draft *draft);
+void hr_find_queued(hr_draft *draft); /* find_wait.c */
+void hr_find_copies(hr_draft *draft);
 void hr_find_communication(hr_draft *draft); /* find_rank.c */
 
 /* ---- the driver ---- */
+
+/* Needs the account. Sets caution, record and notes of `out`: integrity.c. */
+void hr_integrity_judge(const hr_analysis *analysis, hr_diagnosis *out);
 
 /* Runs all detectors and replays their edits; fills findings, combined gain and replay error of `out`. */
 hr_status hr_find_all(const hr_analysis *analysis, hr_diagnosis *out);

@@ -12,6 +12,7 @@
 
 #define LEAST_GAIN   0.005 /* below, a finding is not worth a line */
 #define HEALTHY_GAIN 0.05  /* a program without any gain above it is healthy */
+#define HEALTHY_BUSY 0.8   /* where its device computes so much of the time */
 
 static const hr_finding_row rows[] = {
     {"input-pipeline", "The device waits for input data",
@@ -22,6 +23,12 @@ static const hr_finding_row rows[] = {
      "Keep what is copied in pinned memory and copy it without waiting.",
      "DataLoader(..., pin_memory=True); x = x.to(\"cuda\", non_blocking=True)", "one line", 0.8,
      hr_find_pageable_copy},
+    {"copy-bound", "The device waits for copies to and from the host",
+     "Copy less, or beside the compute: keep on the device what is used again, send smaller types, copy from "
+     "pinned "
+     "memory ahead of the step on a stream of its own.",
+     "x = x.to(\"cuda\", non_blocking=True)  # on torch.cuda.Stream(), one batch ahead", "a few lines", 0.6,
+     hr_find_copies},
     {"blocking-sync", "The host waits for the device inside of the step",
      "Take out what makes the host wait, so that it can launch ahead.",
      "total += loss.detach()  # instead of loss.item(); read it every 100 steps", "a few lines", 0.8,
@@ -31,6 +38,13 @@ static const hr_finding_row rows[] = {
      "step = torch.compile(step, mode=\"reduce-overhead\")  # or torch.cuda.make_graphed_callables, "
      "torch.cuda.graph",
      "hours", 0.75, hr_find_launch_bound},
+    {"queued-work", "Work was launched, and the device stands idle before it",
+     "Find what it waits for: an event of another stream, a peer's part of a collective, or work that was "
+     "not recorded. "
+     "Then let it wait for less.",
+     "nsys profile --cuda-graph-trace=node --cuda-event-trace=true  # all streams and devices, graphs by "
+     "kernel",
+     "hours", 0.3, hr_find_queued},
     {"host-bound", "The device waits for other work of the host",
      "Move that work off the path of the step: to another thread, ahead of time, or to the device.", "",
      "hours", 0.5, hr_find_host_bound},
@@ -103,6 +117,14 @@ static const hr_finding_row healthy_row = {"healthy",
                                            0.6,
                                            NULL};
 
+static const hr_finding_row incomplete_row = {"incomplete-recording",
+                                              "What is missing in the file could change the verdict",
+                                              NULL,
+                                              "",
+                                              "one line",
+                                              0.9,
+                                              NULL};
+
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 /* ---- replays ---- */
@@ -124,11 +146,27 @@ static void stage_apply(stage *stage, const hr_draft *draft) {
             stage->latency[draft->edges[i]] = draft->latencies[i];
 }
 
+/* ns of the device's own work that the edits leave: no prediction goes below, whatever overlaps on paper. */
+static int64_t work_left(const stage *stage) {
+    const hr_analysis *analysis = stage->analysis;
+    double left = 0;
+    for (int i = 0; i < analysis->work_count; i++) {
+        const hr_work *work = &analysis->works[i];
+        if (!work->alone || hr_work_priority(work) < 2) continue;
+        int edge = hr_graph_edge(&analysis->graph, hr_work_vertex(analysis, i) + 1, HR_EDGE_WORK);
+        double whole = (double)(work->end - work->start);
+        double now = edge >= 0 ? (double)stage->latency[edge] : whole;
+        left += (double)work->alone * (now < whole ? now / whole : 1);
+    }
+    return (int64_t)left;
+}
+
 /* Fraction of the steps that is gained. */
 static double stage_gain(stage *stage, int64_t least_span) {
     hr_replay(&stage->analysis->graph, stage->latency, stage->times);
-    int64_t span = hr_replay_span(stage->analysis, stage->times);
+    int64_t span = hr_replay_span(stage->analysis, stage->times), left = work_left(stage);
     if (span < least_span) span = least_span;
+    if (span < left) span = left;
     double gain = stage->base > 0 ? 1 - (double)span / (double)stage->base : 0;
     return fmin(1, fmax(0, gain));
 }
@@ -141,10 +179,11 @@ typedef struct made {
     double gain, marginal;
 } made;
 
-static void draft_begin(hr_draft *draft, const hr_analysis *analysis, hr_arena *keep) {
+static void draft_begin(hr_draft *draft, const hr_analysis *analysis, const hr_diagnosis *out) {
     memset(draft, 0, sizeof *draft);
     draft->analysis = analysis;
-    draft->keep = keep;
+    draft->diagnosis = out;
+    draft->keep = out->arena;
     draft->gain = draft->most_seconds = -1;
 }
 
@@ -159,6 +198,7 @@ static double replay_together(stage *stage, made *list, int count) {
     int64_t least = 0;
     stage_reset(stage);
     for (int i = 0; i < count; i++) {
+        if (list[i].draft.is_bound) continue; /* no prediction */
         if (list[i].draft.gain >= 0) {
             list[i].marginal = fmin(list[i].gain, 1 - sum);
             sum += list[i].marginal;
@@ -189,6 +229,7 @@ static hr_finding finish(const made *made, hr_arena *keep, double step) {
     return (hr_finding){.id = row->id,
                         .title = row->title,
                         .gain = made->gain,
+                        .is_bound = draft->is_bound,
                         .marginal = made->marginal,
                         .seconds_saved = made->gain * step,
                         .confidence = draft->confidence > 0 ? draft->confidence : row->confidence,
@@ -202,7 +243,7 @@ static hr_finding finish(const made *made, hr_arena *keep, double step) {
                         .event_count = draft->event_count};
 }
 
-static int detect_all(stage *stage, made *list, hr_arena *keep) {
+static int detect_all(stage *stage, made *list, const hr_diagnosis *out) {
     const hr_analysis *analysis = stage->analysis;
     hr_arena *arena = analysis->arena;
     size_t room = (size_t)analysis->graph.edge_count + 1;
@@ -211,7 +252,7 @@ static int detect_all(stage *stage, made *list, hr_arena *keep) {
     int count = 0;
     for (int i = 0; i < ROWS; i++) {
         hr_draft *draft = &list[count].draft;
-        draft_begin(draft, analysis, keep);
+        draft_begin(draft, analysis, out);
         draft->edges = edges; /* shared while it is tried */
         draft->latencies = latencies;
         draft->edit_room = (int)room;
@@ -219,7 +260,7 @@ static int detect_all(stage *stage, made *list, hr_arena *keep) {
         if (!draft->found || !draft->evidence_count) continue;
         stage_reset(stage);
         stage_apply(stage, draft);
-        list[count].gain = stage_gain(stage, draft->least_span);
+        list[count].gain = draft->gain >= 0 ? draft->gain : stage_gain(stage, draft->least_span);
         if (draft->most_seconds >= 0)
             list[count].gain = fmin(list[count].gain, draft->most_seconds / analysis->step_seconds);
         list[count].row = &rows[i];
@@ -232,6 +273,12 @@ static int detect_all(stage *stage, made *list, hr_arena *keep) {
         count++;
     }
     return count;
+}
+
+/* A busy device, and no communication that it waits for. */
+static bool is_healthy(const hr_analysis *analysis, const hr_diagnosis *out) {
+    return analysis->work_count && out->lane->busy >= HEALTHY_BUSY &&
+           analysis->accounted[HR_TIME_COMMUNICATION] <= HEALTHY_GAIN * analysis->step_seconds;
 }
 
 hr_status hr_find_all(const hr_analysis *analysis, hr_diagnosis *out) {
@@ -247,8 +294,8 @@ hr_status hr_find_all(const hr_analysis *analysis, hr_diagnosis *out) {
     out->replay_error = measured > 0 ? fabs((double)stage.base * 1e-9 - measured) / measured : 0;
 
     made *list = hr_arena_alloc(arena, (ROWS + 2) * sizeof *list);
-    int count = analysis->work_count ? detect_all(&stage, list, keep) : 0;
-    draft_begin(&list[count].draft, analysis, keep);
+    int count = analysis->work_count ? detect_all(&stage, list, out) : 0;
+    draft_begin(&list[count].draft, analysis, out);
     hr_find_straggler(analysis, out, &list[count].draft);
     if (list[count].draft.found && list[count].draft.gain >= LEAST_GAIN) {
         list[count].gain = list[count].draft.gain;
@@ -259,13 +306,18 @@ hr_status hr_find_all(const hr_analysis *analysis, hr_diagnosis *out) {
 
     hr_finding *findings = hr_arena_alloc(keep, (size_t)(count + 1) * sizeof *findings);
     int made_count = 0;
-    if (analysis->work_count && (count == 0 || list[0].gain <= HEALTHY_GAIN)) {
-        made healthy = {.row = &healthy_row};
-        draft_begin(&healthy.draft, analysis, keep);
-        hr_draft_note(&healthy.draft, -1, 0, 0, "the device computes %.0f %% of the time",
-                      100 * out->lanes[0].busy);
-        findings[made_count++] = finish(&healthy, keep, analysis->step_seconds);
+    made before = {.row = NULL};
+    draft_begin(&before.draft, analysis, out);
+    if (out->caution) {
+        before.row = &incomplete_row;
+        before.draft.remedy = hr_draft_text(&before.draft, "Record %s.", out->record);
+        hr_draft_note(&before.draft, -1, 0, 0, "%s", out->caution);
+    } else if (is_healthy(analysis, out) && (count == 0 || list[0].gain <= HEALTHY_GAIN)) {
+        before.row = &healthy_row;
+        hr_draft_note(&before.draft, -1, 0, 0, "the device computes %.0f %% of the time",
+                      100 * out->lane->busy);
     }
+    if (before.row) findings[made_count++] = finish(&before, keep, analysis->step_seconds);
     for (int i = 0; i < count; i++)
         findings[made_count++] = finish(&list[i], keep, analysis->step_seconds);
     out->findings = findings;

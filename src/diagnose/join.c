@@ -42,6 +42,9 @@ typedef struct joining {
     classes classes;
     stack *stacks;      /* a thread */
     int32_t *last_call; /* a thread: its last call, -1 */
+    /* Calls that share a correlation, a chain each; by the chain's first call: its last one, the one whose
+     * turn it is, and how many calls and works there are. */
+    int32_t *same, *same_last, *same_turn, *same_calls, *same_works;
 } joining;
 
 static bool is_work(const hr_event *event) {
@@ -102,12 +105,43 @@ static uint64_t slot_of(const hr_analysis *analysis, int64_t key) {
     return slot;
 }
 
-static void correlate(hr_analysis *analysis, int64_t key, int32_t call) {
+static bool starts_work(uint8_t kind) {
+    return kind == HR_CALL_LAUNCH || kind == HR_CALL_GRAPH_LAUNCH || kind == HR_CALL_COPY;
+}
+
+static void correlate(joining *join, int64_t key, int32_t call) {
+    hr_analysis *analysis = join->analysis;
     if (!key) return;
     uint64_t slot = slot_of(analysis, key);
-    if (analysis->keys[slot]) return;
-    analysis->keys[slot] = key;
-    analysis->values[slot] = call;
+    int32_t first = analysis->keys[slot] ? analysis->values[slot] : call;
+    if (first == call) {
+        analysis->keys[slot] = key;
+        analysis->values[slot] = call;
+        join->same[call] = -1;
+        join->same_last[call] = join->same_turn[call] = call;
+        join->same_calls[call] = 1;
+        return;
+    }
+    if (join->same_last[first] == call || !starts_work(analysis->calls[call].kind)) return;
+    join->same[join->same_last[first]] = call;
+    join->same[call] = -1;
+    join->same_last[first] = call;
+    join->same_calls[first]++;
+    analysis->integrity.repeated++;
+}
+
+/* Where calls share a correlation: as many works as calls belong to them in their order, else to the last
+ * call before the work. */
+static int32_t turn_of(joining *join, int32_t first, const hr_work *work) {
+    const hr_host_call *calls = join->analysis->calls;
+    int32_t *turn = &join->same_turn[first], now = *turn;
+    if (join->same_calls[first] == join->same_works[first]) {
+        *turn = join->same[now] >= 0 ? join->same[now] : now;
+        return now;
+    }
+    while (join->same[*turn] >= 0 && calls[join->same[*turn]].start <= work->start)
+        *turn = join->same[*turn];
+    return *turn;
 }
 
 int32_t hr_correlated_call(const hr_analysis *analysis, int64_t correlation) {
@@ -155,7 +189,7 @@ static void add_call(joining *join, int thread, const hr_event *event, int32_t i
     int64_t end = event->start + (event->duration > 0 ? event->duration : 1);
     if (last >= 0 && event->start < analysis->calls[last].end) { /* the driver's part of it */
         if (end > analysis->calls[last].end) analysis->calls[last].end = end;
-        correlate(analysis, event->correlation, last);
+        correlate(join, event->correlation, last);
         if (event->kind == HR_EVENT_SYNCHRONISE) analysis->calls[last].wait = index;
         return;
     }
@@ -189,7 +223,7 @@ static void add_call(joining *join, int thread, const hr_event *event, int32_t i
             call->operation = stack->slices[i].event;
         }
     join->last_call[thread] = number;
-    correlate(analysis, event->correlation, number);
+    correlate(join, event->correlation, number);
 }
 
 /* ---- device ---- */
@@ -287,6 +321,11 @@ static void join_works(joining *join) {
     for (int32_t i = 0; i < analysis->work_count; i++) {
         hr_work *work = &analysis->works[i];
         work->call = hr_correlated_call(analysis, analysis->trace->events.items[work->event].correlation);
+        if (work->call >= 0) join->same_works[work->call]++;
+    }
+    for (int32_t i = 0; i < analysis->work_count; i++) {
+        hr_work *work = &analysis->works[i];
+        if (work->call >= 0) work->call = turn_of(join, work->call, work);
         classify_work(join, work);
         if (work->call < 0) continue;
         hr_host_call *call = &analysis->calls[work->call];
@@ -505,6 +544,10 @@ static void join_allocate(joining *join, const counts *sum, const int64_t *stret
     analysis->threads = hr_arena_alloc(arena, (size_t)sum->threads * sizeof *analysis->threads);
     join->stacks = hr_arena_alloc(arena, (size_t)sum->threads * sizeof *join->stacks);
     join->last_call = hr_arena_alloc(arena, (size_t)sum->threads * sizeof *join->last_call);
+    int32_t **chains[] = {&join->same, &join->same_last, &join->same_turn, &join->same_calls,
+                          &join->same_works};
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++)
+        *chains[i] = hr_arena_alloc(arena, (size_t)sum->calls * sizeof **chains[i]);
     for (int i = 0; i < analysis->thread_count; i++)
         join->last_call[i] = -1;
     for (int64_t i = 0; i < analysis->trace->tracks.count; i++) {
@@ -553,6 +596,7 @@ hr_status hr_analysis_join(hr_analysis *analysis) {
     join_works(&join);
     join_waits(&join);
     measure_gaps(&join);
+    hr_analysis_integrity(analysis);
     infer_loader(analysis);
     infer_optimizer(analysis);
     return HR_OK;

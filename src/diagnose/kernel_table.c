@@ -337,12 +337,12 @@ void hr_analysis_kernels(hr_analysis *analysis, hr_arena *keep) {
         hr_kernel_summary *kernel = &table.kernels[kernel_of[i]];
         kernel->count++;
         kernel->seconds += (double)(work->end - work->start) * 1e-9 / counted;
+        kernel->share += step > 0 ? (double)work->alone * 1e-9 / counted / step : 0;
         add_launch(&table, kernel_of[i], i);
     }
     find_medians(&table, kernel_of);
     for (int i = 0; i < table.count; i++) {
         table.kernels[i].per_step = (double)table.kernels[i].count / counted;
-        table.kernels[i].share = step > 0 ? table.kernels[i].seconds / step : 0;
         judge(&table, i);
     }
     sort_table(&table, kernel_of);

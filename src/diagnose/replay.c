@@ -76,9 +76,8 @@ static int64_t step_time(const hr_analysis *analysis, const int64_t *times, int 
     int64_t latest = host_time(analysis, times, bound);
     for (int i = 0; i < analysis->work_count; i++) {
         const hr_work *work = &analysis->works[i];
-        int64_t launched = work->call >= 0 ? analysis->calls[work->call].start : work->start;
         int64_t end = times[hr_work_vertex(analysis, i) + 1];
-        if (work->device == analysis->device && launched < bound && end > latest) latest = end;
+        if (work->device == analysis->device && work->launched < bound && end > latest) latest = end;
     }
     return latest;
 }
@@ -95,15 +94,39 @@ typedef struct path {
     const hr_analysis *analysis;
     hr_path_piece *pieces;
     int count, room;
-    int64_t from, to; /* of the step */
+    int64_t from, to;                                              /* of the counted steps */
+    const hr_step *step;                                           /* whose pieces are kept */
+    int64_t seconds[HR_TIME_KIND_COUNT], idle[HR_TIME_KIND_COUNT]; /* ns */
 } path;
 
-static void add_piece(path *path, int64_t start, int64_t end, int32_t event, int32_t track,
-                      hr_time_kind kind) {
-    if (start < path->from) start = path->from;
-    if (end > path->to) end = path->to;
+static void keep_piece(path *path, int64_t start, int64_t end, int32_t event, int32_t track,
+                       hr_time_kind kind) {
+    path->seconds[kind] += end - start;
+    if (start < path->step->start) start = path->step->start;
+    if (end > path->step->end) end = path->step->end;
     if (end <= start || path->count == path->room) return;
     path->pieces[path->count++] = (hr_path_piece){start, end, event, track, kind};
+}
+
+/* A piece of the chain from its end back: while the device stands idle it is of the kind that the account
+ * gives to that time, else of its own. */
+static void add_piece(path *path, int64_t start, int64_t end, int32_t event, int32_t track,
+                      hr_time_kind kind) {
+    const hr_analysis *analysis = path->analysis;
+    if (start < path->from) start = path->from;
+    if (end > path->to) end = path->to;
+    for (int i = hr_cause_after(analysis, end - 1); end > start; i--) {
+        if (i == analysis->cause_count) continue;
+        if (i < 0 || analysis->causes[i].to <= start) break;
+        const hr_cause *cause = &analysis->causes[i];
+        int64_t from = cause->from > start ? cause->from : start, to = cause->to < end ? cause->to : end;
+        if (from >= end) continue;
+        if (to < end) keep_piece(path, to, end, event, track, kind);
+        keep_piece(path, from, to, event, track, cause->kind);
+        path->idle[cause->kind] += to - from;
+        end = from;
+    }
+    if (end > start) keep_piece(path, start, end, event, track, kind);
 }
 
 static hr_time_kind gap_kind(const hr_host_call *call) {
@@ -146,7 +169,7 @@ static void add_edge(path *path, const hr_edge *edge) {
     }
 }
 
-/* The last vertex of the step: of the device, where its work ends the step, else of the host. */
+/* The last vertex before a time: of the device, where its work ends then, else of the host. */
 static int last_vertex(const hr_analysis *analysis, int64_t end) {
     const hr_graph *graph = &analysis->graph;
     int best = -1, calls = 2 * analysis->call_count;
@@ -174,34 +197,41 @@ static int binding_edge(const hr_graph *graph, int vertex) {
 }
 
 int hr_critical_path(const hr_analysis *analysis, hr_arena *keep, hr_path_piece **out,
-                     double seconds[HR_TIME_KIND_COUNT]) {
+                     double seconds[HR_TIME_KIND_COUNT], double idle[HR_TIME_KIND_COUNT]) {
     const hr_graph *graph = &analysis->graph;
-    const hr_step *step = &analysis->steps.items[analysis->steps.chosen];
-    path path = {.analysis = analysis, .from = step->start, .to = step->end};
+    const hr_steps *steps = &analysis->steps;
+    path path = {.analysis = analysis,
+                 .step = &steps->items[steps->chosen],
+                 .from = steps->items[steps->first].start,
+                 .to = steps->items[steps->count - 1].end};
     path.room = 1 << 20;
     size_t fits = hr_arena_room(keep) / 2 / sizeof *path.pieces;
+    size_t most = 2 * (size_t)graph->node_count + (size_t)analysis->cause_count + 4;
     if ((size_t)path.room > fits) path.room = (int)fits;
-    if (path.room > 2 * graph->node_count + 4) path.room = 2 * graph->node_count + 4;
+    if ((size_t)path.room > most) path.room = (int)most;
     path.pieces = hr_arena_alloc(keep, (size_t)path.room * sizeof *path.pieces);
-    int vertex = last_vertex(analysis, step->end);
-    if (vertex >= 0) add_piece(&path, graph->observed[vertex], step->end, -1, 0, HR_TIME_HOST);
-    while (vertex >= 0 && graph->observed[vertex] > step->start) {
+    int vertex = last_vertex(analysis, path.to);
+    if (vertex >= 0) add_piece(&path, graph->observed[vertex], path.to, -1, 0, HR_TIME_HOST);
+    while (vertex >= 0 && graph->observed[vertex] > path.from) {
         int binding = binding_edge(graph, vertex);
         if (binding < 0) {
-            add_piece(&path, step->start, graph->observed[vertex], -1, 0, HR_TIME_HOST);
+            add_piece(&path, path.from, graph->observed[vertex], -1, 0, HR_TIME_HOST);
             break;
         }
         add_edge(&path, &graph->edges[binding]);
         vertex = graph->edges[binding].from;
     }
-    memset(seconds, 0, HR_TIME_KIND_COUNT * sizeof *seconds);
+    if (vertex < 0) add_piece(&path, path.from, path.to, -1, 0, HR_TIME_HOST);
     for (int i = 0; i < path.count / 2; i++) {
         hr_path_piece swap = path.pieces[i];
         path.pieces[i] = path.pieces[path.count - 1 - i];
         path.pieces[path.count - 1 - i] = swap;
     }
-    for (int i = 0; i < path.count; i++)
-        seconds[path.pieces[i].kind] += (double)(path.pieces[i].end - path.pieces[i].start) * 1e-9;
+    int counted = steps->count - steps->first;
+    for (int i = 0; i < HR_TIME_KIND_COUNT; i++) {
+        seconds[i] = (double)path.seconds[i] * 1e-9 / counted;
+        idle[i] = (double)path.idle[i] * 1e-9 / counted;
+    }
     *out = path.pieces;
     return path.count;
 }

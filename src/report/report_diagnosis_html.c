@@ -24,6 +24,11 @@ static bool is_healthy(const hr_finding *finding) {
     return strcmp(finding->id, "healthy") == 0;
 }
 
+/* What the recording lacks has no gain. */
+static bool is_doubt(const hr_finding *finding) {
+    return strcmp(finding->id, "incomplete-recording") == 0;
+}
+
 static const hr_finding *best_of(const hr_diagnosis *diagnosis) {
     for (int i = 0; i < diagnosis->finding_count; i++)
         if (!is_healthy(&diagnosis->findings[i])) return &diagnosis->findings[i];
@@ -84,9 +89,9 @@ static void write_source(hr_text *out, const hr_diagnosis *diagnosis) {
 
 static void write_big(hr_text *out, const hr_diagnosis *diagnosis, const hr_finding *best) {
     hr_words now, then;
-    double step = diagnosis->lane->steps.median;
+    double step = diagnosis->lane->steps.mean;
     bool healthy = diagnosis->finding_count && is_healthy(&diagnosis->findings[0]);
-    if (best && !healthy)
+    if (best && !healthy && !is_doubt(best))
         hr_text_format(
             out,
             "<div class='big'><b class='%s'>−%.0f %%</b><span>of a step by the first remedy:<br>%s "
@@ -133,10 +138,10 @@ static void write_facts(hr_text *out, const hr_diagnosis *diagnosis) {
         launches += diagnosis->kernels[i].per_step;
     hr_text_format(out, "<dl class='facts'>\n");
     int counted = steps->count - steps->first;
-    snprintf(note, sizeof note, "median of %d, %s to %s; by %s", counted, time_text(steps->min, &low),
+    snprintf(note, sizeof note, "mean of %d, %s to %s; by %s", counted, time_text(steps->min, &low),
              time_text(steps->max, &high), steps->found_by);
     if (counted < 2) snprintf(note, sizeof note, "%s", steps->found_by);
-    write_fact(out, "a step", time_text(steps->median, &value), note);
+    write_fact(out, "a step", time_text(steps->mean, &value), note);
     snprintf(text, sizeof text, "%.0f %%", 100 * lane->busy);
     write_fact(out, "device computes", text, "of the time");
     if (lane->sampled.sm_active >= 0) {
@@ -149,11 +154,9 @@ static void write_facts(hr_text *out, const hr_diagnosis *diagnosis) {
     if (best_of(diagnosis)) {
         snprintf(text, sizeof text, "−%.0f %%", 100 * diagnosis->combined_gain);
         snprintf(note, sizeof note, "%s a step",
-                 time_text(steps->median * (1 - diagnosis->combined_gain), &value));
+                 time_text(steps->mean * (1 - diagnosis->combined_gain), &value));
         write_fact(out, "all remedies together", text, note);
     }
-    snprintf(text, sizeof text, "%.1f %%", 100 * diagnosis->replay_error);
-    write_fact(out, "replay is off by", text, "simulated without a change, against the measured step");
     hr_text_format(out, "</dl>\n");
 }
 
@@ -251,10 +254,12 @@ static void write_finding(hr_text *out, const hr_diagnosis *diagnosis, int numbe
     hr_text_format(out, "<div class='finding'><div class='gain %s'>", is_healthy(finding) ? "good" : grade);
     if (is_healthy(finding))
         hr_text_format(out, "✓");
+    else if (is_doubt(finding))
+        hr_text_format(out, "?");
     else
-        hr_text_format(out, "−%.0f %%<small>%s a step<br>%s<br>confidence %.0f %%</small>",
-                       100 * finding->gain, time_text(finding->seconds_saved, &saved), finding->effort,
-                       100 * finding->confidence);
+        hr_text_format(out, "%s−%.0f %%<small>%s a step<br>%s<br>confidence %.0f %%</small>",
+                       finding->is_bound ? "≤ " : "", 100 * finding->gain,
+                       time_text(finding->seconds_saved, &saved), finding->effort, 100 * finding->confidence);
     hr_text_format(out, "</div><div><h3>");
     hr_html_escape(out, finding->title);
     hr_text_format(out, "<span class='tag'>%s</span></h3>", finding->id);
@@ -274,7 +279,7 @@ static void write_finding(hr_text *out, const hr_diagnosis *diagnosis, int numbe
             hr_html_escape(out, finding->code);
             hr_text_format(out, "</pre>");
         }
-        write_whatif(out, diagnosis->lane->steps.median, finding->gain);
+        if (!is_doubt(finding)) write_whatif(out, diagnosis->lane->steps.mean, finding->gain);
     }
     if (finding->caveat[0]) {
         hr_text_format(out, "<p class='assumes'>Assumes that ");
@@ -288,7 +293,7 @@ static void write_finding(hr_text *out, const hr_diagnosis *diagnosis, int numbe
 
 static void write_findings(hr_text *out, const hr_diagnosis *diagnosis) {
     hr_words now, then;
-    double step = diagnosis->lane->steps.median;
+    double step = diagnosis->lane->steps.mean;
     if (!diagnosis->finding_count) return;
     hr_text_format(out, "<section><h2>Findings, by what they would gain of a step</h2>\n");
     for (int i = 0; i < diagnosis->finding_count; i++)
@@ -374,7 +379,7 @@ static void write_ranks(hr_text *out, const hr_diagnosis *diagnosis) {
         hr_text_format(out,
                        "<tr><td>%d, gpu %d</td><td class='right'>%s</td><td class='right'>%.0f %%</td><td>",
                        rank->rank >= 0 ? rank->rank : lane->rank, lane->device,
-                       time_text(lane->steps.median, &time), 100 * lane->busy);
+                       time_text(lane->steps.mean, &time), 100 * lane->busy);
         write_stack(out, lane->accounted, sum_of(lane->accounted), "thin");
         hr_text_format(out, "</td></tr>\n");
     }
@@ -398,13 +403,13 @@ static void write_change(hr_text *out, const hr_change *change) {
 static void write_comparison(hr_text *out, const hr_diagnosis *before) {
     const hr_diagnosis *after = before->after;
     hr_words from, to;
-    double first = before->lane->steps.median, second = after->lane->steps.median;
+    double first = before->lane->steps.mean, second = after->lane->steps.mean;
     double longer = fmax(fmax(first, second), 1e-12);
     hr_text_format(out, "<section><h2>Before and after</h2><p><b>%s → %s</b> a step</p>\n",
                    time_text(first, &from), time_text(second, &to));
     const hr_diagnosis *both[] = {before, after};
     for (int i = 0; i < 2; i++) {
-        double step = both[i]->lane->steps.median;
+        double step = both[i]->lane->steps.mean;
         hr_text_format(out, "<p class='note' style='margin:8px 0 4px'>%s: ", i ? "after" : "before");
         hr_html_escape(out, both[i]->verdict);
         hr_text_format(out, "</p><div style='width:%.2f%%'>", 100 * step / longer);

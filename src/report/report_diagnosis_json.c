@@ -19,6 +19,16 @@ static void set_known(json_t *object, const char *key, double value, bool known)
     json_object_set_new(object, key, known ? hr_value_real(value) : json_null());
 }
 
+/* Of steps of two lengths; null for others. */
+static json_t *modes_value(const hr_steps *steps) {
+    if (!steps->slow_count) return json_null();
+    json_t *object = json_object();
+    hr_value_set_whole(object, "slow_count", steps->slow_count);
+    hr_value_set_real(object, "slow", steps->slow);
+    hr_value_set_real(object, "usual", steps->usual);
+    return object;
+}
+
 static json_t *step_value(const hr_steps *steps) {
     json_t *step = json_object(), *seconds = json_object();
     hr_value_set_whole(step, "count", steps->count);
@@ -26,10 +36,12 @@ static json_t *step_value(const hr_steps *steps) {
     hr_value_set_whole(step, "halted_by_counters", steps->halted);
     hr_value_set_whole(step, "chosen", steps->chosen);
     hr_value_set_text(step, "found_by", steps->found_by);
+    hr_value_set_real(seconds, "mean", steps->mean);
     hr_value_set_real(seconds, "median", steps->median);
     hr_value_set_real(seconds, "min", steps->min);
     hr_value_set_real(seconds, "max", steps->max);
     json_object_set_new(step, "seconds", seconds);
+    json_object_set_new(step, "modes", modes_value(steps));
     return step;
 }
 
@@ -51,6 +63,31 @@ static json_t *sampled_value(const hr_sampled *sampled) {
     return object;
 }
 
+static json_t *coverage_value(const hr_lane *lane) {
+    json_t *object = json_object();
+    hr_value_set_real(object, "trace", lane->trace_seconds);
+    hr_value_set_real(object, "in_steps", lane->in_steps);
+    hr_value_set_real(object, "before", lane->before_steps);
+    hr_value_set_real(object, "after", lane->after_steps);
+    hr_value_set_real(object, "busy_outside", lane->busy_outside);
+    return object;
+}
+
+static json_t *integrity_value(const hr_integrity *sums) {
+    json_t *object = json_object();
+    hr_value_set_whole(object, "launches", sums->launches);
+    hr_value_set_whole(object, "launches_without_work", sums->lost);
+    hr_value_set_whole(object, "copies_without_work", sums->copies_lost);
+    hr_value_set_whole(object, "graph_launches", sums->graphs);
+    hr_value_set_whole(object, "graph_launches_with_one_kernel", sums->graphs_as_one);
+    hr_value_set_whole(object, "works", sums->works);
+    hr_value_set_whole(object, "works_without_launch", sums->orphans);
+    hr_value_set_whole(object, "works_from_before", sums->before);
+    hr_value_set_whole(object, "repeated_correlations", sums->repeated);
+    hr_value_set_whole(object, "works_before_their_launch", sums->early);
+    return object;
+}
+
 static json_t *lane_value(const hr_diagnosis *diagnosis, const hr_lane *lane) {
     const hr_trace *trace = diagnosis->trace;
     bool known = lane->rank >= 0 && lane->rank < trace->ranks.count;
@@ -64,6 +101,8 @@ static json_t *lane_value(const hr_diagnosis *diagnosis, const hr_lane *lane) {
     hr_value_set_real(object, "communication", lane->communication);
     hr_value_set_real(object, "hidden_communication", lane->hidden_communication);
     json_object_set_new(object, "accounted", kinds_value(lane->accounted));
+    json_object_set_new(object, "coverage", coverage_value(lane));
+    json_object_set_new(object, "integrity", integrity_value(&lane->integrity));
     json_object_set_new(object, "sampled", sampled_value(&lane->sampled));
     return object;
 }
@@ -162,6 +201,7 @@ static json_t *finding_value(const hr_diagnosis *diagnosis, const hr_finding *fi
     hr_value_set_text(object, "id", finding->id);
     hr_value_set_text(object, "title", finding->title);
     hr_value_set_real(object, "gain", finding->gain);
+    json_object_set_new(object, "gain_is_bound", json_boolean(finding->is_bound));
     hr_value_set_real(object, "marginal_gain", finding->marginal);
     hr_value_set_real(object, "seconds_saved", finding->seconds_saved);
     hr_value_set_real(object, "confidence", finding->confidence);
@@ -208,15 +248,19 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
     const hr_lane *lane = diagnosis->lane;
     const hr_trace *trace = diagnosis->trace;
     json_t *object = json_object(), *ranks = json_array(), *kernels = json_array(), *findings = json_array();
-    json_t *missing = json_array(), *roof = json_object();
+    json_t *missing = json_array(), *notes = json_array(), *roof = json_object();
     hr_value_set_text(object, "source", trace->ranks.items[lane->rank].source);
     hr_value_set_text(object, "device", lane->name);
     hr_value_set_text(object, "verdict", diagnosis->verdict);
+    json_object_set_new(object, "caution",
+                        diagnosis->caution ? hr_value_text(diagnosis->caution) : json_null());
     for (int i = 0; i < diagnosis->lane_count; i++)
         json_array_append_new(ranks, lane_value(diagnosis, &diagnosis->lanes[i]));
     json_object_set_new(object, "ranks", ranks);
     json_object_set_new(object, "step", step_value(&lane->steps));
     json_object_set_new(object, "accounted", kinds_value(lane->accounted));
+    json_object_set_new(object, "coverage", coverage_value(lane));
+    json_object_set_new(object, "integrity", integrity_value(&lane->integrity));
     hr_value_set_real(object, "busy", lane->busy);
     json_object_set_new(object, "sampled", sampled_value(&lane->sampled));
     for (int i = 0; i < diagnosis->finding_count; i++)
@@ -229,6 +273,7 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
     json_object_set_new(object, "kernels", kernels);
     json_object_set_new(object, "critical_path", path_value(diagnosis));
     json_object_set_new(object, "critical_path_seconds", kinds_value(diagnosis->path_seconds));
+    json_object_set_new(object, "critical_path_idle", kinds_value(diagnosis->path_idle));
     hr_value_set_text(roof, "source", diagnosis->ceiling.source);
     hr_value_set_real(roof, "memory", diagnosis->ceiling.memory);
     hr_value_set_real(roof, "vector_f32", diagnosis->ceiling.vector_f32);
@@ -239,6 +284,9 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
     for (int i = 0; i < diagnosis->missing_count; i++)
         json_array_append_new(missing, hr_value_text(diagnosis->missing[i]));
     json_object_set_new(object, "missing", missing);
+    for (int i = 0; i < diagnosis->note_count; i++)
+        json_array_append_new(notes, hr_value_text(diagnosis->notes[i]));
+    json_object_set_new(object, "notes", notes);
     json_object_set_new(object, "skipped", skipped_value(trace));
     if (diagnosis->after) set_comparison(object, diagnosis);
     return object;

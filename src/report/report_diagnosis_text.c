@@ -54,7 +54,7 @@ static void put_verdict(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     hr_words before, after;
     const hr_finding *best = best_finding(diagnosis);
     bool healthy = diagnosis->finding_count && strcmp(diagnosis->findings[0].id, "healthy") == 0;
-    double step = diagnosis->lane->steps.median;
+    double step = diagnosis->lane->steps.mean;
     hr_sheet_label(paper, "limit");
     put_wrapped(paper, HR_INK_BOLD, diagnosis->verdict, 12);
     hr_sheet_label(paper, "remedy");
@@ -70,14 +70,19 @@ static void put_verdict(hr_sheet *paper, const hr_diagnosis *diagnosis) {
         return;
     }
     char line[640];
+    bool unknown = strcmp(best->id, "incomplete-recording") == 0;
     snprintf(line, sizeof line, "%s%s", healthy ? "Nothing gains more than 5 %. The best: " : "",
              best->remedy);
     put_wrapped(paper, HR_INK_BOLD, line, 12);
     hr_sheet_label(paper, "gain");
-    snprintf(line, sizeof line, "%s -> %s a step, %.0f %% less (replayed; %s)",
-             time_text(paper, step, &before), time_text(paper, step * (1 - best->gain), &after),
-             100 * best->gain, best->effort);
-    put_wrapped(paper, HR_INK_GOOD, line, 12);
+    if (unknown)
+        snprintf(line, sizeof line, "nothing is predicted: how long the device worked is not known");
+    else
+        snprintf(line, sizeof line, "%s -> %s a step, %s%.0f %% less (%s; %s)",
+                 time_text(paper, step, &before), time_text(paper, step * (1 - best->gain), &after),
+                 best->is_bound ? "at most " : "", 100 * best->gain,
+                 best->is_bound ? "how much of it can go is not in this file" : "replayed", best->effort);
+    put_wrapped(paper, unknown ? HR_INK_PLAIN : HR_INK_GOOD, line, 12);
 }
 
 /* ---- where the time went ---- */
@@ -92,7 +97,7 @@ static void put_source(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     const hr_lane *lane = diagnosis->lane;
     const hr_trace *trace = diagnosis->trace;
     const hr_steps *steps = &lane->steps;
-    hr_words median, least, most;
+    hr_words mean, least, most;
     int counted = steps->count - steps->first;
     hr_sheet_label(paper, "steps");
     hr_sheet_format(paper, HR_INK_PLAIN, "%d, by %s", counted, steps->found_by);
@@ -100,11 +105,21 @@ static void put_source(hr_sheet *paper, const hr_diagnosis *diagnosis) {
         hr_sheet_format(paper, HR_INK_PLAIN, ", after %d of warm-up", steps->first - steps->halted);
     if (steps->halted)
         hr_sheet_format(paper, HR_INK_PLAIN, ", after %d in which counters were read", steps->halted);
-    hr_sheet_format(paper, HR_INK_PLAIN, "; median %s", time_text(paper, steps->median, &median));
+    hr_sheet_format(paper, HR_INK_PLAIN, "; mean %s", time_text(paper, steps->mean, &mean));
     if (counted > 1)
         hr_sheet_format(paper, HR_INK_DIM, ", %s to %s", time_text(paper, steps->min, &least),
                         time_text(paper, steps->max, &most));
     hr_sheet_end_line(paper);
+    if (steps->slow_count) {
+        hr_sheet_label(paper, "");
+        hr_sheet_format(paper, HR_INK_FAIR, "%d take %s, %d take %s: ", counted - steps->slow_count,
+                        time_text(paper, steps->usual, &least), steps->slow_count,
+                        time_text(paper, steps->slow, &most));
+        const char *words = hr_time_kind_words(lane->slow_kind);
+        hr_sheet_format(paper, HR_INK_FAIR, "%s more %s", time_text(paper, lane->slow_seconds, &mean),
+                        strncmp(words, "idle: ", 6) == 0 ? words + 6 : words);
+        hr_sheet_end_line(paper);
+    }
     hr_sheet_label(paper, "device");
     hr_sheet_format(paper, HR_INK_PLAIN, "%s%scomputes %.0f %% of the time",
                     lane->name[0] ? lane->name : "name not recorded", hr_sheet_dot(paper), 100 * lane->busy);
@@ -124,9 +139,25 @@ static hr_ink kind_ink(hr_time_kind kind) {
                                                         : HR_INK_POOR;
 }
 
+/* What the steps leave of the trace. */
+static void put_outside(hr_sheet *paper, const hr_diagnosis *diagnosis) {
+    const hr_lane *lane = diagnosis->lane;
+    double outside = lane->before_steps + lane->after_steps;
+    hr_words all, before, after;
+    if (outside < 0.02 * lane->trace_seconds) return;
+    hr_sheet_format(paper, HR_INK_PLAIN, "  %-38s", "outside of the steps");
+    time_text(paper, outside, &all);
+    hr_sheet_format(paper, HR_INK_PLAIN, "%*s%s", 9 - hr_sheet_columns(all.text), "", all.text);
+    hr_sheet_format(paper, HR_INK_DIM,
+                    "  %.0f %% of the trace: %s before, %s behind; the device computes %.0f %% of it",
+                    100 * outside / lane->trace_seconds, time_text(paper, lane->before_steps, &before),
+                    time_text(paper, lane->after_steps, &after), 100 * lane->busy_outside / outside);
+    hr_sheet_end_line(paper);
+}
+
 static void put_account(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     const double *parts = diagnosis->lane->accounted;
-    double step = diagnosis->lane->steps.median;
+    double step = diagnosis->lane->steps.mean;
     int width = paper->style.width - 62;
     width = width < 10 ? 10 : width > 40 ? 40 : width;
     put_heading(paper, "Where a step goes");
@@ -140,6 +171,7 @@ static void put_account(hr_sheet *paper, const hr_diagnosis *diagnosis) {
         hr_sheet_bar(paper, kind_ink(i), parts[i] / step, width);
         hr_sheet_end_line(paper);
     }
+    put_outside(paper, diagnosis);
 }
 
 /* ---- findings ---- */
@@ -157,12 +189,17 @@ static void put_finding(hr_sheet *paper, const hr_finding *finding, bool full) {
         hr_sheet_end_line(paper);
         return;
     }
-    hr_sheet_format(paper, ink, " %3.0f %%  ", 100 * finding->gain);
+    bool unknown = strcmp(finding->id, "incomplete-recording") == 0;
+    if (unknown)
+        hr_sheet_put(paper, HR_INK_POOR, "     ?  ");
+    else
+        hr_sheet_format(paper, ink, "%s%3.0f %%  ", finding->is_bound ? "<" : " ", 100 * finding->gain);
     hr_sheet_format(paper, HR_INK_BOLD, "%s", finding->id);
     hr_sheet_format(paper, HR_INK_PLAIN, "  %s", finding->title);
-    hr_sheet_format(paper, HR_INK_DIM, " (%s a step; %s; confidence %.0f %%)",
-                    time_text(paper, finding->seconds_saved, &saved), finding->effort,
-                    100 * finding->confidence);
+    if (!unknown)
+        hr_sheet_format(paper, HR_INK_DIM, " (%s%s a step; %s; confidence %.0f %%)",
+                        finding->is_bound ? "at most " : "", time_text(paper, finding->seconds_saved, &saved),
+                        finding->effort, 100 * finding->confidence);
     hr_sheet_end_line(paper);
     if (!full) return;
     for (int i = 0; i < finding->evidence_count; i++)
@@ -174,16 +211,18 @@ static void put_finding(hr_sheet *paper, const hr_finding *finding, bool full) {
 
 static void put_findings(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     hr_words before, after;
-    double step = diagnosis->lane->steps.median;
-    int real = 0;
+    double step = diagnosis->lane->steps.mean;
+    int real = 0, replayed = 0;
     if (!diagnosis->finding_count) return;
     put_heading(paper, "Findings, by what they would gain of a step");
     for (int i = 0; i < diagnosis->finding_count; i++) {
         const hr_finding *finding = &diagnosis->findings[i];
-        put_finding(paper, finding, real < FINDINGS_IN_FULL && finding->gain >= 0.01);
+        bool first = i == 0 || finding->gain >= 0.01;
+        put_finding(paper, finding, real < FINDINGS_IN_FULL && first);
         real += strcmp(finding->id, "healthy") != 0;
+        replayed += finding->gain > 0 && !finding->is_bound;
     }
-    if (real < 2) return;
+    if (replayed < 2) return;
     hr_sheet_format(paper, HR_INK_PLAIN, "  All together: %s -> %s a step, %.0f %% less.",
                     time_text(paper, step, &before),
                     time_text(paper, step * (1 - diagnosis->combined_gain), &after),
@@ -235,7 +274,7 @@ static void put_ranks(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     for (int i = 0; i < diagnosis->lane_count && i < 16; i++) {
         const hr_lane *lane = &diagnosis->lanes[i];
         hr_words step, communication;
-        time_text(paper, lane->steps.median, &step);
+        time_text(paper, lane->steps.mean, &step);
         time_text(paper, lane->communication, &communication);
         hr_sheet_format(paper, HR_INK_PLAIN, "  %4d %6d %*s%s  %6.0f %%  %*s%s",
                         trace->ranks.items[lane->rank].rank, lane->device, 9 - hr_sheet_columns(step.text),
@@ -252,7 +291,7 @@ static void put_ranks(hr_sheet *paper, const hr_diagnosis *diagnosis) {
 
 static void put_limits(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     const hr_trace *trace = diagnosis->trace;
-    bool some = diagnosis->missing_count || trace->skipped.count;
+    bool some = diagnosis->missing_count || diagnosis->note_count || trace->skipped.count;
     for (int64_t i = 0; i < trace->ranks.count; i++)
         some |= trace->ranks.items[i].truncated || trace->ranks.items[i].killed;
     if (!some) return;
@@ -260,6 +299,10 @@ static void put_limits(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     for (int i = 0; i < diagnosis->missing_count; i++) {
         hr_sheet_put(paper, HR_INK_PLAIN, "  record ");
         put_wrapped(paper, HR_INK_PLAIN, diagnosis->missing[i], 9);
+    }
+    for (int i = 0; i < diagnosis->note_count; i++) {
+        hr_sheet_put(paper, HR_INK_FAIR, "  ");
+        put_wrapped(paper, HR_INK_FAIR, diagnosis->notes[i], 2);
     }
     for (int64_t i = 0; i < trace->ranks.count; i++)
         if (trace->ranks.items[i].truncated) {
@@ -295,7 +338,7 @@ static void put_signed(hr_sheet *paper, double before, double after) {
 
 static void put_comparison(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     const hr_lane *before = diagnosis->lane, *after = diagnosis->after->lane;
-    double from = before->steps.median, to = after->steps.median;
+    double from = before->steps.mean, to = after->steps.mean;
     hr_words first, second;
     hr_sheet_label(paper, "step");
     hr_sheet_format(paper, HR_INK_BOLD, "%s -> %s", time_text(paper, from, &first),

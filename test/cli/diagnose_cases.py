@@ -29,6 +29,9 @@ import tempfile
 build, source = (pathlib.Path(word) for word in sys.argv[1:3])
 chosen = sys.argv[3:]
 NEAR = 0.02
+IDLE = """queued launch synchronisation data-loader host-compute allocation first-use unrecorded""".split()
+HOST = """input-pipeline launch-bound host-bound allocation-churn first-use queued-work exposed-communication copy-bound
+    pageable-copy""".split()
 failed = []
 
 
@@ -44,15 +47,36 @@ def flat(text):
 def check_any(expect, found, text):
     """What holds of any diagnosis."""
     expect(not re.search(r"\bnan\b|\binf\b|- -> -", text, re.I), "a number in the report is none")
-    mean = found["step"]["seconds"]["median"]
-    total = sum(found["accounted"].values())
+    mean, accounted = found["step"]["seconds"]["mean"], found["accounted"]
+    expect(mean > 0, f"a step of {mean} s")
+    total = sum(accounted.values())
     expect(math.isclose(total, mean, rel_tol=1e-6, abs_tol=1e-9), f"accounted {total} of a step of {mean}")
+    # the account and the critical path tell one story of the time in which the device stands idle
+    path, idle = found["critical_path_seconds"], found["critical_path_idle"]
+    expect(math.isclose(sum(path.values()), mean, rel_tol=1e-6, abs_tol=1e-9), f"a path of {sum(path.values())} s")
+    for kind in IDLE:
+        on_path, all_idle = idle.get(kind, 0), accounted.get(kind, 0)
+        expect(abs(on_path - all_idle) <= 1e-6 * mean + 1e-9, f"{kind}: {on_path} on the path, {all_idle} accounted")
+    shares = sum(kernel["share"] for kernel in found["kernels"])
+    expect(shares <= 1 + 1e-6, f"kernels add to {shares} of a step")
+    ids = [finding["id"] for finding in found["findings"]]
     gains = [finding["gain"] for finding in found["findings"]]
+    expect(len(set(ids)) == len(ids), f"findings {ids}")
     expect(all(0 <= gain <= 1 for gain in gains), f"gains {gains}")
+    expect("healthy" not in ids or found["busy"] >= 0.8, f"healthy, and the device computes {found['busy']}")
+    expect("healthy" not in ids or accounted.get("exposed-communication", 0) <= 0.05 * mean, "healthy and exposed")
+    expect((ids[:1] == ["incomplete-recording"]) == bool(found["caution"]), f"{found['caution']} but {ids}")
+    expect(not found["caution"] or found["verdict"].startswith(found["caution"]), f"{found['verdict']}")
+    # remedies that leave the kernels as they are leave their time as it is
+    compute = found["busy"] * mean
+    for finding in found["findings"]:
+        left = mean * (1 - finding["gain"])
+        host = finding["id"] in HOST
+        expect(not host or left >= compute * (1 - 1e-6) - 1e-9, f"{finding['id']}: {left} s left of {compute} s of work")
 
 
 def check_truth(expect, truth, found, text):
-    step = found["step"]["seconds"]["median"]
+    step = found["step"]["seconds"]["mean"]
 
     def near(words, value, right):
         expect(abs(value - right) <= NEAR * truth.get("step", step), f"{words}: {value:.6g}, should be {right:.6g}")
@@ -105,6 +129,23 @@ for truths in sorted((source / "test/cases/diagnose").glob("*/truth.json")):
             continue
         check(name, [*(truths.parent / file for file in truth["files"]), *truth.get("arguments", [])], truth)
         rows += 1
-print(f"{rows} truths")
+
+
+def check_all(files):
+    for words in files:
+        check(" ".join(word.name for word in words), words, {})
+    return len(files)
+
+
+real = source / "../shared/traces"
+names = [] if chosen or not real.is_dir() else sorted(real.iterdir())
+others = check_all([[file] for file in names if file.suffix in (".gz", ".sqlite", ".csv")])
+with tempfile.TemporaryDirectory() as scratch:
+    recordings = []
+    for packed in [] if chosen else sorted((source / "test/recordings").glob("*.hrt.gz")):
+        recordings.append([pathlib.Path(scratch, packed.stem)])
+        recordings[-1][0].write_bytes(gzip.decompress(packed.read_bytes()))
+    others += check_all(recordings)
+print(f"{rows} truths, {others} traces more")
 print("\n".join(failed))
 sys.exit(1 if failed or not rows else 0)
