@@ -86,8 +86,7 @@ static void cut_gap(walk *walk, const hr_thread *thread, int64_t from, int64_t t
 
 /* The first launch of a kernel that takes this long loads or compiles its code. */
 #define LOADING_LAUNCH_NS 500000
-#define BLOCKING_NS       20000 /* a copy that holds the host for longer waits for the device or moves the bytes \
-                                 */
+#define BLOCKING_NS       20000 /* a copy that holds the host longer waits for the device, or moves the bytes */
 
 static hr_time_kind copy_cause(const hr_analysis *analysis, const hr_host_call *call, int64_t from) {
     if (call->work < 0) return call->end - call->start < BLOCKING_NS ? HR_TIME_LAUNCH : HR_TIME_UNRECORDED;

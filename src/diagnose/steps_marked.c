@@ -30,8 +30,7 @@ typedef struct group {
 } group;
 
 #define GROUP_SLOTS 4096
-#define HOLDS       0.8 /* the part of the device's work that a range holds which is a step though it occurs once \
-                         */
+#define HOLDS       0.8 /* of the works: a range that holds so many is a step though it occurs once */
 
 /* Whether a word of the name is that word; `prefix`: or begins with it. */
 static bool has_word(const char *name, const char *word, bool prefix) {
