@@ -1,6 +1,6 @@
 /* What a device can do at best. In: its name as the trace has it, or measured roofs. Out: rates, and what its
- * multiprocessors hold. Figures of products are their makers'; measured ones take their place where they
- * exist. */
+ * multiprocessors hold. Figures of products are those that their makers publish, and are said to be; measured
+ * ones take their place where they exist. */
 #include "diagnose/diagnose.h"
 
 #include <stdio.h>
@@ -36,6 +36,25 @@ static const product products[] = {
     {"V100", 0, 0.9e12, 15.7e12, 0, 125e12, 12e9, 80, 70},
     {"T4", 0, 0.32e12, 8.1e12, 0, 65e12, 12e9, 40, 75},
     {"P100", 0, 0.732e12, 10.6e12, 0, 21.2e12, 12e9, 56, 60},
+    {"RTX 5090", 0, 1.792e12, 104.8e12, 104.8e12, 209.5e12, 55e9, 170, 120},
+    {"H20", 0, 4.0e12, 44e12, 74e12, 148e12, 55e9, 78, 90},
+    /* AMD: a device is a whole package, or one die where it is two (MI250); multiprocessors are compute units
+     */
+    {"MI355X", 0, 8.0e12, 157.3e12, 0, 2516e12, 55e9, 256, 0},
+    {"MI350X", 0, 8.0e12, 144.2e12, 0, 2307e12, 55e9, 256, 0},
+    {"MI325X", 0, 6.0e12, 163.4e12, 653.7e12, 1307e12, 55e9, 304, 0},
+    {"MI300X", 0, 5.3e12, 163.4e12, 653.7e12, 1307e12, 55e9, 304, 0},
+    {"MI300A", 0, 5.3e12, 122.6e12, 490.3e12, 980.6e12, 55e9, 228, 0},
+    {"MI250X", 0, 1.638e12, 23.9e12, 0, 191.5e12, 24e9, 110, 0},
+    {"MI250", 0, 1.638e12, 22.6e12, 0, 181e12, 24e9, 104, 0},
+    {"MI210", 0, 1.638e12, 22.6e12, 0, 181e12, 24e9, 104, 0},
+    {"MI100", 0, 1.229e12, 23.1e12, 0, 184.6e12, 24e9, 120, 0},
+    {"7900 XTX", 0, 0.96e12, 61.4e12, 0, 122.8e12, 24e9, 96, 0},
+    /* Intel: multiprocessors are Xe cores */
+    {"GPU Max 1550", 0, 3.277e12, 52.4e12, 419e12, 839e12, 55e9, 128, 0},
+    {"GPU Max 1100", 0, 1.229e12, 22.2e12, 177e12, 355e12, 55e9, 56, 0},
+    {"Arc(TM) B580", 0, 0.456e12, 13.7e12, 0, 116.7e12, 12e9, 20, 0},
+    {"Arc(TM) A770", 0, 0.56e12, 19.7e12, 0, 137.6e12, 24e9, 32, 0},
 };
 
 /* What a multiprocessor holds, by compute capability. */
@@ -61,7 +80,7 @@ void hr_ceiling_of_product(const hr_trace_device *device, hr_ceiling *out) {
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         const product *row = &products[i];
         if (!strstr(device->name, row->word) || device->memory_bytes < row->least_memory) continue;
-        snprintf(out->source, sizeof out->source, "known figures of %s", row->word);
+        snprintf(out->source, sizeof out->source, "its maker's figures for %s, not measured", row->word);
         out->memory = row->memory;
         out->vector_f32 = row->vector_f32;
         out->tensor_tf32 = row->tensor_tf32;

@@ -3,6 +3,7 @@
  * In: a trace, what the device can do. Out: an hr_diagnosis. Every rank is joined and accounted for; the one
  * that is slowest by itself is diagnosed.
  */
+#include "diagnose/advice.h"
 #include "diagnose/finding.h"
 
 #include <stdlib.h>
@@ -204,15 +205,11 @@ static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
     if (out->record)
         missing[count++] = out->record;
     else if (!analysis->work_count)
-        missing[count++] =
-            "device work: profile with ProfilerActivity.CUDA, or use `headroom record -- PROGRAM`";
+        missing[count++] = hr_advice_device_work(analysis);
     if (analysis->work_count && !analysis->call_count)
         missing[count++] =
             "calls of the host: without them nothing can be said of launches, waits and input data";
-    if (analysis->work_count && !shapes && !counters)
-        missing[count++] =
-            "counters (`headroom record --counters`) or shapes (torch.profiler: record_shapes=True): without "
-            "them nothing is said of bandwidth";
+    if (analysis->work_count && !shapes && !counters) missing[count++] = hr_advice_bytes(analysis);
     for (int i = 0; i < analysis->kernel_count; i++) {
         const hr_kernel_summary *kernel = &analysis->kernels[i];
         bool asks = kernel->dram_of_peak >= 0 && kernel->sectors_per_load < 0 && kernel->share > 0.1 &&

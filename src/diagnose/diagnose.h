@@ -48,7 +48,7 @@ hr_time_group hr_time_kind_group(hr_time_kind kind);
 
 /* What the device can do: measured roofs where they are known, else figures of the product. 0 = not known. */
 typedef struct hr_ceiling {
-    char source[96];                 /* "measured on NVIDIA H200", "known figures of NVIDIA H200", "" */
+    char source[96];                 /* "measured on NVIDIA H200", "its maker's figures for H200, ...", "" */
     double memory;                   /* bytes a second */
     double vector_f32;               /* FLOP/s without tensor cores */
     double tensor_tf32, tensor_half; /* FLOP/s dense */

@@ -88,9 +88,15 @@ void hr_find_unbatched(hr_draft *draft) {
 
 /* ---- precision ---- */
 
+/* Whether the device's tensor cores take halves alone; what is not known of a device is none of it. */
+static bool takes_halves_alone(const hr_ceiling *ceiling) {
+    bool old = ceiling->compute > 0 && ceiling->compute < 80;
+    return old || (ceiling->tensor_half > 0 && ceiling->tensor_tf32 <= 0);
+}
+
 /* How much faster a large product runs on tensor cores, with what is lost on the way there. */
 static double tensor_speedup(const hr_ceiling *ceiling) {
-    double tensor = ceiling->compute >= 80 ? ceiling->tensor_tf32 : ceiling->tensor_half;
+    double tensor = takes_halves_alone(ceiling) ? ceiling->tensor_half : ceiling->tensor_tf32;
     if (tensor <= 0 && !ceiling->source[0]) return 5; /* the device is not known */
     return tensor > 0 && ceiling->vector_f32 > 0 ? fmax(1, 0.76 * tensor / ceiling->vector_f32) : 1;
 }
@@ -133,8 +139,9 @@ void hr_find_full_precision(hr_draft *draft) {
                   (double)count / steps, hr_time_text(seconds / steps).text, 100 * seconds / products,
                   hr_event_name(analysis, analysis->works[longest].event));
     hr_draft_note(draft, -1, 0, 0, "large products can be %.1f times as fast there (%s)", speedup,
-                  analysis->ceiling.source);
-    if (analysis->ceiling.compute < 80) {
+                  analysis->ceiling.source[0] ? analysis->ceiling.source
+                                              : "a guess: the device is not named");
+    if (takes_halves_alone(&analysis->ceiling)) {
         draft->remedy = "Run products in half precision, which is what the tensor cores of this device take.";
         draft->code =
             "with torch.autocast(\"cuda\", dtype=torch.float16): ...  # with torch.amp.GradScaler()";

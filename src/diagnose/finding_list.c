@@ -4,6 +4,7 @@
  * the graph with its edits; all together are replayed at once, one after the other, so that nothing is
  * counted twice.
  */
+#include "diagnose/advice.h"
 #include "diagnose/finding.h"
 
 #include <math.h>
@@ -221,6 +222,7 @@ static const char *either(const char *first, const char *second) {
 static hr_finding finish(const made *made, hr_arena *keep, double step) {
     const hr_draft *draft = &made->draft;
     const hr_finding_row *row = made->row;
+    hr_framework framework = hr_framework_of(draft->analysis);
     size_t evidence = (size_t)draft->evidence_count, events = (size_t)draft->event_count;
     hr_evidence *notes = hr_arena_alloc(keep, evidence * sizeof *notes);
     int32_t *places = hr_arena_alloc(keep, events * sizeof *places);
@@ -234,7 +236,7 @@ static hr_finding finish(const made *made, hr_arena *keep, double step) {
                         .seconds_saved = made->gain * step,
                         .confidence = draft->confidence > 0 ? draft->confidence : row->confidence,
                         .remedy = either(draft->remedy, row->remedy),
-                        .code = either(draft->code, row->code),
+                        .code = either(draft->code, hr_advice_code(framework, row->id, row->code)),
                         .effort = either(draft->effort, row->effort),
                         .caveat = either(draft->caveat, ""),
                         .evidence = notes,

@@ -439,6 +439,7 @@ void hr_kineto_add(hr_kineto_adder *adder, const hr_kineto_event *fields) {
     bool has_phase = hr_kineto_has(fields, HR_KINETO_PHASE) && fields->fields[HR_KINETO_PHASE].length == 1;
     char phase = has_phase ? fields->fields[HR_KINETO_PHASE].text[0] : 0;
     if (phase == 's' || phase == 'f' || phase == 't') return; /* arrows: correlations say the same */
+    if (!fields->have) return;                                /* "{}": how JAX ends a list */
     if (phase == 'M') {
         name_add(adder, fields);
         return;

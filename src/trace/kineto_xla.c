@@ -36,7 +36,6 @@ static void process_add(hr_kineto_adder *adder, int64_t process, int32_t device)
     }
     xla->processes.items[xla->processes.count++] =
         (hr_kineto_xla_process){.process = process, .device = device};
-    snprintf(hr_trace_build_rank(adder->build)->source, sizeof(hr_rank){0}.source, "jax");
     hr_trace_build_device(adder->build, device);
 }
 
@@ -45,7 +44,9 @@ bool hr_kineto_xla_name(hr_kineto_adder *adder, const hr_kineto_event *event) {
     int64_t process = hr_kineto_identity(event, HR_KINETO_PROCESS);
     if (hr_json_is(&event->fields[HR_KINETO_NAME], "process_name")) {
         const hr_json_slice *name = &event->fields[HR_KINETO_TRACK_NAME];
-        if (name->length < 8 || memcmp(name->text, "/device:", 8) != 0) return false;
+        bool host = name->length > 6 && memcmp(name->text, "/host:", 6) == 0;
+        if (!host && (name->length < 8 || memcmp(name->text, "/device:", 8) != 0)) return false;
+        snprintf(hr_trace_build_rank(adder->build)->source, sizeof(hr_rank){0}.source, "jax");
         int32_t device = hr_xla_device(field_text(adder, event, HR_KINETO_TRACK_NAME));
         if (device >= 0) process_add(adder, process, device);
         return device >= 0;

@@ -41,6 +41,10 @@ def check(name, found, step):
         fail(f"{name}: accounted {sum(found['accounted'].values())}, the step takes {mean}")
     if found["kernels"] and not found["replay_error"] < 0.03:
         fail(f"{name}: the replay is off by {found['replay_error']}")
+    device = sum(kernel["seconds"] for kernel in found["kernels"])
+    other = sum(kernel["seconds"] for kernel in found["kernels"] if kernel["kind"] == "other")
+    if other > 0.05 * device:
+        fail(f"{name}: kernels that no word is known for take {other} s of {device}")
     gains = [finding["gain"] for finding in found["findings"] if finding["id"] not in ("healthy", "incomplete-recording")]
     if gains != sorted(gains, reverse=True) or not all(0 <= gain <= 1 for gain in gains):
         fail(f"{name}: gains {gains}")

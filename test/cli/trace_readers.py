@@ -392,6 +392,10 @@ def check_xla():
         assert trace.of("kernel")[0][8].startswith("grid=528,2,1 block=256,1,1 registers=32 shared=16+0")
         assert trace.of("copy")[0][8] == "bytes=4096 from=1 to=3 asynchronous=1"
         assert trace.ranks[0][2] == "jax" and trace.devices[0][3:5] == ["132", "90"], (trace.ranks, trace.devices)
+    both = [Trace(SOURCE / "test/cases/diagnose/other-runtimes" / f"jax-on-a-cpu.{kind}") for kind in ("xplane.pb", "trace.json.gz")]
+    told = [Counter((e[0], e[7], round(int(e[3]), -3)) for e in trace.events if int(e[4]) > 2000) for trace in both]
+    assert len(both[0].events) == len(both[1].events) > 50 and told[0].total() == told[1].total() and sum((told[0] - told[1]).values()) < 8
+    assert {trace.ranks[0][2] for trace in both} == {"jax"} and not both[1].skips("unknown"), both[1].skipped
     whole = xspace()
     for cut in range(8, len(whole), 7):  # whatever is left of it: a sentence or what came before
         done = subprocess.run([DUMP, file("cut.xplane.pb", whole[:cut])], capture_output=True)
