@@ -10,7 +10,7 @@ import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
-HEADROOM = Path(sys.argv[1]) / "headroom"
+HEADROOM, SOURCE = Path(sys.argv[1]) / "headroom", Path(sys.argv[2])
 FOLDER = tempfile.TemporaryDirectory()
 WORK = Path(FOLDER.name)
 HOSTILE = "k</script><b>&\"'\\ü"
@@ -114,6 +114,38 @@ assert threads[0] == "critical path"
 path = sorted((e["ts"], e["dur"]) for e in slices if e["pid"] in own and e["tid"] == 1)
 assert len(path) == len(data["path"]) and abs(sum(d for _, d in path) - (path[-1][0] + path[-1][1] - path[0][0])) < 0.01
 assert exported["headroom"]["verdict"]
+
+# ---- slices of one track nest or follow each other, whatever the trace has ----
+def overlaps(events):
+    """Slices that Perfetto would drop: those that leave what is open around them."""
+    found, tracks = 0, {}
+    for event in events:
+        if event["ph"] == "X":
+            start = round(event["ts"] * 1000)
+            tracks.setdefault((event["pid"], event["tid"]), []).append((start, -(start + round(event["dur"] * 1000))))
+    for slices in tracks.values():
+        open_ends = []
+        for start, end in sorted(slices):
+            while open_ends and open_ends[-1] <= start:
+                open_ends.pop()
+            found += bool(open_ends) and -end > open_ends[-1]
+            open_ends.append(-end)
+    return found
+
+
+slices_of = lambda document: sum(event["ph"] == "X" for event in document["traceEvents"])
+assert not overlaps(exported["traceEvents"])
+overlapping = SOURCE / "test/cases/diagnose/perfetto-overlap/overlap.json"
+assert overlaps(json.loads(overlapping.read_text())["traceEvents"]) > 5
+subprocess.run([HEADROOM, "diagnose", overlapping, "--perfetto", perfetto], check=True, capture_output=True)
+exported = json.loads(perfetto.read_text())
+kernels = [e for e in exported["traceEvents"] if e["ph"] == "X" and e["name"].startswith("gemm_k") and e["pid"] not in own]
+assert not overlaps(exported["traceEvents"]) and len(kernels) == sum(e.get("cat") == "kernel" for e in json.loads(overlapping.read_text())["traceEvents"])
+names = [e["args"]["name"] for e in exported["traceEvents"] if e["ph"] == "M" and e["name"] == "thread_name"]
+assert "stream 7" in names and "stream 7 (row 2)" in names, names
+for real in sorted((SOURCE / "../shared/traces").glob("*-rank0.json.gz")):  # where that folder is
+    subprocess.run([HEADROOM, "diagnose", real, "--perfetto", perfetto], check=True, capture_output=True)
+    assert not overlaps(json.loads(perfetto.read_text())["traceEvents"]), real
 
 # ---- before and after, and a file that cannot be written ----
 subprocess.run([HEADROOM, "diagnose", "--compare", trace, trace, "--html", page], check=True, capture_output=True)
