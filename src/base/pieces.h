@@ -1,7 +1,7 @@
 /* A list of arrays as emitted code reads it: made in the device's memory by src/run, walked by src/emit.
  *
- * A tensor that is bound as a list is one axis in members of unequal length. Its pointer word in hr_launch is
- * the address of a table of its members' addresses, its stride word the address of the hr_pieces that all
+ * A tensor that is bound as a list is one axis in members of unequal length. Its pointer word in hr_execution
+ * is the address of a table of its members' addresses, its stride word the address of the hr_pieces that all
  * lists of the launch share. A piece is a run of elements of one member; the pieces in order cover every
  * member once. Pieces start at multiples of their largest length, so that they are as aligned as their
  * member.

@@ -113,7 +113,7 @@ void hr_copy_cpu_destroy(struct hr_device *device) {
 }
 
 /* With the kernel's scratch no more than a long pass: a run may take 64 MB beside its arrays. */
-static int64_t pass_bytes(const hr_launch *arrays) {
+static int64_t pass_bytes(const hr_execution *arrays) {
     int64_t most = PASS_LONG - arrays->scratch_bytes;
     for (int i = 0; arrays->bytes && i < arrays->count; i++)
         if (arrays->pointers[i] && arrays->bytes[i] >= most + LINE)
@@ -121,7 +121,7 @@ static int64_t pass_bytes(const hr_launch *arrays) {
     return PASS_SHORT;
 }
 
-static hr_status copy_open(struct hr_device *device, const hr_roof *roof, const hr_launch *arrays) {
+static hr_status copy_open(struct hr_device *device, const hr_roof *roof, const hr_execution *arrays) {
     hr_device_cpu *cpu = (hr_device_cpu *)device;
     hr_copy_cpu wanted = {.pass = pass_bytes(arrays)};
     HR_TRY(way_find(roof, &wanted));
@@ -153,7 +153,7 @@ static double mean_of(const double *passes, int count, double most) {
 
 /* Where the next pass reads `whole` bytes: the arrays of the launch, one stretch after the other. Within 16
  * MB reading is up to 4 % faster than a kernel's can be. */
-static hr_status source_next(struct hr_device *device, hr_copy_cpu *copy, const hr_launch *arrays,
+static hr_status source_next(struct hr_device *device, hr_copy_cpu *copy, const hr_execution *arrays,
                              int64_t whole, void **out) {
     for (int64_t tries = 0; arrays->bytes && tries <= arrays->count; tries++) {
         copy->array = copy->array < arrays->count ? copy->array : 0;
@@ -174,13 +174,13 @@ static hr_status source_next(struct hr_device *device, hr_copy_cpu *copy, const 
 
 /* `needed` passes of `each` bytes a thread, or as many as the time allows; a good one takes at most `most`.
  */
-static hr_status passes_time(struct hr_device *device, hr_copy_cpu *copy, const hr_launch *arrays,
+static hr_status passes_time(struct hr_device *device, hr_copy_cpu *copy, const hr_execution *arrays,
                              int64_t each, double needed, double most, double *seconds) {
     double work = 0, passes[PASSES_MOST], started = hr_clock_seconds();
     int64_t whole = each * copy->threads;
     int count = 0;
     void *pointers[3] = {copy->to};
-    hr_launch launch = {
+    hr_execution execution = {
         .pointers = pointers,
         .threads = copy->threads,
         .scratch = &work,
@@ -191,13 +191,13 @@ static hr_status passes_time(struct hr_device *device, hr_copy_cpu *copy, const 
     while (count < fmin(needed, PASSES_MOST) && (count == 0 || hr_clock_seconds() - started < SECONDS_MOST)) {
         HR_TRY(source_next(device, copy, arrays, whole, &pointers[1]));
         pointers[2] = pointers[1];
-        HR_TRY(device->ops->time(device, copy->module, &launch, &passes[count++]));
+        HR_TRY(device->ops->time(device, copy->module, &execution, &passes[count++]));
     }
     *seconds = mean_of(passes, count, most);
     return HR_OK;
 }
 
-hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_launch *arrays,
+hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_execution *arrays,
                            double bytes, double *seconds) {
     if (!(bytes > 0 && roof->copy > 0)) return hr_fail(HR_BAD_INPUT, "a copy of no bytes, or without a roof");
     HR_TRY(copy_open(device, roof, arrays));
@@ -229,7 +229,7 @@ static int candidates_list(int threads, candidate *out) {
     return count;
 }
 
-static hr_status candidate_time(struct hr_device *device, hr_copy_cpu *copy, const hr_launch *arrays,
+static hr_status candidate_time(struct hr_device *device, hr_copy_cpu *copy, const hr_execution *arrays,
                                 const candidate *candidate, double *seconds) {
     copy->way = ways[candidate->way].way;
     copy->unit = (int64_t)ways[candidate->way].pages * PAGE;
@@ -240,7 +240,7 @@ static hr_status candidate_time(struct hr_device *device, hr_copy_cpu *copy, con
     return HR_OK;
 }
 
-static hr_status candidates_time(struct hr_device *device, const hr_launch *arrays, candidate *list,
+static hr_status candidates_time(struct hr_device *device, const hr_execution *arrays, candidate *list,
                                  int count) {
     hr_copy_cpu *copy = ((hr_device_cpu *)device)->copy;
     for (int sample = 0; sample < SAMPLES; sample++)
@@ -264,7 +264,8 @@ static bool choose(candidate *list, int count, hr_roof *roof) {
     return true;
 }
 
-hr_status hr_copy_cpu_choose(struct hr_device *device, const hr_launch *arrays, hr_roof *roof, bool *chosen) {
+hr_status hr_copy_cpu_choose(struct hr_device *device, const hr_execution *arrays, hr_roof *roof,
+                             bool *chosen) {
     hr_device_cpu *cpu = (hr_device_cpu *)device;
     candidate list[2 * WAYS];
     *chosen = false;

@@ -6,7 +6,7 @@
 #ifndef HR_DEVICE_DEVICE_H
 #define HR_DEVICE_DEVICE_H
 
-#include "base/grid.h"
+#include "base/launch.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -16,11 +16,11 @@
 /* What the emitted code of one kernel is called with, on every device: arrays in the order of the function's
  * parameters and results. Scalars are passed as f64. `strides` holds rank entries a tensor, tensor after
  * tensor. */
-typedef struct hr_launch {  /* emitted C knows the fields up to `tuning` by their places: new ones go to the
-                               end */
-    void *const *pointers;  /* one a parameter or result; NULL for a scalar */
-    const double *scalars;  /* one a parameter or result; 0 for a tensor */
-    const int64_t *extents; /* one an extent name */
+typedef struct hr_execution { /* emitted C knows the fields up to `tuning` by their places: new ones go to the
+                              end */
+    void *const *pointers;    /* one a parameter or result; NULL for a scalar */
+    const double *scalars;    /* one a parameter or result; 0 for a tensor */
+    const int64_t *extents;   /* one an extent name */
     const int64_t *strides;
     void *scratch;   /* at least the plan's scratch bytes, aligned to 64; for locals that exist in memory */
     int64_t threads; /* > 0 */
@@ -31,11 +31,11 @@ typedef struct hr_launch {  /* emitted C knows the fields up to `tuning` by thei
         *bytes; /* one a pointer: from its first to past its last byte, 0 for a scalar; NULL = not known */
     int64_t scratch_bytes; /* how much is at `scratch`; 0 = not known. A copy beside the kernel takes less */
     /* Devices with grids only. */
-    const hr_grid *grids;
-    int64_t grid_count;
+    const hr_launch *launches;
+    int64_t launch_count;
     const hr_tensor_set *aligned;       /* decides between a grid's two functions; NULL where none has two */
     int64_t extent_count, stride_count; /* how many words the tables above are */
-} hr_launch;
+} hr_execution;
 
 /* The first data-dependent subscript that left its axis. access = 0: none. */
 typedef struct hr_fault {
@@ -44,7 +44,7 @@ typedef struct hr_fault {
 } hr_fault;
 
 /* The one symbol that is looked up in a compiled CPU module. Returns 0. */
-typedef int (*hr_entry_fn)(const hr_launch *launch, hr_fault *fault);
+typedef int (*hr_entry_fn)(const hr_execution *execution, hr_fault *fault);
 #define HR_ENTRY_NAME "hr_entry"
 
 typedef struct hr_module hr_module; /* compiled and loaded code */
@@ -64,10 +64,11 @@ typedef struct hr_device_ops {
     /* Complete on return, HR_OUT_OF_RANGE where `fault` names an access. `fault` NULL: a device that has
      * `synchronise` only queues the launch, and fails with HR_OUT_OF_RANGE where an earlier one of this
      * module left its axis. Nothing is allocated, waited for or searched on that way. */
-    hr_status (*launch)(struct hr_device *device, hr_module *module, const hr_launch *launch,
+    hr_status (*launch)(struct hr_device *device, hr_module *module, const hr_execution *execution,
                         hr_fault *fault);
     /* Seconds of one launch with caches cold: the operands are flushed from all of them first. */
-    hr_status (*time)(struct hr_device *device, hr_module *module, const hr_launch *launch, double *seconds);
+    hr_status (*time)(struct hr_device *device, hr_module *module, const hr_execution *execution,
+                      double *seconds);
     /* `special` is source of the layer that prints functions, so that their rates are those of the code that
      * is emitted (this folder knows no printer). Its entry runs function tuning[0] / 8, an hr_special, in way
      * tuning[0] % 8, over tuning[1] bytes of f32 from pointers[1] to pointers[0], each of `threads` threads
@@ -78,12 +79,13 @@ typedef struct hr_device_ops {
     /* Seconds that a copy of `bytes` bytes, half of them read and half written, takes now: the copy that
      * reached `roof`, cold, from the arrays of `launch`, where they are long, to a buffer of the device's
      * own. 0 where other programs had the processors all the time. NULL: the device offers none. */
-    hr_status (*time_copy)(struct hr_device *device, const hr_roof *roof, const hr_launch *launch,
+    hr_status (*time_copy)(struct hr_device *device, const hr_roof *roof, const hr_execution *execution,
                            double bytes, double *seconds);
     /* Compares all copies, in some tenths of a second and once a device: the one that `roof` names may have
      * been the fastest in a busy moment alone. Where another is clearly faster now, `roof` names that and
      * `chosen` is true. Memory as for time_copy. NULL: there is only one. */
-    hr_status (*choose_copy)(struct hr_device *device, const hr_launch *launch, hr_roof *roof, bool *chosen);
+    hr_status (*choose_copy)(struct hr_device *device, const hr_execution *execution, hr_roof *roof,
+                             bool *chosen);
     /* Functions of this kind a second, of all threads, now: what measure_roof measures of the same `source`,
      * within some milliseconds after the first call. NULL: the device's units are its own. */
     hr_status (*special_rate)(struct hr_device *device, const char *source, hr_special special, double *rate);
@@ -100,9 +102,10 @@ typedef struct hr_device_ops {
 
     /* ---- devices with grids ---- */
 
-    /* Looks the entries up and makes them ready for these launches; hr_launch.grids are these, in this order.
+    /* Looks the entries up and makes them ready for these launches; hr_execution.launches are these, in this
+     * order.
      */
-    hr_status (*grids)(struct hr_device *device, hr_module *module, const hr_grid *grids, int count);
+    hr_status (*launches)(struct hr_device *device, hr_module *module, const hr_launch *launches, int count);
     /* What the launches of this module that have ended left in the fault word, which is 0 again. */
     void (*fault)(struct hr_device *device, hr_module *module, hr_fault *out);
     /* NULL: a stream of the device's own. */

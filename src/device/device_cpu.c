@@ -57,11 +57,11 @@ static void cpu_release(struct hr_device *device, void *data, size_t size) {
 
 /* ---- launching ---- */
 
-static hr_status cpu_launch(struct hr_device *device, hr_module *module, const hr_launch *launch,
+static hr_status cpu_launch(struct hr_device *device, hr_module *module, const hr_execution *execution,
                             hr_fault *fault) {
     (void)device;
     hr_fault first = {0};
-    int result = module->entry(launch, &first);
+    int result = module->entry(execution, &first);
     if (fault) *fault = first;
     if (result) return hr_fail(HR_INTERNAL, "the compiled kernel returned %d, which it never should", result);
     if (first.access)
@@ -84,24 +84,24 @@ static hr_status walk_prepare(hr_device_cpu *cpu) {
     return HR_OK;
 }
 
-static hr_status cool(hr_device_cpu *cpu, const hr_launch *launch) {
+static hr_status cool(hr_device_cpu *cpu, const hr_execution *execution) {
     int threads = cpu->base.limits.threads;
-    bool flushed = launch->bytes != NULL;
-    for (int64_t i = 0; i < launch->count && flushed; i++)
-        if (launch->pointers[i] && launch->bytes[i] > 0)
-            flushed = hr_cold_flush(launch->pointers[i], (size_t)launch->bytes[i], threads);
+    bool flushed = execution->bytes != NULL;
+    for (int64_t i = 0; i < execution->count && flushed; i++)
+        if (execution->pointers[i] && execution->bytes[i] > 0)
+            flushed = hr_cold_flush(execution->pointers[i], (size_t)execution->bytes[i], threads);
     if (flushed) return HR_OK;
     HR_TRY(walk_prepare(cpu));
     hr_cold_walk(cpu->walk, cpu->walk_size, threads);
     return HR_OK;
 }
 
-static hr_status cpu_time(struct hr_device *device, hr_module *module, const hr_launch *launch,
+static hr_status cpu_time(struct hr_device *device, hr_module *module, const hr_execution *execution,
                           double *seconds) {
     hr_fault fault = {0};
-    HR_TRY(cool((hr_device_cpu *)device, launch));
+    HR_TRY(cool((hr_device_cpu *)device, execution));
     double start = hr_clock_seconds();
-    int result = module->entry(launch, &fault);
+    int result = module->entry(execution, &fault);
     double end = hr_clock_seconds();
     if (result) return hr_fail(HR_INTERNAL, "the compiled kernel returned %d, which it never should", result);
     *seconds = end - start;

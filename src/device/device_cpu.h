@@ -44,9 +44,10 @@ bool hr_cold_flush(const void *data, size_t size, int threads);
 void hr_cold_walk(const void *buffer, size_t size, int threads);
 
 /* copy_cpu.c */
-hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_launch *arrays,
+hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_execution *arrays,
                            double bytes, double *seconds);
-hr_status hr_copy_cpu_choose(struct hr_device *device, const hr_launch *arrays, hr_roof *roof, bool *chosen);
+hr_status hr_copy_cpu_choose(struct hr_device *device, const hr_execution *arrays, hr_roof *roof,
+                             bool *chosen);
 void hr_copy_cpu_destroy(struct hr_device *device);
 
 /* Of the text of special functions (hr_device_ops.measure_roof): ways of a function, and what they write a

@@ -118,7 +118,7 @@ static const hr_device_ops cuda_ops = {
     .download = hr_copy_cuda_download,
     .copy = hr_copy_cuda_within,
     .synchronise = cuda_synchronise,
-    .grids = hr_module_cuda_grids,
+    .launches = hr_module_cuda_launches,
     .fault = hr_launch_cuda_fault,
     .stream = cuda_stream,
 };

@@ -5,6 +5,7 @@
 #include "device/compiler_cuda.h"
 #include "device/device.h"
 #include "device/driver_cuda.h"
+#include "device/tensor_map_cuda.h"
 
 #define HR_CUDA_FAULTS_A_PAGE 255
 
@@ -39,14 +40,17 @@ typedef struct hr_device_cuda {
 
 typedef struct hr_cuda_function {
     hr_cu_function handle;
-    size_t parameter_bytes; /* of its one parameter; 0 = the driver cannot tell */
+    size_t parameter_bytes; /* of its words; 0 = the driver cannot tell */
     int registers, local_bytes, shared_bytes;
+    int map_count; /* parameters in front of the words */
+    hr_cuda_map *maps;
 } hr_cuda_function;
 
 struct hr_module {
     hr_cu_module handle;
     hr_fault *fault;    /* of launches that have this module's code; access is 0 while none left its axis */
-    int function_count; /* one a grid; as many for arrays that are not aligned follow, of which some are zeros
+    int function_count; /* one a launch; as many for arrays that are not aligned follow, of which some are
+                         * zeros
                          */
     hr_cuda_function *functions;
 };
@@ -69,24 +73,27 @@ void hr_copy_cuda_free(hr_device_cuda *cuda);
 hr_status hr_module_cuda_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
                                  hr_module **out);
 void hr_module_cuda_unload(struct hr_device *device, hr_module *module);
-hr_status hr_module_cuda_grids(struct hr_device *device, hr_module *module, const hr_grid *grids, int count);
-/* Looks one function up by name and reads its resources; raises its limit of dynamic shared memory to
- * `shared` bytes and allows clusters of `cluster` blocks. */
+hr_status hr_module_cuda_launches(struct hr_device *device, hr_module *module, const hr_launch *launches,
+                                  int count);
+/* Looks the function `name` up, reads its resources and makes it ready for that launch: its limit of dynamic
+ * shared memory, its clusters, room for `map_count` of its maps. */
 hr_status hr_module_cuda_function(const hr_device_cuda *cuda, const hr_module *module, const char *name,
-                                  int64_t shared, int cluster, hr_cuda_function *out);
+                                  const hr_launch *launch, int map_count, hr_cuda_function *out);
 void hr_module_cuda_faults_free(hr_device_cuda *cuda);
 
 /* ---- launch_cuda.c ---- */
 
-hr_status hr_launch_cuda(struct hr_device *device, hr_module *module, const hr_launch *launch,
+hr_status hr_launch_cuda(struct hr_device *device, hr_module *module, const hr_execution *execution,
                          hr_fault *fault);
 void hr_launch_cuda_fault(struct hr_device *device, hr_module *module, hr_fault *out);
 /* Queues the grids, and no more: no look at the context, the fault or the stream's end. */
-hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *module, const hr_launch *launch);
+hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *module,
+                               const hr_execution *execution);
 
 /* ---- time_cuda.c ---- */
 
-hr_status hr_time_cuda(struct hr_device *device, hr_module *module, const hr_launch *launch, double *seconds);
+hr_status hr_time_cuda(struct hr_device *device, hr_module *module, const hr_execution *execution,
+                       double *seconds);
 /* Seconds on the device of what `queue` puts on the stream, caches cold where `cold`; the context is entered.
  */
 typedef hr_status (*hr_cuda_queue_fn)(void *context);

@@ -8,6 +8,8 @@
 
 #include "base/status.h"
 
+#include <stdint.h>
+
 /* CUresult, CUdevice, CUdeviceptr and the handles, as cuda.h has them. */
 typedef int hr_cu_result;
 typedef int hr_cu_device;
@@ -64,6 +66,11 @@ enum {
 enum { HR_CU_STREAM_NON_BLOCKING = 1, HR_CU_EVENT_DEFAULT = 0, HR_CU_EVENT_NO_TIMING = 2 };
 enum { HR_CU_HOST_PORTABLE = 1, HR_CU_HOST_MAPPED = 2 };
 enum { HR_CU_CAPTURE_RELAXED = 2, HR_CU_POINTER_MEMORY_TYPE = 2 };
+
+/* CUtensorMap: 128 bytes at a multiple of 64. */
+typedef struct hr_cu_tensor_map {
+    _Alignas(64) unsigned char bytes[128];
+} hr_cu_tensor_map;
 
 /* CUlaunchAttribute: 72 bytes, the value in the last 64. */
 enum { HR_CU_LAUNCH_CLUSTER = 4, HR_CU_LAUNCH_OVERLAPS = 6 };
@@ -147,7 +154,11 @@ typedef struct hr_cu_launch_config {
 
 #define HR_CUDA_NEWER_FUNCTIONS(X)                                                                           \
     X(parameter_info, "cuFuncGetParamInfo",                                                                  \
-      (hr_cu_function function, size_t index, size_t * offset, size_t * size))
+      (hr_cu_function function, size_t index, size_t * offset, size_t * size))                               \
+    X(tensor_map, "cuTensorMapEncodeTiled",                                                                  \
+      (hr_cu_tensor_map * map, int type, uint32_t rank, hr_cu_address address, const uint64_t *dims,         \
+       const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,     \
+       int promotion, int fill))
 
 typedef struct hr_cuda_driver {
     void *library;

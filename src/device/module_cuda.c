@@ -142,6 +142,12 @@ hr_status hr_module_cuda_compile(struct hr_device *device, const char *source, s
     return status;
 }
 
+static void functions_free(hr_cuda_function *functions, int count) {
+    for (int i = 0; i < count; i++)
+        free(functions[i].maps);
+    free(functions);
+}
+
 void hr_module_cuda_unload(struct hr_device *device, hr_module *module) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
     bool pushed = false;
@@ -152,14 +158,24 @@ void hr_module_cuda_unload(struct hr_device *device, hr_module *module) {
         hr_cuda_leave(cuda, pushed);
     }
     fault_give(cuda, module->fault);
-    free(module->functions);
+    functions_free(module->functions, 2 * module->function_count);
     free(module);
 }
 
 /* ---- functions ---- */
 
+static hr_status maps_room(int count, hr_cuda_function *out) {
+    out->map_count = count;
+    if (count == 0) return HR_OK;
+    size_t size = (size_t)count * sizeof *out->maps;
+    out->maps = aligned_alloc(_Alignof(hr_cuda_map), size);
+    if (!out->maps) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's tensor maps");
+    memset(out->maps, 0, size);
+    return HR_OK;
+}
+
 hr_status hr_module_cuda_function(const hr_device_cuda *cuda, const hr_module *module, const char *name,
-                                  int64_t shared, int cluster, hr_cuda_function *out) {
+                                  const hr_launch *launch, int map_count, hr_cuda_function *out) {
     const hr_cuda_driver *driver = &cuda->driver;
     size_t offset;
     *out = (hr_cuda_function){0};
@@ -169,51 +185,82 @@ hr_status hr_module_cuda_function(const hr_device_cuda *cuda, const hr_module *m
         result = driver->function_attribute(&out->local_bytes, HR_CU_FUNCTION_LOCAL_BYTES, out->handle);
     if (!result)
         result = driver->function_attribute(&out->shared_bytes, HR_CU_FUNCTION_SHARED_BYTES, out->handle);
-    if (!result && shared > 0)
-        result = driver->function_set(out->handle, HR_CU_FUNCTION_DYNAMIC_SHARED_MOST, (int)shared);
-    if (!result && cluster > 8)
+    if (!result && launch->shared > 0)
+        result = driver->function_set(out->handle, HR_CU_FUNCTION_DYNAMIC_SHARED_MOST, (int)launch->shared);
+    if (!result && launch->cluster > 8)
         result = driver->function_set(out->handle, HR_CU_FUNCTION_CLUSTER_NON_PORTABLE, 1);
     if (result) return hr_cuda_fail(driver, result, "preparing kernel %s", name);
-    if (!driver->parameter_info || driver->parameter_info(out->handle, 0, &offset, &out->parameter_bytes))
+    if (!driver->parameter_info ||
+        driver->parameter_info(out->handle, (size_t)map_count, &offset, &out->parameter_bytes))
         out->parameter_bytes = 0;
+    return maps_room(map_count, out);
+}
+
+static bool grid_exists(const hr_launch *launch) {
+    static const int64_t most[3] = {INT_MAX, 65535, 65535};
+    for (int axis = 0; axis < 3; axis++)
+        if (launch->grid[axis] < 0 || launch->grid[axis] > most[axis]) return false;
+    return true;
+}
+
+static hr_status maps_check(const hr_device_cuda *cuda, const hr_launch *launch) {
+    if (launch->map_count == 0) return HR_OK;
+    if (launch->map_count < 0 || launch->map_count > HR_LAUNCH_MAPS_MAX)
+        return hr_fail(HR_INTERNAL, "kernel %s has %d tensor maps; %d are possible", launch->entry,
+                       launch->map_count, HR_LAUNCH_MAPS_MAX);
+    if (cuda->base.limits.compute < 90)
+        return hr_fail(HR_NOT_AVAILABLE,
+                       "kernel %s copies by tensor maps, which %s (%s) does not have: they begin with sm_90",
+                       launch->entry, cuda->base.name, cuda->arch);
+    if (!cuda->driver.tensor_map)
+        return hr_fail(
+            HR_NOT_AVAILABLE,
+            "kernel %s copies by tensor maps, which this CUDA driver cannot make: update it to CUDA "
+            "12.0 or newer",
+            launch->entry);
+    for (int i = 0; i < launch->map_count; i++)
+        HR_TRY(hr_cuda_map_check(&launch->maps[i], launch->entry));
     return HR_OK;
 }
 
-static hr_status grid_check(const hr_device_cuda *cuda, const hr_grid *grid) {
+static hr_status launch_check(const hr_device_cuda *cuda, const hr_launch *launch) {
     const hr_device_limits *limits = &cuda->base.limits;
-    if (grid->blocks >= 0 && grid->blocks <= INT_MAX && grid->threads > 0 && grid->threads <= 1024 &&
-        grid->cluster >= 1 && grid->cluster <= limits->cluster_blocks && grid->blocks % grid->cluster == 0 &&
-        grid->shared >= 0 && grid->shared <= limits->shared_bytes)
-        return HR_OK;
-    return hr_fail(
-        HR_INTERNAL,
-        "kernel %s asks for %lld blocks of %d threads and %lld bytes, %d a cluster, which %s cannot "
-        "launch",
-        grid->entry, (long long)grid->blocks, grid->threads, (long long)grid->shared, grid->cluster,
-        cuda->base.name);
+    if (grid_exists(launch) && launch->threads > 0 && launch->threads <= 1024 && launch->cluster >= 1 &&
+        launch->cluster <= limits->cluster_blocks && launch->grid[0] % launch->cluster == 0 &&
+        launch->shared >= 0 && launch->shared <= limits->shared_bytes)
+        return maps_check(cuda, launch);
+    return hr_fail(HR_INTERNAL,
+                   "kernel %s asks for %lld x %lld x %lld blocks of %d threads and %lld bytes, %d a cluster, "
+                   "which %s cannot "
+                   "launch",
+                   launch->entry, (long long)launch->grid[0], (long long)launch->grid[1],
+                   (long long)launch->grid[2], launch->threads, (long long)launch->shared, launch->cluster,
+                   cuda->base.name);
 }
 
-hr_status hr_module_cuda_grids(struct hr_device *device, hr_module *module, const hr_grid *grids, int count) {
+hr_status hr_module_cuda_launches(struct hr_device *device, hr_module *module, const hr_launch *launches,
+                                  int count) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
     bool pushed;
     hr_cuda_function *functions = calloc(2 * (size_t)count + 1, sizeof *functions);
     if (!functions) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's functions");
     hr_status status = hr_cuda_enter(cuda, &pushed);
     for (int i = 0; i < count && status == HR_OK; i++) {
-        status = grid_check(cuda, &grids[i]);
+        const hr_launch *launch = &launches[i];
+        status = launch_check(cuda, launch);
         if (status == HR_OK)
-            status = hr_module_cuda_function(cuda, module, grids[i].entry, grids[i].shared, grids[i].cluster,
+            status = hr_module_cuda_function(cuda, module, launch->entry, launch, launch->map_count,
                                              &functions[i]);
-        if (status == HR_OK && grids[i].unaligned[0])
-            status = hr_module_cuda_function(cuda, module, grids[i].unaligned, grids[i].shared,
-                                             grids[i].cluster, &functions[count + i]);
+        if (status == HR_OK && launch->unaligned[0])
+            status =
+                hr_module_cuda_function(cuda, module, launch->unaligned, launch, 0, &functions[count + i]);
     }
     hr_cuda_leave(cuda, pushed);
     if (status != HR_OK) {
-        free(functions);
+        functions_free(functions, 2 * count);
         return status;
     }
-    free(module->functions);
+    functions_free(module->functions, 2 * module->function_count);
     module->functions = functions;
     module->function_count = count;
     return HR_OK;

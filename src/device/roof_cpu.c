@@ -244,7 +244,7 @@ static outcome sample_once(measuring *m, const probe *p, int64_t bytes, int64_t 
     bool special = p->place == PLACE_SPECIAL;
     char *values = m->values, *results = m->values + m->device->limits.threads * p->bytes;
     double work = 0;
-    hr_launch launch = {
+    hr_execution execution = {
         .pointers = (void *[]){special ? results : m->streams[turn % ROLES] + at,
                                special ? values : m->streams[(turn + 1) % ROLES] + at,
                                m->streams[(turn + 2) % ROLES] + at},
@@ -254,7 +254,7 @@ static outcome sample_once(measuring *m, const probe *p, int64_t bytes, int64_t 
     };
     hr_fault fault = {0};
     double start = hr_clock_seconds(), start_used = processor_seconds();
-    int result = p->module->entry(&launch, &fault);
+    int result = p->module->entry(&execution, &fault);
     double used = processor_seconds() - start_used, seconds = hr_clock_seconds() - start;
     if (result || seconds <= 0) return (outcome){0, 1};
     return (outcome){work / seconds, used / (seconds * p->threads)};

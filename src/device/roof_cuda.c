@@ -32,8 +32,8 @@ hr_status hr_roof_cuda_compile(hr_roof_cuda *roof, const unsigned char *text, hr
 bool hr_roof_cuda_function(hr_roof_cuda *roof, const hr_module *module, const char *name, size_t shared,
                            hr_cu_function *out) {
     hr_cuda_function function;
-    if (hr_module_cuda_function(roof->cuda, module, name, (int64_t)shared, 1, &function) != HR_OK)
-        return false;
+    hr_launch launch = {.cluster = 1, .shared = (int64_t)shared};
+    if (hr_module_cuda_function(roof->cuda, module, name, &launch, 0, &function) != HR_OK) return false;
     *out = function.handle;
     return true;
 }

@@ -23,14 +23,14 @@
 typedef struct empty {
     hr_device_cuda *cuda;
     hr_module *module; /* its one grid does nothing */
-    hr_grid grid;
     hr_launch launch;
+    hr_execution execution;
     hr_cu_graph_exec graph;
 } empty;
 
 static hr_status queue_empty(void *context) {
     const empty *empty = context;
-    return hr_launch_cuda_queue(empty->cuda, empty->module, &empty->launch);
+    return hr_launch_cuda_queue(empty->cuda, empty->module, &empty->execution);
 }
 
 static hr_status queue_graph(void *context) {
@@ -80,7 +80,7 @@ static hr_status host_measure(empty *empty, bool driver_alone, double *seconds) 
                     driver->launch(&config, empty->module->functions[0].handle, (void *[]){words}, NULL);
                 if (result) return hr_cuda_fail(driver, result, "launching an empty kernel");
             } else
-                HR_TRY(hr_launch_cuda(&empty->cuda->base, empty->module, &empty->launch, NULL));
+                HR_TRY(hr_launch_cuda(&empty->cuda->base, empty->module, &empty->execution, NULL));
         }
         samples[batch] = (hr_clock_seconds() - begun) / LAUNCHES;
         hr_cu_result result = driver->stream_wait(empty->cuda->stream);
@@ -92,21 +92,21 @@ static hr_status host_measure(empty *empty, bool driver_alone, double *seconds) 
 
 static hr_status launches_measure(hr_roof_cuda *roof) {
     empty empty = {.cuda = roof->cuda,
-                   .grid = {.entry = "hr_empty", .blocks = 1, .threads = 1, .cluster = 1}};
+                   .launch = {.entry = "hr_empty", .grid = {1, 1, 1}, .threads = 1, .cluster = 1}};
     void *pointers[8] = {0};
     double scalars[8] = {0};
     int64_t numbers[24] = {0};
-    empty.launch = (hr_launch){.pointers = pointers,
-                               .scalars = scalars,
-                               .extents = numbers,
-                               .strides = numbers,
-                               .grids = &empty.grid,
-                               .grid_count = 1,
-                               .count = 8,
-                               .extent_count = 4,
-                               .stride_count = 16};
+    empty.execution = (hr_execution){.pointers = pointers,
+                                     .scalars = scalars,
+                                     .extents = numbers,
+                                     .strides = numbers,
+                                     .launches = &empty.launch,
+                                     .launch_count = 1,
+                                     .count = 8,
+                                     .extent_count = 4,
+                                     .stride_count = 16};
     HR_TRY(hr_roof_cuda_compile(roof, hr_cuda_timing_kernels_text, &empty.module));
-    hr_status status = hr_module_cuda_grids(&roof->cuda->base, empty.module, &empty.grid, 1);
+    hr_status status = hr_module_cuda_launches(&roof->cuda->base, empty.module, &empty.launch, 1);
     if (status == HR_OK) status = device_median(roof->cuda, queue_empty, &empty, &roof->roof->launch);
     if (status == HR_OK) status = host_measure(&empty, true, &roof->roof->launch_driver);
     if (status == HR_OK) status = host_measure(&empty, false, &roof->roof->launch_host);

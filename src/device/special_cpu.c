@@ -41,12 +41,13 @@ static double sample(const hr_special_cpu *special, double *seconds) {
     double work = 0, start = hr_clock_seconds();
     void *results = special->results;
     hr_fault fault = {0};
-    hr_launch launch = {.pointers = &results,
-                        .threads = special->threads,
-                        .scratch = &work,
-                        .tuning = (int64_t[]){(int64_t)special->special * HR_SPECIAL_WAYS + special->way,
+    hr_execution execution = {.pointers = &results,
+                              .threads = special->threads,
+                              .scratch = &work,
+                              .tuning =
+                                  (int64_t[]){(int64_t)special->special * HR_SPECIAL_WAYS + special->way,
                                               HR_SPECIAL_BYTES, HR_SPECIAL_BYTES, special->rounds}};
-    int missing = special->module->entry(&launch, &fault);
+    int missing = special->module->entry(&execution, &fault);
     *seconds = hr_clock_seconds() - start;
     return missing || !(*seconds > 0) ? 0 : work / *seconds;
 }

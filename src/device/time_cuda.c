@@ -26,9 +26,10 @@ static hr_status timing_make(hr_device_cuda *cuda) {
     if (!cuda->support)
         HR_TRY(hr_module_cuda_compile(&cuda->base, source, strlen(source), 0, &cuda->support));
     if (!cuda->support->functions) {
-        const hr_grid grids[] = {{.entry = "hr_hold", .blocks = 1, .threads = 1, .cluster = 1},
-                                 {.entry = "hr_cool", .blocks = 1, .threads = COOL_THREADS, .cluster = 1}};
-        HR_TRY(hr_module_cuda_grids(&cuda->base, cuda->support, grids, 2));
+        const hr_launch launches[] = {
+            {.entry = "hr_hold", .grid = {1, 1, 1}, .threads = 1, .cluster = 1},
+            {.entry = "hr_cool", .grid = {1, 1, 1}, .threads = COOL_THREADS, .cluster = 1}};
+        HR_TRY(hr_module_cuda_launches(&cuda->base, cuda->support, launches, 2));
     }
     hr_cu_result result = 0;
     if (!cuda->gate)
@@ -100,18 +101,18 @@ hr_status hr_time_cuda_queue(hr_device_cuda *cuda, bool cold, hr_cuda_queue_fn q
 typedef struct timed {
     const hr_device_cuda *cuda;
     const hr_module *module;
-    const hr_launch *launch;
+    const hr_execution *execution;
 } timed;
 
 static hr_status queue_launch(void *context) {
     const timed *timed = context;
-    return hr_launch_cuda_queue(timed->cuda, timed->module, timed->launch);
+    return hr_launch_cuda_queue(timed->cuda, timed->module, timed->execution);
 }
 
-hr_status hr_time_cuda(struct hr_device *device, hr_module *module, const hr_launch *launch,
+hr_status hr_time_cuda(struct hr_device *device, hr_module *module, const hr_execution *execution,
                        double *seconds) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
-    timed timed = {cuda, module, launch};
+    timed timed = {cuda, module, execution};
     bool pushed;
     HR_TRY(hr_cuda_enter(cuda, &pushed));
     hr_status status = hr_time_cuda_queue(cuda, true, queue_launch, &timed, seconds);

@@ -1,14 +1,14 @@
 /* Stage -> source. One expression printer, one file a target; a mainloop with holes for the contract shape.
  *
  * The emitted C is self-contained: a trimmed prelude (src/emit/templates/cpu/), one static function a stage,
- * one public function with typed arguments, and hr_entry() that unpacks an hr_launch for the loader. Only
+ * one public function with typed arguments, and hr_entry() that unpacks an hr_execution for the loader. Only
  * identifiers of ours stand in it: a name of the user's appears as `t3_mean` after it passed the lexer's
  * [a-z0-9_] check.
  */
 #ifndef HR_EMIT_EMIT_H
 #define HR_EMIT_EMIT_H
 
-#include "base/grid.h"
+#include "base/launch.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
@@ -23,12 +23,13 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out);
  * and .h to paste, with a plain C launcher. The source may be special to the extents of the plan. */
 hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, hr_emitted *out);
 /* The launches of one execution, at most `max`; returns how many through `count`. */
-hr_status hr_emit_cuda_grids(const hr_plan *plan, const int64_t *extents, hr_grid *out, int max, int *count);
+hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
+                                int *count);
 /* The parameters and results that those launches ask about before they start: hr_tensors_are_aligned(). */
 void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out);
 /* hr_emit_scratch of a CUDA device. */
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out);
-/* Bytes of hr_launch.scratch at these extents with so many threads; the emitted code lays it out the same
+/* Bytes of hr_execution.scratch at these extents with so many threads; the emitted code lays it out the same
  * way. */
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
 /* The most elements of a piece that a plan over lists wants; a multiple of 64. */

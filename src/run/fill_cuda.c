@@ -49,20 +49,20 @@ static hr_status fill(hr_kernel *kernel, hr_dtype dtype, void *data, int64_t cou
     int64_t blocks = (count + side * THREADS - 1) / (side * THREADS);
     int64_t words[WORDS] = {count, (int64_t)filling->seed, filling->low, filling->high,
                             filling->magnitude ? MAGNITUDE : 0};
-    hr_grid grid = {.blocks = blocks < most ? blocks : most, .threads = THREADS, .cluster = 1};
-    hr_launch launch = {.pointers = &data,
-                        .scalars = &(double){0},
-                        .extents = words,
-                        .scratch = table,
-                        .threads = 1,
-                        .grids = &grid,
-                        .grid_count = 1,
-                        .count = 1,
-                        .extent_count = WORDS};
+    hr_launch launch = {.grid = {blocks < most ? blocks : most, 1, 1}, .threads = THREADS, .cluster = 1};
+    hr_execution execution = {.pointers = &data,
+                              .scalars = &(double){0},
+                              .extents = words,
+                              .scratch = table,
+                              .threads = 1,
+                              .launches = &launch,
+                              .launch_count = 1,
+                              .count = 1,
+                              .extent_count = WORDS};
     hr_fault fault;
-    entry_name(dtype, grid.entry, sizeof grid.entry);
-    HR_TRY(ops->grids(kernel->device, kernel->filler, &grid, 1));
-    return ops->launch(kernel->device, kernel->filler, &launch, &fault);
+    entry_name(dtype, launch.entry, sizeof launch.entry);
+    HR_TRY(ops->launches(kernel->device, kernel->filler, &launch, 1));
+    return ops->launch(kernel->device, kernel->filler, &execution, &fault);
 }
 
 hr_status hr_fill_cuda(hr_kernel *kernel, hr_dtype dtype, void *data, int64_t count,

@@ -56,9 +56,9 @@ struct hr_prepared {
     hr_emitted paste;    /* without, for hr_kernel_source(); empty until asked */
     hr_text explained;   /* empty until asked */
     hr_module *module;   /* NULL until compiled */
-    hr_grid *grids;      /* devices with grids only */
-    int grid_count;
-    hr_tensor_set aligned; /* of hr_launch */
+    hr_launch *launches; /* devices with grids only */
+    int launch_count;
+    hr_tensor_set aligned; /* of hr_execution */
     int launch_threads;
     int64_t scratch_size;
     int64_t piece; /* elements of a piece of a list, at most */
@@ -81,7 +81,7 @@ struct hr_kernel {
     bool unfused;         /* of the last explicit hr_kernel_prepare */
     int threads;
 
-    /* hr_launch's tables, true while `current` is set */
+    /* hr_execution's tables, true while `current` is set */
     void **pointers;
     double *scalars;
     int64_t *strides, *bytes;
@@ -201,7 +201,7 @@ void hr_keeping_end(const hr_kernel *kernel, hr_keeping *keeping);
 /* Brings the launch tables up to date with the bindings and gives scratch of the size that `prepared` needs.
  */
 hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared);
-void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_launch *out);
+void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_execution *out);
 /* A range that profilers see, around a launch of `prepared`. */
 void hr_annotate_begin(hr_kernel *kernel, const hr_prepared *prepared);
 void hr_annotate_end(void);

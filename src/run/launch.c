@@ -55,25 +55,25 @@ hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared) {
             *stride++ = binding->strides[axis];
     }
     HR_TRY(hr_lists_refresh(kernel, prepared->piece));
-    hr_lists_cover(kernel, prepared->grids, prepared->grid_count);
+    hr_lists_cover(kernel, prepared->launches, prepared->launch_count);
     return scratch_grow(kernel, (size_t)prepared->scratch_size);
 }
 
-void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_launch *out) {
-    *out = (hr_launch){.pointers = kernel->pointers,
-                       .scalars = kernel->scalars,
-                       .extents = prepared->extents,
-                       .strides = kernel->strides,
-                       .scratch = kernel->scratch,
-                       .scratch_bytes = (int64_t)kernel->scratch_size,
-                       .threads = prepared->launch_threads,
-                       .grids = prepared->grids,
-                       .grid_count = prepared->grid_count,
-                       .aligned = &prepared->aligned,
-                       .count = kernel->argument_count,
-                       .bytes = hr_kernel_has_lists(kernel) ? NULL : kernel->bytes,
-                       .extent_count = kernel->function->extent_count,
-                       .stride_count = kernel->stride_count};
+void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_execution *out) {
+    *out = (hr_execution){.pointers = kernel->pointers,
+                          .scalars = kernel->scalars,
+                          .extents = prepared->extents,
+                          .strides = kernel->strides,
+                          .scratch = kernel->scratch,
+                          .scratch_bytes = (int64_t)kernel->scratch_size,
+                          .threads = prepared->launch_threads,
+                          .launches = prepared->launches,
+                          .launch_count = prepared->launch_count,
+                          .aligned = &prepared->aligned,
+                          .count = kernel->argument_count,
+                          .bytes = hr_kernel_has_lists(kernel) ? NULL : kernel->bytes,
+                          .extent_count = kernel->function->extent_count,
+                          .stride_count = kernel->stride_count};
 }
 
 /* ---- a subscript that left its axis ---- */
@@ -160,11 +160,11 @@ static hr_status fault_fail(const hr_kernel *kernel, const hr_prepared *prepared
 }
 
 hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared) {
-    hr_launch launch;
+    hr_execution execution;
     hr_fault fault = {0};
-    hr_launch_make(kernel, prepared, &launch);
+    hr_launch_make(kernel, prepared, &execution);
     hr_annotate_begin(kernel, prepared);
-    hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &launch, &fault);
+    hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &execution, &fault);
     hr_annotate_end();
     return fault.access ? fault_fail(kernel, prepared, &fault) : status;
 }
@@ -177,10 +177,10 @@ static hr_status fault_collect(const hr_kernel *kernel, const hr_prepared *prepa
 }
 
 static hr_status launch_queue(hr_kernel *kernel, const hr_prepared *prepared) {
-    hr_launch launch;
-    hr_launch_make(kernel, prepared, &launch);
+    hr_execution execution;
+    hr_launch_make(kernel, prepared, &execution);
     hr_annotate_begin(kernel, prepared);
-    hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &launch, NULL);
+    hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &execution, NULL);
     hr_annotate_end();
     if (status != HR_OUT_OF_RANGE) return status;
     return hr_fail_context(fault_collect(kernel, prepared), "in an earlier launch");

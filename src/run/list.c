@@ -298,10 +298,11 @@ hr_status hr_lists_refresh(hr_kernel *kernel, int64_t most) {
     return HR_OK;
 }
 
-void hr_lists_cover(const hr_kernel *kernel, hr_grid *grids, int count) {
+void hr_lists_cover(const hr_kernel *kernel, hr_launch *launches, int count) {
     int64_t pieces = kernel->tables.piece_count > 1 ? kernel->tables.piece_count : 1;
     for (int g = 0; g < count; g++)
-        if (grids[g].pieces) grids[g].blocks = pieces < grids[g].pieces ? pieces : grids[g].pieces;
+        if (launches[g].pieces)
+            launches[g].grid[0] = pieces < launches[g].pieces ? pieces : launches[g].pieces;
 }
 
 void hr_lists_release(hr_kernel *kernel) {

@@ -2,7 +2,7 @@
 #ifndef HR_RUN_LIST_H
 #define HR_RUN_LIST_H
 
-#include "base/grid.h"
+#include "base/launch.h"
 #include "base/pieces.h"
 #include "base/status.h"
 
@@ -38,7 +38,7 @@ hr_status hr_lists_overlap(const struct hr_kernel *kernel);
  * words of every list with them. */
 hr_status hr_lists_refresh(struct hr_kernel *kernel, int64_t most);
 /* Sets the blocks of the launches that walk pieces. */
-void hr_lists_cover(const struct hr_kernel *kernel, hr_grid *grids, int count);
+void hr_lists_cover(const struct hr_kernel *kernel, hr_launch *launches, int count);
 void hr_lists_release(struct hr_kernel *kernel);
 
 #endif

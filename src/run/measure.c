@@ -33,13 +33,13 @@ static double median_of(const double *sorted, int count) {
 }
 
 static hr_status time_once(hr_kernel *kernel, const hr_prepared *state, double *seconds) {
-    hr_launch launch;
+    hr_execution execution;
     HR_TRY(hr_launch_refresh(kernel, state));
-    hr_launch_make(kernel, state, &launch);
+    hr_launch_make(kernel, state, &execution);
     bool cooled =
         !kernel->device->ops->synchronise; /* a CPU empties its caches within: no range of a kernel */
     if (!cooled) hr_annotate_begin(kernel, state);
-    hr_status status = kernel->device->ops->time(kernel->device, state->module, &launch, seconds);
+    hr_status status = kernel->device->ops->time(kernel->device, state->module, &execution, seconds);
     if (!cooled) hr_annotate_end();
     return status;
 }
@@ -90,12 +90,12 @@ static hr_status state_time(rounds *rounds, int state) {
 
 static void copy_time(rounds *rounds) {
     struct hr_device *device = rounds->kernel->device;
-    hr_launch launch;
+    hr_execution execution;
     if (!rounds->copies) return;
-    hr_launch_make(rounds->kernel, rounds->measuring->states[0], &launch);
+    hr_launch_make(rounds->kernel, rounds->measuring->states[0], &execution);
     /* An extra, not the job: what cannot be had is left out. */
-    rounds->copies = device->ops->time_copy(device, &rounds->kernel->roof, &launch, rounds->measuring->bytes,
-                                            &rounds->copy) == HR_OK;
+    rounds->copies = device->ops->time_copy(device, &rounds->kernel->roof, &execution,
+                                            rounds->measuring->bytes, &rounds->copy) == HR_OK;
 }
 
 static void functions_time(rounds *rounds) {

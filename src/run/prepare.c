@@ -42,8 +42,8 @@ static hr_status state_create(const hr_kernel *kernel, const int64_t *extents, b
 static void state_clear(const hr_kernel *kernel, hr_prepared *state) {
     if (state->module) kernel->device->ops->unload(kernel->device, state->module);
     state->module = NULL;
-    free(state->grids);
-    state->grids = NULL;
+    free(state->launches);
+    state->launches = NULL;
     hr_emitted_clear(&state->loadable);
     hr_emitted_clear(&state->paste);
     hr_text_clear(&state->explained);
@@ -129,20 +129,20 @@ static hr_status state_emit(const hr_prepared *state, bool entry, hr_emitted *ou
 }
 
 /* The launches of one execution, on devices with grids. */
-static hr_status grids_emit(hr_prepared *state) {
+static hr_status launches_emit(hr_prepared *state) {
     int most = GRIDS_A_STAGE * state->plan->stage_count;
-    if (!state->plan->limits.compute || state->grids) return HR_OK;
-    state->grids = calloc((size_t)most + 1, sizeof *state->grids);
-    if (!state->grids) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
+    if (!state->plan->limits.compute || state->launches) return HR_OK;
+    state->launches = calloc((size_t)most + 1, sizeof *state->launches);
+    if (!state->launches) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
     hr_emit_cuda_aligned(state->plan, &state->aligned);
-    return hr_emit_cuda_grids(state->plan, state->extents, state->grids, most, &state->grid_count);
+    return hr_emit_cuda_launches(state->plan, state->extents, state->launches, most, &state->launch_count);
 }
 
 /* The same, with the module's functions looked up for them. */
-static hr_status state_grids(const hr_kernel *kernel, hr_prepared *state) {
-    HR_TRY(grids_emit(state));
-    if (!kernel->device->ops->grids) return HR_OK;
-    return kernel->device->ops->grids(kernel->device, state->module, state->grids, state->grid_count);
+static hr_status state_launches(const hr_kernel *kernel, hr_prepared *state) {
+    HR_TRY(launches_emit(state));
+    if (!kernel->device->ops->launches) return HR_OK;
+    return kernel->device->ops->launches(kernel->device, state->module, state->launches, state->launch_count);
 }
 
 static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
@@ -153,7 +153,7 @@ static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
     HR_TRY(kernel->device->ops->compile(kernel->device, hr_text_data(source), source->length,
                                         HR_COMPILE_VECTOR_512, &module));
     state->module = module;
-    hr_status status = state_grids(kernel, state);
+    hr_status status = state_launches(kernel, state);
     if (status == HR_OK) return HR_OK;
     kernel->device->ops->unload(kernel->device, module);
     state->module = NULL;
@@ -232,17 +232,29 @@ static hr_status tuning_prepare(void *context, const hr_tunables *tunables) {
     return status;
 }
 
+static void map_identify(const hr_tensor_map *map, hr_text *text) {
+    hr_text_format(text, "map %d %lld %d %d %d %d", map->tensor, (long long)map->offset, map->type,
+                   map->swizzle, map->promotion, map->fill);
+    for (int axis = 0; axis < map->rank; axis++)
+        hr_text_format(text, " %lld %lld %d", (long long)map->dims[axis], (long long)map->strides[axis],
+                       map->box[axis]);
+    hr_text_format(text, "\n");
+}
+
 /* What runs with this state: the source, and what else its launch depends on. */
 static hr_status state_identify(hr_prepared *state, char identity[33]) {
     hr_text text = {0};
     HR_TRY(state_emit(state, true, &state->loadable));
-    HR_TRY(grids_emit(state));
+    HR_TRY(launches_emit(state));
     hr_text_format(&text, "threads %d scratch %lld\n", state->launch_threads, (long long)state->scratch_size);
-    for (int i = 0; state->grids && i < state->grid_count; i++) {
-        const hr_grid *grid = &state->grids[i];
-        hr_text_format(&text, "%s %s %lld %d %d %lld %lld %d\n", grid->entry, grid->unaligned,
-                       (long long)grid->blocks, grid->threads, grid->cluster, (long long)grid->shared,
-                       (long long)grid->pieces, grid->overlaps);
+    for (int i = 0; state->launches && i < state->launch_count; i++) {
+        const hr_launch *launch = &state->launches[i];
+        hr_text_format(&text, "%s %s %lld %lld %lld %d %d %lld %lld %d\n", launch->entry, launch->unaligned,
+                       (long long)launch->grid[0], (long long)launch->grid[1], (long long)launch->grid[2],
+                       launch->threads, launch->cluster, (long long)launch->shared, (long long)launch->pieces,
+                       launch->overlaps);
+        for (int m = 0; m < launch->map_count; m++)
+            map_identify(&launch->maps[m], &text);
     }
     hr_text_append(&text, hr_text_data(&state->loadable.source), state->loadable.source.length);
     hr_status status = hr_text_status(&text);
@@ -289,13 +301,13 @@ static hr_status candidate_warm(tuning *tuning, candidate *candidate) {
 static hr_status tuning_time(void *context, const hr_tunables *tunables, double *seconds) {
     tuning *tuning = context;
     candidate *candidate = candidate_find(tuning, tunables);
-    hr_launch launch;
+    hr_execution execution;
     if (!candidate || !candidate->state->module)
         return hr_fail(HR_INTERNAL, "a candidate was timed before it was prepared");
     if (!candidate->warm) HR_TRY(candidate_warm(tuning, candidate));
     HR_TRY(hr_launch_refresh(tuning->kernel, candidate->state));
-    hr_launch_make(tuning->kernel, candidate->state, &launch);
-    return tuning->kernel->device->ops->time(tuning->kernel->device, candidate->state->module, &launch,
+    hr_launch_make(tuning->kernel, candidate->state, &execution);
+    return tuning->kernel->device->ops->time(tuning->kernel->device, candidate->state->module, &execution,
                                              seconds);
 }
 

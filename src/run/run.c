@@ -163,12 +163,12 @@ static hr_status measure_beside(running *running, hr_measuring *measuring, hr_ti
     hr_kernel *kernel = running->kernel;
     const hr_device_ops *ops = kernel->device->ops;
     hr_beside *beside = &running->result->beside;
-    hr_launch launch;
+    hr_execution execution;
     *chosen = false;
     HR_TRY(hr_measure_states(kernel, measuring, timings));
     if (!ops->choose_copy || beside->copy < OUTRUN) return HR_OK;
-    hr_launch_make(kernel, running->fused, &launch);
-    if (ops->choose_copy(kernel->device, &launch, &kernel->roof, chosen) != HR_OK || !*chosen)
+    hr_launch_make(kernel, running->fused, &execution);
+    if (ops->choose_copy(kernel->device, &execution, &kernel->roof, chosen) != HR_OK || !*chosen)
         return HR_OK; /* an extra, not the job */
     *beside = (hr_beside){0};
     *measuring->steady = (hr_roof_seen){0};

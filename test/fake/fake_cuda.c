@@ -345,11 +345,29 @@ SHOWN int cuFuncSetAttribute(void *function, int attribute, int value) {
 
 SHOWN int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *size) {
     (void)function;
-    (void)index;
     CALLED("cuFuncGetParamInfo");
-    if (!fake_cuda.parameter_bytes) return 1;
+    if (!fake_cuda.parameter_bytes || index != (size_t)fake_cuda.map_count) return 1;
     *offset = 0;
     *size = (size_t)fake_cuda.parameter_bytes;
+    return 0;
+}
+
+_Static_assert(sizeof(fake_map) <= 128, "a map has no room for what it was made of");
+
+SHOWN int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, unsigned long long address,
+                                 const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
+                                 const uint32_t *steps, int interleave, int swizzle, int promotion,
+                                 int fill) {
+    CALLED("cuTensorMapEncodeTiled");
+    if ((uintptr_t)map % 64 || address % 16 || rank < 1 || rank > 5) return 1;
+    fake_map made = {type, (int)rank, interleave, swizzle, promotion, fill, address, {0}, {0}, {0}, {0}};
+    for (uint32_t axis = 0; axis < rank; axis++) {
+        made.dims[axis] = (uint32_t)dims[axis];
+        made.box[axis] = box[axis];
+        made.steps[axis] = steps[axis];
+        if (axis > 0) made.strides[axis - 1] = strides[axis - 1];
+    }
+    memcpy(map, &made, sizeof made);
     return 0;
 }
 
@@ -390,9 +408,12 @@ SHOWN int cuLaunchKernelEx(const config *config, void *function, void **paramete
             launch.overlaps = config->attributes[i].value.overlaps;
     bool measures = strncmp(launch.name, "hr_", 3) == 0 || strncmp(launch.name, "special_", 8) == 0;
     bool ours = (!measures || strncmp(launch.name, "hr_fill", 7) == 0) && parameters && parameters[0];
-    if (ours) memcpy(launch.words, parameters[0], 64 * 8);
+    int maps = fake_cuda.map_count;
+    for (int i = 0; ours && i < maps; i++)
+        memcpy(&launch.maps[i], parameters[i], sizeof launch.maps[i]);
+    if (ours) memcpy(launch.words, parameters[maps], 64 * 8);
     if (fake_cuda.launch_count < FAKE_LAUNCHES) fake_cuda.launches[fake_cuda.launch_count++] = launch;
-    if (ours && fake_cuda.kernel) fake_cuda.kernel(launch.name, parameters[0]);
+    if (ours && fake_cuda.kernel) fake_cuda.kernel(launch.name, parameters[maps]);
     return 0;
 }
 

@@ -12,6 +12,15 @@
 #define FAKE_WORDS    512
 #define FAKE_LAUNCHES 64
 #define FAKE_CALLS    4096
+#define FAKE_MAPS     8
+
+/* What cuTensorMapEncodeTiled was told; it leaves this in the map. */
+typedef struct fake_map {
+    int type, rank, interleave, swizzle, promotion, fill;
+    uint64_t address;
+    uint32_t dims[5], box[5], steps[5];
+    uint64_t strides[4];
+} fake_map;
 
 typedef struct fake_launch {
     char name[64];
@@ -20,6 +29,7 @@ typedef struct fake_launch {
     int overlaps;
     void *stream;
     int64_t words[FAKE_WORDS];
+    fake_map maps[FAKE_MAPS]; /* the first parameters, map_count of them */
 } fake_launch;
 
 typedef struct fake_cuda {
@@ -33,6 +43,7 @@ typedef struct fake_cuda {
     float milliseconds;    /* between any two events */
     const char *nvrtc_log; /* what a compile says; with nvrtc_result */
     int nvrtc_result;
+    int map_count;                                 /* of every function: parameters in front of its words */
     void (*kernel)(const char *name, void *words); /* NULL: kernels do nothing */
 
     /* what the test reads */

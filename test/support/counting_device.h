@@ -11,8 +11,8 @@ typedef struct counting_device {
     struct hr_device base;
     struct hr_device *real;
     int compiles, launches, timings;
-    void (*before)(const hr_launch *launch); /* around a launch; NULL = nothing */
-    void (*after)(const hr_launch *launch);
+    void (*before)(const hr_execution *execution); /* around a launch; NULL = nothing */
+    void (*after)(const hr_execution *execution);
 } counting_device;
 
 static hr_status counting_allocate(struct hr_device *device, size_t size, void **out) {
@@ -37,21 +37,21 @@ static void counting_unload(struct hr_device *device, hr_module *module) {
     real->ops->unload(real, module);
 }
 
-static hr_status counting_launch(struct hr_device *device, hr_module *module, const hr_launch *launch,
+static hr_status counting_launch(struct hr_device *device, hr_module *module, const hr_execution *execution,
                                  hr_fault *fault) {
     counting_device *counting = (counting_device *)device;
     counting->launches++;
-    if (counting->before) counting->before(launch);
-    hr_status status = counting->real->ops->launch(counting->real, module, launch, fault);
-    if (counting->after) counting->after(launch);
+    if (counting->before) counting->before(execution);
+    hr_status status = counting->real->ops->launch(counting->real, module, execution, fault);
+    if (counting->after) counting->after(execution);
     return status;
 }
 
-static hr_status counting_time(struct hr_device *device, hr_module *module, const hr_launch *launch,
+static hr_status counting_time(struct hr_device *device, hr_module *module, const hr_execution *execution,
                                double *seconds) {
     counting_device *counting = (counting_device *)device;
     counting->timings++;
-    return counting->real->ops->time(counting->real, module, launch, seconds);
+    return counting->real->ops->time(counting->real, module, execution, seconds);
 }
 
 static hr_status counting_roof(struct hr_device *device, const char *special, hr_progress_fn progress,

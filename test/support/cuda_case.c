@@ -35,8 +35,8 @@ typedef struct case_state {
     hr_plan *plan;
     hr_emitted emitted;
     cuda_object *object;
-    hr_grid grids[GRIDS_MAX];
-    int grid_count;
+    hr_launch launches[GRIDS_MAX];
+    int launch_count;
     hr_fault *fault;
     void *scratch;
     hr_reference *reference;
@@ -177,20 +177,21 @@ static hr_status code_make(case_state *state) {
     HR_TRY(hr_plan_create(one->function, one->extents, state->layouts, &one->limits, &one->options,
                           &state->plan));
     HR_TRY(hr_emit_cuda(state->plan, one->extents, true, &state->emitted));
-    HR_TRY(hr_emit_cuda_grids(state->plan, one->extents, state->grids, GRIDS_MAX, &state->grid_count));
-    if (state->grid_count > GRIDS_MAX)
+    HR_TRY(
+        hr_emit_cuda_launches(state->plan, one->extents, state->launches, GRIDS_MAX, &state->launch_count));
+    if (state->launch_count > GRIDS_MAX)
         return hr_fail(HR_INTERNAL, "%s: too many launches", one->function->name);
-    for (int g = 0; g < state->grid_count; g++) {
+    for (int g = 0; g < state->launch_count; g++) {
         bool known = false;
         for (int e = 0; e < entry_count; e++)
-            known |= strcmp(entries[e], state->grids[g].entry) == 0;
-        if (!known) entries[entry_count++] = state->grids[g].entry;
-        if (!known && state->grids[g].unaligned[0]) entries[entry_count++] = state->grids[g].unaligned;
+            known |= strcmp(entries[e], state->launches[g].entry) == 0;
+        if (!known) entries[entry_count++] = state->launches[g].entry;
+        if (!known && state->launches[g].unaligned[0]) entries[entry_count++] = state->launches[g].unaligned;
     }
     return cuda_object_compile(hr_text_data(&state->emitted.source), entries, entry_count, &state->object);
 }
 
-/* Pointers, scalars, extents, strides, scratch, fault: base/grid.h. */
+/* Pointers, scalars, extents, strides, scratch, fault: base/launch.h. */
 static hr_status words_make(case_state *state) {
     const hr_function *function = state->one->function;
     uint64_t *word = state->words;
@@ -220,12 +221,12 @@ static hr_status launch_all(case_state *state) {
     hr_tensor_set asked;
     hr_emit_cuda_aligned(state->plan, &asked);
     bool aligned = hr_tensors_are_aligned(&asked, (void *const *)state->words, state->count);
-    for (int g = 0; g < state->grid_count; g++) {
-        hr_grid grid = state->grids[g];
-        if (grid.unaligned[0] && !aligned) memcpy(grid.entry, grid.unaligned, sizeof grid.entry);
-        if (grid.blocks > 0)
+    for (int g = 0; g < state->launch_count; g++) {
+        hr_launch launch = state->launches[g];
+        if (launch.unaligned[0] && !aligned) memcpy(launch.entry, launch.unaligned, sizeof launch.entry);
+        if (!hr_launch_is_empty(&launch))
             HR_TRY(
-                cuda_emulation_launch(state->device, state->object, &grid, state->words, state->one->seed));
+                cuda_emulation_launch(state->device, state->object, &launch, state->words, state->one->seed));
     }
     if (state->fault->access)
         return hr_fail(HR_OUT_OF_RANGE, "access %lld is said to leave its axis with %lld",

@@ -11,9 +11,9 @@ typedef __UINT64_TYPE__ emulated_word;
 
 extern "C" {
 unsigned emulated_thread_index(void) __attribute__((const, nothrow));
-unsigned emulated_block_index(void) __attribute__((const, nothrow));
+unsigned emulated_block_index(int axis) __attribute__((const, nothrow));
 unsigned emulated_block_threads(void) __attribute__((const, nothrow));
-unsigned emulated_grid_blocks(void) __attribute__((const, nothrow));
+unsigned emulated_grid_blocks(int axis) __attribute__((const, nothrow));
 void *emulated_shared(void) __attribute__((const, nothrow));
 int emulated_barrier(int value);
 emulated_word emulated_warp(int kind, unsigned mask, emulated_word value, int argument, int width);
@@ -58,11 +58,14 @@ struct emulated_thread_place {
 };
 struct emulated_block_place {
     struct {
-        operator unsigned() const { return emulated_block_index(); }
+        operator unsigned() const { return emulated_block_index(0); }
     } x;
     struct {
-        operator unsigned() const { return 0; }
-    } y, z;
+        operator unsigned() const { return emulated_block_index(1); }
+    } y;
+    struct {
+        operator unsigned() const { return emulated_block_index(2); }
+    } z;
 };
 struct emulated_block_size {
     struct {
@@ -74,11 +77,14 @@ struct emulated_block_size {
 };
 struct emulated_grid_size {
     struct {
-        operator unsigned() const { return emulated_grid_blocks(); }
+        operator unsigned() const { return emulated_grid_blocks(0); }
     } x;
     struct {
-        operator unsigned() const { return 1; }
-    } y, z;
+        operator unsigned() const { return emulated_grid_blocks(1); }
+    } y;
+    struct {
+        operator unsigned() const { return emulated_grid_blocks(2); }
+    } z;
 };
 static const emulated_thread_place threadIdx = {};
 static const emulated_block_place blockIdx = {};
@@ -497,6 +503,15 @@ EMULATED void hr_emulated_copy_wait(int groups_left) {
 
 /* ---- how the emulator calls a kernel ---- */
 
-template <class Words> EMULATED void emulated_call(void (*entry)(Words), const void *words) {
-    entry(*(const Words *)words);
+template <int... I> struct emulated_numbers {};
+template <int N, int... I> struct emulated_count : emulated_count<N - 1, N - 1, I...> {};
+template <int... I> struct emulated_count<0, I...> { typedef emulated_numbers<I...> numbers; };
+template <class... Values, int... I>
+EMULATED_RAW void emulated_call_with(void (*entry)(Values...), const void *const *parameters,
+                                     emulated_numbers<I...>) {
+    entry(*(const Values *)parameters[I]...);
+}
+template <class... Values>
+EMULATED void emulated_call(void (*entry)(Values...), const void *const *parameters) {
+    emulated_call_with(entry, parameters, typename emulated_count<sizeof...(Values)>::numbers());
 }

@@ -2,6 +2,8 @@
 #undef _FORTIFY_SOURCE /* longjmp goes from stack to stack here */
 #include "support/cuda_emulation_parts.h"
 
+#include "device/tensor_map_cuda.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,7 @@ void emulation_fail(const char *format, ...) {
     cuda_emulation *emulation = emulation_now;
     const fiber *self = emulation->fiber;
     size_t at = 0, size = sizeof emulation->message;
-    at += (size_t)snprintf(emulation->message, size, "%s", emulation->grid->entry);
+    at += (size_t)snprintf(emulation->message, size, "%s", emulation->launch->entry);
     if (self)
         at += (size_t)snprintf(emulation->message + at, size - at, ", block %lld, thread %d",
                                (long long)emulation->blocks[self->block].index, self->index);
@@ -61,21 +63,47 @@ void cuda_emulation_clear(cuda_emulation *emulation) {
     emulation->bytes_read = emulation->bytes_written = 0;
 }
 
-static hr_status launch_find(const cuda_object *object, const hr_grid *grid, void (**out)(const void *)) {
-    if (grid->threads < 1 || grid->threads > BLOCK_THREADS || grid->cluster < 1 ||
-        grid->cluster > CLUSTER_BLOCKS || grid->blocks % grid->cluster || grid->blocks > 1 << 20)
-        return hr_fail(HR_WRONG_RESULT, "%s: %lld blocks in clusters of %d, with %d threads: no such grid",
-                       grid->entry, (long long)grid->blocks, grid->cluster, grid->threads);
-    if (grid->shared < 0 || grid->shared + (int64_t)object->shared_bytes > SHARED_BYTES)
+static int64_t launch_blocks(const hr_launch *launch) {
+    return launch->grid[0] * launch->grid[1] * launch->grid[2];
+}
+
+static hr_status launch_find(const cuda_object *object, const hr_launch *launch,
+                             void (**out)(const void *const *)) {
+    if (launch->threads < 1 || launch->threads > BLOCK_THREADS || launch->cluster < 1 ||
+        launch->cluster > CLUSTER_BLOCKS || launch->grid[0] % launch->cluster ||
+        launch_blocks(launch) > 1 << 20)
         return hr_fail(HR_WRONG_RESULT,
-                       "%s: %lld + %zu bytes of shared memory are more than a block can have", grid->entry,
-                       (long long)grid->shared, object->shared_bytes);
+                       "%s: %lld x %lld x %lld blocks in clusters of %d, with %d threads: no such grid",
+                       launch->entry, (long long)launch->grid[0], (long long)launch->grid[1],
+                       (long long)launch->grid[2], launch->cluster, launch->threads);
+    if (launch->shared < 0 || launch->shared + (int64_t)object->shared_bytes > SHARED_BYTES)
+        return hr_fail(HR_WRONG_RESULT,
+                       "%s: %lld + %zu bytes of shared memory are more than a block can have", launch->entry,
+                       (long long)launch->shared, object->shared_bytes);
     for (int i = 0; i < object->count; i++)
-        if (strcmp(object->names[i], grid->entry) == 0) {
+        if (strcmp(object->names[i], launch->entry) == 0) {
             *out = object->calls[i];
             return HR_OK;
         }
-    return hr_fail(HR_WRONG_RESULT, "%s: the source has no such function", grid->entry);
+    return hr_fail(HR_WRONG_RESULT, "%s: the source has no such function", launch->entry);
+}
+
+/* Pointers are the first words; scratch is the array of that name. */
+static hr_status parameters_make(cuda_emulation *emulation, const hr_launch *launch, const void *words) {
+    for (int i = 0; i < launch->map_count; i++) {
+        const hr_tensor_map *map = &launch->maps[i];
+        char *base = map->tensor == HR_MAP_SCRATCH ? NULL : ((char *const *)words)[map->tensor];
+        for (int a = 0; map->tensor == HR_MAP_SCRATCH && a < emulation->array_count; a++)
+            if (strcmp(emulation->arrays[a].name, "scratch") == 0) base = emulation->arrays[a].data;
+        HR_TRY(hr_cuda_map_check(map, launch->entry));
+        if (!base || (uintptr_t)(base + map->offset) % 16)
+            return hr_fail(HR_WRONG_RESULT, "%s: the map of tensor %d begins at %p, no multiple of 16 bytes",
+                           launch->entry, map->tensor, (void *)base);
+        emulation->maps[i] = (emulated_map){.map = map, .base = base};
+        emulation->parameters[i] = &emulation->maps[i];
+    }
+    emulation->parameters[launch->map_count] = words;
+    return HR_OK;
 }
 
 static void fibers_forget(cuda_emulation *emulation) {
@@ -84,22 +112,22 @@ static void fibers_forget(cuda_emulation *emulation) {
     emulation->fiber = NULL;
 }
 
-hr_status cuda_emulation_launch(cuda_emulation *emulation, const cuda_object *object, const hr_grid *grid,
+hr_status cuda_emulation_launch(cuda_emulation *emulation, const cuda_object *object, const hr_launch *launch,
                                 const void *words, uint64_t seed) {
-    HR_TRY(launch_find(object, grid, &emulation->call));
+    HR_TRY(launch_find(object, launch, &emulation->call));
     emulation->object = object;
-    emulation->grid = grid;
-    emulation->words = words;
+    emulation->launch = launch;
+    HR_TRY(parameters_make(emulation, launch, words));
     emulation->seed = seed;
     emulation->late = seed % 2 == 0;
-    emulation->cluster = grid->cluster;
+    emulation->cluster = launch->cluster;
     emulation->launch_time = ++emulation->now;
     if (_setjmp(emulation->failure)) {
         fibers_forget(emulation);
         return hr_fail(HR_WRONG_RESULT, "%s", emulation->message);
     }
-    int64_t clusters = grid->blocks / grid->cluster;
+    int64_t clusters = launch_blocks(launch) / launch->cluster;
     for (int64_t i = 0; i < clusters; i++)
-        emulation_run_cluster(emulation, emulation_order(seed, i, clusters) * grid->cluster);
+        emulation_run_cluster(emulation, emulation_order(seed, i, clusters) * launch->cluster);
     return HR_OK;
 }

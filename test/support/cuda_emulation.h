@@ -15,7 +15,7 @@
 #ifndef HR_TEST_CUDA_EMULATION_H
 #define HR_TEST_CUDA_EMULATION_H
 
-#include "base/grid.h"
+#include "base/launch.h"
 #include "base/status.h"
 
 #include <stddef.h>
@@ -56,8 +56,8 @@ bool cuda_emulation_written(const cuda_emulation *emulation, const void *data, s
 
 /* ---- running ---- */
 
-/* One grid; `words` as base/grid.h says. HR_WRONG_RESULT with the sentence where a rule is broken. */
-hr_status cuda_emulation_launch(cuda_emulation *emulation, const cuda_object *object, const hr_grid *grid,
+/* One grid; `words` as base/launch.h says. HR_WRONG_RESULT with the sentence where a rule is broken. */
+hr_status cuda_emulation_launch(cuda_emulation *emulation, const cuda_object *object, const hr_launch *launch,
                                 const void *words, uint64_t seed);
 /* Bytes of arrays read and written by all launches since the last clear. */
 void cuda_emulation_traffic(const cuda_emulation *emulation, int64_t *read, int64_t *written);

@@ -109,7 +109,7 @@ const char *emulation_place(const void *address) {
 
 void emulation_shared_begin(cuda_emulation *emulation, int block) {
     region *shared = &emulation->shared;
-    size_t start = (size_t)block * SHARED_SPAN, dynamic = (size_t)emulation->grid->shared;
+    size_t start = (size_t)block * SHARED_SPAN, dynamic = (size_t)emulation->launch->shared;
     memset(shared->base + start, POISON, dynamic);
     memset(shared->state + start, 0, SHARED_SPAN);
     memset(shared->state + start, CUDA_READ | CUDA_WRITE, dynamic);

@@ -187,9 +187,10 @@ static hr_status source_complete(const char *source, const char *const *entries,
                    "__attribute__((visibility(\"hidden\")));\n"
                    "char *emulated_shared_first = __bss_start, *emulated_shared_end = _end; }\n");
     for (int i = 0; i < count; i++)
-        hr_text_format(
-            out, "extern \"C\" void emulated_call_%s(const void *words) { emulated_call(%s, words); }\n",
-            entries[i], entries[i]);
+        hr_text_format(out,
+                       "extern \"C\" void emulated_call_%s(const void *const *parameters) { "
+                       "emulated_call(%s, parameters); }\n",
+                       entries[i], entries[i]);
     return hr_text_status(out);
 }
 

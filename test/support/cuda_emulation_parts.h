@@ -43,6 +43,13 @@ typedef struct named_array {
     size_t bytes;
 } named_array;
 
+/* A tensor map as a kernel has it. */
+typedef struct emulated_map {
+    _Alignas(64) const hr_tensor_map *map;
+    char *base; /* of the tensor */
+    char padding[HR_MAP_BYTES - 2 * sizeof(void *)];
+} emulated_map;
+
 /* ---- threads ---- */
 
 typedef enum fiber_state {
@@ -100,7 +107,7 @@ typedef struct block_barrier {
 } block_barrier;
 
 typedef struct emulated_block {
-    int64_t index; /* blockIdx.x */
+    int64_t index; /* in the grid, along x first */
     int threads, done;
     block_barrier barrier;
     uint32_t sync_time;
@@ -113,7 +120,7 @@ struct cuda_object {
     size_t shared_bytes;
     char *low, *high; /* where its own data lies */
     char names[CUDA_ENTRIES_MAX][64];
-    void (*calls[CUDA_ENTRIES_MAX])(const void *words);
+    void (*calls[CUDA_ENTRIES_MAX])(const void *const *parameters);
     int count;
 };
 
@@ -133,9 +140,10 @@ struct cuda_emulation {
     uint32_t first_number;     /* of this cluster's threads */
 
     const cuda_object *object;
-    const hr_grid *grid;
-    const void *words;
-    void (*call)(const void *words);
+    const hr_launch *launch; /* that runs */
+    emulated_map maps[HR_LAUNCH_MAPS_MAX];
+    const void *parameters[HR_LAUNCH_MAPS_MAX + 1]; /* the maps, then the words */
+    void (*call)(const void *const *parameters);
     uint64_t seed;
     bool late;    /* asynchronous copies happen when they are waited for */
     int active;   /* the block whose static shared variables are in place */

@@ -23,7 +23,7 @@ static void warp_complete(cuda_emulation *emulation, fiber *one);
 static void fiber_body(void) {
     for (;;) {
         cuda_emulation *emulation = emulation_now;
-        emulation->call(emulation->words);
+        emulation->call(emulation->parameters);
         fiber *self = emulation->fiber;
         copies_do(self, 0);
         self->state = FIBER_DONE;
@@ -170,7 +170,7 @@ EMULATED void emulated_cluster_arrive(void) {
     if (self->cluster_phase == emulation->cluster_phase + 1)
         emulation_fail("arrives at the cluster's barrier twice without waiting");
     self->cluster_phase = emulation->cluster_phase + 1;
-    if (++emulation->cluster_arrived < emulation->cluster * emulation->grid->threads) return;
+    if (++emulation->cluster_arrived < emulation->cluster * emulation->launch->threads) return;
     emulation->cluster_arrived = 0;
     emulation->cluster_phase++;
     emulation->cluster_time = ++emulation->now;
@@ -218,16 +218,21 @@ EMULATED unsigned emulated_thread_index(void) {
     return (unsigned)emulation_now->fiber->index;
 }
 
-EMULATED unsigned emulated_block_index(void) {
-    return (unsigned)emulation_now->blocks[emulation_now->fiber->block].index;
+/* Blocks are counted along x first. */
+EMULATED unsigned emulated_block_index(int axis) {
+    const int64_t *grid = emulation_now->launch->grid;
+    int64_t index = emulation_now->blocks[emulation_now->fiber->block].index;
+    for (int i = 0; i < axis; i++)
+        index /= grid[i];
+    return (unsigned)(index % grid[axis]);
 }
 
 EMULATED unsigned emulated_block_threads(void) {
-    return (unsigned)emulation_now->grid->threads;
+    return (unsigned)emulation_now->launch->threads;
 }
 
-EMULATED unsigned emulated_grid_blocks(void) {
-    return (unsigned)emulation_now->grid->blocks;
+EMULATED unsigned emulated_grid_blocks(int axis) {
+    return (unsigned)emulation_now->launch->grid[axis];
 }
 
 EMULATED void *emulated_shared(void) {
@@ -364,7 +369,7 @@ _Noreturn static void fail_stuck(const cuda_emulation *emulation, const emulated
 static void block_begin(cuda_emulation *emulation, int number, int64_t index) {
     emulated_block *block = &emulation->blocks[number];
     *block = (emulated_block){.index = index,
-                              .threads = emulation->grid->threads,
+                              .threads = emulation->launch->threads,
                               .fibers = emulation->fibers + number * BLOCK_THREADS};
     emulation_shared_begin(emulation, number);
     for (int t = 0; t < block->threads; t++) {

@@ -70,7 +70,7 @@ static const char *own_part(const char *source) {
 }
 
 static void launches_write(FILE *file, const hr_plan *plan, const int64_t *extents) {
-    hr_grid grids[GRIDS_MAX];
+    hr_launch launches[GRIDS_MAX];
     int count = 0;
     int64_t scratch = 0;
     if (!plan->limits.compute) {
@@ -80,11 +80,12 @@ static void launches_write(FILE *file, const hr_plan *plan, const int64_t *exten
     }
     hr_status status = hr_emit_cuda_scratch(plan, extents, &scratch);
     fprintf(file, "// scratch %lld (%d)\n", (long long)scratch, status);
-    if (hr_emit_cuda_grids(plan, extents, grids, GRIDS_MAX, &count) != HR_OK) return;
+    if (hr_emit_cuda_launches(plan, extents, launches, GRIDS_MAX, &count) != HR_OK) return;
     for (int g = 0; g < count; g++)
-        fprintf(file, "// %s|%s %lld x %d cluster %d shared %lld pieces %lld overlaps %d\n", grids[g].entry,
-                grids[g].unaligned, (long long)grids[g].blocks, grids[g].threads, grids[g].cluster,
-                (long long)grids[g].shared, (long long)grids[g].pieces, grids[g].overlaps);
+        fprintf(file, "// %s|%s %lld x %d cluster %d shared %lld pieces %lld overlaps %d\n",
+                launches[g].entry, launches[g].unaligned, (long long)launches[g].grid[0], launches[g].threads,
+                launches[g].cluster, (long long)launches[g].shared, (long long)launches[g].pieces,
+                launches[g].overlaps);
 }
 
 static void candidates_write(FILE *hashes, const char *name, const hr_function *function,
@@ -135,7 +136,7 @@ static void function_write(const char *folder, FILE *hashes, const hr_function *
         for (int strided = 0; strided < (set == 0 ? 2 : 1); strided++)
             for (int t = 0; t < count; t++) {
                 int64_t extents[32];
-                hr_layout layouts[HR_GRID_TENSORS_MAX];
+                hr_layout layouts[HR_LAUNCH_TENSORS_MAX];
                 char name[160];
                 if (function->extent_count > 32) continue;
                 extents_fill(function, set, extents);

@@ -20,8 +20,8 @@ int main(int count, char **words) {
     const hr_function *function;
     hr_plan *plan;
     hr_emitted emitted;
-    hr_grid grids[16];
-    int grid_count;
+    hr_launch launches[16];
+    int launch_count;
     FILE *file = count > 4 ? fopen(words[1], "rb") : NULL;
     if (!file) return 2;
     size_t length = fread(text, 1, sizeof text, file);
@@ -41,12 +41,12 @@ int main(int count, char **words) {
         if (hr_plan_create(function, extents, NULL, &limits, &options, &plan) != HR_OK) return fail();
     }
     if (hr_emit_cuda(plan, extents, true, &emitted) != HR_OK) return fail();
-    if (hr_emit_cuda_grids(plan, extents, grids, 16, &grid_count) != HR_OK) return fail();
+    if (hr_emit_cuda_launches(plan, extents, launches, 16, &launch_count) != HR_OK) return fail();
     printf("%s", hr_text_data(&emitted.source));
-    for (int g = 0; g < grid_count; g++)
-        printf("// %s: %lld blocks of %d threads, clusters of %d, %lld bytes shared%s\n", grids[g].entry,
-               (long long)grids[g].blocks, grids[g].threads, grids[g].cluster, (long long)grids[g].shared,
-               grids[g].overlaps ? ", overlaps" : "");
+    for (int g = 0; g < launch_count; g++)
+        printf("// %s: %lld blocks of %d threads, clusters of %d, %lld bytes shared%s\n", launches[g].entry,
+               (long long)launches[g].grid[0], launches[g].threads, launches[g].cluster,
+               (long long)launches[g].shared, launches[g].overlaps ? ", overlaps" : "");
     hr_emitted_clear(&emitted);
     hr_plan_destroy(plan);
     hr_program_destroy(program);

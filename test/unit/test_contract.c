@@ -107,7 +107,8 @@ static void launch(const hr_plan *plan, const arrays *a, int threads) {
     expect_ok(hr_emit_c(plan, true, &emitted));
     expect_ok(device->ops->compile(device, emitted.source.data, emitted.source.length, HR_COMPILE_VECTOR_512,
                                    &module));
-    hr_launch launched = {.pointers = a->data, .scalars = scalars, .extents = a->extent, .strides = strides};
+    hr_execution launched = {
+        .pointers = a->data, .scalars = scalars, .extents = a->extent, .strides = strides};
     launched.scratch = scratch;
     launched.threads = threads;
     hr_fault fault = {0, 0};

@@ -46,8 +46,8 @@ typedef struct job {
     const char *kernel;
     char arch[16];
     char *source;
-    hr_grid grids[GRIDS_MAX];
-    int grid_count, registers[GRIDS_MAX]; /* of each grid's entry */
+    hr_launch launches[GRIDS_MAX];
+    int launch_count, registers[GRIDS_MAX]; /* of each grid's entry */
     hr_status status;
     char sentence[1024];
     hr_cuda_usage usage;
@@ -78,7 +78,8 @@ static hr_status job_make(const hr_function *function, const struct compile_case
     HR_TRY(extents_of(function, one, extents));
     HR_TRY(hr_plan_create(function, extents, NULL, &limits, &options, &plan));
     hr_status status = hr_emit_cuda(plan, extents, true, &emitted);
-    if (status == HR_OK) status = hr_emit_cuda_grids(plan, extents, job->grids, GRIDS_MAX, &job->grid_count);
+    if (status == HR_OK)
+        status = hr_emit_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
     if (status == HR_OK) {
         job->kernel = function->name;
         job->source = strdup(hr_text_data(&emitted.source));
@@ -131,9 +132,9 @@ static int registers_of(const char *log, const char *entry) {
 
 /* The more of the grid's two functions, 0 where one of them is not there. */
 static void registers_read(job *job, int g, const char *log) {
-    const hr_grid *grid = &job->grids[g];
-    int registers = registers_of(log, grid->entry);
-    int apart = grid->unaligned[0] ? registers_of(log, grid->unaligned) : registers;
+    const hr_launch *launch = &job->launches[g];
+    int registers = registers_of(log, launch->entry);
+    int apart = launch->unaligned[0] ? registers_of(log, launch->unaligned) : registers;
     job->registers[g] = registers && apart ? registers > apart ? registers : apart : 0;
 }
 
@@ -143,7 +144,7 @@ static void job_run(job *job) {
     hr_text log = {0};
     job->status = hr_cuda_compiler_run(&compiler, job->arch, job->source, &cubin, &size, &log);
     job->usage = hr_cuda_usage_read(hr_text_data(&log));
-    for (int g = 0; g < job->grid_count; g++)
+    for (int g = 0; g < job->launch_count; g++)
         registers_read(job, g, hr_text_data(&log));
     if (job->status != HR_OK) snprintf(job->sentence, sizeof job->sentence, "%s", hr_last_error());
     free(cubin);
@@ -174,13 +175,14 @@ static const char *verdict(const job *job) {
         snprintf(text, sizeof text, "spills %d bytes and reads %d back", job->usage.stores, job->usage.loads);
     else if (job->usage.stack > stack)
         snprintf(text, sizeof text, "has %d bytes of local memory", job->usage.stack);
-    for (int g = 0; g < job->grid_count && !*text; g++) {
-        const hr_grid *grid = &job->grids[g];
+    for (int g = 0; g < job->launch_count && !*text; g++) {
+        const hr_launch *launch = &job->launches[g];
         if (job->registers[g] == 0)
-            snprintf(text, sizeof text, "the assembler does not say how many registers %s has", grid->entry);
-        else if ((job->registers[g] + 7) / 8 * 8 * grid->threads > 65536)
-            snprintf(text, sizeof text, "%s: %d threads of %d registers are no block", grid->entry,
-                     grid->threads, job->registers[g]);
+            snprintf(text, sizeof text, "the assembler does not say how many registers %s has",
+                     launch->entry);
+        else if ((job->registers[g] + 7) / 8 * 8 * launch->threads > 65536)
+            snprintf(text, sizeof text, "%s: %d threads of %d registers are no block", launch->entry,
+                     launch->threads, job->registers[g]);
     }
     return text;
 }
@@ -198,7 +200,7 @@ static void compile_all(void) {
         wrong += *text != 0;
         if (*text || getenv("HR_VERBOSE"))
             print_message("%s  %3d registers, %d threads  %s\n", jobs[i].label, jobs[i].registers[0],
-                          jobs[i].grids[0].threads, text);
+                          jobs[i].launches[0].threads, text);
         free(jobs[i].source);
     }
     if (wrong) fail_msg("%d of %d sources are not as they should be", wrong, job_count);

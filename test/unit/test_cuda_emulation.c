@@ -23,7 +23,7 @@ static const char *const opening = "typedef __UINT64_TYPE__ u64;\n"
 
 struct emulated_case {
     const char *name, *body;
-    hr_grid grid;
+    hr_launch launch;
     const char *fault; /* part of the sentence; NULL: there is none, and y[i] is `value` */
     double (*value)(int i);
     bool some; /* it is enough that one order of the threads shows the fault */
@@ -48,7 +48,7 @@ static double partner(int i) {
 }
 
 #define GRID(count, size, bytes, together)                                                                   \
-    { .entry = "k", .blocks = (count), .threads = (size), .shared = (bytes), .cluster = (together) }
+    { .entry = "k", .grid = {(count), 1, 1}, .threads = (size), .shared = (bytes), .cluster = (together) }
 
 static const struct emulated_case cases[] = {
     /* ---- right ---- */
@@ -217,7 +217,7 @@ static void arrays_make(struct arrays *out) {
 static const char *sentence_of(const struct emulated_case *one, const cuda_object *object, uint64_t seed) {
     struct arrays arrays;
     arrays_make(&arrays);
-    if (cuda_emulation_launch(device, object, &one->grid, &arrays, seed) != HR_OK) return hr_last_error();
+    if (cuda_emulation_launch(device, object, &one->launch, &arrays, seed) != HR_OK) return hr_last_error();
     if (!cuda_emulation_written(device, arrays.y, COUNT * sizeof(float))) return "y is not written whole";
     for (int i = 0; one->value && i < COUNT; i++)
         if (arrays.y[i] != (float)one->value(i)) return "a wrong value";
@@ -264,7 +264,7 @@ static void test_traffic(void **state) {
     snprintf(source, sizeof source, "%s%s\n}\n", opening, cases[1].body);
     assert_int_equal(cuda_object_compile(source, entries, 1, &object), HR_OK);
     arrays_make(&arrays);
-    assert_int_equal(cuda_emulation_launch(device, object, &cases[1].grid, &arrays, 0), HR_OK);
+    assert_int_equal(cuda_emulation_launch(device, object, &cases[1].launch, &arrays, 0), HR_OK);
     cuda_emulation_traffic(device, &read, &written);
     assert_int_equal(read, COUNT * sizeof(float));
     assert_int_equal(written, COUNT * sizeof(float));

@@ -92,12 +92,12 @@ static void add_check(hr_device_cpu *cpu, hr_module *module) {
     float x[1001];
     for (int i = 0; i < 1001; i++)
         x[i] = (float)i;
-    hr_launch launch = {.pointers = (void *[]){x, NULL},
-                        .scalars = (double[]){0, 2.5},
-                        .extents = (int64_t[]){1001},
-                        .threads = 2};
+    hr_execution execution = {.pointers = (void *[]){x, NULL},
+                              .scalars = (double[]){0, 2.5},
+                              .extents = (int64_t[]){1001},
+                              .threads = 2};
     hr_fault fault = {9, 9};
-    assert_int_equal(cpu->base.ops->launch(&cpu->base, module, &launch, &fault), HR_OK);
+    assert_int_equal(cpu->base.ops->launch(&cpu->base, module, &execution, &fault), HR_OK);
     assert_int_equal(fault.access, 0);
     for (int i = 0; i < 1001; i++)
         assert_true(x[i] == (float)i + 2.5f);
@@ -179,7 +179,7 @@ static void test_fault(void **state) {
     hr_module *module = NULL;
     hr_fault fault = {0};
     assert_int_equal(compile(cpu, FAULT_SOURCE, &module), HR_OK);
-    assert_int_equal(cpu->base.ops->launch(&cpu->base, module, &(hr_launch){.threads = 1}, &fault),
+    assert_int_equal(cpu->base.ops->launch(&cpu->base, module, &(hr_execution){.threads = 1}, &fault),
                      HR_OUT_OF_RANGE);
     assert_int_equal(fault.access, 3);
     assert_int_equal(fault.value, -7);
@@ -196,17 +196,17 @@ static void test_time_is_cold(void **state) {
     double cold = 10, warm = 10;
     assert_int_equal(cpu->base.ops->allocate(&cpu->base, (size_t)count * 4, (void **)&x), HR_OK);
     assert_int_equal(compile(cpu, ADD_SOURCE, &module), HR_OK);
-    hr_launch launch = {.pointers = (void *[]){x, NULL},
-                        .scalars = (double[]){0, 1},
-                        .extents = &count,
-                        .threads = 1,
-                        .count = 2,
-                        .bytes = bytes};
+    hr_execution execution = {.pointers = (void *[]){x, NULL},
+                              .scalars = (double[]){0, 1},
+                              .extents = &count,
+                              .threads = 1,
+                              .count = 2,
+                              .bytes = bytes};
     for (int i = 0; i < 20; i++) {
         double seconds = -1, start = now();
-        assert_int_equal(cpu->base.ops->launch(&cpu->base, module, &launch, NULL), HR_OK);
+        assert_int_equal(cpu->base.ops->launch(&cpu->base, module, &execution, NULL), HR_OK);
         warm = fmin(warm, now() - start);
-        assert_int_equal(cpu->base.ops->time(&cpu->base, module, &launch, &seconds), HR_OK);
+        assert_int_equal(cpu->base.ops->time(&cpu->base, module, &execution, &seconds), HR_OK);
         assert_true(seconds > 0 && seconds < 10);
         cold = fmin(cold, seconds);
     }
@@ -399,7 +399,7 @@ static void test_foreign_entry(void **state) {
     assert_int_equal(system(command), 0);
     hr_fault fault = {0};
     assert_int_equal(compile(cpu, FAULT_SOURCE, &module), HR_OK);
-    assert_int_equal(cpu->base.ops->launch(&cpu->base, module, &(hr_launch){.threads = 1}, &fault),
+    assert_int_equal(cpu->base.ops->launch(&cpu->base, module, &(hr_execution){.threads = 1}, &fault),
                      HR_OUT_OF_RANGE);
     cpu->base.ops->unload(&cpu->base, module);
     hr_device_destroy(&cpu->base);

@@ -22,10 +22,10 @@ static hr_device *device_open(void) {
     return device;
 }
 
-static hr_module *module_make(hr_device *device, const hr_grid *grids, int count) {
+static hr_module *module_make(hr_device *device, const hr_launch *launches, int count) {
     hr_module *module = NULL;
     assert_int_equal(device->ops->compile(device, SOURCE, strlen(SOURCE), 0, &module), HR_OK);
-    assert_int_equal(device->ops->grids(device, module, grids, count), HR_OK);
+    assert_int_equal(device->ops->launches(device, module, launches, count), HR_OK);
     return module;
 }
 
@@ -192,29 +192,29 @@ static void test_large_copies(void **state) {
 static void test_words(void **state) {
     (void)state;
     hr_device *device = device_open();
-    hr_grid grids[] = {{.entry = "first", .blocks = 7, .threads = 256, .cluster = 1},
-                       {.entry = "second", .blocks = 0, .threads = 32, .cluster = 1},
-                       {.entry = "second",
-                        .blocks = 32,
-                        .threads = 1024,
-                        .cluster = 16,
-                        .shared = 200000,
-                        .overlaps = true}};
-    hr_module *module = module_make(device, grids, 3);
+    hr_launch launches[] = {{.entry = "first", .grid = {7, 1, 1}, .threads = 256, .cluster = 1},
+                            {.entry = "second", .grid = {0, 1, 1}, .threads = 32, .cluster = 1},
+                            {.entry = "second",
+                             .grid = {32, 1, 1},
+                             .threads = 1024,
+                             .cluster = 16,
+                             .shared = 200000,
+                             .overlaps = true}};
+    hr_module *module = module_make(device, launches, 3);
     double scalars[3] = {0, 1.5, 0};
     int64_t extents[2] = {11, 12}, strides[3] = {21, 22, 23};
-    hr_launch launch = {.pointers = (void *[]){(void *)1, NULL, (void *)3},
-                        .scalars = scalars,
-                        .extents = extents,
-                        .strides = strides,
-                        .scratch = (void *)99,
-                        .grids = grids,
-                        .grid_count = 3,
-                        .count = 3,
-                        .extent_count = 2,
-                        .stride_count = 3};
+    hr_execution execution = {.pointers = (void *[]){(void *)1, NULL, (void *)3},
+                              .scalars = scalars,
+                              .extents = extents,
+                              .strides = strides,
+                              .scratch = (void *)99,
+                              .launches = launches,
+                              .launch_count = 3,
+                              .count = 3,
+                              .extent_count = 2,
+                              .stride_count = 3};
     fake->launch_count = 0;
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
     assert_int_equal(fake->launch_count, 2); /* no blocks, no launch */
     const fake_launch *first = &fake->launches[0], *second = &fake->launches[1];
     int64_t bits;
@@ -237,17 +237,149 @@ static void test_words(void **state) {
 
     hr_device_stream_set(device, (void *)0x1234);
     fake->launch_count = 0;
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
     assert_ptr_equal(fake->launches[0].stream, (void *)0x1234);
     hr_device_stream_set(device, NULL);
-    launch.grid_count = 2;
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_INTERNAL);
+    execution.launch_count = 2;
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_INTERNAL);
     device->ops->unload(device, module);
     hr_device_destroy(device);
     assert_int_equal(fake_living(), 0);
 }
 
-/* Of a grid's two functions runs the one for the tensors as they lie; only those that are asked about count.
+/* ---- tensor maps ---- */
+
+/* 100 x 60 bf16 in rows of 208 bytes, in boxes of 64 x 16. */
+static hr_tensor_map map_make(int tensor) {
+    return (hr_tensor_map){.tensor = tensor,
+                           .offset = 32,
+                           .type = HR_MAP_BF16,
+                           .rank = 2,
+                           .dims = {100, 60},
+                           .strides = {2, 208},
+                           .box = {64, 16},
+                           .swizzle = HR_MAP_SWIZZLE_128,
+                           .promotion = HR_MAP_L2_256,
+                           .fill = HR_MAP_NANS};
+}
+
+static void test_launch_with_maps(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_launch launch = {.entry = "first",
+                        .grid = {2, 3, 4},
+                        .threads = 128,
+                        .cluster = 1,
+                        .maps = {map_make(1), map_make(HR_MAP_SCRATCH)},
+                        .map_count = 2};
+    hr_module *module = module_make(device, &launch, 1);
+    void *pointers[2] = {(void *)16, (void *)0x1000};
+    hr_execution execution = {.pointers = pointers,
+                              .scalars = (double[2]){0},
+                              .scratch = (void *)0x4000,
+                              .launches = &launch,
+                              .launch_count = 1,
+                              .count = 2};
+    fake->launch_count = 0;
+    fake->map_count = 2;
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
+    const fake_launch *seen = &fake->launches[0];
+    const fake_map expected = {9, 2, 0, 3, 3, 1, 0x1020, {100, 60}, {64, 16}, {1, 1}, {208}};
+    assert_memory_equal(&seen->maps[0], &expected, sizeof expected);
+    assert_int_equal(seen->maps[1].address, 0x4020);
+    assert_int_equal(seen->grid[0] * 100 + seen->grid[1] * 10 + seen->grid[2], 234);
+    assert_int_equal(seen->words[0], 16);
+    assert_int_equal(seen->words[4], 0x4000);
+
+    *fake->calls = 0; /* kept while the arrays stay */
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
+    assert_null(strstr(fake->calls, "cuTensorMapEncodeTiled"));
+    pointers[1] = (void *)0x2000;
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
+    assert_int_equal(fake->launches[2].maps[0].address, 0x2020);
+    assert_int_equal(fake->launches[2].maps[1].address, 0x4020);
+    launch.maps[0].dims[1] = 61; /* other extents: prepared anew */
+    assert_int_equal(device->ops->launches(device, module, &launch, 1), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
+    assert_int_equal(fake->launches[3].maps[0].dims[1], 61);
+    pointers[1] = (void *)0x2008;
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_BAD_INPUT);
+    assert_non_null(strstr(hr_last_error(),
+                           "kernel first copies tensor 1 by a map, which must begin at a multiple of 16"));
+    fake->map_count = 0;
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+    assert_int_equal(fake_living(), 0);
+}
+
+/* Arrays that a map cannot begin at take the function without maps. */
+static void test_maps_of_unaligned(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_launch launch = {.entry = "first",
+                        .unaligned = "second",
+                        .grid = {1, 1, 1},
+                        .threads = 32,
+                        .cluster = 1,
+                        .maps = {map_make(0)},
+                        .map_count = 1};
+    hr_module *module = module_make(device, &launch, 1);
+    const hr_tensor_set aligned = {{1}};
+    hr_execution execution = {.pointers = (void *[]){(void *)24},
+                              .scalars = (double[]){0},
+                              .launches = &launch,
+                              .launch_count = 1,
+                              .aligned = &aligned,
+                              .count = 1};
+    fake->launch_count = 0;
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
+    assert_string_equal(fake->launches[0].name, "second");
+    assert_int_equal(fake->launches[0].words[0], 24);
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+}
+
+static void map_refused(hr_device *device, hr_module *module, hr_tensor_map map, const char *words) {
+    hr_launch launch = {
+        .entry = "first", .grid = {1, 1, 1}, .threads = 32, .cluster = 1, .maps = {map}, .map_count = 1};
+    hr_status status = device->ops->launches(device, module, &launch, 1);
+    if (status == HR_OK || !strstr(hr_last_error(), words))
+        fail_msg("\"%s\" is not in: %s", words, status == HR_OK ? "success" : hr_last_error());
+}
+
+static void test_maps_refused(void **state) {
+    (void)state;
+    hr_device *device = device_open();
+    hr_launch plain = {.entry = "first", .grid = {1, 1, 1}, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &plain, 1);
+    hr_tensor_map map = map_make(0);
+    map.rank = 6;
+    map_refused(device, module, map, "has 6 axes");
+    map = map_make(0);
+    map.dims[1] = 0;
+    map_refused(device, module, map, "axis 1 of the map of tensor 0 has an extent below 1");
+    map = map_make(0);
+    map.strides[1] = 200;
+    map_refused(device, module, map, "no multiple of 16 bytes");
+    map = map_make(0);
+    map.box[0] = 72;
+    map_refused(device, module, map, "longer than its swizzle");
+    map = map_make(0);
+    map.box[1] = 257;
+    map_refused(device, module, map, "beyond 256");
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+    fake->compute = 80;
+    device = device_open();
+    module = module_make(device, &plain, 1);
+    map_refused(device, module, map_make(0), "copies by tensor maps, which Fake 0 (sm_80) does not have");
+    device->ops->unload(device, module);
+    hr_device_destroy(device);
+    fake->compute = 90;
+}
+
+/* Of a launch's two functions runs the one for the tensors as they lie; only those that are asked about
+ * count.
  */
 static void test_launch_of_unaligned(void **state) {
     (void)state;
@@ -257,18 +389,19 @@ static void test_launch_of_unaligned(void **state) {
     } cases[] = {
         {{64, 32, 16}, "first"}, {{64, 36, 16}, "first"}, {{64, 32, 20}, "second"}, {{72, 32, 16}, "second"}};
     hr_device *device = device_open();
-    hr_grid grid = {.entry = "first", .unaligned = "second", .blocks = 1, .threads = 32, .cluster = 1};
-    hr_module *module = module_make(device, &grid, 1);
-    const hr_tensor_set aligned = {{1 << 0 | 1 << 2}};
     hr_launch launch = {
-        .grids = &grid, .grid_count = 1, .aligned = &aligned, .count = 3, .scalars = (double[3]){0}};
+        .entry = "first", .unaligned = "second", .grid = {1, 1, 1}, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &launch, 1);
+    const hr_tensor_set aligned = {{1 << 0 | 1 << 2}};
+    hr_execution execution = {
+        .launches = &launch, .launch_count = 1, .aligned = &aligned, .count = 3, .scalars = (double[3]){0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         void *pointers[3];
         for (int t = 0; t < 3; t++)
             pointers[t] = (void *)cases[i].pointers[t];
-        launch.pointers = pointers;
+        execution.pointers = pointers;
         fake->launch_count = 0;
-        assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+        assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
         assert_string_equal(fake->launches[0].name, cases[i].name);
     }
     device->ops->unload(device, module);
@@ -280,39 +413,39 @@ static void test_launch_is_short(void **state) {
     (void)state;
     hr_device *device = device_open();
     bool pushed;
-    hr_grid grid = {.entry = "first", .blocks = 1, .threads = 32, .cluster = 1};
-    hr_module *module = module_make(device, &grid, 1);
-    hr_launch launch = {.grids = &grid, .grid_count = 1};
+    hr_launch launch = {.entry = "first", .grid = {1, 1, 1}, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &launch, 1);
+    hr_execution execution = {.launches = &launch, .launch_count = 1};
     assert_int_equal(hr_cuda_enter((hr_device_cuda *)device, &pushed), HR_OK);
     *fake->calls = 0;
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
     assert_string_equal(fake->calls, "cuCtxGetCurrent cuLaunchKernelEx ");
     hr_cuda_leave((hr_device_cuda *)device, pushed);
     device->ops->unload(device, module);
     hr_device_destroy(device);
 }
 
-static void grid_refused(hr_device *device, hr_module *module, hr_grid grid, const char *words) {
-    assert_int_equal(device->ops->grids(device, module, &grid, 1), HR_INTERNAL);
+static void grid_refused(hr_device *device, hr_module *module, hr_launch launch, const char *words) {
+    assert_int_equal(device->ops->launches(device, module, &launch, 1), HR_INTERNAL);
     if (!strstr(hr_last_error(), words)) fail_msg("\"%s\" is not in: %s", words, hr_last_error());
 }
 
 static void test_grids_refused(void **state) {
     (void)state;
     hr_device *device = device_open();
-    hr_grid good = {.entry = "first", .blocks = 4, .threads = 32, .cluster = 1};
+    hr_launch good = {.entry = "first", .grid = {4, 1, 1}, .threads = 32, .cluster = 1};
     hr_module *module = module_make(device, &good, 1);
-    hr_grid bad = good;
+    hr_launch bad = good;
     bad.threads = 1025;
-    grid_refused(device, module, bad, "4 blocks of 1025 threads");
+    grid_refused(device, module, bad, "4 x 1 x 1 blocks of 1025 threads");
     bad = good;
-    bad.blocks = (int64_t)1 << 31;
-    grid_refused(device, module, bad, "2147483648 blocks");
+    bad.grid[0] = (int64_t)1 << 31;
+    grid_refused(device, module, bad, "2147483648 x 1 x 1 blocks");
     bad = good;
     bad.cluster = 3;
     grid_refused(device, module, bad, "3 a cluster");
     bad.cluster = 32;
-    bad.blocks = 32;
+    bad.grid[0] = 32;
     grid_refused(device, module, bad, "32 a cluster");
     bad = good;
     bad.shared = 232449;
@@ -321,16 +454,19 @@ static void test_grids_refused(void **state) {
     strcpy(bad.entry, "third");
     grid_refused(device, module, bad, "preparing kernel third failed");
     fake->parameter_bytes = 24;
-    assert_int_equal(device->ops->grids(device, module, &good, 1), HR_OK);
-    hr_launch launch = {
-        .grids = &good, .grid_count = 1, .count = 1, .pointers = (void *[]){NULL}, .scalars = (double[]){0}};
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_INTERNAL);
+    assert_int_equal(device->ops->launches(device, module, &good, 1), HR_OK);
+    hr_execution execution = {.launches = &good,
+                              .launch_count = 1,
+                              .count = 1,
+                              .pointers = (void *[]){NULL},
+                              .scalars = (double[]){0}};
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_INTERNAL);
     assert_non_null(strstr(hr_last_error(), "kernel first takes 24 bytes of parameters and is given 32"));
     fake->parameter_bytes = 32;
-    assert_int_equal(device->ops->grids(device, module, &good, 1), HR_OK);
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
-    launch.stride_count = 509;
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_BAD_INPUT);
+    assert_int_equal(device->ops->launches(device, module, &good, 1), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
+    execution.stride_count = 509;
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_BAD_INPUT);
     device->ops->unload(device, module);
     hr_device_destroy(device);
     assert_int_equal(fake_living(), 0);
@@ -349,30 +485,30 @@ static void kernel_faults(const char *name, void *words) {
 static void test_fault(void **state) {
     (void)state;
     hr_device *device = device_open();
-    hr_grid grid = {.entry = "first", .blocks = 1, .threads = 32, .cluster = 1};
-    hr_module *module = module_make(device, &grid, 1), *other = module_make(device, &grid, 1);
-    hr_launch launch = {.grids = &grid, .grid_count = 1};
+    hr_launch launch = {.entry = "first", .grid = {1, 1, 1}, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &launch, 1), *other = module_make(device, &launch, 1);
+    hr_execution execution = {.launches = &launch, .launch_count = 1};
     hr_fault fault = {9, 9};
     fake->kernel = kernel_faults;
     fault_value = -7;
-    assert_int_equal(device->ops->launch(device, module, &launch, &fault), HR_OUT_OF_RANGE);
+    assert_int_equal(device->ops->launch(device, module, &execution, &fault), HR_OUT_OF_RANGE);
     assert_int_equal(fault.access, 2);
     assert_int_equal(fault.value, -7);
     assert_non_null(strstr(hr_last_error(), "the value -7"));
     fault_value = 0;
-    assert_int_equal(device->ops->launch(device, module, &launch, &fault), HR_OK); /* forgotten */
+    assert_int_equal(device->ops->launch(device, module, &execution, &fault), HR_OK); /* forgotten */
     assert_int_equal(fault.access, 0);
     fault_value = 5;
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK); /* only queued */
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK); /* only queued */
     fault_value = 0;
-    assert_int_equal(device->ops->launch(device, other, &launch, NULL), HR_OK); /* another module's */
+    assert_int_equal(device->ops->launch(device, other, &execution, NULL), HR_OK); /* another module's */
     fake->launch_count = 0;
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OUT_OF_RANGE);
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OUT_OF_RANGE);
     assert_int_equal(fake->launch_count, 0);
     device->ops->fault(device, module, &fault);
     assert_int_equal(fault.access, 2);
     assert_int_equal(fault.value, 5);
-    assert_int_equal(device->ops->launch(device, module, &launch, NULL), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &execution, NULL), HR_OK);
     device->ops->unload(device, module);
     device->ops->unload(device, other);
     hr_device_destroy(device);
@@ -505,13 +641,13 @@ static void test_usage(void **state) {
 static void test_time(void **state) {
     (void)state;
     hr_device *device = device_open();
-    hr_grid grid = {.entry = "first", .blocks = 1, .threads = 32, .cluster = 1};
-    hr_module *module = module_make(device, &grid, 1);
-    hr_launch launch = {.grids = &grid, .grid_count = 1};
+    hr_launch launch = {.entry = "first", .grid = {1, 1, 1}, .threads = 32, .cluster = 1};
+    hr_module *module = module_make(device, &launch, 1);
+    hr_execution execution = {.launches = &launch, .launch_count = 1};
     double seconds = 0;
     fake->launch_count = 0;
     fake->milliseconds = 0.125f;
-    assert_int_equal(device->ops->time(device, module, &launch, &seconds), HR_OK);
+    assert_int_equal(device->ops->time(device, module, &execution, &seconds), HR_OK);
     assert_true(seconds == 0.125e-3);
     assert_int_equal(fake->launch_count, 3);
     assert_string_equal(fake->launches[0].name, "hr_cool");
@@ -519,7 +655,7 @@ static void test_time(void **state) {
     assert_string_equal(fake->launches[2].name, "first");
     assert_int_equal(*((hr_device_cuda *)device)->gate, 1);
     *fake->calls = 0;
-    assert_int_equal(device->ops->time(device, module, &launch, &seconds), HR_OK);
+    assert_int_equal(device->ops->time(device, module, &execution, &seconds), HR_OK);
     const char *order =
         "cuStreamSynchronize cuLaunchKernelEx cuLaunchKernelEx cuEventRecord cuLaunchKernelEx "
         "cuEventRecord cuEventSynchronize cuEventElapsedTime";
@@ -534,8 +670,8 @@ static void test_time(void **state) {
 static hr_status scenario(void) {
     hr_device *device = NULL;
     hr_module *module = NULL;
-    hr_grid grid = {.entry = "first", .blocks = 16, .threads = 32, .cluster = 16, .shared = 1024};
-    hr_launch launch = {.grids = &grid, .grid_count = 1};
+    hr_launch launch = {.entry = "first", .grid = {16, 1, 1}, .threads = 32, .cluster = 16, .shared = 1024};
+    hr_execution execution = {.launches = &launch, .launch_count = 1};
     hr_fault fault;
     double seconds;
     void *data = NULL, *other = NULL;
@@ -548,10 +684,10 @@ static hr_status scenario(void) {
     if (status == HR_OK) status = ops->upload(device, data, bytes, sizeof bytes);
     if (status == HR_OK) status = ops->copy(device, other, data, sizeof bytes);
     if (status == HR_OK) status = ops->compile(device, SOURCE, strlen(SOURCE), 0, &module);
-    if (status == HR_OK) status = ops->grids(device, module, &grid, 1);
-    if (status == HR_OK) status = ops->launch(device, module, &launch, NULL);
-    if (status == HR_OK) status = ops->launch(device, module, &launch, &fault);
-    if (status == HR_OK) status = ops->time(device, module, &launch, &seconds);
+    if (status == HR_OK) status = ops->launches(device, module, &launch, 1);
+    if (status == HR_OK) status = ops->launch(device, module, &execution, NULL);
+    if (status == HR_OK) status = ops->launch(device, module, &execution, &fault);
+    if (status == HR_OK) status = ops->time(device, module, &execution, &seconds);
     if (status == HR_OK) status = ops->download(device, bytes, other, sizeof bytes);
     if (status == HR_OK) status = hr_device_synchronise(device);
     ops->unload(device, module);
@@ -619,6 +755,9 @@ int main(void) {
         TEST(test_open),
         TEST(test_open_fails),
         TEST(test_target),
+        TEST(test_launch_with_maps),
+        TEST(test_maps_of_unaligned),
+        TEST(test_maps_refused),
         TEST(test_memory),
         TEST(test_words),
         TEST(test_launch_of_unaligned),

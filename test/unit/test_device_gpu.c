@@ -47,38 +47,38 @@ typedef struct arguments {
     void *pointer;
     double scalar;
     int64_t extent, stride;
-    hr_launch launch;
+    hr_execution execution;
 } arguments;
 
-static hr_module *prepare(arguments *arguments, const hr_grid *grids, int count) {
+static hr_module *prepare(arguments *arguments, const hr_launch *launches, int count) {
     hr_module *module = NULL;
     if (device->ops->compile(device, source, strlen(source), 0, &module) != HR_OK)
         fail_msg("%s", hr_last_error());
-    if (device->ops->grids(device, module, grids, count) != HR_OK) fail_msg("%s", hr_last_error());
-    arguments->launch = (hr_launch){.pointers = &arguments->pointer,
-                                    .scalars = &arguments->scalar,
-                                    .extents = &arguments->extent,
-                                    .strides = &arguments->stride,
-                                    .grids = grids,
-                                    .grid_count = count,
-                                    .count = 1,
-                                    .extent_count = 1,
-                                    .stride_count = 1};
+    if (device->ops->launches(device, module, launches, count) != HR_OK) fail_msg("%s", hr_last_error());
+    arguments->execution = (hr_execution){.pointers = &arguments->pointer,
+                                          .scalars = &arguments->scalar,
+                                          .extents = &arguments->extent,
+                                          .strides = &arguments->stride,
+                                          .launches = launches,
+                                          .launch_count = count,
+                                          .count = 1,
+                                          .extent_count = 1,
+                                          .stride_count = 1};
     return module;
 }
 
 static void test_launch(void **state) {
     (void)state;
     enum { COUNT = 1000003 };
-    hr_grid grid = {.entry = "plain", .blocks = (COUNT + 255) / 256, .threads = 256, .cluster = 1};
+    hr_launch launch = {.entry = "plain", .grid = {(COUNT + 255) / 256, 1, 1}, .threads = 256, .cluster = 1};
     arguments given = {.scalar = 3, .extent = COUNT, .stride = 2};
     int *out = malloc(2 * COUNT * sizeof *out);
-    hr_module *module = prepare(&given, &grid, 1);
+    hr_module *module = prepare(&given, &launch, 1);
     hr_fault fault = {9, 9};
     assert_int_equal(hr_device_allocate(device, 2 * COUNT * sizeof *out, &given.pointer), HR_OK);
     memset(out, 0xff, 2 * COUNT * sizeof *out);
     assert_int_equal(hr_device_upload(device, given.pointer, out, 2 * COUNT * sizeof *out), HR_OK);
-    assert_int_equal(device->ops->launch(device, module, &given.launch, &fault), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &given.execution, &fault), HR_OK);
     assert_int_equal(fault.access, 0);
     assert_int_equal(hr_device_download(device, out, given.pointer, 2 * COUNT * sizeof *out), HR_OK);
     for (int i = 0; i < COUNT; i++)
@@ -93,20 +93,20 @@ static void test_launch(void **state) {
 
 static void test_fault(void **state) {
     (void)state;
-    hr_grid grid = {.entry = "faulty", .blocks = 1000, .threads = 256, .cluster = 1};
+    hr_launch launch = {.entry = "faulty", .grid = {1000, 1, 1}, .threads = 256, .cluster = 1};
     arguments given = {.extent = 255999};
-    hr_module *module = prepare(&given, &grid, 1);
+    hr_module *module = prepare(&given, &launch, 1);
     hr_fault fault = {0};
-    assert_int_equal(device->ops->launch(device, module, &given.launch, &fault), HR_OUT_OF_RANGE);
+    assert_int_equal(device->ops->launch(device, module, &given.execution, &fault), HR_OUT_OF_RANGE);
     assert_int_equal(fault.access, 3);
     assert_int_equal(fault.value, 255999);
-    assert_int_equal(device->ops->launch(device, module, &given.launch, NULL), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &given.execution, NULL), HR_OK);
     assert_int_equal(device->ops->synchronise(device), HR_OK);
-    assert_int_equal(device->ops->launch(device, module, &given.launch, NULL), HR_OUT_OF_RANGE);
+    assert_int_equal(device->ops->launch(device, module, &given.execution, NULL), HR_OUT_OF_RANGE);
     device->ops->fault(device, module, &fault);
     assert_int_equal(fault.access, 3);
     given.extent = 256000;
-    assert_int_equal(device->ops->launch(device, module, &given.launch, &fault), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &given.execution, &fault), HR_OK);
     device->ops->unload(device, module);
 }
 
@@ -116,20 +116,20 @@ static void test_clusters(void **state) {
     for (int cluster = 1; cluster <= 16; cluster *= 2) {
         int out[64] = {0};
         int64_t shared = cluster < 8 ? device->limits.shared_bytes : 4096;
-        hr_grid grids[] = {
-            {.entry = "clustered", .blocks = 64, .threads = 128, .cluster = cluster, .shared = shared},
+        hr_launch launches[] = {
+            {.entry = "clustered", .grid = {64, 1, 1}, .threads = 128, .cluster = cluster, .shared = shared},
             {.entry = "clustered",
-             .blocks = 64,
+             .grid = {64, 1, 1},
              .threads = 128,
              .cluster = cluster,
              .shared = shared,
              .overlaps = true}};
         arguments given = {0};
-        hr_module *module = prepare(&given, grids, 2);
+        hr_module *module = prepare(&given, launches, 2);
         assert_int_equal(hr_device_allocate(device, sizeof out, &given.pointer), HR_OK);
         assert_int_equal(hr_device_upload(device, given.pointer, out, sizeof out), HR_OK);
         for (int i = 0; i < 10; i++)
-            if (device->ops->launch(device, module, &given.launch, NULL) != HR_OK)
+            if (device->ops->launch(device, module, &given.execution, NULL) != HR_OK)
                 fail_msg("%s", hr_last_error());
         assert_int_equal(hr_device_download(device, out, given.pointer, sizeof out), HR_OK);
         for (int i = 0; i < 64; i++)
@@ -142,15 +142,16 @@ static void test_clusters(void **state) {
 static void test_time(void **state) {
     (void)state;
     size_t bytes = (size_t)512 << 20;
-    hr_grid grid = {.entry = "copy", .blocks = (int64_t)(bytes / 16 / 256), .threads = 256, .cluster = 1};
+    hr_launch launch = {
+        .entry = "copy", .grid = {(int64_t)(bytes / 16 / 256), 1, 1}, .threads = 256, .cluster = 1};
     arguments given = {.extent = (int64_t)(bytes / 16)};
-    hr_module *module = prepare(&given, &grid, 1);
+    hr_module *module = prepare(&given, &launch, 1);
     double seconds[5];
     hr_fault fault;
     assert_int_equal(hr_device_allocate(device, 2 * bytes, &given.pointer), HR_OK);
-    assert_int_equal(device->ops->launch(device, module, &given.launch, &fault), HR_OK);
+    assert_int_equal(device->ops->launch(device, module, &given.execution, &fault), HR_OK);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(device->ops->time(device, module, &given.launch, &seconds[i]), HR_OK);
+        assert_int_equal(device->ops->time(device, module, &given.execution, &seconds[i]), HR_OK);
     double rate = 2 * (double)bytes / seconds[4];
     printf("copy: %.0f GB/s\n", rate * 1e-9);
     assert_true(rate > 100e9 && rate < 20e12);
@@ -206,12 +207,12 @@ static void test_out_of_memory(void **state) {
 /* The last test: after it the device is lost to this process. */
 static void test_lost(void **state) {
     (void)state;
-    hr_grid grid = {.entry = "plain", .blocks = 1, .threads = 32, .cluster = 1};
+    hr_launch launch = {.entry = "plain", .grid = {1, 1, 1}, .threads = 32, .cluster = 1};
     arguments given = {.pointer = (void *)0x10, .extent = 32, .stride = 1};
-    hr_module *module = prepare(&given, &grid, 1);
+    hr_module *module = prepare(&given, &launch, 1);
     hr_fault fault = {0};
     void *data = NULL;
-    assert_int_equal(device->ops->launch(device, module, &given.launch, &fault), HR_INTERNAL);
+    assert_int_equal(device->ops->launch(device, module, &given.execution, &fault), HR_INTERNAL);
     assert_non_null(strstr(hr_last_error(), "kernel plain failed with CUDA_ERROR_ILLEGAL_ADDRESS"));
     assert_int_not_equal(hr_device_allocate(device, 64, &data), HR_OK);
     assert_int_not_equal(hr_device_synchronise(device), HR_OK);

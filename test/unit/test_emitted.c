@@ -140,7 +140,7 @@ static void test_more_rows_than_blocks(void **state) {
     hr_device_limits limits = cuda_case_limits(90, 0);
     hr_program *program;
     const hr_function *function;
-    hr_grid grids[4];
+    hr_launch launches[4];
     int count;
     assert_int_equal(hr_program_parse("rows", text, strlen(text), &program), HR_OK);
     assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
@@ -148,8 +148,8 @@ static void test_more_rows_than_blocks(void **state) {
         int64_t extents[] = {rows, 4096};
         hr_plan *plan;
         assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-        assert_int_equal(hr_emit_cuda_grids(plan, extents, grids, 4, &count), HR_OK);
-        assert_int_equal(grids[0].blocks, most);
+        assert_int_equal(hr_emit_cuda_launches(plan, extents, launches, 4, &count), HR_OK);
+        assert_int_equal(launches[0].grid[0], most);
         hr_emitted emitted;
         assert_int_equal(hr_emit_cuda(plan, extents, false, &emitted), HR_OK);
         assert_int_equal(strstr(hr_text_data(&emitted.source), "for (int64_t first") != NULL, rows > most);

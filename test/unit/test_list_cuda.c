@@ -122,26 +122,26 @@ static void words_make(run *r, const hr_plan *plan) {
 }
 
 static void launch_all(run *r, const hr_plan *plan, uint64_t seed) {
-    hr_grid grids[GRIDS_MAX];
+    hr_launch launches[GRIDS_MAX];
     hr_emitted emitted;
     cuda_object *object;
     const char *entries[GRIDS_MAX];
     int count;
     good(hr_emit_cuda(plan, r->extents, true, &emitted));
-    good(hr_emit_cuda_grids(plan, r->extents, grids, GRIDS_MAX, &count));
+    good(hr_emit_cuda_launches(plan, r->extents, launches, GRIDS_MAX, &count));
     for (int g = 0; g < count; g++)
-        entries[g] = grids[g].entry;
+        entries[g] = launches[g].entry;
     hr_status status = cuda_object_compile(hr_text_data(&emitted.source), entries, count, &object);
     if (status == HR_NOT_AVAILABLE) skip();
     good(status);
     words_make(r, plan);
     for (int g = 0; g < count; g++) {
-        if (grids[g].pieces) {
-            grids[g].blocks = r->piece_count < grids[g].pieces ? r->piece_count : grids[g].pieces;
-            if (grids[g].blocks < 1) grids[g].blocks = 1;
+        if (launches[g].pieces) {
+            launches[g].grid[0] = r->piece_count < launches[g].pieces ? r->piece_count : launches[g].pieces;
+            if (launches[g].grid[0] < 1) launches[g].grid[0] = 1;
         }
-        if (grids[g].blocks)
-            good(cuda_emulation_launch(emulation, object, &grids[g], r->words, seed + (uint64_t)g));
+        if (launches[g].grid[0])
+            good(cuda_emulation_launch(emulation, object, &launches[g], r->words, seed + (uint64_t)g));
     }
     cuda_object_destroy(object);
     hr_emitted_clear(&emitted);

@@ -114,10 +114,10 @@ static void test_copy(void **state) {
     for (int i = 0; i < 3; i++)
         for (int l = 0; l < 5; l++) {
             char *array = lengths[l] ? malloc((size_t)lengths[l]) : NULL;
-            hr_launch arrays = {.pointers = (void *[]){NULL, array ? array + 1 : NULL, array},
-                                .count = 3,
-                                .scratch_bytes = i * ((int64_t)20 << 20),
-                                .bytes = (int64_t[]){0, lengths[l] ? lengths[l] - 1 : 0, lengths[l] / 2}};
+            hr_execution arrays = {.pointers = (void *[]){NULL, array ? array + 1 : NULL, array},
+                                   .count = 3,
+                                   .scratch_bytes = i * ((int64_t)20 << 20),
+                                   .bytes = (int64_t[]){0, lengths[l] ? lengths[l] - 1 : 0, lengths[l] / 2}};
             if (array) memset(array, 7, (size_t)lengths[l]);
             snprintf(roof.copy_way, sizeof roof.copy_way, "%s", ways[i]);
             for (double bytes = 64; bytes < 2e9; bytes *= 999) {
@@ -128,7 +128,7 @@ static void test_copy(void **state) {
                 assert_int_equal(array[at], 7);
             free(array);
         }
-    hr_launch none = {0};
+    hr_execution none = {0};
     roof.copy_threads = 1;
     assert_int_equal(device->ops->time_copy(device, &roof, &none, 1e6, &seconds), HR_OK);
     assert_true(seconds > 0);
@@ -151,7 +151,7 @@ static void test_choose(void **state) {
     hr_device *device = device_open();
     const int64_t length = (int64_t)49 << 20;
     char *array = calloc(1, (size_t)length);
-    hr_launch arrays = {.pointers = (void *[]){array}, .count = 1, .bytes = (int64_t[]){length}};
+    hr_execution arrays = {.pointers = (void *[]){array}, .count = 1, .bytes = (int64_t[]){length}};
     hr_roof roof = {.copy = 1e10, .launch = 1e-6, .copy_threads = 1}, named;
     double seconds = 0;
     bool chosen = true;

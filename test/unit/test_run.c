@@ -200,47 +200,47 @@ static const char norm_text[] =
     "    y[m, n] = d[m, n] * r[m] * w[n]\n"
     "}\n";
 enum { ROWS = 37, COLUMNS = 131 };
-static float *norm_y(const hr_launch *launch) {
-    return launch->pointers[3];
+static float *norm_y(const hr_execution *execution) {
+    return execution->pointers[3];
 }
 
 static float kept;
-static void keep_last(const hr_launch *launch) {
-    kept = norm_y(launch)[ROWS * COLUMNS - 1];
+static void keep_last(const hr_execution *execution) {
+    kept = norm_y(execution)[ROWS * COLUMNS - 1];
 }
-static void mutant_last_not_written(const hr_launch *launch) {
-    norm_y(launch)[ROWS * COLUMNS - 1] = kept;
+static void mutant_last_not_written(const hr_execution *execution) {
+    norm_y(execution)[ROWS * COLUMNS - 1] = kept;
 }
-static void mutant_slightly_scaled(const hr_launch *launch) { /* as if eps were 1e-4 */
+static void mutant_slightly_scaled(const hr_execution *execution) { /* as if eps were 1e-4 */
     for (int i = 0; i < ROWS * COLUMNS; i++)
-        norm_y(launch)[i] *= 1 - 4.5e-5f;
+        norm_y(execution)[i] *= 1 - 4.5e-5f;
 }
-static void mutant_shifted(const hr_launch *launch) { /* off by one column */
-    memmove(norm_y(launch), norm_y(launch) + 1, (ROWS * COLUMNS - 1) * sizeof(float));
+static void mutant_shifted(const hr_execution *execution) { /* off by one column */
+    memmove(norm_y(execution), norm_y(execution) + 1, (ROWS * COLUMNS - 1) * sizeof(float));
 }
-static void mutant_tail_of_rows(const hr_launch *launch) { /* the last vector of each row is garbage */
+static void mutant_tail_of_rows(const hr_execution *execution) { /* the last vector of each row is garbage */
     for (int m = 0; m < ROWS; m++)
-        norm_y(launch)[m * COLUMNS + COLUMNS - 1] += 0.01f;
+        norm_y(execution)[m * COLUMNS + COLUMNS - 1] += 0.01f;
 }
-static void mutant_dropped_term(const hr_launch *launch) {
-    const float *x = launch->pointers[0];
-    float *mean = launch->pointers[4];
+static void mutant_dropped_term(const hr_execution *execution) {
+    const float *x = execution->pointers[0];
+    float *mean = execution->pointers[4];
     for (int m = 0; m < ROWS; m++)
         mean[m] -= x[m * COLUMNS + COLUMNS - 1] / COLUMNS;
 }
-static void mutant_nan(const hr_launch *launch) {
+static void mutant_nan(const hr_execution *execution) {
     for (int m = 0; m < ROWS; m++)
-        norm_y(launch)[m * COLUMNS + 64] = NAN;
+        norm_y(execution)[m * COLUMNS + 64] = NAN;
 }
-static void mutant_none(const hr_launch *launch) {
-    (void)launch;
+static void mutant_none(const hr_execution *execution) {
+    (void)execution;
 }
 
 static void test_check_catches_mutants(void **state) {
     (void)state;
     static const struct {
         const char *name;
-        void (*before)(const hr_launch *), (*after)(const hr_launch *);
+        void (*before)(const hr_execution *), (*after)(const hr_execution *);
         bool ok;
     } mutants[] = {{"none", NULL, mutant_none, true},
                    {"last not written", keep_last, mutant_last_not_written, false},
@@ -282,8 +282,8 @@ static void test_check_counts_points(void **state) {
     hr_kernel_destroy(kernel);
 }
 
-static void scatter_spoil(const hr_launch *launch) {
-    ((float *)launch->pointers[2])[3] += 1; /* the one row that is hit */
+static void scatter_spoil(const hr_execution *execution) {
+    ((float *)execution->pointers[2])[3] += 1; /* the one row that is hit */
 }
 
 static void test_check_looks_where_a_scatter_hits(void **state) {
@@ -466,28 +466,29 @@ static double drift_rate(void) {
     return 20e9 / (drift.events > 10 ? 3 * slower : slower);
 }
 
-static hr_status drift_time(struct hr_device *on, hr_module *module, const hr_launch *launch,
+static hr_status drift_time(struct hr_device *on, hr_module *module, const hr_execution *execution,
                             double *seconds) {
     double bytes = 0;
     (void)on, (void)module;
-    for (int64_t i = 0; i < launch->count; i++)
-        bytes += (double)launch->bytes[i];
+    for (int64_t i = 0; i < execution->count; i++)
+        bytes += (double)execution->bytes[i];
     *seconds = bytes / (0.9 * drift_rate());
     return HR_OK;
 }
 
-static hr_status drift_copy(struct hr_device *on, const hr_roof *roof, const hr_launch *launch, double bytes,
-                            double *seconds) {
+static hr_status drift_copy(struct hr_device *on, const hr_roof *roof, const hr_execution *execution,
+                            double bytes, double *seconds) {
     (void)on;
-    assert_true(launch->count > 1 && launch->bytes[0] > 0);
+    assert_true(execution->count > 1 && execution->bytes[0] > 0);
     assert_true(roof->copy == 20e9);
     drift.copies++;
     *seconds = drift.disturbed ? 0 : bytes / drift_rate() * (drift.poor ? 2 : 1);
     return drift.broken ? hr_fail(HR_OUT_OF_MEMORY, "no buffers") : HR_OK;
 }
 
-static hr_status drift_choose(struct hr_device *on, const hr_launch *launch, hr_roof *roof, bool *chosen) {
-    *chosen = on && launch->count > 1 && drift.poor;
+static hr_status drift_choose(struct hr_device *on, const hr_execution *execution, hr_roof *roof,
+                              bool *chosen) {
+    *chosen = on && execution->count > 1 && drift.poor;
     drift.poor = false;
     snprintf(roof->copy_way, sizeof roof->copy_way, "best");
     return HR_OK;
@@ -731,11 +732,11 @@ static void test_a_second_start_is_quick(void **state) {
     assert_true(best < 0.020);
 }
 
-static hr_status empty_launch(struct hr_device *self, hr_module *module, const hr_launch *launch,
+static hr_status empty_launch(struct hr_device *self, hr_module *module, const hr_execution *execution,
                               hr_fault *fault) {
     (void)self;
     (void)module;
-    (void)launch;
+    (void)execution;
     (void)fault;
     return HR_OK;
 }

@@ -21,7 +21,7 @@ static hr_kernel *kernel;
 static double spoil;        /* added to the last element of what `twice` computes */
 static hr_fault fault_next; /* what `pick` leaves */
 
-/* ---- what the emitted kernels would do, from their words (base/grid.h) ---- */
+/* ---- what the emitted kernels would do, from their words (base/launch.h) ---- */
 
 static void fill_kernel(const char *name, const int64_t *words) {
     static const struct {

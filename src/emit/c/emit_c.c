@@ -413,7 +413,7 @@ static void print_public(emitter *e) {
     hr_print(p, "}");
 }
 
-/* hr_launch and hr_fault of src/device/device.h, as the emitted code sees them. */
+/* hr_execution and hr_fault of src/device/device.h, as the emitted code sees them. */
 static const char entry_types[] = "typedef struct launch {\n"
                                   "    void *const *pointers;\n"
                                   "    const double *scalars;\n"

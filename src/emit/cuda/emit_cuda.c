@@ -81,15 +81,16 @@ static int64_t end_blocks(const hr_cuda_choice *c) {
 }
 
 typedef struct grid_list {
-    hr_grid *out;
+    hr_launch *out;
     int max, count;
 } grid_list;
 
 static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_t blocks, int threads) {
     if (list->count == list->max)
         return hr_fail(HR_BAD_INPUT, "a kernel of more than %d launches", list->max);
-    hr_grid *grid = &list->out[list->count];
-    *grid = (hr_grid){.blocks = blocks, .threads = threads, .cluster = 1, .overlaps = list->count > 0};
+    hr_launch *grid = &list->out[list->count];
+    *grid =
+        (hr_launch){.grid = {blocks, 1, 1}, .threads = threads, .cluster = 1, .overlaps = list->count > 0};
     snprintf(grid->entry, sizeof grid->entry, "stage_%d%s", stage, suffix);
     list->count++;
     return HR_OK;
@@ -120,7 +121,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     HR_TRY(hr_plan_points(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
                           extents, &total));
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
-    hr_grid *work = &list->out[list->count - 1];
+    hr_launch *work = &list->out[list->count - 1];
     if (c.list) work->pieces = c.blocks_limit;
     work->cluster = hr_cuda_cluster_blocks(&c);
     work->shared = c.shared_bytes;
@@ -128,7 +129,8 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     return kernels.end ? add_grid(list, i, "_end", end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;
 }
 
-hr_status hr_emit_cuda_grids(const hr_plan *plan, const int64_t *extents, hr_grid *out, int max, int *count) {
+hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
+                                int *count) {
     grid_list list = {.out = out, .max = max};
     for (int i = 0; i < plan->stage_count; i++)
         HR_TRY(add_stage_grids(plan, extents, i, &list));
@@ -138,7 +140,7 @@ hr_status hr_emit_cuda_grids(const hr_plan *plan, const int64_t *extents, hr_gri
 
 void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
     *out = (hr_tensor_set){0};
-    for (int t = 0; t < hr_function_arguments(plan->source) && t < HR_GRID_TENSORS_MAX; t++)
+    for (int t = 0; t < hr_function_arguments(plan->source) && t < HR_LAUNCH_TENSORS_MAX; t++)
         if (hr_cuda_may_be_aligned(plan, t)) out->bits[t / 64] |= (uint64_t)1 << (t % 64);
 }
 
@@ -231,7 +233,7 @@ static void print_constants(emitter *e) {
     hr_print(p, "%s", "");
 }
 
-/* In the order of hr_launch's words: pointers, scalars, extents, strides, scratch, fault. */
+/* In the order of hr_execution's words: pointers, scalars, extents, strides, scratch, fault. */
 static void print_arguments(emitter *e) {
     hr_printer *p = e->p;
     hr_print(p, "struct arguments {");
