@@ -234,6 +234,8 @@ int hr_cause_after(const hr_analysis *analysis, int64_t time);
 /* Needs idle. Where the ns of the counted steps went; adds up to them. Fills `alone` of the works. */
 void hr_analysis_account(hr_analysis *analysis, hr_account *out);
 bool hr_is_slow_step(const hr_steps *steps, int step);
+/* Whether files are no ranks of one run, and why: ranks.c. */
+bool hr_ranks_apart(const hr_trace *trace, char *why, size_t size);
 /* Needs joined works. Counts what is missing in the file or cannot be, and marks calls whose work is lost:
  * integrity.c. */
 void hr_analysis_integrity(hr_analysis *analysis);

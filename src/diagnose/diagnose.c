@@ -226,7 +226,7 @@ static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
             "meanwhile, so the times of steps are not its own";
     if (analysis->steps.count == 1 && analysis->work_count)
         missing[count++] = "several steps: of one step nobody knows whether it is usual";
-    if (collectives && trace->ranks.count == 1)
+    if (collectives && (trace->ranks.count == 1 || out->apart))
         missing[count++] =
             "the traces of all ranks: a rank that waits in a collective does not show who is late";
     out->missing = missing;
@@ -292,6 +292,9 @@ hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr
     hr_status status = hr_arena_create(room, &diagnosis->arena);
     hr_analysis analysis = {0};
     diagnosis->trace = trace;
+    char apart[256];
+    if (status == HR_OK && hr_ranks_apart(trace, apart, sizeof apart))
+        diagnosis->apart = hr_arena_copy(diagnosis->arena, apart, strlen(apart));
     if (status == HR_OK) status = make_lanes(trace, diagnosis);
     if (status == HR_OK && diagnosis->lane_count == 0)
         status = hr_fail(HR_BAD_INPUT, "no rank of the trace holds any work of a device");

@@ -3,7 +3,7 @@
  * In: paths. Out: a diagnosis that owns its trace. Two files are ranks of one run where they say so, else
  * before and after.
  */
-#include "diagnose/diagnose.h"
+#include "diagnose/analysis.h"
 
 #include <string.h>
 
@@ -37,8 +37,9 @@ static bool ranks_differ(const hr_trace *trace) {
     return true;
 }
 
+/* `apart`: why they are not taken for ranks of one run, "" = nobody asked. */
 static hr_status diagnose_both(const char *const *paths, const hr_diagnose_options *options,
-                               hr_diagnosis **out) {
+                               const char *apart, hr_diagnosis **out) {
     hr_diagnosis *before, *after;
     HR_TRY(diagnose_paths(paths, 1, options, &before));
     hr_status status = diagnose_paths(paths + 1, 1, options, &after);
@@ -47,6 +48,7 @@ static hr_status diagnose_both(const char *const *paths, const hr_diagnose_optio
         return status;
     }
     HR_TRY(hr_diagnosis_join(before, after));
+    if (apart[0]) before->apart = hr_arena_copy(before->arena, apart, strlen(apart));
     *out = before;
     return HR_OK;
 }
@@ -58,16 +60,20 @@ hr_status hr_diagnose(const char *const *paths, int count, const hr_diagnose_opt
     if (count < 1) return hr_fail(HR_BAD_INPUT, "no trace is given; name at least one file");
     if (options.mode == HR_DIAGNOSE_COMPARE && count != 2)
         return hr_fail(HR_BAD_INPUT, "a comparison takes two files, before and after, not %d", count);
-    if (options.mode == HR_DIAGNOSE_COMPARE) return diagnose_both(paths, &options, out);
+    if (options.mode == HR_DIAGNOSE_COMPARE) return diagnose_both(paths, &options, "", out);
     if (options.mode == HR_DIAGNOSE_RANKS || count != 2) return diagnose_paths(paths, count, &options, out);
     hr_diagnosis *together;
     hr_status status = diagnose_paths(paths, count, &options, &together);
-    if (status == HR_OK && ranks_differ(together->trace)) {
-        *out = together;
-        return HR_OK;
+    char apart[256] = "";
+    if (status == HR_OK) {
+        bool of_one_run = !hr_ranks_apart(together->trace, apart, sizeof apart);
+        if (of_one_run && ranks_differ(together->trace)) {
+            *out = together;
+            return HR_OK;
+        }
+        hr_diagnosis_destroy(together);
     }
-    if (status == HR_OK) hr_diagnosis_destroy(together);
-    return status == HR_OK || status == HR_BAD_INPUT ? diagnose_both(paths, &options, out) : status;
+    return status == HR_OK || status == HR_BAD_INPUT ? diagnose_both(paths, &options, apart, out) : status;
 }
 
 int hr_diagnosis_finding_count(const hr_diagnosis *diagnosis) {

@@ -104,7 +104,10 @@ static void doubt(const hr_analysis *analysis, hr_draft *draft, hr_diagnosis *ou
     double step = analysis->step_seconds, unrecorded = analysis->accounted[HR_TIME_UNRECORDED];
     double idle = unrecorded + analysis->accounted[HR_TIME_QUEUED];
     double works = (double)sums->works;
-    if (!analysis->work_count && rank->truncated) {
+    if (out->apart) {
+        out->caution = hr_draft_text(draft, "These files are not ranks of one run: %s", out->apart);
+        out->record = "all ranks of one run at the same time, or diagnose the files one by one";
+    } else if (!analysis->work_count && rank->truncated) {
         out->caution = "The file breaks off before the work of the device, which is written last";
         out->record = "the whole file: let the profiler finish writing it, and copy it again";
     } else if (sums->repeated > DECISIVE * (double)sums->launches && sums->repeated > 2) {

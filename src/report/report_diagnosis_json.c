@@ -254,6 +254,7 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
     hr_value_set_text(object, "verdict", diagnosis->verdict);
     json_object_set_new(object, "caution",
                         diagnosis->caution ? hr_value_text(diagnosis->caution) : json_null());
+    json_object_set_new(object, "apart", diagnosis->apart ? hr_value_text(diagnosis->apart) : json_null());
     for (int i = 0; i < diagnosis->lane_count; i++)
         json_array_append_new(ranks, lane_value(diagnosis, &diagnosis->lanes[i]));
     json_object_set_new(object, "ranks", ranks);

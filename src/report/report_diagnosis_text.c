@@ -350,6 +350,12 @@ static void put_comparison(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     put_wrapped(paper, HR_INK_PLAIN, diagnosis->verdict, 12);
     hr_sheet_label(paper, "after");
     put_wrapped(paper, HR_INK_PLAIN, diagnosis->after->verdict, 12);
+    if (diagnosis->apart) {
+        char line[400];
+        snprintf(line, sizeof line, "before and after, not as ranks of one run: %s", diagnosis->apart);
+        hr_sheet_label(paper, "taken as");
+        put_wrapped(paper, HR_INK_FAIR, line, 12);
+    }
     put_heading(paper, "By kind");
     hr_sheet_format(paper, HR_INK_DIM, "    before      after     change");
     hr_sheet_end_line(paper);
