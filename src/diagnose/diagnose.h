@@ -86,6 +86,7 @@ typedef struct hr_integrity {
     int64_t works, orphans;        /* work of devices; without its call in the file */
     int64_t before;                /* of those launched before the recording began: they belong to no step */
     int64_t repeated;              /* calls whose correlation an earlier one has */
+    int64_t timeless;              /* works of no duration */
     int64_t early;                 /* works that begin before their call */
 } hr_integrity;
 

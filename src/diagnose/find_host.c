@@ -402,6 +402,15 @@ void hr_find_allocation(hr_draft *draft) {
                   hr_time_text((double)(call->end - call->start) * 1e-9).text);
 }
 
+/* What a call launched begins as much sooner as the call is shorter. */
+static void begin_sooner(hr_draft *draft, const hr_host_call *call, int64_t by) {
+    const hr_graph *graph = &draft->analysis->graph;
+    for (int32_t work = call->work; work >= 0; work = draft->analysis->works[work].next) {
+        int edge = hr_graph_edge(graph, hr_work_vertex(draft->analysis, work), HR_EDGE_LAUNCH);
+        if (edge >= 0 && graph->latency[edge] > by) hr_draft_edit(draft, edge, graph->latency[edge] - by);
+    }
+}
+
 void hr_find_first_use(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
     hr_tally tally = {0};
@@ -413,6 +422,7 @@ void hr_find_first_use(hr_draft *draft) {
         if (slow && hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_QUEUE) < 0) {
             loading += own;
             hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i) + 1, HR_EDGE_CALL), 10000);
+            begin_sooner(draft, call, own);
         }
         if (loading <= 0) continue;
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),

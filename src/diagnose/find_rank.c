@@ -50,12 +50,12 @@ void hr_find_communication(hr_draft *draft) {
         return;
     }
     int steps = hr_counted_steps(analysis);
-    hr_draft_note(
-        draft, analysis->works[longest].event, count, seconds,
-        "%.4g collectives a step take %s, of which %s have no compute beside them; the longest: %s, %s",
-        (double)count / steps, hr_time_text(seconds / steps).text, hr_time_text(exposed).text,
-        hr_event_name(analysis, analysis->works[longest].event),
-        hr_time_text(hr_work_seconds(analysis, longest)).text);
+    hr_draft_note(draft, analysis->works[longest].event, count, seconds,
+                  "%s a step, %s in all, of which %s have no compute beside them; the longest: %s, %s",
+                  hr_count_text((double)count / steps, "collective", "collectives").text,
+                  hr_time_text(seconds / steps).text, hr_time_text(exposed).text,
+                  hr_event_name(analysis, analysis->works[longest].event),
+                  hr_time_text(hr_work_seconds(analysis, longest)).text);
     note_rate(draft, longest);
     draft->most_seconds = exposed;
     double wire = wire_seconds(draft);

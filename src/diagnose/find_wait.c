@@ -4,6 +4,7 @@
  */
 #include "diagnose/finding.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- queued work ---- */
@@ -32,15 +33,6 @@ static bool peer_runs(const hr_analysis *analysis, int64_t from, int64_t to, int
     return false;
 }
 
-/* The work begins as soon as it is launched and what stands before it has ended. */
-static void begin_at_once(hr_draft *draft, int work) {
-    const hr_graph *graph = &draft->analysis->graph;
-    int vertex = hr_work_vertex(draft->analysis, work);
-    for (int i = graph->first[vertex]; i < graph->first[vertex + 1]; i++)
-        hr_draft_edit(draft, i,
-                      graph->edges[i].kind == HR_EDGE_LAUNCH ? draft->analysis->queued_ns / 3 : 2000);
-}
-
 static void note_meanwhile(hr_draft *draft, const hr_cause *longest) {
     const hr_analysis *analysis = draft->analysis;
     int call = call_within(analysis, longest->from, longest->to);
@@ -58,6 +50,14 @@ static void note_meanwhile(hr_draft *draft, const hr_cause *longest) {
         hr_draft_note(draft, -1, 0, 0, "device %d runs meanwhile", (int)device);
 }
 
+/* The work of the device that a cause of idle time ends with, -1 = none. */
+static int work_behind(const hr_analysis *analysis, const hr_cause *cause) {
+    int work = hr_work_after(analysis, cause->to);
+    while (work < analysis->work_count && analysis->works[work].device != analysis->device)
+        work++;
+    return work < analysis->work_count ? work : -1;
+}
+
 void hr_find_queued(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
     const hr_steps *steps = &analysis->steps;
@@ -66,26 +66,22 @@ void hr_find_queued(hr_draft *draft) {
         const hr_cause *cause = &analysis->causes[i];
         if (cause->kind != HR_TIME_QUEUED) continue;
         hr_tally_add(&tally, i, (double)(cause->to - cause->from) * 1e-9);
-        int work = hr_work_after(analysis, cause->to);
-        while (work < analysis->work_count && analysis->works[work].device != analysis->device)
-            work++;
-        if (work == analysis->work_count) continue;
-        begin_at_once(draft, work);
-        hr_draft_event(draft, analysis->works[work].event);
+        int work = work_behind(analysis, cause);
+        if (work >= 0) hr_draft_event(draft, analysis->works[work].event);
     }
     if (!tally.count) return;
     const hr_cause *longest = &analysis->causes[tally.longest];
-    int work = hr_work_after(analysis, longest->to);
-    int32_t event = work < analysis->work_count ? analysis->works[work].event : -1;
+    int work = work_behind(analysis, longest);
+    int32_t event = work >= 0 ? analysis->works[work].event : -1;
     hr_draft_note(draft, event, tally.count, tally.seconds,
                   "launched work waits %s a step on an idle device, %s; the longest, %s, before %s",
                   hr_time_text(tally.seconds / hr_counted_steps(analysis)).text,
                   hr_count_text((double)tally.count / hr_counted_steps(analysis), "time", "times").text,
                   hr_time_text((double)(longest->to - longest->from) * 1e-9).text,
-                  hr_event_name(analysis, event));
+                  event >= 0 ? hr_event_name(analysis, event) : "the end");
     note_meanwhile(draft, longest);
-    draft->most_seconds = analysis->accounted[HR_TIME_QUEUED];
-    draft->is_bound = true;
+    draft->found = draft->is_bound = true;
+    draft->gain = fmin(1, analysis->accounted[HR_TIME_QUEUED] / analysis->step_seconds);
     draft->caveat = "nothing of what it waits for is needed";
 }
 

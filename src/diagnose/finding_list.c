@@ -13,6 +13,7 @@
 
 #define LEAST_GAIN   0.005 /* below, a finding is not worth a line */
 #define HEALTHY_GAIN 0.05  /* a program without any gain above it is healthy */
+#define UNTIMED_PART 0.5   /* of the works: with more of no duration nothing is predicted */
 #define HEALTHY_BUSY 0.8   /* where its device computes so much of the time */
 
 static const hr_finding_row rows[] = {
@@ -296,7 +297,8 @@ hr_status hr_find_all(const hr_analysis *analysis, hr_diagnosis *out) {
     out->replay_error = measured > 0 ? fabs((double)stage.base * 1e-9 - measured) / measured : 0;
 
     made *list = hr_arena_alloc(arena, (ROWS + 2) * sizeof *list);
-    int count = analysis->work_count ? detect_all(&stage, list, out) : 0;
+    bool timed = (double)analysis->integrity.timeless <= UNTIMED_PART * analysis->work_count;
+    int count = analysis->work_count && timed ? detect_all(&stage, list, out) : 0;
     draft_begin(&list[count].draft, analysis, out);
     hr_find_straggler(analysis, out, &list[count].draft);
     if (list[count].draft.found && list[count].draft.gain >= LEAST_GAIN) {

@@ -32,7 +32,8 @@ static bool failed(const hr_analysis *analysis, const hr_host_call *call) {
 static void count_call(hr_analysis *analysis, hr_host_call *call, thread_state *state) {
     hr_integrity *sums = &analysis->integrity;
     const char *name = hr_trace_string(analysis->trace, analysis->trace->events.items[call->event].name);
-    bool launches = call->kind == HR_CALL_LAUNCH || call->kind == HR_CALL_GRAPH_LAUNCH;
+    bool launches =
+        (call->kind == HR_CALL_LAUNCH || call->kind == HR_CALL_GRAPH_LAUNCH) && strstr(name, "aunch");
     call->after_lost = state->lost;
     if (strstr(name, "BeginCapture")) state->captures = true;
     if (strstr(name, "EndCapture")) state->captures = false;
@@ -59,6 +60,7 @@ void hr_analysis_integrity(hr_analysis *analysis) {
     for (int i = 0; i < analysis->work_count; i++) {
         const hr_work *work = &analysis->works[i];
         joined += work->call >= 0;
+        sums->timeless += analysis->trace->events.items[work->event].duration == 0;
         known[work->stream] |= work->call >= 0;
         if (work->call < 0) continue;
         sums->early += work->start < analysis->calls[work->call].start - CLOCK_DRIFT_NS;
@@ -97,6 +99,15 @@ static const char *held_in(const hr_analysis *analysis) {
     return longest ? hr_event_name(analysis, longest->event) : "a copy";
 }
 
+/* Seconds of a step in graphs that are one piece of work. */
+static double in_graphs(const hr_analysis *analysis) {
+    int64_t sum = 0;
+    for (int i = 0; i < analysis->work_count; i++)
+        if (analysis->trace->events.items[analysis->works[i].event].kind == HR_EVENT_GRAPH)
+            sum += analysis->works[i].alone;
+    return (double)sum * 1e-9 / hr_counted_steps(analysis);
+}
+
 /* The first that holds: each is a doubt about the whole. */
 static void doubt(const hr_analysis *analysis, hr_draft *draft, hr_diagnosis *out) {
     const hr_integrity *sums = &analysis->integrity;
@@ -116,15 +127,21 @@ static void doubt(const hr_analysis *analysis, hr_draft *draft, hr_diagnosis *ou
             "%lld of %lld launches carry an id that another one has: which kernel each started is a guess",
             (long long)sums->repeated, (long long)sums->launches);
         out->record = "with a profiler that numbers its launches: torch.profiler, nsys, headroom record";
+    } else if ((double)sums->timeless > 0.5 * works) { /* writers that cut off to whole us leave a few */
+        out->caution = hr_draft_text(draft, "%lld of %lld kernels have no duration in this file",
+                                     (long long)sums->timeless, (long long)sums->works);
+        out->record = "durations too (ncu: gpu__time_duration.sum), or the times of a whole run";
     } else if (sums->lost && unrecorded > DECISIVE * step) {
         out->caution =
             hr_draft_text(draft,
-                          "%lld of %lld launches have no kernel in this file, so %.0f %% of a step that "
-                          "look idle may be work that was not recorded",
-                          (long long)sums->lost, (long long)sums->launches, 100 * unrecorded / step);
-        out->record =
-            "fewer steps at a time, so that no record is dropped, and the kernels of graphs one by one "
-            "(nsys: --cuda-graph-trace=node)";
+                          "%s%lld of %lld launches have no kernel in this file, so %.0f %% of a step "
+                          "that look idle may be work that was not recorded",
+                          rank->truncated ? "The file breaks off: " : "", (long long)sums->lost,
+                          (long long)sums->launches, 100 * unrecorded / step);
+        out->record = rank->truncated
+                          ? "the whole file: let the profiler finish writing it, and copy it again"
+                          : "fewer steps at a time, so that no record is dropped, and the kernels of graphs "
+                            "one by one (nsys: --cuda-graph-trace=node)";
     } else if (sums->copies_lost && unrecorded > DECISIVE * step) {
         out->caution = hr_draft_text(
             draft,
@@ -143,6 +160,13 @@ static void doubt(const hr_analysis *analysis, hr_draft *draft, hr_diagnosis *ou
         out->record =
             "the kernels of graphs one by one (nsys: --cuda-graph-trace=node; torch.profiler of a newer "
             "release; headroom record)";
+    } else if (in_graphs(analysis) > DECISIVE * step) {
+        out->caution =
+            hr_draft_text(draft,
+                          "Graphs are recorded as one piece: which kernels run for %.0f %% of a step is "
+                          "not in this file",
+                          100 * in_graphs(analysis) / step);
+        out->record = "the kernels of graphs one by one (nsys: --cuda-graph-trace=node; headroom record)";
     } else if ((double)(sums->orphans - sums->before) > DECISIVE * works && sums->works > 2) {
         out->caution =
             hr_draft_text(draft,
@@ -171,12 +195,13 @@ static int64_t skipped(const hr_trace *trace, const char *reason) {
 
 static void doubt_times(const hr_analysis *analysis, hr_draft *draft, hr_diagnosis *out) {
     const hr_trace *trace = analysis->trace;
+    int64_t beyond = skipped(trace, "times beyond");
     int64_t impossible =
         skipped(trace, "events of negative or impossible times") + skipped(trace, "events whose");
     int64_t unknown = skipped(trace, "unknown ");
-    if (!out->caution && (double)impossible > DECISIVE * (double)trace->events.count) {
-        out->caution = hr_draft_text(draft, "%lld events have times that cannot be and were left out",
-                                     (long long)impossible);
+    if (!out->caution && (beyond || (double)impossible > DECISIVE * (double)trace->events.count)) {
+        out->caution =
+            hr_draft_text(draft, "%lld events have times that cannot be", (long long)(impossible + beyond));
         out->record = "again, or convert the file anew: the times in it are damaged";
     }
     if (!out->caution && unknown && !analysis->work_count) {

@@ -32,11 +32,16 @@ typedef struct group {
 #define GROUP_SLOTS 4096
 #define HOLDS       0.8 /* of the works: a range that holds so many is a step though it occurs once */
 
-/* Whether a word of the name is that word; `prefix`: or begins with it. */
+static bool begins_word(const char *name, const char *at) {
+    return at == name || !isalpha((unsigned char)at[-1]) ||
+           (islower((unsigned char)at[-1]) && isupper((unsigned char)at[0]));
+}
+
+/* Whether a word of the name is that word; `prefix`: or begins with it. "TransformerBlock" has two words. */
 static bool has_word(const char *name, const char *word, bool prefix) {
     size_t length = strlen(word);
     for (const char *at = name; *at; at++)
-        if (strncasecmp(at, word, length) == 0 && (at == name || !isalpha((unsigned char)at[-1])) &&
+        if (strncasecmp(at, word, length) == 0 && begins_word(name, at) &&
             (prefix || !islower((unsigned char)at[length])))
             return true;
     return false;
@@ -64,7 +69,9 @@ static mark mark_of(const hr_event *event, const char *name, unsigned bits) {
     if (event->kind != HR_EVENT_RANGE || (bits & HR_RANGE_LOADER) || strncmp(name, "nccl:", 5) == 0)
         return MARK_NOT;
     if (has_any(name, steps, true)) return MARK_NAMED;
-    return has_any(name, layers, false) || strncmp(name, "nn.Module", 9) == 0 ? MARK_NOT : MARK_RANGE;
+    bool is_part =
+        has_any(name, layers, false) || strncmp(name, "nn.Module", 9) == 0 || strstr(name, ", op_id");
+    return is_part ? MARK_NOT : is_pass(name) ? MARK_NAMED : MARK_RANGE;
 }
 
 /* Of the name without its numbers and what stands in brackets. */
@@ -121,9 +128,6 @@ static void groups_collect(const hr_analysis *analysis, group *groups) {
         group->total += event->duration;
         group->count++;
     }
-    for (int i = 0; i < GROUP_SLOTS; i++)
-        if (groups[i].count == 1 && groups[i].is_pass && groups[i].mark == MARK_RANGE)
-            groups[i].mark = MARK_NAMED;
 }
 
 /* The part of the device's work that was launched between two times. */

@@ -85,6 +85,7 @@ static json_t *integrity_value(const hr_integrity *sums) {
     hr_value_set_whole(object, "works_from_before", sums->before);
     hr_value_set_whole(object, "repeated_correlations", sums->repeated);
     hr_value_set_whole(object, "works_before_their_launch", sums->early);
+    hr_value_set_whole(object, "works_without_duration", sums->timeless);
     return object;
 }
 
