@@ -14,6 +14,7 @@
 #define KERNELS_SHOWN 24
 #define CHANGES_SHOWN 20
 #define LEAST_SHOWN   0.002 /* of a step */
+#define SMALL_GAIN    0.05  /* of a step: nobody needs to do that first */
 
 static const char *time_text(double seconds, hr_words *out) {
     *out = hr_words_time(seconds, true);
@@ -63,6 +64,7 @@ static const char *source_words(const char *source) {
     static const char *const words[][2] = {{"kineto", "PyTorch's profiler"},
                                            {"nsys", "Nsight Systems"},
                                            {"ncu", "Nsight Compute"},
+                                           {"jax", "JAX's profiler"},
                                            {"headroom", "headroom record"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i][0], source) == 0) return words[i][1];
@@ -96,7 +98,7 @@ static void write_big(hr_text *out, const hr_diagnosis *diagnosis, const hr_find
             out,
             "<div class='big'><b class='%s'>−%.0f %%</b><span>of a step by the first remedy:<br>%s "
             "→ %s</span></div>",
-            best->gain > 0.15 ? "poor" : "fair", 100 * best->gain, time_text(step, &now),
+            best->gain > SMALL_GAIN ? "good" : "", 100 * best->gain, time_text(step, &now),
             time_text(step * (1 - best->gain), &then));
     else
         hr_text_format(out, "<div class='big'><b class='%s'>%s</b><span>a step</span></div>",
@@ -111,7 +113,11 @@ static void write_header(hr_text *out, const hr_diagnosis *diagnosis) {
     write_kept(out, diagnosis->verdict);
     hr_text_format(out, "</h1>");
     if (best) {
-        hr_text_format(out, "<p class='remedy'><b>Do this first:</b> ");
+        if (best->gain > SMALL_GAIN || is_doubt(best))
+            hr_text_format(out, "<p class='remedy'><b>Do this first:</b> ");
+        else
+            hr_text_format(out, "<p class='remedy'><b>No remedy gains much; the best, %s of a step:</b> ",
+                           hr_words_percent(best->gain).text);
         hr_html_escape(out, best->remedy);
         hr_text_format(out, "</p>");
     }
@@ -162,6 +168,23 @@ static void write_facts(hr_text *out, const hr_diagnosis *diagnosis) {
 
 /* ---- where the time went ---- */
 
+/* Whose step a picture shows: "rank 1 of 2, gpu 1: the slowest of 2 by its own work". */
+static void write_heading(hr_text *out, const hr_diagnosis *diagnosis, const char *title) {
+    const hr_lane *lane = diagnosis->lane;
+    const hr_rank *rank = &diagnosis->trace->ranks.items[lane->rank];
+    bool several = diagnosis->lane_count > 1;
+    hr_text_format(out, "<h2>%s", title);
+    if (several || rank->rank >= 0) {
+        hr_text_format(out, "<span class='whose'>rank %d", rank->rank >= 0 ? rank->rank : lane->rank);
+        if (rank->world > 1) hr_text_format(out, " of %d", rank->world);
+        if (lane->device >= 0) hr_text_format(out, ", gpu %d", lane->device);
+        if (several)
+            hr_text_format(out, ": the slowest of the %d here by its own work", diagnosis->lane_count);
+        hr_text_format(out, "</span>");
+    }
+    hr_text_format(out, "</h2>");
+}
+
 static void write_stack(hr_text *out, const double *parts, double whole, const char *class) {
     hr_text_format(out, "<div class='stack %s' role='img' aria-label='where a step goes'>", class);
     for (int i = 0; i < HR_TIME_KIND_COUNT; i++) {
@@ -174,6 +197,7 @@ static void write_stack(hr_text *out, const double *parts, double whole, const c
     hr_text_format(out, "</div>");
 }
 
+/* Under its part of the bar as much of each label as has room; on narrow screens all of them in a line. */
 static void write_groups(hr_text *out, const double *parts, double whole) {
     static const char *const words[] = {"computes", "exposed transfers", "idle"};
     double sums[3] = {0};
@@ -182,9 +206,12 @@ static void write_groups(hr_text *out, const double *parts, double whole) {
     hr_text_format(out, "<div class='groups'>");
     for (int i = 0; i < 3; i++) {
         double part = sums[i] / whole;
-        char label[64] = ""; /* as much as the room below its part of the bar allows */
-        if (part > 0.03) snprintf(label, sizeof label, "%s %.0f %%", part > 0.12 ? words[i] : "", 100 * part);
-        if (part > 0) hr_text_format(out, "<span style='width:%.3f%%'>%s</span>", 100 * part, label);
+        if (!(part > 0)) continue;
+        hr_text_format(out, "<span class='%s' style='width:%.3f%%'><b>%s </b>%.0f %%</span>",
+                       part > 0.12   ? ""
+                       : part > 0.03 ? "tight"
+                                     : "tiny",
+                       100 * part, words[i], 100 * part);
     }
     hr_text_format(out, "</div>");
 }
@@ -211,7 +238,8 @@ static double sum_of(const double *parts) {
 static void write_account(hr_text *out, const hr_diagnosis *diagnosis) {
     const double *parts = diagnosis->lane->accounted;
     double whole = sum_of(parts);
-    hr_text_format(out, "<section><h2>Where a step goes</h2>\n");
+    hr_text_format(out, "<section>");
+    write_heading(out, diagnosis, "Where a step goes");
     write_stack(out, parts, whole, "");
     write_groups(out, parts, whole);
     write_legend(out, parts, whole);
@@ -220,7 +248,9 @@ static void write_account(hr_text *out, const hr_diagnosis *diagnosis) {
 
 static hr_status write_timeline(hr_text *out, const hr_diagnosis *diagnosis) {
     int64_t left_out = 0;
-    hr_text_format(out, "<section><div class='bar-head'><h2>The median step, on the timeline</h2><nav>"
+    hr_text_format(out, "<section><div class='bar-head'>");
+    write_heading(out, diagnosis, "The median step, on the timeline");
+    hr_text_format(out, "<nav>"
                         "<button id='zoom-out' aria-label='zoom out'>−</button>"
                         "<button id='zoom-in' aria-label='zoom in'>+</button>"
                         "<button id='zoom-step'>the whole step</button></nav></div>\n"
@@ -250,7 +280,7 @@ static void write_whatif(hr_text *out, double step, double gain) {
 static void write_finding(hr_text *out, const hr_diagnosis *diagnosis, int number) {
     const hr_finding *finding = &diagnosis->findings[number];
     hr_words saved;
-    const char *grade = finding->gain > 0.15 ? "poor" : finding->gain > 0.05 ? "fair" : "";
+    const char *grade = finding->gain > SMALL_GAIN ? "good" : "";
     hr_text_format(out, "<div class='finding'><div class='gain %s'>", is_healthy(finding) ? "good" : grade);
     if (is_healthy(finding))
         hr_text_format(out, "✓");

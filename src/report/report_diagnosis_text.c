@@ -183,7 +183,7 @@ static void put_indented(hr_sheet *paper, hr_ink ink, const char *mark, const ch
 
 static void put_finding(hr_sheet *paper, const hr_finding *finding, bool full) {
     hr_words saved;
-    hr_ink ink = finding->gain > 0.15 ? HR_INK_POOR : finding->gain > 0.05 ? HR_INK_FAIR : HR_INK_PLAIN;
+    hr_ink ink = finding->gain > 0.05 ? HR_INK_GOOD : HR_INK_PLAIN; /* a gain is nothing bad */
     if (strcmp(finding->id, "healthy") == 0) {
         hr_sheet_format(paper, HR_INK_GOOD, "   healthy  %s", finding->title);
         hr_sheet_end_line(paper);

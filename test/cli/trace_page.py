@@ -98,6 +98,18 @@ for places in data["findings"]:
 for finding in result["findings"]:
     assert finding["id"] in "".join(parsed.words)
 
+# ---- whose step it is, and that a small gain comes first of nothing ----
+small = WORK / "small.html"
+subprocess.run([HEADROOM, "diagnose", SOURCE / "test/cases/diagnose/unknown-kernels/names.json", "--html", small], check=True, capture_output=True)
+shown = small.read_text()
+assert shown.count("<span class='whose'>rank 0, gpu 0</span>") == 2, "bar and timeline do not say whose they are"
+assert "class='gain poor'" not in shown + text
+subprocess.run([HEADROOM, "diagnose", SOURCE / "test/cases/diagnose/nsys-suffixed-tables/suffixed.sqlite", "--html", small], check=True, capture_output=True)
+assert "Do this first" not in small.read_text() and "No remedy gains much; the best, 0." in small.read_text()
+assert "Do this first" in text and "<b class='good'>−" in text
+kinds = re.findall(r"--k(\d+): var\((--kind-[a-z-]+)\)", shown)
+assert len(kinds) == len(data["kinds"]) and all(shown.count(name + ":") == 2 for _, name in kinds), "a kind without a colour in each theme"
+
 # ---- for Perfetto ----
 exported = json.loads(perfetto.read_text())
 slices = [event for event in exported["traceEvents"] if event["ph"] == "X"]

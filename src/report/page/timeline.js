@@ -8,12 +8,12 @@
     const canvas = document.getElementById('timeline'), about = document.getElementById('slice');
     if (!canvas || !canvas.getContext) return;
     const pen = canvas.getContext('2d');
-    const GUTTER = 148, OVERVIEW = 34, AXIS = 22, ROW = 17, PATH = 15, GAP = 7, CURVE = 30;
+    const OVERVIEW = 34, AXIS = 22, ROW = 17, PATH = 15, GAP = 7, CURVE = 30;
     const SOFT = ['range', 'operator', 'call', 'wait', 'overhead', 'annotation', 'stream-wait'];
     const WORDS = ['range', 'operator', 'call', 'wait of the host', 'overhead of the driver or profiler',
         'range on the device', 'wait of a stream'];
     const view = { from: 0, to: data.length };
-    let colours = [], ink = {}, chosen = null, hovered = null, marked = null, width = 0, height = 0;
+    let gutter = 148, colours = [], ink = {}, chosen = null, hovered = null, marked = null, width = 0, height = 0;
 
     // ---- what is drawn: rows of slices that do not overlap, sorted ----
     const rows = [], links = new Map();
@@ -50,9 +50,9 @@
         const value = ns / unit;
         return value.toFixed(unit === 1 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2) + ' ' + name;
     };
-    const x = ns => GUTTER + (ns - view.from) / (view.to - view.from) * (width - GUTTER);
-    const ns = px => view.from + (px - GUTTER) / (width - GUTTER) * (view.to - view.from);
-    const whole = px => (px - GUTTER) / (width - GUTTER) * data.length;
+    const x = ns => gutter + (ns - view.from) / (view.to - view.from) * (width - gutter);
+    const ns = px => view.from + (px - gutter) / (width - gutter) * (view.to - view.from);
+    const whole = px => (px - gutter) / (width - gutter) * data.length;
 
     // ---- drawing ----
     function readColours() {
@@ -82,7 +82,7 @@
     }
 
     function drawSlice(slice, top, tall) {
-        const left = Math.max(x(slice.start), GUTTER), right = Math.min(x(slice.end), width);
+        const left = Math.max(x(slice.start), gutter), right = Math.min(x(slice.end), width);
         const wide = Math.max(right - left, 1), soft = slice.kind >= data.kinds.length;
         pen.globalAlpha = marked && !marked.has(slice) ? .22 : 1;
         pen.fillStyle = colours[slice.kind] || ink.roof;
@@ -105,7 +105,7 @@
     }
 
     function drawAxis() {
-        const span = view.to - view.from, room = (width - GUTTER) / 110, raw = span / Math.max(room, 2);
+        const span = view.to - view.from, room = (width - gutter) / 110, raw = span / Math.max(room, 2);
         const power = Math.pow(10, Math.floor(Math.log10(raw)));
         const step = [1, 2, 5, 10].map(n => n * power).find(n => n >= raw) || power * 10;
         // as many digits as tell one mark from the next
@@ -118,7 +118,7 @@
             pen.fillRect(px, OVERVIEW + 4, 1, height - OVERVIEW - 4);
             pen.fillStyle = ink.quiet;
             const text = Math.abs(at) < step / 2 ? '0' : (at < 0 ? '−' : '') + (Math.abs(at) / unit).toFixed(digits) + ' ' + name;
-            pen.fillText(text, px + 4, OVERVIEW + 12);
+            if (px + 8 + pen.measureText(text).width < width) pen.fillText(text, px + 4, OVERVIEW + 12);
         }
         for (const edge of [data.zero, data.zero + data.step]) {
             if (edge < view.from || edge > view.to) continue;
@@ -128,22 +128,22 @@
     }
 
     function drawOverview() {
-        const scale = (width - GUTTER) / data.length;
+        const scale = (width - gutter) / data.length;
         pen.fillStyle = ink.paper;
-        pen.fillRect(GUTTER, 2, width - GUTTER, OVERVIEW - 8);
+        pen.fillRect(gutter, 2, width - gutter, OVERVIEW - 8);
         for (const row of rows) {
             if (row.track.host) continue;
             for (const slice of row.slices) {
                 if (slice.kind >= data.kinds.length) continue;
                 const from = Math.max(slice.start, 0), to = Math.min(slice.end, data.length);
                 pen.fillStyle = colours[slice.kind];
-                pen.fillRect(GUTTER + from * scale, 6, Math.max((to - from) * scale, .4), OVERVIEW - 16);
+                pen.fillRect(gutter + from * scale, 6, Math.max((to - from) * scale, .4), OVERVIEW - 16);
             }
         }
-        const left = GUTTER + view.from * scale, right = GUTTER + view.to * scale;
+        const left = gutter + view.from * scale, right = gutter + view.to * scale;
         pen.globalAlpha = .72;
         pen.fillStyle = ink.card;
-        pen.fillRect(GUTTER, 2, left - GUTTER, OVERVIEW - 8);
+        pen.fillRect(gutter, 2, left - gutter, OVERVIEW - 8);
         pen.fillRect(right, 2, width - right, OVERVIEW - 8);
         pen.globalAlpha = 1;
         pen.strokeStyle = ink.accent;
@@ -155,7 +155,7 @@
         if (!data.path.length) return;
         for (const [start, duration, kind] of data.path) {
             if (start + duration < view.from || start > view.to) continue;
-            const left = Math.max(x(start), GUTTER), right = Math.min(x(start + duration), width);
+            const left = Math.max(x(start), gutter), right = Math.min(x(start + duration), width);
             pen.fillStyle = colours[kind];
             pen.fillRect(left, pathTop, Math.max(right - left, .5), PATH - 4);
         }
@@ -173,16 +173,16 @@
     function drawCurve(curve, i) {
         const last = curve.at.length - 1, bottom = curve.top + CURVE;
         pen.fillStyle = ink.line;
-        pen.fillRect(GUTTER, bottom, width - GUTTER, 1);
+        pen.fillRect(gutter, bottom, width - gutter, 1);
         pen.fillStyle = colours[i % data.kinds.length];
         pen.beginPath();
-        pen.moveTo(Math.max(x(curve.at[Math.max(sampleAt(curve, view.from), 0)]), GUTTER), bottom);
-        let right = GUTTER;
+        pen.moveTo(Math.max(x(curve.at[Math.max(sampleAt(curve, view.from), 0)]), gutter), bottom);
+        let right = gutter;
         for (let k = Math.max(sampleAt(curve, view.from), 0); k <= last && curve.at[k] <= view.to; k++) {
             const top = bottom - curve.v[k] / 1000 * (CURVE - 2);
             const end = k < last ? curve.at[k + 1] : curve.at[k] + (k ? curve.at[k] - curve.at[k - 1] : 0);
-            right = Math.min(Math.max(x(end), GUTTER), width);
-            pen.lineTo(Math.max(x(curve.at[k]), GUTTER), top);
+            right = Math.min(Math.max(x(end), gutter), width);
+            pen.lineTo(Math.max(x(curve.at[k]), gutter), top);
             pen.lineTo(right, top);
         }
         pen.lineTo(right, bottom);
@@ -190,27 +190,28 @@
     }
 
     function curveAt(px, py) {
-        const curve = px >= GUTTER && data.samples.find(c => py >= c.top && py < c.top + CURVE);
+        const curve = px >= gutter && data.samples.find(c => py >= c.top && py < c.top + CURVE);
         const k = curve ? sampleAt(curve, ns(px)) : -1;
         return k < 0 ? null : { curve, k };
     }
 
     function drawTitles() {
         pen.fillStyle = ink.card;
-        pen.fillRect(0, 0, GUTTER - 6, height);
+        pen.fillRect(0, 0, gutter - 6, height);
         pen.fillStyle = ink.quiet;
         pen.textAlign = 'left';
         pen.fillText('device', 0, OVERVIEW / 2 - 2);
         if (data.path.length) {
             pen.fillStyle = ink.ink;
-            pen.fillText('critical path', 0, pathTop + PATH / 2 - 2);
+            pen.fillText(clipped('critical path', gutter - 14), 0, pathTop + PATH / 2 - 2);
         }
         for (const track of data.tracks) {
             pen.fillStyle = track.host ? ink.quiet : ink.ink;
-            pen.fillText(clipped(track.title, GUTTER - 14), 0, track.top + ROW / 2);
+            const title = gutter < 120 ? track.title.replace(/^gpu (\d+) · stream /, '$1 · ') : track.title;
+            pen.fillText(clipped(title, gutter - 14), 0, track.top + ROW / 2);
         }
         pen.fillStyle = ink.ink;
-        for (const curve of data.samples) pen.fillText(clipped(curve.title, GUTTER - 14), 0, curve.top + CURVE / 2);
+        for (const curve of data.samples) pen.fillText(clipped(curve.title, gutter - 14), 0, curve.top + CURVE / 2);
     }
 
     // From the call to what it started, and the other way.
@@ -230,7 +231,7 @@
     }
 
     function drawOutline(slice, colour) {
-        const left = Math.max(x(slice.start), GUTTER), right = Math.min(x(slice.end), width);
+        const left = Math.max(x(slice.start), gutter), right = Math.min(x(slice.end), width);
         pen.strokeStyle = colour;
         pen.lineWidth = 1.6;
         pen.strokeRect(left - .5, slice.track.top + slice.level * ROW - .5, Math.max(right - left, 2), ROW - .5);
@@ -244,6 +245,7 @@
             waiting = false;
             const ratio = window.devicePixelRatio || 1;
             width = canvas.clientWidth;
+            gutter = Math.min(148, Math.round(width * .24)); // for titles; the picture needs its room
             canvas.style.height = height + 'px';
             if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
                 canvas.width = Math.round(width * ratio);
@@ -256,7 +258,7 @@
             data.tracks.forEach((track, i) => {
                 if (i % 2) return;
                 pen.fillStyle = ink.band;
-                pen.fillRect(GUTTER, track.top - GAP / 2, width - GUTTER, track.height + GAP);
+                pen.fillRect(gutter, track.top - GAP / 2, width - gutter, track.height + GAP);
             });
             drawAxis();
             rows.forEach(drawRow);
@@ -272,10 +274,10 @@
 
     // ---- what is pointed at ----
     function sliceAt(px, py) {
-        if (px < GUTTER) return null;
+        if (px < gutter) return null;
         const row = rows.find(r => py >= r.y && py < r.y + ROW);
         if (!row) return null;
-        const at = ns(px), slack = (view.to - view.from) / (width - GUTTER) * 2;
+        const at = ns(px), slack = (view.to - view.from) / (width - gutter) * 2;
         for (let i = firstVisible(row.slices); i < row.slices.length && row.slices[i].start <= at + slack; i++)
             if (row.slices[i].end >= at - slack) return row.slices[i];
         return null;
@@ -336,7 +338,7 @@
             const ends = [whole(drag.x), whole(event.offsetX)].sort((a, b) => a - b);
             if (ends[1] - ends[0] > data.length / 1e4) show(Math.max(ends[0], 0), Math.min(ends[1], data.length));
         } else {
-            const by = (drag.x - event.offsetX) / (width - GUTTER) * (drag.to - drag.from);
+            const by = (drag.x - event.offsetX) / (width - gutter) * (drag.to - drag.from);
             show(drag.from + by, drag.to + by);
         }
     });
