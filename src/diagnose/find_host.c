@@ -3,6 +3,7 @@
  * In: calls with the gaps before them. Out: drafts whose edits make calls or gaps shorter.
  */
 #include "diagnose/finding.h"
+#include "diagnose/host_cause.h"
 
 #include <string.h>
 
@@ -268,35 +269,16 @@ void hr_find_launch_bound(hr_draft *draft) {
 
 /* ---- host work ---- */
 
-/* The operator or range of a thread that fills most of a stretch of time, -1 = none. */
-static int32_t busiest(const hr_analysis *analysis, int32_t track, int64_t from, int64_t to) {
-    const hr_trace *trace = analysis->trace;
-    int64_t low = 0, high = trace->events.count, most = 0;
-    int32_t best = -1;
-    while (low < high) {
-        int64_t middle = (low + high) / 2;
-        if (trace->events.items[middle].start < from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (int64_t i = low; i < trace->events.count && trace->events.items[i].start < to; i++) {
-        const hr_event *event = &trace->events.items[i];
-        if (event->track != track || event->kind > HR_EVENT_OPERATOR || event->duration <= most) continue;
-        most = event->duration;
-        best = (int32_t)i;
-    }
-    return most * 3 > to - from ? best : -1;
-}
-
 void hr_find_host_bound(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
+    hr_host_time *times = hr_arena_alloc(analysis->arena, (size_t)analysis->call_count * sizeof *times);
     hr_tally tally = {0};
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
         int64_t own = call->gap - call->gap_loader - call->gap_first_use;
         if (!hr_is_counted_call(analysis, i) || own <= HR_LAUNCH_GAP_NS) continue;
         if (!analysis->threads[analysis->thread_of[call->track]].launches) continue;
+        times[tally.count] = (hr_host_time){call->track, call->start - call->gap, call->start};
         hr_tally_add(&tally, i, (double)own * 1e-9);
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
                       call->gap - own);
@@ -304,15 +286,17 @@ void hr_find_host_bound(hr_draft *draft) {
     }
     if (!tally.count) return;
     const hr_host_call *call = &analysis->calls[tally.longest];
-    int32_t inside = busiest(analysis, call->track, call->start - call->gap, call->start);
     hr_draft_note(
         draft, call->event, tally.count, tally.seconds,
         "the host works %s a step without launching anything, in %s",
         hr_time_text(tally.seconds / hr_counted_steps(analysis)).text,
         hr_count_text((double)tally.count / hr_counted_steps(analysis), "stretch", "stretches").text);
-    hr_draft_note(draft, inside >= 0 ? inside : call->event, 0, 0, "the longest one takes %s, %s %s",
-                  hr_time_text((double)call->gap * 1e-9).text, inside >= 0 ? "in" : "and ends with",
-                  hr_event_name(analysis, inside >= 0 ? inside : call->event));
+    hr_short_text longest = hr_time_text((double)call->gap * 1e-9);
+    if (hr_draft_note_cause(draft, times, (int)tally.count, -1))
+        hr_draft_note(draft, call->event, 0, 0, "the longest stretch takes %s", longest.text);
+    else
+        hr_draft_note(draft, call->event, 0, 0, "the longest one takes %s and ends with %s", longest.text,
+                      hr_event_name(analysis, call->event));
     draft->most_seconds = analysis->accounted[HR_TIME_HOST];
     draft->caveat = "all of that work can be done beside the device's or ahead of it";
 }
@@ -348,13 +332,39 @@ static void note_loader(hr_draft *draft, const char *name) {
         "DataLoader(..., num_workers=16, prefetch_factor=4, persistent_workers=True, pin_memory=True)";
 }
 
+/* The time before a call in which its thread waited for data. */
+static int loader_times(const hr_analysis *analysis, const hr_host_call *call, hr_host_time *out) {
+    const hr_thread *thread = &analysis->threads[analysis->thread_of[call->track]];
+    int64_t from = call->start - call->gap;
+    int low = 0, high = thread->loader_count, count = 0;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (thread->loader[middle].end <= from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (int i = low; i < thread->loader_count && thread->loader[i].start < call->start; i++) {
+        int64_t start = thread->loader[i].start > from ? thread->loader[i].start : from;
+        int64_t end = thread->loader[i].end < call->start ? thread->loader[i].end : call->start;
+        if (end > start) out[count++] = (hr_host_time){call->track, start, end};
+    }
+    return count;
+}
+
 void hr_find_input_pipeline(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
+    size_t stretches = 0;
+    for (int i = 0; i < analysis->thread_count; i++) /* a stretch may lie before two calls */
+        stretches += (size_t)analysis->threads[i].loader_count + (size_t)analysis->threads[i].call_count;
+    hr_host_time *times = hr_arena_alloc(analysis->arena, stretches * sizeof *times);
+    int time_count = 0;
     hr_tally tally = {0};
     for (int i = 0; i < analysis->call_count; i++) {
         const hr_host_call *call = &analysis->calls[i];
         bool counted = hr_is_counted_call(analysis, i) || (i && hr_is_counted_call(analysis, i - 1));
         if (!counted || call->gap_loader <= 0) continue;
+        time_count += loader_times(analysis, call, times + time_count);
         hr_tally_add(&tally, i, (double)call->gap_loader * 1e-9);
         hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_call_vertex(i), HR_EDGE_GAP),
                       call->gap - call->gap_loader + FETCH_NS);
@@ -369,13 +379,16 @@ void hr_find_input_pipeline(hr_draft *draft) {
                       "the host waits %s a step for its next batch, in %s", step.text,
                       hr_event_name(analysis, range));
         note_loader(draft, hr_event_name(analysis, range));
-    } else {
+    } else
+        hr_draft_note(draft, call->event, tally.count, tally.seconds,
+                      "the host works %s a step before it copies input to the device", step.text);
+    bool named = hr_draft_note_cause(draft, times, time_count, range);
+    if (range < 0 && !named)
         hr_draft_note(
-            draft, call->event, tally.count, tally.seconds,
-            "the host works %s a step before it copies input to the device; no range says what it does",
-            step.text);
-        draft->confidence = 0.6;
-    }
+            draft, -1, 0, 0,
+            "no range and no frame says what it does: name it with torch.profiler.record_function or NVTX, "
+            "or record with_stack=True");
+    if (range < 0) draft->confidence = named ? 0.7 : 0.6;
     draft->caveat = "enough workers prepare batches while the device computes";
 }
 

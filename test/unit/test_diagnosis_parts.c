@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "diagnose/analysis.h"
+#include "diagnose/host_cause.h"
 #include "diagnose/shapes.h"
 #include "support/text_trace.h"
 
@@ -345,6 +346,86 @@ static void test_kernel_of_an_older_device(void **state) {
     hr_diagnosis_destroy(diagnosis);
 }
 
+/* ---- whose code the host ran ---- */
+
+static void test_frames(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *file, *function;
+        int line;
+        bool library;
+    } rows[] = {
+        {"video.py(57): preprocess", "video.py", "preprocess", 57, false},
+        {"/home/a (b)/run.py(3): <module>", "/home/a (b)/run.py", "<module>", 3, false},
+        {"$train.py:12 step", "train.py", "step", 12, false},
+        {"torch/utils/data/dataloader.py(634): __next__", "torch/utils/data/dataloader.py", "__next__", 634,
+         true},
+        {"/usr/lib/python3.11/random.py(9): choice", "/usr/lib/python3.11/random.py", "choice", 9, true},
+        {"threading.py(972): run", "threading.py", "run", 972, true}};
+    hr_frame frame;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_true(hr_frame_read(rows[i].name, &frame));
+        assert_int_equal(frame.file_length, strlen(rows[i].file));
+        assert_memory_equal(frame.file, rows[i].file, strlen(rows[i].file));
+        assert_int_equal(frame.function_length, strlen(rows[i].function));
+        assert_memory_equal(frame.function, rows[i].function, strlen(rows[i].function));
+        assert_int_equal(frame.line, rows[i].line);
+        assert_int_equal(hr_frame_is_library(&frame), rows[i].library);
+    }
+    static const char *const others[] = {"aten::mm", "nn.Module: Linear_0",    "(1): x", "f(): g", "$",
+                                         "$a b",     "<built-in method sleep>"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(hr_frame_read(others[i], &frame));
+}
+
+static const hr_finding *finding_of(const hr_diagnosis *diagnosis, const char *id) {
+    for (int i = 0; i < diagnosis->finding_count; i++)
+        if (strcmp(diagnosis->findings[i].id, id) == 0) return &diagnosis->findings[i];
+    fail_msg("no finding %s", id);
+    return NULL;
+}
+
+static bool says(const hr_finding *finding, const char *words) {
+    for (int i = 0; i < finding->evidence_count; i++)
+        if (strstr(finding->evidence[i].text, words)) return true;
+    return false;
+}
+
+/* The loader's time is the user's `preprocess`, which a library works for; the program's main function fills
+ * more of it and says less. The same without a loader's range, and for work of the host that makes no input.
+ */
+static void test_python_as_cause(void **state) {
+    (void)state;
+    static const struct {
+        const char *around, *id, *library, *launch;
+    } rows[] = {
+        {"operator main 20 2190 \"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__\"\n",
+         "input-pipeline", "torch/utils/data/dataloader.py(634): __next__",
+         "call main 2240 8 cudaLaunchKernel #2\nkernel gpu0:7 2250 700 nvjet_tst_b #2 grid=132,1,1\n"},
+        {"", "input-pipeline", "torch/utils/data/dataloader.py(634): __next__",
+         "call main 2240 8 cudaMemcpyAsync #2\ncopy gpu0:7 2250 700 \"Memcpy HtoD\" #2 bytes=4194304 "
+         "from=pinned to=device\n"},
+        {"", "host-bound", "torch/nn/modules/module.py(1501): _call_impl",
+         "call main 2240 8 cudaLaunchKernel #2\nkernel gpu0:7 2250 700 nvjet_tst_b #2 grid=132,1,1\n"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "operator main 0 3000 \"train.py(10): main\" python\n"
+                 "call main 5 8 cudaLaunchKernel #1\nkernel gpu0:7 15 5 nvjet_tst_a #1 grid=132,1,1\n%s"
+                 "operator main 30 2180 \"%s\" python\n"
+                 "operator main 35 2170 \"video_classification.py(57): preprocess\" python\n"
+                 "operator main 40 2000 \"PIL/Image.py(2200): resize\" python\n%s"
+                 "call main 2960 20 cudaDeviceSynchronize\n",
+                 rows[i].around, rows[i].library, rows[i].launch);
+        hr_diagnosis *diagnosis = diagnosis_of(text);
+        const hr_finding *found = finding_of(diagnosis, rows[i].id);
+        if (!says(found, "`preprocess` in video_classification.py, line 57: 2.17 ms of these 2."))
+            fail_msg("%s: %s, %s", rows[i].id, found->evidence[0].text,
+                     found->evidence[found->evidence_count - 1].text);
+        hr_diagnosis_destroy(diagnosis);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_account),
@@ -352,6 +433,8 @@ int main(void) {
         cmocka_unit_test(test_steps_of_a_host_that_runs_ahead),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_kernel_of_an_older_device),
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_python_as_cause),
         cmocka_unit_test(test_short_names),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_occupancy),
