@@ -2,8 +2,8 @@
  */
 #include "ir/graph.h"
 #include "base/status.h"
+#include "ir/visit.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { TABLE_START = 1024, GRAPH_RESERVE = HR_PLAN_RESERVE + (1 << 16) };
@@ -324,73 +324,44 @@ void hr_graph_move_before(hr_graph *graph, int statement, int added) {
     }
 }
 
-/* ---- walking ---- */
+/* ---- other indices ---- */
 
 typedef struct substitution {
     hr_graph *graph;
     int count;
     const int *from;
     hr_expr *const *to;
-    hr_expr **memo; /* by id of the nodes there were at the start; NULL when copying from another function */
-    int memo_count;
 } substitution;
 
-static hr_expr *substitute(substitution *s, hr_expr *node) {
-    if (node->op == HR_OP_INDEX)
-        for (int i = 0; i < s->count; i++)
-            if (s->from[i] == node->index) return s->to[i];
-    if (node->id < s->memo_count && s->memo[node->id]) return s->memo[node->id];
-    hr_expr *small[8], **args = small, model = *node;
-    int bound_small[8], *bound = bound_small;
-    if (node->arg_count > 8) args = hr_arena_alloc(s->graph->arena, (size_t)node->arg_count * sizeof *args);
+static hr_expr *replaced_index(void *context, hr_expr *node) {
+    const substitution *s = context;
+    for (int i = 0; node->op == HR_OP_INDEX && i < s->count; i++)
+        if (s->from[i] == node->index) return s->to[i];
+    return NULL;
+}
+
+static hr_expr *substituted(void *context, const hr_expr *node, hr_expr *const *args) {
+    const substitution *s = context;
+    hr_expr model = *node;
+    int small[8], *bound = small;
     if (node->bound_count > 8)
         bound = hr_arena_alloc(s->graph->arena, (size_t)node->bound_count * sizeof *bound);
-    for (int i = 0; i < node->arg_count; i++)
-        args[i] = substitute(s, node->args[i]);
     for (int i = 0; i < node->bound_count; i++) {
         bound[i] = node->bound[i];
         for (int j = 0; j < s->count; j++)
             if (s->from[j] == node->bound[i] && s->to[j]->op == HR_OP_INDEX) bound[i] = s->to[j]->index;
     }
-    model.args = args;
+    model.args = (hr_expr **)args;
     model.bound = bound;
-    hr_expr *result = hr_graph_intern(s->graph, &model);
-    if (node->id < s->memo_count) s->memo[node->id] = result;
-    return result;
+    return hr_graph_intern(s->graph, &model);
 }
 
 hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const int *from, hr_expr *const *to) {
     substitution s = {.graph = graph, .count = count, .from = from, .to = to};
-    int ids = graph->function->expr_count > graph->source->expr_count ? graph->function->expr_count
-                                                                      : graph->source->expr_count;
-    s.memo = calloc((size_t)ids + 1, sizeof *s.memo);
-    if (!s.memo) {
-        graph->full = true;
-        return graph->spare;
-    }
-    s.memo_count = ids;
-    hr_expr *result = substitute(&s, expr);
-    free(s.memo);
+    hr_rewriting rewriting = {.graph = graph, .before = replaced_index, .after = substituted, .context = &s};
+    hr_expr *result = hr_rewriting_of(&rewriting, expr);
+    hr_rewriting_end(&rewriting);
     return result;
-}
-
-static void mark(const hr_expr *node, bool *seen, bool *visited) {
-    if (visited[node->id]) return;
-    visited[node->id] = true;
-    if (node->op == HR_OP_INDEX) seen[node->index] = true;
-    for (int i = 0; i < node->bound_count; i++)
-        seen[node->bound[i]] = true;
-    for (int i = 0; i < node->arg_count; i++)
-        mark(node->args[i], seen, visited);
-}
-
-void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *seen) {
-    bool *visited = calloc((size_t)graph->function->expr_count + 1, 1);
-    if (visited)
-        mark(expr, seen, visited);
-    else
-        ((hr_graph *)graph)->full = true;
-    free(visited);
 }
 
 /* ---- questions ---- */
@@ -412,55 +383,68 @@ bool hr_indices_have(const int *set, int count, int index) {
     return false;
 }
 
-void hr_expr_mark_read(const hr_expr *expr, bool *visited, bool *read) {
-    if (visited[expr->id]) return;
-    visited[expr->id] = true;
-    if (expr->op == HR_OP_ELEMENT) read[expr->tensor] = true;
-    for (int i = 0; i < expr->arg_count; i++)
-        hr_expr_mark_read(expr->args[i], visited, read);
+static hr_visit mark_index(void *context, const hr_expr *node) {
+    bool *seen = context;
+    if (node->op == HR_OP_INDEX) seen[node->index] = true;
+    for (int i = 0; i < node->bound_count; i++)
+        seen[node->bound[i]] = true;
+    return HR_VISIT_ON;
+}
+
+void hr_expr_mark_indices(const hr_expr *expr, bool *seen) {
+    hr_expr_visit(expr, mark_index, seen);
+}
+
+static hr_visit mark_tensor(void *context, const hr_expr *node) {
+    if (node->op == HR_OP_ELEMENT) ((bool *)context)[node->tensor] = true;
+    return HR_VISIT_ON;
+}
+
+void hr_expr_mark_read(const hr_expr *expr, bool *read) {
+    hr_expr_visit(expr, mark_tensor, read);
+}
+
+static hr_visit is_random(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_RANDOM);
+}
+
+bool hr_expr_draws(const hr_expr *expr) {
+    return hr_expr_find(expr, is_random, NULL);
+}
+
+static hr_visit is_not_constant(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op != HR_OP_NUMBER && node->op != HR_OP_EXTENT && node->op != HR_OP_ADD &&
+                          node->op != HR_OP_SUB && node->op != HR_OP_MUL && node->op != HR_OP_NEG &&
+                          node->op != HR_OP_FLOORDIV);
 }
 
 static bool is_constant(const hr_expr *expr) {
-    if (expr->op == HR_OP_NUMBER || expr->op == HR_OP_EXTENT) return true;
-    if (expr->op != HR_OP_ADD && expr->op != HR_OP_SUB && expr->op != HR_OP_MUL && expr->op != HR_OP_NEG &&
-        expr->op != HR_OP_FLOORDIV)
-        return false;
-    for (int i = 0; i < expr->arg_count; i++)
-        if (!is_constant(expr->args[i])) return false;
-    return true;
+    return !hr_expr_find(expr, is_not_constant, NULL);
 }
 
-static bool draws(const hr_expr *node, bool *visited) {
-    if (visited[node->id]) return false;
-    visited[node->id] = true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (draws(node->args[i], visited)) return true;
-    return node->op == HR_OP_RANDOM;
-}
-
-bool hr_expr_draws(const hr_graph *graph, const hr_expr *expr) {
-    bool *visited = calloc((size_t)graph->function->expr_count + 1, sizeof *visited);
-    bool found = !visited || draws(expr, visited);
-    free(visited);
-    return found;
+/* Of a sum the parts are looked at in turn, of a product the part that is not constant. */
+static hr_visit is_not_affine(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    if (!is_whole(node->type)) return HR_VISIT_STOP;
+    switch (node->op) {
+    case HR_OP_INDEX:
+        return HR_VISIT_PAST;
+    case HR_OP_ADD:
+    case HR_OP_SUB:
+    case HR_OP_NEG:
+        return HR_VISIT_ON;
+    case HR_OP_MUL:
+        if (!is_constant(node->args[0]) && !is_constant(node->args[1])) return HR_VISIT_STOP;
+        return HR_VISIT_ON;
+    default:
+        return is_constant(node) ? HR_VISIT_PAST : HR_VISIT_STOP;
+    }
 }
 
 bool hr_expr_is_affine(const hr_expr *expr) {
-    if (!is_whole(expr->type)) return false;
-    switch (expr->op) {
-    case HR_OP_INDEX:
-        return true;
-    case HR_OP_ADD:
-    case HR_OP_SUB:
-        return hr_expr_is_affine(expr->args[0]) && hr_expr_is_affine(expr->args[1]);
-    case HR_OP_NEG:
-        return hr_expr_is_affine(expr->args[0]);
-    case HR_OP_MUL:
-        return (is_constant(expr->args[0]) && hr_expr_is_affine(expr->args[1])) ||
-               (is_constant(expr->args[1]) && hr_expr_is_affine(expr->args[0]));
-    default:
-        return is_constant(expr);
-    }
+    return !hr_expr_find(expr, is_not_affine, NULL);
 }
 
 bool hr_subscript_is_safe(const hr_function *function, const hr_expr *subscript, const hr_expr *axis_extent) {

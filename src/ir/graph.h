@@ -75,21 +75,20 @@ void hr_graph_move_before(hr_graph *graph, int statement, int added);
 
 /* Replaces each use of index from[i] by to[i], bound lists of reductions included where to[i] is an index. */
 hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const int *from, hr_expr *const *to);
-/* Sets seen[i] for each index that occurs in `expr`, bound ones included. `seen` has index_count entries. */
-void hr_graph_mark_indices(const hr_graph *graph, const hr_expr *expr, bool *seen);
 
 /* The product of the indices' sizes, which may be more than 2^63. */
 hr_status hr_function_points(const hr_function *function, const int *indices, int count,
                              const int64_t *extents, double *out);
 bool hr_indices_have(const int *set, int count, int index);
-/* Sets read[t] for each tensor t an element of which `expr` reads; nodes that were visited are not asked
- * again. */
-void hr_expr_mark_read(const hr_expr *expr, bool *visited, bool *read);
+/* Sets seen[i] for each index that occurs in `expr`, bound ones included, and read[t] for each tensor of
+ * which it reads an element. */
+void hr_expr_mark_indices(const hr_expr *expr, bool *seen);
+void hr_expr_mark_read(const hr_expr *expr, bool *read);
 
 /* A sum of indices and extents with constant factors: no data, no division. */
 bool hr_expr_is_affine(const hr_expr *expr);
-/* Random numbers are part of it; true as well where there is no memory to find out. */
-bool hr_expr_draws(const hr_graph *graph, const hr_expr *expr);
+/* Random numbers are part of it. */
+bool hr_expr_draws(const hr_expr *expr);
 /* The subscript is an index over just this axis, or a literal inside it, whatever the extents are. */
 bool hr_subscript_is_safe(const hr_function *function, const hr_expr *subscript, const hr_expr *axis_extent);
 /* Some subscript must be compared with its axis as the kernel runs. */

@@ -6,6 +6,7 @@
  * memory.
  */
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <math.h>
@@ -23,7 +24,6 @@ typedef struct attend {
     const hr_function *function;
     hr_plan *plan;
     int first, last; /* stages: products; those between are rows */
-    bool *visited;   /* by expr id */
     bool *before;    /* by tensor: read before the first block is done */
     bool *elsewhere; /* by tensor: read by other stages */
 } attend;
@@ -124,23 +124,23 @@ static bool begins_with_row(const attend *a, const hr_statement *made) {
 }
 
 /* Of what the stages make, just the row in hand is read. */
-static bool reads_own_rows(attend *a, const hr_expr *node) {
-    if (a->visited[node->id]) return true;
-    a->visited[node->id] = true;
+static hr_visit reads_other_rows(const hr_expr *node, const void *context) {
+    const attend *a = context;
     const hr_step *maker = node->op == HR_OP_ELEMENT ? maker_of(a, node->tensor) : NULL;
     const hr_statement *made = maker ? statement_of(a, maker) : NULL;
-    if (made && hr_element_is_checked(a->function, node)) return false;
+    if (made && hr_element_is_checked(a->function, node)) return HR_VISIT_STOP;
     for (int i = 0; made && i < made->subscript_count; i++)
         if (is_row_index(a, made->subscripts[i]) &&
             (node->args[i]->op != HR_OP_INDEX || node->args[i]->index != made->subscripts[i]->index))
-            return false;
-    for (int i = 0; i < node->arg_count; i++)
-        if (!reads_own_rows(a, node->args[i])) return false;
-    return true;
+            return HR_VISIT_STOP;
+    return HR_VISIT_ON;
 }
 
-static bool stage_reads_own_rows(attend *a, const hr_stage *stage) {
-    memset(a->visited, 0, (size_t)a->function->expr_count + 1);
+static bool reads_own_rows(const attend *a, const hr_expr *expr) {
+    return !hr_expr_find(expr, reads_other_rows, a);
+}
+
+static bool stage_reads_own_rows(const attend *a, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++)
         if (!reads_own_rows(a, stage->steps[i].value)) return false;
     return !stage->contract || reads_own_rows(a, stage->contract->left);
@@ -151,23 +151,20 @@ static void mark_read(attend *a) {
     const hr_contract *values = a->plan->stages[a->last].contract;
     memset(a->before, 0, (size_t)a->function->tensor_count + 1);
     memset(a->elsewhere, 0, (size_t)a->function->tensor_count + 1);
-    memset(a->visited, 0, (size_t)a->function->expr_count + 1);
-    hr_expr_mark_read(scores_of(a)->left, a->visited, a->before);
-    hr_expr_mark_read(scores_of(a)->right, a->visited, a->before);
-    hr_expr_mark_read(values->right, a->visited, a->before);
-    memset(a->visited, 0, (size_t)a->function->expr_count + 1);
+    hr_expr_mark_read(scores_of(a)->left, a->before);
+    hr_expr_mark_read(scores_of(a)->right, a->before);
+    hr_expr_mark_read(values->right, a->before);
     for (int k = 0; k < a->plan->stage_count; k++) {
         const hr_stage *stage = &a->plan->stages[k];
         if (k >= a->first && k <= a->last) continue;
         for (int i = 0; i < stage->step_count; i++) {
             const hr_statement *statement = statement_of(a, &stage->steps[i]);
-            hr_expr_mark_read(stage->steps[i].value, a->visited, a->elsewhere);
+            hr_expr_mark_read(stage->steps[i].value, a->elsewhere);
             for (int s = 0; s < statement->subscript_count; s++)
-                hr_expr_mark_read(statement->subscripts[s], a->visited, a->elsewhere);
+                hr_expr_mark_read(statement->subscripts[s], a->elsewhere);
         }
         for (int side = 0; stage->contract && side < 2; side++)
-            hr_expr_mark_read(side ? stage->contract->right : stage->contract->left, a->visited,
-                              a->elsewhere);
+            hr_expr_mark_read(side ? stage->contract->right : stage->contract->left, a->elsewhere);
     }
 }
 
@@ -235,11 +232,10 @@ hr_status hr_pass_attend(const hr_graph *graph, const int64_t *extents, hr_plan 
     size_t tensors = (size_t)a.function->tensor_count + 1;
     plan->in_blocks = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_blocks);
     memset(plan->in_blocks, 0, tensors * sizeof *plan->in_blocks);
-    a.visited = malloc(((size_t)a.function->expr_count + 1) * sizeof *a.visited);
     a.before = malloc(2 * tensors * sizeof *a.before);
     a.elsewhere = a.before + tensors;
     hr_status status = HR_OK;
-    if (!a.visited || !a.before) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    if (!a.before) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int k = 0; k < plan->stage_count && status == HR_OK; k++) {
         if (!find_stages(&a, k) || !make_own_rows(&a)) continue;
         bool blocks;
@@ -249,7 +245,6 @@ hr_status hr_pass_attend(const hr_graph *graph, const int64_t *extents, hr_plan 
         join(&a);
         k = a.last;
     }
-    free(a.visited);
     free(a.before);
     return status;
 }

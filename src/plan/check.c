@@ -2,6 +2,7 @@
  *
  * It reads only the finished plan, none of the planner's own bookkeeping: a second opinion.
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -15,7 +16,6 @@ typedef struct checker {
                  */
     int *stage_of; /* tensor -> the stage that defines it, -1 before */
     int *step_of;  /* tensor -> the step within that stage */
-    bool *visited;
     int stage, step;
 } checker;
 
@@ -31,7 +31,7 @@ static bool stage_has(const hr_stage *stage, int index) {
     return false;
 }
 
-static hr_status check_element(checker *c, const hr_expr *element) {
+static hr_status check_element(const checker *c, const hr_expr *element) {
     const hr_stage *stage = &c->plan->stages[c->stage];
     int tensor = element->tensor, from = c->stage_of[tensor];
     bool parameter = tensor < c->plan->source->parameter_count;
@@ -50,16 +50,15 @@ static hr_status check_element(checker *c, const hr_expr *element) {
     return hr_fail(HR_INTERNAL, "%.40s is not finished where it is used", name_of(c, tensor));
 }
 
-static hr_status check_uses(checker *c, const hr_expr *node) {
+static hr_status check_use(const checker *c, const hr_expr *node) {
     const hr_stage *stage = &c->plan->stages[c->stage];
-    if (c->visited[node->id]) return HR_OK;
-    c->visited[node->id] = true;
     if (node->op == HR_OP_INDEX && !stage_has(stage, node->index) && !stage->contract)
         return hr_fail(HR_INTERNAL, "index %.40s has no loop", c->function->indices[node->index].name);
-    if (node->op == HR_OP_ELEMENT) HR_TRY(check_element(c, node));
-    for (int i = 0; i < node->arg_count; i++)
-        HR_TRY(check_uses(c, node->args[i]));
-    return HR_OK;
+    return node->op == HR_OP_ELEMENT ? check_element(c, node) : HR_OK;
+}
+
+static hr_visit is_misused(const hr_expr *node, const void *checker) {
+    return hr_visit_until(check_use(checker, node) != HR_OK);
 }
 
 static hr_status count_whole(checker *c, int tensor) {
@@ -91,8 +90,8 @@ static hr_status check_axes(checker *c, const hr_step *step, int tensor) {
 
 static hr_status check_step(checker *c, const hr_step *step) {
     const hr_statement *statement = &c->function->statements[step->statement];
-    memset(c->visited, 0, (size_t)c->function->expr_count);
-    HR_TRY(check_uses(c, step->value));
+    const hr_expr *misused = hr_expr_find(step->value, is_misused, c);
+    if (misused) return check_use(c, misused);
     bool declared = statement->tensor < hr_function_arguments(c->plan->source);
     if ((declared || c->plan->storage[statement->tensor] != statement->tensor) && !step->stored)
         return hr_fail(HR_INTERNAL, "%.40s is never stored", name_of(c, statement->tensor));
@@ -125,9 +124,8 @@ hr_status hr_pass_check(const hr_plan *plan) {
     c.parts = calloc(tensors, sizeof *c.parts);
     c.stage_of = malloc(tensors * sizeof *c.stage_of);
     c.step_of = calloc(tensors, sizeof *c.step_of);
-    c.visited = malloc((size_t)function->expr_count + 1);
     hr_status status = HR_OK;
-    if (!c.written || !c.parts || !c.stage_of || !c.step_of || !c.visited)
+    if (!c.written || !c.parts || !c.stage_of || !c.step_of)
         status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while checking a plan");
     else {
         memset(c.stage_of, -1, tensors * sizeof *c.stage_of);
@@ -137,6 +135,5 @@ hr_status hr_pass_check(const hr_plan *plan) {
     free(c.parts);
     free(c.stage_of);
     free(c.step_of);
-    free(c.visited);
     return status == HR_OK ? HR_OK : hr_fail_context(status, "kernel %.60s", function->name);
 }

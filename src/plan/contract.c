@@ -29,7 +29,7 @@ static hr_expr *multiply(hr_graph *graph, hr_expr *a, hr_expr *b) {
 static void split_factors(hr_graph *graph, const factor_list *list, int last, bool *seen, hr_contract *out) {
     for (int i = 0; i < list->count; i++) {
         memset(seen, 0, (size_t)graph->function->index_count);
-        hr_graph_mark_indices(graph, list->factor[i], seen);
+        hr_expr_mark_indices(list->factor[i], seen);
         hr_expr **side = seen[last] ? &out->right : &out->left;
         *side = multiply(graph, *side, list->factor[i]);
     }
@@ -99,8 +99,8 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool byte
     memset(left, 0, (size_t)graph->function->index_count * 2);
     bool match = out->left && out->right;
     if (match) {
-        hr_graph_mark_indices(graph, out->left, left);
-        hr_graph_mark_indices(graph, out->right, right);
+        hr_expr_mark_indices(out->left, left);
+        hr_expr_mark_indices(out->right, right);
         match = split_indices(graph, statement, left, right, out);
     }
     free(left);

@@ -73,7 +73,7 @@ bool hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stag
     hr_step *peak = NULL;
     for (const hr_peak *p = graph->peaks; p && !peak; p = p->next)
         peak = find_reduction(graph, stage, p->peak, HR_OP_REDUCE_MAX, 0);
-    if (!peak || !can_join(stage, peak) || hr_expr_draws(graph, peak->value)) return false;
+    if (!peak || !can_join(stage, peak) || hr_expr_draws(peak->value)) return false;
     if (!stands_alone(graph, stage, peak->value)) return false;
     if (!mark_sums(graph, stage, tensor_of(graph, peak))) {
         for (int i = 0; i < stage->step_count; i++)

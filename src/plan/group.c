@@ -4,6 +4,7 @@
  * task). For each split that a remaining statement suggests, the statements that fit it are counted in order;
  * the split with the best score becomes the next stage. What fits where is in step_fits().
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <math.h>
@@ -30,12 +31,10 @@ typedef struct grouper {
     hr_graph *graph;
     const hr_function *function;
     hr_plan *plan;
-    int64_t *size;     /* of each index, in numbers */
-    bool *done;        /* statement is in a stage */
-    int *producer;     /* tensor -> the statement that defines it, -1 for parameters */
-    in_stage *here;    /* by tensor */
-    unsigned *visited; /* expression walks: by expr id */
-    unsigned visit;
+    int64_t *size;          /* of each index, in numbers */
+    bool *done;             /* statement is in a stage */
+    int *producer;          /* tensor -> the statement that defines it, -1 for parameters */
+    in_stage *here;         /* by tensor */
     hr_contract **contract; /* of each statement that is a product of two tensors, else NULL */
     hr_contract **thin;     /* of those that are rows instead, see is_thin(); else NULL */
     int remaining;
@@ -77,28 +76,24 @@ static const int *bound_of(const hr_statement *statement, int *count) {
 /* ---- walking the elements of an expression ---- */
 
 typedef struct element_walk {
-    grouper *g;
     bool (*visit)(void *context, const hr_expr *element); /* false stops */
     void *context;
 } element_walk;
 
-static bool walk(element_walk *w, const hr_expr *node) {
-    if (w->g->visited[node->id] == w->g->visit) return true;
-    w->g->visited[node->id] = w->g->visit;
-    if (node->op == HR_OP_ELEMENT && !w->visit(w->context, node)) return false;
-    for (int i = 0; i < node->arg_count; i++)
-        if (!walk(w, node->args[i])) return false;
-    return true;
+static hr_visit visit_element(void *context, const hr_expr *node) {
+    const element_walk *w = context;
+    return hr_visit_until(node->op == HR_OP_ELEMENT && !w->visit(w->context, node));
 }
 
 static bool walk_elements(grouper *g, const hr_statement *s, bool (*visit)(void *, const hr_expr *),
                           void *context) {
-    element_walk w = {g, visit, context};
-    g->visit++;
-    if (!walk(&w, s->value)) return false;
-    for (int a = 0; a < s->subscript_count; a++)
-        if (!walk(&w, s->subscripts[a])) return false;
-    return true;
+    element_walk w = {visit, context};
+    hr_walk walk = {.enter = visit_element, .context = &w};
+    bool stopped = hr_walk_through(&walk, s->value);
+    for (int a = 0; a < s->subscript_count && !stopped; a++)
+        stopped = hr_walk_through(&walk, s->subscripts[a]);
+    if (hr_walk_end(&walk) != HR_OK) g->graph->full = true;
+    return !stopped;
 }
 
 /* ---- does a statement fit a split? ---- */
@@ -237,17 +232,10 @@ typedef struct lane_count {
     int contiguous, strided;
 } lane_count;
 
-static bool uses_index(const hr_expr *node, int index) {
-    if (node->op == HR_OP_INDEX) return node->index == index;
-    for (int i = 0; i < node->arg_count; i++)
-        if (uses_index(node->args[i], index)) return true;
-    return false;
-}
-
 static void count_subscripts(lane_count *c, hr_expr *const *subscripts, int rank) {
     for (int a = 0; a < rank; a++) {
         if (subscripts[a]->op != HR_OP_INDEX && !hr_expr_is_affine(subscripts[a])) continue;
-        if (!uses_index(subscripts[a], c->lane)) continue;
+        if (!hr_expr_has_index(subscripts[a], c->lane)) continue;
         if (a == rank - 1)
             c->contiguous++;
         else
@@ -546,12 +534,20 @@ static bool counts(const hr_expr *subscript, int index) {
 }
 
 /* Some element's last subscript counts along the index. */
-static bool runs_along(const hr_function *function, const hr_expr *node, int index) {
-    int last = node->op == HR_OP_ELEMENT ? function->tensors[node->tensor].rank - 1 : -1;
-    if (last >= 0) return counts(node->args[last], index);
-    for (int i = 0; i < node->arg_count; i++)
-        if (runs_along(function, node->args[i], index)) return true;
-    return false;
+typedef struct along {
+    const hr_function *function;
+    int index;
+} along;
+
+static hr_visit counts_along(const hr_expr *node, const void *context) {
+    const along *a = context;
+    const int last = node->op == HR_OP_ELEMENT ? a->function->tensors[node->tensor].rank - 1 : -1;
+    if (last < 0) return HR_VISIT_ON;
+    return counts(node->args[last], a->index) ? HR_VISIT_STOP : HR_VISIT_PAST;
+}
+
+static bool runs_along(const hr_function *function, const hr_expr *expr, int index) {
+    return hr_expr_find(expr, counts_along, &(along){function, index});
 }
 
 static bool is_f32(const grouper *g, const hr_expr *operand) {
@@ -619,9 +615,8 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     g.done = calloc(statements, sizeof *g.done);
     g.producer = calloc(tensors, sizeof *g.producer);
     g.here = calloc(tensors, sizeof *g.here);
-    g.visited = calloc((size_t)function->expr_count + 1, sizeof *g.visited);
     hr_status status = HR_OK;
-    if (!g.size || !g.done || !g.producer || !g.here || !g.visited)
+    if (!g.size || !g.done || !g.producer || !g.here)
         status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", function->name);
     if (status == HR_OK) status = survey(&g, extents);
     if (status == HR_OK) status = find_contracts(&g);
@@ -631,6 +626,5 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     free(g.done);
     free(g.producer);
     free(g.here);
-    free(g.visited);
     return status;
 }

@@ -6,15 +6,13 @@
  * compared with its axis as the kernel runs, with a guard or without: a text that is emitted for these
  * extents and called with others says so of an element that it does not choose, too, and reads none outside.
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
 #include "plan/whole_range.h"
-
-#include <stdlib.h>
 
 typedef struct guards {
     hr_graph *graph;
     const int64_t *extents;
-    hr_expr **plain; /* by expr id: what becomes of it; NULL = not known yet */
 } guards;
 
 /* Each subscript cannot leave its axis, or does not at these extents and is compared all the same. */
@@ -34,31 +32,22 @@ static bool stays_inside(const guards *g, const hr_expr *element) {
     return true;
 }
 
-static hr_expr *without(guards *g, hr_expr *node) {
-    if (g->plain[node->id]) return g->plain[node->id];
-    hr_expr *args[HR_AXES_MAX + 1], *result = node;
-    bool changed = false;
-    for (int i = 0; i < node->arg_count; i++) {
-        args[i] = without(g, node->args[i]);
-        changed = changed || args[i] != node->args[i];
-    }
+static hr_expr *without(void *context, const hr_expr *node, hr_expr *const *args) {
+    const guards *g = context;
     const hr_function *function = g->graph->function;
-    if (node->op == HR_OP_ELEMENT && hr_element_is_guarded(function, node) && stays_inside(g, node)) {
-        const hr_place place = node->place;
-        result = hr_graph_element(g->graph, node->tensor, function->tensors[node->tensor].rank, args);
-        result->place = place;
-    } else if (changed)
-        result = hr_graph_with_args(g->graph, node, args);
-    return g->plain[node->id] = result;
+    if (node->op != HR_OP_ELEMENT || !hr_element_is_guarded(function, node) || !stays_inside(g, node))
+        return hr_graph_with_args(g->graph, node, args);
+    hr_expr *plain = hr_graph_element(g->graph, node->tensor, function->tensors[node->tensor].rank, args);
+    plain->place = node->place;
+    return plain;
 }
 
 hr_status hr_pass_guards(hr_graph *graph, const int64_t *extents) {
     hr_function *function = graph->function;
     guards g = {.graph = graph, .extents = extents};
-    g.plain = calloc((size_t)function->expr_count + 1, sizeof(hr_expr *));
-    if (!g.plain) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    hr_rewriting rewriting = {.graph = graph, .after = without, .context = &g};
     for (int i = 0; i < function->statement_count; i++)
-        function->statements[i].value = without(&g, function->statements[i].value);
-    free(g.plain);
+        function->statements[i].value = hr_rewriting_of(&rewriting, function->statements[i].value);
+    hr_rewriting_end(&rewriting);
     return hr_graph_status(graph);
 }

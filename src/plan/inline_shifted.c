@@ -6,9 +6,11 @@
  * Read as a local, it would have to be in memory before: a stage of its own, one write and one read of the
  * whole tensor for a few operations.
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { NODES_MOST = 24, DEPTH_MOST = 8, REWRITTEN_MOST = 4096 };
 
@@ -80,14 +82,28 @@ static bool is_aside(const aside *s, const hr_expr *element) {
            (!hr_element_is_guarded(function, element) || keeps_checks(&function->statements[maker]));
 }
 
-static hr_expr *guarded(aside *s, hr_expr *node, hr_expr *guard) {
-    hr_expr *args[HR_AXES_MAX + 2];
-    if (!node->arg_count) return node;
-    for (int i = 0; i < node->arg_count; i++)
-        args[i] = guarded(s, node->args[i], guard);
-    if (node->op != HR_OP_ELEMENT) return hr_graph_with_args(s->graph, node, args);
-    args[node->arg_count] = guard;
-    return hr_graph_element(s->graph, node->tensor, node->arg_count + 1, args);
+typedef struct guarding {
+    hr_graph *graph;
+    hr_expr *guard;
+} guarding;
+
+static hr_expr *with_guard(void *context, const hr_expr *node, hr_expr *const *args) {
+    const guarding *g = context;
+    hr_expr *all[HR_AXES_MAX + 2];
+    if (node->op != HR_OP_ELEMENT || !node->arg_count || node->arg_count > HR_AXES_MAX)
+        return hr_graph_with_args(g->graph, node, args);
+    memcpy(all, args, (size_t)node->arg_count * sizeof *all);
+    all[node->arg_count] = g->guard;
+    return hr_graph_element(g->graph, node->tensor, node->arg_count + 1, all);
+}
+
+/* Its elements are read where the guard says. */
+static hr_expr *guarded(hr_graph *graph, hr_expr *expr, hr_expr *guard) {
+    guarding g = {graph, guard};
+    hr_rewriting rewriting = {.graph = graph, .after = with_guard, .context = &g};
+    hr_expr *value = hr_rewriting_of(&rewriting, expr);
+    hr_rewriting_end(&rewriting);
+    return value;
 }
 
 static hr_expr *rewrite(aside *s, hr_expr *node, int depth);
@@ -98,7 +114,8 @@ static hr_expr *made_at(aside *s, hr_expr *element, int depth) {
     const hr_statement *maker = &s->graph->function->statements[s->maker[element->tensor]];
     int rank = maker->domain_count;
     hr_expr *value = hr_graph_substitute(s->graph, maker->value, rank, maker->domain, element->args);
-    if (hr_element_is_guarded(s->graph->function, element)) value = guarded(s, value, element->args[rank]);
+    if (hr_element_is_guarded(s->graph->function, element))
+        value = guarded(s->graph, value, element->args[rank]);
     value = hr_graph_round(s->graph, s->graph->function->tensors[element->tensor].dtype, value);
     return rewrite(s, value, depth + 1);
 }
@@ -114,13 +131,8 @@ static hr_expr *rewrite(aside *s, hr_expr *node, int depth) {
 }
 
 /* Whether some element of a local that could be replaced is read aside. */
-static bool asks(const aside *s, const hr_expr *node, bool *visited) {
-    if (visited[node->id]) return false;
-    visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT && is_aside(s, node)) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (asks(s, node->args[i], visited)) return true;
-    return false;
+static hr_visit asks(void *context, const hr_expr *node) {
+    return hr_visit_until(node->op == HR_OP_ELEMENT && is_aside(context, node));
 }
 
 static bool is_rewritten(const aside *s, int statement) {
@@ -133,13 +145,13 @@ static bool read_made(aside s) {
     hr_function *function = graph->function;
     s.budget = REWRITTEN_MOST;
     s.maker = malloc(((size_t)function->tensor_count + 1) * sizeof *s.maker);
-    bool *visited = calloc((size_t)function->expr_count + 1, 1);
+    hr_walk walk = {.enter = asks, .context = &s};
     for (int t = 0; t < function->tensor_count && s.maker; t++)
         s.maker[t] = -1;
     bool any = false;
-    for (int i = 0; i < function->statement_count && s.maker && visited; i++) {
+    for (int i = 0; i < function->statement_count && s.maker; i++) {
         const hr_statement *statement = &function->statements[i];
-        if (is_rewritten(&s, i) && asks(&s, statement->value, visited)) {
+        if (is_rewritten(&s, i) && hr_walk_through(&walk, statement->value)) {
             any = true;
             break;
         }
@@ -152,9 +164,9 @@ static bool read_made(aside s) {
         hr_expr *value = rewrite(&s, statement->value, 0);
         function->statements[i].value = value;
     }
-    if (!s.maker || !visited) graph->full = true;
+    if (!s.maker) graph->full = true;
     free(s.maker);
-    free(visited);
+    hr_walk_end(&walk);
     return any;
 }
 
@@ -170,14 +182,14 @@ void hr_graph_read_anew(hr_graph *graph) {
 
 /* Which tensors are read by more than products and what becomes a part of those; readers come after what they
  * read. */
-static void find_elsewhere(const aside *s, bool *elsewhere, bool *visited) {
+static void find_elsewhere(const aside *s, bool *elsewhere) {
     const hr_function *function = s->graph->function;
     for (int i = function->statement_count - 1; i >= 0; i--) {
         const hr_statement *statement = &function->statements[i];
         if (s->products[i] || is_cheap(s, statement)) continue;
-        hr_expr_mark_read(statement->value, visited, elsewhere);
+        hr_expr_mark_read(statement->value, elsewhere);
         for (int a = 0; a < statement->subscript_count; a++)
-            hr_expr_mark_read(statement->subscripts[a], visited, elsewhere);
+            hr_expr_mark_read(statement->subscripts[a], elsewhere);
     }
 }
 
@@ -190,17 +202,15 @@ hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
         hr_contract found;
         products[i] = hr_contract_match(graph, &function->statements[i], bytes, &found);
     }
-    bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited);
-    const bool there = products && elsewhere && visited;
+    const bool there = products && elsewhere;
     bool any = false;
     if (there) {
         aside s = {.graph = graph, .anew = true, .products = products, .elsewhere = elsewhere};
-        find_elsewhere(&s, elsewhere, visited);
+        find_elsewhere(&s, elsewhere);
         any = read_made(s);
     }
     free(products);
     free(elsewhere);
-    free(visited);
     if (!there) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     if (any && !graph->full) hr_graph_drop_unread(graph);
     return hr_graph_status(graph);

@@ -176,12 +176,12 @@ static void mark_read_elsewhere(run *r, bool *read) {
         if (k >= r->first && k < r->first + r->count) continue;
         for (int i = 0; i < stage->step_count; i++) {
             const hr_statement *statement = statement_of(r, &stage->steps[i]);
-            hr_expr_mark_read(stage->steps[i].value, r->visited, read);
+            hr_expr_mark_read(stage->steps[i].value, read);
             for (int a = 0; a < statement->subscript_count; a++)
-                hr_expr_mark_read(statement->subscripts[a], r->visited, read);
+                hr_expr_mark_read(statement->subscripts[a], read);
         }
         for (int side = 0; stage->contract && side < 2; side++)
-            hr_expr_mark_read(side ? stage->contract->right : stage->contract->left, r->visited, read);
+            hr_expr_mark_read(side ? stage->contract->right : stage->contract->left, read);
     }
 }
 

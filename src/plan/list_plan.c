@@ -4,14 +4,12 @@
  * Over a list a stage walks one index, which stands for an element of some member: it subscripts lists,
  * alone, and has no value of its own. What a stage computes for all elements together are totals.
  */
+#include "ir/visit.h"
 #include "plan/plan.h"
-
-#include <stdlib.h>
 
 typedef struct walk {
     const hr_plan *plan;
     const hr_function *function;
-    bool *visited; /* by expr id */
 } walk;
 
 static bool is_list(const hr_plan *plan, int tensor) {
@@ -40,9 +38,7 @@ static hr_status fail_tensor(const walk *w, int tensor, const char *what) {
 
 #define WHOLE "is bound to one array: bind it with hr_kernel_bind_list, too"
 
-static hr_status check_value(const walk *w, const hr_expr *node) {
-    if (w->visited[node->id]) return HR_OK;
-    w->visited[node->id] = true;
+static hr_status check_node(const walk *w, const hr_expr *node) {
     if (node->op == HR_OP_INDEX)
         return fail(w, "it uses an index as a number, and an element of a list has none");
     if (node->op == HR_OP_ELEMENT && is_list(w->plan, node->tensor)) {
@@ -52,9 +48,15 @@ static hr_status check_value(const walk *w, const hr_expr *node) {
     }
     if (node->op == HR_OP_ELEMENT && node->arg_count == 1 && node->args[0]->op == HR_OP_INDEX)
         return fail_tensor(w, node->tensor, WHOLE);
-    for (int i = 0; i < node->arg_count; i++)
-        HR_TRY(check_value(w, node->args[i]));
     return HR_OK;
+}
+
+/* Elements of lists are entered no further: their one subscript is an index. */
+static hr_visit is_in_the_way(const hr_expr *node, const void *walk) {
+    if (check_node(walk, node) != HR_OK) return HR_VISIT_STOP;
+    return node->op == HR_OP_ELEMENT && is_list(((const struct walk *)walk)->plan, node->tensor)
+               ? HR_VISIT_PAST
+               : HR_VISIT_ON;
 }
 
 static hr_status check_stage(const walk *w, const hr_stage *stage) {
@@ -69,7 +71,8 @@ static hr_status check_stage(const walk *w, const hr_stage *stage) {
             return fail_tensor(w, tensor, "is neither an element nor a total");
         if (w->function->tensors[tensor].rank > 0 && step->stored && !is_list(w->plan, tensor))
             return fail_tensor(w, tensor, WHOLE);
-        HR_TRY(check_value(w, step->value));
+        const hr_expr *found = hr_expr_find(step->value, is_in_the_way, w);
+        if (found) return check_node(w, found);
     }
     return HR_OK;
 }
@@ -86,11 +89,7 @@ static hr_status check_tensors(const walk *w) {
 hr_status hr_plan_check_lists(const hr_plan *plan) {
     walk w = {.plan = plan, .function = plan->normal};
     HR_TRY(check_tensors(&w));
-    w.visited = calloc((size_t)w.function->expr_count + 1, sizeof *w.visited);
-    if (!w.visited) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check a plan over lists");
-    hr_status status = HR_OK;
-    for (int i = 0; i < plan->stage_count && status == HR_OK; i++)
-        status = check_stage(&w, &plan->stages[i]);
-    free(w.visited);
-    return status;
+    for (int i = 0; i < plan->stage_count; i++)
+        HR_TRY(check_stage(&w, &plan->stages[i]));
+    return HR_OK;
 }

@@ -6,9 +6,8 @@
  * each makes it anew from its inputs instead. Within a stage equal expressions are computed once all the
  * same.
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
-
-#include <stdlib.h>
 
 /* Bytes of the threads' copies of one sum: a run takes little more memory than its arrays. On a GPU, where a
  * cluster adds up a row's sums in its registers, the columns that are too many for that. */
@@ -22,18 +21,17 @@ bool hr_columns_are_long(const hr_plan *plan, double columns) {
 }
 
 /* The last subscript of some element is an index of the result: lanes run along the result. */
-static bool runs_along(const hr_function *function, const hr_statement *s, const hr_expr *node,
-                       bool *visited) {
-    if (visited[node->id]) return false;
-    visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT && function->tensors[node->tensor].rank) {
-        const hr_expr *last = node->args[function->tensors[node->tensor].rank - 1];
-        for (int i = 0; i < s->domain_count; i++)
-            if (last->op == HR_OP_INDEX && last->index == s->domain[i]) return true;
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        if (runs_along(function, s, node->args[i], visited)) return true;
-    return false;
+typedef struct sums {
+    const hr_function *function;
+    const hr_statement *statement;
+} sums;
+
+static hr_visit runs_along(const hr_expr *node, const void *context) {
+    const sums *of = context;
+    const int rank = node->op == HR_OP_ELEMENT ? of->function->tensors[node->tensor].rank : 0;
+    const hr_expr *last = rank ? node->args[rank - 1] : NULL;
+    return hr_visit_until(last && last->op == HR_OP_INDEX &&
+                          hr_indices_have(of->statement->domain, of->statement->domain_count, last->index));
 }
 
 /* The sums of a product of two tensors are another stage's anyway. */
@@ -46,10 +44,7 @@ static hr_status sums_long_columns(const hr_plan *plan, hr_graph *graph, const i
     if (!hr_op_is_reduction(s->value->op) || s->accumulate) return HR_OK;
     HR_TRY(hr_function_points(function, s->domain, s->domain_count, extents, &columns));
     if (!hr_columns_are_long(plan, columns) || hr_contract_match(graph, s, false, &product)) return HR_OK;
-    bool *visited = calloc((size_t)function->expr_count + 1, sizeof *visited);
-    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
-    *out = runs_along(function, s, s->value, visited);
-    free(visited);
+    *out = hr_expr_find(s->value, runs_along, &(sums){function, s});
     return HR_OK;
 }
 

@@ -5,6 +5,7 @@
  * sum. Times a value that is finite they add 0 to the result, too. Where a maximum is infinite or NaN, all of
  * its row's exponentials are NaN, those before that place, too.
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <math.h>
@@ -123,11 +124,13 @@ static bool step_ignores(reach *r, const hr_step *step) {
 
 /* ---- from where on a condition fails ---- */
 
+static hr_visit is_index(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_INDEX);
+}
+
 static bool has_index(const hr_expr *node) {
-    if (node->op == HR_OP_INDEX) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (has_index(node->args[i])) return true;
-    return false;
+    return hr_expr_find(node, is_index, NULL);
 }
 
 /* Of indices it has at most the last one of a product's rows, and is no smaller where that is larger. */

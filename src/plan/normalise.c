@@ -68,7 +68,7 @@ static int free_indices(normaliser *n, const hr_expr *expr, int *out) {
         n->graph->full = true;
         return 0;
     }
-    hr_graph_mark_indices(n->graph, expr, seen);
+    hr_expr_mark_indices(expr, seen);
     for (int i = 0; i < n->scope_count; i++)
         if (seen[n->scope[i]]) out[count++] = n->scope[i];
     free(seen);
@@ -416,25 +416,23 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
 
 void hr_graph_drop_unread(hr_graph *graph) {
     hr_function *function = graph->function;
-    bool *visited = calloc((size_t)function->expr_count + 1, 1),
-         *read = calloc((size_t)function->tensor_count + 1, 1);
+    bool *read = calloc((size_t)function->tensor_count + 1, 1);
     int kept = function->statement_count;
-    for (int s = function->statement_count - 1; visited && read && s >= 0; s--) {
+    for (int s = function->statement_count - 1; read && s >= 0; s--) {
         const hr_statement statement = function->statements[s];
         int t = statement.tensor;
         bool local = function->tensors[t].role == HR_ROLE_LOCAL && graph->storage[t] == t;
         if (local && !read[t]) continue;
-        hr_expr_mark_read(statement.value, visited, read);
+        hr_expr_mark_read(statement.value, read);
         for (int a = 0; a < statement.subscript_count; a++)
-            hr_expr_mark_read(statement.subscripts[a], visited, read);
+            hr_expr_mark_read(statement.subscripts[a], read);
         function->statements[--kept] = statement;
     }
-    if (visited && read) {
+    if (read) {
         function->statement_count -= kept;
         memmove(function->statements, function->statements + kept,
                 (size_t)function->statement_count * sizeof *function->statements);
     }
-    free(visited);
     free(read);
 }
 

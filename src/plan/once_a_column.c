@@ -5,6 +5,7 @@
  * a division and a root for every task, which take longer than the element itself does to arrive. What rows
  * need is one a task, and computed once as it is.
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -16,7 +17,6 @@ enum { TASKS_LEAST = 4 }; /* for which it would be computed anew */
 typedef enum reach { REACH_NOTHING, REACH_COLUMN, REACH_MORE } reach;
 
 typedef struct seen {
-    int statement; /* of which all this holds, from 1 */
     reach reach;
     const hr_expr *element; /* REACH_COLUMN: such an element */
     bool dear;              /* a division, a root or a function is in it */
@@ -27,8 +27,7 @@ typedef struct seen {
 typedef struct finder {
     hr_graph *graph;
     const int64_t *extents;
-    hr_statement statement; /* at hand */
-    int number;             /* of statements until now */
+    hr_statement statement; /* at hand: what is known is of its nodes */
     seen *seen;             /* by expr id */
     int capacity;
     int added; /* statements that come before the one at hand */
@@ -55,13 +54,12 @@ static bool is_dear(const hr_expr *node) {
     return node->op == HR_OP_DIV || hr_op_info_of(node->op)->special != HR_SPECIAL_NONE;
 }
 
-static void look(finder *f, const hr_expr *node) {
+/* After the node's arguments. */
+static void look(void *context, const hr_expr *node) {
+    finder *f = context;
     const hr_function *function = f->graph->function;
     seen *s = &f->seen[node->id];
-    if (s->statement == f->number) return;
-    *s = (seen){.statement = f->number, .reach = REACH_NOTHING, .local = s->local};
-    for (int i = 0; i < node->arg_count; i++)
-        look(f, node->args[i]);
+    *s = (seen){.reach = REACH_NOTHING, .local = s->local};
     if (node->op == HR_OP_ELEMENT && function->tensors[node->tensor].rank) {
         s->reach = is_place(function, node) ? REACH_COLUMN : REACH_MORE;
         s->element = node;
@@ -84,26 +82,20 @@ static void look(finder *f, const hr_expr *node) {
 /* ---- what is worth a local ---- */
 
 /* Some element of more axes has the same last subscript: lanes run along the column's place. */
-static bool runs_along(const finder *f, const hr_expr *node, const hr_expr *place, bool *visited) {
-    const hr_function *function = f->graph->function;
-    int rank = function->tensors[place->tensor].rank;
-    if (visited[node->id]) return false;
-    visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT) {
-        int axes = function->tensors[node->tensor].rank;
-        if (axes > rank && node->args[axes - 1] == place->args[rank - 1]) return true;
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        if (runs_along(f, node->args[i], place, visited)) return true;
-    return false;
+typedef struct column {
+    const hr_function *function;
+    const hr_expr *place;
+} column;
+
+static hr_visit runs_along(const hr_expr *node, const void *context) {
+    const column *c = context;
+    const int rank = c->function->tensors[c->place->tensor].rank;
+    const int axes = node->op == HR_OP_ELEMENT ? c->function->tensors[node->tensor].rank : 0;
+    return hr_visit_until(axes > rank && node->args[axes - 1] == c->place->args[rank - 1]);
 }
 
-static bool has_lanes(finder *f, const hr_expr *place) {
-    bool *visited = calloc((size_t)f->capacity, sizeof *visited);
-    bool found = visited && runs_along(f, f->statement.value, place, visited);
-    if (!visited) f->graph->full = true;
-    free(visited);
-    return found;
+static bool has_lanes(const finder *f, const hr_expr *place) {
+    return hr_expr_find(f->statement.value, runs_along, &(column){f->graph->function, place});
 }
 
 /* How often the statement would compute it. */
@@ -175,9 +167,10 @@ hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents, const h
         memory = grow(&f);
         if (!memory) break;
         f.statement = function->statements[i];
-        f.number++;
         f.added = 0;
-        look(&f, f.statement.value);
+        hr_walk walk = {.leave = look, .context = &f};
+        hr_walk_through(&walk, f.statement.value);
+        hr_walk_end(&walk); /* what is known is known again */
         function->statements[i].value = rewrite(&f, f.statement.value);
         hr_graph_move_before(graph, i, f.added);
         i += f.added;

@@ -378,7 +378,7 @@ static int64_t flight_bytes(scheduler *s, const hr_stage *stage, const hr_expr *
 
 /* It needs passes that each work through a row's lanes in order, and rows that are there when their turn
  * comes. */
-static bool can_skew(scheduler *s, const hr_stage *stage) {
+static bool can_skew(const hr_stage *stage) {
     bool ends_spared = stage->spare_pass && stage->spare_pass == stage->pass_count - 1;
     if (ends_spared) return false;
     if (!stage->vector || stage->contract || hr_stage_turns(stage) < 2 || stage->row_count != 1 ||
@@ -386,7 +386,7 @@ static bool can_skew(scheduler *s, const hr_stage *stage) {
         return false;
     if (hr_stage_has(stage, HR_STEP_REDUCE_ALL) || hr_stage_has(stage, HR_STEP_SCATTER)) return false;
     for (int i = 0; i < stage->step_count; i++)
-        if (hr_expr_draws(s->graph, stage->steps[i].value)) return false;
+        if (hr_expr_draws(stage->steps[i].value)) return false;
     return true;
 }
 
@@ -464,7 +464,7 @@ static hr_status choose_skew(scheduler *s, hr_stage *stage) {
     flight f = {0};
     int64_t bytes = 0;
     int choice = s->plan->tunables.skew;
-    if (choice == 1 || s->plan->limits.compute || !can_skew(s, stage)) return HR_OK;
+    if (choice == 1 || s->plan->limits.compute || !can_skew(stage)) return HR_OK;
     HR_TRY(
         hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &f.row));
     size_t ids = (size_t)s->function->expr_count + 1;

@@ -298,7 +298,7 @@ static hr_status find(hr_graph *graph, const int64_t *extents, walked_values wal
 /* ---- sums of rows ---- */
 
 /* One pass that does nothing but add up, or take the largest, of vectors. */
-static bool only_reduces(const hr_graph *graph, const hr_stage *stage) {
+static bool only_reduces(const hr_stage *stage) {
     if (!stage->vector || stage->contract || stage->pass_count != 1 || !stage->row_count ||
         !stage->task_count || stage->abreast || stage->skew || stage->gathered || stage->kept_count ||
         stage->joins)
@@ -307,7 +307,7 @@ static bool only_reduces(const hr_graph *graph, const hr_stage *stage) {
         const hr_step *step = &stage->steps[i];
         if (step->kind == HR_STEP_ROW || (step->kind == HR_STEP_ELEMENT && !step->stored)) continue;
         if (step->kind != HR_STEP_REDUCE_ROW || hr_op_finds_position(step->reduce) || step->estimated ||
-            step->value->type == HR_BOOL || hr_expr_draws(graph, step->value))
+            step->value->type == HR_BOOL || hr_expr_draws(step->value))
             return false;
     }
     return true;
@@ -327,7 +327,7 @@ hr_status hr_pass_segments(hr_graph *graph, const int64_t *extents, hr_plan *pla
         hr_stage *stage = &plan->stages[i];
         hr_contract *c = stage->contract;
         const bool next_joins = i + 1 < plan->stage_count && plan->stages[i + 1].joins;
-        if (!c && !next_joins && only_reduces(graph, stage)) HR_TRY(find_in_row(graph, extents, stage));
+        if (!c && !next_joins && only_reduces(stage)) HR_TRY(find_in_row(graph, extents, stage));
         if (!c) continue;
         walked_values walked = {.count = 1, .index = c->k[c->k_count - 1], .inner = c->k_count > 1};
         walked.values = &c->left;

@@ -4,10 +4,10 @@
  *
  * So what a group shares is read once for all of it, and what were vectors times a matrix is a product.
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { SPLITS_MOST = 4 };
 
@@ -20,8 +20,8 @@ typedef struct splitting {
     bool *index;                   /* by index: it walks a split axis */
     bool *axis;                    /* by tensor * HR_AXES_MAX + axis */
     int *group, *place;            /* by index: what it becomes */
-    bool *seen;                    /* by expr id */
-    hr_expr **made;                /* by expr id */
+    const hr_expr *division;       /* that counts the groups; NULL = none */
+    hr_rewriting rewriting;
     bool changed, good;
 } splitting;
 
@@ -48,19 +48,16 @@ static bool counts_groups(const splitting *s, const hr_expr *subscript, hr_expr 
            groups * by == size;
 }
 
-static hr_expr *find_division(splitting *s, hr_expr *node) {
-    if (s->seen[node->id]) return NULL;
-    s->seen[node->id] = true;
+static hr_visit find_division(void *context, const hr_expr *node) {
+    splitting *s = context;
     const hr_tensor *tensor = node->op == HR_OP_ELEMENT ? &s->graph->function->tensors[node->tensor] : NULL;
     for (int a = 0; tensor && a < tensor->rank; a++)
         if (counts_groups(s, node->args[a], tensor->shape[a])) {
             s->groups = tensor->shape[a];
-            return node->args[a];
+            s->division = node->args[a];
+            return HR_VISIT_STOP;
         }
-    hr_expr *found = NULL;
-    for (int i = 0; i < node->arg_count && !found; i++)
-        found = find_division(s, node->args[i]);
-    return found;
+    return HR_VISIT_ON;
 }
 
 /* A sum of products that is no product of matrices as it stands. */
@@ -101,28 +98,37 @@ static void meet(splitting *s, int tensor, int axis, const hr_expr *subscript) {
     *split = s->index[subscript->index] = s->changed = true;
 }
 
-static void meet_all(splitting *s, const hr_expr *node) {
-    if (s->seen[node->id]) return;
-    s->seen[node->id] = true;
+static hr_visit meet_all(void *context, const hr_expr *node) {
+    splitting *s = context;
     const int rank = node->op == HR_OP_ELEMENT ? s->graph->function->tensors[node->tensor].rank : 0;
     for (int a = 0; a < rank; a++)
         meet(s, node->tensor, a, node->args[a]);
-    for (int i = 0; i < node->arg_count; i++)
-        meet_all(s, node->args[i]);
+    return HR_VISIT_ON;
 }
 
 /* Nothing asks for a split index but axes and the number of its group. */
-static void verify(splitting *s, const hr_expr *node) {
-    if (s->seen[node->id]) return;
-    s->seen[node->id] = true;
+static hr_visit verify(void *context, const hr_expr *node) {
+    splitting *s = context;
     const int rank = node->op == HR_OP_ELEMENT ? s->graph->function->tensors[node->tensor].rank : 0;
     const bool divides = node->op == HR_OP_FLOORDIV && node->args[1] == s->by;
     for (int i = 0; i < node->arg_count; i++) {
         const hr_expr *arg = node->args[i];
         const bool split = arg->op == HR_OP_INDEX && s->index[arg->index];
         if (split && i >= rank && !(divides && i == 0)) s->good = false;
-        verify(s, arg);
     }
+    return HR_VISIT_ON;
+}
+
+static void walk_statements(splitting *s, hr_visit (*enter)(void *context, const hr_expr *node)) {
+    const hr_function *function = s->graph->function;
+    hr_walk walk = {.enter = enter, .context = s};
+    for (int i = 0; i < function->statement_count; i++) {
+        const hr_statement *statement = &function->statements[i];
+        for (int a = 0; a < statement->subscript_count; a++)
+            hr_walk_through(&walk, statement->subscripts[a]);
+        hr_walk_through(&walk, statement->value);
+    }
+    hr_walk_end(&walk); /* twice is no harm */
 }
 
 /* Marks all that goes together; false where something cannot. */
@@ -130,24 +136,16 @@ static bool spread(splitting *s) {
     const hr_function *function = s->graph->function;
     for (s->changed = true; s->changed && s->good;) {
         s->changed = false;
-        memset(s->seen, 0, (size_t)function->expr_count);
-        for (int i = 0; i < function->statement_count; i++) {
-            const hr_statement *statement = &function->statements[i];
-            for (int a = 0; a < statement->subscript_count; a++) {
-                meet(s, statement->tensor, a, statement->subscripts[a]);
-                meet_all(s, statement->subscripts[a]);
-            }
-            meet_all(s, statement->value);
-        }
+        for (int i = 0; i < function->statement_count; i++)
+            for (int a = 0; a < function->statements[i].subscript_count; a++)
+                meet(s, function->statements[i].tensor, a, function->statements[i].subscripts[a]);
+        walk_statements(s, meet_all);
     }
-    memset(s->seen, 0, (size_t)function->expr_count);
     for (int i = 0; i < function->statement_count; i++) {
-        const hr_statement *statement = &function->statements[i];
-        if (statement->value->op == HR_OP_INDEX && s->index[statement->value->index]) s->good = false;
-        for (int a = 0; a < statement->subscript_count; a++)
-            verify(s, statement->subscripts[a]);
-        verify(s, statement->value);
+        const hr_expr *value = function->statements[i].value;
+        if (value->op == HR_OP_INDEX && s->index[value->index]) s->good = false;
     }
+    walk_statements(s, verify);
     for (int t = 0; t < function->tensor_count; t++) {
         int rank = function->tensors[t].rank;
         for (int a = 0; a < function->tensors[t].rank; a++)
@@ -169,8 +167,6 @@ static int *split_indices(splitting *s, const int *from, int *count) {
     return to;
 }
 
-static hr_expr *rewritten(splitting *s, hr_expr *node);
-
 /* Places with two subscripts for a split axis. */
 static hr_expr **split_subscripts(splitting *s, hr_expr *const *from, int count, int *made) {
     hr_expr **to = hr_arena_alloc(s->graph->arena, (size_t)(2 * count + 1) * sizeof *to);
@@ -178,36 +174,32 @@ static hr_expr **split_subscripts(splitting *s, hr_expr *const *from, int count,
     for (int a = 0; a < count; a++) {
         const bool split = from[a]->op == HR_OP_INDEX && s->index[from[a]->index];
         if (split) to[(*made)++] = hr_graph_index_value(s->graph, s->group[from[a]->index]);
-        to[(*made)++] =
-            split ? hr_graph_index_value(s->graph, s->place[from[a]->index]) : rewritten(s, from[a]);
+        to[(*made)++] = split ? hr_graph_index_value(s->graph, s->place[from[a]->index])
+                              : hr_rewriting_of(&s->rewriting, from[a]);
     }
     return to;
 }
 
-static hr_expr *rewrite(splitting *s, hr_expr *node) {
-    hr_graph *graph = s->graph;
+static hr_expr *group_of(void *context, hr_expr *node) {
+    const splitting *s = context;
+    if (node->op != HR_OP_FLOORDIV || node->args[0]->op != HR_OP_INDEX || !s->index[node->args[0]->index])
+        return NULL;
+    return hr_graph_index_value(s->graph, s->group[node->args[0]->index]);
+}
+
+static hr_expr *split(void *context, const hr_expr *node, hr_expr *const *args) {
+    splitting *s = context;
     int count;
-    if (node->op == HR_OP_FLOORDIV && node->args[0]->op == HR_OP_INDEX && s->index[node->args[0]->index])
-        return hr_graph_index_value(graph, s->group[node->args[0]->index]);
-    if (!node->arg_count) return node;
-    if (node->op == HR_OP_ELEMENT) {
+    if (node->op == HR_OP_ELEMENT && node->arg_count) {
         hr_expr **subscripts = split_subscripts(s, node->args, node->arg_count, &count);
-        hr_expr *element = hr_graph_element(graph, node->tensor, count, subscripts);
+        hr_expr *element = hr_graph_element(s->graph, node->tensor, count, subscripts);
         if (!element->place.line) element->place = node->place;
         return element;
     }
-    hr_expr **args = hr_arena_alloc(graph->arena, (size_t)node->arg_count * sizeof *args);
-    for (int i = 0; i < node->arg_count; i++)
-        args[i] = rewritten(s, node->args[i]);
-    if (!node->bound_count) return hr_graph_with_args(graph, node, args);
+    if (!node->bound_count) return hr_graph_with_args(s->graph, node, args);
     count = node->bound_count;
     const int *bound = split_indices(s, node->bound, &count);
-    return hr_graph_reduce(graph, node->op, node->type, count, bound, args[0]);
-}
-
-static hr_expr *rewritten(splitting *s, hr_expr *node) {
-    if (!s->made[node->id]) s->made[node->id] = rewrite(s, node);
-    return s->made[node->id];
+    return hr_graph_reduce(s->graph, node->op, node->type, count, bound, args[0]);
 }
 
 static void split_tensors(splitting *s) {
@@ -240,7 +232,7 @@ static void split_all(splitting *s) {
         statement->domain = split_indices(s, statement->domain, &statement->domain_count);
         statement->subscripts = split_subscripts(s, statement->subscripts, statement->subscript_count,
                                                  &statement->subscript_count);
-        statement->value = rewritten(s, statement->value);
+        statement->value = hr_rewriting_of(&s->rewriting, statement->value);
     }
     split_tensors(s);
 }
@@ -248,21 +240,20 @@ static void split_all(splitting *s) {
 /* Whether one was found and split. */
 static hr_status split_one(splitting *s, bool *any) {
     hr_function *function = s->graph->function;
-    const size_t indices = (size_t)function->index_count + 1, ids = (size_t)function->expr_count + 1;
+    const size_t indices = (size_t)function->index_count + 1;
     s->index = calloc(indices, sizeof *s->index);
     s->axis = calloc((size_t)function->tensor_count * HR_AXES_MAX + 1, sizeof *s->axis);
     s->group = calloc(indices, sizeof *s->group);
     s->place = calloc(indices, sizeof *s->place);
-    s->seen = calloc(ids, sizeof *s->seen);
-    s->made = calloc(ids, sizeof(hr_expr *));
-    const bool there = s->index && s->axis && s->group && s->place && s->seen && s->made;
-    hr_expr *division = NULL;
-    for (int i = 0; there && i < function->statement_count && !division; i++)
-        if (is_lone(s, &function->statements[i])) division = find_division(s, function->statements[i].value);
+    s->rewriting = (hr_rewriting){.graph = s->graph, .before = group_of, .after = split, .context = s};
+    const bool there = s->index && s->axis && s->group && s->place;
+    for (int i = 0; there && i < function->statement_count && !s->division; i++)
+        if (is_lone(s, &function->statements[i]))
+            hr_expr_visit(function->statements[i].value, find_division, s);
     *any = false;
-    if (division) {
-        const int index = division->args[0]->index;
-        s->by = division->args[1];
+    if (s->division) {
+        const int index = s->division->args[0]->index;
+        s->by = s->division->args[1];
         s->extent = function->indices[index].extent;
         s->index[index] = s->good = value_of(s, function->indices[index].extent, &s->size);
         *any = s->good && spread(s);
@@ -272,8 +263,7 @@ static hr_status split_one(splitting *s, bool *any) {
     free(s->axis);
     free(s->group);
     free(s->place);
-    free(s->seen);
-    free(s->made);
+    hr_rewriting_end(&s->rewriting);
     return there ? hr_graph_status(s->graph) : hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
 }
 

@@ -87,7 +87,7 @@ static bool is_gathered(gathering *g, const hr_expr *node) {
 
 static bool walks_own_row(const gathering *g, const hr_expr *node) {
     memset(g->marked, 0, (size_t)g->graph->function->index_count * sizeof *g->marked);
-    hr_graph_mark_indices(g->graph, node, g->marked);
+    hr_expr_mark_indices(node, g->marked);
     return g->marked[g->stage->row[0]] && g->marked[g->stage->task[0]];
 }
 
@@ -113,7 +113,7 @@ static hr_expr *gathers_rows(gathering *g) {
         return NULL;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
-        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(g->graph, step->value)) return NULL;
+        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(step->value)) return NULL;
         look_for_rows(g, step->value);
     }
     return g->other ? NULL : g->row;

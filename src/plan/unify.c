@@ -6,10 +6,10 @@
  * parameters after, and last left sides of the same shape whose statements read a tensor in common, however
  * they read it: its parts (`x[t, h + H]`) and windows (`x[2 * h + i]`) are then walked together.
  */
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A plain use of an index: statement `s` has it as the whole subscript of axis `axis` of `tensor`. */
 typedef struct plain_use {
@@ -22,8 +22,8 @@ typedef struct unifier {
     bool *occurs; /* [class root * statement_count + statement] */
     plain_use *uses;
     int use_count, use_capacity;
-    bool *visited;
-    bool *reads; /* [tensor * statement_count + statement] */
+    int statement; /* at hand */
+    bool *reads;   /* [tensor * statement_count + statement] */
     bool failed;
 } unifier;
 
@@ -47,10 +47,10 @@ static void note_use(unifier *u, int tensor, int axis, int index, int statement)
     u->uses[u->use_count++] = (plain_use){tensor, axis, index, statement};
 }
 
-static void collect(unifier *u, const hr_expr *node, int statement) {
-    if (u->visited[node->id]) return;
-    u->visited[node->id] = true;
+static hr_visit collect(void *context, const hr_expr *node) {
+    unifier *u = context;
     const hr_function *function = u->graph->function;
+    const int statement = u->statement;
     bool *occurs = &u->occurs[statement];
     if (node->op == HR_OP_INDEX) occurs[node->index * function->statement_count] = true;
     for (int i = 0; i < node->bound_count; i++)
@@ -60,23 +60,24 @@ static void collect(unifier *u, const hr_expr *node, int statement) {
         for (int a = 0; a < function->tensors[node->tensor].rank; a++)
             if (node->args[a]->op == HR_OP_INDEX)
                 note_use(u, u->graph->storage[node->tensor], a, node->args[a]->index, statement);
-    for (int i = 0; i < node->arg_count; i++)
-        collect(u, node->args[i], statement);
+    return HR_VISIT_ON;
 }
 
 static void collect_all(unifier *u) {
     const hr_function *function = u->graph->function;
     for (int s = 0; s < function->statement_count; s++) {
         const hr_statement *statement = &function->statements[s];
-        memset(u->visited, 0, (size_t)function->expr_count);
-        collect(u, statement->value, s);
+        hr_walk walk = {.enter = collect, .context = u};
+        u->statement = s;
+        hr_walk_through(&walk, statement->value);
         for (int a = 0; a < statement->subscript_count; a++) {
-            collect(u, statement->subscripts[a], s);
+            hr_walk_through(&walk, statement->subscripts[a]);
             if (statement->subscripts[a]->op == HR_OP_INDEX)
                 note_use(u, u->graph->storage[statement->tensor], a, statement->subscripts[a]->index, s);
         }
         for (int i = 0; i < statement->domain_count; i++)
             u->occurs[statement->domain[i] * function->statement_count + s] = true;
+        u->failed = hr_walk_end(&walk) != HR_OK || u->failed;
     }
 }
 
@@ -173,9 +174,8 @@ hr_status hr_pass_unify(hr_graph *graph) {
     unifier u = {.graph = graph};
     u.parent = calloc(indices, sizeof *u.parent);
     u.occurs = calloc(indices * statements, sizeof *u.occurs);
-    u.visited = calloc((size_t)function->expr_count + 1, sizeof *u.visited);
     u.reads = calloc(tensors * statements, sizeof *u.reads);
-    u.failed = !u.parent || !u.occurs || !u.visited || !u.reads;
+    u.failed = !u.parent || !u.occurs || !u.reads;
     for (int i = 0; !u.failed && i < function->index_count; i++)
         u.parent[i] = i;
     if (!u.failed) collect_all(&u);
@@ -188,7 +188,6 @@ hr_status hr_pass_unify(hr_graph *graph) {
     }
     free(u.parent);
     free(u.occurs);
-    free(u.visited);
     free(u.reads);
     free(u.uses);
     if (u.failed)

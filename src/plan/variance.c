@@ -24,7 +24,7 @@ static const hr_expr *squared_difference(const hr_expr *value) {
 static bool is_one_a_row(const hr_graph *graph, const hr_stage *stage, const hr_expr *node) {
     bool *seen = calloc((size_t)graph->function->index_count + 1, 1), found = false;
     if (!seen) return false; /* only a shorter way is lost */
-    hr_graph_mark_indices(graph, node, seen);
+    hr_expr_mark_indices(node, seen);
     for (int i = 0; i < stage->row_count; i++)
         found = found || seen[stage->row[i]];
     free(seen);

@@ -86,7 +86,7 @@ static bool is_candidate(const hr_graph *graph, const hr_stage *stage, int64_t l
         const hr_step *step = &stage->steps[i];
         const hr_statement *statement = &graph->function->statements[step->statement];
         int64_t size = (int64_t)hr_dtype_size(graph->function->tensors[statement->tensor].dtype);
-        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(graph, step->value)) return false;
+        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(step->value)) return false;
         if (step->stored && lanes % LINE * size % LINE) return false;
     }
     return true;

@@ -25,7 +25,7 @@ static const hr_step *find_joint(const hr_stage_printer *s) {
         return NULL;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
-        if (hr_expr_draws(s->plan->graph, step->value)) return NULL; /* a row goes by tiles */
+        if (hr_expr_draws(step->value)) return NULL; /* a row goes by tiles */
         if (step->pass == stage->pass_count - 1 && step->kind == HR_STEP_ELEMENT && step->stored &&
             hr_stage_streams(s->p, hr_stage_target(s, step)))
             return hr_stage_stores_in_order(s->plan, stage, step, 1) ? step : NULL;
