@@ -272,6 +272,7 @@ static hr_status diagnose_lane(hr_analysis *analysis, const hr_ceiling *ceiling,
     hr_analysis_kernels(analysis, out->arena);
     out->kernels = analysis->kernels;
     out->kernel_count = analysis->kernel_count;
+    hr_analysis_memory(analysis, out->arena, &out->memory);
     hr_analysis_graph(analysis);
     hr_path_piece *path;
     out->path_count = hr_critical_path(analysis, out->arena, &path, out->path_seconds, out->path_idle);

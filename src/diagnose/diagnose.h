@@ -9,6 +9,7 @@
 #define HR_DIAGNOSE_DIAGNOSE_H
 
 #include "base/arena.h"
+#include "diagnose/memory_use.h"
 #include "trace/trace.h"
 
 /* Where a moment of a step went. Every moment has exactly one kind. name in JSON, words, group */
@@ -210,6 +211,7 @@ struct hr_diagnosis {
     const uint8_t *event_kinds;       /* an hr_time_kind for each event that is device work, 255 for others */
     const hr_kernel_summary *kernels; /* by falling share */
     int kernel_count;
+    hr_memory_use memory; /* of the lane's device */
     const hr_path_piece *path;
     int path_count;
     double path_seconds[HR_TIME_KIND_COUNT]; /* of a step, on average */

@@ -7,6 +7,7 @@
 #include "report/diagnosis_page.h"
 #include "report/page_text.h"
 #include "report/report_counters.h"
+#include "report/report_memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -500,6 +501,7 @@ static hr_status write_page(hr_text *out, const hr_diagnosis *diagnosis) {
     write_findings(out, now);
     write_kernels(out, now);
     hr_counters_html(out, now, KERNELS_SHOWN);
+    hr_memory_html(out, now);
     write_roofline(out, now);
     write_ranks(out, now);
     write_limits(out, now);

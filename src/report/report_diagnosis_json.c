@@ -1,6 +1,7 @@
 /* A diagnosis for programs: one JSON object; its keys are a contract (docs/man/headroom-diagnose.1). */
 #include "diagnose/diagnose.h"
 #include "report/json_value.h"
+#include "report/report_memory.h"
 
 #define LAUNCHES_SHOWN 400  /* kernels */
 #define PIECES_SHOWN   2000 /* of the critical path */
@@ -268,6 +269,7 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
     for (int i = 0; i < diagnosis->finding_count; i++)
         json_array_append_new(findings, finding_value(diagnosis, &diagnosis->findings[i]));
     json_object_set_new(object, "findings", findings);
+    json_object_set_new(object, "memory", hr_memory_value(diagnosis));
     hr_value_set_real(object, "combined_gain", diagnosis->combined_gain);
     hr_value_set_real(object, "replay_error", diagnosis->replay_error);
     for (int i = 0; i < diagnosis->kernel_count && i < LAUNCHES_SHOWN; i++)

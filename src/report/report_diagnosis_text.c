@@ -5,6 +5,7 @@
  */
 #include "diagnose/diagnose.h"
 #include "report/report_counters.h"
+#include "report/report_memory.h"
 #include "report/sheet.h"
 
 #include <math.h>
@@ -385,6 +386,7 @@ static void put_diagnosis(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     put_findings(paper, diagnosis);
     put_kernels(paper, diagnosis);
     hr_counters_text(paper, diagnosis, KERNELS_SHOWN);
+    hr_memory_text(paper, diagnosis);
     put_ranks(paper, diagnosis);
     put_limits(paper, diagnosis);
 }

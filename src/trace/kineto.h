@@ -53,6 +53,8 @@
     X(WAIT_EVENT, "wait_on_cuda_event_id")                                                                   \
     X(WAIT_RECORD, "wait_on_cuda_event_record_corr_id")                                                      \
     X(ADDRESS, "Addr")                                                                                       \
+    X(TOTAL, "Total Allocated")                                                                              \
+    X(RESERVED, "Total Reserved")                                                                            \
     X(DEVICE_TYPE, "Device Type")                                                                            \
     X(DEVICE_ID, "Device Id")                                                                                \
     X(TRACK_NAME, "name")                                                                                    \
@@ -90,6 +92,8 @@ typedef enum hr_kineto_field {
     HR_KINETO_WAIT_EVENT,
     HR_KINETO_WAIT_RECORD,
     HR_KINETO_ADDRESS,
+    HR_KINETO_TOTAL,
+    HR_KINETO_RESERVED,
     HR_KINETO_DEVICE_TYPE,
     HR_KINETO_DEVICE_ID,
     HR_KINETO_TRACK_NAME,

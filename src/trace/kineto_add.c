@@ -245,7 +245,9 @@ static void memory_add(hr_kineto_adder *adder, const hr_kineto_event *fields, hr
     hr_allocation allocation = {.bytes = hr_kineto_whole(adder, fields, HR_KINETO_BYTES, 0),
                                 .address = hr_kineto_whole(adder, fields, HR_KINETO_ADDRESS, 0),
                                 .memory = on_device ? HR_MEMORY_DEVICE : HR_MEMORY_PAGEABLE,
-                                .device = small(adder, fields, HR_KINETO_DEVICE_ID, -1)};
+                                .device = small(adder, fields, HR_KINETO_DEVICE_ID, -1),
+                                .total = hr_kineto_whole(adder, fields, HR_KINETO_TOTAL, 0),
+                                .reserved = hr_kineto_whole(adder, fields, HR_KINETO_RESERVED, 0)};
     event.kind = HR_EVENT_ALLOCATION;
     event.duration = 0;
     event.track = thread_of(adder, fields);

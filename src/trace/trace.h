@@ -112,6 +112,8 @@ typedef struct hr_allocation {
     int64_t address;
     hr_memory_kind memory;
     int32_t device;
+    int64_t total,
+        reserved; /* of the caching allocator behind it: given out, taken from the driver; 0 = not known */
 } hr_allocation;
 
 /* What a sample of a device is of; a part of 1 of what the hardware can. */

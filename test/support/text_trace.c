@@ -211,7 +211,9 @@ static void event_add(hr_trace_build *build, const line *from, hr_event event) {
                              &(hr_allocation){.bytes = whole(from, "bytes", 0),
                                               .address = whole(from, "address", 0),
                                               .memory = memory(value(from, "memory")),
-                                              .device = (int32_t)whole(from, "device", 0)});
+                                              .device = (int32_t)whole(from, "device", 0),
+                                              .total = whole(from, "total", 0),
+                                              .reserved = whole(from, "reserved", 0)});
         break;
     case HR_EVENT_COUNTER:
         hr_trace_build_event(build, event,
