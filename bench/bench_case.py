@@ -1,7 +1,7 @@
-"""A case of a benchmark: a kernel of the library with its extents, as a line of a text says it.
+"""A case of a benchmark: a kernel of the library with its dtypes and extents, as a line of a text says it.
 
-  FILE:KERNEL EXTENT=N ...            arrays of these extents
-  FILE:KERNEL list=NAME               the kernel's one axis is a list of arrays, LISTS[NAME] says how long each is
+  FILE:KERNEL T=DTYPE EXTENT=N ...    arrays of these extents
+  FILE:KERNEL T=DTYPE list=NAME       the kernel's one axis is a list of arrays, LISTS[NAME] says how long each is
 """
 
 import math
@@ -23,13 +23,13 @@ LISTS = {"gpt2": gpt2_lengths()}
 
 
 class Case:
-    """A kernel with its extents: what it is called, its declaration, its bytes."""
+    """A kernel with its dtypes and extents: what it is called, its declaration, its bytes."""
 
-    def __init__(self, path, kernel, extents, lengths=None):
-        self.path, self.kernel, self.extents, self.lengths = path, kernel, extents, lengths
-        self.dtype = "f32" if kernel.endswith("_f32") else "bf16"
-        self.base = kernel.removesuffix("_f32")
-        self.parameters = api.signature(path.read_text(), kernel)
+    def __init__(self, path, kernel, dtypes, extents, lengths=None):
+        self.path, self.kernel, self.dtypes, self.extents, self.lengths = path, kernel, dtypes, extents, lengths
+        self.title = " ".join([kernel, *(f"{variable}={dtype}" for variable, dtype in dtypes.items())])
+        self.dtype = "f32" if set(dtypes.values()) == {"f32"} else "bf16"
+        self.parameters = api.signature(path.read_text(), kernel, dtypes)
         self.scalars = {p.name: p.default for p in self.parameters if not p.dims and p.role == "input"}
         self.tensors = [p for p in self.parameters if p.name not in self.scalars]
         self.results = [p for p in self.parameters if p.role != "input"]
@@ -53,9 +53,10 @@ def read_cases(path, only=frozenset(), shrink=1):
         file, _, kernel = words[0].partition(":")
         file = ROOT / "kernels" / (Path(file).name.removesuffix(".hr") + ".hr")
         kernel = kernel or file.stem
-        if only and kernel not in only and kernel.removesuffix("_f32") not in only:
-            continue
         given = dict(w.split("=") for w in words[1:] if "=" in w)
+        dtypes = {k: given.pop(k) for k in list(given) if given[k] in api.DTYPES}
+        if only and kernel not in only and "_".join([kernel, *dtypes.values()]) not in only:
+            continue
         lengths = LISTS[given.pop("list")] if "list" in given else None
         if lengths:
             lengths = [max(1, n // shrink) for n in lengths]
@@ -64,5 +65,5 @@ def read_cases(path, only=frozenset(), shrink=1):
             extents = {k: int(v) for k, v in given.items()}
             first = next(iter(extents))
             extents[first] = max(1, extents[first] // shrink)
-        cases.append(Case(file, kernel, extents, lengths))
+        cases.append(Case(file, kernel, dtypes, extents, lengths))
     return cases

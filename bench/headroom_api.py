@@ -68,9 +68,9 @@ class Parameter:
         return tuple(eval(dim, {}, dict(extents)) for dim in self.dims)
 
 
-def signature(text, name):
-    """The parameters and results of kernel `name`, in order."""
-    found = re.search(r"kernel\s+%s\s*\((.*?)\)\s*(?:->\s*\((.*?)\))?\s*\{" % re.escape(name),
+def signature(text, name, dtypes):
+    """The parameters and results of kernel `name`, in order, its dtype variables standing for `dtypes`."""
+    found = re.search(r"kernel\s+%s\s*\((.*?)\)\s*(?:->\s*\((.*?)\))?\s*(?:where[^{]*)?\{" % re.escape(name),
                       re.sub(r"#.*", "", text), re.S)
     if not found:
         raise Error(f"there is no kernel {name}")
@@ -78,7 +78,7 @@ def signature(text, name):
     parameters = []
     for role, part in (("input", found[1]), ("result", found[2] or "")):
         for name_, inout, dtype, dims, default in re.findall(item, part):
-            parameters.append(Parameter("inout" if inout else role, name_, dtype,
+            parameters.append(Parameter("inout" if inout else role, name_, dtypes.get(dtype, dtype),
                                         [d.strip() for d in dims.split(",")] if dims else [],
                                         float(default) if default else None))
     return parameters
@@ -110,6 +110,7 @@ class Library:
         self.c.hr_device_name.restype = c_char_p
         self.c.hr_kernel_bind_scalar.argtypes = [c_void_p, c_char_p, c_double]
         self.c.hr_kernel_bind_extent.argtypes = [c_void_p, c_char_p, c_int64]
+        self.c.hr_kernel_bind_dtype.argtypes = [c_void_p, c_char_p, c_int]
         self.device = c_void_p()
         self.call("hr_device_open", device.encode(), byref(self.device))
 
@@ -138,10 +139,12 @@ class Library:
 class Kernel:
     """One kernel bound to arrays: prepare() once, then launch() as often as wanted."""
 
-    def __init__(self, library, path, name, arrays, scalars, extents):
+    def __init__(self, library, path, name, dtypes, arrays, scalars, extents):
         self.library, self.arrays = library, arrays
         self.kernel = c_void_p()
         library.call("hr_kernel_load_file", library.device, str(path).encode(), name.encode(), byref(self.kernel))
+        for key, value in dtypes.items():
+            library.call("hr_kernel_bind_dtype", self.kernel, key.encode(), DTYPES[value][0])
         for key, value in extents.items():
             library.call("hr_kernel_bind_extent", self.kernel, key.encode(), value)
         for key, value in scalars.items():

@@ -53,7 +53,8 @@ PRODUCTS = {"matmul", "linear", "linear_gelu"}
 NOT_COMPARABLE = {"dropout"}  # each has its own random numbers; the fraction kept is compared
 
 # The least share of the floor's speed that a case is meant to reach.
-TARGETS = {0.90: "add layernorm rmsnorm residual_norm adamw rope embedding dequantise row_sum sum_of_squares",
+TARGETS = {0.90: "add layernorm rmsnorm residual_norm adamw adamw_in_place rope embedding dequantise row_sum "
+               "sum_of_squares",
            0.85: "layernorm_backward rmsnorm_backward embedding_backward column_sum softmax logsumexp cross_entropy "
                  "cross_entropy_backward cross_entropy_backward_in_place bias_gelu bias_gelu_erf swiglu swiglu_backward dropout"}
 TARGET = {name: target for target, names in TARGETS.items() for name in names.split()}
@@ -102,7 +103,7 @@ class Headroom:
         self.case, self.own = case, case.fresh(filled)
         dtypes = {p.name: p.dtype for p in case.tensors}
         arrays = {name: (array, dtypes[name]) for name, array in self.own.items()}
-        self.kernel = api.Kernel(library, case.path, case.kernel, arrays, case.scalars, case.extents)
+        self.kernel = api.Kernel(library, case.path, case.kernel, case.dtypes, arrays, case.scalars, case.extents)
         self.kernel.prepare(tune)
 
     def run(self):
@@ -113,7 +114,7 @@ class Headroom:
 
     def of_the_floor(self, command):
         """The floor's time over ours, by a copy and functions that took turns with it; None where they did not."""
-        extents = [f"{name}={value}" for name, value in self.case.extents.items()]
+        extents = [f"{name}={value}" for name, value in (self.case.dtypes | self.case.extents).items()]
         ran = subprocess.run([command, "run", f"{self.case.path}:{self.case.kernel}", *extents, "--device", "cpu",
                               "--no-verify", "--json"], capture_output=True, text=True, check=True)
         return json.loads(ran.stdout).get("beside", {}).get("roof_fraction")
@@ -124,14 +125,14 @@ class Numpy:
 
     def __init__(self, case, filled, pool):
         self.case, self.own, self.pool = case, case.fresh(filled), pool
-        self.function = getattr(peers_math.Numpy, case.base)
+        self.function = getattr(peers_math.Numpy, case.kernel)
         rows = case.tensors[0].dims[0]
         self.axis = {p.name: p.dims.index(rows) for p in case.tensors if rows in p.dims}
         self.whole = {p.name: self.own[p.name] for p in case.tensors if p.name not in self.axis and p.role != "result"}
         self.sums = [p.name for p in case.results if p.name not in self.axis and p.role == "result"]
         count = case.extents[rows]
         widest = max(self.own[name].size for name in self.axis) * 4 // max(count, 1)
-        step = count if case.base in peers_math.NUMPY_SERIAL else max(1, BLOCK_BYTES // max(widest, 1))
+        step = count if case.kernel in peers_math.NUMPY_SERIAL else max(1, BLOCK_BYTES // max(widest, 1))
         self.blocks = [slice(at, min(at + step, count)) for at in range(0, count, step)]
 
     def run_blocks(self, blocks):
@@ -159,7 +160,7 @@ class Jax:
     def __init__(self, case, filled):
         import jax
         import jax.numpy as jnp
-        self.jax, function = jax, getattr(peers_math.jax_math(), case.base)
+        self.jax, function = jax, getattr(peers_math.jax_math(), case.kernel)
         kept = {p.name: p.dtype for p in case.results}
         numpy_of = {name: api.DTYPES[dtype][1] for name, dtype in kept.items()}
 
@@ -248,13 +249,13 @@ class Openblas:
 
     def run(self):
         own = self.own
-        if self.case.base == "matmul":
+        if self.case.kernel == "matmul":
             np.matmul(own["a"], own["b"], out=own["c"])
             return
         np.matmul(own["x"], own["w"].T, out=own["y"])
         rows, columns = own["y"].shape
         self.after(ctypes.c_void_p(own["y"].ctypes.data), ctypes.c_void_p(own["b"].ctypes.data),
-                   ctypes.c_long(rows), ctypes.c_long(columns), int(self.case.base == "linear_gelu"))
+                   ctypes.c_long(rows), ctypes.c_long(columns), int(self.case.kernel == "linear_gelu"))
 
     def result(self):
         return {p.name: self.own[p.name] for p in self.case.results}
@@ -265,7 +266,7 @@ def difference(case, mine, theirs):
     worst = 0.0
     for name, value in mine.items():
         a, b = value.reshape(-1), theirs[name].reshape(-1)
-        if case.base in NOT_COMPARABLE:
+        if case.kernel in NOT_COMPARABLE:
             return abs(np.count_nonzero(a) - np.count_nonzero(b)) / a.size
         # A million elements, spread over the whole.
         a, b = (x[:: max(1, x.size >> 20)].astype(np.float64) for x in (a, b))
@@ -308,8 +309,8 @@ class Stopwatch:
 def read_cases(path, only, shrink):
     """Those that somebody here can run."""
     cases = bench_case.read_cases(path, only, shrink)
-    return [ArrayCase(c.path, c.kernel, c.extents) for c in cases
-            if hasattr(peers_math.Numpy, c.base) or c.base in PRODUCTS]
+    return [ArrayCase(c.path, c.kernel, c.dtypes, c.extents) for c in cases
+            if hasattr(peers_math.Numpy, c.kernel) or c.kernel in PRODUCTS]
 
 
 class Bench:
@@ -324,7 +325,7 @@ class Bench:
         makers = []
         if self.library:
             makers.append(lambda: Headroom(self.library, case, filled, self.arguments.tune))
-        if case.base in PRODUCTS:
+        if case.kernel in PRODUCTS:
             if case.dtype == "f32" and self.blas:
                 makers.append(lambda: Openblas(case, filled, self.after))
         else:
@@ -340,9 +341,9 @@ class Bench:
             c.run()
         reference = competitors[-1].result()
         error = max((difference(case, c.result(), reference) for c in competitors[:-1]), default=0.0)
-        tolerance = 1e-3 if case.base in NOT_COMPARABLE else TOLERANCE[case.dtype]
+        tolerance = 1e-3 if case.kernel in NOT_COMPARABLE else TOLERANCE[case.dtype]
         taken = self.watch.rounds(competitors, self.arguments.seconds)
-        row = {"kernel": case.kernel, "dtype": case.dtype,
+        row = {"kernel": case.title, "dtype": case.dtype,
                "extents": " ".join(f"{k}={v}" for k, v in case.extents.items()),
                "agree": "yes" if error <= tolerance else "NO", "difference": f"{error:.1e}"}
         for name, times in taken.items():
@@ -352,7 +353,7 @@ class Bench:
             ours, floor = competitors[0], competitors[0].kernel.floor()
             row |= {"bound": floor.bound.decode(), "MB": floor.bytes / 1e6, "floor ms": floor.seconds * 1e3,
                     "GB/s": floor.bytes / statistics.median(taken["headroom"]) / 1e9}
-            if case.base in PRODUCTS:
+            if case.kernel in PRODUCTS:
                 row["GFLOP/s"] = floor.tensor_flops / statistics.median(taken["headroom"]) / 1e9
             row["roof"] = (ours.of_the_floor(Path(self.arguments.build, "headroom").resolve())
                            or floor.seconds / statistics.median(taken["headroom"]))
@@ -366,12 +367,12 @@ class Bench:
         ratios = {name: row[f"{name} ms"] / row["headroom ms"] for name in ("NumPy", "JAX", "OpenBLAS")
                   if f"{name} ms" in row}
         missed = []
-        if case.base in TARGET and row["roof"] < TARGET[case.base]:
-            missed.append(f"{row['roof']:.2f} of the floor's speed, meant to be {TARGET[case.base]:.2f}")
+        if case.kernel in TARGET and row["roof"] < TARGET[case.kernel]:
+            missed.append(f"{row['roof']:.2f} of the floor's speed, meant to be {TARGET[case.kernel]:.2f}")
         for name, ratio in ratios.items():
-            if case.base in PRODUCTS and name == "JAX":
+            if case.kernel in PRODUCTS and name == "JAX":
                 continue
-            least = 0.9 if name == "OpenBLAS" and case.base != "linear_gelu" else 1.0
+            least = 0.9 if name == "OpenBLAS" and case.kernel != "linear_gelu" else 1.0
             if ratio < least:
                 missed.append(f"{ratio:.2f}x of {name}, meant to be {least:.1f}x")
         return {f"x {name}": ratio for name, ratio in ratios.items()} | {"missed": "; ".join(missed)}

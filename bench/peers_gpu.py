@@ -50,7 +50,7 @@ CYCLES = 2e9  # a second, at most: how long the waiting kernel waits is not crit
 
 # The least share of the copy's speed that a case is meant to reach; and the kernels whose geometric mean has a target.
 AT_COPY = ("softmax layernorm rmsnorm residual_norm bias_gelu swiglu rope cross_entropy cross_entropy_backward "
-           "cross_entropy_backward_in_place adamw").split()
+           "cross_entropy_backward_in_place adamw adamw_in_place").split()
 TARGET = {name: 0.90 for name in AT_COPY} | {"dropout": 0.80, "layernorm_backward": 0.88, "rmsnorm_backward": 0.88}
 MEAN_TARGET = 0.96
 
@@ -100,7 +100,7 @@ class Headroom:
         dtypes = {p.name: p.dtype for p in case.tensors}
         bound = {name: (value, dtypes[name]) for name, value in self.arrays.items()}
         extents = {} if case.lengths else case.extents
-        self.kernel = api.Kernel(library, case.path, case.kernel, bound, case.scalars, extents)
+        self.kernel = api.Kernel(library, case.path, case.kernel, case.dtypes, bound, case.scalars, extents)
 
     def prepare(self):
         started = time.perf_counter()
@@ -151,7 +151,7 @@ class Function:
         self.arguments = {k: v for k, v in inputs.items() if k not in results} | case.scalars
         if "target" in self.arguments:
             self.arguments["target"] = self.arguments["target"].long()
-        if case.base == "adamw":  # gradients in the parameters' dtype; many steps done, so that nothing is corrected
+        if case.kernel.startswith("adamw"):  # gradients in the parameters' dtype; many steps done: nothing is corrected
             self.arguments["g"] = [g.float() for g in self.arguments["g"]]
             self.arguments["step"] = [torch.full((), 1e6, device=g.device) for g in self.arguments["g"]]
             if "w" in inputs:
@@ -184,15 +184,15 @@ def competitors(library, case, arrays, arguments, kept):
     makers = [("copy", lambda: Copy(case, arguments.device))]
     if library:
         makers.append(("headroom", lambda: Headroom(library, case, arrays, arguments.tune)))
-    function = getattr(peers_torch.Torch, case.base, None)
-    if function and (case.lengths or case.base not in peers_torch.LISTS):
+    function = getattr(peers_torch.Torch, case.kernel, None)
+    if function and (case.lengths or case.kernel not in peers_torch.LISTS):
         makers.append(("eager", lambda: Function("eager", function, case, arrays)))
-        if case.base not in peers_torch.LISTS and not arguments.no_compile:
+        if case.kernel not in peers_torch.LISTS and not arguments.no_compile:
             if "compile" not in kept:
                 kept["compile"] = compiled(function)
             makers.append(("compile", lambda: Function("compile", kept["compile"], case, arrays)))
     import peers_triton  # needs a GPU's driver to be imported with effect
-    tutorial, fits = getattr(peers_triton.Triton, case.base, None), getattr(peers_triton.Fits, case.base, None)
+    tutorial, fits = getattr(peers_triton.Triton, case.kernel, None), getattr(peers_triton.Fits, case.kernel, None)
     if tutorial and fits(case.extents["N"], DTYPE[case.dtype].itemsize):
         makers.append(("triton", lambda: Function("triton", tutorial, case, arrays)))
     return makers
@@ -223,7 +223,7 @@ def disagreement(case, runners):
             other = reference.get(name)
             if other is None or value is None:
                 continue
-            if case.base == "dropout":
+            if case.kernel == "dropout":
                 kept = [t.count_nonzero().item() / t.numel() for t in (value, other)]
                 worst = max(worst, abs(kept[0] - kept[1]))
             else:
@@ -291,7 +291,7 @@ def prepared(library, case, arrays, arguments, kept, row):
 
 def run_case(library, case, arguments, watch):
     """One row of the table."""
-    row = {"kernel": case.kernel, "dtype": case.dtype, "extents": case.words(), "MB": case.bytes() / 1e6}
+    row = {"kernel": case.title, "dtype": case.dtype, "extents": case.words(), "MB": case.bytes() / 1e6}
     taken, kept = {}, {}
     for placement in range(arguments.placements):
         between = torch.empty((1 + 37 * placement) << 20, dtype=torch.uint8, device=arguments.device)
@@ -305,7 +305,7 @@ def run_case(library, case, arguments, watch):
             r.close()
         del between, arrays, runners, r
         torch.cuda.empty_cache()
-    tolerance = 1e-3 if case.base == "dropout" else TOLERANCE[case.dtype]
+    tolerance = 1e-3 if case.kernel == "dropout" else TOLERANCE[case.dtype]
     row |= {"agree": "yes" if error <= tolerance else "NO", "difference": f"{error:.1e}"}
     for name, times in taken.items():
         row[f"{name} us"] = statistics.median(times) * 1e6
@@ -329,8 +329,8 @@ def verdict(case, row, taken):
         return found | {"missed": "did not run"}
     missed = []
     found |= {"GB/s": row["MB"] / row["headroom us"] * 1e3, "of copy": row["copy us"] / row["headroom us"]}
-    if case.base in TARGET and found["of copy"] < TARGET[case.base]:
-        missed.append(f"{found['of copy']:.2f} of the copy, meant to be {TARGET[case.base]:.2f}")
+    if case.kernel in TARGET and found["of copy"] < TARGET[case.kernel]:
+        missed.append(f"{found['of copy']:.2f} of the copy, meant to be {TARGET[case.kernel]:.2f}")
     if peers:
         best = min(peers, key=peers.get)
         ratio, low, high = median_with_interval([p / h for p, h in zip(taken[best], taken["headroom"])])
@@ -369,7 +369,7 @@ def shown_in(key, value):
 def mean_of_copy(rows):
     """Of the kernels that are meant to run like a copy: the geometric mean and the least share of its speed."""
     shares = [float(r["of copy"]) for r in rows
-              if r["kernel"].removesuffix("_f32") in AT_COPY and r.get("of copy") not in (None, "")]
+              if r["kernel"].split()[0] in AT_COPY and r.get("of copy") not in (None, "")]
     return (math.exp(statistics.fmean(map(math.log, shares))), min(shares), len(shares)) if shares else None
 
 
@@ -463,7 +463,7 @@ def line_of(row, seconds):
 def chosen(arguments):
     cases = bench_case.read_cases(arguments.cases, arguments.only, arguments.shrink)
     if arguments.quick:  # one of each kernel
-        cases = [c for i, c in enumerate(cases) if c.kernel not in {before.kernel for before in cases[:i]}]
+        cases = [c for i, c in enumerate(cases) if c.title not in {before.title for before in cases[:i]}]
     return cases
 
 
@@ -515,13 +515,13 @@ def bench_cases(arguments):
     rows = [] if arguments.fresh else read_rows(Path(f"{stem}.csv"))
     done, begun = {(r["kernel"], r["extents"]) for r in rows}, time.perf_counter()
     for case in chosen(arguments):
-        if (case.kernel, case.words()) in done or time.perf_counter() - begun > arguments.seconds:
+        if (case.title, case.words()) in done or time.perf_counter() - begun > arguments.seconds:
             continue
         started = time.perf_counter()
         try:
             row = run_case(library, case, arguments, watch)
         except Exception as error:
-            print(f"{case.kernel} {case.words()}: {error}", file=sys.stderr, flush=True)
+            print(f"{case.title} {case.words()}: {error}", file=sys.stderr, flush=True)
             continue
         rows.append(row)
         write(stem, rows, facts)

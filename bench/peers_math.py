@@ -166,6 +166,8 @@ class Numpy:
         if w is not None:
             w[...] = p
 
+    adamw_in_place = adamw
+
     def bias_gelu(x, bias, y):
         u, t = wide(x) + wide(bias), room(y)
         np.multiply(u, u, out=t)
@@ -346,6 +348,8 @@ def jax_math():
             v = beta2 * v + (1 - beta2) * g * g
             p = p - lr * (m / correct1 / (jnp.sqrt(v / correct2) + eps) + decay * p)
             return {"p": p, "m": m, "v": v, "w": p}
+
+        adamw_in_place = adamw
 
         def bias_gelu(x, bias):
             return {"y": jax.nn.gelu(f(x) + f(bias), approximate=True)}

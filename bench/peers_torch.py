@@ -7,7 +7,7 @@ torch.compile. `target` is int64, as PyTorch wants it. Functions over lists get 
 import torch
 import torch.nn.functional as F
 
-LISTS = {"adamw", "clip_norm"}  # these take lists, and are not compiled
+LISTS = {"adamw", "adamw_in_place", "clip_norm"}  # these take lists, and are not compiled
 
 
 def columns(x):
@@ -84,6 +84,8 @@ class Torch:
         if w is not None:
             torch._foreach_copy_(w, p)
         return {}
+
+    adamw_in_place = adamw
 
     def clip_norm(g, limit):
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(g)))

@@ -1,6 +1,6 @@
 /* Matrix products beside OpenBLAS, in one process, in turns: A B A B ...
  *
- *   products_openblas KERNEL.hr NAME M N K [REPEATS [THREADS]]
+ *   products_openblas KERNEL.hr NAME M N K [REPEATS [THREADS [DTYPE]]]
  *
  * The kernel's first two tensors are x[M, K] and w[N, K] or w[K, N], in f32 or bf16; OpenBLAS always
  * multiplies f32, and only multiplies. Prints both rates and the median of the ratios of neighbouring runs;
@@ -29,6 +29,7 @@ typedef struct blas {
 
 typedef struct bench {
     hr_kernel *kernel;
+    hr_dtype dtype;
     blas blas;
     int m, n, k, repeats, threads;
     bool turned; /* w[N, K] */
@@ -79,6 +80,7 @@ static hr_status open_kernel(bench *b, char **arguments) {
     hr_device *device;
     hr_status status = hr_device_open("cpu", &device);
     if (status == HR_OK) status = hr_kernel_load_file(device, arguments[1], arguments[2], &b->kernel);
+    if (status == HR_OK) status = hr_kernel_bind_dtype(b->kernel, "T", b->dtype);
     if (status == HR_OK) status = hr_kernel_bind_extent(b->kernel, "M", b->m);
     if (status == HR_OK) status = hr_kernel_bind_extent(b->kernel, "N", b->n);
     if (status == HR_OK) status = hr_kernel_bind_extent(b->kernel, "K", b->k);
@@ -120,10 +122,12 @@ static hr_status run(bench *b) {
 int main(int count, char **arguments) {
     static bench b;
     if (count < 6)
-        return fprintf(stderr, "usage: %s KERNEL.hr NAME M N K [REPEATS [THREADS]]\n", arguments[0]), 2;
+        return fprintf(stderr, "usage: %s KERNEL.hr NAME M N K [REPEATS [THREADS [DTYPE]]]\n", arguments[0]),
+               2;
     b.m = atoi(arguments[3]), b.n = atoi(arguments[4]), b.k = atoi(arguments[5]);
     b.repeats = count > 6 ? atoi(arguments[6]) : 21;
     b.threads = count > 7 ? atoi(arguments[7]) : 2;
+    b.dtype = count > 8 && strcmp(arguments[8], "bf16") == 0 ? HR_BF16 : HR_F32;
     if (b.repeats < 1 || b.repeats > REPEATS_MAX || b.m < 1 || b.n < 1 || b.k < 1 || b.threads < 1) return 2;
     b.x = random_floats((size_t)b.m * (size_t)b.k);
     b.w = random_floats((size_t)b.n * (size_t)b.k);

@@ -208,6 +208,6 @@ const command command_run = {
     "and V1 do not say what they hold. Results are written as V2 and\n"
     "V1, or with -o y:u2=FILE.npy (y:u1) as unsigned numbers.\n\n"
     "  headroom run kernels/layernorm.hr M=32768 N=4096 --tune quick\n"
-    "  headroom run kernels/softmax.hr:softmax_f32 x=in.npy -o y=out.npy",
+    "  headroom run kernels/softmax.hr T=bf16 x=in.npy -o y=out.npy",
     flags,
     run_run};

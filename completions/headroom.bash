@@ -13,6 +13,8 @@ _headroom_flags() {
     esac
 }
 
+_headroom_dtypes="f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool"
+
 # Names of the kernels of a text.
 _headroom_kernels() {
     sed -n 's/^[[:space:]]*kernel[[:space:]]\{1,\}\([a-z0-9_]\{1,\}\).*/\1/p' "$1" 2>/dev/null
@@ -25,7 +27,12 @@ _headroom_declaration() {
                           on { print }  on && /\{/ { exit }'
 }
 
-# x= weight= M= ... : its parameters and extents. $3 = results: what -o takes.
+# The dtype variables of a kernel: T.
+_headroom_variables() {
+    _headroom_declaration "$1" "$2" | grep -o ': *\(inout *\)\{0,1\}[A-Z][A-Za-z0-9_]*' | sed 's/.*[: ]//' | sort -u
+}
+
+# x= weight= T= M= ... : its parameters, dtype variables and extents. $3 = results: what -o takes.
 _headroom_names() {
     local declaration
     declaration=$(_headroom_declaration "$1" "$2")
@@ -37,6 +44,7 @@ _headroom_names() {
     else
         {
             tr -d '\n' <<<"$declaration" | sed 's/->.*//' | grep -o '[a-z][a-z0-9_]*:'
+            _headroom_variables "$1" "$2"
             grep -o '\[[^]]*\]' <<<"$declaration" | grep -o '[A-Z][A-Za-z0-9_]*' | sort -u
         } | sed 's/:*$/=/'
     fi
@@ -76,6 +84,12 @@ _headroom() {
         ;;
     *:*=*)
         [ "$word" = = ] && word=
+        if [ -n "$file" ] && [[ $current == [A-Z]* ]]; then
+            if _headroom_variables "$file" "$kernel" | grep -qxF "${current%%=*}"; then
+                mapfile -t COMPREPLY < <(compgen -W "$_headroom_dtypes" -- "${word#*=}")
+            fi
+            return
+        fi
         mapfile -t COMPREPLY < <(compgen -f -X '!*.npy' -- "${word#*=}"; compgen -d -- "${word#*=}")
         ;;
     *)

@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
     embedding[12345] = 3;
     bias[100] = 4;
     need(hr_device_open("cpu", &device));
-    need(hr_kernel_load_file(device, argc > 1 ? argv[1] : "clip_norm.hr", "clip_norm_f32", &kernel));
+    need(hr_kernel_load_file(device, argc > 1 ? argv[1] : "clip_norm.hr", NULL, &kernel));
     need(hr_kernel_bind_list(kernel, "g", gradients, 3));
     need(hr_kernel_bind(kernel, "norm", &total));
     need(hr_kernel_launch(kernel));

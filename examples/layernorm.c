@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < M * N; i++)
         x[i] = (float)(i % 2003) / 1000, weight[i % N] = 1;
     need(hr_device_open("cpu", &device));
-    need(hr_kernel_load_file(device, argc > 1 ? argv[1] : "layernorm.hr", "layernorm_f32", &kernel));
+    need(hr_kernel_load_file(device, argc > 1 ? argv[1] : "layernorm.hr", NULL, &kernel));
     for (int i = 0; i < 6; i++)
         need(hr_kernel_bind(kernel, names[i],
                             &(hr_array){sizeof(hr_array), data[i], HR_F32, i < 2 ? 2 : 1, shapes[i], NULL}));

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 MARK = re.compile(r"<!-- figures: (gpu|cpu|floor) (\S+)(?: (\S+))? -->")
-BENCH = re.compile(r"^(\w+) +\w+ +((?:\w+=\d+ )+) *([\d.]+ .?s) +([\d.]+ \w+/s) .*?[\d.]+x +(-|\d+ %) "
+BENCH = re.compile(r"^(\w+) +\w+ +((?:\w+=\w+ )+) *([\d.]+ .?s) +([\d.]+ \w+/s) .*?[\d.]+x +(-|\d+ %) "
                    r"+(?:-|[\d.]+x)  \w+ (?:.* now (\d+) % to (\d+) % in \d+ passes)?")
 NONE = "–"
 
@@ -33,8 +33,14 @@ def rate(row):
 
 
 def key_of(kernel, extents):
-    """Whatever the order of the extents."""
-    return kernel, frozenset(extents.split(" in ")[0].split())
+    """`softmax T=f32` and its extents, in whatever order. Results of the time before dtype variables say softmax_f32, and
+    softmax where they mean bf16."""
+    name, *words = f"{kernel} {extents.split(' in ')[0]}".split()
+    dtypes = {word.split("=")[1] for word in words if not word.split("=")[1].isdigit()}
+    if not dtypes:
+        dtypes = {"f32" if name.endswith("_f32") else "bf16"}
+    name = "adamw_in_place" if name == "adamw_f32" else name.removesuffix("_f32")
+    return name, frozenset(dtypes), frozenset(word for word in words if word.split("=")[1].isdigit())
 
 
 def gpu_cells(row, _):

@@ -45,7 +45,7 @@ def softmax(x):
 def softmax_reads_and_writes():
     x = random.standard_normal((37, 129), np.float32)
     np.save("x.npy", x)
-    done = headroom("run", SOURCE / "kernels/softmax.hr:softmax_f32", "x=x.npy", "-o", "y=y.npy", "--json")
+    done = headroom("run", SOURCE / "kernels/softmax.hr", "x=x.npy", "-o", "y=y.npy", "--json")
     y = np.load("y.npy")
     assert y.dtype == np.float32 and y.shape == x.shape
     assert np.abs(y - softmax(x)).max() < 1e-6
@@ -61,7 +61,7 @@ def softmax_reads_and_writes():
 def fortran_order_is_strides():
     x = np.asfortranarray(random.standard_normal((21, 40), np.float32))
     np.save("x.npy", x)
-    headroom("run", SOURCE / "kernels/softmax.hr:softmax_f32", "x=x.npy", "-o", "y=y.npy")
+    headroom("run", SOURCE / "kernels/softmax.hr", "x=x.npy", "-o", "y=y.npy")
     assert np.abs(np.load("y.npy") - softmax(x)).max() < 1e-6
 
 
@@ -77,7 +77,53 @@ def bf16_is_carried():
         assert np.array_equal(y.view(np.uint16), u)
         assert np.abs(from_bf16(u) - softmax(from_bf16(bits))).max() < 2e-3
     np.save("f32.npy", x)
-    assert "bf16" in headroom("run", kernel, "x=f32.npy", code=2).stderr
+    assert "bf16" in headroom("run", kernel, "T=bf16", "x=f32.npy", code=2).stderr
+
+
+def dtype_of(*words, code=0):
+    """What T stood for."""
+    done = headroom("run", SOURCE / "kernels/softmax.hr", *words, "--json", "--no-verify", code=code)
+    return json.loads(done.stdout)["dtypes"]["T"] if code == 0 else done.stderr
+
+
+def files_bind_dtypes():
+    """V2 is bf16, whatever the device's default; u2 and V1 say nothing, so that T= or the default does."""
+    x = random.standard_normal((8, 64), np.float32)
+    for name, array in dict(f32=x, f16=x.astype(np.float16), f64=x.astype(np.float64), v2=to_bf16(x).view("V2"),
+                            u2=to_bf16(x), v1=np.zeros((8, 64), np.uint8).view("V1"),
+                            u1=np.zeros((8, 64), np.uint8)).items():
+        np.save(f"{name}.npy", array)
+    for dtype in "f32", "f16", "f64":
+        assert dtype_of(f"x={dtype}.npy") == dtype
+    assert dtype_of("x=v2.npy") == "bf16"
+    assert dtype_of("x=u1.npy") == "u8"
+    assert dtype_of("x=u2.npy", "T=bf16") == dtype_of("T=bf16", "x=u2.npy") == dtype_of("x:bf16=u2.npy") == "bf16"
+    assert dtype_of("x:f8e5m2=v1.npy") == dtype_of("x=u1.npy", "T=f8e5m2") == "f8e5m2"
+    assert "could carry bf16, but f32 is wanted" in dtype_of("x=u2.npy", code=2)
+    assert "could carry f8" in dtype_of("x=v1.npy", code=2)
+    assert "the array given is f32" in dtype_of("x=f32.npy", "T=bf16", code=2)
+    assert "the kernel declares x as bf16" in dtype_of("x:f32=f32.npy", "T=bf16", code=2)
+    kernel = SOURCE / "kernels/add.hr"
+    for name in "f32", "v2", "u2":
+        np.save(f"{name}_flat.npy", np.load(f"{name}.npy").ravel())
+    said = headroom("run", kernel, "x=f32_flat.npy", "y=v2_flat.npy", code=2).stderr
+    assert "bind arrays of one dtype" in said, said
+    headroom("run", kernel, "x=u2_flat.npy", "y=v2_flat.npy") # the other file says it
+
+
+def several_dtypes():
+    """One for activations, one for weights: the meaning is that of plain arithmetic."""
+    Path("low.hr").write_text("kernel low(x: T[M, K], w: W[N, K], s: f32[N]) -> (y: T[M, N]) where W: i8 | f8e4m3\n"
+                              "{\n    y[m, n] = sum[k](x[m, k] * T(w[n, k])) * s[n]\n}\n")
+    x, w, s = random.standard_normal((5, 33)), random.integers(-9, 9, (7, 33), np.int8), np.ones(7, np.float32)
+    np.save("x.npy", x.astype(np.float32))
+    np.save("w.npy", w)
+    np.save("s.npy", s)
+    done = headroom("run", "low.hr", "x=x.npy", "w=w.npy", "s=s.npy", "-o", "y=y.npy", "--json")
+    assert json.loads(done.stdout)["dtypes"] == {"T": "f32", "W": "i8"}
+    assert np.abs(np.load("y.npy") - x.astype(np.float32) @ w.T).max() < 1e-4
+    said = headroom("run", "low.hr", "W=i32", code=2).stderr
+    assert "cannot be i32: it is f8e4m3 or i8" in said, said
 
 
 def inout_leaves_the_file_alone():
@@ -89,7 +135,7 @@ def inout_leaves_the_file_alone():
         np.save(f"{name}.npy", array)
     before = Path("p.npy").read_bytes()
     outputs = [word for name in "pmv" for word in ("-o", f"{name}={name}_new.npy")]
-    headroom("run", SOURCE / "kernels/adamw.hr:adamw_f32", *[f"{name}={name}.npy" for name in "pmvg"], "lr=0.01",
+    headroom("run", SOURCE / "kernels/adamw.hr:adamw_in_place", *[f"{name}={name}.npy" for name in "pmvg"], "lr=0.01",
              "correct1=0.5", "correct2=0.25", *outputs)
     assert Path("p.npy").read_bytes() == before
     m2 = 0.9 * m + 0.1 * g
@@ -103,20 +149,20 @@ def inout_leaves_the_file_alone():
 def shapes_disagree():
     np.save("x.npy", np.zeros((4, 6), np.float32))
     np.save("w.npy", np.zeros(5, np.float32))
-    said = headroom("run", SOURCE / "kernels/layernorm.hr:layernorm_f32", "x=x.npy", "weight=w.npy", code=2).stderr
+    said = headroom("run", SOURCE / "kernels/layernorm.hr", "x=x.npy", "weight=w.npy", code=2).stderr
     assert "5" in said and "6" in said, said
     np.save("x.npy", np.zeros((4, 6, 2), np.float32))
-    headroom("run", SOURCE / "kernels/layernorm.hr:layernorm_f32", "x=x.npy", code=2)
+    headroom("run", SOURCE / "kernels/layernorm.hr", "x=x.npy", code=2)
 
 
 def gather_out_of_range():
     np.save("token.npy", np.array([0, 1, 99], np.int32))
-    said = headroom("run", SOURCE / "kernels/embedding.hr:embedding_f32", "token=token.npy", "V=10", "C=8", code=2)
+    said = headroom("run", SOURCE / "kernels/embedding.hr", "token=token.npy", "V=10", "C=8", code=2)
     assert "99" in said.stderr, said.stderr
 
 
 def page_and_seed():
-    kernel = SOURCE / "kernels/layernorm.hr:layernorm_f32"
+    kernel = SOURCE / "kernels/layernorm.hr"
     headroom("run", kernel, "M=64", "N=33", "--html", "page.html", "-o", "y=a.npy", "--seed", "3")
     headroom("run", kernel, "M=64", "N=33", "-o", "y=b.npy", "--seed", "3", "--no-verify")
     headroom("run", kernel, "M=64", "N=33", "-o", "y=c.npy", "--seed", "4")
@@ -129,18 +175,19 @@ def page_and_seed():
 def explain_and_emit():
     said = headroom("explain", SOURCE / "kernels/layernorm_backward.hr:layernorm_backward", "M=100", "N=33").stdout
     assert "M=100 N=33" in said and "floor" in said, said
-    headroom("emit", SOURCE / "kernels/layernorm.hr:layernorm_f32", "--target", "c", "-o", "generated")
+    headroom("emit", SOURCE / "kernels/layernorm.hr", "--target", "c", "-o", "generated")
     names = sorted(p.name for p in Path("generated").iterdir())
     assert names == ["kernel_layernorm_f32.c", "kernel_layernorm_f32.h"], names
     source = Path("generated/kernel_layernorm_f32.c").read_text()
     assert "headroom.h" not in source
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if compiler:
-        headroom("emit", SOURCE / "kernels/softmax.hr:softmax_f32", "-o", "generated")
+        for dtype in "f32", "bf16": # side by side in one folder
+            headroom("emit", SOURCE / "kernels/softmax.hr", f"T={dtype}", "-o", "generated")
         strict = [compiler, "-std=c11", "-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-        for name in "kernel_layernorm_f32.c", "kernel_softmax_f32.c":
+        for name in "kernel_layernorm_f32.c", "kernel_softmax_f32.c", "kernel_softmax_bf16.c":
             subprocess.run([*strict, "-c", name], cwd="generated", check=True)
-    printed = headroom("emit", SOURCE / "kernels/layernorm.hr:layernorm_f32").stdout
+    printed = headroom("emit", SOURCE / "kernels/layernorm.hr").stdout
     assert source in printed
 
 
@@ -148,8 +195,10 @@ def bench_in_small():
     headroom("bench", "--only", "add,softmax", "--size", "1", "--csv", "table.csv")
     lines = Path("table.csv").read_text().splitlines()
     assert lines[1] == "# headroom bench --only add,softmax --size 1 --csv table.csv"
-    names = [line.split(",")[0] for line in lines[3:]] # each case of the list, long rows and short ones
-    assert names == ["add", "add_f32", "softmax", "softmax_f32", "softmax", "softmax", "softmax_f32"], names
+    names = [(line.split(",")[0], line.split(",")[1]) for line in lines[3:]] # each case of the list, long rows and short ones
+    assert names == ([("add", "bf16"), ("add", "f32"), ("softmax", "bf16"), ("softmax", "f32")]
+                     + [("softmax", "bf16")] * 2 + [("softmax", "f32")]), names
+    assert [line.split(",")[-1] for line in lines[3:5]] == ["T=bf16", "T=f32"]
     assert all(line.split(",")[13] == "right" for line in lines[3:]), lines
 
 
@@ -169,7 +218,7 @@ def bench_in_passes():
 def memory_is_the_arrays():
     """And 64 MB, with the copy that takes turns."""
     kernel = SOURCE / "kernels/layernorm_backward.hr"
-    run = subprocess.Popen([HEADROOM, "run", kernel, "M=8192", "N=4096", "--device", "cpu"],
+    run = subprocess.Popen([HEADROOM, "run", kernel, "T=bf16", "M=8192", "N=4096", "--device", "cpu"],
                            stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     _, status, usage = os.wait4(run.pid, 0)
     run.returncode = os.waitstatus_to_exitcode(status)
@@ -189,8 +238,8 @@ def a_closed_pipe_is_no_crash():
 if subprocess.run([HEADROOM, "roof"], capture_output=True).returncode == 3:
     print("skipped: this machine's roof cannot be measured, or it has no compiler")
     sys.exit(77)
-for test in (softmax_reads_and_writes, fortran_order_is_strides, bf16_is_carried, inout_leaves_the_file_alone,
-             shapes_disagree, gather_out_of_range, page_and_seed, explain_and_emit, bench_in_small, bench_in_passes,
+for test in (softmax_reads_and_writes, fortran_order_is_strides, bf16_is_carried, files_bind_dtypes, several_dtypes,
+             inout_leaves_the_file_alone, shapes_disagree, gather_out_of_range, page_and_seed, explain_and_emit, bench_in_small, bench_in_passes,
              memory_is_the_arrays, a_closed_pipe_is_no_crash):
     test()
     print("ok", test.__name__)

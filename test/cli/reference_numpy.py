@@ -184,6 +184,7 @@ MATH = dict(
     cross_entropy_backward_in_place=lambda a, low: dict(logits=cross_entropy_backward(a, low)["dlogits"]),
     clip_norm=clip_norm,
     adamw=adamw,
+    adamw_in_place=lambda a, low: {name: value for name, value in adamw(a, low).items() if name != "w"},
     bias_gelu=lambda a, low: dict(y=gelu_tanh(a["x"] + a["bias"])),
     bias_gelu_erf=lambda a, low: dict(y=gelu(a["x"] + a["bias"])),
     linear=lambda a, low: dict(y=a["x"] @ a["w"].T + a["b"]),
@@ -208,16 +209,16 @@ MATH = dict(
 
 # ---- running ----
 
-def parameters(header):
+def parameters(header, dtypes):
     inside = header[header.index("(") + 1:].split("->")[0]
     pattern = r"(\w+)\s*:\s*(inout\s+)?(\w+)\s*(?:\[([^\]]*)\])?"
     for name, _, dtype, shape in re.findall(pattern, inside):
-        yield name, dtype, [eval(axis, {}, SIZES) for axis in shape.split(",")] if shape else None
+        yield name, dtypes.get(dtype, dtype), [eval(axis, {}, SIZES) for axis in shape.split(",")] if shape else None
 
 
-def operands(header, folder, random):
-    settings, values = [f"{name}={size}" for name, size in SIZES.items()], {}
-    for name, dtype, shape in parameters(header):
+def operands(header, dtypes, folder, random):
+    settings, values = [f"{name}={size}" for name, size in (SIZES | dtypes).items()], {}
+    for name, dtype, shape in parameters(header, dtypes):
         if shape is None:
             values[name] = SCALARS[name] if dtype == "i64" else float(stored("f32", np.array(SCALARS[name])))
             settings.append(f"{name}={SCALARS[name]!r}")
@@ -236,16 +237,17 @@ def operands(header, folder, random):
     return settings, values
 
 
-def check(tool, path, name, header, random):
-    base, low = (name[:-4], "f32") if name.endswith("_f32") else (name, "bf16")
-    if base not in MATH:
+def check(tool, path, name, header, low, random):
+    variables = set(re.findall(r":\s*(?:inout\s+)?([A-Z]\w*)\s*\[", header))
+    dtypes = {variable: low if variable != "W" else {"bf16": "f16"}.get(low, low) for variable in variables}
+    if name not in MATH:
         return [f"{name}: test/cli/reference_numpy.py has no formula for it"]
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        settings, values = operands(header, folder, random)
+        settings, values = operands(header, dtypes, folder, random)
         subprocess.run([tool, path, name, folder, *settings], check=True)
-        results = MATH[base](values, low)
+        results = MATH[name](values, low)
         for file in sorted(folder.glob("*.f64")):
             got, expected = np.frombuffer(file.read_bytes()), results[file.stem]
             error = np.abs(got - expected.ravel()) / np.maximum(1, np.abs(expected.ravel()))
@@ -262,8 +264,9 @@ def main():
     for path in sorted((source / "kernels").glob("*.hr")):
         text = re.sub(r"#.*", "", path.read_text())
         for name, header in re.findall(r"kernel\s+(\w+)\s*(\([^{]*)\{", text):
-            wrong += check(tool, path, name, header, random)
-            count += 1
+            for low in "bf16", "f32":
+                wrong += check(tool, path, name, header, low, random)
+                count += 1
     print("\n".join(wrong) or f"{count} kernels agree with NumPy")
     return 1 if wrong or count < 50 else 0
 

@@ -36,11 +36,14 @@ expect 0 "usage: headroom run FILE.hr" help run
 expect 0 "usage: headroom roof" roof --help
 expect 0 "usage: headroom run" run -h
 
+printf 'kernel k(x: T[N], a: T = 0.5) -> (y: T[N])\n{\n    y[n] = a * x[n]\n}\n' >"$work/default.hr"
+printf 'kernel k(x: T[N]) -> (y: T[N]) where T: f32 | bf16\n{\n    y[n] = x[n]\n}\n' >"$work/narrow.hr"
+printf 'kernel k(x: T[T]) -> (y: T[T])\n{\n    y[n] = x[n]\n}\n' >"$work/roles.hr"
 expect 2 "which kernel? Give its file" run
 expect 2 "which kernel? Give its file" run M=3
 expect 2 "absent.hr" run absent.hr
 expect 2 "absent.hr" run absent.hr:kernel
-expect 2 "layernorm_f32" run "$kernel:softmax"
+expect 2 "it holds: layernorm" run "$kernel:softmax"
 expect 2 "--tun; did you mean --tune?" run "$kernel" --tun quick
 expect 2 "--tune is none, quick or full, not \"fast\"" run "$kernel" --tune fast
 expect 2 "--json takes no value" run "$kernel" --json=yes
@@ -48,19 +51,25 @@ expect 2 "--device needs a value: --device NAME" run "$kernel" --device
 expect 2 "--seed is a whole number of at least 0, not \"-1\"" run "$kernel:layernorm" --seed=-1
 expect 2 "MM\"; did you mean M?" run "$kernel:layernorm" MM=3
 expect 2 "weigth\"; did you mean weight?" run "$kernel:layernorm" weigth=w.npy
-expect 2 "It has x, weight, bias, eps, y, mean, rstd, M, N." run "$kernel:layernorm" zzzzzz=1
+expect 2 "It has x, weight, bias, eps, y, mean, rstd, M, N, T." run "$kernel:layernorm" zzzzzz=1
 expect 2 "M=x: an extent is a whole number" run "$kernel:layernorm" M=x
 expect 2 "M=-1: an extent is a whole number" run "$kernel:layernorm" M=-1
 expect 2 "M=99999999999999999999: an extent" run "$kernel:layernorm" M=99999999999999999999
 expect 2 "M is given twice" run "$kernel:layernorm" M=1 M=2
+expect 2 "M=bf16: an extent is a whole number" run "$kernel" M=bf16
+expect 2 "T=8: T is a dtype of kernel layernorm, and there is none of that name" run "$kernel" T=8
+expect 2 "T=bf61: T is a dtype of kernel layernorm, and there is none of that name; did you mean bf16?" run "$kernel" T=bf61
+expect 2 "the default of a whole-number" run "$work/default.hr" T=i8
+expect 2 "the dtype T of kernel k ($work/narrow.hr, line 1) cannot be i8: it is f32 or bf16" run "$work/narrow.hr" T=i8
+expect 2 "T is a dtype (on line 1) and an extent here" run "$work/roles.hr"
 expect 2 "\"abc\" is no number" run "$kernel:layernorm" eps=abc
 expect 2 '"nothing" is no NAME=VALUE' run "$kernel:layernorm" nothing
 expect 2 "y is a result; to save it, say -o y=a.npy" run "$kernel:layernorm" y=a.npy
-expect 2 "x:f32=...: the kernel declares x as bf16" run "$kernel:layernorm" x:f32=a.npy
+expect 2 "x:f32=...: the kernel declares x as bf16" run "$kernel:layernorm" x:f32=a.npy T=bf16
 expect 2 "absent.npy: cannot open it: No such file" run "$kernel:layernorm" x=absent.npy
 expect 2 "x is an input. What can be saved: y mean rstd" run "$kernel:layernorm" -o x=a.npy
 expect 2 "say which result goes where" run "$kernel:layernorm" -o y
-expect 2 "bf16 can be written as V2 or u2" run "$kernel:layernorm" -o y:u1=a.npy
+expect 2 "bf16 can be written as V2 or u2" run "$kernel:layernorm" T=bf16 -o y:u1=a.npy
 expect 2 "mean is f32, which NumPy has" run "$kernel:layernorm" -o mean:u2=a.npy
 expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" -o y=/absent/a.npy
 expect 2 "cannot write into its folder /absent" run "$kernel:layernorm" --html /absent/a.html

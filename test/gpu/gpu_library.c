@@ -170,13 +170,22 @@ static hr_status repeat_check(hr_device *device, hr_kernel *kernel, bool *same) 
     return HR_OK;
 }
 
-static void case_run(hr_device *device, const char *path, const char *name, const struct gpu_case *one,
-                     totals *totals) {
+/* The dtypes that the library was read with. */
+static hr_status dtypes_bind(hr_kernel *kernel, const hr_function *function) {
+    hr_status status = HR_OK;
+    for (int i = 0; i < function->variable_count && status == HR_OK; i++)
+        status = hr_kernel_bind_dtype(kernel, function->variables[i].name, function->variables[i].dtype);
+    return status;
+}
+
+static void case_run(hr_device *device, const char *path, const hr_function *function,
+                     const struct gpu_case *one, totals *totals) {
     hr_kernel *kernel;
     hr_check check = {0};
     kept_memory kept = {0};
     bool same = true, empty = one->extents[0] == 0 || one->extents[1] == 0;
-    hr_status status = hr_kernel_load_file(device, path, name, &kernel);
+    hr_status status = hr_kernel_load_file(device, path, function->name, &kernel);
+    if (status == HR_OK) status = dtypes_bind(kernel, function);
     /* under compute-sanitizer, long rows only where there is nothing else */
     bool long_rows =
         small && one->extents[1] > 10000 && status == HR_OK && hr_kernel_extent_count(kernel) > 2;
@@ -195,7 +204,7 @@ static void case_run(hr_device *device, const char *path, const char *name, cons
         totals->refused++;
     else if (status != HR_OK || !check.ok || !same) {
         totals->failures++;
-        printf("%s, %s: %s\n", name, one->what,
+        printf("%s, %s: %s\n", function->title, one->what,
                status != HR_OK ? hr_last_error()
                : !check.ok     ? check.where
                                : "two launches differ");
@@ -247,12 +256,12 @@ static void library_run(hr_device *device, int part, int parts, totals *totals) 
     }
     for (int f = 0; f < library.count; f++)
         for (int k = 0; k < library.files[f].program->function_count; k++) {
-            const char *name = library.files[f].program->functions[k].name;
-            if ((only && !strstr(name, only)) || number++ % parts != part) continue;
+            const hr_function *function = &library.files[f].program->functions[k];
+            if ((only && !strstr(function->title, only)) || number++ % parts != part) continue;
             totals->kernels++;
             for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
                 if (!small || cases[c].small)
-                    case_run(device, library.files[f].path, name, &cases[c], totals);
+                    case_run(device, library.files[f].path, function, &cases[c], totals);
         }
     kernel_library_close(&library);
     if (part == 0) out_of_range_run(device, totals);

@@ -19,6 +19,7 @@ typedef struct list_case {
     const char *file, *kernel;
     int count;
     int64_t lengths[MEMBERS_MAX], total, odd; /* odd: elements between members */
+    hr_dtype dtype;
 } list_case;
 
 typedef struct tensor {
@@ -99,6 +100,7 @@ static hr_kernel *load(hr_device *device, const list_case *c) {
     hr_kernel *kernel;
     snprintf(path, sizeof path, "%s/kernels/%s", HR_SOURCE_DIR, c->file);
     need(hr_kernel_load_file(device, path, c->kernel, &kernel));
+    need(hr_kernel_bind_dtype(kernel, "T", c->dtype));
     return kernel;
 }
 
@@ -176,10 +178,13 @@ static list_case make_case(const char *file, const char *kernel, bool many, int6
 }
 
 int main(void) {
-    static const char *const kernels[][2] = {{"adamw.hr", "adamw"},
-                                             {"adamw.hr", "adamw_f32"},
-                                             {"clip_norm.hr", "clip_norm"},
-                                             {"clip_norm.hr", "clip_norm_f32"}};
+    static const struct {
+        const char *file, *name;
+        hr_dtype dtype;
+    } kernels[] = {{"adamw.hr", "adamw", HR_BF16},
+                   {"adamw.hr", "adamw_in_place", HR_F32},
+                   {"clip_norm.hr", "clip_norm", HR_BF16},
+                   {"clip_norm.hr", "clip_norm", HR_F32}};
     int cases = 0, wrong = 0;
     if (hr_device_open("cuda", &gpu) != HR_OK) {
         printf("skipped: %s\n", hr_last_error());
@@ -189,7 +194,8 @@ int main(void) {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         for (int many = 0; many < 2; many++)
             for (int64_t odd = 0; odd < 4; odd += 3, cases++) {
-                list_case c = make_case(kernels[i][0], kernels[i][1], many, odd);
+                list_case c = make_case(kernels[i].file, kernels[i].name, many, odd);
+                c.dtype = kernels[i].dtype;
                 wrong += run(&c) > 0;
             }
     hr_device_destroy(gpu);

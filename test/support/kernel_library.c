@@ -1,4 +1,4 @@
-/* In: the folder kernels/. Out: its texts, parsed, in the order of their names. */
+/* In: the folder kernels/. Out: its texts, parsed for both dtypes, in the order of their names. */
 #define _GNU_SOURCE
 #include "support/kernel_library.h"
 #include "lang/program.h"
@@ -21,14 +21,15 @@ static const char *folder(void) {
     return given ? given : HR_SOURCE_DIR "/kernels";
 }
 
-static hr_status file_open(const char *name, const char **path, hr_program **out) {
+static hr_status file_open(const char *name, hr_dtype dtype, const char **path, hr_program **out) {
     char full[512], *text = malloc(TEXT_MAX);
     snprintf(full, sizeof full, "%.250s/%.250s", folder(), name);
     FILE *file = fopen(full, "rb");
     if (!text || !file) return hr_fail(HR_IO, "%s cannot be read", full);
     size_t length = fread(text, 1, TEXT_MAX, file);
     fclose(file);
-    hr_status status = hr_program_parse(full, text, length, out);
+    hr_parse_options options = {.dtype_default = dtype};
+    hr_status status = hr_program_parse_for(full, text, length, &options, out);
     free(text);
     *path = strdup(full);
     return status;
@@ -40,8 +41,10 @@ hr_status kernel_library_open(kernel_library *out) {
     hr_status status = count > 0 ? HR_OK : hr_fail(HR_IO, "%s holds no kernels", folder());
     *out = (kernel_library){0};
     for (int i = 0; i < count; i++) {
-        if (status == HR_OK && out->count < (int)(sizeof out->files / sizeof *out->files)) {
-            status = file_open(entries[i]->d_name, &out->files[i].path, &out->files[i].program);
+        for (int narrow = 1; narrow >= 0; narrow--) {
+            if (status != HR_OK || out->count == (int)(sizeof out->files / sizeof *out->files)) continue;
+            status = file_open(entries[i]->d_name, narrow ? HR_BF16 : HR_F32, &out->files[out->count].path,
+                               &out->files[out->count].program);
             out->count += status == HR_OK;
         }
         free(entries[i]);
@@ -59,10 +62,20 @@ void kernel_library_close(kernel_library *library) {
     *library = (kernel_library){0};
 }
 
-const hr_function *kernel_library_function(const kernel_library *library, const char *name) {
+const hr_function *kernel_library_function(const kernel_library *library, const char *title) {
     for (int f = 0; f < library->count; f++)
         for (int k = 0; k < library->files[f].program->function_count; k++)
-            if (strcmp(library->files[f].program->functions[k].name, name) == 0)
+            if (strcmp(library->files[f].program->functions[k].title, title) == 0)
                 return &library->files[f].program->functions[k];
     return NULL;
+}
+
+hr_status kernel_bind_dtypes(hr_kernel *kernel, hr_dtype dtype) {
+    hr_status status = HR_OK;
+    for (int i = 0; i < hr_kernel_dtype_count(kernel) && status == HR_OK; i++) {
+        const char *name = hr_kernel_dtype_name(kernel, i);
+        status = hr_kernel_bind_dtype(kernel, name, dtype);
+        if (status == HR_BAD_INPUT) status = hr_kernel_bind_dtype(kernel, name, HR_F16);
+    }
+    return status;
 }

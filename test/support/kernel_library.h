@@ -1,7 +1,8 @@
-/* Every kernel of kernels/, for tests that go through all of them. */
+/* Every kernel of kernels/ in bf16 and in f32, for tests that go through all of them. */
 #ifndef HR_TEST_KERNEL_LIBRARY_H
 #define HR_TEST_KERNEL_LIBRARY_H
 
+#include "headroom.h"
 #include "lang/program.h"
 
 typedef struct kernel_library {
@@ -9,12 +10,14 @@ typedef struct kernel_library {
     struct {
         const char *path;
         hr_program *program;
-    } files[128]; /* by name */
+    } files[128]; /* by name, each with its dtype variables in bf16 and again in f32 */
 } kernel_library;
 
 hr_status kernel_library_open(kernel_library *out);
 void kernel_library_close(kernel_library *library);
-/* NULL: there is none of that name. */
-const hr_function *kernel_library_function(const kernel_library *library, const char *name);
+/* "softmax T=f32"; NULL: there is none of that title. */
+const hr_function *kernel_library_function(const kernel_library *library, const char *title);
+/* Every dtype variable of the kernel stands for `dtype`, or for f16 where its constraint forbids that. */
+hr_status kernel_bind_dtypes(hr_kernel *kernel, hr_dtype dtype);
 
 #endif

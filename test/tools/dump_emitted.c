@@ -1,9 +1,9 @@
 /* Everything that is emitted for the library's kernels, one file a case, so that a change of the planner or
  * of an emitter shows as a diff of folders: see tools/compare_emitted.
  *
- * In: dump_emitted FOLDER. Out: in that folder KERNEL.TARGET.EXTENTS.txt, what stands after the prelude for
- * the plan's own choice, its launches and scratch; and hashes.txt, a line for each of the tuner's candidates
- * at the first two sets of extents with the hash of its whole text.
+ * In: dump_emitted FOLDER. Out: in that folder KERNEL_DTYPES.TARGET.EXTENTS.txt, what stands after the
+ * prelude for the plan's own choice, its launches and scratch; and hashes.txt, a line for each of the tuner's
+ * candidates at the first two sets of extents with the hash of its whole text.
  */
 #include "base/dtype.h"
 #include "emit/emit.h"
@@ -142,8 +142,8 @@ static void function_write(const char *folder, FILE *hashes, const hr_function *
                 extents_fill(function, set, extents);
                 for (int i = 0; i < hr_function_arguments(function); i++)
                     layouts[i] = strided ? HR_LAYOUT_STRIDED : HR_LAYOUT_DENSE;
-                snprintf(name, sizeof name, "%s.%s.%d%s", function->name, targets[t].name, set,
-                         strided ? "s" : "");
+                snprintf(name, sizeof name, "%s.%s.%d%s", function->symbol + strlen("kernel_"),
+                         targets[t].name, set, strided ? "s" : "");
                 case_write(folder, hashes, name, function, extents, layouts, &targets[t].limits, set < 2);
             }
 }

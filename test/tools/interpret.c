@@ -1,6 +1,6 @@
 /* Evaluates every element of every result of a kernel with the interpreter, for scripts that compare.
  *
- *     interpret FILE.hr KERNEL FOLDER [EXTENT=N | scalar=X]...
+ *     interpret FILE.hr KERNEL FOLDER [EXTENT=N | T=DTYPE | scalar=X]...
  *
  * In: FOLDER/NAME.bin, the raw elements of parameter NAME (zeros where it is missing). Out: FOLDER/NAME.f64
  * for each result and inout, the elements before the store's rounding.
@@ -30,6 +30,25 @@ static void apply(hr_fixture *fixture, const char *setting, bool scalars) {
         hr_fixture_extent(fixture, name, atoll(equals + 1));
     else if (hr_fixture_tensor(fixture, name) >= 0)
         hr_fixture_set_scalar(fixture, name, atof(equals + 1));
+}
+
+/* The kernel with the dtypes that the settings give its variables. */
+static hr_status instantiate(hr_fixture *fixture, int count, char **settings) {
+    const hr_function *function = fixture->function;
+    hr_dtype dtypes[HR_DTYPE_VARIABLE_MAX];
+    hr_program *program;
+    for (int i = 0; i < function->variable_count; ++i) {
+        const hr_dtype_variable *variable = &function->variables[i];
+        size_t length = strlen(variable->name);
+        dtypes[i] = variable->dtype;
+        for (int s = 0; s < count; ++s)
+            if (!strncmp(settings[s], variable->name, length) && settings[s][length] == '=')
+                hr_dtype_parse(settings[s] + length + 1, strlen(settings[s] + length + 1), &dtypes[i]);
+    }
+    HR_TRY(hr_function_instantiate(function, dtypes, &program, &fixture->function));
+    hr_program_destroy(fixture->program);
+    fixture->program = program;
+    return HR_OK;
 }
 
 static void load(hr_fixture *fixture, const char *folder) {
@@ -68,6 +87,7 @@ static hr_status interpret(hr_fixture *fixture, int argc, char **argv) {
     hr_status status = hr_fixture_open(text, argv[2], fixture);
     free(text);
     HR_TRY(status);
+    HR_TRY(instantiate(fixture, argc - 4, argv + 4));
     for (int i = 4; i < argc; ++i)
         apply(fixture, argv[i], false);
     HR_TRY(hr_fixture_allocate(fixture));

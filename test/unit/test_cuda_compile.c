@@ -81,11 +81,12 @@ static hr_status job_make(const hr_function *function, const struct compile_case
     if (status == HR_OK)
         status = hr_emit_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
     if (status == HR_OK) {
-        job->kernel = function->name;
+        job->kernel = function->title;
         job->source = strdup(hr_text_data(&emitted.source));
         hr_cuda_arch_name(one->compute, job->arch, sizeof job->arch);
-        snprintf(job->label, sizeof job->label, "%-26s %-7s %6lld %6lld choice %d", function->name, job->arch,
-                 (long long)extents[0], (long long)(function->extent_count > 1 ? extents[1] : 0), number);
+        snprintf(job->label, sizeof job->label, "%-26s %-7s %6lld %6lld choice %d", function->title,
+                 job->arch, (long long)extents[0], (long long)(function->extent_count > 1 ? extents[1] : 0),
+                 number);
         job_count++;
     }
     hr_emitted_clear(&emitted);
@@ -104,7 +105,7 @@ static void candidates_make(const hr_function *function, const struct compile_ca
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
         if (job_make(function, one, &tunables[i], i) != HR_OK)
-            fail_msg("%s, choice %d: %s", function->name, i, hr_last_error());
+            fail_msg("%s, choice %d: %s", function->title, i, hr_last_error());
 }
 
 static void function_make(const hr_function *function) {
@@ -112,7 +113,7 @@ static void function_make(const hr_function *function) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         if (cases[c].slow && !slow) continue;
         if (job_make(function, &cases[c], NULL, 0) != HR_OK)
-            fail_msg("%s: %s", function->name, hr_last_error());
+            fail_msg("%s: %s", function->title, hr_last_error());
         if (slow && cases[c].compute == 90) candidates_make(function, &cases[c]);
     }
 }
@@ -214,7 +215,7 @@ static void test_library_compiles(void **state) {
     for (int f = 0; f < library.count; f++)
         for (int k = 0; k < library.files[f].program->function_count; k++) {
             const hr_function *function = &library.files[f].program->functions[k];
-            if (!only || strstr(function->name, only)) function_make(function);
+            if (!only || strstr(function->title, only)) function_make(function);
         }
     assert_true(only || job_count >= 54 * 4);
     compile_all();

@@ -77,7 +77,7 @@ static void run_case(const hr_function *function, const struct library_case *one
     if (!good || getenv("HR_VERBOSE"))
         print_message("%-28s case %2d, choice %2d, %5lld %6lld  %.2f + %.2f s  %5lld points  reads %.2f "
                       "writes %.2f  %s\n",
-                      function->name, (int)(one - cases), choice, (long long)extents[0],
+                      function->title, (int)(one - cases), choice, (long long)extents[0],
                       (long long)(function->extent_count > 1 ? extents[1] : 0), outcome.seconds_compile,
                       outcome.seconds_run, (long long)outcome.points, outcome.read, outcome.written,
                       status == HR_OK ? "" : hr_last_error());
@@ -97,7 +97,7 @@ static void test_library(void **state) {
     for (int f = 0; f < library.count; f++)
         for (int k = 0; k < library.files[f].program->function_count; k++) {
             const hr_function *function = &library.files[f].program->functions[k];
-            if (!only || strstr(function->name, only)) run_function(function);
+            if (!only || strstr(function->title, only)) run_function(function);
         }
     kernel_library_close(&library);
     if (failures) fail_msg("%d of %d cases are wrong", failures, runs);
@@ -119,8 +119,8 @@ static void run_candidates(const hr_function *function, const struct library_cas
 
 static void test_candidates(void **state) {
     (void)state;
-    static const char *const few[] = {"layernorm",          "softmax",   "bias_gelu",
-                                      "layernorm_backward", "attention", NULL};
+    static const char *const few[] = {"layernorm T=bf16",          "softmax T=bf16",   "bias_gelu T=bf16",
+                                      "layernorm_backward T=bf16", "attention T=bf16", NULL};
     kernel_library library;
     const char *only = getenv("HR_ONLY");
     bool slow = getenv("HR_SLOW") != NULL;
@@ -131,8 +131,8 @@ static void test_candidates(void **state) {
             const hr_function *function = &library.files[f].program->functions[k];
             bool wanted = slow;
             for (int i = 0; few[i]; i++)
-                wanted |= strcmp(few[i], function->name) == 0;
-            if (!wanted || (only && !strstr(function->name, only))) continue;
+                wanted |= strcmp(few[i], function->title) == 0;
+            if (!wanted || (only && !strstr(function->title, only))) continue;
             run_candidates(function, &cases[1]);
             if (slow) run_candidates(function, &cases[2]);
         }
@@ -143,7 +143,8 @@ static void test_candidates(void **state) {
 /* Subscripts beyond their axis are reported with their value and touch nothing. */
 static void test_wild_subscripts(void **state) {
     (void)state;
-    static const char *const kernels[] = {"embedding", "embedding_backward_f32", "cross_entropy"};
+    static const char *const kernels[] = {"embedding F=bf16", "embedding_backward F=f32",
+                                          "cross_entropy F=bf16"};
     static const int64_t extents[] = {37, 131, 35};
     kernel_library library;
     cuda_outcome outcome;
@@ -153,7 +154,7 @@ static void test_wild_subscripts(void **state) {
         for (int k = 0; k < library.files[f].program->function_count; k++)
             for (int i = 0; i < 3; i++) {
                 const hr_function *function = &library.files[f].program->functions[k];
-                if (strcmp(kernels[i], function->name) != 0) continue;
+                if (strcmp(kernels[i], function->title) != 0) continue;
                 cuda_case run = {.function = function,
                                  .extents = extents,
                                  .limits = cuda_case_limits(90, 0),

@@ -16,25 +16,27 @@ static const struct ring_case {
     row_case row;
     int slices, depth; /* that are expected; 0: no ring */
 } cases[] = {
-    {{"softmax", 23, 1024, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 1, 6},
-    {{"softmax", 23, 1024, 90, 5, 0, {.prefetch = 5, .row_threads = 64, .cluster = 2}}, 2, 6},
-    {{"softmax_f32", 17, 4100, 90, 4, 0, {.prefetch = 5, .row_threads = 128}}, 2, 5},
-    {{"layernorm", 19, 2056, 90, 8, 0, {.prefetch = 5, .row_threads = 64, .unroll = 2, .cluster = 4}}, 4, 6},
-    {{"layernorm", 11, 2056, 90, 8, 1, {.prefetch = 5, .row_threads = 64, .unroll = 2}}, 4, 6},
-    {{"layernorm", 9, 3000, 90, 4, 0, {.prefetch = 5, .row_threads = 96, .unroll = 2}}, 2, 6},
-    {{"layernorm_f32", 9, 2500, 90, 4, 0, {.prefetch = 5, .row_threads = 96, .unroll = 2, .cluster = 4}},
+    {{"softmax T=bf16", 23, 1024, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 1, 6},
+    {{"softmax T=bf16", 23, 1024, 90, 5, 0, {.prefetch = 5, .row_threads = 64, .cluster = 2}}, 2, 6},
+    {{"softmax T=f32", 17, 4100, 90, 4, 0, {.prefetch = 5, .row_threads = 128}}, 2, 5},
+    {{"layernorm T=bf16", 19, 2056, 90, 8, 0, {.prefetch = 5, .row_threads = 64, .unroll = 2, .cluster = 4}},
      4,
      6},
-    {{"layernorm", 5, 1544, 90, 4, 0, {.prefetch = 5, .row_threads = 64}}, 1, 5},
-    {{"residual_norm", 13, 1032, 90, 6, 0, {.prefetch = 5, .row_threads = 64}}, 2, 5},
-    {{"residual_norm_f32", 13, 1032, 90, 6, 3, {.prefetch = 5, .row_threads = 64, .cluster = 2}}, 4, 5},
-    {{"rmsnorm", 0, 1024, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 1, 6},
-    {{"rmsnorm", 3, 0, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 0, 0},
-    {{"rmsnorm", 1, 1024, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 1, 6},
-    {{"softmax", 23, 1025, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 0, 0},
-    {{"softmax", 64, 16400, 90, 8, 0, {0}}, 2, 6},
-    {{"softmax", 31, 16400, 90, 8, 0, {0}}, 0, 0},
-    {{"rmsnorm_f32", 32, 40000, 90, 8, 0, {0}}, 8, 5},
+    {{"layernorm T=bf16", 11, 2056, 90, 8, 1, {.prefetch = 5, .row_threads = 64, .unroll = 2}}, 4, 6},
+    {{"layernorm T=bf16", 9, 3000, 90, 4, 0, {.prefetch = 5, .row_threads = 96, .unroll = 2}}, 2, 6},
+    {{"layernorm T=f32", 9, 2500, 90, 4, 0, {.prefetch = 5, .row_threads = 96, .unroll = 2, .cluster = 4}},
+     4,
+     6},
+    {{"layernorm T=bf16", 5, 1544, 90, 4, 0, {.prefetch = 5, .row_threads = 64}}, 1, 5},
+    {{"residual_norm T=bf16", 13, 1032, 90, 6, 0, {.prefetch = 5, .row_threads = 64}}, 2, 5},
+    {{"residual_norm T=f32", 13, 1032, 90, 6, 3, {.prefetch = 5, .row_threads = 64, .cluster = 2}}, 4, 5},
+    {{"rmsnorm T=bf16", 0, 1024, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 1, 6},
+    {{"rmsnorm T=bf16", 3, 0, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 0, 0},
+    {{"rmsnorm T=bf16", 1, 1024, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 1, 6},
+    {{"softmax T=bf16", 23, 1025, 90, 3, 0, {.prefetch = 5, .row_threads = 64}}, 0, 0},
+    {{"softmax T=bf16", 64, 16400, 90, 8, 0, {0}}, 2, 6},
+    {{"softmax T=bf16", 31, 16400, 90, 8, 0, {0}}, 0, 0},
+    {{"rmsnorm T=f32", 32, 40000, 90, 8, 0, {0}}, 8, 5},
 };
 
 static void check_choice(const hr_cuda_choice *choice, int number) {
@@ -59,7 +61,7 @@ static void test_pasted(void **state) {
     (void)state;
     kernel_library library;
     assert_int_equal(kernel_library_open(&library), HR_OK);
-    const hr_function *function = kernel_library_function(&library, "softmax");
+    const hr_function *function = kernel_library_function(&library, "softmax T=bf16");
     for (int64_t columns = 65536; columns <= 131072; columns *= 2) {
         const int64_t extents[] = {4096, columns};
         hr_device_limits limits = cuda_case_limits(90, 132);

@@ -314,7 +314,8 @@ static void test_layernorm(void **state) {
     assert_string_equal(f->tensors[3].name, "eps");
     assert_true(f->tensors[3].has_default && f->tensors[3].default_value == 1e-5 && f->tensors[3].rank == 0);
     assert_int_equal(f->tensors[4].role, HR_ROLE_RESULT);
-    assert_int_equal(f->tensors[0].dtype, HR_BF16);
+    assert_ptr_equal(f->tensors[0].variable, &f->variables[0]);
+    assert_int_equal(f->tensors[0].dtype, HR_F32);
     assert_int_equal(f->extent_count, 2);
     const hr_statement *y = &f->statements[2];
     assert_int_equal(y->tensor, 4);

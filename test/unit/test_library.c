@@ -1,5 +1,6 @@
 /* Every kernel of kernels/ at odd and even sizes: the compiled code against the text's meaning in f64. */
 #include "support/cpu_device.h"
+#include "support/kernel_library.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,12 +57,13 @@ static void bind_sizes(hr_kernel *kernel, const int64_t *size) {
     }
 }
 
-static void check_case(const char *path, const char *text, size_t length, const char *name,
+static void check_case(const char *path, const char *text, size_t length, const char *name, hr_dtype dtype,
                        const int64_t *size, bool unfused) {
     hr_kernel *kernel;
     hr_check check = {0};
     hr_prepare_options options = {.size = sizeof options, .unfused = unfused};
     hr_status status = hr_kernel_load(device, path, text, length, name, &kernel);
+    if (status == HR_OK) status = kernel_bind_dtypes(kernel, dtype);
     if (status != HR_OK) fail_msg("%s", hr_last_error());
     bind_sizes(kernel, size);
     status = hr_kernel_fill(kernel, 7);
@@ -72,9 +74,9 @@ static void check_case(const char *path, const char *text, size_t length, const 
     bool empty = size[0] == 0 || size[1] == 0;
     if (status != HR_OK && !empty) fail_msg("%s: %s", name, hr_last_error());
     if (status == HR_OK && !check.ok)
-        fail_msg("%s at %lld, %lld%s: error %g, tolerance %g: %s", name, (long long)size[0],
-                 (long long)size[1], unfused ? ", unfused" : "", check.max_error, check.tolerance,
-                 check.where);
+        fail_msg("%s in %s at %lld, %lld%s: error %g, tolerance %g: %s", name, hr_dtype_name(dtype),
+                 (long long)size[0], (long long)size[1], unfused ? ", unfused" : "", check.max_error,
+                 check.tolerance, check.where);
     hr_kernel_destroy(kernel);
 }
 
@@ -91,8 +93,9 @@ static void for_each_kernel(bool unfused) {
         char *text = read_file(path, &length);
         int count = kernel_names(text, names);
         for (int k = 0; k < count; k++)
-            for (size_t s = 0; s < (unfused ? 1 : sizeof sizes / sizeof *sizes); s++, cases++)
-                check_case(path, text, length, names[k], sizes[s], unfused);
+            for (size_t s = 0; s < (unfused ? 1 : sizeof sizes / sizeof *sizes); s++)
+                for (int narrow = 0; narrow < 2; narrow++, cases++)
+                    check_case(path, text, length, names[k], narrow ? HR_BF16 : HR_F32, sizes[s], unfused);
         free(text);
     }
     closedir(files);

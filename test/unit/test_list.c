@@ -155,8 +155,8 @@ static void check_adamw(bool narrow, int count, const int64_t *lengths, int odd)
     tensor_add(lists, "v", HR_F32, 4, odd);
     tensor_add(lists, "g", narrow ? HR_BF16 : HR_F32, narrow ? 2 : 4, odd);
     if (narrow) tensor_add(lists, "w", HR_BF16, 2, odd);
-    hr_kernel *over_list = load_file("adamw.hr", narrow ? "adamw" : "adamw_f32");
-    hr_kernel *whole = load_file("adamw.hr", narrow ? "adamw" : "adamw_f32");
+    hr_kernel *over_list = load_file("adamw.hr", narrow ? "adamw" : "adamw_in_place");
+    hr_kernel *whole = load_file("adamw.hr", narrow ? "adamw" : "adamw_in_place");
     bind_lists(over_list, lists);
     bind_whole(whole, lists);
     hr_check check;
@@ -200,8 +200,8 @@ static void check_clip(int count, const int64_t *lengths, float limit) {
         double value = ((float *)lists->tensors[0].whole)[i];
         squares += value * value;
     }
-    hr_kernel *over_list = load_file("clip_norm.hr", "clip_norm_f32");
-    hr_kernel *whole = load_file("clip_norm.hr", "clip_norm_f32");
+    hr_kernel *over_list = load_file("clip_norm.hr", "clip_norm");
+    hr_kernel *whole = load_file("clip_norm.hr", "clip_norm");
     bind_lists(over_list, lists);
     bind_whole(whole, lists);
     bind_total(over_list, "norm", &norm);
@@ -240,7 +240,7 @@ static void test_nothing_at_all(void **state) {
         float norm = -1;
         lengths_set(lists, count, none);
         tensor_add(lists, "g", HR_F32, 4, 1);
-        hr_kernel *kernel = load_file("clip_norm.hr", "clip_norm_f32");
+        hr_kernel *kernel = load_file("clip_norm.hr", "clip_norm");
         bind_lists(kernel, lists);
         bind_total(kernel, "norm", &norm);
         good(hr_kernel_launch(kernel));

@@ -187,7 +187,8 @@ static void compare(const run *r) {
     }
 }
 
-static void check(const char *file, const char *name, int count, const int64_t *lengths, int odd) {
+static void check(const char *file, const char *name, hr_dtype dtype, int count, const int64_t *lengths,
+                  int odd) {
     char path[512], *text = NULL;
     size_t size = 0;
     run r = {.count = count, .lengths = lengths, .odd = odd};
@@ -201,7 +202,8 @@ static void check(const char *file, const char *name, int count, const int64_t *
     assert_non_null(stream);
     ssize_t length = getdelim(&text, &size, 0, stream);
     fclose(stream);
-    good(hr_program_parse(path, text, (size_t)length, &program));
+    good(hr_program_parse_for(path, text, (size_t)length, &(hr_parse_options){.dtype_default = dtype},
+                              &program));
     good(hr_program_find(program, name, &r.function));
     r.tensor_count = r.function->parameter_count + r.function->result_count;
     for (int k = 0; k < count; k++)
@@ -231,28 +233,28 @@ static void check(const char *file, const char *name, int count, const int64_t *
 static void test_map_over_members(void **state) {
     (void)state;
     static const int64_t lengths[] = {5, 31, 0, 1, 8200, 33, 1023, 0, 4096};
-    check("adamw.hr", "adamw", 9, lengths, 1);
-    check("adamw.hr", "adamw_f32", 9, lengths, 3);
-    check("adamw.hr", "adamw", 1, lengths + 4, 0);
+    check("adamw.hr", "adamw", HR_BF16, 9, lengths, 1);
+    check("adamw.hr", "adamw_in_place", HR_F32, 9, lengths, 3);
+    check("adamw.hr", "adamw", HR_BF16, 1, lengths + 4, 0);
 }
 
 static void test_norm_and_clipping(void **state) {
     (void)state;
     static const int64_t lengths[] = {5, 31, 0, 1, 13000, 33, 1023};
-    check("clip_norm.hr", "clip_norm_f32", 7, lengths, 1);
-    check("clip_norm.hr", "clip_norm", 7, lengths, 0);
+    check("clip_norm.hr", "clip_norm", HR_F32, 7, lengths, 1);
+    check("clip_norm.hr", "clip_norm", HR_BF16, 7, lengths, 0);
 }
 
 static void test_nothing_at_all(void **state) {
     (void)state;
     static const int64_t none[] = {0, 0};
-    check("clip_norm.hr", "clip_norm_f32", 2, none, 1);
-    check("clip_norm.hr", "clip_norm_f32", 0, none, 1);
-    check("adamw.hr", "adamw", 2, none, 1);
+    check("clip_norm.hr", "clip_norm", HR_F32, 2, none, 1);
+    check("clip_norm.hr", "clip_norm", HR_F32, 0, none, 1);
+    check("adamw.hr", "adamw", HR_BF16, 2, none, 1);
 }
 
 /* Through NVRTC, where it is installed: nothing spills. */
-static void compile(const char *file, const char *name, int compute) {
+static void compile(const char *file, const char *name, hr_dtype dtype, int compute) {
     char path[512], *text = NULL, arch[16];
     size_t size = 0, cubin_size = 0;
     void *cubin = NULL;
@@ -275,7 +277,8 @@ static void compile(const char *file, const char *name, int compute) {
     assert_non_null(stream);
     ssize_t length = getdelim(&text, &size, 0, stream);
     fclose(stream);
-    good(hr_program_parse(path, text, (size_t)length, &program));
+    good(hr_program_parse_for(path, text, (size_t)length, &(hr_parse_options){.dtype_default = dtype},
+                              &program));
     good(hr_program_find(program, name, &function));
     for (int t = 0; t < function->parameter_count + function->result_count; t++)
         if (function->tensors[t].rank) layouts[t] = HR_LAYOUT_LIST;
@@ -296,11 +299,11 @@ static void compile(const char *file, const char *name, int compute) {
 
 static void test_nothing_spills(void **state) {
     (void)state;
-    compile("adamw.hr", "adamw", 90);
-    compile("adamw.hr", "adamw_f32", 90);
-    compile("adamw.hr", "adamw", 80);
-    compile("clip_norm.hr", "clip_norm", 90);
-    compile("clip_norm.hr", "clip_norm_f32", 100);
+    compile("adamw.hr", "adamw", HR_BF16, 90);
+    compile("adamw.hr", "adamw_in_place", HR_F32, 90);
+    compile("adamw.hr", "adamw", HR_BF16, 80);
+    compile("clip_norm.hr", "clip_norm", HR_BF16, 90);
+    compile("clip_norm.hr", "clip_norm", HR_F32, 100);
 }
 
 static int begin(void **state) {

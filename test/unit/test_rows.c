@@ -3,6 +3,7 @@
 #include "device/device.h"
 #include "support/core_kinds.h"
 #include "support/cpu_device.h"
+#include "support/kernel_library.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,19 +20,20 @@ enum { ROW_COUNTS = sizeof row_counts / sizeof *row_counts, LENGTHS = sizeof len
 
 static const struct row_kernel {
     const char *file, *name;
+    hr_dtype dtype;
 } kernels[] = {
-    {"layernorm_backward", "layernorm_backward"},
-    {"layernorm_backward", "layernorm_backward_f32"},
-    {"rmsnorm_backward", "rmsnorm_backward"},
-    {"layernorm", "layernorm"},
-    {"layernorm", "layernorm_f32"},
-    {"rmsnorm", "rmsnorm_f32"},
-    {"residual_norm", "residual_norm"},
-    {"residual_norm", "residual_norm_f32"},
-    {"softmax", "softmax"},
-    {"softmax", "softmax_f32"},
-    {"sum", "column_sum"},
-    {"sum", "column_sum_f32"},
+    {"layernorm_backward", "layernorm_backward", HR_BF16},
+    {"layernorm_backward", "layernorm_backward", HR_F32},
+    {"rmsnorm_backward", "rmsnorm_backward", HR_BF16},
+    {"layernorm", "layernorm", HR_BF16},
+    {"layernorm", "layernorm", HR_F32},
+    {"rmsnorm", "rmsnorm", HR_F32},
+    {"residual_norm", "residual_norm", HR_BF16},
+    {"residual_norm", "residual_norm", HR_F32},
+    {"softmax", "softmax", HR_BF16},
+    {"softmax", "softmax", HR_F32},
+    {"sum", "column_sum", HR_BF16},
+    {"sum", "column_sum", HR_F32},
 };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
@@ -41,7 +43,7 @@ static const char columns_text[] =
     "    s[n] = sum[m](x[m, n] * r[m] * w[n])\n"
     "    t[n] = sum[m](exp(x[m, n]))\n"
     "    most[n] = max[m](x[m, n] - r[m])\n}\n";
-static const struct row_kernel columns_kernel = {"columns", "columns"};
+static const struct row_kernel columns_kernel = {"columns", "columns", HR_BF16};
 
 static void check_rows(const struct row_kernel *which, const char *text, size_t length, int64_t rows,
                        int64_t columns) {
@@ -49,6 +51,7 @@ static void check_rows(const struct row_kernel *which, const char *text, size_t 
     hr_check check = {0};
     if (hr_kernel_load(device, which->file, text, length, which->name, &kernel) != HR_OK)
         fail_msg("%s", hr_last_error());
+    assert_int_equal(kernel_bind_dtypes(kernel, which->dtype), HR_OK);
     assert_int_equal(hr_kernel_bind_extent(kernel, "M", rows), HR_OK);
     assert_int_equal(hr_kernel_bind_extent(kernel, "N", columns), HR_OK);
     if (hr_kernel_fill(kernel, 11) != HR_OK || hr_kernel_prepare(kernel, NULL) != HR_OK ||
@@ -105,7 +108,7 @@ static void test_columns_of_results(void **state) {
                                "kernel norms(x: f32[M, N]) -> (y: f32[M, N], s: f32[N])\n{\n"
                                "    r[m] = rsqrt(sum[n](x[m, n]^2) / N + 1)\n    y[m, n] = x[m, n] * r[m]\n"
                                "    s[n] = sum[m](y[m, n])\n}\n";
-    static const struct row_kernel both[] = {{"results", "weights"}, {"results", "norms"}};
+    static const struct row_kernel both[] = {{"results", "weights", HR_F32}, {"results", "norms", HR_F32}};
     for (core_kinds each = core_kinds_of(&device->limits); core_kinds_next(&each);)
         for (int k = 0; k < 2; k++)
             for (int n = 0; n < LENGTHS; n++)
@@ -167,7 +170,7 @@ static void test_long_columns(void **state) {
     test_columns_alone(NULL);
     check_plan_words(&columns_kernel, columns_text, strips_words, true);
     for (size_t i = 0; i < sizeof long_cases / sizeof *long_cases; i++) {
-        const struct row_kernel which = {"long", "k"};
+        const struct row_kernel which = {"long", "k", HR_F32};
         check_plan_words(&which, long_cases[i].text, strips_words, long_cases[i].strips);
         for (int r = 0; r < ROW_COUNTS; r++)
             for (int n = 0; n < LENGTHS; n++)
@@ -184,7 +187,7 @@ static const char positions_text[] =
     "    c[n] = argmin[k, m](x[m, n, k] // 4 + z[n, 0] * 0)\n"
     "    d = argmin[j, n](round(z[n, j]))\n"
     "    e = argmax[n, j](round(z[n, j]))\n}\n";
-static const struct row_kernel positions_kernel = {"positions", "positions"};
+static const struct row_kernel positions_kernel = {"positions", "positions", HR_F32};
 
 static void test_positions(void **state) {
     (void)state;

@@ -23,30 +23,31 @@ static const char norm_text[] =
 
 static const struct scratch_case {
     const char *file, *name; /* or the text itself, where there is no name */
-    int64_t extents[6];      /* in the order of the text */
-    const char *stages;      /* on a CPU and on a GPU; NULL = they may be any */
+    hr_dtype dtype;
+    int64_t extents[6]; /* in the order of the text */
+    const char *stages; /* on a CPU and on a GPU; NULL = they may be any */
 } cases[] = {
-    {"layernorm_backward", "layernorm_backward", {64, 1 << 22}, "2 stages: row, column"},
-    {"layernorm_backward", "layernorm_backward", {1024, 1 << 20}, "2 stages: row, column"},
-    {"layernorm_backward", "layernorm_backward_f32", {4096, 1 << 14}, "1 stage: row"},
-    {"rmsnorm_backward", "rmsnorm_backward_f32", {16, 1 << 24}, "2 stages: row, column"},
-    {"sum", "column_sum_f32", {16, 1 << 24}, "1 stage: column"},
-    {"sum", "column_sum", {1 << 16, 1 << 18}, "1 stage: column"},
-    {"residual_norm", "residual_norm", {4, 1 << 26}, "1 stage: row"},
-    {"softmax", "softmax", {4, 1 << 26}, "1 stage: row"},
-    {"softmax", "softmax_f32", {1 << 10, 1 << 18}, "1 stage: row"},
-    {"layernorm", "layernorm", {2, 1 << 27}, "1 stage: row"},
-    {"embedding_backward", "embedding_backward", {1 << 23, 512, 50257}, NULL},
-    {"embedding", "embedding", {1 << 23, 50257, 2048}, NULL},
-    {"swiglu_backward", "swiglu_backward", {1 << 12, 1 << 16}, "1 stage: map"},
-    {"dropout", "dropout", {1 << 12, 1 << 16}, "1 stage: map"},
-    {"clip_norm", "clip_norm", {1 << 28}, NULL},
-    {"adamw", "adamw", {1 << 28}, "1 stage: map"},
-    {"attention", "attention", {1, 32, 8192, 128, 8192, 128}, NULL},
-    {"attention", "attention_f32", {8, 16, 2048, 64, 2048, 64}, NULL},
-    {softmax_text, NULL, {64, 4, 1 << 20}, NULL},
-    {norm_text, NULL, {64, 21, 1 << 18}, NULL},
-    {norm_text, NULL, {1024, 256, 1 << 12}, NULL},
+    {"layernorm_backward", "layernorm_backward", HR_BF16, {64, 1 << 22}, "2 stages: row, column"},
+    {"layernorm_backward", "layernorm_backward", HR_BF16, {1024, 1 << 20}, "2 stages: row, column"},
+    {"layernorm_backward", "layernorm_backward", HR_F32, {4096, 1 << 14}, "1 stage: row"},
+    {"rmsnorm_backward", "rmsnorm_backward", HR_F32, {16, 1 << 24}, "2 stages: row, column"},
+    {"sum", "column_sum", HR_F32, {16, 1 << 24}, "1 stage: column"},
+    {"sum", "column_sum", HR_BF16, {1 << 16, 1 << 18}, "1 stage: column"},
+    {"residual_norm", "residual_norm", HR_BF16, {4, 1 << 26}, "1 stage: row"},
+    {"softmax", "softmax", HR_BF16, {4, 1 << 26}, "1 stage: row"},
+    {"softmax", "softmax", HR_F32, {1 << 10, 1 << 18}, "1 stage: row"},
+    {"layernorm", "layernorm", HR_BF16, {2, 1 << 27}, "1 stage: row"},
+    {"embedding_backward", "embedding_backward", HR_BF16, {1 << 23, 512, 50257}, NULL},
+    {"embedding", "embedding", HR_BF16, {1 << 23, 50257, 2048}, NULL},
+    {"swiglu_backward", "swiglu_backward", HR_BF16, {1 << 12, 1 << 16}, "1 stage: map"},
+    {"dropout", "dropout", HR_BF16, {1 << 12, 1 << 16}, "1 stage: map"},
+    {"clip_norm", "clip_norm", HR_BF16, {1 << 28}, NULL},
+    {"adamw", "adamw", HR_BF16, {1 << 28}, "1 stage: map"},
+    {"attention", "attention", HR_BF16, {1, 32, 8192, 128, 8192, 128}, NULL},
+    {"attention", "attention", HR_F32, {8, 16, 2048, 64, 2048, 64}, NULL},
+    {softmax_text, NULL, HR_F32, {64, 4, 1 << 20}, NULL},
+    {norm_text, NULL, HR_F32, {64, 21, 1 << 18}, NULL},
+    {norm_text, NULL, HR_F32, {1024, 256, 1 << 12}, NULL},
 };
 
 static void check_case(const struct scratch_case *c, const hr_function *function,
@@ -95,7 +96,9 @@ static void test_scratch(void **state) {
         hr_program *program;
         const hr_function *function;
         const char *source = c->name ? read_kernel(c->file) : c->file;
-        assert_int_equal(hr_program_parse("scratch.hr", source, strlen(source), &program), HR_OK);
+        hr_parse_options options = {.dtype_default = c->dtype};
+        assert_int_equal(hr_program_parse_for("scratch.hr", source, strlen(source), &options, &program),
+                         HR_OK);
         assert_int_equal(hr_program_find(program, c->name ? c->name : "k", &function), HR_OK);
         check_case(c, function, &few);
         check_case(c, function, &many);
