@@ -165,14 +165,12 @@ def main():
         rows = [judge(name, PROGRAMS[name], kept["steps"][name], diagnose(given.headroom, folder / f"{name}.hrt"))
                 for name in names]
     errors = [abs(row["error"]) for row in rows if row["planted"] != "healthy"]
-    replayed = max(row["replay_error"] for row in rows)
     notes = [f"{kept['machine']}; `bench/whatif/run.py --overhead`. A fault is planted in each program but the last; "
              "`step` and `measured` are the faulty and the fixed program without the recorder, `predicted` is what the "
              "diagnosis of the faulty one's recording says of the fixed one.",
              "", f"- first finding as planted: {sum(r['good'] for r in rows)} of {len(rows)}"]
     if errors:
         notes.append(f"- predicted against measured: {100 * statistics.median(errors):.1f}% (median)")
-    notes.append(f"- the replay with no change is off by {100 * replayed:.1f}% at most")
     if "plain" in kept:
         plain, recorded = statistics.median(kept["plain"]), statistics.median(kept["recorded"])
         notes.append(f"- the recorder's overhead on a training step (GPT, 124 million parameters, 32 x 1024 tokens, "

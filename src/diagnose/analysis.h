@@ -195,6 +195,7 @@ typedef struct hr_analysis {
     uint64_t mask;
     int32_t *thread_of; /* a track -> into threads, -1 = none */
     int64_t start, end; /* of all of its events */
+    int64_t *launch_times; /* of all works, sorted */
     hr_steps steps;
     hr_cause *causes; /* apart, in order */
     int cause_count, cause_room;
@@ -220,6 +221,8 @@ void hr_analysis_first_gaps(hr_analysis *analysis);
 int32_t hr_correlated_call(const hr_analysis *analysis, int64_t correlation);
 /* Needs join. Steps of the rank, as its chosen device lived them. */
 void hr_analysis_steps(hr_analysis *analysis);
+/* Needs launch times. The part of the works that was launched in [from, to). */
+double hr_launched_part(const hr_analysis *analysis, int64_t from, int64_t to);
 /* Needs work with launch times. False where nothing marks steps: steps_marked.c, steps_repeated.c. */
 bool hr_marked_steps(const hr_analysis *analysis, hr_step_marks marks, hr_bounds *out);
 bool hr_repeated_steps(const hr_analysis *analysis, hr_bounds *out);
@@ -252,6 +255,8 @@ void hr_analysis_graph(hr_analysis *analysis);
 bool hr_is_first_use(const hr_analysis *analysis, const hr_host_call *call);
 /* The first call of a thread or of all that starts at or after a time; call_count = none. */
 int hr_call_after(const hr_analysis *analysis, int64_t time);
+/* The first of sorted times that is not before a time; count = none. */
+int hr_time_after(const int64_t *times, int count, int64_t time);
 /* The first work that starts at or after a time. */
 int hr_work_after(const hr_analysis *analysis, int64_t time);
 

@@ -61,7 +61,7 @@ static double pinned_rate(const hr_analysis *analysis) {
 
 void hr_find_pageable_copy(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
-    double rate = pinned_rate(analysis), bytes = 0;
+    double rate = pinned_rate(analysis), bytes = 0, back = 0; /* back: to the host */
     hr_tally tally = {0};
     for (int i = 0; i < analysis->work_count; i++) {
         if (!hr_is_counted_work(analysis, i) || !is_pageable(analysis, i)) continue;
@@ -71,6 +71,7 @@ void hr_find_pageable_copy(hr_draft *draft) {
         int32_t call = analysis->works[i].call;
         if (copy->bytes < SMALL_COPY) continue;
         bytes += (double)copy->bytes;
+        if (!is_to_device(analysis, i)) back += (double)copy->bytes;
         hr_tally_add(&tally, i, now);
         hr_draft_work(draft, i, then * 1e9);
         hr_draft_event(draft, analysis->works[i].event);
@@ -93,6 +94,13 @@ void hr_find_pageable_copy(hr_draft *draft) {
                       hr_bytes_text(rate).text);
     draft->caveat =
         "the batch is already in pinned memory when the step begins (the loader pins it meanwhile)";
+    if (2 * back <= bytes) return;
+    draft->remedy = "Copy less back to the host: keep on the device what is used again there; what must "
+                    "come, into pinned "
+                    "memory and without waiting, while the next step computes.";
+    draft->code =
+        "host = torch.empty_like(x, device=\"cpu\", pin_memory=True); host.copy_(x, non_blocking=True)";
+    draft->caveat = "the host reads the results a step later";
 }
 
 /* ---- waits of the host ---- */

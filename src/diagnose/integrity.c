@@ -75,7 +75,9 @@ void hr_analysis_integrity(hr_analysis *analysis) {
             known[work->stream] = false; /* from here on launches of its stream were recorded */
         sums->before += work->call < 0 && known[work->stream];
     }
-    bool noise = (double)sums->lost <= NOISE * (double)sums->launches;
+    /* Where as many works lack their launch, the ids are lost and not the works. */
+    bool noise = (double)sums->lost <= NOISE * (double)sums->launches ||
+                 2 * (sums->orphans - sums->before) >= sums->lost;
     for (int i = 0; i < analysis->call_count && (noise || (!joined && analysis->work_count)); i++)
         analysis->calls[i].lost = analysis->calls[i].after_lost = false;
 }
@@ -114,14 +116,18 @@ static void doubt(const hr_analysis *analysis, hr_draft *draft, hr_diagnosis *ou
     const hr_rank *rank = &analysis->trace->ranks.items[analysis->rank];
     double step = analysis->step_seconds, unrecorded = analysis->accounted[HR_TIME_UNRECORDED];
     double idle = unrecorded + analysis->accounted[HR_TIME_QUEUED];
-    double works = (double)sums->works;
+    double works = (double)sums->works,
+           stands = 0; /* idle for any reason: where it is not, no cause matters */
+    for (int i = 0; i < HR_TIME_KIND_COUNT; i++)
+        if (hr_time_kind_group(i) == HR_GROUP_IDLE) stands += analysis->accounted[i];
+    bool waits = stands > DECISIVE * step;
     if (out->apart) {
         out->caution = hr_draft_text(draft, "These files are not ranks of one run: %s", out->apart);
         out->record = "all ranks of one run at the same time, or diagnose the files one by one";
     } else if (!analysis->work_count && rank->truncated) {
         out->caution = "The file breaks off before the work of the device, which is written last";
         out->record = "the whole file: let the profiler finish writing it, and copy it again";
-    } else if (sums->repeated > DECISIVE * (double)sums->launches && sums->repeated > 2) {
+    } else if (waits && sums->repeated > DECISIVE * (double)sums->launches && sums->repeated > 2) {
         out->caution = hr_draft_text(
             draft,
             "%lld of %lld launches carry an id that another one has: which kernel each started is a guess",
@@ -167,14 +173,14 @@ static void doubt(const hr_analysis *analysis, hr_draft *draft, hr_diagnosis *ou
                           "not in this file",
                           100 * in_graphs(analysis) / step);
         out->record = "the kernels of graphs one by one (nsys: --cuda-graph-trace=node; headroom record)";
-    } else if ((double)(sums->orphans - sums->before) > DECISIVE * works && sums->works > 2) {
+    } else if (waits && (double)(sums->orphans - sums->before) > DECISIVE * works && sums->works > 2) {
         out->caution =
             hr_draft_text(draft,
                           "%lld of %lld kernels have no launch in this file: what kept the device waiting "
                           "before them is not known",
                           (long long)(sums->orphans - sums->before), (long long)sums->works);
         out->record = "the calls of the host with the work of the device, in one file";
-    } else if ((double)sums->early > DECISIVE * works && sums->works > 2) {
+    } else if (waits && (double)sums->early > DECISIVE * works && sums->works > 2) {
         out->caution =
             hr_draft_text(draft,
                           "%lld of %lld kernels begin before their launch: the clocks of host and device "

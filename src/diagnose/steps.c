@@ -18,6 +18,11 @@
 
 /* ---- when work was launched ---- */
 
+static int compare_times(const void *left, const void *right) {
+    const int64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
 /* Work whose call is not in the file was launched when the work before it in its stream was; where there is
  * none, before the recording began. A trace without any calls knows nothing better than the beginning of the
  * work. */
@@ -38,6 +43,20 @@ static void set_launch_times(hr_analysis *analysis) {
         } else
             work->launched = known[work->stream] ? *before : work->start;
     }
+    analysis->launch_times =
+        hr_arena_alloc(analysis->arena, (size_t)analysis->work_count * sizeof *analysis->launch_times);
+    for (int i = 0; i < analysis->work_count; i++)
+        analysis->launch_times[i] = analysis->works[i].launched;
+    if (analysis->work_count)
+        qsort(analysis->launch_times, (size_t)analysis->work_count, sizeof *analysis->launch_times,
+              compare_times);
+}
+
+double hr_launched_part(const hr_analysis *analysis, int64_t from, int64_t to) {
+    int count = analysis->work_count;
+    if (!count) return 1;
+    int first = hr_time_after(analysis->launch_times, count, from);
+    return (double)(hr_time_after(analysis->launch_times, count, to) - first) / count;
 }
 
 /* ---- from boundaries to steps ---- */
@@ -216,6 +235,18 @@ void hr_analysis_steps(hr_analysis *analysis) {
 }
 
 /* ---- finding one's way ---- */
+
+int hr_time_after(const int64_t *times, int count, int64_t time) {
+    int low = 0, high = count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (times[middle] < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
 
 int hr_call_after(const hr_analysis *analysis, int64_t time) {
     int low = 0, high = analysis->call_count;

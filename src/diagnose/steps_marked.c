@@ -130,19 +130,11 @@ static void groups_collect(const hr_analysis *analysis, group *groups) {
     }
 }
 
-/* The part of the device's work that was launched between two times. */
-static double launched_between(const hr_analysis *analysis, int64_t from, int64_t to) {
-    int64_t inside = 0;
-    for (int i = 0; i < analysis->work_count; i++)
-        inside += analysis->works[i].launched >= from && analysis->works[i].launched < to;
-    return analysis->work_count ? (double)inside / analysis->work_count : 1;
-}
-
 /* Ranges that are no step by name must cover most of the time in which the device was given work. */
 static bool is_step(const hr_analysis *analysis, const group *group) {
     if (group->mark == MARK_PROFILER) return true;
-    double inside = launched_between(analysis, group->first, group->last_end);
-    if (group->count == 1) return group->is_pass && inside >= HOLDS;
+    double inside = hr_launched_part(analysis, group->first, group->last_end);
+    if (group->count == 1) return group->is_pass && inside >= 0.5;
     double filled = (double)group->total / (double)(group->last_end - group->first);
     return inside >= 0.5 && (group->mark < MARK_RANGE || filled >= (group->mark == MARK_NAMED ? 0.3 : 0.6));
 }
@@ -169,7 +161,7 @@ static const group *groups_once(const hr_analysis *analysis, const group *groups
         const group *group = &groups[i];
         if (!group->key || group->count != 1 || group->mark < MARK_RANGE) continue;
         if (best && best->total <= group->total) continue;
-        if (launched_between(analysis, group->first, group->last_end) >= HOLDS) best = group;
+        if (hr_launched_part(analysis, group->first, group->last_end) >= HOLDS) best = group;
     }
     return best;
 }

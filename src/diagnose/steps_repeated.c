@@ -86,41 +86,80 @@ static bool are_in_one_launch(const repeats *repeats) {
     return 2 * shared > repeats->count;
 }
 
-/* Kernels that occur before all of the repetitions only, or behind all of them only: of [from, to). */
-static bool has_own_kernels(const repeats *repeats, const uint8_t *repeated, int from, int to) {
-    for (int i = from; i < to; i++)
-        if (!repeated[repeats->sequence->names[i]]) return true;
+typedef struct edges {
+    const repeats *repeats;
+    const uint8_t *repeated; /* names that occur among the repetitions */
+    int64_t near;            /* ns of the host that two repetitions take */
+} edges;
+
+/* Whether kernels of [from, to) that no repetition has were launched next to a time. */
+static bool has_own_kernels(const edges *edges, int from, int to, int64_t time) {
+    const sequence *sequence = edges->repeats->sequence;
+    for (int i = from; i < to; i++) {
+        int64_t launched = edges->repeats->analysis->works[sequence->works[i]].launched;
+        int64_t apart = launched > time ? launched - time : time - launched;
+        if (!edges->repeated[sequence->names[i]] && apart <= edges->near) return true;
+    }
     return false;
 }
 
-/* A pass has an embedding before its layers and a head behind them; a loop has neither. */
-static bool have_ends_of_their_own(const repeats *repeats, int name_count, int length) {
+/* The part of the device's time in kernels that no repetition has. */
+static double own_part(const edges *edges) {
+    const sequence *sequence = edges->repeats->sequence;
+    int64_t all = 0, own = 0;
+    for (int i = 0; i < sequence->count; i++) {
+        const hr_work *work = &edges->repeats->analysis->works[sequence->works[i]];
+        all += work->end - work->start;
+        if (!edges->repeated[sequence->names[i]]) own += work->end - work->start;
+    }
+    return all ? (double)own / (double)all : 0;
+}
+
+/* The host waits for the device or gives it input in most of the repetitions: then they are turns of a loop.
+ */
+static bool waits_in_most(const hr_analysis *analysis, const hr_bounds *bounds) {
+    int waiting = 0, seen = -1;
+    for (int i = hr_call_after(analysis, bounds->times[0]); i < analysis->call_count; i++) {
+        const hr_host_call *call = &analysis->calls[i];
+        if (call->kind != HR_CALL_SYNCHRONISE && call->kind != HR_CALL_COPY) continue;
+        int repetition = hr_time_after(bounds->times, bounds->count, call->start);
+        waiting += repetition != seen;
+        seen = repetition;
+    }
+    return 2 * waiting > bounds->count;
+}
+
+/* A pass has an embedding before its layers and a head behind them, or much work beside them; a loop has
+ * neither. */
+static bool are_parts_of_a_pass(const repeats *repeats, const hr_bounds *bounds, int name_count, int length) {
     const sequence *sequence = repeats->sequence;
     uint8_t *repeated = hr_arena_alloc(repeats->analysis->arena, (size_t)name_count);
     int first = repeats->places[0], last = repeats->places[repeats->count - 1] + length;
-    for (int i = first; i < last && i < sequence->count; i++)
+    int64_t begin = bounds->times[0], end = bounds->times[bounds->count - 1];
+    edges edges = {repeats, repeated, 2 * (end - begin) / (bounds->count - 1)};
+    if (last > sequence->count) last = sequence->count;
+    for (int i = first; i < last; i++)
         repeated[sequence->names[i]] = 1;
-    return has_own_kernels(repeats, repeated, 0, first) &&
-           has_own_kernels(repeats, repeated, last < sequence->count ? last : sequence->count,
-                           sequence->count);
+    if (waits_in_most(repeats->analysis, bounds)) return false;
+    if (own_part(&edges) > 0.15) return true;
+    int before = first > length ? first - length : 0, behind = last + length;
+    return has_own_kernels(&edges, before, first, begin) &&
+           has_own_kernels(&edges, last, behind < sequence->count ? behind : sequence->count, end);
 }
 
-/* A module or an operator of a framework that launched several repetitions. */
-static bool are_in_one_module(const repeats *repeats) {
-    const hr_analysis *analysis = repeats->analysis;
+/* A module or an operator of a framework that launched several repetitions: of the boundaries. */
+static bool are_in_one_module(const hr_analysis *analysis, const hr_bounds *bounds) {
     const hr_trace *trace = analysis->trace;
+    int several = bounds->count < 3 ? 2 : 3;
     for (int64_t i = 0; i < trace->events.count; i++) {
         const hr_event *event = &trace->events.items[i];
         if (event->kind != HR_EVENT_OPERATOR || trace->tracks.items[event->track].rank != analysis->rank)
             continue;
+        int first = hr_time_after(bounds->times, bounds->count, event->start);
+        int inside = hr_time_after(bounds->times, bounds->count, event->start + event->duration) - first;
+        if (inside < several) continue;
         const char *name = hr_trace_string(trace, event->name);
-        if (strncmp(name, "nn.Module", 9) != 0 && !strstr(name, "::")) continue;
-        int inside = 0;
-        for (int k = 0; k < repeats->count && inside < 3; k++) {
-            int64_t launched = analysis->works[repeats->sequence->works[repeats->places[k]]].launched;
-            inside += launched >= event->start && launched < event->start + event->duration;
-        }
-        if (inside == 3 || (inside == 2 && repeats->count == 2)) return true;
+        if (strncmp(name, "nn.Module", 9) == 0 || strstr(name, "::")) return true;
     }
     return false;
 }
@@ -162,8 +201,8 @@ bool hr_repeated_steps(const hr_analysis *analysis, hr_bounds *out) {
         places[repeats.count++] = i;
         if (launched > last) out->times[out->count++] = last = launched;
     }
-    if (repeats.count < 3 || are_in_one_launch(&repeats) ||
-        have_ends_of_their_own(&repeats, name_count, period.length) || are_in_one_module(&repeats))
+    if (out->count < 3 || are_in_one_launch(&repeats) || are_in_one_module(analysis, out) ||
+        are_parts_of_a_pass(&repeats, out, name_count, period.length))
         return false;
     return --out->count >= 2;
 }

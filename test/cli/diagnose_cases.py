@@ -63,6 +63,8 @@ def check_any(expect, found, text):
     gains = [finding["gain"] for finding in found["findings"]]
     expect(len(set(ids)) == len(ids), f"findings {ids}")
     expect(all(0 <= gain <= 1 for gain in gains), f"gains {gains}")
+    marginal = sum(finding["marginal_gain"] for finding in found["findings"])
+    expect(marginal <= 1 + 1e-9 and abs(found["combined_gain"] - marginal) < 1e-9, f"together {found['combined_gain']}, the parts {marginal}")
     expect("healthy" not in ids or found["busy"] >= 0.8, f"healthy, and the device computes {found['busy']}")
     expect("healthy" not in ids or accounted.get("exposed-communication", 0) <= 0.05 * mean, "healthy and exposed")
     expect((ids[:1] == ["incomplete-recording"]) == bool(found["caution"]), f"{found['caution']} but {ids}")

@@ -247,7 +247,7 @@ static void no_correlations(hr_text *text) {
     for (int i = 0; i < 4; i++) {
         step(text, i, 1000);
         hr_text_format(text, "call main %d 5 cudaLaunchKernel\n", 1000 * i + 10);
-        hr_text_format(text, "kernel gpu0:7 %d 900 a\n", 1000 * i + 30);
+        hr_text_format(text, "kernel gpu0:7 %d 600 a\n", 1000 * i + 30);
     }
 }
 

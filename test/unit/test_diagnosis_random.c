@@ -11,6 +11,7 @@
 #include "diagnose/diagnose.h"
 #include "support/text_trace.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,24 @@ static void random_event(hr_text *text) {
     }
 }
 
+/* The critical path fills the steps, and while the device stands idle it tells what the account tells. */
+static void check_path(const hr_diagnosis *diagnosis) {
+    const hr_lane *lane = diagnosis->lane;
+    double sum = 0, shares = 0, near = 1e-9 + 1e-9 * lane->steps.mean;
+    for (int k = 0; k < HR_TIME_KIND_COUNT; k++) {
+        sum += diagnosis->path_seconds[k];
+        assert_true(diagnosis->path_idle[k] <= diagnosis->path_seconds[k] + near);
+        if (hr_time_kind_group(k) == HR_GROUP_IDLE)
+            assert_true(fabs(diagnosis->path_idle[k] - lane->accounted[k]) < near);
+        else
+            assert_true(diagnosis->path_idle[k] == 0);
+    }
+    assert_true(fabs(sum - lane->steps.mean) < near);
+    for (int i = 0; i < diagnosis->kernel_count; i++)
+        shares += diagnosis->kernels[i].share;
+    assert_true(shares <= 1 + 1e-9);
+}
+
 static void check(const hr_diagnosis *diagnosis) {
     double sum = 0;
     for (int i = 0; i < diagnosis->lane_count; i++) {
@@ -95,6 +114,7 @@ static void check(const hr_diagnosis *diagnosis) {
         }
         assert_int_equal(total, steps->items[steps->count - 1].end - steps->items[steps->first].start);
     }
+    check_path(diagnosis);
     for (int i = 0; i < diagnosis->finding_count; i++) {
         assert_true(diagnosis->findings[i].gain >= 0 && diagnosis->findings[i].gain <= 1);
         bool after_first = i > 1 || (i == 1 && diagnosis->findings[0].gain > 0);
