@@ -193,8 +193,8 @@ typedef struct hr_analysis {
     int64_t *keys; /* correlation -> call, open addressing */
     int32_t *values;
     uint64_t mask;
-    int32_t *thread_of; /* a track -> into threads, -1 = none */
-    int64_t start, end; /* of all of its events */
+    int32_t *thread_of;    /* a track -> into threads, -1 = none */
+    int64_t start, end;    /* of all of its events */
     int64_t *launch_times; /* of all works, sorted */
     hr_steps steps;
     hr_cause *causes; /* apart, in order */

@@ -52,6 +52,11 @@ static void count_call(hr_analysis *analysis, hr_host_call *call, thread_state *
     if (call->kind == HR_CALL_SYNCHRONISE || call->kind == HR_CALL_COPY) state->lost = false;
 }
 
+/* Where as many works lack their launch, the ids are lost and not the works. */
+static bool are_lost(const hr_integrity *sums) {
+    return sums->lost > 2 * (sums->orphans - sums->before);
+}
+
 void hr_analysis_integrity(hr_analysis *analysis) {
     hr_integrity *sums = &analysis->integrity;
     thread_state *states = hr_arena_alloc(analysis->arena, (size_t)analysis->thread_count * sizeof *states);
@@ -75,10 +80,8 @@ void hr_analysis_integrity(hr_analysis *analysis) {
             known[work->stream] = false; /* from here on launches of its stream were recorded */
         sums->before += work->call < 0 && known[work->stream];
     }
-    /* Where as many works lack their launch, the ids are lost and not the works. */
-    bool noise = (double)sums->lost <= NOISE * (double)sums->launches ||
-                 2 * (sums->orphans - sums->before) >= sums->lost;
-    for (int i = 0; i < analysis->call_count && (noise || (!joined && analysis->work_count)); i++)
+    bool noise = (double)sums->lost <= NOISE * (double)sums->launches || !are_lost(sums);
+    for (int i = 0; i < analysis->call_count && noise; i++)
         analysis->calls[i].lost = analysis->calls[i].after_lost = false;
 }
 
@@ -137,7 +140,7 @@ static void doubt(const hr_analysis *analysis, hr_draft *draft, hr_diagnosis *ou
         out->caution = hr_draft_text(draft, "%lld of %lld kernels have no duration in this file",
                                      (long long)sums->timeless, (long long)sums->works);
         out->record = "durations too (ncu: gpu__time_duration.sum), or the times of a whole run";
-    } else if (sums->lost && unrecorded > DECISIVE * step) {
+    } else if (are_lost(sums) && unrecorded > DECISIVE * step) {
         out->caution =
             hr_draft_text(draft,
                           "%s%lld of %lld launches have no kernel in this file, so %.0f %% of a step "
