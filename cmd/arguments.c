@@ -260,6 +260,17 @@ int arguments_whole(const arguments *arguments, const char *name, int64_t least,
     return 0;
 }
 
+int arguments_values(const arguments *arguments, hr_values *out) {
+    static const char *const names[] = {"mean-0", "mean-1", "positive"};
+    const char *text = arguments_value(arguments, "values", names[0]);
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (hr_values)i;
+            return 0;
+        }
+    return complain(arguments, "--values is mean-0, mean-1 or positive, not \"%s\"", text);
+}
+
 int arguments_tune(const arguments *arguments, hr_tune *out) {
     static const char *const names[] = {"none", "quick", "full"};
     static const hr_tune modes[] = {HR_TUNE_NONE, HR_TUNE_QUICK, HR_TUNE_FULL};

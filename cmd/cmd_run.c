@@ -136,7 +136,7 @@ static int report(const arguments *arguments, const terminal *terminal, const hr
 }
 
 static int run_bound(const arguments *arguments, terminal *terminal, subject *subject, outputs *outputs,
-                     hr_tune tune, int64_t seed) {
+                     hr_tune tune, int64_t seed, hr_values values) {
     hr_run_options options = {.size = sizeof options,
                               .tune = tune,
                               .no_verify = arguments_has(arguments, "no-verify"),
@@ -149,7 +149,7 @@ static int run_bound(const arguments *arguments, terminal *terminal, subject *su
         options.saved_context = outputs;
     }
     hr_run_result *result;
-    hr_status status = hr_kernel_fill(subject->kernel, (uint64_t)seed);
+    hr_status status = hr_kernel_fill_as(subject->kernel, (uint64_t)seed, values);
     if (status == HR_OK) status = hr_kernel_run(subject->kernel, &options, &result);
     terminal_progress_end(terminal);
     if (status != HR_OK) return complain_status(arguments, status);
@@ -162,8 +162,10 @@ static int run_run(const arguments *arguments, terminal *terminal) {
     subject subject = {0};
     outputs outputs = {.arguments = arguments, .subject = &subject};
     hr_tune tune;
+    hr_values values;
     int64_t seed;
     int code = arguments_tune(arguments, &tune);
+    if (code == 0) code = arguments_values(arguments, &values);
     if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);
     if (code == 0) code = subject_open(arguments, &subject);
     if (code == 0) code = subject_bind(arguments, &subject);
@@ -173,7 +175,7 @@ static int run_run(const arguments *arguments, terminal *terminal) {
     const char *page = arguments_value(arguments, "html", NULL);
     if (code == 0 && page) code = output_check(arguments, page);
     if (code == 0) code = output_check_names(&outputs, page);
-    if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs, tune, seed);
+    if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs, tune, seed, values);
     subject_close(&subject);
     outputs_free(&outputs);
     return code;
@@ -184,6 +186,7 @@ static const flag flags[] = {
     {0, "device", "NAME", "cpu, cuda or cuda:I; the best there is otherwise"},
     {0, "tune", "MODE", "none (the cost model, or what was found before), quick, full"},
     {0, "seed", "N", "of the tensors that are filled; 0 otherwise"},
+    {0, "values", "KIND", "of floats that are filled: mean-0 (normal), mean-1, positive (one sign)"},
     {0, "no-verify", NULL, "do not check the result against the text's meaning"},
     {0, "json", NULL, "print one JSON object"},
     {0, "html", "FILE", "write a page with the roofline plot, the variants and the source"},
@@ -200,7 +203,8 @@ const command command_run = {
     "A file that holds several kernels means the one that bears its name, unless\n"
     ":KERNEL says which. Extents come from the arrays given, else from EXTENT=N,\n"
     "else from defaults. Tensors not given are filled: normal for floats, in range\n"
-    "for subscripts.\n\n"
+    "for subscripts. Random numbers of mean 0 hide that a sum loses what all its\n"
+    "addends have in common; --values mean-1 and --values positive show it.\n\n"
     "A dtype variable (T of x: T[M, N]) stands for what T=DTYPE says, else for the dtype\n"
     "of the arrays given, else for bf16 on CUDA and f32 on a CPU.\n\n"
     "A .npy file that holds bf16 as V2 or u2, or f8 as V1 or u1, means what the\n"

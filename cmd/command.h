@@ -64,6 +64,7 @@ const char *arguments_value(const arguments *arguments, const char *name, const 
 int arguments_whole(const arguments *arguments, const char *name, int64_t least, int64_t otherwise,
                     int64_t *out);
 int arguments_tune(const arguments *arguments, hr_tune *out);
+int arguments_values(const arguments *arguments, hr_values *out);
 bool parse_whole(const char *text, int64_t *out);
 
 /* Prints `headroom COMMAND: sentence` and returns EXIT_USAGE. */

@@ -3,7 +3,7 @@
 
 _headroom_flags() {
     case $1 in
-    run) echo --output --device --tune --seed --no-verify --json --html --help ;;
+    run) echo --output --device --tune --seed --values --no-verify --json --html --help ;;
     explain) echo --device --help ;;
     emit) echo --target --output --device --help ;;
     roof) echo --again --device --json --html --help ;;
@@ -63,6 +63,7 @@ _headroom() {
     case $before in
     --device) mapfile -t COMPREPLY < <(compgen -W "cpu cuda" -- "$word") && return ;;
     --tune) mapfile -t COMPREPLY < <(compgen -W "none quick full" -- "$word") && return ;;
+    --values) mapfile -t COMPREPLY < <(compgen -W "mean-0 mean-1 positive" -- "$word") && return ;;
     --target) mapfile -t COMPREPLY < <(compgen -W "c cuda" -- "$word") && return ;;
     --html | --csv | --roof) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
     esac

@@ -285,12 +285,21 @@ typedef struct hr_beside {
 } hr_beside;
 
 typedef struct hr_check {
+    /* The code does what the text says, as far as rounding lets it. */
     int64_t points;   /* elements compared with the text's meaning in f64 */
     double max_error; /* of the element that is nearest to its tolerance: |got - meaning| beyond what rounding
-                         to the dtype explains, over the scale of the sums that led to it */
-    double tolerance;
+                         to the dtype explains, over |meaning| */
+    double tolerance; /* what honest arithmetic may make of the text there, over the same: docs/check.md */
     bool ok;
-    char where[160]; /* "y[3, 17] = 0.25, should be 0.5" of the largest error */
+    char where[160];  /* "y[3, 17] = 0.25, should be 0.5" of that element, or what else is wrong */
+    int64_t compared; /* elements compared with those of the unfused version; 0 = there is none, or no more
+                         than samples were asked for */
+    /* What the user gets, however good the code is. */
+    double relative_error; /* the largest |got - f64| / |f64|, or over a thousandth of the tensor's root mean
+                              square where that is more */
+    char relative_where[160];
+    char warning[320]; /* where the text's own arithmetic loses more than a part in a thousand: a sentence
+                          that says where and, where it is known, the mend. "" elsewhere */
 } hr_check;
 
 /* Measures the prepared kernel on its bound arrays: cold caches, median of repeated runs. Results and inout
@@ -300,6 +309,10 @@ HR_API hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out);
 /* Evaluates the meaning of sampled elements on the bound inputs, launches once, compares. Writes the results.
  */
 HR_API hr_status hr_kernel_check(hr_kernel *kernel, int64_t points, hr_check *out);
+/* The same as hr_kernel_run checks: besides, all elements are compared with those of the unfused version, the
+ * kernel runs again, on memory that holds nothing useful, and inputs must be what they were. Inout arrays of
+ * the caller's beyond 32 MB together let the kernel run once only, and nothing is compared but samples. */
+HR_API hr_status hr_kernel_check_all(hr_kernel *kernel, hr_check *out);
 /* The plan in words, `headroom explain`'s text; valid until the kernel is prepared again or destroyed. */
 HR_API hr_status hr_kernel_plan(hr_kernel *kernel, const char **out);
 /* The generated source, self-contained: `source` the .c or .cu, `header` the .h; valid as above. */
@@ -311,6 +324,18 @@ HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const 
  * their root or logarithm) or in range (whole numbers; those used as subscripts within their axis), the same
  * for one seed; results untouched. The kernel owns it. Unbound extents get defaults first. */
 HR_API hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed);
+
+/* What floats are filled with: random numbers of mean 0 hide that a sum loses what all addends have in
+ * common.
+ */
+typedef enum hr_values {
+    HR_VALUES_MEAN_0,  /* normal */
+    HR_VALUES_MEAN_1,  /* normal, and 1 */
+    HR_VALUES_POSITIVE /* magnitudes of normal numbers: one sign */
+} hr_values;
+
+/* hr_kernel_fill with other values; that one is HR_VALUES_MEAN_0. */
+HR_API hr_status hr_kernel_fill_as(hr_kernel *kernel, uint64_t seed, hr_values values);
 /* The array now bound to a name, for saving. */
 HR_API hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *out);
 /* HR_BAD_INPUT while its value is unknown; `name` is given all the same. */

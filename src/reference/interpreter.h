@@ -7,7 +7,9 @@
  * 128-bit hash of what it was asked.
  *
  *     interpreter_compile.c   expressions -> code          interpreter_run.c      code -> lanes
+ *     interpreter_elements.c  elements of tensors          interpreter_values.c   faults, doubt, conversions
  *     interpreter_reduce.c    reductions and softmax       interpreter_scatter.c  +=
+ *     interpreter_sum.c       how sums err                 interpreter_errors.c   how arithmetic does
  *     interpreter_memo.c      the tables                   reference.c            the public functions
  */
 #ifndef HR_REFERENCE_INTERPRETER_H
@@ -30,6 +32,8 @@ typedef struct hr_instruction {
     const hr_expr *expr;
     bool whole;  /* the value is whole (or bool); otherwise float */
     bool varies; /* with the indices that a reduction runs over: again for each strip */
+    bool shared; /* a float that does not depend on all indices that its code runs over: several points have
+                    it, and its error, in common */
     int region;  /* the side of a `where` on which alone this value is used; 0 = everywhere */
     int arg_count;
     int *args;  /* instructions */
@@ -55,11 +59,14 @@ typedef struct hr_code {
 
 /* One value for good. */
 typedef struct hr_known {
-    double value, scale;
+    double value, bound, noise;
     int64_t whole;
     double peak; /* softmax: the row's largest value; `value` is then the sum of exponentials */
     int32_t fault;
 } hr_known;
+
+/* How one sum errs, while it is added up: interpreter_sum.c. */
+typedef struct hr_sum hr_sum;
 
 /* A reduction's or a softmax row's loop. */
 typedef struct hr_fold {
@@ -69,6 +76,8 @@ typedef struct hr_fold {
     int64_t *extents, total;
     int64_t **walk;  /* lanes of each bound index while a strip crosses rows */
     hr_lanes *saved; /* of free indices, then of bound ones */
+    hr_sum_order order;
+    hr_sum *sum; /* NULL until it adds up for the first time */
 } hr_fold;
 
 /* Which points of a += hit an element: see interpreter_scatter.c. */
@@ -79,7 +88,6 @@ typedef struct hr_rule {
     int number; /* of the statement */
     hr_code value;
     hr_code *subscripts; /* += only: one an axis */
-    double terms;        /* the longest reduction on the way to its value */
     hr_scatter *scatter; /* += only */
 } hr_rule;
 
@@ -97,6 +105,8 @@ typedef struct hr_fault_record {
 typedef struct hr_memo hr_memo;
 typedef struct hr_strips hr_strips;
 
+#define HR_SUM_CHAINS_MAX 256
+
 struct hr_reference {
     const hr_function *function;
     hr_arena *arena;
@@ -109,7 +119,9 @@ struct hr_reference {
     hr_rule *rules;    /* one a statement */
     int fold_count;
     hr_fold *folds;
-    int width; /* lanes of a strip */
+    bool
+        narrow; /* some result has 16 bits or less: e^x on the way to it may be one that suffices for those */
+    int width;  /* lanes of a strip */
     int64_t *offsets;
     hr_memo *memo;
     hr_strips *strips;
@@ -117,6 +129,7 @@ struct hr_reference {
     int scatter_depth;
     int pending_count, pending_capacity;
     hr_pending *pending;
+    hr_loss loss;
     int fault_count;
     hr_fault_record *faults; /* from 1 */
 };
@@ -137,29 +150,49 @@ hr_status hr_code_run(hr_reference *reference, hr_code *code, int count, bool fi
 static inline hr_lanes *hr_code_result(const hr_code *code) {
     return &code->lanes[code->count - 1];
 }
+bool hr_lane_live(const hr_code *code, int region, int lane);
+
+/* ---- interpreter_elements.c ---- */
+
+/* The instruction `made`: an element at the subscripts that stand in the code's lanes. */
+hr_status hr_element_read(hr_reference *reference, const hr_code *code, const hr_instruction *made, int count,
+                          hr_lanes *out);
 /* The rule's value where its statement's indices stand now; all of them uniform for a `known` one. */
 hr_status hr_rule_known(hr_reference *reference, hr_rule *rule, hr_known *out);
 /* The same for several lanes, into the result of the rule's code. */
 hr_status hr_rule_lanes(hr_reference *reference, hr_rule *rule, int count);
-bool hr_lane_live(const hr_code *code, int region, int lane);
+/* Element `subscripts` of a parameter as it was before the launch. */
+hr_known hr_operand_known(const hr_reference *reference, int tensor, const int64_t *subscripts);
+
+/* ---- interpreter_values.c ---- */
+
 /* Allocates on the first fault of these lanes, and marks one. */
 hr_status hr_fault_mark(hr_reference *reference, hr_lanes *lanes, int lane, const hr_fault_record *record);
 /* HR_OUT_OF_RANGE with the sentence that says what was accessed where. */
 hr_status hr_fault_fail(const hr_reference *reference, const hr_fault_record *record);
 hr_status hr_fault_carry(hr_reference *reference, hr_lanes *lanes, int lane, int32_t fault);
-/* Element `subscripts` of a parameter as it was before the launch. */
-hr_known hr_operand_known(const hr_reference *reference, int tensor, const int64_t *subscripts);
 
 /* ---- interpreter_reduce.c ---- */
 
 /* The instruction `number` of `code`: a reduction, or a softmax at the current point. */
 hr_status hr_fold_run(hr_reference *reference, hr_code *code, int number, int count);
 
+/* ---- interpreter_sum.c ---- */
+
+/* For sums of up to `total` values of `type`; clears what the sum before left. */
+hr_status hr_sum_begin(hr_sum **sum, hr_dtype type, hr_sum_order order, int64_t total);
+/* Adds a value with its own error. */
+void hr_sum_add(hr_sum *sum, double value, double bound, double noise);
+/* All that was added so far is multiplied. */
+void hr_sum_scale(hr_sum *sum, double factor);
+/* The error of all: of the values and of adding them up. */
+void hr_sum_end(hr_sum *sum, double *bound, double *noise);
+void hr_sum_destroy(hr_sum *sum);
+
 /* ---- interpreter_scatter.c ---- */
 
-/* The element of the statement's tensor after the +=, and how many points hit it. */
-hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out,
-                           double *hits);
+/* The element of the statement's tensor after the +=. */
+hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out);
 void hr_scatter_destroy(hr_scatter *scatter);
 
 /* ---- interpreter_memo.c ---- */

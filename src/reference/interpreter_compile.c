@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANE_BYTES = 32 << 20, WIDTH_MAX = 256, WIDTH_MIN = 4 };
+enum { LANE_BYTES = 32 << 20, WIDTH_MAX = 256, WIDTH_MIN = 4, ARRAY_BYTES = 24 };
 
 typedef enum want { WANT_AS_IS, WANT_FLOAT, WANT_WHOLE, WANT_BOOL } want;
 
@@ -335,9 +335,45 @@ static void find_varying(const builder *b, hr_code *code) {
     }
 }
 
+/* ---- what points have in common ---- */
+
+/* The indices that a code runs over, by their place among them: a statement's domain or a reduction's bound
+ * ones. */
+typedef struct own_indices {
+    int count;
+    const int *index;
+} own_indices;
+
+static uint64_t own_bit(own_indices own, int index) {
+    for (int i = 0; i < own.count; ++i)
+        if (own.index[i] == index) return (uint64_t)1 << i;
+    return 0;
+}
+
+/* A value that misses one of them is the same for several points. */
+static hr_status find_shared(builder *b, hr_code *code, own_indices own) {
+    const uint64_t all = ((uint64_t)1 << own.count) - 1;
+    uint64_t *met = calloc((size_t)code->count + 1, sizeof *met);
+    if (!met) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
+    for (int i = 0; i < code->count; ++i) {
+        hr_instruction *made = &code->instructions[i];
+        if (made->op == HR_OP_INDEX) met[i] = own_bit(own, made->expr->index);
+        if (made->op < HR_OP_COUNT && (hr_op_is_reduction((hr_op)made->op) || made->op == HR_OP_SOFTMAX)) {
+            const hr_fold *fold = &b->reference->folds[made->target];
+            for (int k = 0; k < fold->free_count; ++k)
+                met[i] |= own_bit(own, fold->free[k]);
+        }
+        for (int k = 0; k < made->arg_count; ++k)
+            met[i] |= met[made->args[k]];
+        made->shared = !made->whole && met[i] != all;
+    }
+    free(met);
+    return HR_OK;
+}
+
 /* ---- code ---- */
 
-static hr_status build(builder *b, const hr_expr *root, want want, hr_code *code) {
+static hr_status build(builder *b, const hr_expr *root, want want, own_indices own, hr_code *code) {
     int last;
     b->count = 0;
     HR_TRY(walk(b, root));
@@ -349,6 +385,7 @@ static hr_status build(builder *b, const hr_expr *root, want want, hr_code *code
     HR_TRY(reserve(b->reference, (size_t)b->count * sizeof *code->lanes, (void **)&code->lanes));
     HR_TRY(find_regions(b, code));
     find_varying(b, code);
+    HR_TRY(find_shared(b, code, own));
     for (int i = 0; i < code->count; ++i) {
         int op = code->instructions[i].op;
         code->heavy |= op < HR_OP_COUNT && (hr_op_is_reduction((hr_op)op) || op == HR_OP_SOFTMAX);
@@ -363,13 +400,14 @@ static hr_status build_rule(builder *b, int number) {
     ++b->stamp;
     b->statement = number;
     b->own_all = true;
-    HR_TRY(build(b, rule->statement->value, WANT_AS_IS, &rule->value));
+    const own_indices own = {rule->statement->domain_count, rule->statement->domain};
+    HR_TRY(build(b, rule->statement->value, WANT_AS_IS, own, &rule->value));
     if (!rule->statement->accumulate) return HR_OK;
     size_t axes = (size_t)rule->statement->subscript_count;
     HR_TRY(reserve(b->reference, axes * sizeof *rule->subscripts, (void **)&rule->subscripts));
     for (size_t i = 0; i < axes; ++i) {
         ++b->stamp;
-        HR_TRY(build(b, rule->statement->subscripts[i], WANT_WHOLE, &rule->subscripts[i]));
+        HR_TRY(build(b, rule->statement->subscripts[i], WANT_WHOLE, own, &rule->subscripts[i]));
     }
     return HR_OK;
 }
@@ -383,7 +421,7 @@ static hr_status build_fold(builder *b, int number) {
     for (int i = 0; i < expr->bound_count; ++i)
         b->owner[expr->bound[i]] = b->stamp;
     hr_code body = {0}; /* building may move the folds */
-    HR_TRY(build(b, expr->args[0], want, &body));
+    HR_TRY(build(b, expr->args[0], want, (own_indices){expr->bound_count, expr->bound}, &body));
     b->reference->folds[number].body = body;
     return HR_OK;
 }
@@ -414,11 +452,12 @@ static char *take(char **next, size_t size) {
     return taken;
 }
 
-/* A float's value, or the same room as a whole number, and a scale. */
+/* A float's value, or the same room as a whole number, and its error. */
 static void place_lanes(hr_lanes *lanes, int count, int width, char **next) {
     for (int i = 0; i < count; ++i) {
         lanes[i].value = (double *)(void *)take(next, (size_t)width * sizeof(double));
-        lanes[i].scale = (double *)(void *)take(next, (size_t)width * sizeof(double));
+        lanes[i].bound = (double *)(void *)take(next, (size_t)width * sizeof(double));
+        lanes[i].noise = (double *)(void *)take(next, (size_t)width * sizeof(double));
         lanes[i].whole = (int64_t *)(void *)lanes[i].value;
     }
 }
@@ -426,12 +465,12 @@ static void place_lanes(hr_lanes *lanes, int count, int width, char **next) {
 static hr_status allocate_lanes(hr_reference *reference) {
     const hr_function *function = reference->function;
     size_t arrays = array_count(reference);
-    size_t width = LANE_BYTES / (16 * arrays) & ~(size_t)7;
+    size_t width = LANE_BYTES / (ARRAY_BYTES * arrays) & ~(size_t)7;
     reference->width = width > WIDTH_MAX ? WIDTH_MAX : width < WIDTH_MIN ? WIDTH_MIN : (int)width;
     char *next = NULL;
-    HR_TRY(reserve(reference, arrays * 16 * (size_t)reference->width, (void **)&next));
+    HR_TRY(reserve(reference, arrays * ARRAY_BYTES * (size_t)reference->width, (void **)&next));
     place_lanes(reference->indices, function->index_count, reference->width, &next);
-    reference->offsets = (int64_t *)(void *)take(&next, 16 * (size_t)reference->width);
+    reference->offsets = (int64_t *)(void *)take(&next, ARRAY_BYTES * (size_t)reference->width);
     for (int i = 0; i < function->statement_count; ++i) {
         hr_rule *rule = &reference->rules[i];
         place_lanes(rule->value.lanes, rule->value.count, reference->width, &next);
@@ -442,59 +481,9 @@ static hr_status allocate_lanes(hr_reference *reference) {
         hr_fold *fold = &reference->folds[i];
         place_lanes(fold->body.lanes, fold->body.count, reference->width, &next);
         for (int k = 0; k < fold->expr->bound_count; ++k)
-            fold->walk[k] = (int64_t *)(void *)take(&next, 16 * (size_t)reference->width);
+            fold->walk[k] = (int64_t *)(void *)take(&next, ARRAY_BYTES * (size_t)reference->width);
     }
     return HR_OK;
-}
-
-/* ---- terms ---- */
-
-/* Its rounding adds up with others', as a term's of a sum does. */
-static bool is_rounded(const hr_instruction *made) {
-    return !made->whole &&
-           (made->op == HR_OP_ADD || made->op == HR_OP_SUB || made->op == HR_OP_MUL || made->op == HR_OP_DIV);
-}
-
-static double code_terms(const hr_reference *reference, const hr_code *code, const double *fold_terms) {
-    double terms = 1, rounded = 0;
-    for (int i = 0; i < code->count; ++i) {
-        const hr_instruction *made = &code->instructions[i];
-        double here = 1;
-        rounded += is_rounded(made);
-        if (made->op == HR_OP_ELEMENT && made->target >= 0)
-            here = reference->rules[made->target].terms;
-        else if (made->op < HR_OP_COUNT && (hr_op_is_reduction((hr_op)made->op) || made->op == HR_OP_SOFTMAX))
-            here = fold_terms[made->target];
-        if (here > terms) terms = here;
-    }
-    return terms + rounded;
-}
-
-/* A fold stands behind the one that contains it, and a statement's folds behind those of earlier ones. */
-static hr_status find_terms(const builder *b) {
-    hr_reference *reference = b->reference;
-    double *fold_terms = calloc((size_t)reference->fold_count + 1, sizeof *fold_terms);
-    if (!fold_terms) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
-    int fold = reference->fold_count;
-    int *first = calloc((size_t)b->function->statement_count + 1, sizeof *first);
-    for (int s = b->function->statement_count; first && s--;) {
-        first[s + 1] = fold;
-        while (fold > 0 && b->fold_statement[fold - 1] >= s)
-            --fold;
-    }
-    for (int s = 0; first && s < b->function->statement_count; ++s) {
-        for (int f = first[s + 1] - 1; f >= first[s]; --f) {
-            double body = code_terms(reference, &reference->folds[f].body, fold_terms);
-            double total = (double)reference->folds[f].total;
-            fold_terms[f] = total > body ? total : body;
-        }
-        reference->rules[s].terms = code_terms(reference, &reference->rules[s].value, fold_terms);
-    }
-    hr_status status =
-        first ? HR_OK : hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
-    free(first);
-    free(fold_terms);
-    return status;
 }
 
 static hr_status compile(builder *b) {
@@ -507,7 +496,6 @@ static hr_status compile(builder *b) {
         for (; done < reference->fold_count; ++done)
             HR_TRY(build_fold(b, done));
     }
-    HR_TRY(find_terms(b));
     return allocate_lanes(reference);
 }
 

@@ -1,8 +1,10 @@
 /* The value of one expression at several points at once: the interpreter's unit of work.
  *
  * A point is a lane. What does not change from lane to lane is kept once (uniform), a whole number that walks
- * in equal steps as base and step (affine); the rest lies in arrays. Floats carry a scale beside their value:
- * the size of the terms that were added up on the way, which is what rounding errors are proportional to. A
+ * in equal steps as base and step (affine); the rest lies in arrays. Floats carry their error beside their
+ * value, in two parts: `bound`, which errors that belong together reach at most, and `noise`, the standard
+ * deviation of roundings that do not. A whole number is exact or, where it follows from a comparison or a
+ * conversion that an error may turn over, in doubt. A
  * lane whose value came from a subscript out of range carries the number of that fault instead of failing at
  * once, because a `where` may still not choose it.
  */
@@ -11,14 +13,28 @@
 
 #include "ir/function.h"
 
+/* So many standard deviations away no rounding is met. */
+#define HR_NOISE_REACH 6.0
+/* The standard deviation of a rounding, as a part of the most it can be: it is anywhere between. */
+#define HR_ROUNDING_DEVIATION 0.57735026918962576
+/* Roundings of a quotient: a product with an approximated reciprocal. */
+#define HR_QUOTIENT_ROUNDINGS 4.0
+/* Roundings that e^x makes of each unit of x. */
+#define HR_EXPONENT_ROUNDINGS 1.5
+
+static inline double hr_error_reach(double bound, double noise) {
+    return bound + HR_NOISE_REACH * noise;
+}
+
 typedef enum hr_form { HR_FORM_UNIFORM, HR_FORM_AFFINE, HR_FORM_VARYING } hr_form;
 
 typedef struct hr_lanes {
     hr_form form;
     int spread;         /* lanes of a uniform or affine value that are written out to the arrays as well */
     int64_t base, step; /* of a whole number that is uniform or affine */
-    int64_t *whole;     /* width lanes; a uniform float stands in value[0] and scale[0] */
-    double *value, *scale;
+    int64_t *whole;     /* width lanes; a uniform float stands in value[0], bound[0] and noise[0] */
+    double *value, *bound, *noise;
+    bool doubtful;  /* of whole numbers: those lanes whose bound is not 0 are in doubt */
     int32_t *fault; /* NULL until the first fault; valid while `faulty`, uniform values have one */
     bool faulty;
 } hr_lanes;
@@ -29,18 +45,25 @@ static inline void hr_lanes_set_whole(hr_lanes *lanes, int64_t value) {
     lanes->base = value;
     lanes->step = 0;
     lanes->faulty = false;
+    lanes->doubtful = false;
 }
 
-static inline void hr_lanes_set_value(hr_lanes *lanes, double value, double scale) {
+static inline void hr_lanes_set_value(hr_lanes *lanes, double value, double bound) {
     lanes->form = HR_FORM_UNIFORM;
     lanes->spread = 1;
     lanes->value[0] = value;
-    lanes->scale[0] = scale;
+    lanes->bound[0] = bound;
+    lanes->noise[0] = 0;
     lanes->faulty = false;
+    lanes->doubtful = false;
 }
 
 static inline int64_t hr_lanes_whole_at(const hr_lanes *lanes, int lane) {
     return lanes->form == HR_FORM_VARYING ? lanes->whole[lane] : lanes->base + lanes->step * lane;
+}
+
+static inline double hr_lanes_doubt_at(const hr_lanes *lanes, int lane) {
+    return lanes->doubtful ? lanes->bound[lanes->form == HR_FORM_UNIFORM ? 0 : lane] : 0;
 }
 
 /* Write out the first n lanes of whatever form. */
@@ -51,11 +74,11 @@ const double *hr_lanes_spread_value(hr_lanes *lanes, int n);
 void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b,
                     const hr_lanes *c);
 void hr_lanes_whole(hr_op op, int n, int64_t *out, const int64_t *a, const int64_t *b, const int64_t *c);
-/* Comparisons of floats. */
-void hr_lanes_compare(hr_op op, int n, int64_t *out, const double *a, const double *b);
-/* Rounds to `dtype` what was computed as `type`. Where an error of the computation could flip the rounding
- * the scale grows to the flip. */
-void hr_lanes_round(hr_dtype type, hr_dtype dtype, int n, double *value, double *scale);
+/* Comparisons of floats, into `whole` and `bound`: true where some are in doubt. */
+bool hr_lanes_compare(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b);
+/* Rounds to `dtype` what was computed as `type`. Where the error could turn the rounding over, the bound
+ * reaches what it would give; elsewhere the error is gone. */
+void hr_lanes_round(hr_dtype type, hr_dtype dtype, int n, double *value, double *bound, double *noise);
 int64_t hr_lanes_truncate(double value);
 
 #endif

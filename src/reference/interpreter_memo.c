@@ -110,8 +110,8 @@ struct strip {
     size_t bytes;
     hr_form form;
     int64_t base, step;
-    bool whole, faulty;
-    double lanes[]; /* values or whole numbers, scales, faults */
+    bool whole, doubtful, faulty;
+    double lanes[]; /* values or whole numbers, bounds, noise, faults */
 };
 
 struct hr_strips {
@@ -180,8 +180,10 @@ hr_status hr_strips_find(hr_reference *reference, hr_memo_key key, int count, hr
     out->step = at->step;
     out->faulty = false;
     memcpy(out->value, at->lanes, lanes * sizeof *at->lanes);
-    if (!at->whole) memcpy(out->scale, at->lanes + lanes, lanes * sizeof *at->lanes);
-    const int32_t *faults = (const int32_t *)(const void *)(at->lanes + 2 * lanes);
+    out->doubtful = at->doubtful;
+    memcpy(out->bound, at->lanes + lanes, lanes * sizeof *at->lanes);
+    memcpy(out->noise, at->lanes + 2 * lanes, lanes * sizeof *at->lanes);
+    const int32_t *faults = (const int32_t *)(const void *)(at->lanes + 3 * lanes);
     for (size_t i = 0; at->faulty && i < lanes; ++i)
         if (faults[i]) HR_TRY(hr_fault_carry(reference, out, (int)i, faults[i]));
     return HR_OK;
@@ -191,7 +193,7 @@ hr_status hr_strips_insert(hr_reference *reference, hr_memo_key key, int count, 
                            bool whole) {
     hr_strips *strips = reference->strips;
     size_t kept = lanes->form == HR_FORM_VARYING ? (size_t)count : 1;
-    size_t bytes = sizeof(strip) + kept * (2 * sizeof(double) + (lanes->faulty ? sizeof(int32_t) : 0));
+    size_t bytes = sizeof(strip) + kept * (3 * sizeof(double) + (lanes->faulty ? sizeof(int32_t) : 0));
     strip *made = malloc(bytes);
     if (!made) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     strip **bucket = bucket_of(strips, key);
@@ -202,10 +204,12 @@ hr_status hr_strips_insert(hr_reference *reference, hr_memo_key key, int count, 
                     .base = lanes->base,
                     .step = lanes->step,
                     .whole = whole,
+                    .doubtful = lanes->doubtful,
                     .faulty = lanes->faulty};
     memcpy(made->lanes, lanes->value, kept * sizeof(double));
-    if (!whole) memcpy(made->lanes + kept, lanes->scale, kept * sizeof(double));
-    if (lanes->faulty) memcpy(made->lanes + 2 * kept, lanes->fault, kept * sizeof(int32_t));
+    memcpy(made->lanes + kept, lanes->bound, kept * sizeof(double));
+    memcpy(made->lanes + 2 * kept, lanes->noise, kept * sizeof(double));
+    if (lanes->faulty) memcpy(made->lanes + 3 * kept, lanes->fault, kept * sizeof(int32_t));
     *bucket = made;
     if (strips->newest)
         strips->newest->later = made;

@@ -6,14 +6,21 @@
  */
 #include "reference/interpreter.h"
 
+#include "base/dtype.h"
+
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 typedef struct tally {
     hr_op op;
-    bool whole, any;
-    double sum, error, scale; /* of values or of exponentials */
-    double best, best_scale;  /* the largest, smallest or peak */
+    hr_dtype type;
+    bool whole, any, doubt, lost;
+    bool narrow;                         /* exponentials may be those that 16-bit results get */
+    double sum, error;                   /* of values or of exponentials */
+    hr_sum *errors;                      /* theirs */
+    double best, best_bound, best_noise; /* the largest, smallest or peak */
+    double rival;                        /* argmax: the most that any other may be; argmin: the least */
     int64_t whole_sum, whole_best, position;
     int32_t fault;
 } tally;
@@ -25,17 +32,6 @@ static inline void add_exactly(double *sum, double *error, double value) {
     double total = *sum + value, left = total - value, right = total - left;
     *error += (*sum - left) + (value - right);
     *sum = total;
-}
-
-static double plain_sum(const double *values, int n) {
-    double part[8] = {0};
-    int i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int k = 0; k < 8; ++k)
-            part[k] += values[i + k];
-    for (; i < n; ++i)
-        part[i & 7] += values[i];
-    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
 }
 
 static void add_strip(tally *t, const double *values, int n) {
@@ -62,15 +58,35 @@ static void fold_sum(tally *t, const hr_lanes *lanes, int n) {
         for (int i = 0; i < n; ++i)
             sum += (uint64_t)lanes->whole[i];
         t->whole_sum = (int64_t)sum;
-    } else {
-        add_strip(t, lanes->value, n);
-        t->scale += plain_sum(lanes->scale, n);
+        return;
+    }
+    add_strip(t, lanes->value, n);
+    for (int i = 0; i < n; ++i)
+        hr_sum_add(t->errors, lanes->value[i], lanes->bound[i], lanes->noise[i]);
+}
+
+static bool seeks_largest(const tally *t) {
+    return t->op != HR_OP_REDUCE_MIN && t->op != HR_OP_REDUCE_ARGMIN;
+}
+
+/* A value that the errors let stand for the best one makes its error theirs; positions hang on it. */
+static void fold_best_error(tally *t, const hr_lanes *lanes, int i, bool better) {
+    const double value = lanes->value[i], bound = lanes->bound[i], noise = lanes->noise[i];
+    const double error = hr_error_reach(bound, noise),
+                 best_error = hr_error_reach(t->best_bound, t->best_noise);
+    const double sign = seeks_largest(t) ? 1 : -1, old = sign * t->best, new = sign *value;
+    if (!(bound <= HUGE_VAL) || isinf(bound)) t->lost = true;
+    const bool near = t->any && fabs(old - new) <= error + best_error;
+    if (t->any) t->rival = fmax(t->rival, better ? old + best_error : new + error);
+    if (better || near) {
+        t->best_bound = near ? fmax(bound, t->best_bound) : bound;
+        t->best_noise = near ? fmax(noise, t->best_noise) : noise;
     }
 }
 
 /* The first best one stays; so does the first NaN. */
 static void fold_best(tally *t, const hr_lanes *lanes, int n, int64_t position) {
-    bool largest = t->op != HR_OP_REDUCE_MIN && t->op != HR_OP_REDUCE_ARGMIN;
+    const bool largest = seeks_largest(t);
     for (int i = 0; i < n; ++i) {
         bool better;
         if (t->whole) {
@@ -81,12 +97,20 @@ static void fold_best(tally *t, const hr_lanes *lanes, int n, int64_t position) 
             double value = lanes->value[i];
             better = !t->any || (t->best == t->best &&
                                  (value != value || (largest ? value > t->best : value < t->best)));
+            fold_best_error(t, lanes, i, better);
             if (better) t->best = value;
-            if (better) t->best_scale = lanes->scale[i];
         }
         if (better) t->position = position + i;
         t->any = true;
     }
+}
+
+/* What e^(x - peak) errs, relative, beside what an error of x makes of it: its own roundings and those of its
+ * argument, which its log2 e multiplies. */
+static double exponential_noise(const tally *t, double below_peak) {
+    const double unit = hr_dtype_rounding(t->type == HR_F64 ? HR_F64 : HR_F32);
+    const double growth = 1 + (t->narrow ? 2 : 1) * HR_EXPONENT_ROUNDINGS;
+    return HR_ROUNDING_DEVIATION * unit * ((t->narrow ? 6 : 4) + growth * fmin(below_peak, 150));
 }
 
 /* Sum of exp(value - peak), rescaled when the peak rises; while all are -inf the sum stays 0. */
@@ -99,22 +123,25 @@ static void fold_exponentials(tally *t, const hr_lanes *lanes, int n) {
         double shrink = exp(before - t->best);
         t->sum *= shrink;
         t->error *= shrink;
-        t->scale *= shrink;
+        hr_sum_scale(t->errors, shrink);
     }
-    double sum = 0, scale = 0;
+    double sum = 0;
     for (int i = 0; i < n; ++i) {
-        double term = exp(lanes->value[i] - t->best);
+        const double below = t->best - lanes->value[i], term = exp(-below);
         sum += term;
-        if (term > 0) scale += term * (1 + lanes->scale[i] + fabs(t->best));
+        if (!(term > 0)) continue;
+        hr_sum_add(t->errors, term, term * lanes->bound[i],
+                   term * (lanes->noise[i] + exponential_noise(t, below)));
     }
     add_exactly(&t->sum, &t->error, sum);
-    t->scale += scale;
 }
 
 static void fold_strip(tally *t, hr_lanes *lanes, int n, int64_t position) {
     if (lanes->faulty && !t->fault)
         for (int i = 0; i < (lanes->form == HR_FORM_UNIFORM ? 1 : n) && !t->fault; ++i)
             t->fault = lanes->fault[i];
+    for (int i = 0; lanes->doubtful && i < n && !t->doubt; ++i)
+        t->doubt = hr_lanes_doubt_at(lanes, i) > 0;
     if (t->whole)
         hr_lanes_spread_whole(lanes, n);
     else
@@ -176,39 +203,84 @@ static int64_t whole_limit(hr_op op, hr_dtype type) {
     return type == HR_I32 ? INT32_MAX : INT64_MAX;
 }
 
+/* The error of a sum of exponentials is kept relative to it. */
+static void put_sum(const tally *t, double divisor, hr_known *out) {
+    hr_sum_end(t->errors, &out->bound, &out->noise);
+    out->bound /= divisor;
+    out->noise /= divisor;
+}
+
+static void put_largest(const hr_fold *fold, const tally *t, hr_known *out) {
+    out->value = t->best;
+    out->bound = t->lost ? INFINITY : t->best_bound;
+    out->noise = t->best_noise;
+    out->whole = t->any ? t->whole_best : whole_limit(t->op, fold->expr->type);
+}
+
+/* In doubt where another one may be as large, but for those that are equal without an error. */
+static bool position_is_doubtful(const tally *t) {
+    const double sign = seeks_largest(t) ? 1 : -1;
+    const double error = hr_error_reach(t->best_bound, t->best_noise);
+    return t->lost || (error > 0 && t->rival >= sign * t->best - error);
+}
+
+/* What the type cannot hold, or was lost on the way, may be anything. */
+static void settle(const tally *t, hr_known *known) {
+    const bool lost = !(known->bound <= HUGE_VAL) || isinf(known->bound) || !(known->noise <= HUGE_VAL);
+    if (!isfinite(known->value)) {
+        known->bound = (lost && t->errors) || t->lost ? INFINITY : 0;
+        known->noise = 0;
+    } else if (lost || (t->type != HR_F64 && fabs(known->value) > (double)FLT_MAX)) {
+        known->bound = INFINITY;
+        known->noise = 0;
+    }
+}
+
 static hr_known result_of(const hr_fold *fold, const tally *t) {
     hr_known known = {.fault = t->fault};
-    double total = (double)fold->total;
+    const double total = (double)fold->total, sum = compensated(t);
+    const double unit = HR_ROUNDING_DEVIATION * hr_dtype_rounding(t->type == HR_F64 ? HR_F64 : HR_F32);
     switch (t->op) {
     case HR_OP_REDUCE_SUM:
-        known.value = compensated(t);
-        known.scale = t->scale;
+        known.value = sum;
         known.whole = t->whole_sum;
+        if (t->errors) put_sum(t, 1, &known);
         break;
     case HR_OP_REDUCE_MEAN:
-        known.value = compensated(t) / total;
-        known.scale = t->scale / total;
+        known.value = sum / total;
+        put_sum(t, total, &known);
+        known.noise += 2 * unit * fabs(known.value);
         break;
     case HR_OP_REDUCE_ARGMAX:
     case HR_OP_REDUCE_ARGMIN:
         known.whole = t->position;
-        break;
+        known.bound = !t->whole && position_is_doubtful(t);
+        return known;
     case HR_OP_REDUCE_LOGSUMEXP:
-        known.value = isfinite(t->best) ? t->best + log(compensated(t)) : t->best;
-        known.scale = fabs(t->best) + t->scale / compensated(t);
+        known.value = isfinite(t->best) ? t->best + log(sum) : t->best;
+        if (isfinite(t->best)) {
+            put_sum(t, sum, &known);
+            known.noise += unit * (fabs(known.value) + fabs(t->best) + HR_QUOTIENT_ROUNDINGS * log(sum));
+        }
         break;
     case HR_OP_SOFTMAX:
         known.peak = t->best;
-        known.value = isfinite(t->best) ? compensated(t) : NAN; /* inf - inf is in the sum */
-        known.scale = t->scale / compensated(t);
+        known.value = isfinite(t->best) ? sum : NAN; /* inf - inf is in the sum */
+        put_sum(t, sum, &known);
         break;
     default:
-        known.value = t->best;
-        known.scale = t->best_scale;
-        known.whole = t->any ? t->whole_best : whole_limit(t->op, fold->expr->type);
+        put_largest(fold, t, &known);
     }
-    if (!(known.scale >= fabs(known.value)) || isinf(known.scale)) known.scale = fabs(known.value);
+    if (t->whole)
+        known.bound = t->doubt;
+    else
+        settle(t, &known);
     return known;
+}
+
+static bool adds_up(hr_op op) {
+    return op == HR_OP_REDUCE_SUM || op == HR_OP_REDUCE_MEAN || op == HR_OP_REDUCE_LOGSUMEXP ||
+           op == HR_OP_SOFTMAX;
 }
 
 /* The fold where the indices of its surroundings stand now, all uniform. */
@@ -223,7 +295,17 @@ static hr_status fold_known(hr_reference *reference, int number, hr_known *out) 
     const hr_expr *expr = fold->expr;
     const hr_instruction *body = &fold->body.instructions[fold->body.count - 1];
     bool smallest = expr->op == HR_OP_REDUCE_MIN || expr->op == HR_OP_REDUCE_ARGMIN;
-    tally t = {.op = expr->op, .whole = body->whole, .best = smallest ? INFINITY : -INFINITY};
+    tally t = {.op = expr->op,
+               .type =
+                   expr->op == HR_OP_REDUCE_ARGMAX || expr->op == HR_OP_REDUCE_ARGMIN ? HR_F32 : expr->type,
+               .whole = body->whole,
+               .narrow = reference->narrow,
+               .best = smallest ? INFINITY : -INFINITY,
+               .rival = -INFINITY};
+    if (!t.whole && adds_up(expr->op)) {
+        HR_TRY(hr_sum_begin(&fold->sum, t.type, fold->order, fold->total));
+        t.errors = fold->sum;
+    }
     hr_lanes *saved =
         fold->saved + fold->free_count; /* a softmax's indices have a value outside it as well */
     for (int i = 0; i < expr->bound_count; ++i)
@@ -241,20 +323,34 @@ static hr_status fold_known(hr_reference *reference, int number, hr_known *out) 
 /* ---- the instruction ---- */
 
 static void put(hr_lanes *out, bool whole, int lane, const hr_known *known) {
+    out->bound[lane] = known->bound;
     if (whole) {
         out->whole[lane] = known->whole;
+        out->doubtful |= known->bound > 0;
     } else {
         out->value[lane] = known->value;
-        out->scale[lane] = known->scale;
+        out->noise[lane] = known->noise;
     }
 }
 
-static void put_softmax(hr_lanes *out, int lane, const hr_lanes *in, const hr_known *row) {
-    int at = in->form == HR_FORM_UNIFORM ? 0 : lane;
-    double share = exp(in->value[at] - row->peak) / row->value;
-    double growth = share > 0 ? share * (1 + in->scale[at] + fabs(row->peak) + row->scale) : 0;
+/* The row's sum is common to all of its elements; an error of the peak is in both and cancels. */
+static void put_softmax(const hr_reference *reference, const hr_expr *expr, hr_lanes *out, int lane,
+                        const hr_lanes *in, const hr_known *row) {
+    const int at = in->form == HR_FORM_UNIFORM ? 0 : lane;
+    const double below = row->peak - in->value[at], share = exp(-below) / row->value;
+    const tally t = {.type = expr->type, .narrow = reference->narrow};
+    const double unit = hr_dtype_rounding(expr->type == HR_F64 ? HR_F64 : HR_F32);
+    double bound = 0, noise = 0;
+    if (share > 0) {
+        bound = share * (in->bound[at] + hr_error_reach(row->bound, row->noise));
+        noise = share * (in->noise[at] + exponential_noise(&t, below) +
+                         HR_ROUNDING_DEVIATION * HR_QUOTIENT_ROUNDINGS * unit);
+        if (expr->type != HR_F64 && share < 0x1p-125) bound += 0x1p-125;
+    }
+    const bool lost = isinf(row->bound) || isinf(in->bound[at]) || !(bound <= HUGE_VAL) || isinf(bound);
     out->value[lane] = share;
-    out->scale[lane] = isfinite(growth) ? growth : fabs(share);
+    out->bound[lane] = lost ? INFINITY : bound;
+    out->noise[lane] = lost ? 0 : noise;
 }
 
 static hr_status put_lane(hr_reference *reference, const hr_code *code, int number, int lane,
@@ -262,7 +358,7 @@ static hr_status put_lane(hr_reference *reference, const hr_code *code, int numb
     const hr_instruction *made = &code->instructions[number];
     hr_lanes *out = &code->lanes[number];
     if (made->op == HR_OP_SOFTMAX)
-        put_softmax(out, lane, &code->lanes[made->args[0]], known);
+        put_softmax(reference, made->expr, out, lane, &code->lanes[made->args[0]], known);
     else
         put(out, made->whole, lane, known);
     return known->fault ? hr_fault_carry(reference, out, lane, known->fault) : HR_OK;
@@ -311,6 +407,7 @@ hr_status hr_fold_run(hr_reference *reference, hr_code *code, int number, int co
     out->spread = 1;
     out->step = 0;
     out->faulty = false;
+    out->doubtful = false;
     HR_TRY(uniform ? fold_uniform(reference, code, number, count)
                    : fold_each(reference, code, number, count));
     const hr_lanes *in = made->op == HR_OP_SOFTMAX ? &code->lanes[made->args[0]] : NULL;

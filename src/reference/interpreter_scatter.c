@@ -19,6 +19,7 @@ struct hr_scatter {
     int64_t points;               /* of those; 0 where the domain is empty */
     int64_t buckets;              /* a power of two */
     int64_t *keys, *next, *heads; /* one a point, one a point, one a bucket; -1 ends a chain */
+    hr_sum *sum;                  /* what the additions to one element err */
 };
 
 void hr_scatter_destroy(hr_scatter *scatter) {
@@ -27,6 +28,7 @@ void hr_scatter_destroy(hr_scatter *scatter) {
     free(scatter->keys);
     free(scatter->next);
     free(scatter->heads);
+    hr_sum_destroy(scatter->sum);
     free(scatter);
 }
 
@@ -168,16 +170,18 @@ static hr_status scatter_of(hr_reference *reference, hr_rule *rule) {
 /* ---- the sum ---- */
 
 typedef struct tally {
-    double sum, error, scale, hits;
+    double sum, error;
+    hr_sum *errors;
     uint64_t whole;
+    bool doubt;
     int32_t fault;
 } tally;
 
-static void add(tally *t, double value, double scale) {
+static void add(tally *t, double value, double bound, double noise) {
     double sum = t->sum + value;
     t->error += fabs(t->sum) >= fabs(value) ? (t->sum - sum) + value : (value - sum) + t->sum;
     t->sum = sum;
-    t->scale += scale;
+    hr_sum_add(t->errors, value, bound, noise);
 }
 
 static void tally_lanes(tally *t, hr_lanes *lanes, bool whole, int n) {
@@ -188,13 +192,13 @@ static void tally_lanes(tally *t, hr_lanes *lanes, bool whole, int n) {
     for (int i = 0; i < n; ++i) {
         if (whole) {
             t->whole += (uint64_t)lanes->whole[i];
-            add(t, (double)lanes->whole[i], fabs((double)lanes->whole[i]));
+            t->doubt |= hr_lanes_doubt_at(lanes, i) > 0;
+            add(t, (double)lanes->whole[i], 0, 0);
         } else {
-            add(t, lanes->value[i], lanes->scale[i]);
+            add(t, lanes->value[i], lanes->bound[i], lanes->noise[i]);
         }
         if (lanes->faulty && !t->fault) t->fault = lanes->fault[lanes->form == HR_FORM_UNIFORM ? 0 : i];
     }
-    t->hits += n;
 }
 
 /* False where a direct subscript lies beyond its index: nothing hits there. */
@@ -227,42 +231,61 @@ static hr_status tally_hits(hr_reference *reference, hr_rule *rule, const int64_
     return HR_OK;
 }
 
-static hr_known finish(const hr_reference *reference, const hr_rule *rule, const int64_t *subscripts,
+static hr_known finish(const hr_reference *reference, const hr_rule *rule, const hr_known *old,
                        const tally *t) {
     const hr_tensor *tensor = &reference->function->tensors[rule->statement->tensor];
-    hr_known old = {0}, known = {.fault = t->fault, .peak = t->hits};
-    if (tensor->role == HR_ROLE_INOUT) old = hr_operand_known(reference, rule->statement->tensor, subscripts);
+    hr_known known = {.fault = t->fault};
     double sum = isfinite(t->sum) ? t->sum + t->error : t->sum;
+    hr_sum_end(t->errors, &known.bound, &known.noise);
     if (hr_dtype_is_float(tensor->dtype)) {
-        known.value = old.value + sum;
-        known.scale = old.scale + t->scale;
-    } else if (hr_dtype_is_float(rule->statement->value->type)) {
-        known.whole = hr_lanes_truncate((double)old.whole + sum);
-    } else {
-        known.whole = (int64_t)((uint64_t)old.whole + t->whole);
+        known.value = old->value + sum;
+        if (t->doubt) known.bound = INFINITY;
+        if (!isfinite(known.value) && isfinite(known.bound)) known.bound = known.noise = 0;
+        return known;
     }
+    if (hr_dtype_is_float(rule->statement->value->type)) {
+        const double error = hr_error_reach(known.bound, known.noise), low = sum - error, high = sum + error;
+        known.whole = hr_lanes_truncate((double)old->whole + sum);
+        known.bound = hr_lanes_truncate((double)old->whole + low) != known.whole ||
+                      hr_lanes_truncate((double)old->whole + high) != known.whole;
+    } else {
+        known.whole = (int64_t)((uint64_t)old->whole + t->whole);
+        known.bound = t->doubt;
+    }
+    known.noise = 0;
     return known;
 }
 
-hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out,
-                           double *hits) {
+/* Additions to one place may come in any order, one after the other. */
+static hr_status sum_hits(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out) {
+    const hr_tensor *tensor = &reference->function->tensors[rule->statement->tensor];
+    const hr_sum_order order = {.chains = 1};
+    hr_known old = {0};
+    tally t = {0};
+    if (tensor->role == HR_ROLE_INOUT) old = hr_operand_known(reference, rule->statement->tensor, subscripts);
+    HR_TRY(scatter_of(reference, rule));
+    HR_TRY(hr_sum_begin(&rule->scatter->sum, tensor->dtype == HR_F64 ? HR_F64 : HR_F32, order,
+                        rule->scatter->points));
+    t.errors = rule->scatter->sum;
+    if (hr_dtype_is_float(tensor->dtype)) hr_sum_add(t.errors, old.value, 0, 0);
+    ++reference->scatter_depth;
+    HR_TRY(tally_hits(reference, rule, subscripts, &t));
+    --reference->scatter_depth;
+    *out = finish(reference, rule, &old, &t);
+    return HR_OK;
+}
+
+hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out) {
     hr_memo_key key =
         hr_memo_key_of(HR_MEMO_RULE, rule->number, rule->statement->subscript_count, subscripts);
     const hr_known *found = hr_memo_find(reference->memo, key);
-    if (!found) {
-        if (reference->scatter_depth >= SCATTER_DEPTH_MAX)
-            return hr_fail(HR_BAD_INPUT, "line %d: more than %d += statements build on each other",
-                           rule->statement->place.line, SCATTER_DEPTH_MAX);
-        tally t = {0};
-        HR_TRY(scatter_of(reference, rule));
-        ++reference->scatter_depth;
-        HR_TRY(tally_hits(reference, rule, subscripts, &t));
-        --reference->scatter_depth;
-        *out = finish(reference, rule, subscripts, &t);
-        HR_TRY(hr_memo_insert(reference->memo, key, out));
-    } else {
+    if (found) {
         *out = *found;
+        return HR_OK;
     }
-    *hits = out->peak;
-    return HR_OK;
+    if (reference->scatter_depth >= SCATTER_DEPTH_MAX)
+        return hr_fail(HR_BAD_INPUT, "line %d: more than %d += statements build on each other",
+                       rule->statement->place.line, SCATTER_DEPTH_MAX);
+    HR_TRY(sum_hits(reference, rule, subscripts, out));
+    return hr_memo_insert(reference->memo, key, out);
 }

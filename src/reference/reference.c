@@ -87,6 +87,14 @@ static hr_status bind_statements(hr_reference *reference) {
     return HR_OK;
 }
 
+static bool has_narrow_result(const hr_function *function) {
+    for (int i = 0; i < function->tensor_count; ++i) {
+        const hr_tensor *tensor = &function->tensors[i];
+        if (tensor->role != HR_ROLE_INPUT && hr_dtype_size(tensor->dtype) <= 2) return true;
+    }
+    return false;
+}
+
 static hr_status create(hr_reference *reference, const int64_t *extents, const hr_operand *operands) {
     size_t extent_size = (size_t)reference->function->extent_count * sizeof *extents;
     HR_TRY(hr_arena_create(arena_capacity, &reference->arena));
@@ -99,6 +107,7 @@ static hr_status create(hr_reference *reference, const int64_t *extents, const h
     HR_TRY(bind_statements(reference));
     HR_TRY(hr_memo_create(&reference->memo));
     HR_TRY(hr_strips_create(&reference->strips));
+    reference->narrow = has_narrow_result(reference->function);
     return hr_interpreter_compile(reference);
 }
 
@@ -126,6 +135,8 @@ void hr_reference_destroy(hr_reference *reference) {
     free(reference->pending);
     for (int i = 0; reference->rules && i < reference->function->statement_count; ++i)
         hr_scatter_destroy(reference->rules[i].scatter);
+    for (int i = 0; i < reference->fold_count; ++i)
+        hr_sum_destroy(reference->folds[i].sum);
     free(reference->folds);
     hr_memo_destroy(reference->memo);
     hr_strips_destroy(reference->strips);
@@ -133,17 +144,42 @@ void hr_reference_destroy(hr_reference *reference) {
     free(reference);
 }
 
+hr_loss hr_reference_loss(const hr_reference *reference) {
+    return reference->loss;
+}
+
+static bool same_place(hr_place a, hr_place b) {
+    return a.line == b.line && a.column == b.column;
+}
+
+/* A statement that is a reduction and nothing else stands for it. */
+static const hr_statement *statement_alone(const hr_function *function, const hr_expr *value) {
+    for (int s = 0; s < function->statement_count; ++s)
+        if (function->statements[s].value == value) return &function->statements[s];
+    return NULL;
+}
+
+void hr_reference_orders(hr_reference *reference, const hr_sum_order *orders, int count) {
+    for (int f = 0; f < reference->fold_count; ++f) {
+        const hr_expr *expr = reference->folds[f].expr;
+        const hr_statement *alone = statement_alone(reference->function, expr);
+        for (int i = 0; i < count; ++i)
+            if (same_place(expr->place, orders[i].place) ||
+                (alone && same_place(alone->place, orders[i].place)))
+                reference->folds[f].order = orders[i];
+    }
+}
+
 /* ---- asking ---- */
 
 typedef struct answer {
     hr_known known;
     bool whole;
-    double terms;
 } answer;
 
 static hr_status ask(hr_reference *reference, int tensor, const int64_t *subscripts, answer *out) {
     const hr_tensor *asked = &reference->function->tensors[tensor];
-    *out = (answer){.whole = !hr_dtype_is_float(asked->dtype), .terms = 1};
+    *out = (answer){.whole = !hr_dtype_is_float(asked->dtype)};
     if (reference->writer[tensor] < 0) {
         if (tensor >= reference->function->parameter_count)
             return hr_fail(HR_INTERNAL, "%s is never assigned", asked->name);
@@ -152,13 +188,7 @@ static hr_status ask(hr_reference *reference, int tensor, const int64_t *subscri
     }
     hr_rule *rule = &reference->rules[reference->writer[tensor]];
     const hr_statement *statement = rule->statement;
-    out->terms = rule->terms;
-    if (statement->accumulate) {
-        double hits;
-        HR_TRY(hr_scatter_value(reference, rule, subscripts, &out->known, &hits));
-        if (hits > out->terms) out->terms = hits;
-        return HR_OK;
-    }
+    if (statement->accumulate) return hr_scatter_value(reference, rule, subscripts, &out->known);
     for (int k = 0; k < statement->subscript_count; ++k)
         hr_lanes_set_whole(&reference->indices[statement->subscripts[k]->index], subscripts[k]);
     out->whole = !hr_dtype_is_float(statement->value->type);
@@ -216,10 +246,10 @@ hr_status hr_reference_value(hr_reference *reference, int tensor, const int64_t 
     HR_TRY(ask_until_met(reference, tensor, subscripts, &got));
     if (got.known.fault) return hr_fault_fail(reference, &reference->faults[got.known.fault]);
     double value = got.whole ? (double)got.known.whole : got.known.value;
-    double scale = got.whole ? fabs(value) : got.known.scale;
-    if (!(scale >= fabs(value)) || (isinf(scale) && isfinite(value))) scale = fabs(value);
+    double error = hr_error_reach(got.known.bound, got.known.noise);
+    if (got.whole && error > 0) error = INFINITY;
     const int writer = reference->writer[tensor];
     const bool rounded = writer >= 0 && !got.whole && !hr_dtype_is_float(asked->dtype);
-    *out = (hr_meaning){.value = value, .magnitude = scale, .terms = got.terms, .rounded = rounded};
+    *out = (hr_meaning){.value = value, .error = error, .rounded = rounded};
     return HR_OK;
 }

@@ -32,15 +32,31 @@ hr_status hr_reference_create(const hr_function *function, const int64_t *extent
                               hr_reference **out);
 void hr_reference_destroy(hr_reference *reference);
 
+/* In what order code adds up the reduction, or the statement that is nothing else, at `place` in the text.
+ * Sums that have none are taken to be one chain, which errs most. */
+typedef struct hr_sum_order {
+    hr_place place;
+    int chains;    /* partial sums side by side */
+    double growth; /* times what adding up errs where a sum is made from others that cancel; 1 elsewhere */
+} hr_sum_order;
+
+void hr_reference_orders(hr_reference *reference, const hr_sum_order *orders, int count);
+
+/* docs/check.md derives the errors. */
 typedef struct hr_meaning {
     double value; /* of the element after the launch, before the store's rounding to the dtype */
-    double
-        magnitude; /* the scale against which an error of this element is judged: the largest magnitude that
-                    was added up on the way to it (sum of |terms| of the reductions and sums), >= |value| */
-    double terms;  /* the length of its longest reduction, 1 where there is none, and the sums, products and
-                      quotients that its statements write out */
-    bool rounded;  /* of a whole dtype: what floats are rounded to, so that it may be off by more than 0 */
+    double error; /* what honest arithmetic may be off, at most; infinite where it may give anything: it
+                     overflows, or a whole number hangs on a comparison that rounding may turn over */
+    bool rounded; /* of a whole dtype: what floats are rounded to, so that it may be off by more than 0 */
 } hr_meaning;
+
+/* Of all sums and differences so far whose operands err the one that is smallest beside its first operand. */
+typedef struct hr_loss {
+    double ratio; /* of the operand to what is left; 0 = there is none */
+    hr_place place;
+} hr_loss;
+
+hr_loss hr_reference_loss(const hr_reference *reference);
 
 /* The element of result, inout or local `tensor` (an index into function->tensors) at `subscripts`.
  * HR_OUT_OF_RANGE names the access when a data-dependent subscript leaves its axis on the way. */

@@ -200,6 +200,13 @@ static void write_check(hr_text *out, const hr_run_result *run) {
         hr_html_escape(out, check->where);
         hr_text_format(out, "</code>");
     }
+    if (check->compared > 0)
+        hr_text_format(out, "; %lld compared with the unfused version", (long long)check->compared);
+    hr_text_format(out, ". Largest relative error against f64: %.3g", check->relative_error);
+    if (check->warning[0]) {
+        hr_text_format(out, ". <b class='fair'>Warning</b>: ");
+        hr_html_escape(out, check->warning);
+    }
     hr_text_format(out, ".</p></section>\n");
 }
 

@@ -65,6 +65,9 @@ static json_t *verified_value(const hr_run_result *run) {
     hr_value_set_real(verified, "max_error", run->verified.max_error);
     hr_value_set_real(verified, "tolerance", run->verified.tolerance);
     json_object_set_new(verified, "ok", json_boolean(run->verified.ok));
+    hr_value_set_whole(verified, "compared", run->verified.compared);
+    hr_value_set_real(verified, "relative_error", run->verified.relative_error);
+    hr_value_set_text(verified, "warning", run->verified.warning);
     return verified;
 }
 

@@ -173,10 +173,24 @@ static void put_check(hr_sheet *paper, const hr_run_result *run) {
     hr_sheet_format(paper, HR_INK_PLAIN, "largest error %.2g of %.2g allowed, in %lld element%s",
                     check->max_error, check->tolerance, (long long)check->points,
                     check->points == 1 ? "" : "s");
+    if (check->compared > 0)
+        hr_sheet_format(paper, HR_INK_PLAIN, "; %lld compared with the unfused version",
+                        (long long)check->compared);
     hr_sheet_end_wrapped(paper, HANG);
     if (check->points > 0 && check->where[0]) {
         hr_sheet_label(paper, "");
         hr_sheet_format(paper, HR_INK_DIM, "%12s%s", "", check->where);
+        hr_sheet_end_wrapped(paper, HANG);
+    }
+    if (check->relative_where[0]) {
+        hr_sheet_label(paper, "accuracy");
+        hr_sheet_format(paper, HR_INK_PLAIN, "%-12.2glargest relative error against f64: %s",
+                        check->relative_error, check->relative_where);
+        hr_sheet_end_wrapped(paper, HANG);
+    }
+    if (check->warning[0]) {
+        hr_sheet_label(paper, "warning");
+        hr_sheet_put(paper, HR_INK_FAIR, check->warning);
         hr_sheet_end_wrapped(paper, HANG);
     }
 }

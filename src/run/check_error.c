@@ -1,11 +1,10 @@
-/* The tolerance model and the choice of points.
+/* Whether an element may stand for its meaning, and the choice of points.
  *
- * An element is right when some value within the error of honest arithmetic of its meaning rounds to it. So
- * the rounding of the result's dtype costs no sharpness: a bf16 result is held to f32's accuracy. The scale
- * of the error is the meaning's own first-order bound (reference.h). A reduction over n terms may err by
- * more, as the root of n: sums are made in many partial ones.
+ * An element is right when some value within the error of honest arithmetic of its meaning rounds to it: so
+ * the rounding of the result's dtype costs no sharpness, and a bf16 result is held to f32's accuracy. The
+ * error is the meaning's own (reference.h; docs/check.md derives it).
  *
- * In: an element and its meaning. Out: an error and its limit.
+ * In: an element and its meaning. Out: how far it is beyond its rounding.
  */
 #include "run/check.h"
 
@@ -13,8 +12,7 @@
 
 #include <math.h>
 
-#define TINY       0x1p-125 /* below f32's normal numbers precision runs out, in intermediate results too */
-#define OPERATIONS 16.0     /* roundings that may add up beside a reduction's */
+#define TINY 0x1p-125 /* below f32's normal numbers precision runs out, in intermediate results too */
 
 /* ---- the values beside one ---- */
 
@@ -61,31 +59,29 @@ static bool is_float(hr_dtype dtype) {
     return hr_dtype_is_float(dtype);
 }
 
-double hr_check_error(hr_dtype type, hr_dtype dtype, double got, const hr_meaning *meaning) {
+double hr_check_excess(hr_dtype type, hr_dtype dtype, double got, const hr_meaning *meaning) {
+    if (isinf(meaning->error)) return 0;
     if (!is_float(type) || dtype == HR_BOOL) {                  /* exact */
         double rounded = hr_dtype_round(dtype, meaning->value); /* infinite where f16 ends */
         if (got == rounded) return 0;
         return isfinite(got - rounded) ? fabs(got - rounded) : INFINITY;
     }
-    double scale = fabs(meaning->value);
-    if (isfinite(meaning->magnitude) && meaning->magnitude > scale) scale = meaning->magnitude;
     double excess = is_float(dtype) ? float_excess(dtype, got, meaning->value)
                                     : truncation_excess(dtype, got, meaning->value);
     if (!(excess > 0)) return 0;
-    if (type != HR_F64 && excess < TINY) return 0;
-    return isfinite(excess) && scale > 0 ? excess / scale : INFINITY;
+    return type != HR_F64 && excess < TINY ? 0 : excess;
+}
+
+double hr_check_ratio(hr_dtype type, hr_dtype dtype, double got, const hr_meaning *meaning) {
+    const double excess = hr_check_excess(type, dtype, got, meaning);
+    if (excess == 0) return 0;
+    return meaning->error > 0 ? excess / meaning->error : INFINITY;
 }
 
 hr_dtype hr_check_type(const hr_function *function, const hr_statement *statement) {
     hr_dtype type = statement->value->type;
     hr_dtype sum = hr_compute_type(function->tensors[statement->tensor].dtype);
     return statement->accumulate && is_float(sum) && !is_float(type) ? sum : type;
-}
-
-double hr_check_tolerance(hr_dtype type, double terms) {
-    if (!is_float(type)) return 0;
-    double unit = hr_dtype_rounding(type == HR_F64 ? HR_F64 : HR_F32);
-    return unit * (OPERATIONS + 0.5 * sqrt(fmax(terms, 1)));
 }
 
 /* ---- where to look ---- */
@@ -95,6 +91,17 @@ static uint64_t mix(uint64_t x) { /* splitmix64 */
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
+}
+
+/* Beside a border that code may have: of vectors and tiles, multiples of powers of two, or of shares that
+ * threads take. */
+static int64_t border(int64_t extent, int64_t number, uint64_t random) {
+    const int64_t power = (int64_t)1 << (3 + random % 9), parts = 2 + (int64_t)(random >> 8) % 63;
+    const int64_t tiles = extent / power, side = (int64_t)(random >> 16 & 1);
+    int64_t at = number % 2 && tiles > 0 ? (1 + (int64_t)(random >> 17) % tiles) * power
+                                         : extent / parts * (1 + (int64_t)(random >> 17) % (parts - 1));
+    at -= side;
+    return at < 0 ? 0 : at >= extent ? extent - 1 : at;
 }
 
 void hr_check_point(int rank, const int64_t *shape, int64_t number, uint64_t seed, int64_t *subscripts) {
@@ -110,8 +117,10 @@ void hr_check_point(int rank, const int64_t *shape, int64_t number, uint64_t see
             subscripts[axis] = last / 2;
         else if (number < 3 + edges) /* one axis at its end and the others at their start, and the reverse */
             subscripts[axis] = ((number - 3) / 2 == axis) == (number % 2 == 1) ? last : 0;
-        else if (number % 2 && axis == rank - 1 && last >= 64)
+        else if (number % 4 == 1 && axis == rank - 1 && last >= 64)
             subscripts[axis] = last - (int64_t)(random % 64);
+        else if (number % 4 == 3)
+            subscripts[axis] = border(shape[axis], number / 4, random);
         else
             subscripts[axis] = (int64_t)(random % (uint64_t)shape[axis]);
     }

@@ -33,23 +33,24 @@ static inline double normal(int32_t bell) { /* four uniforms have variance 1/3 *
     return ((double)bell - 131070) * (1.7320508075688772 / 65536);
 }
 
-static double level_value(int level, bool magnitude) {
-    double value = normal(4 * level);
-    return magnitude ? fabs(value) : value;
+static double level_value(int level, const hr_filling *filling) {
+    double value = normal(4 * level) + filling->mean;
+    return filling->magnitude ? fabs(value) : value;
 }
 
 /* ---- one block a dtype ---- */
 
 static void fill_f32(float *out, int64_t from, int64_t to, const hr_filling *filling) {
+    const float mean = (float)filling->mean;
     for (int64_t i = from; i < to; i++) {
-        float value = (float)(bell(mix(filling->seed, i)) - 131070) * 0x1.bb67aep-16f;
+        float value = (float)(bell(mix(filling->seed, i)) - 131070) * 0x1.bb67aep-16f + mean;
         out[i] = filling->magnitude ? fabsf(value) : value;
     }
 }
 
 static void fill_f64(double *out, int64_t from, int64_t to, const hr_filling *filling) {
     for (int64_t i = from; i < to; i++) {
-        double value = normal(bell(mix(filling->seed, i)));
+        double value = normal(bell(mix(filling->seed, i))) + filling->mean;
         out[i] = filling->magnitude ? fabs(value) : value;
     }
 }
@@ -66,8 +67,7 @@ static void fill_table8(uint8_t *out, int64_t from, int64_t to, uint64_t seed, c
 
 static void fill_levels(hr_dtype dtype, void *out, int64_t from, int64_t to, const hr_filling *filling) {
     for (int64_t i = from; i < to; i++)
-        hr_dtype_store(dtype, out, (size_t)i,
-                       level_value(bell(mix(filling->seed, i)) >> 2, filling->magnitude));
+        hr_dtype_store(dtype, out, (size_t)i, level_value(bell(mix(filling->seed, i)) >> 2, filling));
 }
 
 static inline int64_t whole(uint64_t x, uint64_t range, int64_t low) {
@@ -113,11 +113,11 @@ static void fill_block(hr_dtype dtype, void *out, int64_t from, int64_t to, cons
         fill_table8(out, from, to, filling->seed, table);
 }
 
-uint16_t *hr_fill_table(hr_dtype dtype, bool magnitude) {
+uint16_t *hr_fill_table(hr_dtype dtype, const hr_filling *filling) {
     uint16_t *table = calloc(LEVELS, sizeof *table);
     for (int level = 0; table && level < LEVELS; level++) {
         unsigned char bits[2] = {0};
-        hr_dtype_store(dtype, bits, 0, level_value(level, magnitude));
+        hr_dtype_store(dtype, bits, 0, level_value(level, filling));
         memcpy(&table[level], bits,
                hr_dtype_size(dtype)); /* a one-byte dtype: little-endian, as f8 arrays are */
     }
@@ -125,13 +125,13 @@ uint16_t *hr_fill_table(hr_dtype dtype, bool magnitude) {
 }
 
 /* NULL where the array is too small to earn a table, too. */
-static uint16_t *table_make(hr_dtype dtype, int64_t count, bool magnitude) {
+static uint16_t *table_make(hr_dtype dtype, int64_t count, const hr_filling *filling) {
     bool earned = hr_dtype_is_float(dtype) && hr_dtype_size(dtype) <= 2 && count >= 2 * LEVELS;
-    return earned ? hr_fill_table(dtype, magnitude) : NULL;
+    return earned ? hr_fill_table(dtype, filling) : NULL;
 }
 
 void hr_fill_array(hr_dtype dtype, void *data, int64_t count, const hr_filling *filling) {
-    uint16_t *table = table_make(dtype, count, filling->magnitude);
+    uint16_t *table = table_make(dtype, count, filling);
     int64_t blocks = (count + BLOCK - 1) / BLOCK;
 #pragma omp parallel for schedule(static) if (blocks > 1)
     for (int64_t block = 0; block < blocks; block++) {
@@ -207,6 +207,10 @@ static hr_status arrays_fit(const hr_kernel *kernel, const int64_t *extents) {
 }
 
 hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed) {
+    return hr_kernel_fill_as(kernel, seed, HR_VALUES_MEAN_0);
+}
+
+hr_status hr_kernel_fill_as(hr_kernel *kernel, uint64_t seed, hr_values values) {
     int64_t extents[kernel->function->extent_count + 1];
     HR_TRY(hr_kernel_scalars_known(kernel));
     HR_TRY(hr_kernel_dtypes_agree(kernel));
@@ -218,6 +222,8 @@ hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed) {
     for (int i = 0; i < kernel->argument_count && status == HR_OK; i++) {
         if (kernel->bindings[i].bound || hr_tensor_is_scalar(hr_kernel_tensor(kernel, i))) continue;
         fillings[i].seed = mix(seed, i + 1);
+        if (values == HR_VALUES_MEAN_1) fillings[i].mean = 1;
+        if (values == HR_VALUES_POSITIVE) fillings[i].magnitude = true;
         status = tensor_fill(kernel, i, extents, &fillings[i]);
     }
     free(fillings);

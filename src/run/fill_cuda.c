@@ -32,9 +32,9 @@ static hr_status filler_get(hr_kernel *kernel) {
     return kernel->device->ops->compile(kernel->device, source, strlen(source), 0, &kernel->filler);
 }
 
-static hr_status table_upload(hr_kernel *kernel, hr_dtype dtype, bool magnitude, void **out) {
+static hr_status table_upload(hr_kernel *kernel, hr_dtype dtype, const hr_filling *filling, void **out) {
     const hr_device_ops *ops = kernel->device->ops;
-    uint16_t *table = hr_fill_table(dtype, magnitude);
+    uint16_t *table = hr_fill_table(dtype, filling);
     if (!table) return hr_fail(HR_OUT_OF_MEMORY, "no memory to fill an array");
     hr_status status = ops->allocate(kernel->device, TABLE_BYTES, out);
     if (status == HR_OK) status = ops->upload(kernel->device, *out, table, TABLE_BYTES);
@@ -49,9 +49,10 @@ static hr_status fill(hr_kernel *kernel, hr_dtype dtype, void *data, int64_t cou
     int64_t blocks = (count + side * THREADS - 1) / (side * THREADS);
     int64_t words[WORDS] = {count, (int64_t)filling->seed, filling->low, filling->high,
                             filling->magnitude ? MAGNITUDE : 0};
+    double mean = filling->mean;
     hr_launch launch = {.grid = {blocks < most ? blocks : most, 1, 1}, .threads = THREADS, .cluster = 1};
     hr_execution execution = {.pointers = &data,
-                              .scalars = &(double){0},
+                              .scalars = &mean,
                               .extents = words,
                               .scratch = table,
                               .threads = 1,
@@ -71,7 +72,7 @@ hr_status hr_fill_cuda(hr_kernel *kernel, hr_dtype dtype, void *data, int64_t co
     bool narrow = hr_dtype_is_float(dtype) && hr_dtype_size(dtype) <= 2;
     if (count == 0) return HR_OK;
     HR_TRY(filler_get(kernel));
-    hr_status status = narrow ? table_upload(kernel, dtype, filling->magnitude, &table) : HR_OK;
+    hr_status status = narrow ? table_upload(kernel, dtype, filling, &table) : HR_OK;
     if (status == HR_OK) status = fill(kernel, dtype, data, count, filling, table);
     if (table) kernel->device->ops->release(kernel->device, table, TABLE_BYTES);
     return status;

@@ -129,6 +129,7 @@ void hr_kernel_destroy(hr_kernel *kernel) {
     hr_launch_trim(kernel, NULL);
     hr_lists_release(kernel);
     if (kernel->filler) kernel->device->ops->unload(kernel->device, kernel->filler);
+    if (kernel->comparer) kernel->device->ops->unload(kernel->device, kernel->comparer);
     for (int i = 0; kernel->bindings && i < kernel->argument_count; i++)
         hr_binding_clear(kernel, i);
     free(kernel->bindings);

@@ -20,7 +20,8 @@
 /* What hr_kernel_fill puts into an array: the same for one seed, however many threads fill. */
 typedef struct hr_filling {
     uint64_t seed;
-    bool magnitude;    /* floats: |normal| instead of normal */
+    double mean;       /* floats: added to a normal number */
+    bool magnitude;    /* floats: without its sign */
     int64_t low, high; /* whole numbers: uniform in [low, high] */
 } hr_filling;
 
@@ -94,6 +95,7 @@ struct hr_kernel {
     bool roof_known;
     hr_kernel *next_on_device; /* of device->kernels */
     hr_module *filler;         /* fill_cuda.c; NULL until needed */
+    hr_module *comparer;       /* check_cuda.c; NULL until needed */
 };
 
 static inline const hr_tensor *hr_kernel_tensor(const hr_kernel *kernel, int i) {
@@ -144,7 +146,7 @@ void hr_fill_array(hr_dtype dtype, void *data, int64_t count, const hr_filling *
 hr_status hr_fill_binding(hr_kernel *kernel, int i);
 /* The bits of every level of a normal number in a float dtype of one or two bytes, 65536 entries for free();
  * NULL where memory is short. */
-uint16_t *hr_fill_table(hr_dtype dtype, bool magnitude);
+uint16_t *hr_fill_table(hr_dtype dtype, const hr_filling *filling);
 
 /* ---- fill_cuda.c ---- */
 
@@ -243,7 +245,20 @@ hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const 
 
 /* ---- kernel_check.c ---- */
 
-hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t points,
-                       hr_progress_fn progress, void *progress_context, hr_check *out);
+typedef struct hr_checking {
+    const hr_prepared *prepared;
+    const hr_prepared *other; /* another version of the kernel, of all the work or of a part, whose elements
+                                 all are compared; NULL: samples alone are looked at, after one launch */
+    int64_t points;           /* samples in all; 0 = as many as a second or two allow */
+    hr_restore_fn restore;    /* of inout arrays; NULL: they are copied, with `other` */
+    void *restore_context;
+    hr_progress_fn progress;
+    void *progress_context;
+} hr_checking;
+
+/* The arrays hold one execution of `prepared` afterwards. */
+hr_status hr_check_run(hr_kernel *kernel, const hr_checking *checking, hr_check *out);
+/* A pass a statement, plain loops, on as much of the work as leaves the memory of its locals small. */
+hr_status hr_kernel_unfused(hr_kernel *kernel, int threads, hr_prepared **out);
 
 #endif

@@ -1,5 +1,5 @@
-/* The kernel against its own text: sampled elements in f64 from the operands as they are, one launch,
- * comparison.
+/* The kernel against its own text: sampled elements in f64 from the operands as they are, and all elements
+ * against those of a version that shares nothing with it but the text. docs/check.md says what each finds.
  *
  * In: a prepared kernel on its bound arrays. Out: how far the worst element is off, and where. The results
  * hold one execution afterwards, inout arrays as well.
@@ -9,323 +9,358 @@
 
 #include "base/clock.h"
 #include "base/dtype.h"
-#include "run/mirror.h"
+#include "run/check_compare.h"
+#include "run/check_guard.h"
+#include "run/check_sample.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define POINTS_DEFAULT  512 /* a tensor, where time allows */
-#define POINTS_MIN      8   /* a tensor, whatever it takes */
-#define DEFAULT_SECONDS 1.5
+#define KEEP_MOST     (32 << 20) /* bytes of inout arrays that are copied so that the kernel can run twice */
+#define WINDOW_LEAST  (8 << 20)  /* bytes of the other version's results that are looked at together */
+#define WINDOW_MOST   (32 << 20)
+#define WINDOW_PART   16  /* of all results, else */
+#define SUSPICIOUS    0.5 /* a score below is what rounding does */
+#define SUSPECTS_MOST 24  /* a tensor, whose meaning is asked, the worst first */
+#define JUDGE_SECONDS 1.0
+#define ALL_SECONDS   10.0
 
-typedef struct sample {
+/* Elements [from, to) of a tensor, and a copy of them. */
+typedef struct window {
     int tensor;
-    hr_meaning meaning;
-    int64_t offset; /* of the element, in elements from the array's data */
-} sample;
+    int64_t from, to;
+    char *copy; /* memory of the device */
+} window;
 
-typedef struct samples {
+typedef struct suspect {
+    double score, got;
+    int64_t element;
+} suspect;
+
+typedef struct comparison {
     hr_kernel *kernel;
-    hr_mirror *mirrors; /* the operands as the host sees them */
-    hr_reference *reference;
-    sample *list;
-    int64_t *subscripts; /* rank_max a sample */
-    int64_t count, capacity,
-        each; /* each: of a tensor, which is looked at whole where it has no more elements */
-    int rank_max;
-} samples;
+    const hr_checking *checking;
+    hr_samples *samples;
+    hr_check *check;
+    hr_keeping keeping;
+    char *buffer, *gathered; /* memory of the device; gathered: of one window of an array with gaps */
+    size_t buffer_size;
+    window *windows;   /* one a tensor */
+    suspect *suspects; /* SUSPECTS_MOST a tensor, the worst first */
+    double begun;
+} comparison;
 
-/* ---- what is written, and by which statement ---- */
+/* ---- one execution ---- */
 
-static const hr_statement *statement_of(const hr_function *function, int tensor) {
-    for (int s = function->statement_count - 1; s >= 0; s--)
-        if (function->statements[s].tensor == tensor) return &function->statements[s];
-    return NULL;
+static hr_status launch(hr_kernel *kernel, const hr_prepared *prepared) {
+    HR_TRY(hr_launch_refresh(kernel, prepared));
+    HR_TRY(hr_guard_poison(kernel));
+    return hr_launch_once(kernel, prepared);
 }
 
-static bool is_checked(const hr_kernel *kernel, int i) {
-    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
-    return tensor->role != HR_ROLE_INPUT && statement_of(kernel->function, i) &&
-           hr_shape_elements(tensor->rank, kernel->bindings[i].shape) > 0;
+static hr_status restore(comparison *c) {
+    return hr_keeping_restore(c->kernel, &c->keeping, c->checking->restore, c->checking->restore_context);
 }
 
-/* ---- points that a += with subscripts from data really hits ---- */
+/* ---- which elements ---- */
 
-/* A whole-number expression of indices, extents and elements of bound whole arrays. */
-static bool whole_value(const samples *samples, const hr_prepared *prepared, const hr_expr *expr,
-                        const int64_t *indices, int depth, int64_t *out) {
-    const hr_kernel *kernel = samples->kernel;
-    int64_t left, right;
-    if (depth > 32) return false;
-    switch (expr->op) {
-    case HR_OP_NUMBER:
-        *out = expr->whole;
-        return true;
-    case HR_OP_EXTENT:
-        *out = prepared->extents[expr->extent];
-        return true;
-    case HR_OP_INDEX:
-        *out = indices[expr->index];
-        return true;
-    case HR_OP_ADD:
-    case HR_OP_SUB:
-    case HR_OP_MUL:
-        if (!whole_value(samples, prepared, expr->args[0], indices, depth + 1, &left) ||
-            !whole_value(samples, prepared, expr->args[1], indices, depth + 1, &right))
-            return false;
-        return !(expr->op == HR_OP_ADD   ? __builtin_add_overflow(left, right, out)
-                 : expr->op == HR_OP_SUB ? __builtin_sub_overflow(left, right, out)
-                                         : __builtin_mul_overflow(left, right, out));
-    case HR_OP_ELEMENT: {
-        const hr_tensor *tensor = &kernel->function->tensors[expr->tensor];
-        int64_t offset = 0, subscript;
-        if (expr->tensor >= kernel->argument_count || tensor->role != HR_ROLE_INPUT || !tensor->rank ||
-            hr_dtype_is_float(tensor->dtype))
-            return false;
-        const hr_binding *binding = &kernel->bindings[expr->tensor];
-        for (int axis = 0; axis < tensor->rank; axis++) {
-            if (!whole_value(samples, prepared, expr->args[axis], indices, depth + 1, &subscript) ||
-                subscript < 0 || subscript >= binding->shape[axis])
-                return false;
-            offset += subscript * binding->strides[axis];
+/* How many of the tensor's elements, from its first on, both versions make. */
+static int64_t elements_of(const comparison *c, int i) {
+    const hr_function *function = c->kernel->function;
+    const hr_tensor *tensor = hr_kernel_tensor(c->kernel, i);
+    const hr_binding *binding = &c->kernel->bindings[i];
+    bool part = false, cut = false;
+    int64_t elements = 1;
+    for (int e = 0; e < function->extent_count; e++)
+        part |= c->checking->other->extents[e] != c->checking->prepared->extents[e];
+    if (!hr_kernel_writes(c->kernel, i)) return 0;
+    if (!hr_device_memory_is_host(c->kernel->device) && !hr_binding_is_dense(tensor, binding)) return 0;
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        int64_t size = 0;
+        if (hr_extent_value(function, tensor->shape[axis], c->checking->other->extents, &size) != HR_OK)
+            return 0;
+        cut |= size != binding->shape[axis];
+        elements *= size;
+    }
+    return part && !cut ? 0 : elements; /* a sum over a part is another one */
+}
+
+static size_t size_of(const comparison *c, int i) {
+    return hr_dtype_size(hr_kernel_tensor(c->kernel, i)->dtype);
+}
+
+static void subscripts_of(const comparison *c, int i, int64_t element, int64_t *subscripts) {
+    const hr_binding *binding = &c->kernel->bindings[i];
+    for (int axis = hr_kernel_tensor(c->kernel, i)->rank; axis-- > 0; element /= binding->shape[axis])
+        subscripts[axis] = element % binding->shape[axis];
+}
+
+/* The next windows of all tensors, as many as the buffer holds; false where all have been looked at. */
+static bool windows_next(comparison *c) {
+    size_t used = 0;
+    for (int i = 0; i < c->kernel->argument_count; i++) {
+        window *w = &c->windows[i];
+        const int64_t all = elements_of(c, i), size = (int64_t)size_of(c, i);
+        w->from = w->to;
+        int64_t room = (int64_t)((c->buffer_size - used) / (size_t)size) / 64 * 64;
+        w->to = all - w->from < room ? all : w->from + room;
+        w->copy = c->buffer + used;
+        used += ((size_t)(w->to - w->from) * (size_t)size + 255) / 256 * 256;
+        if (used > c->buffer_size) used = c->buffer_size;
+    }
+    return used > 0;
+}
+
+/* ---- copying ---- */
+
+/* The elements of a window out of an array with gaps. */
+static void gather(const comparison *c, const window *w, char *out) {
+    const hr_tensor *tensor = hr_kernel_tensor(c->kernel, w->tensor);
+    const hr_binding *binding = &c->kernel->bindings[w->tensor];
+    const size_t size = size_of(c, w->tensor);
+    int64_t subscripts[HR_RANK_MAX] = {0};
+    subscripts_of(c, w->tensor, w->from, subscripts);
+    for (int64_t e = w->from; e < w->to; e++, out += size) {
+        int64_t offset = 0;
+        for (int axis = 0; axis < tensor->rank; axis++)
+            offset += subscripts[axis] * binding->strides[axis];
+        memcpy(out, (const char *)binding->data + offset * (int64_t)size, size);
+        for (int axis = tensor->rank; axis-- > 0;) {
+            if (++subscripts[axis] < binding->shape[axis]) break;
+            subscripts[axis] = 0;
         }
-        hr_mirror *mirror = &samples->mirrors[expr->tensor];
-        hr_mirror_need(mirror, offset, 0, 1);
-        *out = hr_dtype_load_whole(tensor->dtype, mirror->data + offset * (int64_t)mirror->element, 0);
-        return true;
-    }
-    default:
-        return false;
     }
 }
 
-/* Subscripts that the statement writes at a random point of its domain; false where they cannot be told. */
-static bool point_hit(const samples *samples, const hr_prepared *prepared, const hr_statement *statement,
-                      int64_t number, int64_t *subscripts) {
-    const hr_kernel *kernel = samples->kernel;
-    const hr_function *function = kernel->function;
-    int64_t extents[statement->domain_count + 1], point[statement->domain_count + 1];
-    int64_t *indices = calloc((size_t)function->index_count + 1, sizeof *indices);
-    bool known = indices != NULL;
-    for (int k = 0; known && k < statement->domain_count; k++) {
-        const hr_expr *extent = function->indices[statement->domain[k]].extent;
-        known = hr_extent_value(function, extent, prepared->extents, &extents[k]) == HR_OK && extents[k] > 0;
-    }
-    if (known) {
-        hr_check_point(statement->domain_count, extents, number, 7, point);
-        for (int k = 0; k < statement->domain_count; k++)
-            indices[statement->domain[k]] = point[k];
-    }
-    for (int axis = 0; known && axis < statement->subscript_count; axis++)
-        known = whole_value(samples, prepared, statement->subscripts[axis], indices, 0, &subscripts[axis]) &&
-                subscripts[axis] >= 0 && subscripts[axis] < kernel->bindings[statement->tensor].shape[axis];
-    free(indices);
-    return known;
+static bool is_dense(const comparison *c, int i) {
+    return hr_binding_is_dense(hr_kernel_tensor(c->kernel, i), &c->kernel->bindings[i]);
 }
 
-/* ---- sampling ---- */
-
-static int64_t elements_of(const hr_kernel *kernel, int i) {
-    return hr_shape_elements(hr_kernel_tensor(kernel, i)->rank, kernel->bindings[i].shape);
-}
-
-static hr_status sample_add(samples *samples, const hr_prepared *prepared, int tensor, int64_t number) {
-    const hr_kernel *kernel = samples->kernel;
-    const hr_binding *binding = &kernel->bindings[tensor];
-    const hr_statement *statement = statement_of(kernel->function, tensor);
-    int rank = hr_kernel_tensor(kernel, tensor)->rank;
-    int64_t *subscripts = samples->subscripts + samples->count * samples->rank_max;
-    sample *sample = &samples->list[samples->count];
-    if (elements_of(kernel, tensor) <= samples->each)
-        hr_check_element(rank, binding->shape, number, subscripts);
-    else if (!(statement->accumulate && number % 4 &&
-               point_hit(samples, prepared, statement, number, subscripts)))
-        hr_check_point(rank, binding->shape, number, (uint64_t)tensor, subscripts);
-    *sample = (struct sample){.tensor = tensor};
-    for (int axis = 0; axis < rank; axis++)
-        sample->offset += subscripts[axis] * binding->strides[axis];
-    HR_TRY(hr_reference_value(samples->reference, tensor, subscripts, &sample->meaning));
-    samples->count++;
-    return HR_OK;
-}
-
-/* Point after point of every tensor in turn, until there are enough or time is up. */
-static hr_status samples_take(samples *samples, const hr_prepared *prepared, double seconds,
-                              hr_progress_fn progress, void *progress_context) {
-    double begun = hr_clock_seconds();
-    int64_t each = samples->each;
-    for (int64_t number = 0; number < each; number++) {
-        if (seconds > 0 && number >= POINTS_MIN && hr_clock_seconds() - begun > seconds) break;
-        for (int i = 0; i < samples->kernel->argument_count; i++) {
-            if (!is_checked(samples->kernel, i)) continue;
-            int64_t elements = elements_of(samples->kernel, i);
-            if (elements <= each && number >= elements) continue; /* all of it was seen */
-            HR_TRY(sample_add(samples, prepared, i, number));
-        }
-        if (progress && !progress(progress_context, "checking", (double)number + 1, (double)each))
-            return hr_fail(HR_CANCELLED, "checking was stopped");
-    }
-    return HR_OK;
-}
-
-/* Puts something else where results are to come, so that an element that is not written shows. */
-static hr_status samples_poison(const samples *samples) {
-    for (int64_t s = 0; s < samples->count; s++) {
-        const sample *sample = &samples->list[s];
-        const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
-        if (tensor->role != HR_ROLE_RESULT) continue;
-        char *data = samples->kernel->bindings[sample->tensor].data;
-        size_t size = hr_dtype_size(tensor->dtype);
-        uint64_t other = 0;
-        if (hr_dtype_is_float(tensor->dtype))
-            hr_dtype_store(tensor->dtype, &other, 0, isnan(sample->meaning.value) ? 0 : NAN);
+static hr_status windows_save(comparison *c) {
+    const hr_device_ops *ops = c->kernel->device->ops;
+    for (int i = 0; i < c->kernel->argument_count; i++) {
+        const window *w = &c->windows[i];
+        const size_t size = size_of(c, i), bytes = (size_t)(w->to - w->from) * size;
+        const char *data = (const char *)c->kernel->bindings[i].data + w->from * (int64_t)size;
+        if (!bytes) continue;
+        if (!is_dense(c, i))
+            gather(c, w, w->copy);
+        else if (ops->copy)
+            HR_TRY(ops->copy(c->kernel->device, w->copy, data, bytes));
         else
-            hr_dtype_store(tensor->dtype, &other, 0,
-                           hr_dtype_round(tensor->dtype, sample->meaning.value) == 0);
-        HR_TRY(
-            hr_device_upload(samples->kernel->device, data + sample->offset * (int64_t)size, &other, size));
+            memcpy(w->copy, data, bytes);
     }
     return HR_OK;
 }
 
 /* ---- comparing ---- */
 
-static void where_write(const samples *samples, int64_t s, double got, char *where, size_t size) {
-    const sample *sample = &samples->list[s];
-    const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
-    const int64_t *subscripts = samples->subscripts + s * samples->rank_max;
-    hr_text text = {0};
-    hr_text_format(&text, "%.64s", tensor->name);
-    for (int axis = 0; axis < tensor->rank; axis++)
-        hr_text_format(&text, "%s%lld", axis ? ", " : "[", (long long)subscripts[axis]);
-    if (tensor->rank) hr_text_append(&text, "]", 1);
-    hr_text_format(&text, " = %.9g, should be %.9g", got,
-                   hr_dtype_round(tensor->dtype, sample->meaning.value));
-    snprintf(where, size, "%s", hr_text_data(&text));
-    hr_text_clear(&text);
+static void suspect_add(comparison *c, int tensor, suspect one) {
+    suspect *list = &c->suspects[tensor * SUSPECTS_MOST];
+    int place = SUSPECTS_MOST;
+    while (place > 0 && one.score > list[place - 1].score)
+        place--;
+    if (place == SUSPECTS_MOST) return;
+    memmove(list + place + 1, list + place, (size_t)(SUSPECTS_MOST - 1 - place) * sizeof *list);
+    list[place] = one;
 }
 
-static bool holds_f32(const hr_expr *expr, bool *visited) {
-    if (visited[expr->id]) return false;
-    visited[expr->id] = true;
-    if (expr->type == HR_F32) return true;
-    for (int i = 0; i < expr->arg_count; i++)
-        if (holds_f32(expr->args[i], visited)) return true;
-    return false;
-}
-
-/* A result is held to f64's accuracy where no statement of its kernel computes in f32. */
-static bool computes_in_f32(const hr_function *function) {
-    bool found = false, *visited = calloc((size_t)function->expr_count + 1, 1);
-    for (int s = 0; visited && s < function->statement_count && !found; s++)
-        found = holds_f32(function->statements[s].value, visited);
-    free(visited);
-    return found;
-}
-
-/* The worst point is the one that comes closest to, or most exceeds, what its own tolerance allows. */
-static hr_status samples_compare(const samples *samples, hr_check *out) {
-    double worst = -1;
-    bool single = computes_in_f32(samples->kernel->function);
-    *out = (hr_check){.points = samples->count, .ok = true};
-    for (int64_t s = 0; s < samples->count; s++) {
-        const sample *sample = &samples->list[s];
-        const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
-        const char *data = samples->kernel->bindings[sample->tensor].data;
-        size_t size = hr_dtype_size(tensor->dtype);
+static hr_status window_compare(comparison *c, int i) {
+    const window *w = &c->windows[i];
+    const hr_dtype dtype = hr_kernel_tensor(c->kernel, i)->dtype;
+    const size_t size = size_of(c, i);
+    hr_comparing comparing = {.dtype = dtype,
+                              .got = (const char *)c->kernel->bindings[i].data + w->from * (int64_t)size,
+                              .expected = w->copy,
+                              .count = w->to - w->from,
+                              .error = hr_samples_error(c->samples, i)};
+    hr_suspect worst[HR_COMPARE_BLOCKS] = {{0}};
+    if (comparing.count == 0) return HR_OK;
+    if (!is_dense(c, i)) {
+        gather(c, w, c->gathered);
+        comparing.got = c->gathered;
+    }
+    if (hr_device_memory_is_host(c->kernel->device))
+        hr_compare_host(&comparing, worst);
+    else
+        HR_TRY(hr_compare_cuda(c->kernel, &comparing, worst));
+    for (int b = 0; b < HR_COMPARE_BLOCKS; b++) {
         uint64_t bits = 0;
-        HR_TRY(
-            hr_device_download(samples->kernel->device, &bits, data + sample->offset * (int64_t)size, size));
-        double got = hr_dtype_load(tensor->dtype, &bits, 0);
-        const hr_statement *statement = statement_of(samples->kernel->function, sample->tensor);
-        hr_dtype type =
-            sample->meaning.rounded ? HR_F32 : hr_check_type(samples->kernel->function, statement);
-        if (type == HR_F64 && single) type = HR_F32;
-        double error = hr_check_error(type, tensor->dtype, got, &sample->meaning);
-        /* += adds one by one: equal addends err in one direction */
-        double terms = sample->meaning.terms * (statement->accumulate ? fmin(sample->meaning.terms, 256) : 1);
-        double tolerance = hr_check_tolerance(type, terms);
-        double ratio = error == 0 ? 0 : tolerance > 0 ? error / tolerance : INFINITY;
-        if (ratio > 1) out->ok = false;
-        if (ratio < worst || (ratio == worst && !(ratio == 0 && tolerance > out->tolerance))) continue;
-        worst = ratio;
-        out->max_error = error;
-        out->tolerance = tolerance;
-        where_write(samples, s, got, out->where, sizeof out->where);
+        if (!(worst[b].score > SUSPICIOUS)) continue;
+        HR_TRY(hr_device_download(c->kernel->device, &bits,
+                                  (const char *)comparing.got + worst[b].at * (int64_t)size, size));
+        suspect_add(c, i, (suspect){worst[b].score, hr_dtype_load(dtype, &bits, 0), w->from + worst[b].at});
+    }
+    c->check->compared += comparing.count;
+    return HR_OK;
+}
+
+/* The other version's elements, then those of one more execution: window after window. */
+static hr_status windows_compare(comparison *c) {
+    bool first = true;
+    while (windows_next(c)) {
+        if (!first && hr_clock_seconds() - c->begun > ALL_SECONDS) return HR_OK;
+        if (c->checking->progress && !c->checking->progress(c->checking->progress_context, "comparing", 0, 0))
+            return hr_fail(HR_CANCELLED, "checking was stopped");
+        HR_TRY(restore(c));
+        if (launch(c->kernel, c->checking->other) != HR_OK) return restore(c); /* of a part: see run.c */
+        HR_TRY(windows_save(c));
+        HR_TRY(restore(c));
+        HR_TRY(launch(c->kernel, c->checking->prepared));
+        for (int i = 0; i < c->kernel->argument_count; i++)
+            HR_TRY(window_compare(c, i));
+        first = false;
     }
     return HR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- judging ---- */
 
-static hr_status reference_make(const samples *samples, const hr_prepared *prepared, hr_reference **out) {
-    const hr_kernel *kernel = samples->kernel;
-    int count = kernel->function->parameter_count;
-    hr_operand *operands = calloc((size_t)count + 1, sizeof *operands);
-    if (!operands) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check kernel %s", kernel->function->name);
-    for (int i = 0; i < count; i++) {
-        const hr_binding *binding = &kernel->bindings[i];
-        operands[i] = (hr_operand){.scalar = binding->scalar};
-        if (hr_tensor_is_scalar(hr_kernel_tensor(kernel, i))) continue;
-        operands[i].data = samples->mirrors[i].data;
-        operands[i].shape = binding->shape;
-        operands[i].strides = binding->strides;
-        if (!samples->mirrors[i].map) continue;
-        operands[i].need = hr_mirror_need;
-        operands[i].need_context = &samples->mirrors[i];
+static hr_status suspects_judge(comparison *c) {
+    double begun = hr_clock_seconds();
+    for (int rank = 0; rank < SUSPECTS_MOST; rank++)
+        for (int i = 0; i < c->kernel->argument_count; i++) {
+            const suspect *one = &c->suspects[i * SUSPECTS_MOST + rank];
+            int64_t subscripts[HR_RANK_MAX] = {0};
+            if (!(one->score > 0)) continue;
+            if (rank >= 4 && hr_clock_seconds() - begun > JUDGE_SECONDS) return HR_OK;
+            subscripts_of(c, i, one->element, subscripts);
+            HR_TRY(hr_samples_judge(c->samples, i, subscripts, one->got, c->check));
+        }
+    return HR_OK;
+}
+
+/* Old values where the meaning is asked, and then one more execution. */
+static hr_status suspects_settle(comparison *c) {
+    bool any = false;
+    for (int i = 0; i < c->kernel->argument_count * SUSPECTS_MOST; i++)
+        any |= c->suspects[i].score > 0;
+    if (any) {
+        HR_TRY(restore(c));
+        HR_TRY(suspects_judge(c));
     }
-    hr_status status = hr_reference_create(kernel->function, prepared->extents, operands, out);
-    free(operands);
+    HR_TRY(restore(c));
+    HR_TRY(launch(c->kernel, c->checking->prepared));
+    return hr_samples_compare(c->samples, c->check);
+}
+
+/* ---- all elements ---- */
+
+/* Whether the inout arrays can be brought back with little memory. */
+static bool can_run_twice(const hr_kernel *kernel, const hr_checking *checking) {
+    double bytes = 0;
+    for (int i = 0; i < kernel->argument_count; i++) {
+        const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
+        if (tensor->role == HR_ROLE_INOUT && !kernel->bindings[i].owned && !checking->restore)
+            bytes += (double)hr_shape_elements(tensor->rank, kernel->bindings[i].shape) *
+                     (double)hr_dtype_size(tensor->dtype);
+    }
+    return bytes <= KEEP_MOST;
+}
+
+static hr_status comparison_begin(comparison *c) {
+    const size_t count = (size_t)c->kernel->argument_count + 1;
+    const hr_device_ops *ops = c->kernel->device->ops;
+    double bytes = 256;
+    c->begun = hr_clock_seconds();
+    c->windows = calloc(count, sizeof *c->windows);
+    c->suspects = calloc(count * SUSPECTS_MOST, sizeof *c->suspects);
+    if (!c->windows || !c->suspects) return hr_fail(HR_OUT_OF_MEMORY, "no memory to compare all elements");
+    bool gaps = false;
+    for (int i = 0; i < c->kernel->argument_count; i++) {
+        c->windows[i].tensor = i;
+        bytes += (double)elements_of(c, i) * (double)size_of(c, i) + 512;
+        gaps |= !is_dense(c, i);
+    }
+    const bool host = hr_device_memory_is_host(c->kernel->device);
+    const double window = fmax(WINDOW_LEAST, fmin(WINDOW_MOST, bytes / WINDOW_PART));
+    c->buffer_size = (size_t)fmin(bytes, host ? window : 1 << 30);
+    HR_TRY(ops->allocate(c->kernel->device, c->buffer_size, (void **)&c->buffer));
+    return gaps && host ? ops->allocate(c->kernel->device, c->buffer_size, (void **)&c->gathered) : HR_OK;
+}
+
+static void comparison_end(comparison *c) {
+    const hr_device_ops *ops = c->kernel->device->ops;
+    if (c->buffer) ops->release(c->kernel->device, c->buffer, c->buffer_size);
+    if (c->gathered) ops->release(c->kernel->device, c->gathered, c->buffer_size);
+    free(c->windows);
+    free(c->suspects);
+}
+
+/* After a first execution, whose inout arrays `keeping` can bring back. */
+static hr_status compare_all(comparison *c) {
+    hr_status status = comparison_begin(c);
+    if (status == HR_OK) status = windows_compare(c);
+    if (status == HR_OK) status = suspects_settle(c);
+    comparison_end(c);
     return status;
 }
 
-static hr_status samples_make(hr_kernel *kernel, int64_t points, samples *out) {
-    int tensors = 0;
-    *out = (samples){.kernel = kernel, .rank_max = 1};
+/* ---- all of it ---- */
+
+static hr_status inputs_compare(hr_kernel *kernel, const uint64_t *before, uint64_t *after, hr_check *out) {
+    HR_TRY(hr_guard_digest(kernel, after));
     for (int i = 0; i < kernel->argument_count; i++) {
-        tensors += is_checked(kernel, i);
-        if (hr_kernel_tensor(kernel, i)->rank > out->rank_max)
-            out->rank_max = hr_kernel_tensor(kernel, i)->rank;
+        if (before[i] == after[i]) continue;
+        out->ok = false;
+        snprintf(out->where, sizeof out->where, "the kernel overwrites its input `%.64s`",
+                 hr_kernel_tensor(kernel, i)->name);
     }
-    out->each = points > 0 && tensors ? (points + tensors - 1) / tensors : POINTS_DEFAULT;
-    if (out->each > 1 << 24) out->each = 1 << 24;
-    out->capacity = out->each * tensors;
-    out->list = calloc((size_t)out->capacity + 1, sizeof *out->list);
-    out->subscripts = calloc((size_t)(out->capacity + 1) * (size_t)out->rank_max, sizeof *out->subscripts);
-    if (!out->list || !out->subscripts) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check so many points");
-    return hr_mirrors_create(kernel, &out->mirrors);
+    return HR_OK;
 }
 
-hr_status hr_check_run(hr_kernel *kernel, const hr_prepared *prepared, int64_t points,
-                       hr_progress_fn progress, void *progress_context, hr_check *out) {
-    samples samples;
-    hr_check check;
+static hr_status check(comparison *c, uint64_t *digests) {
+    hr_kernel *kernel = c->kernel;
+    const hr_checking *checking = c->checking;
+    const bool twice = checking->other && can_run_twice(kernel, checking);
+    HR_TRY(hr_launch_refresh(kernel, checking->prepared));
+    HR_TRY(hr_samples_create(kernel, checking->prepared, checking->points, checking->progress,
+                             checking->progress_context, &c->samples));
+    if (checking->other) HR_TRY(hr_guard_digest(kernel, digests));
+    if (twice) HR_TRY(hr_keeping_begin(kernel, checking->restore, &c->keeping));
+    HR_TRY(hr_guard_poison(kernel));
+    HR_TRY(hr_samples_poison(c->samples));
+    HR_TRY(hr_launch_once(kernel, checking->prepared));
+    HR_TRY(hr_samples_compare(c->samples, c->check));
+    if (twice) HR_TRY(compare_all(c));
+    if (checking->other) HR_TRY(inputs_compare(kernel, digests, digests + kernel->argument_count, c->check));
+    return hr_samples_explain(c->samples, c->check);
+}
+
+hr_status hr_check_run(hr_kernel *kernel, const hr_checking *checking, hr_check *out) {
+    hr_check made = {.ok = true};
+    comparison c = {.kernel = kernel, .checking = checking, .check = &made};
     if (hr_kernel_has_lists(kernel))
         return hr_fail(HR_BAD_INPUT, "kernel %s is bound to lists of arrays: a check takes whole ones",
                        kernel->function->name);
-    hr_status status = samples_make(kernel, points, &samples);
-    if (status == HR_OK) status = reference_make(&samples, prepared, &samples.reference);
-    if (status == HR_OK)
-        status =
-            samples_take(&samples, prepared, points > 0 ? 0 : DEFAULT_SECONDS, progress, progress_context);
-    hr_reference_destroy(samples.reference);
-    if (status == HR_OK) status = hr_mirrors_status(kernel, samples.mirrors);
-    if (status == HR_OK) status = samples_poison(&samples);
-    if (status == HR_OK) status = hr_launch_refresh(kernel, prepared);
-    if (status == HR_OK) status = hr_launch_once(kernel, prepared);
-    if (status == HR_OK) status = samples_compare(&samples, &check);
-    if (status == HR_OK) *out = check;
-    hr_mirrors_destroy(kernel, samples.mirrors);
-    free(samples.list);
-    free(samples.subscripts);
+    uint64_t *digests = calloc(2 * (size_t)kernel->argument_count + 1, sizeof *digests);
+    if (!digests) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check kernel %s", kernel->function->name);
+    hr_status status = check(&c, digests);
+    hr_keeping_end(kernel, &c.keeping);
+    hr_samples_destroy(c.samples);
+    free(digests);
+    if (status == HR_OK) *out = made;
+    return status;
+}
+
+static hr_status kernel_check(hr_kernel *kernel, int64_t points, bool all, hr_check *out) {
+    hr_preparing preparing = {.tune = HR_TUNE_NONE, .unfused = kernel->unfused, .threads = kernel->threads};
+    hr_checking checking = {.points = points};
+    hr_prepared *state, *other = NULL;
+    if (all && hr_kernel_unfused(kernel, kernel->threads, &other) == HR_OK) checking.other = other;
+    HR_TRY(hr_kernel_ready(kernel, &preparing, &state));
+    checking.prepared = state;
+    hr_status status = hr_check_run(kernel, &checking, out);
+    kernel->current = state;
     return status;
 }
 
 hr_status hr_kernel_check(hr_kernel *kernel, int64_t points, hr_check *out) {
-    hr_preparing preparing = {.tune = HR_TUNE_NONE, .unfused = kernel->unfused, .threads = kernel->threads};
-    hr_prepared *state;
-    HR_TRY(hr_kernel_ready(kernel, &preparing, &state));
-    hr_status status = hr_check_run(kernel, state, points, NULL, NULL, out);
-    kernel->current = state;
-    return status;
+    return kernel_check(kernel, points, false, out);
+}
+
+hr_status hr_kernel_check_all(hr_kernel *kernel, hr_check *out) {
+    return kernel_check(kernel, 0, true, out);
 }

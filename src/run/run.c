@@ -45,43 +45,60 @@ static hr_status step_ready(running *running) {
     return HR_OK;
 }
 
+hr_status hr_kernel_unfused(hr_kernel *kernel, int threads, hr_prepared **out) {
+    hr_preparing preparing = {
+        .tune = HR_TUNE_NONE, .unfused = true, .threads = threads, .scratch_most = UNFUSED_MOST};
+    hr_status status = HR_OUT_OF_MEMORY;
+    for (int64_t divisor = 1; status == HR_OUT_OF_MEMORY && divisor <= PARTS_MOST; divisor *= 2) {
+        preparing.divisor = divisor;
+        status = hr_kernel_ready(kernel, &preparing, out);
+    }
+    return status;
+}
+
+/* What cannot be had is left out: it is an extra, not the job. */
+static hr_status step_unfused_ready(running *running) {
+    hr_prepared *state;
+    if (running->options.no_unfused && running->options.no_verify) return HR_OK;
+    if (hr_kernel_unfused(running->kernel, running->kernel->threads, &state) == HR_OK)
+        running->unfused = state;
+    return HR_OK;
+}
+
 /* The one application that counts: checked against the text, then saved. */
 static hr_status step_apply(running *running) {
     const hr_run_options *options = &running->options;
+    const hr_checking checking = {.prepared = running->fused,
+                                  .other = running->unfused,
+                                  .points = options->points,
+                                  .restore = options->restore,
+                                  .restore_context = options->restore_context,
+                                  .progress = options->progress,
+                                  .progress_context = options->progress_context};
+    if (options->no_verify) HR_TRY(hr_launch_refresh(running->kernel, running->fused));
     if (options->no_verify)
         HR_TRY(hr_launch_once(running->kernel, running->fused));
     else {
-        HR_TRY(hr_check_run(running->kernel, running->fused, options->points, options->progress,
-                            options->progress_context, &running->result->verified));
+        HR_TRY(hr_check_run(running->kernel, &checking, &running->result->verified));
         running->result->verify_done = true;
     }
     return options->saved ? options->saved(options->saved_context, running->kernel) : HR_OK;
 }
 
-/* On as much of the work as leaves the memory of its locals small. */
-static hr_status unfused_ready(running *running, hr_prepared **out) {
-    hr_preparing preparing = {.tune = HR_TUNE_NONE,
-                              .unfused = true,
-                              .threads = running->kernel->threads,
-                              .scratch_most = UNFUSED_MOST};
-    hr_status status = HR_OUT_OF_MEMORY;
-    for (int64_t divisor = 1; status == HR_OUT_OF_MEMORY && divisor <= PARTS_MOST; divisor *= 2) {
-        preparing.divisor = divisor;
-        status = hr_kernel_ready(running->kernel, &preparing, out);
-    }
-    /* of a part, subscripts that depend on data may leave their axis */
-    if (status == HR_OK && preparing.divisor > 1) status = hr_launch_once(running->kernel, *out);
-    return status;
-}
-
-/* A pass a statement; left out where it is the same code, or cannot be had. */
+/* Measured beside the kernel, but where it is the same code; of a part, subscripts that depend on data may
+ * leave their axis. */
 static hr_status step_unfuse(running *running) {
-    hr_prepared *state;
-    if (running->options.no_unfused) return HR_OK;
-    if (unfused_ready(running, &state) != HR_OK) return HR_OK; /* an extra, not the job */
-    bool same =
-        strcmp(hr_text_data(&state->loadable.source), hr_text_data(&running->fused->loadable.source)) == 0;
-    if (!same) running->unfused = state;
+    hr_prepared *state = running->unfused;
+    running->unfused = NULL;
+    if (running->options.no_unfused || !state) return HR_OK;
+    if (strcmp(hr_text_data(&state->loadable.source), hr_text_data(&running->fused->loadable.source)) == 0)
+        return HR_OK;
+    if (memcmp(state->extents, running->fused->extents,
+               (size_t)running->kernel->function->extent_count * sizeof *state->extents) != 0) {
+        HR_TRY(hr_launch_refresh(running->kernel, state));
+        if (hr_launch_once(running->kernel, state) != HR_OK) return HR_OK;
+    }
+    running->unfused = state;
     return HR_OK;
 }
 
@@ -341,6 +358,7 @@ hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run
     if (!made) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the result of a run");
     running.result = &made->public;
     hr_status status = step_ready(&running);
+    if (status == HR_OK) status = step_unfused_ready(&running);
     if (status == HR_OK) status = step_apply(&running);
     if (status == HR_OK) status = step_unfuse(&running);
     if (status == HR_OK) status = step_floor(&running);

@@ -172,6 +172,7 @@ static void test_fill(void **state) {
                 bool narrow = hr_dtype_size((hr_dtype)dtype) == 1;
                 hr_filling filling = {.seed = 0x123456789abcull + (uint64_t)dtype,
                                       .magnitude = magnitude,
+                                      .mean = c % 2,
                                       .low = narrow ? 0 : -5,
                                       .high = dtype == HR_BOOL ? 1
                                               : narrow         ? 100

@@ -157,7 +157,8 @@ static void json(void **state) {
     assert_string_equal(keys_of(json_object_get(object, "seconds")), "median,min,max,runs");
     assert_string_equal(keys_of(json_object_get(object, "flops")), "tensor,vector,special");
     assert_string_equal(keys_of(json_object_get(object, "floor")), "seconds,bound");
-    assert_string_equal(keys_of(json_object_get(object, "verified")), "points,max_error,tolerance,ok");
+    assert_string_equal(keys_of(json_object_get(object, "verified")),
+                        "points,max_error,tolerance,ok,compared,relative_error,warning");
     assert_string_equal(keys_of(json_object_get(object, "tune")), "tried,seconds,cached");
     assert_string_equal(keys_of(json_object_get(object, "beside")),
                         "copy,bytes_per_second,kept_roof_part,floor_seconds,roof_fraction");

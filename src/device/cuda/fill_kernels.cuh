@@ -1,10 +1,11 @@
 /* Made-up inputs on the device: the same elements as src/run/fill.c makes on the host, bit by bit.
  *
- * Sixteen bytes a thread and turn. Element i comes from one 64-bit mix of seed and i. */
+ * Sixteen bytes a thread and turn. Element i comes from one 64-bit mix of seed and i; product and sum round
+ * each, as there. */
 
 struct hr_fill_words {
     unsigned char *data;
-    double unused;
+    double mean;
     long long count, seed, low, high;
     long long way;               /* an hr_fill_way, and 16 for magnitudes */
     const unsigned short *table; /* the bits of each level, for dtypes of one or two bytes */
@@ -37,10 +38,10 @@ template <typename T, int WAY> __device__ inline T hr_element(const hr_fill_word
     if (WAY == HR_FILL_TABLE) return (T)words.table[hr_bell(x) >> 2];
     bool magnitude = words.way & 16;
     if (WAY == HR_FILL_F64) {
-        double value = ((double)hr_bell(x) - 131070) * (1.7320508075688772 / 65536);
+        double value = __dadd_rn(__dmul_rn((double)hr_bell(x) - 131070, 1.7320508075688772 / 65536), words.mean);
         return (T)(magnitude ? fabs(value) : value);
     }
-    float value = (float)(hr_bell(x) - 131070) * 0x1.bb67aep-16f;
+    float value = __fadd_rn(__fmul_rn((float)(hr_bell(x) - 131070), 0x1.bb67aep-16f), (float)words.mean);
     return (T)(magnitude ? fabsf(value) : value);
 }
 

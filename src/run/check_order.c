@@ -1,0 +1,63 @@
+/* In what order the code of a plan adds up each reduction of the text: so many partial sums side by side.
+ *
+ * In: a plan. Out: for hr_reference_orders. What is not found here is taken to be one chain, as sums of
+ * columns, products and += are.
+ */
+#include "run/check.h"
+
+#include <stdlib.h>
+
+enum {
+    WAYS = 4,            /* accumulators of a row's pass: emit/c/stage_c.c */
+    WARP = 32,           /* CUDA: at least so many lanes share a row of */
+    WARP_POINTS = 1024,  /* so many elements */
+    VARIANCE_GROWTH = 8, /* a variance from sums cancels no more: f32_spread of the prelude */
+};
+
+/* A reduction that finds a position goes with one accumulator a lane. */
+static int ways_of(const hr_plan *plan, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (hr_op_finds_position(stage->steps[i].reduce)) return 1;
+    if (plan->tunables.unroll) return plan->tunables.unroll;
+    return stage->ways ? stage->ways : WAYS;
+}
+
+static int chains_of(const hr_plan *plan, const hr_stage *stage, const int64_t *extents) {
+    int64_t row;
+    if (hr_plan_points(plan, stage->row, stage->row_count, extents, &row) != HR_OK) return 1;
+    if (plan->limits.compute) return row >= WARP_POINTS ? WARP : 1;
+    return stage->vector ? hr_limits_lanes(&plan->limits) * ways_of(plan, stage) : 1;
+}
+
+static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {
+    for (int i = 0; i < *count; i++) {
+        hr_sum_order *known = &orders[i];
+        if (known->place.line != one.place.line || known->place.column != one.place.column) continue;
+        if (one.chains < known->chains) known->chains = one.chains;
+        if (one.growth > known->growth) known->growth = one.growth;
+        return;
+    }
+    orders[(*count)++] = one;
+}
+
+hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_order **out, int *count) {
+    int steps = 0;
+    for (int s = 0; s < plan->stage_count; s++)
+        steps += plan->stages[s].step_count;
+    *count = 0;
+    *out = calloc(2 * (size_t)steps + 1, sizeof **out);
+    if (!*out) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check a kernel");
+    for (int s = 0; s < plan->stage_count; s++)
+        for (int i = 0; i < plan->stages[s].step_count; i++) {
+            const hr_step *step = &plan->stages[s].steps[i];
+            const hr_statement *statement = &plan->normal->statements[step->statement];
+            if (step->reduce != HR_OP_REDUCE_SUM) continue;
+            const bool rows = step->kind == HR_STEP_REDUCE_ROW || step->kind == HR_STEP_REDUCE_ALL;
+            const hr_sum_order one = {.place = statement->place,
+                                      .chains = rows ? chains_of(plan, &plan->stages[s], extents) : 1,
+                                      .growth = step->spread ? VARIANCE_GROWTH : 1};
+            order_add(*out, count, one);
+            order_add(*out, count, (hr_sum_order){statement->value->place, one.chains, one.growth});
+        }
+    return HR_OK;
+}
