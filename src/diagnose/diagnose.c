@@ -156,6 +156,7 @@ static void write_verdict(const hr_analysis *analysis, hr_diagnosis *out) {
     static const char *const words[HR_TIME_KIND_COUNT] = {
         [HR_TIME_COMMUNICATION] = "communication that no compute hides",
         [HR_TIME_HOST_LINK] = "copies to and from the host",
+        [HR_TIME_GAP] = "gaps between kernels that were launched ahead",
         [HR_TIME_QUEUED] = "launched work that waits behind something else",
         [HR_TIME_LAUNCH] = "launches that come too slowly",
         [HR_TIME_SYNCHRONISATION] = "waits of the host for the device",

@@ -27,6 +27,7 @@
     X(COMMUNICATION, "exposed-communication", "communication that nothing hides", WAIT)                      \
     X(HOST_LINK, "host-link", "copies to and from the host", WAIT)                                           \
     X(QUEUED, "queued", "idle: queued behind the device", IDLE)                                              \
+    X(GAP, "kernel-gap", "idle: between kernels launched ahead", IDLE)                                       \
     X(LAUNCH, "launch", "idle: waiting for launches", IDLE)                                                  \
     X(SYNCHRONISATION, "synchronisation", "idle: the host waited for the device", IDLE)                      \
     X(LOADER, "data-loader", "idle: waiting for input data", IDLE)                                           \

@@ -271,7 +271,12 @@ void hr_find_launch_bound(hr_draft *draft) {
         hr_draft_note(draft, -1, sum.left_out, 0,
                       "%.4g of them stand between waits of the host and cannot be captured",
                       (double)sum.left_out / steps);
-    draft->most_seconds = analysis->accounted[HR_TIME_LAUNCH] + analysis->accounted[HR_TIME_SYNCHRONISATION];
+    if (analysis->accounted[HR_TIME_GAP] > 0.01 * analysis->step_seconds)
+        hr_draft_note(draft, -1, 0, analysis->accounted[HR_TIME_GAP] * steps,
+                      "from one kernel to the next that was launched ahead it stands idle for %s of a step",
+                      hr_time_text(analysis->accounted[HR_TIME_GAP]).text);
+    draft->most_seconds = analysis->accounted[HR_TIME_LAUNCH] + analysis->accounted[HR_TIME_GAP] +
+                          analysis->accounted[HR_TIME_SYNCHRONISATION];
     draft->caveat = "shapes are fixed, so that a step can be captured once and launched again";
 }
 

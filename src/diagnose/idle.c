@@ -172,7 +172,10 @@ static void find_causes(void *context, const hr_moment *moment) {
         const hr_work *work = &analysis->works[pending];
         int64_t given = given_at(analysis, work), since = given > moment->from ? given : moment->from;
         call = walk.call = work->call;
-        add_cause(&walk, since, to, to - since > analysis->queued_ns ? HR_TIME_QUEUED : HR_TIME_LAUNCH);
+        hr_time_kind kind = to - since > analysis->queued_ns ? HR_TIME_QUEUED
+                            : given <= moment->from          ? HR_TIME_GAP
+                                                             : HR_TIME_LAUNCH;
+        add_cause(&walk, since, to, kind);
         if (since < to) to = since;
     } else {
         call = moment->next < 0 ? hr_call_after(analysis, moment->to) - 1 : -1;

@@ -29,7 +29,7 @@ import tempfile
 build, source = (pathlib.Path(word) for word in sys.argv[1:3])
 chosen = sys.argv[3:]
 NEAR = 0.02
-IDLE = """queued launch synchronisation data-loader host-compute allocation first-use unrecorded""".split()
+IDLE = """queued kernel-gap launch synchronisation data-loader host-compute allocation first-use unrecorded""".split()
 HOST = """input-pipeline launch-bound host-bound allocation-churn first-use queued-work exposed-communication copy-bound
     pageable-copy""".split()
 failed = []
