@@ -8,6 +8,7 @@
 #include "report/page_text.h"
 #include "report/report_counters.h"
 #include "report/report_memory.h"
+#include "report/report_steps.h"
 
 #include <math.h>
 #include <string.h>
@@ -97,10 +98,10 @@ static void write_big(hr_text *out, const hr_diagnosis *diagnosis, const hr_find
     if (best && !healthy && !is_doubt(best))
         hr_text_format(
             out,
-            "<div class='big'><b class='%s'>−%.0f %%</b><span>of a step by the first remedy:<br>%s "
+            "<div class='big'><b class='%s'>%s−%.0f %%</b><span>of a step by the first remedy:<br>%s "
             "→ %s</span></div>",
-            best->gain > SMALL_GAIN ? "good" : "", 100 * best->gain, time_text(step, &now),
-            time_text(step * (1 - best->gain), &then));
+            best->gain > SMALL_GAIN ? "good" : "", best->is_bound ? "≤ " : "", 100 * best->gain,
+            time_text(step, &now), time_text(step * (1 - best->gain), &then));
     else
         hr_text_format(out, "<div class='big'><b class='%s'>%s</b><span>a step</span></div>",
                        healthy ? "good" : "", time_text(step, &now));
@@ -139,14 +140,16 @@ static void write_facts(hr_text *out, const hr_diagnosis *diagnosis) {
     const hr_lane *lane = diagnosis->lane;
     const hr_steps *steps = &lane->steps;
     hr_words low, high, value;
-    char text[64], note[200];
+    char text[64], note[400];
     double launches = 0;
     for (int i = 0; i < diagnosis->kernel_count; i++)
         launches += diagnosis->kernels[i].per_step;
     hr_text_format(out, "<dl class='facts'>\n");
     int counted = steps->count - steps->first;
-    snprintf(note, sizeof note, "mean of %d, %s to %s; by %s", counted, time_text(steps->min, &low),
-             time_text(steps->max, &high), steps->found_by);
+    char modes[256];
+    bool differ = hr_modes_words(lane, true, modes, sizeof modes)[0];
+    snprintf(note, sizeof note, "mean of %d, %s to %s; by %s%s%s", counted, time_text(steps->min, &low),
+             time_text(steps->max, &high), steps->found_by, differ ? "; " : "", modes);
     if (counted < 2) snprintf(note, sizeof note, "%s", steps->found_by);
     write_fact(out, "a step", time_text(steps->mean, &value), note);
     snprintf(text, sizeof text, "%.0f %%", 100 * lane->busy);
@@ -164,6 +167,9 @@ static void write_facts(hr_text *out, const hr_diagnosis *diagnosis) {
                  time_text(steps->mean * (1 - diagnosis->combined_gain), &value));
         write_fact(out, "all remedies together", text, note);
     }
+    if (hr_outside_words(lane, true, note, sizeof note)[0])
+        write_fact(out, "outside of the steps", time_text(lane->before_steps + lane->after_steps, &value),
+                   note);
     hr_text_format(out, "</dl>\n");
 }
 
@@ -461,11 +467,16 @@ static void write_limits(hr_text *out, const hr_diagnosis *diagnosis) {
     int64_t early = 0;
     for (int64_t i = 0; i < trace->ranks.count; i++)
         early += trace->ranks.items[i].truncated || trace->ranks.items[i].killed;
-    if (!diagnosis->missing_count && !trace->skipped.count && !early) return;
+    if (!diagnosis->missing_count && !diagnosis->note_count && !trace->skipped.count && !early) return;
     hr_text_format(out, "<section><h2>What this trace does not show</h2><ul>\n");
     for (int i = 0; i < diagnosis->missing_count; i++) {
         hr_text_format(out, "<li>To learn more, record ");
         hr_html_escape(out, diagnosis->missing[i]);
+        hr_text_format(out, "</li>\n");
+    }
+    for (int i = 0; i < diagnosis->note_count; i++) {
+        hr_text_format(out, "<li>");
+        hr_html_escape(out, diagnosis->notes[i]);
         hr_text_format(out, "</li>\n");
     }
     if (early)

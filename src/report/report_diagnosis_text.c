@@ -6,6 +6,7 @@
 #include "diagnose/diagnose.h"
 #include "report/report_counters.h"
 #include "report/report_memory.h"
+#include "report/report_steps.h"
 #include "report/sheet.h"
 
 #include <math.h>
@@ -111,15 +112,10 @@ static void put_source(hr_sheet *paper, const hr_diagnosis *diagnosis) {
         hr_sheet_format(paper, HR_INK_DIM, ", %s to %s", time_text(paper, steps->min, &least),
                         time_text(paper, steps->max, &most));
     hr_sheet_end_line(paper);
-    if (steps->slow_count) {
+    char modes[256];
+    if (hr_modes_words(lane, paper->style.unicode, modes, sizeof modes)[0]) {
         hr_sheet_label(paper, "");
-        hr_sheet_format(paper, HR_INK_FAIR, "%d take %s, %d take %s: ", counted - steps->slow_count,
-                        time_text(paper, steps->usual, &least), steps->slow_count,
-                        time_text(paper, steps->slow, &most));
-        const char *words = hr_time_kind_words(lane->slow_kind);
-        hr_sheet_format(paper, HR_INK_FAIR, "%s more %s", time_text(paper, lane->slow_seconds, &mean),
-                        strncmp(words, "idle: ", 6) == 0 ? words + 6 : words);
-        hr_sheet_end_line(paper);
+        put_wrapped(paper, HR_INK_FAIR, modes, 12);
     }
     hr_sheet_label(paper, "device");
     hr_sheet_format(paper, HR_INK_PLAIN, "%s%scomputes %.0f %% of the time",
@@ -141,18 +137,14 @@ static hr_ink kind_ink(hr_time_kind kind) {
 }
 
 /* What the steps leave of the trace. */
-static void put_outside(hr_sheet *paper, const hr_diagnosis *diagnosis) {
-    const hr_lane *lane = diagnosis->lane;
-    double outside = lane->before_steps + lane->after_steps;
-    hr_words all, before, after;
-    if (outside < 0.02 * lane->trace_seconds) return;
+static void put_outside(hr_sheet *paper, const hr_lane *lane) {
+    char words[256];
+    hr_words all;
+    if (!hr_outside_words(lane, paper->style.unicode, words, sizeof words)[0]) return;
     hr_sheet_format(paper, HR_INK_PLAIN, "  %-38s", "outside of the steps");
-    time_text(paper, outside, &all);
+    time_text(paper, lane->before_steps + lane->after_steps, &all);
     hr_sheet_format(paper, HR_INK_PLAIN, "%*s%s", 9 - hr_sheet_columns(all.text), "", all.text);
-    hr_sheet_format(paper, HR_INK_DIM,
-                    "  %.0f %% of the trace: %s before, %s behind; the device computes %.0f %% of it",
-                    100 * outside / lane->trace_seconds, time_text(paper, lane->before_steps, &before),
-                    time_text(paper, lane->after_steps, &after), 100 * lane->busy_outside / outside);
+    hr_sheet_format(paper, HR_INK_DIM, "  %s", words);
     hr_sheet_end_line(paper);
 }
 
@@ -172,7 +164,7 @@ static void put_account(hr_sheet *paper, const hr_diagnosis *diagnosis) {
         hr_sheet_bar(paper, kind_ink(i), parts[i] / step, width);
         hr_sheet_end_line(paper);
     }
-    put_outside(paper, diagnosis);
+    put_outside(paper, diagnosis->lane);
 }
 
 /* ---- findings ---- */
