@@ -107,24 +107,25 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool byte
     return match;
 }
 
-static bool is_bf16(const hr_function *function, const hr_expr *value) {
+/* All its values are numbers of `dtype`, so that nothing is rounded where it is taken for one. */
+static bool fits(const hr_function *function, const hr_expr *value, hr_dtype dtype) {
     if (value->type != HR_F32) return false;
     switch (value->op) {
     case HR_OP_ELEMENT:
-        return function->tensors[value->tensor].dtype == HR_BF16;
+        return function->tensors[value->tensor].dtype == dtype;
     case HR_OP_CONVERT:
-        return value->dtype == HR_BF16;
+        return value->dtype == dtype;
     case HR_OP_NUMBER:
-        return hr_dtype_round(HR_BF16, value->number) == value->number;
+        return hr_dtype_round(dtype, value->number) == value->number;
     case HR_OP_NEG:
-        return is_bf16(function, value->args[0]);
+        return fits(function, value->args[0], dtype);
     case HR_OP_WHERE:
-        return is_bf16(function, value->args[1]) && is_bf16(function, value->args[2]);
+        return fits(function, value->args[1], dtype) && fits(function, value->args[2], dtype);
     default:
         return false;
     }
 }
 
-bool hr_contract_is_bf16(const hr_function *function, const hr_contract *contract) {
-    return is_bf16(function, contract->left) && is_bf16(function, contract->right);
+bool hr_contract_fits(const hr_function *function, const hr_contract *contract, hr_dtype dtype) {
+    return fits(function, contract->left, dtype) && fits(function, contract->right, dtype);
 }

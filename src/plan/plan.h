@@ -297,10 +297,10 @@ typedef struct hr_access {
 } hr_access;
 /* False where there is no such access. */
 bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out);
-/* Whether each value of both operands is a bf16 value, whatever the arguments are; `function`:
+/* Whether each value of both operands is a value of `dtype`, whatever the arguments are; `function`:
  * hr_plan.normal.
  */
-bool hr_contract_is_bf16(const hr_function *function, const hr_contract *contract);
+bool hr_contract_fits(const hr_function *function, const hr_contract *contract, hr_dtype dtype);
 /* Words for `headroom explain`: stages, why, what is materialised. */
 void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out);
 

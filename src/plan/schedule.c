@@ -602,7 +602,8 @@ static char *tensor_names(scheduler *s, const hr_stage *stage, hr_step_kind kind
 
 static const char *bf16_unit_name(const scheduler *s, const hr_stage *stage) {
     const hr_device_limits *limits = &s->plan->limits;
-    if ((!limits->matrix_bf16 && !limits->dots_bf16) || !hr_contract_is_bf16(s->function, stage->contract))
+    if ((!limits->matrix_bf16 && !limits->dots_bf16) ||
+        !hr_contract_fits(s->function, stage->contract, HR_BF16))
         return "";
     return limits->matrix_bf16 ? ", all bf16: the matrix unit multiplies them"
                                : ", all bf16: vectors multiply them in pairs";

@@ -97,7 +97,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.parts = tile->parts;
     choice.blocks.thin_m = stage->contract->right_lane.along_k ? CONTRACT_TURNED_MAX : 0;
     choice.blocks.thin_n = stage->contract->left_lane.along_k ? CONTRACT_TURNED_MAX : 0;
-    choice.bf16 = hr_contract_is_bf16(plan->normal, stage->contract);
+    choice.bf16 = hr_contract_fits(plan->normal, stage->contract, HR_BF16);
     choice.pairs = pairs_choice(plan, choice.blocks);
     return choice;
 }
@@ -144,7 +144,7 @@ static void add_tiles(candidate_list *list, hr_tunables tunables) {
 
 static bool all_bf16(const hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].contract && !hr_contract_is_bf16(plan->normal, plan->stages[i].contract))
+        if (plan->stages[i].contract && !hr_contract_fits(plan->normal, plan->stages[i].contract, HR_BF16))
             return false;
     return true;
 }

@@ -9,6 +9,7 @@
 #include "emit/c/function_c.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
+#include "emit/cuda/stage_cuda_gemm.h"
 #include "emit/describe.h"
 #include "emit/emit.h"
 #include "emit/list_emit.h"
@@ -29,6 +30,7 @@ typedef struct emitter {
     const char *name; /* of the launcher */
     int declared;     /* parameters and results */
     hr_cuda_choice *choices;
+    hr_cuda_gemm *gemms; /* of the stages that are products */
     int64_t work_bytes;
 } emitter;
 
@@ -96,13 +98,26 @@ static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_
     return HR_OK;
 }
 
-static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_stage *stage = &plan->stages[i];
-    int64_t blocks, total;
-    if (stage->shape == HR_SHAPE_CONTRACT) {
+    hr_cuda_gemm gemm;
+    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, &gemm));
+    if (gemm.mainloop == HR_GEMM_PLAIN) {
+        int64_t blocks;
         HR_TRY(hr_cuda_contract_blocks(plan, stage, extents, &blocks));
         return add_grid(list, i, "", blocks, HR_CUDA_CONTRACT_THREADS);
     }
+    HR_TRY(add_grid(list, i, "", gemm.blocks, gemm.threads));
+    hr_grid *grid = &list->out[list->count - 1];
+    grid->shared = gemm.shared_bytes;
+    if (hr_cuda_gemm_asks(&gemm)) snprintf(grid->unaligned, sizeof grid->unaligned, "stage_%d_unaligned", i);
+    return HR_OK;
+}
+
+static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+    const hr_stage *stage = &plan->stages[i];
+    int64_t total;
+    if (stage->shape == HR_SHAPE_CONTRACT) return add_product_grids(plan, extents, i, list);
     hr_cuda_choice c;
     HR_TRY(hr_cuda_choose(plan, stage, extents, &c));
     hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
@@ -299,13 +314,27 @@ static void print_launch(emitter *e, const char *code, const char *total, launch
              threads, shared);
 }
 
+static void print_product_launch(emitter *e, int i, const char *main, launch_shape one) {
+    const hr_stage *stage = &e->plan->stages[i];
+    const hr_cuda_gemm *gemm = &e->gemms[i];
+    if (gemm->mainloop == HR_GEMM_PLAIN) {
+        print_launch(e, main, hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
+        return;
+    }
+    if (hr_cuda_gemm_asks(gemm)) {
+        hr_print(e->p, "const auto stage_%d_for = aligned ? stage_%d : stage_%d_unaligned;", i, i, i);
+        main = hr_format(e->p, "stage_%d_for", i);
+    }
+    print_launch(e, main, hr_cuda_gemm_size(e->p, stage, gemm), one, gemm->threads, gemm->shared_bytes);
+}
+
 static void print_stage_launches(emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = &e->choices[i];
     launch_shape one = {1, 0, INT32_MAX, 1, false};
     const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
     if (stage->shape == HR_SHAPE_CONTRACT) {
-        print_launch(e, main, hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
+        print_product_launch(e, i, main, one);
         return;
     }
     hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
@@ -358,7 +387,8 @@ static void print_launcher_arguments(emitter *e) {
 static void print_alignment(emitter *e) {
     bool any = false;
     for (int i = 0; i < e->plan->stage_count; i++)
-        any = any || (e->plan->stages[i].shape != HR_SHAPE_CONTRACT && hr_cuda_asks_before(&e->choices[i]));
+        any = any || (e->plan->stages[i].shape == HR_SHAPE_CONTRACT ? hr_cuda_gemm_asks(&e->gemms[i])
+                                                                    : hr_cuda_asks_before(&e->choices[i]));
     if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
 }
 
@@ -421,7 +451,9 @@ static void print_how_to_call(emitter *e) {
 static hr_status print_stages(emitter *e, hr_text *stages) {
     e->p->out = stages;
     for (int i = 0; i < e->plan->stage_count; i++) {
-        if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
+        if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop != HR_GEMM_PLAIN)
+            HR_TRY(hr_emit_gemm_cuda(e->p, i, &e->gemms[i]));
+        else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
             HR_TRY(hr_emit_contract_cuda(e->p, i));
         else
             HR_TRY(hr_emit_stage_cuda(e->p, i, e->extents, &e->choices[i]));
@@ -482,7 +514,11 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     HR_TRY(hr_names_create(&arena));
     hr_text stages = {0};
     e.choices = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.choices);
+    e.gemms = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.gemms);
     hr_status status = choose_all(plan, extents, e.choices, &e.work_bytes);
+    for (int i = 0; i < plan->stage_count && status == HR_OK; i++)
+        if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
+            status = hr_cuda_gemm_choose(plan, &plan->stages[i], extents, &e.gemms[i]);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = plan->source->symbol;

@@ -59,22 +59,21 @@ static void print_right(contract_printer *c) {
     hr_print(c->p, "return %s;", value);
 }
 
-static void print_epilogue(contract_printer *c) {
-    hr_printer *p = c->p;
-    const hr_contract *t = c->contract;
+void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
+    const hr_contract *t = stage->contract;
     const hr_function *function = p->function;
     hr_cuda_print_digits(p, t->batch, t->batch_count, "batch");
     hr_cuda_print_digits(p, t->m, t->m_count, "m");
     hr_cuda_print_digits(p, t->n, t->n_count, "n");
     p->value[t->product] = "sum";
-    for (int i = 0; i < c->stage->step_count; i++) {
-        const hr_step *step = &c->stage->steps[i];
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
         if (!step->stored) continue;
         const char *value = hr_expr_text(p, step->value);
         hr_print(p, "const %s e%d = %s;", hr_c_compute(step->value->type), i, value);
     }
-    for (int i = 0; i < c->stage->step_count; i++) {
-        const hr_step *step = &c->stage->steps[i];
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
         if (!step->stored) continue;
         const hr_statement *statement = &function->statements[step->statement];
         hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
@@ -83,6 +82,10 @@ static void print_epilogue(contract_printer *c) {
                                 function->tensors[statement->tensor].dtype));
     }
     p->value[t->product] = NULL;
+}
+
+static void print_epilogue(contract_printer *c) {
+    hr_cuda_print_contract_epilogue(c->p, c->stage);
 }
 
 static bool ends_with(const hr_function *function, const hr_expr *e, int index) {

@@ -1,0 +1,15 @@
+/* The stage of a matrix product on the tensor cores. In: a stage and how it lies on them. Out: text: the
+ * functions and numbers that a main loop of src/emit/templates/cuda/ asks for, and a kernel that calls it. */
+#ifndef HR_EMIT_CUDA_STAGE_CUDA_GEMM_H
+#define HR_EMIT_CUDA_STAGE_CUDA_GEMM_H
+
+#include "emit/expression.h"
+#include "schedule/cuda/choose_gemm.h"
+
+hr_status hr_emit_gemm_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm);
+/* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes. */
+bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm);
+/* Tiles of the stage, as a C expression over extents. */
+const char *hr_cuda_gemm_size(hr_printer *printer, const hr_stage *stage, const hr_cuda_gemm *gemm);
+
+#endif

@@ -1,0 +1,170 @@
+/* A matrix product on the tensor cores of sm_80 and later: sum over k of left(m, k) * right(n, k), operands
+ * of 16 bits, sums in f32.
+ *
+ * A block of P::threads threads takes tiles of P::tile_m x P::tile_n results. Tiles of the operands, 64 along
+ * k, come through a ring of P::stages places in shared memory: in chunks of 16 bytes by cp.async where memory
+ * allows it, element by element otherwise, zeros past the ends. Each warp multiplies its share of the tile by
+ * mma.sync out of registers that ldmatrix filled.
+ *
+ * P, which the printer makes for a stage: tile_m, tile_n, stages, threads, warps_m, raster (tiles along m
+ * that share a column of tiles before the next: the L2 serves what they read twice), kind, left and right:
+ * k_major, element(a, batch, mn, k) and place(...); and what gemm_store_pair asks for.
+ */
+struct gemm_size {
+    int64_t batch, m, n, k;
+};
+
+struct gemm_tile {
+    int64_t batch, m, n; /* of the first element */
+};
+
+/* Tile number `tile` of all: batch by batch, `raster` tiles along m by all along n. */
+static __device__ inline gemm_tile gemm_tile_at(int64_t tile, int64_t m_tiles, int64_t n_tiles, int raster) {
+    const int64_t batch = tile / (m_tiles * n_tiles), here = tile - batch * (m_tiles * n_tiles);
+    const int64_t run = here / (raster * n_tiles), rest = here - run * (raster * n_tiles);
+    const int64_t left = m_tiles - run * raster, rows = left < raster ? left : raster;
+    return {batch, run * raster + rest % rows, rest / rows};
+}
+
+/* A tile of ROWS x 64 of one side into its place. */
+template <class S, int ROWS, int THREADS, bool CHUNKS, class A>
+static __device__ inline void gemm_load_tile(const A &a, int64_t batch, int64_t first, int64_t size,
+                                             int64_t k_first, int64_t k_size, shared_address tile) {
+    const int chunks = S::k_major ? 8 : ROWS / 8;
+#pragma unroll
+    for (int i = 0; i < ROWS * 8 / THREADS; i++) {
+        const int e = (int)threadIdx.x + i * THREADS, chunk = e % chunks, row = e / chunks;
+        const int64_t mn = first + (S::k_major ? row : chunk * 8),
+                      k = k_first + (S::k_major ? chunk * 8 : row);
+        const shared_address to =
+            tile + (S::k_major ? k_major_place(row, chunk) : mn_major_place(row, chunk));
+        if constexpr (CHUNKS) {
+            const bool inside = mn < size && k < k_size;
+            copy_chunk(to, S::place(a, batch, inside ? mn : 0, inside ? k : 0), inside ? 16 : 0);
+        } else {
+            uint32_t word[4] = {0, 0, 0, 0};
+#pragma unroll
+            for (int v = 0; v < 8; v++) {
+                const int64_t at = mn + (S::k_major ? 0 : v), k_at = k + (S::k_major ? v : 0);
+                if (at < size && k_at < k_size)
+                    word[v / 2] |= (uint32_t)S::element(a, batch, at, k_at) << v % 2 * 16;
+            }
+            store_chunk(to, word);
+        }
+    }
+}
+
+/* Rows `row` to `row` + 15 of the left tile, step `step` of 16 along k. */
+template <bool K_MAJOR>
+static __device__ inline void gemm_left_fragment(shared_address tile, int row, int step, uint32_t (&r)[4]) {
+    const int lane = (int)threadIdx.x % 32;
+    if (K_MAJOR)
+        load_matrices<false>(tile + k_major_place(row + lane % 16, step * 2 + lane / 16), r);
+    else
+        load_matrices<true>(
+            tile + mn_major_place(step * 16 + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2), r);
+}
+
+/* Columns `row` to `row` + 15 of the right tile: two words for the first eight, two for the others. */
+template <bool K_MAJOR>
+static __device__ inline void gemm_right_fragment(shared_address tile, int row, int step, uint32_t (&r)[4]) {
+    const int lane = (int)threadIdx.x % 32;
+    if (K_MAJOR)
+        load_matrices<false>(tile + k_major_place(row + lane % 8 + lane / 16 * 8, step * 2 + lane / 8 % 2),
+                             r);
+    else
+        load_matrices<true>(tile + mn_major_place(step * 16 + lane % 16, row / 8 + lane / 16), r);
+}
+
+/* Two neighbours along n, in one store where memory allows it. */
+static __device__ inline void gemm_put_pair(float *place, float low, float high, bool both, bool neighbours) {
+    if (both && neighbours && (uint64_t)place % 8 == 0) {
+        *(float2 *)place = make_float2(low, high);
+        return;
+    }
+    place[0] = low;
+}
+
+/* The epilogue of two neighbours along n: row m, columns n and n + 1. P::results: how many results there are,
+ * all of f32 values; 0 = of other values, which are stored one by one. */
+template <class P, class A>
+static __device__ inline void gemm_store_pair(const A &a, const gemm_size &size, int64_t batch, int64_t m,
+                                              int64_t n, float low, float high) {
+    if (m >= size.m || n >= size.n) return;
+    P::store(a, batch, m, n, low);
+    if (n + 1 < size.n) P::store(a, batch, m, n + 1, high);
+}
+
+template <class P, bool CHUNKS, class A>
+static __device__ inline void gemm_ampere_load(const A &a, const gemm_size &size, const gemm_tile &tile,
+                                               int64_t step, shared_address memory) {
+    const int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
+    if (step * 64 < size.k) {
+        const shared_address place = memory + (int)(step % P::stages) * stage_bytes;
+        gemm_load_tile<typename P::left, P::tile_m, P::threads, CHUNKS && P::left::chunks>(
+            a, tile.batch, tile.m * P::tile_m, size.m, step * 64, size.k, place);
+        gemm_load_tile<typename P::right, P::tile_n, P::threads, CHUNKS && P::right::chunks>(
+            a, tile.batch, tile.n * P::tile_n, size.n, step * 64, size.k, place + left_bytes);
+    }
+    end_chunks();
+}
+
+/* A warp's share of one stage. */
+template <class P, int ROWS, int COLUMNS>
+static __device__ inline void gemm_ampere_multiply(float (&sum)[ROWS][COLUMNS][4], shared_address stage,
+                                                   int row, int column) {
+#pragma unroll
+    for (int step = 0; step < 4; step++) {
+        uint32_t left[ROWS][4], right[COLUMNS / 2][4];
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            gemm_left_fragment<P::left::k_major>(stage, row + i * 16, step, left[i]);
+#pragma unroll
+        for (int j = 0; j < COLUMNS / 2; j++)
+            gemm_right_fragment<P::right::k_major>(stage + P::tile_m * 128, column + j * 16, step, right[j]);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int j = 0; j < COLUMNS; j++)
+                multiply_fragments<P::kind>(sum[i][j], left[i], right[j / 2][j % 2 * 2],
+                                            right[j / 2][j % 2 * 2 + 1]);
+    }
+}
+
+/* CHUNKS: all arrays begin at whole 16 bytes. */
+template <class P, bool CHUNKS, class A>
+static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
+    const shared_address memory = shared_address_of(staged_memory());
+    const int stage_bytes = (P::tile_m + P::tile_n) * 128;
+    const int rows = P::tile_m / P::warps_m / 16, columns = P::tile_n / (P::threads / 32 / P::warps_m) / 8;
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int row = warp % P::warps_m * rows * 16, column = warp / P::warps_m * columns * 8;
+    const int64_t m_tiles = (size.m + P::tile_m - 1) / P::tile_m,
+                  n_tiles = (size.n + P::tile_n - 1) / P::tile_n;
+    const int64_t tiles = size.batch * m_tiles * n_tiles, steps = (size.k + 63) / 64;
+    for (int64_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const gemm_tile tile = gemm_tile_at(number, m_tiles, n_tiles, P::raster);
+        float sum[rows][columns][4] = {};
+#pragma unroll
+        for (int s = 0; s < P::stages - 1; s++)
+            gemm_ampere_load<P, CHUNKS>(a, size, tile, s, memory);
+        for (int64_t step = 0; step < steps; step++) {
+            wait_for_chunks<P::stages - 2>();
+            __syncthreads();
+            gemm_ampere_load<P, CHUNKS>(a, size, tile, step + P::stages - 1, memory);
+            gemm_ampere_multiply<P>(sum, memory + (int)(step % P::stages) * stage_bytes, row, column);
+        }
+        wait_for_chunks<0>();
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < rows; i++)
+#pragma unroll
+            for (int j = 0; j < columns; j++)
+#pragma unroll
+                for (int h = 0; h < 2; h++)
+                    gemm_store_pair<P>(a, size, tile.batch,
+                                       tile.m * P::tile_m + row + i * 16 + lane / 4 + h * 8,
+                                       tile.n * P::tile_n + column + j * 8 + lane % 4 * 2, sum[i][j][h * 2],
+                                       sum[i][j][h * 2 + 1]);
+    }
+}

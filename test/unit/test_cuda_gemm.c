@@ -1,0 +1,118 @@
+/* Products on the tensor cores of the emulated CUDA device against their meaning: either side transposed,
+ * batches, several indices a side, operands that are no plain element, epilogues with several results, odd
+ * sizes, tails along k, arrays that begin anywhere, strides, non-finite values.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lang/program.h"
+#include "schedule/cuda/choose_gemm.h"
+#include "support/cuda_test.h"
+
+enum { EXTENTS_MAX = 4 };
+
+/* Extents in the order M, N, K; then B. */
+static const struct gemm_case {
+    const char *text;
+    bool plain; /* not for the tensor cores */
+} texts[] = {
+    {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }",
+     false},
+    {"kernel k(x: bf16[M, K], w: bf16[K, N]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[k, n]) }",
+     false},
+    {"kernel k(g: f16[K, M], x: f16[K, N]) -> (y: f32[M, N]) { y[m, n] = sum[k](g[k, m] * x[k, n]) }", false},
+    {"kernel k(g: bf16[K, M], w: bf16[N, K]) -> (y: f16[M, N]) { y[m, n] = sum[k](w[n, k] * g[k, m]) }",
+     false},
+    {"kernel k(x: bf16[M, K], w: bf16[N, K], b: f32[N], r: bf16[M, N]) -> (y: bf16[M, N], z: f32[M, N]) {\n"
+     "    s[m, n] = sum[k](x[m, k] * w[n, k]) + b[n]\n"
+     "    y[m, n] = gelu_tanh(s[m, n]) + r[m, n]\n"
+     "    z[m, n] = 2 * s[m, n] }",
+     false},
+    {"kernel k(q: bf16[M, B, K], k: bf16[N, B, K]) -> (s: bf16[B, M, N]) {\n"
+     "    s[h, i, j] = sum[d](q[i, h, d] * k[j, h, d]) * 0.125 }",
+     false},
+    {"kernel k(x: bf16[M, 3, K], w: bf16[N, K]) -> (y: bf16[M, 3, N]) { y[m, t, n] = sum[k](x[m, t, k] * "
+     "w[n, k]) }",
+     false},
+    {"kernel k(x: bf16[M, 5, K], w: bf16[N, 5, K]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = sum[g, k](x[m, g, k] * w[n, g, k]) }",
+     false},
+    {"kernel k(x: bf16[M, K], w: bf16[N, K], i: i32[M]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = sum[k](x[M - 1 - m, k] * where(k % 3 == 0, 0, w[n, k])) }",
+     false},
+    {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[N, M]) { y[n, m] = sum[k](x[m, k] * w[n, k]) }",
+     false},
+    {"kernel k(x: bf16[M, K], w: f16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }",
+     true},
+    {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](tanh(x[m, k]) * w[n, k]) "
+     "}",
+     true},
+};
+
+static const struct sizes {
+    int64_t m, n, k, b;
+    int compute, processors, offset;
+    bool strided, nonfinite;
+} sizes[] = {
+    {65, 66, 70, 2, 80, 132, 0, false, false}, {130, 136, 72, 3, 90, 4, 0, false, false},
+    {40, 24, 200, 1, 90, 2, 0, false, true},   {33, 72, 64, 2, 80, 132, 3, false, false},
+    {17, 9, 35, 2, 90, 132, 1, true, true},    {1, 1, 1, 1, 80, 132, 0, false, false},
+};
+
+/* The function's extents, which it has in the order of its parameters. */
+static void extents_set(const hr_function *function, const struct sizes *s, int64_t *extents) {
+    for (int e = 0; e < function->extent_count; e++) {
+        const char *name = function->extents[e];
+        extents[e] = *name == 'M' ? s->m : *name == 'N' ? s->n : *name == 'K' ? s->k : s->b;
+    }
+}
+
+static void expect_mainloop(const cuda_case *one, bool plain) {
+    hr_plan *plan;
+    hr_cuda_gemm gemm;
+    int products = 0;
+    assert_int_equal(hr_plan_create(one->function, one->extents, NULL, &one->limits, NULL, &plan), HR_OK);
+    for (int i = 0; i < plan->stage_count; i++) {
+        if (!plan->stages[i].contract) continue;
+        products++;
+        assert_int_equal(hr_cuda_gemm_choose(plan, &plan->stages[i], one->extents, &gemm), HR_OK);
+        assert_int_equal(gemm.mainloop == HR_GEMM_PLAIN, plain);
+        assert_true(strlen(gemm.why) > 0);
+    }
+    hr_plan_destroy(plan);
+    assert_int_equal(products, 1);
+}
+
+static void test_products(void **state) {
+    (void)state;
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            hr_program *program;
+            int64_t extents[EXTENTS_MAX];
+            cuda_case one = {.extents = extents,
+                             .limits = cuda_case_limits(sizes[s].compute, sizes[s].processors),
+                             .offset = sizes[s].offset,
+                             .strided = sizes[s].strided,
+                             .nonfinite = sizes[s].nonfinite,
+                             .seed = t * 16 + s,
+                             .points = 400};
+            if (texts[t].plain && s > 1) continue;
+            assert_int_equal(hr_program_parse("gemm.hr", texts[t].text, strlen(texts[t].text), &program),
+                             HR_OK);
+            assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
+            extents_set(one.function, &sizes[s], extents);
+            expect_mainloop(&one, texts[t].plain);
+            expect_right(&one, (int)(t * 16 + s));
+            hr_program_destroy(program);
+        }
+}
+
+int main(void) {
+    if (!can_emulate()) return 77;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
