@@ -15,14 +15,15 @@ struct gemm_size {
 };
 
 struct gemm_tile {
-    int64_t batch, m, n; /* of the first element */
+    int batch, m, n; /* its number along each */
 };
 
-/* Tile number `tile` of all: batch by batch, `raster` tiles along m by all along n. */
-static __device__ inline gemm_tile gemm_tile_at(int64_t tile, int64_t m_tiles, int64_t n_tiles, int raster) {
-    const int64_t batch = tile / (m_tiles * n_tiles), here = tile - batch * (m_tiles * n_tiles);
-    const int64_t run = here / (raster * n_tiles), rest = here - run * (raster * n_tiles);
-    const int64_t left = m_tiles - run * raster, rows = left < raster ? left : raster;
+/* Tile number `tile` of all: batch by batch, `raster` tiles along m by all along n. (2^31 tiles would be more
+ * than a memory holds.) */
+static __device__ inline gemm_tile gemm_tile_at(int tile, int m_tiles, int n_tiles, int raster) {
+    const int batch = tile / (m_tiles * n_tiles), here = tile - batch * (m_tiles * n_tiles);
+    const int run = here / (raster * n_tiles), rest = here - run * (raster * n_tiles);
+    const int left = m_tiles - run * raster, rows = left < raster ? left : raster;
     return {batch, run * raster + rest % rows, rest / rows};
 }
 
@@ -97,14 +98,15 @@ static __device__ inline void gemm_store_pair(const A &a, const gemm_size &size,
 
 template <class P, bool CHUNKS, class A>
 static __device__ inline void gemm_ampere_load(const A &a, const gemm_size &size, const gemm_tile &tile,
-                                               int64_t step, shared_address memory) {
+                                               int step, shared_address memory) {
     const int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
-    if (step * 64 < size.k) {
-        const shared_address place = memory + (int)(step % P::stages) * stage_bytes;
+    if ((int64_t)step * 64 < size.k) {
+        const shared_address place = memory + step % P::stages * stage_bytes;
         gemm_load_tile<typename P::left, P::tile_m, P::threads, CHUNKS && P::left::chunks>(
-            a, tile.batch, tile.m * P::tile_m, size.m, step * 64, size.k, place);
+            a, tile.batch, (int64_t)tile.m * P::tile_m, size.m, (int64_t)step * 64, size.k, place);
         gemm_load_tile<typename P::right, P::tile_n, P::threads, CHUNKS && P::right::chunks>(
-            a, tile.batch, tile.n * P::tile_n, size.n, step * 64, size.k, place + left_bytes);
+            a, tile.batch, (int64_t)tile.n * P::tile_n, size.n, (int64_t)step * 64, size.k,
+            place + left_bytes);
     }
     end_chunks();
 }
@@ -139,20 +141,20 @@ static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
     const int rows = P::tile_m / P::warps_m / 16, columns = P::tile_n / (P::threads / 32 / P::warps_m) / 8;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int row = warp % P::warps_m * rows * 16, column = warp / P::warps_m * columns * 8;
-    const int64_t m_tiles = (size.m + P::tile_m - 1) / P::tile_m,
-                  n_tiles = (size.n + P::tile_n - 1) / P::tile_n;
-    const int64_t tiles = size.batch * m_tiles * n_tiles, steps = (size.k + 63) / 64;
-    for (int64_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+    const int m_tiles = (int)((size.m + P::tile_m - 1) / P::tile_m);
+    const int n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
+    const int tiles = (int)size.batch * m_tiles * n_tiles, steps = (int)((size.k + 63) / 64);
+    for (int number = (int)blockIdx.x; number < tiles; number += (int)gridDim.x) {
         const gemm_tile tile = gemm_tile_at(number, m_tiles, n_tiles, P::raster);
         float sum[rows][columns][4] = {};
 #pragma unroll
         for (int s = 0; s < P::stages - 1; s++)
             gemm_ampere_load<P, CHUNKS>(a, size, tile, s, memory);
-        for (int64_t step = 0; step < steps; step++) {
+        for (int step = 0; step < steps; step++) {
             wait_for_chunks<P::stages - 2>();
             __syncthreads();
             gemm_ampere_load<P, CHUNKS>(a, size, tile, step + P::stages - 1, memory);
-            gemm_ampere_multiply<P>(sum, memory + (int)(step % P::stages) * stage_bytes, row, column);
+            gemm_ampere_multiply<P>(sum, memory + step % P::stages * stage_bytes, row, column);
         }
         wait_for_chunks<0>();
         __syncthreads();
@@ -163,8 +165,8 @@ static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
 #pragma unroll
                 for (int h = 0; h < 2; h++)
                     gemm_store_pair<P>(a, size, tile.batch,
-                                       tile.m * P::tile_m + row + i * 16 + lane / 4 + h * 8,
-                                       tile.n * P::tile_n + column + j * 8 + lane % 4 * 2, sum[i][j][h * 2],
-                                       sum[i][j][h * 2 + 1]);
+                                       (int64_t)tile.m * P::tile_m + row + i * 16 + lane / 4 + h * 8,
+                                       (int64_t)tile.n * P::tile_n + column + j * 8 + lane % 4 * 2,
+                                       sum[i][j][h * 2], sum[i][j][h * 2 + 1]);
     }
 }
