@@ -79,7 +79,8 @@ static void expect_mainloop(const cuda_case *one, bool plain) {
     for (int i = 0; i < plan->stage_count; i++) {
         if (!plan->stages[i].contract) continue;
         products++;
-        assert_int_equal(hr_cuda_gemm_choose(plan, &plan->stages[i], one->extents, &gemm), HR_OK);
+        assert_int_equal(hr_cuda_gemm_choose(plan, &plan->stages[i], one->extents, HR_GEMM_HOPPER, &gemm),
+                         HR_OK);
         assert_int_equal(gemm.mainloop == HR_GEMM_PLAIN, plain);
         assert_true(strlen(gemm.why) > 0);
     }

@@ -101,7 +101,7 @@ static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_
 static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_stage *stage = &plan->stages[i];
     hr_cuda_gemm gemm;
-    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, &gemm));
+    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, &gemm));
     if (gemm.mainloop == HR_GEMM_PLAIN) {
         int64_t blocks;
         HR_TRY(hr_cuda_contract_blocks(plan, stage, extents, &blocks));
@@ -448,11 +448,17 @@ static void print_how_to_call(emitter *e) {
              *e->plan->limits.isa ? e->plan->limits.isa : "sm_90a", e->name);
 }
 
+static hr_status print_gemm(emitter *e, int i) {
+    hr_cuda_gemm sibling;
+    HR_TRY(hr_cuda_gemm_choose(e->plan, &e->plan->stages[i], e->extents, HR_GEMM_AMPERE, &sibling));
+    return hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &sibling);
+}
+
 static hr_status print_stages(emitter *e, hr_text *stages) {
     e->p->out = stages;
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop != HR_GEMM_PLAIN)
-            HR_TRY(hr_emit_gemm_cuda(e->p, i, &e->gemms[i]));
+            HR_TRY(print_gemm(e, i));
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
             HR_TRY(hr_emit_contract_cuda(e->p, i));
         else
@@ -518,7 +524,7 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     hr_status status = choose_all(plan, extents, e.choices, &e.work_bytes);
     for (int i = 0; i < plan->stage_count && status == HR_OK; i++)
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
-            status = hr_cuda_gemm_choose(plan, &plan->stages[i], extents, &e.gemms[i]);
+            status = hr_cuda_gemm_choose(plan, &plan->stages[i], extents, HR_GEMM_AMPERE, &e.gemms[i]);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = plan->source->symbol;

@@ -2,9 +2,12 @@
  * stage_cuda_gemm.h. */
 #include "emit/cuda/stage_cuda_gemm.h"
 
+#include "base/dtype.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
+#include "emit/cuda/tensor_core.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct gemm_printer {
@@ -13,19 +16,21 @@ typedef struct gemm_printer {
     const hr_contract *contract;
     const hr_cuda_gemm *gemm;
     const hr_gemm_side *side; /* the one that is printed */
-    int number;
+    const char *signature;    /* parameters of the stage's kernels */
+    int number, result;       /* of the stage, and of the result that is printed */
 } gemm_printer;
 
 bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm) {
-    return gemm->left.load != HR_GEMM_ELEMENTS || gemm->right.load != HR_GEMM_ELEMENTS;
+    return gemm->mainloop == HR_GEMM_HOPPER || gemm->left.load != HR_GEMM_ELEMENTS ||
+           gemm->right.load != HR_GEMM_ELEMENTS;
 }
 
 const char *hr_cuda_gemm_size(hr_printer *p, const hr_stage *stage, const hr_cuda_gemm *gemm) {
     const hr_contract *c = stage->contract;
     return hr_format(p, "(%s) * ((%s + %d) / %d) * ((%s + %d) / %d)",
                      hr_emit_points(p, c->batch, c->batch_count), hr_emit_points(p, c->m, c->m_count),
-                     gemm->tile_m - 1, gemm->tile_m, hr_emit_points(p, c->n, c->n_count), gemm->tile_n - 1,
-                     gemm->tile_n);
+                     gemm->tile.m - 1, gemm->tile.m, hr_emit_points(p, c->n, c->n_count), gemm->tile.n - 1,
+                     gemm->tile.n);
 }
 
 static bool is_left(const gemm_printer *g) {
@@ -55,7 +60,7 @@ static void print_element(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_expr *value = g->side->value;
     print_side_indices(g);
-    if (g->side->load != HR_GEMM_ELEMENTS)
+    if (g->side->load != HR_GEMM_ELEMENTS || g->side->view.rank)
         hr_print(p, "return %s[%s];", hr_emit_tensor(p, value->tensor),
                  hr_emit_offset(p, value->tensor, value->args, value->arg_count));
     else
@@ -68,6 +73,34 @@ static void print_place(gemm_printer *g) {
     print_side_indices(g);
     hr_print(p, "return &%s[%s];", hr_emit_tensor(p, value->tensor),
              hr_emit_offset(p, value->tensor, value->args, value->arg_count));
+}
+
+/* ---- boxes: what the copy engine brings and takes ---- */
+
+/* The coordinates of a box behind the first two. */
+static const char *batch_coordinates(hr_printer *p, const hr_gemm_view *view) {
+    if (view->rank == 2) return "";
+    if (view->rank == 3) return ", batch";
+    return hr_format(p, ", batch %% %" PRId64 ", batch / %" PRId64, view->size[2], view->size[2]);
+}
+
+static void print_box_load(gemm_printer *g, const hr_gemm_side *side) {
+    hr_printer *p = g->p;
+    const char *batch = batch_coordinates(p, &side->view);
+    int rank = side->view.rank, cluster = g->gemm->tile.cluster;
+    hr_print(p, "    template <int SHARERS>");
+    hr_print(p, "    static __device__ inline void load(uint32_t to, const void *map, int inner, int outer, "
+                "int batch,");
+    hr_print(p, "                                       uint32_t barrier) {");
+    if (cluster > 1) {
+        hr_print(p, "        if constexpr (SHARERS > 1)");
+        hr_print(p, "            ptx_tensor_load_%dd_multicast(to, map, inner, outer%s, barrier, %d);", rank,
+                 batch, (1 << cluster) - 1);
+        hr_print(p, "        else");
+    }
+    hr_print(p, "        %sptx_tensor_load_%dd(to, map, inner, outer%s, barrier);", cluster > 1 ? "    " : "",
+             rank, batch);
+    hr_print(p, "    }");
 }
 
 static void print_side(gemm_printer *g, const hr_gemm_side *side) {
@@ -95,6 +128,7 @@ static void print_side(gemm_printer *g, const hr_gemm_side *side) {
         hr_print(p, "        return stage_%d_%s_place(a, batch, mn, k);", g->number, name);
         hr_print(p, "    }");
     }
+    if (g->gemm->mainloop == HR_GEMM_HOPPER) print_box_load(g, side);
     hr_print(p, "};");
     hr_print(p, "%s", "");
 }
@@ -105,20 +139,100 @@ static void print_store(gemm_printer *g) {
     hr_cuda_print_contract_epilogue(g->p, g->stage);
 }
 
+/* What the epilogue makes of a sum, not stored yet. */
+static void print_values(gemm_printer *g) {
+    hr_printer *p = g->p;
+    const hr_contract *c = g->contract;
+    hr_cuda_print_digits(p, c->batch, c->batch_count, "batch");
+    hr_cuda_print_digits(p, c->m, c->m_count, "m");
+    hr_cuda_print_digits(p, c->n, c->n_count, "n");
+    p->value[c->product] = "sum";
+    for (int r = 0; r < g->gemm->result_count; r++)
+        hr_print(p, "e[%d] = %s;", r, hr_expr_text(p, g->stage->steps[g->gemm->result_steps[r]].value));
+    p->value[c->product] = NULL;
+}
+
+static void print_box_stores(gemm_printer *g) {
+    hr_printer *p = g->p;
+    hr_print(p,
+             "    static __device__ inline void store_box(const stage_%d_maps &maps, int result, int n, int "
+             "m, int batch,",
+             g->number);
+    hr_print(p, "                                            uint32_t from) {");
+    for (int r = 0; r < g->gemm->result_count; r++)
+        hr_print(p, "        if (result == %d) ptx_tensor_store_%dd(maps.result[%d], n, m%s, from);", r,
+                 g->gemm->results[r].rank, r, batch_coordinates(p, &g->gemm->results[r]));
+    hr_print(p, "    }");
+}
+
+static void print_pair(gemm_printer *g) {
+    hr_printer *p = g->p;
+    hr_dtype dtype = g->gemm->result_dtype;
+    hr_print(p, "    static constexpr int results = %d, result_bytes = %d;", g->gemm->result_count,
+             (int)hr_dtype_size(dtype));
+    hr_print(p, "    static __device__ inline void values(const arguments &a, int64_t batch, int64_t m, "
+                "int64_t n, float sum,");
+    hr_print(p, "                                         float (&e)[%d]) {", g->gemm->result_count);
+    hr_print(p, "        stage_%d_values(a, batch, m, n, sum, e);", g->number);
+    hr_print(p, "    }");
+    if (dtype == HR_F32) return;
+    hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
+    hr_print(p, "        return %s_pair(low, high);", dtype == HR_BF16 ? "bf16" : "f16");
+    hr_print(p, "    }");
+}
+
 /* ---- the kernel ---- */
 
-static void print_shape(gemm_printer *g) {
+static hr_tensor_core product_of(const hr_cuda_gemm *gemm) {
+    hr_tensor_type type = gemm->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
+    return (hr_tensor_core){.threads = HR_TENSOR_WARPGROUP,
+                            .a = type,
+                            .b = type,
+                            .sum = HR_TENSOR_SUM_F32,
+                            .columns = gemm->tile.n,
+                            .a_place = gemm->left.k_major ? HR_TENSOR_K_MAJOR : HR_TENSOR_MN_MAJOR,
+                            .b_place = gemm->right.k_major ? HR_TENSOR_K_MAJOR : HR_TENSOR_MN_MAJOR};
+}
+
+static void print_hopper_members(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *c = g->gemm;
-    hr_print(p, "struct stage_%d_shape {", g->number);
-    hr_print(p,
-             "    static constexpr int tile_m = %d, tile_n = %d, stages = %d, threads = %d, warps_m = %d, "
-             "raster = %d;",
-             c->tile_m, c->tile_n, c->stages, c->threads, c->warps_m, c->raster);
-    hr_print(p, "    static constexpr half_kind::kind kind = half_kind::%s;",
-             c->dtype == HR_BF16 ? "bf16" : "f16");
+    hr_tensor_core product = product_of(c);
+    char name[96];
+    hr_tensor_core_name(&product, name, sizeof name);
+    hr_print(p, "    static constexpr int cluster = %d, pieces = %d;", c->tile.cluster, c->tile.pieces);
+    hr_print(p, "    static constexpr int producer_registers = %d, consumer_registers = %d;",
+             c->producer_registers, c->consumer_registers);
+    hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s;",
+             c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false");
+    hr_print(p, "    static __device__ inline void multiply(float (&d)[tile_n / 2], uint64_t a, uint64_t b, "
+                "int accumulate) {");
+    hr_print(p, "        %s(d, a, b, accumulate);", name);
+    hr_print(p, "    }");
+    if (!c->result_count) {
+        hr_print(p, "    static constexpr int results = 0, result_bytes = 2;");
+        return;
+    }
+    print_pair(g);
+    print_box_stores(g);
+}
+
+/* `gemm`: a product of this stage by some main loop. */
+static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
+    hr_printer *p = g->p;
+    bool hopper = gemm->mainloop == HR_GEMM_HOPPER;
+    hr_print(p, "struct stage_%d_%s {", g->number, hopper ? "hopper" : "ampere");
+    hr_print(p, "    static constexpr int tile_m = %d, tile_n = %d, stages = %d, raster = %d;", gemm->tile.m,
+             gemm->tile.n, gemm->tile.stages, gemm->tile.raster);
     hr_print(p, "    typedef stage_%d_left_side left;", g->number);
     hr_print(p, "    typedef stage_%d_right_side right;", g->number);
+    if (hopper) {
+        print_hopper_members(g);
+    } else {
+        hr_print(p, "    static constexpr int threads = %d, warps_m = %d;", gemm->threads, gemm->warps_m);
+        hr_print(p, "    static constexpr half_kind::kind kind = half_kind::%s;",
+                 gemm->dtype == HR_BF16 ? "bf16" : "f16");
+    }
     hr_print(p, "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
                 "int64_t n, float sum) {");
     hr_print(p, "        stage_%d_store(a, batch, m, n, sum);", g->number);
@@ -127,53 +241,101 @@ static void print_shape(gemm_printer *g) {
     hr_print(p, "%s", "");
 }
 
-static void print_call(gemm_printer *g, const char *chunks) {
-    hr_printer *p = g->p;
+static void print_size(gemm_printer *g) {
     const hr_contract *c = g->contract;
-    hr_cuda_print_overlap(p, g->number, (hr_stage_kernels){0});
-    hr_print(p, "const gemm_size size = {%s, %s, %s, %s};", hr_emit_points(p, c->batch, c->batch_count),
-             hr_emit_points(p, c->m, c->m_count), hr_emit_points(p, c->n, c->n_count),
-             hr_emit_points(p, c->k, c->k_count));
-    hr_print(p, "gemm_ampere<stage_%d_shape, %s>(a, size);", g->number, chunks);
+    hr_cuda_print_overlap(g->p, g->number, (hr_stage_kernels){0});
+    hr_print(g->p, "const gemm_size size = {%s, %s, %s, %s};", hr_emit_points(g->p, c->batch, c->batch_count),
+             hr_emit_points(g->p, c->m, c->m_count), hr_emit_points(g->p, c->n, c->n_count),
+             hr_emit_points(g->p, c->k, c->k_count));
 }
 
-static void print_aligned(gemm_printer *g) {
-    print_call(g, "true");
+static void print_chunks(gemm_printer *g) {
+    print_size(g);
+    hr_print(g->p, "gemm_ampere<stage_%d_ampere, true>(a, size);", g->number);
 }
 
-static void print_unaligned(gemm_printer *g) {
-    print_call(g, "false");
+static void print_elements(gemm_printer *g) {
+    print_size(g);
+    hr_print(g->p, "gemm_ampere<stage_%d_ampere, false>(a, size);", g->number);
+}
+
+static void print_boxes(gemm_printer *g) {
+    print_size(g);
+    const char *maps = "{&left_map, &right_map, {";
+    for (int r = 0; r < g->gemm->result_count; r++)
+        maps = hr_format(g->p, "%s%s&result_map_%d", maps, r ? ", " : "", r);
+    hr_print(g->p, "const stage_%d_maps maps = %s}};", g->number, maps);
+    hr_print(g->p, "gemm_hopper<stage_%d_hopper>(a, size, maps);", g->number);
+}
+
+static void print_maps(gemm_printer *g) {
+    hr_printer *p = g->p;
+    hr_print(p, "struct stage_%d_maps {", g->number);
+    hr_print(p, "    const void *left, *right, *result[%d];",
+             g->gemm->result_count ? g->gemm->result_count : 1);
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+    const char *map = "const __grid_constant__ tensor_map";
+    g->signature = hr_format(p, "%s left_map, %s right_map", map, map);
+    for (int r = 0; r < g->gemm->result_count; r++)
+        g->signature = hr_format(p, "%s, %s result_map_%d", g->signature, map, r);
+    g->signature = hr_format(p, "%s, const __grid_constant__ arguments a", g->signature);
 }
 
 static void print_kernel(gemm_printer *g, const char *suffix, void (*print)(gemm_printer *)) {
     print_function(g,
-                   hr_format(g->p,
-                             "extern \"C\" __global__ void __launch_bounds__(%d) stage_%d%s(const "
-                             "__grid_constant__ arguments a)",
-                             g->gemm->threads, g->number, suffix),
+                   hr_format(g->p, "extern \"C\" __global__ void __launch_bounds__(%d, 1) stage_%d%s(%s)",
+                             g->gemm->threads, g->number, suffix, g->signature),
                    print);
 }
 
-hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm) {
+static void print_functions(gemm_printer *g) {
+    hr_printer *p = g->p;
+    const char *of_sum = "const arguments &a, int64_t batch, int64_t m, int64_t n, float sum";
+    print_side(g, &g->gemm->left);
+    print_side(g, &g->gemm->right);
+    print_function(g, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
+                   print_store);
+    if (g->gemm->mainloop == HR_GEMM_HOPPER && g->gemm->result_count)
+        print_function(g,
+                       hr_format(p, "static __device__ inline void stage_%d_values(%s, float (&e)[%d])",
+                                 g->number, of_sum, g->gemm->result_count),
+                       print_values);
+}
+
+/* Results of 16 bits: functions of f32 may be as exact as they are. */
+static bool is_narrow(const hr_plan *plan, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_statement *statement = &plan->normal->statements[stage->steps[i].statement];
+        if (stage->steps[i].stored && hr_dtype_size(plan->normal->tensors[statement->tensor].dtype) > 2)
+            return false;
+    }
+    return true;
+}
+
+hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
+                            const hr_cuda_gemm *sibling) {
     const hr_stage *stage = &p->plan->stages[number];
     gemm_printer g = {.p = p, .stage = stage, .contract = stage->contract, .gemm = gemm, .number = number};
+    bool hopper = gemm->mainloop == HR_GEMM_HOPPER;
     hr_printer_stage(p, stage);
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->fast = is_narrow(p->plan, stage);
     p->lane = -1;
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s; %s */", stage->why, gemm->why);
-    print_side(&g, &gemm->left);
-    print_side(&g, &gemm->right);
-    print_function(
-        &g,
-        hr_format(p,
-                  "static __device__ inline void stage_%d_store(const arguments &a, int64_t batch, int64_t "
-                  "m, int64_t n, float sum)",
-                  number),
-        print_store);
-    print_shape(&g);
-    print_kernel(&g, "", hr_cuda_gemm_asks(gemm) ? print_aligned : print_unaligned);
-    if (hr_cuda_gemm_asks(gemm)) print_kernel(&g, "_unaligned", print_unaligned);
+    g.signature = "const __grid_constant__ arguments a";
+    if (hopper) {
+        hr_tensor_core product = product_of(gemm);
+        HR_TRY(hr_tensor_core_append(&product, 1, p->out));
+        print_maps(&g);
+    }
+    print_functions(&g);
+    if (hopper) print_shape(&g, gemm);
+    print_shape(&g, sibling);
+    print_kernel(&g, "", hopper ? print_boxes : hr_cuda_gemm_asks(gemm) ? print_chunks : print_elements);
+    if (hr_cuda_gemm_asks(gemm)) print_kernel(&g, "_unaligned", print_elements);
+    p->fast = false;
     return hr_text_status(p->out);
 }

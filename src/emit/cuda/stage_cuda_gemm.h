@@ -6,8 +6,11 @@
 #include "emit/expression.h"
 #include "schedule/cuda/choose_gemm.h"
 
-hr_status hr_emit_gemm_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm);
-/* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes. */
+/* `sibling`: the same product by HR_GEMM_AMPERE. */
+hr_status hr_emit_gemm_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm,
+                            const hr_cuda_gemm *sibling);
+/* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes: of the same
+ * launch, by HR_GEMM_AMPERE, element by element. */
 bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm);
 /* Tiles of the stage, as a C expression over extents. */
 const char *hr_cuda_gemm_size(hr_printer *printer, const hr_stage *stage, const hr_cuda_gemm *gemm);

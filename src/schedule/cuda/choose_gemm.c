@@ -6,13 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* CHUNK: elements of 16 bytes. STEP: elements along k of a stage of the ring. THREADS: eight warps of 64 sums
- * a thread each; with two blocks of a multiprocessor their registers would spill. STAGES: at most. */
-enum { CHUNK = 8, STEP = 64, THREADS = 256, STAGES = 4, RASTER = 8 };
-
-typedef struct gemm_sizes {
-    int64_t batch, m, n, k;
-} gemm_sizes;
+/* CHUNK: elements of 16 bytes. */
+enum { CHUNK = 8, AMPERE_THREADS = 256, HOPPER_THREADS = 384 };
 
 /* ---- operands ---- */
 
@@ -41,60 +36,56 @@ static bool is_in_chunks(const hr_plan *plan, const int64_t *extents, const hr_e
     return hr_extent_value(plan->normal, extent, extents, &size) == HR_OK && size % CHUNK == 0;
 }
 
-/* `mn`: the innermost index of its rows. Chunks lie whole in memory and begin at whole 16 bytes: the
- * innermost index and the axis that it runs along are whole chunks. */
-static hr_gemm_side side_of(const hr_plan *plan, const int64_t *extents, const hr_expr *value, int mn,
-                            int k) {
+/* Chunks lie whole in memory and begin at whole 16 bytes: the innermost index and the axis that it runs along
+ * are whole chunks. */
+static bool has_chunks(const hr_plan *plan, const int64_t *extents, const hr_expr *value, int inner) {
     const hr_function *function = plan->normal;
-    hr_gemm_side side = {.value = value, .k_major = ends_with(function, value, k)};
-    if (!side.k_major && !ends_with(function, value, mn)) side.k_major = true;
-    int inner = side.k_major ? k : mn;
-    if (!is_plain(function, value) || hr_plan_layout(plan, value->tensor) != HR_LAYOUT_DENSE) return side;
+    if (!is_plain(function, value) || hr_plan_layout(plan, value->tensor) != HR_LAYOUT_DENSE) return false;
     const hr_tensor *tensor = &function->tensors[value->tensor];
-    if (value->args[tensor->rank - 1]->index == inner &&
-        is_in_chunks(plan, extents, function->indices[inner].extent) &&
-        is_in_chunks(plan, extents, tensor->shape[tensor->rank - 1]))
-        side.load = HR_GEMM_CHUNKS;
-    return side;
+    return value->args[tensor->rank - 1]->index == inner &&
+           is_in_chunks(plan, extents, function->indices[inner].extent) &&
+           is_in_chunks(plan, extents, tensor->shape[tensor->rank - 1]);
 }
 
-/* ---- tiles ---- */
-
-static int64_t tiles_of(const gemm_sizes *s, int tile_m, int tile_n) {
-    return s->batch * ((s->m + tile_m - 1) / tile_m) * ((s->n + tile_n - 1) / tile_n);
+static hr_status side_make(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                           const hr_expr *value, hr_gemm_indices mn, hr_gemm_side *out) {
+    hr_gemm_indices k = {c->k_count, c->k}, batch = {c->batch_count, c->batch};
+    int k_inner = c->k[c->k_count - 1], mn_inner = mn.index[mn.count - 1];
+    *out = (hr_gemm_side){.value = value};
+    out->k_major = ends_with(plan->normal, value, k_inner) || !ends_with(plan->normal, value, mn_inner);
+    if (has_chunks(plan, extents, value, out->k_major ? k_inner : mn_inner)) out->load = HR_GEMM_CHUNKS;
+    if (!is_plain(plan->normal, value)) return HR_OK;
+    return hr_gemm_view_make(plan, extents, value->tensor, value->args, out->k_major ? k : mn,
+                             out->k_major ? mn : k, batch, &out->view);
 }
 
-/* A wave of tiles takes as long as its products, or as its operands take from the L2: a row or a column of 64
- * is as much work there as 48 x 64 products of it. */
-static double time_of(const hr_plan *plan, const gemm_sizes *s, int tile_m, int tile_n) {
-    int64_t together = hr_limits_threads(&plan->limits);
-    int64_t waves = (tiles_of(s, tile_m, tile_n) + together - 1) / together;
-    return (double)waves * ((double)tile_m * tile_n + 48.0 * (tile_m + tile_n));
-}
+/* ---- results ---- */
 
-static void choose_tile(const hr_plan *plan, const gemm_sizes *s, hr_cuda_gemm *out) {
-    static const int tiles[][2] = {{128, 128}, {128, 64}, {64, 128}, {64, 64}};
-    double best = 0;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        double time = time_of(plan, s, tiles[i][0], tiles[i][1]);
-        if (i > 0 && time >= best) continue;
-        best = time;
-        out->tile_m = tiles[i][0];
-        out->tile_n = tiles[i][1];
+/* Whether the copy engine can store all of them. */
+static hr_status results_make(const hr_plan *plan, const int64_t *extents, const hr_stage *stage,
+                              hr_cuda_gemm *out) {
+    const hr_contract *c = stage->contract;
+    hr_gemm_indices batch = {c->batch_count, c->batch}, m = {c->m_count, c->m}, n = {c->n_count, c->n};
+    int count = 0;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (!step->stored) continue;
+        const hr_statement *statement = &plan->normal->statements[step->statement];
+        hr_dtype dtype = plan->normal->tensors[statement->tensor].dtype;
+        if (count == HR_GEMM_RESULTS_MAX || step->value->type != HR_F32 ||
+            (count && dtype != out->result_dtype) || (dtype != HR_BF16 && dtype != HR_F16 && dtype != HR_F32))
+            return HR_OK;
+        hr_gemm_view *view = &out->results[count];
+        HR_TRY(hr_gemm_view_make(plan, extents, statement->tensor, statement->subscripts, n, m, batch, view));
+        if (!view->rank) return HR_OK;
+        out->result_dtype = dtype;
+        out->result_steps[count++] = i;
     }
-    out->threads = THREADS;
-    out->warps_m = 2;
-    out->stages = STAGES;
-    while (out->stages > 2 &&
-           (int64_t)out->stages * (out->tile_m + out->tile_n) * STEP * 2 > plan->limits.shared_bytes)
-        out->stages--;
-    out->raster = RASTER;
-    out->shared_bytes = (int64_t)out->stages * (out->tile_m + out->tile_n) * STEP * 2;
-    int64_t count = tiles_of(s, out->tile_m, out->tile_n);
-    out->blocks = count < INT32_MAX ? count : INT32_MAX; /* which take the others in turn */
+    out->result_count = count;
+    return HR_OK;
 }
 
-/* ---- whether ---- */
+/* ---- whether, and which ---- */
 
 /* In words, what keeps the tensor cores from it; NULL = nothing. */
 static const char *refusal(const hr_plan *plan, const hr_contract *contract, hr_dtype *dtype) {
@@ -106,26 +97,61 @@ static const char *refusal(const hr_plan *plan, const hr_contract *contract, hr_
     return NULL;
 }
 
+static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_gemm_tile *tile,
+                      hr_cuda_gemm *out) {
+    bool hopper = out->mainloop == HR_GEMM_HOPPER;
+    out->tile = *tile;
+    out->threads = hopper ? HOPPER_THREADS : AMPERE_THREADS;
+    out->warps_m = 2;
+    /* 65536 registers of a block: 168 a thread at its beginning, which the warpgroups share out anew. A whole
+     * tile of 128 x 192 in one of them leaves the others the least there is. */
+    bool many = tile->roles == HR_GEMM_PING_PONG && tile->m * tile->n > 128 * 160;
+    out->producer_registers = many ? 24 : 40;
+    out->consumer_registers = many ? 240 : 232;
+    out->shared_bytes = hr_gemm_shared_bytes(out, tile);
+    out->blocks = hr_gemm_blocks(plan, sizes, out->mainloop, tile);
+    if (hopper)
+        snprintf(out->why, sizeof out->why,
+                 "on the tensor cores by wgmma: tiles of %d x %d, %s, %d stages, clusters of %d, %s", tile->m,
+                 tile->n, tile->roles == HR_GEMM_PING_PONG ? "ping-pong" : "cooperative", tile->stages,
+                 tile->cluster,
+                 out->result_count ? "results leave by the copy engine" : "threads store results");
+    else
+        snprintf(out->why, sizeof out->why, "on the tensor cores by mma.sync: tiles of %d x %d, %d stages",
+                 tile->m, tile->n, tile->stages);
+}
+
+static hr_status sizes_of(const hr_plan *plan, const hr_contract *c, const int64_t *extents,
+                          hr_gemm_sizes *out) {
+    HR_TRY(hr_plan_points(plan, c->batch, c->batch_count, extents, &out->batch));
+    HR_TRY(hr_plan_points(plan, c->m, c->m_count, extents, &out->m));
+    HR_TRY(hr_plan_points(plan, c->n, c->n_count, extents, &out->n));
+    return hr_plan_points(plan, c->k, c->k_count, extents, &out->k);
+}
+
 hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                              hr_cuda_gemm *out) {
+                              hr_gemm_mainloop most, hr_cuda_gemm *out) {
     const hr_contract *c = stage->contract;
-    gemm_sizes s;
+    hr_gemm_sizes sizes;
+    hr_gemm_tile tiles[HR_GEMM_TILES_MAX];
     *out = (hr_cuda_gemm){.mainloop = HR_GEMM_PLAIN};
-    HR_TRY(hr_plan_points(plan, c->batch, c->batch_count, extents, &s.batch));
-    HR_TRY(hr_plan_points(plan, c->m, c->m_count, extents, &s.m));
-    HR_TRY(hr_plan_points(plan, c->n, c->n_count, extents, &s.n));
-    HR_TRY(hr_plan_points(plan, c->k, c->k_count, extents, &s.k));
+    HR_TRY(sizes_of(plan, c, extents, &sizes));
     const char *why = refusal(plan, c, &out->dtype);
     if (why) {
         snprintf(out->why, sizeof out->why, "not on the tensor cores: %s", why);
         return HR_OK;
     }
-    int k = c->k[c->k_count - 1];
-    out->mainloop = HR_GEMM_AMPERE;
-    out->left = side_of(plan, extents, c->left, c->m[c->m_count - 1], k);
-    out->right = side_of(plan, extents, c->right, c->n[c->n_count - 1], k);
-    choose_tile(plan, &s, out);
-    snprintf(out->why, sizeof out->why, "on the tensor cores by mma.sync, tiles of %d x %d", out->tile_m,
-             out->tile_n);
+    HR_TRY(side_make(plan, extents, c, c->left, (hr_gemm_indices){c->m_count, c->m}, &out->left));
+    HR_TRY(side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &out->right));
+    HR_TRY(results_make(plan, extents, stage, out));
+    bool maps = out->left.view.rank && out->right.view.rank && plan->limits.compute == 90;
+    out->mainloop = maps && most == HR_GEMM_HOPPER ? HR_GEMM_HOPPER : HR_GEMM_AMPERE;
+    if (!hr_gemm_tiles(plan, &sizes, out, tiles)) {
+        out->mainloop = HR_GEMM_AMPERE;
+        if (!hr_gemm_tiles(plan, &sizes, out, tiles))
+            return hr_fail(HR_NOT_AVAILABLE,
+                           "a block of this device has too little shared memory for a matrix product");
+    }
+    tile_take(plan, &sizes, &tiles[0], out);
     return HR_OK;
 }

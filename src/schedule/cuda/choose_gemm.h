@@ -6,11 +6,12 @@
 #ifndef HR_SCHEDULE_CUDA_CHOOSE_GEMM_H
 #define HR_SCHEDULE_CUDA_CHOOSE_GEMM_H
 
-#include "plan/plan.h"
+#include "schedule/cuda/gemm_view.h"
 
 typedef enum hr_gemm_mainloop {
     HR_GEMM_PLAIN,  /* no tensor cores: arithmetic of threads */
     HR_GEMM_AMPERE, /* cp.async, ldmatrix, mma.sync: sm_80 and later */
+    HR_GEMM_HOPPER, /* tensor maps, wgmma, a warpgroup that loads: sm_90a */
 } hr_gemm_mainloop;
 
 /* How a tile of an operand comes into shared memory. */
@@ -19,26 +20,66 @@ typedef enum hr_gemm_load {
     HR_GEMM_CHUNKS, /* 16 bytes at a time, as they lie in memory, where all arrays begin at whole 16 bytes */
 } hr_gemm_load;
 
+/* Who multiplies, of the two warpgroups that do, under HR_GEMM_HOPPER. */
+typedef enum hr_gemm_roles {
+    HR_GEMM_COOPERATIVE, /* both, half of a tile's rows each */
+    HR_GEMM_PING_PONG,   /* one, a whole tile, while the other stores its own */
+} hr_gemm_roles;
+
 /* One operand: what it is at (batch, m or n, k). */
 typedef struct hr_gemm_side {
     const hr_expr *value;
     bool k_major; /* neighbours along k are neighbours in memory; otherwise those along m or n */
     hr_gemm_load load;
+    hr_gemm_view view; /* rank 0 where the copy engine cannot bring its tiles */
 } hr_gemm_side;
+
+/* The tile of a block and how it is walked. */
+typedef struct hr_gemm_tile {
+    hr_gemm_roles roles;
+    int m, n;   /* results */
+    int stages; /* of the ring of tiles, each 64 along k */
+    int pieces; /* HR_GEMM_HOPPER: places of a warpgroup for results on their way out, 64 rows of 128 bytes; 0
+                   = for all that it has */
+    int cluster; /* blocks along m that share the right tile */
+    int raster;  /* tiles of a cluster along m before the next column of tiles */
+} hr_gemm_tile;
+
+enum { HR_GEMM_RESULTS_MAX = 4 };
 
 typedef struct hr_cuda_gemm {
     hr_gemm_mainloop mainloop;
     hr_dtype dtype; /* of both operands: bf16 or f16 */
     hr_gemm_side left, right;
-    int tile_m, tile_n; /* results of a block */
-    int stages;         /* of the ring of tiles, each 64 along k */
+    hr_gemm_tile tile;
     int threads, warps_m;
-    int raster; /* tiles along m before the next column of tiles */
+    int producer_registers, consumer_registers; /* HR_GEMM_HOPPER */
     int64_t blocks, shared_bytes;
-    char why[160];
+    int result_count; /* that the copy engine stores; 0 = threads store them, one by one */
+    hr_gemm_view results[HR_GEMM_RESULTS_MAX];
+    int result_steps[HR_GEMM_RESULTS_MAX]; /* into hr_stage.steps */
+    hr_dtype result_dtype;
+    char why[200];
 } hr_cuda_gemm;
 
+typedef struct hr_gemm_sizes {
+    int64_t batch, m, n, k;
+} hr_gemm_sizes;
+
+/* `most`: the main loop that may be chosen, or one before it. */
 hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                              hr_cuda_gemm *out);
+                              hr_gemm_mainloop most, hr_cuda_gemm *out);
+
+/* ---- gemm_tiles.c: tiles, the best first by what they cost ---- */
+
+enum { HR_GEMM_TILES_MAX = 16 };
+
+/* Those that fit the device and these operands; returns how many. */
+int hr_gemm_tiles(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_gemm *gemm,
+                  hr_gemm_tile *out);
+/* Shared memory of a block, and its blocks, both by `tile`. */
+int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile);
+int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_mainloop mainloop,
+                       const hr_gemm_tile *tile);
 
 #endif

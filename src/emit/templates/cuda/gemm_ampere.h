@@ -133,13 +133,29 @@ static __device__ inline void gemm_ampere_multiply(float (&sum)[ROWS][COLUMNS][4
     }
 }
 
-/* CHUNKS: all arrays begin at whole 16 bytes. */
+/* Results of a warp's share, whose first row and column these are. */
+template <class P, class A, int ROWS, int COLUMNS>
+static __device__ inline void gemm_ampere_store(const A &a, const gemm_size &size, int batch, int64_t m,
+                                                int64_t n, const float (&sum)[ROWS][COLUMNS][4]) {
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                gemm_store_pair<P>(a, size, batch, m + i * 16 + lane / 4 + h * 8, n + j * 8 + lane % 4 * 2,
+                                   sum[i][j][h * 2], sum[i][j][h * 2 + 1]);
+}
+
+/* CHUNKS: all arrays begin at whole 16 bytes. A block may have more threads than P::threads: they only wait.
+ */
 template <class P, bool CHUNKS, class A>
 static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
     const shared_address memory = shared_address_of(staged_memory());
     const int stage_bytes = (P::tile_m + P::tile_n) * 128;
     const int rows = P::tile_m / P::warps_m / 16, columns = P::tile_n / (P::threads / 32 / P::warps_m) / 8;
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int warp = (int)threadIdx.x / 32, works = threadIdx.x < P::threads;
     const int row = warp % P::warps_m * rows * 16, column = warp / P::warps_m * columns * 8;
     const int m_tiles = (int)((size.m + P::tile_m - 1) / P::tile_m);
     const int n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
@@ -149,24 +165,18 @@ static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
         float sum[rows][columns][4] = {};
 #pragma unroll
         for (int s = 0; s < P::stages - 1; s++)
-            gemm_ampere_load<P, CHUNKS>(a, size, tile, s, memory);
+            if (works) gemm_ampere_load<P, CHUNKS>(a, size, tile, s, memory);
         for (int step = 0; step < steps; step++) {
             wait_for_chunks<P::stages - 2>();
             __syncthreads();
+            if (!works) continue;
             gemm_ampere_load<P, CHUNKS>(a, size, tile, step + P::stages - 1, memory);
             gemm_ampere_multiply<P>(sum, memory + step % P::stages * stage_bytes, row, column);
         }
         wait_for_chunks<0>();
         __syncthreads();
-#pragma unroll
-        for (int i = 0; i < rows; i++)
-#pragma unroll
-            for (int j = 0; j < columns; j++)
-#pragma unroll
-                for (int h = 0; h < 2; h++)
-                    gemm_store_pair<P>(a, size, tile.batch,
-                                       (int64_t)tile.m * P::tile_m + row + i * 16 + lane / 4 + h * 8,
-                                       (int64_t)tile.n * P::tile_n + column + j * 8 + lane % 4 * 2,
-                                       sum[i][j][h * 2], sum[i][j][h * 2 + 1]);
+        if (works)
+            gemm_ampere_store<P>(a, size, tile.batch, (int64_t)tile.m * P::tile_m + row,
+                                 (int64_t)tile.n * P::tile_n + column, sum);
     }
 }

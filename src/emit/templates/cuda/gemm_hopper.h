@@ -1,0 +1,293 @@
+/* A matrix product on the tensor cores of sm_90a: sum over k of left(m, k) * right(n, k), operands of 16
+ * bits, sums in f32.
+ *
+ * A block has three warpgroups. One thread of the first, the producer, asks the copy engine for tiles of the
+ * operands, 64 along k, into a ring of P::stages places; the two others multiply them by wgmma. They share a
+ * tile, half of its rows each, or (P::ping_pong) each has a tile of its own and one multiplies while the
+ * other stores. A block of the grid takes tiles in turn. Blocks of a cluster (P::cluster along m) have the
+ * same columns: each brings half of the right tile for both.
+ *
+ * full[s] ends a phase when the bytes of stage s are there, empty[s] when all warps that read it have left
+ * it, those of the other block of the cluster included.
+ *
+ * P, which the printer makes for a stage: tile_m, tile_n, stages, cluster, ping_pong, pieces (places of a
+ * group for what it stores, 0 = for all of its tile), producer_registers, consumer_registers, raster,
+ * results; left and right with k_major and load(); multiply(d, a, b, accumulate); values() and store_box().
+ */
+template <class P> struct gemm_hopper_memory {
+    static constexpr int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
+    /* A group's sums: parts of 64 rows; a piece is 64 rows of so many columns that they are 128 bytes, or 64.
+     */
+    static constexpr int parts = (P::ping_pong ? P::tile_m : P::tile_m / 2) / 64;
+    static constexpr int piece_columns = P::result_bytes == 4 || P::tile_n % 64 ? 32 : 64;
+    static constexpr int row_bytes = piece_columns * P::result_bytes, piece_bytes = 64 * row_bytes;
+    static constexpr int piece_count = parts * (P::tile_n / piece_columns);
+    static constexpr int places = P::pieces ? P::pieces : piece_count;
+    static constexpr int group_bytes = places * P::results * piece_bytes;
+    static constexpr int results_at = P::stages * stage_bytes, barriers_at = results_at + 2 * group_bytes;
+};
+
+/* What the groups of a block know of it. */
+struct gemm_block {
+    char *memory;
+    uint32_t address, full, empty;
+    int rank, cluster, clusters; /* of the block in its cluster, of the cluster, of the grid */
+    int m_tiles, n_tiles, tiles; /* of clusters */
+};
+
+template <class P> static __device__ inline gemm_block gemm_hopper_begin(const gemm_size &size) {
+    gemm_block b;
+    char *memory = staged_memory();
+    const uint32_t from = ptx_shared_address(memory), skipped = (1024 - from % 1024) % 1024;
+    b.memory = memory + skipped;
+    b.address = __shfl_sync(0xffffffffu, from + skipped, 0);
+    b.full = b.address + gemm_hopper_memory<P>::barriers_at;
+    b.empty = b.full + P::stages * 8;
+    b.rank = P::cluster > 1 ? ptx_cluster_rank() : 0;
+    b.cluster = (int)blockIdx.x / P::cluster;
+    b.clusters = (int)gridDim.x / P::cluster;
+    b.m_tiles = (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster));
+    b.n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
+    b.tiles = (int)size.batch * b.m_tiles * b.n_tiles;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < P::stages; s++) {
+            ptx_mbarrier_init(b.full + s * 8, 1);
+            ptx_mbarrier_init(b.empty + s * 8, (P::ping_pong ? 4 : 8) * P::cluster);
+        }
+        ptx_fence_mbarrier_init();
+    }
+    if (P::cluster > 1) {
+        ptx_cluster_arrive();
+        ptx_cluster_wait();
+    } else {
+        __syncthreads();
+    }
+    return b;
+}
+
+/* A tile of ROWS x 64 of one side; of SHARERS blocks each brings its share to all. Along k: a run of 64 k a
+ * row. Along the rows' axis: 64 of them a run, run after run of all k. */
+template <class S, int ROWS, int SHARERS>
+static __device__ inline void gemm_fill(uint32_t tile, const void *map, int first, int k, int batch, int rank,
+                                        uint32_t barrier) {
+    if (S::k_major) {
+        const int rows = ROWS / SHARERS * rank;
+        S::template load<SHARERS>(tile + rows * 128, map, k, first + rows, batch, barrier);
+        return;
+    }
+    const int rows = 64 / SHARERS * rank;
+#pragma unroll
+    for (int c = 0; c < ROWS / 64; c++)
+        S::template load<SHARERS>(tile + c * 8192 + rows * 128, map, first + c * 64, k + rows, batch,
+                                  barrier);
+}
+
+template <class P>
+static __device__ inline void gemm_produce(const gemm_block &b, int steps, const void *left,
+                                           const void *right) {
+    typedef gemm_hopper_memory<P> memory;
+    int stage = 0, parity = 1;
+    for (int number = b.cluster; number < b.tiles; number += b.clusters) {
+        const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
+        const int m = (tile.m * P::cluster + b.rank) * P::tile_m, n = tile.n * P::tile_n;
+        for (int step = 0; step < steps; step++) {
+            const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
+            ptx_mbarrier_wait(b.empty + stage * 8, parity);
+            ptx_mbarrier_arrive_expect(full, memory::stage_bytes);
+            gemm_fill<typename P::left, P::tile_m, 1>(place, left, m, step * 64, tile.batch, 0, full);
+            gemm_fill<typename P::right, P::tile_n, P::cluster>(place + memory::left_bytes, right, n,
+                                                                step * 64, tile.batch, b.rank, full);
+            if (++stage == P::stages) stage = 0, parity ^= 1;
+        }
+    }
+}
+
+/* Where part 0 of a side's tile in stage 0 begins, as wgmma takes it; 16 along k are STEP further, 64 rows
+ * 512. */
+template <bool K_MAJOR> static __device__ inline uint64_t gemm_descriptor(uint32_t tile) {
+    return K_MAJOR ? ptx_wgmma_descriptor(tile, 16, 1024, 1) : ptx_wgmma_descriptor(tile, 8192, 1024, 1);
+}
+
+/* The last store of a piece's place is over, for all of the group. */
+template <int LEFT> static __device__ inline void gemm_place_free(int group) {
+    if (threadIdx.x % 128 == 0) ptx_bulk_wait_read<LEFT>();
+    ptx_barrier_sync(1 + group, 128);
+}
+
+/* Columns 16 j to 16 j + 15 of a piece of 16-bit results: eight values of a thread, in the order of wgmma's
+ * sums. */
+template <class P, int ROW_BYTES>
+static __device__ inline void gemm_leave_16(uint32_t piece, int j, const float (&e)[8]) {
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane % 16;
+    const int chunk = 2 * j + lane / 16, turn = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
+    uint32_t word[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        word[i] = P::pair(e[2 * i], e[2 * i + 1]);
+    ptx_store_matrix_4(piece + row * ROW_BYTES + ((chunk ^ turn) << 4), word);
+}
+
+/* The same of 32-bit results. */
+static __device__ inline void gemm_leave_32(char *piece, int j, const float (&e)[8]) {
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int at = row + i % 2 * 8, chunk = 4 * j + i / 2 * 2 + lane % 4 / 2;
+        *(float2 *)(piece + at * 128 + ((chunk ^ at % 8) << 4) + lane % 2 * 8) =
+            make_float2(e[2 * i], e[2 * i + 1]);
+    }
+}
+
+/* One piece: the epilogue of its sums, and their way to its place. */
+template <class P, class A, int COUNT>
+static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size, const gemm_block &b,
+                                               int batch, int64_t m, int64_t n, const float (&sum)[COUNT],
+                                               int first, int place) {
+    typedef gemm_hopper_memory<P> memory;
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int j = 0; j < memory::piece_columns / 16; j++) {
+        float e[P::results][8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int64_t at_m = m + row + i / 2 % 2 * 8,
+                          at_n = n + j * 16 + i / 4 * 8 + lane % 4 * 2 + i % 2;
+            float value[P::results];
+            P::values(a, batch, at_m < size.m ? at_m : size.m - 1, at_n < size.n ? at_n : size.n - 1,
+                      sum[first + j * 8 + i], value);
+#pragma unroll
+            for (int r = 0; r < P::results; r++)
+                e[r][i] = value[r];
+        }
+#pragma unroll
+        for (int r = 0; r < P::results; r++) {
+            const int at = memory::results_at + (place * P::results + r) * memory::piece_bytes;
+            if constexpr (P::result_bytes == 2)
+                gemm_leave_16<P, memory::row_bytes>(b.address + at, j, e[r]);
+            else
+                gemm_leave_32(b.memory + at, j, e[r]);
+        }
+    }
+}
+
+/* The epilogue of a group's sums, whose first row is m; results leave by the copy engine. */
+template <class P, class A, class M, int PARTS, int COUNT>
+static __device__ inline void gemm_leave(const A &a, const gemm_size &size, const gemm_block &b,
+                                         const M &maps, int group, int batch, int64_t m, int64_t n,
+                                         const float (&sum)[PARTS][COUNT]) {
+    typedef gemm_hopper_memory<P> memory;
+    const int across = P::tile_n / memory::piece_columns;
+    const bool first = threadIdx.x % 128 == 0;
+    if (P::pieces == 0) gemm_place_free<0>(group);
+#pragma unroll
+    for (int x = 0; x < memory::piece_count; x++) {
+        const int part = x / across, column = x % across * memory::piece_columns;
+        const int place = group * memory::places + x % memory::places;
+        if (P::pieces) gemm_place_free<P::pieces - 1>(group);
+        gemm_leave_piece<P>(a, size, b, batch, m + part * 64, n + column, sum[part], column / 2, place);
+        if (P::pieces == 0 && x + 1 < memory::piece_count) continue;
+        ptx_fence_proxy_async();
+        ptx_barrier_sync(1 + group, 128);
+        if (!first) continue;
+#pragma unroll
+        for (int y = P::pieces ? x : 0; y <= x; y++)
+#pragma unroll
+            for (int r = 0; r < P::results; r++)
+                P::store_box(maps, r, (int)n + y % across * memory::piece_columns, (int)m + y / across * 64,
+                             batch,
+                             b.address + memory::results_at +
+                                 ((group * memory::places + y % memory::places) * P::results + r) *
+                                     memory::piece_bytes);
+        ptx_bulk_commit();
+    }
+}
+
+/* The epilogue of results that the copy engine cannot store. */
+template <class P, class A, int PARTS, int COUNT>
+static __device__ inline void gemm_leave_elements(const A &a, const gemm_size &size, int batch, int64_t m,
+                                                  int64_t n, const float (&sum)[PARTS][COUNT]) {
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int part = 0; part < PARTS; part++)
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2)
+            gemm_store_pair<P>(a, size, batch, m + part * 64 + row + i / 2 % 2 * 8,
+                               n + i / 4 * 8 + lane % 4 * 2, sum[part][i], sum[part][i + 1]);
+}
+
+/* The products of one tile of a group, from `stage` of the ring on. The stage before the one in hand is left
+ * when its products are over; `leave` tells both blocks of a cluster. */
+template <class P, int PARTS, int COUNT>
+static __device__ inline void gemm_multiply_tile(const gemm_block &b, float (&sum)[PARTS][COUNT],
+                                                 uint64_t left, uint64_t right, int steps, int taken,
+                                                 uint32_t leave) {
+    typedef gemm_hopper_memory<P> memory;
+    const int left_step = P::left::k_major ? 2 : 128, right_step = P::right::k_major ? 2 : 128;
+    int stage = taken % P::stages, parity = taken / P::stages & 1, before = 0;
+    const bool tells = (int)threadIdx.x % 32 < P::cluster;
+    for (int step = 0; step < steps; step++) {
+        ptx_mbarrier_wait(b.full + stage * 8, parity);
+        const uint64_t at = (uint32_t)stage * (memory::stage_bytes >> 4);
+        ptx_wgmma_fence();
+#pragma unroll
+        for (int x = 0; x < 4 * PARTS; x++) {
+            const int q = x / PARTS, part = x % PARTS;
+            P::multiply(sum[part], left + at + q * left_step + part * 512, right + at + q * right_step,
+                        step > 0 || q > 0);
+        }
+        ptx_wgmma_commit();
+        if (step > 0) {
+            ptx_wgmma_wait<1>();
+            if (tells) ptx_mbarrier_arrive_cluster(leave + before * 8);
+        }
+        before = stage;
+        if (++stage == P::stages) stage = 0, parity ^= 1;
+    }
+}
+
+template <class P, class A, class M>
+static __device__ inline void gemm_consume(const A &a, const gemm_size &size, const gemm_block &b,
+                                           const M &maps, int group, int steps) {
+    typedef gemm_hopper_memory<P> memory;
+    const int lane = (int)threadIdx.x % 32, rows = P::ping_pong ? 0 : group * memory::parts * 64;
+    const uint64_t left = gemm_descriptor<P::left::k_major>(b.address + rows * 128);
+    const uint64_t right = gemm_descriptor<P::right::k_major>(b.address + memory::left_bytes);
+    const uint32_t leave = ptx_cluster_address(b.empty, P::cluster > 1 ? lane % P::cluster : 0);
+    const bool tells = lane < P::cluster;
+    int taken = 0, turn = 0;
+    for (int number = b.cluster; number < b.tiles; number += b.clusters, turn++, taken += steps) {
+        if (P::ping_pong && turn % 2 != group) continue;
+        const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
+        const int64_t m = ((int64_t)tile.m * P::cluster + b.rank) * P::tile_m + rows,
+                      n = (int64_t)tile.n * P::tile_n;
+        float sum[memory::parts][P::tile_n / 2];
+        if (P::ping_pong && turn > 0) ptx_barrier_sync(3 + group, 256);
+        gemm_multiply_tile<P>(b, sum, left, right, steps, taken, leave);
+        if (P::ping_pong && number + b.clusters < b.tiles) ptx_barrier_arrive(3 + (group ^ 1), 256);
+        ptx_wgmma_wait<0>();
+        if (tells) ptx_mbarrier_arrive_cluster(leave + (taken + steps - 1) % P::stages * 8);
+        if constexpr (P::stores_boxes)
+            gemm_leave<P>(a, size, b, maps, group, tile.batch, m, n, sum);
+        else
+            gemm_leave_elements<P>(a, size, tile.batch, m, n, sum);
+    }
+    if (lane == 0) ptx_bulk_wait_read<0>();
+}
+
+template <class P, class A, class M>
+static __device__ inline void gemm_hopper(const A &a, const gemm_size size, const M &maps) {
+    const gemm_block b = gemm_hopper_begin<P>(size);
+    const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0), steps = (int)((size.k + 63) / 64);
+    if (group == 0) {
+        ptx_registers_give<P::producer_registers>();
+        if (threadIdx.x == 0) gemm_produce<P>(b, steps, maps.left, maps.right);
+        __syncwarp();
+    } else {
+        ptx_registers_take<P::consumer_registers>();
+        gemm_consume<P>(a, size, b, maps, group - 1, steps);
+    }
+    if (P::cluster > 1) {
+        ptx_cluster_arrive();
+        ptx_cluster_wait();
+    }
+}

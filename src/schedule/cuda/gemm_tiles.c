@@ -1,0 +1,133 @@
+/* Tiles of a product and what they cost. In: sizes. Out: tiles, the best first.
+ *
+ * The model counts clocks. What all tiles share, the bytes of memory and the first load, is left out.
+ *     tensor   a product of 64 rows, N columns and 16 of k: max(N / 2, 16 + N / 4), for B comes out of shared
+ * memory L2       a multiprocessor takes 64 bytes a clock, all of them together 6154 waves    a block takes
+ * tiles one after the other; the last wave counts whole epilogue a tile's results on their way out, where no
+ * other warpgroup multiplies meanwhile Rates: docs/facts.md, "Tensor cores".
+ */
+#include "base/dtype.h"
+#include "schedule/cuda/choose_gemm.h"
+
+#include <string.h>
+
+enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64 };
+
+/* ALIGNMENT: the ring begins at whole 1024 bytes, and dynamic shared memory at whole 128. */
+enum { ALIGNMENT = 1024, BARRIER_BYTES = 16 };
+
+static const double l2_one = 64, l2_all = 6154;    /* bytes a clock, of a multiprocessor and of all */
+static const double leave_clocks = 1780.0 / 32768; /* of an element of a tile of 128 x 256 in pieces */
+static const double cluster_loss = 1.05; /* a cluster waits for its slower block where there is one wave */
+
+/* Blocks of 384 threads: 128 x 256 has the least to read of the L2 for a product; ping-pong hides the
+ * epilogue where k is short; smaller tiles are for products that are less than a wave. */
+static const hr_gemm_tile hopper[] = {
+    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8}, {HR_GEMM_COOPERATIVE, 128, 256, 3, 0, 1, 16},
+    {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6},   {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6},
+    {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16},
+    {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16},
+    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16},
+};
+
+static const hr_gemm_tile ampere[] = {
+    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8},
+    {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8},
+    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8},
+    {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8},
+};
+
+static int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* A tile and the others of its cluster count as they run, whole. */
+static int64_t tiles_of(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    return s->batch * divide_up(s->m, (int64_t)tile->m * tile->cluster) * tile->cluster *
+           divide_up(s->n, tile->n);
+}
+
+int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_mainloop mainloop,
+                       const hr_gemm_tile *tile) {
+    int64_t tiles = tiles_of(sizes, tile),
+            together = hr_limits_threads(&plan->limits) / tile->cluster * tile->cluster;
+    int64_t most = mainloop == HR_GEMM_HOPPER ? together > 0 ? together : tile->cluster : INT32_MAX;
+    return tiles < most ? tiles : most; /* which take the others in turn */
+}
+
+int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
+    int64_t ring = (int64_t)tile->stages * (tile->m + tile->n) * STEP * OPERAND_BYTES;
+    if (gemm->mainloop != HR_GEMM_HOPPER) return ring;
+    int64_t size = gemm->result_count ? (int64_t)hr_dtype_size(gemm->result_dtype) : 0;
+    int64_t columns = size == 4 || tile->n % 64 ? 32 : 64;
+    int64_t rows = tile->roles == HR_GEMM_PING_PONG ? tile->m : tile->m / GROUPS;
+    int64_t places = tile->pieces ? tile->pieces : rows / GROUP_ROWS * (tile->n / columns);
+    return ring + GROUPS * places * gemm->result_count * GROUP_ROWS * columns * size + ALIGNMENT +
+           tile->stages * BARRIER_BYTES;
+}
+
+static double multiply_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    double product = tile->n / 2.0 > 16 + tile->n / 4.0 ? tile->n / 2.0 : 16 + tile->n / 4.0;
+    return (double)divide_up(s->k, STEP) * (STEP / 16) * (tile->m / 64.0) * product;
+}
+
+static double fill_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    int64_t at_once = hr_gemm_blocks(plan, s, HR_GEMM_HOPPER, tile);
+    double rate = l2_all / (double)(at_once > 0 ? at_once : 1);
+    double bytes = (tile->m + (double)tile->n / tile->cluster) * STEP * OPERAND_BYTES;
+    return (double)divide_up(s->k, STEP) * bytes / (rate < l2_one ? rate : l2_one);
+}
+
+static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                   const hr_gemm_tile *tile) {
+    int64_t waves = divide_up(tiles_of(s, tile), hr_limits_threads(&plan->limits));
+    double multiply = multiply_clocks(s, tile), fill = fill_clocks(plan, s, tile);
+    double loop = multiply > fill ? multiply : fill;
+    double leave =
+        (double)tile->m * tile->n * leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1);
+    double loss = waves == 1 && tile->cluster > 1 ? cluster_loss : 1;
+    if (tile->roles == HR_GEMM_COOPERATIVE) return (double)waves * (loop + leave) * loss;
+    double pair = (loop + leave) / 2;
+    return ((double)waves * (loop > pair ? loop : pair) + leave) * loss;
+}
+
+/* A right tile whose rows run along memory comes 64 of them at a time. */
+static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                 const hr_gemm_tile *tile) {
+    if (hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes) return false;
+    if (gemm->mainloop != HR_GEMM_HOPPER) return true;
+    if (!gemm->right.k_major && tile->n % 64) return false;
+    if (!gemm->result_count && tile->pieces == 0) return false;
+    return tile->cluster <= plan->limits.cluster_blocks && (tile->cluster == 1 || s->m > tile->m);
+}
+
+/* Stages that fit beside the results: as many as the table says, or fewer, down to `least`. */
+static bool make_fit(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                     hr_gemm_tile *tile) {
+    int least = gemm->mainloop == HR_GEMM_HOPPER ? 3 : 2;
+    while (tile->stages > least && hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes)
+        tile->stages--;
+    return fits(plan, s, gemm, tile);
+}
+
+int hr_gemm_tiles(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_gemm *gemm,
+                  hr_gemm_tile *out) {
+    bool is_hopper = gemm->mainloop == HR_GEMM_HOPPER;
+    const hr_gemm_tile *table = is_hopper ? hopper : ampere;
+    size_t size = is_hopper ? sizeof hopper / sizeof *hopper : sizeof ampere / sizeof *ampere;
+    double costs[HR_GEMM_TILES_MAX];
+    int count = 0;
+    for (size_t i = 0; i < size; i++) {
+        hr_gemm_tile tile = table[i];
+        if (!make_fit(plan, sizes, gemm, &tile)) continue;
+        double mine = cost(plan, sizes, gemm, &tile);
+        int at = count++;
+        for (; at > 0 && costs[at - 1] > mine; at--) {
+            costs[at] = costs[at - 1];
+            out[at] = out[at - 1];
+        }
+        costs[at] = mine;
+        out[at] = tile;
+    }
+    return count;
+}

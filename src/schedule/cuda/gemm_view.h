@@ -1,0 +1,34 @@
+/* A tensor as a product walks it: few axes with strides, which is what a tensor map describes.
+ *
+ * In: subscripts that are plain indices, and groups of indices that the product runs through as one. Out:
+ * sizes and strides of those groups, where memory has them as one.
+ */
+#ifndef HR_SCHEDULE_CUDA_GEMM_VIEW_H
+#define HR_SCHEDULE_CUDA_GEMM_VIEW_H
+
+#include "plan/plan.h"
+
+/* Contiguous axis, the other one, and up to two for the batch. */
+enum { HR_GEMM_VIEW_AXES = 4, HR_GEMM_BATCH_AXES = 2 };
+
+typedef struct hr_gemm_view {
+    int tensor;
+    int rank; /* 0 = the copy engine cannot walk it so */
+    int64_t
+        size[HR_GEMM_VIEW_AXES]; /* elements; [0] runs along memory, [1] is the other axis, then the batch, */
+    int64_t stride[HR_GEMM_VIEW_AXES]; /* its innermost axis first */
+} hr_gemm_view;
+
+/* Indices that the product runs through as one, row-major. */
+typedef struct hr_gemm_indices {
+    int count;
+    const int *index;
+} hr_gemm_indices;
+
+/* `inner` runs along memory. `view->rank` stays 0 where memory has gaps that differ, where strides are no
+ * whole 16 bytes, or where a subscript is no plain index. */
+hr_status hr_gemm_view_make(const hr_plan *plan, const int64_t *extents, int tensor,
+                            hr_expr *const *subscripts, hr_gemm_indices inner, hr_gemm_indices outer,
+                            hr_gemm_indices batch, hr_gemm_view *view);
+
+#endif
