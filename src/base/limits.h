@@ -15,6 +15,7 @@ typedef struct hr_device_limits {
     int compute;                          /* 80, 90, 100: compute capability of a CUDA device; 0 = a CPU */
     int64_t shared_bytes;                 /* CUDA: shared memory that one block may have */
     int cluster_blocks;                   /* CUDA: blocks of a cluster, 1 = none */
+    bool tensor_maps;                     /* CUDA: copies of boxes of a tensor, which the driver describes */
 } hr_device_limits;
 
 /* A core's caches; small ones where the device does not say. */

@@ -159,7 +159,8 @@ static hr_status limits_read(hr_device_cuda *cuda) {
                                  .l2_bytes = values[1],
                                  .compute = compute,
                                  .shared_bytes = values[5],
-                                 .cluster_blocks = hr_cuda_cluster_most(compute)};
+                                 .cluster_blocks = hr_cuda_cluster_most(compute),
+                                 .tensor_maps = compute >= 90 && cuda->driver.tensor_map};
     hr_cuda_arch_name(compute, cuda->arch, sizeof cuda->arch);
     snprintf(limits->isa, sizeof limits->isa, "%s", cuda->arch);
     return HR_OK;

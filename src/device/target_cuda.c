@@ -107,6 +107,7 @@ hr_status hr_device_target_open(const char *arch, struct hr_device **out) {
         device->limits = targets[i].limits;
         device->limits.vector_bytes = 16;
         device->limits.cluster_blocks = hr_cuda_cluster_most(device->limits.compute);
+        device->limits.tensor_maps = device->limits.compute >= 90;
         snprintf(device->limits.isa, sizeof device->limits.isa, "%s", name);
         snprintf(device->name, sizeof device->name, "%s (%s, not run)", targets[i].product, name);
         *out = device;

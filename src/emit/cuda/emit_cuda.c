@@ -7,6 +7,7 @@
  */
 #include "base/dtype.h"
 #include "emit/c/function_c.h"
+#include "emit/cuda/gemm_maps.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_gemm.h"
@@ -45,6 +46,16 @@ static hr_status choose_all(const hr_plan *plan, const int64_t *extents, hr_cuda
         if (choices[i].work_bytes > *work) *work = choices[i].work_bytes;
     }
     return HR_OK;
+}
+
+/* Of the scratch memory, what stages use one after the other. */
+static hr_status work_bytes(const hr_plan *plan, const int64_t *extents, int64_t *out) {
+    size_t size = (size_t)(plan->stage_count + 1) * sizeof(hr_cuda_choice);
+    hr_arena *arena;
+    HR_TRY(hr_arena_create(size + (1 << 16), &arena));
+    hr_status status = choose_all(plan, extents, hr_arena_alloc(arena, size), out);
+    hr_arena_destroy(arena);
+    return status;
 }
 
 /* ---- launches ---- */
@@ -101,17 +112,21 @@ static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_
 static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_stage *stage = &plan->stages[i];
     hr_cuda_gemm gemm;
-    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, &gemm));
+    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_HOPPER, &gemm));
     if (gemm.mainloop == HR_GEMM_PLAIN) {
         int64_t blocks;
         HR_TRY(hr_cuda_contract_blocks(plan, stage, extents, &blocks));
         return add_grid(list, i, "", blocks, HR_CUDA_CONTRACT_THREADS);
     }
     HR_TRY(add_grid(list, i, "", gemm.blocks, gemm.threads));
-    hr_grid *grid = &list->out[list->count - 1];
-    grid->shared = gemm.shared_bytes;
-    if (hr_cuda_gemm_asks(&gemm)) snprintf(grid->unaligned, sizeof grid->unaligned, "stage_%d_unaligned", i);
-    return HR_OK;
+    hr_launch *launch = &list->out[list->count - 1];
+    launch->shared = gemm.shared_bytes;
+    launch->cluster = gemm.tile.cluster;
+    if (hr_cuda_gemm_asks(&gemm))
+        snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
+    int64_t work;
+    HR_TRY(work_bytes(plan, extents, &work));
+    return hr_cuda_gemm_maps(plan, extents, &gemm, work, launch);
 }
 
 static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
@@ -162,13 +177,7 @@ void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
 /* ---- scratch: partial results first, which stages use one after the other, then locals ---- */
 
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
-    size_t size = (size_t)(plan->stage_count + 1) * sizeof(hr_cuda_choice);
-    hr_arena *arena;
-    HR_TRY(hr_arena_create(size + (1 << 16), &arena));
-    hr_cuda_choice *choices = hr_arena_alloc(arena, size);
-    hr_status status = choose_all(plan, extents, choices, out);
-    hr_arena_destroy(arena);
-    HR_TRY(status);
+    HR_TRY(work_bytes(plan, extents, out));
     for (int t = 0; t < plan->normal->tensor_count; t++) {
         if (!hr_plan_is_scratch(plan, t)) continue;
         int64_t bytes;
@@ -450,7 +459,7 @@ static void print_how_to_call(emitter *e) {
 
 static hr_status print_gemm(emitter *e, int i) {
     hr_cuda_gemm sibling;
-    HR_TRY(hr_cuda_gemm_choose(e->plan, &e->plan->stages[i], e->extents, HR_GEMM_AMPERE, &sibling));
+    HR_TRY(hr_cuda_gemm_sibling(e->plan, &e->plan->stages[i], e->extents, &e->gemms[i], &sibling));
     return hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &sibling);
 }
 
@@ -524,7 +533,8 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     hr_status status = choose_all(plan, extents, e.choices, &e.work_bytes);
     for (int i = 0; i < plan->stage_count && status == HR_OK; i++)
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
-            status = hr_cuda_gemm_choose(plan, &plan->stages[i], extents, HR_GEMM_AMPERE, &e.gemms[i]);
+            status = hr_cuda_gemm_choose(plan, &plan->stages[i], extents,
+                                         entry ? HR_GEMM_HOPPER : HR_GEMM_AMPERE, &e.gemms[i]);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = plan->source->symbol;

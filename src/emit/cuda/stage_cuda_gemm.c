@@ -16,8 +16,7 @@ typedef struct gemm_printer {
     const hr_contract *contract;
     const hr_cuda_gemm *gemm;
     const hr_gemm_side *side; /* the one that is printed */
-    const char *signature;    /* parameters of the stage's kernels */
-    int number, result;       /* of the stage, and of the result that is printed */
+    int number;               /* of the stage */
 } gemm_printer;
 
 bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm) {
@@ -205,6 +204,7 @@ static void print_hopper_members(gemm_printer *g) {
              c->producer_registers, c->consumer_registers);
     hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s;",
              c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false");
+    hr_print(p, "    static constexpr int n_run = %d;", c->n_run);
     hr_print(p, "    static __device__ inline void multiply(float (&d)[tile_n / 2], uint64_t a, uint64_t b, "
                 "int accumulate) {");
     hr_print(p, "        %s(d, a, b, accumulate);", name);
@@ -268,24 +268,28 @@ static void print_boxes(gemm_printer *g) {
     hr_print(g->p, "gemm_hopper<stage_%d_hopper>(a, size, maps);", g->number);
 }
 
-static void print_maps(gemm_printer *g) {
+/* Returns the parameters that they come as. */
+static const char *print_maps(gemm_printer *g) {
     hr_printer *p = g->p;
     hr_print(p, "struct stage_%d_maps {", g->number);
     hr_print(p, "    const void *left, *right, *result[%d];",
              g->gemm->result_count ? g->gemm->result_count : 1);
     hr_print(p, "};");
     hr_print(p, "%s", "");
-    const char *map = "const __grid_constant__ tensor_map";
-    g->signature = hr_format(p, "%s left_map, %s right_map", map, map);
+    const char *map = "const __grid_constant__ tensor_map",
+               *maps = hr_format(p, "%s left_map, %s right_map, ", map, map);
     for (int r = 0; r < g->gemm->result_count; r++)
-        g->signature = hr_format(p, "%s, %s result_map_%d", g->signature, map, r);
-    g->signature = hr_format(p, "%s, const __grid_constant__ arguments a", g->signature);
+        maps = hr_format(p, "%s%s result_map_%d, ", maps, map, r);
+    return maps;
 }
 
-static void print_kernel(gemm_printer *g, const char *suffix, void (*print)(gemm_printer *)) {
+static void print_kernel(gemm_printer *g, const char *suffix, const char *maps,
+                         void (*print)(gemm_printer *)) {
     print_function(g,
-                   hr_format(g->p, "extern \"C\" __global__ void __launch_bounds__(%d, 1) stage_%d%s(%s)",
-                             g->gemm->threads, g->number, suffix, g->signature),
+                   hr_format(g->p,
+                             "extern \"C\" __global__ void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
+                             "__grid_constant__ arguments a)",
+                             g->gemm->threads, g->number, suffix, maps),
                    print);
 }
 
@@ -325,17 +329,20 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s; %s */", stage->why, gemm->why);
-    g.signature = "const __grid_constant__ arguments a";
+    const char *maps = "";
     if (hopper) {
         hr_tensor_core product = product_of(gemm);
         HR_TRY(hr_tensor_core_append(&product, 1, p->out));
-        print_maps(&g);
+        maps = print_maps(&g);
     }
     print_functions(&g);
     if (hopper) print_shape(&g, gemm);
     print_shape(&g, sibling);
-    print_kernel(&g, "", hopper ? print_boxes : hr_cuda_gemm_asks(gemm) ? print_chunks : print_elements);
-    if (hr_cuda_gemm_asks(gemm)) print_kernel(&g, "_unaligned", print_elements);
+    print_kernel(&g, "", maps,
+                 hopper                    ? print_boxes
+                 : hr_cuda_gemm_asks(gemm) ? print_chunks
+                                           : print_elements);
+    if (hr_cuda_gemm_asks(gemm)) print_kernel(&g, "_unaligned", "", print_elements);
     p->fast = false;
     return hr_text_status(p->out);
 }

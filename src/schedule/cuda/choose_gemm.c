@@ -85,6 +85,44 @@ static hr_status results_make(const hr_plan *plan, const int64_t *extents, const
     return HR_OK;
 }
 
+/* ---- registers ---- */
+
+static bool mentions(const hr_expr *e, hr_gemm_indices group) {
+    for (int i = 0; i < group.count && e->op == HR_OP_INDEX; i++)
+        if (e->index == group.index[i]) return true;
+    for (int i = 0; i < e->arg_count; i++)
+        if (mentions(e->args[i], group)) return true;
+    return false;
+}
+
+/* 0: it reads nothing but the sum; 1: what is one for a row or a column; 2: matrices. */
+static int reads_of(const hr_contract *c, const hr_expr *e) {
+    if (e->op == HR_OP_ELEMENT && e->tensor == c->product) return 0;
+    if (e->op == HR_OP_ELEMENT)
+        return mentions(e, (hr_gemm_indices){c->m_count, c->m}) &&
+                       mentions(e, (hr_gemm_indices){c->n_count, c->n})
+                   ? 2
+                   : 1;
+    int most = 0;
+    for (int i = 0; i < e->arg_count; i++) {
+        int reads = reads_of(c, e->args[i]);
+        if (reads > most) most = reads;
+    }
+    return most;
+}
+
+/* Sums of a thread that leave room for its epilogue: found by compiling it with each tile of the table. */
+static int sums_of(const hr_stage *stage, const hr_cuda_gemm *gemm) {
+    static const int sums[] = {192, 160, 128, 64};
+    int most = 0, several = gemm->result_count > 1;
+    for (int i = 0; i < stage->step_count; i++) {
+        int reads = stage->steps[i].stored ? reads_of(stage->contract, stage->steps[i].value) : 0;
+        if (reads > most) most = reads;
+    }
+    if (several) return sums[most < 2 ? 2 : 3];
+    return sums[most];
+}
+
 /* ---- whether, and which ---- */
 
 /* In words, what keeps the tensor cores from it; NULL = nothing. */
@@ -103,11 +141,12 @@ static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_
     out->tile = *tile;
     out->threads = hopper ? HOPPER_THREADS : AMPERE_THREADS;
     out->warps_m = 2;
-    /* 65536 registers of a block: 168 a thread at its beginning, which the warpgroups share out anew. A whole
-     * tile of 128 x 192 in one of them leaves the others the least there is. */
-    bool many = tile->roles == HR_GEMM_PING_PONG && tile->m * tile->n > 128 * 160;
-    out->producer_registers = many ? 24 : 40;
-    out->consumer_registers = many ? 240 : 232;
+    /* A block's registers are 168 a thread at its beginning; the warpgroups share them out anew, by what the
+     * sums of a thread leave. */
+    int sums = hr_gemm_sums(tile);
+    out->producer_registers = sums > 160 ? 24 : sums > 128 ? 40 : 56;
+    out->consumer_registers = sums > 160 ? 240 : sums > 128 ? 232 : 224;
+    out->n_run = sizes->n % tile->n == 0 ? 0 : sizes->n % 8 == 0 ? 8 : 1;
     out->shared_bytes = hr_gemm_shared_bytes(out, tile);
     out->blocks = hr_gemm_blocks(plan, sizes, out->mainloop, tile);
     if (hopper)
@@ -144,7 +183,9 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     HR_TRY(side_make(plan, extents, c, c->left, (hr_gemm_indices){c->m_count, c->m}, &out->left));
     HR_TRY(side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &out->right));
     HR_TRY(results_make(plan, extents, stage, out));
-    bool maps = out->left.view.rank && out->right.view.rank && plan->limits.compute == 90;
+    out->sums_most = sums_of(stage, out);
+    bool maps =
+        out->left.view.rank && out->right.view.rank && plan->limits.compute == 90 && plan->limits.tensor_maps;
     out->mainloop = maps && most == HR_GEMM_HOPPER ? HR_GEMM_HOPPER : HR_GEMM_AMPERE;
     if (!hr_gemm_tiles(plan, &sizes, out, tiles)) {
         out->mainloop = HR_GEMM_AMPERE;
@@ -153,5 +194,15 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
                            "a block of this device has too little shared memory for a matrix product");
     }
     tile_take(plan, &sizes, &tiles[0], out);
+    return HR_OK;
+}
+
+/* 384 threads have 168 registers each, too few for a thread's share of a larger tile. */
+hr_status hr_cuda_gemm_sibling(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                               const hr_cuda_gemm *gemm, hr_cuda_gemm *out) {
+    *out = *gemm;
+    if (gemm->mainloop == HR_GEMM_AMPERE) return HR_OK;
+    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, out));
+    out->tile.m = out->tile.n = 64;
     return HR_OK;
 }

@@ -45,6 +45,11 @@ typedef struct hr_gemm_tile {
     int raster;  /* tiles of a cluster along m before the next column of tiles */
 } hr_gemm_tile;
 
+/* Sums of a thread under HR_GEMM_HOPPER: two warpgroups share a tile, or each has one. */
+static inline int hr_gemm_sums(const hr_gemm_tile *tile) {
+    return tile->m * tile->n / (tile->roles == HR_GEMM_PING_PONG ? 128 : 256);
+}
+
 enum { HR_GEMM_RESULTS_MAX = 4 };
 
 typedef struct hr_cuda_gemm {
@@ -54,6 +59,8 @@ typedef struct hr_cuda_gemm {
     hr_gemm_tile tile;
     int threads, warps_m;
     int producer_registers, consumer_registers; /* HR_GEMM_HOPPER */
+    int n_run;     /* columns that end together where a tile goes past the end along n; 0 = none does */
+    int sums_most; /* of a thread, so that its epilogue finds registers */
     int64_t blocks, shared_bytes;
     int result_count; /* that the copy engine stores; 0 = threads store them, one by one */
     hr_gemm_view results[HR_GEMM_RESULTS_MAX];
@@ -69,6 +76,18 @@ typedef struct hr_gemm_sizes {
 /* `most`: the main loop that may be chosen, or one before it. */
 hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                               hr_gemm_mainloop most, hr_cuda_gemm *out);
+
+/* The same product by HR_GEMM_AMPERE in the launch of `gemm`, for arrays that the copy engine cannot take. */
+hr_status hr_cuda_gemm_sibling(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                               const hr_cuda_gemm *gemm, hr_cuda_gemm *out);
+
+/* A box that the copy engine moves at once: elements along memory, and rows of them. */
+typedef struct hr_gemm_box {
+    int columns, rows;
+} hr_gemm_box;
+
+/* Of the left operand (0), the right one (1), a result (2 and more), under HR_GEMM_HOPPER. */
+hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map);
 
 /* ---- gemm_tiles.c: tiles, the best first by what they cost ---- */
 

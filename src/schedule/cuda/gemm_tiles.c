@@ -55,11 +55,24 @@ int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_
     return tiles < most ? tiles : most; /* which take the others in turn */
 }
 
+/* A result's piece has rows of 128 bytes, or of 64 where the tile is no whole number of those. */
+static int piece_columns(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
+    return hr_dtype_size(gemm->result_dtype) == 4 || tile->n % 64 ? 32 : 64;
+}
+
+/* Of a tile whose rows run along k, a block brings its share of the rows; of one whose rows run along m or n,
+ * its share of k. */
+hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map) {
+    if (map >= 2) return (hr_gemm_box){piece_columns(gemm, &gemm->tile), GROUP_ROWS};
+    const hr_gemm_side *side = map == 0 ? &gemm->left : &gemm->right;
+    int rows = map == 0 ? gemm->tile.m : gemm->tile.n, sharers = map == 0 ? 1 : gemm->tile.cluster;
+    return (hr_gemm_box){64, (side->k_major ? rows : STEP) / sharers};
+}
+
 int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
     int64_t ring = (int64_t)tile->stages * (tile->m + tile->n) * STEP * OPERAND_BYTES;
     if (gemm->mainloop != HR_GEMM_HOPPER) return ring;
-    int64_t size = gemm->result_count ? (int64_t)hr_dtype_size(gemm->result_dtype) : 0;
-    int64_t columns = size == 4 || tile->n % 64 ? 32 : 64;
+    int64_t size = (int64_t)hr_dtype_size(gemm->result_dtype), columns = piece_columns(gemm, tile);
     int64_t rows = tile->roles == HR_GEMM_PING_PONG ? tile->m : tile->m / GROUPS;
     int64_t places = tile->pieces ? tile->pieces : rows / GROUP_ROWS * (tile->n / columns);
     return ring + GROUPS * places * gemm->result_count * GROUP_ROWS * columns * size + ALIGNMENT +
@@ -96,6 +109,7 @@ static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm
                  const hr_gemm_tile *tile) {
     if (hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes) return false;
     if (gemm->mainloop != HR_GEMM_HOPPER) return true;
+    if (hr_gemm_sums(tile) > gemm->sums_most) return false;
     if (!gemm->right.k_major && tile->n % 64) return false;
     if (!gemm->result_count && tile->pieces == 0) return false;
     return tile->cluster <= plan->limits.cluster_blocks && (tile->cluster == 1 || s->m > tile->m);

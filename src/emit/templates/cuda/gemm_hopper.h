@@ -10,10 +10,15 @@
  * full[s] ends a phase when the bytes of stage s are there, empty[s] when all warps that read it have left
  * it, those of the other block of the cluster included.
  *
- * P, which the printer makes for a stage: tile_m, tile_n, stages, cluster, ping_pong, pieces (places of a
- * group for what it stores, 0 = for all of its tile), producer_registers, consumer_registers, raster,
- * results; left and right with k_major and load(); multiply(d, a, b, accumulate); values() and store_box().
+ * P, which the printer makes for a stage: tile_m, tile_n, n_run (of gemm_column), stages, cluster,
+ * ping_pong, pieces (places of a group for what it stores, 0 = for all of its tile), producer_registers,
+ * consumer_registers, raster, results; left and right with k_major and load(); multiply(d, a, b, accumulate);
+ * values() and store_box().
  */
+struct alignas(64) tensor_map { /* as a parameter of a kernel; what is in it is the driver's */
+    char bytes[128];
+};
+
 template <class P> struct gemm_hopper_memory {
     static constexpr int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
     /* A group's sums: parts of 64 rows; a piece is 64 rows of so many columns that they are 128 bytes, or 64.
@@ -90,6 +95,7 @@ static __device__ inline void gemm_produce(const gemm_block &b, int steps, const
     for (int number = b.cluster; number < b.tiles; number += b.clusters) {
         const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
         const int m = (tile.m * P::cluster + b.rank) * P::tile_m, n = tile.n * P::tile_n;
+#pragma unroll 1 /* few registers */
         for (int step = 0; step < steps; step++) {
             const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
             ptx_mbarrier_wait(b.empty + stage * 8, parity);
@@ -138,22 +144,33 @@ static __device__ inline void gemm_leave_32(char *piece, int j, const float (&e)
     }
 }
 
+/* Column `of` of the eight from `first` on, or one that there is where it is not: what it gives is not
+ * stored. RUN: elements that end together, 0 = all of a tile. */
+template <int RUN> static __device__ inline int gemm_column(int first, int of, int size) {
+    if (RUN == 0) return first + of;
+    if (RUN == 8) return (first < size ? first : size - 8) + of;
+    return first + of < size ? first + of : size - 1;
+}
+
 /* One piece: the epilogue of its sums, and their way to its place. */
 template <class P, class A, int COUNT>
 static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size, const gemm_block &b,
-                                               int batch, int64_t m, int64_t n, const float (&sum)[COUNT],
+                                               int batch, int64_t m, int n, const float (&sum)[COUNT],
                                                int first, int place) {
     typedef gemm_hopper_memory<P> memory;
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
 #pragma unroll
     for (int j = 0; j < memory::piece_columns / 16; j++) {
         float e[P::results][8];
+        uint32_t column = lane % 4 * 2;
+        __syncwarp(); /* no load of later columns begins before it: registers are scarce */
+        stay_inside(column);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const int64_t at_m = m + row + i / 2 % 2 * 8,
-                          at_n = n + j * 16 + i / 4 * 8 + lane % 4 * 2 + i % 2;
+            const int64_t at = m + row + i / 2 % 2 * 8;
             float value[P::results];
-            P::values(a, batch, at_m < size.m ? at_m : size.m - 1, at_n < size.n ? at_n : size.n - 1,
+            P::values(a, batch, at < size.m ? at : size.m - 1,
+                      gemm_column<P::n_run>(n + j * 16 + i / 4 * 8, (int)column + i % 2, (int)size.n),
                       sum[first + j * 8 + i], value);
 #pragma unroll
             for (int r = 0; r < P::results; r++)
@@ -184,7 +201,7 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
         const int part = x / across, column = x % across * memory::piece_columns;
         const int place = group * memory::places + x % memory::places;
         if (P::pieces) gemm_place_free<P::pieces - 1>(group);
-        gemm_leave_piece<P>(a, size, b, batch, m + part * 64, n + column, sum[part], column / 2, place);
+        gemm_leave_piece<P>(a, size, b, batch, m + part * 64, (int)n + column, sum[part], column / 2, place);
         if (P::pieces == 0 && x + 1 < memory::piece_count) continue;
         ptx_fence_proxy_async();
         ptx_barrier_sync(1 + group, 128);
@@ -225,6 +242,7 @@ static __device__ inline void gemm_multiply_tile(const gemm_block &b, float (&su
     const int left_step = P::left::k_major ? 2 : 128, right_step = P::right::k_major ? 2 : 128;
     int stage = taken % P::stages, parity = taken / P::stages & 1, before = 0;
     const bool tells = (int)threadIdx.x % 32 < P::cluster;
+#pragma unroll 1
     for (int step = 0; step < steps; step++) {
         ptx_mbarrier_wait(b.full + stage * 8, parity);
         const uint64_t at = (uint32_t)stage * (memory::stage_bytes >> 4);
