@@ -1,5 +1,6 @@
 /* Extent expressions as text and as polynomials. In: shape expressions. Out: sameness, words. */
 #include "ir/extent_form.h"
+#include "ir/function_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -79,16 +80,16 @@ static void expand(const hr_expr *expr, polynomial *out) {
     }
 }
 
-static bool identical(const hr_expr *a, const hr_expr *b) {
+bool hr_extent_identical(const hr_expr *a, const hr_expr *b) {
     if (a == b) return true;
     if (a->op != b->op || a->whole != b->whole || a->extent != b->extent) return false;
     for (int i = 0; i < a->arg_count; i++)
-        if (!identical(a->args[i], b->args[i])) return false;
+        if (!hr_extent_identical(a->args[i], b->args[i])) return false;
     return true;
 }
 
 hr_sameness hr_extent_compare(const hr_expr *a, const hr_expr *b) {
-    if (identical(a, b)) return HR_SAME;
+    if (hr_extent_identical(a, b)) return HR_SAME;
     polynomial left, right;
     expand(a, &left);
     expand(b, &right);
@@ -102,34 +103,13 @@ hr_sameness hr_extent_compare(const hr_expr *a, const hr_expr *b) {
 
 /* ---- words ---- */
 
-static void print(const hr_function *function, const hr_expr *expr, int level, char *out, size_t size) {
-    size_t at = strlen(out);
-    if (at + 16 > size) {
-        if (at < 3 || strcmp(out + at - 3, "...") != 0) snprintf(out + at, size - at, "...");
-        return;
-    }
-    if (expr->op == HR_OP_NUMBER) {
-        snprintf(out + at, size - at, "%lld", (long long)expr->whole);
-        return;
-    }
-    if (expr->op == HR_OP_EXTENT) {
-        const char *name = function->extents[expr->extent];
-        bool is_long = strlen(name) > size - at - 8;
-        snprintf(out + at, size - at, "%.*s%s", is_long ? (int)(size - at - 8) : (int)strlen(name), name,
-                 is_long ? "..." : "");
-        return;
-    }
-    int mine = expr->op == HR_OP_ADD || expr->op == HR_OP_SUB ? 1 : 2;
-    if (mine < level) strcat(out, "(");
-    print(function, expr->args[0], mine, out, size);
-    at = strlen(out);
-    snprintf(out + at, size - at, " %s ", hr_op_info_of(expr->op)->name);
-    print(function, expr->args[1], mine + 1, out, size);
-    if (mine < level && strlen(out) + 2 < size) strcat(out, ")");
-}
-
 hr_extent_words hr_extent_text(const hr_function *function, const hr_expr *expr) {
-    hr_extent_words words = {{0}};
-    print(function, expr, 0, words.text, sizeof words.text);
+    hr_extent_words words;
+    hr_text text = {0};
+    hr_extent_append(function, expr, sizeof words.text, &text);
+    const bool is_long = text.length >= sizeof words.text - 3;
+    snprintf(words.text, sizeof words.text, "%.*s%s", (int)sizeof words.text - 4, hr_text_data(&text),
+             is_long ? "..." : "");
+    hr_text_clear(&text);
     return words;
 }

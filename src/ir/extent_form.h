@@ -10,6 +10,9 @@ typedef enum hr_sameness { HR_SAME, HR_DIFFERENT, HR_UNSURE } hr_sameness;
 /* SAME: proven; DIFFERENT: polynomials that differ; UNSURE: only numbers can tell (`//`, very long ones). */
 hr_sameness hr_extent_compare(const hr_expr *a, const hr_expr *b);
 
+/* Written alike. */
+bool hr_extent_identical(const hr_expr *a, const hr_expr *b);
+
 typedef struct hr_extent_words {
     char text[96];
 } hr_extent_words;

@@ -4,40 +4,11 @@
  * A number of the text is weak: it takes the type of what it meets. Operations on numbers alone are done
  * here, in f64 or i64.
  */
+#include "ir/types.h"
 #include "lang/checker.h"
 
 #include <math.h>
 #include <string.h>
-
-#define PRODUCT_POWER_MAX 64 /* whole powers beyond are computed by exp and log */
-
-hr_dtype hr_compute_type(hr_dtype dtype) {
-    switch (dtype) {
-    case HR_F64:
-    case HR_I64:
-    case HR_BOOL:
-        return dtype;
-    case HR_I32:
-    case HR_I16:
-    case HR_I8:
-    case HR_U8:
-        return HR_I32;
-    default:
-        return HR_F32;
-    }
-}
-
-static bool is_float(hr_dtype type) {
-    return type == HR_F32 || type == HR_F64;
-}
-
-static bool is_weak(const hr_expr *expr) {
-    return expr->op == HR_OP_NUMBER && expr->type != HR_BOOL;
-}
-
-static bool fits_i32(const hr_expr *expr) {
-    return expr->whole >= INT32_MIN && expr->whole <= INT32_MAX;
-}
 
 /* ---- nodes ---- */
 
@@ -101,50 +72,21 @@ static hr_expr *whole_number(hr_checker *checker, hr_place place, int64_t whole)
 
 static hr_expr *converted(hr_checker *checker, hr_expr *expr, hr_dtype type) {
     if (!expr || expr->type == type) return expr;
-    if (is_weak(expr)) return hr_check_number(checker, expr->place, type, expr->number, expr->whole);
+    if (hr_argument_type_of(expr).weak)
+        return hr_check_number(checker, expr->place, type, expr->number, expr->whole);
     return node_of(checker, HR_OP_CONVERT, type, expr->place, 1, &expr);
 }
 
-/* ---- which type two operands meet in ---- */
-
-static int width(hr_dtype type) {
-    return type == HR_F64 ? 4 : type == HR_F32 ? 3 : type == HR_I64 ? 2 : type == HR_I32 ? 1 : 0;
-}
-
-static hr_dtype at_least(hr_dtype type, hr_dtype least) {
-    return width(type) < width(least) ? least : type;
-}
-
-static hr_dtype weak_meets(const hr_expr *weak, hr_dtype other) {
-    if (is_float(weak->type)) return at_least(other, HR_F32);
-    if (is_float(other)) return other;
-    return fits_i32(weak) ? at_least(other, HR_I32) : HR_I64;
-}
-
-static hr_dtype common_type(int count, hr_expr **args) {
-    hr_dtype type = HR_BOOL;
-    int strong = 0;
-    for (int i = 0; i < count; i++) {
-        if (is_weak(args[i])) continue;
-        type = at_least(args[i]->type, type);
-        strong++;
-    }
+/* The node, its arguments brought to the types that the operation asks for. */
+static hr_expr *typed(hr_checker *checker, hr_op op, hr_place place, int count, hr_expr **args) {
+    hr_argument_type types[HR_ARGS_MOST] = {0};
+    hr_expr *inner[HR_ARGS_MOST] = {0};
     for (int i = 0; i < count; i++)
-        if (is_weak(args[i])) type = strong ? weak_meets(args[i], type) : at_least(args[i]->type, type);
-    return type;
-}
-
-static hr_dtype float_type(hr_dtype type) {
-    return type == HR_F64 ? HR_F64 : HR_F32;
-}
-
-/* op over args, all brought to `type`; the node itself has type `result`. */
-static hr_expr *over(hr_checker *checker, hr_op op, hr_place place, int count, hr_expr **args, hr_dtype type,
-                     hr_dtype result) {
-    hr_expr *inner[3] = {0};
+        types[i] = hr_argument_type_of(args[i]);
+    const hr_op_types made = hr_op_types_of(op, count, types);
     for (int i = 0; i < count; i++)
-        inner[i] = converted(checker, args[i], type);
-    return node_of(checker, op, result, place, count, inner);
+        inner[i] = converted(checker, args[i], made.args[i]);
+    return node_of(checker, op, made.result, place, count, inner);
 }
 
 /* ---- numbers of the text among themselves ---- */
@@ -204,10 +146,6 @@ static double fold_float(hr_op op, double a, double b) {
     }
 }
 
-static bool folds(hr_op op) {
-    return (op >= HR_OP_ADD && op <= HR_OP_POW);
-}
-
 static hr_expr *folded(hr_checker *checker, hr_op op, hr_place place, int count, hr_expr **args) {
     hr_expr *a = args[0], *b = args[count - 1];
     if (a->type == HR_I64 && b->type == HR_I64) {
@@ -240,39 +178,21 @@ static bool want_conditions(hr_checker *checker, hr_op op, int count, hr_expr **
     return true;
 }
 
-static hr_expr *power(hr_checker *checker, hr_place place, hr_expr **args) {
-    hr_expr *base = args[0], *exponent = args[1];
-    bool product = is_weak(exponent) && exponent->type == HR_I64 && exponent->whole <= PRODUCT_POWER_MAX &&
-                   exponent->whole >= (is_float(base->type) ? -PRODUCT_POWER_MAX : 0);
-    if (!product) {
-        hr_dtype type = float_type(common_type(2, args));
-        return over(checker, HR_OP_POW, place, 2, args, type, type);
-    }
-    hr_expr *inner[2] = {converted(checker, base, at_least(base->type, HR_I32)), exponent};
-    return node_of(checker, HR_OP_POW, at_least(base->type, HR_I32), place, 2, inner);
-}
-
-static hr_expr *choice(hr_checker *checker, hr_place place, hr_expr **args) {
-    if (!want_conditions(checker, HR_OP_WHERE, 1, args)) return NULL;
-    hr_dtype type = common_type(2, args + 1);
-    hr_expr *inner[3] = {args[0], converted(checker, args[1], type), converted(checker, args[2], type)};
-    return node_of(checker, HR_OP_WHERE, type, place, 3, inner);
-}
-
-static hr_expr *random_number(hr_checker *checker, hr_place place, hr_expr **args) {
+/* What random takes is whole before it is brought to i64. */
+static bool want_whole_numbers(hr_checker *checker, hr_expr **args) {
     for (int i = 0; i < 2; i++) {
         if (args[i]->type == HR_I32 || args[i]->type == HR_I64) continue;
         hr_messages_add(checker->messages, args[i]->place,
                         "random(seed, counter) takes whole numbers%s; convert with i64(...)",
                         hr_check_assumed(checker).text);
-        return NULL;
+        return false;
     }
-    return over(checker, HR_OP_RANDOM, place, 2, args, HR_I64, HR_F32);
+    return true;
 }
 
 static bool divides_by_zero(hr_checker *checker, hr_op op, hr_place place, hr_expr **args) {
-    bool zero = (op == HR_OP_FLOORDIV || op == HR_OP_MOD) && is_weak(args[1]) && args[1]->type == HR_I64 &&
-                args[1]->whole == 0 && !is_float(args[0]->type);
+    bool zero = (op == HR_OP_FLOORDIV || op == HR_OP_MOD) && args[1]->op == HR_OP_NUMBER &&
+                args[1]->type == HR_I64 && args[1]->whole == 0 && !hr_type_is_float(args[0]->type);
     if (zero)
         hr_messages_add(checker->messages, place, "a whole number has no %s by 0",
                         op == HR_OP_MOD ? "remainder" : "quotient");
@@ -280,71 +200,37 @@ static bool divides_by_zero(hr_checker *checker, hr_op op, hr_place place, hr_ex
 }
 
 hr_expr *hr_check_operation(hr_checker *checker, hr_op op, hr_place place, int count, hr_expr **args) {
-    bool weak = true;
+    bool weak = true, whole = true;
     for (int i = 0; i < count; i++) {
         if (!args[i]) return NULL;
-        weak = weak && is_weak(args[i]);
+        weak = weak && hr_argument_type_of(args[i]).weak;
+        whole = whole && !hr_type_is_float(args[i]->type);
     }
     if (divides_by_zero(checker, op, place, args)) return NULL;
-    if (weak && folds(op)) return folded(checker, op, place, count, args);
-    hr_dtype type = common_type(count, args), number = at_least(type, HR_I32);
+    if (weak && hr_op_folds(op)) return folded(checker, op, place, count, args);
     switch (op) {
-    case HR_OP_POW:
-        return power(checker, place, args);
-    case HR_OP_DIV:
-        return over(checker, op, place, count, args, float_type(type), float_type(type));
-    case HR_OP_LT:
-    case HR_OP_LE:
-    case HR_OP_GT:
-    case HR_OP_GE:
-    case HR_OP_EQ:
-    case HR_OP_NE:
-        return over(checker, op, place, count, args, number, HR_BOOL);
     case HR_OP_AND:
     case HR_OP_OR:
     case HR_OP_NOT:
-        if (!want_conditions(checker, op, count, args)) return NULL;
-        return node_of(checker, op, HR_BOOL, place, count, args);
     case HR_OP_WHERE:
-        return choice(checker, place, args);
+        if (!want_conditions(checker, op, op == HR_OP_WHERE ? 1 : count, args)) return NULL;
+        break;
     case HR_OP_RANDOM:
-        return random_number(checker, place, args);
+        if (!want_whole_numbers(checker, args)) return NULL;
+        break;
     case HR_OP_FLOOR:
     case HR_OP_CEIL:
     case HR_OP_ROUND:
-        return is_float(type) ? over(checker, op, place, count, args, type, type) : args[0];
-    case HR_OP_ADD:
-    case HR_OP_SUB:
-    case HR_OP_MUL:
-    case HR_OP_FLOORDIV:
-    case HR_OP_MOD:
-    case HR_OP_NEG:
-    case HR_OP_ABS:
-    case HR_OP_RELU:
-    case HR_OP_MIN:
-    case HR_OP_MAX:
-    case HR_OP_CLAMP:
-        return over(checker, op, place, count, args, number, number);
-    default: /* exp and its kin */
-        return over(checker, op, place, count, args, float_type(type), float_type(type));
+        if (whole) return args[0];
+        break;
+    default:
+        break;
     }
+    return typed(checker, op, place, count, args);
 }
 
 hr_expr *hr_check_reduction(hr_checker *checker, hr_op op, hr_place place, hr_expr *arg) {
-    if (!arg) return NULL;
-    hr_dtype number = at_least(arg->type, HR_I32);
-    switch (op) {
-    case HR_OP_REDUCE_SUM:
-        return over(checker, op, place, 1, &arg, number, is_float(number) ? number : HR_I64);
-    case HR_OP_REDUCE_MAX:
-    case HR_OP_REDUCE_MIN:
-        return over(checker, op, place, 1, &arg, number, number);
-    case HR_OP_REDUCE_ARGMAX:
-    case HR_OP_REDUCE_ARGMIN:
-        return over(checker, op, place, 1, &arg, number, HR_I64);
-    default: /* mean, logsumexp, softmax */
-        return over(checker, op, place, 1, &arg, float_type(number), float_type(number));
-    }
+    return arg ? typed(checker, op, place, 1, &arg) : NULL;
 }
 
 hr_expr *hr_check_conversion(hr_checker *checker, hr_dtype dtype, hr_place place, hr_expr *arg) {

@@ -5,6 +5,7 @@
 #include "run/kernel.h"
 
 #include "base/dtype.h"
+#include "ir/function_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,37 +19,10 @@ int64_t hr_shape_elements(int rank, const int64_t *shape) {
 
 /* ---- words ---- */
 
-static const char *operator_of(hr_op op) {
-    return op == HR_OP_ADD ? " + " : op == HR_OP_SUB ? " - " : op == HR_OP_MUL ? " * " : " // ";
-}
-
-static void shape_expr_print(const hr_function *function, const hr_expr *expr, bool inner, hr_text *out) {
-    if (expr->op == HR_OP_EXTENT)
-        hr_text_format(out, "%s", function->extents[expr->extent]);
-    else if (expr->op == HR_OP_NUMBER)
-        hr_text_format(out, "%lld", (long long)expr->whole);
-    else if (expr->arg_count == 2) {
-        if (inner) hr_text_append(out, "(", 1);
-        shape_expr_print(function, expr->args[0], true, out);
-        hr_text_format(out, "%s", operator_of(expr->op));
-        shape_expr_print(function, expr->args[1], true, out);
-        if (inner) hr_text_append(out, ")", 1);
-    }
-}
-
-void hr_tensor_describe(const hr_function *function, const hr_tensor *tensor, hr_text *out) {
-    hr_text_format(out, "%s", tensor->variable ? tensor->variable->name : hr_dtype_name(tensor->dtype));
-    for (int axis = 0; axis < tensor->rank; axis++) {
-        hr_text_format(out, axis ? ", " : "[");
-        shape_expr_print(function, tensor->shape[axis], false, out);
-    }
-    if (tensor->rank) hr_text_append(out, "]", 1);
-}
-
 /* "y of kernel layernorm is bf16[M, N], " and the rest of the sentence. */
 static hr_status fail_bind(const hr_kernel *kernel, const hr_tensor *tensor, const char *rest) {
     hr_text type = {0};
-    hr_tensor_describe(kernel->function, tensor, &type);
+    hr_tensor_append_type(kernel->function, tensor, &type);
     hr_status status = hr_fail(HR_BAD_INPUT, "`%s` of kernel %s is %s%s", tensor->name,
                                kernel->function->name, hr_text_data(&type), rest);
     hr_text_clear(&type);

@@ -6,6 +6,7 @@
 #include "run/kernel.h"
 
 #include "base/dtype.h"
+#include "ir/function_text.h"
 
 #include <string.h>
 
@@ -76,7 +77,7 @@ hr_status hr_binding_dtype_check(const hr_kernel *kernel, int i, int member, hr_
     if (variable >= 0 && kernel->given_dtypes[variable] == HR_DTYPE_COUNT)
         return hr_dtype_variable_check(kernel->function, variable, dtype);
     hr_text type = {0}, array = {0};
-    hr_tensor_describe(kernel->function, tensor, &type);
+    hr_tensor_append_type(kernel->function, tensor, &type);
     hr_text_format(&array, member < 0 ? "the array given" : "array %d of the list", member);
     if (variable >= 0)
         hr_text_format(&type, " with %s = %s as it was given", tensor->variable->name,

@@ -120,8 +120,6 @@ hr_status hr_kernel_solve(const hr_kernel *kernel, int64_t *extents);
 hr_status hr_kernel_resolve(const hr_kernel *kernel, int64_t *extents);
 /* HR_BAD_INPUT names the scalars that have neither value nor default. */
 hr_status hr_kernel_scalars_known(const hr_kernel *kernel);
-/* `bf16[M, 2 * N]`. */
-void hr_tensor_describe(const hr_function *function, const hr_tensor *tensor, hr_text *out);
 void hr_kernel_array_of(const hr_kernel *kernel, int i, hr_array *out);
 
 /* ---- instance.c ---- */
