@@ -26,6 +26,7 @@ void emulated_access(const void *at, __SIZE_TYPE__ bytes, int write, int atomic)
 void emulated_copy(void *to, const void *from, __SIZE_TYPE__ bytes, __SIZE_TYPE__ filled);
 void emulated_copy_commit(void);
 void emulated_copy_wait(int groups_left);
+void emulated_fail(const char *sentence);
 }
 
 #define __global__
@@ -500,6 +501,8 @@ EMULATED void hr_emulated_copy_commit() {
 EMULATED void hr_emulated_copy_wait(int groups_left) {
     emulated_copy_wait(groups_left);
 }
+
+#include "support/cuda_emulated_ptx.h"
 
 /* ---- how the emulator calls a kernel ---- */
 

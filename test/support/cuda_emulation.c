@@ -31,8 +31,9 @@ hr_status cuda_emulation_create(cuda_emulation **out) {
     cuda_emulation *emulation = calloc(1, sizeof *emulation);
     size_t fibers = (size_t)CLUSTER_BLOCKS * BLOCK_THREADS;
     if (!emulation) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the emulated device");
-    hr_status status = region_create(&emulation->global, GLOBAL_BYTES);
-    if (status == HR_OK) status = region_create(&emulation->shared, (size_t)CLUSTER_BLOCKS * SHARED_SPAN);
+    hr_status status = region_create(&emulation->global, GLOBAL_BYTES, false);
+    if (status == HR_OK)
+        status = region_create(&emulation->shared, (size_t)CLUSTER_BLOCKS * SHARED_SPAN, true);
     emulation->fibers = calloc(fibers, sizeof *emulation->fibers);
     emulation->stacks = mmap(NULL, fibers * STACK_BYTES, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

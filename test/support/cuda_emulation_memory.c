@@ -26,12 +26,14 @@ static void *reserve(size_t size) {
     return data == MAP_FAILED ? NULL : data;
 }
 
-hr_status region_create(region *region, size_t size) {
+hr_status region_create(region *region, size_t size, bool asynchronous) {
     *region = (struct region){.size = size};
     region->base = reserve(size);
     region->state = reserve(size);
     region->cells = reserve(size * sizeof(cell));
-    if (region->base && region->state && region->cells) return HR_OK;
+    if (asynchronous) region->async_cells = reserve(size * sizeof(async_cell));
+    if (region->base && region->state && region->cells && (!asynchronous || region->async_cells))
+        return HR_OK;
     region_destroy(region);
     return hr_fail(HR_OUT_OF_MEMORY, "no address space for the emulated device's memory");
 }
@@ -40,6 +42,7 @@ void region_destroy(region *region) {
     if (region->base) munmap(region->base, region->size);
     if (region->state) munmap(region->state, region->size);
     if (region->cells) munmap(region->cells, region->size * sizeof(cell));
+    if (region->async_cells) munmap(region->async_cells, region->size * sizeof(async_cell));
     *region = (struct region){0};
 }
 
@@ -114,6 +117,8 @@ void emulation_shared_begin(cuda_emulation *emulation, int block) {
     memset(shared->state + start, 0, SHARED_SPAN);
     memset(shared->state + start, CUDA_READ | CUDA_WRITE, dynamic);
     memset(shared->cells + start, 0, dynamic * sizeof(cell));
+    if (emulation->blocks[block].reads_async)
+        madvise(shared->async_cells + start, SHARED_SPAN * sizeof(async_cell), MADV_DONTNEED);
     start += SHARED_BYTES;
     memset(shared->base + start, POISON, emulation->object->shared_bytes);
     memset(shared->state + start, CUDA_READ | CUDA_WRITE, emulation->object->shared_bytes);
@@ -126,20 +131,34 @@ static uint32_t index_of(uint32_t number) {
     return (number & ~GROUP_LAUNCH) - 1;
 }
 
+/* Whether all threads of a group come before what this thread does now: those of these warps of a block, or
+ * those of one warp. */
+static bool is_group_ordered(const cuda_emulation *emulation, const fiber *self, uint32_t group,
+                             const cell *cell) {
+    uint32_t first = index_of(cell->reader), threads = (uint32_t)emulation->launch->threads;
+    uint32_t block = first / BLOCK_THREADS * BLOCK_THREADS, warps = cell->reader_warps;
+    if (group == GROUP_LAUNCH) return false;
+    if (group == GROUP_WARP) warps = 1u << first % BLOCK_THREADS / WARP;
+    for (uint32_t t = 0; t < threads; t++)
+        if (warps >> t / WARP & 1 && !emulation_knows(emulation, self, 1 + block + t, cell->first_time))
+            return false;
+    return emulation_knows(emulation, self, cell->last_reader, cell->reader_time);
+}
+
 /* Whether what `number` did at `time` comes before what this thread does now, whatever the order of fibers.
  */
-static bool is_ordered(const cuda_emulation *emulation, const fiber *self, uint32_t number, uint32_t time) {
-    if (number == 0 || number == self->number || time < emulation->launch_time) return true;
-    uint32_t group = number & GROUP_LAUNCH, other = index_of(number), own = index_of(self->number);
-    if (group != GROUP_LAUNCH && other / BLOCK_THREADS == own / BLOCK_THREADS) {
-        if (time < emulation->blocks[self->block].sync_time) return true;
-        if (group == GROUP_BLOCK || other / WARP != own / WARP) return false;
-        if (time < self->warp_time) return true;
-        return !group && time < self->sync_time && self->sync_mask >> other % WARP & 1;
-    }
-    uint32_t first = index_of(emulation->first_number);
-    bool same_cluster = other >= first && other < first + (uint32_t)emulation->cluster * BLOCK_THREADS;
-    return same_cluster && time < emulation->cluster_time;
+static bool is_writer_ordered(const cuda_emulation *emulation, const fiber *self, const cell *cell) {
+    if (cell->writer == 0 || cell->writer_time < emulation->launch_time) return true;
+    return emulation_knows(emulation, self, cell->writer, cell->writer_time);
+}
+
+static bool is_reader_ordered(const cuda_emulation *emulation, const fiber *self, const cell *cell) {
+    if (cell->reader == 0 || cell->reader_time < emulation->launch_time) return true;
+    uint32_t group = cell->reader & GROUP_LAUNCH;
+    if (cell->reader >= AGENT_FIRST && group == 0)
+        return emulation_knows(emulation, self, cell->reader, cell->reader_time);
+    return group ? is_group_ordered(emulation, self, group, cell)
+                 : emulation_knows(emulation, self, cell->reader, cell->reader_time);
 }
 
 static uint32_t group_of(uint32_t number, uint32_t self) {
@@ -153,35 +172,43 @@ static uint32_t group_of(uint32_t number, uint32_t self) {
 _Noreturn static void fail_race(const char *does, const char *did, uint32_t number, const void *address) {
     uint32_t other = index_of(number);
     char who[64] = "several threads";
-    if (!(number & GROUP_LAUNCH))
+    if (number >= AGENT_FIRST && !(number & GROUP_LAUNCH))
+        snprintf(who, sizeof who, "a copy that a barrier counts");
+    else if (!(number & GROUP_LAUNCH))
         snprintf(who, sizeof who, "block %u, thread %u", other / BLOCK_THREADS, other % BLOCK_THREADS);
     emulation_fail("%s %s, which %s %s with nothing in between", does, emulation_place(address), who, did);
+}
+
+static uint32_t warp_bit(uint32_t number) {
+    return 1u << index_of(number) % BLOCK_THREADS / WARP;
 }
 
 static void note_write(cell *cell, const char *at) {
     const cuda_emulation *emulation = emulation_now;
     const fiber *self = emulation->fiber;
-    if (!is_ordered(emulation, self, cell->writer, cell->writer_time))
-        fail_race("writes", "wrote", cell->writer, at);
-    if (!is_ordered(emulation, self, cell->reader, cell->reader_time))
-        fail_race("writes", "read", cell->reader, at);
-    cell->writer = self->number;
+    if (!is_writer_ordered(emulation, self, cell)) fail_race("writes", "wrote", cell->writer, at);
+    if (!is_reader_ordered(emulation, self, cell)) fail_race("writes", "read", cell->reader, at);
+    cell->writer = emulation->agent ? emulation->agent : self->number;
     cell->writer_time = emulation->now;
 }
 
 static void note_read(cell *cell, const char *at) {
     const cuda_emulation *emulation = emulation_now;
     const fiber *self = emulation->fiber;
-    if (!is_ordered(emulation, self, cell->writer, cell->writer_time))
-        fail_race("reads", "wrote", cell->writer, at);
-    if (is_ordered(emulation, self, cell->reader, cell->reader_time))
+    if (!is_writer_ordered(emulation, self, cell)) fail_race("reads", "wrote", cell->writer, at);
+    if (is_reader_ordered(emulation, self, cell)) {
         cell->reader = self->number;
-    else
+        cell->first_time = emulation->now;
+        cell->reader_warps = warp_bit(self->number);
+    } else {
         cell->reader = group_of(cell->reader, self->number);
+        cell->reader_warps |= warp_bit(self->number);
+    }
+    cell->last_reader = self->number;
     cell->reader_time = emulation->now;
 }
 
-/* ---- one access ---- */
+/* ---- rights ---- */
 
 static void check_rights(const uint8_t *state, const char *at, size_t bytes, bool write, bool atomic) {
     for (size_t i = 0; i < bytes; i++) {
@@ -194,6 +221,65 @@ static void check_rights(const uint8_t *state, const char *at, size_t bytes, boo
             emulation_fail("writes %s a second time", emulation_place(at + i));
     }
 }
+
+/* ---- readers that are no threads ---- */
+
+static uint32_t agent_of(const cuda_emulation *emulation, size_t offset, int agent) {
+    return emulation_agent(emulation, (int)(offset / SHARED_SPAN), agent);
+}
+
+/* A write waits for the tensor cores and the copy engine to have read. */
+static void check_async_readers(const cuda_emulation *emulation, size_t offset, const char *at) {
+    const async_cell *cell = &emulation->shared.async_cells[offset];
+    if (!emulation->blocks[offset / SHARED_SPAN].reads_async) return;
+    for (int g = 0; g < GROUPS_MAX; g++)
+        if (cell->groups[g] &&
+            !emulation_knows(emulation, emulation->fiber, agent_of(emulation, offset, g), cell->groups[g]))
+            emulation_fail("writes %s, which the tensor cores may still read for warpgroup %d",
+                           emulation_place(at), g);
+    if (cell->store && !emulation_knows(emulation, emulation->fiber, cell->storer, cell->store))
+        emulation_fail("writes %s, which a bulk store may still read", emulation_place(at));
+}
+
+static void note_async_read(cuda_emulation *emulation, size_t offset, uint32_t agent, const char *at) {
+    const cell *cell = &emulation->shared.cells[offset];
+    async_cell *async = &emulation->shared.async_cells[offset];
+    int number = (int)(agent - agent_of(emulation, offset, 0));
+    if (!is_writer_ordered(emulation, emulation->fiber, cell)) fail_race("reads", "wrote", cell->writer, at);
+    if (cell->writer && cell->writer < AGENT_FIRST && cell->writer_time >= emulation->launch_time &&
+        !emulation_knows_fence(emulation, emulation->fiber, cell->writer, cell->writer_time))
+        emulation_fail("lets the tensor cores or the copy engine read %s, which thread %u wrote without "
+                       "fence.proxy.async in between",
+                       emulation_place(at), index_of(cell->writer) % BLOCK_THREADS);
+    if (number < GROUPS_MAX) {
+        async->groups[number] = emulation->now;
+    } else {
+        async->store = emulation->now;
+        async->storer = agent;
+    }
+}
+
+void emulation_check_agent(uint32_t agent, const void *address, size_t bytes, bool write) {
+    cuda_emulation *emulation = emulation_now;
+    uintptr_t at = (uintptr_t)address, offset = at - (uintptr_t)emulation->shared.base;
+    uintptr_t statics = at - (uintptr_t)emulation->object->shared;
+    if (statics < emulation->object->shared_bytes)
+        offset = (size_t)emulation->active * SHARED_SPAN + SHARED_BYTES + statics;
+    if (write) {
+        emulation->agent = agent;
+        emulation_check(address, bytes, true, false, false);
+        emulation->agent = 0;
+        return;
+    }
+    if (offset + bytes > emulation->shared.size)
+        emulation_fail("lets the tensor cores or the copy engine read %s", emulation_place(address));
+    emulation->blocks[offset / SHARED_SPAN].reads_async = true;
+    check_rights(emulation->shared.state + offset, address, bytes, false, false);
+    for (size_t i = 0; i < bytes; i++)
+        note_async_read(emulation, offset + i, agent, (const char *)address + i);
+}
+
+/* ---- one access ---- */
 
 static bool is_plain_input(const uint8_t *state, size_t bytes) {
     uint64_t all = 0x0505050505050505u, part = 0;
@@ -214,8 +300,9 @@ static void check_region(region *region, size_t offset, size_t bytes, bool write
     for (size_t i = 0; i < bytes; i++) {
         cell *cell = &region->cells[offset + i];
         if (state[i] & CUDA_ANY) continue;
+        if (write && region->async_cells) check_async_readers(emulation_now, offset + i, at + i);
         if (atomic) {
-            if (!is_ordered(emulation_now, emulation_now->fiber, cell->writer, cell->writer_time))
+            if (!is_writer_ordered(emulation_now, emulation_now->fiber, cell))
                 fail_race("adds to", "wrote", cell->writer, at + i);
         } else if (write) {
             note_write(cell, at + i);

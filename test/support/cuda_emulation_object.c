@@ -40,6 +40,7 @@ static const char *const flags[] = {"-std=c++17",
                                     "-fno-builtin-memcpy",
                                     "-DHR_EMULATED",
                                     "-D__CUDACC_RTC__",
+                                    "-I" HR_SOURCE_DIR "/test",
                                     "-include",
                                     HR_SOURCE_DIR "/test/support/cuda_emulated.h"};
 
@@ -104,18 +105,32 @@ static hr_status folder_make(char *out, size_t size) {
     return HR_OK;
 }
 
+static const char *const headers[] = {HR_SOURCE_DIR "/test/support/cuda_emulated.h",
+                                      HR_SOURCE_DIR "/test/support/cuda_emulated_ptx.h",
+                                      HR_SOURCE_DIR "/test/support/cuda_emulation_tensor.h"};
+
+static hr_status header_read(const char *path, hr_text *out) {
+    FILE *file = fopen(path, "r");
+    char part[4096];
+    if (!file) return hr_fail(HR_IO, "%s: %s", path, strerror(errno));
+    for (size_t got; (got = fread(part, 1, sizeof part, file)) > 0;)
+        hr_text_append(out, part, got);
+    fclose(file);
+    return HR_OK;
+}
+
 /* The hash of all that the object comes from. */
 static hr_status object_name(const char *source, char *out, size_t size) {
     char folder[440];
     hr_text all = {0}, shim = {0};
     HR_TRY(folder_make(folder, sizeof folder));
     hr_status status = HR_OK;
-    FILE *file = fopen(HR_SOURCE_DIR "/test/support/cuda_emulated.h", "r");
-    char part[4096];
-    if (!file) return hr_fail(HR_IO, "cuda_emulated.h is missing");
-    for (size_t got; (got = fread(part, 1, sizeof part, file)) > 0;)
-        hr_text_append(&shim, part, got);
-    fclose(file);
+    for (size_t i = 0; i < sizeof headers / sizeof *headers && status == HR_OK; i++)
+        status = header_read(headers[i], &shim);
+    if (status != HR_OK) {
+        hr_text_clear(&shim);
+        return status;
+    }
     hr_text_format(&all, "%s\n%s\n", compiler(), hr_text_data(&shim));
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         hr_text_format(&all, "%s ", flags[i]);

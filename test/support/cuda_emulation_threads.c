@@ -12,7 +12,7 @@
 
 /* ---- switching ---- */
 
-static void leave(cuda_emulation *emulation) {
+void emulation_leave(cuda_emulation *emulation) {
     fiber *self = emulation->fiber;
     if (_setjmp(self->context) == 0) _longjmp(emulation->scheduler, 1);
 }
@@ -26,12 +26,14 @@ static void fiber_body(void) {
         emulation->call(emulation->parameters);
         fiber *self = emulation->fiber;
         copies_do(self, 0);
+        emulation_stores_end(emulation, self);
         self->state = FIBER_DONE;
         emulated_block *block = &emulation->blocks[self->block];
         block->done++;
+        emulation->now++;
         for (int t = self->index - self->lane; t < block->threads && t < self->index - self->lane + WARP; t++)
             if (block->fibers[t].state == FIBER_AT_WARP) warp_complete(emulation, &block->fibers[t]);
-        leave(emulation);
+        emulation_leave(emulation);
     }
 }
 
@@ -95,7 +97,10 @@ static uint64_t reduced(const fiber *warp, uint32_t present, const warp_request 
 static void lanes_release(cuda_emulation *emulation, fiber *warp, uint32_t present,
                           const warp_request *request) {
     uint64_t all = is_shuffle(request->kind) ? 0 : reduced(warp, present, request);
-    if (request->kind == WARP_SYNC) emulation->now++;
+    if (request->kind == WARP_SYNC) {
+        emulation->now++;
+        emulation_share(emulation, warp, WARP, present);
+    }
     for (int lane = 0; lane < WARP; lane++) {
         if (!(present >> lane & 1)) continue;
         fiber *one = &warp[lane];
@@ -139,7 +144,7 @@ EMULATED uint64_t emulated_warp(int kind, uint32_t mask, uint64_t value, int arg
         (warp_request){.kind = kind, .argument = argument, .width = width, .mask = mask, .value = value};
     self->state = FIBER_AT_WARP;
     warp_complete(emulation, self);
-    if (self->state != FIBER_READY) leave(emulation);
+    if (self->state != FIBER_READY) emulation_leave(emulation);
     return self->request.result;
 }
 
@@ -152,17 +157,28 @@ EMULATED int emulated_barrier(int value) {
     block->barrier.sum += value != 0;
     self->state = FIBER_AT_BARRIER;
     if (++block->barrier.arrived < block->threads) {
-        leave(emulation);
+        emulation_leave(emulation);
         return block->barrier.last_sum;
     }
     block->barrier = (block_barrier){.last_sum = block->barrier.sum};
     block->sync_time = ++emulation->now;
+    emulation_share(emulation, block->fibers, block->threads, UINT32_MAX);
     for (int t = 0; t < block->threads; t++)
         block->fibers[t].state = FIBER_READY;
     return block->barrier.last_sum;
 }
 
 /* ---- a cluster ---- */
+
+static void share_in_cluster(cuda_emulation *emulation) {
+    fiber all = {.known = NULL};
+    for (int b = 0; b < emulation->cluster; b++)
+        for (int t = 0; t < emulation->blocks[b].threads; t++)
+            emulation_acquire(emulation, &all, emulation->blocks[b].fibers[t].known);
+    for (int b = 0; b < emulation->cluster; b++)
+        for (int t = 0; t < emulation->blocks[b].threads; t++)
+            emulation->blocks[b].fibers[t].known = all.known;
+}
 
 EMULATED void emulated_cluster_arrive(void) {
     cuda_emulation *emulation = emulation_now;
@@ -174,6 +190,7 @@ EMULATED void emulated_cluster_arrive(void) {
     emulation->cluster_arrived = 0;
     emulation->cluster_phase++;
     emulation->cluster_time = ++emulation->now;
+    share_in_cluster(emulation);
     for (int b = 0; b < emulation->cluster; b++) {
         emulated_block *block = &emulation->blocks[b];
         block->sync_time = emulation->now;
@@ -187,7 +204,7 @@ EMULATED void emulated_cluster_wait(void) {
     fiber *self = emulation->fiber;
     if (self->cluster_phase <= emulation->cluster_phase) return;
     self->state = FIBER_AT_CLUSTER;
-    leave(emulation);
+    emulation_leave(emulation);
 }
 
 EMULATED unsigned emulated_cluster_rank(void) {
@@ -210,6 +227,25 @@ EMULATED void *emulated_cluster_map(const void *shared, unsigned rank) {
                    : emulation->shared.base + rank * SHARED_SPAN + SHARED_BYTES + statics;
     if (dynamic >= emulation->shared.size) emulation_fail("maps %p, which is not shared memory", shared);
     return emulation->shared.base + rank * SHARED_SPAN + dynamic % SHARED_SPAN;
+}
+
+/* ---- a warp or a warpgroup ---- */
+
+void emulation_together(int size, group_action action, void *arguments) {
+    cuda_emulation *emulation = emulation_now;
+    fiber *self = emulation->fiber, *first = self - self->index % size;
+    if (first->index + size > emulation->blocks[self->block].threads)
+        emulation_fail("works with %d threads, of which some do not exist", size);
+    self->group = (group_request){action, size, arguments};
+    self->state = FIBER_AT_GROUP;
+    for (int t = 0; t < size; t++)
+        if (first[t].state != FIBER_AT_GROUP || first[t].group.action != action) {
+            emulation_leave(emulation);
+            return;
+        }
+    action(emulation, first);
+    for (int t = 0; t < size; t++)
+        first[t].state = FIBER_READY;
 }
 
 /* ---- places ---- */
@@ -348,30 +384,58 @@ static bool run_block(cuda_emulation *emulation, int number) {
     return progress;
 }
 
-_Noreturn static void fail_stuck(const cuda_emulation *emulation, const emulated_block *block) {
-    static const char *const words[] = {"runs", "waits for lanes of its warp",
-                                        "waits at a barrier of its block", "waits at its cluster's barrier",
-                                        "has ended"};
-    int example[5] = {-1, -1, -1, -1, -1}, counts[5] = {0};
-    char text[512] = "";
-    for (int t = block->threads - 1; t >= 0; t--) {
-        example[block->fibers[t].state] = t;
-        counts[block->fibers[t].state]++;
+/* What one thread waits for. */
+static void describe_waiting(const fiber *one, char *out, size_t size) {
+    static const char *const words[] = {[FIBER_READY] = "runs",
+                                        [FIBER_AT_WARP] = "waits for lanes of its warp",
+                                        [FIBER_AT_BARRIER] = "waits at a barrier of its block",
+                                        [FIBER_AT_CLUSTER] = "waits at its cluster's barrier",
+                                        [FIBER_AT_GROUP] = "waits for its warp or warpgroup to do the same",
+                                        [FIBER_DONE] = "has ended"};
+    if (one->state == FIBER_AT_PHASE)
+        emulation_mbarrier_describe(one->waiting, one->waiting_parity, out, size);
+    else if (one->state == FIBER_AT_NAMED)
+        snprintf(out, size, "waits at barrier %d", one->waiting_named);
+    else
+        snprintf(out, size, "%s", words[one->state]);
+}
+
+/* Threads that wait for the same are told together. */
+_Noreturn static void fail_stuck(const emulated_block *block) {
+    char text[900] = "", kinds[6][160];
+    int examples[6], counts[6] = {0}, count = 0;
+    for (int t = 0; t < block->threads; t++) {
+        char words[160];
+        int kind = 0;
+        describe_waiting(&block->fibers[t], words, sizeof words);
+        while (kind < count && strcmp(kinds[kind], words) != 0)
+            kind++;
+        if (kind == 6) continue;
+        if (kind == count) {
+            memcpy(kinds[kind], words, sizeof words);
+            examples[kind] = t;
+            count++;
+        }
+        counts[kind]++;
     }
-    for (int state = 0; state < 5; state++)
-        if (counts[state])
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d threads (as %d) each %s",
-                     text[0] ? ", " : "", counts[state], example[state], words[state]);
-    (void)emulation;
+    for (int kind = 0; kind < count; kind++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d threads (as %d) each %s",
+                 kind ? ", " : "", counts[kind], examples[kind], kinds[kind]);
     emulation_fail("block %lld never ends: %s", (long long)block->index, text);
 }
 
 static void block_begin(cuda_emulation *emulation, int number, int64_t index) {
     emulated_block *block = &emulation->blocks[number];
-    *block = (emulated_block){.index = index,
-                              .threads = emulation->launch->threads,
-                              .fibers = emulation->fibers + number * BLOCK_THREADS};
     emulation_shared_begin(emulation, number);
+    emulation_products_end(NULL, block); /* of a launch that failed */
+    block->index = index;
+    block->threads = emulation->launch->threads;
+    block->done = block->mbarrier_count = block->storer_count = 0;
+    block->barrier = (block_barrier){0};
+    block->sync_time = 0;
+    block->fibers = emulation->fibers + number * BLOCK_THREADS;
+    memset(block->named, 0, sizeof block->named);
+    block->reads_async = false;
     for (int t = 0; t < block->threads; t++) {
         fiber *fiber = &block->fibers[t];
         fiber->state = FIBER_READY;
@@ -382,22 +446,44 @@ static void block_begin(cuda_emulation *emulation, int number, int64_t index) {
         fiber->warp_time = fiber->sync_time = fiber->sync_mask = 0;
         fiber->cluster_phase = emulation->cluster_phase;
         fiber->copy_count = fiber->copy_group = 0;
+        fiber->known = NULL;
+        memset(fiber->fences, 0, sizeof fiber->fences);
+        fiber->init_fence = 0;
+        fiber->store_count = fiber->store_group = fiber->storer = fiber->registers = 0;
     }
 }
 
-void emulation_run_cluster(cuda_emulation *emulation, int64_t first_block) {
+static void cluster_begin(cuda_emulation *emulation, int64_t first_block) {
     emulation->first_number = (uint32_t)(1 + first_block * BLOCK_THREADS);
     emulation->cluster_arrived = 0;
     emulation->cluster_time = emulation->launch_time;
     emulation->active = -1;
+    emulation->agent = 0;
+    emulation_order_begin(emulation);
     for (int b = 0; b < emulation->cluster; b++)
         block_begin(emulation, b, first_block + b);
-    for (bool progress = true; progress;) {
+}
+
+void emulation_run_cluster(cuda_emulation *emulation, int64_t first_block) {
+    bool progress = true;
+    uint32_t peeked = 0; /* when those that peek went on in vain */
+    cluster_begin(emulation, first_block);
+    while (progress) {
         progress = false;
         for (int b = 0; b < emulation->cluster; b++)
             progress |= run_block(emulation, (int)emulation_order(emulation->seed, b, emulation->cluster));
+        if (!progress && emulation_mbarrier_flush(emulation)) {
+            progress = true;
+            peeked = 0;
+        }
+        if (progress && peeked == 0) continue;
+        progress = peeked != emulation->now && emulation_mbarrier_peek(emulation);
+        peeked = progress ? emulation->now : 0;
     }
     for (int b = 0; b < emulation->cluster; b++)
-        if (emulation->blocks[b].done < emulation->blocks[b].threads)
-            fail_stuck(emulation, &emulation->blocks[b]);
+        if (emulation->blocks[b].done < emulation->blocks[b].threads) fail_stuck(&emulation->blocks[b]);
+    for (int b = 0; b < emulation->cluster; b++) {
+        emulation_products_end(emulation, &emulation->blocks[b]);
+        emulation_block_end(emulation, &emulation->blocks[b]);
+    }
 }
