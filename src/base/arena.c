@@ -37,6 +37,25 @@ size_t hr_arena_room(const hr_arena *arena) {
     return arena->capacity - arena->used;
 }
 
+size_t hr_arena_mark(const hr_arena *arena) {
+    return arena->used;
+}
+
+/* Whole pages are given back, and read as zeros when they are touched again; what lies beside them is
+ * cleared. */
+void hr_arena_release(hr_arena *arena, size_t mark) {
+    const uintptr_t page = 4096;
+    char *first = (char *)arena + mark, *last = (char *)arena + arena->used;
+    char *pages = (char *)(((uintptr_t)first + page - 1) & ~(page - 1)),
+         *end = (char *)((uintptr_t)last & ~(page - 1));
+    assert(mark <= arena->used);
+    arena->used = mark;
+    if (pages >= end || madvise(pages, (size_t)(end - pages), MADV_DONTNEED) != 0)
+        pages = end = last; /* a larger page, say: cleared by hand */
+    memset(first, 0, (size_t)(pages - first));
+    memset(end, 0, (size_t)(last - end));
+}
+
 void *hr_arena_alloc(hr_arena *arena, size_t size) {
     size = round_up(size);
     assert(size <= hr_arena_room(arena));

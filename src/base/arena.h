@@ -15,6 +15,9 @@ typedef struct hr_arena hr_arena;
 hr_status hr_arena_create(size_t capacity, hr_arena **out);
 void hr_arena_destroy(hr_arena *arena);
 size_t hr_arena_room(const hr_arena *arena);
+/* What is allocated behind a mark and released together: its memory goes back to the system. */
+size_t hr_arena_mark(const hr_arena *arena);
+void hr_arena_release(hr_arena *arena, size_t mark);
 /* Zeroed, aligned to 16 bytes. */
 void *hr_arena_alloc(hr_arena *arena, size_t size);
 char *hr_arena_copy(hr_arena *arena, const char *text, size_t length);

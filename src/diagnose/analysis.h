@@ -210,7 +210,8 @@ typedef struct hr_analysis {
     int kernel_count;
     int32_t *kernel_of; /* a work -> into kernels, -1 = none */
     double accounted[HR_TIME_KIND_COUNT];
-    double step_seconds; /* of the chosen step */
+    struct hr_known_shapes *shapes; /* of operators: shapes.h */
+    double step_seconds;            /* of the chosen step */
 } hr_analysis;
 
 /* Joins works, calls, threads and operators of one rank. */

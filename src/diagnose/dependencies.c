@@ -38,6 +38,7 @@ typedef struct builder {
     uint64_t event_mask;
     int64_t launched; /* works whose calls were seen */
     bool *waits;      /* a call: it waited for the device */
+    size_t mark;      /* of the analysis's arena: what this pass alone needs lies behind it */
 } builder;
 
 /* ---- order ---- */
@@ -74,6 +75,8 @@ static void order_vertices(builder *build) {
     hr_analysis *analysis = build->analysis;
     hr_graph *graph = &analysis->graph;
     int count = 2 * graph->node_count, calls = 2 * graph->call_count;
+    build->position = hr_arena_alloc(analysis->arena, (size_t)count * sizeof *build->position);
+    size_t mark = hr_arena_mark(analysis->arena);
     key *keys = hr_arena_alloc(analysis->arena, (size_t)count * sizeof *keys);
     key *other = hr_arena_alloc(analysis->arena, (size_t)count * sizeof *other);
     for (int v = 0; v < count; v++) {
@@ -82,12 +85,11 @@ static void order_vertices(builder *build) {
         keys[v] = (key){(time < (uint64_t)1 << 61 ? time : (uint64_t)1 << 61) * 4 + rank, v};
     }
     keys = sort_keys(keys, other, count);
-    graph->order = hr_arena_alloc(analysis->arena, (size_t)count * sizeof *graph->order);
-    build->position = hr_arena_alloc(analysis->arena, (size_t)count * sizeof *build->position);
     for (int i = 0; i < count; i++) {
         graph->order[i] = keys[i].vertex;
         build->position[keys[i].vertex] = i;
     }
+    hr_arena_release(analysis->arena, mark);
 }
 
 /* ---- edges ---- */
@@ -351,9 +353,6 @@ static void settle(builder *build) {
     hr_graph *graph = &analysis->graph;
     int vertices = 2 * graph->node_count;
     graph->edge_count = build->count;
-    graph->first = hr_arena_alloc(analysis->arena, (size_t)(vertices + 2) * sizeof *graph->first);
-    graph->edges = hr_arena_alloc(analysis->arena, (size_t)build->count * sizeof *graph->edges);
-    graph->latency = hr_arena_alloc(analysis->arena, (size_t)build->count * sizeof *graph->latency);
     int32_t *first = graph->first + 1;
     for (int i = 0; i < build->count; i++)
         first[build->edges[i].to + 1]++;
@@ -391,6 +390,13 @@ static void prepare(builder *build) {
     graph->node_count = analysis->call_count + analysis->work_count + 1;
     graph->observed = hr_arena_alloc(arena, 2 * (works + calls + 1) * sizeof *graph->observed);
     build->room = (int)(4 * works + 5 * calls + 4096);
+    size_t vertices = 2 * (size_t)graph->node_count;
+    graph->order = hr_arena_alloc(arena, vertices * sizeof *graph->order);
+    graph->first = hr_arena_alloc(arena, (vertices + 2) * sizeof *graph->first);
+    /* room for all that may come costs address space alone; what follows is of this pass and goes with it */
+    graph->edges = hr_arena_alloc(arena, (size_t)build->room * sizeof *graph->edges);
+    graph->latency = hr_arena_alloc(arena, (size_t)build->room * sizeof *graph->latency);
+    build->mark = hr_arena_mark(arena);
     build->edges = hr_arena_alloc(arena, (size_t)build->room * sizeof *build->edges);
     build->latencies = hr_arena_alloc(arena, (size_t)build->room * sizeof *build->latencies);
     build->explained = hr_arena_alloc(arena, works * sizeof *build->explained);
@@ -432,4 +438,5 @@ void hr_analysis_graph(hr_analysis *analysis) {
     link_calls(&build);
     infer_waits(&build);
     settle(&build);
+    hr_arena_release(analysis->arena, build.mark);
 }

@@ -259,7 +259,9 @@ static int detect_all(stage *stage, made *list, const hr_diagnosis *out) {
         draft->edges = edges; /* shared while it is tried */
         draft->latencies = latencies;
         draft->edit_room = (int)room;
+        size_t mark = hr_arena_mark(arena);
         rows[i].detect(draft);
+        hr_arena_release(arena, mark); /* edits, notes and events lie elsewhere */
         if (!draft->found || !draft->evidence_count) continue;
         stage_reset(stage);
         stage_apply(stage, draft);

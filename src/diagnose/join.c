@@ -4,7 +4,7 @@
  * each work with its call (by correlation), each call with the operators around it and the host time before
  * it.
  */
-#include "diagnose/analysis.h"
+#include "diagnose/shapes.h"
 
 #include <math.h>
 #include <string.h>
@@ -529,6 +529,7 @@ static void join_allocate(joining *join, const counts *sum, const int64_t *stret
     hr_analysis *analysis = join->analysis;
     hr_arena *arena = analysis->arena;
     size_t names = (size_t)sum->names;
+    analysis->shapes = hr_arena_alloc(arena, HR_SHAPES_KNOWN * sizeof *analysis->shapes);
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)sum->calls)
         slots *= 2;

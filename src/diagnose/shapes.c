@@ -111,8 +111,15 @@ bool hr_work_shapes(const hr_analysis *analysis, int work, hr_shapes *out, const
     *operator_name = hr_trace_string(trace, event->name);
     if (event->kind != HR_EVENT_OPERATOR || event->detail < 0 || event->detail >= trace->operators.count)
         return false;
-    const hr_operator *operator= & trace->operators.items[event->detail];
-    if (operator->shapes<0) return false;
-    return hr_shapes_parse(hr_trace_string(trace, operator->shapes), hr_trace_string(trace, operator->dtypes),
-                           out);
+    const hr_operator *from = &trace->operators.items[event->detail];
+    if (from->shapes < 0) return false;
+    /* steps repeat their operators: the texts are taken apart once */
+    hr_known_shapes *known = &analysis->shapes[(uint32_t)from->shapes % HR_SHAPES_KNOWN];
+    if (!known->tried || known->text != from->shapes || known->dtypes != from->dtypes) {
+        *known = (hr_known_shapes){.text = from->shapes, .dtypes = from->dtypes, .tried = true};
+        known->good = hr_shapes_parse(hr_trace_string(trace, from->shapes),
+                                      hr_trace_string(trace, from->dtypes), &known->shapes);
+    }
+    *out = known->shapes;
+    return known->good;
 }

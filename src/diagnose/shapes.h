@@ -16,6 +16,14 @@ typedef struct hr_shapes {
     int bytes[HR_SHAPE_TENSORS]; /* of an element, 0 = not known */
 } hr_shapes;
 
+/* Texts that were taken apart lately, by the number of the text. */
+#define HR_SHAPES_KNOWN 1024
+typedef struct hr_known_shapes {
+    int32_t text, dtypes; /* into strings */
+    bool tried, good;
+    hr_shapes shapes;
+} hr_known_shapes;
+
 bool hr_shapes_parse(const char *dims, const char *dtypes, hr_shapes *out);
 double hr_shapes_elements(const hr_shapes *shapes, int tensor); /* 0 for a scalar */
 

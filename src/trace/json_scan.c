@@ -106,9 +106,8 @@ static bool string_take(hr_json *json, hr_json_slice *out) {
     return false;
 }
 
-/* From the opening bracket to behind the one that closes it. */
-static bool nested_take(hr_json *json) {
-    int64_t depth = 0;
+/* To behind the bracket that closes what is open `depth` deep; 0: what opens at the cursor. */
+static bool nested_take(hr_json *json, int64_t depth) {
     hr_json_slice string;
     const char *at = json->at;
     while (at < json->end) {
@@ -141,7 +140,7 @@ bool hr_json_take(hr_json *json, hr_json_slice *out) {
     }
     const char *begin = json->at;
     if (is(first, OPEN)) {
-        if (!nested_take(json)) return false;
+        if (!nested_take(json, 0)) return false;
         *out = (hr_json_slice){.text = begin,
                                .length = (size_t)(json->at - begin),
                                .kind = first == '{' ? HR_JSON_OBJECT : HR_JSON_ARRAY};
@@ -178,6 +177,10 @@ bool hr_json_member(hr_json *json, hr_json_slice *key) {
     return true;
 }
 
+bool hr_json_leave(hr_json *json) {
+    return nested_take(json, 1);
+}
+
 bool hr_json_element(hr_json *json) {
     char next = hr_json_peek(json);
     while (next == ',') {
@@ -207,6 +210,21 @@ bool hr_json_real(const hr_json_slice *slice, double *out) {
     return true;
 }
 
+/* Digits from `at` on, added to *value; their end. */
+static const char *digits_take(const char *at, const char *end, int64_t *value, bool *beyond) {
+    if (end - at <= 18) { /* whatever they are, they fit */
+        int64_t sum = *value;
+        for (; at < end && is(*at, DIGIT); at++)
+            sum = sum * 10 + (*at - '0');
+        *value = sum;
+        return at;
+    }
+    for (; at < end && is(*at, DIGIT); at++)
+        *beyond |=
+            __builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, *at - '0', value);
+    return at;
+}
+
 /* The value times `scale`, a power of ten, towards zero; digits only as far as they count. */
 static bool decimal(const hr_json_slice *slice, int64_t scale, int64_t *out) {
     const char *at = slice->text, *end = at + slice->length;
@@ -215,9 +233,7 @@ static bool decimal(const hr_json_slice *slice, int64_t scale, int64_t *out) {
     at += negative;
     if (at >= end || !is(*at, DIGIT)) return false;
     int64_t value = 0;
-    for (; at < end && is(*at, DIGIT); at++)
-        beyond |=
-            __builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *at - '0', &value);
+    at = digits_take(at, end, &value, &beyond);
     beyond |= __builtin_mul_overflow(value, scale, &value);
     if (at < end && *at == '.')
         for (at++; at < end && is(*at, DIGIT); at++) {

@@ -39,6 +39,8 @@ typedef struct hr_json_slice {
 char hr_json_peek(hr_json *json);
 /* Inside of an object: the next key, with the cursor at its value; false behind the closing brace. */
 bool hr_json_member(hr_json *json, hr_json_slice *key);
+/* From inside of an object to behind its closing brace, whatever stands between. */
+bool hr_json_leave(hr_json *json);
 /* Inside of an array: whether another element follows; false behind the closing bracket. */
 bool hr_json_element(hr_json *json);
 /* One value of any kind, whole. */

@@ -305,7 +305,7 @@ static int kind_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
     if (!hr_kineto_has(event, HR_KINETO_CATEGORY)) return HR_EVENT_RANGE;
     const hr_json_slice *category = &event->fields[HR_KINETO_CATEGORY];
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
-        if (category->length == categories[i].length &&
+        if (category->length == categories[i].length && category->text[0] == categories[i].text[0] &&
             memcmp(category->text, categories[i].text, category->length) == 0) {
             /* before there was a category for them, steps were operators */
             bool step = categories[i].kind == HR_EVENT_OPERATOR && hr_kineto_has(event, HR_KINETO_NAME) &&
@@ -440,7 +440,7 @@ void hr_kineto_add(hr_kineto_adder *adder, const hr_kineto_event *fields) {
     hr_event event = {.name = -1};
     bool has_phase = hr_kineto_has(fields, HR_KINETO_PHASE) && fields->fields[HR_KINETO_PHASE].length == 1;
     char phase = has_phase ? fields->fields[HR_KINETO_PHASE].text[0] : 0;
-    if (phase == 's' || phase == 'f' || phase == 't') return; /* arrows: correlations say the same */
+    if (phase == 's' || phase == 'f' || phase == 't') return; /* arrows */
     if (!fields->have) return;                                /* "{}": how JAX ends a list */
     if (phase == 'M') {
         name_add(adder, fields);

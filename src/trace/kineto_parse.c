@@ -31,8 +31,14 @@ void hr_kineto_keys_set(hr_kineto_keys *keys) {
 static int field_find(const hr_kineto_keys *keys, int where, const hr_json_slice *key) {
     if (key->length >= sizeof keys->next) return HR_KINETO_OTHER;
     for (int i = keys->first[where][key->length]; i; i = keys->next[i - 1])
-        if (memcmp(known[i - 1].text, key->text, key->length) == 0) return known[i - 1].field;
+        if (known[i - 1].text[0] == key->text[0] && memcmp(known[i - 1].text, key->text, key->length) == 0)
+            return known[i - 1].field;
     return HR_KINETO_OTHER;
+}
+
+/* Of arrows nothing is read but that they are some: correlations say the same. */
+static bool is_arrow(const hr_json_slice *phase) {
+    return phase->length == 1 && (phase->text[0] == 's' || phase->text[0] == 't' || phase->text[0] == 'f');
 }
 
 static bool members_take(const hr_kineto_keys *keys, int where, hr_json *json, hr_kineto_event *event) {
@@ -46,6 +52,8 @@ static bool members_take(const hr_kineto_keys *keys, int where, hr_json *json, h
         }
         if (!hr_json_take(json, &event->fields[field])) return false;
         if (where == OF_ARGUMENTS || field != HR_KINETO_OTHER) event->have |= UINT64_C(1) << field;
+        if (field == HR_KINETO_PHASE && where == OF_EVENT && is_arrow(&event->fields[field]))
+            return hr_json_leave(json);
     }
     return !json->more && !json->bad;
 }

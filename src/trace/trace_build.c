@@ -200,6 +200,8 @@ static int32_t string_cleaned(hr_trace_build *build, const char *bytes, size_t l
 }
 
 int32_t hr_trace_build_string(hr_trace_build *build, const char *bytes, size_t length) {
+    int32_t have = hr_strings_find(build->trace->strings, bytes, length);
+    if (have >= 0) return have; /* what is kept is clean */
     unsigned odd = 0;
     for (size_t i = 0; i < length; i++)
         odd |= !is_plain((unsigned char)bytes[i]);

@@ -69,14 +69,23 @@ static bool strings_grow(hr_strings *strings) {
     return true;
 }
 
-int32_t hr_strings_intern(hr_strings *strings, const char *bytes, size_t length) {
-    if (length > ROOM) return -1;
-    uint32_t hash = (uint32_t)XXH3_64bits(bytes, length), slot = hash & (strings->slot_count - 1);
+static uint32_t slot_find(const hr_strings *strings, const char *bytes, size_t length, uint32_t hash) {
+    uint32_t slot = hash & (strings->slot_count - 1);
     for (; strings->slots[slot]; slot = (slot + 1) & (strings->slot_count - 1)) {
         const entry *have = &strings->entries[strings->slots[slot] - 1];
-        if (have->hash == hash && have->length == length && memcmp(have->text, bytes, length) == 0)
-            return strings->slots[slot] - 1;
+        if (have->hash == hash && have->length == length && memcmp(have->text, bytes, length) == 0) break;
     }
+    return slot;
+}
+
+int32_t hr_strings_find(const hr_strings *strings, const char *bytes, size_t length) {
+    return strings->slots[slot_find(strings, bytes, length, (uint32_t)XXH3_64bits(bytes, length))] - 1;
+}
+
+int32_t hr_strings_intern(hr_strings *strings, const char *bytes, size_t length) {
+    if (length > ROOM) return -1;
+    uint32_t hash = (uint32_t)XXH3_64bits(bytes, length), slot = slot_find(strings, bytes, length, hash);
+    if (strings->slots[slot]) return strings->slots[slot] - 1;
     if (hr_arena_room(strings->arena) < length + 64) return -1;
     if (strings->count == strings->capacity) {
         if (!strings_grow(strings)) return -1;

@@ -116,6 +116,28 @@ static void arena_gives_zeroed_aligned_memory(void **state) {
     hr_arena_destroy(NULL);
 }
 
+/* What is released can be had again, zeroed, whatever part of a page it began and ended in. */
+static void arena_releases_to_a_mark(void **state) {
+    (void)state;
+    hr_arena *arena = NULL;
+    assert_int_equal(hr_arena_create(1 << 20, &arena), HR_OK);
+    char *kept = hr_arena_copy(arena, "kept", 4);
+    static const size_t sizes[] = {0, 1, 16, 4000, 4096, 5000, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t mark = hr_arena_mark(arena), room = hr_arena_room(arena);
+        char *memory = hr_arena_alloc(arena, sizes[i]);
+        memset(memory, 7, sizes[i]);
+        hr_arena_release(arena, mark);
+        assert_int_equal(hr_arena_room(arena), room);
+        char *again = hr_arena_alloc(arena, sizes[i]);
+        assert_ptr_equal(again, memory);
+        for (size_t k = 0; k < sizes[i]; k++)
+            assert_int_equal(again[k], 0);
+        assert_string_equal(kept, "kept");
+    }
+    hr_arena_destroy(arena);
+}
+
 static void arena_that_is_too_large_is_an_error(void **state) {
     (void)state;
     hr_arena *arena = NULL;
@@ -134,6 +156,7 @@ int main(void) {
         cmocka_unit_test(text_grows_past_its_first_room),
         cmocka_unit_test(text_that_failed_stays_failed),
         cmocka_unit_test(arena_gives_zeroed_aligned_memory),
+        cmocka_unit_test(arena_releases_to_a_mark),
         cmocka_unit_test(arena_that_is_too_large_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
