@@ -30,7 +30,8 @@ typedef struct group {
 } group;
 
 #define GROUP_SLOTS 4096
-#define HOLDS       0.8 /* of the works: a range that holds so many is a step though it occurs once */
+#define PASS_HOLDS  0.05 /* of the works, where nothing else is a step */
+#define HOLDS       0.8  /* of the works: a range that holds so many is a step though it occurs once */
 
 static bool begins_word(const char *name, const char *at) {
     return at == name || !isalpha((unsigned char)at[-1]) ||
@@ -102,17 +103,34 @@ static bool is_candidate(const hr_analysis *analysis, const hr_event *event) {
     return track->rank == analysis->rank && !track->is_stream;
 }
 
+/* Names repeat: the last ones are remembered by their number. */
+typedef struct marks {
+    int32_t names[1024]; /* 2 * name + operator + 1, 0 = free */
+    uint8_t of[1024];
+} marks;
+
+static mark marks_find(marks *marks, const hr_trace *trace, const hr_event *event) {
+    const char *name = hr_trace_string(trace, event->name);
+    bool is_operator = event->kind == HR_EVENT_OPERATOR;
+    if (is_operator && name[0] != 'P' && name[0] != 'O') return MARK_NOT;
+    int32_t key = 2 * event->name + is_operator + 1, slot = key & 1023;
+    if (marks->names[slot] != key) {
+        marks->names[slot] = key;
+        marks->of[slot] = (uint8_t)mark_of(event, name, hr_classify_range(name));
+    }
+    mark mark = (enum mark)marks->of[slot];
+    return is_operator && mark != MARK_PROFILER && mark != MARK_OPTIMIZER ? MARK_NOT : mark;
+}
+
 static void groups_collect(const hr_analysis *analysis, group *groups) {
     const hr_trace *trace = analysis->trace;
+    marks marks = {0};
     for (int64_t i = 0; i < trace->events.count; i++) {
         const hr_event *event = &trace->events.items[i];
         if (!is_candidate(analysis, event)) continue;
         const char *name = hr_trace_string(trace, event->name);
-        if (event->kind == HR_EVENT_OPERATOR && name[0] != 'P' && name[0] != 'O') continue;
-        mark mark = mark_of(event, name, hr_classify_range(name));
-        if (mark == MARK_NOT ||
-            (event->kind == HR_EVENT_OPERATOR && mark != MARK_PROFILER && mark != MARK_OPTIMIZER))
-            continue;
+        mark mark = marks_find(&marks, trace, event);
+        if (mark == MARK_NOT) continue;
         group *group = group_find(groups, group_key(name, event->track));
         if (!group) continue;
         if (!group->key)
@@ -154,16 +172,21 @@ static const group *groups_best(const hr_analysis *analysis, const group *groups
     return best;
 }
 
-/* The shortest range that holds the work. */
+/* The shortest range that holds the work, else the pass that holds most of it: what a program does before its
+ * one execution, it does to be ready for it. */
 static const group *groups_once(const hr_analysis *analysis, const group *groups) {
-    const group *best = NULL;
+    const group *best = NULL, *pass = NULL;
+    double most = PASS_HOLDS;
     for (int i = 0; i < GROUP_SLOTS; i++) {
         const group *group = &groups[i];
         if (!group->key || group->count != 1 || group->mark < MARK_RANGE) continue;
-        if (best && best->total <= group->total) continue;
-        if (hr_launched_part(analysis, group->first, group->last_end) >= HOLDS) best = group;
+        double inside = hr_launched_part(analysis, group->first, group->last_end);
+        if (inside >= HOLDS && (!best || group->total < best->total)) best = group;
+        if (!group->is_pass || inside < most) continue;
+        most = inside;
+        pass = group;
     }
-    return best;
+    return best ? best : pass;
 }
 
 /* Starts of the ranges and the last one's end, or their ends for the optimizer. */
