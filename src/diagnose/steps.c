@@ -145,6 +145,25 @@ static void summarise(hr_steps *steps, double *scratch) {
     split_modes(steps, scratch, counted);
 }
 
+static bool launches_nothing(const hr_analysis *analysis, int64_t from, int64_t to) {
+    for (int i = hr_call_after(analysis, from); i < analysis->call_count && analysis->calls[i].start < to;
+         i++) {
+        hr_call_class kind = (hr_call_class)analysis->calls[i].kind;
+        if (kind == HR_CALL_LAUNCH || kind == HR_CALL_GRAPH_LAUNCH || kind == HR_CALL_COPY) return false;
+    }
+    return hr_launched_part(analysis, from, to) <= 0;
+}
+
+/* A profiler begins and stops with a step in which nothing is launched: one at either end counts for none. */
+static void trim(const hr_analysis *analysis, hr_bounds *bounds) {
+    if (!analysis->call_count) return;
+    int last = bounds->count;
+    if (last > 1 && launches_nothing(analysis, bounds->times[last - 1], bounds->times[last])) bounds->count--;
+    if (bounds->count < 2 || !launches_nothing(analysis, bounds->times[0], bounds->times[1])) return;
+    bounds->times++;
+    bounds->count--;
+}
+
 /* Gives works and calls their step, and the steps their beginning on the device. */
 static void make_steps(hr_analysis *analysis, const hr_bounds *from) {
     hr_arena *arena = analysis->arena;
@@ -226,6 +245,7 @@ void hr_analysis_steps(hr_analysis *analysis) {
                  hr_marked_steps(analysis, HR_MARKS_OPTIMIZER, &bounds) ||
                  hr_repeated_steps(analysis, &bounds) || hr_marked_steps(analysis, HR_MARKS_ONCE, &bounds);
     if (!found) bound_work(analysis, &bounds);
+    trim(analysis, &bounds);
     make_steps(analysis, &bounds);
     if (analysis->steps.items[analysis->steps.count - 1].end >
         analysis->steps.items[analysis->steps.first].start)

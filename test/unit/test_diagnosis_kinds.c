@@ -127,6 +127,16 @@ static void work_from_before(hr_text *text) {
     launch(text, 300, 20, 5010, 90, "ncclDevKernel_AllReduce");
 }
 
+/* Before the first step nothing was launched, and the profiler stopped in the last one. */
+static void empty_steps(hr_text *text) {
+    hr_text_format(text, "range main 0 400 ProfilerStep#0\n");
+    for (int i = 0; i < 4; i++) {
+        hr_text_format(text, "range main %d 1000 ProfilerStep#%d\n", 400 + 1000 * i, 1 + i);
+        launch(text, 420 + 1000 * i, 7, 440 + 1000 * i, 900, "a");
+    }
+    hr_text_format(text, "range main 4400 30 ProfilerStep#5\n");
+}
+
 static const struct found {
     const char *name;
     void (*write)(hr_text *text);
@@ -145,6 +155,7 @@ static const struct found {
     {"a server", servers_passes, "ranges of the program", 5, 1600},
     {"a loop in a range", loop_in_a_range, "repetition", 9, 800},
     {"stacks", frames_around_ranges, "the profiler's steps", 4, 1000},
+    {"empty ones", empty_steps, "the profiler's steps", 4, 1000},
     {"work from before", work_from_before, "the profiler's steps", 1, 3990},
 };
 
