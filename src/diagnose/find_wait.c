@@ -93,6 +93,8 @@ static bool is_from_host(const hr_analysis *analysis, int work) {
            strstr(hr_event_name(analysis, analysis->works[work].event), "HtoD");
 }
 
+#define SCALAR_BYTES 64 /* what the host reads to decide: the wait is what costs */
+
 /* Those from pageable memory have a remedy of their own. */
 void hr_find_copies(hr_draft *draft) {
     const hr_analysis *analysis = draft->analysis;
@@ -104,6 +106,7 @@ void hr_find_copies(hr_draft *draft) {
             hr_is_pageable_copy(analysis, i))
             continue;
         const hr_copy *copy = hr_work_copy(analysis, i);
+        if (copy && copy->bytes > 0 && copy->bytes <= SCALAR_BYTES) continue;
         if (copy) bytes += (double)copy->bytes;
         direction[is_from_host(analysis, i)] += hr_work_seconds(analysis, i);
         exposed += (double)work->alone * 1e-9;
