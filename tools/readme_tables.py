@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Fills the README's tables of figures from the result files that the line above each of them names.
+"""Fills the tables of figures of the README or of docs/benchmarks.md from the result files that the line above each of them names.
 
-  readme_tables.py [--check] [README]
+  readme_tables.py [--check] [DOCUMENT]
 
 in:   <!-- figures: gpu FILE.csv -->, <!-- figures: cpu FILE.csv BENCH.txt --> or <!-- figures: floor BENCH.txt -->, then
       a table whose rows begin with a kernel and its extents; BENCH.txt is what one or more runs of `headroom bench`
@@ -110,7 +110,8 @@ def main():
     path = Path(names[0] if names else Path(__file__).resolve().parent.parent / "README.md")
     lines = path.read_text().splitlines()
     try:
-        new = list(filled(lines, path.resolve().parent))
+        root = next(parent for parent in path.resolve().parents if (parent / "bench").is_dir())
+        new = list(filled(lines, root))
     except (KeyError, OSError) as error:
         print(f"{path.name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
         return 1

@@ -1,59 +1,58 @@
 #!/usr/bin/env bash
-# What the documents show is true: their blocks are extracted word for word and run in a scratch copy of the tree.
+# What the documents show is true. In a clone, as a reader would: each block of commands runs as it stands, one after the
+# other; the README first, which installs the command, then docs/ in the order of their names.
 #
-#   ```sh test             is run, in the order of the document
-#   ```hr                  holds whole kernels: each is explained, so it is read, checked and planned
-#   ```LANGUAGE file=NAME  is written to NAME for the blocks after it, and where the language is hr, explained as well
+#   ```sh    is run
+#   ```hr    holds whole kernels: each is explained, so it is read, checked and planned
 #
-# Blocks with other words are only shown.
+# Other blocks show what is printed, or what takes a GPU or a program of the reader's.
 set -euo pipefail
 build=$1 source=$2
-[ -x "$build/headroom" ] || { echo "the command is not built" >&2; exit 1; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export HEADROOM_CACHE=$build/docs_cache # kept: measuring the roofs takes longer than all the rest
+export HOME=$scratch/home
+mkdir -p "$HOME" "$scratch/headroom"
+cd "$source"
+{ git ls-files -z 2>/dev/null || find . -path ./build -prune -o -type f -print0; } | tar -c --null -T - | tar -x -C "$scratch/headroom"
+cd "$scratch/headroom"
 
-# A document as one shell script: files are written, commands run, kernels explained.
+# A document as one shell script: commands as they stand, kernels written to files and explained.
 script_of() {
     awk '
-        function quote_to(name) { print "cat >" name " <<'\''END_OF_BLOCK'\''" }
-        /^```/ && inside { if (inside != "shown") print inside == "sh" ? "" : "END_OF_BLOCK"
-                           if (inside == "hr") print "explain_all " name
-                           inside = ""; next }
-        /^```/ {
-            blocks++; language = $1; sub(/^```/, "", language); words = $0; name = ""
-            if (match(words, /file=[^ ]+/)) { name = substr(words, RSTART + 5, RLENGTH - 5); inside = "file"; quote_to(name) }
-            else if (language == "sh" && words ~ / test( |$)/) { inside = "sh"; print ": line " NR }
-            else if (language == "hr") { inside = "hr"; name = "block_" blocks ".hr"; quote_to(name) }
-            else inside = "shown"
-            if (inside == "file" && language == "hr") inside = "hr"
+        { line = $0; match(line, /^ */) }
+        line ~ /^ *```/ && inside {
+            if (inside == "hr") print "END_OF_BLOCK\nexplain_all " name
+            inside = ""; next
+        }
+        line ~ /^ *```/ {
+            indent = RLENGTH; language = line; sub(/^ *```/, "", language)
+            inside = language == "sh" || language == "hr" ? language : "shown"
+            if (inside == "sh") print ": line " NR
+            if (inside == "hr") { name = "block_" NR ".hr"; print "cat >" name " <<'\''END_OF_BLOCK'\''" }
             next
         }
-        inside && inside != "shown"' "$1"
+        inside && inside != "shown" { print substr(line, 1, indent) ~ /^ *$/ ? substr(line, indent + 1) : line }' "$1"
 }
 
 explain_all() {
     local kernel
     for kernel in $(sed -n 's/^kernel  *\([a-z_0-9]*\).*/\1/p' "$1"); do
-        build/headroom explain "$1:$kernel" >/dev/null || { echo "$1:$kernel is not understood" >&2; return 1; }
+        headroom explain "$1:$kernel" >/dev/null || { echo "$1:$kernel is not understood" >&2; return 1; }
     done
 }
 export -f explain_all
 
 total=0
-for document in "$source"/README.md "$source"/docs/*.md; do
-    folder=$scratch/$(basename "$document" .md)
-    mkdir -p "$folder/build"
-    cp -r "$source"/{include,kernels,examples,README.md,docs} "$folder/"
-    mkdir "$folder/test" && cp -r "$source"/test/recordings "$folder/test/"
-    ln -s "$build"/headroom "$build"/libheadroom.* "$folder/build/"
-    script_of "$document" >"$folder.sh"
-    commands=$(grep -cE '^(: line|explain_all)' "$folder.sh") || continue
-    (cd "$folder" && bash -euo pipefail -x "$folder.sh") >"$folder.log" 2>&1 </dev/null || {
+for document in README.md docs/*.md; do
+    script_of "$document" >"$scratch/script"
+    commands=$(grep -cE '^(: line|explain_all)' "$scratch/script") || continue
+    bash -euo pipefail -x "$scratch/script" >"$scratch/log" 2>&1 </dev/null || {
         echo "$document: a block failed; the last lines of its run:" >&2
-        tail -30 "$folder.log" >&2
+        tail -30 "$scratch/log" >&2
         exit 1
     }
+    export PATH="$HOME/.local/bin:$PATH" # as the README says
     total=$((total + commands))
 done
 echo "$total blocks of the documents ran"
