@@ -34,9 +34,6 @@ hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int6
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
 /* The most elements of a piece that a plan over lists wants; a multiple of 64. */
 int64_t hr_emit_piece(const hr_plan *plan, const int64_t *extents);
-/* Choices worth measuring: those of the plan's products where it has any, else hr_plan_candidates(). The
- * plan's own default first; returns how many. */
-int hr_emit_candidates(const hr_plan *plan, hr_tunables *out, int max);
 void hr_emitted_clear(hr_emitted *emitted);
 
 #endif

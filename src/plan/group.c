@@ -168,7 +168,7 @@ static bool overwrite_fits(grouper *g, const attempt *a, const hr_statement *sta
 static bool meets_before(const grouper *g, const attempt *a, const hr_step *step) {
     const hr_statement *statement = &g->function->statements[step->statement];
     if (step->kind != HR_STEP_ROW || g->graph->storage[statement->tensor] == statement->tensor) return true;
-    if (!g->plan->limits.compute) return a->task_count > 0;
+    if (hr_plan_knows(g->plan, HR_FACT_THREAD_A_TASK)) return a->task_count > 0;
     for (int i = 0; i < a->step_count; i++)
         if (a->steps[i].kind == HR_STEP_REDUCE_ROW) return true;
     return false;
@@ -197,7 +197,7 @@ static bool kind_fits(fit *f) {
     bool along = arg ? same_order(bound, bound_count, a->row, a->row_count)
                      : same_set(bound, bound_count, a->row, a->row_count);
     if (a->row_count && same_set(s->domain, s->domain_count, a->task, a->task_count) && along &&
-        (a->task_count || (arg && !f->g->plan->limits.compute))) {
+        (a->task_count || (arg && hr_plan_knows(f->g->plan, HR_FACT_THREAD_A_TASK)))) {
         f->step.kind = HR_STEP_REDUCE_ROW;
         return true;
     }
@@ -251,11 +251,11 @@ static bool count_element(void *context, const hr_expr *element) {
 
 /* A lane that strides through an array costs a line of memory an element: whatever else a split gathers, it
  * is the last choice but for one without lanes. */
-enum { STRIDED = 1000, NO_LANES = 1000000, ONE_THREAD = 50, SHORT_AXIS = 12, TURNED = 40 };
+enum { STRIDED = 1000, NO_LANES = 1000000, ONE_THREAD = 50, SHORT_AXIS = 12, TRANSPOSED = 40 };
 
 /* The last task index is a short axis of the text, which a map would write out if it were in the row. */
 static bool parts_short_axis(const grouper *g, const attempt *a) {
-    if (!a->task_count || !a->row_count || g->plan->limits.compute) return false;
+    if (!a->task_count || !a->row_count || !hr_plan_knows(g->plan, HR_FACT_AXES_WRITTEN_OUT)) return false;
     const hr_expr *extent = g->function->indices[a->task[a->task_count - 1]].extent;
     return extent->op == HR_OP_NUMBER && extent->whole <= HR_WRITTEN_MOST;
 }
@@ -274,11 +274,13 @@ static void score(grouper *g, attempt *a) {
     }
     a->score += 10 * lanes.contiguous - STRIDED * lanes.strided - a->row_count;
     if (!a->row_count) a->score -= a->task_count ? NO_LANES : 60;
-    if (!a->task_count && a->row_count > 1 && !g->plan->limits.compute) a->score -= ONE_THREAD;
+    if (!a->task_count && a->row_count > 1 && hr_plan_knows(g->plan, HR_FACT_THREAD_A_TASK))
+        a->score -= ONE_THREAD;
     if (row < 256 && rows > 1) a->score -= 20 + (row < 32 ? 20 : 0);
     if (!reduces_rows && parts_short_axis(g, a)) a->score -= SHORT_AXIS;
-    if (!reduces_rows && lanes.strided && a->row_count > 1 && !g->plan->limits.compute)
-        a->score -= TURNED; /* what is read across is turned for a group of tasks, not for loops of a row */
+    if (!reduces_rows && lanes.strided && a->row_count > 1 &&
+        hr_plan_knows(g->plan, HR_FACT_TASKS_TRANSPOSED))
+        a->score -= TRANSPOSED;
     if (reduces_rows && rows < g->plan->limits.threads) a->score -= 15;
     if (!reduces_rows && a->task_count && rows < 4 * g->plan->limits.threads) a->score -= 8;
 }
@@ -355,13 +357,13 @@ static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
     return count;
 }
 
-/* The few go last: tasks side by side then read the same rows of the other operand. On a CPU a
- * single one goes first: the task after each is the next row then, which is asked for. */
+/* The few go last: tasks side by side then read the same rows of the other operand. A
+ * single one goes first where the row of the next task is prefetched: that is the next row then. */
 static void place_few(const grouper *g, const hr_contract *thin, int *order, int count) {
     int sorted[HR_AXES_MAX * 2], placed = 0;
     const double m = product(g, thin->m, thin->m_count), n = product(g, thin->n, thin->n_count);
     const int *few = m < n ? thin->m : thin->n, few_count = m < n ? thin->m_count : thin->n_count;
-    const bool one = fmin(m, n) <= 1 && !g->plan->limits.compute;
+    const bool one = fmin(m, n) <= 1 && hr_plan_knows(g->plan, HR_FACT_NEXT_TASK_AHEAD);
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < count; i++)
             if (hr_indices_have(few, few_count, order[i]) == (one ? last == 0 : last == 1))
@@ -554,11 +556,10 @@ static bool is_f32(const grouper *g, const hr_expr *operand) {
     return operand->op == HR_OP_ELEMENT && g->function->tensors[operand->tensor].dtype == HR_F32;
 }
 
-/* How many vectors take no longer than reading the matrix: a core multiplies each by itself, and widens what
- * is narrow for each anew; of more, a product that packs the matrix is done sooner. */
+/* How many vectors take no longer than reading the matrix. */
 static double few_of(const grouper *g, const hr_contract *c) {
-    if (g->plan->limits.compute) return 8;
-    return is_f32(g, c->left) && is_f32(g, c->right) ? 2 : 1;
+    const hr_facts *facts = &g->plan->facts;
+    return is_f32(g, c->left) && is_f32(g, c->right) ? facts->thin_f32 : facts->thin;
 }
 
 /* A matrix times a few vectors, both along memory, is as fast as the matrix can be read: rows of products,
@@ -575,12 +576,12 @@ static bool is_thin(const grouper *g, const hr_contract *c) {
 static hr_status find_contracts(grouper *g) {
     hr_arena *arena = g->graph->arena;
     int count = g->function->statement_count;
+    const bool bytes = hr_plan_knows(g->plan, HR_FACT_BYTE_PRODUCTS);
     g->contract = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->contract);
     g->thin = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->thin);
     for (int s = 0; s < count; s++) {
         hr_contract found;
-        if (!hr_contract_match(g->graph, &g->function->statements[s], !g->plan->limits.compute, &found))
-            continue;
+        if (!hr_contract_match(g->graph, &g->function->statements[s], bytes, &found)) continue;
         hr_contract *kept = hr_arena_alloc(arena, sizeof found);
         *kept = found;
         *(is_thin(g, kept) ? &g->thin[s] : &g->contract[s]) = kept;

@@ -1,7 +1,7 @@
 /* Sums of columns that are too long to stand beside the passes over a row. In: a unified graph. Out: the
  * same, where cheap locals are made anew by whoever reads them.
  *
- * Such sums are a stage of their own, a strip of columns at a time (columns_alone.c): in the rows' stage they
+ * Such sums are a stage of their own, a strip of columns at a time: in the rows' stage they
  * would go to memory and back with every row. What both stages read would be written and read as a local:
  * each makes it anew from its inputs instead. Within a stage equal expressions are computed once all the
  * same.
@@ -9,15 +9,9 @@
 #include "ir/visit.h"
 #include "plan/passes.h"
 
-/* Bytes of the threads' copies of one sum: a run takes little more memory than its arrays. On a GPU, where a
- * cluster adds up a row's sums in its registers, the columns that are too many for that. */
-enum { COPIES_MOST = 16 << 20, GRID_COLUMNS = 1 << 17 };
 
 bool hr_columns_are_long(const hr_plan *plan, double columns) {
-    const hr_device_limits *limits = &plan->limits;
-    double bytes = columns * 4;
-    if (limits->compute) return columns >= GRID_COLUMNS;
-    return bytes > (double)hr_limits_l2(limits) || bytes * (double)hr_limits_threads(limits) > COPIES_MOST;
+    return columns > plan->facts.columns_most;
 }
 
 /* The last subscript of some element is an index of the result: lanes run along the result. */

@@ -159,11 +159,11 @@ static bool grow(finder *f) {
     return true;
 }
 
-hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents, const hr_plan *plan) {
+hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents) {
     hr_function *function = graph->function;
     finder f = {.graph = graph, .extents = extents};
     bool memory = true;
-    for (int i = 0; i < function->statement_count && !graph->full && !plan->limits.compute; i++) {
+    for (int i = 0; i < function->statement_count && !graph->full; i++) {
         memory = grow(&f);
         if (!memory) break;
         f.statement = function->statements[i];

@@ -34,36 +34,46 @@ bool hr_columns_are_long(const hr_plan *plan, double columns);
 
 /* Requires unify. Provides: argmax and argmin of elements along an axis that is not the last are sums of
  * columns. */
-hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
+hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents);
 
 /* Requires unify. Provides: divisions, roots and functions of what is one a column are locals. */
-hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
+hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents);
 
 /* Requires unify. Provides plan->stages with task and row indices and steps in order, kinds and passes;
  * plan->materialised. Values are those of the statements. */
 hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused);
 
-/* Requires group. Provides: step values in which elements of the same stage are replaced, lane mode, shapes,
- * words. */
-hr_status hr_pass_schedule(hr_graph *graph, const int64_t *extents, hr_plan *plan);
+/* Requires group. Provides: step values in which elements of the same stage are replaced, passes in which
+ * what is overwritten was read, shapes. */
+hr_status hr_pass_values(hr_graph *graph, hr_plan *plan);
 
-/* Part of schedule, after values and lanes. Provides: a maximum that only keeps exponentials in range does
- * not take a pass of its own. Whether there is one. */
-bool hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stage);
+/* Its shape, by its steps as they are now. */
+hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage);
 
-/* Part of schedule: requires values and lanes of the stage. Provides its spare_pass and the spreads of that
+/* Requires values. Provides plan->regions and the `reach` of their first stages. */
+hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan);
+
+/* Part of scheduling, after what changes a stage's steps. Provides its spare_pass and the spreads of that
  * pass's steps. */
 void hr_pass_spread(hr_graph *graph, hr_stage *stage);
 
 /* Elements of a short axis that is written out */
 enum { HR_WRITTEN_MOST = 4 };
 
-/* Part of schedule, after values and lanes, both of which it changes: lanes must be chosen again. Provides: a
- * step for each element of a short axis whose elements share what they read. */
-hr_status hr_pass_write_out(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
-
 /* The expression with a number for an index, and what follows from that as numbers. */
 hr_expr *hr_expr_at(hr_graph *graph, hr_expr *expr, int index, int64_t value);
+
+/* The same for many expressions, each of whose nodes is looked at once. */
+typedef struct hr_substitution {
+    hr_graph *graph;
+    int index; /* that `number` stands for */
+    hr_expr *number;
+    hr_expr **memo; /* by expr id; NULL where there was no memory: the graph is marked full then */
+    int memo_count;
+} hr_substitution;
+hr_substitution hr_substitution_begin(hr_graph *graph, int index, int64_t value);
+hr_expr *hr_substituted(hr_substitution *substitution, hr_expr *node);
+void hr_substitution_end(hr_substitution *substitution);
 
 /* Part of normalise. What a reduction is, spelled out term by term, over a body without reductions; NULL
  * where it is better left one. */
@@ -79,37 +89,10 @@ void hr_graph_read_anew(hr_graph *graph);
 /* Statements of locals that nothing reads are left out. */
 void hr_graph_drop_unread(hr_graph *graph);
 
-/* Part of schedule, after values. Provides the stage's `ordered` and `gathered`. */
-hr_status hr_pass_task_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage);
-
-/* Part of schedule, after values and lanes. Provides the stage's `alone` and `strip`. */
-hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage *stage);
-
-/* Part of schedule, after `skew`, `gathered`, `few` and `alone`. Provides the stage's `ragged` and `abreast`,
- * and takes `skew` back where rows go abreast. */
-hr_status hr_pass_short_rows(const hr_graph *graph, const int64_t *extents, const hr_plan *plan,
-                             hr_stage *stage);
-
-/* Column sums of nothing else, none of whose values hinders that a few columns at a time go through all
- * tasks. */
-hr_status hr_columns_stand_alone(const hr_plan *plan, const hr_stage *stage, bool *out);
-
-/* Requires schedule. Provides `joins`, and the strips of stages that go together. */
-hr_status hr_pass_join_strips(const hr_graph *graph, const int64_t *extents, hr_plan *plan);
-
-/* Requires schedule. Provides `joins` of products and the rows between them, and plan->in_blocks. */
-hr_status hr_pass_attend(const hr_graph *graph, const int64_t *extents, hr_plan *plan);
-
-/* Requires schedule. Provides the segments of products' operands and of stages that only sum up rows. */
-hr_status hr_pass_segments(hr_graph *graph, const int64_t *extents, hr_plan *plan);
-
-/* Requires segments. Provides along which index the operands of products are evaluated. */
-hr_status hr_pass_contract_lanes(const int64_t *extents, hr_plan *plan);
-
-/* Part of attend. Provides the first stage's `reach`. `elsewhere`: by tensor, other stages read it. */
+/* Part of regions. Provides the first stage's `reach`. `elsewhere`: by tensor, other stages read it. */
 void hr_reach_find(hr_plan *plan, int first, int last, const bool *elsewhere);
 
-/* Requires schedule. HR_INTERNAL where an element of a result is not written exactly once or a use comes
+/* Requires schedules. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);
 

@@ -23,19 +23,6 @@ static hr_status check_sizes(const hr_function *function) {
     return HR_OK;
 }
 
-/* A plus stands between stages that go together. */
-static void summarise(hr_plan *plan) {
-    const char *shapes = "";
-    for (int i = 0; i < plan->stage_count && i < 6; i++) {
-        const char *between = plan->stages[i].joins ? " + " : ", ";
-        shapes = hr_arena_format(plan->arena, "%s%s%s", shapes, i ? between : "",
-                                 hr_shape_name(plan->stages[i].shape));
-    }
-    plan->summary =
-        hr_arena_format(plan->arena, "%d stage%s: %s%s", plan->stage_count, plan->stage_count == 1 ? "" : "s",
-                        shapes, plan->stage_count > 6 ? ", ..." : "");
-}
-
 static hr_status check_stages(const hr_graph *graph, const hr_plan *plan) {
     const hr_function *normal = graph->function;
     double nodes = (double)normal->expr_count + normal->tensor_count;
@@ -45,25 +32,25 @@ static hr_status check_stages(const hr_graph *graph, const hr_plan *plan) {
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
     HR_TRY(hr_pass_normalise(graph));
     HR_TRY(hr_pass_guards(graph, extents));
-    if (!unfused) HR_TRY(hr_pass_split_axes(graph, extents, plan));
+    const bool split = !unfused && hr_plan_knows(plan, HR_FACT_AXES_SPLIT);
+    const bool once = !unfused && hr_plan_knows(plan, HR_FACT_COLUMNS_ONCE);
+    const bool positions = !unfused && hr_plan_knows(plan, HR_FACT_COLUMN_POSITIONS);
+    if (split) HR_TRY(hr_pass_split_axes(graph, extents, plan));
     HR_TRY(hr_pass_unify(graph));
-    if (!unfused) HR_TRY(hr_pass_operands(graph, !plan->limits.compute));
+    if (!unfused) HR_TRY(hr_pass_operands(graph, hr_plan_knows(plan, HR_FACT_BYTE_PRODUCTS)));
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
-    if (!unfused) HR_TRY(hr_pass_positions(graph, extents, plan));
-    if (!unfused) HR_TRY(hr_pass_once_a_column(graph, extents, plan));
+    if (positions) HR_TRY(hr_pass_positions(graph, extents));
+    if (once) HR_TRY(hr_pass_once_a_column(graph, extents));
     HR_TRY(hr_pass_group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));
     plan->normal = graph->function;
-    HR_TRY(hr_pass_schedule(graph, extents, plan));
-    if (!unfused) HR_TRY(hr_pass_join_strips(graph, extents, plan));
-    if (!unfused) HR_TRY(hr_pass_attend(graph, extents, plan));
-    HR_TRY(hr_pass_segments(graph, extents, plan));
-    HR_TRY(hr_pass_contract_lanes(extents, plan));
-    return hr_pass_check(plan);
+    HR_TRY(hr_pass_values(graph, plan));
+    return unfused ? HR_OK : hr_pass_regions(graph, plan);
 }
 
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
-                         const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out) {
+                         const hr_device_limits *limits, const hr_facts *facts,
+                         const hr_plan_options *options, hr_plan **out) {
     HR_TRY(check_sizes(function));
     hr_arena *arena;
     HR_TRY(hr_arena_create(PLAN_ARENA, &arena));
@@ -71,7 +58,8 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
     hr_plan *plan = hr_arena_alloc(arena, sizeof *plan);
     hr_layout *kept = hr_arena_alloc(arena, (size_t)(declared + 1) * sizeof *kept);
     if (layouts && declared) memcpy(kept, layouts, (size_t)declared * sizeof *kept);
-    *plan = (hr_plan){.source = function, .layouts = kept, .limits = *limits, .arena = arena};
+    *plan =
+        (hr_plan){.source = function, .layouts = kept, .limits = *limits, .facts = *facts, .arena = arena};
     if (options) plan->tunables = options->tunables;
     hr_graph *graph = hr_graph_create(function, arena);
     plan->graph = graph;
@@ -80,7 +68,6 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
         hr_arena_destroy(arena);
         return status;
     }
-    summarise(plan);
     *out = plan;
     return HR_OK;
 }

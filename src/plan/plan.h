@@ -1,9 +1,9 @@
 /* From a checked function and its extents to stages that an emitter prints.
  *
- * In: a function, numbers for its extents, the layout of each array, the device's limits and a choice of
- * tunables. Out: a plan. The passes, in order, stand in plan/passes.h with what each requires and provides;
- * src/plan/plan.c is the list of their calls: normalise, guards, unify, operands, group, schedule,
- * attend, lanes, check.
+ * In: a function, numbers for its extents, the layout of each array, the device's limits and facts about the
+ * target. Out: a plan, which src/schedule goes on with. The passes, in order, stand in plan/passes.h with
+ * what each requires and provides; src/plan/plan.c is the list of their calls: normalise, guards, unify,
+ * operands, group, values, regions.
  */
 #ifndef HR_PLAN_PLAN_H
 #define HR_PLAN_PLAN_H
@@ -14,6 +14,7 @@
 #include "ir/count.h"
 #include "ir/extent.h"
 #include "ir/function.h"
+#include "plan/facts.h"
 
 typedef enum hr_shape {
     HR_SHAPE_MAP,
@@ -171,6 +172,11 @@ typedef struct hr_stage {
     hr_expr *gathered;    /* with `ordered`: the element whose rows these are; NULL = they add to rows */
 } hr_stage;
 
+/* It is computed for itself, not as a part of other values. */
+static inline bool hr_step_is_emitted(const hr_step *step) {
+    return step->kind != HR_STEP_ELEMENT || step->stored;
+}
+
 /* The index that lanes run along; -1 = the stage has no row. */
 static inline int hr_stage_lane(const hr_stage *stage) {
     return stage->row_count ? stage->row[stage->row_count - 1] : -1;
@@ -198,6 +204,13 @@ typedef struct hr_split {
     const hr_expr *extent, *groups, *by;
 } hr_split;
 
+/* Stages from a product to a product, with rows between them, that can go through the rows of both a block at
+ * a time. */
+typedef struct hr_region {
+    int first, last; /* stages */
+    bool *inner;     /* by tensor: of it the block in hand is enough */
+} hr_region;
+
 typedef struct hr_plan {
     const hr_function *source;
     const hr_function *normal; /* parameters and results as in source, but for splits; more locals, indices,
@@ -209,12 +222,15 @@ typedef struct hr_plan {
     bool *materialised; /* one a tensor of `normal`: a local that exists in memory */
     bool *in_strips;    /* one a tensor of `normal`: of what exists, only the strip in hand; NULL = of none */
     bool *in_blocks;    /* the same for the block of rows in hand */
+    int region_count;
+    hr_region *regions;
     int split_count;
     hr_split *splits;
     hr_tunables tunables;
     hr_device_limits limits;
-    const struct hr_graph *graph; /* the expressions of `normal`, for hr_plan_access */
-    const char *summary;          /* one line: "1 stage: row (1 read, 1 write)" */
+    hr_facts facts;
+    struct hr_graph *graph; /* the expressions of `normal` */
+    const char *summary;    /* one line: "1 stage: row (1 read, 1 write)" */
     hr_arena *arena;
 } hr_plan;
 
@@ -223,8 +239,10 @@ typedef struct hr_plan_options {
     hr_tunables tunables;
 } hr_plan_options;
 
+/* Stages without schedules: schedule/target.h has the call that gives both. */
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
-                         const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out);
+                         const hr_device_limits *limits, const hr_facts *facts,
+                         const hr_plan_options *options, hr_plan **out);
 void hr_plan_destroy(hr_plan *plan);
 
 /* ---- what is asked of a plan ---- */
@@ -257,6 +275,9 @@ int hr_plan_source_axis(const hr_plan *plan, int tensor, int axis);
 /* The product of the indices' sizes. */
 hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
                          int64_t *out);
+static inline bool hr_plan_knows(const hr_plan *plan, hr_fact fact) {
+    return (plan->facts.set & fact) != 0;
+}
 /* Some step of the stage is of that kind; all are, but for elements that are not stored. */
 bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
 bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind);
@@ -287,9 +308,6 @@ bool hr_plan_has_lists(const hr_plan *plan);
 /* Whether such a plan can run over lists: maps and total reductions over one axis, all of whose tensors are
  * lists. HR_BAD_INPUT says what is in the way. */
 hr_status hr_plan_check_lists(const hr_plan *plan);
-/* Choices worth measuring, the best first by the cost model; [0] is the plan's own default. At most `max`;
- * returns how many. */
-int hr_plan_candidates(const hr_plan *plan, hr_tunables *out, int max);
 /* A subscript that is checked as the code runs; `access` is hr_fault.access. */
 typedef struct hr_access {
     int tensor, axis; /* into normal->tensors, and which of its axes */

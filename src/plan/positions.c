@@ -52,9 +52,9 @@ static hr_expr *position_of(hr_graph *graph, const hr_statement *s) {
                             hr_graph_where(graph, there, first, hr_graph_number(graph, HR_F32, 0)));
 }
 
-hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents, const hr_plan *plan) {
+hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents) {
     hr_function *function = graph->function;
-    for (int i = 0; i < function->statement_count && !graph->full && !plan->limits.compute; i++) {
+    for (int i = 0; i < function->statement_count && !graph->full; i++) {
         hr_statement statement = function->statements[i];
         double places, columns;
         if (!hr_op_finds_position(statement.value->op) || !lies_across(function, &statement)) continue;

@@ -268,7 +268,7 @@ static hr_status split_one(splitting *s, bool *any) {
 }
 
 hr_status hr_pass_split_axes(hr_graph *graph, const int64_t *extents, hr_plan *plan) {
-    bool any = !plan->limits.compute;
+    bool any = true;
     plan->splits = hr_arena_alloc(graph->arena, SPLITS_MOST * sizeof *plan->splits);
     while (any && plan->split_count < SPLITS_MOST) {
         splitting s = {.graph = graph, .extents = extents, .plan = plan};

@@ -7,6 +7,7 @@
 #include "run/kernel.h"
 
 #include "base/cache.h"
+#include "schedule/target.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -112,7 +113,8 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
     hr_device_limits limits = kernel->device->limits;
     if (state->threads > 0 && state->threads < limits.threads) limits.threads = state->threads;
     state_clear(kernel, state);
-    HR_TRY(hr_plan_create(kernel->function, state->extents, state->layouts, &limits, &options, &state->plan));
+    HR_TRY(hr_schedule_create(kernel->function, state->extents, state->layouts, &limits, &options,
+                              &state->plan));
     if (hr_plan_has_lists(state->plan)) {
         HR_TRY(hr_plan_check_lists(state->plan));
         state->piece = hr_emit_piece(state->plan, state->extents);

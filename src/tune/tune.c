@@ -4,6 +4,7 @@
 
 #include "base/cache.h"
 #include "emit/emit.h"
+#include "schedule/target.h"
 
 #include <string.h>
 
@@ -44,7 +45,7 @@ hr_status hr_tune_search(const hr_plan *plan, const char *key, hr_tune mode, dou
     budget.floor_seconds = floor_seconds;
     if (hr_tune_database_find(database, key, searching ? mode : HR_TUNE_NONE, out)) goto done;
     *out = (hr_tuned){0};
-    int count = hr_emit_candidates(plan, candidates, searching ? HR_TRIED_MAX : 1);
+    int count = hr_schedule_candidates(plan, candidates, searching ? HR_TRIED_MAX : 1);
     if (count > 0) out->best = candidates[0];
     if (searching) count = hr_tune_distinct(candidates, count, budget.candidates, trial);
     if (searching && count > 1) {

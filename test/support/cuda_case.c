@@ -10,6 +10,7 @@
 #include "reference/reference.h"
 #include "run/check.h"
 #include "run/fill.h"
+#include "schedule/target.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -174,8 +175,8 @@ static hr_status code_make(case_state *state) {
     const cuda_case *one = state->one;
     const char *entries[2 * GRIDS_MAX];
     int entry_count = 0;
-    HR_TRY(hr_plan_create(one->function, one->extents, state->layouts, &one->limits, &one->options,
-                          &state->plan));
+    HR_TRY(hr_schedule_create(one->function, one->extents, state->layouts, &one->limits, &one->options,
+                              &state->plan));
     HR_TRY(hr_emit_cuda(state->plan, one->extents, true, &state->emitted));
     HR_TRY(
         hr_emit_cuda_launches(state->plan, one->extents, state->launches, GRIDS_MAX, &state->launch_count));

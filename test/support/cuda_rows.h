@@ -4,6 +4,7 @@
 #define HR_TEST_SUPPORT_CUDA_ROWS_H
 
 #include "emit/cuda/cuda_choice.h"
+#include "schedule/target.h"
 #include "support/cuda_test.h"
 #include "support/kernel_library.h"
 
@@ -21,7 +22,7 @@ static inline hr_cuda_choice choose_row(const row_case *one, const hr_function *
     hr_plan_options options = {.tunables = one->tunables};
     hr_cuda_choice choice;
     hr_plan *plan;
-    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
+    assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
     assert_int_equal(plan->stage_count, 1);
     assert_int_equal(hr_cuda_choose(plan, &plan->stages[0], extents, &choice), HR_OK);
     hr_plan_destroy(plan);

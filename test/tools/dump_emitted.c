@@ -7,6 +7,7 @@
  */
 #include "base/dtype.h"
 #include "emit/emit.h"
+#include "schedule/target.h"
 #include "support/cuda_case.h"
 #include "support/kernel_library.h"
 
@@ -92,12 +93,12 @@ static void candidates_write(FILE *hashes, const char *name, const hr_function *
                              const int64_t *extents, const hr_layout *layouts, const hr_device_limits *limits,
                              const hr_plan *plan) {
     static hr_tunables list[CANDIDATES_MAX];
-    int count = hr_emit_candidates(plan, list, CANDIDATES_MAX);
+    int count = hr_schedule_candidates(plan, list, CANDIDATES_MAX);
     for (int c = 0; c < count; c++) {
         hr_plan_options options = {.tunables = list[c]};
         hr_plan *other;
         hr_emitted emitted;
-        if (hr_plan_create(function, extents, layouts, limits, &options, &other) != HR_OK) continue;
+        if (hr_schedule_create(function, extents, layouts, limits, &options, &other) != HR_OK) continue;
         if (emit(other, extents, true, &emitted) == HR_OK) {
             const char *text = hr_text_data(&emitted.source);
             fprintf(hashes, "%s %d %016llx\n", name, c, (unsigned long long)XXH3_64bits(text, strlen(text)));
@@ -113,7 +114,7 @@ static void case_write(const char *folder, FILE *hashes, const char *name, const
     char path[512];
     hr_plan *plan;
     hr_emitted emitted;
-    if (hr_plan_create(function, extents, layouts, limits, NULL, &plan) != HR_OK) {
+    if (hr_schedule_create(function, extents, layouts, limits, NULL, &plan) != HR_OK) {
         fprintf(hashes, "%s refused: %s\n", name, hr_last_error());
         return;
     }

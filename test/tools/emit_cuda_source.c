@@ -3,6 +3,7 @@
  * HR_CHOICE=N takes the N-th of the tuner's choices. */
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/target.h"
 #include "support/cuda_case.h"
 
 #include <stdio.h>
@@ -33,14 +34,14 @@ int main(int count, char **words) {
     hr_parse_options options = {.dtype_default = HR_BF16};
     if (hr_program_parse_for(words[1], text, length, &options, &program) != HR_OK) return fail();
     if (hr_program_find(program, words[2], &function) != HR_OK) return fail();
-    if (hr_plan_create(function, extents, NULL, &limits, NULL, &plan) != HR_OK) return fail();
+    if (hr_schedule_create(function, extents, NULL, &limits, NULL, &plan) != HR_OK) return fail();
     const char *choice = getenv("HR_CHOICE");
     if (choice) {
         hr_tunables list[64];
-        int total = hr_emit_candidates(plan, list, 64), wanted = atoi(choice);
+        int total = hr_schedule_candidates(plan, list, 64), wanted = atoi(choice);
         hr_plan_options chosen = {.tunables = list[wanted < total ? wanted : 0]};
         hr_plan_destroy(plan);
-        if (hr_plan_create(function, extents, NULL, &limits, &chosen, &plan) != HR_OK) return fail();
+        if (hr_schedule_create(function, extents, NULL, &limits, &chosen, &plan) != HR_OK) return fail();
     }
     if (hr_emit_cuda(plan, extents, true, &emitted) != HR_OK) return fail();
     if (hr_emit_cuda_launches(plan, extents, launches, 16, &launch_count) != HR_OK) return fail();

@@ -6,6 +6,7 @@
 #include "emit/emit.h"
 #include "ir/extent.h"
 #include "lang/program.h"
+#include "schedule/target.h"
 
 #include <limits.h>
 #include <math.h>
@@ -143,7 +144,7 @@ static void check_tuned(const char *text, const int64_t *extents, int threads, c
     arrays a = {0};
     expect_ok(hr_program_parse("test.hr", text, strlen(text), &program));
     expect_ok(hr_program_find(program, NULL, &function));
-    expect_ok(hr_plan_create(function, extents, NULL, &device->limits, &options, &plan));
+    expect_ok(hr_schedule_create(function, extents, NULL, &device->limits, &options, &plan));
     assert_int_equal(plan->stages[0].shape, HR_SHAPE_CONTRACT);
     make_arrays(function, extents, &a);
     launch(plan, &a, threads);
@@ -365,8 +366,8 @@ static void check_candidates(const char *text) {
     const int64_t extents[] = {61, 401, 77};
     expect_ok(hr_program_parse("test.hr", text, strlen(text), &program));
     expect_ok(hr_program_find(program, NULL, &function));
-    expect_ok(hr_plan_create(function, extents, NULL, &device->limits, NULL, &plan));
-    int count = hr_contract_candidates(plan, candidates, 64);
+    expect_ok(hr_schedule_create(function, extents, NULL, &device->limits, NULL, &plan));
+    int count = hr_schedule_candidates(plan, candidates, 64);
     assert_in_range(count, 4, 64);
     for (int i = 0; i < count; i += count / 3)
         check_tuned(text, extents, 2, &candidates[i], plain_meaning);
@@ -390,7 +391,7 @@ static bool emits(int matrix_bf16, int dots_bf16, const char *word) {
     limits.matrix_bf16 = matrix_bf16, limits.dots_bf16 = dots_bf16;
     expect_ok(hr_program_parse("test.hr", halves, strlen(halves), &program));
     expect_ok(hr_program_find(program, NULL, &function));
-    expect_ok(hr_plan_create(function, (int64_t[]){64, 64, 64}, NULL, &limits, NULL, &plan));
+    expect_ok(hr_schedule_create(function, (int64_t[]){64, 64, 64}, NULL, &limits, NULL, &plan));
     expect_ok(hr_emit_c(plan, true, &emitted));
     bool found = strstr(hr_text_data(&emitted.source), word) != NULL;
     hr_emitted_clear(&emitted);

@@ -28,7 +28,7 @@ enum { CONTRACT_F32_ROWS = 14, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 1 
 #define HR_LANES 4
 enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 32 };
 #endif
-#include "emit/templates/cpu/contract_blocks.h"
+#include "schedule/cpu/contract_blocks.h"
 
 #include "emit/templates/cpu/contract_mainloop.h"
 

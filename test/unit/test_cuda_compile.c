@@ -6,6 +6,7 @@
 #include "device/compiler_cuda.h"
 #include "emit/emit.h"
 #include "ir/extent.h"
+#include "schedule/target.h"
 #include "support/cuda_case.h"
 #include "support/kernel_library.h"
 
@@ -77,7 +78,7 @@ static hr_status job_make(const hr_function *function, const struct compile_case
     job *job = &jobs[job_count];
     if (tunables) options.tunables = *tunables;
     HR_TRY(extents_of(function, one, extents));
-    HR_TRY(hr_plan_create(function, extents, NULL, &limits, &options, &plan));
+    HR_TRY(hr_schedule_create(function, extents, NULL, &limits, &options, &plan));
     hr_status status = hr_emit_cuda(plan, extents, true, &emitted);
     if (status == HR_OK)
         status = hr_emit_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
@@ -101,8 +102,8 @@ static void candidates_make(const hr_function *function, const struct compile_ca
     hr_device_limits limits = cuda_case_limits(one->compute, 0);
     hr_plan *plan;
     assert_int_equal(extents_of(function, one, extents), HR_OK);
-    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-    int count = hr_emit_candidates(plan, tunables, CANDIDATES_MAX);
+    assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+    int count = hr_schedule_candidates(plan, tunables, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
         if (job_make(function, one, &tunables[i], i) != HR_OK)

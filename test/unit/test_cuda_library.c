@@ -4,6 +4,7 @@
  * HR_SLOW=1 adds sizes, every choice that the tuner may make, and other orders of threads. HR_ONLY=softmax
  * keeps to one kernel; HR_VERBOSE=1 prints a line a case. */
 #include "emit/emit.h"
+#include "schedule/target.h"
 #include "support/kernel_library.h"
 
 #include <setjmp.h>
@@ -110,8 +111,8 @@ static void run_candidates(const hr_function *function, const struct library_cas
     hr_tunables tunables[CANDIDATES_MAX];
     hr_device_limits limits = cuda_case_limits(one->compute, one->processors);
     hr_plan *plan;
-    assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-    int count = hr_emit_candidates(plan, tunables, CANDIDATES_MAX);
+    assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+    int count = hr_schedule_candidates(plan, tunables, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
         run_case(function, one, &tunables[i], i);

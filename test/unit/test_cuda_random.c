@@ -4,6 +4,7 @@
 
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/target.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,9 +28,9 @@ static void choose(cuda_case *one, uint64_t seed) {
     hr_tunables choices[64];
     hr_plan *plan;
     if (seed % 3 != 1) return;
-    assert_int_equal(hr_plan_create(one->function, one->extents, NULL, &one->limits, &one->options, &plan),
-                     HR_OK);
-    int count = hr_emit_candidates(plan, choices, 64);
+    assert_int_equal(
+        hr_schedule_create(one->function, one->extents, NULL, &one->limits, &one->options, &plan), HR_OK);
+    int count = hr_schedule_candidates(plan, choices, 64);
     one->options.tunables = choices[seed / 3 % (uint64_t)count];
     hr_plan_destroy(plan);
 }

@@ -2,6 +2,7 @@
  * block or a cluster a row, places that go round many times, results that leave through the place of what
  * came, arrays that the copy engine cannot take. */
 #include "emit/emit.h"
+#include "schedule/target.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +69,7 @@ static void test_pasted(void **state) {
         hr_emitted emitted;
         hr_plan *plan;
         limits.cluster_blocks = 16;
-        assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+        assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
         assert_int_equal(hr_emit_cuda(plan, extents, false, &emitted), HR_OK);
         const char *text = hr_text_data(&emitted.source);
         assert_int_equal(strstr(text, "__cluster_dims__(16, 1, 1)") != NULL, columns == 131072);

@@ -10,6 +10,7 @@
 
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/target.h"
 #include "support/cuda_test.h"
 
 enum { EXTENTS_MAX = 4, SIZES_MAX = 4 };
@@ -194,7 +195,7 @@ static void test_plans(void **state) {
         const hr_function *function;
         hr_program *program = parse(cases[i].text, &function);
         hr_plan *plan;
-        if (hr_plan_create(function, cases[i].large, NULL, &limits, NULL, &plan) != HR_OK)
+        if (hr_schedule_create(function, cases[i].large, NULL, &limits, NULL, &plan) != HR_OK)
             fail_msg("%s\n%s", hr_last_error(), cases[i].text);
         if (strcmp(plan->summary, cases[i].plan) != 0)
             fail_msg("%s is a plan of %s, not of %s", function->name, plan->summary, cases[i].plan);
@@ -242,8 +243,8 @@ static void test_candidates(void **state) {
         hr_tunables tunables[CANDIDATES_MAX];
         hr_program *program = parse(text, &run.function);
         hr_plan *plan;
-        assert_int_equal(hr_plan_create(run.function, extents[k], NULL, &run.limits, NULL, &plan), HR_OK);
-        int count = hr_emit_candidates(plan, tunables, CANDIDATES_MAX);
+        assert_int_equal(hr_schedule_create(run.function, extents[k], NULL, &run.limits, NULL, &plan), HR_OK);
+        int count = hr_schedule_candidates(plan, tunables, CANDIDATES_MAX);
         hr_plan_destroy(plan);
         assert_true(count > 1);
         for (int i = 0; i < count; i++) {

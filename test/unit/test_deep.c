@@ -2,6 +2,7 @@
  * Planning and emission that walk the tree never end, and a limit of the process's own time says so. */
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/target.h"
 #include "support/cuda_case.h"
 
 #include <setjmp.h>
@@ -65,7 +66,7 @@ static void plan_and_emit(const hr_function *function, const hr_device_limits *l
     hr_text words = {0};
     hr_emitted emitted;
     hr_plan *plan;
-    assert_int_equal(hr_plan_create(function, extents, NULL, limits, NULL, &plan), HR_OK);
+    assert_int_equal(hr_schedule_create(function, extents, NULL, limits, NULL, &plan), HR_OK);
     hr_plan_explain(plan, extents, &words);
     hr_status status =
         limits->compute ? hr_emit_cuda(plan, extents, false, &emitted) : hr_emit_c(plan, false, &emitted);
@@ -126,7 +127,7 @@ static void test_many_stages(void **state) {
             plan_and_emit(function, &cuda, 33);
         } else {
             hr_plan *plan;
-            assert_int_equal(hr_plan_create(function, extents, NULL, &cpu, NULL, &plan), HR_BAD_INPUT);
+            assert_int_equal(hr_schedule_create(function, extents, NULL, &cpu, NULL, &plan), HR_BAD_INPUT);
             assert_string_equal(hr_last_error(), "kernel many is too large to plan: split it into several");
         }
         limit_set(0);

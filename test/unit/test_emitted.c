@@ -4,6 +4,7 @@
  */
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/target.h"
 #include "support/cuda_case.h"
 
 #include <setjmp.h>
@@ -98,7 +99,7 @@ static void check_plan(const struct golden_case *golden, const hr_function *func
                        const hr_device_limits *limits) {
     hr_plan *plan;
     hr_emitted emitted;
-    assert_int_equal(hr_plan_create(function, golden->extents, NULL, limits, NULL, &plan), HR_OK);
+    assert_int_equal(hr_schedule_create(function, golden->extents, NULL, limits, NULL, &plan), HR_OK);
     if (limits->compute) {
         assert_int_equal(hr_emit_cuda(plan, golden->extents, false, &emitted), HR_OK);
         compare(golden->name, ".cu", own_part_cuda(hr_text_data(&emitted.source)));
@@ -147,7 +148,7 @@ static void test_more_rows_than_blocks(void **state) {
     for (int64_t rows = most; rows <= most + 1; rows++) {
         int64_t extents[] = {rows, 4096};
         hr_plan *plan;
-        assert_int_equal(hr_plan_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+        assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
         assert_int_equal(hr_emit_cuda_launches(plan, extents, launches, 4, &count), HR_OK);
         assert_int_equal(launches[0].grid[0], most);
         hr_emitted emitted;
@@ -167,7 +168,7 @@ static void emit_for(const char *text, const int64_t *extents, const hr_device_l
     hr_plan *plan;
     assert_int_equal(hr_program_parse("k", text, strlen(text), &program), HR_OK);
     assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
-    assert_int_equal(hr_plan_create(function, extents, NULL, limits, &options, &plan), HR_OK);
+    assert_int_equal(hr_schedule_create(function, extents, NULL, limits, &options, &plan), HR_OK);
     assert_int_equal(hr_emit_c(plan, false, emitted), HR_OK);
     hr_plan_destroy(plan);
     hr_program_destroy(program);

@@ -3,6 +3,7 @@
  * many. */
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/target.h"
 #include "support/cuda_case.h"
 
 #include <setjmp.h>
@@ -54,7 +55,7 @@ static void check_case(const struct scratch_case *c, const hr_function *function
                        const hr_device_limits *limits) {
     hr_plan *plan;
     int64_t bytes = 0;
-    assert_int_equal(hr_plan_create(function, c->extents, NULL, limits, NULL, &plan), HR_OK);
+    assert_int_equal(hr_schedule_create(function, c->extents, NULL, limits, NULL, &plan), HR_OK);
     if (c->stages && strcmp(plan->summary, c->stages) != 0)
         fail_msg("%s of %lld x %lld: %s, not %s", c->file, (long long)c->extents[0], (long long)c->extents[1],
                  plan->summary, c->stages);

@@ -8,11 +8,11 @@
 #include "emit/c/attend_c.h"
 
 #include "base/dtype.h"
-#include "emit/c/contract_choice.h"
 #include "emit/c/emit_c_contract.h"
 #include "emit/c/function_c.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_c.h"
+#include "schedule/cpu/contract_choice.h"
 
 #include "emit/templates/cpu/contract_attend_blocks.h"
 

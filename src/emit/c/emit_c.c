@@ -16,6 +16,7 @@
 #include "emit/list_emit.h"
 #include "emit/prelude.h"
 #include "emit/templates/cpu/shares.h"
+#include "schedule/cpu/contract_choice.h"
 
 #include <string.h>
 
@@ -279,12 +280,6 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     }
     *out = total + work;
     return HR_OK;
-}
-
-int hr_emit_candidates(const hr_plan *plan, hr_tunables *out, int max) {
-    for (int i = 0; i < plan->stage_count && !plan->limits.compute; i++)
-        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) return hr_contract_candidates(plan, out, max);
-    return hr_plan_candidates(plan, out, max);
 }
 
 /* ---- the public function ---- */

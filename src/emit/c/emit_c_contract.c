@@ -5,12 +5,12 @@
  */
 #include "emit/c/emit_c_contract.h"
 #include "emit/c/attend_c.h"
-#include "emit/c/contract_choice.h"
 #include "emit/c/contract_text.h"
 #include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
 #include "emit/c/lane_segments.h"
 #include "emit/c/stage_c.h"
+#include "schedule/cpu/contract_choice.h"
 
 #include <string.h>
 

@@ -5,12 +5,6 @@
 
 #include "emit/expression.h"
 
-/* Bytes of scratch memory, aligned to 64, that the stage needs; the emitted code computes the same. */
-hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                              int64_t *out);
-/* Tunables worth measuring for the plan's contract stages, the plan's own choice first. Returns how many. */
-int hr_contract_candidates(const hr_plan *plan, hr_tunables *out, int max);
-
 /* Appends what all contract stages of a plan share: after the prelude, before the first stage's functions. */
 hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out);
 /* Prints stage `number` as static functions; stage_N is called by every thread of a parallel region, with a

@@ -3,8 +3,9 @@
  * In: a plan and its tunables. Out: the contract_choice that the emitted code gets as constants, and the
  * scratch memory that follows from it.
  */
-#include "emit/c/contract_choice.h"
-#include "emit/c/emit_c_contract.h"
+#include "schedule/cpu/contract_choice.h"
+
+#include "schedule/cpu/candidates_cpu.h"
 
 #include <string.h>
 

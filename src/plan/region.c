@@ -1,24 +1,15 @@
-/* Two products with rows between them, as in attention: on a CPU a block of rows goes through all before the
- * next block does. In: scheduled stages. Out: `joins`, `in_blocks`, `reach`.
+/* Regions: two products with rows between them, as in attention, whose inner values need not all exist.
+ * In: stages with values. Out: plan->regions, and `reach`.
  *
- * Scores are as many as queries times keys, far more than what they are made from. A thread that takes a
- * block of queries through both products has its scores in cache between them, and no others are ever in
- * memory.
+ * Scores are as many as queries times keys, far more than what they are made from. Who takes a block of
+ * queries through both products needs no scores but those of the block.
  */
 #include "base/dtype.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    KEYS_LEAST = 64,
-    ROWS_SHARE = 4,         /* a row for so many columns of what is packed */
-    PACKED_MOST = 10 << 20, /* elements of a batch's packed operands, */
-    PACKED_SHARE = 8        /* or one for so many scores */
-};
 
 typedef struct attend {
     const hr_function *function;
@@ -63,8 +54,7 @@ static bool multiplies(const attend *a, const hr_stage *stage) {
 
 static bool is_between(const attend *a, const hr_stage *stage) {
     const hr_contract *c = scores_of(a);
-    if (stage->shape != HR_SHAPE_ROW || (!stage->vector && !a->plan->limits.compute) ||
-        stage->row_count != 1 || stage->row[0] != c->n[0] || stage->gathered ||
+    if (stage->shape != HR_SHAPE_ROW || stage->row_count != 1 || stage->row[0] != c->n[0] ||
         !are_rows(c, stage->task, stage->task_count))
         return false;
     for (int i = 0; i < stage->step_count; i++) {
@@ -195,56 +185,30 @@ static bool make_own_rows(attend *a) {
     return true;
 }
 
-/* Whether blocks pay: right operands are packed whole, which takes memory, and time that many rows make up
- * for. */
-static hr_status pays(const attend *a, const int64_t *extents, bool *out) {
-    const hr_contract *c = scores_of(a), *values = a->plan->stages[a->last].contract;
-    double batch, rows, keys, deep, columns;
-    HR_TRY(hr_function_points(a->function, c->batch, c->batch_count, extents, &batch));
-    HR_TRY(hr_function_points(a->function, c->m, c->m_count, extents, &rows));
-    HR_TRY(hr_function_points(a->function, c->n, c->n_count, extents, &keys));
-    HR_TRY(hr_function_points(a->function, c->k, c->k_count, extents, &deep));
-    HR_TRY(hr_function_points(a->function, values->n, values->n_count, extents, &columns));
-    const double packed = keys * (deep + columns), scores = batch * rows * keys;
-    *out = keys >= KEYS_LEAST && rows * ROWS_SHARE >= deep + columns &&
-           packed <= fmax(PACKED_MOST, scores / PACKED_SHARE);
-    return HR_OK;
+static void record(attend *a) {
+    hr_plan *plan = a->plan;
+    size_t tensors = (size_t)a->function->tensor_count + 1;
+    hr_region *region = &plan->regions[plan->region_count++];
+    *region = (hr_region){a->first, a->last, hr_arena_alloc(plan->arena, tensors)};
+    memset(region->inner, 0, tensors);
+    for (int k = a->first; k < a->last; k++)
+        for (int i = 0; i < plan->stages[k].step_count; i++) {
+            const hr_step *step = &plan->stages[k].steps[i];
+            region->inner[statement_of(a, step)->tensor] = is_in_blocks(a, step);
+        }
+    hr_reach_find(plan, a->first, a->last, a->elsewhere);
 }
 
-static void join(attend *a) {
-    for (int k = a->first; k <= a->last; k++) {
-        hr_stage *stage = &a->plan->stages[k];
-        stage->joins = k > a->first;
-        stage->lead = 0;
-        stage->skew = stage->few = stage->ragged = stage->backward = stage->carries = false;
-        stage->group = stage->abreast = 0;
-        if (stage->joins)
-            stage->why =
-                hr_arena_format(a->plan->arena, "%s; each block of rows right after stage %d's%s", stage->why,
-                                k, a->plan->stages[a->first].reach ? ", up to where its mask ends" : "");
-        for (int i = 0; i < stage->step_count && k < a->last; i++)
-            a->plan->in_blocks[statement_of(a, &stage->steps[i])->tensor] = is_in_blocks(a, &stage->steps[i]);
-    }
-}
-
-hr_status hr_pass_attend(const hr_graph *graph, const int64_t *extents, hr_plan *plan) {
+hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan) {
     attend a = {.function = graph->function, .plan = plan};
     size_t tensors = (size_t)a.function->tensor_count + 1;
-    plan->in_blocks = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_blocks);
-    memset(plan->in_blocks, 0, tensors * sizeof *plan->in_blocks);
+    plan->regions = hr_arena_alloc(plan->arena, ((size_t)plan->stage_count + 1) * sizeof *plan->regions);
     a.before = malloc(2 * tensors * sizeof *a.before);
     a.elsewhere = a.before + tensors;
     hr_status status = HR_OK;
     if (!a.before) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
-    for (int k = 0; k < plan->stage_count && status == HR_OK; k++) {
-        if (!find_stages(&a, k) || !make_own_rows(&a)) continue;
-        bool blocks;
-        hr_reach_find(plan, a.first, a.last, a.elsewhere);
-        status = pays(&a, extents, &blocks);
-        if (status != HR_OK || !blocks || plan->limits.compute || plan->tunables.group == 1) continue;
-        join(&a);
-        k = a.last;
-    }
+    for (int k = 0; k < plan->stage_count && status == HR_OK; k++)
+        if (find_stages(&a, k) && make_own_rows(&a)) record(&a);
     free(a.before);
     return status;
 }

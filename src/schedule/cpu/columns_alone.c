@@ -6,7 +6,8 @@
  * in as many copies as there are threads: then each thread takes a strip of its share of the columns through
  * all tasks, stores that, and goes on to the next.
  */
-#include "plan/passes.h"
+#include "ir/graph.h"
+#include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
 
@@ -56,7 +57,7 @@ hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage 
     int64_t lanes, sums = 0;
     double columns;
     bool apart;
-    if (plan->limits.compute || plan->tunables.chunk || plan->tunables.group == 1) return HR_OK;
+    if (plan->tunables.chunk || plan->tunables.group == 1) return HR_OK;
     HR_TRY(hr_columns_stand_alone(plan, stage, &apart));
     if (!apart) return HR_OK;
     HR_TRY(hr_function_points(plan->normal, stage->row, stage->row_count, extents, &columns));

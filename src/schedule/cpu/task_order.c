@@ -6,7 +6,8 @@
  * about 15 ns each, which pays where rows are long and the tensor is larger than the caches.
  */
 #include "base/dtype.h"
-#include "plan/passes.h"
+#include "ir/graph.h"
+#include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,9 +134,10 @@ static hr_status order_gathered(hr_plan *plan, const int64_t *extents, hr_stage 
     return HR_OK;
 }
 
-hr_status hr_pass_task_order(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+hr_status hr_pass_task_order(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    const hr_graph *graph = plan->graph;
     const hr_function *function = graph->function;
-    if (plan->tunables.skew == 1 || plan->limits.compute || stage->contract) return HR_OK;
+    if (plan->tunables.skew == 1 || stage->contract) return HR_OK;
     size_t ids = (size_t)function->expr_count + 1;
     bool *visited = calloc(ids * 2 + (size_t)function->index_count, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan kernel %.60s", plan->source->name);

@@ -6,7 +6,8 @@
  * in a cache, all of them go through that strip before the next one, and the array comes from memory once.
  */
 #include "base/dtype.h"
-#include "plan/passes.h"
+#include "ir/graph.h"
+#include "schedule/cpu/passes_cpu.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -232,10 +233,9 @@ static hr_status join(run *r) {
     return keep_in_strips(r);
 }
 
-hr_status hr_pass_join_strips(const hr_graph *graph, const int64_t *extents, hr_plan *plan) {
-    run r = {.function = graph->function, .plan = plan, .extents = extents};
-    if (plan->limits.compute || plan->tunables.chunk || plan->tunables.group == 1 || plan->tunables.skew == 1)
-        return HR_OK;
+hr_status hr_pass_join_strips(const int64_t *extents, hr_plan *plan) {
+    run r = {.function = plan->normal, .plan = plan, .extents = extents};
+    if (plan->tunables.chunk || plan->tunables.group == 1 || plan->tunables.skew == 1) return HR_OK;
     r.visited = calloc((size_t)r.function->expr_count + 1, sizeof *r.visited);
     r.read = calloc((size_t)r.function->tensor_count + 1, sizeof *r.read);
     hr_status status = HR_OK;

@@ -1,10 +1,9 @@
 /* What a plan chooses for its matrix products: the register tile and the sizes of blocks. */
-#ifndef HR_EMIT_C_CONTRACT_CHOICE_H
-#define HR_EMIT_C_CONTRACT_CHOICE_H
+#ifndef HR_SCHEDULE_CPU_CONTRACT_CHOICE_H
+#define HR_SCHEDULE_CPU_CONTRACT_CHOICE_H
 
 #include "plan/plan.h"
-
-#include "emit/templates/cpu/contract_blocks.h"
+#include "schedule/cpu/contract_blocks.h"
 
 typedef struct hr_contract_choice {
     struct contract_choice blocks; /* of the vector unit */
@@ -16,5 +15,8 @@ typedef struct hr_contract_choice {
 } hr_contract_choice;
 
 hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage);
+/* Bytes of scratch memory, aligned to 64, that the stage needs; the emitted code computes the same. */
+hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
+                              int64_t *out);
 
 #endif

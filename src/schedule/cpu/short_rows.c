@@ -9,7 +9,8 @@
  * first.
  */
 #include "base/dtype.h"
-#include "plan/passes.h"
+#include "ir/graph.h"
+#include "schedule/cpu/passes_cpu.h"
 
 enum { LINE = 64, RAGGED_BYTES = 1280 };
 enum {
@@ -64,11 +65,10 @@ static int choose_abreast(const hr_plan *plan, const hr_stage *stage, const row 
     return rows > 1 ? rows : 0;
 }
 
-hr_status hr_pass_short_rows(const hr_graph *graph, const int64_t *extents, const hr_plan *plan,
-                             hr_stage *stage) {
+hr_status hr_pass_short_rows(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     row row;
-    if (plan->limits.compute || !stage->row_count) return HR_OK;
-    HR_TRY(row_of(graph->function, extents, stage, &row));
+    if (!stage->row_count) return HR_OK;
+    HR_TRY(row_of(plan->normal, extents, stage, &row));
     stage->ragged = row.ragged;
     if (!can_go_abreast(plan, stage)) return HR_OK;
     stage->abreast = choose_abreast(plan, stage, &row);
@@ -77,5 +77,20 @@ hr_status hr_pass_short_rows(const hr_graph *graph, const int64_t *extents, cons
     stage->skew = stage->backward = false;
     stage->group = 1;
     stage->pace = 0;
+    return HR_OK;
+}
+
+/* A map whose rows are fewer than would keep all threads busy, and long enough to be shared out. */
+hr_status hr_pass_few_rows(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    enum { TASKS_A_THREAD = 4, SHARE_LEAST = 1024 };
+    const int64_t threads = hr_limits_threads(&plan->limits);
+    int64_t row;
+    double tasks;
+    if (!stage->vector || stage->row_count != 1 || !stage->task_count ||
+        !hr_stage_has_only(stage, HR_STEP_ELEMENT))
+        return HR_OK;
+    HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->row[0]].extent, extents, &row));
+    HR_TRY(hr_function_points(plan->normal, stage->task, stage->task_count, extents, &tasks));
+    stage->few = tasks < (double)(TASKS_A_THREAD * threads) && row / threads >= SHARE_LEAST;
     return HR_OK;
 }

@@ -5,7 +5,8 @@
  * exponentials are added up with it, and where the sum then is out of range, NaN or 0, the pass is done again
  * with the largest of all. A row is read once less.
  */
-#include "plan/passes.h"
+#include "ir/graph.h"
+#include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
 
@@ -66,10 +67,9 @@ static bool mark_sums(const hr_graph *graph, hr_stage *stage, int peak) {
     return true;
 }
 
-bool hr_estimate_peak(const hr_graph *graph, const hr_plan *plan, hr_stage *stage) {
-    bool on_cpu = !plan->limits.compute;
-    if (!on_cpu || !stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count)
-        return false;
+bool hr_estimate_peak(const hr_plan *plan, hr_stage *stage) {
+    const hr_graph *graph = plan->graph;
+    if (!stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return false;
     hr_step *peak = NULL;
     for (const hr_peak *p = graph->peaks; p && !peak; p = p->next)
         peak = find_reduction(graph, stage, p->peak, HR_OP_REDUCE_MAX, 0);

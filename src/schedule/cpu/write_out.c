@@ -6,57 +6,13 @@
  * expressions are one node, and whatever the axis decides (a sign, the other half) is a number.
  */
 #include "base/dtype.h"
-#include "plan/fold.h"
 #include "plan/passes.h"
+#include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { STEPS_MOST = 16, LINE = 64, NOT_WRITTEN = 1 };
-
-/* ---- values ---- */
-
-typedef struct writing {
-    hr_graph *graph;
-    int index; /* that `number` stands for */
-    hr_expr *number;
-    hr_expr **memo; /* by expr id */
-    int memo_count;
-} writing;
-
-/* An element whose places are all on their axes needs no condition. */
-static hr_expr *drop_guard(hr_graph *graph, const hr_expr *node, hr_expr *const *args) {
-    if (node->op != HR_OP_ELEMENT || !hr_element_is_guarded(graph->function, node)) return NULL;
-    const hr_tensor *tensor = &graph->function->tensors[node->tensor];
-    for (int a = 0; a < tensor->rank; a++)
-        if (!hr_subscript_is_safe(graph->function, args[a], tensor->shape[a])) return NULL;
-    return hr_graph_element(graph, node->tensor, tensor->rank, args);
-}
-
-static hr_expr *written(writing *w, hr_expr *node) {
-    if (node->op == HR_OP_INDEX) return node->index == w->index ? w->number : node;
-    if (!node->arg_count) return node;
-    if (node->id < w->memo_count && w->memo[node->id]) return w->memo[node->id];
-    hr_expr *args[HR_AXES_MAX + 2];
-    for (int i = 0; i < node->arg_count; i++)
-        args[i] = written(w, node->args[i]);
-    hr_expr *result = drop_guard(w->graph, node, args);
-    if (!result) result = hr_fold(w->graph, node, args);
-    if (node->id < w->memo_count) w->memo[node->id] = result;
-    return result;
-}
-
-hr_expr *hr_expr_at(hr_graph *graph, hr_expr *expr, int index, int64_t value) {
-    writing w = {.graph = graph,
-                 .index = index,
-                 .number = hr_graph_whole(graph, value),
-                 .memo_count = graph->function->expr_count};
-    w.memo = calloc((size_t)w.memo_count + 1, sizeof *w.memo);
-    hr_expr *result = w.memo ? written(&w, expr) : graph->spare;
-    if (!w.memo) graph->full = true;
-    free(w.memo);
-    return result;
-}
 
 /* ---- whether it pays ---- */
 
@@ -94,37 +50,33 @@ static bool is_candidate(const hr_graph *graph, const hr_stage *stage, int64_t l
 
 /* ---- the stage ---- */
 
-static hr_expr **written_subscripts(writing *w, const hr_statement *statement) {
+static hr_expr **written_subscripts(hr_substitution *w, const hr_statement *statement) {
     int count = statement->subscript_count;
     hr_expr **subscripts = hr_arena_alloc(w->graph->arena, (size_t)(count + 1) * sizeof *subscripts);
     for (int a = 0; a < count; a++)
-        subscripts[a] = written(w, statement->subscripts[a]);
+        subscripts[a] = hr_substituted(w, statement->subscripts[a]);
     return subscripts;
 }
 
 /* Appends the steps as they are where the index is `value`. */
 static int write_steps(hr_graph *graph, const hr_stage *stage, int index, int value, hr_step *out) {
-    writing w = {.graph = graph,
-                 .index = index,
-                 .number = hr_graph_whole(graph, value),
-                 .memo_count = graph->function->expr_count};
+    hr_substitution w = hr_substitution_begin(graph, index, value);
     int count = 0;
-    w.memo = calloc((size_t)w.memo_count + 1, sizeof *w.memo);
     for (int i = 0; i < stage->step_count && w.memo; i++) {
         if (!stage->steps[i].stored) continue; /* part of other values */
         hr_step *step = &out[count++];
         *step = stage->steps[i];
-        step->value = written(&w, step->value);
+        step->value = hr_substituted(&w, step->value);
         step->subscripts = written_subscripts(&w, &graph->function->statements[step->statement]);
     }
-    if (!w.memo) graph->full = true;
-    free(w.memo);
+    hr_substitution_end(&w);
     return count;
 }
 
-hr_status hr_pass_write_out(hr_graph *graph, const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+hr_status hr_pass_write_out(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    hr_graph *graph = plan->graph;
     int64_t lanes;
-    if (plan->limits.compute || plan->tunables.unroll == NOT_WRITTEN || stage->row_count < 2) return HR_OK;
+    if (plan->tunables.unroll == NOT_WRITTEN || stage->row_count < 2) return HR_OK;
     int index = stage->row[stage->row_count - 2], lane = stage->row[stage->row_count - 1];
     const hr_expr *size = graph->function->indices[index].extent;
     HR_TRY(hr_extent_value(graph->function, graph->function->indices[lane].extent, extents, &lanes));

@@ -4,8 +4,8 @@
  * nothing can, the operand is evaluated element by element.
  */
 #include "ir/graph.h"
-#include "plan/passes.h"
 #include "plan/whole_range.h"
+#include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
 

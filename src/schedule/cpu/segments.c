@@ -7,8 +7,9 @@
  * expression.
  */
 #include "base/dtype.h"
+#include "ir/graph.h"
 #include "plan/fold.h"
-#include "plan/passes.h"
+#include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
 
@@ -322,8 +323,9 @@ static hr_status find_in_row(hr_graph *graph, const int64_t *extents, hr_stage *
     return find(graph, extents, walked, &stage->segments);
 }
 
-hr_status hr_pass_segments(hr_graph *graph, const int64_t *extents, hr_plan *plan) {
-    for (int i = 0; i < plan->stage_count && !plan->limits.compute; i++) {
+hr_status hr_pass_segments(const int64_t *extents, hr_plan *plan) {
+    hr_graph *graph = plan->graph;
+    for (int i = 0; i < plan->stage_count; i++) {
         hr_stage *stage = &plan->stages[i];
         hr_contract *c = stage->contract;
         const bool next_joins = i + 1 < plan->stage_count && plan->stages[i + 1].joins;

@@ -1,0 +1,26 @@
+/* What a plan may know of the target that it is made for: facts, each with a name, and no target's name.
+ * Who schedules fills them in (schedule/target.h). */
+#ifndef HR_PLAN_FACTS_H
+#define HR_PLAN_FACTS_H
+
+typedef enum hr_fact {
+    HR_FACT_THREAD_A_TASK = 1 << 0, /* one thread walks all of a task's row; else threads share it, and meet
+                                       where the row is reduced */
+    HR_FACT_AXES_SPLIT = 1 << 1,    /* an axis that is counted in groups is better two */
+    HR_FACT_COLUMNS_ONCE = 1 << 2,  /* what is one a column is computed before the rows */
+    HR_FACT_COLUMN_POSITIONS = 1 << 3, /* argmax along an axis that is not the last is sums of columns */
+    HR_FACT_BYTE_PRODUCTS = 1 << 4,    /* there is a product of 8-bit whole numbers */
+    HR_FACT_AXES_WRITTEN_OUT = 1 << 5, /* a map writes out a short axis of its row */
+    HR_FACT_TASKS_TRANSPOSED = 1 << 6, /* what is read across is transposed for a group of tasks, not for
+                                          loops of a row */
+    HR_FACT_NEXT_TASK_AHEAD = 1 << 7,  /* the row of the next task is prefetched */
+} hr_fact;
+
+typedef struct hr_facts {
+    unsigned set; /* of hr_fact */
+    /* A matrix times at most so many vectors is rows of products: with both f32, and with others. */
+    int thin_f32, thin;
+    double columns_most; /* more sums of columns than these are a stage of their own */
+} hr_facts;
+
+#endif

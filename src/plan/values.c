@@ -1,0 +1,133 @@
+/* What each step of a stage computes, and in which pass. In: grouped stages. Out: stages whose values are
+ * over their own indices, and their shapes. */
+#include "plan/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct valuing {
+    hr_graph *graph;
+    const hr_function *function;
+    int *step_of;       /* tensor -> step of the current stage that defines it, -1 elsewhere */
+    hr_expr **replaced; /* by expr id: copies with elements of the same stage replaced */
+    int id_capacity;
+} valuing;
+
+/* ---- values: elements of the same stage are replaced by what they are ---- */
+
+static hr_expr *replace(valuing *s, hr_stage *stage, hr_expr *node) {
+    bool known = node->id < s->id_capacity;
+    if (known && s->replaced[node->id]) return s->replaced[node->id];
+    hr_expr *result = node;
+    int step = node->op == HR_OP_ELEMENT ? s->step_of[node->tensor] : -1;
+    bool is_product =
+        stage->contract && node->op == HR_OP_ELEMENT && node->tensor == stage->contract->product;
+    if (step >= 0 && stage->steps[step].kind == HR_STEP_ELEMENT && !is_product) {
+        const hr_statement *made = &s->function->statements[stage->steps[step].statement];
+        result = hr_graph_round(s->graph, s->function->tensors[node->tensor].dtype,
+                                replace(s, stage, made->value));
+    } else if (node->arg_count) {
+        hr_expr *args[HR_AXES_MAX + 2];
+        for (int i = 0; i < node->arg_count; i++)
+            args[i] = replace(s, stage, node->args[i]);
+        result = hr_graph_with_args(s->graph, node, args);
+    }
+    if (known) s->replaced[node->id] = result;
+    return result;
+}
+
+static hr_status set_values(valuing *s, hr_stage *stage) {
+    memset(s->replaced, 0, (size_t)s->id_capacity * sizeof *s->replaced);
+    for (int t = 0; t < s->function->tensor_count; t++)
+        s->step_of[t] = -1;
+    for (int i = 0; i < stage->step_count; i++)
+        s->step_of[s->function->statements[stage->steps[i].statement].tensor] = i;
+    for (int i = 0; i < stage->step_count; i++) {
+        hr_step *step = &stage->steps[i];
+        const hr_statement *statement = &s->function->statements[step->statement];
+        hr_expr *value = statement->value;
+        step->subscripts = statement->subscripts;
+        if (stage->contract && i == 0)
+            value = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
+                                     statement->subscripts);
+        else if (hr_op_is_reduction(value->op))
+            value = value->args[0];
+        step->value = replace(s, stage, value);
+        if (statement->accumulate)
+            step->target = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
+                                            statement->subscripts);
+    }
+    return hr_graph_status(s->graph);
+}
+
+/* ---- passes ---- */
+
+static bool reads_tensor(const hr_expr *node, int tensor, bool *visited) {
+    if (visited[node->id]) return false;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT && node->tensor == tensor) return true;
+    for (int i = 0; i < node->arg_count; i++)
+        if (reads_tensor(node->args[i], tensor, visited)) return true;
+    return false;
+}
+
+/* An inout is overwritten in the last pass that reads what it held. */
+static hr_status delay_overwrites(valuing *s, hr_stage *stage) {
+    bool *visited = malloc((size_t)s->function->expr_count + 1);
+    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    for (int i = 0; i < stage->step_count; i++) {
+        int tensor = s->function->statements[stage->steps[i].statement].tensor;
+        int memory = s->graph->storage[tensor];
+        for (int j = 0; j < stage->step_count && memory != tensor; j++) {
+            memset(visited, 0, (size_t)s->function->expr_count);
+            if (stage->steps[j].pass > stage->steps[i].pass &&
+                reads_tensor(stage->steps[j].value, memory, visited))
+                stage->steps[i].pass = stage->steps[j].pass;
+        }
+    }
+    free(visited);
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].pass + 1 > stage->pass_count) stage->pass_count = stage->steps[i].pass + 1;
+    return HR_OK;
+}
+
+/* ---- shapes ---- */
+
+hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage) {
+    if (stage->contract) return HR_SHAPE_CONTRACT;
+    if (hr_stage_has(stage, HR_STEP_SCATTER)) return HR_SHAPE_SCATTER;
+    bool contiguous = stage->row_count > 0;
+    for (int i = 0; i < stage->step_count && contiguous; i++) {
+        const hr_statement *statement = &function->statements[stage->steps[i].statement];
+        bool element = stage->steps[i].kind == HR_STEP_ELEMENT && stage->steps[i].stored;
+        if (element && statement->domain[statement->domain_count - 1] != hr_stage_lane(stage))
+            contiguous = false;
+    }
+    if (!contiguous) return HR_SHAPE_GENERIC;
+    if (hr_stage_has(stage, HR_STEP_REDUCE_ROW)) return HR_SHAPE_ROW;
+    if (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL))
+        return HR_SHAPE_COLUMN;
+    return HR_SHAPE_MAP;
+}
+
+const char *hr_shape_name(hr_shape shape) {
+    static const char *const names[] = {"map", "row", "column", "contract", "scatter", "generic"};
+    return names[shape];
+}
+
+hr_status hr_pass_values(hr_graph *graph, hr_plan *plan) {
+    valuing s = {.graph = graph, .function = graph->function, .id_capacity = graph->function->expr_count};
+    s.step_of = calloc((size_t)s.function->tensor_count + 1, sizeof *s.step_of);
+    s.replaced = calloc((size_t)s.id_capacity + 1, sizeof *s.replaced);
+    hr_status status = HR_OK;
+    if (!s.step_of || !s.replaced) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    for (int i = 0; i < plan->stage_count && status == HR_OK; i++) {
+        hr_stage *stage = &plan->stages[i];
+        status = set_values(&s, stage);
+        if (status == HR_OK) status = delay_overwrites(&s, stage);
+        if (status == HR_OK) stage->shape = hr_stage_shape_of(s.function, stage);
+    }
+    free(s.step_of);
+    free(s.replaced);
+    return status == HR_OK ? hr_graph_status(graph) : status;
+}

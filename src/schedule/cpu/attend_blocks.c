@@ -1,0 +1,75 @@
+/* Two products with rows between them: a block of rows goes through all before the next block does. In: the
+ * plan's regions, scheduled stages. Out: `joins`, `in_blocks`.
+ *
+ * A thread that takes a block of queries through both products has its scores in cache between them, and no
+ * others are ever in memory.
+ */
+#include "ir/graph.h"
+#include "schedule/cpu/passes_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    KEYS_LEAST = 64,
+    ROWS_SHARE = 4,         /* a row for so many columns of what is packed */
+    PACKED_MOST = 10 << 20, /* elements of a batch's packed operands, */
+    PACKED_SHARE = 8        /* or one for so many scores */
+};
+
+/* Whether blocks pay: right operands are packed whole, which takes memory, and time that many rows make up
+ * for. */
+static hr_status pays(const hr_plan *plan, const hr_region *region, const int64_t *extents, bool *out) {
+    const hr_function *function = plan->normal;
+    const hr_contract *c = plan->stages[region->first].contract,
+                      *values = plan->stages[region->last].contract;
+    double batch, rows, keys, deep, columns;
+    HR_TRY(hr_function_points(function, c->batch, c->batch_count, extents, &batch));
+    HR_TRY(hr_function_points(function, c->m, c->m_count, extents, &rows));
+    HR_TRY(hr_function_points(function, c->n, c->n_count, extents, &keys));
+    HR_TRY(hr_function_points(function, c->k, c->k_count, extents, &deep));
+    HR_TRY(hr_function_points(function, values->n, values->n_count, extents, &columns));
+    const double packed = keys * (deep + columns), scores = batch * rows * keys;
+    *out = keys >= KEYS_LEAST && rows * ROWS_SHARE >= deep + columns &&
+           packed <= fmax(PACKED_MOST, scores / PACKED_SHARE);
+    return HR_OK;
+}
+
+static void join(hr_plan *plan, const hr_region *region) {
+    for (int k = region->first; k <= region->last; k++) {
+        hr_stage *stage = &plan->stages[k];
+        stage->joins = k > region->first;
+        stage->lead = 0;
+        stage->skew = stage->few = stage->ragged = stage->backward = stage->carries = false;
+        stage->group = stage->abreast = 0;
+        if (stage->joins)
+            stage->why =
+                hr_arena_format(plan->arena, "%s; each block of rows right after stage %d's%s", stage->why, k,
+                                plan->stages[region->first].reach ? ", up to where its mask ends" : "");
+    }
+    for (int t = 0; t < plan->normal->tensor_count; t++)
+        plan->in_blocks[t] = plan->in_blocks[t] || region->inner[t];
+}
+
+static bool are_vectors(const hr_plan *plan, const hr_region *region) {
+    for (int k = region->first + 1; k < region->last; k++)
+        if (!plan->stages[k].vector) return false;
+    return true;
+}
+
+hr_status hr_pass_attend_blocks(const int64_t *extents, hr_plan *plan) {
+    size_t tensors = (size_t)plan->normal->tensor_count + 1;
+    int done = -1; /* the last stage that is part of such a run */
+    plan->in_blocks = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_blocks);
+    memset(plan->in_blocks, 0, tensors * sizeof *plan->in_blocks);
+    for (int i = 0; i < plan->region_count && plan->tunables.group != 1; i++) {
+        const hr_region *region = &plan->regions[i];
+        bool blocks;
+        if (region->first <= done || !are_vectors(plan, region)) continue;
+        HR_TRY(pays(plan, region, extents, &blocks));
+        if (!blocks) continue;
+        join(plan, region);
+        done = region->last;
+    }
+    return HR_OK;
+}

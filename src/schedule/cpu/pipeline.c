@@ -1,0 +1,198 @@
+/* Software pipelining of a stage's passes over rows: pass p works on row r - p while pass 0 works on row r.
+ * In: a stage with values and lanes. Out: whether it is pipelined, and how. */
+#include "schedule/cpu/passes_cpu.h"
+#include "schedule/dependence.h"
+
+#include "base/dtype.h"
+#include "ir/graph.h"
+
+#include <stdlib.h>
+
+typedef struct chooser {
+    const hr_plan *plan;
+    const hr_function *function;
+    const int64_t *extents;
+    hr_dependence depends;
+} chooser;
+
+typedef struct flight {
+    int *first, *last; /* by expr id: the passes that use it, from 1; 0 = not seen */
+    int64_t row;       /* elements */
+    int64_t shared;    /* bytes of rows that all tasks read */
+    bool late;         /* a pass other than the first reads what none before it did */
+} flight;
+
+/* Bytes of the rows in flight, were the passes of several rows to run side by side: what is read or kept
+ * stays from the first pass that uses it to the last. */
+static int64_t flight_bytes(chooser *s, const hr_stage *stage, const hr_expr *node, int pass, flight *f) {
+    int64_t bytes = 0, since = f->first[node->id] ? pass + 1 - f->first[node->id] : 0;
+    if (f->last[node->id] == pass + 1 || !hr_varies_by_lane(&s->depends, node)) return 0;
+    f->last[node->id] = pass + 1;
+    if (node->op == HR_OP_ELEMENT) {
+        int64_t one = f->row * (int64_t)hr_dtype_size(s->function->tensors[node->tensor].dtype);
+        if (!f->first[node->id]) bytes += one;
+        if (hr_varies_by_task(&s->depends, node))
+            bytes += since * one, f->late = f->late || (pass && !since);
+        else if (!f->first[node->id])
+            f->shared += one;
+        f->first[node->id] = pass + 1;
+    }
+    if (hr_op_is_dear(node->op) &&
+        since) { /* kept: the row that is written and those that are read; of two one */
+        bytes += (since + (hr_stage_turns(stage) > 2)) * f->row * 4;
+        f->first[node->id] = pass + 1;
+        return bytes;
+    }
+    if (!f->first[node->id]) f->first[node->id] = pass + 1;
+    for (int i = 0; i < node->arg_count; i++)
+        bytes += flight_bytes(s, stage, node->args[i], pass, f);
+    return bytes;
+}
+
+/* It needs passes that each work through a row's lanes in order, and rows that are there when their turn
+ * comes. */
+static bool can_skew(const hr_stage *stage) {
+    bool ends_spared = stage->spare_pass && stage->spare_pass == stage->pass_count - 1;
+    if (ends_spared) return false;
+    if (!stage->vector || stage->contract || hr_stage_turns(stage) < 2 || stage->row_count != 1 ||
+        !stage->task_count)
+        return false;
+    if (hr_stage_has(stage, HR_STEP_REDUCE_ALL) || hr_stage_has(stage, HR_STEP_SCATTER)) return false;
+    for (int i = 0; i < stage->step_count; i++)
+        if (hr_expr_draws(stage->steps[i].value)) return false;
+    return true;
+}
+
+/* Bytes of the sums over tasks that each row adds to. */
+static int64_t sum_bytes(const hr_stage *stage, int64_t row) {
+    int64_t sums = 0;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) sums += row * 4;
+    return sums;
+}
+
+/* Where the rows in flight leave the first-level cache, rows that all tasks read would come from the second
+ * for each task anew: two tasks take each block of columns together, where such rows are two fifths or more
+ * of all that is read. So would sums over tasks: two tasks take each up and put it back once, where lanes are
+ * narrowed. Where they are not, reads and stores would come in bursts, and a core that does not see far loses
+ * more by a second row in flight than it gains; one whose stores wait gains (docs/facts.md). */
+static int choose_group(const chooser *s, const hr_stage *stage, const flight *f, int64_t bytes) {
+    enum { GROUP_ROWS = 2, GROUP_ROWS_MOST = 16 };
+    int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
+    bool sums = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
+    bool far = hr_limits_see_far(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
+    int choice = s->plan->tunables.group, most = sums ? GROUP_ROWS : GROUP_ROWS_MOST;
+    if (!stage->skew) return 1;
+    if (choice > 0) return choice < most ? choice : most;
+    if (bytes + sum_bytes(stage, f->row) <= l1) return 1;
+    if (sums)
+        return far && (hr_stage_is_narrow(s->plan, stage) || hr_limits_stores_wait(&s->plan->limits))
+                   ? GROUP_ROWS
+                   : 1;
+    if (f->shared * 5 < bytes * 2) return 1;
+    return (bytes - f->shared) * GROUP_ROWS + f->shared <= l2 / 4 * 3 ? GROUP_ROWS : 1;
+}
+
+/* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
+ * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
+ * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
+ * further; those that narrow are more, too, and do not wait for all that was read, nor at all where
+ * the core does not see as far. Where stores wait, waiting for reads, too, costs more than it spares. */
+static hr_pace choose_pace(const chooser *s, const hr_stage *stage, int64_t row, int64_t bytes) {
+    int64_t sums = sum_bytes(stage, row);
+    bool narrow = hr_stage_is_narrow(s->plan, stage);
+    int choice = s->plan->tunables.pace;
+    if (choice == HR_PACE_ENDED && narrow) choice = HR_PACE_READ;
+    if (choice) return choice;
+    if (hr_limits_are_short(&s->plan->limits) || hr_limits_stores_wait(&s->plan->limits)) return HR_PACE_FREE;
+    if (!sums) return stage->group > 1 ? HR_PACE_READ : HR_PACE_FREE;
+    if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_PACE_FREE;
+    if (!hr_limits_see_far(&s->plan->limits)) return narrow ? HR_PACE_FREE : HR_PACE_READ;
+    return narrow ? HR_PACE_READ : HR_PACE_ENDED;
+}
+
+/* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what
+ * the first read last is still there. Not where it reads what no pass read before, which is asked for ahead,
+ * nor where it adds up. */
+static bool goes_backward(const chooser *s, const hr_stage *stage, const flight *f, int64_t bytes) {
+    int64_t l1 = hr_limits_l1(&s->plan->limits);
+    int last = stage->pass_count - 1;
+    if (!stage->skew || stage->group > 1 || hr_stage_turns(stage) != 2 || f->late || bytes <= l1 / 4 * 3)
+        return false;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN ||
+            (stage->steps[i].kind == HR_STEP_REDUCE_ROW && stage->steps[i].pass == last))
+            return false;
+    return true;
+}
+
+/* Rows in flight come from the second-level cache at least. Where operations are what takes long, two passes
+ * at once need more registers than short vectors have. */
+static bool pays_to_skew(const chooser *s, const hr_stage *stage, int64_t bytes) {
+    if (hr_stage_is_bound_by_operations(s->plan, stage)) return false;
+    return bytes <= hr_limits_l2(&s->plan->limits) / 4 * 3;
+}
+
+static hr_status choose_pipeline(chooser *s, hr_stage *stage) {
+    flight f = {0};
+    int64_t bytes = 0;
+    int choice = s->plan->tunables.skew;
+    if (choice == 1 || !can_skew(stage)) return HR_OK;
+    HR_TRY(
+        hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &f.row));
+    size_t ids = (size_t)s->function->expr_count + 1;
+    f.first = calloc(ids * 2, sizeof *f.first);
+    if (!f.first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    f.last = f.first + ids;
+    for (int turn = 0; turn < hr_stage_turns(stage); turn++)
+        for (int i = 0; i < stage->step_count; i++)
+            if (stage->steps[i].pass == hr_stage_pass_at(stage, turn) &&
+                hr_step_is_emitted(&stage->steps[i]) && stage->steps[i].kind != HR_STEP_ROW)
+                bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
+    free(f.first);
+    stage->skew = choice >= 2 || pays_to_skew(s, stage, bytes);
+    stage->group = choose_group(s, stage, &f, bytes);
+    stage->pace = choose_pace(s, stage, f.row, bytes);
+    stage->backward = goes_backward(s, stage, &f, bytes);
+    return HR_OK;
+}
+
+/* Whether reads and stores stay side by side where a row ends, too: it pays where that is more than a small
+ * part of the row. Where lanes are narrowed operations have memory wait at times, and what either does alone
+ * there makes up for it. */
+static bool carries_lead(const chooser *s, const hr_stage *stage, int64_t row) {
+    enum { LEADS_MOST = 16 };
+    return row <= (int64_t)stage->lead * LEADS_MOST && stage->group == 1 && !stage->backward &&
+           hr_stage_turns(stage) == 2 && !hr_stage_is_narrow(s->plan, stage);
+}
+
+/* What is read of memory stands where results have just been stored, but in another page, wherever rows are a
+ * multiple of some power of two long, and a core whose stores wait for memory for long has the load wait,
+ * too. The first pass leads by some lines: then such stores are nearly a page ago, and where a row ends there
+ * is work that does not wait for what is one a row. Then a row is not kept where the one before it was: two
+ * of them want room. */
+static hr_status choose_offset(chooser *s, hr_stage *stage) {
+    enum { LEAD_BYTES = 512, LEAD_BYTES_NARROW = 768 };
+    bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
+    bool narrow = hr_stage_is_narrow(s->plan, stage), keeps = hr_stage_keeps_rows(stage);
+    int64_t row;
+    if (!stage->skew || leads == (s->plan->tunables.skew == 3)) return HR_OK;
+    HR_TRY(hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &row));
+    if (keeps && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) return HR_OK;
+    stage->lead = narrow ? (keeps ? LEAD_BYTES : LEAD_BYTES_NARROW) / 2 : LEAD_BYTES / 4;
+    stage->carries = carries_lead(s, stage, row);
+    return HR_OK;
+}
+
+hr_status hr_pass_pipeline(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    chooser s = {.plan = plan, .function = plan->normal, .extents = extents};
+    HR_TRY(hr_dependence_begin(plan, stage, &s.depends));
+    hr_status status = choose_pipeline(&s, stage);
+    hr_dependence_end(&s.depends);
+    return status;
+}
+
+hr_status hr_pass_pipeline_offset(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    chooser s = {.plan = plan, .function = plan->normal, .extents = extents};
+    return choose_offset(&s, stage);
+}

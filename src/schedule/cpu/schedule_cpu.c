@@ -1,0 +1,62 @@
+/* How a CPU walks a plan's stages: the list of passes. In: a plan. Out: its schedules. */
+#include "ir/graph.h"
+#include "plan/passes.h"
+#include "schedule/cpu/candidates_cpu.h"
+#include "schedule/cpu/passes_cpu.h"
+#include "schedule/passes.h"
+#include "schedule/target.h"
+
+/* Bytes of the threads' copies of one sum over tasks: a run takes little more memory than its arrays. */
+enum { COPIES_MOST = 16 << 20 };
+
+static hr_facts facts_of(const hr_device_limits *limits) {
+    const double second = (double)hr_limits_l2(limits) / 4,
+                 copies = (double)COPIES_MOST / 4 / (double)hr_limits_threads(limits);
+    return (hr_facts){.set = HR_FACT_THREAD_A_TASK | HR_FACT_AXES_SPLIT | HR_FACT_COLUMNS_ONCE |
+                             HR_FACT_COLUMN_POSITIONS | HR_FACT_BYTE_PRODUCTS | HR_FACT_AXES_WRITTEN_OUT |
+                             HR_FACT_TASKS_TRANSPOSED | HR_FACT_NEXT_TASK_AHEAD,
+                      /* A core multiplies each vector by itself, and widens what is narrow for each anew; of
+                       * more, a product that packs the matrix is done sooner. */
+                      .thin_f32 = 2,
+                      .thin = 1,
+                      .columns_most = second < copies ? second : copies};
+}
+
+/* ---- the passes ---- */
+
+static hr_status schedule_values(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    HR_TRY(hr_schedule_lanes(extents, true, plan, stage));
+    HR_TRY(hr_pass_write_out(extents, plan, stage));
+    if (stage->written) HR_TRY(hr_schedule_lanes(extents, true, plan, stage));
+    bool estimated = hr_estimate_peak(plan, stage);
+    if (stage->vector && !stage->contract && !estimated) hr_pass_spread(plan->graph, stage);
+    stage->shape = hr_stage_shape_of(plan->normal, stage);
+    return hr_graph_status(plan->graph);
+}
+
+static hr_status schedule_walk(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    HR_TRY(hr_pass_pipeline(extents, plan, stage));
+    HR_TRY(hr_pass_task_order(extents, plan, stage));
+    HR_TRY(hr_pass_few_rows(extents, plan, stage));
+    HR_TRY(hr_pass_columns_alone(extents, plan, stage));
+    HR_TRY(hr_pass_short_rows(extents, plan, stage));
+    HR_TRY(hr_pass_stash(extents, plan, stage));
+    HR_TRY(hr_pass_pipeline_offset(extents, plan, stage));
+    hr_schedule_describe(plan, stage);
+    return HR_OK;
+}
+
+static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
+    for (int i = 0; i < plan->stage_count; i++) {
+        HR_TRY(schedule_values(extents, plan, &plan->stages[i]));
+        HR_TRY(schedule_walk(extents, plan, &plan->stages[i]));
+    }
+    if (!unfused) HR_TRY(hr_pass_join_strips(extents, plan));
+    if (!unfused) HR_TRY(hr_pass_attend_blocks(extents, plan));
+    HR_TRY(hr_pass_segments(extents, plan));
+    return hr_pass_contract_lanes(extents, plan);
+}
+
+const hr_target hr_target_cpu = {
+    HR_TARGET_CPU, "cpu", facts_of, schedule, hr_cpu_candidates,
+};

@@ -1,0 +1,9 @@
+/* The choices worth measuring on a GPU, likeliest first. */
+#ifndef HR_SCHEDULE_CUDA_CANDIDATES_CUDA_H
+#define HR_SCHEDULE_CUDA_CANDIDATES_CUDA_H
+
+#include "plan/plan.h"
+
+int hr_cuda_candidates(const hr_plan *plan, hr_tunables *out, int max);
+
+#endif

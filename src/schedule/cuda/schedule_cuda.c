@@ -1,0 +1,74 @@
+/* How a GPU walks a plan's stages: the list of passes. In: a plan. Out: its schedules. */
+#include "ir/graph.h"
+#include "plan/passes.h"
+#include "schedule/cuda/candidates_cuda.h"
+#include "schedule/passes.h"
+#include "schedule/stash.h"
+#include "schedule/target.h"
+
+/* A cluster of blocks adds up a row's sums in its registers: the columns that are too many for that, and more
+ * vectors beside a matrix than a block reads it once for. */
+enum { COLUMNS_LONG = 1 << 17, THIN = 8 };
+
+static hr_facts facts_of(const hr_device_limits *limits) {
+    (void)limits;
+    return (hr_facts){.thin_f32 = THIN, .thin = THIN, .columns_most = COLUMNS_LONG - 1};
+}
+
+/* ---- what a row's passes keep in registers ---- */
+
+/* What alone uses the node, if that is one other and no step ends with the node; else NULL. */
+static hr_expr *only_user(const hr_stashing *s, const hr_expr *node) {
+    const hr_graph *graph = s->plan->graph;
+    const hr_stage *stage = s->stage;
+    hr_expr *user = NULL;
+    for (int i = 0; i < stage->step_count; i++)
+        if (hr_step_is_emitted(&stage->steps[i]) && stage->steps[i].value == node) return NULL;
+    for (int i = 0; i < graph->table_size; i++) {
+        hr_expr *other = graph->table[i];
+        for (int a = 0; other && s->passes[other->id] && a < other->arg_count; a++) {
+            if (other->args[a] != node) continue;
+            if (user && user != other) return NULL;
+            user = other;
+        }
+    }
+    return user;
+}
+
+/* On a GPU a register holds any value as well as any other: the one that most follows from the node in all
+ * passes that need it. A random number's own place would not even be used where it is drawn to be compared.
+ */
+static hr_expr *most_of(const hr_stashing *s, hr_expr *node) {
+    hr_expr *most = node, *user = node;
+    while ((user = only_user(s, user)) && s->repeats[user->id])
+        if (user->type == HR_F32) most = user;
+    return most;
+}
+
+static hr_status stash(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    hr_stashing s;
+    if (stage->contract) return HR_OK;
+    HR_TRY(hr_stash_begin(plan, stage, extents, &s));
+    hr_stash_functions(&s, most_of);
+    hr_stash_end(&s);
+    return HR_OK;
+}
+
+/* ---- the passes ---- */
+
+static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
+    (void)unfused;
+    for (int i = 0; i < plan->stage_count; i++) {
+        hr_stage *stage = &plan->stages[i];
+        HR_TRY(hr_schedule_lanes(extents, false, plan, stage));
+        if (!stage->contract) hr_pass_spread(plan->graph, stage);
+        HR_TRY(hr_graph_status(plan->graph));
+        HR_TRY(stash(extents, plan, stage));
+        hr_schedule_describe(plan, stage);
+    }
+    return HR_OK;
+}
+
+const hr_target hr_target_cuda = {
+    HR_TARGET_CUDA, "cuda", facts_of, schedule, hr_cuda_candidates,
+};

@@ -1,0 +1,39 @@
+/* See dependence.h. */
+#include "schedule/dependence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+hr_status hr_dependence_begin(const hr_plan *plan, const hr_stage *stage, hr_dependence *out) {
+    size_t ids = (size_t)plan->normal->expr_count + 1;
+    signed char *known = malloc(ids * 2);
+    if (!known) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    memset(known, -1, ids * 2);
+    *out = (hr_dependence){plan, stage, known, known + ids};
+    return HR_OK;
+}
+
+void hr_dependence_end(hr_dependence *dependence) {
+    free(dependence->lane);
+}
+
+static bool depends(const hr_expr *node, const int *indices, int count, signed char *known) {
+    if (known[node->id] >= 0) return known[node->id];
+    bool result = false;
+    for (int i = 0; i < count && node->op == HR_OP_INDEX; i++)
+        result = result || node->index == indices[i];
+    for (int i = 0; i < node->arg_count; i++)
+        if (depends(node->args[i], indices, count, known)) result = true;
+    known[node->id] = result;
+    return result;
+}
+
+bool hr_varies_by_lane(const hr_dependence *dependence, const hr_expr *node) {
+    int lane = hr_stage_lane(dependence->stage);
+    return depends(node, &lane, 1, dependence->lane);
+}
+
+bool hr_varies_by_task(const hr_dependence *dependence, const hr_expr *node) {
+    const hr_stage *stage = dependence->stage;
+    return depends(node, stage->task, stage->task_count, dependence->task);
+}

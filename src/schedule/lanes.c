@@ -1,0 +1,116 @@
+/* Whether a stage's lanes can be vectors of 32-bit values. In: a stage. Out: its `vector`. */
+#include "schedule/dependence.h"
+#include "schedule/passes.h"
+
+#include "base/dtype.h"
+#include "plan/passes.h"
+#include "plan/whole_range.h"
+
+#include <stdlib.h>
+
+typedef struct lane_check {
+    const hr_plan *plan;
+    const hr_stage *stage;
+    const int64_t *extents;
+    bool gathers; /* an element at any place can be a lane */
+    hr_dependence depends;
+} lane_check;
+
+/* lane, lane + c or c + lane or lane - c, where c does not depend on the lane. */
+static bool is_lane_plus(const lane_check *c, const hr_expr *e) {
+    if (e->op == HR_OP_INDEX) return e->index == hr_stage_lane(c->stage);
+    if (e->op == HR_OP_ADD)
+        return (is_lane_plus(c, e->args[0]) && !hr_varies_by_lane(&c->depends, e->args[1])) ||
+               (is_lane_plus(c, e->args[1]) && !hr_varies_by_lane(&c->depends, e->args[0]));
+    return e->op == HR_OP_SUB && is_lane_plus(c, e->args[0]) && !hr_varies_by_lane(&c->depends, e->args[1]);
+}
+
+static bool is_dense(const lane_check *c, int tensor) {
+    return hr_plan_layout(c->plan, tensor) != HR_LAYOUT_STRIDED;
+}
+
+static bool element_is_lanes(const lane_check *c, const hr_expr *e) {
+    const hr_tensor *tensor = &c->plan->normal->tensors[e->tensor];
+    if (!is_dense(c, e->tensor)) return false;
+    if (hr_element_is_guarded(c->plan->normal, e) && hr_varies_by_lane(&c->depends, e->args[tensor->rank]))
+        return false;
+    for (int a = 0; a < tensor->rank; a++) {
+        const hr_expr *subscript = e->args[a];
+        if (!hr_varies_by_lane(&c->depends, subscript)) continue;
+        if (a != tensor->rank - 1 || !is_lane_plus(c, subscript)) return false;
+        if (!hr_expr_is_affine(subscript)) return false; /* each element is checked */
+        if (hr_element_is_guarded(c->plan->normal, e) &&
+            !hr_subscript_is_safe(c->plan->normal, subscript, tensor->shape[a]))
+            return false;
+    }
+    return true;
+}
+
+/* A CPU reads each lane's element on its own and computes with vectors all the same. */
+static bool element_is_brought(const lane_check *c, const hr_expr *e) {
+    for (int i = 0; i < c->stage->step_count; i++)
+        if (c->plan->normal->statements[c->stage->steps[i].statement].tensor == e->tensor) return false;
+    return c->gathers && hr_plan_layout(c->plan, e->tensor) == HR_LAYOUT_DENSE;
+}
+
+/* Whole-number lanes are 32 bits wide: values must provably stay inside that. */
+static bool fits_lanes(const lane_check *c, const hr_expr *e) {
+    return hr_whole_fits_lanes(c->plan->normal, c->extents, e);
+}
+
+static bool node_is_lanes(const lane_check *c, const hr_expr *node, bool *visited) {
+    if (visited[node->id] || !hr_varies_by_lane(&c->depends, node)) return true;
+    visited[node->id] = true;
+    if (node->op == HR_OP_ELEMENT)
+        return node->type != HR_F64 && node->type != HR_I64 &&
+               (element_is_lanes(c, node) || element_is_brought(c, node));
+    if (node->type == HR_F64 || (node->type == HR_I64 && !fits_lanes(c, node))) return false;
+    if (node->op == HR_OP_CONVERT && node->dtype == HR_F64) return false;
+    if (node->op == HR_OP_RANDOM)
+        return !hr_varies_by_lane(&c->depends, node->args[0]) && is_lane_plus(c, node->args[1]);
+    for (int i = 0; i < node->arg_count; i++) {
+        const hr_expr *arg = node->args[i];
+        if (arg->type == HR_I64 && !hr_varies_by_lane(&c->depends, arg) && !fits_lanes(c, arg)) return false;
+        if (!node_is_lanes(c, arg, visited)) return false;
+    }
+    return true;
+}
+
+static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visited) {
+    const hr_statement *statement = &c->plan->normal->statements[step->statement];
+    hr_dtype dtype = c->plan->normal->tensors[statement->tensor].dtype;
+    bool arg = hr_op_finds_position(step->reduce);
+    if (step->kind == HR_STEP_SCATTER) return false;
+    if (step->kind == HR_STEP_ROW || hr_step_is_row_total(c->plan, c->stage, step)) return true;
+    if (step->reduce && !(c->stage->contract) && !arg) {
+        if (statement->value->type != HR_F32 && statement->value->type != HR_I32) return false;
+        if (step->reduce == HR_OP_REDUCE_SUM && statement->value->type != HR_F32) return false;
+    }
+    if (step->kind == HR_STEP_ELEMENT && step->stored) {
+        int last = statement->subscript_count - 1;
+        if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64) return false;
+        if (last < 0 || statement->domain[last] != hr_stage_lane(c->stage) || !is_dense(c, statement->tensor))
+            return false;
+    }
+    if (step->kind == HR_STEP_ELEMENT && !step->stored) return true; /* part of other values */
+    if (step->value->type == HR_I64 && hr_varies_by_lane(&c->depends, step->value) &&
+        (step->kind != HR_STEP_ELEMENT || !fits_lanes(c, step->value)))
+        return false;
+    return node_is_lanes(c, step->value, visited);
+}
+
+hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, hr_plan *plan, hr_stage *stage) {
+    lane_check c = {.plan = plan, .stage = stage, .extents = extents, .gathers = gathers};
+    bool *visited = calloc((size_t)plan->normal->expr_count + 1, sizeof *visited);
+    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    hr_status status = hr_dependence_begin(plan, stage, &c.depends);
+    if (status == HR_OK) {
+        bool wide = stage->contract && stage->contract->left->type == HR_F64;
+        stage->vector = stage->row_count > 0 && !wide;
+        for (int i = 0; i < stage->step_count && stage->vector; i++)
+            stage->vector = step_is_lanes(&c, &stage->steps[i], visited);
+        hr_dependence_end(&c.depends);
+    }
+    free(visited);
+    return status;
+}

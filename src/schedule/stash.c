@@ -1,0 +1,75 @@
+/* See stash.h. */
+#include "schedule/stash.h"
+
+#include "ir/graph.h"
+
+#include <stdlib.h>
+
+static void count_passes(hr_stashing *s, const hr_expr *node, int pass) {
+    if (s->passes[node->id] == pass + 1 || !hr_varies_by_lane(&s->depends, node)) return;
+    if (s->passes[node->id]) s->repeats[node->id]++;
+    s->passes[node->id] = pass + 1;
+    for (int i = 0; i < node->arg_count; i++)
+        count_passes(s, node->args[i], pass);
+}
+
+static void count_all(hr_stashing *s) {
+    const hr_stage *stage = s->stage;
+    for (int pass = 0; pass < stage->pass_count; pass++)
+        for (int i = 0; i < stage->step_count; i++)
+            if (stage->steps[i].pass == pass && hr_step_is_emitted(&stage->steps[i]) &&
+                stage->steps[i].kind != HR_STEP_ROW)
+                count_passes(s, stage->steps[i].value, pass);
+}
+
+hr_status hr_stash_begin(hr_plan *plan, hr_stage *stage, const int64_t *extents, hr_stashing *out) {
+    *out = (hr_stashing){.plan = plan, .stage = stage, .row = 1};
+    for (int i = 0; i < stage->row_count; i++) {
+        int64_t size;
+        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->row[i]].extent, extents, &size));
+        out->row *= size;
+    }
+    size_t ids = (size_t)plan->normal->expr_count + 1;
+    int *passes = calloc(ids * 2, sizeof *passes);
+    if (!passes) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    hr_status status = hr_dependence_begin(plan, stage, &out->depends);
+    if (status != HR_OK) {
+        free(passes);
+        return status;
+    }
+    out->passes = passes;
+    out->repeats = passes + ids;
+    stage->kept = hr_arena_alloc(plan->arena, HR_KEPT_MAX * sizeof *stage->kept);
+    count_all(out);
+    return HR_OK;
+}
+
+void hr_stash_end(hr_stashing *s) {
+    hr_dependence_end(&s->depends);
+    free(s->passes);
+}
+
+void hr_stash_add(hr_stashing *s, hr_expr *node, bool once) {
+    s->stage->kept_once[s->stage->kept_count] = once;
+    s->stage->kept[s->stage->kept_count++] = node;
+}
+
+bool hr_stash_is_full(const hr_stashing *s) {
+    return s->stage->kept_count >= HR_KEPT_MAX;
+}
+
+static bool is_stashed(const hr_stage *stage, const hr_expr *node) {
+    for (int i = 0; i < stage->kept_count; i++)
+        if (stage->kept[i] == node) return true;
+    return false;
+}
+
+void hr_stash_functions(hr_stashing *s, hr_expr *(*place)(const hr_stashing *s, hr_expr *node)) {
+    const hr_graph *graph = s->plan->graph;
+    for (int i = 0; i < graph->table_size && !hr_stash_is_full(s); i++) {
+        hr_expr *node = graph->table[i];
+        if (!node || node->type != HR_F32 || !hr_op_is_dear(node->op) || !s->repeats[node->id]) continue;
+        hr_expr *stashed = place ? place(s, node) : node;
+        if (!is_stashed(s->stage, stashed)) hr_stash_add(s, stashed, false);
+    }
+}

@@ -1,0 +1,34 @@
+/* A target: what a plan may know of it, and how it schedules a plan's stages.
+ *
+ * Who adds one writes a folder here and one in src/emit, and a row in target.c and in src/emit/emit_target.c.
+ */
+#ifndef HR_SCHEDULE_TARGET_H
+#define HR_SCHEDULE_TARGET_H
+
+#include "plan/plan.h"
+
+typedef enum hr_target_kind { HR_TARGET_CPU, HR_TARGET_CUDA, HR_TARGET_COUNT } hr_target_kind;
+
+typedef struct hr_target {
+    hr_target_kind kind;
+    const char *name; /* as in --device */
+    hr_facts (*facts)(const hr_device_limits *limits);
+    /* How the target walks each stage. `unfused`: each for itself. */
+    hr_status (*schedule)(const int64_t *extents, bool unfused, hr_plan *plan);
+    /* Choices worth measuring, the best first by the cost model; [0] is the schedule's own. At most `max`;
+     * returns how many. */
+    int (*candidates)(const hr_plan *plan, hr_tunables *out, int max);
+} hr_target;
+
+extern const hr_target hr_target_cpu, hr_target_cuda;
+
+/* The target that a device with these limits belongs to. */
+const hr_target *hr_target_of(const hr_device_limits *limits);
+
+/* A plan and its schedules, checked. In: as hr_plan_create. */
+hr_status hr_schedule_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
+                             const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out);
+/* See hr_target.candidates. */
+int hr_schedule_candidates(const hr_plan *plan, hr_tunables *out, int max);
+
+#endif

@@ -1,0 +1,107 @@
+/* What a schedule says of its stage. In: a stage and how it is walked. Out: its name and why it has its
+ * shape, in words. */
+#include "schedule/passes.h"
+
+#include <string.h>
+
+typedef struct words {
+    const hr_plan *plan;
+    const hr_function *function;
+    hr_arena *arena;
+} words;
+
+static char *index_names(words *s, const int *set, int count) {
+    char *names = hr_arena_format(s->arena, "%s", "");
+    for (int i = 0; i < count; i++)
+        names =
+            hr_arena_format(s->arena, "%s%s%.20s", names, i ? ", " : "", s->function->indices[set[i]].name);
+    return names;
+}
+
+static char *tensor_names(words *s, const hr_stage *stage, hr_step_kind kind, bool stored) {
+    char *names = hr_arena_format(s->arena, "%s", "");
+    int count = 0;
+    for (int i = 0; i < stage->step_count && count < 12; i++) {
+        if (stage->steps[i].kind != kind || (stored && !stage->steps[i].stored)) continue;
+        const hr_tensor *tensor =
+            &s->function->tensors[s->function->statements[stage->steps[i].statement].tensor];
+        names = hr_arena_format(s->arena, "%s%s%.40s", names, count++ ? ", " : "", tensor->name);
+    }
+    return names;
+}
+
+static const char *bf16_unit_name(const words *s, const hr_stage *stage) {
+    const hr_device_limits *limits = &s->plan->limits;
+    if ((!limits->matrix_bf16 && !limits->dots_bf16) || !hr_contract_fits(s->function, stage->contract, HR_BF16))
+        return "";
+    return limits->matrix_bf16 ? ", all bf16: the matrix unit multiplies them"
+                               : ", all bf16: vectors multiply them in pairs";
+}
+
+static const char *why_of(words *s, const hr_stage *stage) {
+    hr_arena *arena = s->arena;
+    const char *rows = tensor_names(s, stage, HR_STEP_REDUCE_ROW, false);
+    const char *columns = tensor_names(s, stage, HR_STEP_REDUCE_COLUMN, false);
+    const char *totals = tensor_names(s, stage, HR_STEP_REDUCE_ALL, false);
+    const char *lanes = index_names(s, stage->row, stage->row_count);
+    switch (stage->shape) {
+    case HR_SHAPE_MAP:
+        return hr_arena_format(arena, "no reduction: one pass over the elements%s%s%s%s",
+                               stage->written ? ", all of axis " : "", stage->written ? stage->written : "",
+                               stage->written ? " at a time" : "",
+                               stage->gathered ? "; each thread goes through its tasks in the order of the "
+                                                 "rows that they gather"
+                                               : "");
+    case HR_SHAPE_CONTRACT:
+        return hr_arena_format(arena,
+                               "a sum of products of two operands with different free indices%s; what "
+                               "follows it element by element is its epilogue",
+                               bf16_unit_name(s, stage));
+    case HR_SHAPE_SCATTER:
+        return stage->ordered
+                   ? "several elements may add into one place: each thread owns its share of the places "
+                     "and goes through them in order"
+                   : "several elements may add into one place: each thread owns its share of the places";
+    case HR_SHAPE_GENERIC:
+        return "no index runs along memory in all of it: plain loops";
+    case HR_SHAPE_COLUMN:
+        if (stage->strip)
+            return hr_arena_format(arena, "%s add%s up over all tasks, a strip of columns at a time", columns,
+                                   strchr(columns, ',') ? "" : "s");
+        return hr_arena_format(arena,
+                               "%s%s%s add up over all tasks: partial sums a thread, combined at the end",
+                               columns, *columns && *totals ? ", " : "", totals);
+    case HR_SHAPE_ROW:
+        break;
+    }
+    const char *beside = *columns ? hr_arena_format(arena, "; %s add%s up beside it in the same pass",
+                                                    columns, strchr(columns, ',') ? "" : "s")
+                                  : "";
+    return hr_arena_format(arena,
+                           "%s need%s the whole row over %s: %d pass%s, a row stays in cache between them%s",
+                           rows, strchr(rows, ',') ? "" : "s", lanes, hr_stage_turns(stage),
+                           hr_stage_turns(stage) == 1 ? "" : "es", beside);
+}
+
+void hr_schedule_describe(hr_plan *plan, hr_stage *stage) {
+    words s = {plan, plan->normal, plan->arena};
+    const char *row = index_names(&s, stage->row, stage->row_count),
+               *task = index_names(&s, stage->task, stage->task_count);
+    stage->name =
+        hr_arena_format(s.arena, "%s over %s%s%s%s", hr_shape_name(stage->shape), *row ? row : "one element",
+                        *task ? ", a task for each " : "", task, stage->vector ? "" : ", scalar lanes");
+    stage->why = why_of(&s, stage);
+}
+
+/* A plus stands between stages that go together. */
+void hr_schedule_summarise(hr_plan *plan) {
+    const char *shapes = "";
+    for (int i = 0; i < plan->stage_count && i < 6; i++) {
+        const char *between = plan->stages[i].joins ? " + " : ", ";
+        shapes = hr_arena_format(plan->arena, "%s%s%s", shapes, i ? between : "",
+                                 hr_shape_name(plan->stages[i].shape));
+    }
+    plan->summary =
+        hr_arena_format(plan->arena, "%d stage%s: %s%s", plan->stage_count, plan->stage_count == 1 ? "" : "s",
+                        shapes, plan->stage_count > 6 ? ", ..." : "");
+}
