@@ -9,7 +9,6 @@
 #include "ir/visit.h"
 #include "plan/passes.h"
 
-
 bool hr_columns_are_long(const hr_plan *plan, double columns) {
     return columns > plan->facts.columns_most;
 }

@@ -49,8 +49,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
 }
 
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
-                         const hr_device_limits *limits, const hr_facts *facts,
-                         const hr_plan_options *options, hr_plan **out) {
+                         const hr_device_limits *limits, const hr_facts *facts, bool unfused, hr_plan **out) {
     HR_TRY(check_sizes(function));
     hr_arena *arena;
     HR_TRY(hr_arena_create(PLAN_ARENA, &arena));
@@ -60,10 +59,9 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
     if (layouts && declared) memcpy(kept, layouts, (size_t)declared * sizeof *kept);
     *plan =
         (hr_plan){.source = function, .layouts = kept, .limits = *limits, .facts = *facts, .arena = arena};
-    if (options) plan->tunables = options->tunables;
     hr_graph *graph = hr_graph_create(function, arena);
     plan->graph = graph;
-    hr_status status = plan_passes(graph, extents, plan, options && options->unfused);
+    hr_status status = plan_passes(graph, extents, plan, unfused);
     if (status != HR_OK) {
         hr_arena_destroy(arena);
         return status;

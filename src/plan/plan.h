@@ -95,40 +95,10 @@ typedef struct hr_contract {
     hr_segments left_segments, right_segments;
 } hr_contract;
 
-/* Choices that the tuner searches. 0 = the plan's default. All but `threads` change the source. */
-typedef struct hr_tunables {
-    int threads;                /* run-time */
-    int chunk;                  /* tasks that a thread takes in turn, 0 = one run of tasks a thread */
-    int stream;                 /* 1 = results leave past the cache (CUDA: what is read
-                                   leaves it last), 2 = they do not */
-    int prefetch;               /* 1 = none; 2, 3, 4: see hr_stage_prefetch in emit/c/stage_prefetch.c */
-    int unroll;                 /* accumulators side by side in a reduction: 1, 2, 4, 8; in a map on a CPU
-                                   1 = no axis is written out */
-    int tile;                   /* elements of a strip for which random numbers are drawn at a time */
-    int tile_m, tile_n, tile_k; /* contract: cache blocks */
-    int register_m, register_n; /* contract: the register tile, register_n in vectors */
-    int row_threads;            /* CUDA: threads of a block that hold a row; `unroll` is the groups of each */
-    int cluster;                /* CUDA: blocks that share a row, 1 = one */
-    int waves; /* CUDA: blocks a multiprocessor, which take rows in turn; 1024 = a block a row */
-    int skew; /* rows of several passes: 1 = pass after pass, 2 = passes of several rows side by side, 3 = the
-                 same, and the first pass leads or not, the other way than by itself; tasks that add to rows
-                 or gather them: 1 = as they come, 2 = in the order of the rows */
-    int group; /* rows that a skewed stage takes through a block of columns together, two of them where it
-                  sums columns, or column sums alone add up in registers, or short rows go abreast, 1 = one by
-                  one */
-    int pace;  /* of a skewed stage: an hr_pace */
-} hr_tunables;
-
-/* CPU: how far steps of passes side by side may begin before those ahead of them have ended. */
-typedef enum hr_pace {
-    HR_PACE_FREE = 1, /* as far as the core sees */
-    HR_PACE_READ,     /* a step's addresses wait for what the step before it reads of memory */
-    HR_PACE_ENDED     /* until all reads of the steps before have ended */
-} hr_pace;
-
 #define HR_KEPT_MAX 8
 
 typedef struct hr_stage {
+    struct hr_schedule *schedule; /* how the target walks it, schedule/schedule.h; NULL = not known yet */
     hr_shape shape;
     const char *name; /* "row over n a task m" in words */
     const char *why;
@@ -148,7 +118,7 @@ typedef struct hr_stage {
     bool skew;           /* CPU: pass p works on row r - p while pass 0 works on row r */
     int group;           /* with `skew`: rows that go through each block of columns together; with column
                             sums, two that go through all */
-    hr_pace pace;        /* with `skew` */
+    int pace;            /* with `skew`: an hr_throttle */
     bool backward;       /* with `skew`: the last pass walks its row from the end */
     int lead;            /* with `skew`: elements that the first pass is ahead of the others in long rows */
     bool carries;        /* with `lead`: it begins the next row beside the end of the row before */
@@ -226,7 +196,6 @@ typedef struct hr_plan {
     hr_region *regions;
     int split_count;
     hr_split *splits;
-    hr_tunables tunables;
     hr_device_limits limits;
     hr_facts facts;
     struct hr_graph *graph; /* the expressions of `normal` */
@@ -234,15 +203,10 @@ typedef struct hr_plan {
     hr_arena *arena;
 } hr_plan;
 
-typedef struct hr_plan_options {
-    bool unfused; /* a stage a statement */
-    hr_tunables tunables;
-} hr_plan_options;
-
-/* Stages without schedules: schedule/target.h has the call that gives both. */
+/* `unfused`: a stage a statement. The stages have no schedules yet: schedule/target.h has the call that gives
+ * both. */
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
-                         const hr_device_limits *limits, const hr_facts *facts,
-                         const hr_plan_options *options, hr_plan **out);
+                         const hr_device_limits *limits, const hr_facts *facts, bool unfused, hr_plan **out);
 void hr_plan_destroy(hr_plan *plan);
 
 /* ---- what is asked of a plan ---- */

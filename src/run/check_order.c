@@ -4,6 +4,7 @@
  * columns, products and += are.
  */
 #include "run/check.h"
+#include "schedule/schedule.h"
 
 #include <stdlib.h>
 
@@ -15,10 +16,10 @@ enum {
 };
 
 /* A reduction that finds a position goes with one accumulator a lane. */
-static int ways_of(const hr_plan *plan, const hr_stage *stage) {
+static int ways_of(const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++)
         if (hr_op_finds_position(stage->steps[i].reduce)) return 1;
-    if (plan->tunables.unroll) return plan->tunables.unroll;
+    if (hr_stage_knobs(stage)->accumulators) return hr_stage_knobs(stage)->accumulators;
     return stage->ways ? stage->ways : WAYS;
 }
 
@@ -26,7 +27,7 @@ static int chains_of(const hr_plan *plan, const hr_stage *stage, const int64_t *
     int64_t row;
     if (hr_plan_points(plan, stage->row, stage->row_count, extents, &row) != HR_OK) return 1;
     if (plan->limits.compute) return row >= WARP_POINTS ? WARP : 1;
-    return stage->vector ? hr_limits_lanes(&plan->limits) * ways_of(plan, stage) : 1;
+    return stage->vector ? hr_limits_lanes(&plan->limits) * ways_of(stage) : 1;
 }
 
 static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {

@@ -51,6 +51,7 @@ struct hr_prepared {
     int threads; /* as asked for: 0 = all */
 
     hr_plan *plan;
+    hr_knobs knobs; /* of the plan */
     hr_tuned tuned;
     hr_tune searched;    /* the most thorough search that `tuned` comes from */
     hr_emitted loadable; /* with hr_entry(), what the module is compiled from; empty until compiled */

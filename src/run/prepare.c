@@ -103,16 +103,16 @@ static hr_status state_get(hr_kernel *kernel, const int64_t *extents, bool unfus
 /* ---- plan, emit, compile ---- */
 
 static int threads_of(const hr_kernel *kernel, const hr_prepared *state) {
-    int tuned = state->plan->tunables.threads;
-    int threads = tuned > 0 ? tuned : state->threads > 0 ? state->threads : kernel->device->limits.threads;
+    int threads = state->threads > 0 ? state->threads : kernel->device->limits.threads;
     return threads > 0 ? threads : 1;
 }
 
-static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const hr_tunables *tunables) {
-    hr_plan_options options = {.unfused = state->unfused, .tunables = *tunables};
+static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const hr_knobs *knobs) {
+    hr_schedule_options options = {.unfused = state->unfused, .knobs = *knobs};
     hr_device_limits limits = kernel->device->limits;
     if (state->threads > 0 && state->threads < limits.threads) limits.threads = state->threads;
     state_clear(kernel, state);
+    state->knobs = *knobs;
     HR_TRY(hr_schedule_create(kernel->function, state->extents, state->layouts, &limits, &options,
                               &state->plan));
     if (hr_plan_has_lists(state->plan)) {
@@ -167,7 +167,7 @@ static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
 /* A choice of the search and what was made of it, until the best one becomes the kernel's. */
 typedef struct candidate {
     struct candidate *next;
-    hr_tunables tunables;
+    hr_knobs knobs;
     hr_prepared *state;
     char identity[33]; /* "" = nobody asked */
     bool warm;         /* it was launched once */
@@ -191,13 +191,13 @@ static void candidate_destroy(const tuning *tuning, candidate *candidate) {
 }
 
 /* Planned, and not in the list yet. */
-static hr_status candidate_create(const tuning *tuning, const hr_tunables *tunables, candidate **out) {
+static hr_status candidate_create(const tuning *tuning, const hr_knobs *knobs, candidate **out) {
     candidate *candidate = calloc(1, sizeof *candidate);
     if (!candidate) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a candidate");
-    candidate->tunables = *tunables;
+    candidate->knobs = *knobs;
     hr_status status = state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
                                     tuning->model->threads, &candidate->state);
-    if (status == HR_OK) status = state_plan(tuning->kernel, candidate->state, tunables);
+    if (status == HR_OK) status = state_plan(tuning->kernel, candidate->state, knobs);
     if (status == HR_OK)
         *out = candidate;
     else
@@ -212,20 +212,20 @@ static void candidate_keep(tuning *tuning, candidate *candidate) {
     pthread_mutex_unlock(&tuning->lock);
 }
 
-static candidate *candidate_find(tuning *tuning, const hr_tunables *tunables) {
+static candidate *candidate_find(tuning *tuning, const hr_knobs *knobs) {
     pthread_mutex_lock(&tuning->lock);
     candidate *found = tuning->candidates;
-    while (found && memcmp(&found->tunables, tunables, sizeof *tunables) != 0)
+    while (found && memcmp(&found->knobs, knobs, sizeof *knobs) != 0)
         found = found->next;
     pthread_mutex_unlock(&tuning->lock);
     return found;
 }
 
-static hr_status tuning_prepare(void *context, const hr_tunables *tunables) {
+static hr_status tuning_prepare(void *context, const hr_knobs *knobs) {
     tuning *tuning = context;
-    candidate *known = candidate_find(tuning, tunables), *new = NULL;
+    candidate *known = candidate_find(tuning, knobs), *new = NULL;
     if (known) return state_compile(tuning->kernel, known->state);
-    HR_TRY(candidate_create(tuning, tunables, &new));
+    HR_TRY(candidate_create(tuning, knobs, &new));
     hr_status status = state_compile(tuning->kernel, new->state);
     if (status == HR_OK)
         candidate_keep(tuning, new);
@@ -272,10 +272,10 @@ static bool is_made(const tuning *tuning, const char *identity) {
 }
 
 /* What is planned and printed for this waits for `prepare`, but for a candidate like one before it. */
-static hr_status tuning_identify(void *context, const hr_tunables *tunables, char identity[33]) {
+static hr_status tuning_identify(void *context, const hr_knobs *knobs, char identity[33]) {
     tuning *tuning = context;
     candidate *new;
-    HR_TRY(candidate_create(tuning, tunables, &new));
+    HR_TRY(candidate_create(tuning, knobs, &new));
     hr_status status = state_identify(new->state, new->identity);
     if (status == HR_OK) memcpy(identity, new->identity, sizeof new->identity);
     if (status == HR_OK && !is_made(tuning, identity))
@@ -300,9 +300,9 @@ static hr_status candidate_warm(tuning *tuning, candidate *candidate) {
     return HR_CANCELLED;
 }
 
-static hr_status tuning_time(void *context, const hr_tunables *tunables, double *seconds) {
+static hr_status tuning_time(void *context, const hr_knobs *knobs, double *seconds) {
     tuning *tuning = context;
-    candidate *candidate = candidate_find(tuning, tunables);
+    candidate *candidate = candidate_find(tuning, knobs);
     hr_execution execution;
     if (!candidate || !candidate->state->module)
         return hr_fail(HR_INTERNAL, "a candidate was timed before it was prepared");
@@ -380,14 +380,14 @@ static int compiles_at_once(const hr_kernel *kernel) {
     return kernel->device->limits.compute && processors > 2 ? (int)processors : 2;
 }
 
-/* Plans `state` with the best tunables that are known, or are found now. */
+/* Plans `state` with the best knobs that are known, or are found now. */
 static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_preparing *preparing) {
     char key[33];
     tuning tuning = {.kernel = kernel, .model = state, .preparing = preparing};
     hr_trial trial = {tuning_prepare, tuning_time, &tuning, compiles_at_once(kernel), tuning_identify};
     bool lists = hr_kernel_has_lists(kernel); /* one choice serves them, and their old values are not kept */
     hr_tune mode = preparing->tune == HR_TUNE_DEFAULT || lists ? HR_TUNE_NONE : preparing->tune;
-    HR_TRY(state_plan(kernel, state, &(hr_tunables){0}));
+    HR_TRY(state_plan(kernel, state, &(hr_knobs){0}));
     HR_TRY(tuning_key(kernel, state, key));
     pthread_mutex_init(&tuning.lock, NULL);
     hr_status status = hr_tune_search(state->plan, key, mode, floor_seconds(kernel, state), &trial,

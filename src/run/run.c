@@ -246,12 +246,12 @@ static void result_tuning(hr_run_result *result, const hr_prepared *state, hr_ar
     result->tune.seconds = tuned->seconds;
     result->tune.cached = tuned->cached;
     for (int v = 0; v < tuned->tried_count; v++) {
-        hr_tunables_label(&tuned->tried[v].tunables, variants[v].label, sizeof variants[v].label);
+        hr_knobs_label(&tuned->tried[v].knobs, variants[v].label, sizeof variants[v].label);
         variants[v].seconds = tuned->tried[v].seconds;
-        variants[v].chosen = memcmp(&tuned->tried[v].tunables, &tuned->best, sizeof tuned->best) == 0;
+        variants[v].chosen = memcmp(&tuned->tried[v].knobs, &tuned->best, sizeof tuned->best) == 0;
     }
     if (!tuned->tried_count) {
-        hr_tunables_label(&state->plan->tunables, variants[0].label, sizeof variants[0].label);
+        hr_knobs_label(&state->knobs, variants[0].label, sizeof variants[0].label);
         variants[0].seconds = result->seconds.median;
         variants[0].chosen = true;
     }

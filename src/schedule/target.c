@@ -2,19 +2,33 @@
 #include "schedule/target.h"
 
 #include "plan/passes.h"
-#include "schedule/passes.h"
+#include "schedule/schedule_passes.h"
 
 const hr_target *hr_target_of(const hr_device_limits *limits) {
     return limits->compute ? &hr_target_cuda : &hr_target_cpu;
 }
 
+static void schedules_begin(hr_plan *plan, const hr_knobs *given) {
+    hr_schedule *schedules = hr_arena_alloc(plan->arena, ((size_t)plan->stage_count + 1) * sizeof *schedules);
+    hr_knobs *knobs = hr_arena_alloc(plan->arena, sizeof *knobs);
+    *knobs = *given;
+    for (int i = 0; i < plan->stage_count; i++) {
+        schedules[i] = (hr_schedule){.knobs = knobs};
+        plan->stages[i].schedule = &schedules[i];
+    }
+}
+
 hr_status hr_schedule_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
-                             const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out) {
+                             const hr_device_limits *limits, const hr_schedule_options *options,
+                             hr_plan **out) {
     const hr_target *target = hr_target_of(limits);
+    const hr_schedule_options none = {0}, *given = options ? options : &none;
     const hr_facts facts = target->facts(limits);
     hr_plan *plan;
-    HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, options, &plan));
-    hr_status status = target->schedule(extents, options && options->unfused, plan);
+    HR_TRY(hr_knobs_check(&given->knobs, target->scope));
+    HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, given->unfused, &plan));
+    schedules_begin(plan, &given->knobs);
+    hr_status status = target->schedule(extents, given->unfused, plan);
     if (status == HR_OK) status = hr_pass_check(plan);
     if (status != HR_OK) {
         hr_plan_destroy(plan);
@@ -25,6 +39,6 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     return HR_OK;
 }
 
-int hr_schedule_candidates(const hr_plan *plan, hr_tunables *out, int max) {
+int hr_schedule_candidates(const hr_plan *plan, hr_knobs *out, int max) {
     return hr_target_of(&plan->limits)->candidates(plan, out, max);
 }

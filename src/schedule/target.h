@@ -5,30 +5,37 @@
 #ifndef HR_SCHEDULE_TARGET_H
 #define HR_SCHEDULE_TARGET_H
 
-#include "plan/plan.h"
+#include "schedule/schedule.h"
 
 typedef enum hr_target_kind { HR_TARGET_CPU, HR_TARGET_CUDA, HR_TARGET_COUNT } hr_target_kind;
 
 typedef struct hr_target {
     hr_target_kind kind;
     const char *name; /* as in --device */
+    unsigned scope;   /* the knobs that its schedules obey, of hr_knob_scope */
     hr_facts (*facts)(const hr_device_limits *limits);
     /* How the target walks each stage. `unfused`: each for itself. */
     hr_status (*schedule)(const int64_t *extents, bool unfused, hr_plan *plan);
     /* Choices worth measuring, the best first by the cost model; [0] is the schedule's own. At most `max`;
      * returns how many. */
-    int (*candidates)(const hr_plan *plan, hr_tunables *out, int max);
+    int (*candidates)(const hr_plan *plan, hr_knobs *out, int max);
 } hr_target;
+
+typedef struct hr_schedule_options {
+    bool unfused; /* a stage a statement, each for itself */
+    hr_knobs knobs;
+} hr_schedule_options;
 
 extern const hr_target hr_target_cpu, hr_target_cuda;
 
 /* The target that a device with these limits belongs to. */
 const hr_target *hr_target_of(const hr_device_limits *limits);
 
-/* A plan and its schedules, checked. In: as hr_plan_create. */
+/* A plan and its schedules, checked. In: as hr_plan_create. HR_BAD_INPUT where a knob is not legal. */
 hr_status hr_schedule_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
-                             const hr_device_limits *limits, const hr_plan_options *options, hr_plan **out);
+                             const hr_device_limits *limits, const hr_schedule_options *options,
+                             hr_plan **out);
 /* See hr_target.candidates. */
-int hr_schedule_candidates(const hr_plan *plan, hr_tunables *out, int max);
+int hr_schedule_candidates(const hr_plan *plan, hr_knobs *out, int max);
 
 #endif

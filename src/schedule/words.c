@@ -1,6 +1,6 @@
 /* What a schedule says of its stage. In: a stage and how it is walked. Out: its name and why it has its
  * shape, in words. */
-#include "schedule/passes.h"
+#include "schedule/schedule_passes.h"
 
 #include <string.h>
 
@@ -32,7 +32,8 @@ static char *tensor_names(words *s, const hr_stage *stage, hr_step_kind kind, bo
 
 static const char *bf16_unit_name(const words *s, const hr_stage *stage) {
     const hr_device_limits *limits = &s->plan->limits;
-    if ((!limits->matrix_bf16 && !limits->dots_bf16) || !hr_contract_fits(s->function, stage->contract, HR_BF16))
+    if ((!limits->matrix_bf16 && !limits->dots_bf16) ||
+        !hr_contract_fits(s->function, stage->contract, HR_BF16))
         return "";
     return limits->matrix_bf16 ? ", all bf16: the matrix unit multiplies them"
                                : ", all bf16: vectors multiply them in pairs";

@@ -1,4 +1,4 @@
-/* Database, then search, then database. In: a plan, a key, a trial. Out: the best tunables for this device.
+/* Database, then search, then database. In: a plan, a key, a trial. Out: the best knobs for this device.
  */
 #include "tune/tune.h"
 
@@ -16,7 +16,7 @@ static bool is_known(const identity *known, int count, const char *identity) {
     return false;
 }
 
-int hr_tune_distinct(hr_tunables *candidates, int count, int most, const hr_trial *trial) {
+int hr_tune_distinct(hr_knobs *candidates, int count, int most, const hr_trial *trial) {
     identity known[HR_TRIED_MAX];
     int kept = 0;
     most = most < HR_TRIED_MAX ? most : HR_TRIED_MAX;
@@ -37,13 +37,15 @@ static hr_tune_database *database_open(void) {
 hr_status hr_tune_search(const hr_plan *plan, const char *key, hr_tune mode, double floor_seconds,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out) {
-    hr_tunables candidates[HR_TRIED_MAX];
+    hr_knobs candidates[HR_TRIED_MAX];
     hr_tune_database *database = database_open();
     hr_tune_budget budget = hr_tune_budget_of(mode);
     bool searching = mode == HR_TUNE_QUICK || mode == HR_TUNE_FULL;
     hr_status status = HR_OK;
     budget.floor_seconds = floor_seconds;
-    if (hr_tune_database_find(database, key, searching ? mode : HR_TUNE_NONE, out)) goto done;
+    if (hr_tune_database_find(database, key, searching ? mode : HR_TUNE_NONE, out) &&
+        hr_knobs_check(&out->best, hr_target_of(&plan->limits)->scope) == HR_OK)
+        goto done;
     *out = (hr_tuned){0};
     int count = hr_schedule_candidates(plan, candidates, searching ? HR_TRIED_MAX : 1);
     if (count > 0) out->best = candidates[0];

@@ -1,7 +1,7 @@
-/* Which tunables make this plan fastest on this device: the cost model's order, then measurement, then the
+/* Which knobs make this plan fastest on this device: the cost model's order, then measurement, then the
  * database.
  *
- * In: a plan, what its best choice depends on as a key, a way to time one choice. Out: the best tunables and
+ * In: a plan, what its best choice depends on as a key, a way to time one choice. Out: the best knobs and
  * what was tried.
  *
  * The protocol of a search: candidate 0 is the cost model's choice, the incumbent. Of candidates that make
@@ -14,30 +14,30 @@
 #define HR_TUNE_TUNE_H
 
 #include "device/device.h"
-#include "plan/plan.h"
+#include "schedule/schedule.h"
 
-/* Seconds of one launch with these tunables; compiles where needed. May be called in any order, repeatedly.
+/* Seconds of one launch with these knobs; compiles where needed. May be called in any order, repeatedly.
  * Failure other than HR_CANCELLED drops the candidate. `prepare` is called from `parallel` threads at once
  * (0 counts as 1), `time` never beside anything else. */
 typedef struct hr_trial {
-    hr_status (*prepare)(void *context, const hr_tunables *tunables); /* plan, emit, compile, keep loaded */
-    hr_status (*time)(void *context, const hr_tunables *tunables, double *seconds);
+    hr_status (*prepare)(void *context, const hr_knobs *knobs); /* plan, emit, compile, keep loaded */
+    hr_status (*time)(void *context, const hr_knobs *knobs, double *seconds);
     void *context;
     int parallel;
-    /* A hash of the code that these tunables make and of how it is launched, asked before anything is
+    /* A hash of the code that these knobs make and of how it is launched, asked before anything is
      * prepared; what it took may be kept for `prepare`. NULL where all may differ. */
-    hr_status (*identify)(void *context, const hr_tunables *tunables, char identity[33]);
+    hr_status (*identify)(void *context, const hr_knobs *knobs, char identity[33]);
 } hr_trial;
 
 typedef struct hr_tried {
-    hr_tunables tunables;
+    hr_knobs knobs;
     double seconds; /* median */
     int runs;
 } hr_tried;
 
 #define HR_TRIED_MAX 128
 typedef struct hr_tuned {
-    hr_tunables best;
+    hr_knobs best;
     int tried_count;
     hr_tried tried[HR_TRIED_MAX]; /* fastest first */
     double seconds;               /* spent searching */
@@ -67,17 +67,13 @@ hr_tune_budget hr_tune_budget_of(hr_tune mode);
 
 /* Moves the first `most` candidates that differ to the front, in their order; their number. One that cannot
  * be told from others differs. */
-int hr_tune_distinct(hr_tunables *candidates, int count, int most, const hr_trial *trial);
+int hr_tune_distinct(hr_knobs *candidates, int count, int most, const hr_trial *trial);
 
 /* The search without plan and database; candidates[0] is the incumbent. `out` is filled but for `cached`.
  * HR_CANCELLED when progress says so; the error of candidate 0 when no candidate at all could be timed. */
-hr_status hr_tune_choose(const hr_tunables *candidates, int count, const hr_tune_budget *budget,
+hr_status hr_tune_choose(const hr_knobs *candidates, int count, const hr_tune_budget *budget,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out);
-
-/* "stream, unroll 2": the choices that differ from 0, in words; "default" where none does. At most `size`
- * bytes. */
-void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size);
 
 /* The database `tune.sqlite` in `folder`. Nothing here fails a caller: a database that cannot be opened, read
  * or written is one that holds nothing, and a corrupt file is renamed to tune.sqlite.corrupt and begun anew.

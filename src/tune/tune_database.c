@@ -6,15 +6,16 @@
  */
 #include "tune/tune.h"
 
+#include <limits.h>
 #include <sqlite3.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 #define BUSY_MS        2000
 #define PATH_SIZE      4096
 
@@ -25,63 +26,60 @@ struct hr_tune_database {
     char path[PATH_SIZE];
 };
 
-/* The whole numbers of hr_tunables, in the order in which they are written into a row. New ones go to the
- * end: a row that lacks them reads as 0, the plan's default. */
-static const size_t tunable_offsets[] = {
-    offsetof(hr_tunables, threads),    offsetof(hr_tunables, chunk),      offsetof(hr_tunables, stream),
-    offsetof(hr_tunables, prefetch),   offsetof(hr_tunables, unroll),     offsetof(hr_tunables, tile),
-    offsetof(hr_tunables, tile_m),     offsetof(hr_tunables, tile_n),     offsetof(hr_tunables, tile_k),
-    offsetof(hr_tunables, register_m), offsetof(hr_tunables, register_n), offsetof(hr_tunables, row_threads),
-    offsetof(hr_tunables, cluster),    offsetof(hr_tunables, waves),      offsetof(hr_tunables, skew),
-    offsetof(hr_tunables, group),      offsetof(hr_tunables, pace),
-};
-#define TUNABLE_COUNT (sizeof tunable_offsets / sizeof *tunable_offsets)
-_Static_assert(sizeof(hr_tunables) == TUNABLE_COUNT * sizeof(int), "a tunable is missing in the table");
-
-static int *tunable(hr_tunables *tunables, size_t i) {
-    return (int *)(void *)((char *)tunables + tunable_offsets[i]);
-}
-
-/* ---- a result as text: a line a candidate, "seconds runs tunable tunable ...", the best choice first ----
- */
+/* ---- a result as text: a line a candidate, "seconds runs knob knob ..." in the order of knobs.def, the best
+ * choice first; then a line with the hash of the key and all before ---- */
 
 static void tried_print(hr_text *text, const hr_tried *tried) {
-    hr_tunables tunables = tried->tunables;
     hr_text_format(text, "%.9g %d", tried->seconds, tried->runs);
-    for (size_t i = 0; i < TUNABLE_COUNT; i++)
-        hr_text_format(text, " %d", *tunable(&tunables, i));
+    for (int i = 0; i < HR_KNOB_COUNT; i++)
+        hr_text_format(text, " %d", hr_knob_get(&tried->knobs, i));
     hr_text_append(text, "\n", 1);
 }
 
-/* Reads one line; NULL where it is not one. */
+/* Reads one line; NULL where it is not one, or no choice that could have been tried. A line of fewer knobs is
+ * of an earlier version: the others are the schedule's own. */
 static const char *tried_parse(const char *line, hr_tried *out) {
     char *end;
     *out = (hr_tried){0};
     out->seconds = strtod(line, &end);
     if (end == line || !(out->seconds >= 0)) return NULL;
     out->runs = (int)strtol(end, &end, 10);
-    for (size_t i = 0; i < TUNABLE_COUNT && *end == ' '; i++) {
+    for (int i = 0; i < HR_KNOB_COUNT && *end == ' '; i++) {
         long value = strtol(end, &end, 10);
-        if (value < 0 || value > 1 << 20) return NULL;
-        *tunable(&out->tunables, i) = (int)value;
+        if (value < 0 || value > INT_MAX) return NULL;
+        hr_knob_set(&out->knobs, i, (int)value);
     }
-    return *end == '\n' ? end + 1 : NULL;
+    return *end == '\n' && hr_knobs_check(&out->knobs, HR_ON_ALL) == HR_OK ? end + 1 : NULL;
 }
 
-static void tuned_print(hr_text *text, const hr_tuned *tuned) {
-    hr_tried best = {.tunables = tuned->best};
+static unsigned long long row_hash(const char *key, const char *text, size_t length) {
+    return (unsigned long long)XXH3_64bits_withSeed(text, length, XXH3_64bits(key, strlen(key)));
+}
+
+static void tuned_print(hr_text *text, const char *key, const hr_tuned *tuned) {
+    hr_tried best = {.knobs = tuned->best};
     tried_print(text, &best);
     for (int i = 0; i < tuned->tried_count; i++)
         tried_print(text, &tuned->tried[i]);
+    hr_text_format(text, "= %016llx\n", row_hash(key, hr_text_data(text), text->length));
 }
 
-static bool tuned_parse(const char *text, hr_tuned *out) {
+/* Where the line with the hash begins; NULL where there is none, or it is another row's. */
+static const char *hash_find(const char *text, const char *key) {
+    char expected[32];
+    const char *line = strstr(text, "\n= ");
+    if (!line++) return NULL;
+    snprintf(expected, sizeof expected, "= %016llx\n", row_hash(key, text, (size_t)(line - text)));
+    return strcmp(line, expected) == 0 ? line : NULL;
+}
+
+static bool tuned_parse(const char *text, const char *key, hr_tuned *out) {
     hr_tried best;
-    const char *line = tried_parse(text, &best);
+    const char *end = hash_find(text, key), *line = end ? tried_parse(text, &best) : NULL;
     if (!line) return false;
-    out->best = best.tunables;
+    out->best = best.knobs;
     out->tried_count = 0;
-    while (*line && out->tried_count < HR_TRIED_MAX)
+    while (line < end && out->tried_count < HR_TRIED_MAX)
         if (!(line = tried_parse(line, &out->tried[out->tried_count++]))) return false;
     return true;
 }
@@ -105,8 +103,8 @@ static int schema_create(sqlite3 *handle) {
                                  "CREATE TABLE tuned(key TEXT PRIMARY KEY, mode INTEGER NOT NULL,"
                                  " seconds REAL NOT NULL, made INTEGER NOT NULL, result TEXT NOT NULL)"
                                  " WITHOUT ROWID;"
-                                 "PRAGMA user_version = 1;";
-    _Static_assert(SCHEMA_VERSION == 1, "the schema's text sets this version");
+                                 "PRAGMA user_version = 2;";
+    _Static_assert(SCHEMA_VERSION == 2, "the schema's text sets this version");
     int version = 0;
     int code = sqlite3_exec(handle, "BEGIN IMMEDIATE", NULL, NULL, NULL);
     if (code == SQLITE_OK) code = version_read(handle, &version);
@@ -193,7 +191,7 @@ bool hr_tune_database_find(hr_tune_database *database, const char *key, hr_tune 
     if (code == SQLITE_ROW) {
         hr_tuned tuned = {.seconds = sqlite3_column_double(database->find, 1), .cached = true};
         const char *text = (const char *)sqlite3_column_text(database->find, 2);
-        found = text && tuned_parse(text, &tuned);
+        found = text && tuned_parse(text, key, &tuned);
         if (found) *out = tuned;
     }
     sqlite3_reset(database->find);
@@ -223,7 +221,7 @@ bool hr_tune_database_keep(hr_tune_database *database, const char *key, hr_tune 
     hr_text result = {0};
     int code = SQLITE_ERROR;
     if (!database || !database->handle) return false;
-    tuned_print(&result, tuned);
+    tuned_print(&result, key, tuned);
     if (!result.failed) code = row_keep(database->handle, key, mode, tuned->seconds, &result);
     if (database_recover(database, code))
         code = row_keep(database->handle, key, mode, tuned->seconds, &result);

@@ -22,7 +22,7 @@
 #define ALWAYS_PREPARED 2
 
 typedef struct contender {
-    hr_tunables tunables;
+    hr_knobs knobs;
     double times[ROUNDS_MAX];  /* sorted */
     double rounds[ROUNDS_MAX]; /* as they came */
     int runs;
@@ -77,7 +77,7 @@ static bool prepare_next(preparing *work) {
     int i = atomic_fetch_add(&work->next, 1);
     if (i >= search->count || (i >= ALWAYS_PREPARED && hr_clock_seconds() > work->deadline)) return false;
     contender *contender = &search->contenders[i];
-    hr_status status = search->trial->prepare(search->trial->context, &contender->tunables);
+    hr_status status = search->trial->prepare(search->trial->context, &contender->knobs);
     contender->alive = status == HR_OK;
     if (status != HR_OK) failure_keep(work, i, status);
     if (status == HR_CANCELLED) work->stop = true;
@@ -194,7 +194,7 @@ static hr_status time_round(search *search, int round, double *done) {
         contender *contender = &search->contenders[round % 2 ? search->count - 1 - i : i];
         double seconds = 0;
         if (!contender->alive) continue;
-        hr_status status = search->trial->time(search->trial->context, &contender->tunables, &seconds);
+        hr_status status = search->trial->time(search->trial->context, &contender->knobs, &seconds);
         if (status == HR_CANCELLED) return status;
         contender->alive = status == HR_OK && isfinite(seconds) && seconds >= 0;
         if (contender->alive) {
@@ -244,21 +244,21 @@ static hr_status choose(search *search, hr_tuned *out) {
         return hr_fail_again(search->first_failure, search->first_sentence);
     if (!best) return hr_fail(HR_INTERNAL, "not one of %d candidates could be timed", search->count);
     if (incumbent->runs && !beats(best, incumbent)) best = incumbent;
-    out->best = best->tunables;
+    out->best = best->knobs;
     out->cached = false;
     out->tried_count = 0;
     for (int i = 0; i < search->count; i++) {
         const contender *contender = &search->contenders[i];
         if (!contender->runs) continue;
-        out->tried[out->tried_count++] = (hr_tried){
-            .tunables = contender->tunables, .seconds = median(contender), .runs = contender->runs};
+        out->tried[out->tried_count++] =
+            (hr_tried){.knobs = contender->knobs, .seconds = median(contender), .runs = contender->runs};
     }
     qsort(out->tried, (size_t)out->tried_count, sizeof *out->tried, tried_order);
     out->seconds = hr_clock_seconds() - search->begun;
     return HR_OK;
 }
 
-hr_status hr_tune_choose(const hr_tunables *candidates, int count, const hr_tune_budget *budget,
+hr_status hr_tune_choose(const hr_knobs *candidates, int count, const hr_tune_budget *budget,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out) {
     search search = {.budget = budget,
@@ -272,45 +272,10 @@ hr_status hr_tune_choose(const hr_tunables *candidates, int count, const hr_tune
     search.contenders = calloc((size_t)search.count, sizeof *search.contenders);
     if (!search.contenders) return hr_fail(HR_OUT_OF_MEMORY, "no memory for %d candidates", search.count);
     for (int i = 0; i < search.count; i++)
-        search.contenders[i].tunables = candidates[i];
+        search.contenders[i].knobs = candidates[i];
     hr_status status = prepare_all(&search);
     if (status == HR_OK) status = time_all(&search);
     if (status == HR_OK) status = choose(&search, out);
     free(search.contenders);
     return status;
-}
-
-void hr_tunables_label(const hr_tunables *tunables, char *label, size_t size) {
-    const struct {
-        const char *name;
-        int value;
-        bool from_one; /* 1 means none */
-    } parts[] = {{"threads", tunables->threads, false},
-                 {"chunk", tunables->chunk, false},
-                 {"prefetch", tunables->prefetch, true},
-                 {"unroll", tunables->unroll, false},
-                 {"tile", tunables->tile, false},
-                 {"tile m", tunables->tile_m, false},
-                 {"tile n", tunables->tile_n, false},
-                 {"tile k", tunables->tile_k, false},
-                 {"register m", tunables->register_m, false},
-                 {"register n", tunables->register_n, false},
-                 {"row threads", tunables->row_threads, false},
-                 {"cluster", tunables->cluster, false},
-                 {"waves", tunables->waves, false},
-                 {"skew", tunables->skew, true},
-                 {"group", tunables->group, false},
-                 {"pace", tunables->pace, false}};
-    static const char *const streams[] = {"", "stream", "no stream"};
-    size_t length = (size_t)snprintf(
-        label, size, "%s", tunables->stream >= 0 && tunables->stream <= 2 ? streams[tunables->stream] : "");
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].value && length < size) {
-            int value = parts[i].value - parts[i].from_one;
-            length += (size_t)(value ? snprintf(label + length, size - length, "%s%s %d", length ? ", " : "",
-                                                parts[i].name, value)
-                                     : snprintf(label + length, size - length, "%sno %s", length ? ", " : "",
-                                                parts[i].name));
-        }
-    if (!length) snprintf(label, size, "default");
 }

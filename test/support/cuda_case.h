@@ -3,14 +3,14 @@
 #ifndef HR_TEST_CUDA_CASE_H
 #define HR_TEST_CUDA_CASE_H
 
-#include "plan/plan.h"
+#include "schedule/target.h"
 #include "support/cuda_emulation.h"
 
 typedef struct cuda_case {
     const hr_function *function;
     const int64_t *extents;
     hr_device_limits limits;
-    hr_plan_options options;
+    hr_schedule_options options;
     int offset;   /* of every array, in elements past a multiple of 256 bytes */
     bool strided; /* arrays with room between the elements of their last axis but one, and every other element
                    */

@@ -3,7 +3,7 @@
 #ifndef HR_TEST_SUPPORT_CUDA_ROWS_H
 #define HR_TEST_SUPPORT_CUDA_ROWS_H
 
-#include "emit/cuda/cuda_choice.h"
+#include "schedule/cuda/cuda_choice.h"
 #include "schedule/target.h"
 #include "support/cuda_test.h"
 #include "support/kernel_library.h"
@@ -12,14 +12,14 @@ typedef struct row_case {
     const char *kernel;
     int64_t rows, columns;
     int compute, processors, offset;
-    hr_tunables tunables;
+    hr_knobs knobs;
 } row_case;
 
 /* What is chosen for the only stage. */
 static inline hr_cuda_choice choose_row(const row_case *one, const hr_function *function) {
     const int64_t extents[] = {one->rows, one->columns};
     hr_device_limits limits = cuda_case_limits(one->compute, one->processors);
-    hr_plan_options options = {.tunables = one->tunables};
+    hr_schedule_options options = {.knobs = one->knobs};
     hr_cuda_choice choice;
     hr_plan *plan;
     assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
@@ -41,7 +41,7 @@ static inline void expect_row(const kernel_library *library, const row_case *one
     cuda_case run = {.function = function,
                      .extents = extents,
                      .limits = cuda_case_limits(one->compute, one->processors),
-                     .options = {.tunables = one->tunables},
+                     .options = {.knobs = one->knobs},
                      .offset = one->offset,
                      .nonfinite = number % 4 == 3,
                      .seed = (uint64_t)number,

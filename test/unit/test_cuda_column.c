@@ -21,7 +21,7 @@ static const struct column_case {
     {{"layernorm_backward T=bf16", 41, 1024, 90, 2, 0, {0}}, HELD, 128, 1, 3, 2},
     {{"layernorm_backward T=bf16", 43, 520, 90, 2, 0, {0}}, HELD, 96, 1, 3, 2},
     {{"layernorm_backward T=bf16", 37, 1032, 90, 2, 3, {0}}, HELD, 160, 1, 3, 2},
-    {{"layernorm_backward T=bf16", 13, 2048, 90, 2, 0, {.row_threads = 128, .unroll = 2, .waves = 2}},
+    {{"layernorm_backward T=bf16", 13, 2048, 90, 2, 0, {.row_threads = 128, .groups = 2, .blocks = 2}},
      HELD,
      128,
      2,
@@ -42,7 +42,7 @@ static const struct column_case {
     {{"layernorm_backward T=bf16", 1, 1024, 90, 2, 0, {0}}, HELD, 128, 1, 3, 1},
     {{"layernorm_backward T=bf16", 31, 1023, 90, 2, 0, {0}}, OTHER, 0, 0, 0, 1},
     {{"layernorm_backward T=bf16", 7, 2049, 90, 2, 1, {0}}, OTHER, 0, 0, 0, 1},
-    {{"layernorm_backward T=bf16", 12, 1024, 90, 2, 0, {.prefetch = 3}}, OTHER, 0, 0, 0, 1},
+    {{"layernorm_backward T=bf16", 12, 1024, 90, 2, 0, {.staging = HR_STAGING_AHEAD}}, OTHER, 0, 0, 0, 1},
 };
 
 static void check_choice(const hr_cuda_choice *c, int number) {

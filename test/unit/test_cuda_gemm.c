@@ -11,6 +11,7 @@
 
 #include "lang/program.h"
 #include "schedule/cuda/choose_gemm.h"
+#include "schedule/target.h"
 #include "support/cuda_test.h"
 
 enum { EXTENTS_MAX = 4 };
@@ -75,7 +76,7 @@ static void expect_mainloop(const cuda_case *one, bool plain) {
     hr_plan *plan;
     hr_cuda_gemm gemm;
     int products = 0;
-    assert_int_equal(hr_plan_create(one->function, one->extents, NULL, &one->limits, NULL, &plan), HR_OK);
+    assert_int_equal(hr_schedule_create(one->function, one->extents, NULL, &one->limits, NULL, &plan), HR_OK);
     for (int i = 0; i < plan->stage_count; i++) {
         if (!plan->stages[i].contract) continue;
         products++;

@@ -56,7 +56,7 @@ static bool may_be_refused(const int64_t *extents, int count) {
     return empty;
 }
 
-static void run_case(const hr_function *function, const struct library_case *one, const hr_tunables *tunables,
+static void run_case(const hr_function *function, const struct library_case *one, const hr_knobs *knobs,
                      int choice) {
     const int64_t *extents = extents_of(one, function->extent_count);
     cuda_outcome outcome;
@@ -69,7 +69,7 @@ static void run_case(const hr_function *function, const struct library_case *one
                      .nonfinite = one->nonfinite,
                      .seed = one->seed + (unsigned)choice,
                      .points = 200};
-    if (tunables) run.options.tunables = *tunables;
+    if (knobs) run.options.knobs = *knobs;
     hr_status status = run_or_skip(&run, &outcome);
     runs++;
     bool refused = status == HR_BAD_INPUT || status == HR_OUT_OF_RANGE;
@@ -108,14 +108,14 @@ static void test_library(void **state) {
 /* What the tuner may choose instead of the default, on one size each. */
 static void run_candidates(const hr_function *function, const struct library_case *one) {
     const int64_t *extents = extents_of(one, function->extent_count);
-    hr_tunables tunables[CANDIDATES_MAX];
+    hr_knobs knobs[CANDIDATES_MAX];
     hr_device_limits limits = cuda_case_limits(one->compute, one->processors);
     hr_plan *plan;
     assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-    int count = hr_schedule_candidates(plan, tunables, CANDIDATES_MAX);
+    int count = hr_schedule_candidates(plan, knobs, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
-        run_case(function, one, &tunables[i], i);
+        run_case(function, one, &knobs[i], i);
 }
 
 static void test_candidates(void **state) {

@@ -31,7 +31,7 @@ static const struct carry_case {
     {{"softmax T=bf16", 9, 1281, 90, 4, 0, {0}}, 0, 0, 0},
     {{"softmax T=f32", 9, 513, 90, 4, 0, {0}}, 0, 0, 0},
     {{"softmax T=bf16", 9, 1023, 80, 4, 0, {0}}, 0, 0, 0},
-    {{"softmax T=bf16", 9, 1023, 90, 4, 0, {.unroll = 4}}, 0, 0, 0},
+    {{"softmax T=bf16", 9, 1023, 90, 4, 0, {.groups = 4}}, 0, 0, 0},
 };
 
 static void check_choice(const hr_cuda_choice *choice, int number) {

@@ -161,8 +161,8 @@ static void test_more_rows_than_blocks(void **state) {
 }
 
 static void emit_for(const char *text, const int64_t *extents, const hr_device_limits *limits,
-                     const hr_tunables *tunables, hr_emitted *emitted) {
-    const hr_plan_options options = {.tunables = *tunables};
+                     const hr_knobs *knobs, hr_emitted *emitted) {
+    const hr_schedule_options options = {.knobs = *knobs};
     hr_program *program;
     const hr_function *function;
     hr_plan *plan;
@@ -176,21 +176,20 @@ static void emit_for(const char *text, const int64_t *extents, const hr_device_l
 
 /* For a core with vectors of `lanes` and a first-level cache of `l1` KB, of which 48 tell one that sees far.
  */
-static void emit_lanes(const char *text, const int64_t *extents, int lanes, int l1,
-                       const hr_tunables *tunables, hr_emitted *emitted) {
+static void emit_lanes(const char *text, const int64_t *extents, int lanes, int l1, const hr_knobs *knobs,
+                       hr_emitted *emitted) {
     const hr_device_limits limits = {
         .threads = 2, .vector_bytes = 4 * lanes, .l1_bytes = l1 << 10, .l2_bytes = 1 << 20, .isa = "given"};
-    emit_for(text, extents, &limits, tunables, emitted);
+    emit_for(text, extents, &limits, knobs, emitted);
 }
 
-static void emit_tuned(const char *text, const int64_t *extents, const hr_tunables *tunables,
-                       hr_emitted *emitted) {
-    emit_lanes(text, extents, 16, 32, tunables, emitted);
+static void emit_tuned(const char *text, const int64_t *extents, const hr_knobs *knobs, hr_emitted *emitted) {
+    emit_lanes(text, extents, 16, 32, knobs, emitted);
 }
 
 /* Two passes over rows of `columns` elements, with or without a sum of columns. */
-static void emit_rows(const char *type, bool sums, int64_t columns, int lanes, int l1,
-                      const hr_tunables *tunables, hr_emitted *emitted) {
+static void emit_rows(const char *type, bool sums, int64_t columns, int lanes, int l1, const hr_knobs *knobs,
+                      hr_emitted *emitted) {
     char text[512];
     snprintf(text, sizeof text,
              "kernel k(dy: %s[M, N], x: %s[M, N]) -> (dx: %s[M, N]%s)\n{\n"
@@ -198,48 +197,49 @@ static void emit_rows(const char *type, bool sums, int64_t columns, int lanes, i
              "    dx[m, n] = dy[m, n] - x[m, n] * along[m]\n%s}\n",
              type, type, type, sums ? ", dw: f32[N]" : "",
              sums ? "    dw[n] = sum[m](dy[m, n] * x[m, n])\n" : "");
-    emit_lanes(text, (const int64_t[]){64, columns}, lanes, l1, tunables, emitted);
+    emit_lanes(text, (const int64_t[]){64, columns}, lanes, l1, knobs, emitted);
 }
 
 /* Rows side by side wait for what they read where they and their column sums fill the first-level cache, for
  * all of it where lanes are not narrowed: a fence in each step is too dear where two lines are one step. On a
  * core that sees less far they wait for less. They do not with short vectors, of which those with 16-bit
  * results go pass after pass, or as the tuner says. */
-static void test_pace(void **state) {
+static void test_throttle(void **state) {
     (void)state;
     static const struct {
         const char *type;
         int lanes, l1;
         int64_t columns;
         bool sums;
-        hr_pace asked, made; /* made = 0: pass after pass */
+        hr_throttle asked, made; /* made = 0: pass after pass */
     } paces[] = {
-        {"f32", 16, 48, 4096, true, 0, HR_PACE_ENDED},
-        {"f32", 16, 32, 4096, true, 0, HR_PACE_READ},
-        {"f32", 16, 48, 256, true, 0, HR_PACE_FREE},
-        {"f32", 16, 32, 256, true, 0, HR_PACE_FREE},
-        {"bf16", 16, 48, 4096, true, 0, HR_PACE_READ},
-        {"bf16", 16, 32, 4096, true, 0, HR_PACE_FREE},
-        {"f32", 16, 48, 4096, false, 0, HR_PACE_FREE},
-        {"f32", 16, 48, 4096, true, HR_PACE_FREE, HR_PACE_FREE},
-        {"f32", 16, 48, 4096, true, HR_PACE_READ, HR_PACE_READ},
-        {"f32", 16, 32, 4096, false, HR_PACE_ENDED, HR_PACE_ENDED},
-        {"f32", 16, 32, 4096, false, HR_PACE_READ, HR_PACE_READ},
-        {"bf16", 16, 32, 4096, false, HR_PACE_ENDED, HR_PACE_READ},
-        {"f32", 8, 32, 4096, true, 0, HR_PACE_FREE},
-        {"f32", 8, 32, 4096, true, HR_PACE_READ, HR_PACE_READ},
+        {"f32", 16, 48, 4096, true, 0, HR_THROTTLE_READS},
+        {"f32", 16, 32, 4096, true, 0, HR_THROTTLE_ADDRESSES},
+        {"f32", 16, 48, 256, true, 0, HR_THROTTLE_NONE},
+        {"f32", 16, 32, 256, true, 0, HR_THROTTLE_NONE},
+        {"bf16", 16, 48, 4096, true, 0, HR_THROTTLE_ADDRESSES},
+        {"bf16", 16, 32, 4096, true, 0, HR_THROTTLE_NONE},
+        {"f32", 16, 48, 4096, false, 0, HR_THROTTLE_NONE},
+        {"f32", 16, 48, 4096, true, HR_THROTTLE_NONE, HR_THROTTLE_NONE},
+        {"f32", 16, 48, 4096, true, HR_THROTTLE_ADDRESSES, HR_THROTTLE_ADDRESSES},
+        {"f32", 16, 32, 4096, false, HR_THROTTLE_READS, HR_THROTTLE_READS},
+        {"f32", 16, 32, 4096, false, HR_THROTTLE_ADDRESSES, HR_THROTTLE_ADDRESSES},
+        {"bf16", 16, 32, 4096, false, HR_THROTTLE_READS, HR_THROTTLE_ADDRESSES},
+        {"f32", 8, 32, 4096, true, 0, HR_THROTTLE_NONE},
+        {"f32", 8, 32, 4096, true, HR_THROTTLE_ADDRESSES, HR_THROTTLE_ADDRESSES},
         {"bf16", 8, 32, 4096, true, 0, 0},
         {"bf16", 8, 32, 4096, false, 0, 0},
     };
     for (size_t i = 0; i < sizeof paces / sizeof *paces; i++) {
-        const hr_tunables tunables = {.pace = (int)paces[i].asked};
+        const hr_knobs knobs = {.throttle = paces[i].asked};
         hr_emitted emitted;
-        emit_rows(paces[i].type, paces[i].sums, paces[i].columns, paces[i].lanes, paces[i].l1, &tunables,
+        emit_rows(paces[i].type, paces[i].sums, paces[i].columns, paces[i].lanes, paces[i].l1, &knobs,
                   &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_int_equal(strstr(own, "stage_0_together(") != NULL, paces[i].made != 0);
-        assert_int_equal(strstr(own, "i += stage_0_arrival(") != NULL, paces[i].made == HR_PACE_READ);
-        assert_int_equal(strstr(own, "load_fence();") != NULL, paces[i].made == HR_PACE_ENDED);
+        assert_int_equal(strstr(own, "i += stage_0_arrival(") != NULL,
+                         paces[i].made == HR_THROTTLE_ADDRESSES);
+        assert_int_equal(strstr(own, "load_fence();") != NULL, paces[i].made == HR_THROTTLE_READS);
         hr_emitted_clear(&emitted);
     }
 }
@@ -262,7 +262,7 @@ static void test_pairs(void **state) {
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         hr_emitted emitted;
         emit_rows(pairs[i].type, true, pairs[i].columns, pairs[i].lanes, pairs[i].l1,
-                  &(hr_tunables){.group = pairs[i].asked}, &emitted);
+                  &(hr_knobs){.jam = pairs[i].asked}, &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_int_equal(strstr(own, "stage_0_pair(a, live, area") != NULL, pairs[i].made);
         hr_emitted_clear(&emitted);
@@ -276,7 +276,7 @@ static void test_column_group(void **state) {
     const char *text = "kernel k(x: bf16[M, N]) -> (y: f32[N])\n{\n    y[n] = sum[m](x[m, n])\n}\n";
     for (int group = 0; group < 2; group++) {
         hr_emitted emitted;
-        emit_tuned(text, (const int64_t[]){64, 4096}, &(hr_tunables){.group = group}, &emitted);
+        emit_tuned(text, (const int64_t[]){64, 4096}, &(hr_knobs){.jam = group}, &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_int_equal(strstr(own, "group + 4 <= end") != NULL, group == 0);
         assert_int_equal(strstr(own, "prefetch_near(p1 + i + 4096)") != NULL, group == 1);
@@ -312,7 +312,7 @@ static void test_one_axis(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int s = 0; s < 3; s++) {
             hr_emitted emitted;
-            emit_tuned(cases[i].text, shapes[s], &(hr_tunables){0}, &emitted);
+            emit_tuned(cases[i].text, shapes[s], &(hr_knobs){0}, &emitted);
             const char *own = own_part(hr_text_data(&emitted.source));
             if ((strstr(own, "as one axis") != NULL) != cases[i].flat) fail_msg("%s", cases[i].text);
             hr_emitted_clear(&emitted);
@@ -330,7 +330,8 @@ static void test_lead(void **state) {
         "kernel k(x: %s[M, N]) -> (y: %s[M, N])\n{\n    y[m, n] = softmax[n](x[m, n])\n}\n";
     static const struct {
         const char *form, *type;
-        int lanes, l1, l2, skew;
+        int lanes, l1, l2;
+        hr_pipeline_knob pipeline;
         int64_t columns;
         const char *lead; /* NULL = none */
         bool carries;     /* beyond where a row ends */
@@ -338,9 +339,10 @@ static void test_lead(void **state) {
         {norm, "bf16", 16, 48, 2048, 0, 4096, "(n_N < 768 || n_N % 32 ? 0 : 384)", false},
         {norm, "f32", 16, 48, 2048, 0, 4096, "(n_N < 256 || n_N % 16 ? 0 : 128)", false},
         {norm, "f32", 16, 48, 2048, 0, 2048, "(n_N < 256 || n_N % 16 ? 0 : 128)", true},
-        {norm, "f32", 16, 48, 2048, 3, 4096, NULL, false},
+        {norm, "f32", 16, 48, 2048, HR_PIPELINE_OTHER_OFFSET, 4096, NULL, false},
         {norm, "f32", 16, 48, 1024, 0, 4096, NULL, false},
-        {norm, "f32", 16, 48, 1024, 3, 1000, "(n_N < 256 || n_N % 16 ? 0 : 128)", true},
+        {norm, "f32", 16, 48, 1024, HR_PIPELINE_OTHER_OFFSET, 1000, "(n_N < 256 || n_N % 16 ? 0 : 128)",
+         true},
         {norm, "f32", 16, 32, 2048, 0, 4096, NULL, false},
         {norm, "f32", 8, 48, 2048, 0, 4096, NULL, false},
         {softmax, "f32", 16, 48, 2048, 0, 1024, "(n_N < 256 || n_N % 16 ? 0 : 128)", true},
@@ -356,7 +358,7 @@ static void test_lead(void **state) {
                                          .l2_bytes = leads[i].l2 << 10,
                                          .isa = "given"};
         emit_for(text, (const int64_t[]){64, leads[i].columns}, &limits,
-                 &(const hr_tunables){.skew = leads[i].skew}, &emitted);
+                 &(const hr_knobs){.pipeline = leads[i].pipeline}, &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_non_null(strstr(own, "stage_0_together("));
         if (!leads[i].lead)
@@ -372,7 +374,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
                                        cmocka_unit_test(test_one_axis),
                                        cmocka_unit_test(test_more_rows_than_blocks),
-                                       cmocka_unit_test(test_pace),
+                                       cmocka_unit_test(test_throttle),
                                        cmocka_unit_test(test_pairs),
                                        cmocka_unit_test(test_lead),
                                        cmocka_unit_test(test_column_group)};

@@ -218,7 +218,7 @@ static void check(const char *file, const char *name, hr_dtype dtype, int count,
         r.whole[t] = calloc(1, 8);
         r.members[t][0] = cuda_emulation_array(emulation, tensor->name, 4, 0, access_of(tensor));
     }
-    good(hr_schedule_create(r.function, r.extents, r.layouts, &limits, &(hr_plan_options){0}, &plan));
+    good(hr_schedule_create(r.function, r.extents, r.layouts, &limits, &(hr_schedule_options){0}, &plan));
     good(hr_plan_check_lists(plan));
     launch_all(&r, plan, 5);
     run_whole(&r, path, name);
@@ -283,7 +283,7 @@ static void compile(const char *file, const char *name, hr_dtype dtype, int comp
     good(hr_program_find(program, name, &function));
     for (int t = 0; t < function->parameter_count + function->result_count; t++)
         if (function->tensors[t].rank) layouts[t] = HR_LAYOUT_LIST;
-    good(hr_schedule_create(function, extents, layouts, &limits, &(hr_plan_options){0}, &plan));
+    good(hr_schedule_create(function, extents, layouts, &limits, &(hr_schedule_options){0}, &plan));
     good(hr_emit_cuda(plan, extents, true, &emitted));
     good(hr_cuda_compiler_run(&compiler, arch, hr_text_data(&emitted.source), &cubin, &cubin_size, &log));
     hr_cuda_usage usage = hr_cuda_usage_read(hr_text_data(&log));

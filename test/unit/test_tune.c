@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 /* ---- a machine with known costs ---- */
 
@@ -40,24 +41,24 @@ static double uniform(machine *machine) {
     return (machine->random >> 8) * 0x1p-24;
 }
 
-static hr_status machine_prepare(void *context, const hr_tunables *tunables) {
+static hr_status machine_prepare(void *context, const hr_knobs *knobs) {
     machine *machine = context;
     int beside = atomic_fetch_add(&machine->preparing, 1) + 1;
     if (beside > machine->most_preparing) machine->most_preparing = beside;
     usleep((useconds_t)machine->prepare_us);
-    machine->prepared[tunables->tile]++;
+    machine->prepared[knobs->chunk]++;
     atomic_fetch_sub(&machine->preparing, 1);
-    if (machine->broken[tunables->tile])
-        return hr_fail(HR_NOT_AVAILABLE, "candidate %d does not compile", tunables->tile);
+    if (machine->broken[knobs->chunk])
+        return hr_fail(HR_NOT_AVAILABLE, "candidate %d does not compile", knobs->chunk);
     return HR_OK;
 }
 
-static hr_status machine_time(void *context, const hr_tunables *tunables, double *seconds) {
+static hr_status machine_time(void *context, const hr_knobs *knobs, double *seconds) {
     machine *machine = context;
-    machine->timed[tunables->tile]++;
+    machine->timed[knobs->chunk]++;
     machine->runs++;
     machine->factor *= 1 + machine->drift;
-    *seconds = machine->cost[tunables->tile] * machine->factor * (1 + machine->noise * uniform(machine));
+    *seconds = machine->cost[knobs->chunk] * machine->factor * (1 + machine->noise * uniform(machine));
     if (uniform(machine) < 0.05) *seconds *= 3; /* somebody else's turn */
     return HR_OK;
 }
@@ -70,16 +71,16 @@ static bool machine_progress(void *context, const char *what, double done, doubl
     return !machine->cancel_after || machine->runs < machine->cancel_after;
 }
 
-static void candidates_number(hr_tunables *candidates, int count) {
+static void candidates_number(hr_knobs *candidates, int count) {
     for (int i = 0; i < count; i++)
-        candidates[i] = (hr_tunables){.tile = i};
+        candidates[i] = (hr_knobs){.chunk = i};
 }
 
 static const hr_tune_budget ample = {
     .candidates = HR_TRIED_MAX, .prepare_seconds = 5, .measure_seconds = 5, .rounds = 31};
 
 static hr_status choose(machine *machine, int count, const hr_tune_budget *budget, hr_tuned *out) {
-    hr_tunables candidates[HR_TRIED_MAX];
+    hr_knobs candidates[HR_TRIED_MAX];
     hr_trial trial = {.prepare = machine_prepare, .time = machine_time, .context = machine, .parallel = 2};
     candidates_number(candidates, count);
     if (machine->factor == 0) machine->factor = 1;
@@ -94,9 +95,9 @@ static void test_fastest_wins_through_noise(void **state) {
         for (int i = 0; i < 12; i++)
             machine.cost[i] = 0.010 * (1 + 0.10 * ((i + 5) % 12)); /* 7 is the fastest, by 10% */
         assert_int_equal(choose(&machine, 12, &ample, &tuned), HR_OK);
-        assert_int_equal(tuned.best.tile, 7);
+        assert_int_equal(tuned.best.chunk, 7);
         assert_int_equal(tuned.tried_count, 12);
-        assert_int_equal(tuned.tried[0].tunables.tile, 7);
+        assert_int_equal(tuned.tried[0].knobs.chunk, 7);
         for (int i = 1; i < 12; i++)
             assert_true(tuned.tried[i].seconds >= tuned.tried[i - 1].seconds);
         assert_false(tuned.cached);
@@ -111,7 +112,7 @@ static void test_drift_hits_all_alike(void **state) {
     for (int i = 0; i < 6; i++)
         machine.cost[i] = i == 4 ? 0.95 : 1;
     assert_int_equal(choose(&machine, 6, &ample, &tuned), HR_OK);
-    assert_int_equal(tuned.best.tile, 4);
+    assert_int_equal(tuned.best.chunk, 4);
 }
 
 static void test_slow_ones_drop_out(void **state) {
@@ -131,11 +132,11 @@ static void test_incumbent_stays_unless_beaten(void **state) {
     machine machine = {.cost = {1, 0.996}, .noise = 0, .random = 1};
     hr_tuned tuned;
     assert_int_equal(choose(&machine, 2, &ample, &tuned), HR_OK);
-    assert_int_equal(tuned.best.tile, 0);
+    assert_int_equal(tuned.best.chunk, 0);
     machine.cost[1] = 0.97;
     machine.last_done = 0;
     assert_int_equal(choose(&machine, 2, &ample, &tuned), HR_OK);
-    assert_int_equal(tuned.best.tile, 1);
+    assert_int_equal(tuned.best.chunk, 1);
 }
 
 static void test_broken_candidates(void **state) {
@@ -143,7 +144,7 @@ static void test_broken_candidates(void **state) {
     machine machine = {.cost = {5, 1, 3, 2}, .broken = {true, true}, .random = 1};
     hr_tuned tuned;
     assert_int_equal(choose(&machine, 4, &ample, &tuned), HR_OK);
-    assert_int_equal(tuned.best.tile, 3);
+    assert_int_equal(tuned.best.chunk, 3);
     assert_int_equal(tuned.tried_count, 2);
     assert_int_equal(machine.timed[0] + machine.timed[1], 0);
 
@@ -199,10 +200,10 @@ static void test_near_the_floor_is_enough(void **state) {
 }
 
 /* Candidates of one tile's last digit make the same code; that of 7 cannot be told. */
-static hr_status last_digit(void *context, const hr_tunables *tunables, char identity[33]) {
+static hr_status last_digit(void *context, const hr_knobs *knobs, char identity[33]) {
     ++*(int *)context;
-    snprintf(identity, 33, "%d", tunables->tile % 10);
-    return tunables->tile % 10 == 7 ? hr_fail(HR_NOT_AVAILABLE, "no plan") : HR_OK;
+    snprintf(identity, 33, "%d", knobs->chunk % 10);
+    return knobs->chunk % 10 == 7 ? hr_fail(HR_NOT_AVAILABLE, "no plan") : HR_OK;
 }
 
 static void test_same_code_is_timed_once(void **state) {
@@ -211,32 +212,34 @@ static void test_same_code_is_timed_once(void **state) {
     int asked = 0;
     hr_trial trial = {.identify = last_digit, .context = &asked};
     for (int most = 0; most < 9; most++) {
-        hr_tunables candidates[10];
+        hr_knobs candidates[10];
         for (int i = 0; i < 10; i++)
-            candidates[i] = (hr_tunables){.tile = tiles[i]};
+            candidates[i] = (hr_knobs){.chunk = tiles[i]};
         assert_int_equal(hr_tune_distinct(candidates, 10, most, &trial), most < 7 ? most : 7);
         for (int i = 0; i < most && i < 7; i++)
-            assert_int_equal(candidates[i].tile, first[i]);
+            assert_int_equal(candidates[i].chunk, first[i]);
         if (most == 2) assert_int_equal(asked, 1 + 3); /* no more than it takes */
     }
     trial.identify = NULL;
-    hr_tunables candidates[10] = {{0}};
+    hr_knobs candidates[10] = {{0}};
     assert_int_equal(hr_tune_distinct(candidates, 10, 20, &trial), 10);
 }
 
 static void test_label(void **state) {
     (void)state;
     char label[96], small[8];
-    hr_tunables_label(&(hr_tunables){0}, label, sizeof label);
+    hr_knobs_label(&(hr_knobs){0}, label, sizeof label);
     assert_string_equal(label, "default");
-    hr_tunables_label(&(hr_tunables){.stream = 1, .unroll = 2, .prefetch = 2}, label, sizeof label);
-    assert_string_equal(label, "stream, prefetch 1, unroll 2");
-    hr_tunables_label(&(hr_tunables){.prefetch = 1, .skew = 2, .unroll = 1}, label, sizeof label);
-    assert_string_equal(label, "no prefetch, unroll 1, skew 1");
-    hr_tunables_label(&(hr_tunables){.tile_m = 96, .register_n = 4}, label, sizeof label);
-    assert_string_equal(label, "tile m 96, register n 4");
-    hr_tunables_label(&(hr_tunables){.stream = 1, .unroll = 2}, small, sizeof small);
-    assert_string_equal(small, "stream,");
+    hr_knobs_label(&(hr_knobs){.store = HR_STORE_STREAMING, .accumulators = 2, .prefetch = HR_PREFETCH_2K},
+                   label, sizeof label);
+    assert_string_equal(label, "stores streaming, prefetch 2 KB, accumulators 2");
+    hr_knobs_label(&(hr_knobs){.pipeline = HR_PIPELINE_ON, .throttle = HR_THROTTLE_READS, .jam = 2}, label,
+                   sizeof label);
+    assert_string_equal(label, "pipeline on, throttle reads, jam 2");
+    hr_knobs_label(&(hr_knobs){.block_m = 96, .register_n = 4}, label, sizeof label);
+    assert_string_equal(label, "block m 96, register n 4");
+    hr_knobs_label(&(hr_knobs){.store = HR_STORE_STREAMING, .accumulators = 2}, small, sizeof small);
+    assert_string_equal(small, "stores ");
 }
 
 /* ---- the database ---- */
@@ -259,10 +262,10 @@ static void folder_remove(folder *folder) {
 }
 
 static hr_tuned sample(int tile) {
-    return (hr_tuned){.best = {.tile = tile, .threads = 2, .register_n = 4},
+    return (hr_tuned){.best = {.chunk = tile, .register_m = 2, .register_n = 4},
                       .tried_count = 2,
-                      .tried = {{.tunables = {.tile = tile}, .seconds = 0.0015, .runs = 7},
-                                {.tunables = {.unroll = 2}, .seconds = 0.25, .runs = 3}},
+                      .tried = {{.knobs = {.chunk = tile}, .seconds = 0.0015, .runs = 7},
+                                {.knobs = {.accumulators = 2}, .seconds = 0.25, .runs = 3}},
                       .seconds = 1.5};
 }
 
@@ -278,7 +281,7 @@ static int find_one(const char *path, const char *key, hr_tune mode) {
     hr_tuned tuned;
     bool found = hr_tune_database_find(database, key, mode, &tuned);
     hr_tune_database_close(database);
-    return found ? tuned.best.tile : -1;
+    return found ? tuned.best.chunk : -1;
 }
 
 static void test_database_keeps_all(void **state) {
@@ -290,11 +293,11 @@ static void test_database_keeps_all(void **state) {
     hr_tuned tuned;
     assert_true(hr_tune_database_find(database, "key", HR_TUNE_QUICK, &tuned));
     assert_true(tuned.cached);
-    assert_int_equal(tuned.best.tile, 640);
-    assert_int_equal(tuned.best.threads, 2);
+    assert_int_equal(tuned.best.chunk, 640);
+    assert_int_equal(tuned.best.register_m, 2);
     assert_int_equal(tuned.best.register_n, 4);
     assert_int_equal(tuned.tried_count, 2);
-    assert_int_equal(tuned.tried[1].tunables.unroll, 2);
+    assert_int_equal(tuned.tried[1].knobs.accumulators, 2);
     assert_int_equal(tuned.tried[0].runs, 7);
     assert_true(tuned.tried[0].seconds == 0.0015 && tuned.tried[1].seconds == 0.25 && tuned.seconds == 1.5);
     assert_false(hr_tune_database_find(database, "other key", HR_TUNE_NONE, &tuned));
@@ -356,28 +359,48 @@ static void sql(const char *path, const char *text) {
     sqlite3_close(handle);
 }
 
+/* Puts a row's text in place, with the hash that belongs to it where `sealed`. */
+static void put_row(const folder *folder, const char *body, bool sealed) {
+    char text[1024], seal[32] = "";
+    if (sealed)
+        snprintf(seal, sizeof seal, "= %016llx\n",
+                 (unsigned long long)XXH3_64bits_withSeed(body, strlen(body), XXH3_64bits("key", 3)));
+    snprintf(text, sizeof text, "UPDATE tuned SET result = '%s%s'", body, seal);
+    sql(folder->file, text);
+}
+
+/* Ranges hold even where the hash is right; and a row without it, or of another key, is none. */
 static void test_database_hostile_rows_and_versions(void **state) {
     (void)state;
     folder folder;
     folder_make(&folder);
     keep_one(folder.path, "key", HR_TUNE_QUICK, 5, true);
-    static const char *const rows[] = {"'nonsense'",
-                                       "''",
-                                       "'1 2'",
-                                       "NULL || 'x'",
-                                       "'nan 1 0\n'",
-                                       "'1 1 99999999999\n'",
-                                       "'0.1 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18\n'"};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[256];
-        snprintf(text, sizeof text, "UPDATE OR IGNORE tuned SET result = coalesce(%s, '?')", rows[i]);
-        sql(folder.file, text);
-        assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), -1);
-    }
-    sql(folder.file,
-        "UPDATE tuned SET result = '0.5 3 0 0 0 0 0 7' || char(10)"); /* fewer tunables: an older row */
+    static const char *const rows[] = {
+        "nonsense\n",
+        "\n",
+        "1 2",
+        "x\n",
+        "nan 1 0\n",
+        "-1 1 0\n",
+        "1 1 99999999999\n",
+        "1 1 1000000\n",
+        "0.1 3 0 3\n",
+        "0.1 3 0 0 0 9\n",
+        "0.1 3 -1\n",
+        "0.1 3 7\n0.1 3 0 0 6\n",
+        "0.1 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24\n"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int sealed = 0; sealed < 2; sealed++) {
+            put_row(&folder, rows[i], sealed);
+            assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), -1);
+        }
+    put_row(&folder, "0.5 3 7 0 0\n", false);
+    assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), -1);
+    put_row(&folder, "0.5 3 7 0 0\n", true); /* fewer knobs: an earlier version's */
     assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), 7);
-    sql(folder.file, "PRAGMA user_version = 2"); /* a newer headroom's: hands off */
+    sql(folder.file, "UPDATE tuned SET key = 'other'");
+    assert_int_equal(find_one(folder.path, "other", HR_TUNE_QUICK), -1);
+    sql(folder.file, "PRAGMA user_version = 3"); /* a newer headroom's: hands off */
     assert_null(hr_tune_database_open(folder.path));
     assert_int_equal(access(folder.corrupt, F_OK), -1);
     folder_remove(&folder);

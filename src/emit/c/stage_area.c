@@ -1,6 +1,7 @@
 /* The scratch memory of one thread in a stage: kept rows, column sums, totals. In: a stage. Out: sizes and
  * places. */
 #include "emit/c/stage_area.h"
+#include "schedule/schedule.h"
 
 #include <inttypes.h>
 
@@ -46,7 +47,7 @@ bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const 
 }
 
 bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
-    if (!stage->abreast || !stage->ragged || plan->tunables.stream) return false;
+    if (!stage->abreast || !stage->ragged || hr_stage_knobs(stage)->store) return false;
     return step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_stores_in_order(plan, stage, step, 1);
 }
 
@@ -92,7 +93,7 @@ static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
 }
 
 bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage) {
-    return !stage->strip && !stage->alone && !stage->gathered && !plan->tunables.chunk &&
+    return !stage->strip && !stage->alone && !stage->gathered && !hr_stage_knobs(stage)->chunk &&
            !hr_stage_has(stage, HR_STEP_SCATTER) && !hr_plan_has_lists(plan);
 }
 

@@ -25,6 +25,7 @@
 #include "emit/c/stage_variance.h"
 #include "emit/clear.h"
 #include "emit/reduce.h"
+#include "schedule/schedule.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -103,11 +104,11 @@ void hr_stage_row_stores(hr_stage_printer *s) {
 bool hr_stage_streams(const hr_printer *p, const hr_tensor *target) {
     hr_dtype dtype = target->dtype;
     bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
-    if (!p->vector || !streams || p->plan->tunables.stream == 2) return false;
-    if (p->stage->ragged && !p->flat && p->plan->tunables.stream != 1) return false;
+    if (!p->vector || !streams || hr_stage_knobs(p->stage)->store == HR_STORE_CACHED) return false;
+    if (p->stage->ragged && !p->flat && hr_stage_knobs(p->stage)->store != HR_STORE_STREAMING) return false;
     /* An inout's lines are in cache already, and scratch is read again soon: ordinary stores cost them no
      * extra traffic. */
-    return p->plan->tunables.stream == 1 || target->role == HR_ROLE_RESULT;
+    return hr_stage_knobs(p->stage)->store == HR_STORE_STREAMING || target->role == HR_ROLE_RESULT;
 }
 
 static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
@@ -178,7 +179,7 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
         if (hr_op_finds_position(lanes->steps[i].reduce)) plain = false;
     }
     if (!plain || !s->p->vector) return 1;
-    if (reduces && s->plan->tunables.unroll) return s->plan->tunables.unroll;
+    if (reduces && hr_stage_knobs(s->stage)->accumulators) return hr_stage_knobs(s->stage)->accumulators;
     if (reduces && s->stage->ways == 1 && goes_in_pairs(s, lanes)) return 2;
     if (reduces) return s->stage->ways ? s->stage->ways : 4;
     bool dear = s->stage->shape == HR_SHAPE_MAP &&
@@ -383,7 +384,7 @@ static void print_counted_tasks(hr_stage_printer *s) {
 /* One run of tasks a thread, or `chunk` tasks at a time in turn. */
 static void print_task_header(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int chunk = s->plan->tunables.chunk;
+    int chunk = hr_stage_knobs(s->stage)->chunk;
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
     if (s->counted) {
         print_counted_tasks(s);
@@ -530,14 +531,14 @@ static void print_task_loop(hr_stage_printer *s) {
         return;
     }
     hr_stage_lines_begin(s, hr_format(p, "%s * thread / threads", hr_stage_task_total(s)));
-    s->counted = s->stage->task_count > 1 && !s->plan->tunables.chunk;
+    s->counted = s->stage->task_count > 1 && !hr_stage_knobs(s->stage)->chunk;
     print_task_header(s);
     p->indent++;
     print_passes(s);
     p->indent--;
     hr_print(p, "}");
     s->counted = false;
-    if (s->plan->tunables.chunk) hr_print(p, "}");
+    if (hr_stage_knobs(s->stage)->chunk) hr_print(p, "}");
     hr_stage_lines_end(s);
 }
 
@@ -642,14 +643,15 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
     s.skew = stage->skew;
     s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
-    s.few = stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !p->plan->tunables.chunk;
+    s.few =
+        stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !hr_stage_knobs(stage)->chunk;
     s.abreast = stage->abreast && !s.split && !s.turns;
     s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
     if (!s.split && !s.turns && !s.few && !s.apart && !stage->gathered) hr_stage_find_lines(&s);
     out->pieces = !s.turns && !s.few && hr_stage_goes_in_pieces(p->plan, stage);
     out->sums = out->pieces && hr_stage_has_sums(stage);
     s.pieces = out->pieces;
-    s.tile = p->plan->tunables.tile                  ? p->plan->tunables.tile
+    s.tile = hr_stage_knobs(stage)->random_strip     ? hr_stage_knobs(stage)->random_strip
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;
     out->begin = starts_at_zero(&s);

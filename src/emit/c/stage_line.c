@@ -5,6 +5,7 @@
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_c.h"
 #include "ir/graph.h"
+#include "schedule/schedule.h"
 
 enum {
     LINE_BYTES = 64,
@@ -34,7 +35,9 @@ static const hr_step *find_joint(const hr_stage_printer *s) {
 }
 
 void hr_stage_find_lines(hr_stage_printer *s) {
-    if (!s->p->vector || s->plan->tunables.stream == 2 || s->plan->tunables.chunk) return;
+    if (!s->p->vector || hr_stage_knobs(s->stage)->store == HR_STORE_CACHED ||
+        hr_stage_knobs(s->stage)->chunk)
+        return;
     s->joint = find_joint(s);
     for (int i = 0; i < s->stage->step_count && i < HR_STEPS_MAX; i++)
         if (&s->stage->steps[i] == s->joint || is_one_a_task(s, &s->stage->steps[i])) s->line[i] = ++s->lines;

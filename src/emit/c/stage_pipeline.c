@@ -14,6 +14,7 @@
 #include "emit/c/stage_line.h"
 #include "emit/c/stage_pipeline_loop.h"
 #include "emit/c/stage_variance.h"
+#include "schedule/schedule.h"
 
 enum {
     HR_INPUTS_MAX = 16,
@@ -483,7 +484,7 @@ static void print_turns(skewed *k, int rows, const char *aligned) {
     bool apart = hr_stage_keeps_rows(k->s->stage) && !hr_stage_shares_kept(k->s->stage);
     bool columns = hr_skew_has_columns(k->s->stage);
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
-    if (k->s->stage->pace == HR_PACE_ENDED) hr_print(p, "    load_fence();");
+    if (k->s->stage->pace == HR_THROTTLE_READS) hr_print(p, "    load_fence();");
     for (int first = 0; first < step; first += k->unit) {
         if (columns) hr_print(p, "    {");
         p->indent += columns;
@@ -491,7 +492,7 @@ static void print_turns(skewed *k, int rows, const char *aligned) {
             print_turn(k, apart ? n : turns - 1 - n, first, rows, aligned);
         p->indent -= columns;
         if (columns) hr_print(p, "    }");
-        if (k->s->stage->pace == HR_PACE_READ && (first + k->unit) * rows % PACE_VECTORS == 0)
+        if (k->s->stage->pace == HR_THROTTLE_ADDRESSES && (first + k->unit) * rows % PACE_VECTORS == 0)
             print_wait(k, first, rows);
     }
     hr_print(p, "}");
@@ -592,7 +593,7 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
         if (!is_spare(&k, pass) && hr_lane_first_stream(&lanes)) print_part(&k, &aligned_part, pass);
     }
     print_part(&k, &shift_part, passes - 1);
-    if (s->stage->pace == HR_PACE_READ) print_part(&k, &arrival_part, 0);
+    if (s->stage->pace == HR_THROTTLE_ADDRESSES) print_part(&k, &arrival_part, 0);
     print_part(&k, &leave_part, passes - 1);
     print_together(&k, 1);
     if (hr_skew_goes_in_pairs(s->stage)) print_together(&k, 2);

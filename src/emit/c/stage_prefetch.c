@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "emit/c/column_loop.h"
 #include "emit/c/stage_area.h"
+#include "schedule/schedule.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -169,7 +170,7 @@ static bool is_narrow_or_summed(const hr_stage_printer *s, const hr_lane_pass *l
 static int near_bytes(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     if (!s->skew && !(hr_limits_stores_wait(&s->plan->limits) && hr_stage_turns(s->stage) == 1)) return 0;
     if (is_narrow_or_summed(s, lanes)) return NEAR_BYTES;
-    return s->plan->tunables.prefetch ? 0 : NEAR_BYTES_F32;
+    return hr_stage_knobs(s->stage)->prefetch ? 0 : NEAR_BYTES_F32;
 }
 
 /* The next row or, of short ones, that after ROWS_AHEAD bytes: with less on its way a core waits for memory
@@ -235,7 +236,7 @@ static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
  * wait: lines that miss there make the hardware read on past the ends of rows that nothing follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
-    int passes = s->stage->pass_count, choice = s->plan->tunables.prefetch;
+    int passes = s->stage->pass_count, choice = hr_stage_knobs(s->stage)->prefetch;
     bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
     const bool wait = hr_limits_stores_wait(&s->plan->limits);
     if (!choice)
@@ -246,7 +247,7 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     find_pass_streams(s, pass, lanes, prefetched);
     if (lanes->prefetch_count == 0) return;
     lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
-    bool near = !s->plan->tunables.prefetch && hr_limits_see_far(&s->plan->limits) && !wait;
+    bool near = !hr_stage_knobs(s->stage)->prefetch && hr_limits_see_far(&s->plan->limits) && !wait;
     lanes->prefetch_gathered = near ? "prefetch_near" : "prefetch_read";
     lanes->prefetch_near = near_bytes(s, lanes);
     const char *row = hr_stage_row_size(p, s->stage);
@@ -255,11 +256,11 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, task);
     } else if (s->skew && s->stage->group > 1) { /* the same place of the row that takes this one's turn */
         lanes->prefetch_place = hr_format(p, "%d * (%s) + i", s->stage->group, row);
-    } else if (!s->plan->tunables.prefetch && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
+    } else if (!hr_stage_knobs(s->stage)->prefetch && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
         lanes->prefetch = "prefetch_near";
         lanes->prefetch_bytes = COLUMN_BYTES;
     } else if (ahead) {
-        bool many = !s->plan->tunables.prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
+        bool many = !hr_stage_knobs(s->stage)->prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);
     } else if (choice >= 4) {
         const char *first =

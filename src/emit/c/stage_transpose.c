@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "emit/c/lane_loop.h"
+#include "schedule/schedule.h"
 
 #include <string.h>
 
@@ -58,7 +59,8 @@ bool hr_stage_turns_tiles(hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
     turned found;
     if (stage->shape != HR_SHAPE_MAP || !stage->vector || stage->row_count != 1 || !stage->task_count ||
-        stage->pass_count != 1 || stage->skew || s->plan->tunables.chunk || hr_plan_has_lists(s->plan))
+        stage->pass_count != 1 || stage->skew || hr_stage_knobs(s->stage)->chunk ||
+        hr_plan_has_lists(s->plan))
         return false;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind != HR_STEP_ELEMENT) return false;

@@ -8,8 +8,8 @@
 #ifndef HR_EMIT_CUDA_STAGE_CUDA_H
 #define HR_EMIT_CUDA_STAGE_CUDA_H
 
-#include "emit/cuda/cuda_choice.h"
 #include "emit/expression.h"
+#include "schedule/cuda/cuda_choice.h"
 
 enum {
     HR_CUDA_STEPS_MAX = 64,

@@ -9,10 +9,6 @@
 
 #include "emit/cuda/stage_cuda.h"
 
-/* Decides whether the rows of a stage are carried; fills the choice if so. `choice` has the order of indices,
- * the row, and the vector of its widest tensors. */
-bool hr_cuda_choose_carried(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                            hr_cuda_choice *choice);
 /* Where a tensor's rows stand in shared memory; NULL where they do not come (leave) this way. */
 const char *hr_cuda_carried_in(const hr_cuda_stage *s, const hr_expr *element);
 const char *hr_cuda_carried_out(const hr_cuda_stage *s, int tensor);

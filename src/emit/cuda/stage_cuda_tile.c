@@ -6,77 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* ALONG: groups of a tile's run of results. ACROSS: such runs that a block writes at once. READ_BYTES: of a
- * tile's run of what is read. */
-enum { ACROSS = 32, ALONG = 8, READ_BYTES = 128, LEAST_LANES = 16, GROUPS_MAX = 4, TILE_BYTES = 40960 };
-
-/* ---- the choice ---- */
-
-typedef struct search {
-    const hr_plan *plan;
-    const hr_cuda_choice *c;
-    const int64_t *extents;
-    bool *visited;
-    int across; /* place in the choice's order; 0 or less: none */
-    double points;
-    int size; /* bytes of an element that is read across */
-} search;
-
-static int64_t size_of_index(const search *s, int index) {
-    int64_t size = 0;
-    const hr_function *function = s->plan->normal;
-    bool known = hr_extent_value(function, function->indices[index].extent, s->extents, &size) == HR_OK;
-    return known ? size : 0;
-}
-
-/* Its last subscript is an index of the stage, alone, and another is the lane. */
-static void look_at(search *s, const hr_expr *e) {
-    const hr_tensor *tensor = &s->plan->normal->tensors[e->tensor];
-    int lane = s->c->order[s->c->order_count - 1], last = tensor->rank - 1;
-    double points = hr_extent_elements(s->plan->normal, tensor, s->extents);
-    if (last < 1 || e->args[last]->op != HR_OP_INDEX || e->args[last]->index == lane || points < s->points)
-        return;
-    bool strided = false;
-    for (int a = 0; a < last; a++)
-        strided = strided || hr_cuda_depends_on(e->args[a], lane);
-    for (int k = 0; k + 1 < s->c->order_count && strided; k++)
-        if (s->c->order[k] == e->args[last]->index) {
-            s->across = k;
-            s->points = points;
-            s->size = (int)hr_dtype_size(tensor->dtype);
-        }
-}
-
-static void look(search *s, const hr_expr *e) {
-    if (s->visited[e->id]) return;
-    s->visited[e->id] = true;
-    if (e->op == HR_OP_ELEMENT && e->arg_count) look_at(s, e);
-    for (int i = 0; i < e->arg_count; i++)
-        look(s, e->args[i]);
-}
-
-void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                         hr_cuda_choice *c) {
-    const hr_tunables *tunables = &plan->tunables;
-    double all = 1;
-    search s = {.plan = plan, .c = c, .extents = extents, .across = -1};
-    if (!c->exact || c->totals || c->list || c->once || c->places || c->both || c->order_count < 2 ||
-        c->lane < LEAST_LANES || tunables->row_threads || tunables->unroll)
-        return;
-    for (int k = 0; k < c->order_count; k++)
-        all *= (double)size_of_index(&s, c->order[k]);
-    s.points = all / 2; /* smaller ones stay in a cache */
-    s.visited = calloc((size_t)plan->normal->expr_count + 1, 1);
-    for (int i = 0; i < stage->step_count && s.visited; i++)
-        if (stage->steps[i].stored) look(&s, stage->steps[i].value);
-    free(s.visited);
-    if (s.across < 0 || size_of_index(&s, c->order[s.across]) < ACROSS / 2) return;
-    int groups = READ_BYTES / (ACROSS * s.size);
-    c->tile = true;
-    c->across = s.across;
-    c->groups = groups < 1 ? 1 : groups > GROUPS_MAX ? GROUPS_MAX : groups;
-    c->threads = c->row_threads = ACROSS * ALONG;
-}
+enum { TILE_BYTES = 40960, ACROSS = HR_CUDA_TILE_ACROSS, ALONG = HR_CUDA_TILE_ALONG };
 
 /* ---- what is in a tile ---- */
 

@@ -8,9 +8,6 @@
 
 #include "emit/cuda/stage_cuda.h"
 
-/* Whether it pays; changes the choice where it does. */
-void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                         hr_cuda_choice *choice);
 /* The loop over tiles, with what is read across in shared memory; the place of group u of a thread in a tile,
  * in the loop over groups. */
 void hr_cuda_open_tiles(hr_cuda_stage *stage);

@@ -62,10 +62,11 @@ hr_status hr_pass_attend_blocks(const int64_t *extents, hr_plan *plan) {
     int done = -1; /* the last stage that is part of such a run */
     plan->in_blocks = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_blocks);
     memset(plan->in_blocks, 0, tensors * sizeof *plan->in_blocks);
-    for (int i = 0; i < plan->region_count && plan->tunables.group != 1; i++) {
+    for (int i = 0; i < plan->region_count; i++) {
         const hr_region *region = &plan->regions[i];
         bool blocks;
-        if (region->first <= done || !are_vectors(plan, region)) continue;
+        const hr_join_knob join_knob = hr_stage_knobs(&plan->stages[region->first])->join;
+        if (join_knob == HR_JOIN_OFF || region->first <= done || !are_vectors(plan, region)) continue;
         HR_TRY(pays(plan, region, extents, &blocks));
         if (!blocks) continue;
         join(plan, region);

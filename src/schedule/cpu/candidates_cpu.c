@@ -1,7 +1,7 @@
-/* The choices worth measuring on a CPU, likeliest first. In: a plan. Out: tunables for the tuner. */
+/* The choices worth measuring on a CPU, likeliest first. In: a plan. Out: knobs for the tuner. */
 #include "schedule/cpu/candidates_cpu.h"
 
-static int copy_of(const hr_tunables *choices, int count, hr_tunables *out, int max) {
+static int copy_of(const hr_knobs *choices, int count, hr_knobs *out, int max) {
     if (count > max) count = max;
     for (int i = 0; i < count; i++)
         out[i] = choices[i];
@@ -9,31 +9,35 @@ static int copy_of(const hr_tunables *choices, int count, hr_tunables *out, int 
 }
 
 /* One pass on a CPU: how far ahead memory is asked for, how results leave, how tasks are shared out. */
-static int map_candidates(const hr_plan *plan, hr_tunables *out, int max) {
-    static const hr_tunables choices[] = {
+static int map_candidates(const hr_plan *plan, hr_knobs *out, int max) {
+    static const hr_knobs choices[] = {
         {0},
-        {.prefetch = 2},
-        {.prefetch = 4},
-        {.tile = 768},
-        {.prefetch = 4, .tile = 768},
+        {.prefetch = HR_PREFETCH_2K},
+        {.prefetch = HR_PREFETCH_8K},
+        {.random_strip = 768},
+        {.prefetch = HR_PREFETCH_8K, .random_strip = 768},
         {.chunk = 16},
-        {.prefetch = 1},
+        {.prefetch = HR_PREFETCH_OFF},
         {.chunk = 64},
-        {.unroll = 1},
-        {.stream = 2},
-        {.stream = 1},
-        {.prefetch = 4, .chunk = 16},
-        {.tile = 1536},
+        {.short_axis = HR_SHORT_AXIS_LOOP},
+        {.store = HR_STORE_CACHED},
+        {.store = HR_STORE_STREAMING},
+        {.prefetch = HR_PREFETCH_8K, .chunk = 16},
+        {.random_strip = 1536},
     };
-    static const hr_tunables gathered[] = {
-        {0}, {.skew = 1}, {.prefetch = 2}, {.prefetch = 3}, {.skew = 1, .prefetch = 3}};
+    static const hr_knobs gathered[] = {
+        {0},
+        {.order = HR_ORDER_AS_THEY_COME, .join = HR_JOIN_BLOCKS},
+        {.prefetch = HR_PREFETCH_2K},
+        {.prefetch = HR_PREFETCH_4K},
+        {.order = HR_ORDER_AS_THEY_COME, .join = HR_JOIN_BLOCKS, .prefetch = HR_PREFETCH_4K}};
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].gathered)
             return copy_of(gathered, (int)(sizeof gathered / sizeof *gathered), out, max);
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
-static int walk_candidates(const hr_plan *plan, hr_tunables *out, int max) {
+static int walk_candidates(const hr_plan *plan, hr_knobs *out, int max) {
     bool flat = true;
     for (int i = 0; i < plan->stage_count; i++)
         flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
@@ -43,48 +47,51 @@ static int walk_candidates(const hr_plan *plan, hr_tunables *out, int max) {
         scatters = scatters || plan->stages[i].shape == HR_SHAPE_SCATTER;
     }
     if (flat && lanes) return map_candidates(plan, out, max);
-    static const hr_tunables choices[] = {
+    static const hr_knobs choices[] = {
         {0},
-        {.unroll = 2},
-        {.skew = 1},
-        {.group = 4},
-        {.prefetch = 2},
-        {.skew = 2},
-        {.pace = HR_PACE_ENDED},
-        {.pace = HR_PACE_READ},
-        {.group = 1},
-        {.skew = 3},
-        {.pace = HR_PACE_FREE},
-        {.group = 1, .pace = HR_PACE_ENDED},
-        {.group = 1, .pace = HR_PACE_FREE},
-        {.group = 2, .pace = HR_PACE_READ},
-        {.group = 1, .prefetch = 3},
-        {.prefetch = 3},
-        {.skew = 1, .prefetch = 3},
-        {.unroll = 8},
-        {.prefetch = 3, .unroll = 8},
-        {.prefetch = 4},
-        {.tile = 768},
-        {.prefetch = 1},
-        {.stream = 2},
+        {.accumulators = 2},
+        {.pipeline = HR_PIPELINE_OFF, .order = HR_ORDER_AS_THEY_COME, .join = HR_JOIN_BLOCKS},
+        {.jam = 4},
+        {.prefetch = HR_PREFETCH_2K},
+        {.pipeline = HR_PIPELINE_ON, .order = HR_ORDER_BY_ROW},
+        {.throttle = HR_THROTTLE_READS},
+        {.throttle = HR_THROTTLE_ADDRESSES},
+        {.jam = 1, .join = HR_JOIN_OFF},
+        {.pipeline = HR_PIPELINE_OTHER_OFFSET},
+        {.throttle = HR_THROTTLE_NONE},
+        {.jam = 1, .join = HR_JOIN_OFF, .throttle = HR_THROTTLE_READS},
+        {.jam = 1, .join = HR_JOIN_OFF, .throttle = HR_THROTTLE_NONE},
+        {.jam = 2, .throttle = HR_THROTTLE_ADDRESSES},
+        {.jam = 1, .join = HR_JOIN_OFF, .prefetch = HR_PREFETCH_4K},
+        {.prefetch = HR_PREFETCH_4K},
+        {.pipeline = HR_PIPELINE_OFF,
+         .order = HR_ORDER_AS_THEY_COME,
+         .join = HR_JOIN_BLOCKS,
+         .prefetch = HR_PREFETCH_4K},
+        {.accumulators = 8},
+        {.prefetch = HR_PREFETCH_4K, .accumulators = 8},
+        {.prefetch = HR_PREFETCH_8K},
+        {.random_strip = 768},
+        {.prefetch = HR_PREFETCH_OFF},
+        {.store = HR_STORE_CACHED},
         {.chunk = 16},
-        {.prefetch = 3, .chunk = 16},
-        {.stream = 2, .prefetch = 3},
-        {.stream = 2, .prefetch = 1},
-        {.prefetch = 4, .unroll = 8},
-        {.tile = 1536},
-        {.prefetch = 1, .unroll = 8},
-        {.prefetch = 3, .unroll = 2},
+        {.prefetch = HR_PREFETCH_4K, .chunk = 16},
+        {.store = HR_STORE_CACHED, .prefetch = HR_PREFETCH_4K},
+        {.store = HR_STORE_CACHED, .prefetch = HR_PREFETCH_OFF},
+        {.prefetch = HR_PREFETCH_8K, .accumulators = 8},
+        {.random_strip = 1536},
+        {.prefetch = HR_PREFETCH_OFF, .accumulators = 8},
+        {.prefetch = HR_PREFETCH_4K, .accumulators = 2},
         {.chunk = 64},
     };
     int count = 0;
     for (int i = 0; i < (int)(sizeof choices / sizeof *choices) && count < max; i++)
-        if (i == 0 || lanes || (scatters && choices[i].skew && !choices[i].prefetch))
+        if (i == 0 || lanes || (scatters && choices[i].pipeline && !choices[i].prefetch))
             out[count++] = choices[i];
     return count;
 }
 
-int hr_cpu_candidates(const hr_plan *plan, hr_tunables *out, int max) {
+int hr_cpu_candidates(const hr_plan *plan, hr_knobs *out, int max) {
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT) return hr_contract_candidates(plan, out, max);
     return walk_candidates(plan, out, max);

@@ -57,7 +57,7 @@ hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage 
     int64_t lanes, sums = 0;
     double columns;
     bool apart;
-    if (plan->tunables.chunk || plan->tunables.group == 1) return HR_OK;
+    if (hr_stage_knobs(stage)->chunk || hr_stage_knobs(stage)->jam == 1) return HR_OK;
     HR_TRY(hr_columns_stand_alone(plan, stage, &apart));
     if (!apart) return HR_OK;
     HR_TRY(hr_function_points(plan->normal, stage->row, stage->row_count, extents, &columns));

@@ -1,11 +1,12 @@
 /* The sizes of a matrix product's blocks: defaults by instruction set and caches, candidates for the tuner.
  *
- * In: a plan and its tunables. Out: the contract_choice that the emitted code gets as constants, and the
+ * In: a plan and its knobs. Out: the contract_choice that the emitted code gets as constants, and the
  * scratch memory that follows from it.
  */
 #include "schedule/cpu/contract_choice.h"
 
 #include "schedule/cpu/candidates_cpu.h"
+#include "schedule/schedule.h"
 
 #include <string.h>
 
@@ -58,7 +59,8 @@ static int64_t dots_depth(const hr_plan *plan) {
 /* The matrix unit's register tile is 2 x 2 of its tiles. A chunk of the right operand and a panel of the left
  * fit L1 together. Rows of a task: the right operand passes by from L3 once for each task, but what many rows
  * store lies in too many pages and sets of a cache at a time. */
-static struct contract_choice pairs_choice(const hr_plan *plan, struct contract_choice choice) {
+static struct contract_choice pairs_choice(const hr_plan *plan, const hr_stage *stage,
+                                           struct contract_choice choice) {
     choice.rows = choice.columns = 32;
     choice.together = 2;
     choice.step = 16;
@@ -68,29 +70,29 @@ static struct contract_choice pairs_choice(const hr_plan *plan, struct contract_
     choice.thin_n = choice.thin_n ? THIN_PAIRS : 0;
     choice.left_bytes = clamp(cache_or(plan->limits.l2_bytes, 1 << 20) / 2, 128 << 10, 1 << 20);
     choice.depth = plan->limits.dots_bf16 ? dots_depth(plan) : 128;
-    if (plan->tunables.tile_k > 0) choice.depth = plan->tunables.tile_k;
+    if (hr_stage_knobs(stage)->block_k > 0) choice.depth = hr_stage_knobs(stage)->block_k;
     return choice;
 }
 
 hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage) {
-    const hr_tunables *tunables = &plan->tunables;
+    const hr_knobs *knobs = hr_stage_knobs(stage);
     const register_tile *tile = register_tile_of(plan);
     hr_contract_choice choice = {.double_precision = stage->contract->left->type == HR_F64};
     int64_t element = choice.double_precision ? 8 : 4;
     int64_t vector_bytes = plan->limits.vector_bytes > 16 ? plan->limits.vector_bytes : 16;
-    choice.vectors = (int)clamp(tunables->register_n ? tunables->register_n : tile->vectors[0], 1, 8);
+    choice.vectors = (int)clamp(knobs->register_n ? knobs->register_n : tile->vectors[0], 1, 8);
     choice.strip = tile->strip;
     choice.blocks.element = element;
-    choice.blocks.rows = clamp(tunables->register_m ? tunables->register_m : tile->rows[0], 1, 32);
+    choice.blocks.rows = clamp(knobs->register_m ? knobs->register_m : tile->rows[0], 1, 32);
     choice.blocks.columns = choice.vectors * vector_bytes / element;
     int64_t chunk = cache_or(plan->limits.l1_bytes, 32 << 10) / 2 / (choice.blocks.columns * element);
-    choice.blocks.depth = tunables->tile_k > 0 ? tunables->tile_k : clamp(chunk, 64, 384);
+    choice.blocks.depth = knobs->block_k > 0 ? knobs->block_k : clamp(chunk, 64, 384);
     int64_t second = cache_or(plan->limits.l2_bytes, 256 << 10);
     choice.blocks.left_bytes = clamp(second / tile->left_share, 64 << 10, 1 << 20);
     choice.blocks.right_bytes = 16 << 20;
     choice.blocks.flat_bytes = clamp(cache_or(plan->limits.l3_bytes, 8 << 20) / 2, 4 << 20, 40 << 20);
-    choice.blocks.tile_m = tunables->tile_m > 0 ? tunables->tile_m : 0;
-    choice.blocks.tile_n = tunables->tile_n > 0 ? tunables->tile_n : 0;
+    choice.blocks.tile_m = knobs->block_m > 0 ? knobs->block_m : 0;
+    choice.blocks.tile_n = knobs->block_n > 0 ? knobs->block_n : 0;
     choice.blocks.together = choice.blocks.step = 1;
     choice.blocks.task_rows = tile->task_panels * choice.blocks.rows;
     choice.blocks.group_rows = tile->group_rows;
@@ -99,7 +101,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.thin_m = stage->contract->right_lane.along_k ? CONTRACT_TURNED_MAX : 0;
     choice.blocks.thin_n = stage->contract->left_lane.along_k ? CONTRACT_TURNED_MAX : 0;
     choice.bf16 = hr_contract_fits(plan->normal, stage->contract, HR_BF16);
-    choice.pairs = pairs_choice(plan, choice.blocks);
+    choice.pairs = pairs_choice(plan, stage, choice.blocks);
     return choice;
 }
 
@@ -122,24 +124,24 @@ hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const 
 /* ---- candidates ---- */
 
 typedef struct candidate_list {
-    hr_tunables *out;
+    hr_knobs *out;
     int count, max;
 } candidate_list;
 
-static void add(candidate_list *list, hr_tunables tunables) {
+static void add(candidate_list *list, hr_knobs knobs) {
     for (int i = 0; i < list->count; i++)
-        if (memcmp(&list->out[i], &tunables, sizeof tunables) == 0) return;
-    if (list->count < list->max) list->out[list->count++] = tunables;
+        if (memcmp(&list->out[i], &knobs, sizeof knobs) == 0) return;
+    if (list->count < list->max) list->out[list->count++] = knobs;
 }
 
 /* Of the matrix unit: its register tile is what it is. */
-static void add_tiles(candidate_list *list, hr_tunables tunables) {
+static void add_tiles(candidate_list *list, hr_knobs knobs) {
     static const int depths[] = {128, 192, 256, 512}, rows[] = {96, 64, 128};
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 3; j++) {
-            tunables.tile_k = depths[i];
-            tunables.tile_m = rows[j];
-            add(list, tunables);
+            knobs.block_k = depths[i];
+            knobs.block_m = rows[j];
+            add(list, knobs);
         }
 }
 
@@ -150,28 +152,28 @@ static bool all_bf16(const hr_plan *plan) {
     return true;
 }
 
-int hr_contract_candidates(const hr_plan *plan, hr_tunables *out, int max) {
+int hr_contract_candidates(const hr_plan *plan, hr_knobs *out, int max) {
     static const int depths[] = {128, 192, 256, 384};
     static const int rows[] = {56, 112, 224};
     const register_tile *tile = register_tile_of(plan);
     candidate_list list = {out, 0, max};
-    add(&list, plan->tunables);
+    add(&list, *hr_stage_knobs(plan->stages));
     if ((plan->limits.matrix_bf16 || plan->limits.dots_bf16) && all_bf16(plan)) {
-        add_tiles(&list, plan->tunables);
+        add_tiles(&list, *hr_stage_knobs(plan->stages));
         return list.count;
     }
     for (int i = 0; i < 4 && tile->rows[i]; i++) {
-        hr_tunables tunables = plan->tunables;
-        tunables.register_m = tile->rows[i];
-        tunables.register_n = tile->vectors[i];
+        hr_knobs knobs = *hr_stage_knobs(plan->stages);
+        knobs.register_m = tile->rows[i];
+        knobs.register_n = tile->vectors[i];
         for (int j = 0; j < 4; j++) {
-            tunables.tile_k = depths[j];
-            add(&list, tunables);
+            knobs.block_k = depths[j];
+            add(&list, knobs);
         }
         for (int j = 0; j < 3; j++) {
-            tunables.tile_k = 0;
-            tunables.tile_m = rows[j];
-            add(&list, tunables);
+            knobs.block_k = 0;
+            knobs.block_m = rows[j];
+            add(&list, knobs);
         }
     }
     return list.count;

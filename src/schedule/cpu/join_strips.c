@@ -235,7 +235,8 @@ static hr_status join(run *r) {
 
 hr_status hr_pass_join_strips(const int64_t *extents, hr_plan *plan) {
     run r = {.function = plan->normal, .plan = plan, .extents = extents};
-    if (plan->tunables.chunk || plan->tunables.group == 1 || plan->tunables.skew == 1) return HR_OK;
+    if (!plan->stage_count || hr_stage_knobs(plan->stages)->chunk || hr_stage_knobs(plan->stages)->join)
+        return HR_OK;
     r.visited = calloc((size_t)r.function->expr_count + 1, sizeof *r.visited);
     r.read = calloc((size_t)r.function->tensor_count + 1, sizeof *r.read);
     hr_status status = HR_OK;

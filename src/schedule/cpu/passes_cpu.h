@@ -3,7 +3,7 @@
 #ifndef HR_SCHEDULE_CPU_PASSES_CPU_H
 #define HR_SCHEDULE_CPU_PASSES_CPU_H
 
-#include "plan/plan.h"
+#include "schedule/schedule.h"
 
 /* ---- of one stage ---- */
 

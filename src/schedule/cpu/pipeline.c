@@ -81,7 +81,7 @@ static int choose_group(const chooser *s, const hr_stage *stage, const flight *f
     int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
     bool sums = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
     bool far = hr_limits_see_far(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
-    int choice = s->plan->tunables.group, most = sums ? GROUP_ROWS : GROUP_ROWS_MOST;
+    int choice = hr_stage_knobs(stage)->jam, most = sums ? GROUP_ROWS : GROUP_ROWS_MOST;
     if (!stage->skew) return 1;
     if (choice > 0) return choice < most ? choice : most;
     if (bytes + sum_bytes(stage, f->row) <= l1) return 1;
@@ -98,17 +98,18 @@ static int choose_group(const chooser *s, const hr_stage *stage, const flight *f
  * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
  * further; those that narrow are more, too, and do not wait for all that was read, nor at all where
  * the core does not see as far. Where stores wait, waiting for reads, too, costs more than it spares. */
-static hr_pace choose_pace(const chooser *s, const hr_stage *stage, int64_t row, int64_t bytes) {
+static hr_throttle choose_throttle(const chooser *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t sums = sum_bytes(stage, row);
     bool narrow = hr_stage_is_narrow(s->plan, stage);
-    int choice = s->plan->tunables.pace;
-    if (choice == HR_PACE_ENDED && narrow) choice = HR_PACE_READ;
+    int choice = (int)hr_stage_knobs(stage)->throttle;
+    if (choice == HR_THROTTLE_READS && narrow) choice = HR_THROTTLE_ADDRESSES;
     if (choice) return choice;
-    if (hr_limits_are_short(&s->plan->limits) || hr_limits_stores_wait(&s->plan->limits)) return HR_PACE_FREE;
-    if (!sums) return stage->group > 1 ? HR_PACE_READ : HR_PACE_FREE;
-    if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_PACE_FREE;
-    if (!hr_limits_see_far(&s->plan->limits)) return narrow ? HR_PACE_FREE : HR_PACE_READ;
-    return narrow ? HR_PACE_READ : HR_PACE_ENDED;
+    if (hr_limits_are_short(&s->plan->limits) || hr_limits_stores_wait(&s->plan->limits))
+        return HR_THROTTLE_NONE;
+    if (!sums) return stage->group > 1 ? HR_THROTTLE_ADDRESSES : HR_THROTTLE_NONE;
+    if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_THROTTLE_NONE;
+    if (!hr_limits_see_far(&s->plan->limits)) return narrow ? HR_THROTTLE_NONE : HR_THROTTLE_ADDRESSES;
+    return narrow ? HR_THROTTLE_ADDRESSES : HR_THROTTLE_READS;
 }
 
 /* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what
@@ -136,8 +137,8 @@ static bool pays_to_skew(const chooser *s, const hr_stage *stage, int64_t bytes)
 static hr_status choose_pipeline(chooser *s, hr_stage *stage) {
     flight f = {0};
     int64_t bytes = 0;
-    int choice = s->plan->tunables.skew;
-    if (choice == 1 || !can_skew(stage)) return HR_OK;
+    const hr_pipeline_knob choice = hr_stage_knobs(stage)->pipeline;
+    if (choice == HR_PIPELINE_OFF || !can_skew(stage)) return HR_OK;
     HR_TRY(
         hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &f.row));
     size_t ids = (size_t)s->function->expr_count + 1;
@@ -150,9 +151,9 @@ static hr_status choose_pipeline(chooser *s, hr_stage *stage) {
                 hr_step_is_emitted(&stage->steps[i]) && stage->steps[i].kind != HR_STEP_ROW)
                 bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
     free(f.first);
-    stage->skew = choice >= 2 || pays_to_skew(s, stage, bytes);
+    stage->skew = choice || pays_to_skew(s, stage, bytes);
     stage->group = choose_group(s, stage, &f, bytes);
-    stage->pace = choose_pace(s, stage, f.row, bytes);
+    stage->pace = choose_throttle(s, stage, f.row, bytes);
     stage->backward = goes_backward(s, stage, &f, bytes);
     return HR_OK;
 }
@@ -176,7 +177,7 @@ static hr_status choose_offset(chooser *s, hr_stage *stage) {
     bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
     bool narrow = hr_stage_is_narrow(s->plan, stage), keeps = hr_stage_keeps_rows(stage);
     int64_t row;
-    if (!stage->skew || leads == (s->plan->tunables.skew == 3)) return HR_OK;
+    if (!stage->skew || leads == (hr_stage_knobs(stage)->pipeline == HR_PIPELINE_OTHER_OFFSET)) return HR_OK;
     HR_TRY(hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &row));
     if (keeps && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) return HR_OK;
     stage->lead = narrow ? (keeps ? LEAD_BYTES : LEAD_BYTES_NARROW) / 2 : LEAD_BYTES / 4;

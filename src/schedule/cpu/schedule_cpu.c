@@ -3,7 +3,7 @@
 #include "plan/passes.h"
 #include "schedule/cpu/candidates_cpu.h"
 #include "schedule/cpu/passes_cpu.h"
-#include "schedule/passes.h"
+#include "schedule/schedule_passes.h"
 #include "schedule/target.h"
 
 /* Bytes of the threads' copies of one sum over tasks: a run takes little more memory than its arrays. */
@@ -58,5 +58,5 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
 }
 
 const hr_target hr_target_cpu = {
-    HR_TARGET_CPU, "cpu", facts_of, schedule, hr_cpu_candidates,
+    HR_TARGET_CPU, "cpu", HR_ON_CPU, facts_of, schedule, hr_cpu_candidates,
 };

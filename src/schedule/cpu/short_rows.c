@@ -45,11 +45,12 @@ static hr_status row_of(const hr_function *function, const int64_t *extents, con
     return HR_OK;
 }
 
-static bool can_go_abreast(const hr_plan *plan, const hr_stage *stage) {
+static bool can_go_abreast(const hr_stage *stage) {
     if (!stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return false;
     if (stage->gathered || stage->few || stage->alone) return false;
     if (hr_stage_has(stage, HR_STEP_SCATTER)) return false;
-    return !plan->tunables.chunk && plan->tunables.skew < 2 && plan->tunables.group != 1;
+    const hr_knobs *knobs = hr_stage_knobs(stage);
+    return !knobs->chunk && knobs->pipeline <= HR_PIPELINE_OFF && knobs->jam != 1;
 }
 
 /* As many as the first-level cache holds half of. */
@@ -57,8 +58,8 @@ static int choose_abreast(const hr_plan *plan, const hr_stage *stage, const row 
     if (!stage->ragged && hr_stage_turns(stage) < 2 && !hr_stage_estimates(stage)) return 0;
     int64_t most = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ? SHORT_BYTES / 2 : SHORT_BYTES;
     if (!stage->ragged && row->bytes > most) return 0;
-    if (plan->tunables.group)
-        return plan->tunables.group < ABREAST_MOST ? plan->tunables.group : ABREAST_MOST;
+    const int jam = hr_stage_knobs(stage)->jam;
+    if (jam) return jam < ABREAST_MOST ? jam : ABREAST_MOST;
     int rows = ABREAST;
     while (rows > 1 && rows * row->elements * ELEMENT_BYTES > hr_limits_l1(&plan->limits) / 2)
         rows /= 2;
@@ -70,7 +71,7 @@ hr_status hr_pass_short_rows(const int64_t *extents, hr_plan *plan, hr_stage *st
     if (!stage->row_count) return HR_OK;
     HR_TRY(row_of(plan->normal, extents, stage, &row));
     stage->ragged = row.ragged;
-    if (!can_go_abreast(plan, stage)) return HR_OK;
+    if (!can_go_abreast(stage)) return HR_OK;
     stage->abreast = choose_abreast(plan, stage, &row);
     if (!stage->abreast) return HR_OK;
     stage->ways = row.elements < ONE_WAY ? 1 : 0;

@@ -61,7 +61,8 @@ static hr_status order_added(hr_plan *plan, const hr_function *function, const i
     if (!adds_rows(function, stage, visited)) return HR_OK;
     int tensor = function->statements[stage->steps[0].statement].tensor;
     HR_TRY(sizes_of(function, tensor, extents, &row, &all));
-    stage->ordered = plan->tunables.skew == 2 || (row >= ADDED_BYTES && all > hr_limits_l2(&plan->limits));
+    stage->ordered = hr_stage_knobs(stage)->order == HR_ORDER_BY_ROW ||
+                     (row >= ADDED_BYTES && all > hr_limits_l2(&plan->limits));
     return HR_OK;
 }
 
@@ -129,7 +130,7 @@ static hr_status order_gathered(hr_plan *plan, const int64_t *extents, hr_stage 
     HR_TRY(hr_extent_value(function, function->indices[stage->task[0]].extent, extents, &tasks));
     int64_t cache = l3 > l2 ? l3 : l2;
     bool pays = row >= GATHERED_BYTES && all > cache && tasks > cache / row;
-    if (pays || plan->tunables.skew == 2) stage->gathered = gathered;
+    if (pays || hr_stage_knobs(stage)->order == HR_ORDER_BY_ROW) stage->gathered = gathered;
     stage->ordered = stage->gathered;
     return HR_OK;
 }
@@ -137,7 +138,7 @@ static hr_status order_gathered(hr_plan *plan, const int64_t *extents, hr_stage 
 hr_status hr_pass_task_order(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     const hr_graph *graph = plan->graph;
     const hr_function *function = graph->function;
-    if (plan->tunables.skew == 1 || stage->contract) return HR_OK;
+    if (hr_stage_knobs(stage)->order == HR_ORDER_AS_THEY_COME || stage->contract) return HR_OK;
     size_t ids = (size_t)function->expr_count + 1;
     bool *visited = calloc(ids * 2 + (size_t)function->index_count, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan kernel %.60s", plan->source->name);

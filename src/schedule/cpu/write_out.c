@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MOST = 16, LINE = 64, NOT_WRITTEN = 1 };
+enum { STEPS_MOST = 16, LINE = 64 };
 
 /* ---- whether it pays ---- */
 
@@ -76,7 +76,7 @@ static int write_steps(hr_graph *graph, const hr_stage *stage, int index, int va
 hr_status hr_pass_write_out(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_graph *graph = plan->graph;
     int64_t lanes;
-    if (plan->tunables.unroll == NOT_WRITTEN || stage->row_count < 2) return HR_OK;
+    if (hr_stage_knobs(stage)->short_axis || stage->row_count < 2) return HR_OK;
     int index = stage->row[stage->row_count - 2], lane = stage->row[stage->row_count - 1];
     const hr_expr *size = graph->function->indices[index].extent;
     HR_TRY(hr_extent_value(graph->function, graph->function->indices[lane].extent, extents, &lanes));

@@ -3,7 +3,8 @@
 #define HR_SCHEDULE_CUDA_CANDIDATES_CUDA_H
 
 #include "plan/plan.h"
+#include "schedule/knobs.h"
 
-int hr_cuda_candidates(const hr_plan *plan, hr_tunables *out, int max);
+int hr_cuda_candidates(const hr_plan *plan, hr_knobs *out, int max);
 
 #endif

@@ -2,7 +2,7 @@
 #include "ir/graph.h"
 #include "plan/passes.h"
 #include "schedule/cuda/candidates_cuda.h"
-#include "schedule/passes.h"
+#include "schedule/schedule_passes.h"
 #include "schedule/stash.h"
 #include "schedule/target.h"
 
@@ -70,5 +70,5 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
 }
 
 const hr_target hr_target_cuda = {
-    HR_TARGET_CUDA, "cuda", facts_of, schedule, hr_cuda_candidates,
+    HR_TARGET_CUDA, "cuda", HR_ON_CUDA, facts_of, schedule, hr_cuda_candidates,
 };

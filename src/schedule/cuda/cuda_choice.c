@@ -1,10 +1,9 @@
 /* How a stage lies on a CUDA device. In: a stage. Out: numbers. See cuda_choice.h. */
-#include "emit/cuda/cuda_choice.h"
+#include "schedule/cuda/cuda_choice.h"
 
 #include "base/dtype.h"
-#include "emit/cuda/cuda_choice_ring.h"
-#include "emit/cuda/stage_cuda_staged.h"
-#include "emit/cuda/stage_cuda_tile.h"
+#include "schedule/cuda/cuda_choice_parts.h"
+#include "schedule/schedule.h"
 
 #include <string.h>
 
@@ -258,15 +257,15 @@ static int few_places(const chooser *s, double elements) {
 
 static void choose_flat(chooser *s) {
     hr_cuda_choice *c = s->c;
-    const hr_tunables *tunables = &s->plan->tunables;
+    const hr_knobs *knobs = hr_stage_knobs(s->stage);
     c->resident = true;
     bool pair = s->streams == 2 && !s->shared && !c->list; /* of tensors: one group of each a thread */
-    c->row_threads = c->threads = tunables->row_threads ? tunables->row_threads
-                                  : pair                ? PAIR_THREADS
-                                                        : FLAT_THREADS;
+    c->row_threads = c->threads = knobs->row_threads ? knobs->row_threads
+                                  : pair             ? PAIR_THREADS
+                                                     : FLAT_THREADS;
     c->block_rows = c->slices = 1;
     int fitting = pair ? 1 : FLAT_BYTES / (s->bytes * c->vector + 1);
-    c->groups = tunables->unroll ? tunables->unroll : fitting < 1 ? 1 : fitting > 4 ? 4 : fitting;
+    c->groups = knobs->groups ? knobs->groups : fitting < 1 ? 1 : fitting > 4 ? 4 : fitting;
     c->exact = c->order_count > 1 && c->lane % c->vector == 0;
     c->straddle = c->order_count > 1 && !c->exact;
     c->chunks = 1;
@@ -278,8 +277,8 @@ static void choose_flat(chooser *s) {
     c->narrow = total >= 0 && total < NARROW_MAX;
     c->blocks_limit = INT32_MAX;
     c->places = few_places(s, (double)total);
-    if (c->totals || c->places || tunables->waves)
-        c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : 8);
+    if (c->totals || c->places || knobs->blocks)
+        c->blocks_limit = (int64_t)s->plan->limits.threads * (knobs->blocks ? knobs->blocks : 8);
     hr_cuda_choose_tile(s->plan, s->stage, s->extents, c);
 }
 
@@ -305,17 +304,17 @@ static int passes_of(const chooser *s) {
  * that is enough. */
 static void choose_slices(chooser *s, int64_t groups, int64_t tasks, bool shared) {
     hr_cuda_choice *c = s->c;
-    const hr_tunables *tunables = &s->plan->tunables;
+    const hr_knobs *knobs = hr_stage_knobs(s->stage);
     bool reduces = hr_stage_has(s->stage, HR_STEP_REDUCE_ROW);
     int64_t held = (int64_t)c->row_threads * c->groups;
     int64_t limit = reduces ? (s->plan->limits.cluster_blocks > 1
-                                   ? smaller(s->plan->limits.cluster_blocks, tunables->cluster > 8 ? 16 : 8)
+                                   ? smaller(s->plan->limits.cluster_blocks, knobs->cluster > 8 ? 16 : 8)
                                    : 1)
                             : INT32_MAX / 2;
-    int64_t wanted = tunables->cluster ? tunables->cluster : hr_divide_up(groups, held);
+    int64_t wanted = knobs->cluster ? knobs->cluster : hr_divide_up(groups, held);
     if (passes_of(s) < 2 && groups > held && !c->columns &&
-        !tunables->cluster) { /* read once: nothing to keep */
-        if (!tunables->row_threads && !shared) c->row_threads = ONCE_THREADS;
+        !knobs->cluster) { /* read once: nothing to keep */
+        if (!knobs->row_threads && !shared) c->row_threads = ONCE_THREADS;
         held = (int64_t)c->row_threads * c->groups;
         wanted = 1;
         while (reduces && wanted < 8 && wanted * 2 * tasks <= s->plan->limits.threads &&
@@ -336,31 +335,30 @@ static void choose_slices(chooser *s, int64_t groups, int64_t tasks, bool shared
 /* A long row that is read several times waits in the shared memory of as many blocks as it takes. */
 static void choose_staged(chooser *s, int64_t groups) {
     hr_cuda_choice *c = s->c;
-    const hr_tunables *tunables = &s->plan->tunables;
+    const hr_knobs *knobs = hr_stage_knobs(s->stage);
     int64_t room = s->plan->limits.shared_bytes - SHARED_RESERVE,
             bytes = groups * c->vector * s->staged_bytes;
-    bool wanted =
-        tunables->prefetch ? tunables->prefetch == 2 || tunables->prefetch == 4 : !c->resident && !c->columns;
-    bool wide = c->columns && !tunables->prefetch && c->groups > 2 && c->row_threads > 32;
-    int depth = tunables->prefetch == 4 || wide ? 2 : 1;
-    bool chosen = tunables->prefetch || tunables->cluster || tunables->row_threads || c->columns;
+    bool wanted = knobs->staging ? knobs->staging == HR_STAGING_SHARED || knobs->staging == HR_STAGING_DOUBLE
+                                 : !c->resident && !c->columns;
+    bool wide = c->columns && !knobs->staging && c->groups > 2 && c->row_threads > 32;
+    int depth = knobs->staging == HR_STAGING_DOUBLE || wide ? 2 : 1;
+    bool chosen = knobs->staging || knobs->cluster || knobs->row_threads || c->columns;
     bool vast = !chosen && groups > 4096 && s->streams == 1 && (s->shared || c->shifted || groups <= 8192);
     wanted = wanted || wide || vast; /* what a thread holds would not fit its registers */
     if (!wanted || !s->staged_bytes || passes_of(s) < 2 || c->straddle || c->vector < 4 || room <= 0) return;
-    int64_t slices = tunables->cluster ? tunables->cluster : 1,
-            most = s->plan->limits.cluster_blocks > 1 ? 8 : 1;
-    if (c->slices > slices && !tunables->cluster && !vast) slices = c->slices;
+    int64_t slices = knobs->cluster ? knobs->cluster : 1, most = s->plan->limits.cluster_blocks > 1 ? 8 : 1;
+    if (c->slices > slices && !knobs->cluster && !vast) slices = c->slices;
     if (vast && !s->shared && !c->shifted) slices = most;
     while (slices < most && hr_divide_up(bytes * depth, slices) > room)
         slices *= 2;
     int64_t share = hr_divide_up(groups, slices);
-    int threads = tunables->row_threads ? tunables->row_threads
-                  : wide                ? 1024
-                  : vast                ? 256
-                  : share >= 2048       ? 512
-                  : share >= 512        ? 256
-                                        : 128;
-    int unroll = tunables->unroll ? tunables->unroll : vast ? 4 : 2;
+    int threads = knobs->row_threads ? knobs->row_threads
+                  : wide             ? 1024
+                  : vast             ? 256
+                  : share >= 2048    ? 512
+                  : share >= 512     ? 256
+                                     : 128;
+    int unroll = knobs->groups ? knobs->groups : vast ? 4 : 2;
     if (c->columns) unroll = (int)hr_divide_up(share, threads); /* sums over tasks stay in registers */
     if (unroll > 8) return;
     int64_t chunks = hr_divide_up(share, (int64_t)threads * unroll);
@@ -380,9 +378,9 @@ static void choose_staged(chooser *s, int64_t groups) {
     if (fitting > by_threads) fitting = by_threads;
     if (fitting < 1) fitting = 1;
     c->blocks_limit = (int64_t)s->plan->limits.threads *
-                      (tunables->waves ? tunables->waves
-                       : wide          ? 1
-                                       : fitting) /
+                      (knobs->blocks ? knobs->blocks
+                       : wide        ? 1
+                                     : fitting) /
                       slices;
     if (c->blocks_limit < 1) c->blocks_limit = 1;
 }
@@ -474,23 +472,22 @@ static bool have_partners(const chooser *s) {
  * registers. False where that does not fit or the tuner wants something else. */
 static bool choose_columns(chooser *s, int64_t groups) {
     hr_cuda_choice *c = s->c;
-    const hr_tunables *tunables = &s->plan->tunables;
+    const hr_knobs *knobs = hr_stage_knobs(s->stage);
     column_choice best = {.threads = 0};
     if (!c->columns || !c->exact || c->straddle || !hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) ||
-        groups <= 64 || tunables->cluster || tunables->prefetch ||
+        groups <= 64 || knobs->cluster || knobs->staging ||
         c->vector * s->narrowest < 4) /* that a copy can take */
         return false;
     for (column_way way = HELD; way < COLUMN_WAYS; way++)
         for (int unroll = 1; unroll <= COLUMN_ELEMENTS && (way != ALL_SHARED || !best.threads); unroll++) {
             column_choice option = {.way = way, .groups = unroll};
             option.threads = (int)hr_divide_up(hr_divide_up(groups, unroll), 32) * 32;
-            bool wished = (!tunables->unroll || tunables->unroll == unroll) &&
-                          (!tunables->row_threads || tunables->row_threads == option.threads);
+            bool wished = (!knobs->groups || knobs->groups == unroll) &&
+                          (!knobs->row_threads || knobs->row_threads == option.threads);
             bool sensible = option.threads <= (way == ALL_SHARED ? 1024 : 512) &&
                             (option.threads >= 128 || unroll == 1) &&
                             unroll * c->vector <= (way == HELD ? 16 : COLUMN_ELEMENTS);
-            if (!wished || option.threads > 1024 ||
-                (!sensible && !tunables->unroll && !tunables->row_threads))
+            if (!wished || option.threads > 1024 || (!sensible && !knobs->groups && !knobs->row_threads))
                 continue;
             if (try_columns(s, groups, &option) && column_score(s, &option) > column_score(s, &best))
                 best = option;
@@ -506,7 +503,7 @@ static bool choose_columns(chooser *s, int64_t groups) {
     c->depth = best.depth;
     c->shared_bytes = best.shared_bytes;
     c->together = best.blocks;
-    c->blocks_limit = (int64_t)s->plan->limits.threads * (tunables->waves ? tunables->waves : best.blocks);
+    c->blocks_limit = (int64_t)s->plan->limits.threads * (knobs->blocks ? knobs->blocks : best.blocks);
     c->narrow = c->row < NARROW_MAX;
     c->partners = have_partners(s) ? 2 : 1;
     c->few = row_count(s) <= HR_CUDA_FEW_ROWS;
@@ -530,7 +527,7 @@ static bool shares_rows(const chooser *s) {
     enum { FEW = 8 };
     const hr_stage *stage = s->stage;
     double largest = 0;
-    if (stage->task_count < 2 || s->c->columns || passes_of(s) != 1 || s->plan->tunables.row_threads)
+    if (stage->task_count < 2 || s->c->columns || passes_of(s) != 1 || hr_stage_knobs(s->stage)->row_threads)
         return false;
     int last = stage->task[stage->task_count - 1];
     if (index_size(s, last) < 2 || index_size(s, last) > FEW) return false;
@@ -558,23 +555,23 @@ static row_form form_of(const chooser *s, int64_t groups) {
 /* Enough threads that each has a few groups to load at once. */
 static void choose_row_threads(chooser *s, int64_t groups, row_form form) {
     hr_cuda_choice *c = s->c;
-    const hr_tunables *tunables = &s->plan->tunables;
+    const hr_knobs *knobs = hr_stage_knobs(s->stage);
     int few = s->streams >= 3 ? 1 : s->streams == 2 ? 2 : 4;
     if (form.uneven) few = UNEVEN_UNROLL;
     if (c->columns) few = groups <= 128 ? 4 : 1; /* each element of a group has a sum in a register, too */
     if (form.single) few = 8;
-    if (tunables->unroll) few = tunables->unroll;
-    int64_t wanted = tunables->row_threads ? tunables->row_threads : hr_divide_up(groups, few);
+    if (knobs->groups) few = knobs->groups;
+    int64_t wanted = knobs->row_threads ? knobs->row_threads : hr_divide_up(groups, few);
     if (form.shared && wanted > 32) wanted = 32;
-    if (wanted <= 32 || (!tunables->row_threads && !form.uneven && wanted <= 40))
+    if (wanted <= 32 || (!knobs->row_threads && !form.uneven && wanted <= 40))
         c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
     else
         c->row_threads =
             (int)(wanted <= 256 || form.single ? hr_divide_up(wanted, 32) * 32 : power_up(wanted));
-    if (c->row_threads > ROW_THREADS_MAX && !tunables->row_threads)
+    if (c->row_threads > ROW_THREADS_MAX && !knobs->row_threads)
         c->row_threads = groups > 2560 && groups <= 4096 && !c->columns ? 1024 : ROW_THREADS_MAX;
     if (c->row_threads > 1024) c->row_threads = 1024;
-    c->groups = tunables->unroll                     ? tunables->unroll
+    c->groups = knobs->groups                        ? knobs->groups
                 : form.uneven                        ? UNEVEN_UNROLL
                 : form.single                        ? 16
                 : form.shared                        ? 4
@@ -594,10 +591,10 @@ static int column_blocks(const chooser *s) {
 /* Blocks that stay and take rows in turn: all that multiprocessors hold at once. */
 static int64_t row_blocks(const chooser *s, row_form form) {
     const hr_cuda_choice *c = s->c;
-    int waves = s->plan->tunables.waves;
+    const int asked = hr_stage_knobs(s->stage)->blocks;
     bool sums = c->columns || c->totals;
-    if ((!sums && !waves) || (!sums && waves == 1024)) return INT32_MAX / c->slices;
-    int64_t fitting = waves                              ? waves
+    if (!sums && !asked) return INT32_MAX / c->slices;
+    int64_t fitting = asked                              ? asked
                       : form.single && c->threads <= 640 ? 640 / c->threads
                       : column_blocks(s)                 ? column_blocks(s)
                       : c->columns && c->groups > 1      ? 1
@@ -636,7 +633,8 @@ static void choose_rows(chooser *s) {
     if (passes_of(s) > 1) hr_cuda_choose_ring(s->plan, s->stage, s->extents, c);
     c->column_memory = c->columns && !c->resident && !c->staged;
     if (c->resident && !c->shifted && !c->ring)
-        c->ahead = s->plan->tunables.prefetch ? s->plan->tunables.prefetch == 3 : c->columns;
+        c->ahead = hr_stage_knobs(s->stage)->staging ? hr_stage_knobs(s->stage)->staging == HR_STAGING_AHEAD
+                                                     : c->columns;
     c->early = c->resident && c->exact && !c->ahead && !c->ring && !c->columns && passes_of(s) > 1 &&
                (c->row_threads <= 32 || c->vector <= 4 || (c->row_threads <= 64 && c->groups <= 2)) &&
                c->groups * c->vector * s->bytes <= EARLY_BYTES;
@@ -707,8 +705,8 @@ static bool stores_f32(const chooser *s) {
 
 /* Much is read once and much is written. */
 static bool leaves_last(const chooser *s) {
-    const hr_tunables *tunables = &s->plan->tunables;
-    if (tunables->stream) return tunables->stream == 1;
+    const hr_knobs *knobs = hr_stage_knobs(s->stage);
+    if (knobs->eviction) return knobs->eviction == HR_EVICTION_LAST;
     return s->writes && s->read_bytes > (double)L2_TIMES * (double)s->plan->limits.l2_bytes;
 }
 

@@ -1,6 +1,6 @@
 /* What the schedules of all targets have in common. */
-#ifndef HR_SCHEDULE_PASSES_H
-#define HR_SCHEDULE_PASSES_H
+#ifndef HR_SCHEDULE_SCHEDULE_PASSES_H
+#define HR_SCHEDULE_SCHEDULE_PASSES_H
 
 #include "plan/plan.h"
 

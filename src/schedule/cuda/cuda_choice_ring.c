@@ -1,7 +1,9 @@
-/* Whether long rows go through a ring. In: a stage. Out: numbers. See cuda_choice_ring.h. */
-#include "emit/cuda/cuda_choice_ring.h"
+/* Whether long rows go through a ring. In: a stage. Out: numbers. See stage_cuda_ring.h for
+ * what is made of them. */
+#include "schedule/cuda/cuda_choice_parts.h"
 
 #include "base/dtype.h"
+#include "schedule/schedule.h"
 
 #include <string.h>
 
@@ -96,7 +98,7 @@ static shape shape_of(const survey *s, int threads, int together, int slices) {
             room = s->plan->limits.shared_bytes / together - RING_RESERVE,
             held = (int64_t)s->c->vector * (s->held_bytes + kept_bytes(s->stage));
     shape shape = {.together = together, .slices = slices, .groups = hr_divide_up(share, threads)};
-    if (s->plan->tunables.unroll) most = s->plan->tunables.unroll;
+    if (hr_stage_knobs(s->stage)->groups) most = hr_stage_knobs(s->stage)->groups;
     if (most > RING_BYTES_HELD / held) most = RING_BYTES_HELD / held;
     shape.threads = (int)hr_divide_up(share, shape.groups * 32) * 32;
     shape.place = shape.groups * shape.threads * s->c->vector * s->row_bytes;
@@ -107,7 +109,7 @@ static shape shape_of(const survey *s, int threads, int together, int slices) {
 
 /* By as few blocks as do. */
 static shape fewest(const survey *s, int threads, int together) {
-    int slices = s->plan->tunables.cluster ? s->plan->tunables.cluster : 1;
+    int slices = hr_stage_knobs(s->stage)->cluster ? hr_stage_knobs(s->stage)->cluster : 1;
     shape shape = shape_of(s, threads, together, slices);
     for (; !shape.depth && slices * 2 <= s->plan->limits.cluster_blocks; slices *= 2)
         shape = shape_of(s, threads, together, slices * 2);
@@ -119,10 +121,10 @@ static shape fewest(const survey *s, int threads, int together) {
  * computed.
  */
 static shape choose_shape(const survey *s) {
-    const hr_tunables *tunables = &s->plan->tunables;
-    if (tunables->row_threads >= 64) {
-        int threads = tunables->row_threads / 32 * 32, together = RING_THREADS / threads;
-        return fewest(s, threads, tunables->waves ? tunables->waves : together ? together : 1);
+    const hr_knobs *knobs = hr_stage_knobs(s->stage);
+    if (knobs->row_threads >= 64) {
+        int threads = knobs->row_threads / 32 * 32, together = RING_THREADS / threads;
+        return fewest(s, threads, knobs->blocks ? knobs->blocks : together ? together : 1);
     }
     shape one = fewest(s, RING_THREADS, 1), two = fewest(s, RING_THREADS / 2, 2);
     bool even = s->c->row == (int64_t)RING_THREADS * one.groups * one.slices * s->c->vector;
@@ -142,10 +144,9 @@ static int64_t task_count(const survey *s) {
 
 void hr_cuda_choose_ring(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                          hr_cuda_choice *c) {
-    const hr_tunables *tunables = &plan->tunables;
-    bool asked = tunables->prefetch == 5, free = !tunables->prefetch && !tunables->cluster &&
-                                                 !tunables->row_threads && !tunables->unroll &&
-                                                 !tunables->waves;
+    const hr_knobs *knobs = hr_stage_knobs(stage);
+    bool asked = knobs->staging == HR_STAGING_RING,
+         free = !knobs->staging && !knobs->cluster && !knobs->row_threads && !knobs->groups && !knobs->blocks;
     if (!(asked || free) || !is_possible(plan, stage, c)) return;
     survey s = survey_of(plan, stage, extents, c);
     if (s.refused || !s.streams) return;

@@ -7,13 +7,16 @@
  *
  * In: a stage and numbers for the extents. Out: numbers that the emitter prints and the launch uses.
  */
-#ifndef HR_EMIT_CUDA_CUDA_CHOICE_H
-#define HR_EMIT_CUDA_CUDA_CHOICE_H
+#ifndef HR_SCHEDULE_CUDA_CUDA_CHOICE_H
+#define HR_SCHEDULE_CUDA_CUDA_CHOICE_H
 
 #include "ir/graph.h"
 #include "plan/plan.h"
 
 enum { HR_CUDA_CARRIERS_MAX = 8, HR_CUDA_FEW_ROWS = 1 << 30 };
+
+/* ALONG: groups of a tile's run of results. ACROSS: such runs that a block writes at once. */
+enum { HR_CUDA_TILE_ACROSS = 32, HR_CUDA_TILE_ALONG = 8 };
 
 static inline int64_t hr_divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;

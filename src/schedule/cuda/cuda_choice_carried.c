@@ -1,0 +1,142 @@
+/* Whether short rows that begin anywhere in memory come and go through shared memory. In: a stage. Out:
+ * numbers. See stage_cuda_staged.h for what is made of them. */
+#include "schedule/cuda/cuda_choice_parts.h"
+
+#include "base/dtype.h"
+#include "schedule/schedule.h"
+
+#include <string.h>
+
+/* GROUPS_LEAST: of a thread, so that what is done once a row weighs little; GROUPS_MOST, HELD_MOST: so that
+ * they stay in registers; ROWS_LEAST: of 2 bytes an element, they begin at a multiple of 16 bytes.
+ * TOGETHER: blocks of a multiprocessor, as measured: with 9, and registers for no
+ * more, layernorm is 2 to 4 % slower. */
+enum {
+    GROUPS_LEAST = 8,
+    GROUPS_MOST = 20,
+    SINGLES_MOST = 12,
+    HELD_MOST = 40,
+    ROWS_LEAST = 8,
+    THREADS = 128,
+    TOGETHER = 7,
+    PIECE = 16,
+    BYTES_MOST = 48 << 10
+};
+
+typedef struct chooser {
+    const hr_plan *plan;
+    const hr_stage *stage;
+    const int64_t *extents;
+    hr_cuda_choice *c;
+    bool *visited;
+    int narrowest, widest, reads;
+    bool fits;
+} chooser;
+
+static int size_of(const chooser *s, int tensor) {
+    return (int)hr_dtype_size(s->plan->normal->tensors[tensor].dtype);
+}
+
+static void add_slot(chooser *s, hr_cuda_carrier slot) {
+    int size = size_of(s, slot.in >= 0 ? slot.in : slot.out);
+    if (s->c->carrier_count == HR_CUDA_CARRIERS_MAX) {
+        s->fits = false;
+        return;
+    }
+    s->c->carriers[s->c->carrier_count++] = slot;
+    if (size < s->narrowest) s->narrowest = size;
+    if (size > s->widest) s->widest = size;
+}
+
+static void add_reads(chooser *s, const hr_expr *e) {
+    if (s->visited[e->id]) return;
+    s->visited[e->id] = true;
+    if (e->op == HR_OP_ELEMENT && !hr_stage_makes(s->plan, s->stage, e->tensor) &&
+        !hr_element_is_guarded(s->plan->normal, e) &&
+        hr_cuda_is_whole(s->plan, s->c, e->tensor, e->args, s->extents)) {
+        bool known = false;
+        for (int i = 0; i < s->c->carrier_count; i++)
+            known = known || s->c->carriers[i].in == e->tensor;
+        if (!known) add_slot(s, (hr_cuda_carrier){.in = e->tensor, .out = -1});
+    }
+    for (int i = 0; i < e->arg_count; i++)
+        add_reads(s, e->args[i]);
+}
+
+/* A result's rows take the place of what was read for them, where that is of its type: an element is written
+ * by the thread that read it. */
+static void add_write(chooser *s, int tensor) {
+    hr_dtype dtype = s->plan->normal->tensors[tensor].dtype;
+    for (int i = 0; i < s->c->carrier_count; i++) {
+        hr_cuda_carrier *slot = &s->c->carriers[i];
+        if (slot->out >= 0 || slot->in < 0 || s->plan->normal->tensors[slot->in].dtype != dtype) continue;
+        slot->out = tensor;
+        return;
+    }
+    add_slot(s, (hr_cuda_carrier){.in = -1, .out = tensor});
+}
+
+static void add_all(chooser *s) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        add_reads(s, s->stage->steps[i].value);
+    s->reads = s->c->carrier_count;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        const hr_statement *statement = &s->plan->normal->statements[step->statement];
+        if (step->kind == HR_STEP_SCATTER || step->kind == HR_STEP_REDUCE_ALL) s->fits = false;
+        if (step->kind == HR_STEP_ELEMENT && step->stored &&
+            hr_cuda_is_whole(s->plan, s->c, statement->tensor, statement->subscripts, s->extents))
+            add_write(s, statement->tensor);
+    }
+}
+
+/* Threads and rows of a block; false where the rows are too long. */
+static bool lay_out(chooser *s) {
+    hr_cuda_choice *c = s->c;
+    int vector = s->widest == 2 ? 2 : 1;
+    int64_t groups = (c->row + vector - 1) / vector, bytes = 0;
+    int threads = 32;
+    while (threads > 1 && groups < (int64_t)GROUPS_LEAST * threads)
+        threads /= 2;
+    c->row_turns = c->row % vector && threads == 32 ? 2 : 1;
+    int rows = THREADS / threads * c->row_turns > ROWS_LEAST ? THREADS / threads * c->row_turns : ROWS_LEAST;
+    int64_t held = (groups + threads - 1) / threads;
+    if (held > (vector > 1 ? GROUPS_MOST : SINGLES_MOST) || held * s->reads > HELD_MOST) return false;
+    for (int i = 0; i < c->carrier_count; i++) {
+        hr_cuda_carrier *slot = &c->carriers[i];
+        slot->offset = bytes;
+        bytes += rows * c->row * size_of(s, slot->in >= 0 ? slot->in : slot->out);
+    }
+    if (bytes > BYTES_MOST) return false;
+    c->shared_bytes = bytes;
+    c->vector = vector;
+    c->exact = c->row % vector == 0;
+    c->row_threads = threads;
+    c->block_rows = rows;
+    c->threads = threads * rows / c->row_turns;
+    c->groups = (int)held;
+    if (c->row_turns > 1 && held * s->reads <= GROUPS_MOST) c->together = TOGETHER;
+    return true;
+}
+
+bool hr_cuda_choose_carried(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                            hr_cuda_choice *c) {
+    const hr_knobs *k = hr_stage_knobs(stage);
+    size_t ids = (size_t)plan->normal->expr_count + 1;
+    chooser s = {.plan = plan, .stage = stage, .extents = extents, .c = c, .narrowest = PIECE, .fits = true};
+    if (plan->limits.compute < 90 || stage->row_count != 1 || c->columns || c->totals) return false;
+    if (k->row_threads || k->groups || k->blocks || k->staging || k->cluster) return false;
+    s.visited = hr_arena_alloc(plan->arena, ids);
+    memset(s.visited, 0, ids);
+    add_all(&s);
+    if (!s.fits || !c->carrier_count || s.narrowest < 2 || s.widest > 4 || !lay_out(&s)) {
+        c->carrier_count = 0;
+        return false;
+    }
+    c->carried = c->resident = c->narrow = true;
+    c->shifted = c->straddle = false;
+    c->slices = 1;
+    c->chunks = 1;
+    c->blocks_limit = INT32_MAX;
+    return true;
+}

@@ -1,0 +1,74 @@
+/* The list of knobs, and what follows from it. In: knobs. Out: words, checks. */
+#include "schedule/knobs.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const hr_knob hr_knob_list[HR_KNOB_COUNT] = {
+#define NUMBER(name, schedules, least, most, label, words)                                                   \
+    {#name, label, NULL, words, schedules, least, most, offsetof(hr_knobs, name)},
+#define CHOICE(name, schedules, type, most, values, label, words)                                            \
+    {#name, label, values, words, schedules, 1, most, offsetof(hr_knobs, name)},
+#include "schedule/knobs.def"
+#undef NUMBER
+#undef CHOICE
+};
+
+/* All are numbers of one size: a set of them has no gaps, and is compared and kept as numbers. */
+_Static_assert(sizeof(hr_knobs) == HR_KNOB_COUNT * sizeof(int), "a knob is no int");
+
+int hr_knob_get(const hr_knobs *knobs, int number) {
+    int value;
+    memcpy(&value, (const char *)knobs + hr_knob_list[number].offset, sizeof value);
+    return value;
+}
+
+void hr_knob_set(hr_knobs *knobs, int number, int value) {
+    memcpy((char *)knobs + hr_knob_list[number].offset, &value, sizeof value);
+}
+
+hr_status hr_knobs_check(const hr_knobs *knobs, unsigned scope) {
+    for (int i = 0; i < HR_KNOB_COUNT; i++) {
+        const hr_knob *knob = &hr_knob_list[i];
+        const int value = hr_knob_get(knobs, i);
+        if (value == 0) continue;
+        if (value < knob->least || value > knob->most)
+            return hr_fail(HR_BAD_INPUT,
+                           "tunable \"%s\" is %d; it is from %d to %d, or 0 for the schedule's own choice",
+                           knob->label, value, knob->least, knob->most);
+        if (!(knob->schedules & scope))
+            return hr_fail(HR_BAD_INPUT,
+                           "tunable \"%s\" is set, and no stage of this plan has a schedule that obeys it",
+                           knob->label);
+    }
+    return HR_OK;
+}
+
+/* The word of a value, and its length; NULL where there is none. */
+static const char *word_of(const hr_knob *knob, int value, int *length) {
+    const char *word = knob->values;
+    for (int i = 1; word && i < value; i++) {
+        word = strchr(word, '|');
+        if (word) word++;
+    }
+    if (word) *length = (int)strcspn(word, "|");
+    return word;
+}
+
+void hr_knobs_label(const hr_knobs *knobs, char *label, size_t size) {
+    size_t used = 0;
+    label[0] = 0;
+    for (int i = 0; i < HR_KNOB_COUNT && used < size; i++) {
+        const hr_knob *knob = &hr_knob_list[i];
+        const int value = hr_knob_get(knobs, i);
+        int length = 0;
+        const char *word = word_of(knob, value, &length), *before = used ? ", " : "";
+        if (value == 0) continue;
+        int put = word ? snprintf(label + used, size - used, "%s%s %.*s", before, knob->label, length, word)
+                       : snprintf(label + used, size - used, "%s%s %d", before, knob->label, value);
+        if (put > 0) used += (size_t)put;
+    }
+    if (!used) snprintf(label, size, "default");
+}
