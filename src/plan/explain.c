@@ -61,7 +61,7 @@ static void explain_pass(const hr_plan *plan, const hr_stage *stage, int pass, h
 
 void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) {
     const hr_function *source = plan->source;
-    hr_text_format(out, "kernel %.60s", source->name);
+    hr_text_format(out, "kernel %.120s", source->title);
     for (int e = 0; e < source->extent_count; e++)
         hr_text_format(out, "%s%.60s=%" PRId64, e ? " " : "  at ", source->extents[e], extents[e]);
     hr_text_format(out, "\nplan   %s\n", plan->summary);
