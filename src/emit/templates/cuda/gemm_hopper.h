@@ -15,10 +15,6 @@
  * consumer_registers, raster, results; left and right with k_major and load(); multiply(d, a, b, accumulate);
  * values() and store_box().
  */
-struct alignas(64) tensor_map { /* as a parameter of a kernel; what is in it is the driver's */
-    char bytes[128];
-};
-
 template <class P> struct gemm_hopper_memory {
     static constexpr int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
     /* A group's sums: parts of 64 rows; a piece is 64 rows of so many columns that they are 128 bytes, or 64.
