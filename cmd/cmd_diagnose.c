@@ -50,8 +50,9 @@ static int run_diagnose(const arguments *arguments, terminal *terminal) {
     char roof_device[128];
     if (arguments->word_count == 0)
         return complain(
-            arguments, "which trace? Give a file of `headroom record`, a PyTorch trace (.json, .json.gz), an "
-                       "Nsight Systems export (.sqlite) or an Nsight Compute table (.csv)");
+            arguments, "which trace? Give a file of `headroom record`, a trace of PyTorch's profiler (.json, "
+                       ".json.gz) or JAX's (.trace.json.gz, .xplane.pb), an Nsight Systems export (.sqlite) "
+                       "or an Nsight Compute table (.csv)");
     if (arguments_has(arguments, "ranks") && arguments_has(arguments, "compare"))
         return complain(arguments,
                         "--ranks and --compare exclude each other; the files are either ranks of one run, or "
@@ -91,9 +92,10 @@ const command command_diagnose = {
     "say what limits a program, what to do, and what it would gain",
     "Reads what a profiler recorded and says what limits the program, the remedy that\n"
     "gains most, and how much of a step it would gain; then where a step goes, and all\n"
-    "findings with their evidence. FILE is what `headroom record` wrote, a PyTorch trace\n"
-    "(.json, .json.gz), an Nsight Systems export (.sqlite) or an Nsight Compute table\n"
-    "(.csv). Several files are the ranks of one run; two that do not say so are one\n"
-    "program before and after a change. No GPU is needed.",
+    "findings with their evidence. FILE is what `headroom record` wrote, a trace of\n"
+    "PyTorch's profiler (.json, .json.gz) or JAX's (.trace.json.gz, .xplane.pb), an\n"
+    "Nsight Systems export (.sqlite) or an Nsight Compute table (.csv). Several files\n"
+    "are the ranks of one run; two that do not say so are one program before and after\n"
+    "a change. No GPU is needed.",
     flags,
     run_diagnose};

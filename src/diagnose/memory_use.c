@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define DEPTH      256  /* of ranges around an allocation; deeper ones are not looked at */
+#define KNOWN      128u /* beside the bits of hr_range_class */
 #define USABLE     0.95 /* of the device's memory: the rest is the context's and the libraries' */
 #define LEAST_PART 0.02 /* of the peak that grows with the batch, for a factor to say anything */
 
@@ -48,6 +49,7 @@ typedef struct memory {
     int64_t piece_count, change_count;
     uint64_t mask;
     open_ranges *open; /* a thread */
+    uint8_t *bits;     /* of a name: hr_range_class and KNOWN */
     bool of_driver;
 } memory;
 
@@ -71,7 +73,10 @@ static void range_open(memory *of, int thread, const hr_event *event) {
         open->depth--;
     if (open->depth == DEPTH) return;
     unsigned around = open->depth ? open->items[open->depth - 1].bits : 0;
-    unsigned own = hr_classify_range(hr_trace_string(of->analysis->trace, event->name));
+    unsigned own = event->name >= 0 ? of->bits[event->name] : 0;
+    if (event->name >= 0 && !(own & KNOWN)) /* each name is looked up once */
+        own = of->bits[event->name] =
+            (uint8_t)(KNOWN | hr_classify_range(hr_trace_string(of->analysis->trace, event->name)));
     if ((own & HR_RANGE_BACKWARD) && event->track != of->analysis->step_track) open->goes_back = true;
     open->items[open->depth++] = (open_range){event->start + event->duration, around | own};
 }
@@ -259,9 +264,12 @@ void hr_analysis_memory(const hr_analysis *analysis, hr_arena *keep, hr_memory_u
     const hr_trace *trace = analysis->trace;
     hr_arena *arena = analysis->arena;
     memory of = {.analysis = analysis, .mask = 63};
-    size_t count = 0;
-    for (int64_t i = 0; i < trace->events.count; i++)
-        count += allocation_of(analysis, &trace->events.items[i]) != NULL;
+    size_t count = 0, names = 0;
+    for (int64_t i = 0; i < trace->events.count; i++) {
+        const hr_event *event = &trace->events.items[i];
+        count += allocation_of(analysis, event) != NULL;
+        if (event->name >= 0 && (size_t)event->name >= names) names = (size_t)event->name + 1;
+    }
     *out = (hr_memory_use){.allocations = (int64_t)count, .peak_event = -1};
     if (!count) return;
     of.of_driver = out->of_driver = strcmp(trace->ranks.items[analysis->rank].source, "kineto") != 0;
@@ -270,6 +278,7 @@ void hr_analysis_memory(const hr_analysis *analysis, hr_arena *keep, hr_memory_u
     of.pieces = hr_arena_alloc(arena, count * sizeof *of.pieces);
     of.changes = hr_arena_alloc(arena, count * sizeof *of.changes);
     of.slots = hr_arena_alloc(arena, (of.mask + 1) * sizeof *of.slots);
+    of.bits = hr_arena_alloc(arena, names);
     of.open = hr_arena_alloc(arena, (size_t)analysis->thread_count * sizeof *of.open);
     allocations_collect(&of);
     uint8_t *categories = hr_arena_alloc(arena, count);
