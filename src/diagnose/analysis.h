@@ -210,6 +210,7 @@ typedef struct hr_analysis {
     int kernel_count;
     int32_t *kernel_of; /* a work -> into kernels, -1 = none */
     double accounted[HR_TIME_KIND_COUNT];
+    const int32_t *places; /* of an excerpt: each event's number in the whole trace; NULL = it is the whole */
     struct hr_known_shapes *shapes; /* of operators: shapes.h */
     double step_seconds;            /* of the chosen step */
 } hr_analysis;

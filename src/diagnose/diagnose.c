@@ -4,6 +4,7 @@
  * that is slowest by itself is diagnosed.
  */
 #include "diagnose/advice.h"
+#include "diagnose/excerpt.h"
 #include "diagnose/finding.h"
 
 #include <stdlib.h>
@@ -269,19 +270,56 @@ static hr_status diagnose_lane(hr_analysis *analysis, const hr_ceiling *ceiling,
     hr_analysis_idle(analysis);
     hr_analysis_account(analysis, &account); /* how much of the steps is each work's alone */
     hr_integrity_judge(analysis, out);
-    keep_kinds(analysis, out);
     hr_analysis_kernels(analysis, out->arena);
     out->kernels = analysis->kernels;
     out->kernel_count = analysis->kernel_count;
-    hr_analysis_memory(analysis, out->arena, &out->memory);
     hr_analysis_graph(analysis);
     hr_path_piece *path;
     out->path_count = hr_critical_path(analysis, out->arena, &path, out->path_seconds, out->path_idle);
+    for (int i = 0; analysis->places && i < out->path_count; i++)
+        if (path[i].event >= 0) path[i].event = analysis->places[path[i].event];
     out->path = path;
     HR_TRY(hr_find_all(analysis, out));
     write_verdict(analysis, out);
     list_missing(analysis, out);
     return HR_OK;
+}
+
+/* Of a long trace some steps around the chosen one take the whole's place: what follows needs several times
+ * its memory. */
+static hr_status excerpt_take(hr_analysis *analysis, hr_excerpt *excerpt, hr_diagnosis *out) {
+    HR_TRY(hr_excerpt_make(analysis, HR_EXCERPT_EVENTS, excerpt));
+    if (!excerpt->places) return HR_OK;
+    const hr_trace *whole = analysis->trace;
+    int32_t rank = analysis->rank, device = analysis->device;
+    int64_t drawn = out->lane->steps.items[out->lane->steps.chosen].host_start;
+    hr_arena_destroy(analysis->arena);
+    HR_TRY(analyse(&excerpt->trace, rank, device, analysis));
+    if (analysis->steps.count - analysis->steps.first < HR_EXCERPT_STEPS / 2) { /* its steps are not those */
+        hr_arena_destroy(analysis->arena);
+        hr_excerpt_clear(excerpt);
+        return analyse(whole, rank, device, analysis);
+    }
+    analysis->places = excerpt->places;
+    for (int i = analysis->steps.first; i < analysis->steps.count; i++)
+        if (analysis->steps.items[i].host_start == drawn) analysis->steps.chosen = i;
+    out->replayed_steps = analysis->steps.count - analysis->steps.first;
+    return HR_OK;
+}
+
+static hr_status diagnose_whole(const hr_ceiling *ceiling, hr_diagnosis *out) {
+    hr_analysis analysis = {0};
+    hr_excerpt excerpt = {.places = NULL};
+    hr_status status = analyse(out->trace, out->lane->rank, out->lane->device, &analysis);
+    if (status == HR_OK) {
+        keep_kinds(&analysis, out);
+        hr_analysis_memory(&analysis, out->arena, &out->memory);
+        status = excerpt_take(&analysis, &excerpt, out);
+    }
+    if (status == HR_OK) status = diagnose_lane(&analysis, ceiling, out);
+    hr_arena_destroy(analysis.arena);
+    hr_excerpt_clear(&excerpt);
+    return status;
 }
 
 hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr_diagnosis **out) {
@@ -292,7 +330,6 @@ hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr
     size_t room =
         ((size_t)64 << 20) + (size_t)trace->events.count * 1400 + (size_t)trace->ranks.count * 65536;
     hr_status status = hr_arena_create(room, &diagnosis->arena);
-    hr_analysis analysis = {0};
     diagnosis->trace = trace;
     char apart[256];
     if (status == HR_OK && hr_ranks_apart(trace, apart, sizeof apart))
@@ -300,9 +337,7 @@ hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr
     if (status == HR_OK) status = make_lanes(trace, diagnosis);
     if (status == HR_OK && diagnosis->lane_count == 0)
         status = hr_fail(HR_BAD_INPUT, "no rank of the trace holds any work of a device");
-    if (status == HR_OK) status = analyse(trace, diagnosis->lane->rank, diagnosis->lane->device, &analysis);
-    if (status == HR_OK) status = diagnose_lane(&analysis, ceiling, diagnosis);
-    hr_arena_destroy(analysis.arena);
+    if (status == HR_OK) status = diagnose_whole(ceiling, diagnosis);
     if (status != HR_OK) {
         hr_diagnosis_destroy(diagnosis);
         return status;

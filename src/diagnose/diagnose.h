@@ -220,11 +220,12 @@ struct hr_diagnosis {
     const hr_finding
         *findings; /* by falling gain; `healthy` or `incomplete-recording` before all where they hold */
     int finding_count;
-    double combined_gain;       /* of all findings together, replayed at once */
-    double replay_error;        /* of the replay with no change: |replayed - measured| / measured */
-    const char *verdict;        /* what limits it; what could change that verdict stands first */
-    const char *caution;        /* what is missing and could change the verdict; NULL = nothing */
-    const char *record;         /* what to record instead; NULL = nothing */
+    double combined_gain; /* of all findings together, replayed at once */
+    int replayed_steps;   /* of a long trace: so many steps are what kernels and gains rest on; 0 = all */
+    double replay_error;  /* of the replay with no change: |replayed - measured| / measured */
+    const char *verdict;  /* what limits it; what could change that verdict stands first */
+    const char *caution;  /* what is missing and could change the verdict; NULL = nothing */
+    const char *record;   /* what to record instead; NULL = nothing */
     const char *const *missing; /* what to record to learn more, a sentence each */
     int missing_count;
     const char *const *notes; /* what else is odd about the files, a sentence each */

@@ -229,6 +229,11 @@ static hr_finding finish(const made *made, hr_arena *keep, double step) {
     int32_t *places = hr_arena_alloc(keep, events * sizeof *places);
     memcpy(notes, draft->evidence, evidence * sizeof *notes);
     memcpy(places, draft->events, events * sizeof *places);
+    const int32_t *whole = draft->analysis->places;
+    for (size_t i = 0; whole && i < evidence; i++)
+        if (notes[i].event >= 0) notes[i].event = whole[notes[i].event];
+    for (size_t i = 0; whole && i < events; i++)
+        places[i] = whole[places[i]];
     return (hr_finding){.id = row->id,
                         .title = row->title,
                         .gain = made->gain,

@@ -261,6 +261,8 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
         json_array_append_new(ranks, lane_value(diagnosis, &diagnosis->lanes[i]));
     json_object_set_new(object, "ranks", ranks);
     json_object_set_new(object, "step", step_value(&lane->steps));
+    json_object_set_new(object, "replayed_steps",
+                        diagnosis->replayed_steps ? json_integer(diagnosis->replayed_steps) : json_null());
     json_object_set_new(object, "accounted", kinds_value(lane->accounted));
     json_object_set_new(object, "coverage", coverage_value(lane));
     json_object_set_new(object, "integrity", integrity_value(&lane->integrity));

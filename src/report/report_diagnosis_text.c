@@ -111,6 +111,8 @@ static void put_source(hr_sheet *paper, const hr_diagnosis *diagnosis) {
     if (counted > 1)
         hr_sheet_format(paper, HR_INK_DIM, ", %s to %s", time_text(paper, steps->min, &least),
                         time_text(paper, steps->max, &most));
+    if (diagnosis->replayed_steps)
+        hr_sheet_format(paper, HR_INK_DIM, "; gains and kernels of %d of them", diagnosis->replayed_steps);
     hr_sheet_end_line(paper);
     char modes[256];
     if (hr_modes_words(lane, paper->style.unicode, modes, sizeof modes)[0]) {
