@@ -104,29 +104,52 @@ static hr_status zero_set(hr_trace_build *build) {
 
 /* ---- sorted by start, longer first ---- */
 
-typedef struct sort_key {
-    uint64_t start;
-    int64_t place;
-} sort_key;
+/* A key is the start, counted from the first one, above the event's place: 64 bits hold both but for traces
+ * of days with millions of events. Half of the memory of keys that keep them apart, which a large trace
+ * feels. */
+typedef struct sort_form {
+    int64_t first;
+    int place_bits, bits; /* bits: of the whole key */
+} sort_form;
+
+static int bits_of(uint64_t value) {
+    return value ? 64 - __builtin_clzll(value) : 0;
+}
+
+static bool form_find(const hr_event *events, int64_t count, sort_form *out) {
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (int64_t i = 0; i < count; i++) {
+        if (events[i].start < first) first = events[i].start;
+        if (events[i].start > last) last = events[i].start;
+    }
+    int place_bits = bits_of((uint64_t)count - 1);
+    *out = (sort_form){first, place_bits, place_bits + bits_of((uint64_t)last - (uint64_t)first)};
+    return out->bits <= 64;
+}
 
 /* By one digit, keeping the order of equals. */
-static void sort_digit(const sort_key *from, sort_key *to, int64_t count, int shift) {
+static void sort_digit(const uint64_t *from, uint64_t *to, int64_t count, int shift) {
     int64_t ends[DIGIT_VALUES] = {0};
     for (int64_t i = 0; i < count; i++)
-        ends[from[i].start >> shift & (DIGIT_VALUES - 1)]++;
+        ends[from[i] >> shift & (DIGIT_VALUES - 1)]++;
     for (int64_t value = 0, sum = 0; value < DIGIT_VALUES; value++) {
         int64_t of_value = ends[value];
         ends[value] = sum;
         sum += of_value;
     }
     for (int64_t i = 0; i < count; i++)
-        to[ends[from[i].start >> shift & (DIGIT_VALUES - 1)]++] = from[i];
+        to[ends[from[i] >> shift & (DIGIT_VALUES - 1)]++] = from[i];
 }
 
 static int compare_lengths(const void *left, const void *right) {
     const hr_event *a = left, *b = right;
     if (a->duration != b->duration) return a->duration < b->duration ? 1 : -1;
     return (a->external > b->external) - (a->external < b->external); /* any fixed order */
+}
+
+static int compare_starts(const void *left, const void *right) {
+    const hr_event *a = left, *b = right;
+    return a->start != b->start ? (a->start < b->start ? -1 : 1) : compare_lengths(left, right);
 }
 
 /* Among events of one start. Runs are short but for odd files, and those must not take for ever. */
@@ -141,18 +164,14 @@ static void sort_equals(hr_event *events, int64_t count) {
     }
 }
 
-/* The places of the events in order of their starts; NULL without memory. */
-static sort_key *order_of_starts(const hr_event *events, int64_t count) {
-    sort_key *keys = malloc((size_t)count * sizeof *keys), *other = malloc((size_t)count * sizeof *other);
-    uint64_t varying = 0; /* bits that differ at all */
-    for (int64_t i = 0; keys && other && i < count; i++) {
-        keys[i] = (sort_key){(uint64_t)events[i].start + (UINT64_C(1) << 63), i}; /* ordered as unsigned */
-        varying |= keys[i].start ^ keys[0].start;
-    }
-    for (int shift = 0; keys && other && shift < 64; shift += DIGIT_BITS) {
-        if (!(varying >> shift & (DIGIT_VALUES - 1))) continue;
+/* The keys in order of their starts; NULL without memory. */
+static uint64_t *order_of_starts(const hr_event *events, int64_t count, const sort_form *form) {
+    uint64_t *keys = malloc((size_t)count * sizeof *keys), *other = malloc((size_t)count * sizeof *other);
+    for (int64_t i = 0; keys && other && i < count; i++)
+        keys[i] = ((uint64_t)events[i].start - (uint64_t)form->first) << form->place_bits | (uint64_t)i;
+    for (int shift = form->place_bits; keys && other && shift < form->bits; shift += DIGIT_BITS) {
         sort_digit(keys, other, count, shift);
-        sort_key *swap = keys;
+        uint64_t *swap = keys;
         keys = other;
         other = swap;
     }
@@ -165,28 +184,35 @@ static sort_key *order_of_starts(const hr_event *events, int64_t count) {
 }
 
 /* Brings each event to its place within the table: a second one would double what a large trace takes. */
-static void events_permute(hr_event *events, sort_key *keys, int64_t count) {
+static void events_permute(hr_event *events, uint64_t *keys, int64_t count, const sort_form *form) {
+    const uint64_t mask = (UINT64_C(1) << form->place_bits) - 1;
     for (int64_t i = 0; i < count; i++) {
         hr_event first = events[i];
         int64_t at = i, from;
-        while ((from = keys[at].place) != i) {
+        while ((from = (int64_t)(keys[at] & mask)) != i) {
             events[at] = events[from];
-            keys[at].place = at;
+            keys[at] = (uint64_t)at;
             at = from;
         }
         events[at] = first;
-        keys[at].place = at;
+        keys[at] = (uint64_t)at;
     }
 }
 
 static hr_status events_sort(hr_trace *trace) {
+    hr_event *events = trace->events.items;
     int64_t count = trace->events.count;
+    sort_form form;
     if (count < 2) return HR_OK;
-    sort_key *keys = order_of_starts(trace->events.items, count);
+    if (!form_find(events, count, &form)) {
+        qsort(events, (size_t)count, sizeof *events, compare_starts);
+        return HR_OK;
+    }
+    uint64_t *keys = order_of_starts(events, count, &form);
     if (!keys) return hr_fail(HR_OUT_OF_MEMORY, "no memory to sort %lld events", (long long)count);
-    events_permute(trace->events.items, keys, count);
+    events_permute(events, keys, count, &form);
     free(keys);
-    sort_equals(trace->events.items, count);
+    sort_equals(events, count);
     return HR_OK;
 }
 
