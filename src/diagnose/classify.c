@@ -140,6 +140,22 @@ hr_call_class hr_classify_call(const char *name) {
         {"memmap", HR_CALL_ALLOCATE},
         {"memunmap", HR_CALL_ALLOCATE},
         {"memrelease", HR_CALL_ALLOCATE},
+        /* HIP where its names are its own, then SYCL's unified runtime and Level Zero */
+        {"hipfree", HR_CALL_ALLOCATE},
+        {"hiprtc", HR_CALL_FIRST_USE},
+        {"eventhostwait", HR_CALL_SYNCHRONISE},
+        {"ureventwait", HR_CALL_SYNCHRONISE},
+        {"queuefinish", HR_CALL_SYNCHRONISE},
+        {"usmfill", HR_CALL_LAUNCH},
+        {"memoryfill", HR_CALL_LAUNCH},
+        {"memorycopy", HR_CALL_COPY},
+        {"programbuild", HR_CALL_FIRST_USE},
+        {"zemodulecreate", HR_CALL_FIRST_USE},
+        {"usmdevicealloc", HR_CALL_ALLOCATE},
+        {"usmhostalloc", HR_CALL_ALLOCATE},
+        {"usmsharedalloc", HR_CALL_ALLOCATE},
+        {"usmfree", HR_CALL_ALLOCATE},
+        {"zememalloc", HR_CALL_ALLOCATE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (holds(name, rows[i].word)) return rows[i].kind;

@@ -238,8 +238,10 @@ static hr_time_kind copy_kind(const hr_trace *trace, const hr_event *event) {
         if (host_from || host_to) return HR_TIME_HOST_LINK;
         if (copy->from == HR_MEMORY_PEER || copy->to == HR_MEMORY_PEER) return HR_TIME_COMMUNICATION;
     }
-    return strstr(name, "HtoD") || strstr(name, "DtoH") || strstr(name, "Host") ? HR_TIME_HOST_LINK
-                                                                                : HR_TIME_COPY;
+    return strstr(name, "HtoD") || strstr(name, "DtoH") || strstr(name, "Host") || strstr(name, "M2D") ||
+                   strstr(name, "D2M")
+               ? HR_TIME_HOST_LINK
+               : HR_TIME_COPY;
 }
 
 /* What the name says, corrected by the ranges and operators that launched it. */

@@ -209,6 +209,10 @@ static hr_copy copy_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
         copy.to = (uint8_t)memory_named(arrow, (size_t)(end - arrow));
     } else if (open)
         copy.to = (uint8_t)memory_named(open, (size_t)(end - open));
+    /* ROCm writes (Host -> Device) or CopyHostToDevice, SYCL M2D and D2M: which end is the device, not what
+     * the host's memory is */
+    if (contains(name, "HostToDevice") || contains(name, "M2D")) copy.to = HR_MEMORY_DEVICE;
+    if (contains(name, "DeviceToHost") || contains(name, "D2M")) copy.from = HR_MEMORY_DEVICE;
     return copy;
 }
 

@@ -421,6 +421,8 @@ def check_categories():
     trace = Trace(file("others.json", json.dumps({"traceEvents": [x(name, 1000 + i, 1, category, 1, 2) for i, (category, name, _) in enumerate(rows)]})))
     assert {(e[7], e[0]) for e in trace.events} == {(name, kind) for _, name, kind in rows}, trace.events
     assert trace.skips("unknown categories of events, taken as ranges: novelty") == 1
+    copies = [x(name, 1000 + i, 1, "gpu_memcpy", 0, 7, bytes=8) for i, name in enumerate(["CopyHostToDevice", "Memcpy D2M", "Memcpy HtoD (Host -> Device)"])]
+    assert [e[8][:15] for e in Trace(file("copies.json", json.dumps({"traceEvents": copies}))).of("copy")] == ["bytes=8 from=0 ", "bytes=8 from=3 ", "bytes=8 from=0 "]
 
 
 def check_nsys_suffixes():

@@ -210,6 +210,24 @@ static void test_classes(void **state) {
     assert_int_equal(hr_classify_call("cuStreamWaitEvent"), HR_CALL_STREAM_WAIT);
     assert_int_equal(hr_classify_call("cudaFree"), HR_CALL_ALLOCATE);
     assert_int_equal(hr_classify_call("cudaGetDevice"), HR_CALL_OTHER);
+    assert_int_equal(hr_classify_call("cuModuleUnload"), HR_CALL_OTHER);
+    static const struct {
+        const char *name;
+        hr_call_class kind;
+    } others[] = {{"hipExtModuleLaunchKernel", HR_CALL_LAUNCH},
+                  {"hipMemcpyWithStream", HR_CALL_COPY},
+                  {"hipStreamSynchronize", HR_CALL_SYNCHRONISE},
+                  {"hipGraphLaunch", HR_CALL_GRAPH_LAUNCH},
+                  {"hipFree", HR_CALL_ALLOCATE},
+                  {"urEnqueueKernelLaunch", HR_CALL_LAUNCH},
+                  {"urEnqueueUSMMemcpy", HR_CALL_COPY},
+                  {"urEnqueueUSMFill", HR_CALL_LAUNCH},
+                  {"urQueueFinish", HR_CALL_SYNCHRONISE},
+                  {"urUSMDeviceAlloc", HR_CALL_ALLOCATE},
+                  {"zeCommandListAppendLaunchKernel", HR_CALL_LAUNCH},
+                  {"zeCommandListAppendMemoryCopy", HR_CALL_COPY}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (hr_classify_call(others[i].name) != others[i].kind) fail_msg("%s", others[i].name);
     assert_int_equal(hr_classify_range("Optimizer.zero_grad#SGD.zero_grad"), 0);
 }
 
