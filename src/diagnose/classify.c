@@ -108,57 +108,58 @@ hr_kernel_class hr_classify_kernel(const char *name) {
 
 /* ---- calls ---- */
 
+static const struct {
+    const char *word;
+    hr_call_class kind;
+} call_rows[] = {
+    {"graphlaunch", HR_CALL_GRAPH_LAUNCH},
+    {"launch", HR_CALL_LAUNCH},
+    {"synchronize", HR_CALL_SYNCHRONISE},
+    {"streamwaitevent", HR_CALL_STREAM_WAIT},
+    {"eventrecord", HR_CALL_EVENT_RECORD},
+    {"memset", HR_CALL_LAUNCH},
+    {"memcpy", HR_CALL_COPY},
+    {"moduleload", HR_CALL_FIRST_USE},
+    {"libraryload", HR_CALL_FIRST_USE},
+    {"linkcreate", HR_CALL_FIRST_USE},
+    {"linkadd", HR_CALL_FIRST_USE},
+    {"linkcomplete", HR_CALL_FIRST_USE},
+    {"nvrtc", HR_CALL_FIRST_USE},
+    {"graphinstantiate", HR_CALL_FIRST_USE},
+    {"ctxcreate", HR_CALL_FIRST_USE},
+    {"primaryctxretain", HR_CALL_FIRST_USE},
+    {"malloc", HR_CALL_ALLOCATE},
+    {"cudafree", HR_CALL_ALLOCATE},
+    {"hostalloc", HR_CALL_ALLOCATE},
+    {"hostregister", HR_CALL_ALLOCATE},
+    {"hostunregister", HR_CALL_ALLOCATE},
+    {"memalloc", HR_CALL_ALLOCATE},
+    {"memfree", HR_CALL_ALLOCATE},
+    {"memcreate", HR_CALL_ALLOCATE},
+    {"memmap", HR_CALL_ALLOCATE},
+    {"memunmap", HR_CALL_ALLOCATE},
+    {"memrelease", HR_CALL_ALLOCATE},
+    /* HIP where its names are its own, then SYCL's unified runtime and Level Zero */
+    {"hipfree", HR_CALL_ALLOCATE},
+    {"hiprtc", HR_CALL_FIRST_USE},
+    {"eventhostwait", HR_CALL_SYNCHRONISE},
+    {"ureventwait", HR_CALL_SYNCHRONISE},
+    {"queuefinish", HR_CALL_SYNCHRONISE},
+    {"usmfill", HR_CALL_LAUNCH},
+    {"memoryfill", HR_CALL_LAUNCH},
+    {"memorycopy", HR_CALL_COPY},
+    {"programbuild", HR_CALL_FIRST_USE},
+    {"zemodulecreate", HR_CALL_FIRST_USE},
+    {"usmdevicealloc", HR_CALL_ALLOCATE},
+    {"usmhostalloc", HR_CALL_ALLOCATE},
+    {"usmsharedalloc", HR_CALL_ALLOCATE},
+    {"usmfree", HR_CALL_ALLOCATE},
+    {"zememalloc", HR_CALL_ALLOCATE},
+};
+
 hr_call_class hr_classify_call(const char *name) {
-    static const struct {
-        const char *word;
-        hr_call_class kind;
-    } rows[] = {
-        {"graphlaunch", HR_CALL_GRAPH_LAUNCH},
-        {"launch", HR_CALL_LAUNCH},
-        {"synchronize", HR_CALL_SYNCHRONISE},
-        {"streamwaitevent", HR_CALL_STREAM_WAIT},
-        {"eventrecord", HR_CALL_EVENT_RECORD},
-        {"memset", HR_CALL_LAUNCH},
-        {"memcpy", HR_CALL_COPY},
-        {"moduleload", HR_CALL_FIRST_USE},
-        {"libraryload", HR_CALL_FIRST_USE},
-        {"linkcreate", HR_CALL_FIRST_USE},
-        {"linkadd", HR_CALL_FIRST_USE},
-        {"linkcomplete", HR_CALL_FIRST_USE},
-        {"nvrtc", HR_CALL_FIRST_USE},
-        {"graphinstantiate", HR_CALL_FIRST_USE},
-        {"ctxcreate", HR_CALL_FIRST_USE},
-        {"primaryctxretain", HR_CALL_FIRST_USE},
-        {"malloc", HR_CALL_ALLOCATE},
-        {"cudafree", HR_CALL_ALLOCATE},
-        {"hostalloc", HR_CALL_ALLOCATE},
-        {"hostregister", HR_CALL_ALLOCATE},
-        {"hostunregister", HR_CALL_ALLOCATE},
-        {"memalloc", HR_CALL_ALLOCATE},
-        {"memfree", HR_CALL_ALLOCATE},
-        {"memcreate", HR_CALL_ALLOCATE},
-        {"memmap", HR_CALL_ALLOCATE},
-        {"memunmap", HR_CALL_ALLOCATE},
-        {"memrelease", HR_CALL_ALLOCATE},
-        /* HIP where its names are its own, then SYCL's unified runtime and Level Zero */
-        {"hipfree", HR_CALL_ALLOCATE},
-        {"hiprtc", HR_CALL_FIRST_USE},
-        {"eventhostwait", HR_CALL_SYNCHRONISE},
-        {"ureventwait", HR_CALL_SYNCHRONISE},
-        {"queuefinish", HR_CALL_SYNCHRONISE},
-        {"usmfill", HR_CALL_LAUNCH},
-        {"memoryfill", HR_CALL_LAUNCH},
-        {"memorycopy", HR_CALL_COPY},
-        {"programbuild", HR_CALL_FIRST_USE},
-        {"zemodulecreate", HR_CALL_FIRST_USE},
-        {"usmdevicealloc", HR_CALL_ALLOCATE},
-        {"usmhostalloc", HR_CALL_ALLOCATE},
-        {"usmsharedalloc", HR_CALL_ALLOCATE},
-        {"usmfree", HR_CALL_ALLOCATE},
-        {"zememalloc", HR_CALL_ALLOCATE},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (holds(name, rows[i].word)) return rows[i].kind;
+    for (size_t i = 0; i < COUNT(call_rows); i++)
+        if (holds(name, call_rows[i].word)) return call_rows[i].kind;
     return HR_CALL_OTHER;
 }
 
