@@ -89,6 +89,19 @@ const char *hr_emit_size(hr_printer *p, const hr_expr *e) {
     return hr_format(p, "(%s %s %s)", a, symbols[e->op], b);
 }
 
+static const char *extent_text(void *printer, const hr_expr *extent) {
+    return hr_emit_size(printer, extent);
+}
+
+const char *hr_size_text(hr_printer *p, const hr_size *size) {
+    hr_text text = {0};
+    hr_size_append(size, &(hr_size_names){extent_text, p}, &text);
+    const char *kept = hr_format(p, "%s", hr_text_data(&text));
+    if (text.failed) p->out->failed = true;
+    hr_text_clear(&text);
+    return kept;
+}
+
 const char *hr_emit_index_size(hr_printer *p, int index) {
     return hr_emit_size(p, p->function->indices[index].extent);
 }
@@ -98,12 +111,8 @@ const char *hr_emit_lane_count(hr_printer *p) {
 }
 
 const char *hr_emit_points(hr_printer *p, const int *indices, int count) {
-    const char *points = "1";
-    for (int i = 0; i < count; i++) {
-        const char *size = hr_emit_index_size(p, indices[i]);
-        points = i ? hr_format(p, "%s * %s", points, size) : size;
-    }
-    return points;
+    hr_sizes sizes = {0};
+    return hr_size_text(p, hr_size_points(&sizes, p->function, indices, count));
 }
 
 void hr_emit_indices(hr_printer *p, const char *declared, const int *indices, int count) {

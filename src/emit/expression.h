@@ -66,6 +66,8 @@ const char *hr_emit_tensor(hr_printer *printer,
 const char *hr_emit_extent(hr_printer *printer, int extent);          /* n_N */
 const char *hr_emit_index(hr_printer *printer, int index);            /* i_n */
 const char *hr_emit_size(hr_printer *printer, const hr_expr *extent); /* an extent expression, in C */
+/* A size over extents, as an expression. */
+const char *hr_size_text(hr_printer *printer, const hr_size *size);
 const char *hr_emit_index_size(hr_printer *printer, int index);
 /* How many lanes there are: of the lane's index, or of all elements where they are one axis. */
 const char *hr_emit_lane_count(hr_printer *printer);

@@ -14,6 +14,7 @@
 #include "ir/count.h"
 #include "ir/extent.h"
 #include "ir/function.h"
+#include "ir/size.h"
 #include "plan/facts.h"
 
 typedef enum hr_shape {
@@ -232,8 +233,11 @@ bool hr_plan_is_in_blocks(const hr_plan *plan, int tensor);
 bool hr_plan_is_in_hand(const hr_plan *plan, int tensor);
 /* A local that has memory of its own. */
 bool hr_plan_is_scratch(const hr_plan *plan, int tensor);
-/* Its bytes. */
-hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out);
+/* What it takes: its bytes and `more`, in units of `unit`; and what all of them before tensor `end` take. */
+const hr_size *hr_plan_local_size(hr_sizes *sizes, const hr_plan *plan, int tensor, int64_t more,
+                                  int64_t unit);
+hr_status hr_plan_locals_bytes(const hr_plan *plan, int end, const int64_t *extents, int64_t more,
+                               int64_t unit, int64_t *out);
 /* The axis of the text's tensor that axis `axis` of `normal`'s is, or is a part of. */
 int hr_plan_source_axis(const hr_plan *plan, int tensor, int axis);
 /* The product of the indices' sizes. */

@@ -85,14 +85,18 @@ bool hr_plan_is_scratch(const hr_plan *plan, int tensor) {
            plan->storage[tensor] == tensor && !hr_plan_is_in_hand(plan, tensor);
 }
 
-hr_status hr_plan_scratch_bytes(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out) {
-    const hr_tensor *local = &plan->normal->tensors[tensor];
-    *out = (int64_t)hr_dtype_size(local->dtype);
-    for (int a = 0; a < local->rank; a++) {
-        int64_t axis;
-        HR_TRY(hr_extent_value(plan->normal, local->shape[a], extents, &axis));
-        if (__builtin_mul_overflow(*out, axis, out) || *out > INT64_MAX / 4)
-            return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents", local->name);
+const hr_size *hr_plan_local_size(hr_sizes *sizes, const hr_plan *plan, int tensor, int64_t more,
+                                  int64_t unit) {
+    return hr_size_rounded(sizes, hr_size_bytes(sizes, &plan->normal->tensors[tensor], 0), more, unit);
+}
+
+hr_status hr_plan_locals_bytes(const hr_plan *plan, int end, const int64_t *extents, int64_t more,
+                               int64_t unit, int64_t *out) {
+    *out = 0;
+    for (int t = 0; t < end; t++) {
+        hr_sizes sizes = {0};
+        if (!hr_plan_is_scratch(plan, t)) continue;
+        HR_TRY(hr_size_add(hr_plan_local_size(&sizes, plan, t, more, unit), plan->normal, extents, out));
     }
     return HR_OK;
 }
@@ -115,15 +119,8 @@ int hr_plan_source_axis(const hr_plan *plan, int tensor, int axis) {
 
 hr_status hr_plan_points(const hr_plan *plan, const int *indices, int count, const int64_t *extents,
                          int64_t *out) {
-    *out = 1;
-    for (int i = 0; i < count; i++) {
-        int64_t size;
-        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[indices[i]].extent, extents, &size));
-        if (__builtin_mul_overflow(*out, size, out))
-            return hr_fail(HR_BAD_INPUT, "indices of kernel %.60s walk over more than 2^63 elements",
-                           plan->source->name);
-    }
-    return HR_OK;
+    hr_sizes sizes = {0};
+    return hr_size_value(hr_size_points(&sizes, plan->normal, indices, count), plan->normal, extents, out);
 }
 
 bool hr_step_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {

@@ -54,108 +54,82 @@ static int row_axes(const hr_plan *plan, int number) {
     return c->batch_count + c->m_count;
 }
 
-/* Elements of a row of the tensor, and its bytes. */
-static const char *row_size(hr_printer *p, const between *b) {
-    const hr_tensor *tensor = &p->function->tensors[b->tensor];
-    const char *size = hr_format(p, "%d", (int)hr_dtype_size(tensor->dtype));
-    for (int a = row_axes(p->plan, b->run.last); a < tensor->rank; a++)
-        size = hr_format(p, "%s * %s", size, hr_emit_size(p, tensor->shape[a]));
-    return size;
+/* Bytes of a row of the tensor, and what they take as whole lines. */
+static const hr_size *row_bytes(hr_sizes *sizes, const between *b) {
+    const hr_tensor *tensor = &b->plan->normal->tensors[b->tensor];
+    return hr_size_bytes(sizes, tensor, row_axes(b->plan, b->run.last));
 }
 
-static const char *padded_size(hr_printer *p, const between *b) {
-    return hr_format(p, "(%s + %d) / %d * %d", row_size(p, b), LINE - 1, LINE, LINE);
+static const hr_size *padded_row(hr_sizes *sizes, const between *b) {
+    return hr_size_rounded(sizes, row_bytes(sizes, b), LINE - 1, LINE);
 }
 
 /* ---- sizes ---- */
 
-static const char *choice_name(hr_printer *p, int number, bool pairs) {
-    return hr_format(p, "&stage_%d_%s", number, pairs ? "pairs" : "choice");
+/* args: the fields of contract_attend_sizes, the two choices, threads */
+static int64_t attend_value(const void *plan, const int64_t *args) {
+    const struct contract_attend_sizes sizes = {args[0], args[1], args[2], args[3],
+                                                args[4], args[5], args[6], args[7]};
+    const hr_stage *stages = ((const hr_plan *)plan)->stages;
+    const hr_contract_choice first = hr_contract_choice_of(plan, &stages[args[8] / 2]),
+                             second = hr_contract_choice_of(plan, &stages[args[9] / 2]);
+    return contract_attend_bytes(&sizes, args[8] % 2 ? &first.pairs : &first.blocks,
+                                 args[9] % 2 ? &second.pairs : &second.blocks, args[10]);
 }
 
-static const char *sizes_text(hr_printer *p, int number) {
-    const hr_run run = hr_plan_run(p->plan, number);
-    const hr_contract *first = p->plan->stages[run.first].contract,
-                      *second = p->plan->stages[run.last].contract;
-    const char *row = "0", *area = "0";
-    for (between b = first_between(p->plan, number); next_between(&b);)
-        row = hr_format(p, "%s + %s", row, padded_size(p, &b));
-    for (int k = run.first + 1; k < run.last; k++)
-        area = hr_format(p, "contract_max(%s, %s)", area, hr_stage_thread_size(p, &p->plan->stages[k]));
-    return hr_format(p, "{%s, %s, %s, %s, %s, %s, %s, %" PRId64 "}",
-                     hr_emit_points(p, first->batch, first->batch_count),
-                     hr_emit_points(p, first->m, first->m_count), hr_emit_points(p, first->n, first->n_count),
-                     hr_emit_points(p, first->k, first->k_count),
-                     hr_emit_points(p, second->n, second->n_count), row, area, cache_bytes(p->plan));
-}
+enum { SIZES_FIELDS = 8 };
 
-const char *hr_attend_size(hr_printer *p, int number) {
-    const hr_run run = hr_plan_run(p->plan, number);
-    if (number != run.last) return NULL;
-    const bool first = hr_contract_choice_of(p->plan, &p->plan->stages[run.first]).bf16,
-               second = hr_contract_choice_of(p->plan, &p->plan->stages[run.last]).bf16;
-    const char *size = "0";
-    for (int i = 0; i <= first; i++)
-        for (int j = 0; j <= second; j++)
-            size = hr_format(p,
-                             "contract_max(%s, contract_attend_bytes(&(struct contract_attend_sizes)%s, %s, "
-                             "%s, threads))",
-                             size, sizes_text(p, number), choice_name(p, run.first, i),
-                             choice_name(p, run.last, j));
-    return size;
-}
-
-static hr_status row_bytes(const between *b, const int64_t *extents, int64_t *out) {
-    const hr_tensor *tensor = &b->plan->normal->tensors[b->tensor];
-    int64_t bytes = (int64_t)hr_dtype_size(tensor->dtype);
-    for (int a = row_axes(b->plan, b->run.last); a < tensor->rank; a++) {
-        int64_t axis;
-        HR_TRY(hr_extent_value(b->plan->normal, tensor->shape[a], extents, &axis));
-        if (__builtin_mul_overflow(bytes, axis, &bytes) || bytes > INT64_MAX / 4)
-            return hr_fail(HR_BAD_INPUT, "local %.60s is too large for memory at these extents",
-                           tensor->name);
-    }
-    *out = (bytes + LINE - 1) / LINE * LINE;
-    return HR_OK;
-}
-
-static hr_status sizes_of(const hr_plan *plan, int number, const int64_t *extents,
-                          struct contract_attend_sizes *out) {
+/* The fields of contract_attend_sizes. */
+static void sizes_of(hr_sizes *sizes, const hr_plan *plan, int number, const hr_size *out[SIZES_FIELDS]) {
     const hr_run run = hr_plan_run(plan, number);
     const hr_contract *first = plan->stages[run.first].contract, *second = plan->stages[run.last].contract;
-    *out = (struct contract_attend_sizes){.cache = cache_bytes(plan)};
-    HR_TRY(hr_plan_points(plan, first->batch, first->batch_count, extents, &out->batch));
-    HR_TRY(hr_plan_points(plan, first->m, first->m_count, extents, &out->m));
-    HR_TRY(hr_plan_points(plan, first->n, first->n_count, extents, &out->n));
-    HR_TRY(hr_plan_points(plan, first->k, first->k_count, extents, &out->k));
-    HR_TRY(hr_plan_points(plan, second->n, second->n_count, extents, &out->columns));
-    for (between b = first_between(plan, number); next_between(&b);) {
-        int64_t bytes = 0;
-        HR_TRY(row_bytes(&b, extents, &bytes));
-        out->row += bytes;
-    }
-    for (int k = run.first + 1; k < run.last; k++) {
-        int64_t area;
-        HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[k], extents, &area));
-        if (area > out->area) out->area = area;
-    }
-    return HR_OK;
+    const hr_size *row = hr_size_number(sizes, 0), *area = row;
+    for (between b = first_between(plan, number); next_between(&b);)
+        row = hr_size_sum(sizes, row, padded_row(sizes, &b));
+    for (int k = run.first + 1; k < run.last; k++)
+        area = hr_contract_largest(sizes, area, hr_stage_thread_size(sizes, plan, &plan->stages[k]));
+    out[0] = hr_size_points(sizes, plan->normal, first->batch, first->batch_count);
+    out[1] = hr_size_points(sizes, plan->normal, first->m, first->m_count);
+    out[2] = hr_size_points(sizes, plan->normal, first->n, first->n_count);
+    out[3] = hr_size_points(sizes, plan->normal, first->k, first->k_count);
+    out[4] = hr_size_points(sizes, plan->normal, second->n, second->n_count);
+    out[5] = row;
+    out[6] = area;
+    out[7] = hr_size_number(sizes, cache_bytes(plan));
 }
 
-hr_status hr_attend_bytes(const hr_plan *plan, int number, const int64_t *extents, int threads,
-                          int64_t *out) {
+static void print_sizes(hr_printer *p, int number) {
+    hr_sizes sizes = {0};
+    const hr_size *fields[SIZES_FIELDS];
+    const char *text = NULL;
+    sizes_of(&sizes, p->plan, number, fields);
+    for (int i = 0; i < SIZES_FIELDS; i++) {
+        const char *field = hr_size_text(p, fields[i]);
+        text = text ? hr_format(p, "%s, %s", text, field) : field;
+    }
+    hr_print(p, "const struct contract_attend_sizes sizes = {%s};", text);
+}
+
+const hr_size *hr_attend_size(hr_sizes *sizes, const hr_plan *plan, int number, int threads) {
     const hr_run run = hr_plan_run(plan, number);
-    struct contract_attend_sizes sizes;
-    *out = 0;
-    if (number != run.last) return HR_OK;
-    HR_TRY(sizes_of(plan, number, extents, &sizes));
-    const hr_contract_choice first = hr_contract_choice_of(plan, &plan->stages[run.first]),
-                             second = hr_contract_choice_of(plan, &plan->stages[run.last]);
-    for (int i = 0; i <= first.bf16; i++)
-        for (int j = 0; j <= second.bf16; j++)
-            *out = contract_max(*out, contract_attend_bytes(&sizes, i ? &first.pairs : &first.blocks,
-                                                            j ? &second.pairs : &second.blocks, threads));
-    return HR_OK;
+    const hr_size *size = hr_size_number(sizes, 0), *args[SIZES_FIELDS + 3];
+    if (number != run.last) return size;
+    static const hr_size_function bytes = {.name = "contract_attend_bytes",
+                                           .value = attend_value,
+                                           .record = "contract_attend_sizes",
+                                           .fields = SIZES_FIELDS};
+    const bool first = hr_contract_choice_of(plan, &plan->stages[run.first]).bf16,
+               second = hr_contract_choice_of(plan, &plan->stages[run.last]).bf16;
+    sizes_of(sizes, plan, number, args);
+    args[SIZES_FIELDS + 2] = hr_size_word(sizes, "threads", threads);
+    for (int i = 0; i <= first; i++)
+        for (int j = 0; j <= second; j++) {
+            args[SIZES_FIELDS] = hr_contract_choice_name(sizes, run.first, i);
+            args[SIZES_FIELDS + 1] = hr_contract_choice_name(sizes, run.last, j);
+            size =
+                hr_contract_largest(sizes, size, hr_size_call(sizes, &bytes, plan, SIZES_FIELDS + 3, args));
+        }
+    return size;
 }
 
 /* ---- a block ---- */
@@ -165,9 +139,10 @@ static void print_places(hr_printer *p, int number) {
     const char *place = "0";
     for (between b = first_between(p->plan, number); next_between(&b);) {
         const char *type = hr_c_storage(p->function->tensors[b.tensor].dtype);
+        hr_sizes sizes = {0};
         hr_print(p, "block.%s = (%s *)strip_origin(between + most * (%s), row * (%s));",
-                 hr_emit_tensor(p, b.tensor), type, place, row_size(p, &b));
-        place = hr_format(p, "%s + %s", place, padded_size(p, &b));
+                 hr_emit_tensor(p, b.tensor), type, place, hr_size_text(p, row_bytes(&sizes, &b)));
+        place = hr_format(p, "%s + %s", place, hr_size_text(p, padded_row(&sizes, &b)));
     }
 }
 
@@ -223,7 +198,7 @@ static void print_run(hr_printer *p, int number) {
                        hr_contract_choice_of(p->plan, &p->plan->stages[run.last]).bf16;
     hr_contract_print_product(p, run.first, "first");
     hr_contract_print_product(p, run.last, "second");
-    hr_print(p, "const struct contract_attend_sizes sizes = %s;", sizes_text(p, number));
+    print_sizes(p, number);
     hr_print(p, "struct contract_attend_part parts[] = {{&first, &contract_f32_vectors, &stage_%d_choice},",
              run.first);
     hr_print(p, "                                       {&second, &contract_f32_vectors, &stage_%d_choice}};",

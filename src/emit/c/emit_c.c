@@ -162,12 +162,13 @@ static void print_helpers(hr_printer *p, const hr_text *stages) {
 
 /* ---- scratch ---- */
 
+/* A local begins with a line, and ends with room for a vector more than it has. */
+enum { LOCAL_MORE = 191, LOCAL_UNIT = 64 };
+
 static const char *scratch_size(emitter *e, int tensor) {
-    const hr_tensor *t = &e->function->tensors[tensor];
-    const char *size = hr_format(e->p, "%d", (int)hr_dtype_size(t->dtype));
-    for (int a = 0; a < t->rank; a++)
-        size = hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, t->shape[a]));
-    return hr_format(e->p, "((%s + 191) / 64 * 64)", size);
+    hr_sizes sizes = {0};
+    return hr_size_text(
+        e->p, hr_size_brackets(&sizes, hr_plan_local_size(&sizes, e->plan, tensor, LOCAL_MORE, LOCAL_UNIT)));
 }
 
 /* The body of what `print` prints, with the extents that it uses declared before it. */
@@ -182,24 +183,53 @@ static void print_with_extents(emitter *e, const char *source, void (*print)(emi
     hr_print_body(p, &body);
 }
 
-/* How many pieces the share of a thread has. */
-static const char *pieces_text(emitter *e, int number) {
-    hr_printer *p = e->p;
-    const hr_stage *stage = &e->plan->stages[number];
-    const char *all = hr_format(p, "%s * %s", hr_emit_points(p, stage->task, stage->task_count),
-                                hr_emit_points(p, stage->row, stage->row_count));
-    return e->functions[number].sums
-               ? hr_format(p, "work_sums_of(%s, %s, threads)", all, hr_stage_thread_size(p, stage))
-               : hr_format(p, "work_pieces_of(%s, threads)", all);
+static int64_t sums_value(const void *nothing, const int64_t *args) {
+    (void)nothing;
+    return work_sums_of(args[0], args[1], args[2]);
 }
 
-/* NULL: none. */
-static const char *areas_size(emitter *e, int number) {
-    hr_printer *p = e->p;
-    const char *area = hr_stage_thread_size(p, &e->plan->stages[number]);
-    if (strcmp(area, "0") == 0) return NULL;
-    return e->functions[number].sums ? hr_format(p, "threads * %s * (%s)", pieces_text(e, number), area)
-                                     : hr_format(p, "threads * (%s)", area);
+static int64_t pieces_value(const void *nothing, const int64_t *args) {
+    (void)nothing;
+    return work_pieces_of(args[0], args[1]);
+}
+
+/* How many pieces the share of a thread has; `sums`: each of them has sums of its own. */
+static const hr_size *pieces_of(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, bool sums,
+                                int threads) {
+    static const hr_size_function pieces = {.name = "work_pieces_of", .value = pieces_value},
+                                  own_sums = {.name = "work_sums_of", .value = sums_value};
+    const hr_size *tasks = hr_size_points(sizes, plan->normal, stage->task, stage->task_count),
+                  *row = hr_size_points(sizes, plan->normal, stage->row, stage->row_count);
+    const hr_size *all = hr_size_product(sizes, tasks, row), *word = hr_size_word(sizes, "threads", threads);
+    if (!sums) return hr_size_call(sizes, &pieces, NULL, 2, (const hr_size *[]){all, word});
+    return hr_size_call(sizes, &own_sums, NULL, 3,
+                        (const hr_size *[]){all, hr_stage_thread_size(sizes, plan, stage), word});
+}
+
+/* Of what threads or pieces have for themselves. */
+static const hr_size *areas_of(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, bool sums,
+                               int threads) {
+    const hr_size *area = hr_stage_thread_size(sizes, plan, stage), *count;
+    if (hr_size_is_zero(area)) return area;
+    count = hr_size_word(sizes, "threads", threads);
+    if (sums) count = hr_size_product(sizes, count, pieces_of(sizes, plan, stage, sums, threads));
+    return hr_size_product(sizes, count, hr_size_brackets(sizes, area));
+}
+
+/* What a stage takes of what stages use one after the other; 0 where it takes nothing. `sums`: see
+ * pieces_of(). */
+static const hr_size *work_of(hr_sizes *sizes, const hr_plan *plan, int number, bool sums, int threads) {
+    const hr_stage *stage = &plan->stages[number];
+    if (hr_plan_attends(plan, number)) return hr_attend_size(sizes, plan, number, threads);
+    if (stage->shape == HR_SHAPE_CONTRACT) return hr_contract_size(sizes, plan, number, threads);
+    if (stage->ordered) return hr_order_size(sizes, plan, stage, threads);
+    return areas_of(sizes, plan, stage, sums, threads);
+}
+
+static const char *pieces_text(emitter *e, int number) {
+    hr_sizes sizes = {0};
+    return hr_size_text(e->p,
+                        pieces_of(&sizes, e->plan, &e->plan->stages[number], e->functions[number].sums, 0));
 }
 
 static void print_scratch_sum(emitter *e) {
@@ -209,16 +239,14 @@ static void print_scratch_sum(emitter *e) {
     int before = -1; /* the last stage of the same run that takes some */
     hr_print(p, "int64_t work = 0;");
     for (int i = 0; i < e->plan->stage_count; i++) {
-        const hr_stage *stage = &e->plan->stages[i];
-        const char *size = hr_plan_attends(e->plan, i)         ? hr_attend_size(p, i)
-                           : stage->shape == HR_SHAPE_CONTRACT ? hr_contract_size(p, i)
-                           : stage->ordered                    ? hr_order_size(p, stage)
-                                                               : areas_size(e, i);
-        if (!stage->joins) before = -1;
-        if (!size) continue;
-        if (before >= 0) size = hr_format(p, "stage_%d + %s", before, size);
+        hr_sizes sizes = {0};
+        const hr_size *size = work_of(&sizes, e->plan, i, e->functions[i].sums, 0);
+        if (!e->plan->stages[i].joins) before = -1;
+        if (hr_size_is_zero(size)) continue;
+        if (before >= 0)
+            size = hr_size_sum(&sizes, hr_size_word(&sizes, hr_format(p, "stage_%d", before), 0), size);
         before = i;
-        hr_print(p, "const int64_t stage_%d = %s;", i, size);
+        hr_print(p, "const int64_t stage_%d = %s;", i, hr_size_text(p, size));
         hr_print(p, "if (stage_%d > work) work = stage_%d;", i, i);
         threads = true;
     }
@@ -238,47 +266,27 @@ static void print_scratch_sizes(emitter *e) {
     hr_text_format(p->out, "}\n\n");
 }
 
-/* How many areas of so many bytes a stage has, or more: whether it goes in pieces depends on how it is
- * printed, too. */
-static hr_status areas_count(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                             int64_t bytes, int64_t *out) {
-    int64_t row, tasks, all;
-    *out = threads;
-    if (!hr_stage_goes_in_pieces(plan, stage) || !hr_stage_has_sums(stage)) return HR_OK;
-    HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
-    HR_TRY(hr_plan_points(plan, stage->task, stage->task_count, extents, &tasks));
-    if (__builtin_mul_overflow(tasks, row, &all)) all = INT64_MAX;
-    *out = threads * work_sums_of(all, bytes, threads);
-    return HR_OK;
+/* Whether a stage goes in pieces depends on how it is printed, too: what it takes here is no less. */
+static hr_status work_bytes(const hr_plan *plan, int number, const int64_t *extents, int threads,
+                            int64_t *out) {
+    hr_sizes sizes = {0};
+    const hr_stage *stage = &plan->stages[number];
+    const bool sums = hr_stage_goes_in_pieces(plan, stage) && hr_stage_has_sums(stage);
+    return hr_size_add(work_of(&sizes, plan, number, sums, threads), plan->normal, extents, out);
 }
 
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
     if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
-    int64_t total = 0, work = 0, before = 0;
-    for (int t = 0; t < plan->normal->tensor_count; t++) {
-        int64_t bytes;
-        if (!hr_plan_is_scratch(plan, t)) continue;
-        HR_TRY(hr_plan_scratch_bytes(plan, t, extents, &bytes));
-        total += (bytes + 191) / 64 * 64;
-    }
+    int64_t work = 0, together = 0; /* of the stages that go together */
     for (int i = 0; i < plan->stage_count; i++) {
-        int64_t bytes;
-        if (hr_plan_attends(plan, i)) {
-            HR_TRY(hr_attend_bytes(plan, i, extents, threads, &bytes));
-        } else if (plan->stages[i].shape == HR_SHAPE_CONTRACT) {
-            HR_TRY(hr_contract_scratch(plan, &plan->stages[i], extents, threads, &bytes));
-        } else if (plan->stages[i].ordered) {
-            HR_TRY(hr_order_bytes(plan, &plan->stages[i], extents, threads, &bytes));
-        } else {
-            int64_t areas;
-            HR_TRY(hr_stage_thread_bytes(plan, &plan->stages[i], extents, &bytes));
-            HR_TRY(areas_count(plan, &plan->stages[i], extents, threads, bytes, &areas));
-            bytes = bytes * areas + (plan->stages[i].joins ? before : 0);
-        }
-        before = bytes;
-        if (bytes > work) work = bytes;
+        if (!plan->stages[i].joins) together = 0;
+        HR_TRY(work_bytes(plan, i, extents, threads, &together));
+        if (together > work) work = together;
     }
-    *out = total + work;
+    HR_TRY(hr_plan_locals_bytes(plan, plan->normal->tensor_count, extents, LOCAL_MORE, LOCAL_UNIT, out));
+    if (__builtin_add_overflow(*out, work, out))
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s needs more memory than there are addresses",
+                       plan->source->name);
     return HR_OK;
 }
 
@@ -300,7 +308,7 @@ static void print_shares(emitter *e, int number) {
 static void print_pieces(emitter *e, int number) {
     hr_printer *p = e->p;
     const bool sums = e->functions[number].sums;
-    const char *size = hr_stage_thread_size(p, &e->plan->stages[number]),
+    const char *size = hr_stage_thread_text(p, &e->plan->stages[number]),
                *pieces = hr_format(p, "pieces_%d", number);
     const char *area =
         strcmp(size, "0") == 0 ? "" : hr_format(p, " + %s * (%s)", sums ? "piece" : "thread", size);

@@ -607,14 +607,44 @@ void hr_contract_print_product(hr_printer *p, int number, const char *name) {
     print_product(&s, "f32", name);
 }
 
-const char *hr_contract_size(hr_printer *p, int number) {
-    const hr_contract *c = p->plan->stages[number].contract;
-    const char *batch = hr_emit_points(p, c->batch, c->batch_count), *m = hr_emit_points(p, c->m, c->m_count);
-    const char *n = hr_emit_points(p, c->n, c->n_count), *k = hr_emit_points(p, c->k, c->k_count);
-    const char *sizes = hr_format(p, "%s, %s, %s, %s, threads", batch, m, n, k);
-    const char *bytes = hr_format(p, "contract_bytes(&stage_%d_choice, %s)", number, sizes);
-    if (!hr_contract_choice_of(p->plan, &p->plan->stages[number]).bf16) return bytes;
-    return hr_format(p, "contract_max(%s, contract_bytes(&stage_%d_pairs, %s))", bytes, number, sizes);
+/* args: which choice, batch, m, n, k, threads */
+static int64_t contract_value(const void *plan, const int64_t *args) {
+    const int64_t which = args[0];
+    const hr_contract_choice choice =
+        hr_contract_choice_of(plan, &((const hr_plan *)plan)->stages[which / 2]);
+    return contract_bytes(which % 2 ? &choice.pairs : &choice.blocks, args[1], args[2], args[3], args[4],
+                          args[5]);
+}
+
+static int64_t largest_value(const void *nothing, const int64_t *args) {
+    (void)nothing;
+    return contract_max(args[0], args[1]);
+}
+
+const hr_size *hr_contract_largest(hr_sizes *sizes, const hr_size *a, const hr_size *b) {
+    static const hr_size_function largest = {.name = "contract_max", .value = largest_value};
+    return hr_size_call(sizes, &largest, NULL, 2, (const hr_size *[]){a, b});
+}
+
+const hr_size *hr_contract_choice_name(hr_sizes *sizes, int number, bool pairs) {
+    return hr_size_name(sizes, "&stage_", number, pairs ? "_pairs" : "_choice", 2 * number + pairs);
+}
+
+const hr_size *hr_contract_size(hr_sizes *sizes, const hr_plan *plan, int number, int threads) {
+    const hr_contract *c = plan->stages[number].contract;
+    const bool bf16 = hr_contract_choice_of(plan, &plan->stages[number]).bf16;
+    static const hr_size_function bytes = {.name = "contract_bytes", .value = contract_value};
+    const hr_size *of[2], *args[] = {NULL,
+                                     hr_size_points(sizes, plan->normal, c->batch, c->batch_count),
+                                     hr_size_points(sizes, plan->normal, c->m, c->m_count),
+                                     hr_size_points(sizes, plan->normal, c->n, c->n_count),
+                                     hr_size_points(sizes, plan->normal, c->k, c->k_count),
+                                     hr_size_word(sizes, "threads", threads)};
+    for (int pairs = 0; pairs <= bf16; pairs++) {
+        args[0] = hr_contract_choice_name(sizes, number, pairs);
+        of[pairs] = hr_size_call(sizes, &bytes, plan, 6, args);
+    }
+    return bf16 ? hr_contract_largest(sizes, of[0], of[1]) : of[0];
 }
 
 hr_status hr_emit_contract_c(hr_printer *p, int number) {

@@ -3,15 +3,10 @@
 #include "emit/c/stage_area.h"
 #include "schedule/schedule.h"
 
-#include <inttypes.h>
+enum { TOTAL_BYTES = 64 }; /* a line each */
 
 const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
     return hr_emit_points(p, stage->row, stage->row_count);
-}
-
-/* Of its columns a thread holds the sums of all or of a strip. */
-static const char *sums_size(hr_printer *p, const hr_stage *stage) {
-    return stage->strip ? hr_format(p, "%" PRId64, stage->strip) : hr_stage_row_size(p, stage);
 }
 
 bool hr_stage_shares_kept(const hr_stage *stage) {
@@ -101,48 +96,59 @@ bool hr_stage_has_sums(const hr_stage *stage) {
     return hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || hr_stage_has(stage, HR_STEP_REDUCE_ALL);
 }
 
-hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                                int64_t *out) {
+/* Of its columns a thread holds the sums of all or of a strip. */
+static const hr_size *sums_of(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
+    return stage->strip ? hr_size_number(sizes, stage->strip)
+                        : hr_size_points(sizes, plan->normal, stage->row, stage->row_count);
+}
+
+/* Bytes of `rows` padded rows of elements of `element` bytes. */
+static const hr_size *rows_of(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int rows,
+                              int element) {
+    const hr_size *row = hr_size_product(sizes, hr_size_brackets(sizes, sums_of(sizes, plan, stage)),
+                                         hr_size_number(sizes, element));
+    const hr_size *padded = hr_size_brackets(sizes, hr_size_rounded(sizes, row, HR_AREA_PADDING, 64));
+    return hr_size_product(sizes, hr_size_number(sizes, rows), padded);
+}
+
+const hr_size *hr_stage_thread_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
     const areas all = areas_before(plan, stage, stage->step_count);
-    int64_t row;
-    HR_TRY(hr_plan_points(plan, stage->row, stage->row_count, extents, &row));
-    if (stage->strip) row = stage->strip;
-    int64_t row4 = (row * 4 + HR_AREA_PADDING) / 64 * 64, row8 = (row * 8 + HR_AREA_PADDING) / 64 * 64;
-    *out = (all.narrow ? all.narrow * row4 : 0) + (all.wide ? all.wide * row8 : 0) + all.totals * 64 +
-           (hr_stage_area_is_placed(stage) ? HR_AREA_PAGE : 0);
-    return HR_OK;
-}
-
-/* Bytes of a padded row of elements of `size` bytes. */
-static const char *row_bytes(hr_printer *p, const hr_stage *stage, int size) {
-    return hr_format(p, "(((%s) * %d + %d) / 64 * 64)", sums_size(p, stage), size, HR_AREA_PADDING);
-}
-
-const char *hr_stage_thread_size(hr_printer *p, const hr_stage *stage) {
-    const areas all = areas_before(p->plan, stage, stage->step_count);
-    const char *size =
-        hr_format(p, "%d", all.totals * 64 + (hr_stage_area_is_placed(stage) ? HR_AREA_PAGE : 0));
-    if (all.wide) size = hr_format(p, "%d * %s + %s", all.wide, row_bytes(p, stage, 8), size);
-    if (all.narrow) size = hr_format(p, "%d * %s + %s", all.narrow, row_bytes(p, stage, 4), size);
+    const hr_size *size =
+        hr_size_number(sizes, all.totals * TOTAL_BYTES + (hr_stage_area_is_placed(stage) ? HR_AREA_PAGE : 0));
+    if (all.wide) size = hr_size_sum(sizes, rows_of(sizes, plan, stage, all.wide, 8), size);
+    if (all.narrow) size = hr_size_sum(sizes, rows_of(sizes, plan, stage, all.narrow, 4), size);
     return size;
+}
+
+const char *hr_stage_thread_text(hr_printer *p, const hr_stage *stage) {
+    hr_sizes sizes = {0};
+    return hr_size_text(p, hr_stage_thread_size(&sizes, p->plan, stage));
 }
 
 const char *hr_stage_strip_offset(hr_printer *p, const hr_stage *stage, int step_index) {
     const areas before = areas_before(p->plan, stage, step_index);
     const int own = narrow_rows(p->plan, stage, &stage->steps[step_index]);
-    return hr_format(p, "%d * %s", before.narrow + own, row_bytes(p, stage, 4));
+    hr_sizes sizes = {0};
+    return hr_size_text(p, rows_of(&sizes, p->plan, stage, before.narrow + own, 4));
 }
 
 /* Order: narrow rows (kept first), wide rows, totals. */
-const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int kept_index) {
-    const char *row4 = row_bytes(p, stage, 4), *row8 = row_bytes(p, stage, 8);
-    if (kept_index >= 0) return hr_format(p, "%d * %s", kept_before(stage, kept_index), row4);
-    const areas all = areas_before(p->plan, stage, stage->step_count),
-                before = areas_before(p->plan, stage, step_index);
+static const hr_size *area_offset(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
+                                  int step_index) {
+    const areas all = areas_before(plan, stage, stage->step_count),
+                before = areas_before(plan, stage, step_index);
     const hr_step *step = &stage->steps[step_index];
-    if (narrow_rows(p->plan, stage, step)) return hr_format(p, "%d * %s", before.narrow, row4);
-    const char *rows = all.narrow ? hr_format(p, "%d * %s + ", all.narrow, row4) : "";
-    if (step->kind == HR_STEP_REDUCE_COLUMN) return hr_format(p, "%s%d * %s", rows, before.wide, row8);
-    if (all.wide) rows = hr_format(p, "%s%d * %s + ", rows, all.wide, row8);
-    return hr_format(p, "%s%d", rows, before.totals * 64);
+    if (narrow_rows(plan, stage, step)) return rows_of(sizes, plan, stage, before.narrow, 4);
+    const bool wide = step->kind == HR_STEP_REDUCE_COLUMN;
+    const hr_size *offset = wide ? rows_of(sizes, plan, stage, before.wide, 8)
+                                 : hr_size_number(sizes, before.totals * TOTAL_BYTES);
+    if (!wide && all.wide) offset = hr_size_sum(sizes, rows_of(sizes, plan, stage, all.wide, 8), offset);
+    return all.narrow ? hr_size_sum(sizes, rows_of(sizes, plan, stage, all.narrow, 4), offset) : offset;
+}
+
+const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int kept_index) {
+    hr_sizes sizes = {0};
+    return hr_size_text(p, kept_index >= 0
+                               ? rows_of(&sizes, p->plan, stage, kept_before(stage, kept_index), 4)
+                               : area_offset(&sizes, p->plan, stage, step_index));
 }

@@ -3,7 +3,7 @@
  *
  * Rows of 4-byte values come first (kept ones, then in the order of the steps column sums, or as many rows of
  * results as go abreast, and strips), then rows of 8-byte sums, then a line a total. The library computes the
- * size in numbers, the emitted code by the same formula over its extents.
+ * size in numbers, the emitted code over its extents: of one hr_size.
  */
 #ifndef HR_EMIT_C_STAGE_AREA_H
 #define HR_EMIT_C_STAGE_AREA_H
@@ -23,12 +23,9 @@ bool hr_stage_area_is_placed(const hr_stage *stage);
  * tasks, so that each piece has an area of its own: which one adds what is then always the same. */
 bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage);
 bool hr_stage_has_sums(const hr_stage *stage);
-/* Bytes of scratch memory that one thread of the stage needs, or one piece, as a number and as a C expression
- * over extents.
- */
-hr_status hr_stage_thread_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                                int64_t *out);
-const char *hr_stage_thread_size(hr_printer *printer, const hr_stage *stage);
+/* Bytes of scratch memory that one thread of the stage needs, or one piece. */
+const hr_size *hr_stage_thread_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage);
+const char *hr_stage_thread_text(hr_printer *printer, const hr_stage *stage);
 /* Whether a step gives a result its values in the order of memory, without gaps: tasks, and `row_count`
  * indices of the row in each. */
 bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const hr_step *step, int row_count);

@@ -148,7 +148,7 @@ static const hr_stage *head_of(const hr_stage_printer *s) {
 static const char *run_area(hr_printer *p, int begin, int number) {
     const char *place = "0";
     for (int k = begin; k < number; k++)
-        place = hr_format(p, "%s + %s", place, hr_stage_thread_size(p, &p->plan->stages[k]));
+        place = hr_format(p, "%s + %s", place, hr_stage_thread_text(p, &p->plan->stages[k]));
     return place;
 }
 

@@ -71,7 +71,7 @@ static void print_total_end(hr_printer *p, const hr_stage *stage, int i) {
 void hr_emit_stage_end(hr_printer *p, const hr_stage *stage) {
     bool vector = p->vector;
     p->vector = false;
-    hr_print(p, "const int64_t area = %s, points = %s;", hr_stage_thread_size(p, stage),
+    hr_print(p, "const int64_t area = %s, points = %s;", hr_stage_thread_text(p, stage),
              hr_stage_row_size(p, stage));
     hr_print(p, "const int64_t blocks = (points + %d) / %d;", BLOCK - 1, BLOCK);
     hr_print(p, "(void)blocks;");

@@ -11,22 +11,16 @@ enum { GATHERED_TASKS = 1 << 15 };
  * row of a table goes through the caches once more for each. */
 enum { ADDED_TASKS = 1 << 20 };
 
-hr_status hr_order_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                         int64_t *out) {
-    int64_t tasks = (int64_t)threads * GATHERED_TASKS;
-    if (!stage->gathered)
-        HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->task[0]].extent, extents, &tasks));
-    if (!stage->gathered && tasks > ADDED_TASKS) tasks = ADDED_TASKS;
-    *out = THREAD_BYTES * (int64_t)threads + TASK_BYTES * tasks;
-    return HR_OK;
-}
-
-const char *hr_order_size(hr_printer *p, const hr_stage *stage) {
-    if (stage->gathered)
-        return hr_format(p, "(int64_t)%d * threads", THREAD_BYTES + TASK_BYTES * GATHERED_TASKS);
-    const char *tasks = hr_emit_index_size(p, stage->task[0]);
-    return hr_format(p, "%d * threads + %d * (%s < %d ? %s : %d)", THREAD_BYTES, TASK_BYTES, tasks,
-                     ADDED_TASKS, tasks, ADDED_TASKS);
+const hr_size *hr_order_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int threads) {
+    const hr_size *count = hr_size_word(sizes, "threads", threads);
+    if (stage->gathered) {
+        const int64_t bytes = THREAD_BYTES + TASK_BYTES * GATHERED_TASKS;
+        return hr_size_product(sizes, hr_size_name(sizes, "(int64_t)", (int)bytes, "", bytes), count);
+    }
+    const hr_size *tasks = hr_size_points(sizes, plan->normal, stage->task, 1);
+    tasks = hr_size_least(sizes, tasks, hr_size_number(sizes, ADDED_TASKS));
+    return hr_size_sum(sizes, hr_size_product(sizes, hr_size_number(sizes, THREAD_BYTES), count),
+                       hr_size_product(sizes, hr_size_number(sizes, TASK_BYTES), tasks));
 }
 
 /* Prints the tasks from `begin` to `end` twice: to be counted, to be placed in `order`. */

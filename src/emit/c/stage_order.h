@@ -9,11 +9,8 @@
 
 #include "emit/c/stage_parts.h"
 
-/* What putting tasks in order needs of scratch memory, for all threads together: bytes, as a number and as a
- * C expression over extents and `threads`. */
-hr_status hr_order_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                         int64_t *out);
-const char *hr_order_size(hr_printer *printer, const hr_stage *stage);
+/* Bytes of scratch memory that putting tasks in order needs, for all threads together. */
+const hr_size *hr_order_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int threads);
 
 /* Prints what says which row a task uses: the row's number. */
 typedef const char *(*hr_order_place)(hr_stage_printer *s);

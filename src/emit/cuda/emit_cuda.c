@@ -176,23 +176,25 @@ void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
 
 /* ---- scratch: partial results first, which stages use one after the other, then locals ---- */
 
+enum { LOCAL_MORE = 255, LOCAL_UNIT = 256 };
+
+hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out) {
+    return hr_plan_locals_bytes(plan, tensor, extents, LOCAL_MORE, LOCAL_UNIT, out);
+}
+
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
+    int64_t locals;
     HR_TRY(work_bytes(plan, extents, out));
-    for (int t = 0; t < plan->normal->tensor_count; t++) {
-        if (!hr_plan_is_scratch(plan, t)) continue;
-        int64_t bytes;
-        HR_TRY(hr_plan_scratch_bytes(plan, t, extents, &bytes));
-        *out += (bytes + 255) / 256 * 256;
-    }
+    HR_TRY(hr_cuda_locals_before(plan, plan->normal->tensor_count, extents, &locals));
+    if (__builtin_add_overflow(*out, locals, out))
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s needs more memory than there are addresses",
+                       plan->source->name);
     return HR_OK;
 }
 
 static const char *local_size(emitter *e, int tensor) {
-    const hr_tensor *t = &e->function->tensors[tensor];
-    const char *size = hr_format(e->p, "%d", (int)hr_dtype_size(t->dtype));
-    for (int a = 0; a < t->rank; a++)
-        size = hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, t->shape[a]));
-    return hr_format(e->p, "(%s + 255) / 256 * 256", size);
+    hr_sizes sizes = {0};
+    return hr_size_text(e->p, hr_plan_local_size(&sizes, e->plan, tensor, LOCAL_MORE, LOCAL_UNIT));
 }
 
 static void print_runtime_extents(emitter *e, const char *text) {

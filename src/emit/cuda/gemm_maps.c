@@ -2,17 +2,7 @@
 #include "emit/cuda/gemm_maps.h"
 
 #include "base/dtype.h"
-
-/* Bytes from the start of the scratch memory to a local's. */
-static hr_status scratch_offset(const hr_plan *plan, const int64_t *extents, int tensor, int64_t *offset) {
-    for (int t = 0; t < tensor; t++) {
-        int64_t bytes;
-        if (!hr_plan_is_scratch(plan, t)) continue;
-        HR_TRY(hr_plan_scratch_bytes(plan, t, extents, &bytes));
-        *offset += (bytes + 255) / 256 * 256;
-    }
-    return HR_OK;
-}
+#include "emit/cuda/stage_cuda.h"
 
 static hr_map_type type_of(hr_dtype dtype) {
     return dtype == HR_F32 ? HR_MAP_F32 : dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16;
@@ -45,8 +35,9 @@ hr_status hr_cuda_gemm_maps(const hr_plan *plan, const int64_t *extents, const h
         hr_tensor_map *map = &launch->maps[i];
         *map = map_of(view, plan->normal->tensors[view->tensor].dtype, hr_cuda_gemm_box(gemm, i));
         map->tensor = tensor < hr_function_arguments(plan->source) ? tensor : HR_MAP_SCRATCH;
-        map->offset = map->tensor == HR_MAP_SCRATCH ? work : 0;
-        if (map->tensor == HR_MAP_SCRATCH) HR_TRY(scratch_offset(plan, extents, tensor, &map->offset));
+        if (map->tensor != HR_MAP_SCRATCH) continue;
+        HR_TRY(hr_cuda_locals_before(plan, tensor, extents, &map->offset));
+        map->offset += work;
     }
     return HR_OK;
 }

@@ -22,6 +22,11 @@ typedef struct hr_stage_kernels {
     bool begin, end; /* the stage has these */
 } hr_stage_kernels;
 
+/* Bytes that locals in scratch memory take before that of `tensor`, behind what stages use one after the
+ * other.
+ */
+hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out);
+
 /* What every file begins with: types and constants. */
 extern const char hr_cuda_file_head[];
 hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,

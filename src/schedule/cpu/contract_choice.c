@@ -105,22 +105,6 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     return choice;
 }
 
-/* ---- scratch ---- */
-
-hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                              int64_t *out) {
-    const hr_contract *contract = stage->contract;
-    int64_t batch, m, n, k;
-    HR_TRY(hr_plan_points(plan, contract->batch, contract->batch_count, extents, &batch));
-    HR_TRY(hr_plan_points(plan, contract->m, contract->m_count, extents, &m));
-    HR_TRY(hr_plan_points(plan, contract->n, contract->n_count, extents, &n));
-    HR_TRY(hr_plan_points(plan, contract->k, contract->k_count, extents, &k));
-    hr_contract_choice choice = hr_contract_choice_of(plan, stage);
-    *out = contract_bytes(&choice.blocks, batch, m, n, k, threads);
-    if (choice.bf16) *out = contract_max(*out, contract_bytes(&choice.pairs, batch, m, n, k, threads));
-    return HR_OK;
-}
-
 /* ---- candidates ---- */
 
 typedef struct candidate_list {

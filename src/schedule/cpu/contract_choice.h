@@ -15,8 +15,5 @@ typedef struct hr_contract_choice {
 } hr_contract_choice;
 
 hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage);
-/* Bytes of scratch memory, aligned to 64, that the stage needs; the emitted code computes the same. */
-hr_status hr_contract_scratch(const hr_plan *plan, const hr_stage *stage, const int64_t *extents, int threads,
-                              int64_t *out);
 
 #endif
