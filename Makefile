@@ -4,7 +4,7 @@ DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
 SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch] test/*/*.[ch])
 
-.PHONY: help build run test test-gpu bench bench-gpu whatif install format clean
+.PHONY: help build run test test-long test-gpu bench bench-gpu whatif install format clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -20,7 +20,12 @@ run: build ## the main job: tune a fused layer normalisation, check it, show how
 test: build/.setup-test ## all tests, warnings being errors
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
 	@$(NINJA) -C build/test
-	@ctest --test-dir build/test --parallel 2 --output-on-failure --no-tests=error
+	@ctest --test-dir build/test --parallel 2 --output-on-failure --no-tests=error -LE long
+
+test-long: build/.setup-test ## the tests that take long: faults planted into every kernel must be found
+	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
+	@$(NINJA) -C build/test
+	@ctest --test-dir build/test --output-on-failure --no-tests=error -L long
 
 test-gpu: build/.setup-test ## every kernel on this machine's GPU, and compute-sanitizer where it is installed
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null

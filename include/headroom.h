@@ -310,8 +310,9 @@ HR_API hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out);
  */
 HR_API hr_status hr_kernel_check(hr_kernel *kernel, int64_t points, hr_check *out);
 /* The same as hr_kernel_run checks: besides, all elements are compared with those of the unfused version, the
- * kernel runs again, on memory that holds nothing useful, and inputs must be what they were. Inout arrays of
- * the caller's beyond 32 MB together let the kernel run once only, and nothing is compared but samples. */
+ * kernel runs again, on memory that holds nothing useful, and inputs must be what they were. Inout arrays
+ * that hr_kernel_fill made begin with what it put there; those of the caller's beyond 32 MB together let the
+ * kernel run once only, and nothing is compared but samples. */
 HR_API hr_status hr_kernel_check_all(hr_kernel *kernel, hr_check *out);
 /* The plan in words, `headroom explain`'s text; valid until the kernel is prepared again or destroyed. */
 HR_API hr_status hr_kernel_plan(hr_kernel *kernel, const char **out);

@@ -316,10 +316,11 @@ static hr_status check(comparison *c, uint64_t *digests) {
     const hr_checking *checking = c->checking;
     const bool twice = checking->other && can_run_twice(kernel, checking);
     HR_TRY(hr_launch_refresh(kernel, checking->prepared));
+    if (twice) HR_TRY(hr_keeping_begin(kernel, checking->restore, &c->keeping));
+    if (twice) HR_TRY(restore(c)); /* what hr_kernel_fill made is filled again */
     HR_TRY(hr_samples_create(kernel, checking->prepared, checking->points, checking->progress,
                              checking->progress_context, &c->samples));
     if (checking->other) HR_TRY(hr_guard_digest(kernel, digests));
-    if (twice) HR_TRY(hr_keeping_begin(kernel, checking->restore, &c->keeping));
     HR_TRY(hr_guard_poison(kernel));
     HR_TRY(hr_samples_poison(c->samples));
     HR_TRY(hr_launch_once(kernel, checking->prepared));

@@ -11,6 +11,7 @@ typedef struct counting_device {
     struct hr_device base;
     struct hr_device *real;
     int compiles, launches, timings;
+    hr_module *running;                            /* what is launched */
     void (*before)(const hr_execution *execution); /* around a launch; NULL = nothing */
     void (*after)(const hr_execution *execution);
 } counting_device;
@@ -41,6 +42,7 @@ static hr_status counting_launch(struct hr_device *device, hr_module *module, co
                                  hr_fault *fault) {
     counting_device *counting = (counting_device *)device;
     counting->launches++;
+    counting->running = module;
     if (counting->before) counting->before(execution);
     hr_status status = counting->real->ops->launch(counting->real, module, execution, fault);
     if (counting->after) counting->after(execution);
