@@ -193,6 +193,8 @@ void hr_sum_destroy(hr_sum *sum);
 
 /* The element of the statement's tensor after the +=. */
 hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out);
+/* The element will be asked for: where points are many, all such are found together. */
+hr_status hr_scatter_expect(hr_reference *reference, hr_rule *rule, const int64_t *subscripts);
 void hr_scatter_destroy(hr_scatter *scatter);
 
 /* ---- interpreter_memo.c ---- */

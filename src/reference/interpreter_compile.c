@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANE_BYTES = 32 << 20, WIDTH_MAX = 256, WIDTH_MIN = 4, ARRAY_BYTES = 24 };
+enum { LANE_BYTES = 8 << 20, WIDTH_MAX = 256, WIDTH_MIN = 4, ARRAY_BYTES = 24 };
 
 typedef enum want { WANT_AS_IS, WANT_FLOAT, WANT_WHOLE, WANT_BOOL } want;
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { MEMO_START = 1 << 10, MEMO_MAX = 1 << 20, KEY_WORDS = HR_LIVE_MAX };
-enum { STRIP_BUCKETS = 1 << 14, STRIP_BYTES = 48 << 20 };
+enum { MEMO_START = 1 << 10, MEMO_MAX = 1 << 18, KEY_WORDS = HR_LIVE_MAX };
+enum { STRIP_BUCKETS = 1 << 14, STRIP_BYTES = 12 << 20 };
 
 /* ---- single values ---- */
 

@@ -333,7 +333,8 @@ static void put(hr_lanes *out, bool whole, int lane, const hr_known *known) {
     }
 }
 
-/* The row's sum is common to all of its elements; an error of the peak is in both and cancels. */
+/* The row's sum is common to all of its elements. An error of the peak is in both and cancels, and so does
+ * what the element itself puts into the sum: 1 of one is 1. */
 static void put_softmax(const hr_reference *reference, const hr_expr *expr, hr_lanes *out, int lane,
                         const hr_lanes *in, const hr_known *row) {
     const int at = in->form == HR_FORM_UNIFORM ? 0 : lane;
@@ -342,8 +343,10 @@ static void put_softmax(const hr_reference *reference, const hr_expr *expr, hr_l
     const double unit = hr_dtype_rounding(expr->type == HR_F64 ? HR_F64 : HR_F32);
     double bound = 0, noise = 0;
     if (share > 0) {
-        bound = share * (in->bound[at] + hr_error_reach(row->bound, row->noise));
-        noise = share * (in->noise[at] + exponential_noise(&t, below) +
+        const double rest = fmax(0, row->noise * row->noise - share * share * in->noise[at] * in->noise[at]);
+        const double others = fmax(0, row->bound - share * in->bound[at]);
+        bound = share * ((1 - share) * in->bound[at] + hr_error_reach(others, sqrt(rest)));
+        noise = share * ((1 - share) * in->noise[at] + exponential_noise(&t, below) +
                          HR_ROUNDING_DEVIATION * HR_QUOTIENT_ROUNDINGS * unit);
         if (expr->type != HR_F64 && share < 0x1p-125) bound += 0x1p-125;
     }

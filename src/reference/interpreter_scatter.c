@@ -1,8 +1,11 @@
 /* += : the value of an element is what it held plus the sum over all points of the domain that hit it.
  *
  * Which points hit is found once a statement: every point's target is computed, checked and chained to the
- * others of its bucket. An axis whose subscript is an index of its own (the `c` of dtable[token[t], c]) needs
- * no search: the element asked for says what that index is, so only the rest of the domain is walked.
+ * others of its bucket. Of many points such chains would take more memory than the arrays: there the elements
+ * that are expected (hr_reference_expect) are added up together in one walk over the points, and one more
+ * each time that others are asked for. An axis whose subscript is an index of its own (the `c` of
+ * dtable[token[t], c]) needs no search: the element asked for says what that index is, so only the rest of
+ * the domain is walked.
  */
 #include "base/dtype.h"
 #include "reference/interpreter.h"
@@ -11,7 +14,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCATTER_DEPTH_MAX = 256 };
+enum {
+    SCATTER_DEPTH_MAX = 256,
+    CHAINED_MOST = 1 << 19, /* points */
+    EXPECTED_BINS = 64      /* see interpreter_sum.c: of each of many sums */
+};
+
+typedef struct tally {
+    double sum, error;
+    hr_sum *errors;
+    uint64_t whole;
+    bool doubt;
+    int32_t fault;
+} tally;
+
+/* An element that is expected, or was asked for, where points are not chained. */
+typedef struct expected {
+    int64_t subscripts[HR_RANK_MAX], key;
+    int next; /* of its bucket; -1 ends it */
+    bool known;
+    hr_known value;
+    tally tally;
+} expected;
 
 struct hr_scatter {
     int direct[HR_RANK_MAX];      /* per axis: the index that alone determines it, or -1 */
@@ -20,6 +44,9 @@ struct hr_scatter {
     int64_t buckets;              /* a power of two */
     int64_t *keys, *next, *heads; /* one a point, one a point, one a bucket; -1 ends a chain */
     hr_sum *sum;                  /* what the additions to one element err */
+    bool chained;
+    int expected_count, expected_capacity, *expected_heads; /* expected_capacity buckets */
+    expected *expected;
 };
 
 void hr_scatter_destroy(hr_scatter *scatter) {
@@ -29,6 +56,10 @@ void hr_scatter_destroy(hr_scatter *scatter) {
     free(scatter->next);
     free(scatter->heads);
     hr_sum_destroy(scatter->sum);
+    for (int i = 0; i < scatter->expected_count; ++i)
+        hr_sum_destroy(scatter->expected[i].tally.errors);
+    free(scatter->expected);
+    free(scatter->expected_heads);
     free(scatter);
 }
 
@@ -119,15 +150,23 @@ static hr_status add_axis(hr_reference *reference, const hr_rule *rule, int axis
     return HR_OK;
 }
 
+/* The keys, all 0 before, of the points from `start` on; how many. */
+static hr_status find_keys(hr_reference *reference, const hr_rule *rule, const hr_scatter *scatter,
+                           int64_t start, int64_t *keys, int *count) {
+    int64_t left = scatter->points - start;
+    *count = left < reference->width ? (int)left : reference->width;
+    set_forms(reference, rule, scatter);
+    for (int i = 0; i < *count; ++i)
+        set_point(reference, scatter, start + i, i);
+    for (int k = 0; k < rule->statement->subscript_count; ++k)
+        if (scatter->direct[k] < 0) HR_TRY(add_axis(reference, rule, k, *count, keys));
+    return HR_OK;
+}
+
 static hr_status chain(hr_reference *reference, const hr_rule *rule, hr_scatter *scatter) {
-    for (int64_t start = 0; start < scatter->points; start += reference->width) {
-        int64_t left = scatter->points - start;
-        int count = left < reference->width ? (int)left : reference->width;
-        set_forms(reference, rule, scatter);
-        for (int i = 0; i < count; ++i)
-            set_point(reference, scatter, start + i, i);
-        for (int k = 0; k < rule->statement->subscript_count; ++k)
-            if (scatter->direct[k] < 0) HR_TRY(add_axis(reference, rule, k, count, scatter->keys + start));
+    int count;
+    for (int64_t start = 0; start < scatter->points; start += count) {
+        HR_TRY(find_keys(reference, rule, scatter, start, scatter->keys + start, &count));
         for (int64_t point = start; point < start + count; ++point) {
             int64_t *head = &scatter->heads[bucket_of(scatter, scatter->keys[point])];
             scatter->next[point] = *head;
@@ -141,6 +180,8 @@ static hr_status build(hr_reference *reference, const hr_rule *rule, hr_scatter 
     scatter->rest = calloc((size_t)rule->statement->domain_count + 1, sizeof *scatter->rest);
     if (!scatter->rest) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     split_domain(reference, rule, scatter);
+    scatter->chained = scatter->points <= CHAINED_MOST;
+    if (!scatter->chained) return HR_OK;
     scatter->buckets = 1;
     while (scatter->buckets < scatter->points && scatter->buckets < (int64_t)1 << 40)
         scatter->buckets *= 2;
@@ -168,14 +209,6 @@ static hr_status scatter_of(hr_reference *reference, hr_rule *rule) {
 }
 
 /* ---- the sum ---- */
-
-typedef struct tally {
-    double sum, error;
-    hr_sum *errors;
-    uint64_t whole;
-    bool doubt;
-    int32_t fault;
-} tally;
 
 static void add(tally *t, double value, double bound, double noise) {
     double sum = t->sum + value;
@@ -213,20 +246,31 @@ static bool set_direct(hr_reference *reference, const hr_rule *rule, const int64
     return true;
 }
 
-static hr_status tally_hits(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, tally *t) {
-    const hr_scatter *scatter = rule->scatter;
+static int64_t key_of(const hr_reference *reference, const hr_rule *rule, const int64_t *subscripts) {
     int64_t key = 0;
     for (int k = 0; k < rule->statement->subscript_count; ++k)
-        if (scatter->direct[k] < 0) key = key * reference->shapes[rule->statement->tensor][k] + subscripts[k];
+        if (rule->scatter->direct[k] < 0)
+            key = key * reference->shapes[rule->statement->tensor][k] + subscripts[k];
+    return key;
+}
+
+/* The points in the lanes of the indices add to the element. */
+static hr_status tally_points(hr_reference *reference, hr_rule *rule, int count, tally *t) {
+    HR_TRY(hr_code_run(reference, &rule->value, count, true));
+    tally_lanes(t, hr_code_result(&rule->value), !hr_dtype_is_float(rule->statement->value->type), count);
+    return HR_OK;
+}
+
+static hr_status tally_hits(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, tally *t) {
+    const hr_scatter *scatter = rule->scatter;
+    const int64_t key = key_of(reference, rule, subscripts);
     int64_t point = scatter->points ? scatter->heads[bucket_of(scatter, key)] : -1;
     while (point >= 0) {
         int count = 0;
         if (!set_direct(reference, rule, subscripts)) return HR_OK;
         for (; point >= 0 && count < reference->width; point = scatter->next[point])
             if (scatter->keys[point] == key) set_point(reference, scatter, point, count++);
-        if (!count) continue;
-        HR_TRY(hr_code_run(reference, &rule->value, count, true));
-        tally_lanes(t, hr_code_result(&rule->value), !hr_dtype_is_float(rule->statement->value->type), count);
+        if (count) HR_TRY(tally_points(reference, rule, count, t));
     }
     return HR_OK;
 }
@@ -257,23 +301,143 @@ static hr_known finish(const hr_reference *reference, const hr_rule *rule, const
 }
 
 /* Additions to one place may come in any order, one after the other. */
-static hr_status sum_hits(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out) {
+static hr_status tally_begin(const hr_reference *reference, const hr_rule *rule, const int64_t *subscripts,
+                             int64_t bins, hr_sum **sum, hr_known *old, tally *t) {
     const hr_tensor *tensor = &reference->function->tensors[rule->statement->tensor];
     const hr_sum_order order = {.chains = 1};
+    if (tensor->role == HR_ROLE_INOUT)
+        *old = hr_operand_known(reference, rule->statement->tensor, subscripts);
+    HR_TRY(hr_sum_begin(sum, tensor->dtype == HR_F64 ? HR_F64 : HR_F32, order, bins));
+    t->errors = *sum;
+    if (hr_dtype_is_float(tensor->dtype)) hr_sum_add(t->errors, old->value, 0, 0);
+    return HR_OK;
+}
+
+static hr_status sum_hits(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out) {
     hr_known old = {0};
     tally t = {0};
-    if (tensor->role == HR_ROLE_INOUT) old = hr_operand_known(reference, rule->statement->tensor, subscripts);
-    HR_TRY(scatter_of(reference, rule));
-    HR_TRY(hr_sum_begin(&rule->scatter->sum, tensor->dtype == HR_F64 ? HR_F64 : HR_F32, order,
-                        rule->scatter->points));
-    t.errors = rule->scatter->sum;
-    if (hr_dtype_is_float(tensor->dtype)) hr_sum_add(t.errors, old.value, 0, 0);
-    ++reference->scatter_depth;
+    HR_TRY(tally_begin(reference, rule, subscripts, rule->scatter->points, &rule->scatter->sum, &old, &t));
     HR_TRY(tally_hits(reference, rule, subscripts, &t));
-    --reference->scatter_depth;
     *out = finish(reference, rule, &old, &t);
     return HR_OK;
 }
+
+/* ---- many points ---- */
+
+static int *expected_head(const hr_scatter *scatter, int64_t key) {
+    const uint64_t hash = (uint64_t)key * 0x9E3779B97F4A7C15ull;
+    return &scatter->expected_heads[hash >> 32 & (uint64_t)(scatter->expected_capacity - 1)];
+}
+
+static void expected_chain(hr_scatter *scatter, int place) {
+    int *head = expected_head(scatter, scatter->expected[place].key);
+    scatter->expected[place].next = *head;
+    *head = place;
+}
+
+static hr_status expected_grow(hr_scatter *scatter) {
+    if (scatter->expected_count < scatter->expected_capacity) return HR_OK;
+    const int capacity = scatter->expected_capacity ? 2 * scatter->expected_capacity : 256;
+    expected *larger = realloc(scatter->expected, (size_t)capacity * sizeof *larger);
+    if (larger) scatter->expected = larger;
+    int *heads = realloc(scatter->expected_heads, (size_t)capacity * sizeof *heads);
+    if (heads) scatter->expected_heads = heads;
+    if (!larger || !heads) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
+    scatter->expected_capacity = capacity;
+    memset(heads, 0xff, (size_t)capacity * sizeof *heads);
+    for (int i = 0; i < scatter->expected_count; ++i)
+        expected_chain(scatter, i);
+    return HR_OK;
+}
+
+static hr_status expected_find(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, int *out) {
+    hr_scatter *scatter = rule->scatter;
+    const size_t size = (size_t)rule->statement->subscript_count * sizeof *subscripts;
+    const int64_t key = key_of(reference, rule, subscripts);
+    HR_TRY(expected_grow(scatter));
+    for (int i = *expected_head(scatter, key); i >= 0; i = scatter->expected[i].next)
+        if (memcmp(scatter->expected[i].subscripts, subscripts, size) == 0) {
+            *out = i;
+            return HR_OK;
+        }
+    *out = scatter->expected_count++;
+    scatter->expected[*out] = (expected){.key = key};
+    memcpy(scatter->expected[*out].subscripts, subscripts, size);
+    expected_chain(scatter, *out);
+    return HR_OK;
+}
+
+/* Those of the points from `start` on that hit it. */
+static hr_status expected_add(hr_reference *reference, hr_rule *rule, int64_t start, int count,
+                              const int64_t *keys, expected *one) {
+    int hits = 0;
+    if (!set_direct(reference, rule, one->subscripts)) return HR_OK;
+    for (int i = 0; i < count; ++i)
+        if (keys[i] == one->key) set_point(reference, rule->scatter, start + i, hits++);
+    return hits ? tally_points(reference, rule, hits, &one->tally) : HR_OK;
+}
+
+/* All that is expected and not known: in one walk. */
+static hr_status expected_walk(hr_reference *reference, hr_rule *rule, int64_t *keys, char *met) {
+    hr_scatter *scatter = rule->scatter;
+    int count;
+    for (int64_t start = 0; start < scatter->points; start += count) {
+        memset(keys, 0, (size_t)reference->width * sizeof *keys);
+        HR_TRY(find_keys(reference, rule, scatter, start, keys, &count));
+        memset(met, 0, (size_t)scatter->expected_count);
+        for (int i = 0; i < count; ++i)
+            for (int e = *expected_head(scatter, keys[i]); e >= 0; e = scatter->expected[e].next)
+                met[e] |= scatter->expected[e].key == keys[i] && !scatter->expected[e].known;
+        for (int e = 0; e < scatter->expected_count; ++e)
+            if (met[e]) HR_TRY(expected_add(reference, rule, start, count, keys, &scatter->expected[e]));
+    }
+    return HR_OK;
+}
+
+static hr_status expected_sum(hr_reference *reference, hr_rule *rule) {
+    hr_scatter *scatter = rule->scatter;
+    hr_known *olds = calloc((size_t)scatter->expected_count + 1, sizeof *olds);
+    int64_t *keys = malloc((size_t)reference->width * sizeof *keys);
+    char *met = malloc((size_t)scatter->expected_count + 1);
+    hr_status status =
+        olds && keys && met ? HR_OK : hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
+    for (int e = 0; e < scatter->expected_count && status == HR_OK; ++e) {
+        expected *one = &scatter->expected[e];
+        if (!one->known)
+            status = tally_begin(reference, rule, one->subscripts, EXPECTED_BINS, &one->tally.errors,
+                                 &olds[e], &one->tally);
+    }
+    if (status == HR_OK) status = expected_walk(reference, rule, keys, met);
+    for (int e = 0; e < scatter->expected_count && status == HR_OK; ++e) {
+        expected *one = &scatter->expected[e];
+        if (one->known) continue;
+        one->value = finish(reference, rule, &olds[e], &one->tally);
+        one->known = true;
+        hr_sum_destroy(one->tally.errors);
+        one->tally.errors = NULL;
+    }
+    free(olds);
+    free(keys);
+    free(met);
+    return status;
+}
+
+hr_status hr_scatter_expect(hr_reference *reference, hr_rule *rule, const int64_t *subscripts) {
+    int place;
+    HR_TRY(scatter_of(reference, rule));
+    return rule->scatter->chained ? HR_OK : expected_find(reference, rule, subscripts, &place);
+}
+
+static hr_status expected_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts,
+                                hr_known *out) {
+    int place;
+    HR_TRY(expected_find(reference, rule, subscripts, &place));
+    if (!rule->scatter->expected[place].known) HR_TRY(expected_sum(reference, rule));
+    *out = rule->scatter->expected[place].value;
+    return HR_OK;
+}
+
+/* ---- an element ---- */
 
 hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out) {
     hr_memo_key key =
@@ -286,6 +450,10 @@ hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t
     if (reference->scatter_depth >= SCATTER_DEPTH_MAX)
         return hr_fail(HR_BAD_INPUT, "line %d: more than %d += statements build on each other",
                        rule->statement->place.line, SCATTER_DEPTH_MAX);
-    HR_TRY(sum_hits(reference, rule, subscripts, out));
+    HR_TRY(scatter_of(reference, rule));
+    ++reference->scatter_depth;
+    HR_TRY(rule->scatter->chained ? sum_hits(reference, rule, subscripts, out)
+                                  : expected_value(reference, rule, subscripts, out));
+    --reference->scatter_depth;
     return hr_memo_insert(reference->memo, key, out);
 }

@@ -235,6 +235,12 @@ static hr_status ask_until_met(hr_reference *reference, int tensor, const int64_
     return status;
 }
 
+hr_status hr_reference_expect(hr_reference *reference, int tensor, const int64_t *subscripts) {
+    const int writer = reference->writer[tensor];
+    if (writer < 0 || !reference->function->statements[writer].accumulate) return HR_OK;
+    return hr_scatter_expect(reference, &reference->rules[writer], subscripts);
+}
+
 hr_status hr_reference_value(hr_reference *reference, int tensor, const int64_t *subscripts,
                              hr_meaning *out) {
     const hr_tensor *asked = &reference->function->tensors[tensor];

@@ -50,6 +50,10 @@ typedef struct hr_meaning {
     bool rounded; /* of a whole dtype: what floats are rounded to, so that it may be off by more than 0 */
 } hr_meaning;
 
+/* The element will be asked for. Many elements of a += over many points are found in one walk over these, if
+ * all are expected before the first is asked for; each other one takes a walk of its own. */
+hr_status hr_reference_expect(hr_reference *reference, int tensor, const int64_t *subscripts);
+
 /* Of all sums and differences so far whose operands err the one that is smallest beside its first operand. */
 typedef struct hr_loss {
     double ratio; /* of the operand to what is left; 0 = there is none */

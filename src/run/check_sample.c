@@ -123,21 +123,52 @@ static void extremes_find(hr_samples *samples) {
     }
 }
 
-static hr_status sample_add(hr_samples *samples, const hr_prepared *prepared, int tensor, int64_t number) {
+/* Where sample `number` of a tensor is. */
+static void sample_place(const hr_samples *samples, int tensor, int64_t number, int64_t *subscripts) {
     const hr_kernel *kernel = samples->kernel;
     const hr_binding *binding = &kernel->bindings[tensor];
     const hr_statement *statement = hr_statement_of(kernel->function, tensor);
-    int rank = hr_kernel_tensor(kernel, tensor)->rank;
+    const int rank = hr_kernel_tensor(kernel, tensor)->rank;
+    if (elements_of(kernel, tensor) <= samples->each) {
+        hr_check_element(rank, binding->shape, number, subscripts);
+        return;
+    }
+    if (!(statement->accumulate && number % 4 &&
+          hr_point_hit(kernel, samples->mirrors, samples->prepared->extents, statement, number, subscripts)))
+        hr_check_point(rank, binding->shape, number, (uint64_t)tensor, subscripts);
+    if (number >= EXTREMES_FROM && number < EXTREMES_FROM + samples->extreme_count)
+        extreme_row(samples, (int)(number - EXTREMES_FROM), rank, binding->shape, subscripts);
+}
+
+/* How many samples of a tensor there can be. */
+static int64_t samples_of(const hr_samples *samples, int tensor) {
+    const int64_t elements = elements_of(samples->kernel, tensor);
+    if (!hr_kernel_writes(samples->kernel, tensor)) return 0;
+    return elements < samples->each ? elements : samples->each;
+}
+
+/* Sums of many scattered points are found together. */
+static hr_status samples_expect(const hr_samples *samples) {
+    int64_t subscripts[HR_RANK_MAX];
+    for (int i = 0; i < samples->kernel->argument_count; i++) {
+        if (!hr_kernel_writes(samples->kernel, i) ||
+            !hr_statement_of(samples->kernel->function, i)->accumulate)
+            continue;
+        const int64_t count = samples_of(samples, i);
+        for (int64_t number = 0; number < count; number++) {
+            sample_place(samples, i, number, subscripts);
+            HR_TRY(hr_reference_expect(samples->reference, i, subscripts));
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status sample_add(hr_samples *samples, int tensor, int64_t number) {
+    const hr_binding *binding = &samples->kernel->bindings[tensor];
+    const int rank = hr_kernel_tensor(samples->kernel, tensor)->rank;
     int64_t *subscripts = samples->subscripts + samples->count * samples->rank_max;
     sample *sample = &samples->list[samples->count];
-    const bool whole = elements_of(kernel, tensor) <= samples->each;
-    if (whole)
-        hr_check_element(rank, binding->shape, number, subscripts);
-    else if (!(statement->accumulate && number % 4 &&
-               hr_point_hit(kernel, samples->mirrors, prepared->extents, statement, number, subscripts)))
-        hr_check_point(rank, binding->shape, number, (uint64_t)tensor, subscripts);
-    if (!whole && number >= EXTREMES_FROM && number < EXTREMES_FROM + samples->extreme_count)
-        extreme_row(samples, (int)(number - EXTREMES_FROM), rank, binding->shape, subscripts);
+    sample_place(samples, tensor, number, subscripts);
     *sample = (struct sample){.tensor = tensor};
     for (int axis = 0; axis < rank; axis++)
         sample->offset += subscripts[axis] * binding->strides[axis];
@@ -147,18 +178,17 @@ static hr_status sample_add(hr_samples *samples, const hr_prepared *prepared, in
 }
 
 /* Point after point of every tensor in turn, until there are enough or time is up. */
-static hr_status samples_take(hr_samples *samples, const hr_prepared *prepared, double seconds,
-                              hr_progress_fn progress, void *progress_context) {
+static hr_status samples_take(hr_samples *samples, double seconds, hr_progress_fn progress,
+                              void *progress_context) {
     double begun = hr_clock_seconds();
     int64_t each = samples->each;
+    HR_TRY(samples_expect(samples));
     for (int64_t number = 0; number < each; number++) {
         if (seconds > 0 && number >= POINTS_MIN && hr_clock_seconds() - begun > seconds) break;
         for (int i = 0; i < samples->kernel->argument_count; i++) {
-            if (!hr_kernel_writes(samples->kernel, i)) continue;
-            int64_t elements = elements_of(samples->kernel, i);
-            if (elements <= each && number >= elements) continue; /* all of it was seen */
-            HR_TRY(sample_add(samples, prepared, i, number));
+            if (number < samples_of(samples, i)) HR_TRY(sample_add(samples, i, number));
         }
+        if (number == 0) begun = hr_clock_seconds(); /* the first may have made what the others read */
         if (progress && !progress(progress_context, "checking", (double)number + 1, (double)each))
             return hr_fail(HR_CANCELLED, "checking was stopped");
     }
@@ -370,8 +400,7 @@ hr_status hr_samples_create(hr_kernel *kernel, const hr_prepared *prepared, int6
     if (status == HR_OK) extremes_find(samples);
     if (status == HR_OK) status = reference_make(samples, &samples->reference);
     if (status == HR_OK)
-        status =
-            samples_take(samples, prepared, points > 0 ? 0 : DEFAULT_SECONDS, progress, progress_context);
+        status = samples_take(samples, points > 0 ? 0 : DEFAULT_SECONDS, progress, progress_context);
     if (status == HR_OK) status = hr_mirrors_status(kernel, samples->mirrors);
     if (status == HR_OK) status = samples_measure(samples);
     if (status == HR_OK)

@@ -132,7 +132,10 @@ static void after_launch(const hr_execution *execution) {
     assert_non_null(right);
     memcpy(right, victim.data, bytes);
     planted->plant(&victim);
-    changed |= memcmp(right, victim.data, bytes) != 0;
+    for (int64_t i = 0; i < victim.count && !changed; i++) {
+        const double was = hr_dtype_load(victim.dtype, right, (size_t)i), is = load(&victim, i);
+        changed = was != is && !(isnan(was) && isnan(is)); /* 0 and -0 are the same */
+    }
     free(right);
     if (!planted->needs_input || victim.input < 0) return;
     ((char *)execution->pointers[victim.input])[victim.input_bytes / 2] ^= 1;
@@ -205,7 +208,9 @@ static hr_check checked(hr_kernel *kernel, const trial *t, int argument, const f
     tested_launches = 0;
     tested = NULL;
     changed = false;
-    if (hr_kernel_check_all(kernel, &check) != HR_OK)
+    const hr_status status = hr_kernel_check_all(kernel, &check);
+    const bool refused = status == HR_OUT_OF_RANGE && fault && fault->needs_input; /* it was a subscript */
+    if (status != HR_OK && !refused)
         fail_msg("%s, %s: %s", t->name, fault ? fault->name : "right", hr_last_error());
     planted = NULL;
     return check;
