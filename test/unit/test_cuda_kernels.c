@@ -23,7 +23,7 @@ static const struct {
 } texts[] = {
     {"timing_kernels", hr_cuda_timing_kernels_text, 32}, {"fill_kernels", hr_cuda_fill_kernels_text, 64},
     {"roof_memory", hr_cuda_roof_memory_text, 64},       {"roof_units", hr_cuda_roof_units_text, 64},
-    {"roof_tensor", hr_cuda_roof_tensor_text, 255},
+    {"roof_tensor", hr_cuda_roof_tensor_text, 255},      {"check_kernels", hr_cuda_check_kernels_text, 64},
 };
 
 static void compiles(const char *arch) {

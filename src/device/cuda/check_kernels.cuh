@@ -9,11 +9,29 @@ struct hr_compare_words {
     double error, unused;
     long long count, format; /* of floats below 32 bits: exponent's bits * 16 + mantissa's */
     struct hr_worst {
-        double score;
+        double apart, allowed; /* the host divides them */
         long long at;
     } * out; /* one a block */
     void *fault;
 };
+
+__device__ inline double hr_infinite() {
+    return __longlong_as_double(0x7ff0000000000000ll);
+}
+
+/* 2 to the power of n, 0 where that is no normal number. */
+__device__ inline double hr_power_of_two(int n) {
+    return n < -1022 ? 0 : __longlong_as_double((long long)(n + 1023) << 52);
+}
+
+/* x lies below 2 to this, and not below half of that. */
+__device__ inline int hr_exponent(double x) {
+    union {
+        double value;
+        unsigned long long bits;
+    } taken = {x};
+    return (int)(taken.bits >> 52 & 2047) - 1022;
+}
 
 /* A float of 8 or 16 bits; the largest exponent is infinity and NaN, but for f8e4m3, whose last value alone is
  * NaN. */
@@ -23,26 +41,35 @@ __device__ inline double hr_narrow(unsigned bits, int exponent_bits, int mantiss
     const bool negative = bits >> (exponent_bits + mantissa_bits) & 1, finite_top = exponent_bits == 4;
     double value;
     if (exponent == top && !finite_top)
-        value = mantissa ? nan("") : HUGE_VAL;
+        value = mantissa ? hr_infinite() - hr_infinite() : hr_infinite();
     else if (exponent == top && mantissa == (1 << mantissa_bits) - 1)
-        value = nan("");
+        value = hr_infinite() - hr_infinite();
     else if (exponent == 0)
-        value = ldexp((double)mantissa, 1 - bias - mantissa_bits);
+        value = (double)mantissa * hr_power_of_two(1 - bias - mantissa_bits);
     else
-        value = ldexp((double)(mantissa + (1 << mantissa_bits)), exponent - bias - mantissa_bits);
+        value = (double)(mantissa + (1 << mantissa_bits)) * hr_power_of_two(exponent - bias - mantissa_bits);
     return negative ? -value : value;
 }
 
+/* How far apart two elements are, over what they may be. */
+struct hr_ratio {
+    double apart, allowed;
+    __device__ bool exceeds(const hr_ratio &other) const { return apart * other.allowed > other.apart * allowed; }
+};
+
 /* `digits` of the significand: 0 of whole numbers, which have no unit in the last place. */
-__device__ inline double hr_score(double got, double expected, double error, int digits) {
-    if (got == expected || (got != got && expected != expected)) return 0;
-    const double apart = fabs(got - expected);
-    if (!(apart < HUGE_VAL)) return HUGE_VAL;
+__device__ inline hr_ratio hr_ratio_of(double got, double expected, double error, int digits) {
+    hr_ratio ratio = {0, 1};
+    if (got == expected || (got != got && expected != expected)) return ratio;
+    ratio.apart = fabs(got - expected);
+    if (!(ratio.apart < hr_infinite())) {
+        ratio.apart = hr_infinite();
+        return ratio;
+    }
     const double larger = fmax(fabs(got), fabs(expected));
-    int exponent = 0;
-    frexp(larger, &exponent);
-    const double allowed = (digits ? ldexp(1.0, exponent - digits) : 0) + error;
-    return allowed > 0 ? apart / allowed : apart;
+    const double allowed = (digits ? hr_power_of_two(hr_exponent(larger) - digits) : 0) + error;
+    if (allowed > 0) ratio.allowed = allowed;
+    return ratio;
 }
 
 struct hr_plain {
@@ -58,31 +85,35 @@ struct hr_coded {
 };
 
 template <typename T, typename CODE> __device__ inline void hr_compare(const hr_compare_words &words) {
-    __shared__ double scores[256];
-    __shared__ long long places[256];
+    __shared__ double aparts[128], alloweds[128];
+    __shared__ long long places[128];
     const long long per = (words.count + gridDim.x - 1) / gridDim.x, from = (long long)blockIdx.x * per;
     const long long to = from + per < words.count ? from + per : words.count;
     const T *got = (const T *)words.got, *expected = (const T *)words.expected;
-    double score = 0;
+    hr_ratio worst = {0, 1};
     long long at = 0;
     for (long long i = from + threadIdx.x; i < to; i += blockDim.x) {
-        const double next = hr_score(CODE::value(got[i], words.format), CODE::value(expected[i], words.format),
-                                     words.error, CODE::digits(words.format));
-        if (next > score) score = next, at = i;
+        const hr_ratio next = hr_ratio_of(CODE::value(got[i], words.format), CODE::value(expected[i], words.format),
+                                          words.error, CODE::digits(words.format));
+        if (next.exceeds(worst)) worst = next, at = i;
     }
-    scores[threadIdx.x] = score;
+    aparts[threadIdx.x] = worst.apart;
+    alloweds[threadIdx.x] = worst.allowed;
     places[threadIdx.x] = at;
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int t = 1; t < (int)blockDim.x; t++)
-            if (scores[t] > score) score = scores[t], at = places[t];
-        words.out[blockIdx.x].score = score;
+        for (int t = 1; t < (int)blockDim.x; t++) {
+            const hr_ratio next = {aparts[t], alloweds[t]};
+            if (next.exceeds(worst)) worst = next, at = places[t];
+        }
+        words.out[blockIdx.x].apart = worst.apart;
+        words.out[blockIdx.x].allowed = worst.allowed;
         words.out[blockIdx.x].at = at;
     }
 }
 
 #define HR_COMPARE(name, type, code)                                                                         \
-    extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ hr_compare_words words) { \
+    extern "C" __global__ void __launch_bounds__(128) name(const __grid_constant__ hr_compare_words words) { \
         hr_compare<type, code>(words);                                                                       \
     }
 HR_COMPARE(hr_compare_f32, float, hr_plain)
@@ -106,8 +137,8 @@ struct hr_digest_words {
     void *fault;
 };
 
-extern "C" __global__ void __launch_bounds__(256) hr_digest(const __grid_constant__ hr_digest_words words) {
-    __shared__ unsigned long long sums[256];
+extern "C" __global__ void __launch_bounds__(128) hr_digest(const __grid_constant__ hr_digest_words words) {
+    __shared__ unsigned long long sums[128];
     const long long count = (words.bytes + 7) / 8, step = (long long)gridDim.x * blockDim.x;
     unsigned long long sum = 0;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
