@@ -138,7 +138,7 @@ static void after_launch(const hr_execution *execution) {
     }
     free(right);
     if (!planted->needs_input || victim.input < 0) return;
-    ((char *)execution->pointers[victim.input])[victim.input_bytes / 2] ^= 1;
+    ((char *)execution->pointers[victim.input])[victim.input_bytes / 2] += 1;
     changed = true;
 }
 
