@@ -12,18 +12,18 @@ fail() {
     exit 1
 }
 
-# one of each shape: map, row, column beside row, gather, scatter, contract, several stages
+# In bf16, a GPU's default. One of each shape: map, row, column beside row, gather, scatter, contract, several stages
 emitted="bias_gelu layernorm layernorm_backward embedding embedding_backward linear softmax"
 for kernel in $emitted; do
-    "$headroom" emit "$source/kernels/$kernel.hr:$kernel" --target cuda -o "$work" >"$work/log" || fail "$(cat "$work/log")"
-    grep -qx "wrote $work/kernel_$kernel.h" "$work/log" || fail "kernel_$kernel.h is not announced"
-    grep -qx "wrote $work/kernel_$kernel.cu" "$work/log" || fail "kernel_$kernel.cu is not announced"
-    [ -s "$work/kernel_$kernel.cu" ] && [ -s "$work/kernel_$kernel.h" ] || fail "$kernel: an empty file"
-    grep -qiE '#include *[<"]headroom' "$work"/kernel_"$kernel".* && fail "$kernel needs a header of headroom"
-    cc -std=c11 -Wall -Wextra -Werror -fsyntax-only -x c "$work/kernel_$kernel.h" || fail "kernel_$kernel.h is no C"
-    c++ -std=c++17 -Wall -Werror -fsyntax-only -x c++ "$work/kernel_$kernel.h" || fail "kernel_$kernel.h is no C++"
+    "$headroom" emit "$source/kernels/$kernel.hr" --target cuda -o "$work" >"$work/log" || fail "$(cat "$work/log")"
+    grep -qx "wrote $work/kernel_${kernel}_bf16.h" "$work/log" || fail "kernel_${kernel}_bf16.h is not announced"
+    grep -qx "wrote $work/kernel_${kernel}_bf16.cu" "$work/log" || fail "kernel_${kernel}_bf16.cu is not announced"
+    [ -s "$work/kernel_${kernel}_bf16.cu" ] && [ -s "$work/kernel_${kernel}_bf16.h" ] || fail "$kernel: an empty file"
+    grep -qiE '#include *[<"]headroom' "$work"/kernel_"$kernel"_bf16.* && fail "$kernel needs a header of headroom"
+    cc -std=c11 -Wall -Wextra -Werror -fsyntax-only -x c "$work/kernel_${kernel}_bf16.h" || fail "kernel_${kernel}_bf16.h is no C"
+    c++ -std=c++17 -Wall -Werror -fsyntax-only -x c++ "$work/kernel_${kernel}_bf16.h" || fail "kernel_${kernel}_bf16.h is no C++"
 done
-"$headroom" emit "$source/kernels/softmax.hr:softmax" --target cuda >"$work/printed"
+"$headroom" emit "$source/kernels/softmax.hr" --target cuda >"$work/printed"
 grep -q '__global__' "$work/printed" || fail "no kernel on standard output"
 
 nvcc=$(command -v nvcc || ls /usr/local/cuda*/bin/nvcc 2>/dev/null | tail -n 1)
@@ -33,7 +33,7 @@ if [ -z "$nvcc" ]; then
 fi
 objects=()
 compile() { # compile KERNEL ARCHITECTURE OBJECT
-    "$nvcc" -std=c++17 -arch="$2" -Xcompiler -Wall -c "$work/kernel_$1.cu" -o "$work/$3" >"$work/$3.log" 2>&1 ||
+    "$nvcc" -std=c++17 -arch="$2" -Xcompiler -Wall -c "$work/kernel_$1_bf16.cu" -o "$work/$3" >"$work/$3.log" 2>&1 ||
         fail "$1 for $2: $(head -n 20 "$work/$3.log")"
     [ ! -s "$work/$3.log" ] || fail "$1 for $2 has warnings: $(head -n 20 "$work/$3.log")"
 }
@@ -42,17 +42,17 @@ for kernel in $emitted; do
     objects+=("$work/$kernel.o")
 done
 for arch in sm_80 sm_100a; do
-    "$headroom" emit "$source/kernels/layernorm.hr:layernorm" --target cuda:$arch -o "$work" >"$work/log"
+    "$headroom" emit "$source/kernels/layernorm.hr" --target cuda:$arch -o "$work" >"$work/log"
     compile layernorm $arch other.o
 done
 
 # A C program that calls every launcher: the names and the linkage are right.
 {
-    for kernel in $emitted; do echo "#include \"kernel_$kernel.h\""; done
+    for kernel in $emitted; do echo "#include \"kernel_${kernel}_bf16.h\""; done
     echo 'int main(void) {'
     echo '    void *functions[] = {'
     for kernel in $emitted; do
-        name=$(grep -oE '[a-z_0-9]+\(' "$work/kernel_$kernel.h" | grep -E "$kernel" | tail -n 1)
+        name=$(grep -oE '[a-z_0-9]+\(' "$work/kernel_${kernel}_bf16.h" | grep -E "${kernel}_bf16" | tail -n 1)
         echo "        (void *)${name%(},"
     done
     echo '    };'
