@@ -52,10 +52,19 @@ const hr_size *hr_size_brackets(hr_sizes *sizes, const hr_size *a) {
     return keep(sizes, (hr_size){.kind = HR_SIZE_BRACKETS, .a = a});
 }
 
+/* (a + more) / unit */
+static const hr_size *quotient(hr_sizes *sizes, const hr_size *a, int64_t more, const hr_size *unit) {
+    const hr_size *sum = hr_size_sum(sizes, a, hr_size_number(sizes, more));
+    return keep(sizes, (hr_size){.kind = HR_SIZE_QUOTIENT, .a = sum, .b = unit});
+}
+
 const hr_size *hr_size_rounded(hr_sizes *sizes, const hr_size *a, int64_t more, int64_t unit) {
     const hr_size *by = hr_size_number(sizes, unit);
-    const hr_size *sum = hr_size_sum(sizes, a, hr_size_number(sizes, more));
-    return hr_size_product(sizes, keep(sizes, (hr_size){.kind = HR_SIZE_QUOTIENT, .a = sum, .b = by}), by);
+    return hr_size_product(sizes, quotient(sizes, a, more, by), by);
+}
+
+const hr_size *hr_size_parts(hr_sizes *sizes, const hr_size *a, int64_t unit) {
+    return quotient(sizes, a, unit - 1, hr_size_number(sizes, unit));
 }
 
 const hr_size *hr_size_call(hr_sizes *sizes, const hr_size_function *function, const void *context, int count,
@@ -75,11 +84,15 @@ const hr_size *hr_size_points(hr_sizes *sizes, const hr_function *function, cons
     return points ? points : hr_size_number(sizes, 1);
 }
 
-const hr_size *hr_size_bytes(hr_sizes *sizes, const hr_tensor *tensor, int axis) {
-    const hr_size *bytes = hr_size_number(sizes, (int64_t)hr_dtype_size(tensor->dtype));
+const hr_size *hr_size_elements(hr_sizes *sizes, const hr_tensor *tensor, int axis, int64_t each) {
+    const hr_size *elements = hr_size_number(sizes, each);
     for (int a = axis; a < tensor->rank; a++)
-        bytes = hr_size_product(sizes, bytes, hr_size_extent(sizes, tensor->shape[a]));
-    return bytes;
+        elements = hr_size_product(sizes, elements, hr_size_extent(sizes, tensor->shape[a]));
+    return elements;
+}
+
+const hr_size *hr_size_bytes(hr_sizes *sizes, const hr_tensor *tensor, int axis) {
+    return hr_size_elements(sizes, tensor, axis, (int64_t)hr_dtype_size(tensor->dtype));
 }
 
 /* ---- numbers ---- */

@@ -71,7 +71,10 @@ const hr_size *hr_size_call(hr_sizes *sizes, const hr_size_function *function, c
                             const hr_size *const *args);
 /* The product of the indices' extents; 1 where there is none. */
 const hr_size *hr_size_points(hr_sizes *sizes, const hr_function *function, const int *indices, int count);
-/* Bytes of the tensor's elements along the axes from `axis` on. */
+/* (a + unit - 1) / unit */
+const hr_size *hr_size_parts(hr_sizes *sizes, const hr_size *a, int64_t unit);
+/* The tensor's elements, `each` times; bytes of its elements along the axes from `axis` on. */
+const hr_size *hr_size_elements(hr_sizes *sizes, const hr_tensor *tensor, int axis, int64_t each);
 const hr_size *hr_size_bytes(hr_sizes *sizes, const hr_tensor *tensor, int axis);
 
 /* ---- reading them ---- */

@@ -14,20 +14,20 @@
 
 enum { NODES_MOST = 24, DEPTH_MOST = 8, REWRITTEN_MOST = 4096 };
 
-typedef struct aside {
+typedef struct inlining {
     hr_graph *graph;
     int *maker; /* tensor -> the statement that a local may be replaced by, else -1 */
-    bool anew;  /* every element of such a local is replaced, not those beside the one in hand alone */
+    bool all;   /* every element of such a local is replaced, not those beside the one in hand alone */
     const bool *products;  /* then: in these statements alone, or NULL = in all */
     const bool *elsewhere; /* with it: by tensor, others read it, so that it is in memory anyway */
     int budget;            /* nodes still to be visited, of all statements */
-} aside;
+} inlining;
 
 /* ---- which locals are cheap ---- */
 
 /* Nodes, as often as they are computed anew; more than there may be where that would cost or change
  * something. A product evaluates each element of an operand about once, and compares as often. */
-static int cost(const aside *s, const hr_expr *node) {
+static int cost(const inlining *s, const hr_expr *node) {
     const hr_function *function = s->graph->function;
     int nodes = 1;
     if (hr_op_is_dear(node->op)) return NODES_MOST + 1;
@@ -39,7 +39,7 @@ static int cost(const aside *s, const hr_expr *node) {
     return nodes;
 }
 
-static bool is_cheap(const aside *s, const hr_statement *statement) {
+static bool is_cheap(const inlining *s, const hr_statement *statement) {
     const int tensor = statement->tensor;
     bool local =
         s->graph->function->tensors[tensor].role == HR_ROLE_LOCAL && s->graph->storage[tensor] == tensor;
@@ -70,7 +70,7 @@ static bool keeps_checks(const hr_statement *maker) {
 }
 
 /* Not at indices alone, and not where data say. */
-static bool is_aside(const aside *s, const hr_expr *element) {
+static bool is_inlined(const inlining *s, const hr_expr *element) {
     const hr_function *function = s->graph->function;
     int maker = s->maker[element->tensor];
     bool plain = true;
@@ -78,7 +78,7 @@ static bool is_aside(const aside *s, const hr_expr *element) {
         if (!hr_expr_is_affine(element->args[a])) return false;
         plain = plain && element->args[a]->op == HR_OP_INDEX;
     }
-    return maker >= 0 && (s->anew ? function->tensors[element->tensor].rank > 1 : !plain) &&
+    return maker >= 0 && (s->all ? function->tensors[element->tensor].rank > 1 : !plain) &&
            (!hr_element_is_guarded(function, element) || keeps_checks(&function->statements[maker]));
 }
 
@@ -106,11 +106,11 @@ static hr_expr *guarded(hr_graph *graph, hr_expr *expr, hr_expr *guard) {
     return value;
 }
 
-static hr_expr *rewrite(aside *s, hr_expr *node, int depth);
+static hr_expr *rewrite(inlining *s, hr_expr *node, int depth);
 
 /* The local's value at the element's place. The place was checked on the local's axes; on those of what it is
  * made from, which are as long, it is checked where it was. */
-static hr_expr *made_at(aside *s, hr_expr *element, int depth) {
+static hr_expr *made_at(inlining *s, hr_expr *element, int depth) {
     const hr_statement *maker = &s->graph->function->statements[s->maker[element->tensor]];
     int rank = maker->domain_count;
     hr_expr *value = hr_graph_substitute(s->graph, maker->value, rank, maker->domain, element->args);
@@ -120,27 +120,27 @@ static hr_expr *made_at(aside *s, hr_expr *element, int depth) {
     return rewrite(s, value, depth + 1);
 }
 
-static hr_expr *rewrite(aside *s, hr_expr *node, int depth) {
+static hr_expr *rewrite(inlining *s, hr_expr *node, int depth) {
     hr_expr *args[HR_AXES_MAX + 2];
     if (!node->arg_count || s->graph->full || --s->budget < 0) return node;
     for (int i = 0; i < node->arg_count; i++)
         args[i] = rewrite(s, node->args[i], depth);
     hr_expr *result = hr_graph_with_args(s->graph, node, args);
     if (result->op != HR_OP_ELEMENT || depth >= DEPTH_MOST) return result;
-    return is_aside(s, result) ? made_at(s, result, depth) : result;
+    return is_inlined(s, result) ? made_at(s, result, depth) : result;
 }
 
-/* Whether some element of a local that could be replaced is read aside. */
+/* Whether some element of a local that could be inlined is read beside the element in hand. */
 static hr_visit asks(void *context, const hr_expr *node) {
-    return hr_visit_until(node->op == HR_OP_ELEMENT && is_aside(context, node));
+    return hr_visit_until(node->op == HR_OP_ELEMENT && is_inlined(context, node));
 }
 
-static bool is_rewritten(const aside *s, int statement) {
+static bool is_rewritten(const inlining *s, int statement) {
     return !s->products || s->products[statement];
 }
 
 /* Whether anything was read so. */
-static bool read_made(aside s) {
+static bool inline_locals(inlining s) {
     hr_graph *graph = s.graph;
     hr_function *function = graph->function;
     s.budget = REWRITTEN_MOST;
@@ -170,19 +170,19 @@ static bool read_made(aside s) {
     return any;
 }
 
-void hr_graph_read_aside(hr_graph *graph) {
-    read_made((aside){.graph = graph});
+void hr_graph_inline_shifted(hr_graph *graph) {
+    inline_locals((inlining){.graph = graph});
 }
 
-void hr_graph_read_anew(hr_graph *graph) {
-    read_made((aside){.graph = graph, .anew = true});
+void hr_graph_inline_cheap(hr_graph *graph) {
+    inline_locals((inlining){.graph = graph, .all = true});
 }
 
 /* ---- operands of products ---- */
 
 /* Which tensors are read by more than products and what becomes a part of those; readers come after what they
  * read. */
-static void find_elsewhere(const aside *s, bool *elsewhere) {
+static void find_elsewhere(const inlining *s, bool *elsewhere) {
     const hr_function *function = s->graph->function;
     for (int i = function->statement_count - 1; i >= 0; i--) {
         const hr_statement *statement = &function->statements[i];
@@ -205,9 +205,9 @@ hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
     const bool there = products && elsewhere;
     bool any = false;
     if (there) {
-        aside s = {.graph = graph, .anew = true, .products = products, .elsewhere = elsewhere};
+        inlining s = {.graph = graph, .all = true, .products = products, .elsewhere = elsewhere};
         find_elsewhere(&s, elsewhere);
-        any = read_made(s);
+        any = inline_locals(s);
     }
     free(products);
     free(elsewhere);

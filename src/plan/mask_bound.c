@@ -1,4 +1,5 @@
-/* How far a row of scores matters. In: two products with rows between them. Out: the first stage's `reach`.
+/* The mask bound: the last key that a query sees. In: two products with rows between them. Out: the first
+ * stage's `mask_bound`.
  *
  * Where a score is -inf for keys from some place on (a causal mask), and all that becomes of scores is
  * softmax, such keys change nothing: the maximum takes other ones, their exponentials are 0 and add 0 to the
@@ -11,21 +12,21 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct reach {
+typedef struct masking {
     const hr_plan *plan;
     const hr_contract *scores;
     const bool *elsewhere;    /* by tensor: other stages read it */
     int first, last;          /* stages */
     const hr_expr *condition; /* of all scores; NULL = not known yet */
     int peak, total;          /* tensors, -1 = none yet */
-} reach;
+} masking;
 
-static const hr_statement *statement_of(const reach *r, const hr_step *step) {
+static const hr_statement *statement_of(const masking *r, const hr_step *step) {
     return &r->plan->normal->statements[step->statement];
 }
 
 /* The step of stages `from` to `to` that makes the element's tensor. */
-static const hr_step *maker_of(const reach *r, const hr_expr *node, int from, int to) {
+static const hr_step *maker_of(const masking *r, const hr_expr *node, int from, int to) {
     if (node->op != HR_OP_ELEMENT) return NULL;
     for (int k = from; k <= to; k++)
         for (int i = 0; i < r->plan->stages[k].step_count; i++) {
@@ -45,7 +46,7 @@ static bool is_minus_infinity(const hr_expr *node) {
 }
 
 /* A score: -inf, or with `zero` 0, but for where the one condition holds. */
-static bool is_score(reach *r, const hr_expr *node, bool zero) {
+static bool is_score(masking *r, const hr_expr *node, bool zero) {
     const hr_step *made = maker_of(r, node, r->first, r->first);
     if (made) node = made->value;
     if (node->op != HR_OP_WHERE ||
@@ -56,13 +57,13 @@ static bool is_score(reach *r, const hr_expr *node, bool zero) {
 }
 
 /* The maximum, or 0 in its place where it is infinite. */
-static bool is_largest(const reach *r, const hr_expr *node) {
+static bool is_largest(const masking *r, const hr_expr *node) {
     if (node->op == HR_OP_WHERE && hr_expr_is_zero(node->args[1])) node = node->args[2];
     return is_element_of(node, r->peak);
 }
 
 /* Those, or logsumexp: log(total) + peak. */
-static bool is_peak(const reach *r, const hr_expr *node) {
+static bool is_peak(const masking *r, const hr_expr *node) {
     if (r->peak < 0) return false;
     if (is_largest(r, node)) return true;
     const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
@@ -72,20 +73,20 @@ static bool is_peak(const reach *r, const hr_expr *node) {
 }
 
 /* exp(score - peak) */
-static bool is_exponential(reach *r, const hr_expr *node) {
+static bool is_exponential(masking *r, const hr_expr *node) {
     return node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB && is_peak(r, node->args[0]->args[1]) &&
            is_score(r, node->args[0]->args[0], false);
 }
 
 /* Not what makes NaN of 0, but in rows that are all NaN. */
-static bool is_harmless(const reach *r, const hr_expr *node) {
+static bool is_harmless(const masking *r, const hr_expr *node) {
     if (node->op == HR_OP_NUMBER) return isfinite(node->number);
     return r->total >= 0 && node->op == HR_OP_DIV && node->args[0]->op == HR_OP_NUMBER &&
            isfinite(node->args[0]->number) && is_element_of(node->args[1], r->total);
 }
 
 /* 0 where the condition does not hold. */
-static bool vanishes(reach *r, const hr_expr *node) {
+static bool vanishes(masking *r, const hr_expr *node) {
     const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
     if (made) return made->kind == HR_STEP_ELEMENT && vanishes(r, made->value);
     switch (node->op) {
@@ -102,13 +103,13 @@ static bool vanishes(reach *r, const hr_expr *node) {
 }
 
 /* Nobody else sees it. */
-static bool is_local(const reach *r, const hr_step *step) {
+static bool is_local(const masking *r, const hr_step *step) {
     return r->plan->normal->tensors[statement_of(r, step)->tensor].role == HR_ROLE_LOCAL &&
            !r->elsewhere[statement_of(r, step)->tensor];
 }
 
 /* Rows of softmax and what follows from its sums: a maximum, then a sum. */
-static bool step_ignores(reach *r, const hr_step *step) {
+static bool step_ignores(masking *r, const hr_step *step) {
     const int tensor = statement_of(r, step)->tensor;
     if (step->kind == HR_STEP_ROW) return true;
     if (step->kind == HR_STEP_ELEMENT) return is_local(r, step) && vanishes(r, step->value);
@@ -134,7 +135,7 @@ static bool has_index(const hr_expr *node) {
 }
 
 /* Of indices it has at most the last one of a product's rows, and is no smaller where that is larger. */
-static bool grows(const reach *r, const hr_expr *node) {
+static bool grows(const masking *r, const hr_expr *node) {
     const hr_contract *c = r->scores;
     if (node->op == HR_OP_INDEX) return node->index == c->m[c->m_count - 1];
     if (node->op == HR_OP_ADD) return grows(r, node->args[0]) && grows(r, node->args[1]);
@@ -143,7 +144,7 @@ static bool grows(const reach *r, const hr_expr *node) {
 }
 
 /* `key` <= or < something that is known before the row is. */
-static bool bounds(reach *r, const hr_expr *condition, hr_stage *stage) {
+static bool bounds(masking *r, const hr_expr *condition, hr_stage *stage) {
     if (condition->op == HR_OP_AND)
         return bounds(r, condition->args[0], stage) || bounds(r, condition->args[1], stage);
     const bool less = condition->op == HR_OP_LE || condition->op == HR_OP_LT;
@@ -153,26 +154,26 @@ static bool bounds(reach *r, const hr_expr *condition, hr_stage *stage) {
     if (key->op != HR_OP_INDEX || key->index != r->scores->n[0] || !hr_expr_is_affine(bound) ||
         !grows(r, bound))
         return false;
-    stage->reach = bound;
-    stage->reach_more = condition->op == HR_OP_LE || condition->op == HR_OP_GE;
+    stage->mask_bound = bound;
+    stage->mask_bound_more = condition->op == HR_OP_LE || condition->op == HR_OP_GE;
     return true;
 }
 
-void hr_reach_find(hr_plan *plan, int first, int last, const bool *elsewhere) {
+void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewhere) {
     hr_stage *stage = &plan->stages[first];
     const hr_contract *scores = stage->contract, *values = plan->stages[last].contract;
-    reach r = {.plan = plan,
-               .scores = scores,
-               .elsewhere = elsewhere,
-               .first = first,
-               .last = last,
-               .peak = -1,
-               .total = -1};
+    masking r = {.plan = plan,
+                 .scores = scores,
+                 .elsewhere = elsewhere,
+                 .first = first,
+                 .last = last,
+                 .peak = -1,
+                 .total = -1};
     for (int k = first + 1; k < last; k++)
         for (int i = 0; i < plan->stages[k].step_count; i++)
             if (!step_ignores(&r, &plan->stages[k].steps[i])) return;
     for (int i = 0; i < stage->step_count; i++)
         if (!is_local(&r, &stage->steps[i])) return;
     if (!vanishes(&r, values->left) || !r.condition) return;
-    if (bounds(&r, r.condition, stage)) stage->reach_last = last;
+    if (bounds(&r, r.condition, stage)) stage->mask_bound_last = last;
 }

@@ -460,7 +460,7 @@ hr_status hr_pass_normalise(hr_graph *graph) {
     free(n.scope);
     free(n.copies);
     if (!memory) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", source->name);
-    if (!graph->full) hr_graph_read_aside(graph);
+    if (!graph->full) hr_graph_inline_shifted(graph);
     if (!graph->full) hr_graph_drop_unread(graph);
     return hr_graph_status(graph);
 }

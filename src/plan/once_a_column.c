@@ -14,11 +14,11 @@
 enum { TASKS_LEAST = 4 }; /* for which it would be computed anew */
 
 /* What a value depends on: nothing, the place that one element of a local has, or more. */
-typedef enum reach { REACH_NOTHING, REACH_COLUMN, REACH_MORE } reach;
+typedef enum dependence { ON_NOTHING, ON_COLUMN, ON_MORE } dependence;
 
 typedef struct seen {
-    reach reach;
-    const hr_expr *element; /* REACH_COLUMN: such an element */
+    dependence depends;
+    const hr_expr *element; /* ON_COLUMN: such an element */
     bool dear;              /* a division, a root or a function is in it */
     hr_expr *copy;          /* with locals in place of what is the same for all tasks */
     hr_expr *local;         /* of any statement: the element that stands for it */
@@ -59,20 +59,20 @@ static void look(void *context, const hr_expr *node) {
     finder *f = context;
     const hr_function *function = f->graph->function;
     seen *s = &f->seen[node->id];
-    *s = (seen){.reach = REACH_NOTHING, .local = s->local};
+    *s = (seen){.depends = ON_NOTHING, .local = s->local};
     if (node->op == HR_OP_ELEMENT && function->tensors[node->tensor].rank) {
-        s->reach = is_place(function, node) ? REACH_COLUMN : REACH_MORE;
+        s->depends = is_place(function, node) ? ON_COLUMN : ON_MORE;
         s->element = node;
         return;
     }
     if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM || hr_op_is_reduction(node->op))
-        s->reach = REACH_MORE;
+        s->depends = ON_MORE;
     for (int i = 0; i < node->arg_count; i++) {
         const seen *argument = &f->seen[node->args[i]->id];
-        if (argument->reach == REACH_NOTHING) continue;
-        bool differs = s->reach == REACH_COLUMN && argument->reach == REACH_COLUMN &&
+        if (argument->depends == ON_NOTHING) continue;
+        bool differs = s->depends == ON_COLUMN && argument->depends == ON_COLUMN &&
                        !have_same_place(function, s->element, argument->element);
-        s->reach = differs || s->reach == REACH_MORE ? REACH_MORE : argument->reach;
+        s->depends = differs || s->depends == ON_MORE ? ON_MORE : argument->depends;
         s->element = argument->element;
         s->dear = s->dear || argument->dear;
     }
@@ -134,7 +134,7 @@ static hr_expr *rewrite(finder *f, hr_expr *node) {
     bool changed = false;
     s->copy = node;
     if (f->graph->full || node->arg_count > 16 || node->op == HR_OP_ELEMENT) return node;
-    if (s->reach == REACH_COLUMN && s->dear && node->type == HR_F32 && has_lanes(f, s->element) &&
+    if (s->depends == ON_COLUMN && s->dear && node->type == HR_F32 && has_lanes(f, s->element) &&
         times(f, s->element) >= TASKS_LEAST)
         return s->copy = s->local = make_local(f, node, s->element);
     for (int i = 0; i < node->arg_count; i++) {

@@ -50,12 +50,12 @@ hr_status hr_pass_values(hr_graph *graph, hr_plan *plan);
 /* Its shape, by its steps as they are now. */
 hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage);
 
-/* Requires values. Provides plan->regions and the `reach` of their first stages. */
+/* Requires values. Provides plan->regions and the `mask_bound` of their first stages. */
 hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan);
 
-/* Part of scheduling, after what changes a stage's steps. Provides its spare_pass and the spreads of that
+/* Part of scheduling, after what changes a stage's steps. Provides its spare_pass and the variances of that
  * pass's steps. */
-void hr_pass_spread(hr_graph *graph, hr_stage *stage);
+void hr_pass_variance(hr_graph *graph, hr_stage *stage);
 
 /* Elements of a short axis that is written out */
 enum { HR_WRITTEN_MOST = 4 };
@@ -81,16 +81,16 @@ hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr
 
 /* Part of normalise, after all statements. An element of a cheap local beside the one in hand becomes what
  * the local is made from. */
-void hr_graph_read_aside(hr_graph *graph);
+void hr_graph_inline_shifted(hr_graph *graph);
 
 /* The same for every element of a cheap local of two axes and more. */
-void hr_graph_read_anew(hr_graph *graph);
+void hr_graph_inline_cheap(hr_graph *graph);
 
 /* Statements of locals that nothing reads are left out. */
 void hr_graph_drop_unread(hr_graph *graph);
 
-/* Part of regions. Provides the first stage's `reach`. `elsewhere`: by tensor, other stages read it. */
-void hr_reach_find(hr_plan *plan, int first, int last, const bool *elsewhere);
+/* Part of regions. Provides the first stage's `mask_bound`. `elsewhere`: by tensor, other stages read it. */
+void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewhere);
 
 /* Requires schedules. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */

@@ -42,11 +42,11 @@ typedef enum hr_step_kind {
 
 /* How a sum of (f - about)^2 follows from sums that an earlier pass can make beside each other: that of f,
  * which is the step `sum`, and that of f^2. */
-typedef struct hr_spread {
+typedef struct hr_variance_sums {
     int sum;         /* into hr_stage.steps */
     hr_expr *square; /* f^2 */
     hr_expr *about;  /* the same for the whole row */
-} hr_spread;
+} hr_variance_sums;
 
 /* What values are in each HR_SEGMENT elements of a run of them along an axis: plan/segments.c. */
 enum { HR_SEGMENT = 16 };
@@ -74,7 +74,8 @@ typedef struct hr_step {
                         the pass shows that it was too small: see plan/estimate.c */
     bool settles;    /* such a sum */
     hr_expr *target; /* HR_STEP_SCATTER: the element that is added into */
-    const hr_spread *spread; /* HR_STEP_REDUCE_ROW: its own pass is spared where this suffices; else NULL */
+    /* HR_STEP_REDUCE_ROW: its own pass is spared where this suffices; else NULL */
+    const hr_variance_sums *variance;
 } hr_step;
 
 /* sum over k of left(batch, m, k) * right(batch, n, k), then the stage's steps as epilogue: all
@@ -106,7 +107,8 @@ typedef struct hr_stage {
     int task_count, *task; /* indices, outermost first; spread over threads */
     int row_count, *row;   /* indices, outermost first; the last is the lane */
     int pass_count;
-    int spare_pass; /* one that rows take only where the spreads of all that it sums do not suffice; 0 = none
+    int spare_pass; /* one that rows take only where the variances of all that it sums do not suffice; 0 =
+                     * none
                      */
     int step_count;
     hr_step *steps;
@@ -129,15 +131,16 @@ typedef struct hr_stage {
     int abreast;         /* CPU: so many short rows go through each pass before they go through the next;
                             0 = each row through all passes */
     int ways;            /* CPU: accumulators side by side in a reduction; 0 = as many as long rows pay for */
-    bool alone;     /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
-    int64_t strip;  /* with `alone`, and of all stages that go together: so many columns at a time go through
-                       all tasks, and threads share the columns; 0 = they share the tasks */
-    bool joins;     /* CPU: each strip of columns, or block of rows, goes through this stage right after the
-                       one before it */
-    hr_expr *reach; /* of two products with rows between them the first: scores of a row, and what follows
-                       from them, count just for keys below this, + 1 with `reach_more`; NULL = all do */
-    bool reach_more;
-    int reach_last;       /* with `reach`: the stage of the second product */
+    bool alone;    /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
+    int64_t strip; /* with `alone`, and of all stages that go together: so many columns at a time go through
+                      all tasks, and threads share the columns; 0 = they share the tasks */
+    bool joins;    /* CPU: each strip of columns, or block of rows, goes through this stage right after the
+                      one before it */
+    /* Of two products with rows between them the first: scores of a row, and what follows from them, count
+     * just for keys below this, + 1 with `mask_bound_more`; NULL = all do. */
+    hr_expr *mask_bound;
+    bool mask_bound_more;
+    int mask_bound_last;  /* with `mask_bound`: the stage of the second product */
     hr_segments segments; /* CPU: of the values that the only pass sums up, in the order of its steps */
     bool ordered;         /* CPU: tasks in the order of the rows that they add to, or gather */
     hr_expr *gathered;    /* with `ordered`: the element whose rows these are; NULL = they add to rows */
@@ -261,11 +264,11 @@ bool hr_stage_keeps_rows(const hr_stage *stage);
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage);
 /* CPU: what it does for such values takes a core longer than memory does. */
 bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage);
-/* What the plan has to do: what the text asks for, but for scores past their reach and what follows from
+/* What the plan has to do: what the text asks for, but for scores past their mask bound and what follows from
  * them. */
 hr_status hr_plan_work(const hr_plan *plan, const int64_t *extents, hr_work *out);
 /* The part of all scores that counts in a stage of two products with rows between them; 1 elsewhere. */
-hr_status hr_plan_reached(const hr_plan *plan, int stage, const int64_t *extents, double *out);
+hr_status hr_plan_unmasked(const hr_plan *plan, int stage, const int64_t *extents, double *out);
 /* HR_STEP_REDUCE_ALL over a value that is one a task: it is no part of a lane loop. */
 bool hr_step_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
 /* The elements of the stage's only index can be shared out: nothing needs all of them, and what is one for

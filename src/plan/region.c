@@ -1,5 +1,5 @@
 /* Regions: two products with rows between them, as in attention, whose inner values need not all exist.
- * In: stages with values. Out: plan->regions, and `reach`.
+ * In: stages with values. Out: plan->regions, and `mask_bound`.
  *
  * Scores are as many as queries times keys, far more than what they are made from. Who takes a block of
  * queries through both products needs no scores but those of the block.
@@ -196,7 +196,7 @@ static void record(attend *a) {
             const hr_step *step = &plan->stages[k].steps[i];
             region->inner[statement_of(a, step)->tensor] = is_in_blocks(a, step);
         }
-    hr_reach_find(plan, a->first, a->last, a->elsewhere);
+    hr_mask_bound_find(plan, a->first, a->last, a->elsewhere);
 }
 
 hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan) {

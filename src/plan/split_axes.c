@@ -132,7 +132,7 @@ static void walk_statements(splitting *s, hr_visit (*enter)(void *context, const
 }
 
 /* Marks all that goes together; false where something cannot. */
-static bool spread(splitting *s) {
+static bool mark_split(splitting *s) {
     const hr_function *function = s->graph->function;
     for (s->changed = true; s->changed && s->good;) {
         s->changed = false;
@@ -256,7 +256,7 @@ static hr_status split_one(splitting *s, bool *any) {
         s->by = s->division->args[1];
         s->extent = function->indices[index].extent;
         s->index[index] = s->good = value_of(s, function->indices[index].extent, &s->size);
-        *any = s->good && spread(s);
+        *any = s->good && mark_split(s);
         if (*any) split_all(s);
     }
     free(s->index);

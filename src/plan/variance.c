@@ -1,7 +1,7 @@
 /* A walk over the row that is spared. In: a scheduled stage. Out: its spare_pass.
  *
- * The sum of (f - mean)^2 needs the mean, so the text walks the row once for each. With d the spread, n the
- * row's length and any u,
+ * The sum of (f - mean)^2 needs the mean, so the text walks the row once for each. With n the row's
+ * length and any u,
  *
  *     sum (f - u)^2 = sum f^2 - 2 u sum f + n u^2,
  *
@@ -44,7 +44,7 @@ static int find_sum(const hr_graph *graph, const hr_stage *stage, const hr_expr 
     return -1;
 }
 
-static const hr_spread *spread_of(hr_graph *graph, const hr_stage *stage, const hr_step *step) {
+static const hr_variance_sums *variance_of(hr_graph *graph, const hr_stage *stage, const hr_step *step) {
     if (step->kind != HR_STEP_REDUCE_ROW || step->reduce != HR_OP_REDUCE_SUM || step->value->type != HR_F32)
         return NULL;
     const hr_expr *difference = squared_difference(step->value);
@@ -53,10 +53,10 @@ static const hr_spread *spread_of(hr_graph *graph, const hr_stage *stage, const 
         hr_expr *summed = difference->args[side], *about = difference->args[1 - side];
         int sum = find_sum(graph, stage, summed, step->pass);
         if (sum < 0 || !is_one_a_row(graph, stage, about)) continue;
-        hr_spread *spread = hr_arena_alloc(graph->arena, sizeof *spread);
+        hr_variance_sums *sums = hr_arena_alloc(graph->arena, sizeof *sums);
         hr_expr *args[] = {summed, step->value->op == HR_OP_MUL ? summed : step->value->args[1]};
-        *spread = (hr_spread){sum, hr_graph_with_args(graph, step->value, args), about};
-        return spread;
+        *sums = (hr_variance_sums){sum, hr_graph_with_args(graph, step->value, args), about};
+        return sums;
     }
     return NULL;
 }
@@ -65,18 +65,18 @@ static bool walks_row(const hr_step *step) {
     return step->kind != HR_STEP_ROW && (step->kind != HR_STEP_ELEMENT || step->stored);
 }
 
-void hr_pass_spread(hr_graph *graph, hr_stage *stage) {
+void hr_pass_variance(hr_graph *graph, hr_stage *stage) {
     for (int pass = 1; pass < stage->pass_count && !stage->spare_pass; pass++) {
         bool spare = true, any = false;
         for (int i = 0; i < stage->step_count; i++) {
             hr_step *step = &stage->steps[i];
             if (step->pass != pass || !walks_row(step)) continue;
-            step->spread = spread_of(graph, stage, step);
-            spare = spare && step->spread;
+            step->variance = variance_of(graph, stage, step);
+            spare = spare && step->variance;
             any = true;
         }
         if (spare && any) stage->spare_pass = pass;
     }
     for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].pass != stage->spare_pass) stage->steps[i].spread = NULL;
+        if (stage->steps[i].pass != stage->spare_pass) stage->steps[i].variance = NULL;
 }

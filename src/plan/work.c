@@ -34,14 +34,14 @@ static double clamped_sum(double rows, double first, double step, double most) {
     return (to - from) * (first + step * (from + last) / 2) + (rows - to) * most;
 }
 
-/* The stage that has the reach of the given one; NULL = none. */
+/* The stage that has the mask bound of the given one; NULL = none. */
 static const hr_stage *head_of(const hr_plan *plan, int stage) {
     for (int k = stage; k >= 0; k--)
-        if (plan->stages[k].reach && plan->stages[k].reach_last >= stage) return &plan->stages[k];
+        if (plan->stages[k].mask_bound && plan->stages[k].mask_bound_last >= stage) return &plan->stages[k];
     return NULL;
 }
 
-hr_status hr_plan_reached(const hr_plan *plan, int stage, const int64_t *extents, double *out) {
+hr_status hr_plan_unmasked(const hr_plan *plan, int stage, const int64_t *extents, double *out) {
     const hr_stage *head = head_of(plan, stage);
     int64_t rows, keys;
     double first, second;
@@ -50,11 +50,11 @@ hr_status hr_plan_reached(const hr_plan *plan, int stage, const int64_t *extents
     const hr_contract *scores = head->contract;
     HR_TRY(hr_plan_points(plan, scores->m + scores->m_count - 1, 1, extents, &rows));
     HR_TRY(hr_plan_points(plan, scores->n, scores->n_count, extents, &keys));
-    HR_TRY(affine_value(plan, head->reach, extents, 0, &first));
-    HR_TRY(affine_value(plan, head->reach, extents, 1, &second));
+    HR_TRY(affine_value(plan, head->mask_bound, extents, 0, &first));
+    HR_TRY(affine_value(plan, head->mask_bound, extents, 1, &second));
     const double all = (double)rows * (double)keys;
     if (all > 0)
-        *out = clamped_sum((double)rows, first + head->reach_more, second - first, (double)keys) / all;
+        *out = clamped_sum((double)rows, first + head->mask_bound_more, second - first, (double)keys) / all;
     return HR_OK;
 }
 
@@ -63,19 +63,19 @@ static void take(hr_work *work, hr_dtype dtype, double flops) {
     work->products[dtype] -= fmin(flops, work->products[dtype]);
 }
 
-/* What the stages from `stage` to the one with its reach's end need not do. */
+/* What the stages from `stage` to the one with the second product need not do. */
 static hr_status leave_out(const hr_plan *plan, int stage, const int64_t *extents, hr_work *work) {
     const hr_stage *head = &plan->stages[stage];
-    const hr_contract *scores = head->contract, *values = plan->stages[head->reach_last].contract;
+    const hr_contract *scores = head->contract, *values = plan->stages[head->mask_bound_last].contract;
     int64_t batch, rows, keys, deep, columns;
-    double reached;
+    double unmasked;
     HR_TRY(hr_plan_points(plan, scores->batch, scores->batch_count, extents, &batch));
     HR_TRY(hr_plan_points(plan, scores->m, scores->m_count, extents, &rows));
     HR_TRY(hr_plan_points(plan, scores->n, scores->n_count, extents, &keys));
     HR_TRY(hr_plan_points(plan, scores->k, scores->k_count, extents, &deep));
     HR_TRY(hr_plan_points(plan, values->n, values->n_count, extents, &columns));
-    HR_TRY(hr_plan_reached(plan, stage, extents, &reached));
-    const double spared = (1 - reached) * (double)batch * (double)rows * (double)keys;
+    HR_TRY(hr_plan_unmasked(plan, stage, extents, &unmasked));
+    const double spared = (1 - unmasked) * (double)batch * (double)rows * (double)keys;
     take(work, hr_product_dtype(plan->normal, scores->left, scores->right), 2 * spared * (double)deep);
     take(work, hr_product_dtype(plan->normal, values->left, values->right), 2 * spared * (double)columns);
     return HR_OK;
@@ -84,6 +84,6 @@ static hr_status leave_out(const hr_plan *plan, int stage, const int64_t *extent
 hr_status hr_plan_work(const hr_plan *plan, const int64_t *extents, hr_work *out) {
     HR_TRY(hr_work_count(plan->source, extents, out));
     for (int k = 0; k < plan->stage_count; k++)
-        if (plan->stages[k].reach) HR_TRY(leave_out(plan, k, extents, out));
+        if (plan->stages[k].mask_bound) HR_TRY(leave_out(plan, k, extents, out));
     return HR_OK;
 }

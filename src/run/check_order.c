@@ -56,7 +56,7 @@ hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_or
             const bool rows = step->kind == HR_STEP_REDUCE_ROW || step->kind == HR_STEP_REDUCE_ALL;
             const hr_sum_order one = {.place = statement->place,
                                       .chains = rows ? chains_of(plan, &plan->stages[s], extents) : 1,
-                                      .growth = step->spread ? VARIANCE_GROWTH : 1};
+                                      .growth = step->variance ? VARIANCE_GROWTH : 1};
             order_add(*out, count, one);
             order_add(*out, count, (hr_sum_order){statement->value->place, one.chains, one.growth});
         }

@@ -202,8 +202,8 @@ static const char *names_materialised(const stage_count *count, hr_arena *names)
     return list;
 }
 
-/* `reached`: the part of the stage's points that counts. */
-static void stage_describe(stage_count *count, const hr_roof *roof, double vector_rate, double reached,
+/* `unmasked`: the part of the stage's points that counts. */
+static void stage_describe(stage_count *count, const hr_roof *roof, double vector_rate, double unmasked,
                            hr_stage_info *out, hr_arena *names) {
     hr_floor floor;
     const hr_contract *contract = count->stage->contract;
@@ -219,13 +219,13 @@ static void stage_describe(stage_count *count, const hr_roof *roof, double vecto
                n = range_of(count, contract->n, contract->n_count);
         expr_count(count, contract->left, deep * m);
         expr_count(count, contract->right, deep * n);
-        count->work.tensor_flops = 2 * deep * m * n * reached;
+        count->work.tensor_flops = 2 * deep * m * n * unmasked;
         count->work.products[hr_product_dtype(count->plan->normal, contract->left, contract->right)] =
             count->work.tensor_flops;
     }
-    count->work.vector_flops *= reached;
+    count->work.vector_flops *= unmasked;
     for (int s = 0; s < HR_SPECIAL_COUNT; s++)
-        count->work.special[s] *= reached;
+        count->work.special[s] *= unmasked;
     floor_by(&count->work, roof, vector_rate, &floor);
     *out = (hr_stage_info){.shape = hr_shape_name(count->stage->shape),
                            .name = count->stage->name,
@@ -245,10 +245,10 @@ hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const 
     double vector_rate = computes_in_f64(plan->source) ? roof->vector_f64 : roof->vector_f32;
     hr_status status = HR_OK;
     for (int s = 0; s < plan->stage_count && status == HR_OK; s++) {
-        double reached;
+        double unmasked;
         count.stage = &plan->stages[s];
-        status = hr_plan_reached(plan, s, extents, &reached);
-        if (status == HR_OK) stage_describe(&count, roof, vector_rate, reached, &out[s], names);
+        status = hr_plan_unmasked(plan, s, extents, &unmasked);
+        if (status == HR_OK) stage_describe(&count, roof, vector_rate, unmasked, &out[s], names);
     }
     free(count.tensors);
     if (status == HR_OK && plan->stage_count == 1) { /* then the text's own count is exact */

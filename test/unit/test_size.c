@@ -73,6 +73,8 @@ static void test_tensors(void **state) {
     is(hr_size_bytes(&sizes, &function->tensors[1], 0), "2 * N", 14);
     is(hr_size_points(&sizes, function, function->statements[0].domain, 1), "N", 7);
     is(hr_size_points(&sizes, function, NULL, 0), "1", 1);
+    is(hr_size_elements(&sizes, &function->tensors[1], 0, 1), "1 * N", 7);
+    is(hr_size_parts(&sizes, hr_size_bytes(&sizes, &function->tensors[1], 0), 4), "(2 * N + 3) / 4", 4);
 }
 
 static int64_t added(const void *context, const int64_t *args) {

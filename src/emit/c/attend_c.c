@@ -151,7 +151,7 @@ static void print_limit(hr_printer *p, const hr_stage *head) {
     const hr_contract *c = head->contract;
     const char *size = hr_emit_index_size(p, c->m[c->m_count - 1]);
     const char *index = hr_emit_index(p, c->m[c->m_count - 1]);
-    if (!head->reach) {
+    if (!head->mask_bound) {
         hr_print(p, "const int64_t limit = %s;", hr_emit_points(p, c->n, c->n_count));
         return;
     }
@@ -160,8 +160,8 @@ static void print_limit(hr_printer *p, const hr_stage *head) {
     else
         hr_print(p, "const int64_t %s = m / (%s) == (m + rows - 1) / (%s) ? (m + rows - 1) %% (%s) : %s - 1;",
                  index, size, size, size, size);
-    hr_print(p, "const int64_t limit = contract_attend_limit(attend, %s + %d);", hr_expr_text(p, head->reach),
-             head->reach_more);
+    hr_print(p, "const int64_t limit = contract_attend_limit(attend, %s + %d);",
+             hr_expr_text(p, head->mask_bound), head->mask_bound_more);
 }
 
 static void print_block(hr_printer *p, int number) {
@@ -213,7 +213,7 @@ static void print_run(hr_printer *p, int number) {
     }
     hr_print(p, "struct contract_attend attend = contract_attend_of(&sizes, parts, thread, threads, work);");
     hr_print(p, "contract_attend_run(&attend, a, %s, stage_%d_block);",
-             p->plan->stages[run.first].reach ? "true" : "false", number);
+             p->plan->stages[run.first].mask_bound ? "true" : "false", number);
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
         hr_print(p, "if (pairs) contract_pairs_end();");

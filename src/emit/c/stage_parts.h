@@ -9,7 +9,7 @@
 
 enum { HR_STEPS_MAX = 64, HR_STREAMS_MAX = 8 };
 
-/* Lane steps that sum squares for the spread of step i have the id HR_SQUARES + i. */
+/* Lane steps that sum squares for the variance of step i have the id HR_SQUARES + i. */
 enum { HR_SQUARES = HR_STEPS_MAX };
 
 typedef struct hr_stage_printer {

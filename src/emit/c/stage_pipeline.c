@@ -89,7 +89,7 @@ static void print_state(skewed *k) {
         const hr_tensor *tensor =
             &k->s->function->tensors[k->s->function->statements[stage->steps[i].statement].tensor];
         hr_print(p, "%s s%d_%.40s;", hr_c_compute(hr_compute_type(tensor->dtype)), i, tensor->name);
-        if (stage->steps[i].spread) hr_print(p, "float squares_%d, spread_%d;", i, i);
+        if (stage->steps[i].variance) hr_print(p, "float squares_%d, spread_%d;", i, i);
     }
     if (stage->spare_pass) hr_print(p, "bool settled;");
     for (int i = 0; i < k->input_count; i++)

@@ -8,12 +8,12 @@
 int hr_stage_spread_squares(hr_stage_printer *s, int pass, hr_lane_step *out, int max) {
     int count = 0;
     for (int i = 0; i < s->stage->step_count && count < max; i++) {
-        const hr_spread *spread = s->stage->steps[i].spread;
-        if (!spread || s->stage->steps[spread->sum].pass != pass) continue;
+        const hr_variance_sums *sums = s->stage->steps[i].variance;
+        if (!sums || s->stage->steps[sums->sum].pass != pass) continue;
         out[count++] = (hr_lane_step){.use = HR_LANE_REDUCE,
-                                      .value = spread->square,
+                                      .value = sums->square,
                                       .reduce = HR_OP_REDUCE_SUM,
-                                      .type = spread->square->type,
+                                      .type = sums->square->type,
                                       .id = HR_SQUARES + i};
     }
     return count;
@@ -30,15 +30,15 @@ void hr_stage_spread_settle(hr_stage_printer *s) {
     const char *settled = NULL;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (!step->spread) continue;
-        const hr_step *sum = &s->stage->steps[step->spread->sum];
+        if (!step->variance) continue;
+        const hr_step *sum = &s->stage->steps[step->variance->sum];
         const char *total = p->value[s->function->statements[sum->statement].tensor];
         hr_expr_prepare(p, step->value,
                         HR_AT_TASK); /* also for the pass itself, whose block ends before others use it */
         hr_print(p, "float spread_%d;", i);
         settled = hr_format(p, "%s%sf32_spread(%s, squares_%d, %s, (double)(%s), &spread_%d)",
                             settled ? settled : "", settled ? " & " : "", total, i,
-                            hr_expr_text(p, step->spread->about), hr_stage_row_size(p, s->stage), i);
+                            hr_expr_text(p, step->variance->about), hr_stage_row_size(p, s->stage), i);
     }
     hr_print(p, "const bool settled = %s;", settled);
 }

@@ -1,5 +1,5 @@
 /* Passes that are spared: what a stage prints where a sum of squares about something that is one a row mostly
- * follows from sums of an earlier pass. See hr_spread in plan/plan.h.
+ * follows from sums of an earlier pass. See hr_variance_sums in plan/plan.h.
  *
  * In: a stage with a spare_pass. Out: text. In it, squares_I is the sum of squares beside which step I's own
  * pass is mostly spared, spread_I what follows from it, and `settled` says whether that suffices.

@@ -115,7 +115,8 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_HOPPER, &gemm));
     if (gemm.mainloop == HR_GEMM_PLAIN) {
         int64_t blocks;
-        HR_TRY(hr_cuda_contract_blocks(plan, stage, extents, &blocks));
+        hr_sizes sizes = {0};
+        HR_TRY(hr_size_value(hr_cuda_contract_size(&sizes, plan, stage), plan->normal, extents, &blocks));
         return add_grid(list, i, "", blocks, HR_CUDA_CONTRACT_THREADS);
     }
     HR_TRY(add_grid(list, i, "", gemm.blocks, gemm.threads));
@@ -129,8 +130,22 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
     return hr_cuda_gemm_maps(plan, extents, &gemm, work, launch);
 }
 
+/* What the kernel before a scatter clears. */
+static const hr_size *cleared_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
+    const int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
+    return hr_size_elements(sizes, &plan->normal->tensors[tensor], 0, 1);
+}
+
+/* Of what blocks share out. */
+static const hr_size *total_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
+                                 const hr_cuda_choice *c) {
+    return c->flat ? hr_size_points(sizes, plan->normal, c->order, c->order_count)
+                   : hr_size_points(sizes, plan->normal, stage->task, stage->task_count);
+}
+
 static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_stage *stage = &plan->stages[i];
+    hr_sizes sizes = {0};
     int64_t total;
     if (stage->shape == HR_SHAPE_CONTRACT) return add_product_grids(plan, extents, i, list);
     hr_cuda_choice c;
@@ -138,18 +153,10 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
     if (c.ring) HR_TRY(add_grid(list, i, "_begin", 1, HR_CUDA_CLEAR_THREADS));
     if (kernels.begin && !c.ring) {
-        const hr_tensor *target =
-            &plan->normal->tensors[plan->normal->statements[stage->steps[0].statement].tensor];
-        total = 1;
-        for (int a = 0; a < target->rank; a++) {
-            int64_t axis;
-            HR_TRY(hr_extent_value(plan->normal, target->shape[a], extents, &axis));
-            total *= axis;
-        }
+        HR_TRY(hr_size_value(cleared_size(&sizes, plan, stage), plan->normal, extents, &total));
         HR_TRY(add_grid(list, i, "_begin", blocks_of(clear_shape(plan), total), HR_CUDA_CLEAR_THREADS));
     }
-    HR_TRY(hr_plan_points(plan, c.flat ? c.order : stage->task, c.flat ? c.order_count : stage->task_count,
-                          extents, &total));
+    HR_TRY(hr_size_value(total_size(&sizes, plan, stage, &c), plan->normal, extents, &total));
     HR_TRY(add_grid(list, i, "", blocks_of(shape_of(&c), total), c.threads));
     hr_launch *work = &list->out[list->count - 1];
     if (c.list) work->pieces = c.blocks_limit;
@@ -329,7 +336,9 @@ static void print_product_launch(emitter *e, int i, const char *main, launch_sha
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_gemm *gemm = &e->gemms[i];
     if (gemm->mainloop == HR_GEMM_PLAIN) {
-        print_launch(e, main, hr_cuda_contract_size(e->p, stage), one, HR_CUDA_CONTRACT_THREADS, 0);
+        hr_sizes sizes = {0};
+        print_launch(e, main, hr_size_text(e->p, hr_cuda_contract_size(&sizes, e->plan, stage)), one,
+                     HR_CUDA_CONTRACT_THREADS, 0);
         return;
     }
     if (hr_cuda_gemm_asks(gemm)) {
@@ -342,6 +351,7 @@ static void print_product_launch(emitter *e, int i, const char *main, launch_sha
 static void print_stage_launches(emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = &e->choices[i];
+    hr_sizes sizes = {0};
     launch_shape one = {1, 0, INT32_MAX, 1, false};
     const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
     if (stage->shape == HR_SHAPE_CONTRACT) {
@@ -351,15 +361,10 @@ static void print_stage_launches(emitter *e, int i) {
     hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
     if (c->ring) print_launch(e, begin, "1", one, HR_CUDA_CLEAR_THREADS, 0);
     if (kernels.begin && !c->ring) {
-        int tensor = e->function->statements[stage->steps[0].statement].tensor;
-        const char *size = "1";
-        for (int a = 0; a < e->function->tensors[tensor].rank; a++)
-            size =
-                hr_format(e->p, "%s * %s", size, hr_emit_size(e->p, e->function->tensors[tensor].shape[a]));
+        const char *size = hr_size_text(e->p, cleared_size(&sizes, e->plan, stage));
         print_launch(e, begin, size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
-    const char *total = c->flat ? hr_emit_points(e->p, c->order, c->order_count)
-                                : hr_emit_points(e->p, stage->task, stage->task_count);
+    const char *total = hr_size_text(e->p, total_size(&sizes, e->plan, stage, c));
     if (!c->flat && (c->few || !c->turns))
         hr_print(e->p, "if (%s > %" PRId64 ") return (int)cudaErrorInvalidConfiguration; /* rows */", total,
                  c->few ? HR_CUDA_FEW_ROWS : c->blocks_limit * c->block_rows);

@@ -11,24 +11,14 @@ typedef struct contract_printer {
     const char *type; /* float or double */
 } contract_printer;
 
-const char *hr_cuda_contract_size(hr_printer *p, const hr_stage *stage) {
+const hr_size *hr_cuda_contract_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
     const hr_contract *c = stage->contract;
-    return hr_format(p, "(%s) * ((%s + %d) / %d) * ((%s + %d) / %d)",
-                     hr_emit_points(p, c->batch, c->batch_count), hr_emit_points(p, c->m, c->m_count),
-                     HR_CUDA_CONTRACT_TILE - 1, HR_CUDA_CONTRACT_TILE, hr_emit_points(p, c->n, c->n_count),
-                     HR_CUDA_CONTRACT_TILE - 1, HR_CUDA_CONTRACT_TILE);
-}
-
-hr_status hr_cuda_contract_blocks(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                                  int64_t *out) {
-    const hr_contract *c = stage->contract;
-    int64_t batch, m, n;
-    HR_TRY(hr_plan_points(plan, c->batch, c->batch_count, extents, &batch));
-    HR_TRY(hr_plan_points(plan, c->m, c->m_count, extents, &m));
-    HR_TRY(hr_plan_points(plan, c->n, c->n_count, extents, &n));
-    *out = batch * ((m + HR_CUDA_CONTRACT_TILE - 1) / HR_CUDA_CONTRACT_TILE) *
-           ((n + HR_CUDA_CONTRACT_TILE - 1) / HR_CUDA_CONTRACT_TILE);
-    return HR_OK;
+    const hr_size *batch = hr_size_points(sizes, plan->normal, c->batch, c->batch_count),
+                  *m = hr_size_points(sizes, plan->normal, c->m, c->m_count),
+                  *n = hr_size_points(sizes, plan->normal, c->n, c->n_count);
+    const hr_size *rows = hr_size_product(sizes, hr_size_brackets(sizes, batch),
+                                          hr_size_parts(sizes, m, HR_CUDA_CONTRACT_TILE));
+    return hr_size_product(sizes, rows, hr_size_parts(sizes, n, HR_CUDA_CONTRACT_TILE));
 }
 
 static void print_body_function(contract_printer *c, const char *signature,

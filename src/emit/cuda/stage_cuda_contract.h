@@ -11,9 +11,6 @@ hr_status hr_emit_contract_cuda(hr_printer *printer, int number);
 /* The body of a function of (batch, m, n, sum): what the stage makes of a finished sum, and stores. */
 void hr_cuda_print_contract_epilogue(hr_printer *printer, const hr_stage *stage);
 /* Blocks of the stage's launch. */
-hr_status hr_cuda_contract_blocks(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                                  int64_t *out);
-/* The same as a C expression over extents. */
-const char *hr_cuda_contract_size(hr_printer *printer, const hr_stage *stage);
+const hr_size *hr_cuda_contract_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage);
 
 #endif

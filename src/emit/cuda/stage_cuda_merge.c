@@ -14,15 +14,15 @@ static bool contains(const hr_expr *node, const hr_expr *part) {
     return false;
 }
 
-static bool is_spread(const hr_step *step) {
-    return step->spread != NULL;
+static bool is_variance(const hr_step *step) {
+    return step->variance != NULL;
 }
 
 /* What the second step takes from the first: the mean or the peak. */
 static const hr_expr *taken_by(const hr_cuda_stage *s, int i) {
     const hr_step *step = &s->stage->steps[i];
     const hr_expr *shift = NULL;
-    if (is_spread(step)) return step->spread->about;
+    if (is_variance(step)) return step->variance->about;
     hr_cuda_online_sum(s->plan, s->stage, s->joint[i] - 1, &shift);
     return shift;
 }
@@ -30,8 +30,8 @@ static const hr_expr *taken_by(const hr_cuda_stage *s, int i) {
 static int first_of(const hr_cuda_stage *s, int i) {
     const hr_step *steps = s->stage->steps;
     const hr_expr *shift;
-    if (is_spread(&steps[i]))
-        return steps[steps[i].spread->sum].pass == steps[i].pass - 1 ? steps[i].spread->sum : -1;
+    if (is_variance(&steps[i]))
+        return steps[steps[i].variance->sum].pass == steps[i].pass - 1 ? steps[i].variance->sum : -1;
     for (int k = 0; k < i; k++)
         if (steps[k].pass == steps[i].pass - 1 && hr_cuda_online_sum(s->plan, s->stage, k, &shift) == i)
             return k;
@@ -43,7 +43,7 @@ static bool keeps_only_itself(const hr_cuda_stage *s, int i) {
     const hr_stage *stage = s->stage;
     for (int k = 0; k < stage->kept_count; k++)
         if (contains(stage->kept[k], taken_by(s, i)) &&
-            (is_spread(&stage->steps[i]) || stage->kept[k] != stage->steps[i].value))
+            (is_variance(&stage->steps[i]) || stage->kept[k] != stage->steps[i].value))
             return false;
     return true;
 }
@@ -102,7 +102,7 @@ bool hr_cuda_is_joint(const hr_cuda_stage *s, int step) {
 
 /* Of `threads` threads. */
 static const char *joint_type(const hr_cuda_stage *s, int second, int64_t threads) {
-    if (!is_spread(&s->stage->steps[second]))
+    if (!is_variance(&s->stage->steps[second]))
         return s->c->ring ? "online_share<true>" : "online_share<false>";
     if (!is_even(s->c)) return "uneven_share";
     return hr_format(s->p, "even_share<%" PRId64 ">", threads * s->c->groups * s->c->vector);
@@ -122,12 +122,12 @@ const char *hr_cuda_share_type(const hr_cuda_stage *s, int step) {
 const char *hr_cuda_slot_identity(hr_cuda_stage *s, int step) {
     int second = second_of(s, step);
     if (second < 0) return hr_cuda_identity(&s->stage->steps[step]);
-    return is_spread(&s->stage->steps[second]) ? "{0, 0}" : "{-INFINITY, 0}";
+    return is_variance(&s->stage->steps[second]) ? "{0, 0}" : "{-INFINITY, 0}";
 }
 
 static bool any_spread(const hr_cuda_stage *s) {
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->joint[i] && is_spread(&s->stage->steps[i])) return true;
+        if (s->joint[i] && is_variance(&s->stage->steps[i])) return true;
     return false;
 }
 
@@ -167,10 +167,10 @@ void hr_cuda_print_joint_walk(hr_cuda_stage *s, int pass) {
     if (s->c->groups * s->c->vector * 4 > 128) hr_cuda_print_packing(s);
     for (int i = 0; i < s->stage->step_count; i++) {
         if (s->stage->steps[i].pass != pass || !s->joint[i]) continue;
-        if (is_spread(&s->stage->steps[i]) && is_even(s->c))
+        if (is_variance(&s->stage->steps[i]) && is_even(s->c))
             hr_print(p, "const float own_%d = a%d * (1.0f / %d);", i, s->joint[i] - 1,
                      s->c->groups * s->c->vector);
-        else if (is_spread(&s->stage->steps[i]))
+        else if (is_variance(&s->stage->steps[i]))
             hr_print(p, "const float own_%d = held > 0 ? machine_divide(a%d, held) : 0.0f;", i,
                      s->joint[i] - 1);
         else
@@ -186,7 +186,7 @@ static void print_joint(hr_cuda_stage *s, int i) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     int first = s->joint[i] - 1, warps = hr_cuda_ring_warps(c);
-    bool spread = is_spread(&s->stage->steps[i]), uneven = spread && !is_even(c);
+    bool variance = is_variance(&s->stage->steps[i]), uneven = variance && !is_even(c);
     const char *block = c->exchange ? "block" : "joint";
     hr_print(p, "const auto warp_%d = %s{a%d, a%d}.of_lanes<32>(%s);", i, joint_type(s, i, 1), first, i,
              uneven ? "held, held_by_warps[threadIdx.x / 32]" : "");
@@ -202,8 +202,8 @@ static void print_joint(hr_cuda_stage *s, int i) {
         hr_print(p, "const auto joint_%d = shares_%d[turn][threadIdx.x %% %d].of_lanes<%d>(%s);", i, first,
                  c->slices, c->slices, uneven ? hr_format(p, "held_by_blocks, %" PRId64, c->row) : "");
     }
-    hr_emit_step_value(p, &s->stage->steps[first], hr_format(p, spread ? "joint_%d.sum" : "joint_%d.peak", i),
-                       HR_F32);
+    hr_emit_step_value(p, &s->stage->steps[first],
+                       hr_format(p, variance ? "joint_%d.sum" : "joint_%d.peak", i), HR_F32);
 }
 
 void hr_cuda_print_joint_exchange(hr_cuda_stage *s, int pass) {
@@ -219,7 +219,7 @@ void hr_cuda_print_joint_values(hr_cuda_stage *s, int pass) {
         const hr_expr *taken = taken_by(s, i);
         hr_expr_prepare(p, taken, HR_AT_TASK);
         const char *text = hr_expr_text(p, taken);
-        if (is_spread(step)) {
+        if (is_variance(step)) {
             const char *about = is_even(s->c) ? "" : hr_format(p, "<%" PRId64 ">", s->c->row);
             hr_emit_step_value(p, step, hr_format(p, "joint_%d.squares_about%s(%s)", i, about, text), HR_F32);
             continue;
@@ -233,7 +233,7 @@ void hr_cuda_print_joint_values(hr_cuda_stage *s, int pass) {
 
 const char *hr_cuda_joint_scale(hr_cuda_stage *s, const hr_expr *kept) {
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->joint[i] && !is_spread(&s->stage->steps[i]) && s->stage->steps[i].value == kept)
+        if (s->joint[i] && !is_variance(&s->stage->steps[i]) && s->stage->steps[i].value == kept)
             return hr_format(s->p, " * scale_%d", i);
     return "";
 }

@@ -45,7 +45,7 @@ static void join(hr_plan *plan, const hr_region *region) {
         if (stage->joins)
             stage->why =
                 hr_arena_format(plan->arena, "%s; each block of rows right after stage %d's%s", stage->why, k,
-                                plan->stages[region->first].reach ? ", up to where its mask ends" : "");
+                                plan->stages[region->first].mask_bound ? ", up to where its mask ends" : "");
     }
     for (int t = 0; t < plan->normal->tensor_count; t++)
         plan->in_blocks[t] = plan->in_blocks[t] || region->inner[t];

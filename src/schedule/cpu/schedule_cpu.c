@@ -29,7 +29,7 @@ static hr_status schedule_values(const int64_t *extents, hr_plan *plan, hr_stage
     HR_TRY(hr_pass_write_out(extents, plan, stage));
     if (stage->written) HR_TRY(hr_schedule_lanes(extents, true, plan, stage));
     bool estimated = hr_estimate_peak(plan, stage);
-    if (stage->vector && !stage->contract && !estimated) hr_pass_spread(plan->graph, stage);
+    if (stage->vector && !stage->contract && !estimated) hr_pass_variance(plan->graph, stage);
     stage->shape = hr_stage_shape_of(plan->normal, stage);
     return hr_graph_status(plan->graph);
 }

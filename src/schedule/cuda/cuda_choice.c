@@ -219,13 +219,13 @@ static hr_status survey(chooser *s) {
 /* ---- threads ---- */
 
 /* Elements are read at that index and, as x[t, 1 - p, d] is, at a value that is computed from it. */
-static bool is_read_aside(const hr_expr *e, int index, bool *visited) {
+static bool is_shifted(const hr_expr *e, int index, bool *visited) {
     if (visited[e->id]) return false;
     visited[e->id] = true;
     for (int a = 0; e->op == HR_OP_ELEMENT && a + 1 < e->arg_count; a++)
         if (e->args[a]->op != HR_OP_INDEX && hr_cuda_depends_on(e->args[a], index)) return true;
     for (int i = 0; i < e->arg_count; i++)
-        if (is_read_aside(e->args[i], index, visited)) return true;
+        if (is_shifted(e->args[i], index, visited)) return true;
     return false;
 }
 
@@ -237,7 +237,7 @@ static int find_both(const chooser *s) {
         if (extent->op != HR_OP_NUMBER || extent->whole != 2) continue;
         bool *visited = unvisited(s);
         for (int i = 0; i < s->stage->step_count; i++)
-            if (is_read_aside(s->stage->steps[i].value, c->order[k], visited)) return k;
+            if (is_shifted(s->stage->steps[i].value, c->order[k], visited)) return k;
     }
     return 0;
 }

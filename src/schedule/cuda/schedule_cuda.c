@@ -61,7 +61,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
         hr_stage *stage = &plan->stages[i];
         HR_TRY(hr_schedule_lanes(extents, false, plan, stage));
-        if (!stage->contract) hr_pass_spread(plan->graph, stage);
+        if (!stage->contract) hr_pass_variance(plan->graph, stage);
         HR_TRY(hr_graph_status(plan->graph));
         HR_TRY(stash(extents, plan, stage));
         hr_schedule_describe(plan, stage);
