@@ -26,11 +26,13 @@ static hr_tensor_map map_of(const hr_gemm_view *view, hr_dtype dtype, hr_gemm_bo
 hr_status hr_cuda_gemm_maps(const hr_plan *plan, const int64_t *extents, const hr_cuda_gemm *gemm,
                             int64_t work, hr_launch *launch) {
     if (gemm->mainloop != HR_GEMM_HOPPER) return HR_OK;
-    launch->map_count = 2 + gemm->result_count;
+    int results = 2 + gemm->result_count;
+    launch->map_count = results + (gemm->carried != NULL);
     for (int i = 0; i < launch->map_count; i++) {
-        const hr_gemm_view *view = i == 0   ? &gemm->left.view
-                                   : i == 1 ? &gemm->right.view
-                                            : &gemm->results[i - 2];
+        const hr_gemm_view *view = i == 0        ? &gemm->left.view
+                                   : i == 1      ? &gemm->right.view
+                                   : i < results ? &gemm->results[i - 2]
+                                                 : &gemm->carried_view;
         int tensor = plan->storage[view->tensor];
         hr_tensor_map *map = &launch->maps[i];
         *map = map_of(view, plan->normal->tensors[view->tensor].dtype, hr_cuda_gemm_box(gemm, i));

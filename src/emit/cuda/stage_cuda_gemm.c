@@ -138,17 +138,34 @@ static void print_store(gemm_printer *g) {
     hr_cuda_print_contract_epilogue(g->p, g->stage);
 }
 
-/* What the epilogue makes of a sum, not stored yet. */
+static void print_result_indices(gemm_printer *g, bool rows) {
+    const hr_contract *c = g->contract;
+    hr_cuda_print_digits(g->p, c->batch, c->batch_count, "batch");
+    if (rows) hr_cuda_print_digits(g->p, c->m, c->m_count, "m");
+    hr_cuda_print_digits(g->p, c->n, c->n_count, "n");
+}
+
+/* What the epilogue makes of a sum, not stored yet. What was found out for the whole tile has names. */
 static void print_values(gemm_printer *g) {
     hr_printer *p = g->p;
-    const hr_contract *c = g->contract;
-    hr_cuda_print_digits(p, c->batch, c->batch_count, "batch");
-    hr_cuda_print_digits(p, c->m, c->m_count, "m");
-    hr_cuda_print_digits(p, c->n, c->n_count, "n");
-    p->value[c->product] = "sum";
-    for (int r = 0; r < g->gemm->result_count; r++)
-        hr_print(p, "e[%d] = %s;", r, hr_expr_text(p, g->stage->steps[g->gemm->result_steps[r]].value));
-    p->value[c->product] = NULL;
+    const hr_cuda_gemm *gemm = g->gemm;
+    print_result_indices(g, true);
+    p->value[g->contract->product] = "sum";
+    for (int i = 0; i < gemm->column_count; i++)
+        p->name[gemm->columns[i]->id] = hr_format(p, "column[%d]", i);
+    if (gemm->carried) p->name[gemm->carried->id] = "carried";
+    for (int r = 0; r < gemm->result_count; r++)
+        hr_print(p, "e[%d] = %s;", r, hr_expr_text(p, g->stage->steps[gemm->result_steps[r]].value));
+    for (int i = 0; i < gemm->column_count; i++)
+        p->name[gemm->columns[i]->id] = NULL;
+    if (gemm->carried) p->name[gemm->carried->id] = NULL;
+    p->value[g->contract->product] = NULL;
+}
+
+static void print_columns(gemm_printer *g) {
+    print_result_indices(g, false);
+    for (int i = 0; i < g->gemm->column_count; i++)
+        hr_print(g->p, "value[%d] = %s;", i, hr_expr_text(g->p, g->gemm->columns[i]));
 }
 
 static void print_box_stores(gemm_printer *g) {
@@ -164,20 +181,61 @@ static void print_box_stores(gemm_printer *g) {
     hr_print(p, "    }");
 }
 
-static void print_pair(gemm_printer *g) {
+static void print_conversions(gemm_printer *g) {
     hr_printer *p = g->p;
-    hr_dtype dtype = g->gemm->result_dtype;
-    hr_print(p, "    static constexpr int results = %d, result_bytes = %d;", g->gemm->result_count,
-             (int)hr_dtype_size(dtype));
+    const char *dtype = g->gemm->result_dtype == HR_BF16 ? "bf16" : "f16";
+    if (g->gemm->result_dtype == HR_F32) return;
+    hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
+    hr_print(p, "        return %s_pair(low, high);", dtype);
+    hr_print(p, "    }");
+    if (!g->gemm->carried) return;
+    hr_print(p, "    static __device__ inline void unpack(uint32_t word, float &low, float &high) {");
+    hr_print(p, "        low = f32_from_%s((uint16_t)word);", dtype);
+    hr_print(p, "        high = f32_from_%s((uint16_t)(word >> 16));", dtype);
+    hr_print(p, "    }");
+}
+
+static void print_tile_values(gemm_printer *g) {
+    hr_printer *p = g->p;
+    const hr_cuda_gemm *gemm = g->gemm;
+    if (gemm->column_count) {
+        hr_print(
+            p,
+            "    static __device__ inline void column_values(const arguments &a, int64_t batch, int64_t n,");
+        hr_print(p, "                                                float (&value)[%d]) {",
+                 gemm->column_count);
+        hr_print(p, "        stage_%d_columns(a, batch, n, value);", g->number);
+        hr_print(p, "    }");
+    }
+    if (!gemm->carried) return;
+    hr_print(p,
+             "    static __device__ inline void load_carried(uint32_t to, const stage_%d_maps &maps, int n, "
+             "int m, int batch,",
+             g->number);
+    hr_print(p, "                                               uint32_t barrier) {");
+    hr_print(p, "        ptx_tensor_load_%dd(to, maps.carried, n, m%s, barrier);", gemm->carried_view.rank,
+             batch_coordinates(p, &gemm->carried_view));
+    hr_print(p, "    }");
+}
+
+static void print_results(gemm_printer *g) {
+    hr_printer *p = g->p;
+    const hr_cuda_gemm *gemm = g->gemm;
+    hr_print(p, "    static constexpr int results = %d, result_bytes = %d, columns = %d;", gemm->result_count,
+             (int)hr_dtype_size(gemm->result_dtype), gemm->column_count);
+    hr_print(p, "    static constexpr bool carries = %s, paced = %s;", gemm->carried ? "true" : "false",
+             gemm->paced ? "true" : "false");
     hr_print(p, "    static __device__ inline void values(const arguments &a, int64_t batch, int64_t m, "
                 "int64_t n, float sum,");
-    hr_print(p, "                                         float (&e)[%d]) {", g->gemm->result_count);
-    hr_print(p, "        stage_%d_values(a, batch, m, n, sum, e);", g->number);
+    hr_print(p,
+             "                                         const float (&column)[%d], float carried, float "
+             "(&e)[%d]) {",
+             gemm->column_count ? gemm->column_count : 1, gemm->result_count);
+    hr_print(p, "        stage_%d_values(a, batch, m, n, sum, column, carried, e);", g->number);
     hr_print(p, "    }");
-    if (dtype == HR_F32) return;
-    hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
-    hr_print(p, "        return %s_pair(low, high);", dtype == HR_BF16 ? "bf16" : "f16");
-    hr_print(p, "    }");
+    print_conversions(g);
+    print_tile_values(g);
+    print_box_stores(g);
 }
 
 /* ---- the kernel ---- */
@@ -210,11 +268,11 @@ static void print_hopper_members(gemm_printer *g) {
     hr_print(p, "        %s(d, a, b, accumulate);", name);
     hr_print(p, "    }");
     if (!c->result_count) {
-        hr_print(p, "    static constexpr int results = 0, result_bytes = 2;");
+        hr_print(p, "    static constexpr int results = 0, result_bytes = 2, columns = 0;");
+        hr_print(p, "    static constexpr bool carries = false;");
         return;
     }
-    print_pair(g);
-    print_box_stores(g);
+    print_results(g);
 }
 
 /* `gemm`: a product of this stage by some main loop. */
@@ -264,7 +322,8 @@ static void print_boxes(gemm_printer *g) {
     const char *maps = "{&left_map, &right_map, {";
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(g->p, "%s%s&result_map_%d", maps, r ? ", " : "", r);
-    hr_print(g->p, "const stage_%d_maps maps = %s}};", g->number, maps);
+    hr_print(g->p, "const stage_%d_maps maps = %s}, %s};", g->number, maps,
+             g->gemm->carried ? "&carried_map" : "nullptr");
     hr_print(g->p, "gemm_hopper<stage_%d_hopper>(a, size, maps);", g->number);
 }
 
@@ -272,7 +331,7 @@ static void print_boxes(gemm_printer *g) {
 static const char *print_maps(gemm_printer *g) {
     hr_printer *p = g->p;
     hr_print(p, "struct stage_%d_maps {", g->number);
-    hr_print(p, "    const void *left, *right, *result[%d];",
+    hr_print(p, "    const void *left, *right, *result[%d], *carried;",
              g->gemm->result_count ? g->gemm->result_count : 1);
     hr_print(p, "};");
     hr_print(p, "%s", "");
@@ -280,6 +339,7 @@ static const char *print_maps(gemm_printer *g) {
                *maps = hr_format(p, "%s left_map, %s right_map, ", map, map);
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(p, "%s%s result_map_%d, ", maps, map, r);
+    if (g->gemm->carried) maps = hr_format(p, "%s%s carried_map, ", maps, map);
     return maps;
 }
 
@@ -300,11 +360,23 @@ static void print_functions(gemm_printer *g) {
     print_side(g, &g->gemm->right);
     print_function(g, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
                    print_store);
-    if (g->gemm->mainloop == HR_GEMM_HOPPER && g->gemm->result_count)
-        print_function(g,
-                       hr_format(p, "static __device__ inline void stage_%d_values(%s, float (&e)[%d])",
-                                 g->number, of_sum, g->gemm->result_count),
-                       print_values);
+    if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
+    print_function(
+        g,
+        hr_format(
+            p,
+            "static __device__ inline void stage_%d_values(%s, const float (&column)[%d], float carried, "
+            "float (&e)[%d])",
+            g->number, of_sum, g->gemm->column_count ? g->gemm->column_count : 1, g->gemm->result_count),
+        print_values);
+    if (g->gemm->column_count)
+        print_function(
+            g,
+            hr_format(p,
+                      "static __device__ inline void stage_%d_columns(const arguments &a, int64_t batch, "
+                      "int64_t n, float (&value)[%d])",
+                      g->number, g->gemm->column_count),
+            print_columns);
 }
 
 /* Results of 16 bits: functions of f32 may be as exact as they are. */

@@ -59,70 +59,6 @@ static hr_status side_make(const hr_plan *plan, const int64_t *extents, const hr
                              out->k_major ? mn : k, batch, &out->view);
 }
 
-/* ---- results ---- */
-
-/* Whether the copy engine can store all of them. */
-static hr_status results_make(const hr_plan *plan, const int64_t *extents, const hr_stage *stage,
-                              hr_cuda_gemm *out) {
-    const hr_contract *c = stage->contract;
-    hr_gemm_indices batch = {c->batch_count, c->batch}, m = {c->m_count, c->m}, n = {c->n_count, c->n};
-    int count = 0;
-    for (int i = 0; i < stage->step_count; i++) {
-        const hr_step *step = &stage->steps[i];
-        if (!step->stored) continue;
-        const hr_statement *statement = &plan->normal->statements[step->statement];
-        hr_dtype dtype = plan->normal->tensors[statement->tensor].dtype;
-        if (count == HR_GEMM_RESULTS_MAX || step->value->type != HR_F32 ||
-            (count && dtype != out->result_dtype) || (dtype != HR_BF16 && dtype != HR_F16 && dtype != HR_F32))
-            return HR_OK;
-        hr_gemm_view *view = &out->results[count];
-        HR_TRY(hr_gemm_view_make(plan, extents, statement->tensor, statement->subscripts, n, m, batch, view));
-        if (!view->rank) return HR_OK;
-        out->result_dtype = dtype;
-        out->result_steps[count++] = i;
-    }
-    out->result_count = count;
-    return HR_OK;
-}
-
-/* ---- registers ---- */
-
-static bool mentions(const hr_expr *e, hr_gemm_indices group) {
-    for (int i = 0; i < group.count && e->op == HR_OP_INDEX; i++)
-        if (e->index == group.index[i]) return true;
-    for (int i = 0; i < e->arg_count; i++)
-        if (mentions(e->args[i], group)) return true;
-    return false;
-}
-
-/* 0: it reads nothing but the sum; 1: what is one for a row or a column; 2: matrices. */
-static int reads_of(const hr_contract *c, const hr_expr *e) {
-    if (e->op == HR_OP_ELEMENT && e->tensor == c->product) return 0;
-    if (e->op == HR_OP_ELEMENT)
-        return mentions(e, (hr_gemm_indices){c->m_count, c->m}) &&
-                       mentions(e, (hr_gemm_indices){c->n_count, c->n})
-                   ? 2
-                   : 1;
-    int most = 0;
-    for (int i = 0; i < e->arg_count; i++) {
-        int reads = reads_of(c, e->args[i]);
-        if (reads > most) most = reads;
-    }
-    return most;
-}
-
-/* Sums of a thread that leave room for its epilogue: found by compiling it with each tile of the table. */
-static int sums_of(const hr_stage *stage, const hr_cuda_gemm *gemm) {
-    static const int sums[] = {192, 160, 128, 64};
-    int most = 0, several = gemm->result_count > 1;
-    for (int i = 0; i < stage->step_count; i++) {
-        int reads = stage->steps[i].stored ? reads_of(stage->contract, stage->steps[i].value) : 0;
-        if (reads > most) most = reads;
-    }
-    if (several) return sums[most < 2 ? 2 : 3];
-    return sums[most];
-}
-
 /* ---- whether, and which ---- */
 
 /* In words, what keeps the tensor cores from it; NULL = nothing. */
@@ -182,8 +118,7 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     }
     HR_TRY(side_make(plan, extents, c, c->left, (hr_gemm_indices){c->m_count, c->m}, &out->left));
     HR_TRY(side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &out->right));
-    HR_TRY(results_make(plan, extents, stage, out));
-    out->sums_most = sums_of(stage, out);
+    HR_TRY(hr_gemm_epilogue(plan, stage, extents, out));
     bool maps =
         out->left.view.rank && out->right.view.rank && plan->limits.compute == 90 && plan->limits.tensor_maps;
     out->mainloop = maps && most == HR_GEMM_HOPPER ? HR_GEMM_HOPPER : HR_GEMM_AMPERE;

@@ -50,7 +50,7 @@ static inline int hr_gemm_sums(const hr_gemm_tile *tile) {
     return tile->m * tile->n / (tile->roles == HR_GEMM_PING_PONG ? 128 : 256);
 }
 
-enum { HR_GEMM_RESULTS_MAX = 4 };
+enum { HR_GEMM_RESULTS_MAX = 4, HR_GEMM_COLUMNS_MAX = 4 };
 
 typedef struct hr_cuda_gemm {
     hr_gemm_mainloop mainloop;
@@ -59,8 +59,14 @@ typedef struct hr_cuda_gemm {
     hr_gemm_tile tile;
     int threads, warps_m;
     int producer_registers, consumer_registers; /* HR_GEMM_HOPPER */
-    int n_run;     /* columns that end together where a tile goes past the end along n; 0 = none does */
-    int sums_most; /* of a thread, so that its epilogue finds registers */
+    int n_run;        /* columns that end together where a tile goes past the end along n; 0 = none does */
+    int column_count; /* values of the epilogue that are one for each column */
+    const hr_expr *columns[HR_GEMM_COLUMNS_MAX];
+    const hr_expr *carried; /* an element that comes to where the result leaves from; NULL = none */
+    hr_gemm_view carried_view;
+    bool paced; /* it reads memory element by element: few columns at a time, for registers are scarce */
+    double epilogue_clocks; /* of an element, of a multiprocessor */
+    int sums_most;          /* of a thread, so that its epilogue finds registers */
     int64_t blocks, shared_bytes;
     int result_count; /* that the copy engine stores; 0 = threads store them, one by one */
     hr_gemm_view results[HR_GEMM_RESULTS_MAX];
@@ -86,8 +92,15 @@ typedef struct hr_gemm_box {
     int columns, rows;
 } hr_gemm_box;
 
-/* Of the left operand (0), the right one (1), a result (2 and more), under HR_GEMM_HOPPER. */
+/* Of the left operand (0), the right one (1), a result or what is carried (2 and more), under HR_GEMM_HOPPER.
+ */
 hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map);
+
+/* ---- gemm_epilogue.c ---- */
+
+/* What the epilogue reads, stores and costs. */
+hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                           hr_cuda_gemm *out);
 
 /* ---- gemm_tiles.c: tiles, the best first by what they cost ---- */
 

@@ -2,28 +2,29 @@
  *
  * The model counts clocks. What all tiles share, the bytes of memory and the first load, is left out.
  *     tensor   a product of 64 rows, N columns and 16 of k: max(N / 2, 16 + N / 4), for B comes out of shared
- * memory L2       a multiprocessor takes 64 bytes a clock, all of them together 6154 waves    a block takes
+ * memory L2       a multiprocessor takes 64 bytes a clock, all of them together 6600 waves    a block takes
  * tiles one after the other; the last wave counts whole epilogue a tile's results on their way out, where no
  * other warpgroup multiplies meanwhile Rates: docs/facts.md, "Tensor cores".
  */
 #include "base/dtype.h"
 #include "schedule/cuda/choose_gemm.h"
 
-#include <string.h>
+#include <math.h>
 
 enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64 };
 
 /* ALIGNMENT: the ring begins at whole 1024 bytes, and dynamic shared memory at whole 128. */
 enum { ALIGNMENT = 1024, BARRIER_BYTES = 16 };
 
-static const double l2_one = 64, l2_all = 6154;    /* bytes a clock, of a multiprocessor and of all */
+static const double l2_one = 64, l2_all = 6600; /* bytes a clock, of a multiprocessor and of all */
+static const double together = 8; /* how far two that overlap keep out of each other's way: 1 = not at all */
 static const double leave_clocks = 1780.0 / 32768; /* of an element of a tile of 128 x 256 in pieces */
-static const double cluster_loss = 1.05; /* a cluster waits for its slower block where there is one wave */
+static const double cluster_loss = 0.12; /* of a wave: a cluster waits for its slower block at the end */
 
 /* Blocks of 384 threads: 128 x 256 has the least to read of the L2 for a product; ping-pong hides the
  * epilogue where k is short; smaller tiles are for products that are less than a wave. */
 static const hr_gemm_tile hopper[] = {
-    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8}, {HR_GEMM_COOPERATIVE, 128, 256, 3, 0, 1, 16},
+    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8}, {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 1, 16},
     {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6},   {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6},
     {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16},
     {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16},
@@ -75,8 +76,9 @@ int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile)
     int64_t size = (int64_t)hr_dtype_size(gemm->result_dtype), columns = piece_columns(gemm, tile);
     int64_t rows = tile->roles == HR_GEMM_PING_PONG ? tile->m : tile->m / GROUPS;
     int64_t places = tile->pieces ? tile->pieces : rows / GROUP_ROWS * (tile->n / columns);
-    return ring + GROUPS * places * gemm->result_count * GROUP_ROWS * columns * size + ALIGNMENT +
-           tile->stages * BARRIER_BYTES;
+    return ring + GROUPS * places * gemm->result_count * GROUP_ROWS * columns * size +
+           (int64_t)GROUPS * gemm->column_count * tile->n * (int64_t)sizeof(float) + ALIGNMENT +
+           (tile->stages + 1) * BARRIER_BYTES;
 }
 
 static double multiply_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
@@ -95,10 +97,10 @@ static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_ge
                    const hr_gemm_tile *tile) {
     int64_t waves = divide_up(tiles_of(s, tile), hr_limits_threads(&plan->limits));
     double multiply = multiply_clocks(s, tile), fill = fill_clocks(plan, s, tile);
-    double loop = multiply > fill ? multiply : fill;
-    double leave =
-        (double)tile->m * tile->n * leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1);
-    double loss = waves == 1 && tile->cluster > 1 ? cluster_loss : 1;
+    double loop = pow(pow(multiply, together) + pow(fill, together), 1 / together);
+    double leave = (double)tile->m * tile->n *
+                   (leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1) + gemm->epilogue_clocks);
+    double loss = tile->cluster > 1 && waves > 0 ? 1 + cluster_loss / (double)waves : 1;
     if (tile->roles == HR_GEMM_COOPERATIVE) return (double)waves * (loop + leave) * loss;
     double pair = (loop + leave) / 2;
     return ((double)waves * (loop > pair ? loop : pair) + leave) * loss;
@@ -111,7 +113,6 @@ static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm
     if (gemm->mainloop != HR_GEMM_HOPPER) return true;
     if (hr_gemm_sums(tile) > gemm->sums_most) return false;
     if (!gemm->right.k_major && tile->n % 64) return false;
-    if (!gemm->result_count && tile->pieces == 0) return false;
     return tile->cluster <= plan->limits.cluster_blocks && (tile->cluster == 1 || s->m > tile->m);
 }
 
@@ -119,6 +120,7 @@ static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm
 static bool make_fit(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                      hr_gemm_tile *tile) {
     int least = gemm->mainloop == HR_GEMM_HOPPER ? 3 : 2;
+    if (gemm->carried) tile->pieces = 0; /* what is carried has its place while the product runs */
     while (tile->stages > least && hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes)
         tile->stages--;
     return fits(plan, s, gemm, tile);

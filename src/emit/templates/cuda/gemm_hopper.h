@@ -13,7 +13,8 @@
  * P, which the printer makes for a stage: tile_m, tile_n, n_run (of gemm_column), stages, cluster,
  * ping_pong, pieces (places of a group for what it stores, 0 = for all of its tile), producer_registers,
  * consumer_registers, raster, results; left and right with k_major and load(); multiply(d, a, b, accumulate);
- * values() and store_box().
+ * values() and store_box();
+ * columns, column_values() and carries, load_carried(), unpack() (choose_gemm.h), paced.
  */
 template <class P> struct gemm_hopper_memory {
     static constexpr int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
@@ -25,13 +26,15 @@ template <class P> struct gemm_hopper_memory {
     static constexpr int piece_count = parts * (P::tile_n / piece_columns);
     static constexpr int places = P::pieces ? P::pieces : piece_count;
     static constexpr int group_bytes = places * P::results * piece_bytes;
-    static constexpr int results_at = P::stages * stage_bytes, barriers_at = results_at + 2 * group_bytes;
+    static constexpr int results_at = P::stages * stage_bytes, columns_at = results_at + 2 * group_bytes;
+    static constexpr int column_bytes = P::columns * P::tile_n * 4;
+    static constexpr int barriers_at = columns_at + 2 * column_bytes;
 };
 
 /* What the groups of a block know of it. */
 struct gemm_block {
     char *memory;
-    uint32_t address, full, empty;
+    uint32_t address, full, empty, carried;
     int rank, cluster, clusters; /* of the block in its cluster, of the cluster, of the grid */
     int m_tiles, n_tiles, tiles; /* of clusters */
 };
@@ -44,6 +47,7 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.address = __shfl_sync(0xffffffffu, from + skipped, 0);
     b.full = b.address + gemm_hopper_memory<P>::barriers_at;
     b.empty = b.full + P::stages * 8;
+    b.carried = b.empty + P::stages * 8; /* one for each group */
     b.rank = P::cluster > 1 ? ptx_cluster_rank() : 0;
     b.cluster = (int)blockIdx.x / P::cluster;
     b.clusters = (int)gridDim.x / P::cluster;
@@ -55,6 +59,8 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
             ptx_mbarrier_init(b.full + s * 8, 1);
             ptx_mbarrier_init(b.empty + s * 8, (P::ping_pong ? 4 : 8) * P::cluster);
         }
+        ptx_mbarrier_init(b.carried, 1);
+        ptx_mbarrier_init(b.carried + 8, 1);
         ptx_fence_mbarrier_init();
     }
     if (P::cluster > 1) {
@@ -129,14 +135,33 @@ static __device__ inline void gemm_leave_16(uint32_t piece, int j, const float (
     ptx_store_matrix_4(piece + row * ROW_BYTES + ((chunk ^ turn) << 4), word);
 }
 
+/* Where values 2 i and 2 i + 1 of those eight stand in a piece, in bytes. */
+template <int RESULT_BYTES, int ROW_BYTES> static __device__ inline int gemm_pair_place(int j, int i) {
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4 + i % 2 * 8;
+    const int at = (16 * j + i / 2 * 8 + lane % 4 * 2) * RESULT_BYTES;
+    const int turn = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
+    return row * ROW_BYTES + ((at / 16 ^ turn) << 4) + at % 16;
+}
+
 /* The same of 32-bit results. */
 static __device__ inline void gemm_leave_32(char *piece, int j, const float (&e)[8]) {
-    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        *(float2 *)(piece + gemm_pair_place<4, 128>(j, i)) = make_float2(e[2 * i], e[2 * i + 1]);
+}
+
+/* What was carried to the place of these eight values. */
+template <class P, int ROW_BYTES>
+static __device__ inline void gemm_read_carried(const char *piece, int j, float (&e)[8]) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const int at = row + i % 2 * 8, chunk = 4 * j + i / 2 * 2 + lane % 4 / 2;
-        *(float2 *)(piece + at * 128 + ((chunk ^ at % 8) << 4) + lane % 2 * 8) =
-            make_float2(e[2 * i], e[2 * i + 1]);
+        const char *at = piece + gemm_pair_place<P::result_bytes, ROW_BYTES>(j, i);
+        if constexpr (P::result_bytes == 4) {
+            e[2 * i] = ((const float2 *)at)->x;
+            e[2 * i + 1] = ((const float2 *)at)->y;
+        } else {
+            P::unpack(*(const uint32_t *)at, e[2 * i], e[2 * i + 1]);
+        }
     }
 }
 
@@ -148,56 +173,100 @@ template <int RUN> static __device__ inline int gemm_column(int first, int of, i
     return first + of < size ? first + of : size - 1;
 }
 
-/* One piece: the epilogue of its sums, and their way to its place. */
+/* One piece: the epilogue of its sums, and their way to its place. `column` is its first in the tile. */
 template <class P, class A, int COUNT>
 static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size, const gemm_block &b,
-                                               int batch, int64_t m, int n, const float (&sum)[COUNT],
-                                               int first, int place) {
+                                               int group, int batch, int64_t m, int n, int column,
+                                               const float (&sum)[COUNT], int place) {
     typedef gemm_hopper_memory<P> memory;
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
+    const float *columns = (const float *)(b.memory + memory::columns_at + group * memory::column_bytes);
+    const int at = memory::results_at + place * P::results * memory::piece_bytes;
 #pragma unroll
     for (int j = 0; j < memory::piece_columns / 16; j++) {
-        float e[P::results][8];
-        uint32_t column = lane % 4 * 2;
-        __syncwarp(); /* no load of later columns begins before it: registers are scarce */
-        stay_inside(column);
+        float e[P::results][8], carried[8];
+        uint32_t pair = lane % 4 * 2;
+        if (P::paced) { /* no load of later columns begins before this: registers are scarce */
+            __syncwarp();
+            stay_inside(pair);
+        }
+        if constexpr (P::carries) gemm_read_carried<P, memory::row_bytes>(b.memory + at, j, carried);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const int64_t at = m + row + i / 2 % 2 * 8;
-            float value[P::results];
-            P::values(a, batch, at < size.m ? at : size.m - 1,
-                      gemm_column<P::n_run>(n + j * 16 + i / 4 * 8, (int)column + i % 2, (int)size.n),
-                      sum[first + j * 8 + i], value);
+            const int64_t at_m = m + row + i / 2 % 2 * 8;
+            const int near = column + j * 16 + i / 4 * 8;
+            float value[P::results], of_column[P::columns ? P::columns : 1];
+#pragma unroll
+            for (int c = 0; c < P::columns; c++)
+                of_column[c] = columns[c * P::tile_n + near + (int)pair + i % 2];
+            P::values(a, batch, at_m < size.m ? at_m : size.m - 1,
+                      gemm_column<P::n_run>(n + near, (int)pair + i % 2, (int)size.n), sum[near / 2 + i % 4],
+                      of_column, carried[i], value);
 #pragma unroll
             for (int r = 0; r < P::results; r++)
                 e[r][i] = value[r];
         }
 #pragma unroll
         for (int r = 0; r < P::results; r++) {
-            const int at = memory::results_at + (place * P::results + r) * memory::piece_bytes;
             if constexpr (P::result_bytes == 2)
-                gemm_leave_16<P, memory::row_bytes>(b.address + at, j, e[r]);
+                gemm_leave_16<P, memory::row_bytes>(b.address + at + r * memory::piece_bytes, j, e[r]);
             else
-                gemm_leave_32(b.memory + at, j, e[r]);
+                gemm_leave_32(b.memory + at + r * memory::piece_bytes, j, e[r]);
         }
     }
+}
+
+/* Values that are one for each column of a group's tile, into shared memory. All of the group have read those
+ * of the tile before: its last results were handed over since. */
+template <class P, class A>
+static __device__ inline void gemm_begin_columns(const A &a, const gemm_size &size, const gemm_block &b,
+                                                 int group, int batch, int n) {
+    typedef gemm_hopper_memory<P> memory;
+    float *columns = (float *)(b.memory + memory::columns_at + group * memory::column_bytes);
+#pragma unroll
+    for (int from = 0; from < P::tile_n; from += 128) {
+        const int at = from + (int)threadIdx.x % 128;
+        if (at >= P::tile_n) break;
+        float value[P::columns];
+        P::column_values(a, batch, n + at < size.n ? n + at : size.n - 1, value);
+#pragma unroll
+        for (int c = 0; c < P::columns; c++)
+            columns[c * P::tile_n + at] = value[c];
+    }
+}
+
+/* What is carried sets out for the places that the tile's results will leave from. */
+template <class P, class M>
+static __device__ inline void gemm_begin_carried(const gemm_block &b, const M &maps, int group, int batch,
+                                                 int m, int n) {
+    typedef gemm_hopper_memory<P> memory;
+    const int across = P::tile_n / memory::piece_columns;
+    if (threadIdx.x % 128 != 0) return;
+    ptx_bulk_wait_read<0>();
+    ptx_mbarrier_arrive_expect(b.carried + group * 8, memory::group_bytes);
+#pragma unroll
+    for (int x = 0; x < memory::piece_count; x++)
+        P::load_carried(
+            b.address + memory::results_at + group * memory::group_bytes + x * memory::piece_bytes, maps,
+            n + x % across * memory::piece_columns, m + x / across * 64, batch, b.carried + group * 8);
 }
 
 /* The epilogue of a group's sums, whose first row is m; results leave by the copy engine. */
 template <class P, class A, class M, int PARTS, int COUNT>
 static __device__ inline void gemm_leave(const A &a, const gemm_size &size, const gemm_block &b,
-                                         const M &maps, int group, int batch, int64_t m, int64_t n,
+                                         const M &maps, int group, int batch, int64_t m, int n, int parity,
                                          const float (&sum)[PARTS][COUNT]) {
     typedef gemm_hopper_memory<P> memory;
     const int across = P::tile_n / memory::piece_columns;
     const bool first = threadIdx.x % 128 == 0;
+    if (P::carries) ptx_mbarrier_wait(b.carried + group * 8, parity);
     if (P::pieces == 0) gemm_place_free<0>(group);
 #pragma unroll
     for (int x = 0; x < memory::piece_count; x++) {
         const int part = x / across, column = x % across * memory::piece_columns;
         const int place = group * memory::places + x % memory::places;
         if (P::pieces) gemm_place_free<P::pieces - 1>(group);
-        gemm_leave_piece<P>(a, size, b, batch, m + part * 64, (int)n + column, sum[part], column / 2, place);
+        gemm_leave_piece<P>(a, size, b, group, batch, m + part * 64, n, column, sum[part], place);
         if (P::pieces == 0 && x + 1 < memory::piece_count) continue;
         ptx_fence_proxy_async();
         ptx_barrier_sync(1 + group, 128);
@@ -206,8 +275,7 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
         for (int y = P::pieces ? x : 0; y <= x; y++)
 #pragma unroll
             for (int r = 0; r < P::results; r++)
-                P::store_box(maps, r, (int)n + y % across * memory::piece_columns, (int)m + y / across * 64,
-                             batch,
+                P::store_box(maps, r, n + y % across * memory::piece_columns, (int)m + y / across * 64, batch,
                              b.address + memory::results_at +
                                  ((group * memory::places + y % memory::places) * P::results + r) *
                                      memory::piece_bytes);
@@ -268,22 +336,25 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
     const uint64_t right = gemm_descriptor<P::right::k_major>(b.address + memory::left_bytes);
     const uint32_t leave = ptx_cluster_address(b.empty, P::cluster > 1 ? lane % P::cluster : 0);
     const bool tells = lane < P::cluster;
-    int taken = 0, turn = 0;
+    int taken = 0, turn = 0, parity = 0;
     for (int number = b.cluster; number < b.tiles; number += b.clusters, turn++, taken += steps) {
         if (P::ping_pong && turn % 2 != group) continue;
         const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
-        const int64_t m = ((int64_t)tile.m * P::cluster + b.rank) * P::tile_m + rows,
-                      n = (int64_t)tile.n * P::tile_n;
+        const int64_t m = ((int64_t)tile.m * P::cluster + b.rank) * P::tile_m + rows;
+        const int n = tile.n * P::tile_n;
         float sum[memory::parts][P::tile_n / 2];
+        if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
+        if constexpr (P::carries) gemm_begin_carried<P>(b, maps, group, tile.batch, (int)m, n);
         if (P::ping_pong && turn > 0) ptx_barrier_sync(3 + group, 256);
         gemm_multiply_tile<P>(b, sum, left, right, steps, taken, leave);
         if (P::ping_pong && number + b.clusters < b.tiles) ptx_barrier_arrive(3 + (group ^ 1), 256);
         ptx_wgmma_wait<0>();
         if (tells) ptx_mbarrier_arrive_cluster(leave + (taken + steps - 1) % P::stages * 8);
         if constexpr (P::stores_boxes)
-            gemm_leave<P>(a, size, b, maps, group, tile.batch, m, n, sum);
+            gemm_leave<P>(a, size, b, maps, group, tile.batch, m, n, parity, sum);
         else
             gemm_leave_elements<P>(a, size, tile.batch, m, n, sum);
+        parity ^= 1;
     }
     if (lane == 0) ptx_bulk_wait_read<0>();
 }

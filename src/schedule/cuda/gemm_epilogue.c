@@ -1,0 +1,152 @@
+/* What a product's epilogue reads and stores, and how. In: a stage. Out: the epilogue's part of hr_cuda_gemm.
+ *
+ * The copy engine stores results that it can walk. A value that is one for each column (a bias) is computed
+ * once a tile, into shared memory, while the product runs. An element of a matrix that lies as the result
+ * does (a residual) comes by the copy engine to where the result will leave from.
+ */
+#include "base/dtype.h"
+#include "schedule/cuda/choose_gemm.h"
+
+static hr_gemm_indices batch_of(const hr_contract *c) {
+    return (hr_gemm_indices){c->batch_count, c->batch};
+}
+
+static hr_gemm_indices m_of(const hr_contract *c) {
+    return (hr_gemm_indices){c->m_count, c->m};
+}
+
+static hr_gemm_indices n_of(const hr_contract *c) {
+    return (hr_gemm_indices){c->n_count, c->n};
+}
+
+/* ---- results ---- */
+
+static bool is_storable(hr_dtype dtype) {
+    return dtype == HR_BF16 || dtype == HR_F16 || dtype == HR_F32;
+}
+
+/* Whether the copy engine can store all of them. */
+static hr_status results_make(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                              hr_cuda_gemm *out) {
+    const hr_contract *c = stage->contract;
+    int count = 0;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (!step->stored) continue;
+        const hr_statement *statement = &plan->normal->statements[step->statement];
+        hr_dtype dtype = plan->normal->tensors[statement->tensor].dtype;
+        if (count == HR_GEMM_RESULTS_MAX || step->value->type != HR_F32 || !is_storable(dtype) ||
+            (count && dtype != out->result_dtype))
+            return HR_OK;
+        hr_gemm_view *view = &out->results[count];
+        HR_TRY(hr_gemm_view_make(plan, extents, statement->tensor, statement->subscripts, n_of(c), m_of(c),
+                                 batch_of(c), view));
+        if (!view->rank) return HR_OK;
+        out->result_dtype = dtype;
+        out->result_steps[count++] = i;
+    }
+    out->result_count = count;
+    return HR_OK;
+}
+
+/* ---- what it reads ---- */
+
+typedef struct reader {
+    const hr_plan *plan;
+    const hr_contract *contract;
+    const int64_t *extents;
+    hr_cuda_gemm *gemm;
+    bool matrices; /* something is left that is one for each element */
+} reader;
+
+static bool mentions(const hr_expr *e, hr_gemm_indices group) {
+    for (int i = 0; i < group.count && e->op == HR_OP_INDEX; i++)
+        if (e->index == group.index[i]) return true;
+    for (int i = 0; i < e->arg_count; i++)
+        if (mentions(e->args[i], group)) return true;
+    return false;
+}
+
+static bool reads(const hr_expr *e, int tensor) {
+    if (e->op == HR_OP_ELEMENT && (tensor < 0 || e->tensor == tensor)) return true;
+    for (int i = 0; i < e->arg_count; i++)
+        if (reads(e->args[i], tensor)) return true;
+    return false;
+}
+
+static bool is_known(const reader *r, const hr_expr *e) {
+    for (int i = 0; i < r->gemm->column_count; i++)
+        if (r->gemm->columns[i] == e) return true;
+    return e == r->gemm->carried;
+}
+
+/* One for each column: it is read of memory and depends on n, neither on m nor on the product. */
+static bool is_column(const reader *r, const hr_expr *e) {
+    return e->type == HR_F32 && reads(e, -1) && !reads(e, r->contract->product) &&
+           mentions(e, n_of(r->contract)) && !mentions(e, m_of(r->contract)) &&
+           r->gemm->column_count < HR_GEMM_COLUMNS_MAX;
+}
+
+/* An element that lies in memory as the only result does. */
+static hr_status find_carried(reader *r, const hr_expr *e) {
+    hr_gemm_view view;
+    hr_cuda_gemm *g = r->gemm;
+    const hr_tensor *tensor = &r->plan->normal->tensors[e->tensor];
+    if (g->carried || g->result_count != 1 || e->arg_count != tensor->rank ||
+        tensor->dtype != g->result_dtype || e->type != HR_F32)
+        return HR_OK;
+    for (int i = 0; i < e->arg_count; i++)
+        if (e->args[i]->op != HR_OP_INDEX) return HR_OK;
+    HR_TRY(hr_gemm_view_make(r->plan, r->extents, e->tensor, e->args, n_of(r->contract), m_of(r->contract),
+                             batch_of(r->contract), &view));
+    if (!view.rank || view.rank != g->results[0].rank) return HR_OK;
+    for (int a = 0; a < view.rank; a++)
+        if (view.size[a] != g->results[0].size[a]) return HR_OK;
+    g->carried = e;
+    g->carried_view = view;
+    return HR_OK;
+}
+
+static hr_status survey(reader *r, const hr_expr *e) {
+    if (is_known(r, e)) return HR_OK;
+    if (is_column(r, e)) {
+        r->gemm->columns[r->gemm->column_count++] = e;
+        return HR_OK;
+    }
+    if (e->op == HR_OP_ELEMENT && e->tensor != r->contract->product && mentions(e, n_of(r->contract))) {
+        HR_TRY(find_carried(r, e));
+        r->matrices |= r->gemm->carried != e;
+        return HR_OK;
+    }
+    for (int i = 0; i < e->arg_count; i++)
+        HR_TRY(survey(r, e->args[i]));
+    return HR_OK;
+}
+
+/* ---- what it computes ---- */
+
+/* Instructions of one element, roughly, in clocks of a multiprocessor: it issues 128 a clock, and 16 of the
+ * units for special functions, of which a function takes two beside a dozen others. */
+static double clocks_of(const hr_expr *e, int product) {
+    double clocks = 0;
+    if (e->op == HR_OP_ELEMENT) return e->tensor == product ? 0 : 2 / 128.0;
+    for (int i = 0; i < e->arg_count; i++)
+        clocks += clocks_of(e->args[i], product);
+    return clocks + (hr_op_is_dear(e->op) ? 14 / 128.0 + 2 / 16.0 : e->arg_count ? 1 / 128.0 : 0);
+}
+
+hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                           hr_cuda_gemm *out) {
+    reader r = {.plan = plan, .contract = stage->contract, .extents = extents, .gemm = out};
+    HR_TRY(results_make(plan, stage, extents, out));
+    for (int i = 0; i < stage->step_count; i++) {
+        if (!stage->steps[i].stored) continue;
+        if (out->result_count) HR_TRY(survey(&r, stage->steps[i].value));
+        out->epilogue_clocks += clocks_of(stage->steps[i].value, stage->contract->product);
+    }
+    /* Sums of a thread that leave it room, found by compiling such epilogues with each tile of the table. */
+    bool several = out->result_count > 1;
+    out->paced = r.matrices || several;
+    out->sums_most = r.matrices && several ? 64 : out->paced ? 128 : 192;
+    return HR_OK;
+}
