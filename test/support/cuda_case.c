@@ -50,7 +50,8 @@ hr_device_limits cuda_case_limits(int compute, int processors) {
                                .l2_bytes = 50 << 20,
                                .compute = compute,
                                .shared_bytes = compute == 80 ? 166912 : 232448,
-                               .cluster_blocks = compute == 80 ? 1 : 8};
+                               .cluster_blocks = compute == 80 ? 1 : 8,
+                               .tensor_maps = compute >= 90};
     snprintf(limits.isa, sizeof limits.isa, compute == 80 ? "sm_80" : compute == 90 ? "sm_90a" : "sm_100a");
     return limits;
 }

@@ -119,8 +119,8 @@ static void loads_do(cuda_emulation *emulation, mbarrier *barrier) {
 
 void emulation_mbarrier_load(cuda_emulation *emulation, mbarrier *barrier, const bulk_load *load,
                              int64_t bytes) {
-    if (emulation->blocks[barrier->block].done)
-        emulation_fail("copies into a block with threads that have ended");
+    const emulated_block *block = &emulation->blocks[barrier->block];
+    if (block->done == block->threads) emulation_fail("copies into a block with threads that have ended");
     if (barrier->maker->init_fence < barrier->init_time)
         emulation_fail("gives a barrier to the copy engine without fence.mbarrier_init after its beginning");
     if (barrier->load_count == barrier->load_room) {

@@ -30,7 +30,6 @@ int main(int count, char **words) {
     for (int e = 5; e < count && e < 16; e++)
         extents[e - 5] = atoll(words[e]);
     hr_device_limits limits = cuda_case_limits(atoi(words[3]), atoi(words[4]));
-    limits.tensor_maps = limits.compute >= 90;
     hr_parse_options options = {.dtype_default = HR_BF16};
     if (hr_program_parse_for(words[1], text, length, &options, &program) != HR_OK) return fail();
     if (hr_program_find(program, words[2], &function) != HR_OK) return fail();

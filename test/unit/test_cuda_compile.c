@@ -72,7 +72,6 @@ static hr_status job_make(const hr_function *function, const struct compile_case
     int64_t extents[EXTENTS_MAX];
     hr_device_limits limits = cuda_case_limits(one->compute, 0);
     hr_schedule_options options = {0};
-    limits.tensor_maps = one->compute >= 90;
     hr_plan *plan;
     hr_emitted emitted = {0};
     job *job = &jobs[job_count];

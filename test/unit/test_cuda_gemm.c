@@ -33,6 +33,12 @@ static const struct gemm_case {
      "    y[m, n] = gelu_tanh(s[m, n]) + r[m, n]\n"
      "    z[m, n] = 2 * s[m, n] }",
      false},
+    {"kernel k(x: bf16[M, K], w: bf16[N, K], b: bf16[N], r: bf16[M, N]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = 2 * sum[k](x[m, k] * w[n, k]) + b[n] + r[m, n] }",
+     false},
+    {"kernel k(x: bf16[M, K], w: bf16[K, N], y: inout f32[M, N]) {\n"
+     "    y[m, n] = y[m, n] + sum[k](x[m, k] * w[k, n]) }",
+     false},
     {"kernel k(q: bf16[M, B, K], k: bf16[N, B, K]) -> (s: bf16[B, M, N]) {\n"
      "    s[h, i, j] = sum[d](q[i, h, d] * k[j, h, d]) * 0.125 }",
      false},
@@ -61,7 +67,8 @@ static const struct sizes {
 } sizes[] = {
     {65, 66, 70, 2, 80, 132, 0, false, false}, {130, 136, 72, 3, 90, 4, 0, false, false},
     {40, 24, 200, 1, 90, 2, 0, false, true},   {33, 72, 64, 2, 80, 132, 3, false, false},
-    {17, 9, 35, 2, 90, 132, 1, true, true},    {1, 1, 1, 1, 80, 132, 0, false, false},
+    {17, 9, 35, 2, 90, 132, 1, true, true},    {390, 520, 264, 2, 90, 4, 0, false, false},
+    {1, 1, 1, 1, 80, 132, 0, false, false},
 };
 
 /* The function's extents, which it has in the order of its parameters. */

@@ -240,23 +240,29 @@ static void print_results(gemm_printer *g) {
 
 /* ---- the kernel ---- */
 
+/* The instruction that multiplies. */
 static hr_tensor_core product_of(const hr_cuda_gemm *gemm) {
     hr_tensor_type type = gemm->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
-    return (hr_tensor_core){.threads = HR_TENSOR_WARPGROUP,
-                            .a = type,
-                            .b = type,
-                            .sum = HR_TENSOR_SUM_F32,
-                            .columns = gemm->tile.n,
-                            .a_place = gemm->left.k_major ? HR_TENSOR_K_MAJOR : HR_TENSOR_MN_MAJOR,
-                            .b_place = gemm->right.k_major ? HR_TENSOR_K_MAJOR : HR_TENSOR_MN_MAJOR};
+    hr_tensor_core product = {
+        .threads = HR_TENSOR_WARP, .a = type, .b = type, .sum = HR_TENSOR_SUM_F32, .columns = 8};
+    if (gemm->mainloop != HR_GEMM_HOPPER) return product;
+    product.threads = HR_TENSOR_WARPGROUP;
+    product.columns = gemm->tile.n;
+    product.a_place = gemm->left.k_major ? HR_TENSOR_K_MAJOR : HR_TENSOR_MN_MAJOR;
+    product.b_place = gemm->right.k_major ? HR_TENSOR_K_MAJOR : HR_TENSOR_MN_MAJOR;
+    return product;
+}
+
+static const char *product_name(gemm_printer *g, const hr_cuda_gemm *gemm) {
+    hr_tensor_core product = product_of(gemm);
+    char name[96];
+    hr_tensor_core_name(&product, name, sizeof name);
+    return hr_format(g->p, "%s", name);
 }
 
 static void print_hopper_members(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *c = g->gemm;
-    hr_tensor_core product = product_of(c);
-    char name[96];
-    hr_tensor_core_name(&product, name, sizeof name);
     hr_print(p, "    static constexpr int cluster = %d, pieces = %d;", c->tile.cluster, c->tile.pieces);
     hr_print(p, "    static constexpr int producer_registers = %d, consumer_registers = %d;",
              c->producer_registers, c->consumer_registers);
@@ -265,7 +271,7 @@ static void print_hopper_members(gemm_printer *g) {
     hr_print(p, "    static constexpr int n_run = %d;", c->n_run);
     hr_print(p, "    static __device__ inline void multiply(float (&d)[tile_n / 2], uint64_t a, uint64_t b, "
                 "int accumulate) {");
-    hr_print(p, "        %s(d, a, b, accumulate);", name);
+    hr_print(p, "        %s(d, a, b, accumulate);", product_name(g, c));
     hr_print(p, "    }");
     if (!c->result_count) {
         hr_print(p, "    static constexpr int results = 0, result_bytes = 2, columns = 0;");
@@ -288,8 +294,10 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
         print_hopper_members(g);
     } else {
         hr_print(p, "    static constexpr int threads = %d, warps_m = %d;", gemm->threads, gemm->warps_m);
-        hr_print(p, "    static constexpr half_kind::kind kind = half_kind::%s;",
-                 gemm->dtype == HR_BF16 ? "bf16" : "f16");
+        hr_print(p, "    static __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], const "
+                    "uint32_t (&b)[2]) {");
+        hr_print(p, "        %s(d, a, b);", product_name(g, gemm));
+        hr_print(p, "    }");
     }
     hr_print(p, "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
                 "int64_t n, float sum) {");
@@ -402,11 +410,9 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s; %s */", stage->why, gemm->why);
     const char *maps = "";
-    if (hopper) {
-        hr_tensor_core product = product_of(gemm);
-        HR_TRY(hr_tensor_core_append(&product, 1, p->out));
-        maps = print_maps(&g);
-    }
+    hr_tensor_core products[] = {product_of(sibling), product_of(gemm)};
+    HR_TRY(hr_tensor_core_append(products, 2, p->out));
+    if (hopper) maps = print_maps(&g);
     print_functions(&g);
     if (hopper) print_shape(&g, gemm);
     print_shape(&g, sibling);

@@ -6,9 +6,13 @@
  * allows it, element by element otherwise, zeros past the ends. Each warp multiplies its share of the tile by
  * mma.sync out of registers that ldmatrix filled.
  *
+ * A tile is a run of rows of 128 bytes, eight chunks of 16 bytes each. Chunk c of row r stands in the place
+ * of chunk c ^ r % 8: then the eight rows that an instruction reads at once lie in different banks. It is the
+ * swizzle that the copy engine makes, too.
+ *
  * P, which the printer makes for a stage: tile_m, tile_n, stages, threads, warps_m, raster (tiles along m
- * that share a column of tiles before the next: the L2 serves what they read twice), kind, left and right:
- * k_major, element(a, batch, mn, k) and place(...); and what gemm_store_pair asks for.
+ * that share a column of tiles before the next: the L2 serves what they read twice), multiply(d, a, b),
+ * store(a, batch, m, n, sum); left and right: k_major, chunks, element(a, batch, mn, k) and place(...).
  */
 struct gemm_size {
     int64_t batch, m, n, k;
@@ -27,21 +31,37 @@ static __device__ inline gemm_tile gemm_tile_at(int tile, int m_tiles, int n_til
     return {batch, run * raster + rest % rows, rest / rows};
 }
 
+/* Where chunk `chunk` of 8 elements along k of row `row` stands, in bytes. */
+static __device__ inline int k_major_place(int row, int chunk) {
+    return row * 128 + ((chunk ^ (row & 7)) << 4);
+}
+
+/* The same where 64 elements along the rows' axis are neighbours, one k after the other, 64 of those. */
+static __device__ inline int mn_major_place(int k, int chunk) {
+    return (chunk >> 3) * 8192 + k * 128 + (((chunk & 7) ^ (k & 7)) << 4);
+}
+
+/* A tile in shared memory: for ordinary stores, and for instructions that take its address. */
+struct gemm_place {
+    char *memory;
+    uint32_t address;
+};
+
 /* A tile of ROWS x 64 of one side into its place. */
 template <class S, int ROWS, int THREADS, bool CHUNKS, class A>
 static __device__ inline void gemm_load_tile(const A &a, int64_t batch, int64_t first, int64_t size,
-                                             int64_t k_first, int64_t k_size, shared_address tile) {
+                                             int64_t k_first, int64_t k_size, const gemm_place &tile) {
     const int chunks = S::k_major ? 8 : ROWS / 8;
 #pragma unroll
     for (int i = 0; i < ROWS * 8 / THREADS; i++) {
         const int e = (int)threadIdx.x + i * THREADS, chunk = e % chunks, row = e / chunks;
         const int64_t mn = first + (S::k_major ? row : chunk * 8),
                       k = k_first + (S::k_major ? chunk * 8 : row);
-        const shared_address to =
-            tile + (S::k_major ? k_major_place(row, chunk) : mn_major_place(row, chunk));
+        const int to = S::k_major ? k_major_place(row, chunk) : mn_major_place(row, chunk);
         if constexpr (CHUNKS) {
             const bool inside = mn < size && k < k_size;
-            copy_chunk(to, S::place(a, batch, inside ? mn : 0, inside ? k : 0), inside ? 16 : 0);
+            ptx_copy_part_past_l1(tile.address + to, S::place(a, batch, inside ? mn : 0, inside ? k : 0),
+                                  inside ? 16 : 0);
         } else {
             uint32_t word[4] = {0, 0, 0, 0};
 #pragma unroll
@@ -50,44 +70,36 @@ static __device__ inline void gemm_load_tile(const A &a, int64_t batch, int64_t 
                 if (at < size && k_at < k_size)
                     word[v / 2] |= (uint32_t)S::element(a, batch, at, k_at) << v % 2 * 16;
             }
-            store_chunk(to, word);
+            *(uint4 *)(tile.memory + to) = make_uint4(word[0], word[1], word[2], word[3]);
         }
     }
 }
 
 /* Rows `row` to `row` + 15 of the left tile, step `step` of 16 along k. */
 template <bool K_MAJOR>
-static __device__ inline void gemm_left_fragment(shared_address tile, int row, int step, uint32_t (&r)[4]) {
+static __device__ inline void gemm_left_fragment(uint32_t tile, int row, int step, uint32_t (&r)[4]) {
     const int lane = (int)threadIdx.x % 32;
     if (K_MAJOR)
-        load_matrices<false>(tile + k_major_place(row + lane % 16, step * 2 + lane / 16), r);
+        ptx_load_matrix_4(r, tile + k_major_place(row + lane % 16, step * 2 + lane / 16));
     else
-        load_matrices<true>(
-            tile + mn_major_place(step * 16 + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2), r);
+        ptx_load_matrix_4_transposed(
+            r, tile + mn_major_place(step * 16 + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2));
 }
 
-/* Columns `row` to `row` + 15 of the right tile: two words for the first eight, two for the others. */
+/* Columns `row` to `row` + 15 of the right tile: the first eight, and the others. */
 template <bool K_MAJOR>
-static __device__ inline void gemm_right_fragment(shared_address tile, int row, int step, uint32_t (&r)[4]) {
+static __device__ inline void gemm_right_fragments(uint32_t tile, int row, int step, uint32_t (&low)[2],
+                                                   uint32_t (&high)[2]) {
     const int lane = (int)threadIdx.x % 32;
+    uint32_t r[4];
     if (K_MAJOR)
-        load_matrices<false>(tile + k_major_place(row + lane % 8 + lane / 16 * 8, step * 2 + lane / 8 % 2),
-                             r);
+        ptx_load_matrix_4(r, tile + k_major_place(row + lane % 8 + lane / 16 * 8, step * 2 + lane / 8 % 2));
     else
-        load_matrices<true>(tile + mn_major_place(step * 16 + lane % 16, row / 8 + lane / 16), r);
+        ptx_load_matrix_4_transposed(r, tile + mn_major_place(step * 16 + lane % 16, row / 8 + lane / 16));
+    low[0] = r[0], low[1] = r[1], high[0] = r[2], high[1] = r[3];
 }
 
-/* Two neighbours along n, in one store where memory allows it. */
-static __device__ inline void gemm_put_pair(float *place, float low, float high, bool both, bool neighbours) {
-    if (both && neighbours && (uint64_t)place % 8 == 0) {
-        *(float2 *)place = make_float2(low, high);
-        return;
-    }
-    place[0] = low;
-}
-
-/* The epilogue of two neighbours along n: row m, columns n and n + 1. P::results: how many results there are,
- * all of f32 values; 0 = of other values, which are stored one by one. */
+/* The epilogue of two neighbours along n: row m, columns n and n + 1. */
 template <class P, class A>
 static __device__ inline void gemm_store_pair(const A &a, const gemm_size &size, int64_t batch, int64_t m,
                                               int64_t n, float low, float high) {
@@ -98,38 +110,39 @@ static __device__ inline void gemm_store_pair(const A &a, const gemm_size &size,
 
 template <class P, bool CHUNKS, class A>
 static __device__ inline void gemm_ampere_load(const A &a, const gemm_size &size, const gemm_tile &tile,
-                                               int step, shared_address memory) {
+                                               int step, const gemm_place &ring) {
     const int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
     if ((int64_t)step * 64 < size.k) {
-        const shared_address place = memory + step % P::stages * stage_bytes;
+        const int at = step % P::stages * stage_bytes;
+        const gemm_place left = {ring.memory + at, ring.address + at};
+        const gemm_place right = {left.memory + left_bytes, left.address + left_bytes};
         gemm_load_tile<typename P::left, P::tile_m, P::threads, CHUNKS && P::left::chunks>(
-            a, tile.batch, (int64_t)tile.m * P::tile_m, size.m, (int64_t)step * 64, size.k, place);
+            a, tile.batch, (int64_t)tile.m * P::tile_m, size.m, (int64_t)step * 64, size.k, left);
         gemm_load_tile<typename P::right, P::tile_n, P::threads, CHUNKS && P::right::chunks>(
-            a, tile.batch, (int64_t)tile.n * P::tile_n, size.n, (int64_t)step * 64, size.k,
-            place + left_bytes);
+            a, tile.batch, (int64_t)tile.n * P::tile_n, size.n, (int64_t)step * 64, size.k, right);
     }
-    end_chunks();
+    ptx_copy_commit();
 }
 
 /* A warp's share of one stage. */
 template <class P, int ROWS, int COLUMNS>
-static __device__ inline void gemm_ampere_multiply(float (&sum)[ROWS][COLUMNS][4], shared_address stage,
-                                                   int row, int column) {
+static __device__ inline void gemm_ampere_multiply(float (&sum)[ROWS][COLUMNS][4], uint32_t stage, int row,
+                                                   int column) {
 #pragma unroll
     for (int step = 0; step < 4; step++) {
-        uint32_t left[ROWS][4], right[COLUMNS / 2][4];
+        uint32_t left[ROWS][4], right[COLUMNS][2];
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
             gemm_left_fragment<P::left::k_major>(stage, row + i * 16, step, left[i]);
 #pragma unroll
-        for (int j = 0; j < COLUMNS / 2; j++)
-            gemm_right_fragment<P::right::k_major>(stage + P::tile_m * 128, column + j * 16, step, right[j]);
+        for (int j = 0; j < COLUMNS; j += 2)
+            gemm_right_fragments<P::right::k_major>(stage + P::tile_m * 128, column + j * 8, step, right[j],
+                                                    right[j + 1]);
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
 #pragma unroll
             for (int j = 0; j < COLUMNS; j++)
-                multiply_fragments<P::kind>(sum[i][j], left[i], right[j / 2][j % 2 * 2],
-                                            right[j / 2][j % 2 * 2 + 1]);
+                P::multiply(sum[i][j], left[i], right[j]);
     }
 }
 
@@ -152,7 +165,7 @@ static __device__ inline void gemm_ampere_store(const A &a, const gemm_size &siz
  */
 template <class P, bool CHUNKS, class A>
 static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
-    const shared_address memory = shared_address_of(staged_memory());
+    const gemm_place ring = {staged_memory(), ptx_shared_address(staged_memory())};
     const int stage_bytes = (P::tile_m + P::tile_n) * 128;
     const int rows = P::tile_m / P::warps_m / 16, columns = P::tile_n / (P::threads / 32 / P::warps_m) / 8;
     const int warp = (int)threadIdx.x / 32, works = threadIdx.x < P::threads;
@@ -165,15 +178,15 @@ static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
         float sum[rows][columns][4] = {};
 #pragma unroll
         for (int s = 0; s < P::stages - 1; s++)
-            if (works) gemm_ampere_load<P, CHUNKS>(a, size, tile, s, memory);
+            if (works) gemm_ampere_load<P, CHUNKS>(a, size, tile, s, ring);
         for (int step = 0; step < steps; step++) {
-            wait_for_chunks<P::stages - 2>();
+            ptx_copy_wait<P::stages - 2>();
             __syncthreads();
             if (!works) continue;
-            gemm_ampere_load<P, CHUNKS>(a, size, tile, step + P::stages - 1, memory);
-            gemm_ampere_multiply<P>(sum, memory + step % P::stages * stage_bytes, row, column);
+            gemm_ampere_load<P, CHUNKS>(a, size, tile, step + P::stages - 1, ring);
+            gemm_ampere_multiply<P>(sum, ring.address + step % P::stages * stage_bytes, row, column);
         }
-        wait_for_chunks<0>();
+        ptx_copy_wait<0>();
         __syncthreads();
         if (works)
             gemm_ampere_store<P>(a, size, tile.batch, (int64_t)tile.m * P::tile_m + row,

@@ -190,7 +190,10 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
             __syncwarp();
             stay_inside(pair);
         }
-        if constexpr (P::carries) gemm_read_carried<P, memory::row_bytes>(b.memory + at, j, carried);
+        if constexpr (P::carries) {
+            gemm_read_carried<P, memory::row_bytes>(b.memory + at, j, carried);
+            __syncwarp(); /* before others of the warp write there */
+        }
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const int64_t at_m = m + row + i / 2 % 2 * 8;
