@@ -535,7 +535,7 @@ static const char *scalar_operation(hr_printer *p, const hr_expr *node) {
         const char *a = hr_expr_text(p, node->args[0]);
         return hr_format(p, "(%s %s %s)", a, symbol, hr_expr_text(p, node->args[1]));
     }
-    bool fast = p->fast && node->op == HR_OP_EXP && node->type == HR_F32;
+    bool fast = p->fast && (node->op == HR_OP_EXP || node->op == HR_OP_GELU_TANH) && node->type == HR_F32;
     return call_text(p, fast ? "fast" : hr_type_prefix(node->type), function_name(node->op), node);
 }
 

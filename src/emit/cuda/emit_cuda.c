@@ -31,7 +31,7 @@ typedef struct emitter {
     const char *name; /* of the launcher */
     int declared;     /* parameters and results */
     hr_cuda_choice *choices;
-    hr_cuda_gemm *gemms; /* of the stages that are products */
+    hr_cuda_gemm *gemms, *siblings; /* of the stages that are products */
     int64_t work_bytes;
 } emitter;
 
@@ -44,6 +44,20 @@ static hr_status choose_all(const hr_plan *plan, const int64_t *extents, hr_cuda
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT) continue;
         HR_TRY(hr_cuda_choose(plan, &plan->stages[i], extents, &choices[i]));
         if (choices[i].work_bytes > *work) *work = choices[i].work_bytes;
+    }
+    return HR_OK;
+}
+
+static hr_status choose_gemms(emitter *e, hr_arena *arena, hr_gemm_mainloop most) {
+    const hr_plan *plan = e->plan;
+    size_t size = (size_t)(plan->stage_count + 1) * sizeof *e->gemms;
+    e->gemms = hr_arena_alloc(arena, size);
+    e->siblings = hr_arena_alloc(arena, size);
+    for (int i = 0; i < plan->stage_count; i++) {
+        const hr_stage *stage = &plan->stages[i];
+        if (stage->shape != HR_SHAPE_CONTRACT) continue;
+        HR_TRY(hr_cuda_gemm_choose(plan, stage, e->extents, most, &e->gemms[i]));
+        HR_TRY(hr_cuda_gemm_sibling(plan, stage, e->extents, &e->gemms[i], &e->siblings[i]));
     }
     return HR_OK;
 }
@@ -464,17 +478,25 @@ static void print_how_to_call(emitter *e) {
              *e->plan->limits.isa ? e->plan->limits.isa : "sm_90a", e->name);
 }
 
-static hr_status print_gemm(emitter *e, int i) {
-    hr_cuda_gemm sibling;
-    HR_TRY(hr_cuda_gemm_sibling(e->plan, &e->plan->stages[i], e->extents, &e->gemms[i], &sibling));
-    return hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &sibling);
+/* The instructions that multiply, once for all stages. */
+static hr_status print_products(emitter *e, hr_text *stages) {
+    int count = 0;
+    hr_tensor_core *products =
+        hr_arena_alloc(e->p->arena, (size_t)(e->plan->stage_count + 1) * 2 * sizeof *products);
+    for (int i = 0; i < e->plan->stage_count; i++) {
+        if (e->plan->stages[i].shape != HR_SHAPE_CONTRACT || e->gemms[i].mainloop == HR_GEMM_PLAIN) continue;
+        products[count++] = hr_cuda_gemm_product(&e->gemms[i]);
+        products[count++] = hr_cuda_gemm_product(&e->siblings[i]);
+    }
+    return hr_tensor_core_append(products, count, stages);
 }
 
 static hr_status print_stages(emitter *e, hr_text *stages) {
     e->p->out = stages;
+    HR_TRY(print_products(e, stages));
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop != HR_GEMM_PLAIN)
-            HR_TRY(print_gemm(e, i));
+            HR_TRY(hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &e->siblings[i]));
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
             HR_TRY(hr_emit_contract_cuda(e->p, i));
         else
@@ -536,12 +558,8 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     HR_TRY(hr_names_create(&arena));
     hr_text stages = {0};
     e.choices = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.choices);
-    e.gemms = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.gemms);
     hr_status status = choose_all(plan, extents, e.choices, &e.work_bytes);
-    for (int i = 0; i < plan->stage_count && status == HR_OK; i++)
-        if (plan->stages[i].shape == HR_SHAPE_CONTRACT)
-            status = hr_cuda_gemm_choose(plan, &plan->stages[i], extents,
-                                         entry ? HR_GEMM_HOPPER : HR_GEMM_AMPERE, &e.gemms[i]);
+    if (status == HR_OK) status = choose_gemms(&e, arena, entry ? HR_GEMM_HOPPER : HR_GEMM_AMPERE);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = plan->source->symbol;

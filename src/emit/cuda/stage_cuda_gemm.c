@@ -5,7 +5,6 @@
 #include "base/dtype.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
-#include "emit/cuda/tensor_core.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -240,8 +239,7 @@ static void print_results(gemm_printer *g) {
 
 /* ---- the kernel ---- */
 
-/* The instruction that multiplies. */
-static hr_tensor_core product_of(const hr_cuda_gemm *gemm) {
+hr_tensor_core hr_cuda_gemm_product(const hr_cuda_gemm *gemm) {
     hr_tensor_type type = gemm->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
     hr_tensor_core product = {
         .threads = HR_TENSOR_WARP, .a = type, .b = type, .sum = HR_TENSOR_SUM_F32, .columns = 8};
@@ -254,7 +252,7 @@ static hr_tensor_core product_of(const hr_cuda_gemm *gemm) {
 }
 
 static const char *product_name(gemm_printer *g, const hr_cuda_gemm *gemm) {
-    hr_tensor_core product = product_of(gemm);
+    hr_tensor_core product = hr_cuda_gemm_product(gemm);
     char name[96];
     hr_tensor_core_name(&product, name, sizeof name);
     return hr_format(g->p, "%s", name);
@@ -410,8 +408,6 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s; %s */", stage->why, gemm->why);
     const char *maps = "";
-    hr_tensor_core products[] = {product_of(sibling), product_of(gemm)};
-    HR_TRY(hr_tensor_core_append(products, 2, p->out));
     if (hopper) maps = print_maps(&g);
     print_functions(&g);
     if (hopper) print_shape(&g, gemm);

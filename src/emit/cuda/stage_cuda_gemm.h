@@ -3,12 +3,15 @@
 #ifndef HR_EMIT_CUDA_STAGE_CUDA_GEMM_H
 #define HR_EMIT_CUDA_STAGE_CUDA_GEMM_H
 
+#include "emit/cuda/tensor_core.h"
 #include "emit/expression.h"
 #include "schedule/cuda/choose_gemm.h"
 
 /* `sibling`: the same product by HR_GEMM_AMPERE. */
 hr_status hr_emit_gemm_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm,
                             const hr_cuda_gemm *sibling);
+/* The instruction that multiplies: its function stands in front of the stages. */
+hr_tensor_core hr_cuda_gemm_product(const hr_cuda_gemm *gemm);
 /* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes: of the same
  * launch, by HR_GEMM_AMPERE, element by element. */
 bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm);

@@ -1,6 +1,8 @@
 /* The choices worth measuring on a GPU, likeliest first. In: a plan. Out: knobs for the tuner. */
 #include "schedule/cuda/candidates_cuda.h"
 
+#include "schedule/cuda/choose_gemm.h"
+
 static int copy_of(const hr_knobs *choices, int count, hr_knobs *out, int max) {
     if (count > max) count = max;
     for (int i = 0; i < count; i++)
@@ -64,5 +66,7 @@ int hr_cuda_candidates(const hr_plan *plan, hr_knobs *out, int max) {
     bool flat = true;
     for (int i = 0; i < plan->stage_count; i++)
         flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) return hr_gemm_candidates(plan, out, max);
     return flat ? flat_candidates(out, max) : grid_candidates(out, max);
 }

@@ -122,11 +122,11 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     bool maps =
         out->left.view.rank && out->right.view.rank && plan->limits.compute == 90 && plan->limits.tensor_maps;
     out->mainloop = maps && most == HR_GEMM_HOPPER ? HR_GEMM_HOPPER : HR_GEMM_AMPERE;
-    if (!hr_gemm_tiles(plan, &sizes, out, tiles)) {
+    if (!hr_gemm_tiles(plan, hr_stage_knobs(stage), &sizes, out, tiles)) {
         out->mainloop = HR_GEMM_AMPERE;
-        if (!hr_gemm_tiles(plan, &sizes, out, tiles))
-            return hr_fail(HR_NOT_AVAILABLE,
-                           "a block of this device has too little shared memory for a matrix product");
+        if (!hr_gemm_tiles(plan, hr_stage_knobs(stage), &sizes, out, tiles))
+            return hr_fail(HR_NOT_AVAILABLE, "no tile of the matrix product of kernel %.60s fits this device",
+                           plan->source->name);
     }
     tile_take(plan, &sizes, &tiles[0], out);
     return HR_OK;
@@ -136,7 +136,7 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
 hr_status hr_cuda_gemm_sibling(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                const hr_cuda_gemm *gemm, hr_cuda_gemm *out) {
     *out = *gemm;
-    if (gemm->mainloop == HR_GEMM_AMPERE) return HR_OK;
+    if (gemm->mainloop != HR_GEMM_HOPPER) return HR_OK;
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, out));
     out->tile.m = out->tile.n = 64;
     return HR_OK;

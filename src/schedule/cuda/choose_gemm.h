@@ -7,6 +7,7 @@
 #define HR_SCHEDULE_CUDA_CHOOSE_GEMM_H
 
 #include "schedule/cuda/gemm_view.h"
+#include "schedule/schedule.h"
 
 typedef enum hr_gemm_mainloop {
     HR_GEMM_PLAIN,  /* no tensor cores: arithmetic of threads */
@@ -106,9 +107,12 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
 
 enum { HR_GEMM_TILES_MAX = 16 };
 
-/* Those that fit the device and these operands; returns how many. */
-int hr_gemm_tiles(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_gemm *gemm,
-                  hr_gemm_tile *out);
+/* Those that fit the device and these operands; of them those that the knobs ask for, where there
+ * are any. Returns how many. */
+int hr_gemm_tiles(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_sizes *sizes,
+                  const hr_cuda_gemm *gemm, hr_gemm_tile *out);
+/* What the tuner may ask for: the model's first choice, then each tile; returns how many. */
+int hr_gemm_candidates(const hr_plan *plan, hr_knobs *out, int max);
 /* Shared memory of a block, and its blocks, both by `tile`. */
 int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile);
 int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_mainloop mainloop,

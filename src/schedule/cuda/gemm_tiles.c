@@ -126,8 +126,23 @@ static bool make_fit(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
     return fits(plan, s, gemm, tile);
 }
 
-int hr_gemm_tiles(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_gemm *gemm,
-                  hr_gemm_tile *out) {
+/* By the tuner: a tile by its size and its cluster. */
+static bool is_asked_for(const hr_knobs *knobs, const hr_gemm_tile *tile) {
+    return (!knobs->tile_m || knobs->tile_m == tile->m) && (!knobs->tile_n || knobs->tile_n == tile->n) &&
+           (!knobs->sharers || knobs->sharers == tile->cluster);
+}
+
+int hr_gemm_candidates(const hr_plan *plan, hr_knobs *out, int max) {
+    int count = 0;
+    if (max > 0) out[count++] = (hr_knobs){0};
+    for (size_t i = 0; i < sizeof hopper / sizeof *hopper && count < max && plan->limits.tensor_maps; i++)
+        out[count++] = (hr_knobs){.tile_m = hopper[i].m, .tile_n = hopper[i].n, .sharers = hopper[i].cluster};
+    return count;
+}
+
+/* Those of the table that fit, by cost; with `asked` those that these ask for. */
+static int rank(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_gemm *gemm,
+                const hr_knobs *asked, hr_gemm_tile *out) {
     bool is_hopper = gemm->mainloop == HR_GEMM_HOPPER;
     const hr_gemm_tile *table = is_hopper ? hopper : ampere;
     size_t size = is_hopper ? sizeof hopper / sizeof *hopper : sizeof ampere / sizeof *ampere;
@@ -135,7 +150,7 @@ int hr_gemm_tiles(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda
     int count = 0;
     for (size_t i = 0; i < size; i++) {
         hr_gemm_tile tile = table[i];
-        if (!make_fit(plan, sizes, gemm, &tile)) continue;
+        if ((asked && !is_asked_for(asked, &tile)) || !make_fit(plan, sizes, gemm, &tile)) continue;
         double mine = cost(plan, sizes, gemm, &tile);
         int at = count++;
         for (; at > 0 && costs[at - 1] > mine; at--) {
@@ -146,4 +161,10 @@ int hr_gemm_tiles(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda
         out[at] = tile;
     }
     return count;
+}
+
+int hr_gemm_tiles(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_sizes *sizes,
+                  const hr_cuda_gemm *gemm, hr_gemm_tile *out) {
+    int count = rank(plan, sizes, gemm, knobs, out);
+    return count ? count : rank(plan, sizes, gemm, NULL, out);
 }

@@ -1,7 +1,8 @@
 /* Functions of f32, so short that a pass over memory stays bound by memory.
  *
  * f32_* are right to 2 units in the last place or so. fast_* stand where the result is rounded to 16 bits or
- * added up: fast_exp(x) errs by 2 units and 1.2 |x| more, which is what rounding x itself would do.
+ * added up: fast_exp(x) errs by 2 units and 1.2 |x| more, which is what rounding x itself would do; fast_gelu_tanh
+ * likewise, with half the instructions, which a matrix product's epilogue has to hide.
  */
 static __device__ inline float f32_exp(float x) {
     return expf(x);
@@ -72,6 +73,13 @@ static __device__ inline float f32_silu(float x) {
 
 static __device__ inline float f32_gelu_tanh(float x) {
     return sigmoid_product(x, x * (x * x * 0.0713548162726f + 1.5957691216057308f));
+}
+
+/* x / (1 + e^-z): what is below 2^-126 / |x| of x comes out as -0, as does -inf. */
+static __device__ inline float fast_gelu_tanh(float x) {
+    float low = f32_max(x, -0x1.fffffep127f);
+    float e = machine_exp2(low * (x * x * -0.10294324f - 2.302208198f));
+    return low * machine_reciprocal(1 + e);
 }
 
 static __device__ inline float f32_gelu(float x) {
