@@ -53,6 +53,7 @@ AT_COPY = ("softmax layernorm rmsnorm residual_norm bias_gelu swiglu rope cross_
            "cross_entropy_backward_in_place adamw adamw_in_place").split()
 TARGET = {name: 0.90 for name in AT_COPY} | {"dropout": 0.80, "layernorm_backward": 0.88, "rmsnorm_backward": 0.88}
 MEAN_TARGET = 0.96
+PRODUCTS = ("matmul", "linear", "linear_gelu")
 
 
 # ---- arrays ----
@@ -329,6 +330,8 @@ def verdict(case, row, taken):
         return found | {"missed": "did not run"}
     missed = []
     found |= {"GB/s": row["MB"] / row["headroom us"] * 1e3, "of copy": row["copy us"] / row["headroom us"]}
+    if case.kernel in PRODUCTS:
+        found["TFLOP/s"] = 2 * math.prod(case.extents[e] for e in "MNK") / row["headroom us"] * 1e-6
     if case.kernel in TARGET and found["of copy"] < TARGET[case.kernel]:
         missed.append(f"{found['of copy']:.2f} of the copy, meant to be {TARGET[case.kernel]:.2f}")
     if peers:
@@ -342,12 +345,12 @@ def verdict(case, row, taken):
 
 # ---- tables ----
 
-COLUMNS = (["kernel", "dtype", "extents", "MB", "GB/s", "of copy", "best peer", "x best peer", "x low", "x high",
+COLUMNS = (["kernel", "dtype", "extents", "MB", "GB/s", "TFLOP/s", "of copy", "best peer", "x best peer", "x low", "x high",
             "headroom us", "copy us"]
            + [f"{p} us" for p in PEERS] + ["copy GB/s"] + [f"{p} best us" for p in SHARED + PEERS]
            + ["headroom prepare s", "tune s"] + [f"{p} prepare s" for p in PEERS]
            + ["agree", "difference", "missed", "error"])
-SHOWN = (["kernel", "extents", "MB", "GB/s", "of copy", "headroom us", "copy us"] + [f"{p} us" for p in PEERS]
+SHOWN = (["kernel", "extents", "MB", "GB/s", "TFLOP/s", "of copy", "headroom us", "copy us"] + [f"{p} us" for p in PEERS]
          + ["x best peer", "x low", "x high", "headroom prepare s", "tune s", "compile prepare s", "agree", "missed"])
 
 

@@ -58,6 +58,15 @@ class Torch:
     def bias_gelu(x, bias):
         return {"y": F.gelu(x + bias, approximate="tanh")}
 
+    def matmul(a, b):
+        return {"c": a @ b}
+
+    def linear(x, w, b):
+        return {"y": F.linear(x, w, b)}
+
+    def linear_gelu(x, w, b):
+        return {"y": F.gelu(F.linear(x, w, b), approximate="tanh")}
+
     def swiglu(gate, up):
         return {"y": F.silu(gate) * up}
 

@@ -406,7 +406,7 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
     p->lane = -1;
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
-    hr_print(p, " * %s; %s */", stage->why, gemm->why);
+    hr_print(p, " * %s */", stage->why);
     const char *maps = "";
     if (hopper) maps = print_maps(&g);
     print_functions(&g);

@@ -11,14 +11,16 @@
 
 #include <math.h>
 
-enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64 };
+enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64, STAGES_ENOUGH = 4 };
 
-/* ALIGNMENT: the ring begins at whole 1024 bytes, and dynamic shared memory at whole 128. */
-enum { ALIGNMENT = 1024, BARRIER_BYTES = 16 };
+/* Two barriers of eight bytes for each stage, and one for what each warpgroup's epilogue carries. */
+enum { BARRIER_BYTES = 16 };
 
 static const double l2_one = 64, l2_all = 6600; /* bytes a clock, of a multiprocessor and of all */
 static const double together = 8; /* how far two that overlap keep out of each other's way: 1 = not at all */
 static const double leave_clocks = 1780.0 / 32768; /* of an element of a tile of 128 x 256 in pieces */
+static const double shallow_loss =
+    1.2; /* a ring of three stages runs dry where one warpgroup takes from it */
 static const double cluster_loss = 0.12; /* of a wave: a cluster waits for its slower block at the end */
 
 /* Blocks of 384 threads: 128 x 256 has the least to read of the L2 for a product; ping-pong hides the
@@ -77,7 +79,7 @@ int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile)
     int64_t rows = tile->roles == HR_GEMM_PING_PONG ? tile->m : tile->m / GROUPS;
     int64_t places = tile->pieces ? tile->pieces : rows / GROUP_ROWS * (tile->n / columns);
     return ring + GROUPS * places * gemm->result_count * GROUP_ROWS * columns * size +
-           (int64_t)GROUPS * gemm->column_count * tile->n * (int64_t)sizeof(float) + ALIGNMENT +
+           (int64_t)GROUPS * gemm->column_count * tile->n * (int64_t)sizeof(float) +
            (tile->stages + 1) * BARRIER_BYTES;
 }
 
@@ -98,6 +100,7 @@ static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_ge
     int64_t waves = divide_up(tiles_of(s, tile), hr_limits_threads(&plan->limits));
     double multiply = multiply_clocks(s, tile), fill = fill_clocks(plan, s, tile);
     double loop = pow(pow(multiply, together) + pow(fill, together), 1 / together);
+    if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
     double leave = (double)tile->m * tile->n *
                    (leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1) + gemm->epilogue_clocks);
     double loss = tile->cluster > 1 && waves > 0 ? 1 + cluster_loss / (double)waves : 1;

@@ -2,6 +2,7 @@
 #include "ir/graph.h"
 #include "plan/passes.h"
 #include "schedule/cuda/candidates_cuda.h"
+#include "schedule/cuda/choose_gemm.h"
 #include "schedule/schedule_passes.h"
 #include "schedule/stash.h"
 #include "schedule/target.h"
@@ -54,6 +55,16 @@ static hr_status stash(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     return HR_OK;
 }
 
+/* ---- products ---- */
+
+/* Which unit takes it, and how, or what keeps the tensor cores from it. */
+static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    hr_cuda_gemm gemm;
+    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_HOPPER, &gemm));
+    stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, gemm.why);
+    return HR_OK;
+}
+
 /* ---- the passes ---- */
 
 static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
@@ -65,6 +76,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
         HR_TRY(hr_graph_status(plan->graph));
         HR_TRY(stash(extents, plan, stage));
         hr_schedule_describe(plan, stage);
+        if (stage->contract) HR_TRY(explain_product(extents, plan, stage));
     }
     return HR_OK;
 }

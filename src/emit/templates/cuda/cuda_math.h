@@ -1,8 +1,8 @@
 /* Functions of f32, so short that a pass over memory stays bound by memory.
  *
  * f32_* are right to 2 units in the last place or so. fast_* stand where the result is rounded to 16 bits or
- * added up: fast_exp(x) errs by 2 units and 1.2 |x| more, which is what rounding x itself would do; fast_gelu_tanh
- * likewise, with half the instructions, which a matrix product's epilogue has to hide.
+ * added up: fast_exp(x) errs by 2 units and 1.2 |x| more, which is what rounding x itself would do;
+ * fast_gelu_tanh likewise, with half the instructions, which a matrix product's epilogue has to hide.
  */
 static __device__ inline float f32_exp(float x) {
     return expf(x);

@@ -31,6 +31,16 @@ template <class P> struct gemm_hopper_memory {
     static constexpr int barriers_at = columns_at + 2 * column_bytes;
 };
 
+/* The block's dynamic shared memory, at whole 1024 bytes: what is swizzled is so by bits of its address. */
+static __device__ inline char *gemm_memory() {
+#ifdef HR_EMULATED
+    return (char *)emulated_shared();
+#else
+    extern __shared__ __align__(1024) uint4 gemm_words[];
+    return (char *)gemm_words;
+#endif
+}
+
 /* What the groups of a block know of it. */
 struct gemm_block {
     char *memory;
@@ -41,10 +51,8 @@ struct gemm_block {
 
 template <class P> static __device__ inline gemm_block gemm_hopper_begin(const gemm_size &size) {
     gemm_block b;
-    char *memory = staged_memory();
-    const uint32_t from = ptx_shared_address(memory), skipped = (1024 - from % 1024) % 1024;
-    b.memory = memory + skipped;
-    b.address = __shfl_sync(0xffffffffu, from + skipped, 0);
+    b.memory = gemm_memory();
+    b.address = __shfl_sync(0xffffffffu, ptx_shared_address(b.memory), 0);
     b.full = b.address + gemm_hopper_memory<P>::barriers_at;
     b.empty = b.full + P::stages * 8;
     b.carried = b.empty + P::stages * 8; /* one for each group */
