@@ -1,7 +1,7 @@
 /* Every kernel of kernels/ as CUDA, compiled by NVRTC for sm_80, sm_90a and sm_100a where NVRTC is installed:
  * no spills, no stack frames, no registers beyond what its blocks can have.
  *
- * HR_SLOW=1 adds sizes and every choice that the tuner may make; HR_ONLY=softmax keeps to one kernel;
+ * HR_TEST_LONG=1 adds sizes and every choice that the tuner may make; HR_ONLY=softmax keeps to one kernel;
  * HR_VERBOSE=1 prints a line a source. */
 #include "device/compiler_cuda.h"
 #include "emit/emit.h"
@@ -112,7 +112,7 @@ static void candidates_make(const hr_function *function, const struct compile_ca
 }
 
 static void function_make(const hr_function *function) {
-    bool slow = getenv("HR_SLOW") != NULL;
+    bool slow = getenv("HR_TEST_LONG") != NULL;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         if (cases[c].slow && !slow) continue;
         if (job_make(function, &cases[c], NULL, 0) != HR_OK)

@@ -3,6 +3,7 @@
  */
 #include "device/device.h"
 #include "support/cpu_device.h"
+#include "support/sample.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -174,7 +175,7 @@ static void test_products(void **state) {
                                    {16, 99, 33},   {3, 5, 7},    {17, 100, 80}, {5, 0, 40},  {5, 40, 0}};
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            check(products[i], &shapes[s]);
+            if (sample_takes(i * (sizeof shapes / sizeof *shapes) + s, 3)) check(products[i], &shapes[s]);
 }
 
 static void test_locals(void **state) {
@@ -187,7 +188,8 @@ static void test_locals(void **state) {
         if (locals[i].plan && !strstr(plan, locals[i].plan)) fail_msg("%s of\n%s", plan, locals[i].text);
         hr_kernel_destroy(kernel);
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            if (shapes[s].k || !strstr(locals[i].text, "u[n, 0]")) check(locals[i].text, &shapes[s]);
+            if ((shapes[s].k || !strstr(locals[i].text, "u[n, 0]")) && sample_takes(i * 5 + s, 2))
+                check(locals[i].text, &shapes[s]);
     }
 }
 
@@ -198,6 +200,7 @@ static void test_threads(void **state) {
     for (int threads = 1; threads < 4; threads++)
         for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
             device->limits.threads = threads;
+            if (!sample_takes((size_t)threads * 31 + i, 3)) continue;
             check(products[i], &shapes[i % 2]);
         }
     device->limits = own;
@@ -208,7 +211,8 @@ static void test_shared(void **state) {
     static const shape shapes[] = {{1, 5, 1}, {1, 3, 15}, {1, 4, 64}, {1, 33, 257}, {1, 2, 1000}, {1, 3, 0}};
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            if (shapes[s].k >= 16 || !strstr(shared[i], "% 16")) check(shared[i], &shapes[s]);
+            if ((shapes[s].k >= 16 || !strstr(shared[i], "% 16")) && sample_takes(i * 6 + s, 2))
+                check(shared[i], &shapes[s]);
 }
 
 /* The last group is not whole, and there is no scale for it. */
