@@ -9,7 +9,7 @@
 #include "diagnose/analysis.h"
 
 #define HR_EXCERPT_STEPS  8      /* fewer would not stand for the others */
-#define HR_EXCERPT_EVENTS 700000 /* of one rank; longer traces with steps enough are replayed in part */
+#define HR_EXCERPT_EVENTS 600000 /* of one rank; longer traces with steps enough are replayed in part */
 
 typedef struct hr_excerpt {
     hr_trace trace;  /* its table of events alone is its own */

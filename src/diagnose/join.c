@@ -533,7 +533,7 @@ static void join_allocate(joining *join, const counts *sum, const int64_t *stret
     size_t names = (size_t)sum->names;
     analysis->shapes = hr_arena_alloc(arena, HR_SHAPES_KNOWN * sizeof *analysis->shapes);
     uint64_t slots = 16;
-    while (slots < 2 * (uint64_t)sum->calls)
+    while (3 * slots < 4 * (uint64_t)sum->calls) /* at most three quarters full */
         slots *= 2;
     analysis->mask = slots - 1;
     analysis->keys = hr_arena_alloc(arena, slots * sizeof *analysis->keys);
