@@ -20,12 +20,12 @@
 
 #define KEEP_MOST     (32 << 20) /* bytes of inout arrays that are copied so that the kernel can run twice */
 #define WINDOW_LEAST  (8 << 20)  /* bytes of the other version's results that are looked at together */
-#define WINDOW_MOST   (32 << 20)
-#define WINDOW_PART   16  /* of all results, else */
+#define WINDOW_MOST   (16 << 20)
+#define WINDOW_PART   4   /* of all results, else */
 #define SUSPICIOUS    0.5 /* a score below is what rounding does */
 #define SUSPECTS_MOST 24  /* a tensor, whose meaning is asked, the worst first */
 #define JUDGE_SECONDS 1.0
-#define ALL_SECONDS   10.0
+#define ALL_SECONDS   60.0
 
 /* Elements [from, to) of a tensor, and a copy of them. */
 typedef struct window {

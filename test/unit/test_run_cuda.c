@@ -10,6 +10,8 @@
 #include "support/fake_device.h"
 
 #include "base/dtype.h"
+#include "run/check_compare.h"
+#include "run/check_guard.h"
 #include "run/kernel.h"
 
 static const char text[] = "kernel twice(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = 2 * x[m, n] }\n"
@@ -33,6 +35,30 @@ static void fill_kernel(const char *name, const int64_t *words) {
         hr_filling filling = {
             .seed = (uint64_t)words[3], .low = words[4], .high = words[5], .magnitude = words[6] != 0};
         hr_fill_array(ways[i].dtype, (void *)(intptr_t)words[0], words[2], &filling);
+    }
+}
+
+/* Of src/device/cuda/check_kernels.cuh, as the host does it. */
+static void digest_kernel(const int64_t *words) { /* data, a scalar, bytes, out */
+    uint64_t *out = (uint64_t *)(intptr_t)words[3];
+    memset(out, 0, HR_COMPARE_BLOCKS * sizeof *out);
+    *out = hr_digest_host((const void *)(intptr_t)words[0], words[2]);
+}
+
+static void compare_kernel(const int64_t *words) { /* got expected, error and a scalar, count format, out */
+    struct {
+        double apart, allowed;
+        int64_t at;
+    } *out = (void *)(intptr_t)words[6];
+    hr_suspect worst[HR_COMPARE_BLOCKS];
+    hr_comparing comparing = {HR_F32, (const void *)(intptr_t)words[0], (const void *)(intptr_t)words[1],
+                              words[4], 0};
+    memcpy(&comparing.error, &words[2], sizeof comparing.error);
+    hr_compare_host(&comparing, worst);
+    for (int block = 0; block < HR_COMPARE_BLOCKS; block++) {
+        out[block].apart = worst[block].score;
+        out[block].allowed = 1;
+        out[block].at = worst[block].at;
     }
 }
 
@@ -65,6 +91,10 @@ static void pick_kernel(const int64_t *words) { /* table at y, 3 scalars, V N, 3
 static void run_kernel(const char *name, void *words) {
     if (strncmp(name, "hr_fill", 7) == 0)
         fill_kernel(name, words);
+    else if (strcmp(name, "hr_digest") == 0)
+        digest_kernel(words);
+    else if (strcmp(name, "hr_compare_f32") == 0)
+        compare_kernel(words);
     else if (strcmp(name, "stage_0") != 0)
         return;
     else if (strcmp(hr_kernel_name(kernel), "twice") == 0)
@@ -129,6 +159,7 @@ static void test_run(void **state) {
     assert_string_equal(result->device_kind, "cuda");
     assert_true(result->verify_done && result->verified.ok);
     assert_true(result->verified.points >= 512);
+    assert_int_equal(result->verified.compared, 37 * 129);
     assert_true(result->seconds.median > 0.00199 && result->seconds.median < 0.00201);
     assert_non_null(strstr(result->source, "__global__"));
     assert_int_equal(result->roof.threads, 132);
