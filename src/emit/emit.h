@@ -33,7 +33,7 @@ hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int6
  * way. */
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
 /* The most elements of a piece that a plan over lists wants; a multiple of 64. */
-int64_t hr_emit_piece(const hr_plan *plan, const int64_t *extents);
+int64_t hr_emit_piece(const hr_plan *plan);
 void hr_emitted_clear(hr_emitted *emitted);
 
 #endif

@@ -21,13 +21,13 @@ hr_status hr_emit_refuse_lists(const hr_plan *plan) {
         plan->source->name);
 }
 
-int64_t hr_emit_piece(const hr_plan *plan, const int64_t *extents) {
+int64_t hr_emit_piece(const hr_plan *plan) {
     int64_t most = plan->limits.compute > 0 ? PIECE_CUDA : PIECE_CPU;
     for (int i = 0; plan->limits.compute > 0 && i < plan->stage_count; i++) {
-        hr_cuda_choice c;
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT) continue;
-        if (hr_cuda_choose(plan, &plan->stages[i], extents, &c) != HR_OK || !c.list) continue;
-        int64_t run = (int64_t)c.threads * c.groups * c.vector; /* fewer would leave threads idle */
+        const hr_cuda_choice *c = hr_grid_of(&plan->stages[i]);
+        if (!c->list) continue;
+        int64_t run = (int64_t)c->threads * c->groups * c->vector; /* fewer would leave threads idle */
         if (run > most) most = run;
     }
     return most;

@@ -76,7 +76,7 @@ static bool is_narrow(hr_printer *p) {
 void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     size_t ids = (size_t)p->function->expr_count;
     p->stage = stage;
-    p->vector = stage->vector;
+    p->vector = hr_stage_is_vector(stage);
     p->lane = hr_stage_lane(stage);
     p->flat = NULL;
     p->outer = stage->row;
@@ -93,7 +93,7 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     p->begun = p->joined = -1;
     p->kept_turned = NULL;
     p->narrow = is_narrow(p);
-    p->cleans = stage->vector && hr_stage_is_bound_by_operations(p->plan, stage);
+    p->cleans = hr_stage_is_vector(stage) && hr_stage_is_bound_by_operations(p->plan, stage);
 }
 
 void hr_printer_end(hr_printer *p) {

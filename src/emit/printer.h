@@ -6,7 +6,7 @@
 #define HR_EMIT_PRINTER_H
 
 #include "base/text.h"
-#include "plan/plan.h"
+#include "schedule/schedule.h"
 
 enum { HR_TURNED_MAX = 64 };
 

@@ -97,8 +97,6 @@ typedef struct hr_contract {
     hr_segments left_segments, right_segments;
 } hr_contract;
 
-#define HR_KEPT_MAX 8
-
 typedef struct hr_stage {
     struct hr_schedule *schedule; /* how the target walks it, schedule/schedule.h; NULL = not known yet */
     hr_shape shape;
@@ -113,37 +111,11 @@ typedef struct hr_stage {
     int step_count;
     hr_step *steps;
     hr_contract *contract; /* HR_SHAPE_CONTRACT only */
-    int kept_count;        /* values that a later pass reuses from a buffer of one row, in cache */
-    hr_expr **kept;
-    bool kept_once[HR_KEPT_MAX]; /* the same for every task: filled before the first */
-    bool vector;         /* lanes are vectors of 32-bit values; otherwise scalar loops for `omp simd` */
-    const char *written; /* CPU: an axis each of whose elements is a step of its own; NULL = none */
-    bool skew;           /* CPU: pass p works on row r - p while pass 0 works on row r */
-    int group;           /* with `skew`: rows that go through each block of columns together; with column
-                            sums, two that go through all */
-    int pace;            /* with `skew`: an hr_throttle */
-    bool backward;       /* with `skew`: the last pass walks its row from the end */
-    int lead;            /* with `skew`: elements that the first pass is ahead of the others in long rows */
-    bool carries;        /* with `lead`: it begins the next row beside the end of the row before */
-    bool few;            /* CPU: a map of so few rows that threads share out each of them */
-    bool ragged;         /* CPU: rows of results so short, and no whole cache lines, that they do not pay to
-                            leave past the caches one by one */
-    int abreast;         /* CPU: so many short rows go through each pass before they go through the next;
-                            0 = each row through all passes */
-    int ways;            /* CPU: accumulators side by side in a reduction; 0 = as many as long rows pay for */
-    bool alone;    /* CPU: column sums of nothing else, a few tasks of which are added up in registers */
-    int64_t strip; /* with `alone`, and of all stages that go together: so many columns at a time go through
-                      all tasks, and threads share the columns; 0 = they share the tasks */
-    bool joins;    /* CPU: each strip of columns, or block of rows, goes through this stage right after the
-                      one before it */
     /* Of two products with rows between them the first: scores of a row, and what follows from them, count
      * just for keys below this, + 1 with `mask_bound_more`; NULL = all do. */
     hr_expr *mask_bound;
     bool mask_bound_more;
-    int mask_bound_last;  /* with `mask_bound`: the stage of the second product */
-    hr_segments segments; /* CPU: of the values that the only pass sums up, in the order of its steps */
-    bool ordered;         /* CPU: tasks in the order of the rows that they add to, or gather */
-    hr_expr *gathered;    /* with `ordered`: the element whose rows these are; NULL = they add to rows */
+    int mask_bound_last; /* with `mask_bound`: the stage of the second product */
 } hr_stage;
 
 /* It is computed for itself, not as a part of other values. */
@@ -220,14 +192,6 @@ static inline hr_layout hr_plan_layout(const hr_plan *plan, int tensor) {
     int memory = plan->storage[tensor];
     return memory < hr_function_arguments(plan->source) ? plan->layouts[memory] : HR_LAYOUT_DENSE;
 }
-/* The stages, the given one among them, that go through the same strips of columns, or blocks of rows,
- * together. */
-typedef struct hr_run {
-    int first, last;
-} hr_run;
-hr_run hr_plan_run(const hr_plan *plan, int stage);
-/* The stage goes through blocks of rows together with others: the first and the last are products. */
-bool hr_plan_attends(const hr_plan *plan, int stage);
 /* A local of which only the strip in hand is in memory, in the scratch memory of a thread. */
 bool hr_plan_is_in_strips(const hr_plan *plan, int tensor);
 /* The same for the block of rows in hand. */
@@ -258,12 +222,8 @@ bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
 bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* Some step of it is a maximum that is estimated from the beginning of a row. */
 bool hr_stage_estimates(const hr_stage *stage);
-/* It keeps rows that are a task's own. */
-bool hr_stage_keeps_rows(const hr_stage *stage);
 /* Some step of it gives values of less than 32 bits. */
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage);
-/* CPU: what it does for such values takes a core longer than memory does. */
-bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage);
 /* What the plan has to do: what the text asks for, but for scores past their mask bound and what follows from
  * them. */
 hr_status hr_plan_work(const hr_plan *plan, const int64_t *extents, hr_work *out);
@@ -290,7 +250,5 @@ bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out);
  * hr_plan.normal.
  */
 bool hr_contract_fits(const hr_function *function, const hr_contract *contract, hr_dtype dtype);
-/* Words for `headroom explain`: stages, why, what is materialised. */
-void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* What emitters ask of a finished plan. In: a plan. Out: answers. Declared in plan.h. */
 #include "base/dtype.h"
+#include "ir/graph.h"
 #include "plan/plan.h"
 
 bool hr_stage_has(const hr_stage *stage, hr_step_kind kind) {
@@ -36,36 +37,12 @@ bool hr_stage_estimates(const hr_stage *stage) {
     return false;
 }
 
-bool hr_stage_keeps_rows(const hr_stage *stage) {
-    for (int i = 0; i < stage->kept_count; i++)
-        if (!stage->kept_once[i]) return true;
-    return false;
-}
-
 bool hr_stage_is_narrow(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         int tensor = plan->normal->statements[stage->steps[i].statement].tensor;
         if (hr_dtype_size(plan->normal->tensors[tensor].dtype) < 4) return true;
     }
     return false;
-}
-
-bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage) {
-    return hr_limits_are_short(&plan->limits) && hr_stage_is_narrow(plan, stage);
-}
-
-hr_run hr_plan_run(const hr_plan *plan, int stage) {
-    hr_run run = {stage, stage};
-    while (plan->stages[run.first].joins)
-        run.first--;
-    while (run.last + 1 < plan->stage_count && plan->stages[run.last + 1].joins)
-        run.last++;
-    return run;
-}
-
-bool hr_plan_attends(const hr_plan *plan, int stage) {
-    const hr_run run = hr_plan_run(plan, stage);
-    return run.first != run.last && plan->stages[run.first].contract;
 }
 
 bool hr_plan_is_in_strips(const hr_plan *plan, int tensor) {
@@ -141,4 +118,17 @@ bool hr_stage_can_split(const hr_plan *plan, const hr_stage *stage) {
         if (step->kind == HR_STEP_ROW && changes_argument(plan, step)) return false;
     }
     return true;
+}
+
+bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out) {
+    const hr_graph *graph = plan->graph;
+    int64_t id = (access - 1) / HR_AXES_MAX;
+    for (int i = 0; i < graph->table_size && access > 0; i++) {
+        const hr_expr *node = graph->table[i];
+        if (!node || node->id != id || node->op != HR_OP_ELEMENT) continue;
+        *out = (hr_access){
+            .tensor = node->tensor, .axis = (int)((access - 1) % HR_AXES_MAX), .place = node->place};
+        return out->axis < plan->normal->tensors[node->tensor].rank;
+    }
+    return false;
 }

@@ -20,14 +20,14 @@ static int ways_of(const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++)
         if (hr_op_finds_position(stage->steps[i].reduce)) return 1;
     if (hr_stage_knobs(stage)->accumulators) return hr_stage_knobs(stage)->accumulators;
-    return stage->ways ? stage->ways : WAYS;
+    return hr_cpu_walk_of(stage)->accumulators ? hr_cpu_walk_of(stage)->accumulators : WAYS;
 }
 
 static int chains_of(const hr_plan *plan, const hr_stage *stage, const int64_t *extents) {
     int64_t row;
     if (hr_plan_points(plan, stage->row, stage->row_count, extents, &row) != HR_OK) return 1;
     if (plan->limits.compute) return row >= WARP_POINTS ? WARP : 1;
-    return stage->vector ? hr_limits_lanes(&plan->limits) * ways_of(stage) : 1;
+    return hr_stage_is_vector(stage) ? hr_limits_lanes(&plan->limits) * ways_of(stage) : 1;
 }
 
 static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {

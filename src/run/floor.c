@@ -208,7 +208,7 @@ static void stage_describe(stage_count *count, const hr_roof *roof, double vecto
     hr_floor floor;
     const hr_contract *contract = count->stage->contract;
     count->work = (hr_work){0};
-    if (!count->stage->joins) memset(count->tensors, 0, (size_t)count->plan->normal->tensor_count);
+    if (!count->stage->schedule->joins) memset(count->tensors, 0, (size_t)count->plan->normal->tensor_count);
     for (int s = 0; s < count->stage->step_count; s++)
         step_count(count, &count->stage->steps[s]);
     if (contract) {

@@ -117,7 +117,7 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
                               &state->plan));
     if (hr_plan_has_lists(state->plan)) {
         HR_TRY(hr_plan_check_lists(state->plan));
-        state->piece = hr_emit_piece(state->plan, state->extents);
+        state->piece = hr_emit_piece(state->plan);
     }
     state->launch_threads = threads_of(kernel, state);
     return hr_emit_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
@@ -470,7 +470,7 @@ hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options
 hr_status hr_kernel_plan(hr_kernel *kernel, const char **out) {
     hr_prepared *state;
     HR_TRY(hr_kernel_planned(kernel, &state));
-    if (!state->explained.length) hr_plan_explain(state->plan, state->extents, &state->explained);
+    if (!state->explained.length) hr_schedule_explain(state->plan, state->extents, &state->explained);
     HR_TRY(hr_text_status(&state->explained));
     *out = hr_text_data(&state->explained);
     return HR_OK;

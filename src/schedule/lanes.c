@@ -1,4 +1,4 @@
-/* Whether a stage's lanes can be vectors of 32-bit values. In: a stage. Out: its `vector`. */
+/* Whether a stage's lanes can be vectors of 32-bit values. In: a stage. Out: its schedule's lanes. */
 #include "schedule/dependence.h"
 #include "schedule/schedule_passes.h"
 
@@ -99,16 +99,17 @@ static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visite
     return node_is_lanes(c, step->value, visited);
 }
 
-hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, hr_plan *plan, hr_stage *stage) {
+hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, const hr_plan *plan, hr_stage *stage) {
     lane_check c = {.plan = plan, .stage = stage, .extents = extents, .gathers = gathers};
     bool *visited = calloc((size_t)plan->normal->expr_count + 1, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     hr_status status = hr_dependence_begin(plan, stage, &c.depends);
     if (status == HR_OK) {
         bool wide = stage->contract && stage->contract->left->type == HR_F64;
-        stage->vector = stage->row_count > 0 && !wide;
-        for (int i = 0; i < stage->step_count && stage->vector; i++)
-            stage->vector = step_is_lanes(&c, &stage->steps[i], visited);
+        bool vector = stage->row_count > 0 && !wide;
+        for (int i = 0; i < stage->step_count && vector; i++)
+            vector = step_is_lanes(&c, &stage->steps[i], visited);
+        stage->schedule->lanes = vector ? HR_LANES_VECTOR : HR_LANES_SCALAR;
         hr_dependence_end(&c.depends);
     }
     free(visited);

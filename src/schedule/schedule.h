@@ -5,14 +5,89 @@
 #define HR_SCHEDULE_SCHEDULE_H
 
 #include "plan/plan.h"
+#include "schedule/cpu/contract_choice.h"
+#include "schedule/cpu/cpu_walk.h"
+#include "schedule/cuda/cuda_choice.h"
 #include "schedule/knobs.h"
 
+typedef enum hr_schedule_kind {
+    HR_SCHEDULE_CPU_WALK,    /* maps, rows, columns, scatters: loops over tasks and lanes */
+    HR_SCHEDULE_CPU_PRODUCT, /* a main loop over packed blocks; the walk is its epilogue's */
+    HR_SCHEDULE_CUDA_GRID,   /* maps, rows, columns, scatters: which threads hold which elements */
+    HR_SCHEDULE_CUDA_PRODUCT /* tiles in shared memory */
+} hr_schedule_kind;
+
+typedef enum hr_lanes {
+    HR_LANES_SCALAR, /* loops for `omp simd` */
+    HR_LANES_VECTOR  /* vectors of 32-bit values */
+} hr_lanes;
+
+/* Values that one pass over a row computes and a later one reads again: a CPU has them in a cache, a GPU in
+ * registers. */
+enum { HR_STASH_MAX = 8 };
+
+typedef struct hr_stash {
+    int count;
+    hr_expr *value[HR_STASH_MAX];
+    bool once[HR_STASH_MAX]; /* the same for every task: stashed before the first */
+} hr_stash;
+
 typedef struct hr_schedule {
+    hr_schedule_kind kind;
     const hr_knobs *knobs; /* those that the stage obeys */
+    hr_lanes lanes;
+    bool joins; /* each strip of columns, or block of rows, goes through this stage right after the one before
+                   it */
+    hr_stash stash;
+    union {
+        struct {
+            hr_cpu_walk walk;           /* both kinds of a CPU */
+            hr_contract_choice product; /* HR_SCHEDULE_CPU_PRODUCT */
+        };
+        hr_cuda_choice grid; /* HR_SCHEDULE_CUDA_GRID */
+    };
 } hr_schedule;
 
 static inline const hr_knobs *hr_stage_knobs(const hr_stage *stage) {
     return stage->schedule->knobs;
 }
+
+static inline hr_stash *hr_stash_of(const hr_stage *stage) {
+    return &stage->schedule->stash;
+}
+
+/* Of a stage that is scheduled for a CPU. */
+static inline hr_cpu_walk *hr_cpu_walk_of(const hr_stage *stage) {
+    return &stage->schedule->walk;
+}
+
+/* Rows that go through a pass together where passes are no pipeline; 0 = one by one. */
+static inline int hr_stage_jam(const hr_stage *stage) {
+    return hr_cpu_walk_jam(hr_cpu_walk_of(stage));
+}
+
+static inline bool hr_stage_is_vector(const hr_stage *stage) {
+    return stage->schedule->lanes == HR_LANES_VECTOR;
+}
+
+/* Of a stage that is scheduled as a grid. */
+static inline const hr_cuda_choice *hr_grid_of(const hr_stage *stage) {
+    return &stage->schedule->grid;
+}
+
+/* The stages, the given one among them, that go through the same strips of columns, or blocks of rows,
+ * together. */
+typedef struct hr_run {
+    int first, last;
+} hr_run;
+hr_run hr_schedule_run(const hr_plan *plan, int stage);
+/* The stage goes through blocks of rows together with others: the first and the last are products. */
+bool hr_schedule_attends(const hr_plan *plan, int stage);
+/* Rows that are a task's own are stashed. */
+bool hr_stash_has_rows(const hr_stage *stage);
+/* CPU: what it does for values of less than 32 bits takes a core longer than memory does. */
+bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage);
+/* Words for `headroom explain`: stages, why, what is materialised. */
+void hr_schedule_explain(const hr_plan *plan, const int64_t *extents, hr_text *out);
 
 #endif

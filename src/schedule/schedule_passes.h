@@ -2,10 +2,10 @@
 #ifndef HR_SCHEDULE_SCHEDULE_PASSES_H
 #define HR_SCHEDULE_SCHEDULE_PASSES_H
 
-#include "plan/plan.h"
+#include "schedule/schedule.h"
 
-/* Provides the stage's `vector`. `gathers`: vectors can be put together from elements at any places. */
-hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, hr_plan *plan, hr_stage *stage);
+/* Provides the stage's lanes. `gathers`: vectors can be put together from elements at any places. */
+hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, const hr_plan *plan, hr_stage *stage);
 /* Provides the name and the reason of a stage, and the summary of a plan, once they are scheduled. */
 void hr_schedule_describe(hr_plan *plan, hr_stage *stage);
 void hr_schedule_summarise(hr_plan *plan);

@@ -1,5 +1,6 @@
 /* See stash.h. */
 #include "schedule/stash.h"
+#include "schedule/schedule.h"
 
 #include "ir/graph.h"
 
@@ -39,7 +40,6 @@ hr_status hr_stash_begin(hr_plan *plan, hr_stage *stage, const int64_t *extents,
     }
     out->passes = passes;
     out->repeats = passes + ids;
-    stage->kept = hr_arena_alloc(plan->arena, HR_KEPT_MAX * sizeof *stage->kept);
     count_all(out);
     return HR_OK;
 }
@@ -50,17 +50,17 @@ void hr_stash_end(hr_stashing *s) {
 }
 
 void hr_stash_add(hr_stashing *s, hr_expr *node, bool once) {
-    s->stage->kept_once[s->stage->kept_count] = once;
-    s->stage->kept[s->stage->kept_count++] = node;
+    hr_stash_of(s->stage)->once[hr_stash_of(s->stage)->count] = once;
+    hr_stash_of(s->stage)->value[hr_stash_of(s->stage)->count++] = node;
 }
 
 bool hr_stash_is_full(const hr_stashing *s) {
-    return s->stage->kept_count >= HR_KEPT_MAX;
+    return hr_stash_of(s->stage)->count >= HR_STASH_MAX;
 }
 
 static bool is_stashed(const hr_stage *stage, const hr_expr *node) {
-    for (int i = 0; i < stage->kept_count; i++)
-        if (stage->kept[i] == node) return true;
+    for (int i = 0; i < hr_stash_of(stage)->count; i++)
+        if (hr_stash_of(stage)->value[i] == node) return true;
     return false;
 }
 

@@ -48,25 +48,27 @@ static const char *why_of(words *s, const hr_stage *stage) {
     switch (stage->shape) {
     case HR_SHAPE_MAP:
         return hr_arena_format(arena, "no reduction: one pass over the elements%s%s%s%s",
-                               stage->written ? ", all of axis " : "", stage->written ? stage->written : "",
-                               stage->written ? " at a time" : "",
-                               stage->gathered ? "; each thread goes through its tasks in the order of the "
-                                                 "rows that they gather"
-                                               : "");
+                               hr_cpu_walk_of(stage)->written_out ? ", all of axis " : "",
+                               hr_cpu_walk_of(stage)->written_out ? hr_cpu_walk_of(stage)->written_out : "",
+                               hr_cpu_walk_of(stage)->written_out ? " at a time" : "",
+                               hr_cpu_walk_of(stage)->gathered
+                                   ? "; each thread goes through its tasks in the order of the "
+                                     "rows that they gather"
+                                   : "");
     case HR_SHAPE_CONTRACT:
         return hr_arena_format(arena,
                                "a sum of products of two operands with different free indices%s; what "
                                "follows it element by element is its epilogue",
                                bf16_unit_name(s, stage));
     case HR_SHAPE_SCATTER:
-        return stage->ordered
+        return hr_cpu_walk_of(stage)->order != HR_ORDER_LYING
                    ? "several elements may add into one place: each thread owns its share of the places "
                      "and goes through them in order"
                    : "several elements may add into one place: each thread owns its share of the places";
     case HR_SHAPE_GENERIC:
         return "no index runs along memory in all of it: plain loops";
     case HR_SHAPE_COLUMN:
-        if (stage->strip)
+        if (hr_cpu_walk_of(stage)->strip)
             return hr_arena_format(arena, "%s add%s up over all tasks, a strip of columns at a time", columns,
                                    strchr(columns, ',') ? "" : "s");
         return hr_arena_format(arena,
@@ -88,9 +90,9 @@ void hr_schedule_describe(hr_plan *plan, hr_stage *stage) {
     words s = {plan, plan->normal, plan->arena};
     const char *row = index_names(&s, stage->row, stage->row_count),
                *task = index_names(&s, stage->task, stage->task_count);
-    stage->name =
-        hr_arena_format(s.arena, "%s over %s%s%s%s", hr_shape_name(stage->shape), *row ? row : "one element",
-                        *task ? ", a task for each " : "", task, stage->vector ? "" : ", scalar lanes");
+    stage->name = hr_arena_format(s.arena, "%s over %s%s%s%s", hr_shape_name(stage->shape),
+                                  *row ? row : "one element", *task ? ", a task for each " : "", task,
+                                  hr_stage_is_vector(stage) ? "" : ", scalar lanes");
     stage->why = why_of(&s, stage);
 }
 
@@ -98,7 +100,7 @@ void hr_schedule_describe(hr_plan *plan, hr_stage *stage) {
 void hr_schedule_summarise(hr_plan *plan) {
     const char *shapes = "";
     for (int i = 0; i < plan->stage_count && i < 6; i++) {
-        const char *between = plan->stages[i].joins ? " + " : ", ";
+        const char *between = plan->stages[i].schedule->joins ? " + " : ", ";
         shapes = hr_arena_format(plan->arena, "%s%s%s", shapes, i ? between : "",
                                  hr_shape_name(plan->stages[i].shape));
     }

@@ -93,7 +93,7 @@ static hr_pieces *pieces_make(run *r, int64_t most) {
 static void words_make(run *r, const hr_plan *plan) {
     uint64_t *word = r->words;
     int64_t scratch_bytes;
-    hr_pieces *pieces = pieces_make(r, hr_emit_piece(plan, r->extents));
+    hr_pieces *pieces = pieces_make(r, hr_emit_piece(plan));
     good(hr_emit_cuda_scratch(plan, r->extents, &scratch_bytes));
     void *scratch =
         cuda_emulation_array(emulation, "scratch", (size_t)scratch_bytes + 1, 0, CUDA_READ | CUDA_WRITE);

@@ -46,7 +46,7 @@ static bool next_between(between *b) {
 }
 
 static between first_between(const hr_plan *plan, int number) {
-    return (between){plan, -1, hr_plan_run(plan, number)};
+    return (between){plan, -1, hr_schedule_run(plan, number)};
 }
 
 static int row_axes(const hr_plan *plan, int number) {
@@ -81,7 +81,7 @@ enum { SIZES_FIELDS = 8 };
 
 /* The fields of contract_attend_sizes. */
 static void sizes_of(hr_sizes *sizes, const hr_plan *plan, int number, const hr_size *out[SIZES_FIELDS]) {
-    const hr_run run = hr_plan_run(plan, number);
+    const hr_run run = hr_schedule_run(plan, number);
     const hr_contract *first = plan->stages[run.first].contract, *second = plan->stages[run.last].contract;
     const hr_size *row = hr_size_number(sizes, 0), *area = row;
     for (between b = first_between(plan, number); next_between(&b);)
@@ -111,15 +111,15 @@ static void print_sizes(hr_printer *p, int number) {
 }
 
 const hr_size *hr_attend_size(hr_sizes *sizes, const hr_plan *plan, int number, int threads) {
-    const hr_run run = hr_plan_run(plan, number);
+    const hr_run run = hr_schedule_run(plan, number);
     const hr_size *size = hr_size_number(sizes, 0), *args[SIZES_FIELDS + 3];
     if (number != run.last) return size;
     static const hr_size_function bytes = {.name = "contract_attend_bytes",
                                            .value = attend_value,
                                            .record = "contract_attend_sizes",
                                            .fields = SIZES_FIELDS};
-    const bool first = hr_contract_choice_of(plan, &plan->stages[run.first]).bf16,
-               second = hr_contract_choice_of(plan, &plan->stages[run.last]).bf16;
+    const bool first = plan->stages[run.first].schedule->product.bf16,
+               second = plan->stages[run.last].schedule->product.bf16;
     sizes_of(sizes, plan, number, args);
     args[SIZES_FIELDS + 2] = hr_size_word(sizes, "threads", threads);
     for (int i = 0; i <= first; i++)
@@ -165,7 +165,7 @@ static void print_limit(hr_printer *p, const hr_stage *head) {
 }
 
 static void print_block(hr_printer *p, int number) {
-    const hr_run run = hr_plan_run(p->plan, number);
+    const hr_run run = hr_schedule_run(p->plan, number);
     const hr_contract *first = p->plan->stages[run.first].contract,
                       *second = p->plan->stages[run.last].contract;
     hr_print(p, "const int64_t row = attend->batch * (%s) + m, most = attend->blocks.rows;",
@@ -184,7 +184,7 @@ static void print_block(hr_printer *p, int number) {
 
 static void print_part(hr_printer *p, int which, int number) {
     static const char *const names[] = {"first", "second"};
-    if (!hr_contract_choice_of(p->plan, &p->plan->stages[number]).bf16) return;
+    if (!p->plan->stages[number].schedule->product.bf16) return;
     hr_print(p, "if (contract_pairs_serve(&%s)) {", names[which]);
     hr_print(p, "    parts[%d].unit = &contract_pairs_unit;", which);
     hr_print(p, "    parts[%d].choice = &stage_%d_pairs;", which, number);
@@ -193,9 +193,9 @@ static void print_part(hr_printer *p, int which, int number) {
 }
 
 static void print_run(hr_printer *p, int number) {
-    const hr_run run = hr_plan_run(p->plan, number);
-    const bool pairs = hr_contract_choice_of(p->plan, &p->plan->stages[run.first]).bf16 ||
-                       hr_contract_choice_of(p->plan, &p->plan->stages[run.last]).bf16;
+    const hr_run run = hr_schedule_run(p->plan, number);
+    const bool pairs =
+        p->plan->stages[run.first].schedule->product.bf16 || p->plan->stages[run.last].schedule->product.bf16;
     hr_contract_print_product(p, run.first, "first");
     hr_contract_print_product(p, run.last, "second");
     print_sizes(p, number);

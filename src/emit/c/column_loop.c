@@ -26,8 +26,8 @@ static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node) 
 }
 
 bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
-    if (stage->alone) return true;
-    if (!stage->vector || stage->row_count != 1 || stage->task_count == 0) return false;
+    if (hr_cpu_walk_of(stage)->sums == HR_SUMS_IN_REGISTERS) return true;
+    if (!hr_stage_is_vector(stage) || stage->row_count != 1 || stage->task_count == 0) return false;
     if (!hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || !hr_stage_has(stage, HR_STEP_REDUCE_ROW)) return false;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];

@@ -220,9 +220,9 @@ static const hr_size *areas_of(hr_sizes *sizes, const hr_plan *plan, const hr_st
  * pieces_of(). */
 static const hr_size *work_of(hr_sizes *sizes, const hr_plan *plan, int number, bool sums, int threads) {
     const hr_stage *stage = &plan->stages[number];
-    if (hr_plan_attends(plan, number)) return hr_attend_size(sizes, plan, number, threads);
+    if (hr_schedule_attends(plan, number)) return hr_attend_size(sizes, plan, number, threads);
     if (stage->shape == HR_SHAPE_CONTRACT) return hr_contract_size(sizes, plan, number, threads);
-    if (stage->ordered) return hr_order_size(sizes, plan, stage, threads);
+    if (hr_cpu_walk_of(stage)->order != HR_ORDER_LYING) return hr_order_size(sizes, plan, stage, threads);
     return areas_of(sizes, plan, stage, sums, threads);
 }
 
@@ -241,7 +241,7 @@ static void print_scratch_sum(emitter *e) {
     for (int i = 0; i < e->plan->stage_count; i++) {
         hr_sizes sizes = {0};
         const hr_size *size = work_of(&sizes, e->plan, i, e->functions[i].sums, 0);
-        if (!e->plan->stages[i].joins) before = -1;
+        if (!e->plan->stages[i].schedule->joins) before = -1;
         if (hr_size_is_zero(size)) continue;
         if (before >= 0)
             size = hr_size_sum(&sizes, hr_size_word(&sizes, hr_format(p, "stage_%d", before), 0), size);
@@ -279,7 +279,7 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
     int64_t work = 0, together = 0; /* of the stages that go together */
     for (int i = 0; i < plan->stage_count; i++) {
-        if (!plan->stages[i].joins) together = 0;
+        if (!plan->stages[i].schedule->joins) together = 0;
         HR_TRY(work_bytes(plan, i, extents, threads, &together));
         if (together > work) work = together;
     }
@@ -355,7 +355,7 @@ static void print_run_body(emitter *e) {
         if (e->functions[i].begin) print_call(e, i, "_begin");
         if (e->functions[i].pieces)
             print_pieces(e, i);
-        else if (hr_plan_run(e->plan, i).last == i)
+        else if (hr_schedule_run(e->plan, i).last == i)
             print_call(e, i, "");
         if (e->functions[i].end) print_end(e, i);
     }

@@ -47,9 +47,9 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
     bool shared = false, pairs = false, attends = false, done[2] = {false, false};
     for (int i = 0; i < plan->stage_count; i++) {
         if (plan->stages[i].shape != HR_SHAPE_CONTRACT) continue;
-        hr_contract_choice choice = hr_contract_choice_of(plan, &plan->stages[i]);
+        hr_contract_choice choice = plan->stages[i].schedule->product;
         if (!shared) hr_text_format(out, "%s\n", (const char *)hr_contract_blocks_text);
-        shared = true, pairs |= choice.bf16, attends |= hr_plan_attends(plan, i);
+        shared = true, pairs |= choice.bf16, attends |= hr_schedule_attends(plan, i);
         if (done[choice.double_precision]) continue;
         done[choice.double_precision] = true;
         const char *type = choice.double_precision ? "F64" : "F32";
@@ -221,7 +221,9 @@ static void begin_stage(hr_printer *p, const hr_stage *of, const walked_group *o
     stage->row = hr_arena_alloc(p->arena, (size_t)stage->row_count * sizeof *stage->row);
     memcpy(stage->row, outer->index, (size_t)outer->count * sizeof *stage->row);
     memcpy(stage->row + outer->count, lane->index, (size_t)lane->count * sizeof *stage->row);
-    stage->vector = vector;
+    stage->schedule = hr_arena_alloc(p->arena, sizeof *stage->schedule);
+    *stage->schedule = *of->schedule;
+    stage->schedule->lanes = vector ? HR_LANES_VECTOR : HR_LANES_SCALAR;
     hr_printer_stage(p, stage);
 }
 
@@ -495,7 +497,7 @@ static void print_finish(stage_printer *s) {
     const hr_contract *c = s->contract;
     walked_group none = {&c->m[0], 0, NULL, NULL}, columns = {c->n + c->n_count - 1, 1, NULL, NULL};
     const char *type = hr_c_compute(c->left->type);
-    begin_stage(p, s->stage, &none, &columns, s->stage->vector);
+    begin_stage(p, s->stage, &none, &columns, hr_stage_is_vector(s->stage));
     hr_text body, *out = hr_print_aside(p, &body);
     print_batch(s);
     print_same(s);
@@ -610,8 +612,7 @@ void hr_contract_print_product(hr_printer *p, int number, const char *name) {
 /* args: which choice, batch, m, n, k, threads */
 static int64_t contract_value(const void *plan, const int64_t *args) {
     const int64_t which = args[0];
-    const hr_contract_choice choice =
-        hr_contract_choice_of(plan, &((const hr_plan *)plan)->stages[which / 2]);
+    const hr_contract_choice choice = ((const hr_plan *)plan)->stages[which / 2].schedule->product;
     return contract_bytes(which % 2 ? &choice.pairs : &choice.blocks, args[1], args[2], args[3], args[4],
                           args[5]);
 }
@@ -632,7 +633,7 @@ const hr_size *hr_contract_choice_name(hr_sizes *sizes, int number, bool pairs) 
 
 const hr_size *hr_contract_size(hr_sizes *sizes, const hr_plan *plan, int number, int threads) {
     const hr_contract *c = plan->stages[number].contract;
-    const bool bf16 = hr_contract_choice_of(plan, &plan->stages[number]).bf16;
+    const bool bf16 = plan->stages[number].schedule->product.bf16;
     static const hr_size_function bytes = {.name = "contract_bytes", .value = contract_value};
     const hr_size *of[2], *args[] = {NULL,
                                      hr_size_points(sizes, plan->normal, c->batch, c->batch_count),
@@ -652,16 +653,17 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     stage_printer s = stage_printer_of(p, number);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
-    hr_contract_choice choice = hr_contract_choice_of(p->plan, stage);
+    hr_contract_choice choice = stage->schedule->product;
     print_choice(&s, &choice.blocks, "choice",
                  choice.double_precision ? "CONTRACT_F64_COLUMNS" : "CONTRACT_F32_COLUMNS");
     if (choice.bf16) print_choice(&s, &choice.pairs, "pairs", hr_format(p, "%d", (int)choice.pairs.columns));
     print_operand(&s, false);
     print_operand(&s, true);
     print_finish(&s);
-    if (!hr_plan_attends(p->plan, number)) {
+    if (!hr_schedule_attends(p->plan, number)) {
         print_run(&s, choice.bf16, choice.double_precision ? "f64" : "f32");
         return hr_text_status(p->out);
     }
-    return hr_plan_run(p->plan, number).last == number ? hr_emit_attend(p, number) : hr_text_status(p->out);
+    return hr_schedule_run(p->plan, number).last == number ? hr_emit_attend(p, number)
+                                                           : hr_text_status(p->out);
 }

@@ -228,7 +228,9 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     p->stamp++;
     for (int i = 0; i < pass->step_count; i++)
         first = first || reads_tensor(p, pass, pass->steps[i].value);
-    if (!first || p->stage->backward || p->stage->lead) return head;
+    if (!first || hr_cpu_walk_of(p->stage)->pipeline.direction == HR_REVERSED ||
+        hr_cpu_walk_of(p->stage)->pipeline.offset)
+        return head;
     return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size / pass->group,
                      BYTES_AHEAD / size);
 }

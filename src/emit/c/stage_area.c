@@ -10,20 +10,21 @@ const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
 }
 
 bool hr_stage_shares_kept(const hr_stage *stage) {
-    return stage->skew && hr_stage_turns(stage) == 2 && !stage->lead;
+    return hr_cpu_walk_of(stage)->pipeline.depth && hr_stage_turns(stage) == 2 &&
+           !hr_cpu_walk_of(stage)->pipeline.offset;
 }
 
 /* Sums that other threads read stay where these look for them. */
 bool hr_stage_area_is_placed(const hr_stage *stage) {
-    return stage->lead && hr_stage_keeps_rows(stage) && !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) &&
-           !hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+    return hr_cpu_walk_of(stage)->pipeline.offset && hr_stash_has_rows(stage) &&
+           !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !hr_stage_has(stage, HR_STEP_REDUCE_ALL);
 }
 
 int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
-    if (stage->kept_once[kept_index]) return 1;
-    if (stage->abreast) return stage->abreast;
-    if (!stage->skew) return 1;
-    return (hr_stage_shares_kept(stage) ? 1 : stage->pass_count) * stage->group;
+    if (hr_stash_of(stage)->once[kept_index]) return 1;
+    if (hr_stage_jam(stage)) return hr_stage_jam(stage);
+    if (!hr_cpu_walk_of(stage)->pipeline.depth) return 1;
+    return (hr_stage_shares_kept(stage) ? 1 : stage->pass_count) * hr_cpu_walk_of(stage)->jam;
 }
 
 bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const hr_step *step,
@@ -42,7 +43,9 @@ bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const 
 }
 
 bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
-    if (!stage->abreast || !stage->ragged || hr_stage_knobs(stage)->store) return false;
+    if (!hr_stage_jam(stage) || hr_cpu_walk_of(stage)->row_ends != HR_ROWS_RAGGED ||
+        hr_stage_knobs(stage)->store)
+        return false;
     return step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_stores_in_order(plan, stage, step, 1);
 }
 
@@ -65,7 +68,7 @@ static bool is_wide(const hr_plan *plan, const hr_step *step) {
 
 /* Rows of 4-byte elements for a step's sums or for what is collected of it. */
 static int narrow_rows(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
-    if (hr_stage_collects(plan, stage, step)) return stage->abreast;
+    if (hr_stage_collects(plan, stage, step)) return hr_stage_jam(stage);
     return step->kind == HR_STEP_REDUCE_COLUMN && !is_wide(plan, step);
 }
 
@@ -77,7 +80,7 @@ typedef struct areas {
 /* Those of what is kept and of the steps before `end`: of a step its sums or what is collected of it, then
  * its strip. */
 static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
-    areas count = {kept_before(stage, stage->kept_count), 0, 0};
+    areas count = {kept_before(stage, hr_stash_of(stage)->count), 0, 0};
     for (int i = 0; i < end; i++) {
         const hr_step *step = &stage->steps[i];
         if (step->kind == HR_STEP_REDUCE_ALL) count.totals++;
@@ -88,7 +91,8 @@ static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
 }
 
 bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage) {
-    return !stage->strip && !stage->alone && !stage->gathered && !hr_stage_knobs(stage)->chunk &&
+    return !hr_cpu_walk_of(stage)->strip && hr_cpu_walk_of(stage)->sums != HR_SUMS_IN_REGISTERS &&
+           !hr_cpu_walk_of(stage)->gathered && !hr_stage_knobs(stage)->chunk &&
            !hr_stage_has(stage, HR_STEP_SCATTER) && !hr_plan_has_lists(plan);
 }
 
@@ -98,8 +102,8 @@ bool hr_stage_has_sums(const hr_stage *stage) {
 
 /* Of its columns a thread holds the sums of all or of a strip. */
 static const hr_size *sums_of(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
-    return stage->strip ? hr_size_number(sizes, stage->strip)
-                        : hr_size_points(sizes, plan->normal, stage->row, stage->row_count);
+    return hr_cpu_walk_of(stage)->strip ? hr_size_number(sizes, hr_cpu_walk_of(stage)->strip)
+                                        : hr_size_points(sizes, plan->normal, stage->row, stage->row_count);
 }
 
 /* Bytes of `rows` padded rows of elements of `element` bytes. */

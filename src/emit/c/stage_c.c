@@ -47,7 +47,7 @@ static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
 static bool uses_area(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++)
         if (hr_stage_collects(plan, stage, &stage->steps[i])) return true;
-    return stage->kept_count || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
+    return hr_stash_of(stage)->count || hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
            hr_stage_has(stage, HR_STEP_REDUCE_ALL);
 }
 
@@ -105,7 +105,9 @@ bool hr_stage_streams(const hr_printer *p, const hr_tensor *target) {
     hr_dtype dtype = target->dtype;
     bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
     if (!p->vector || !streams || hr_stage_knobs(p->stage)->store == HR_STORE_CACHED) return false;
-    if (p->stage->ragged && !p->flat && hr_stage_knobs(p->stage)->store != HR_STORE_STREAMING) return false;
+    if (hr_cpu_walk_of(p->stage)->row_ends == HR_ROWS_RAGGED && !p->flat &&
+        hr_stage_knobs(p->stage)->store != HR_STORE_STREAMING)
+        return false;
     /* An inout's lines are in cache already, and scratch is read again soon: ordinary stores cost them no
      * extra traffic. */
     return hr_stage_knobs(p->stage)->store == HR_STORE_STREAMING || target->role == HR_ROLE_RESULT;
@@ -180,8 +182,8 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     }
     if (!plain || !s->p->vector) return 1;
     if (reduces && hr_stage_knobs(s->stage)->accumulators) return hr_stage_knobs(s->stage)->accumulators;
-    if (reduces && s->stage->ways == 1 && goes_in_pairs(s, lanes)) return 2;
-    if (reduces) return s->stage->ways ? s->stage->ways : 4;
+    if (reduces && hr_cpu_walk_of(s->stage)->accumulators == 1 && goes_in_pairs(s, lanes)) return 2;
+    if (reduces) return hr_cpu_walk_of(s->stage)->accumulators ? hr_cpu_walk_of(s->stage)->accumulators : 4;
     bool dear = s->stage->shape == HR_SHAPE_MAP &&
                 (hr_limits_are_short(&s->plan->limits) || stores(s, lanes, HR_BF16));
     for (int i = 0; i < lanes->step_count && dear; i++)
@@ -192,7 +194,8 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
                                 const hr_expr **prefetched) {
     hr_printer *p = s->p;
-    hr_lane_pass lanes = {.steps = steps, .kept = s->stage->kept, .kept_count = s->stage->kept_count};
+    hr_lane_pass lanes = {
+        .steps = steps, .kept = hr_stash_of(s->stage)->value, .kept_count = hr_stash_of(s->stage)->count};
     lanes.step_count = lane_steps(s, pass, steps);
     const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
     bool part = s->split || s->skew || s->turns || s->few || s->joined;
@@ -201,7 +204,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     if (s->skew) {
         lanes.state = "row->";
         lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
-        lanes.group = s->stage->group;
+        lanes.group = hr_cpu_walk_of(s->stage)->jam;
     }
     lanes.kept_name = s->kept_name;
     lanes.kept_done = s->kept_done;
@@ -209,7 +212,8 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     hr_lane_randoms(p, &lanes, &randoms);
     lanes.tile = randoms.count ? s->tile : 0;
     lanes.ways = lanes.unit = choose_ways(s, &lanes);
-    if (s->stage->segments.run && !part && !s->abreast) lanes.segments = &s->stage->segments;
+    if (hr_cpu_walk_of(s->stage)->segments.run && !part && !s->abreast)
+        lanes.segments = &hr_cpu_walk_of(s->stage)->segments;
     hr_stage_prefetch(s, pass, &lanes, prefetched);
     hr_stage_lines_join(s, pass, &lanes);
     return lanes;
@@ -310,8 +314,8 @@ static void print_areas(hr_stage_printer *s) {
         area = hr_format(p, "own + (%d - (uintptr_t)own) %% %d", HR_AREA_PLACE, HR_AREA_PAGE);
     }
     if (!s->attends) hr_print(p, "char *const area = %s;", area);
-    for (int k = 0; k < s->stage->kept_count; k++) {
-        if (s->skew && !s->stage->kept_once[k]) continue;
+    for (int k = 0; k < hr_stash_of(s->stage)->count; k++) {
+        if (s->skew && !hr_stash_of(s->stage)->once[k]) continue;
         s->kept_name[k] = hr_format(p, "kept_%d", k);
         hr_print(p, "float *const kept_%d = (float *)(area + %s);", k,
                  hr_stage_area_offset(p, s->stage, -1, k));
@@ -322,7 +326,7 @@ static void print_areas(hr_stage_printer *s) {
             const char *c_type = hr_c_compute(step->value->type);
             hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type,
                      hr_stage_area_offset(p, s->stage, i, -1));
-            if (!s->stage->strip) hr_stage_column_start(s, i, hr_stage_row_size(p, s->stage));
+            if (!hr_cpu_walk_of(s->stage)->strip) hr_stage_column_start(s, i, hr_stage_row_size(p, s->stage));
         }
         if (step->kind == HR_STEP_REDUCE_ALL)
             hr_print(p, "%s total_%d = %s;", hr_reduce_type(step->reduce, reduced_type(s, step)), i,
@@ -340,17 +344,17 @@ static void print_totals(hr_stage_printer *s) {
 
 /* Rows that are the same for every task are kept before the first. */
 static void print_kept_once(hr_stage_printer *s) {
-    hr_lane_step steps[HR_KEPT_MAX];
-    hr_lane_pass lanes = {.steps = steps, .first = "0", .ways = 1, .kept = s->stage->kept};
-    for (int k = 0; k < s->stage->kept_count; k++)
-        if (s->stage->kept_once[k])
+    hr_lane_step steps[HR_STASH_MAX];
+    hr_lane_pass lanes = {.steps = steps, .first = "0", .ways = 1, .kept = hr_stash_of(s->stage)->value};
+    for (int k = 0; k < hr_stash_of(s->stage)->count; k++)
+        if (hr_stash_of(s->stage)->once[k])
             steps[lanes.step_count++] =
-                (hr_lane_step){.use = HR_LANE_KEEP, .value = s->stage->kept[k], .id = 1000 + k};
+                (hr_lane_step){.use = HR_LANE_KEEP, .value = hr_stash_of(s->stage)->value[k], .id = 1000 + k};
     if (!lanes.step_count) return;
-    for (int k = 0; k < s->stage->kept_count; k++)
-        if (s->stage->kept_once[k]) s->kept_done[k] = false;
+    for (int k = 0; k < hr_stash_of(s->stage)->count; k++)
+        if (hr_stash_of(s->stage)->once[k]) s->kept_done[k] = false;
     lanes.last = hr_emit_index_size(s->p, s->p->lane);
-    lanes.kept_count = s->stage->kept_count;
+    lanes.kept_count = hr_stash_of(s->stage)->count;
     lanes.kept_name = s->kept_name;
     lanes.kept_done = s->kept_done;
     hr_lane_loop(s->p, &lanes);
@@ -502,9 +506,9 @@ static void print_groups(hr_stage_printer *s) {
 static void print_task_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (s->apart) {
-        if (s->stage->strip)
+        if (hr_cpu_walk_of(s->stage)->strip)
             hr_stage_column_strips(s);
-        else if (s->stage->alone)
+        else if (hr_cpu_walk_of(s->stage)->sums == HR_SUMS_IN_REGISTERS)
             hr_stage_column_share(s);
         else
             print_groups(s);
@@ -518,7 +522,7 @@ static void print_task_loop(hr_stage_printer *s) {
         hr_stage_turn_loop(s, print_passes);
         return;
     }
-    if (s->stage->gathered) {
+    if (hr_cpu_walk_of(s->stage)->gathered) {
         hr_order_loop(s, print_passes);
         return;
     }
@@ -596,7 +600,7 @@ static void print_words(const hr_stage_printer *s) {
 
 static void print_run(hr_stage_printer *s) {
     hr_stage_printer head;
-    begin_stage(&head, s->p, hr_plan_run(s->plan, s->number).first);
+    begin_stage(&head, s->p, hr_schedule_run(s->plan, s->number).first);
     hr_stage_run_loop(&head);
     if (has_streams(s)) hr_print(s->p, "stream_end();");
 }
@@ -604,11 +608,11 @@ static void print_run(hr_stage_printer *s) {
 /* The last stage of a run has the loop over its strips. */
 static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
     s->joined = true;
-    s->apart = s->stage->alone;
+    s->apart = hr_cpu_walk_of(s->stage)->sums == HR_SUMS_IN_REGISTERS;
     *out = (hr_stage_functions){0};
     print_words(s);
     hr_stage_strip_function(s);
-    if (s->number == hr_plan_run(s->plan, s->number).last)
+    if (s->number == hr_schedule_run(s->plan, s->number).last)
         print_function(s, "", HR_STAGE_PARAMETERS, print_run);
     return hr_text_status(s->p->out);
 }
@@ -637,17 +641,18 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     const hr_stage *stage = &p->plan->stages[number];
     hr_stage_printer s;
     begin_stage(&s, p, number);
-    const hr_run run = hr_plan_run(p->plan, number);
-    if (hr_plan_attends(p->plan, number)) return emit_rows(&s, out);
+    const hr_run run = hr_schedule_run(p->plan, number);
+    if (hr_schedule_attends(p->plan, number)) return emit_rows(&s, out);
     if (run.first != run.last) return emit_joined(&s, out);
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
-    s.skew = stage->skew;
-    s.turns = !s.split && !stage->gathered && hr_stage_turns_tiles(&s);
-    s.few =
-        stage->few && !s.split && !s.turns && !s.skew && !stage->gathered && !hr_stage_knobs(stage)->chunk;
-    s.abreast = stage->abreast && !s.split && !s.turns;
+    s.skew = hr_cpu_walk_of(stage)->pipeline.depth;
+    s.turns = !s.split && !hr_cpu_walk_of(stage)->gathered && hr_stage_turns_tiles(&s);
+    s.few = hr_cpu_walk_of(stage)->partition == HR_PARTITION_LANES && !s.split && !s.turns && !s.skew &&
+            !hr_cpu_walk_of(stage)->gathered && !hr_stage_knobs(stage)->chunk;
+    s.abreast = hr_stage_jam(stage) && !s.split && !s.turns;
     s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
-    if (!s.split && !s.turns && !s.few && !s.apart && !stage->gathered) hr_stage_find_lines(&s);
+    if (!s.split && !s.turns && !s.few && !s.apart && !hr_cpu_walk_of(stage)->gathered)
+        hr_stage_find_lines(&s);
     out->pieces = !s.turns && !s.few && hr_stage_goes_in_pieces(p->plan, stage);
     out->sums = out->pieces && hr_stage_has_sums(stage);
     s.pieces = out->pieces;
@@ -655,7 +660,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
              : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
                                                      : TILE;
     out->begin = starts_at_zero(&s);
-    out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !stage->strip) ||
+    out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !hr_cpu_walk_of(stage)->strip) ||
                hr_stage_has(stage, HR_STEP_REDUCE_ALL);
     print_words(&s);
     if (out->begin) print_function(&s, "_begin", HR_STAGE_PARAMETERS, print_clear);

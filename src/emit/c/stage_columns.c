@@ -26,7 +26,7 @@ void hr_stage_columns(hr_stage_printer *s, const char *last) {
     hr_lane_step steps[HR_STEPS_MAX];
     const hr_expr *prefetched[HR_STREAMS_MAX];
     hr_lane_pass lanes = {.steps = steps, .first = "0", .last = hr_emit_index_size(s->p, s->p->lane)};
-    if (s->stage->strip) {
+    if (hr_cpu_walk_of(s->stage)->strip) {
         lanes.first = "first";
         lanes.last = "last";
     }
@@ -98,10 +98,10 @@ static void print_part(hr_stage_printer *s, const char *part, const char *parts,
     hr_print(p, "const int64_t share = lines * (%s + 1) / %s * 64, columns = share < %s ? share : %s;", part,
              parts, size, size);
     hr_print(p, "for (int64_t first = lines * %s / %s * 64; first < columns; first += %" PRId64 ") {", part,
-             parts, s->stage->strip);
+             parts, hr_cpu_walk_of(s->stage)->strip);
     p->indent++;
     hr_print(p, "const int64_t last = columns - first < %" PRId64 " ? columns : first + %" PRId64 ";",
-             s->stage->strip, s->stage->strip);
+             hr_cpu_walk_of(s->stage)->strip, hr_cpu_walk_of(s->stage)->strip);
     print(s);
     p->indent--;
     hr_print(p, "}");
@@ -140,7 +140,7 @@ void hr_stage_column_strips(hr_stage_printer *s) {
 /* ---- stages that go together ---- */
 
 static const hr_stage *head_of(const hr_stage_printer *s) {
-    return &s->plan->stages[hr_plan_run(s->plan, s->number).first];
+    return &s->plan->stages[hr_schedule_run(s->plan, s->number).first];
 }
 
 /* Areas of the run's stages stand one after the other in each thread's own: where that of a stage does, and
@@ -155,7 +155,7 @@ static const char *run_area(hr_printer *p, int begin, int number) {
 /* Locals of which the strip in hand is there. */
 static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
     hr_printer *p = s->p;
-    const hr_run run = hr_plan_run(s->plan, s->number);
+    const hr_run run = hr_schedule_run(s->plan, s->number);
     for (int k = run.first; k <= run.last; k++) {
         const hr_stage *stage = &s->plan->stages[k];
         for (int i = 0; i < stage->step_count; i++) {
@@ -174,7 +174,7 @@ static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
 
 static void print_sums(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    const char *place = run_area(p, hr_plan_run(s->plan, s->number).first, s->number);
+    const char *place = run_area(p, hr_schedule_run(s->plan, s->number).first, s->number);
     for (int i = 0; i < s->stage->step_count; i++) {
         if (s->stage->steps[i].kind != HR_STEP_REDUCE_COLUMN) continue;
         const char *type = hr_c_compute(s->stage->steps[i].value->type);
@@ -238,12 +238,12 @@ static void print_calls(hr_stage_printer *s) {
     const char *outer = "";
     for (int i = 0; i < p->outer_count; i++)
         outer = hr_format(p, "%s, %s", outer, hr_emit_index(p, p->outer[i]));
-    for (int k = s->number; k <= hr_plan_run(s->plan, s->number).last; k++)
+    for (int k = s->number; k <= hr_schedule_run(s->plan, s->number).last; k++)
         hr_print(p, "stage_%d_strip(a, area, first, last%s);", k, outer);
 }
 
 void hr_stage_run_loop(hr_stage_printer *s) {
     hr_print(s->p, "char *const area = work + thread * (%s);",
-             run_area(s->p, s->number, hr_plan_run(s->plan, s->number).last + 1));
+             run_area(s->p, s->number, hr_schedule_run(s->plan, s->number).last + 1));
     print_strips(s, print_calls);
 }

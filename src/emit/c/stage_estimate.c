@@ -19,7 +19,8 @@ void hr_stage_estimate(hr_stage_printer *s) {
     largest.type = step->value->type;
     largest.id = number;
     hr_lane_pass lanes = {.step_count = 1, .steps = &largest, .first = "0", .last = "seen"};
-    lanes.ways = lanes.unit = s->stage->ways ? s->stage->ways : 4;
+    lanes.ways = lanes.unit =
+        hr_cpu_walk_of(s->stage)->accumulators ? hr_cpu_walk_of(s->stage)->accumulators : 4;
     hr_lane_loop(p, &lanes);
     const char *result = hr_lane_result(p, &lanes, &largest);
     hr_emit_step_value(p, step, hr_format(p, "f32_estimate(%s, exact)", result), HR_F32);

@@ -66,8 +66,9 @@ static bool indices_find(flattening *f, const hr_stage *stage) {
 bool hr_stage_flatten(hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
     flattening f = {.p = s->p};
-    if (stage->shape != HR_SHAPE_MAP || !stage->row_count || stage->pass_count != 1 || stage->skew ||
-        stage->kept_count || hr_plan_has_lists(s->plan) || !indices_find(&f, stage))
+    if (stage->shape != HR_SHAPE_MAP || !stage->row_count || stage->pass_count != 1 ||
+        hr_cpu_walk_of(stage)->pipeline.depth || hr_stash_of(stage)->count || hr_plan_has_lists(s->plan) ||
+        !indices_find(&f, stage))
         return false;
     s->p->stamp++;
     for (int i = 0; i < stage->step_count; i++) {

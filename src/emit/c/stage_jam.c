@@ -139,7 +139,7 @@ static void print_phase_loop(abreast *a, int phase) {
 /* Rows whose estimate was too small go through their first turn again, with the maximum itself. */
 static void print_estimated(abreast *a) {
     hr_printer *p = a->s->p;
-    hr_print(p, "bool exact_of[%d] = {false};", a->s->stage->abreast);
+    hr_print(p, "bool exact_of[%d] = {false};", hr_stage_jam(a->s->stage));
     hr_print(p, "for (bool again = true; again;) {");
     p->indent++;
     hr_print(p, "again = false;");
@@ -150,15 +150,15 @@ static void print_estimated(abreast *a) {
 }
 
 static void name_kept(hr_stage_printer *s) {
-    for (int k = 0; k < s->stage->kept_count; k++)
-        if (!s->stage->kept_once[k])
+    for (int k = 0; k < hr_stash_of(s->stage)->count; k++)
+        if (!hr_stash_of(s->stage)->once[k])
             s->kept_name[k] = hr_format(s->p, "kept_%d + r * (((%s) * 4 + %d) / 64 * 16)", k,
                                         hr_stage_row_size(s->p, s->stage), HR_AREA_PADDING);
 }
 
 void hr_stage_abreast_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int most = s->stage->abreast;
+    int most = hr_stage_jam(s->stage);
     abreast a = {.s = s, .estimates = hr_stage_estimates(s->stage)};
     a.phase_count = hr_stage_turns(s->stage) + a.estimates;
     a.phases = hr_arena_alloc(p->arena, (size_t)a.phase_count * sizeof *a.phases);

@@ -21,8 +21,10 @@ static bool is_one_a_task(const hr_stage_printer *s, const hr_step *step) {
  * the last pass streams first, since other results are as aligned as it is. */
 static const hr_step *find_joint(const hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
-    if (hr_limits_are_short(&s->plan->limits) || stage->written || stage->segments.run || s->abreast ||
-        stage->row_count != 1 || !stage->task_count || (s->skew && (stage->group > 1 || stage->backward)))
+    if (hr_limits_are_short(&s->plan->limits) || hr_cpu_walk_of(stage)->written_out ||
+        hr_cpu_walk_of(stage)->segments.run || s->abreast || stage->row_count != 1 || !stage->task_count ||
+        (s->skew &&
+         (hr_cpu_walk_of(stage)->jam > 1 || hr_cpu_walk_of(stage)->pipeline.direction == HR_REVERSED)))
         return NULL;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];

@@ -13,7 +13,7 @@ enum { ADDED_TASKS = 1 << 20 };
 
 const hr_size *hr_order_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int threads) {
     const hr_size *count = hr_size_word(sizes, "threads", threads);
-    if (stage->gathered) {
+    if (hr_cpu_walk_of(stage)->gathered) {
         const int64_t bytes = THREAD_BYTES + TASK_BYTES * GATHERED_TASKS;
         return hr_size_product(sizes, hr_size_name(sizes, "(int64_t)", (int)bytes, "", bytes), count);
     }
@@ -43,13 +43,13 @@ static void print_tasks(hr_stage_printer *s, hr_order_place print_place) {
 }
 
 static const char *gathered_rows(hr_stage_printer *s) {
-    return hr_emit_size(s->p, s->function->tensors[s->stage->gathered->tensor].shape[0]);
+    return hr_emit_size(s->p, s->function->tensors[hr_cpu_walk_of(s->stage)->gathered->tensor].shape[0]);
 }
 
 /* Rows that are not there count as one after the last. */
 static const char *print_gathered_row(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    const hr_expr *row = s->stage->gathered;
+    const hr_expr *row = hr_cpu_walk_of(s->stage)->gathered;
     hr_expr_prepare(p, row->args[0], HR_AT_TASK);
     hr_expr_print_pointer(p, row);
     return hr_format(p, "%s ? %s : %s", p->valid[row->id], hr_expr_text(p, row->args[0]), gathered_rows(s));

@@ -31,8 +31,8 @@ typedef struct hr_stage_printer {
     int together; /* with `skew`: vectors that each pass does in turn */
     int block;    /* with groups of rows: vectors of a block of columns */
     int64_t tile;
-    const char *kept_name[HR_KEPT_MAX];
-    bool kept_done[HR_KEPT_MAX];
+    const char *kept_name[HR_STASH_MAX];
+    bool kept_done[HR_STASH_MAX];
     const char *next_row[HR_STREAMS_MAX];
     const char *ahead[HR_STEPS_MAX]; /* with `abreast`: lines before the loop, how far ahead passes ask */
     int ahead_count;

@@ -78,7 +78,7 @@ static void print_state(skewed *k) {
     hr_print(p, "typedef struct stage_%d_row {", k->s->number);
     p->indent++;
     hr_print(p, "int64_t task;");
-    for (int i = 0; i < stage->kept_count; i++)
+    for (int i = 0; i < hr_stash_of(stage)->count; i++)
         hr_print(p, "float *kept_%d;", i);
     for (int pass = 0; pass < stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
@@ -360,7 +360,7 @@ static void print_copy(skewed *k, int pass, const char *row, const char *live) {
     hr_printer *p = k->p;
     hr_print(p, "stage_%d_row %s;", k->s->number, row);
     hr_print(p, "%s.task = %s->task;", row, live);
-    for (int i = 0; i < k->s->stage->kept_count; i++)
+    for (int i = 0; i < hr_stash_of(k->s->stage)->count; i++)
         hr_print(p, "%s.kept_%d = %s->kept_%d;", row, i, live, i);
     for (int i = 0; i < k->known[pass]; i++)
         hr_print(p, "%s.%s = %s->%s;", row, k->value_name[i], live, k->value_name[i]);
@@ -394,9 +394,9 @@ static int step_vectors(const skewed *k, int rows) {
 
 /* What the pass of a turn adds to the place that all have come to. */
 static const char *turn_place(const skewed *k, int turn) {
-    return turn == hr_stage_turns(k->s->stage) - 1 ? " + shift"
-           : turn == 0 && k->s->stage->lead        ? " + lead"
-                                                   : "";
+    return turn == hr_stage_turns(k->s->stage) - 1                     ? " + shift"
+           : turn == 0 && hr_cpu_walk_of(k->s->stage)->pipeline.offset ? " + lead"
+                                                                       : "";
 }
 
 /* What the pass of a turn does with the vectors from `first` on; `aligned` as C: whether all that it streams
@@ -406,7 +406,8 @@ static void print_turn(skewed *k, int turn, int first, int rows, const char *ali
     int pass = hr_stage_pass_at(k->s->stage, turn), number = k->s->number;
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     int step = lanes.ways < k->unit ? lanes.ways : k->unit;
-    bool backward = turn == hr_stage_turns(k->s->stage) - 1 && k->s->stage->backward;
+    bool backward = turn == hr_stage_turns(k->s->stage) - 1 &&
+                    hr_cpu_walk_of(k->s->stage)->pipeline.direction == HR_REVERSED;
     const char *more = hr_lane_first_stream(&lanes) ? hr_format(p, ", %s", aligned) : "";
     more = hr_format(p, "%s%s", more, held_sums(k, &lanes, false));
     for (int way = first; way < first + k->unit && lanes.step_count; way += step) {
@@ -435,7 +436,7 @@ static void print_apart(skewed *k, int turn, int first, int rows, const char *al
  * steps ahead, a branch that it guesses wrong where a row begins or ends costs it what it would have read;
  * elsewhere loops of their own are faster. */
 static void write_out_lead(skewed *k, int step) {
-    int steps = k->s->stage->lead / step / hr_limits_lanes(&k->p->plan->limits);
+    int steps = hr_cpu_walk_of(k->s->stage)->pipeline.offset / step / hr_limits_lanes(&k->p->plan->limits);
     bool written = steps > 1 && hr_stage_is_narrow(k->s->plan, k->s->stage);
     hr_text_format(k->p->out, "#pragma GCC unroll %d\n", written ? steps : 1);
 }
@@ -455,7 +456,8 @@ static void print_trailing(skewed *k, const char *aligned) {
 static void print_leading(skewed *k, int rows) {
     hr_printer *p = k->p;
     int step = step_vectors(k, rows);
-    if (!k->s->stage->lead || k->s->stage->carries) return;
+    if (!hr_cpu_walk_of(k->s->stage)->pipeline.offset || hr_cpu_walk_of(k->s->stage)->pipeline.next_rows)
+        return;
     hr_print(p, "const int64_t lead = %s;", hr_stage_skew_lead(k->s));
     write_out_lead(k, step);
     hr_print(p, "for (int64_t i = first ? 0 : -lead; i < 0; i += %d * HR_LANES) {", step);
@@ -481,10 +483,10 @@ static void print_wait(skewed *k, int first, int rows) {
 static void print_turns(skewed *k, int rows, const char *aligned) {
     hr_printer *p = k->p;
     int turns = hr_stage_turns(k->s->stage), step = step_vectors(k, rows);
-    bool apart = hr_stage_keeps_rows(k->s->stage) && !hr_stage_shares_kept(k->s->stage);
+    bool apart = hr_stash_has_rows(k->s->stage) && !hr_stage_shares_kept(k->s->stage);
     bool columns = hr_skew_has_columns(k->s->stage);
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
-    if (k->s->stage->pace == HR_THROTTLE_READS) hr_print(p, "    load_fence();");
+    if (hr_cpu_walk_of(k->s->stage)->pipeline.throttle == HR_THROTTLE_READS) hr_print(p, "    load_fence();");
     for (int first = 0; first < step; first += k->unit) {
         if (columns) hr_print(p, "    {");
         p->indent += columns;
@@ -492,7 +494,8 @@ static void print_turns(skewed *k, int rows, const char *aligned) {
             print_turn(k, apart ? n : turns - 1 - n, first, rows, aligned);
         p->indent -= columns;
         if (columns) hr_print(p, "    }");
-        if (k->s->stage->pace == HR_THROTTLE_ADDRESSES && (first + k->unit) * rows % PACE_VECTORS == 0)
+        if (hr_cpu_walk_of(k->s->stage)->pipeline.throttle == HR_THROTTLE_ADDRESSES &&
+            (first + k->unit) * rows % PACE_VECTORS == 0)
             print_wait(k, first, rows);
     }
     hr_print(p, "}");
@@ -565,16 +568,16 @@ static void print_together(skewed *k, int rows) {
                   "const arguments *a, stage_%d_row *const %s%s, int64_t shift%s, int64_t first, "
                   "int64_t last",
                   number, live, hr_skew_has_columns(k->s->stage) ? ", char *area" : "",
-                  k->s->stage->carries ? ", int64_t lead" : ""),
+                  hr_cpu_walk_of(k->s->stage)->pipeline.next_rows ? ", int64_t lead" : ""),
         &body);
 }
 
 void hr_stage_skew_functions(hr_stage_printer *s) {
     skewed k = {.s = s, .p = s->p};
     int passes = s->stage->pass_count;
-    for (int i = 0; i < s->stage->kept_count; i++) {
+    for (int i = 0; i < hr_stash_of(s->stage)->count; i++) {
         s->kept_name[i] = hr_format(s->p, "row->kept_%d", i);
-        s->kept_done[i] = s->stage->kept_once[i];
+        s->kept_done[i] = hr_stash_of(s->stage)->once[i];
     }
     find_all_inputs(&k);
     print_state(&k);
@@ -593,7 +596,8 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
         if (!is_spare(&k, pass) && hr_lane_first_stream(&lanes)) print_part(&k, &aligned_part, pass);
     }
     print_part(&k, &shift_part, passes - 1);
-    if (s->stage->pace == HR_THROTTLE_ADDRESSES) print_part(&k, &arrival_part, 0);
+    if (hr_cpu_walk_of(s->stage)->pipeline.throttle == HR_THROTTLE_ADDRESSES)
+        print_part(&k, &arrival_part, 0);
     print_part(&k, &leave_part, passes - 1);
     print_together(&k, 1);
     if (hr_skew_goes_in_pairs(s->stage)) print_together(&k, 2);

@@ -10,7 +10,8 @@
 enum { LINE = 64 };
 
 const char *hr_stage_skew_lead(hr_stage_printer *s) {
-    int lead = s->stage->lead, line = hr_stage_is_narrow(s->plan, s->stage) ? LINE / 2 : LINE / 4;
+    int lead = hr_cpu_walk_of(s->stage)->pipeline.offset,
+        line = hr_stage_is_narrow(s->plan, s->stage) ? LINE / 2 : LINE / 4;
     const char *size = hr_emit_index_size(s->p, s->p->lane);
     if (!lead) return NULL;
     return hr_format(s->p, "(%s < %d || %s %% %d ? 0 : %d)", size, 2 * lead, size, line, lead);
@@ -68,7 +69,7 @@ static void print_begin(hr_stage_printer *s) {
 static void print_start(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int turns = hr_stage_turns(s->stage), last = s->stage->pass_count - 1, number = s->number;
-    bool carries = s->stage->carries;
+    bool carries = hr_cpu_walk_of(s->stage)->pipeline.next_rows;
     const char *size = hr_emit_index_size(p, p->lane);
     hr_text body, *out = hr_print_aside(p, &body);
     if (!carries) print_all_enters(s);
@@ -77,13 +78,13 @@ static void print_start(hr_stage_printer *s) {
     hr_print(p, "    if (!live[turn]) return 0;");
     hr_print(p, "const int64_t lanes = %d * HR_LANES, ahead = stage_%d_shift(a, live[%d]);", s->together,
              number, turns - 1);
-    if (s->stage->lead)
+    if (hr_cpu_walk_of(s->stage)->pipeline.offset)
         hr_print(p, "const int64_t lead = %s%s;", carries ? "*led ? *led : " : "", hr_stage_skew_lead(s));
     if (carries) { /* the first row had none before it to begin beside */
         hr_print(p, "if (*led < lead) stage_%d_pass_0(a, live[0]%s, 0, lead);", number, area_passed(s));
         hr_print(p, "*led = lead;");
     }
-    const char *most = s->stage->lead ? "(lead > ahead ? lead : ahead)" : "ahead";
+    const char *most = hr_cpu_walk_of(s->stage)->pipeline.offset ? "(lead > ahead ? lead : ahead)" : "ahead";
     hr_print(p, "const int64_t done = %s < %s ? (%s - %s) / lanes * lanes : 0;", most, size, size, most);
     hr_print(p, "if (done) *shift = ahead;");
     hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0%s);", number, last, turns - 1,
@@ -111,9 +112,9 @@ static void print_finish(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int turns = hr_stage_turns(s->stage), number = s->number;
     hr_text body, *out = hr_print_aside(p, &body);
-    bool leads = s->stage->lead && !s->stage->carries;
+    bool leads = hr_cpu_walk_of(s->stage)->pipeline.offset && !hr_cpu_walk_of(s->stage)->pipeline.next_rows;
     if (leads) hr_print(p, "const int64_t lead = done ? %s : 0;", hr_stage_skew_lead(s));
-    for (int turn = turns - 1; turn >= (s->stage->carries ? 1 : 0); turn--)
+    for (int turn = turns - 1; turn >= (hr_cpu_walk_of(s->stage)->pipeline.next_rows ? 1 : 0); turn--)
         print_rest(s, turn,
                    leads && turn == 0                              ? "done + lead"
                    : turn == turns - 1 && hr_skew_trails(s->stage) ? "ended"
@@ -130,7 +131,7 @@ static void print_finish(hr_stage_printer *s) {
 }
 
 void hr_stage_skew_ends(hr_stage_printer *s) {
-    if (s->stage->carries) print_begin(s);
+    if (hr_cpu_walk_of(s->stage)->pipeline.next_rows) print_begin(s);
     print_start(s);
     print_finish(s);
 }
@@ -139,8 +140,9 @@ void hr_stage_skew_ends(hr_stage_printer *s) {
 
 /* The states of rows that live at once, and so many that rows kept in as many slots do not meet. */
 static int live_rows(const hr_stage *stage) {
-    int rows = (hr_stage_turns(stage) + stage->carries) * stage->group;
-    for (int i = 0; i < stage->kept_count; i++) {
+    int rows =
+        (hr_stage_turns(stage) + hr_cpu_walk_of(stage)->pipeline.next_rows) * hr_cpu_walk_of(stage)->jam;
+    for (int i = 0; i < hr_stash_of(stage)->count; i++) {
         int slots = hr_stage_kept_slots(stage, i);
         if (rows % slots) return (rows / slots + 1) * slots;
     }
@@ -151,14 +153,14 @@ static void print_rows(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int rows = live_rows(s->stage);
     hr_print(p, "stage_%d_row rows[%d];", s->number, rows);
-    for (int i = 0; i < s->stage->kept_count; i++) {
+    for (int i = 0; i < hr_stash_of(s->stage)->count; i++) {
         int slots = hr_stage_kept_slots(s->stage, i);
         const char *place = hr_format(p, "(float *)(area + %s)", hr_stage_area_offset(p, s->stage, -1, i));
         if (slots > 1)
             place = hr_format(p, "%s + r %% %d * (((%s) * 4 + %d) / 64 * 16)", place, slots,
                               hr_stage_row_size(p, s->stage), HR_AREA_PADDING);
         hr_print(p, "for (int r = 0; r < %d; r++) rows[r].kept_%d = %s;", rows, i,
-                 s->stage->kept_once[i] ? s->kept_name[i] : place);
+                 hr_stash_of(s->stage)->once[i] ? s->kept_name[i] : place);
     }
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
     hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
@@ -224,7 +226,7 @@ static void print_pair(hr_stage_printer *s) {
 /* Rows of a group, block of columns by block. */
 static void print_blocks(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int group = s->stage->group;
+    int group = hr_cpu_walk_of(s->stage)->jam;
     hr_print(p, "int64_t most = 0;");
     hr_print(p, "for (int r = 0; r < %d; r++)", group);
     hr_print(p, "    most = done[r] > most ? done[r] : most;");
@@ -239,7 +241,7 @@ static void print_blocks(hr_stage_printer *s) {
 /* The same for a group of rows. */
 static void print_group_step(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), number = s->number, group = s->stage->group;
+    int turns = hr_stage_turns(s->stage), number = s->number, group = hr_cpu_walk_of(s->stage)->jam;
     const char *area = area_passed(s);
     hr_print(p, "stage_%d_row *live[%d][%d];", number, group, turns);
     hr_print(p, "int64_t done[%d], shift[%d];", group, group);
@@ -265,8 +267,8 @@ static void print_group_step(hr_stage_printer *s) {
 /* A turn more than passes, where what one leaves of a row is done in the next. */
 void hr_stage_skew_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int group = s->stage->group;
-    bool carries = s->stage->carries;
+    int group = hr_cpu_walk_of(s->stage)->jam;
+    bool carries = hr_cpu_walk_of(s->stage)->pipeline.next_rows;
     print_rows(s);
     if (carries) {
         hr_print(p, "stage_%d_row *live[2] = {NULL, NULL};", s->number);

@@ -12,13 +12,14 @@ static inline bool hr_skew_has_columns(const hr_stage *stage) {
 
 /* Groups of two rows that go through all columns together: their sums are taken up and put back once. */
 static inline bool hr_skew_goes_in_pairs(const hr_stage *stage) {
-    return stage->group > 1 && hr_skew_has_columns(stage);
+    return hr_cpu_walk_of(stage)->jam > 1 && hr_skew_has_columns(stage);
 }
 
 /* Where the first pass leads and does not go on with the next row, what the last one has left when the others
  * have come to the end of their rows is written out beside what the first does alone. */
 static inline bool hr_skew_trails(const hr_stage *stage) {
-    return stage->lead && !stage->carries && stage->group == 1 && !stage->backward;
+    return hr_cpu_walk_of(stage)->pipeline.offset && !hr_cpu_walk_of(stage)->pipeline.next_rows &&
+           hr_cpu_walk_of(stage)->jam == 1 && hr_cpu_walk_of(stage)->pipeline.direction != HR_REVERSED;
 }
 
 /* How far the first pass is ahead of the others; 0 in short rows and in those that are no whole lines, where

@@ -52,7 +52,7 @@ static void print_next_task(hr_stage_printer *s, const hr_expr *node) {
              (int)hr_dtype_size(tensor->dtype));
     hr_print(s->p, "const int64_t ahead = row < 1 || row > %d ? 1 : %d / row;", GATHERED_AHEAD,
              GATHERED_AHEAD);
-    hr_print(s->p, s->stage->gathered
+    hr_print(s->p, hr_cpu_walk_of(s->stage)->gathered
                        ? "const int64_t next = order.tasks[n + ahead < order.count ? n + ahead : n];"
                        : "const int64_t next = task + ahead < tasks ? task + ahead : task;");
 }
@@ -215,13 +215,13 @@ static bool goes_through_tasks(const hr_stage *head, const hr_stage *stage) {
 /* Of stages that go through strips together the first reads what memory has, as always, and the last that
  * goes through all tasks asks for the next strip; those between find all in cache. */
 static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
-    const hr_run run = hr_plan_run(s->plan, s->number);
+    const hr_run run = hr_schedule_run(s->plan, s->number);
     const hr_stage *head = &s->plan->stages[run.first];
     int last = run.last;
     while (!goes_through_tasks(head, &s->plan->stages[last]))
         last--;
     if (s->number == last && last > run.first)
-        lanes->prefetch_place = hr_format(s->p, "%" PRId64 " + i", head->strip);
+        lanes->prefetch_place = hr_format(s->p, "%" PRId64 " + i", hr_cpu_walk_of(head)->strip);
     else if (s->number != run.first)
         lanes->prefetch_count = 0;
 }
@@ -252,10 +252,11 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     lanes->prefetch_near = near_bytes(s, lanes);
     const char *row = hr_stage_row_size(p, s->stage);
     if (ahead && s->apart) {
-        const char *task = s->stage->strip ? hr_emit_index_size(p, p->lane) : row;
+        const char *task = hr_cpu_walk_of(s->stage)->strip ? hr_emit_index_size(p, p->lane) : row;
         lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, task);
-    } else if (s->skew && s->stage->group > 1) { /* the same place of the row that takes this one's turn */
-        lanes->prefetch_place = hr_format(p, "%d * (%s) + i", s->stage->group, row);
+    } else if (s->skew &&
+               hr_cpu_walk_of(s->stage)->jam > 1) { /* the same place of the row that takes this one's turn */
+        lanes->prefetch_place = hr_format(p, "%d * (%s) + i", hr_cpu_walk_of(s->stage)->jam, row);
     } else if (!hr_stage_knobs(s->stage)->prefetch && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
         lanes->prefetch = "prefetch_near";
         lanes->prefetch_bytes = COLUMN_BYTES;

@@ -255,7 +255,7 @@ void hr_stage_scatter(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const hr_step *step = &s->stage->steps[0];
     const hr_statement *statement = &s->function->statements[step->statement];
-    if (s->stage->ordered) {
+    if (hr_cpu_walk_of(s->stage)->order != HR_ORDER_LYING) {
         hr_order_added(s, row_total(s, statement), print_row_number, print_ordered);
         return;
     }

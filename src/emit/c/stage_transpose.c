@@ -58,9 +58,9 @@ static void find_turned(hr_stage_printer *s, turned *out) {
 bool hr_stage_turns_tiles(hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
     turned found;
-    if (stage->shape != HR_SHAPE_MAP || !stage->vector || stage->row_count != 1 || !stage->task_count ||
-        stage->pass_count != 1 || stage->skew || hr_stage_knobs(s->stage)->chunk ||
-        hr_plan_has_lists(s->plan))
+    if (stage->shape != HR_SHAPE_MAP || !hr_stage_is_vector(stage) || stage->row_count != 1 ||
+        !stage->task_count || stage->pass_count != 1 || hr_cpu_walk_of(stage)->pipeline.depth ||
+        hr_stage_knobs(s->stage)->chunk || hr_plan_has_lists(s->plan))
         return false;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind != HR_STEP_ELEMENT) return false;

@@ -28,25 +28,13 @@ typedef struct emitter {
     const int64_t *extents;
     hr_printer printer;
     hr_printer *p;
-    const char *name; /* of the launcher */
-    int declared;     /* parameters and results */
-    hr_cuda_choice *choices;
+    const char *name;               /* of the launcher */
+    int declared;                   /* parameters and results */
     hr_cuda_gemm *gemms, *siblings; /* of the stages that are products */
     int64_t work_bytes;
 } emitter;
 
 /* ---- how each stage lies on the device ---- */
-
-static hr_status choose_all(const hr_plan *plan, const int64_t *extents, hr_cuda_choice *choices,
-                            int64_t *work) {
-    *work = 0;
-    for (int i = 0; i < plan->stage_count; i++) {
-        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) continue;
-        HR_TRY(hr_cuda_choose(plan, &plan->stages[i], extents, &choices[i]));
-        if (choices[i].work_bytes > *work) *work = choices[i].work_bytes;
-    }
-    return HR_OK;
-}
 
 static hr_status choose_gemms(emitter *e, hr_arena *arena, hr_gemm_mainloop most) {
     const hr_plan *plan = e->plan;
@@ -63,13 +51,14 @@ static hr_status choose_gemms(emitter *e, hr_arena *arena, hr_gemm_mainloop most
 }
 
 /* Of the scratch memory, what stages use one after the other. */
-static hr_status work_bytes(const hr_plan *plan, const int64_t *extents, int64_t *out) {
-    size_t size = (size_t)(plan->stage_count + 1) * sizeof(hr_cuda_choice);
-    hr_arena *arena;
-    HR_TRY(hr_arena_create(size + (1 << 16), &arena));
-    hr_status status = choose_all(plan, extents, hr_arena_alloc(arena, size), out);
-    hr_arena_destroy(arena);
-    return status;
+static int64_t work_bytes(const hr_plan *plan) {
+    int64_t most = 0;
+    for (int i = 0; i < plan->stage_count; i++) {
+        const hr_stage *stage = &plan->stages[i];
+        if (stage->contract) continue;
+        if (hr_grid_of(stage)->work_bytes > most) most = hr_grid_of(stage)->work_bytes;
+    }
+    return most;
 }
 
 /* ---- launches ---- */
@@ -139,9 +128,7 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
     launch->cluster = gemm.tile.cluster;
     if (hr_cuda_gemm_asks(&gemm))
         snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
-    int64_t work;
-    HR_TRY(work_bytes(plan, extents, &work));
-    return hr_cuda_gemm_maps(plan, extents, &gemm, work, launch);
+    return hr_cuda_gemm_maps(plan, extents, &gemm, work_bytes(plan), launch);
 }
 
 /* What the kernel before a scatter clears. */
@@ -162,8 +149,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     hr_sizes sizes = {0};
     int64_t total;
     if (stage->shape == HR_SHAPE_CONTRACT) return add_product_grids(plan, extents, i, list);
-    hr_cuda_choice c;
-    HR_TRY(hr_cuda_choose(plan, stage, extents, &c));
+    const hr_cuda_choice c = *hr_grid_of(stage);
     hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
     if (c.ring) HR_TRY(add_grid(list, i, "_begin", 1, HR_CUDA_CLEAR_THREADS));
     if (kernels.begin && !c.ring) {
@@ -205,7 +191,7 @@ hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *
 
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
     int64_t locals;
-    HR_TRY(work_bytes(plan, extents, out));
+    *out = work_bytes(plan);
     HR_TRY(hr_cuda_locals_before(plan, plan->normal->tensor_count, extents, &locals));
     if (__builtin_add_overflow(*out, locals, out))
         return hr_fail(HR_BAD_INPUT, "kernel %.60s needs more memory than there are addresses",
@@ -364,7 +350,7 @@ static void print_product_launch(emitter *e, int i, const char *main, launch_sha
 
 static void print_stage_launches(emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
-    const hr_cuda_choice *c = &e->choices[i];
+    const hr_cuda_choice *c = hr_grid_of(&e->plan->stages[i]);
     hr_sizes sizes = {0};
     launch_shape one = {1, 0, INT32_MAX, 1, false};
     const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
@@ -417,8 +403,9 @@ static void print_launcher_arguments(emitter *e) {
 static void print_alignment(emitter *e) {
     bool any = false;
     for (int i = 0; i < e->plan->stage_count; i++)
-        any = any || (e->plan->stages[i].shape == HR_SHAPE_CONTRACT ? hr_cuda_gemm_asks(&e->gemms[i])
-                                                                    : hr_cuda_asks_before(&e->choices[i]));
+        any = any || (e->plan->stages[i].shape == HR_SHAPE_CONTRACT
+                          ? hr_cuda_gemm_asks(&e->gemms[i])
+                          : hr_cuda_asks_before(hr_grid_of(&e->plan->stages[i])));
     if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
 }
 
@@ -500,7 +487,7 @@ static hr_status print_stages(emitter *e, hr_text *stages) {
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
             HR_TRY(hr_emit_contract_cuda(e->p, i));
         else
-            HR_TRY(hr_emit_stage_cuda(e->p, i, e->extents, &e->choices[i]));
+            HR_TRY(hr_emit_stage_cuda(e->p, i, e->extents, hr_grid_of(&e->plan->stages[i])));
     }
     return hr_text_status(stages);
 }
@@ -557,9 +544,8 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     hr_arena *arena;
     HR_TRY(hr_names_create(&arena));
     hr_text stages = {0};
-    e.choices = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.choices);
-    hr_status status = choose_all(plan, extents, e.choices, &e.work_bytes);
-    if (status == HR_OK) status = choose_gemms(&e, arena, entry ? HR_GEMM_HOPPER : HR_GEMM_AMPERE);
+    e.work_bytes = work_bytes(plan);
+    hr_status status = choose_gemms(&e, arena, entry ? HR_GEMM_HOPPER : HR_GEMM_AMPERE);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = plan->source->symbol;

@@ -41,9 +41,9 @@ static int first_of(const hr_cuda_stage *s, int i) {
 /* What is kept of the pass can be set right: nothing, or just the value that is added up. */
 static bool keeps_only_itself(const hr_cuda_stage *s, int i) {
     const hr_stage *stage = s->stage;
-    for (int k = 0; k < stage->kept_count; k++)
-        if (contains(stage->kept[k], taken_by(s, i)) &&
-            (is_variance(&stage->steps[i]) || stage->kept[k] != stage->steps[i].value))
+    for (int k = 0; k < hr_stash_of(stage)->count; k++)
+        if (contains(hr_stash_of(stage)->value[k], taken_by(s, i)) &&
+            (is_variance(&stage->steps[i]) || hr_stash_of(stage)->value[k] != stage->steps[i].value))
             return false;
     return true;
 }

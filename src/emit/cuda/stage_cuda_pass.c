@@ -96,16 +96,18 @@ static bool can_keep(const hr_cuda_stage *s) {
 }
 
 void hr_cuda_declare_kept(hr_cuda_stage *s) {
-    for (int k = 0; k < s->stage->kept_count && can_keep(s); k++)
-        if (!s->stage->kept_once[k] && s->stage->kept[k]->op != HR_OP_ELEMENT)
-            hr_print(s->p, "float kept_%d[%d];", s->stage->kept[k]->id, s->c->groups * s->c->vector);
+    for (int k = 0; k < hr_stash_of(s->stage)->count && can_keep(s); k++)
+        if (!hr_stash_of(s->stage)->once[k] && hr_stash_of(s->stage)->value[k]->op != HR_OP_ELEMENT)
+            hr_print(s->p, "float kept_%d[%d];", hr_stash_of(s->stage)->value[k]->id,
+                     s->c->groups * s->c->vector);
 }
 
 static void print_kept(hr_cuda_stage *s) {
     hr_printer *p = s->p;
-    for (int k = 0; k < s->stage->kept_count && can_keep(s); k++) {
-        const hr_expr *kept = s->stage->kept[k];
-        if (s->stage->kept_once[k] || kept->op == HR_OP_ELEMENT || s->kept[kept->id] || !p->uses[kept->id])
+    for (int k = 0; k < hr_stash_of(s->stage)->count && can_keep(s); k++) {
+        const hr_expr *kept = hr_stash_of(s->stage)->value[k];
+        if (hr_stash_of(s->stage)->once[k] || kept->op == HR_OP_ELEMENT || s->kept[kept->id] ||
+            !p->uses[kept->id])
             continue;
         p->uses[kept->id]++;
         const char *value = hr_expr_text(p, kept);
@@ -364,7 +366,7 @@ static void print_element_loop(hr_cuda_stage *s, int pass) {
 /* Nearly all groups of a straddling stage lie in one row. */
 static bool splits_by_row(const hr_cuda_stage *s) {
     return s->c->flat && hr_cuda_wraps_once(s) && s->c->lane >= (int64_t)ROW_GROUPS_MIN * s->c->vector &&
-           s->stage->kept_count == 0;
+           hr_stash_of(s->stage)->count == 0;
 }
 
 /* For those groups what is one for a row is read and computed once, and neighbours are loaded together. */

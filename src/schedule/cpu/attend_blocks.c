@@ -38,11 +38,8 @@ static hr_status pays(const hr_plan *plan, const hr_region *region, const int64_
 static void join(hr_plan *plan, const hr_region *region) {
     for (int k = region->first; k <= region->last; k++) {
         hr_stage *stage = &plan->stages[k];
-        stage->joins = k > region->first;
-        stage->lead = 0;
-        stage->skew = stage->few = stage->ragged = stage->backward = stage->carries = false;
-        stage->group = stage->abreast = 0;
-        if (stage->joins)
+        stage->schedule->joins = k > region->first;
+        if (stage->schedule->joins)
             stage->why =
                 hr_arena_format(plan->arena, "%s; each block of rows right after stage %d's%s", stage->why, k,
                                 plan->stages[region->first].mask_bound ? ", up to where its mask ends" : "");
@@ -53,7 +50,7 @@ static void join(hr_plan *plan, const hr_region *region) {
 
 static bool are_vectors(const hr_plan *plan, const hr_region *region) {
     for (int k = region->first + 1; k < region->last; k++)
-        if (!plan->stages[k].vector) return false;
+        if (!hr_stage_is_vector(&plan->stages[k])) return false;
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* The choices worth measuring on a CPU, likeliest first. In: a plan. Out: knobs for the tuner. */
 #include "schedule/cpu/candidates_cpu.h"
+#include "schedule/schedule.h"
 
 static int copy_of(const hr_knobs *choices, int count, hr_knobs *out, int max) {
     if (count > max) count = max;
@@ -32,7 +33,7 @@ static int map_candidates(const hr_plan *plan, hr_knobs *out, int max) {
         {.prefetch = HR_PREFETCH_4K},
         {.order = HR_ORDER_AS_THEY_COME, .join = HR_JOIN_BLOCKS, .prefetch = HR_PREFETCH_4K}};
     for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].gathered)
+        if (hr_cpu_walk_of(&plan->stages[i])->gathered)
             return copy_of(gathered, (int)(sizeof gathered / sizeof *gathered), out, max);
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
@@ -43,7 +44,7 @@ static int walk_candidates(const hr_plan *plan, hr_knobs *out, int max) {
         flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
     bool lanes = false, scatters = false;
     for (int i = 0; i < plan->stage_count; i++) {
-        lanes = lanes || plan->stages[i].vector;
+        lanes = lanes || hr_stage_is_vector(&plan->stages[i]);
         scatters = scatters || plan->stages[i].shape == HR_SHAPE_SCATTER;
     }
     if (flat && lanes) return map_candidates(plan, out, max);

@@ -39,7 +39,7 @@ static part part_of(const hr_plan *plan, const hr_stage *stage, const hr_expr *n
 
 hr_status hr_columns_stand_alone(const hr_plan *plan, const hr_stage *stage, bool *out) {
     *out = false;
-    if (!stage->vector || !stage->row_count || !stage->task_count) return HR_OK;
+    if (!hr_stage_is_vector(stage) || !stage->row_count || !stage->task_count) return HR_OK;
     if (!hr_stage_has_only(stage, HR_STEP_REDUCE_COLUMN)) return HR_OK;
     part *parts = calloc((size_t)plan->normal->expr_count + 1, sizeof *parts);
     if (!parts) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
@@ -54,6 +54,7 @@ hr_status hr_columns_stand_alone(const hr_plan *plan, const hr_stage *stage, boo
 }
 
 hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    hr_cpu_walk *walk = hr_cpu_walk_of(stage);
     int64_t lanes, sums = 0;
     double columns;
     bool apart;
@@ -67,7 +68,7 @@ hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage 
     const int64_t most = hr_limits_l2(&plan->limits) / (4 * sums), strip = most / STRIP_PART / LINE * LINE;
     bool one = stage->row_count == 1;
     if (columns > (double)most / 2 && (one || lanes >= LANES_LEAST))
-        stage->strip = strip > LINE ? strip : LINE;
-    stage->alone = stage->strip || (one && stage->task_count == 1);
+        walk->partition = HR_PARTITION_COLUMNS, walk->strip = strip > LINE ? strip : LINE;
+    if (walk->strip || (one && stage->task_count == 1)) walk->sums = HR_SUMS_IN_REGISTERS;
     return HR_OK;
 }

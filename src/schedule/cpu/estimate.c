@@ -69,7 +69,8 @@ static bool mark_sums(const hr_graph *graph, hr_stage *stage, int peak) {
 
 bool hr_estimate_peak(const hr_plan *plan, hr_stage *stage) {
     const hr_graph *graph = plan->graph;
-    if (!stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return false;
+    if (!hr_stage_is_vector(stage) || stage->contract || stage->row_count != 1 || !stage->task_count)
+        return false;
     hr_step *peak = NULL;
     for (const hr_peak *p = graph->peaks; p && !peak; p = p->next)
         peak = find_reduction(graph, stage, p->peak, HR_OP_REDUCE_MAX, 0);

@@ -75,9 +75,10 @@ static bool all_read_well(run *r, const hr_stage *stage) {
 
 /* A map over the same lanes and, among its tasks, the same rows of columns. */
 static bool is_map_along(const hr_stage *head, const hr_stage *stage) {
-    if (stage->shape != HR_SHAPE_MAP || !stage->vector || stage->row_count != 1 || stage->pass_count != 1)
+    if (stage->shape != HR_SHAPE_MAP || !hr_stage_is_vector(stage) || stage->row_count != 1 ||
+        stage->pass_count != 1)
         return false;
-    if (hr_stage_lane(stage) != hr_stage_lane(head) || stage->gathered ||
+    if (hr_stage_lane(stage) != hr_stage_lane(head) || hr_cpu_walk_of(stage)->gathered ||
         !hr_stage_has_only(stage, HR_STEP_ELEMENT))
         return false;
     for (int i = 0; i < head->row_count - 1; i++)
@@ -220,13 +221,12 @@ static hr_status join(run *r) {
     if (!strip) return HR_OK;
     for (int k = r->first; k < r->first + r->count; k++) {
         hr_stage *stage = &r->plan->stages[k];
-        stage->joins = k > r->first;
-        stage->kept_count = 0;
-        stage->few = false;
-        stage->abreast = 0;
-        stage->alone = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
-        stage->strip = strip;
-        if (stage->joins)
+        stage->schedule->joins = k > r->first;
+        hr_cpu_walk_of(stage)->partition = HR_PARTITION_COLUMNS;
+        hr_cpu_walk_of(stage)->strip = strip;
+        hr_cpu_walk_of(stage)->sums =
+            hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ? HR_SUMS_IN_REGISTERS : HR_SUMS_IN_CACHE;
+        if (stage->schedule->joins)
             stage->why =
                 hr_arena_format(r->plan->arena, "%s; each strip right after stage %d's", stage->why, k);
     }

@@ -15,38 +15,39 @@ hr_status hr_pass_write_out(const int64_t *extents, hr_plan *plan, hr_stage *sta
  * Whether there is one. */
 bool hr_estimate_peak(const hr_plan *plan, hr_stage *stage);
 
-/* Requires all passes over a row. Provides whether they are pipelined, with how many rows and how closely. */
-hr_status hr_pass_pipeline(const int64_t *extents, hr_plan *plan, hr_stage *stage);
-
-/* Provides the stage's `ordered` and `gathered`. */
+/* Provides the order of tasks. */
 hr_status hr_pass_task_order(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
-/* Provides `few`. */
-hr_status hr_pass_few_rows(const int64_t *extents, hr_plan *plan, hr_stage *stage);
-
-/* Provides the stage's `alone` and `strip`. */
+/* Provides where column sums of nothing else are added up, and strips of columns. */
 hr_status hr_pass_columns_alone(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
 /* Column sums of nothing else, none of whose values hinders that a few columns at a time go through all
  * tasks. */
 hr_status hr_columns_stand_alone(const hr_plan *plan, const hr_stage *stage, bool *out);
 
-/* Requires the pipeline, `gathered`, `few` and `alone`. Provides the stage's `ragged` and `abreast`, and
- * takes the pipeline back where rows go abreast. */
+/* Requires the order and strips. Provides that threads share the lanes of few rows. */
+hr_status hr_pass_few_rows(const int64_t *extents, hr_plan *plan, hr_stage *stage);
+
+/* Requires the order, strips and the partition. Provides the jam of short rows, how their ends lie, and their
+ * accumulators. */
 hr_status hr_pass_short_rows(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
-/* Requires the order and strips. Provides the values that are stashed. */
+/* Requires all passes over a row, and the jam of short ones. Provides whether passes are pipelined, with how
+ * many rows and how closely. */
+hr_status hr_pass_pipeline(const int64_t *extents, hr_plan *plan, hr_stage *stage);
+
+/* Requires the order, strips and the pipeline. Provides the values that are stashed. */
 hr_status hr_pass_stash(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
-/* Requires the stash. Provides how far ahead the first pass of a pipeline is. */
-hr_status hr_pass_pipeline_offset(const int64_t *extents, hr_plan *plan, hr_stage *stage);
+/* Requires the stash. Provides the offset of a pipeline's first pass and the direction of its last. */
+hr_status hr_pass_pipeline_ends(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
 /* ---- of all stages together ---- */
 
-/* Provides `joins`, and the strips of stages that go together. */
+/* Requires the order and strips of all stages. Provides which go through strips together. */
 hr_status hr_pass_join_strips(const int64_t *extents, hr_plan *plan);
 
-/* Provides `joins` of the plan's regions, and plan->in_blocks. */
+/* Provides which of the plan's regions go through blocks of rows, and plan->in_blocks. */
 hr_status hr_pass_attend_blocks(const int64_t *extents, hr_plan *plan);
 
 /* Provides the segments of products' operands and of stages that only sum up rows. */

@@ -51,10 +51,10 @@ static int64_t flight_bytes(chooser *s, const hr_stage *stage, const hr_expr *no
 
 /* It needs passes that each work through a row's lanes in order, and rows that are there when their turn
  * comes. */
-static bool can_skew(const hr_stage *stage) {
+static bool can_be_pipelined(const hr_stage *stage) {
     bool ends_spared = stage->spare_pass && stage->spare_pass == stage->pass_count - 1;
     if (ends_spared) return false;
-    if (!stage->vector || stage->contract || hr_stage_turns(stage) < 2 || stage->row_count != 1 ||
+    if (!hr_stage_is_vector(stage) || stage->contract || hr_stage_turns(stage) < 2 || stage->row_count != 1 ||
         !stage->task_count)
         return false;
     if (hr_stage_has(stage, HR_STEP_REDUCE_ALL) || hr_stage_has(stage, HR_STEP_SCATTER)) return false;
@@ -76,21 +76,20 @@ static int64_t sum_bytes(const hr_stage *stage, int64_t row) {
  * of all that is read. So would sums over tasks: two tasks take each up and put it back once, where lanes are
  * narrowed. Where they are not, reads and stores would come in bursts, and a core that does not see far loses
  * more by a second row in flight than it gains; one whose stores wait gains (docs/facts.md). */
-static int choose_group(const chooser *s, const hr_stage *stage, const flight *f, int64_t bytes) {
-    enum { GROUP_ROWS = 2, GROUP_ROWS_MOST = 16 };
+static int choose_jam(const chooser *s, const hr_stage *stage, const flight *f, int64_t bytes) {
+    enum { JAM_ROWS = 2, JAM_ROWS_MOST = 16 };
     int64_t l1 = hr_limits_l1(&s->plan->limits), l2 = hr_limits_l2(&s->plan->limits);
     bool sums = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
     bool far = hr_limits_see_far(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
-    int choice = hr_stage_knobs(stage)->jam, most = sums ? GROUP_ROWS : GROUP_ROWS_MOST;
-    if (!stage->skew) return 1;
+    int choice = hr_stage_knobs(stage)->jam, most = sums ? JAM_ROWS : JAM_ROWS_MOST;
     if (choice > 0) return choice < most ? choice : most;
     if (bytes + sum_bytes(stage, f->row) <= l1) return 1;
     if (sums)
         return far && (hr_stage_is_narrow(s->plan, stage) || hr_limits_stores_wait(&s->plan->limits))
-                   ? GROUP_ROWS
+                   ? JAM_ROWS
                    : 1;
     if (f->shared * 5 < bytes * 2) return 1;
-    return (bytes - f->shared) * GROUP_ROWS + f->shared <= l2 / 4 * 3 ? GROUP_ROWS : 1;
+    return (bytes - f->shared) * JAM_ROWS + f->shared <= l2 / 4 * 3 ? JAM_ROWS : 1;
 }
 
 /* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
@@ -106,7 +105,7 @@ static hr_throttle choose_throttle(const chooser *s, const hr_stage *stage, int6
     if (choice) return choice;
     if (hr_limits_are_short(&s->plan->limits) || hr_limits_stores_wait(&s->plan->limits))
         return HR_THROTTLE_NONE;
-    if (!sums) return stage->group > 1 ? HR_THROTTLE_ADDRESSES : HR_THROTTLE_NONE;
+    if (!sums) return hr_cpu_walk_of(stage)->jam > 1 ? HR_THROTTLE_ADDRESSES : HR_THROTTLE_NONE;
     if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_THROTTLE_NONE;
     if (!hr_limits_see_far(&s->plan->limits)) return narrow ? HR_THROTTLE_NONE : HR_THROTTLE_ADDRESSES;
     return narrow ? HR_THROTTLE_ADDRESSES : HR_THROTTLE_READS;
@@ -115,10 +114,10 @@ static hr_throttle choose_throttle(const chooser *s, const hr_stage *stage, int6
 /* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what
  * the first read last is still there. Not where it reads what no pass read before, which is asked for ahead,
  * nor where it adds up. */
-static bool goes_backward(const chooser *s, const hr_stage *stage, const flight *f, int64_t bytes) {
+static bool pays_reversed(const chooser *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     int64_t l1 = hr_limits_l1(&s->plan->limits);
     int last = stage->pass_count - 1;
-    if (!stage->skew || stage->group > 1 || hr_stage_turns(stage) != 2 || f->late || bytes <= l1 / 4 * 3)
+    if (hr_cpu_walk_of(stage)->jam > 1 || hr_stage_turns(stage) != 2 || f->late || bytes <= l1 / 4 * 3)
         return false;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN ||
@@ -129,41 +128,51 @@ static bool goes_backward(const chooser *s, const hr_stage *stage, const flight 
 
 /* Rows in flight come from the second-level cache at least. Where operations are what takes long, two passes
  * at once need more registers than short vectors have. */
-static bool pays_to_skew(const chooser *s, const hr_stage *stage, int64_t bytes) {
+static bool pays(const chooser *s, const hr_stage *stage, int64_t bytes) {
     if (hr_stage_is_bound_by_operations(s->plan, stage)) return false;
     return bytes <= hr_limits_l2(&s->plan->limits) / 4 * 3;
 }
 
-static hr_status choose_pipeline(chooser *s, hr_stage *stage) {
-    flight f = {0};
-    int64_t bytes = 0;
-    const hr_pipeline_knob choice = hr_stage_knobs(stage)->pipeline;
-    if (choice == HR_PIPELINE_OFF || !can_skew(stage)) return HR_OK;
+/* Sets what is in flight, were the passes side by side; `bytes`: of all of it. */
+static hr_status survey(chooser *s, const hr_stage *stage, flight *f, int64_t *bytes) {
+    *f = (flight){0};
+    *bytes = 0;
     HR_TRY(
-        hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &f.row));
+        hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &f->row));
     size_t ids = (size_t)s->function->expr_count + 1;
-    f.first = calloc(ids * 2, sizeof *f.first);
-    if (!f.first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
-    f.last = f.first + ids;
+    f->first = calloc(ids * 2, sizeof *f->first);
+    if (!f->first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    f->last = f->first + ids;
     for (int turn = 0; turn < hr_stage_turns(stage); turn++)
         for (int i = 0; i < stage->step_count; i++)
             if (stage->steps[i].pass == hr_stage_pass_at(stage, turn) &&
                 hr_step_is_emitted(&stage->steps[i]) && stage->steps[i].kind != HR_STEP_ROW)
-                bytes += flight_bytes(s, stage, stage->steps[i].value, turn, &f);
-    free(f.first);
-    stage->skew = choice || pays_to_skew(s, stage, bytes);
-    stage->group = choose_group(s, stage, &f, bytes);
-    stage->pace = choose_throttle(s, stage, f.row, bytes);
-    stage->backward = goes_backward(s, stage, &f, bytes);
+                *bytes += flight_bytes(s, stage, stage->steps[i].value, turn, f);
+    free(f->first);
+    f->first = f->last = NULL;
+    return HR_OK;
+}
+
+static hr_status choose_pipeline(chooser *s, hr_stage *stage) {
+    hr_cpu_walk *walk = hr_cpu_walk_of(stage);
+    const hr_pipeline_knob choice = hr_stage_knobs(stage)->pipeline;
+    flight f;
+    int64_t bytes;
+    HR_TRY(survey(s, stage, &f, &bytes));
+    if (!choice && !pays(s, stage, bytes)) return HR_OK;
+    walk->pipeline.depth = hr_stage_turns(stage);
+    walk->jam = choose_jam(s, stage, &f, bytes);
+    walk->pipeline.throttle = choose_throttle(s, stage, f.row, bytes);
     return HR_OK;
 }
 
 /* Whether reads and stores stay side by side where a row ends, too: it pays where that is more than a small
  * part of the row. Where lanes are narrowed operations have memory wait at times, and what either does alone
  * there makes up for it. */
-static bool carries_lead(const chooser *s, const hr_stage *stage, int64_t row) {
+static bool goes_on(const chooser *s, const hr_stage *stage, int64_t row) {
     enum { LEADS_MOST = 16 };
-    return row <= (int64_t)stage->lead * LEADS_MOST && stage->group == 1 && !stage->backward &&
+    return row <= (int64_t)hr_cpu_walk_of(stage)->pipeline.offset * LEADS_MOST &&
+           hr_cpu_walk_of(stage)->jam == 1 && hr_cpu_walk_of(stage)->pipeline.direction != HR_REVERSED &&
            hr_stage_turns(stage) == 2 && !hr_stage_is_narrow(s->plan, stage);
 }
 
@@ -173,27 +182,41 @@ static bool carries_lead(const chooser *s, const hr_stage *stage, int64_t row) {
  * is work that does not wait for what is one a row. Then a row is not kept where the one before it was: two
  * of them want room. */
 static hr_status choose_offset(chooser *s, hr_stage *stage) {
-    enum { LEAD_BYTES = 512, LEAD_BYTES_NARROW = 768 };
-    bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits);
-    bool narrow = hr_stage_is_narrow(s->plan, stage), keeps = hr_stage_keeps_rows(stage);
+    enum { OFFSET_BYTES = 512, OFFSET_BYTES_NARROW = 768 };
+    hr_pipeline *pipeline = &hr_cpu_walk_of(stage)->pipeline;
+    const bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits),
+               other = hr_stage_knobs(stage)->pipeline == HR_PIPELINE_OTHER_OFFSET;
+    bool narrow = hr_stage_is_narrow(s->plan, stage), keeps = hr_stash_has_rows(stage);
     int64_t row;
-    if (!stage->skew || leads == (hr_stage_knobs(stage)->pipeline == HR_PIPELINE_OTHER_OFFSET)) return HR_OK;
+    if (leads == other) return HR_OK;
     HR_TRY(hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &row));
     if (keeps && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) return HR_OK;
-    stage->lead = narrow ? (keeps ? LEAD_BYTES : LEAD_BYTES_NARROW) / 2 : LEAD_BYTES / 4;
-    stage->carries = carries_lead(s, stage, row);
+    pipeline->offset = narrow ? (keeps ? OFFSET_BYTES : OFFSET_BYTES_NARROW) / 2 : OFFSET_BYTES / 4;
+    pipeline->next_rows = goes_on(s, stage, row);
     return HR_OK;
 }
 
 hr_status hr_pass_pipeline(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     chooser s = {.plan = plan, .function = plan->normal, .extents = extents};
+    if (hr_stage_knobs(stage)->pipeline == HR_PIPELINE_OFF || hr_stage_jam(stage) || !can_be_pipelined(stage))
+        return HR_OK;
     HR_TRY(hr_dependence_begin(plan, stage, &s.depends));
     hr_status status = choose_pipeline(&s, stage);
     hr_dependence_end(&s.depends);
     return status;
 }
 
-hr_status hr_pass_pipeline_offset(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+hr_status hr_pass_pipeline_ends(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     chooser s = {.plan = plan, .function = plan->normal, .extents = extents};
-    return choose_offset(&s, stage);
+    flight f;
+    int64_t bytes;
+    if (!hr_cpu_walk_of(stage)->pipeline.depth) return HR_OK;
+    HR_TRY(hr_dependence_begin(plan, stage, &s.depends));
+    hr_status status = survey(&s, stage, &f, &bytes);
+    /* A stashed row of a task lies where that of the next one is stashed, in order. */
+    if (status == HR_OK && !hr_stash_has_rows(stage) && pays_reversed(&s, stage, &f, bytes))
+        hr_cpu_walk_of(stage)->pipeline.direction = HR_REVERSED;
+    if (status == HR_OK) status = choose_offset(&s, stage);
+    hr_dependence_end(&s.depends);
+    return status;
 }

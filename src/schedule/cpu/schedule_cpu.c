@@ -24,37 +24,55 @@ static hr_facts facts_of(const hr_device_limits *limits) {
 
 /* ---- the passes ---- */
 
+/* What a stage computes, in which lanes. */
 static hr_status schedule_values(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    hr_cpu_walk *walk = hr_cpu_walk_of(stage);
     HR_TRY(hr_schedule_lanes(extents, true, plan, stage));
     HR_TRY(hr_pass_write_out(extents, plan, stage));
-    if (stage->written) HR_TRY(hr_schedule_lanes(extents, true, plan, stage));
+    if (walk->written_out) HR_TRY(hr_schedule_lanes(extents, true, plan, stage));
     bool estimated = hr_estimate_peak(plan, stage);
-    if (stage->vector && !stage->contract && !estimated) hr_pass_variance(plan->graph, stage);
+    if (hr_stage_is_vector(stage) && !stage->contract && !estimated) hr_pass_variance(plan->graph, stage);
     stage->shape = hr_stage_shape_of(plan->normal, stage);
     return hr_graph_status(plan->graph);
 }
 
-static hr_status schedule_walk(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
-    HR_TRY(hr_pass_pipeline(extents, plan, stage));
+/* What a thread takes, and in which order. */
+static hr_status schedule_order(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     HR_TRY(hr_pass_task_order(extents, plan, stage));
-    HR_TRY(hr_pass_few_rows(extents, plan, stage));
     HR_TRY(hr_pass_columns_alone(extents, plan, stage));
-    HR_TRY(hr_pass_short_rows(extents, plan, stage));
-    HR_TRY(hr_pass_stash(extents, plan, stage));
-    HR_TRY(hr_pass_pipeline_offset(extents, plan, stage));
     hr_schedule_describe(plan, stage);
     return HR_OK;
 }
 
+/* How it goes through its rows. */
+static hr_status schedule_rows(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    HR_TRY(hr_pass_few_rows(extents, plan, stage));
+    HR_TRY(hr_pass_short_rows(extents, plan, stage));
+    HR_TRY(hr_pass_pipeline(extents, plan, stage));
+    HR_TRY(hr_pass_stash(extents, plan, stage));
+    return hr_pass_pipeline_ends(extents, plan, stage);
+}
+
 static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
-        HR_TRY(schedule_values(extents, plan, &plan->stages[i]));
-        HR_TRY(schedule_walk(extents, plan, &plan->stages[i]));
+        hr_stage *stage = &plan->stages[i];
+        stage->schedule->kind = stage->contract ? HR_SCHEDULE_CPU_PRODUCT : HR_SCHEDULE_CPU_WALK;
+        HR_TRY(schedule_values(extents, plan, stage));
+        HR_TRY(schedule_order(extents, plan, stage));
     }
     if (!unfused) HR_TRY(hr_pass_join_strips(extents, plan));
     if (!unfused) HR_TRY(hr_pass_attend_blocks(extents, plan));
+    for (int i = 0; i < plan->stage_count; i++)
+        if (!hr_schedule_attends(plan, i))
+            HR_TRY(schedule_rows(extents, plan, &plan->stages[i]));
+        else
+            HR_TRY(hr_pass_stash(extents, plan, &plan->stages[i]));
     HR_TRY(hr_pass_segments(extents, plan));
-    return hr_pass_contract_lanes(extents, plan);
+    HR_TRY(hr_pass_contract_lanes(extents, plan));
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].contract)
+            plan->stages[i].schedule->product = hr_contract_choice_of(plan, &plan->stages[i]);
+    return HR_OK;
 }
 
 const hr_target hr_target_cpu = {

@@ -300,9 +300,9 @@ static hr_status find(hr_graph *graph, const int64_t *extents, walked_values wal
 
 /* One pass that does nothing but add up, or take the largest, of vectors. */
 static bool only_reduces(const hr_stage *stage) {
-    if (!stage->vector || stage->contract || stage->pass_count != 1 || !stage->row_count ||
-        !stage->task_count || stage->abreast || stage->skew || stage->gathered || stage->kept_count ||
-        stage->joins)
+    if (!hr_stage_is_vector(stage) || stage->contract || stage->pass_count != 1 || !stage->row_count ||
+        !stage->task_count || hr_stage_jam(stage) || hr_cpu_walk_of(stage)->pipeline.depth ||
+        hr_cpu_walk_of(stage)->gathered || hr_stash_of(stage)->count || stage->schedule->joins)
         return false;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
@@ -320,7 +320,7 @@ static hr_status find_in_row(hr_graph *graph, const int64_t *extents, hr_stage *
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind == HR_STEP_REDUCE_ROW) values[count++] = stage->steps[i].value;
     const walked_values walked = {.values = values, .count = count, .index = hr_stage_lane(stage)};
-    return find(graph, extents, walked, &stage->segments);
+    return find(graph, extents, walked, &hr_cpu_walk_of(stage)->segments);
 }
 
 hr_status hr_pass_segments(const int64_t *extents, hr_plan *plan) {
@@ -328,7 +328,7 @@ hr_status hr_pass_segments(const int64_t *extents, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
         hr_stage *stage = &plan->stages[i];
         hr_contract *c = stage->contract;
-        const bool next_joins = i + 1 < plan->stage_count && plan->stages[i + 1].joins;
+        const bool next_joins = i + 1 < plan->stage_count && plan->stages[i + 1].schedule->joins;
         if (!c && !next_joins && only_reduces(stage)) HR_TRY(find_in_row(graph, extents, stage));
         if (!c) continue;
         walked_values walked = {.count = 1, .index = c->k[c->k_count - 1], .inner = c->k_count > 1};

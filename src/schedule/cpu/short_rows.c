@@ -1,11 +1,11 @@
-/* Stages of short rows. In: a stage. Out: `ragged`, `abreast`.
+/* Stages of short rows. In: a stage. Out: `ragged`, `jam`.
  *
  * What a row computes between two passes, and the end of each pass's sum, takes as long as some hundred
  * elements, and a core sees no further ahead than about two short rows: it waits. Abreast, several rows go
  * through a pass before the first of them goes through the next.
  *
  * Rows that are no whole cache lines share lines with the rows beside them: a line that some of them leave
- * past the caches, and others not, is merged with what memory holds. Rows abreast are put together in cache
+ * past the caches, and others not, is merged with what memory holds. Rows jam are put together in cache
  * first.
  */
 #include "base/dtype.h"
@@ -14,12 +14,12 @@
 
 enum { LINE = 64, RAGGED_BYTES = 1280 };
 enum {
-    ABREAST = 8,
-    ABREAST_MOST = 16,
+    JAM = 8,
+    JAM_MOST = 16,
     SHORT_BYTES = 512, /* of a row, half of them beside sums over tasks: longer ones are work enough for what
                           is between passes */
     ONE_WAY = 128,     /* elements: shorter rows have no vectors enough for several accumulators */
-    ELEMENT_BYTES = 8  /* of a row abreast, for each element: what is read, kept and collected */
+    ELEMENT_BYTES = 8  /* of a row jam, for each element: what is read, kept and collected */
 };
 
 typedef struct row {
@@ -45,39 +45,42 @@ static hr_status row_of(const hr_function *function, const int64_t *extents, con
     return HR_OK;
 }
 
-static bool can_go_abreast(const hr_stage *stage) {
-    if (!stage->vector || stage->contract || stage->row_count != 1 || !stage->task_count) return false;
-    if (stage->gathered || stage->few || stage->alone) return false;
+static bool can_jam(const hr_stage *stage) {
+    if (!hr_stage_is_vector(stage) || stage->contract || stage->row_count != 1 || !stage->task_count)
+        return false;
+    const hr_cpu_walk *walk = hr_cpu_walk_of(stage);
+    if (walk->gathered || walk->partition != HR_PARTITION_TASKS || walk->sums == HR_SUMS_IN_REGISTERS)
+        return false;
     if (hr_stage_has(stage, HR_STEP_SCATTER)) return false;
     const hr_knobs *knobs = hr_stage_knobs(stage);
     return !knobs->chunk && knobs->pipeline <= HR_PIPELINE_OFF && knobs->jam != 1;
 }
 
 /* As many as the first-level cache holds half of. */
-static int choose_abreast(const hr_plan *plan, const hr_stage *stage, const row *row) {
-    if (!stage->ragged && hr_stage_turns(stage) < 2 && !hr_stage_estimates(stage)) return 0;
+static int choose_jam(const hr_plan *plan, const hr_stage *stage, const row *row) {
+    if (hr_cpu_walk_of(stage)->row_ends != HR_ROWS_RAGGED && hr_stage_turns(stage) < 2 &&
+        !hr_stage_estimates(stage))
+        return 0;
     int64_t most = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ? SHORT_BYTES / 2 : SHORT_BYTES;
-    if (!stage->ragged && row->bytes > most) return 0;
+    if (hr_cpu_walk_of(stage)->row_ends != HR_ROWS_RAGGED && row->bytes > most) return 0;
     const int jam = hr_stage_knobs(stage)->jam;
-    if (jam) return jam < ABREAST_MOST ? jam : ABREAST_MOST;
-    int rows = ABREAST;
+    if (jam) return jam < JAM_MOST ? jam : JAM_MOST;
+    int rows = JAM;
     while (rows > 1 && rows * row->elements * ELEMENT_BYTES > hr_limits_l1(&plan->limits) / 2)
         rows /= 2;
     return rows > 1 ? rows : 0;
 }
 
 hr_status hr_pass_short_rows(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    hr_cpu_walk *walk = hr_cpu_walk_of(stage);
     row row;
     if (!stage->row_count) return HR_OK;
     HR_TRY(row_of(plan->normal, extents, stage, &row));
-    stage->ragged = row.ragged;
-    if (!can_go_abreast(stage)) return HR_OK;
-    stage->abreast = choose_abreast(plan, stage, &row);
-    if (!stage->abreast) return HR_OK;
-    stage->ways = row.elements < ONE_WAY ? 1 : 0;
-    stage->skew = stage->backward = false;
-    stage->group = 1;
-    stage->pace = 0;
+    walk->row_ends = row.ragged ? HR_ROWS_RAGGED : HR_ROWS_OF_LINES;
+    const int jam = can_jam(stage) ? choose_jam(plan, stage, &row) : 0;
+    if (!jam) return HR_OK;
+    walk->jam = jam;
+    walk->accumulators = row.elements < ONE_WAY ? 1 : 0;
     return HR_OK;
 }
 
@@ -87,11 +90,13 @@ hr_status hr_pass_few_rows(const int64_t *extents, hr_plan *plan, hr_stage *stag
     const int64_t threads = hr_limits_threads(&plan->limits);
     int64_t row;
     double tasks;
-    if (!stage->vector || stage->row_count != 1 || !stage->task_count ||
+    if (!hr_stage_is_vector(stage) || stage->row_count != 1 || !stage->task_count ||
+        hr_cpu_walk_of(stage)->gathered || hr_cpu_walk_of(stage)->strip || hr_stage_knobs(stage)->chunk ||
         !hr_stage_has_only(stage, HR_STEP_ELEMENT))
         return HR_OK;
     HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[stage->row[0]].extent, extents, &row));
     HR_TRY(hr_function_points(plan->normal, stage->task, stage->task_count, extents, &tasks));
-    stage->few = tasks < (double)(TASKS_A_THREAD * threads) && row / threads >= SHARE_LEAST;
+    if (tasks < (double)(TASKS_A_THREAD * threads) && row / threads >= SHARE_LEAST)
+        hr_cpu_walk_of(stage)->partition = HR_PARTITION_LANES;
     return HR_OK;
 }

@@ -21,8 +21,8 @@ static void stash_narrow(hr_stashing *s, bool once, int64_t *budget) {
     const hr_graph *graph = s->plan->graph;
     for (int i = 0; i < graph->table_size && !hr_stash_is_full(s); i++) {
         hr_expr *node = graph->table[i];
-        if (!node || node->type != HR_F32 || !s->passes[node->id] || s->stage->skew ||
-            !is_narrow_element(s, node) || s->row * 4 > *budget)
+        if (!node || node->type != HR_F32 || !s->passes[node->id] ||
+            hr_cpu_walk_of(s->stage)->pipeline.depth || !is_narrow_element(s, node) || s->row * 4 > *budget)
             continue;
         bool shared = s->stage->task_count > 0 && !hr_varies_by_task(&s->depends, node);
         if (shared != once || (!once && !s->repeats[node->id])) continue;
@@ -50,7 +50,7 @@ static void stash_words(hr_stashing *s) {
  * page, where the first-level cache mixes them up with the task's own row. Where there are two or more,
  * copies a thread at places of our own choice pay once there are some tens of tasks. */
 static hr_status stash_copies(hr_stashing *s, const int64_t *extents) {
-    enum { TASKS_LEAST = 64, SHARED_MOST = HR_KEPT_MAX };
+    enum { TASKS_LEAST = 64, SHARED_MOST = HR_STASH_MAX };
     const hr_graph *graph = s->plan->graph;
     const hr_function *function = s->plan->normal;
     const hr_stage *stage = s->stage;
@@ -77,15 +77,15 @@ static hr_status stash_copies(hr_stashing *s, const int64_t *extents) {
 hr_status hr_pass_stash(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_stashing s;
     int64_t budget = hr_limits_l1(&plan->limits) * 2 / 3;
-    if (!stage->vector || stage->contract) return HR_OK;
-    if (stage->gathered || stage->strip) return HR_OK; /* its scratch memory is the order's, or a strip's */
+    if (!hr_stage_is_vector(stage) || stage->contract) return HR_OK;
+    if (hr_cpu_walk_of(stage)->gathered || hr_cpu_walk_of(stage)->strip)
+        return HR_OK; /* its scratch memory is the order's, or a strip's */
     HR_TRY(hr_stash_begin(plan, stage, extents, &s));
     bool stays = s.row <= hr_limits_kept(&plan->limits) / KEPT_BYTES;
     if (stays) hr_stash_functions(&s, NULL);
     stash_narrow(&s, true, &budget);
     stash_narrow(&s, false, &budget);
     if (stays) stash_words(&s);
-    if (stage->kept_count) stage->backward = false; /* a kept row lies where the next one is kept, in order */
     hr_status status = stage->row_count == 1 ? stash_copies(&s, extents) : HR_OK;
     hr_stash_end(&s);
     return status;

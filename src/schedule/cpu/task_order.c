@@ -61,8 +61,9 @@ static hr_status order_added(hr_plan *plan, const hr_function *function, const i
     if (!adds_rows(function, stage, visited)) return HR_OK;
     int tensor = function->statements[stage->steps[0].statement].tensor;
     HR_TRY(sizes_of(function, tensor, extents, &row, &all));
-    stage->ordered = hr_stage_knobs(stage)->order == HR_ORDER_BY_ROW ||
-                     (row >= ADDED_BYTES && all > hr_limits_l2(&plan->limits));
+    const bool pays = row >= ADDED_BYTES && all > hr_limits_l2(&plan->limits);
+    if (pays || hr_stage_knobs(stage)->order == HR_ORDER_BY_ROW)
+        hr_cpu_walk_of(stage)->order = HR_ORDER_ADDED;
     return HR_OK;
 }
 
@@ -111,7 +112,8 @@ static void look_for_rows(gathering *g, hr_expr *node) {
  * lanes or for all tasks: theirs would no longer be read as they lie. */
 static hr_expr *gathers_rows(gathering *g) {
     const hr_stage *stage = g->stage;
-    if (stage->task_count != 1 || stage->row_count != 1 || stage->pass_count != 1 || !stage->vector)
+    if (stage->task_count != 1 || stage->row_count != 1 || stage->pass_count != 1 ||
+        !hr_stage_is_vector(stage))
         return NULL;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
@@ -130,8 +132,10 @@ static hr_status order_gathered(hr_plan *plan, const int64_t *extents, hr_stage 
     HR_TRY(hr_extent_value(function, function->indices[stage->task[0]].extent, extents, &tasks));
     int64_t cache = l3 > l2 ? l3 : l2;
     bool pays = row >= GATHERED_BYTES && all > cache && tasks > cache / row;
-    if (pays || hr_stage_knobs(stage)->order == HR_ORDER_BY_ROW) stage->gathered = gathered;
-    stage->ordered = stage->gathered;
+    if (pays || hr_stage_knobs(stage)->order == HR_ORDER_BY_ROW) {
+        hr_cpu_walk_of(stage)->order = HR_ORDER_GATHERED;
+        hr_cpu_walk_of(stage)->gathered = gathered;
+    }
     return HR_OK;
 }
 

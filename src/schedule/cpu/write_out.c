@@ -37,7 +37,8 @@ static int elements_of(const hr_graph *graph, const hr_step *steps, int count) {
 
 /* A map in vectors whose results keep each row of lanes in whole lines. */
 static bool is_candidate(const hr_graph *graph, const hr_stage *stage, int64_t lanes) {
-    if (!stage->vector || stage->row_count < 2 || stage->pass_count != 1 || stage->contract) return false;
+    if (!hr_stage_is_vector(stage) || stage->row_count < 2 || stage->pass_count != 1 || stage->contract)
+        return false;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         const hr_statement *statement = &graph->function->statements[step->statement];
@@ -97,6 +98,6 @@ hr_status hr_pass_write_out(const int64_t *extents, hr_plan *plan, hr_stage *sta
     stage->row_count--;
     stage->steps = steps;
     stage->step_count = count;
-    stage->written = graph->function->indices[index].name;
+    hr_cpu_walk_of(stage)->written_out = graph->function->indices[index].name;
     return HR_OK;
 }

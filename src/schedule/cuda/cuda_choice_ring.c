@@ -74,8 +74,8 @@ static survey survey_of(const hr_plan *plan, const hr_stage *stage, const int64_
 
 static int kept_bytes(const hr_stage *stage) {
     int bytes = 0;
-    for (int k = 0; k < stage->kept_count; k++)
-        if (!stage->kept_once[k] && stage->kept[k]->op != HR_OP_ELEMENT) bytes += 4;
+    for (int k = 0; k < hr_stash_of(stage)->count; k++)
+        if (!hr_stash_of(stage)->once[k] && hr_stash_of(stage)->value[k]->op != HR_OP_ELEMENT) bytes += 4;
     return bytes;
 }
 

@@ -71,11 +71,14 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     (void)unfused;
     for (int i = 0; i < plan->stage_count; i++) {
         hr_stage *stage = &plan->stages[i];
+        hr_schedule *schedule = stage->schedule;
         HR_TRY(hr_schedule_lanes(extents, false, plan, stage));
         if (!stage->contract) hr_pass_variance(plan->graph, stage);
         HR_TRY(hr_graph_status(plan->graph));
         HR_TRY(stash(extents, plan, stage));
         hr_schedule_describe(plan, stage);
+        schedule->kind = stage->contract ? HR_SCHEDULE_CUDA_PRODUCT : HR_SCHEDULE_CUDA_GRID;
+        if (!stage->contract) HR_TRY(hr_cuda_choose(plan, stage, extents, &schedule->grid));
         if (stage->contract) HR_TRY(explain_product(extents, plan, stage));
     }
     return HR_OK;

@@ -1,7 +1,6 @@
-/* A plan in words and its checked accesses. In: a plan. Out: text. */
+/* A scheduled plan in words. In: a plan. Out: text. */
 #include "base/dtype.h"
-#include "ir/graph.h"
-#include "plan/plan.h"
+#include "schedule/schedule.h"
 
 #include <inttypes.h>
 
@@ -21,11 +20,11 @@ static void explain_materialised(const hr_plan *plan, const hr_stage *stage, con
     }
 }
 
-static void explain_kept(const hr_stage *stage, hr_text *out) {
+static void explain_stash(const hr_stage *stage, hr_text *out) {
     int once = 0;
-    for (int i = 0; i < stage->kept_count; i++)
-        once += stage->kept_once[i];
-    int between = stage->kept_count - once;
+    for (int i = 0; i < hr_stash_of(stage)->count; i++)
+        once += hr_stash_of(stage)->once[i];
+    int between = hr_stash_of(stage)->count - once;
     if (between)
         hr_text_format(out, "       kept in cache between passes: %d value%s an element\n", between,
                        between == 1 ? "" : "s");
@@ -59,7 +58,7 @@ static void explain_pass(const hr_plan *plan, const hr_stage *stage, int pass, h
     if (any) hr_text_append(out, "\n", 1);
 }
 
-void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) {
+void hr_schedule_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) {
     const hr_function *source = plan->source;
     hr_text_format(out, "kernel %.120s", source->title);
     for (int e = 0; e < source->extent_count; e++)
@@ -70,20 +69,7 @@ void hr_plan_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) 
         hr_text_format(out, "\n%4d.  %s\n       why: %s\n", i + 1, stage->name, stage->why);
         for (int pass = 0; pass < stage->pass_count; pass++)
             explain_pass(plan, stage, pass, out);
-        explain_kept(stage, out);
+        explain_stash(stage, out);
         explain_materialised(plan, stage, extents, out);
     }
-}
-
-bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out) {
-    const hr_graph *graph = plan->graph;
-    int64_t id = (access - 1) / HR_AXES_MAX;
-    for (int i = 0; i < graph->table_size && access > 0; i++) {
-        const hr_expr *node = graph->table[i];
-        if (!node || node->id != id || node->op != HR_OP_ELEMENT) continue;
-        *out = (hr_access){
-            .tensor = node->tensor, .axis = (int)((access - 1) % HR_AXES_MAX), .place = node->place};
-        return out->axis < plan->normal->tensors[node->tensor].rank;
-    }
-    return false;
 }
