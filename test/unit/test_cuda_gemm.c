@@ -126,8 +126,47 @@ static void test_products(void **state) {
         }
 }
 
+/* Tiles that the model chooses untuned where an H100 was measured: docs/facts.md, "Tensor cores". */
+static void test_choices(void **state) {
+    (void)state;
+    static const struct choice {
+        int64_t m, n, k;
+        hr_gemm_roles roles;
+        int tile_m, tile_n, cluster;
+    } choices[] = {
+        {8192, 8192, 8192, HR_GEMM_PING_PONG, 128, 192, 2},
+        {4096, 4096, 4096, HR_GEMM_COOPERATIVE, 128, 256, 2},
+        {2048, 2048, 2048, HR_GEMM_COOPERATIVE, 128, 256, 1},
+        {1024, 1024, 1024, HR_GEMM_PING_PONG, 64, 128, 1},
+        {65536, 768, 768, HR_GEMM_PING_PONG, 128, 192, 2},
+        {65536, 3072, 768, HR_GEMM_PING_PONG, 128, 192, 2},
+        {16384, 4096, 4096, HR_GEMM_COOPERATIVE, 128, 256, 2},
+    };
+    const char *text = texts[0].text;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        const struct choice *c = &choices[i];
+        hr_program *program;
+        const hr_function *function;
+        hr_plan *plan;
+        hr_cuda_gemm gemm;
+        hr_device_limits limits = cuda_case_limits(90, 132);
+        int64_t extents[EXTENTS_MAX];
+        const struct sizes sizes_of = {.m = c->m, .n = c->n, .k = c->k};
+        assert_int_equal(hr_program_parse("gemm.hr", text, strlen(text), &program), HR_OK);
+        assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+        extents_set(function, &sizes_of, extents);
+        assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+        assert_int_equal(hr_cuda_gemm_choose(plan, &plan->stages[0], extents, HR_GEMM_HOPPER, &gemm), HR_OK);
+        if (gemm.tile.roles != c->roles || gemm.tile.m != c->tile_m || gemm.tile.n != c->tile_n ||
+            gemm.tile.cluster != c->cluster)
+            fail_msg("%lld x %lld x %lld: %s", (long long)c->m, (long long)c->n, (long long)c->k, gemm.why);
+        hr_plan_destroy(plan);
+        hr_program_destroy(program);
+    }
+}
+
 int main(void) {
     if (!can_emulate()) return 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

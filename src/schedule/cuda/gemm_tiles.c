@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64, STAGES_ENOUGH = 4 };
+enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64, STAGES_ENOUGH = 4, WIDE_ROWS = 64 };
 
 /* Two barriers of eight bytes for each stage, and one for what each warpgroup's epilogue carries. */
 enum { BARRIER_BYTES = 16 };
@@ -21,6 +21,7 @@ static const double together = 8; /* how far two that overlap keep out of each o
 static const double leave_clocks = 1780.0 / 32768; /* of an element of a tile of 128 x 256 in pieces */
 static const double shallow_loss =
     1.2; /* a ring of three stages runs dry where one warpgroup takes from it */
+static const double narrow_loss = 1.07;  /* results leave in rows of 64 bytes */
 static const double cluster_loss = 0.12; /* of a wave: a cluster waits for its slower block at the end */
 
 /* Blocks of 384 threads: 128 x 256 has the least to read of the L2 for a product; ping-pong hides the
@@ -101,6 +102,7 @@ static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_ge
     double multiply = multiply_clocks(s, tile), fill = fill_clocks(plan, s, tile);
     double loop = pow(pow(multiply, together) + pow(fill, together), 1 / together);
     if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
+    if (tile->n % WIDE_ROWS) loop *= narrow_loss;
     double leave = (double)tile->m * tile->n *
                    (leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1) + gemm->epilogue_clocks);
     double loss = tile->cluster > 1 && waves > 0 ? 1 + cluster_loss / (double)waves : 1;
