@@ -155,6 +155,9 @@ static void walk_host(walk *walk, int32_t at, int64_t from, int64_t to) {
 
 /* ---- one wait of the device ---- */
 
+#define LONGEST_GAP_NS 100000 /* from a kernel to the next one that was launched ahead */
+#define FEW            8      /* launches that reached an idle device: they do not tell what is usual */
+
 /* When the host had done its part for a work: the call has ended, or the work has begun. */
 static int64_t given_at(const hr_analysis *analysis, const hr_work *work) {
     if (work->call < 0) return work->launched;
@@ -172,9 +175,9 @@ static void find_causes(void *context, const hr_moment *moment) {
         const hr_work *work = &analysis->works[pending];
         int64_t given = given_at(analysis, work), since = given > moment->from ? given : moment->from;
         call = walk.call = work->call;
-        hr_time_kind kind = to - since > analysis->queued_ns ? HR_TIME_QUEUED
-                            : given <= moment->from          ? HR_TIME_GAP
-                                                             : HR_TIME_LAUNCH;
+        bool ahead = given <= moment->from; /* then the device takes it as soon as it is free */
+        int64_t usual = ahead && analysis->queued_ns > LONGEST_GAP_NS ? LONGEST_GAP_NS : analysis->queued_ns;
+        hr_time_kind kind = to - since > usual ? HR_TIME_QUEUED : ahead ? HR_TIME_GAP : HR_TIME_LAUNCH;
         add_cause(&walk, since, to, kind);
         if (since < to) to = since;
     } else {
@@ -198,7 +201,7 @@ static int compare_times(const void *left, const void *right) {
 /* Longer than a launch usually takes to reach an idle device of this trace. */
 static int64_t usual_latency(const hr_analysis *analysis) {
     enum { SAMPLES = 4096 };
-    const int64_t least = 20000, most = 100000;
+    const int64_t least = 20000;
     int64_t *samples = hr_arena_alloc(analysis->arena, SAMPLES * sizeof *samples), idle = INT64_MIN;
     int count = 0;
     for (int i = 0; i < analysis->work_count && count < SAMPLES; i++) {
@@ -210,7 +213,7 @@ static int64_t usual_latency(const hr_analysis *analysis) {
     }
     if (!count) return least;
     qsort(samples, (size_t)count, sizeof *samples, compare_times);
-    int64_t usual = 3 * samples[count / 2];
+    int64_t usual = 3 * samples[count / 4], most = count < FEW ? LONGEST_GAP_NS : HR_LAUNCH_GAP_NS;
     return usual < least ? least : usual > most ? most : usual;
 }
 
