@@ -18,6 +18,12 @@ static double wire_seconds(const hr_draft *draft) {
     return least;
 }
 
+/* The part of a step that is gained where all is hidden, and what cannot be hidden takes `least` seconds. */
+static double hideable(const hr_analysis *analysis, double exposed, double least) {
+    double step = analysis->step_seconds;
+    return fmax(0, step - fmax(step - exposed, least)) / step;
+}
+
 /* What the longest one moved, where the file says how much. */
 static void note_rate(hr_draft *draft, int work) {
     const hr_trace *trace = draft->analysis->trace;
@@ -62,6 +68,7 @@ void hr_find_communication(hr_draft *draft) {
     if (wire > 0) {
         draft->least_span = (int64_t)(wire * steps * 1e9); /* it may all be hidden, but it takes its time */
         draft->caveat = "the results are not needed before other work of the step is done";
+        draft->otherwise = hideable(analysis, exposed, wire);
         return;
     }
     draft->is_bound = true;

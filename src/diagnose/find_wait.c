@@ -131,5 +131,8 @@ void hr_find_copies(hr_draft *draft) {
     /* beside compute and beside each other, but at the link's own rate */
     draft->least_span = (int64_t)((direction[0] > direction[1] ? direction[0] : direction[1]) * 1e9);
     draft->most_seconds = exposed / steps;
+    draft->otherwise =
+        fmax(0, fmin(exposed, hr_counted_seconds(analysis) - (double)draft->least_span * 1e-9)) /
+        hr_counted_seconds(analysis);
     draft->caveat = "what is copied is known one step ahead, and the results are not needed at once";
 }

@@ -17,9 +17,11 @@ typedef struct hr_draft {
     int32_t *edges;
     int64_t *latencies;
     int edit_count, edit_room;
-    int64_t least_span;  /* ns of all counted steps that no remedy of this kind goes below; 0 = none */
-    double gain;         /* >= 0: known without a replay */
-    bool is_bound;       /* the gain is the most that it can be */
+    int64_t least_span; /* ns of all counted steps that no remedy of this kind goes below; 0 = none */
+    double gain;        /* >= 0: known without a replay */
+    bool is_bound;      /* the gain is the most that it can be */
+    double
+        otherwise; /* fraction of a step: the most it can be, said where a replay gains nothing; 0 = none */
     double most_seconds; /* what the cause costs of a step, which bounds the gain; < 0 = no bound */
     double confidence;
     const char *remedy, *code, *effort, *caveat; /* NULL: those of the table */

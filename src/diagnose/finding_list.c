@@ -271,6 +271,11 @@ static int detect_all(stage *stage, made *list, const hr_diagnosis *out) {
         stage_reset(stage);
         stage_apply(stage, draft);
         list[count].gain = draft->gain >= 0 ? draft->gain : stage_gain(stage, draft->least_span);
+        if (list[count].gain < LEAST_GAIN &&
+            draft->otherwise > HEALTHY_GAIN) { /* the host's waits are not in the file */
+            list[count].gain = draft->otherwise;
+            draft->is_bound = true;
+        }
         if (draft->most_seconds >= 0)
             list[count].gain = fmin(list[count].gain, draft->most_seconds / analysis->step_seconds);
         list[count].row = &rows[i];

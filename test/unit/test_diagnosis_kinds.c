@@ -288,6 +288,18 @@ static void copies(hr_text *text) {
     }
 }
 
+/* The same where the waits of the host are not in the file, so that a replay finds the host in the way. */
+static void paced_copies(hr_text *text) {
+    for (int i = 0; i < 4; i++) {
+        step(text, i, 20000);
+        hr_text_format(text, "call main %d 5 cudaMemcpyAsync #%d\n", 20000 * i + 60, ++correlation);
+        hr_text_format(text,
+                       "copy gpu0:7 %d 8900 \"Memcpy HtoD\" #%d bytes=300000000 from=pinned to=device\n",
+                       20000 * i + 75, correlation);
+        launch(text, 20000 * i + 120, 7, 20000 * i + 9000, 10900, "a");
+    }
+}
+
 /* Busy, but 12 % of a step is a collective that nothing hides. */
 static void busy_and_exposed(hr_text *text) {
     for (int i = 0; i < 4; i++) {
@@ -335,6 +347,7 @@ static const struct said {
     {"no durations", no_durations, "incomplete-recording", HR_TIME_MATRIX, 0,
      "4 of 4 kernels have no duration"},
     {"copies", copies, "copy-bound", HR_TIME_HOST_LINK, 0.6, "copies to and from the host"},
+    {"paced copies", paced_copies, "copy-bound", HR_TIME_HOST_LINK, 0.445, "computes 54 %"},
     {"busy and exposed", busy_and_exposed, "exposed-communication", HR_TIME_COMMUNICATION, 0.12,
      "computes 86 %"},
     {"busy and hidden", busy_and_hidden, "healthy", HR_TIME_COMMUNICATION, 0, "computes 98 %"},
