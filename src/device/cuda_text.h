@@ -9,6 +9,5 @@ extern const unsigned char hr_cuda_fill_kernels_text[];
 extern const unsigned char hr_cuda_check_kernels_text[];
 extern const unsigned char hr_cuda_roof_memory_text[];
 extern const unsigned char hr_cuda_roof_units_text[];
-extern const unsigned char hr_cuda_roof_tensor_text[];
 
 #endif

@@ -49,6 +49,12 @@ typedef int (*hr_entry_fn)(const hr_execution *execution, hr_fault *fault);
 
 typedef struct hr_module hr_module; /* compiled and loaded code */
 
+/* Text that a roof is measured with. */
+typedef struct hr_roof_sources {
+    const char *functions; /* exp and its kin */
+    const char *products;  /* of tensor cores; NULL on a CPU */
+} hr_roof_sources;
+
 struct hr_device;
 typedef struct hr_device_ops {
     const char *kind;
@@ -69,13 +75,14 @@ typedef struct hr_device_ops {
     /* Seconds of one launch with caches cold: the operands are flushed from all of them first. */
     hr_status (*time)(struct hr_device *device, hr_module *module, const hr_execution *execution,
                       double *seconds);
-    /* `special` is source of the layer that prints functions, so that their rates are those of the code that
-     * is emitted (this folder knows no printer). Its entry runs function tuning[0] / 8, an hr_special, in way
-     * tuning[0] % 8, over tuning[1] bytes of f32 from pointers[1] to pointers[0], each of `threads` threads
-     * tuning[2] bytes after the one before, tuning[3] times; it leaves the number of functions done as a
-     * double at `scratch`, or returns 1 where it has no such way. NULL: their rates stay 0. */
-    hr_status (*measure_roof)(struct hr_device *device, const char *special, hr_progress_fn progress,
-                              void *context, hr_roof *out);
+    /* `sources` come from the layer that prints, so that rates are those of the code that is emitted (this
+     * folder knows no printer); NULL: what they would measure stays 0. On a CPU the entry of `functions` runs
+     * function tuning[0] / 8, an hr_special, in way tuning[0] % 8, over tuning[1] bytes of f32 from
+     * pointers[1] to pointers[0], each of `threads` threads tuning[2] bytes after the one before, tuning[3]
+     * times; it leaves the number of functions done as a double at `scratch`, or returns 1 where it has no
+     * such way. On a GPU each is a kernel (roof_cuda_units.c). */
+    hr_status (*measure_roof)(struct hr_device *device, const hr_roof_sources *sources,
+                              hr_progress_fn progress, void *context, hr_roof *out);
     /* Seconds that a copy of `bytes` bytes, half of them read and half written, takes now: the copy that
      * reached `roof`, cold, from the arrays of `launch`, where they are long, to a buffer of the device's
      * own. 0 where other programs had the processors all the time. NULL: the device offers none. */

@@ -59,7 +59,7 @@ hr_status hr_special_cpu_rate(struct hr_device *device, const char *source, hr_s
 void hr_special_cpu_destroy(struct hr_device *device);
 
 /* roof_cpu.c */
-hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_progress_fn progress,
-                              void *context, hr_roof *out);
+hr_status hr_roof_cpu_measure(struct hr_device *device, const hr_roof_sources *sources,
+                              hr_progress_fn progress, void *context, hr_roof *out);
 
 #endif

@@ -103,7 +103,7 @@ void hr_time_cuda_free(hr_device_cuda *cuda);
 
 /* ---- roof_cuda.c ---- */
 
-hr_status hr_roof_cuda_measure(struct hr_device *device, const char *special, hr_progress_fn progress,
-                               void *context, hr_roof *out);
+hr_status hr_roof_cuda_measure(struct hr_device *device, const hr_roof_sources *sources,
+                               hr_progress_fn progress, void *context, hr_roof *out);
 
 #endif

@@ -462,14 +462,14 @@ static hr_status measure(measuring *m, const char *special) {
     return advance(m, "measured", 0);
 }
 
-hr_status hr_roof_cpu_measure(struct hr_device *device, const char *special, hr_progress_fn progress,
-                              void *context, hr_roof *out) {
+hr_status hr_roof_cpu_measure(struct hr_device *device, const hr_roof_sources *sources,
+                              hr_progress_fn progress, void *context, hr_roof *out) {
     hr_roof roof = {.threads = device->limits.threads, .measured_at = (double)time(NULL)};
     measuring *m = calloc(1, sizeof *m);
     if (!m) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while measuring the roof");
     *m = (measuring){.device = device, .roof = &roof, .progress = progress, .context = context, .total = 15};
     m->started = hr_clock_seconds();
-    hr_status status = measure(m, special);
+    hr_status status = measure(m, sources ? sources->functions : NULL);
     for (int i = 0; i < ROLES; i++)
         device->ops->release(device, m->streams[i], (size_t)m->stream_bytes);
     device->ops->release(device, m->values, (size_t)device->limits.threads * HR_SPECIAL_BYTES * 2);

@@ -86,17 +86,18 @@ static hr_status streams_allocate(hr_roof_cuda *roof) {
     return result ? hr_cuda_fail(driver, result, "taking memory to measure the roof in") : HR_OK;
 }
 
-static hr_status measure(hr_roof_cuda *roof, const char *special) {
+static hr_status measure(hr_roof_cuda *roof, const hr_roof_sources *sources) {
     HR_TRY(hr_roof_cuda_advance(roof, "memory", 0));
     HR_TRY(streams_allocate(roof));
     HR_TRY(hr_roof_cuda_memory(roof));
     HR_TRY(hr_roof_cuda_units(roof));
-    if (special) HR_TRY(hr_roof_cuda_special(roof, special));
+    if (sources && sources->products) HR_TRY(hr_roof_cuda_products(roof, sources->products));
+    if (sources && sources->functions) HR_TRY(hr_roof_cuda_special(roof, sources->functions));
     return hr_roof_cuda_host(roof);
 }
 
-hr_status hr_roof_cuda_measure(struct hr_device *device, const char *special, hr_progress_fn progress,
-                               void *context, hr_roof *out) {
+hr_status hr_roof_cuda_measure(struct hr_device *device, const hr_roof_sources *sources,
+                               hr_progress_fn progress, void *context, hr_roof *out) {
     hr_roof found = {.threads = device->limits.threads,
                      .special_beside = true,
                      .traffic_mixed = true,
@@ -111,7 +112,7 @@ hr_status hr_roof_cuda_measure(struct hr_device *device, const char *special, hr
     found.cache[0].bytes = (double)device->limits.l1_bytes;
     found.cache_count = 1;
     HR_TRY(hr_cuda_enter(roof.cuda, &pushed));
-    hr_status status = measure(&roof, special);
+    hr_status status = measure(&roof, sources);
     for (int i = 0; i < HR_ROOF_STREAMS; i++)
         if (roof.streams[i]) roof.cuda->driver.release(roof.streams[i]);
     hr_cuda_leave(roof.cuda, pushed);

@@ -41,8 +41,9 @@ hr_status hr_roof_cuda_median(hr_roof_cuda *roof, const hr_roof_launch *launch, 
 /* ---- the parts, one a file ---- */
 
 hr_status hr_roof_cuda_memory(hr_roof_cuda *roof); /* roof_cuda_memory.c: HBM, L2 */
-hr_status hr_roof_cuda_units(hr_roof_cuda *roof); /* roof_cuda_units.c: shared memory, arithmetic, products */
-hr_status hr_roof_cuda_special(hr_roof_cuda *roof, const char *source); /* likewise: functions as emitted */
+hr_status hr_roof_cuda_units(hr_roof_cuda *roof);  /* roof_cuda_units.c: shared memory, arithmetic */
+hr_status hr_roof_cuda_products(hr_roof_cuda *roof, const char *source); /* likewise: of tensor cores */
+hr_status hr_roof_cuda_special(hr_roof_cuda *roof, const char *source);  /* likewise: functions as emitted */
 hr_status hr_roof_cuda_host(hr_roof_cuda *roof); /* roof_cuda_host.c: launches, links */
 
 #endif

@@ -84,11 +84,11 @@ typedef struct product {
 } product;
 
 static const product products[] = {
-    {"hr_tensor_bf16", offsetof(hr_roof, tensor_bf16), 16, 0x81ff81ffu, 0x3e003e00u},
-    {"hr_tensor_f16", offsetof(hr_roof, tensor_f16), 16, 0x87ff87ffu, 0x38003800u},
-    {"hr_tensor_tf32", offsetof(hr_roof, tensor_tf32), 8, 0x81ffffffu, 0x3e000000u},
-    {"hr_tensor_f8", offsetof(hr_roof, tensor_f8), 32, 0x8f8f8f8fu, 0x30303030u},
-    {"hr_tensor_i8", offsetof(hr_roof, tensor_i8), 32, 0xffffffffu, 0},
+    {"product_bf16", offsetof(hr_roof, tensor_bf16), 16, 0x81ff81ffu, 0x3e003e00u},
+    {"product_f16", offsetof(hr_roof, tensor_f16), 16, 0x87ff87ffu, 0x38003800u},
+    {"product_tf32", offsetof(hr_roof, tensor_tf32), 8, 0x81ffffffu, 0x3e000000u},
+    {"product_f8", offsetof(hr_roof, tensor_f8), 32, 0x8f8f8f8fu, 0x30303030u},
+    {"product_i8", offsetof(hr_roof, tensor_i8), 32, 0xffffffffu, 0},
 };
 
 static hr_status operands_upload(hr_roof_cuda *roof, const product *product, hr_cu_address to) {
@@ -127,21 +127,22 @@ static hr_status product_measure(hr_roof_cuda *roof, const hr_module *module, co
     return hr_roof_cuda_advance(roof, "products", 0.3);
 }
 
-static hr_status each(hr_roof_cuda *roof, const hr_module *plain, const hr_module *tensor) {
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        HR_TRY(unit_measure(roof, plain, &units[i]));
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        HR_TRY(product_measure(roof, tensor, &products[i]));
-    return HR_OK;
+hr_status hr_roof_cuda_products(hr_roof_cuda *roof, const char *source) {
+    hr_module *module = NULL;
+    HR_TRY(hr_roof_cuda_compile(roof, (const unsigned char *)source, &module));
+    hr_status status = HR_OK;
+    for (size_t i = 0; i < sizeof products / sizeof *products && status == HR_OK; i++)
+        status = product_measure(roof, module, &products[i]);
+    hr_module_cuda_unload(&roof->cuda->base, module);
+    return status;
 }
 
 hr_status hr_roof_cuda_units(hr_roof_cuda *roof) {
-    hr_module *plain = NULL, *tensor = NULL;
-    hr_status status = hr_roof_cuda_compile(roof, hr_cuda_roof_units_text, &plain);
-    if (status == HR_OK) status = hr_roof_cuda_compile(roof, hr_cuda_roof_tensor_text, &tensor);
-    if (status == HR_OK) status = each(roof, plain, tensor);
-    hr_module_cuda_unload(&roof->cuda->base, plain);
-    hr_module_cuda_unload(&roof->cuda->base, tensor);
+    hr_module *module = NULL;
+    hr_status status = hr_roof_cuda_compile(roof, hr_cuda_roof_units_text, &module);
+    for (size_t i = 0; i < sizeof units / sizeof *units && status == HR_OK; i++)
+        status = unit_measure(roof, module, &units[i]);
+    hr_module_cuda_unload(&roof->cuda->base, module);
     return status;
 }
 

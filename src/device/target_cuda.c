@@ -56,9 +56,9 @@ static void target_unload(struct hr_device *device, hr_module *module) {
     (void)module;
 }
 
-static hr_status target_roof(struct hr_device *device, const char *special, hr_progress_fn progress,
-                             void *context, hr_roof *out) {
-    (void)special;
+static hr_status target_roof(struct hr_device *device, const hr_roof_sources *sources,
+                             hr_progress_fn progress, void *context, hr_roof *out) {
+    (void)sources;
     (void)progress;
     (void)context;
     (void)out;

@@ -7,12 +7,15 @@
 #include "emit/prelude.h"
 
 static hr_status measure_and_keep(hr_device *device, hr_progress_fn progress, void *context, hr_roof *out) {
-    hr_text special = {0};
-    hr_status status =
-        device->limits.compute ? hr_prelude_cuda_rates_source(&special) : hr_prelude_rates_source(&special);
-    if (status == HR_OK)
-        status = device->ops->measure_roof(device, hr_text_data(&special), progress, context, out);
-    hr_text_clear(&special);
+    hr_text functions = {0}, products = {0};
+    bool cuda = device->limits.compute != 0;
+    hr_status status = cuda ? hr_prelude_cuda_rates_source(&functions) : hr_prelude_rates_source(&functions);
+    if (status == HR_OK && cuda) status = hr_prelude_cuda_products_source(&products);
+    hr_roof_sources sources = {.functions = hr_text_data(&functions),
+                               .products = cuda ? hr_text_data(&products) : NULL};
+    if (status == HR_OK) status = device->ops->measure_roof(device, &sources, progress, context, out);
+    hr_text_clear(&functions);
+    hr_text_clear(&products);
     if (status == HR_OK) hr_roof_store_write(device, out); /* a roof that cannot be kept is as true */
     return status;
 }

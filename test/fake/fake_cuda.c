@@ -406,7 +406,8 @@ SHOWN int cuLaunchKernelEx(const config *config, void *function, void **paramete
             launch.cluster = config->attributes[i].value.cluster[0];
         else if (config->attributes[i].id == 6)
             launch.overlaps = config->attributes[i].value.overlaps;
-    bool measures = strncmp(launch.name, "hr_", 3) == 0 || strncmp(launch.name, "special_", 8) == 0;
+    bool measures = strncmp(launch.name, "hr_", 3) == 0 || strncmp(launch.name, "special_", 8) == 0 ||
+                    strncmp(launch.name, "product_", 8) == 0;
     bool helps = strncmp(launch.name, "hr_fill", 7) == 0 || strncmp(launch.name, "hr_compare", 10) == 0 ||
                  strcmp(launch.name, "hr_digest") == 0;
     bool ours = (!measures || helps) && parameters && parameters[0];

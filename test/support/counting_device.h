@@ -56,10 +56,10 @@ static hr_status counting_time(struct hr_device *device, hr_module *module, cons
     return counting->real->ops->time(counting->real, module, execution, seconds);
 }
 
-static hr_status counting_roof(struct hr_device *device, const char *special, hr_progress_fn progress,
-                               void *context, hr_roof *out) {
+static hr_status counting_roof(struct hr_device *device, const hr_roof_sources *sources,
+                               hr_progress_fn progress, void *context, hr_roof *out) {
     (void)device;
-    (void)special;
+    (void)sources;
     (void)progress;
     (void)context;
     *out = (hr_roof){.copy = 20e9,

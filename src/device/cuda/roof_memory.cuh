@@ -1,8 +1,10 @@
-/* The roof's ways through memory: read, write, copy and triad, each in several ways of asking for the same bytes.
+/* The roof's ways through memory: read, write, copy and triad, each in several ways of asking for the same
+ * bytes.
  *
- * A way is how many 16-byte accesses a thread has in flight and whether lines are marked to leave first. `count`
- * is in 16-byte parts, a multiple of what one block takes at a time; the caller chooses grids that go once over
- * it or walk it with as many blocks as the device holds. `rounds` repeats it all over a small buffer (the L2). */
+ * A way is how many 16-byte accesses a thread has in flight and whether lines are marked to leave first.
+ * `count` is in 16-byte parts, a multiple of what one block takes at a time; the caller chooses grids that go
+ * once over it or walk it with as many blocks as the device holds. `rounds` repeats it all over a small
+ * buffer (the L2). */
 
 template <int HINT> __device__ inline uint4 hr_load(const uint4 *at) {
     uint4 part;
@@ -19,12 +21,12 @@ template <int HINT> __device__ inline uint4 hr_load(const uint4 *at) {
 
 template <int HINT> __device__ inline void hr_store(uint4 *at, uint4 part) {
     if (HINT == 0)
-        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(part.x), "r"(part.y), "r"(part.z),
-                     "r"(part.w)
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(part.x), "r"(part.y),
+                     "r"(part.z), "r"(part.w)
                      : "memory");
     else
-        asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(part.x), "r"(part.y), "r"(part.z),
-                     "r"(part.w)
+        asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(part.x), "r"(part.y),
+                     "r"(part.z), "r"(part.w)
                      : "memory");
 }
 
@@ -43,8 +45,7 @@ template <int OPERATION, int SIDE, int HINT> __device__ inline void hr_stream(co
     for (int round = 0; round < w.rounds; round++) /* another block's places each time: none stays in an L1 */
         for (unsigned long long block =
                  (blockIdx.x + round * 61u) % gridDim.x * (unsigned long long)(w.threads * SIDE);
-             block < w.count;
-             block += gridDim.x * (unsigned long long)(w.threads * SIDE)) {
+             block < w.count; block += gridDim.x * (unsigned long long)(w.threads * SIDE)) {
             unsigned long long at = block + threadIdx.x;
             uint4 part[SIDE], beside[SIDE];
             if (OPERATION != HR_WRITE) {
@@ -80,8 +81,8 @@ template <int OPERATION, int SIDE, int HINT> __device__ inline void hr_stream(co
 }
 
 #define HR_STREAM(name, operation, side, hint)                                                               \
-    extern "C" __global__ void __launch_bounds__(1024) name##_##side##_##hint(                              \
-        const __grid_constant__ hr_stream_words words) {                                                     \
+    extern "C" __global__ void __launch_bounds__(1024)                                                       \
+        name##_##side##_##hint(const __grid_constant__ hr_stream_words words) {                              \
         hr_stream<operation, side, hint>(words);                                                             \
     }
 #define HR_STREAMS(side, hint)                                                                               \
@@ -103,60 +104,39 @@ HR_STREAMS(8, 1)
 #if __CUDA_ARCH__ >= 900
 static constexpr int HR_BULK_BYTES = 16384, HR_BULK_STAGES = 6;
 
-__device__ inline unsigned hr_shared_address(const void *at) {
-    return (unsigned)__cvta_generic_to_shared(at);
-}
-
-__device__ inline void hr_bulk_load(void *to, const void *from, unsigned long long *barrier) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(hr_shared_address(barrier)),
-                 "r"(HR_BULK_BYTES)
-                 : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     hr_shared_address(to)),
-                 "l"(from), "r"(HR_BULK_BYTES), "r"(hr_shared_address(barrier))
-                 : "memory");
-}
-
-__device__ inline void hr_barrier_wait(unsigned long long *barrier, int phase) {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(hr_shared_address(barrier)),
-                 "r"(phase)
-                 : "memory");
+__device__ inline void hr_bulk_load(void *to, const void *from, uint64_t *barrier) {
+    const uint32_t address = ptx_shared_address(barrier);
+    ptx_mbarrier_arrive_expect(address, HR_BULK_BYTES);
+    ptx_bulk_load(ptx_shared_address(to), from, HR_BULK_BYTES, address);
 }
 
 /* One thread a block; `count` is in 16-byte parts, a multiple of a piece. */
 extern "C" __global__ void hr_copy_bulk(const __grid_constant__ hr_stream_words w) {
     extern __shared__ __align__(128) unsigned char pieces[];
-    __shared__ unsigned long long full[HR_BULK_STAGES];
+    __shared__ uint64_t full[HR_BULK_STAGES];
     long long total = (long long)(w.count * 16 / HR_BULK_BYTES), step = gridDim.x, first = blockIdx.x;
     long long mine = first < total ? (total - first + step - 1) / step : 0;
     const char *from = (const char *)w.from;
     char *to = (char *)w.to;
     for (int i = 0; i < HR_BULK_STAGES; i++)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(hr_shared_address(&full[i])));
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        ptx_mbarrier_init(ptx_shared_address(&full[i]), 1);
+    ptx_fence_mbarrier_init();
     for (long long i = 0; i < HR_BULK_STAGES - 2 && i < mine; i++)
         hr_bulk_load(pieces + i * HR_BULK_BYTES, from + (first + i * step) * HR_BULK_BYTES, &full[i]);
     for (long long i = 0; i < mine; i++) {
         int stage = (int)(i % HR_BULK_STAGES);
-        hr_barrier_wait(&full[stage], (int)(i / HR_BULK_STAGES & 1));
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
-                         to + (first + i * step) * HR_BULK_BYTES),
-                     "r"(hr_shared_address(pieces + stage * HR_BULK_BYTES)), "r"(HR_BULK_BYTES)
-                     : "memory");
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        ptx_mbarrier_wait(ptx_shared_address(&full[stage]), (int)(i / HR_BULK_STAGES & 1));
+        ptx_bulk_store(to + (first + i * step) * HR_BULK_BYTES,
+                       ptx_shared_address(pieces + stage * HR_BULK_BYTES), HR_BULK_BYTES);
+        ptx_bulk_commit();
         long long next = i + HR_BULK_STAGES - 2;
         if (next < mine) { /* its stage was stored from two pieces ago */
             int to_stage = (int)(next % HR_BULK_STAGES);
-            asm volatile("cp.async.bulk.wait_group.read 2;" ::: "memory");
+            ptx_bulk_wait_read<2>();
             hr_bulk_load(pieces + to_stage * HR_BULK_BYTES, from + (first + next * step) * HR_BULK_BYTES,
                          &full[to_stage]);
         }
     }
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    ptx_bulk_wait<0>();
 }
 #endif
