@@ -105,11 +105,13 @@ EMULATED void emulated_bulk_load(uint32_t to, const void *from, int bytes, uint3
     emulation_mbarrier_load(emulation, barrier, &load, bytes);
 }
 
+/* Who hears of the word knows what its sender knew: what the sender does before it, it has done. */
 EMULATED void emulated_cluster_send(uint32_t to, uint32_t value, uint32_t address) {
     cuda_emulation *emulation = emulation_now;
     mbarrier *barrier = emulation_mbarrier(address);
     bulk_load load = {.act = load_word, .to = to, .word = value};
     emulation_check_agent(agent_of(emulation, barrier), emulation_shared_pointer(to), sizeof value, true);
+    emulation_release(emulation, emulation->fiber, barrier->gathered);
     emulation_mbarrier_load(emulation, barrier, &load, sizeof value);
 }
 

@@ -73,8 +73,7 @@ static void barrier_touch(uint32_t address, bool begins) {
 mbarrier *emulation_mbarrier(uint32_t address) {
     mbarrier *barrier = barrier_find(address);
     if (!barrier)
-        emulation_fail("uses a barrier at %s that nobody began",
-                       emulation_place(emulation_shared_pointer(address)));
+        emulation_fail("uses a barrier at shared memory + %u that nobody began", address & OFFSET_MASK);
     barrier_touch(address, false);
     return barrier;
 }
@@ -119,8 +118,8 @@ static void loads_do(cuda_emulation *emulation, mbarrier *barrier) {
 
 void emulation_mbarrier_load(cuda_emulation *emulation, mbarrier *barrier, const bulk_load *load,
                              int64_t bytes) {
-    const emulated_block *block = &emulation->blocks[barrier->block];
-    if (block->done == block->threads) emulation_fail("copies into a block with threads that have ended");
+    if (emulation->blocks[barrier->block].done == emulation->launch->threads)
+        emulation_fail("copies into a block that has ended");
     if (barrier->maker->init_fence < barrier->init_time)
         emulation_fail("gives a barrier to the copy engine without fence.mbarrier_init after its beginning");
     if (barrier->load_count == barrier->load_room) {
@@ -179,8 +178,8 @@ EMULATED void emulated_mbarrier_arrive(uint32_t address, int bytes) {
     mbarrier *barrier = emulation_mbarrier(address);
     if (barrier->block != emulation->fiber->block && bytes)
         emulation_fail("expects bytes at the barrier of another block");
-    if (emulation->blocks[barrier->block].done && barrier->block != emulation->fiber->block)
-        emulation_fail("arrives at a barrier of a block with threads that have ended");
+    if (emulation->blocks[barrier->block].done == emulation->launch->threads)
+        emulation_fail("arrives at a barrier of a block that has ended");
     if (--barrier->pending < 0)
         emulation_fail("arrives at a barrier that has all its %d arrivals", barrier->arrivals);
     barrier->bytes += bytes;

@@ -305,7 +305,7 @@ static void print_row(hr_cuda_stage *s) {
     if (s->c->staged && s->c->shifted && s->c->depth < 2)
         hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
                  s->c->vector);
-    if (s->c->staged && !s->c->ring && s->c->depth < 2) hr_print(p, "wait_for_copies();");
+    if (s->c->staged && !s->c->ring && s->c->depth < 2) hr_print(p, "ptx_copy_wait_all();");
     hr_cuda_declare_kept(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);

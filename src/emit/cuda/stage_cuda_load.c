@@ -376,7 +376,7 @@ static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, cons
     hr_cuda_close(p);
     if (c->chunks > 1) hr_cuda_close(p);
     hr_cuda_close(p);
-    if (c->depth > 1) hr_print(p, "end_run_of_copies();");
+    if (c->depth > 1) hr_print(p, "ptx_copy_commit();");
 }
 
 int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max) {
@@ -437,7 +437,7 @@ void hr_cuda_print_next_staging(hr_cuda_stage *s) {
     if (s->c->depth > 2)
         hr_print(p, "const %s asked = ahead + %d * %s;", hr_cuda_row_type(s), s->c->depth - 2, s->step);
     print_staging_of_row(s, &all, s->c->depth > 2 ? "asked" : "ahead", "free");
-    hr_print(p, "wait_for_runs<%d>();", s->c->depth - 1);
+    hr_print(p, "ptx_copy_wait<%d>();", s->c->depth - 1);
 }
 
 /* Whole groups of it may be read though parts of them are of the rows beside: nobody writes to it. */

@@ -197,7 +197,7 @@ static void print_joint(hr_cuda_stage *s, int i) {
              uneven ? hr_format(p, "held_by_warps[threadIdx.x %% %d], held_by_block", warps) : "");
     if (c->exchange) {
         hr_print(p, "send_share<%d>(block_%d, shares_%d[turn], met_%d + turn);", c->slices, i, first, first);
-        hr_print(p, "wait_for_blocks(met_%d + turn, parity);", first);
+        hr_print(p, "wait_for_arrivals(met_%d + turn, parity);", first);
         if (uneven) print_held_by_blocks(s);
         hr_print(p, "const auto joint_%d = shares_%d[turn][threadIdx.x %% %d].of_lanes<%d>(%s);", i, first,
                  c->slices, c->slices, uneven ? hr_format(p, "held_by_blocks, %" PRId64, c->row) : "");

@@ -39,7 +39,7 @@ void hr_cuda_print_ring_arrivals(hr_cuda_stage *s) {
     for (int i = 0; i < s->stage->step_count && c->exchange; i++)
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && hr_cuda_slot_type(s, i))
             hr_print(p, "    begin_arrivals(met_%d, 1), begin_arrivals(met_%d + 1, 1);", i, i);
-    hr_print(p, "    publish_arrivals();");
+    hr_print(p, "    ptx_fence_mbarrier_init();");
     hr_print(p, "}");
     for (int i = 0; i < s->stage->step_count && hr_cuda_ring_warps(c) * 32 > c->threads; i++) {
         const char *type = hr_cuda_has_slots(s, i) ? hr_cuda_slot_type(s, i) : NULL;
@@ -103,8 +103,8 @@ static void print_copies_out(hr_cuda_stage *s) {
                  hr_emit_tensor(p, tensor), c->row, s->exit[i]->id, c->groups * c->threads,
                  element_size(s, tensor));
     }
-    hr_print(p, "    end_run_out();");
-    hr_print(p, "    wait_for_runs_out<%d>();", c->leaving);
+    hr_print(p, "    ptx_bulk_commit();");
+    hr_print(p, "    ptx_bulk_wait_read<%d>();", c->leaving);
     hr_print(p, "}");
 }
 
@@ -212,5 +212,5 @@ void hr_cuda_print_ring_loop(hr_cuda_stage *s, void (*print_row)(hr_cuda_stage *
     print_next_rows(s, staged, count, coming);
     p->indent--;
     hr_print(p, "}");
-    hr_print(p, "if (ALIGNED) wait_for_runs_out<0>();");
+    hr_print(p, "if (ALIGNED) ptx_bulk_wait_read<0>();");
 }

@@ -42,7 +42,7 @@ void hr_cuda_print_carriers(hr_cuda_stage *s) {
     hr_print(p, "int round = 0;");
     hr_print(p, "if (threadIdx.x == 0) {");
     hr_print(p, "    begin_arrivals(&arrived, %d);", reads);
-    hr_print(p, "    publish_arrivals();");
+    hr_print(p, "    ptx_fence_mbarrier_init();");
     hr_print(p, "}");
     hr_print(p, "__syncthreads();");
 }
@@ -99,7 +99,7 @@ void hr_cuda_print_returning(hr_cuda_stage *s) {
         if (c->carriers[i].out >= 0)
             hr_print(p, "return_rows<ALIGNED, %d>(%s + first * %" PRId64 ", carried_%d, rows * %" PRId64 ");",
                      c->threads, hr_emit_tensor(p, c->carriers[i].out), c->row, i, c->row);
-    hr_print(p, "end_run_out();");
-    hr_print(p, "wait_for_runs_out<0>();");
+    hr_print(p, "ptx_bulk_commit();");
+    hr_print(p, "ptx_bulk_wait_read<0>();");
     hr_print(p, "if (first + (int64_t)gridDim.x * %d < tasks) __syncthreads();", c->block_rows);
 }

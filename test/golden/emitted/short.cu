@@ -11,7 +11,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     int round = 0;
     if (threadIdx.x == 0) {
         begin_arrivals(&arrived, 1);
-        publish_arrivals();
+        ptx_fence_mbarrier_init();
     }
     __syncthreads();
     for (int64_t first = (int64_t)blockIdx.x * 32; first < tasks; first += (int64_t)gridDim.x * 32) {
@@ -88,8 +88,8 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
         }
         hand_over();
         return_rows<ALIGNED, 128>(t_y + first * 100, carried_0, rows * 100);
-        end_run_out();
-        wait_for_runs_out<0>();
+        ptx_bulk_commit();
+        ptx_bulk_wait_read<0>();
         if (first + (int64_t)gridDim.x * 32 < tasks) __syncthreads();
     }
 }

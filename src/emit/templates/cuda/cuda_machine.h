@@ -107,14 +107,9 @@ static __device__ inline uint32_t f16_pair(float low, float high) {
 #endif
 }
 
-/* For accesses to memory: what they bring is the last to leave the L2. Where much is read and much is
- * written, memory is 2 to 4 % faster when what is written leaves first. */
-static __device__ inline uint64_t leaves_last() {
-    return 0x14f0000000000000;
-}
-
 /* How a load treats the caches: what comes once leaves the L2 last, and what every row asks for again stays
- * in the L1, which the rows themselves pass through. */
+ * in the L1, which the rows themselves pass through. Where much is read and much is written, memory is 2 to
+ * 4 % faster when what is written leaves the L2 first. */
 struct stay {
     enum how { plain, in_l2, in_l1 };
 };
@@ -132,7 +127,7 @@ static __device__ inline uint4 load_16(const void *place, stay::how how) {
                      : "l"(place));
         return r;
     }
-    if (how == stay::in_l2) place = __nv_associate_access_property(place, leaves_last());
+    if (how == stay::in_l2) place = __nv_associate_access_property(place, ptx_evict_last());
 #endif
     return *(const uint4 *)place;
 }
@@ -145,65 +140,32 @@ static __device__ inline void store_16(void *place, uint32_t a, uint32_t b, uint
 
 /* Starts of a launch may overlap the end of the one before: nothing of memory may be touched before this. */
 static __device__ inline void wait_for_launch_before() {
-#if !defined HR_EMULATED && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    ptx_launch_wait();
 #endif
 }
 
 static __device__ inline void let_next_launch_start() {
-#if !defined HR_EMULATED && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-
-/* The place of this block in its cluster. */
-static __device__ inline int cluster_rank() {
-#if defined HR_EMULATED
-    return hr_emulated_cluster_rank();
-#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    uint32_t r;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    return (int)r;
-#else
-    return 0;
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    ptx_launch_dependents();
 #endif
 }
 
 /* All blocks of the cluster have come here, and what they wrote into each other's shared memory has arrived.
  */
 static __device__ inline void cluster_barrier() {
-#if defined HR_EMULATED
-    hr_emulated_cluster_barrier();
-#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-#endif
+    ptx_cluster_arrive();
+    ptx_cluster_wait();
 }
 
 /* Writes `value` to where `place`, in shared memory of this block, stands in the block of that rank. */
 static __device__ inline void cluster_store_4(void *place, int rank, uint32_t value) {
-#if defined HR_EMULATED
-    hr_emulated_cluster_store(place, rank, &value, 4);
-#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    uint32_t here = (uint32_t)__cvta_generic_to_shared(place), there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
-    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(value) : "memory");
-#endif
+    ptx_cluster_store_4(ptx_cluster_address(ptx_shared_address(place), rank), value);
 }
 
 /* Sixteen bytes from where `place`, in shared memory of this block, stands in the block of that rank. */
 static __device__ inline uint4 cluster_load_16(const void *place, int rank) {
-    uint4 r = {0, 0, 0, 0};
-#if defined HR_EMULATED
-    hr_emulated_cluster_load(&r, place, rank, 16);
-#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    uint32_t here = (uint32_t)__cvta_generic_to_shared(place), there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
-    asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-                 : "r"(there)
-                 : "memory");
-#endif
-    return r;
+    return ptx_cluster_load_16(ptx_cluster_address(ptx_shared_address(place), rank));
 }
 
 /* The block's dynamic shared memory. It begins at a whole line: of one that begins 16 bytes into a piece of
@@ -242,34 +204,9 @@ static __device__ inline void keep_order() {
 
 /* Begins a copy of BYTES (4, 8 or 16) aligned bytes from memory to shared memory; what else the thread does
  * goes on. By way of the first-level cache: past it (.cg), norms' backward ran 12 % slower on an H200.
- * Without a hint for the L2: with that of leaves_last() an H200 reports an illegal instruction. */
+ * Without a hint for the L2: with that of ptx_evict_last() an H200 reports an illegal instruction. */
 template <int BYTES> static __device__ inline void begin_copy(void *to, const void *from) {
-#ifdef HR_EMULATED
-    memcpy(to, from, BYTES);
-#else
-    uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(BYTES) : "memory");
-#endif
-}
-
-/* All copies that this thread began have arrived. */
-static __device__ inline void wait_for_copies() {
-#ifndef HR_EMULATED
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
-/* What was begun until here is one run of copies; all runs but the last LEFT have arrived. */
-static __device__ inline void end_run_of_copies() {
-#ifndef HR_EMULATED
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-template <int LEFT> static __device__ inline void wait_for_runs() {
-#ifndef HR_EMULATED
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-#endif
+    ptx_copy<BYTES>(ptx_shared_address(to), from);
 }
 
 /* Adds into four aligned neighbours. */

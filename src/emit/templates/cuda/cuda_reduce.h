@@ -156,7 +156,7 @@ template <int BLOCKS, class OP, class T> static __device__ inline T reduce_clust
     if (threadIdx.x < BLOCKS)
 #pragma unroll
         for (int w = 0; w < (int)(sizeof(T) / 4); w++)
-            cluster_store_4((uint32_t *)(slots + cluster_rank()) + w, (int)threadIdx.x, word[w]);
+            cluster_store_4((uint32_t *)(slots + ptx_cluster_rank()) + w, (int)threadIdx.x, word[w]);
     cluster_barrier();
     x = slots[0];
 #pragma unroll
@@ -169,7 +169,7 @@ template <int BLOCKS, class OP, class T> static __device__ inline T reduce_clust
  * first. */
 template <int THREADS, class OP, int COUNT, class T>
 static __device__ inline void add_partners(T *partial, const T *left) {
-    const int vector = 16 / (int)sizeof(T), half = (COUNT / vector + 1) / 2, rank = cluster_rank();
+    const int vector = 16 / (int)sizeof(T), half = (COUNT / vector + 1) / 2, rank = ptx_cluster_rank();
     for (int g = rank * half + (int)threadIdx.x; g < (rank ? COUNT / vector : half); g += THREADS) {
         const uint4 first = cluster_load_16(left + g * vector, 0),
                     second = cluster_load_16(left + g * vector, 1);
