@@ -33,7 +33,7 @@ if [ -z "$nvcc" ]; then
 fi
 objects=()
 compile() { # compile KERNEL ARCHITECTURE OBJECT
-    "$nvcc" -std=c++17 -arch="$2" -Xcompiler -Wall -c "$work/kernel_$1_bf16.cu" -o "$work/$3" >"$work/$3.log" 2>&1 ||
+    "$nvcc" -std=c++17 -gencode "arch=compute_${2#sm_},code=$2" -Xcompiler -Wall -c "$work/kernel_$1_bf16.cu" -o "$work/$3" >"$work/$3.log" 2>&1 ||
         fail "$1 for $2: $(head -n 20 "$work/$3.log")"
     [ ! -s "$work/$3.log" ] || fail "$1 for $2 has warnings: $(head -n 20 "$work/$3.log")"
 }

@@ -8,6 +8,9 @@ code=$?
 [ $code -eq 77 ] && exit 77
 [ $code -eq 0 ] || failed=1
 "$1/test/gpu_lists" || failed=1
+"$1/test/gpu_tensor"
+code=$?
+[ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
 if [ -z "$sanitizer" ]; then

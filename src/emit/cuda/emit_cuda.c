@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "emit/c/function_c.h"
 #include "emit/cuda/gemm_maps.h"
+#include "emit/cuda/launcher_maps.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_gemm.h"
@@ -34,9 +35,25 @@ typedef struct emitter {
     int64_t work_bytes;
 } emitter;
 
+/* Some kernel copies by tensor maps, which are made for the extents of this source. */
+static bool has_maps(const emitter *e) {
+    for (int i = 0; i < e->plan->stage_count; i++)
+        if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop == HR_GEMM_HOPPER)
+            return true;
+    return false;
+}
+
+/* Some stage is launched without. */
+static bool has_others(const emitter *e) {
+    for (int i = 0; i < e->plan->stage_count; i++)
+        if (e->plan->stages[i].shape != HR_SHAPE_CONTRACT || e->gemms[i].mainloop != HR_GEMM_HOPPER)
+            return true;
+    return false;
+}
+
 /* ---- how each stage lies on the device ---- */
 
-static hr_status choose_gemms(emitter *e, hr_arena *arena, hr_gemm_mainloop most) {
+static hr_status choose_gemms(emitter *e, hr_arena *arena) {
     const hr_plan *plan = e->plan;
     size_t size = (size_t)(plan->stage_count + 1) * sizeof *e->gemms;
     e->gemms = hr_arena_alloc(arena, size);
@@ -44,7 +61,7 @@ static hr_status choose_gemms(emitter *e, hr_arena *arena, hr_gemm_mainloop most
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
         if (stage->shape != HR_SHAPE_CONTRACT) continue;
-        HR_TRY(hr_cuda_gemm_choose(plan, stage, e->extents, most, &e->gemms[i]));
+        HR_TRY(hr_cuda_gemm_choose(plan, stage, e->extents, HR_GEMM_HOPPER, &e->gemms[i]));
         HR_TRY(hr_cuda_gemm_sibling(plan, stage, e->extents, &e->gemms[i], &e->siblings[i]));
     }
     return HR_OK;
@@ -348,15 +365,37 @@ static void print_product_launch(emitter *e, int i, const char *main, launch_sha
     print_launch(e, main, hr_cuda_gemm_size(e->p, stage, gemm), one, gemm->threads, gemm->shared_bytes);
 }
 
-static void print_stage_launches(emitter *e, int i) {
+/* With maps for the extents of this source; arrays that no map can begin at take the other kernel. */
+static hr_status print_mapped_launch(emitter *e, int i) {
+    hr_printer *p = e->p;
+    hr_launch launch;
+    grid_list list = {.out = &launch, .max = 1};
+    HR_TRY(add_product_grids(e->plan, e->extents, i, &list));
+    bool asks = launch.unaligned[0] != 0;
+    hr_print(p, asks ? "if (aligned) {" : "{");
+    p->indent++;
+    hr_cuda_print_mapped_launch(p, &launch);
+    p->indent--;
+    hr_print(p, asks ? "} else {" : "}");
+    if (!asks) return HR_OK;
+    hr_print(p, "    cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
+             launch.unaligned, launch.shared);
+    hr_print(p, "    %s<<<%" PRId64 ", %d, %" PRId64 ", (cudaStream_t)stream>>>(a);", launch.unaligned,
+             launch.grid[0], launch.threads, launch.shared);
+    hr_print(p, "}");
+    return HR_OK;
+}
+
+static hr_status print_stage_launches(emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = hr_grid_of(&e->plan->stages[i]);
     hr_sizes sizes = {0};
     launch_shape one = {1, 0, INT32_MAX, 1, false};
     const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
     if (stage->shape == HR_SHAPE_CONTRACT) {
+        if (e->gemms[i].mainloop == HR_GEMM_HOPPER) return print_mapped_launch(e, i);
         print_product_launch(e, i, main, one);
-        return;
+        return HR_OK;
     }
     hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
     if (c->ring) print_launch(e, begin, "1", one, HR_CUDA_CLEAR_THREADS, 0);
@@ -376,6 +415,7 @@ static void print_stage_launches(emitter *e, int i) {
     if (kernels.end)
         print_launch(e, hr_format(e->p, "stage_%d_end", i), hr_format(e->p, "%" PRId64, end_blocks(c)), one,
                      HR_CUDA_END_THREADS, 0);
+    return HR_OK;
 }
 
 static void print_launcher_arguments(emitter *e) {
@@ -383,10 +423,13 @@ static void print_launcher_arguments(emitter *e) {
     hr_print(p, "arguments a = {};");
     for (int i = 0; i < e->function->extent_count; i++) {
         const char *extent = hr_emit_extent(p, i);
-        if (hr_cuda_is_constant(e->plan, i))
-            hr_print(
-                p, "if (%s != ::%s) return (int)cudaErrorInvalidValue; /* this source is for that extent */",
-                extent, extent);
+        const char *fixed = hr_cuda_is_constant(e->plan, i) ? hr_format(p, "::%s", extent)
+                            : has_maps(e)                   ? hr_format(p, "%" PRId64, e->extents[i])
+                                                            : NULL;
+        if (fixed)
+            hr_print(p,
+                     "if (%s != %s) return (int)cudaErrorInvalidValue; /* this source is for that extent */",
+                     extent, fixed);
         hr_print(p, "a.%s = %s;", extent, extent);
     }
     for (int t = 0; t < e->declared; t++) {
@@ -424,26 +467,32 @@ static void print_scratch_size(emitter *e) {
     hr_print(p, "%s", "");
 }
 
-static void print_launcher(emitter *e) {
-    hr_printer *p = e->p;
-    print_scratch_size(e);
+static void print_blocks_of(hr_printer *p) {
     hr_print(p, "static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limit) {");
     hr_print(p, "    int64_t blocks = total / run + (total %% run > 0);");
     hr_print(p, "    return blocks < least ? least : blocks > limit ? limit : blocks;");
     hr_print(p, "}");
     hr_print(p, "%s", "");
+}
+
+static hr_status print_launcher(emitter *e) {
+    hr_printer *p = e->p;
+    print_scratch_size(e);
+    if (has_maps(e)) hr_cuda_print_map_maker(p);
+    if (has_others(e)) print_blocks_of(p);
     hr_text_format(p->out, "extern \"C\" ");
     print_signature(e);
     hr_text_format(p->out, " {\n");
     p->indent++;
     print_launcher_arguments(e);
     print_alignment(e);
-    hr_print(p, "int64_t blocks;");
+    if (has_others(e)) hr_print(p, "int64_t blocks;");
     for (int i = 0; i < e->plan->stage_count; i++)
-        print_stage_launches(e, i);
+        HR_TRY(print_stage_launches(e, i));
     hr_print(p, "return (int)cudaGetLastError();");
     p->indent--;
     hr_print(p, "}");
+    return HR_OK;
 }
 
 /* ---- the file ---- */
@@ -452,7 +501,7 @@ static void print_how_to_call(emitter *e) {
     hr_printer *p = e->p;
     hr_emit_describe(p, e->name);
     for (int i = 0; i < e->function->extent_count; i++)
-        if (hr_cuda_is_constant(e->plan, i))
+        if (hr_cuda_is_constant(e->plan, i) || has_maps(e))
             hr_print(p, " * %s is %" PRId64 " in this source.", hr_emit_extent(p, i), e->extents[i]);
     hr_print(p,
              " * All pointers are the device's. scratch: %s_scratch(...) bytes aligned to 256, or NULL where "
@@ -461,8 +510,11 @@ static void print_how_to_call(emitter *e) {
     hr_print(p, " * fault: 16 bytes of zeros, aligned to 16; the first 8 are not 0 afterwards where a "
                 "subscript left its "
                 "axis. Returns a");
-    hr_print(p, " * cudaError_t. Build: nvcc -O3 -arch=%s -c %s.cu */",
-             *e->plan->limits.isa ? e->plan->limits.isa : "sm_90a", e->name);
+    const char *isa = *e->plan->limits.isa ? e->plan->limits.isa : "sm_90a";
+    const char *target = has_maps(e)
+                             ? hr_format(p, "-gencode arch=compute_%s,code=%s", isa + strlen("sm_"), isa)
+                             : hr_format(p, "-arch=%s", isa);
+    hr_print(p, " * cudaError_t. Build: nvcc -O3 %s -c %s.cu */", target, e->name);
 }
 
 /* The instructions that multiply, once for all stages. */
@@ -531,7 +583,7 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     HR_TRY(hr_prelude_cuda_append(hr_text_data(stages), &out->source));
     print_places(e);
     append_stages(&out->source, hr_text_data(stages), entry);
-    if (!entry) print_launcher(e);
+    if (!entry) HR_TRY(print_launcher(e));
     HR_TRY(hr_text_status(&out->source));
     return print_header(e, &out->header);
 }
@@ -545,7 +597,7 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     HR_TRY(hr_names_create(&arena));
     hr_text stages = {0};
     e.work_bytes = work_bytes(plan);
-    hr_status status = choose_gemms(&e, arena, entry ? HR_GEMM_HOPPER : HR_GEMM_AMPERE);
+    hr_status status = choose_gemms(&e, arena);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         e.name = plan->source->symbol;
