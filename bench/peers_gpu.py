@@ -470,6 +470,11 @@ def chosen(arguments):
     return cases
 
 
+def card_name(device):
+    """h100 of "NVIDIA H100 80GB HBM3", a100 of "NVIDIA A100-SXM4-80GB": the first word with three digits."""
+    return next((word for word in re.split(r"[\s-]+", device.lower()) if re.search(r"\d{3}", word)), "gpu")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
@@ -514,7 +519,7 @@ def bench_cases(arguments):
     facts = facts_of(library, arguments)
     watch = Stopwatch(arguments.device, torch.cuda.get_device_properties(arguments.device).L2_cache_size)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    stem = arguments.out / f"{facts['device'].split()[-1].lower()}-{facts['date'][:10]}{'-quick' if arguments.quick else ''}"
+    stem = arguments.out / f"{card_name(facts['device'])}-{facts['date'][:10]}{'-quick' if arguments.quick else ''}"
     rows = [] if arguments.fresh else read_rows(Path(f"{stem}.csv"))
     done, begun = {(r["kernel"], r["extents"]) for r in rows}, time.perf_counter()
     for case in chosen(arguments):
