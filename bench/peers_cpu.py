@@ -9,7 +9,7 @@ out:  FOLDER/cpu-DATE.csv and .md (default: bench/results)
 The protocol: all competitors of a case are warmed once and checked against each other; then rounds follow, in
 each of which every competitor runs once, in turning order, after its caches were emptied. A figure is the
 median of its rounds. How much of the floor's speed headroom has is measured right afterwards by `headroom
-run`, beside a copy and functions that take turns with the kernel: a shared machine's memory has another speed
+run`, by the baseline, a copy and functions measured alternately with the kernel: a shared machine's memory has another speed
 in another minute. Everybody uses all processors. Peers get the best that a practitioner would write: NumPy
 in blocks of rows that stay in the cache, shared out to threads; JAX jitted, with its result buffers donated
 back so that it need not ask for memory; OpenBLAS through NumPy, followed where there is more to do than a
@@ -113,7 +113,7 @@ class Headroom:
         return {p.name: self.own[p.name] for p in self.case.results}
 
     def of_the_floor(self, command):
-        """The floor's time over ours, by a copy and functions that took turns with it; None where they did not."""
+        """The floor's time over ours, by a copy and functions measured alternately with it; None where they did not."""
         extents = [f"{name}={value}" for name, value in (self.case.dtypes | self.case.extents).items()]
         ran = subprocess.run([command, "run", f"{self.case.path}:{self.case.kernel}", *extents, "--device", "cpu",
                               "--no-verify", "--json"], capture_output=True, text=True, check=True)
@@ -421,7 +421,7 @@ def markdown(rows, facts, roof, command):
                      f"exp {roof.special[1] / 1e9:.1f} G/s")
     lines += [f"- command: `{command}`", "",
               "Times are medians with emptied caches, all competitors taking turns in one process on the same arrays. "
-              "`roof` is the floor's time over ours, 1.00 being the limit: by a copy and functions that took turns with "
+              "`roof` is the floor's time over ours, 1.00 being the limit: by a copy and functions measured alternately with "
               "the kernel right afterwards, elsewhere (small products) by the roof above, as `floor ms` is. `x` is the peer's "
               "time over ours. NumPy works in blocks of rows that stay in the cache, shared out to threads; JAX is jitted "
               "and its result buffers are donated back; OpenBLAS is followed by a pass in C where there is more to do "

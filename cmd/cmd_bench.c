@@ -112,7 +112,7 @@ static int print_row(const run_state *state, const hr_bench_row *row) {
 
 /* What the passes of a row are ordered by: the part of the roof; where it is not known, first, the time. */
 static double merit(const hr_run_result *run) {
-    return run->beside.roof_fraction > 0 ? run->beside.roof_fraction : -run->seconds.median;
+    return run->baseline.roof_fraction > 0 ? run->baseline.roof_fraction : -run->seconds.median;
 }
 
 static int compare_runs(const void *a, const void *b) {
@@ -125,9 +125,9 @@ static void row_settle(const run_state *state, hr_bench_row *row, hr_run_result 
     qsort(runs, (size_t)state->passes, sizeof *runs, compare_runs);
     row->result = runs[(state->passes - 1) / 2];
     row->passes = (int)state->passes;
-    row->now_most = runs[state->passes - 1]->beside.roof_fraction;
-    for (int64_t i = state->passes - 1; i >= 0 && runs[i]->beside.roof_fraction > 0; i--)
-        row->now_least = runs[i]->beside.roof_fraction;
+    row->now_most = runs[state->passes - 1]->baseline.roof_fraction;
+    for (int64_t i = state->passes - 1; i >= 0 && runs[i]->baseline.roof_fraction > 0; i--)
+        row->now_least = runs[i]->baseline.roof_fraction;
     for (int64_t i = 0; i < state->passes; i++)
         if (runs[i]->verify_done && !runs[i]->verified.ok) row->result = runs[i];
 }
@@ -282,7 +282,7 @@ const command command_bench = {
     "Runs every kernel of FOLDER, else of the library, with the extents of its table\n"
     "bench/cases.txt, and prints a line for each: time, rate, the part of the copy\n"
     "roof, what bounds it, headroom, the part of the roof now (by a copy and special\n"
-    "functions that took turns with the kernel), the gain over one pass per statement,\n"
+    "functions, measured alternately with it), the gain over one pass per statement,\n"
     "and the check. A folder without a table gives its kernels with default extents.\n\n"
     "  headroom bench --tune quick --csv table.csv\n"
     "  headroom bench --only softmax,layernorm --size 64",

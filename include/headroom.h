@@ -270,19 +270,19 @@ typedef struct hr_floor {
     double memory, others; /* seconds that the bytes alone need, and all else; `seconds` is the longer */
 } hr_floor;
 
-/* A kernel, a copy and a loop of special functions that took turns. On a shared machine the speed of memory
- * and cores drifts within minutes, and a roof that was measured earlier says little; what was measured in the
- * same moments does. */
-typedef struct hr_beside {
+/* A plain copy and a loop of special functions, measured alternately with the kernel. On a shared machine the
+ * speed of memory and cores drifts within minutes, and a roof that was measured earlier says little; what was
+ * measured in the same moments does. */
+typedef struct hr_baseline {
     double copy;          /* median of (seconds of a copy of floor.bytes bytes, half of them read and half
-                             written / seconds of the kernel); 0 = no copy took turns */
+                             written / seconds of the kernel); 0 = no copy was measured */
     double rate;          /* bytes a second of that copy, median */
     hr_special special;   /* the functions that take most of the floor's arithmetic, and */
     double special_rate;  /* how many a second all threads compute, median; 0 = not measured: they take little
                              of it, or the device's units are its own */
     double floor;         /* seconds: the floor, by the speeds that memory and functions had meanwhile */
     double roof_fraction; /* `floor` over the kernel's seconds, 0 = not known */
-} hr_beside;
+} hr_baseline;
 
 typedef struct hr_check {
     /* The code does what the text says, as far as rounding lets it. */
@@ -403,9 +403,10 @@ typedef struct hr_run_result {
     const hr_variant *variants;
     const char *source; /* generated */
     hr_roof roof;
-    hr_beside beside; /* all 0 where the device offers no such copy or the bytes fit in its caches */
-    /* Bytes a second of the kept roof's copy before the copy beside the kernel was clearly faster, and raised
-     * it; 0 = it did not. The same of beside.special's functions. `roof` and `floor` are by the raised ones.
+    hr_baseline baseline; /* all 0 where the device offers no such copy or the bytes fit in its caches */
+    /* Bytes a second of the kept roof's copy before the baseline copy was clearly faster, and raised
+     * it; 0 = it did not. The same of baseline.special's functions. `roof` and `floor` are by the raised
+     * ones.
      */
     double roof_was, special_was;
     double unfused_part; /* of the work, on which `unfused` was timed; its seconds are those of the whole */
@@ -474,7 +475,7 @@ typedef struct hr_bench_row {
     const hr_run_result *result; /* NULL: it failed, and `kernel` and `error` say how */
     const char *kernel, *error;
     int passes;                 /* how often it was run; `result` is the one in the middle */
-    double now_least, now_most; /* of all, by beside.roof_fraction; 0 = not known */
+    double now_least, now_most; /* of all, by baseline.roof_fraction; 0 = not known */
 } hr_bench_row;
 
 typedef struct hr_bench {

@@ -1,5 +1,5 @@
-/* A copy to hold a kernel's time against, in the same moments: memory that others use, too, has no speed of
- * its own that could be measured once.
+/* The baseline: a copy to hold a kernel's time against, in the same moments: memory that others use, too, has
+ * no speed of its own that could be measured once.
  *
  * In: the roof, which says which of its copies was the fastest; the kernel's arrays; how many bytes. Out:
  * seconds. The copy reads the arrays and writes a buffer, up to 48 MB a pass, which are put out of the caches
@@ -130,7 +130,7 @@ static hr_status copy_open(struct hr_device *device, const hr_roof *roof, const 
         return HR_OK;
     hr_copy_cpu_destroy(device);
     cpu->copy = malloc(sizeof wanted);
-    if (!cpu->copy) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a copy beside the kernel");
+    if (!cpu->copy) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the baseline copy");
     *cpu->copy = wanted;
     hr_status status = prepare(device, cpu->copy);
     if (status != HR_OK) hr_copy_cpu_destroy(device);

@@ -29,7 +29,7 @@ typedef struct hr_execution { /* emitted C knows the fields up to `tuning` by th
     int64_t count; /* of pointers */
     const int64_t
         *bytes; /* one a pointer: from its first to past its last byte, 0 for a scalar; NULL = not known */
-    int64_t scratch_bytes; /* how much is at `scratch`; 0 = not known. A copy beside the kernel takes less */
+    int64_t scratch_bytes; /* how much is at `scratch`; 0 = not known. A baseline copy takes less */
     /* Devices with grids only. */
     const hr_launch *launches;
     int64_t launch_count;

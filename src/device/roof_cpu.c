@@ -300,7 +300,7 @@ static void raise_rate(double *rate, double value) {
     if (rate && value > *rate) *rate = value;
 }
 
-/* What a copy that takes turns with a kernel runs (copy_cpu.c). */
+/* What a baseline copy runs (copy_cpu.c). */
 static void note_copy(hr_roof *roof, const probe *p, double rate) {
     if (p->rate != &roof->copy || rate <= roof->copy) return;
     hr_roof_name_copy(roof, p->name, p->threads);

@@ -8,7 +8,7 @@
 hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out);
 hr_status hr_roof_store_write(const struct hr_device *device, const hr_roof *roof);
 
-/* What ran beside a kernel; rates of 0: did not. */
+/* What was measured alternately with a kernel; rates of 0: did not. */
 typedef struct hr_roof_seen {
     double copy;          /* bytes a second */
     const char *copy_way; /* which copy that was, where another than the kept one was chosen; else NULL */

@@ -84,9 +84,10 @@ static void write_facts(hr_text *out, const hr_run_result *run) {
     snprintf(note, sizeof note, "%s",
              flops > 0 ? hr_words_rate(flops / run->seconds.median, "FLOP/s").text : "");
     write_fact(out, "bandwidth", "", hr_words_rate(run->floor.bytes / run->seconds.median, "B/s").text, note);
-    if (run->beside.copy > 0) {
-        snprintf(note, sizeof note, "that took turns, %s", hr_words_rate(run->beside.rate, "B/s").text);
-        write_fact(out, "part of a copy", "", hr_words_ratio(run->beside.copy, "").text, note);
+    if (run->baseline.copy > 0) {
+        snprintf(note, sizeof note, "measured alternately, %s",
+                 hr_words_rate(run->baseline.rate, "B/s").text);
+        write_fact(out, "part of a plain copy", "", hr_words_ratio(run->baseline.copy, "").text, note);
     }
     if (run->unfused.runs) {
         snprintf(value, sizeof value, "%s",

@@ -72,26 +72,26 @@ static json_t *verified_value(const hr_run_result *run) {
 }
 
 /* Absent where nothing is known of it. */
-static void set_beside(json_t *object, const hr_run_result *run) {
-    const hr_beside *beside = &run->beside;
-    if (!(beside->roof_fraction > 0)) return;
+static void set_baseline(json_t *object, const hr_run_result *run) {
+    const hr_baseline *baseline = &run->baseline;
+    if (!(baseline->roof_fraction > 0)) return;
     json_t *value = json_object();
-    if (beside->copy > 0) {
-        hr_value_set_real(value, "copy", beside->copy);
-        hr_value_set_real(value, "bytes_per_second", beside->rate);
-        hr_value_set_real(value, "kept_roof_part", beside->rate / run->roof.copy);
+    if (baseline->copy > 0) {
+        hr_value_set_real(value, "copy", baseline->copy);
+        hr_value_set_real(value, "bytes_per_second", baseline->rate);
+        hr_value_set_real(value, "kept_roof_part", baseline->rate / run->roof.copy);
         if (run->roof_was > 0) hr_value_set_real(value, "raised_from_bytes_per_second", run->roof_was);
     }
-    if (beside->special_rate > 0) {
-        hr_value_set_text(value, "special", hr_special_name(beside->special));
-        hr_value_set_real(value, "special_per_second", beside->special_rate);
+    if (baseline->special_rate > 0) {
+        hr_value_set_text(value, "special", hr_special_name(baseline->special));
+        hr_value_set_real(value, "special_per_second", baseline->special_rate);
         if (run->special_was > 0)
             hr_value_set_real(value, "special_raised_from_per_second", run->special_was);
         hr_value_set_real(value, "kept_special_part",
-                          beside->special_rate / run->roof.special[beside->special]);
+                          baseline->special_rate / run->roof.special[baseline->special]);
     }
-    hr_value_set_real(value, "floor_seconds", beside->floor);
-    hr_value_set_real(value, "roof_fraction", beside->roof_fraction);
+    hr_value_set_real(value, "floor_seconds", baseline->floor);
+    hr_value_set_real(value, "roof_fraction", baseline->roof_fraction);
     json_object_set_new(object, "beside", value);
 }
 
@@ -126,7 +126,7 @@ static json_t *run_value(const hr_run_result *run) {
     hr_value_set_real(object, "roof_fraction", run->roof_fraction);
     json_object_set_new(object, "verified", verified_value(run));
     json_object_set_new(object, "tune", tune);
-    set_beside(object, run);
+    set_baseline(object, run);
     return object;
 }
 
@@ -250,9 +250,9 @@ static void csv_row(hr_text *out, const hr_bench_row *row, const hr_roof *roof) 
         hr_text_format(out, ",%.3g,%s,,", run->verified.max_error, run->verified.ok ? "right" : "wrong");
     else
         hr_text_format(out, ",,not checked,,");
-    if (run->beside.copy > 0) hr_text_format(out, "%.4f", run->beside.copy);
+    if (run->baseline.copy > 0) hr_text_format(out, "%.4f", run->baseline.copy);
     hr_text_format(out, ",");
-    if (run->beside.roof_fraction > 0) hr_text_format(out, "%.4f", run->beside.roof_fraction);
+    if (run->baseline.roof_fraction > 0) hr_text_format(out, "%.4f", run->baseline.roof_fraction);
     hr_text_format(out, ",");
     for (int i = 0; i < run->dtype_count; i++)
         hr_text_format(out, "%s%s=%s", i ? " " : "", run->dtype_names[i], hr_dtype_name(run->dtypes[i]));

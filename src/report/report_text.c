@@ -76,7 +76,7 @@ static void put_floor(hr_sheet *paper, const hr_floor *floor, const hr_roof *roo
 }
 
 /* Arithmetic depends on nothing but the machine: a kernel that passes its roof shows that it was busy then.
- * Memory's speed is compared by the copy beside the kernel, and caches can pass it; gelu has formulas of its
+ * Memory's speed is compared by the baseline copy, and caches can pass it; gelu has formulas of its
  * own, which are faster than the tanh or erf that its floor counts. */
 static bool roof_is_low(const hr_run_result *run) {
     static const char *const passed_rightly[] = {"memory", "launch", "tanh", "erf"};
@@ -109,14 +109,14 @@ static void put_kept(hr_sheet *paper, double kept, const char *used) {
         hr_sheet_put(paper, HR_INK_PLAIN, "measure it anew by headroom roof --again");
 }
 
-static void put_beside(hr_sheet *paper, const hr_run_result *run) {
-    const hr_beside *beside = &run->beside;
-    if (!(beside->copy > 0)) return;
-    double kept = run->roof.copy > 0 ? beside->rate / run->roof.copy : 1;
-    hr_sheet_label(paper, "beside");
-    hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_ratio(beside->copy, "").text, 12);
-    hr_sheet_format(paper, HR_INK_PLAIN, "of a copy that took turns (%s",
-                    hr_words_rate(beside->rate, "B/s").text);
+static void put_baseline(hr_sheet *paper, const hr_run_result *run) {
+    const hr_baseline *baseline = &run->baseline;
+    if (!(baseline->copy > 0)) return;
+    double kept = run->roof.copy > 0 ? baseline->rate / run->roof.copy : 1;
+    hr_sheet_label(paper, "baseline");
+    hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_ratio(baseline->copy, "").text, 12);
+    hr_sheet_format(paper, HR_INK_PLAIN, "of a plain copy, measured alternately (%s",
+                    hr_words_rate(baseline->rate, "B/s").text);
     if (!is_near(kept)) {
         hr_sheet_put(paper, HR_INK_PLAIN, "; ");
         put_kept(paper, kept, "this memory");
@@ -126,13 +126,13 @@ static void put_beside(hr_sheet *paper, const hr_run_result *run) {
 }
 
 static void put_cores(hr_sheet *paper, const hr_run_result *run) {
-    const hr_beside *beside = &run->beside;
-    double roof = run->roof.special[beside->special];
-    double kept = roof > 0 ? beside->special_rate / roof : 1;
-    if (!(beside->special_rate > 0) || is_near(kept)) return;
+    const hr_baseline *baseline = &run->baseline;
+    double roof = run->roof.special[baseline->special];
+    double kept = roof > 0 ? baseline->special_rate / roof : 1;
+    if (!(baseline->special_rate > 0) || is_near(kept)) return;
     hr_sheet_label(paper, "cores");
-    hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_rate(beside->special_rate, "/s").text, 12);
-    hr_sheet_format(paper, HR_INK_PLAIN, "%s in turns, ", hr_special_name(beside->special));
+    hr_sheet_padded(paper, HR_INK_PLAIN, hr_words_rate(baseline->special_rate, "/s").text, 12);
+    hr_sheet_format(paper, HR_INK_PLAIN, "%s measured alternately, ", hr_special_name(baseline->special));
     put_kept(paper, kept, "these cores");
     hr_sheet_end_wrapped(paper, HANG);
 }
@@ -140,13 +140,13 @@ static void put_cores(hr_sheet *paper, const hr_run_result *run) {
 static void put_raised_rate(hr_sheet *paper, const char *what, double was, double rate, const char *unit) {
     if (!(was > 0)) return;
     hr_sheet_label(paper, "roof");
-    hr_sheet_format(paper, HR_INK_PLAIN, "its %s raised from %s to %s, measured beside this kernel", what,
-                    hr_words_rate(was, unit).text, hr_words_rate(rate, unit).text);
+    hr_sheet_format(paper, HR_INK_PLAIN, "its %s raised from %s to %s, measured alternately with this kernel",
+                    what, hr_words_rate(was, unit).text, hr_words_rate(rate, unit).text);
     hr_sheet_end_wrapped(paper, HANG);
 }
 
 static void put_raised(hr_sheet *paper, const hr_run_result *run) {
-    hr_special special = run->beside.special;
+    hr_special special = run->baseline.special;
     put_raised_rate(paper, "copy", run->roof_was, run->roof.copy, "B/s");
     put_raised_rate(paper, hr_special_name(special), run->special_was, run->roof.special[special], "/s");
 }
@@ -205,7 +205,7 @@ hr_status hr_report_run_text(const hr_run_result *run, const hr_report_style *st
     put_time(&paper, run);
     put_floor(&paper, &run->floor, &run->roof);
     put_headroom(&paper, run);
-    put_beside(&paper, run);
+    put_baseline(&paper, run);
     put_cores(&paper, run);
     put_raised(&paper, run);
     put_fusion(&paper, run);
@@ -376,7 +376,7 @@ static void put_bench_row(hr_sheet *paper, const hr_bench_row *row, const hr_roo
     CELL(BOUND, "  %s", run->floor.bound);
     CELL(HEADROOM, " %s", hr_words_ratio(run->headroom, "x").text);
     cells.ink[HEADROOM] = grade_inks[hr_headroom_grade(run->headroom)];
-    double now = run->beside.roof_fraction;
+    double now = run->baseline.roof_fraction;
     CELL(NOW, " %s", now > 0 ? hr_words_percent(now).text : "-");
     double gain = run->unfused.runs ? run->unfused.median / run->seconds.median : 0;
     CELL(FUSION, " %s", gain > 0 ? hr_words_ratio(gain, "x").text : "-");

@@ -213,7 +213,7 @@ void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared);
 /* ---- measure.c ---- */
 
 /* Times the states in turn (A B B A ...) on the bound arrays for about `seconds`, at least five runs each.
- * Where `beside` is given, a copy of `bytes` bytes has a turn beside each of the first state's, and its
+ * Where `baseline` is given, a copy of `bytes` bytes is timed next to each run of the first state, and its
  * `copy` and `rate` are filled in, and in `steady` the bytes a second that three of four such copies reached,
  * where there were enough; a device that cannot copy leaves them 0. */
 typedef struct hr_measuring {
@@ -223,10 +223,10 @@ typedef struct hr_measuring {
     hr_progress_fn progress;
     void *progress_context;
     double bytes;
-    hr_beside *beside;  /* NULL: nothing takes turns */
-    bool copies;        /* of `bytes` bytes take turns */
-    hr_special special; /* whose rate is measured in turns, too; HR_SPECIAL_NONE: none */
-    double *function;   /* median of (seconds of one such function / seconds of the kernel); 0 = not known */
+    hr_baseline *baseline; /* NULL: none */
+    bool copies;           /* of `bytes` bytes are measured alternately */
+    hr_special special;    /* whose rate is measured alternately, too; HR_SPECIAL_NONE: none */
+    double *function; /* median of (seconds of one such function / seconds of the kernel); 0 = not known */
     hr_roof_seen *steady; /* what three of four copies and functions passed; 0 = too few of them */
 } hr_measuring;
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out);

@@ -1,5 +1,5 @@
-/* How long the bound kernel takes, and what takes turns with it: a copy of as many bytes, and the functions
- * that it computes most of.
+/* How long the bound kernel takes, and its baseline, measured alternately: a copy of as many bytes, and the
+ * functions that it computes most of.
  *
  * In: prepared states. Out: median, least, most; the medians over rounds of the copy's time and of a
  * function's over the kernel's.
@@ -55,12 +55,12 @@ static hr_timing timing_of(const double *times, int runs) {
         .median = median_of(times, runs), .min = times[0], .max = times[runs - 1], .runs = runs};
 }
 
-/* What took turns with the kernel in rounds that nobody disturbed, sorted. */
-typedef struct turns {
+/* What was measured alternately with the kernel, in rounds that nobody disturbed, sorted. */
+typedef struct pairs {
     int count;
     double ratios[RUNS_MAX]; /* its seconds over the kernel's */
     double rates[RUNS_MAX];
-} turns;
+} pairs;
 
 /* All that is timed, sorted but for the round at hand. */
 typedef struct rounds {
@@ -69,12 +69,12 @@ typedef struct rounds {
     int runs;
     double times[STATES_MAX][RUNS_MAX];
     double first; /* of this round: the first state's seconds; 0 = another program was in the way */
-    bool copies;  /* they take turns */
+    bool copies;  /* they are measured */
     double copy;  /* of this round: its seconds; 0 = as above */
-    turns copied;
-    hr_text functions; /* the text of special functions; empty = they take no turns */
+    pairs copied;
+    hr_text functions; /* the text of special functions; empty = they are not measured */
     double special;    /* of this round: functions a second */
-    turns computed;    /* seconds are those of one function */
+    pairs computed;    /* seconds are those of one function */
 } rounds;
 
 static hr_status state_time(rounds *rounds, int state) {
@@ -106,29 +106,29 @@ static void functions_time(rounds *rounds) {
         hr_text_clear(&rounds->functions); /* an extra, as the copy is */
 }
 
-static void beside_time(rounds *rounds) {
+static void baseline_time(rounds *rounds) {
     copy_time(rounds);
     functions_time(rounds);
 }
 
-static void turns_add(turns *turns, double seconds, double kernel, double rate) {
-    time_insert(turns->ratios, turns->count, seconds / kernel);
-    time_insert(turns->rates, turns->count, rate);
-    turns->count++;
+static void pairs_add(pairs *pairs, double seconds, double kernel, double rate) {
+    time_insert(pairs->ratios, pairs->count, seconds / kernel);
+    time_insert(pairs->rates, pairs->count, rate);
+    pairs->count++;
 }
 
-/* Forwards and backwards in turns, what is beside them always next to the first state. */
+/* Forwards and backwards alternately, the baseline always next to the first state. */
 static hr_status round_time(rounds *rounds) {
     int count = rounds->measuring->count;
     bool forwards = rounds->runs % 2 == 0;
-    if (forwards) beside_time(rounds);
+    if (forwards) baseline_time(rounds);
     for (int s = 0; s < count; s++)
         HR_TRY(state_time(rounds, forwards ? s : count - 1 - s));
-    if (!forwards) beside_time(rounds);
+    if (!forwards) baseline_time(rounds);
     if (rounds->copies && rounds->first > 0 && rounds->copy > 0)
-        turns_add(&rounds->copied, rounds->copy, rounds->first, rounds->measuring->bytes / rounds->copy);
+        pairs_add(&rounds->copied, rounds->copy, rounds->first, rounds->measuring->bytes / rounds->copy);
     if (rounds->functions.length && rounds->first > 0 && rounds->special > 0)
-        turns_add(&rounds->computed, 1 / rounds->special, rounds->first, rounds->special);
+        pairs_add(&rounds->computed, 1 / rounds->special, rounds->first, rounds->special);
     rounds->runs++;
     return HR_OK;
 }
@@ -147,32 +147,32 @@ static hr_status rounds_time(rounds *rounds) {
     return HR_OK;
 }
 
-/* What may take turns with the kernel. */
-static hr_status beside_begin(rounds *rounds) {
+/* What the baseline can be. */
+static hr_status baseline_begin(rounds *rounds) {
     const hr_kernel *kernel = rounds->kernel;
     const hr_device_ops *ops = kernel->device->ops;
-    if (!rounds->measuring->beside || !kernel->roof_known) return HR_OK;
+    if (!rounds->measuring->baseline || !kernel->roof_known) return HR_OK;
     rounds->copies = ops->time_copy && rounds->measuring->copies;
     if (!ops->special_rate || rounds->measuring->special == HR_SPECIAL_NONE) return HR_OK;
     return hr_prelude_rates_source(&rounds->functions);
 }
 
-/* Medians, and what three of four passed; all stays as it is where there were too few turns. */
-static void turns_end(const turns *turns, double *ratio, double *rate, double *steady) {
-    if (turns->count < PAIRS_MIN) return;
-    *ratio = median_of(turns->ratios, turns->count);
-    *rate = median_of(turns->rates, turns->count);
-    if (turns->count >= STEADY_MIN) *steady = turns->rates[turns->count / 4];
+/* Medians, and what three of four passed; all stays as it is where there were too few rounds. */
+static void pairs_end(const pairs *pairs, double *ratio, double *rate, double *steady) {
+    if (pairs->count < PAIRS_MIN) return;
+    *ratio = median_of(pairs->ratios, pairs->count);
+    *rate = median_of(pairs->rates, pairs->count);
+    if (pairs->count >= STEADY_MIN) *steady = pairs->rates[pairs->count / 4];
 }
 
-static void beside_end(const rounds *rounds) {
+static void baseline_end(const rounds *rounds) {
     const hr_measuring *measuring = rounds->measuring;
-    hr_beside *beside = measuring->beside;
-    if (!beside) return;
-    turns_end(&rounds->copied, &beside->copy, &beside->rate, &measuring->steady->copy);
-    turns_end(&rounds->computed, measuring->function, &beside->special_rate,
+    hr_baseline *baseline = measuring->baseline;
+    if (!baseline) return;
+    pairs_end(&rounds->copied, &baseline->copy, &baseline->rate, &measuring->steady->copy);
+    pairs_end(&rounds->computed, measuring->function, &baseline->special_rate,
               &measuring->steady->special_rate);
-    if (beside->special_rate > 0) beside->special = measuring->special;
+    if (baseline->special_rate > 0) baseline->special = measuring->special;
 }
 
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out) {
@@ -182,13 +182,13 @@ hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr
         HR_TRY(hr_launch_refresh(kernel, measuring->states[s]));
         HR_TRY(hr_launch_once(kernel, measuring->states[s]));
     }
-    hr_status status = beside_begin(&rounds);
+    hr_status status = baseline_begin(&rounds);
     if (status == HR_OK) status = rounds_time(&rounds);
     hr_text_clear(&rounds.functions);
     HR_TRY(status);
     for (int s = 0; s < measuring->count; s++)
         out[s] = timing_of(rounds.times[s], rounds.runs);
-    beside_end(&rounds);
+    baseline_end(&rounds);
     return HR_OK;
 }
 

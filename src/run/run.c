@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNFUSED_MOST (32 << 20) /* bytes of scratch that the unfused version may take */
-#define PARTS_MOST   4096
-#define BESIDE_LEAST 0.1 /* part of the floor: memory that counts less needs no copy beside it */
-#define OUTRUN       1.1 /* times a copy's speed: another copy may be the machine's best */
+#define UNFUSED_MOST   (32 << 20) /* bytes of scratch that the unfused version may take */
+#define PARTS_MOST     4096
+#define BASELINE_LEAST 0.1 /* part of the floor: memory that counts less needs no baseline copy */
+#define OUTRUN         1.1 /* times a copy's speed: another copy may be the machine's best */
 
 /* The public result, and what its pointers point to. */
 typedef struct run_result {
@@ -85,8 +85,8 @@ static hr_status step_apply(running *running) {
     return options->saved ? options->saved(options->saved_context, running->kernel) : HR_OK;
 }
 
-/* Measured beside the kernel, but where it is the same code; of a part, subscripts that depend on data may
- * leave their axis. */
+/* Measured alternately with the kernel, but where it is the same code; of a part, subscripts that depend on
+ * data may leave their axis. */
 static hr_status step_unfuse(running *running) {
     hr_prepared *state = running->unfused;
     running->unfused = NULL;
@@ -112,11 +112,11 @@ static hr_status step_floor(running *running) {
 /* Whether the floor depends on how fast the memory is at the moment. */
 static bool memory_matters(const running *running) {
     const hr_floor *floor = &running->result->floor;
-    return floor->bytes > 0 && floor->memory >= BESIDE_LEAST * floor->seconds;
+    return floor->bytes > 0 && floor->memory >= BASELINE_LEAST * floor->seconds;
 }
 
-/* Arrays that the caches hold are too small to be timed beside a copy. */
-static bool beside_wanted(const running *running) {
+/* Arrays that the caches hold are too small for a baseline copy. */
+static bool baseline_wanted(const running *running) {
     const struct hr_device *device = running->kernel->device;
     return device->ops->time_copy && running->result->floor.bytes > (double)device->limits.l3_bytes;
 }
@@ -124,30 +124,31 @@ static bool beside_wanted(const running *running) {
 /* Whose rate decides how long the arithmetic takes, where that matters. */
 static hr_special special_that_matters(const running *running) {
     const hr_floor *floor = &running->result->floor;
-    if (floor->others < BESIDE_LEAST * floor->seconds) return HR_SPECIAL_NONE;
+    if (floor->others < BASELINE_LEAST * floor->seconds) return HR_SPECIAL_NONE;
     return hr_work_special(&running->work, &running->kernel->roof);
 }
 
-/* The floor, had the roof's copy and functions run at the speeds that those beside the kernel had. Parts of
+/* The floor, had the roof's copy and functions run at the speeds that the baseline's had. Parts of
  * the kernel's time come from pairs, so that there is no drift in them. */
-static void beside_finish(const running *running, bool copies, double function) {
+static void baseline_finish(const running *running, bool copies, double function) {
     hr_run_result *result = running->result;
-    hr_beside *beside = &result->beside;
+    hr_baseline *baseline = &result->baseline;
     const hr_floor *floor = &result->floor;
     const hr_roof *roof = &running->kernel->roof;
     double median = result->seconds.median;
-    if (!beside_wanted(running) || !(median > 0)) return;
-    bool paired = function > 0 && beside->special_rate > 0;
-    double work = floor->others * roof->special[beside->special]; /* as if all were functions of that kind */
-    double others = paired ? work / beside->special_rate : floor->others;
+    if (!baseline_wanted(running) || !(median > 0)) return;
+    bool paired = function > 0 && baseline->special_rate > 0;
+    double work =
+        floor->others * roof->special[baseline->special]; /* as if all were functions of that kind */
+    double others = paired ? work / baseline->special_rate : floor->others;
     double others_part = paired ? work * function : floor->others / median;
     if (!copies) {
-        beside->floor = fmax(floor->memory, others);
-        beside->roof_fraction = fmax(floor->memory / median, others_part);
-    } else if (beside->copy > 0) {
+        baseline->floor = fmax(floor->memory, others);
+        baseline->roof_fraction = fmax(floor->memory / median, others_part);
+    } else if (baseline->copy > 0) {
         double memory = floor->memory * roof->copy;
-        beside->floor = fmax(memory / beside->rate, others);
-        beside->roof_fraction = fmax(memory / floor->bytes * beside->copy, others_part);
+        baseline->floor = fmax(memory / baseline->rate, others);
+        baseline->roof_fraction = fmax(memory / floor->bytes * baseline->copy, others_part);
     }
 }
 
@@ -157,37 +158,38 @@ static void beside_finish(const running *running, bool copies, double function) 
 static hr_status roof_raise(running *running, const hr_roof_seen *steady, bool chosen) {
     hr_kernel *kernel = running->kernel;
     hr_run_result *result = running->result;
-    const hr_beside *beside = &result->beside;
+    const hr_baseline *baseline = &result->baseline;
     const hr_roof kept = kernel->roof;
-    hr_roof_seen seen = {.special = beside->special};
+    hr_roof_seen seen = {.special = baseline->special};
     if (chosen) {
         seen.copy_way = kept.copy_way;
         seen.copy_threads = kept.copy_threads;
     }
-    if (steady->copy > kept.copy) seen.copy = beside->rate;
-    if (steady->special_rate > kept.special[beside->special]) seen.special_rate = beside->special_rate;
+    if (steady->copy > kept.copy) seen.copy = baseline->rate;
+    if (steady->special_rate > kept.special[baseline->special]) seen.special_rate = baseline->special_rate;
     if (kernel->device->limits.compute || !hr_roof_store_raise(kernel->device, &seen, &kernel->roof))
         return HR_OK;
     if (kernel->roof.copy > kept.copy) result->roof_was = kept.copy;
-    if (kernel->roof.special[beside->special] > kept.special[beside->special])
-        result->special_was = kept.special[beside->special];
+    if (kernel->roof.special[baseline->special] > kept.special[baseline->special])
+        result->special_was = kept.special[baseline->special];
     return step_floor(running);
 }
 
 /* A kernel that outruns the copy may show that this was the machine's best in a busy moment alone: where
- * another is, both take turns again. */
-static hr_status measure_beside(running *running, hr_measuring *measuring, hr_timing *timings, bool *chosen) {
+ * another is, both are measured again. */
+static hr_status measure_baseline(running *running, hr_measuring *measuring, hr_timing *timings,
+                                  bool *chosen) {
     hr_kernel *kernel = running->kernel;
     const hr_device_ops *ops = kernel->device->ops;
-    hr_beside *beside = &running->result->beside;
+    hr_baseline *baseline = &running->result->baseline;
     hr_execution execution;
     *chosen = false;
     HR_TRY(hr_measure_states(kernel, measuring, timings));
-    if (!ops->choose_copy || beside->copy < OUTRUN) return HR_OK;
+    if (!ops->choose_copy || baseline->copy < OUTRUN) return HR_OK;
     hr_launch_make(kernel, running->fused, &execution);
     if (ops->choose_copy(kernel->device, &execution, &kernel->roof, chosen) != HR_OK || !*chosen)
         return HR_OK; /* an extra, not the job */
-    *beside = (hr_beside){0};
+    *baseline = (hr_baseline){0};
     *measuring->steady = (hr_roof_seen){0};
     *measuring->function = 0;
     return hr_measure_states(kernel, measuring, timings);
@@ -219,17 +221,17 @@ static hr_status step_measure(running *running) {
     bool chosen;
     measuring.steady = &steady;
     measuring.function = &function;
-    if (beside_wanted(running)) {
-        measuring.beside = &result->beside;
+    if (baseline_wanted(running)) {
+        measuring.baseline = &result->baseline;
         measuring.copies = memory_matters(running);
         measuring.special = special_that_matters(running);
     }
-    HR_TRY(measure_beside(running, &measuring, timings, &chosen));
+    HR_TRY(measure_baseline(running, &measuring, timings, &chosen));
     result->seconds = timings[0];
     result->unfused = timings[1];
     if (running->unfused) unfused_reckon(running);
     HR_TRY(roof_raise(running, &steady, chosen));
-    beside_finish(running, measuring.copies, function);
+    baseline_finish(running, measuring.copies, function);
     hr_launch_trim(running->kernel, running->fused);
     HR_TRY(hr_launch_refresh(running->kernel, running->fused));
     running->kernel->current = running->fused;

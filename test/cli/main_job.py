@@ -51,7 +51,7 @@ def softmax_reads_and_writes():
     assert np.abs(y - softmax(x)).max() < 1e-6
     report = json.loads(done.stdout)
     assert list(report) == ("kernel file device dtypes extents plan seconds bytes flops floor headroom roof_fraction "
-                            "verified tune").split(), list(report) # no "beside": the caches hold it
+                            "verified tune").split(), list(report) # no "beside", the baseline: the caches hold it
     assert report["extents"] == {"M": 37, "N": 129}
     assert report["verified"]["ok"] and report["verified"]["points"] > 0
     assert report["bytes"] == 2 * x.nbytes
@@ -216,7 +216,7 @@ def bench_in_passes():
 
 
 def memory_is_the_arrays():
-    """And 64 MB, with the copy that takes turns."""
+    """And 64 MB, with the baseline copy."""
     kernel = SOURCE / "kernels/layernorm_backward.hr"
     run = subprocess.Popen([HEADROOM, "run", kernel, "T=bf16", "M=8192", "N=4096", "--device", "cpu"],
                            stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)

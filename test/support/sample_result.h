@@ -80,7 +80,7 @@ static inline hr_run_result sample_result(void) {
                   "        const char *text = \"a < b && c > d\";\n"
                   "        t0_x[m] * 1.5e-3f;\n    }\n}\n",
         .roof = sample_roof(),
-        .beside = {.copy = 0.932, .rate = 25.8e9, .floor = 20.8e-3, .roof_fraction = 0.937},
+        .baseline = {.copy = 0.932, .rate = 25.8e9, .floor = 20.8e-3, .roof_fraction = 0.937},
     };
 }
 

@@ -55,8 +55,9 @@ static void terminal(void **state) {
         "  time      14.2 ms     37.8 GB/s, 66.1 GFLOP/s, 14.1 ms to 14.9 ms in 25 runs\n"
         "  floor     13.9 ms     memory: 537 MB at 38.5 GB/s\n"
         "  headroom  1.02x       ######################## 98 % of the roof\n"
-        "  beside    0.93        of a copy that took turns (25.8 GB/s; 67 % of the kept roof: others use "
-        "this memory)\n"
+        "  baseline  0.93        of a plain copy, measured alternately (25.8 GB/s; 67 % of the kept roof: "
+        "others "
+        "use this memory)\n"
         "  fusion    3.40x       the speed of one pass per statement (48.3 ms)\n"
         "  check     right       largest error 0.0031 of 0.0078 allowed, in 4096 elements\n"
         "                        y[31021, 17] = 1.2578125, should be 1.2617043\n");
@@ -70,7 +71,7 @@ static void terminal_of_a_bad_run(void **state) {
     run.verified.ok = false;
     run.verified.max_error = INFINITY;
     run.unfused.runs = 0;
-    run.beside.rate = 1.2 * run.roof.copy;
+    run.baseline.rate = 1.2 * run.roof.copy;
     run.headroom = 2;
     run.roof_fraction = 0.5;
     run.file = "evil\033[2J.hr";
@@ -90,39 +91,42 @@ static void terminal_of_a_bad_run(void **state) {
         strstr(text, "(46.2 GB/s; 120 % of the kept roof: measure it anew by headroom roof --again)"));
     free(text);
     run.verify_done = false;
-    run.beside.rate = 1.09 * run.roof.copy;
+    run.baseline.rate = 1.09 * run.roof.copy;
     run.roof_was = 0.4 * run.roof.copy;
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_non_null(strstr(
-        text, "  roof      its copy raised from 15.4 GB/s to 38.5 GB/s, measured beside this kernel\n"));
-    assert_non_null(strstr(text, "of a copy that took turns (42.0 GB/s)\n"));
+        text,
+        "  roof      its copy raised from 15.4 GB/s to 38.5 GB/s, measured alternately with this kernel\n"));
+    assert_non_null(strstr(text, "of a plain copy, measured alternately (42.0 GB/s)\n"));
     assert_null(strstr(text, "cores"));
     free(text);
-    run.beside.special = HR_SPECIAL_EXP;
-    run.beside.special_rate = 0.8 * run.roof.special[HR_SPECIAL_EXP];
+    run.baseline.special = HR_SPECIAL_EXP;
+    run.baseline.special_rate = 0.8 * run.roof.special[HR_SPECIAL_EXP];
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_non_null(strstr(
-        text, "  cores     18.6 G/s    exp in turns, 80 % of the kept roof: others use these cores\n"));
+        text,
+        "  cores     18.6 G/s    exp measured alternately, 80 % of the kept roof: others use these cores\n"));
     free(text);
     assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
-    json_t *object = json_loads(text, 0, NULL), *beside = json_object_get(object, "beside");
-    assert_string_equal(json_string_value(json_object_get(beside, "special")), "exp");
-    assert_true(fabs(json_real_value(json_object_get(beside, "kept_special_part")) - 0.8) < 1e-9);
+    json_t *object = json_loads(text, 0, NULL), *baseline = json_object_get(object, "beside");
+    assert_string_equal(json_string_value(json_object_get(baseline, "special")), "exp");
+    assert_true(fabs(json_real_value(json_object_get(baseline, "kept_special_part")) - 0.8) < 1e-9);
     json_decref(object);
     free(text);
     run.special_was = 0.5 * run.roof.special[HR_SPECIAL_EXP];
-    run.beside.special_rate *= 1.2; /* near */
+    run.baseline.special_rate *= 1.2; /* near */
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_null(strstr(text, "cores"));
-    assert_non_null(
-        strstr(text, "  roof      its exp raised from 11.6 G/s to 23.2 G/s, measured beside this kernel\n"));
+    assert_non_null(strstr(
+        text,
+        "  roof      its exp raised from 11.6 G/s to 23.2 G/s, measured alternately with this kernel\n"));
     free(text);
     run.special_was = 0;
-    run.beside = (hr_beside){0};
+    run.baseline = (hr_baseline){0};
     run.roof_was = 0;
     assert_int_equal(hr_report_run_text(&run, NULL, &text), HR_OK);
     assert_non_null(strstr(text, "not checked\n"));
-    assert_null(strstr(text, "beside"));
+    assert_null(strstr(text, "baseline"));
     assert_null(strstr(text, "\033"));
     free(text);
 }
@@ -191,14 +195,14 @@ static void json_of_odd_values(void **state) {
     assert_true(json_is_null(json_object_get(first, "bytes")));
     json_decref(object);
     run.verify_done = false;
-    run.beside.copy = 0; /* bound by arithmetic: no copy was needed */
+    run.baseline.copy = 0; /* bound by arithmetic: no copy was needed */
     assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
     object = json_loads(text, 0, NULL);
     assert_true(json_is_null(json_object_get(object, "verified")));
     assert_string_equal(keys_of(json_object_get(object, "beside")), "floor_seconds,roof_fraction");
     json_decref(object);
     free(text);
-    run.beside = (hr_beside){0};
+    run.baseline = (hr_baseline){0};
     assert_int_equal(hr_report_run_json(&run, &text), HR_OK);
     object = json_loads(text, 0, NULL);
     assert_null(json_object_get(object, "beside"));

@@ -450,14 +450,14 @@ static void test_unfused_takes_little_memory(void **state) {
     }
 }
 
-/* ---- beside a copy ---- */
+/* ---- the baseline ---- */
 
 /* A machine whose memory becomes slower with every launch and, at the tenth, jumps to a third; a kernel on it
  * reaches nine tenths of a copy. */
 static struct {
     double faster; /* than it was when its roof was measured; 0 = as fast */
     int events, copies, rates;
-    bool disturbed, broken, functions; /* functions: they take turns, and have the same drift */
+    bool disturbed, broken, functions; /* functions: they are measured, too, and have the same drift */
     bool poor;                         /* the kept roof's copy has half of the best one's speed */
 } drift;
 
@@ -533,10 +533,10 @@ static void test_a_drift_is_no_loss(void **state) {
     assert_true(floor->memory == floor->seconds && floor->others < floor->memory);
     assert_int_equal(drift.copies, result->seconds.runs); /* one a round, none while it was tuned */
     assert_true(result->seconds.runs > 12 && result->roof_fraction < 0.3);
-    assert_true(fabs(result->beside.copy - 0.9) < 0.02);
-    assert_true(fabs(result->beside.roof_fraction - 0.9) < 0.02);
-    assert_true(result->beside.rate > 2e9 && result->beside.rate < 7e9);
-    assert_true(fabs(result->beside.floor * result->beside.rate / floor->bytes - 1) < 1e-3);
+    assert_true(fabs(result->baseline.copy - 0.9) < 0.02);
+    assert_true(fabs(result->baseline.roof_fraction - 0.9) < 0.02);
+    assert_true(result->baseline.rate > 2e9 && result->baseline.rate < 7e9);
+    assert_true(fabs(result->baseline.floor * result->baseline.rate / floor->bytes - 1) < 1e-3);
     hr_run_result_destroy(result);
 }
 
@@ -547,10 +547,10 @@ static void test_a_slow_roof_is_raised(void **state) {
     drift.faster = 20;
     hr_run_result *result = drift_run(scale_text, 5000, 1 << 20);
     const hr_roof *roof = &result->roof;
-    assert_true(result->roof_was == 20e9 && roof->copy > 21e9 && roof->copy <= result->beside.rate);
+    assert_true(result->roof_was == 20e9 && roof->copy > 21e9 && roof->copy <= result->baseline.rate);
     assert_true(fabs(roof->read / fmax(25e9, roof->copy) - 1) < 1e-9);
     assert_true(fabs(result->floor.memory * roof->copy / result->floor.bytes - 1) < 1e-3);
-    assert_true(fabs(result->beside.floor * result->beside.rate / result->floor.bytes - 1) < 1e-3);
+    assert_true(fabs(result->baseline.floor * result->baseline.rate / result->floor.bytes - 1) < 1e-3);
     assert_true(fabs(result->headroom * result->floor.seconds / result->seconds.median - 1) < 1e-9);
     good(hr_device_roof(&device.base, false, NULL, NULL, &kept));
     assert_true(kept.copy == roof->copy);
@@ -568,7 +568,7 @@ static void test_an_outrun_copy_is_chosen_anew(void **state) {
     (void)state;
     drift.poor = true;
     hr_run_result *result = drift_run(scale_text, 5000, 1 << 20);
-    assert_true(!drift.poor && fabs(result->beside.copy - 0.9) < 0.02 && result->roof.copy == 20e9);
+    assert_true(!drift.poor && fabs(result->baseline.copy - 0.9) < 0.02 && result->roof.copy == 20e9);
     assert_string_equal(result->roof.copy_way, "best");
     hr_run_result_destroy(result);
 }
@@ -580,54 +580,54 @@ static void test_busy_cores_are_no_loss(void **state) {
     (void)state;
     drift.functions = true;
     hr_run_result *result = drift_run(sines_text, 5000, 1 << 20);
-    const hr_beside *beside = &result->beside;
+    const hr_baseline *baseline = &result->baseline;
     double work = result->floor.others * 10e9; /* as functions */
-    assert_true(drift.copies == 0 && beside->copy == 0);
+    assert_true(drift.copies == 0 && baseline->copy == 0);
     assert_int_equal(drift.rates, result->seconds.runs);
-    assert_int_equal(beside->special, HR_SPECIAL_TRIG);
-    assert_true(beside->special_rate > 1e7 && beside->special_rate < 4e9);
-    assert_true(fabs(beside->roof_fraction / (work * 0.9 / 0.5 / result->floor.bytes) - 1) < 0.02);
-    assert_true(fabs(beside->floor * beside->special_rate / work - 1) < 1e-9);
+    assert_int_equal(baseline->special, HR_SPECIAL_TRIG);
+    assert_true(baseline->special_rate > 1e7 && baseline->special_rate < 4e9);
+    assert_true(fabs(baseline->roof_fraction / (work * 0.9 / 0.5 / result->floor.bytes) - 1) < 0.02);
+    assert_true(fabs(baseline->floor * baseline->special_rate / work - 1) < 1e-9);
     hr_run_result_destroy(result);
     drift.faster = 20; /* the roof was measured in a slow moment */
     result = drift_run(sines_text, 5000, 1 << 20);
     assert_true(result->special_was == 10e9 && result->roof_was == 0);
-    assert_true(result->roof.special[HR_SPECIAL_TRIG] == result->beside.special_rate);
-    assert_true(result->beside.special_rate > 10.5e9);
-    assert_true(fabs(result->beside.floor / result->floor.others - 1) < 1e-9);
+    assert_true(result->roof.special[HR_SPECIAL_TRIG] == result->baseline.special_rate);
+    assert_true(result->baseline.special_rate > 10.5e9);
+    assert_true(fabs(result->baseline.floor / result->floor.others - 1) < 1e-9);
     hr_run_result_destroy(result);
     drift.faster = 0;
     hr_roof kept;
     good(hr_device_roof(&device.base, true, NULL, NULL, &kept));
     drift.broken = true; /* the kept roof stands in */
     result = drift_run(sines_text, 5000, 1 << 20);
-    assert_true(drift.rates == 1 && result->beside.special_rate == 0);
-    assert_true(result->beside.roof_fraction == result->roof_fraction);
+    assert_true(drift.rates == 1 && result->baseline.special_rate == 0);
+    assert_true(result->baseline.roof_fraction == result->roof_fraction);
     hr_run_result_destroy(result);
     drift.broken = false;
     result = drift_run(scale_text, 5000, 1 << 20); /* has none of them */
-    assert_true(drift.rates == 0 && result->beside.copy > 0);
+    assert_true(drift.rates == 0 && result->baseline.copy > 0);
     hr_run_result_destroy(result);
     drift.functions = false;
 }
 
-static void test_what_has_no_copy_beside_it(void **state) {
+static void test_what_has_no_baseline_copy(void **state) {
     (void)state;
     hr_run_result *result = drift_run(scale_text, 5000, 1 << 30); /* the caches hold it */
-    assert_true(drift.copies == 0 && result->beside.copy == 0 && result->beside.roof_fraction == 0);
+    assert_true(drift.copies == 0 && result->baseline.copy == 0 && result->baseline.roof_fraction == 0);
     hr_run_result_destroy(result);
     result = drift_run(sines_text, 5000, 1 << 20); /* arithmetic: its floor stands still */
-    assert_true(drift.copies == 0 && result->beside.copy == 0);
-    assert_true(result->beside.roof_fraction == result->roof_fraction);
+    assert_true(drift.copies == 0 && result->baseline.copy == 0);
+    assert_true(result->baseline.roof_fraction == result->roof_fraction);
     hr_run_result_destroy(result);
     drift.disturbed = true; /* no copy was left alone */
     result = drift_run(scale_text, 5000, 1 << 20);
-    assert_true(drift.copies > 0 && result->beside.copy == 0 && result->beside.roof_fraction == 0);
+    assert_true(drift.copies > 0 && result->baseline.copy == 0 && result->baseline.roof_fraction == 0);
     hr_run_result_destroy(result);
     drift.disturbed = false;
     drift.broken = true;
     result = drift_run(scale_text, 5000, 1 << 20);
-    assert_true(drift.copies == 1 && result->beside.copy == 0 && result->seconds.runs >= 5);
+    assert_true(drift.copies == 1 && result->baseline.copy == 0 && result->seconds.runs >= 5);
     hr_run_result_destroy(result);
     drift.broken = false;
 }
@@ -783,7 +783,7 @@ int main(void) {
         TEST(test_a_slow_roof_is_raised),
         TEST(test_an_outrun_copy_is_chosen_anew),
         TEST(test_busy_cores_are_no_loss),
-        TEST(test_what_has_no_copy_beside_it),
+        TEST(test_what_has_no_baseline_copy),
         TEST(test_tuning_is_remembered),
         TEST(test_same_code_is_not_timed_twice),
         TEST(test_run_can_be_stopped),
