@@ -217,6 +217,9 @@ typedef struct hr_analysis {
 
 /* Joins works, calls, threads and operators of one rank. */
 hr_status hr_analysis_join(hr_analysis *analysis);
+/* Need joined works and calls with their gaps; part of the join: infer.c. */
+void hr_infer_loader(hr_analysis *analysis);
+void hr_infer_optimizer(hr_analysis *analysis);
 /* Needs origin. The time before calls that follow no other one. */
 void hr_analysis_first_gaps(hr_analysis *analysis);
 /* The call of a correlation, -1 = none. */
@@ -290,6 +293,11 @@ int hr_graph_edge(const hr_graph *graph, int vertex, hr_edge_kind kind);
  * those what passed while the device stood idle. */
 int hr_critical_path(const hr_analysis *analysis, hr_arena *keep, hr_path_piece **out,
                      double seconds[HR_TIME_KIND_COUNT], double idle[HR_TIME_KIND_COUNT]);
+
+/* Where as many works lack their launch, the ids are lost and not the works. */
+static inline bool hr_works_are_lost(const hr_integrity *sums) {
+    return sums->lost > 2 * (sums->orphans - sums->before);
+}
 
 static inline int hr_call_vertex(int call) {
     return 2 * call;

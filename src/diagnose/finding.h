@@ -123,7 +123,7 @@ void hr_find_communication(hr_draft *draft); /* find_rank.c */
 
 /* ---- the driver ---- */
 
-/* Needs the account. Sets caution, record and notes of `out`: integrity.c. */
+/* Needs the account. Sets caution, record and notes of `out`: doubts.c. */
 void hr_integrity_judge(const hr_analysis *analysis, hr_diagnosis *out);
 
 /* Runs all detectors and replays their edits; fills findings, combined gain and replay error of `out`. */
