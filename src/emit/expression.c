@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE_LONG = 72, NAME_SHOWN = 40 };
+enum { LINE_LONG = 72 };
 
 static hr_emit_level pointer_level(hr_printer *p, const hr_expr *element);
 
@@ -47,130 +47,7 @@ bool hr_printer_beside(hr_printer *p, const hr_stage *stage, hr_printer *out) {
     return true;
 }
 
-/* ---- names and types ---- */
-
-static const char *safe_name(hr_printer *p, const char *prefix, const char *name, int id, bool numbered) {
-    if (numbered || strlen(name) > NAME_SHOWN) return hr_format(p, "%s%.*s_%d", prefix, NAME_SHOWN, name, id);
-    return hr_format(p, "%s%s", prefix, name);
-}
-
-const char *hr_emit_tensor(hr_printer *p, int tensor) {
-    int memory = p->plan->storage[tensor];
-    bool declared = memory < hr_function_arguments(p->plan->source);
-    if (!p->tensor[memory])
-        p->tensor[memory] =
-            safe_name(p, declared ? "t_" : "v_", p->function->tensors[memory].name, memory, !declared);
-    return p->tensor[memory];
-}
-
-const char *hr_emit_extent(hr_printer *p, int extent) {
-    return safe_name(p, "n_", p->function->extents[extent], extent, false);
-}
-
-const char *hr_emit_index(hr_printer *p, int index) {
-    if (index == p->lane) return "i";
-    if (p->next_task && index == p->stage->task[0]) return "next";
-    const char *name = p->function->indices[index].name;
-    bool shared = false;
-    for (int i = 0; p->stage && i < p->stage->task_count + p->stage->row_count; i++) {
-        int other = i < p->stage->task_count ? p->stage->task[i] : p->stage->row[i - p->stage->task_count];
-        shared = shared || (other != index && strcmp(p->function->indices[other].name, name) == 0);
-    }
-    return safe_name(p, "i_", name, index, shared);
-}
-
-const char *hr_emit_size(hr_printer *p, const hr_expr *e) {
-    static const char *const symbols[] = {[HR_OP_ADD] = "+", [HR_OP_SUB] = "-", [HR_OP_MUL] = "*"};
-    if (e->op == HR_OP_NUMBER) return hr_format(p, "%" PRId64, e->whole);
-    if (e->op == HR_OP_EXTENT) return hr_emit_extent(p, e->extent);
-    if (e->op == HR_OP_NEG) return hr_format(p, "(-%s)", hr_emit_size(p, e->args[0]));
-    const char *a = hr_emit_size(p, e->args[0]), *b = hr_emit_size(p, e->args[1]);
-    if (e->op == HR_OP_FLOORDIV) return hr_format(p, "i64_floordiv(%s, %s)", a, b);
-    return hr_format(p, "(%s %s %s)", a, symbols[e->op], b);
-}
-
-static const char *extent_text(void *printer, const hr_expr *extent) {
-    return hr_emit_size(printer, extent);
-}
-
-const char *hr_size_text(hr_printer *p, const hr_size *size) {
-    hr_text text = {0};
-    hr_size_append(size, &(hr_size_names){extent_text, p}, &text);
-    const char *kept = hr_format(p, "%s", hr_text_data(&text));
-    if (text.failed) p->out->failed = true;
-    hr_text_clear(&text);
-    return kept;
-}
-
-const char *hr_emit_index_size(hr_printer *p, int index) {
-    return hr_emit_size(p, p->function->indices[index].extent);
-}
-
-const char *hr_emit_lane_count(hr_printer *p) {
-    return p->flat ? p->flat : hr_emit_index_size(p, p->lane);
-}
-
-const char *hr_emit_points(hr_printer *p, const int *indices, int count) {
-    hr_sizes sizes = {0};
-    return hr_size_text(p, hr_size_points(&sizes, p->function, indices, count));
-}
-
-void hr_emit_indices(hr_printer *p, const char *declared, const int *indices, int count) {
-    for (int i = count - 1; i >= 0; i--) {
-        const char *index = hr_emit_index(p, indices[i]), *size = hr_emit_index_size(p, indices[i]);
-        hr_print(p, i ? "%s%s = rest %% %s;" : "%s%s = rest;", declared, index, size);
-        if (i) hr_print(p, "rest /= %s;", size);
-    }
-}
-
-const char *hr_emit_outer(hr_printer *p) {
-    const char *flat = NULL;
-    for (int i = 0; i < p->outer_count; i++) {
-        const char *index = hr_emit_index(p, p->outer[i]);
-        flat = flat ? hr_format(p, "(%s) * %s + %s", flat, hr_emit_index_size(p, p->outer[i]), index) : index;
-    }
-    return flat;
-}
-
-const char *hr_c_storage(hr_dtype dtype) {
-    static const char *const names[] = {"double",  "float",   "uint16_t", "uint16_t", "uint8_t", "uint8_t",
-                                        "int64_t", "int32_t", "int16_t",  "int8_t",   "uint8_t", "uint8_t"};
-    return names[dtype];
-}
-
-const char *hr_c_compute(hr_dtype type) {
-    switch (type) {
-    case HR_F64:
-        return "double";
-    case HR_F32:
-        return "float";
-    case HR_I64:
-        return "int64_t";
-    case HR_I32:
-        return "int32_t";
-    default:
-        return "bool";
-    }
-}
-
-const char *hr_type_prefix(hr_dtype type) {
-    switch (type) {
-    case HR_F64:
-        return "f64";
-    case HR_F32:
-        return "f32";
-    case HR_I64:
-        return "i64";
-    case HR_I32:
-        return "i32";
-    default:
-        return "b";
-    }
-}
-
-const char *hr_lane_prefix(hr_dtype type) {
-    return type == HR_BOOL ? "vm" : type == HR_F32 ? "vf" : "vi";
-}
+/* ---- types ---- */
 
 static const char *dtype_text(hr_dtype dtype) {
     return hr_dtype_name(dtype);
@@ -188,17 +65,34 @@ static bool is_outer(const hr_printer *p, int index) {
     return false;
 }
 
-hr_emit_level hr_expr_level(hr_printer *p, const hr_expr *node) {
-    if (p->level[node->id] >= 0) return p->level[node->id];
-    hr_emit_level level = HR_AT_TASK;
+/* From those of its arguments, which are known. */
+static void set_level(void *printer, const hr_expr *node) {
+    hr_printer *p = printer;
+    signed char level = HR_AT_TASK;
     if (node->op == HR_OP_INDEX)
         level = node->index == p->lane ? HR_AT_LANE : is_outer(p, node->index) ? HR_AT_OUTER : HR_AT_TASK;
-    for (int i = 0; i < node->arg_count; i++) {
-        hr_emit_level deeper = hr_expr_level(p, node->args[i]);
-        if (deeper > level) level = deeper;
+    for (int i = 0; i < node->arg_count; i++)
+        if (p->level[node->args[i]->id] > level) level = p->level[node->args[i]->id];
+    p->level[node->id] = level;
+}
+
+static hr_visit needs_level(void *printer, const hr_expr *node) {
+    return ((hr_printer *)printer)->level[node->id] >= 0 ? HR_VISIT_PAST : HR_VISIT_ON;
+}
+
+hr_emit_level hr_expr_level(hr_printer *p, const hr_expr *node) {
+    bool known = true;
+    if (p->level[node->id] >= 0) return p->level[node->id];
+    for (int i = 0; i < node->arg_count; i++)
+        known = known && p->level[node->args[i]->id] >= 0;
+    if (known) {
+        set_level(p, node);
+    } else {
+        hr_walk walk = {.enter = needs_level, .leave = set_level, .context = p};
+        hr_walk_through(&walk, node);
+        hr_walk_end(&walk); /* to set it twice is no harm */
     }
-    p->level[node->id] = (signed char)level;
-    return level;
+    return p->level[node->id];
 }
 
 static bool at_lane(hr_printer *p, const hr_expr *node) {
@@ -223,19 +117,15 @@ void hr_expr_count_uses(hr_printer *p, const hr_expr *node) {
         hr_expr_count_uses(p, node->args[i]);
 }
 
-static bool computes_special(hr_printer *p, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp) return false;
-    p->seen[node->id] = p->stamp;
+static hr_visit is_special(const hr_expr *node, const void *nothing) {
+    (void)nothing;
     hr_special special = hr_op_info_of(node->op)->special;
-    if (special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT && special != HR_SPECIAL_RANDOM) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (computes_special(p, node->args[i])) return true;
-    return false;
+    return hr_visit_until(special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT &&
+                          special != HR_SPECIAL_RANDOM);
 }
 
-bool hr_expr_computes_special(hr_printer *p, const hr_expr *node) {
-    p->stamp++;
-    return computes_special(p, node);
+bool hr_expr_computes_special(const hr_expr *expr) {
+    return hr_expr_find(expr, is_special, NULL);
 }
 
 /* ---- addresses ---- */
@@ -734,33 +624,43 @@ const char *hr_expr_lanes(hr_printer *p, const hr_expr *node) {
     return hr_format(p, "%s_of(%s%s)", hr_lane_prefix(node->type), narrow, text);
 }
 
-static void prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
-    if (p->seen[node->id] == p->stamp) return;
-    p->seen[node->id] = p->stamp;
+typedef struct preparing {
+    hr_printer *p;
+    hr_emit_level level;
+    hr_walk walk;
+} preparing;
+
+static hr_visit prepare_before(void *context, const hr_expr *node) {
+    preparing *now = context;
+    hr_printer *p = now->p;
     hr_emit_level own = hr_expr_level(p, node);
-    if (own < level || p->buffer[node->id]) return;
-    if (own == level) {
+    if (own < now->level || p->buffer[node->id]) return HR_VISIT_PAST;
+    if (own == now->level) {
         if (!is_leaf(p, node) && !p->name[node->id]) {
             const char *text = hr_expr_text(p, node);
             if (!p->name[node->id]) give_line(p, node, text);
         }
-        return;
+        return HR_VISIT_PAST;
     }
     const hr_expr *seed;
-    if (own == HR_AT_LANE && hr_lane_table_prepare(p, node, level, &seed)) {
-        prepare(p, seed, level);
-        return;
-    }
-    bool row_form = node->op == HR_OP_ELEMENT && !p->value[node->tensor] && own == HR_AT_LANE &&
-                    hr_expr_is_row_form(p, node);
-    for (int i = 0; i < node->arg_count; i++)
-        prepare(p, node->args[i], level);
-    if (row_form && pointer_level(p, node) == level) hr_expr_print_pointer(p, node);
+    if (own != HR_AT_LANE || !hr_lane_table_prepare(p, node, now->level, &seed)) return HR_VISIT_ON;
+    hr_walk_through(&now->walk, seed);
+    return HR_VISIT_PAST;
+}
+
+static void prepare_after(void *context, const hr_expr *node) {
+    preparing *now = context;
+    hr_printer *p = now->p;
+    if (node->op == HR_OP_ELEMENT && !p->value[node->tensor] && at_lane(p, node) &&
+        hr_expr_is_row_form(p, node) && pointer_level(p, node) == now->level)
+        hr_expr_print_pointer(p, node);
 }
 
 void hr_expr_prepare(hr_printer *p, const hr_expr *node, hr_emit_level level) {
-    p->stamp++;
-    prepare(p, node, level);
+    preparing now = {
+        .p = p, .level = level, .walk = {.enter = prepare_before, .leave = prepare_after, .context = &now}};
+    hr_walk_through(&now.walk, node);
+    hr_walk_end(&now.walk); /* what has a line of its own is printed once anyway */
 }
 
 const char *hr_emit_stored(hr_printer *p, const char *value, hr_dtype type, hr_dtype dtype) {

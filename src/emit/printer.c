@@ -21,11 +21,10 @@ hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, 
     p->uses = calloc(ids, sizeof *p->uses);
     p->buffer = calloc(ids, sizeof *p->buffer);
     p->table = calloc(ids, sizeof *p->table);
-    p->seen = calloc(ids, sizeof *p->seen);
     p->value = calloc(tensors, sizeof *p->value);
     p->tensor = calloc(tensors, sizeof *p->tensor);
-    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->table && p->seen &&
-        p->value && p->tensor)
+    if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->table && p->value &&
+        p->tensor)
         return HR_OK;
     hr_printer_end(p);
     return hr_fail(HR_OUT_OF_MEMORY, "out of memory while printing kernel %.60s", plan->source->name);
@@ -33,13 +32,13 @@ hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, 
 
 /* ---- whether results are narrow ---- */
 
-static bool takes_in_stage(hr_printer *p, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp) return false;
-    p->seen[node->id] = p->stamp;
-    if (node->op == HR_OP_ELEMENT && hr_stage_makes(p->plan, p->stage, node->tensor)) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (takes_in_stage(p, node->args[i])) return true;
-    return false;
+static hr_visit is_made_here(const hr_expr *node, const void *context) {
+    const hr_printer *p = context;
+    return hr_visit_until(node->op == HR_OP_ELEMENT && hr_stage_makes(p->plan, p->stage, node->tensor));
+}
+
+static bool takes_in_stage(const hr_printer *p, const hr_expr *value) {
+    return hr_expr_find(value, is_made_here, p);
 }
 
 static bool is_wide_element(const hr_printer *p, const hr_step *step) {
@@ -67,7 +66,6 @@ static bool is_narrow(hr_printer *p) {
                 hr_stage_has(stage, HR_STEP_REDUCE_ALL);
     for (int i = 0; i < stage->step_count; i++)
         if (is_wide_element(p, &stage->steps[i])) return false;
-    p->stamp++;
     for (int s = 0; s < p->plan->stage_count && sums; s++)
         if (&p->plan->stages[s] != stage && is_wide_user(p, &p->plan->stages[s])) return false;
     return true;
@@ -104,7 +102,6 @@ void hr_printer_end(hr_printer *p) {
     free(p->uses);
     free(p->buffer);
     free(p->table);
-    free(p->seen);
     free(p->value);
     free(p->tensor);
     *p = (hr_printer){0};
@@ -124,6 +121,10 @@ static char *room_for_text(hr_printer *p, int length) {
 
 hr_status hr_names_status(const hr_plan *plan, const hr_arena *arena) {
     return hr_arena_room(arena) > NAMES_RESERVE ? HR_OK : hr_graph_too_large(plan->graph);
+}
+
+void hr_printer_walked(hr_printer *p, hr_walk *walk) {
+    if (hr_walk_end(walk) != HR_OK) p->out->failed = true;
 }
 
 void hr_print(hr_printer *p, const char *format, ...) {

@@ -6,6 +6,7 @@
 #define HR_EMIT_PRINTER_H
 
 #include "base/text.h"
+#include "ir/visit.h"
 #include "schedule/schedule.h"
 
 enum { HR_TURNED_MAX = 64 };
@@ -39,8 +40,7 @@ typedef struct hr_printer {
                              mode and for what is drawn at random, an operand */
     struct hr_lane_table **table; /* by expr id: the values that there are of it, NULL = no table */
     const char **tensor;          /* by tensor id: hr_emit_tensor, once it was asked */
-    const char **value;    /* by tensor id: the variable of a value of the task level, set by the stage */
-    unsigned *seen, stamp; /* by expr id: walks over a graph visit a node once */
+    const char **value; /* by tensor id: the variable of a value of the task level, set by the stage */
     int begun; /* the step whose streamed results the loop in hand begins with, so that they are aligned; -1 =
                   none */
     const char *way;      /* which of several accumulators the body adds into */
@@ -74,6 +74,9 @@ hr_status hr_names_status(const hr_plan *plan, const hr_arena *arena);
 hr_status hr_printer_begin(hr_printer *printer, const hr_plan *plan, hr_arena *arena, hr_text *out);
 void hr_printer_stage(hr_printer *printer, const hr_stage *stage);
 void hr_printer_end(hr_printer *printer);
+
+/* Ends a walk over what is printed: the printer's text fails with it. */
+void hr_printer_walked(hr_printer *printer, hr_walk *walk);
 
 /* One indented line. */
 void hr_print(hr_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -179,6 +179,14 @@ bool hr_expr_has_index(const hr_expr *root, int index) {
     return hr_expr_find(root, is_index, &index);
 }
 
+static hr_visit is_part(const hr_expr *node, const void *part) {
+    return hr_visit_until(node == part);
+}
+
+bool hr_expr_contains(const hr_expr *root, const hr_expr *part) {
+    return hr_expr_find(root, is_part, part);
+}
+
 /* ---- what an expression becomes ---- */
 
 static void keep(hr_rewriting *rewriting, const hr_expr *node, hr_expr *value) {

@@ -51,6 +51,8 @@ void hr_expr_visit(const hr_expr *root, hr_visit (*enter)(void *context, const h
 /* Whether a node of `root` is an element of `tensor`; or the value of `index`, or binds it. */
 bool hr_expr_reads(const hr_expr *root, int tensor);
 bool hr_expr_has_index(const hr_expr *root, int index);
+/* `part` is one of them. */
+bool hr_expr_contains(const hr_expr *root, const hr_expr *part);
 
 /* ---- what an expression becomes ---- */
 

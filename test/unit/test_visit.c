@@ -103,6 +103,9 @@ static void test_past_and_stop(void **state) {
     assert_int_equal(hr_walk_end(&walk), HR_OK);
     assert_true(hr_expr_has_index(all, 0));
     assert_false(hr_expr_has_index(all, 1));
+    assert_true(hr_expr_contains(all, inner));
+    assert_true(hr_expr_contains(all, all));
+    assert_false(hr_expr_contains(inner, all));
 }
 
 static void test_what_is_read(void **state) {

@@ -13,16 +13,17 @@ enum { WAYS = 4 };
 
 /* Nothing of the value is drawn, narrow, made by the stage itself or overwritten by it. To widen what is
  * narrow once more costs what the sums' way to the second-level cache does. */
-static bool is_apart(hr_printer *p, const hr_stage *stage, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp) return true;
-    p->seen[node->id] = p->stamp;
-    if (node->op == HR_OP_RANDOM) return false;
-    if (node->op == HR_OP_ELEMENT && (hr_dtype_size(p->function->tensors[node->tensor].dtype) < 4 ||
-                                      hr_stage_overwrites(p->plan, stage, node->tensor)))
-        return false;
-    for (int i = 0; i < node->arg_count; i++)
-        if (!is_apart(p, stage, node->args[i])) return false;
-    return true;
+typedef struct stage_of {
+    const hr_plan *plan;
+    const hr_stage *stage;
+} stage_of;
+
+static hr_visit is_not_apart(const hr_expr *node, const void *context) {
+    const stage_of *of = context;
+    return hr_visit_until(
+        node->op == HR_OP_RANDOM ||
+        (node->op == HR_OP_ELEMENT && (hr_dtype_size(of->plan->normal->tensors[node->tensor].dtype) < 4 ||
+                                       hr_stage_overwrites(of->plan, of->stage, node->tensor))));
 }
 
 bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
@@ -32,8 +33,9 @@ bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
-        p->stamp++;
-        if (step->value->type != HR_F32 || !is_apart(p, stage, step->value)) return false;
+        if (step->value->type != HR_F32 ||
+            hr_expr_find(step->value, is_not_apart, &(stage_of){p->plan, stage}))
+            return false;
     }
     return true;
 }

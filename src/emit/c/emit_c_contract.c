@@ -148,14 +148,28 @@ static const char *ahead_text(hr_printer *p, const walked_operand *operand, cons
 
 /* Blocks of an operand are so short along memory that nobody else would fetch the next one. The place need
  * not be in range: asking for memory never faults. */
-static void print_ahead(hr_printer *p, const walked_operand *operand, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
-    p->seen[node->id] = p->stamp;
-    for (int i = 0; i < node->arg_count; i++)
-        print_ahead(p, operand, node->args[i]);
+typedef struct asking {
+    hr_printer *p;
+    const walked_operand *operand;
+} asking;
+
+static hr_visit is_of_lanes(void *context, const hr_expr *node) {
+    return hr_expr_level(((const asking *)context)->p, node) == HR_AT_LANE ? HR_VISIT_ON : HR_VISIT_PAST;
+}
+
+static void print_prefetch(void *context, const hr_expr *node) {
+    const asking *a = context;
+    hr_printer *p = a->p;
     if (node->op != HR_OP_ELEMENT || !p->pointer[node->id]) return;
-    const char *text = ahead_text(p, operand, node);
+    const char *text = ahead_text(p, a->operand, node);
     if (text) hr_print(p, "prefetch_read(%s + i + %s);", p->pointer[node->id], text);
+}
+
+static void print_ahead(hr_printer *p, const walked_operand *operand) {
+    asking a = {p, operand};
+    hr_walk walk = {.enter = is_of_lanes, .leave = print_prefetch, .context = &a};
+    hr_walk_through(&walk, operand->value);
+    hr_printer_walked(p, &walk);
 }
 
 /* line[i - first] = value for i from `begin` to `last` of the lane's index. */
@@ -175,8 +189,7 @@ static void print_lanes(hr_printer *p, const walked_operand *operand, const char
     }
     hr_print(p, "int64_t i = %s;", begin);
     open(p, hr_format(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last));
-    p->stamp++;
-    if (operand->ahead >= 0) print_ahead(p, operand, value);
+    if (operand->ahead >= 0) print_ahead(p, operand);
     print_value(p, value, "line", first, false);
     close(p);
     open(p, hr_format(p, "if (i < %s) {", last));

@@ -20,24 +20,14 @@ static bool is_column_of_turns(const hr_printer *p, const hr_lane_pass *pass, co
     return s->id < HR_TURNED_MAX;
 }
 
-static bool occurs_in(hr_printer *p, const hr_expr *wanted, const hr_expr *node) {
-    if (node == wanted) return true;
-    if (p->seen[node->id] == p->stamp) return false;
-    p->seen[node->id] = p->stamp;
-    for (int i = 0; i < node->arg_count; i++)
-        if (occurs_in(p, wanted, node->args[i])) return true;
-    return false;
-}
-
 const hr_lane_step *hr_lane_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_expr **rounding) {
     hr_expr *const *table = p->plan->graph->table;
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         for (int n = 0; n < p->plan->graph->table_size && hr_lane_is_paired(p, pass, s); n++) {
             if (!table[n] || !hr_expr_is_words(table[n]) || table[n]->args[0] != s->value) continue;
-            p->stamp++;
             for (int other = 0; other < pass->step_count; other++)
-                if (occurs_in(p, table[n], pass->steps[other].value)) {
+                if (hr_expr_contains(pass->steps[other].value, table[n])) {
                     *rounding = table[n];
                     return s;
                 }
@@ -54,21 +44,32 @@ static bool is_drawn(const hr_printer *p, const hr_expr *node) {
 
 /* Whether all that a value is made of is bf16 elements and places to compare with the lane's, so that it does
  * not matter in which order the lanes of two vectors are walked. */
-static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node,
+typedef struct in_turns {
+    hr_printer *p;
+    const hr_lane_pass *pass;
+    const hr_expr *rounding;
+} in_turns;
+
+static hr_visit is_not_of_turns(const hr_expr *node, const void *context) {
+    const in_turns *t = context;
+    hr_printer *p = t->p;
+    if (hr_expr_level(p, node) != HR_AT_LANE || (p->drawn_in_turns && is_drawn(p, node)))
+        return HR_VISIT_PAST;
+    if (p->buffer[node->id])
+        return hr_expr_is_words(node) || node == p->kept_turned ? HR_VISIT_PAST : HR_VISIT_STOP;
+    if (hr_expr_lane_sought(p, node)) return HR_VISIT_PAST;
+    if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return HR_VISIT_STOP;
+    for (int k = 0; k < t->pass->kept_count; k++)
+        if (t->pass->kept[k] == node && node != t->rounding && node != p->kept_turned) return HR_VISIT_STOP;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    return p->function->tensors[node->tensor].dtype == HR_BF16 && hr_expr_is_row_form(p, node)
+               ? HR_VISIT_PAST
+               : HR_VISIT_STOP;
+}
+
+static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *value,
                         const hr_expr *rounding) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return true;
-    p->seen[node->id] = p->stamp;
-    if (p->drawn_in_turns && is_drawn(p, node)) return true;
-    if (p->buffer[node->id]) return hr_expr_is_words(node) || node == p->kept_turned;
-    if (hr_expr_lane_sought(p, node)) return true;
-    if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return false;
-    for (int k = 0; k < pass->kept_count; k++)
-        if (pass->kept[k] == node && node != rounding && node != p->kept_turned) return false;
-    if (node->op == HR_OP_ELEMENT)
-        return p->function->tensors[node->tensor].dtype == HR_BF16 && hr_expr_is_row_form(p, node);
-    for (int i = 0; i < node->arg_count; i++)
-        if (!is_of_turns(p, pass, node->args[i], rounding)) return false;
-    return true;
+    return !hr_expr_find(value, is_not_of_turns, &(in_turns){p, pass, rounding});
 }
 
 bool hr_lane_takes_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *rounding) {
@@ -80,10 +81,8 @@ bool hr_lane_takes_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr 
         if (s->use == HR_LANE_REDUCE && hr_op_finds_position(s->reduce)) return false;
     }
     bool turns = true;
-    p->stamp++;
     for (int i = 0; i < pass->step_count && turns; i++)
         turns = is_of_turns(p, pass, pass->steps[i].value, rounding);
-    p->stamp++;
     return turns;
 }
 
@@ -92,12 +91,10 @@ static bool is_user_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_e
     const hr_stage *stage = p->stage;
     int own = stage->steps[pass->steps[0].id].pass, user = -1, results = 0;
     for (int i = 0; i < stage->step_count; i++) {
-        p->stamp++;
-        if (stage->steps[i].pass == own || !occurs_in(p, kept, stage->steps[i].value)) continue;
+        if (stage->steps[i].pass == own || !hr_expr_contains(stage->steps[i].value, kept)) continue;
         if (user >= 0 && user != stage->steps[i].pass) return false;
         user = stage->steps[i].pass;
     }
-    p->stamp++;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         const hr_tensor *target = &p->function->tensors[p->function->statements[step->statement].tensor];
@@ -120,8 +117,7 @@ void hr_lane_keep_in_turns(hr_printer *p, const hr_lane_pass *pass) {
     if (!may_keep_in_turns(p, pass)) return;
     for (int i = 0; i < pass->step_count; i++) {
         if (pass->steps[i].use != HR_LANE_REDUCE) return;
-        p->stamp++;
-        stores = stores || occurs_in(p, pass->kept[0], pass->steps[i].value);
+        stores = stores || hr_expr_contains(pass->steps[i].value, pass->kept[0]);
     }
     p->kept_turned = pass->kept[0];
     p->kept_turned_ways = pass->ways;
@@ -132,47 +128,63 @@ void hr_lane_keep_in_turns(hr_printer *p, const hr_lane_pass *pass) {
 bool hr_lane_uses_turned(hr_printer *p, const hr_lane_pass *pass) {
     bool uses = false;
     for (int i = 0; i < pass->step_count && p->kept_turned && p->buffer[p->kept_turned->id]; i++) {
-        p->stamp++;
-        uses = uses || occurs_in(p, p->kept_turned, pass->steps[i].value);
+        uses = uses || hr_expr_contains(pass->steps[i].value, p->kept_turned);
     }
     return uses;
 }
 
-static bool has_short_nan(hr_printer *p, const hr_expr *node, bool here);
+/* Values that are made by this stage (`here`) or before it, where scalars may be what they were. */
+typedef struct nan_search {
+    hr_printer *p;
+    hr_walk values[2]; /* by `here`: all values that were looked at */
+} nan_search;
 
-/* Of f32 values that are made by this stage (`here`) or before it, where scalars may be what they were. */
-static bool is_made_short(hr_printer *p, int tensor, bool here) {
+static bool has_long_nan(nan_search *search, const hr_expr *value, bool here) {
+    return hr_walk_through(&search->values[here], value);
+}
+
+static bool is_made_short(nan_search *search, int tensor, bool here) {
+    const hr_printer *p = search->p;
     const hr_role role = p->function->tensors[tensor].role;
     bool made = false;
     here = here && hr_stage_makes(p->plan, p->stage, tensor);
     for (int i = 0; i < p->function->statement_count; i++) {
         const hr_statement *statement = &p->function->statements[i];
         if (statement->tensor != tensor) continue;
-        if (!has_short_nan(p, statement->value, here)) return false;
+        if (has_long_nan(search, statement->value, here)) return false;
         made = true;
     }
     return made && (role == HR_ROLE_LOCAL || role == HR_ROLE_RESULT);
 }
 
 /* Arithmetic and functions make NaN of their own, which have one bit, or hand on those of an operand. */
-static bool has_short_nan(hr_printer *p, const hr_expr *node, bool here) {
-    const unsigned mark = p->stamp - !here;
-    if (p->seen[node->id] == mark || !hr_dtype_is_float(node->type)) return true;
-    p->seen[node->id] = mark;
-    if (node->op == HR_OP_ELEMENT) {
-        hr_dtype dtype = p->function->tensors[node->tensor].dtype;
-        return dtype == HR_BF16 ||
-               (here && hr_expr_is_cleaned(p, node) && !hr_stage_makes(p->plan, p->stage, node->tensor)) ||
-               (dtype == HR_F32 && is_made_short(p, node->tensor, here));
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        if (!has_short_nan(p, node->args[i], here)) return false;
-    return true;
+static hr_visit is_long_nan(nan_search *search, const hr_expr *node, bool here) {
+    hr_printer *p = search->p;
+    if (!hr_dtype_is_float(node->type)) return HR_VISIT_PAST;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    hr_dtype dtype = p->function->tensors[node->tensor].dtype;
+    const bool is_short =
+        dtype == HR_BF16 ||
+        (here && hr_expr_is_cleaned(p, node) && !hr_stage_makes(p->plan, p->stage, node->tensor)) ||
+        (dtype == HR_F32 && is_made_short(search, node->tensor, here));
+    return is_short ? HR_VISIT_PAST : HR_VISIT_STOP;
+}
+
+static hr_visit is_long_before(void *search, const hr_expr *node) {
+    return is_long_nan(search, node, false);
+}
+
+static hr_visit is_long_here(void *search, const hr_expr *node) {
+    return is_long_nan(search, node, true);
 }
 
 bool hr_lane_has_long_nan(hr_printer *p, const hr_lane_step *step) {
-    p->stamp += 2;
-    return !has_short_nan(p, step->value, true);
+    nan_search search = {p, {{.enter = is_long_before}, {.enter = is_long_here}}};
+    search.values[0].context = search.values[1].context = &search;
+    const bool found = has_long_nan(&search, step->value, true);
+    hr_walk_end(&search.values[0]);
+    hr_walk_end(&search.values[1]);
+    return found;
 }
 
 bool hr_lane_stores_between(const hr_printer *p, const hr_lane_pass *pass) {

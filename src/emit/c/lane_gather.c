@@ -218,24 +218,31 @@ const char *hr_lane_gather(hr_printer *p, const hr_expr *element) {
 
 /* ---- where all of them are side by side ---- */
 
-static void print_bounds(hr_printer *p, const hr_expr *node, bool *any) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE || p->buffer[node->id]) return;
-    p->seen[node->id] = p->stamp;
-    bool gathered = node->op == HR_OP_ELEMENT && !p->value[node->tensor] && !hr_expr_is_row_form(p, node);
-    for (int i = 0; i < node->arg_count && !gathered; i++)
-        print_bounds(p, node->args[i], any);
-    if (!gathered || !is_row(p, node)) return;
+typedef struct bounding {
+    hr_printer *p;
+    bool any;
+} bounding;
+
+static hr_visit print_bounds(void *context, const hr_expr *node) {
+    bounding *bounds = context;
+    hr_printer *p = bounds->p;
+    if (hr_expr_level(p, node) != HR_AT_LANE || p->buffer[node->id]) return HR_VISIT_PAST;
+    if (node->op != HR_OP_ELEMENT || p->value[node->tensor] || hr_expr_is_row_form(p, node))
+        return HR_VISIT_ON;
+    if (!is_row(p, node)) return HR_VISIT_PAST;
     const char *others = others_inside(p, node);
-    if (!*any) hr_print(p, "int64_t inside_from = 0, inside_to = INT64_MAX;");
-    *any = true;
+    if (!bounds->any) hr_print(p, "int64_t inside_from = 0, inside_to = INT64_MAX;");
+    bounds->any = true;
     hr_print(p, "lanes_inside(%s, %s, %s, &inside_from, &inside_to);", others ? others : "true",
              rest_of(p, node), size_of(p, node));
+    return HR_VISIT_PAST;
 }
 
 bool hr_lane_gather_bounds(hr_printer *p, const hr_lane_pass *pass) {
-    bool any = false;
-    p->stamp++;
+    bounding bounds = {.p = p};
+    hr_walk walk = {.enter = print_bounds, .context = &bounds};
     for (int i = 0; i < pass->step_count && p->vector; i++)
-        print_bounds(p, pass->steps[i].value, &any);
-    return any;
+        hr_walk_through(&walk, pass->steps[i].value);
+    hr_printer_walked(p, &walk);
+    return bounds.any;
 }

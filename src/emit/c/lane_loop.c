@@ -206,15 +206,17 @@ static void print_head(hr_printer *p, const hr_lane_pass *pass, const char *last
     print_alignments(p, pass, pass->block ? last : NULL);
 }
 
-static bool reads_tensor(hr_printer *p, const hr_lane_pass *pass, const hr_expr *node) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return false;
-    p->seen[node->id] = p->stamp;
-    for (int k = 0; k < pass->kept_count; k++)
-        if (pass->kept[k] == node) return false;
-    if (node->op == HR_OP_ELEMENT) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (reads_tensor(p, pass, node->args[i])) return true;
-    return false;
+typedef struct pass_of {
+    hr_printer *p;
+    const hr_lane_pass *pass;
+} pass_of;
+
+static hr_visit is_read(const hr_expr *node, const void *context) {
+    const pass_of *of = context;
+    if (hr_expr_level(of->p, node) != HR_AT_LANE) return HR_VISIT_PAST;
+    for (int k = 0; k < of->pass->kept_count; k++)
+        if (of->pass->kept[k] == node) return HR_VISIT_PAST;
+    return hr_visit_until(node->op == HR_OP_ELEMENT);
 }
 
 /* Beside other rows, results of rows of 4 KB and more go some lines ahead of what is read, unless that goes
@@ -225,9 +227,8 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     int size = (int)hr_dtype_size(p->function->tensors[hr_lane_first_stream(pass)->tensor].dtype);
     const char *head = stream_head(p, pass, "");
     bool first = hr_stage_shares_kept(p->stage);
-    p->stamp++;
     for (int i = 0; i < pass->step_count; i++)
-        first = first || reads_tensor(p, pass, pass->steps[i].value);
+        first = first || hr_expr_find(pass->steps[i].value, is_read, &(pass_of){p, pass});
     if (!first || hr_cpu_walk_of(p->stage)->pipeline.direction == HR_REVERSED ||
         hr_cpu_walk_of(p->stage)->pipeline.offset)
         return head;
@@ -263,31 +264,33 @@ static void end_way_loop(hr_printer *p) {
 }
 
 /* The functions of the body that are done for several vectors side by side; counts them. */
-static int find_call(hr_printer *p, const hr_expr *node, const hr_expr **out) {
+typedef struct calls {
+    hr_printer *p;
+    int count;
+    const hr_expr *last;
+} calls;
+
+static hr_visit count_calls(void *context, const hr_expr *node) {
+    calls *found = context;
     hr_ways_call call;
-    int count = 0;
-    if (p->seen[node->id] == p->stamp || p->buffer[node->id] || hr_expr_level(p, node) != HR_AT_LANE)
-        return 0;
-    p->seen[node->id] = p->stamp;
-    if (hr_expr_in_ways(p, node, &call)) {
-        *out = node;
-        count = 1;
+    if (found->p->buffer[node->id] || hr_expr_level(found->p, node) != HR_AT_LANE) return HR_VISIT_PAST;
+    if (hr_expr_in_ways(found->p, node, &call)) {
+        found->last = node;
+        found->count++;
     }
-    for (int i = 0; i < node->arg_count; i++)
-        count += find_call(p, node->args[i], out);
-    return count;
+    return HR_VISIT_ON;
 }
 
 enum { WAYS_MOST = 8 }; /* as in the prelude */
 
 /* The one such function of a step; NULL where there is none or are more. */
 static const hr_expr *called_node(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_expr *node = NULL;
-    int count = 0;
-    p->stamp++;
+    calls found = {.p = p};
+    hr_walk walk = {.enter = count_calls, .context = &found};
     for (int i = 0; i < pass->step_count; i++)
-        if (!hr_lane_is_move(p, pass, &pass->steps[i])) count += find_call(p, pass->steps[i].value, &node);
-    return count == 1 && pass->unit >= 2 && pass->unit <= WAYS_MOST ? node : NULL;
+        if (!hr_lane_is_move(p, pass, &pass->steps[i])) hr_walk_through(&walk, pass->steps[i].value);
+    hr_printer_walked(p, &walk);
+    return found.count == 1 && pass->unit >= 2 && pass->unit <= WAYS_MOST ? found.last : NULL;
 }
 
 /* Before all else: it is then there as x[way]. */

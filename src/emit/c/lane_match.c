@@ -2,29 +2,32 @@
 #include "emit/c/lane_match.h"
 
 /* How many places the lane's index is compared with, and one of them. */
-static int find_places(hr_printer *p, const hr_expr *node, const hr_expr **place) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE || p->buffer[node->id])
-        return 0;
-    p->seen[node->id] = p->stamp;
-    const hr_expr *sought = hr_expr_lane_sought(p, node);
-    int count = sought != NULL;
-    if (sought) *place = sought;
-    for (int i = 0; i < node->arg_count; i++)
-        count += find_places(p, node->args[i], place);
-    return count;
+typedef struct places {
+    hr_printer *p;
+    int count;
+    const hr_expr *place;
+} places;
+
+static hr_visit count_places(void *context, const hr_expr *node) {
+    places *found = context;
+    if (hr_expr_level(found->p, node) != HR_AT_LANE || found->p->buffer[node->id]) return HR_VISIT_PAST;
+    const hr_expr *sought = hr_expr_lane_sought(found->p, node);
+    found->count += sought != NULL;
+    if (sought) found->place = sought;
+    return HR_VISIT_ON;
 }
 
 static void near_and_far(hr_printer *p, const hr_lane_pass *pass, int vectors, hr_lane_body body) {
-    const hr_expr *place = NULL;
-    int count = 0;
-    p->stamp++;
+    places found = {.p = p};
+    hr_walk walk = {.enter = count_places, .context = &found};
     for (int i = 0; i < pass->step_count && p->vector; i++)
-        count += find_places(p, pass->steps[i].value, &place);
-    if (count != 1) {
+        hr_walk_through(&walk, pass->steps[i].value);
+    hr_printer_walked(p, &walk);
+    if (found.count != 1) {
         body(p, pass);
         return;
     }
-    hr_print(p, "if (lane_near((int64_t)%s - i, %d)) {", hr_expr_text(p, place), vectors);
+    hr_print(p, "if (lane_near((int64_t)%s - i, %d)) {", hr_expr_text(p, found.place), vectors);
     p->indent++;
     body(p, pass);
     p->indent--;

@@ -44,21 +44,32 @@ static int64_t growth_of(const hr_expr *subscript, int runs) {
 }
 
 /* It is another row's for other tasks: what all of them read is in the caches. */
-static bool stands_in_row(const hr_segmented *s, const hr_expr *node) {
-    if (node->op == HR_OP_INDEX) return node->index != s->runs && node->index != s->segments->lane;
-    for (int i = 0; i < node->arg_count; i++)
-        if (stands_in_row(s, node->args[i])) return true;
-    return false;
+static hr_visit is_in_row(const hr_expr *node, const void *context) {
+    const hr_segmented *s = context;
+    return hr_visit_until(node->op == HR_OP_INDEX && node->index != s->runs &&
+                          node->index != s->segments->lane);
+}
+
+static bool stands_in_row(const hr_segmented *s, const hr_expr *element) {
+    return hr_expr_find(element, is_in_row, s);
 }
 
 /* Asks for what lies as many runs ahead as `ahead` elements are, of each element that is read along the run.
  */
-static void ask_for_runs(hr_segmented *s, const hr_expr *node, const char *ahead) {
+typedef struct asking {
+    hr_segmented *s;
+    const char *ahead;
+} asking;
+
+static hr_visit is_of_lanes(void *context, const hr_expr *node) {
+    return hr_expr_level(&((const asking *)context)->s->printer, node) == HR_AT_LANE ? HR_VISIT_ON
+                                                                                     : HR_VISIT_PAST;
+}
+
+static void ask_for_run(void *context, const hr_expr *node) {
+    const asking *asked = context;
+    hr_segmented *s = asked->s;
     hr_printer *p = &s->printer;
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
-    p->seen[node->id] = p->stamp;
-    for (int i = 0; i < node->arg_count; i++)
-        ask_for_runs(s, node->args[i], ahead);
     if (node->op != HR_OP_ELEMENT || !stands_in_row(s, node)) return;
     const hr_tensor *tensor = &p->function->tensors[node->tensor];
     int axis = 0;
@@ -69,7 +80,8 @@ static void ask_for_runs(hr_segmented *s, const hr_expr *node, const char *ahead
     while (++axis < tensor->rank)
         grows = hr_format(p, "%s * %s", grows, hr_emit_size(p, tensor->shape[axis]));
     hr_print(p, "prefetch_read(%s + %s + %s / %d * %s);", hr_emit_tensor(p, node->tensor),
-             hr_emit_offset(p, node->tensor, node->args, tensor->rank), ahead, s->segments->run, grows);
+             hr_emit_offset(p, node->tensor, node->args, tensor->rank), asked->ahead, s->segments->run,
+             grows);
 }
 
 static void print_asked(hr_segmented *s, const char *ahead) {
@@ -78,10 +90,12 @@ static void print_asked(hr_segmented *s, const char *ahead) {
     p->indent++;
     hr_print(p, "const int64_t i = 0;");
     p->vector = false;
-    p->stamp++;
     hr_printer_forget(p, HR_AT_LANE);
+    asking asked = {s, ahead};
+    hr_walk walk = {.enter = is_of_lanes, .leave = ask_for_run, .context = &asked};
     for (int i = 0; i < s->segments->count; i++)
-        ask_for_runs(s, s->segments->value[i], ahead);
+        hr_walk_through(&walk, s->segments->value[i]);
+    hr_printer_walked(p, &walk);
     p->vector = true;
     p->indent--;
     hr_print(p, "}");

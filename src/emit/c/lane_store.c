@@ -89,7 +89,7 @@ static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
 }
 
 static const char *kinds_text(hr_printer *p, const hr_lane_step *s, const char *tiny) {
-    if (hr_expr_computes_special(p, s->value)) tiny = "false";
+    if (hr_expr_computes_special(s->value)) tiny = "false";
     return hr_format(p, "%s, %s", tiny, hr_lane_has_long_nan(p, s) ? "true" : "false");
 }
 

@@ -1,45 +1,57 @@
 /* The random numbers of a loop body. In: values. Out: a list, texts. See random_list.h. */
 #include "emit/c/random_list.h"
 
-static void find(hr_printer *p, const hr_expr *node, hr_random_test drawn, hr_random_list *out) {
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
-    p->seen[node->id] = p->stamp;
-    if (node->op == HR_OP_RANDOM && out->count < HR_RANDOMS_MAX && (!drawn || drawn(p, node)))
-        out->node[out->count++] = node;
-    for (int i = 0; i < node->arg_count; i++)
-        find(p, node->args[i], drawn, out);
+typedef struct drawing {
+    hr_printer *p;
+    hr_random_test drawn;
+    hr_random_list *out;
+} drawing;
+
+static hr_visit find_drawn(void *context, const hr_expr *node) {
+    const drawing *d = context;
+    if (hr_expr_level(d->p, node) != HR_AT_LANE) return HR_VISIT_PAST;
+    if (node->op == HR_OP_RANDOM && d->out->count < HR_RANDOMS_MAX && (!d->drawn || d->drawn(d->p, node)))
+        d->out->node[d->out->count++] = node;
+    return HR_VISIT_ON;
 }
 
-/* Counts what uses the number, and finds the comparison with a bound that is the same along the lane. */
-static int find_comparison(hr_printer *p, const hr_expr *e, const hr_expr *random, const hr_expr **out) {
-    int uses = 0;
-    if (p->seen[e->id] == p->stamp) return 0;
-    p->seen[e->id] = p->stamp;
-    for (int i = 0; i < e->arg_count; i++) {
-        uses += (e->args[i] == random) + find_comparison(p, e->args[i], random, out);
-        if (e->args[i] == random && i == 0 && (e->op == HR_OP_GE || e->op == HR_OP_LT) &&
-            e->args[1]->type == HR_F32 && hr_expr_level(p, e->args[1]) < HR_AT_LANE)
-            *out = e;
-    }
-    return uses;
+/* What uses a number: how often, and the comparison with a bound that is the same along the lane. */
+typedef struct number_uses {
+    hr_printer *p;
+    const hr_expr *random, *comparison;
+    int count;
+} number_uses;
+
+static void count_uses(void *context, const hr_expr *node) {
+    number_uses *uses = context;
+    for (int i = 0; i < node->arg_count; i++)
+        uses->count += node->args[i] == uses->random;
+    if (node->arg_count == 2 && node->args[0] == uses->random &&
+        (node->op == HR_OP_GE || node->op == HR_OP_LT) && node->args[1]->type == HR_F32 &&
+        hr_expr_level(uses->p, node->args[1]) < HR_AT_LANE)
+        uses->comparison = node;
 }
 
 static const hr_expr *only_comparison(hr_printer *p, const hr_expr *const *values, int count,
                                       const hr_expr *random) {
-    const hr_expr *comparison = NULL;
-    int uses = 0;
-    p->stamp++;
-    for (int i = 0; i < count; i++)
-        uses += (values[i] == random) + find_comparison(p, values[i], random, &comparison);
-    return uses == 1 ? comparison : NULL;
+    number_uses uses = {.p = p, .random = random};
+    hr_walk walk = {.leave = count_uses, .context = &uses};
+    for (int i = 0; i < count; i++) {
+        uses.count += values[i] == random;
+        hr_walk_through(&walk, values[i]);
+    }
+    hr_printer_walked(p, &walk);
+    return uses.count == 1 ? uses.comparison : NULL;
 }
 
 void hr_random_find(hr_printer *p, const hr_expr *const *values, int count, hr_random_test drawn,
                     hr_random_list *out) {
+    drawing d = {p, drawn, out};
+    hr_walk walk = {.enter = find_drawn, .context = &d};
     out->count = 0;
-    p->stamp++;
     for (int i = 0; i < count; i++)
-        find(p, values[i], drawn, out);
+        hr_walk_through(&walk, values[i]);
+    hr_printer_walked(p, &walk);
     for (int i = 0; i < out->count; i++)
         out->compared[i] = only_comparison(p, values, count, out->node[i]);
 }

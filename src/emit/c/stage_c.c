@@ -187,7 +187,7 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     bool dear = s->stage->shape == HR_SHAPE_MAP &&
                 (hr_limits_are_short(&s->plan->limits) || stores(s, lanes, HR_BF16));
     for (int i = 0; i < lanes->step_count && dear; i++)
-        if (hr_expr_computes_special(s->p, lanes->steps[i].value)) return 4; /* side by side */
+        if (hr_expr_computes_special(lanes->steps[i].value)) return 4; /* side by side */
     return vectors_of_line(s, lanes);
 }
 

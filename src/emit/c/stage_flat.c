@@ -7,6 +7,7 @@ typedef struct flattening {
     hr_printer *p;
     int order[HR_AXES_MAX + 1]; /* the stage's indices, the lane's last */
     int count;
+    hr_walk walk; /* of the values of its steps */
 } flattening;
 
 static bool is_index(const hr_expr *node, int index) {
@@ -39,16 +40,23 @@ static bool is_position(const flattening *f, const hr_expr *node, int count) {
     return false;
 }
 
-static bool is_flat(const flattening *f, const hr_expr *node) {
-    hr_printer *p = f->p;
-    if (p->seen[node->id] == p->stamp) return true; /* or found otherwise already */
-    p->seen[node->id] = p->stamp;
-    if (node->op == HR_OP_INDEX || hr_op_is_reduction(node->op)) return false;
+/* A random number whose counter is the element's number needs a flat seed alone. */
+static hr_visit is_not_flat(void *context, const hr_expr *node) {
+    flattening *f = context;
+    if (node->op == HR_OP_INDEX || hr_op_is_reduction(node->op)) return HR_VISIT_STOP;
     if (node->op == HR_OP_ELEMENT && node->arg_count)
-        return is_walked(f, node->tensor, node->args, node->arg_count);
-    for (int i = 0; i < node->arg_count; i++) {
-        bool counts = node->op == HR_OP_RANDOM && i == 1;
-        if (!(counts && is_position(f, node->args[i], f->count)) && !is_flat(f, node->args[i])) return false;
+        return is_walked(f, node->tensor, node->args, node->arg_count) ? HR_VISIT_PAST : HR_VISIT_STOP;
+    if (node->op != HR_OP_RANDOM || !is_position(f, node->args[1], f->count)) return HR_VISIT_ON;
+    return hr_walk_through(&f->walk, node->args[0]) ? HR_VISIT_STOP : HR_VISIT_PAST;
+}
+
+static bool steps_are_flat(flattening *f, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        const hr_statement *statement = &f->p->function->statements[step->statement];
+        if (step->kind != HR_STEP_ELEMENT || hr_walk_through(&f->walk, step->value)) return false;
+        if (step->stored && !is_walked(f, statement->tensor, step->subscripts, statement->subscript_count))
+            return false;
     }
     return true;
 }
@@ -70,14 +78,10 @@ bool hr_stage_flatten(hr_stage_printer *s) {
         hr_cpu_walk_of(stage)->pipeline.depth || hr_stash_of(stage)->count || hr_plan_has_lists(s->plan) ||
         !indices_find(&f, stage))
         return false;
-    s->p->stamp++;
-    for (int i = 0; i < stage->step_count; i++) {
-        const hr_step *step = &stage->steps[i];
-        const hr_statement *statement = &s->function->statements[step->statement];
-        if (step->kind != HR_STEP_ELEMENT || !is_flat(&f, step->value)) return false;
-        if (step->stored && !is_walked(&f, statement->tensor, step->subscripts, statement->subscript_count))
-            return false;
-    }
+    f.walk = (hr_walk){.enter = is_not_flat, .context = &f};
+    const bool flat = steps_are_flat(&f, stage);
+    hr_walk_end(&f.walk);
+    if (!flat) return false;
     s->p->flat = hr_format(s->p, "(%s)", hr_emit_points(s->p, f.order, f.count));
     s->p->outer_count = 0;
     return true;

@@ -45,30 +45,31 @@ static bool is_row_value(const hr_step *step) {
 
 /* ---- the state of a row ---- */
 
-static void find_inputs(skewed *k, const hr_expr *node, int pass) {
-    hr_printer *p = k->p;
-    if (p->seen[node->id] == p->stamp || k->input_count == HR_INPUTS_MAX) return;
-    p->seen[node->id] = p->stamp;
-    if (node->op != HR_OP_ELEMENT || hr_expr_level(p, node) != HR_AT_TASK) {
-        for (int i = 0; i < node->arg_count; i++)
-            find_inputs(k, node->args[i], pass);
-        return;
-    }
+typedef struct inputs_of {
+    skewed *k;
+    int pass;
+} inputs_of;
+
+static hr_visit find_input(void *context, const hr_expr *node) {
+    const inputs_of *of = context;
+    skewed *k = of->k;
+    if (node->op != HR_OP_ELEMENT || hr_expr_level(k->p, node) != HR_AT_TASK) return HR_VISIT_ON;
     const hr_tensor *tensor = &k->s->function->tensors[node->tensor];
-    if (tensor->role != HR_ROLE_INPUT || tensor->rank == 0) return;
+    bool known = tensor->role != HR_ROLE_INPUT || tensor->rank == 0 || k->input_count == HR_INPUTS_MAX;
+    for (int i = 0; i < k->input_count; i++)
+        known = known || k->inputs[i].element == node;
+    if (known) return HR_VISIT_PAST;
     k->inputs[k->input_count].element = node;
-    k->inputs[k->input_count++].pass = pass;
+    k->inputs[k->input_count++].pass = of->pass;
+    return HR_VISIT_PAST;
 }
 
 static void find_all_inputs(skewed *k) {
-    k->p->stamp++;
     for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-        unsigned stamp = ++k->p->stamp;
-        for (int i = 0; i < k->input_count; i++)
-            k->p->seen[k->inputs[i].element->id] = stamp;
+        inputs_of of = {k, pass};
         for (int i = 0; i < lanes.step_count; i++)
-            find_inputs(k, k->steps[i].value, pass);
+            hr_expr_visit(k->steps[i].value, find_input, &of);
     }
 }
 

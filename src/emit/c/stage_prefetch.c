@@ -91,44 +91,55 @@ static bool walks_same(const hr_stage_printer *s, const hr_expr *a, const hr_exp
 }
 
 /* Rows of parameters that the first pass reads lane by lane and that the next task will read in its turn. */
-static void find_streams(hr_stage_printer *s, const hr_expr *node, const hr_expr **out, int *count) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE) return;
-    p->seen[node->id] = p->stamp;
-    for (int i = 0; i < node->arg_count; i++)
-        find_streams(s, node->args[i], out, count);
-    if (node->op != HR_OP_ELEMENT || *count == HR_STREAMS_MAX || !hr_expr_is_row_form(p, node)) return;
+typedef struct stream_list {
+    hr_stage_printer *s;
+    const hr_expr **node;
+    int count;
+} stream_list;
+
+static hr_visit is_of_lanes(void *context, const hr_expr *node) {
+    const stream_list *list = context;
+    return hr_expr_level(list->s->p, node) == HR_AT_LANE ? HR_VISIT_ON : HR_VISIT_PAST;
+}
+
+static void find_stream(void *context, const hr_expr *node) {
+    stream_list *list = context;
+    hr_stage_printer *s = list->s;
+    if (node->op != HR_OP_ELEMENT || list->count == HR_STREAMS_MAX || !hr_expr_is_row_form(s->p, node))
+        return;
     if (s->stage->task_count == 0) { /* one long row, shared out in pieces */
-        out[(*count)++] = node;
+        list->node[list->count++] = node;
         return;
     }
     const hr_expr *above = subscript_above(s, node);
     if (!above) return;
-    for (int i = 0; i < *count; i++)
-        if (walks_same(s, out[i], node)) return;
+    for (int i = 0; i < list->count; i++)
+        if (walks_same(s, list->node[i], node)) return;
     if ((above->op == HR_OP_INDEX && above->index == s->stage->task[s->stage->task_count - 1]) ||
         is_gathered_row(s, node))
-        out[(*count)++] = node;
+        list->node[list->count++] = node;
 }
 
 /* Streams of a pass: those that it is the first to read where passes run side by side, else those of the
  * first pass. */
 static void find_pass_streams(hr_stage_printer *s, int pass, hr_lane_pass *lanes,
                               const hr_expr **prefetched) {
-    s->p->stamp++;
+    stream_list list = {.s = s, .node = prefetched};
+    hr_walk walk = {.enter = is_of_lanes, .leave = find_stream, .context = &list};
     for (int before = 0; before <= (s->skew ? pass : 0); before++) {
-        lanes->prefetch_count = 0;
+        list.count = 0;
         for (int i = 0; i < s->stage->step_count; i++)
-            if (s->stage->steps[i].pass == before)
-                find_streams(s, s->stage->steps[i].value, prefetched, &lanes->prefetch_count);
+            if (s->stage->steps[i].pass == before) hr_walk_through(&walk, s->stage->steps[i].value);
     }
+    hr_printer_walked(s->p, &walk);
+    lanes->prefetch_count = list.count;
     lanes->prefetched = prefetched;
 }
 
 static bool pass_computes_special(const hr_stage_printer *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].pass == pass && s->stage->steps[i].kind == HR_STEP_REDUCE_ROW &&
-            hr_expr_computes_special(s->p, s->stage->steps[i].value))
+            hr_expr_computes_special(s->stage->steps[i].value))
             return true;
     return false;
 }

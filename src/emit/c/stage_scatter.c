@@ -193,18 +193,27 @@ static void ask_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts,
     ahead->size[ahead->count++] = (int)hr_dtype_size(s->function->tensors[tensor].dtype);
 }
 
-static void ask_rows(hr_stage_printer *s, const hr_expr *node, rows_ahead *ahead) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp) return;
-    p->seen[node->id] = p->stamp;
-    for (int i = 0; i < node->arg_count; i++)
-        ask_rows(s, node->args[i], ahead);
+typedef struct asking {
+    hr_stage_printer *s;
+    rows_ahead *ahead;
+} asking;
+
+static void ask_element(void *context, const hr_expr *node) {
+    const asking *asked = context;
+    hr_stage_printer *s = asked->s;
     if (node->op != HR_OP_ELEMENT) return;
     int rank = s->function->tensors[node->tensor].rank;
     for (int a = 0; a < rank - 1; a++)
-        if (hr_expr_level(p, node->args[a]) == HR_AT_LANE) return;
-    if (rank > 1 && hr_expr_level(p, node->args[rank - 1]) == HR_AT_LANE)
-        ask_row(s, node->tensor, node->args, ahead);
+        if (hr_expr_level(s->p, node->args[a]) == HR_AT_LANE) return;
+    if (rank > 1 && hr_expr_level(s->p, node->args[rank - 1]) == HR_AT_LANE)
+        ask_row(s, node->tensor, node->args, asked->ahead);
+}
+
+static void ask_rows(hr_stage_printer *s, const hr_expr *value, rows_ahead *ahead) {
+    asking asked = {s, ahead};
+    hr_walk walk = {.leave = ask_element, .context = &asked};
+    hr_walk_through(&walk, value);
+    hr_printer_walked(s->p, &walk);
 }
 
 /* A few lines at a time, so that asking for the next rows mixes with the work on this one. */
@@ -243,7 +252,6 @@ static void print_ordered(hr_stage_printer *s) {
     print_subscripts(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
     ask_row(s, statement->tensor, statement->subscripts, &ahead);
-    p->stamp++;
     ask_rows(s, step->value, &ahead);
     hr_expr_prepare(p, step->value, HR_AT_TASK);
     print_row_lanes(s, step, statement, &ahead);

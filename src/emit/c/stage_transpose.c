@@ -36,23 +36,27 @@ static bool lies_across(const hr_stage_printer *s, const hr_expr *element) {
     return lane;
 }
 
-static void find(hr_stage_printer *s, const hr_expr *node, turned *out) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp || hr_expr_level(p, node) != HR_AT_LANE || p->buffer[node->id]) return;
-    p->seen[node->id] = p->stamp;
-    if (node->op == HR_OP_ELEMENT && !hr_expr_is_row_form(p, node)) {
-        if (lies_across(s, node) && out->count < TILES_MOST) out->element[out->count++] = node;
-        return;
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        find(s, node->args[i], out);
+typedef struct search {
+    hr_stage_printer *s;
+    turned *out;
+} search;
+
+static hr_visit find_across(void *context, const hr_expr *node) {
+    const search *in = context;
+    hr_printer *p = in->s->p;
+    if (hr_expr_level(p, node) != HR_AT_LANE || p->buffer[node->id]) return HR_VISIT_PAST;
+    if (node->op != HR_OP_ELEMENT || hr_expr_is_row_form(p, node)) return HR_VISIT_ON;
+    if (lies_across(in->s, node) && in->out->count < TILES_MOST) in->out->element[in->out->count++] = node;
+    return HR_VISIT_PAST;
 }
 
 static void find_turned(hr_stage_printer *s, turned *out) {
+    search in = {s, out};
+    hr_walk walk = {.enter = find_across, .context = &in};
     *out = (turned){0};
-    s->p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].stored) find(s, s->stage->steps[i].value, out);
+        if (s->stage->steps[i].stored) hr_walk_through(&walk, s->stage->steps[i].value);
+    hr_printer_walked(s->p, &walk);
 }
 
 bool hr_stage_turns_tiles(hr_stage_printer *s) {

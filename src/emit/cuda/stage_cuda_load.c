@@ -92,55 +92,61 @@ typedef struct element_list {
 } element_list;
 
 /* Elements that a value loads; what is held in registers already is not looked into. */
-static void find_elements(hr_cuda_stage *s, const hr_expr *node, element_list *out) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp || s->kept[node->id]) return;
-    p->seen[node->id] = p->stamp;
-    if (is_grouped(s, node)) {
-        if (!s->held[node->id] && out->count < ELEMENTS_MAX) out->element[out->count++] = node;
-        return;
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        find_elements(s, node->args[i], out);
+typedef struct element_search {
+    hr_cuda_stage *s;
+    element_list *out;
+} element_search;
+
+static hr_visit find_element(void *context, const hr_expr *node) {
+    const element_search *in = context;
+    hr_cuda_stage *s = in->s;
+    if (s->kept[node->id]) return HR_VISIT_PAST;
+    if (!is_grouped(s, node)) return HR_VISIT_ON;
+    if (!s->held[node->id] && in->out->count < ELEMENTS_MAX) in->out->element[in->out->count++] = node;
+    return HR_VISIT_PAST;
 }
 
 /* It, and the values of the task level that its place needs, are there before the first pass. */
-static bool is_placeable(const hr_cuda_stage *s, const hr_expr *node) {
-    if (node->op == HR_OP_ELEMENT && hr_stage_makes(s->plan, s->stage, node->tensor)) return false;
-    if (node->op == HR_OP_ELEMENT && s->function->tensors[node->tensor].role == HR_ROLE_LOCAL &&
-        !s->plan->materialised[node->tensor])
-        return false;
-    for (int i = 0; i < node->arg_count; i++)
-        if (!is_placeable(s, node->args[i])) return false;
-    return true;
+static hr_visit is_not_there(const hr_expr *node, const void *stage) {
+    const hr_cuda_stage *s = stage;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    return hr_visit_until(
+        hr_stage_makes(s->plan, s->stage, node->tensor) ||
+        (s->function->tensors[node->tensor].role == HR_ROLE_LOCAL && !s->plan->materialised[node->tensor]));
 }
 
-static bool varies_by_task(const hr_cuda_stage *s, const hr_expr *node) {
-    if (node->op == HR_OP_INDEX)
-        for (int i = 0; i < s->stage->task_count; i++)
-            if (s->stage->task[i] == node->index) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (varies_by_task(s, node->args[i])) return true;
-    return false;
+static bool is_placeable(const hr_cuda_stage *s, const hr_expr *element) {
+    return !hr_expr_find(element, is_not_there, s);
+}
+
+static hr_visit is_of_task(const hr_expr *node, const void *stage) {
+    const hr_stage *of = stage;
+    return hr_visit_until(node->op == HR_OP_INDEX && hr_indices_have(of->task, of->task_count, node->index));
+}
+
+static bool varies_by_task(const hr_cuda_stage *s, const hr_expr *element) {
+    return hr_expr_find(element, is_of_task, s->stage);
 }
 
 /* What a pass needs; a row that stays in registers is asked for as a whole before its first pass. What is the
  * same for every row is in cache, and is loaded where it is used. */
 static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
-    s->p->stamp++;
+    element_search in = {s, out};
+    hr_walk walk = {.enter = find_element, .context = &in};
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!hr_cuda_runs_in(s, step, pass)) continue;
-        find_elements(s, step->value, out);
+        hr_walk_through(&walk, step->value);
         for (int a = 0; step->kind == HR_STEP_SCATTER && a < hr_cuda_statement(s, step)->subscript_count; a++)
-            find_elements(s, hr_cuda_statement(s, step)->subscripts[a], out);
+            hr_walk_through(&walk, hr_cuda_statement(s, step)->subscripts[a]);
     }
-    if (pass > 0 || !s->c->resident) return;
-    int here = out->count;
-    for (int i = 0; i < s->stage->step_count; i++) {
+    const int here = out->count;
+    const bool whole = pass == 0 && s->c->resident;
+    for (int i = 0; i < s->stage->step_count && whole; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (in_groups(s, step) && step->pass > 0) find_elements(s, step->value, out);
+        if (in_groups(s, step) && step->pass > 0) hr_walk_through(&walk, step->value);
     }
+    hr_printer_walked(s->p, &walk);
     for (int i = here; i < out->count;)
         if (!is_placeable(s, out->element[i]) ||
             (!s->c->ahead && !s->c->early && !varies_by_task(s, out->element[i])))
@@ -296,20 +302,10 @@ const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *turn) {
                : slot;
 }
 
-static bool uses_element(hr_cuda_stage *s, const hr_expr *node, const hr_expr *e) {
-    if (node == e) return true;
-    if (s->p->seen[node->id] == s->p->stamp) return false;
-    s->p->seen[node->id] = s->p->stamp;
-    for (int i = 0; i < node->arg_count; i++)
-        if (uses_element(s, node->args[i], e)) return true;
-    return false;
-}
-
 static bool used_after(hr_cuda_stage *s, const hr_expr *e, int pass) {
-    s->p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (step->pass > pass && hr_cuda_runs_in(s, step, step->pass) && uses_element(s, step->value, e))
+        if (step->pass > pass && hr_cuda_runs_in(s, step, step->pass) && hr_expr_contains(step->value, e))
             return true;
     }
     return false;
@@ -350,10 +346,12 @@ static void print_restaging(hr_cuda_stage *s, const hr_expr *const *elements, in
 }
 
 static void all_elements(hr_cuda_stage *s, element_list *out) {
-    s->p->stamp++;
+    element_search in = {s, out};
+    hr_walk walk = {.enter = find_element, .context = &in};
     for (int i = 0; i < s->stage->step_count; i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], s->stage->steps[i].pass))
-            find_elements(s, s->stage->steps[i].value, out);
+            hr_walk_through(&walk, s->stage->steps[i].value);
+    hr_printer_walked(s->p, &walk);
 }
 
 /* All of row `row` into the places of that turn. */
@@ -631,21 +629,17 @@ void hr_cuda_print_same_loads(hr_cuda_stage *s) {
 }
 
 /* Elements of the task level that could be loaded a row ahead. */
-static void find_values(hr_cuda_stage *s, const hr_expr *node) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp) return;
-    p->seen[node->id] = p->stamp;
+static hr_visit find_value(void *stage, const hr_expr *node) {
+    hr_cuda_stage *s = stage;
     const hr_tensor *tensor = node->op == HR_OP_ELEMENT ? &s->function->tensors[node->tensor] : NULL;
     bool plain = tensor && tensor->rank &&
                  (tensor->role == HR_ROLE_INPUT || s->plan->materialised[node->tensor]) &&
                  !hr_element_is_checked(s->function, node);
-    if (plain && hr_expr_level(p, node) == HR_AT_TASK && varies_by_task(s, node) && is_placeable(s, node) &&
-        s->ahead_value_count < HR_CUDA_STEPS_MAX) {
-        s->ahead_value[s->ahead_value_count++] = node;
-        return;
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        find_values(s, node->args[i]);
+    if (!plain || hr_expr_level(s->p, node) != HR_AT_TASK || !varies_by_task(s, node) ||
+        !is_placeable(s, node) || s->ahead_value_count == HR_CUDA_STEPS_MAX)
+        return HR_VISIT_ON;
+    s->ahead_value[s->ahead_value_count++] = node;
+    return HR_VISIT_PAST;
 }
 
 static void print_ahead(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
@@ -716,9 +710,10 @@ void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices_of_task)(h
     for (int i = 0; i < s->ahead_count; i++)
         name_and_declare(s, s->ahead[i], "ahead_");
     print_same(s, &same);
-    p->stamp++;
+    hr_walk walk = {.enter = find_value, .context = s};
     for (int i = 0; i < s->stage->step_count; i++)
-        find_values(s, s->stage->steps[i].value);
+        hr_walk_through(&walk, s->stage->steps[i].value);
+    hr_printer_walked(p, &walk);
     if (!s->ahead_count && !s->c->staged) s->ahead_value_count = 0;
     if (!s->ahead_count && !s->ahead_value_count) return;
     for (int i = 0; i < s->ahead_value_count; i++)

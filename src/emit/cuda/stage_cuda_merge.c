@@ -7,13 +7,6 @@
 
 enum { JOINT_THREADS = 512 };
 
-static bool contains(const hr_expr *node, const hr_expr *part) {
-    if (node == part) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (contains(node->args[i], part)) return true;
-    return false;
-}
-
 static bool is_variance(const hr_step *step) {
     return step->variance != NULL;
 }
@@ -42,7 +35,7 @@ static int first_of(const hr_cuda_stage *s, int i) {
 static bool keeps_only_itself(const hr_cuda_stage *s, int i) {
     const hr_stage *stage = s->stage;
     for (int k = 0; k < hr_stash_of(stage)->count; k++)
-        if (contains(hr_stash_of(stage)->value[k], taken_by(s, i)) &&
+        if (hr_expr_contains(hr_stash_of(stage)->value[k], taken_by(s, i)) &&
             (is_variance(&stage->steps[i]) || hr_stash_of(stage)->value[k] != stage->steps[i].value))
             return false;
     return true;

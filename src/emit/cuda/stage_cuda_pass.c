@@ -312,25 +312,27 @@ static void print_element(hr_cuda_stage *s, int pass) {
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) print_step(s, i, values[i]);
 }
 
-static bool reads_elements(hr_cuda_stage *s, const hr_expr *node) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp || p->buffer[node->id]) return false;
-    p->seen[node->id] = p->stamp;
-    if (node->op == HR_OP_ELEMENT && !p->value[node->tensor] && hr_expr_level(p, node) > HR_AT_TASK)
-        return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (reads_elements(s, node->args[i])) return true;
-    return false;
+static hr_visit is_read(void *printer, const hr_expr *node) {
+    hr_printer *p = printer;
+    if (p->buffer[node->id]) return HR_VISIT_PAST;
+    return hr_visit_until(node->op == HR_OP_ELEMENT && !p->value[node->tensor] &&
+                          hr_expr_level(p, node) > HR_AT_TASK);
+}
+
+static bool reads_elements(hr_printer *p, const hr_expr *value) {
+    hr_walk walk = {.enter = is_read, .context = p};
+    const bool found = hr_walk_through(&walk, value);
+    hr_walk_end(&walk);
+    return found;
 }
 
 /* Elements of a group that stand outside of the row must not be computed: they would be read or added up. */
 static bool needs_guard(hr_cuda_stage *s, int pass) {
-    s->p->stamp++;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!hr_cuda_runs_in(s, step, pass)) continue;
         bool apart = s->online[i] || (step->kind == HR_STEP_ELEMENT && store_of(s, step).grouped);
-        if (!apart || reads_elements(s, step->value)) return true;
+        if (!apart || reads_elements(s->p, step->value)) return true;
     }
     return false;
 }

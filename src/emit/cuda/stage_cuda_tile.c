@@ -52,27 +52,23 @@ static bool is_tiled(const hr_cuda_stage *s, const hr_expr *e) {
     return lanes == 1;
 }
 
-static void find_tiled(hr_cuda_stage *s, const hr_expr *node) {
-    hr_printer *p = s->p;
-    if (p->seen[node->id] == p->stamp) return;
-    p->seen[node->id] = p->stamp;
-    if (is_tiled(s, node)) {
-        int bytes = tile_lanes(s->c) * tile_pitch(s, node) * element_size(s, node);
-        if (s->tiled_count < HR_CUDA_TILES_MAX && s->tiled_bytes + bytes <= TILE_BYTES) {
-            s->tiled[s->tiled_count++] = node;
-            s->tiled_bytes += bytes;
-        }
-        return;
+static hr_visit find_tiled(void *stage, const hr_expr *node) {
+    hr_cuda_stage *s = stage;
+    if (!is_tiled(s, node)) return HR_VISIT_ON;
+    int bytes = tile_lanes(s->c) * tile_pitch(s, node) * element_size(s, node);
+    if (s->tiled_count < HR_CUDA_TILES_MAX && s->tiled_bytes + bytes <= TILE_BYTES) {
+        s->tiled[s->tiled_count++] = node;
+        s->tiled_bytes += bytes;
     }
-    for (int i = 0; i < node->arg_count; i++)
-        find_tiled(s, node->args[i]);
+    return HR_VISIT_PAST;
 }
 
 static void find_all_tiled(hr_cuda_stage *s) {
-    s->p->stamp++;
+    hr_walk walk = {.enter = find_tiled, .context = s};
     s->tiled_count = s->tiled_bytes = 0;
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].stored) find_tiled(s, s->stage->steps[i].value);
+        if (s->stage->steps[i].stored) hr_walk_through(&walk, s->stage->steps[i].value);
+    hr_printer_walked(s->p, &walk);
 }
 
 void hr_cuda_name_tiled(hr_cuda_stage *s, bool on) {

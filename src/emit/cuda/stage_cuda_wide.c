@@ -86,33 +86,30 @@ static const char *print_run(hr_cuda_stage *s, const hr_expr *e, const apart *a)
     return run;
 }
 
-static void find(hr_cuda_stage *s, const hr_expr *node) {
-    hr_printer *p = s->p;
+static hr_visit find_apart(void *stage, const hr_expr *node) {
+    hr_cuda_stage *s = stage;
     apart a, other;
-    if (p->seen[node->id] == p->stamp || s->kept[node->id] || s->held[node->id]) return;
-    p->seen[node->id] = p->stamp;
-    if (is_apart(s, node, &a)) {
-        const char *run = NULL;
-        for (int i = 0; i < s->wide_count && !run; i++)
-            if (is_apart(s, s->wide[i], &other) && is_same_run(node, &a, s->wide[i], &other))
-                run = s->wide_run[i];
-        if (s->wide_count == HR_CUDA_STEPS_MAX) return;
-        s->wide_run[s->wide_count] = run;
-        s->wide[s->wide_count++] = node;
-        if (!run) s->wide_run[s->wide_count - 1] = print_run(s, node, &a);
-        return;
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        find(s, node->args[i]);
+    const char *run = NULL;
+    if (s->kept[node->id] || s->held[node->id]) return HR_VISIT_PAST;
+    if (!is_apart(s, node, &a)) return HR_VISIT_ON;
+    for (int i = 0; i < s->wide_count && !run; i++)
+        if (is_apart(s, s->wide[i], &other) && is_same_run(node, &a, s->wide[i], &other))
+            run = s->wide_run[i];
+    if (s->wide_count == HR_CUDA_STEPS_MAX) return HR_VISIT_PAST;
+    s->wide_run[s->wide_count] = run;
+    s->wide[s->wide_count++] = node;
+    if (!run) s->wide_run[s->wide_count - 1] = print_run(s, node, &a);
+    return HR_VISIT_PAST;
 }
 
 void hr_cuda_print_wide_loads(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     s->wide_count = 0;
     if (!s->c->exact || s->c->straddle || s->c->vector < 2) return;
-    p->stamp++;
+    hr_walk walk = {.enter = find_apart, .context = s};
     for (int i = 0; i < s->stage->step_count; i++)
-        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) find(s, s->stage->steps[i].value);
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) hr_walk_through(&walk, s->stage->steps[i].value);
+    hr_printer_walked(p, &walk);
     for (int i = 0; i < s->wide_count; i++) {
         const hr_expr *e = s->wide[i];
         apart a = {0};
