@@ -77,17 +77,26 @@ static span without_template(span line) {
     return (span){line.data + skipped, line.length - skipped};
 }
 
+static span without_attribute(span line) {
+    static const char before[] = "static __attribute__((";
+    const char *end = begins(line, before) ? find(line, ")) ") : NULL;
+    if (end == NULL) return line;
+    size_t skipped = (size_t)(end - line.data) + 3;
+    return (span){line.data + skipped, line.length - skipped};
+}
+
 /* The name that a line at the left margin defines; empty where it defines none. */
 static span defined_name(span line) {
-    line = without_template(line);
-    const char *stop =
-        begins(line, "static inline ") || begins(line, "static void ") || begins(line, "static __device__ ")
-            ? "("
-        : begins(line, "static const ") ? "["
-        : begins(line, "struct ")       ? "{"
-        : begins(line, "typedef ")      ? "__attribute__"
-        : begins(line, "} ")            ? ";"
-                                        : NULL;
+    bool attributed = begins(line, "static __attribute__((");
+    line = without_attribute(without_template(line));
+    const char *stop = attributed || begins(line, "static inline ") || begins(line, "static void ") ||
+                               begins(line, "static __device__ ")
+                           ? "("
+                       : begins(line, "static const ") ? "["
+                       : begins(line, "struct ")       ? "{"
+                       : begins(line, "typedef ")      ? "__attribute__"
+                       : begins(line, "} ")            ? ";"
+                                                       : NULL;
     if (begins(line, "#define ")) {
         size_t end = 8;
         while (end < line.length && in_word(line.data[end]))
@@ -255,6 +264,10 @@ done:
     free(p.sections);
     free(p.definitions);
     return status;
+}
+
+hr_status hr_prelude_trim(const char *text, const char *body, hr_text *out) {
+    return append((span){text, strlen(text)}, false, body, (span){0}, out);
 }
 
 hr_status hr_prelude_append(const char *body, hr_text *out) {

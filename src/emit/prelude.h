@@ -11,6 +11,8 @@
 
 /* Appends the sections that `body` uses, directly or through other sections, in the prelude's order. */
 hr_status hr_prelude_append(const char *body, hr_text *out);
+/* The same of a text of the caller's. */
+hr_status hr_prelude_trim(const char *text, const char *body, hr_text *out);
 /* The same of the text for CUDA, the PTX wrappers that either uses in front. */
 hr_status hr_prelude_cuda_append(const char *body, hr_text *out);
 

@@ -2,7 +2,7 @@
 #include "support/tensor_layouts.h"
 
 #include "base/dtype.h"
-#include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/launcher_text.h"
 #include "emit/prelude.h"
 
 #include <stdio.h>
@@ -101,7 +101,7 @@ hr_status tensor_source(const hr_tensor_core *products, int count, hr_text *out)
     hr_status status = kernels_read(&body);
     for (int i = 0; i < count; i++)
         kernel_print(&products[i], &body);
-    hr_text_format(out, "%s", hr_cuda_file_head);
+    hr_text_format(out, "%s\n", (const char *)hr_cuda_file_head_text);
     if (status == HR_OK) status = hr_prelude_cuda_append(hr_text_data(&body), out);
     if (status == HR_OK) status = hr_tensor_core_append(products, count, out);
     hr_text_append(out, hr_text_data(&body), body.length);

@@ -1,7 +1,7 @@
 /* The PTX wrappers one by one, by NVRTC: each call becomes its instruction, assembles for sm_90a, and for
  * sm_80 where the instruction is there and only there. So does each product of the tensor cores. */
 #include "device/compiler_cuda.h"
-#include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/launcher_text.h"
 #include "emit/cuda/tensor_core.h"
 #include "emit/prelude.h"
 
@@ -119,7 +119,7 @@ enum { WRAPPERS = sizeof wrappers / sizeof *wrappers };
 /* ---- sources ---- */
 
 static void source_make(const char *functions, const char *kernels, hr_text *out) {
-    hr_text_append(out, hr_cuda_file_head, strlen(hr_cuda_file_head));
+    hr_text_format(out, "%s\n", (const char *)hr_cuda_file_head_text);
     assert_int_equal(hr_prelude_cuda_append(kernels, out), HR_OK);
     hr_text_format(out, "%s%s", functions, kernels);
     assert_int_equal(hr_text_status(out), HR_OK);

@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "emit/c/attend_c.h"
 #include "emit/c/emit_c_contract.h"
+#include "emit/c/file_text.h"
 #include "emit/c/function_c.h"
 #include "emit/c/list_c.h"
 #include "emit/c/stage_area.h"
@@ -15,6 +16,7 @@
 #include "emit/emit.h"
 #include "emit/list_emit.h"
 #include "emit/prelude.h"
+#include "emit/template.h"
 #include "emit/templates/cpu/shares.h"
 #include "schedule/cpu/contract_choice.h"
 
@@ -90,7 +92,7 @@ static void print_how_to_call(emitter *e) {
 
 static void print_arguments(emitter *e) {
     hr_printer *p = e->p;
-    if (hr_plan_has_lists(e->plan)) hr_text_format(p->out, "%s", hr_list_c_types);
+    if (hr_plan_has_lists(e->plan)) hr_text_format(p->out, "%s\n", (const char *)hr_c_list_types_text);
     hr_print(p, "typedef struct fault_record {");
     hr_print(p,
              "    int64_t access, value; /* the first subscript that left its axis; access 0: none did */");
@@ -119,45 +121,23 @@ static void print_arguments(emitter *e) {
     hr_print(p, "%s", "");
 }
 
-/* A checked subscript: keeps the first that is out of range. */
-static const char range_check[] =
-    "static __attribute__((noinline, cold)) bool out_of_range(int64_t value, int64_t access, fault_record "
-    "*fault) {\n"
-    "#ifdef _OPENMP\n"
-    "#pragma omp critical(headroom_fault)\n"
-    "#endif\n"
-    "    if (!fault->access) *fault = (fault_record){access, value};\n"
-    "    return false;\n"
-    "}\n\n"
-    "static inline bool in_range(int64_t value, int64_t extent, int64_t access, fault_record *fault) {\n"
-    "    return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);\n"
-    "}\n\n";
-
-/* The first position of the largest or smallest lane, a NaN before all else. %s: vf or vi, float or int32_t,
- * max or min, > or < */
-static const char arg_fold[] =
-    "static inline int64_t %s_arg%s(%s value, vi position) {\n"
-    "    int64_t best = 0;\n"
-    "    int found = -1;\n"
-    "    for (int k = 0; k < HR_LANES; k++) {\n"
-    "        if (position[k] == INT32_MAX) continue;\n"
-    "        bool nan = value[k] != value[k], had_nan = found >= 0 && value[found] != value[found];\n"
-    "        bool equal = found >= 0 && ((nan && had_nan) || value[k] == value[found]);\n"
-    "        bool better = found < 0 || (nan && !had_nan) || (!had_nan && value[k] %s value[found]);\n"
-    "        if (better || (equal && position[k] < best)) best = position[k], found = k;\n"
-    "    }\n"
-    "    return best;\n"
-    "}\n\n";
-
-static void print_helpers(hr_printer *p, const hr_text *stages) {
-    const char *text = hr_text_data(stages);
-    if (strstr(text, "in_range(")) hr_text_format(p->out, "%s", range_check);
-    for (int lanes = 0; lanes < 2; lanes++)
-        for (int largest = 0; largest < 2; largest++) {
-            const char *v = lanes ? "vi" : "vf", *which = largest ? "max" : "min";
-            if (strstr(text, hr_format(p, "%s_arg%s(", v, which)))
-                hr_text_format(p->out, arg_fold, v, which, v, largest ? ">" : "<");
-        }
+/* Those of the checks of subscripts and the reductions of lanes that the stages use. */
+static hr_status print_helpers(hr_printer *p, const hr_text *stages) {
+    hr_text all = {0};
+    hr_text_format(&all, "%s", (const char *)hr_c_range_check_text);
+    for (int i = 0; i < 4; i++) {
+        bool lanes = i / 2, largest = i % 2;
+        const hr_hole holes[] = {
+            {"NAME", hr_format(p, "%s_arg%s", lanes ? "vi" : "vf", largest ? "max" : "min")},
+            {"LANES", lanes ? "vi" : "vf"},
+            {"BETTER", largest ? ">" : "<"}};
+        hr_text_append(&all, "\n", 1);
+        hr_template_append(hr_c_arg_lanes_text, holes, 3, &all);
+    }
+    hr_status status = hr_text_status(&all);
+    if (status == HR_OK) status = hr_prelude_trim(hr_text_data(&all), hr_text_data(stages), p->out);
+    hr_text_clear(&all);
+    return status;
 }
 
 /* ---- scratch ---- */
@@ -369,26 +349,6 @@ static void print_run(emitter *e) {
     hr_text_format(e->p->out, "}\n\n");
 }
 
-static const char thread_helpers[] = "static inline int64_t thread_number(void) {\n"
-                                     "#ifdef _OPENMP\n"
-                                     "    return omp_get_thread_num();\n"
-                                     "#else\n"
-                                     "    return 0;\n"
-                                     "#endif\n"
-                                     "}\n\n"
-                                     "static inline int64_t thread_count(void) {\n"
-                                     "#ifdef _OPENMP\n"
-                                     "    return omp_get_num_threads();\n"
-                                     "#else\n"
-                                     "    return 1;\n"
-                                     "#endif\n"
-                                     "}\n\n"
-                                     "static inline void barrier(void) {\n"
-                                     "#ifdef _OPENMP\n"
-                                     "#pragma omp barrier\n"
-                                     "#endif\n"
-                                     "}\n\n";
-
 /* Initialises `arguments a` from names that are in scope, or from what `value` makes of them. */
 static void print_public(emitter *e) {
     hr_printer *p = e->p;
@@ -416,19 +376,9 @@ static void print_public(emitter *e) {
     hr_print(p, "}");
 }
 
-/* hr_execution and hr_fault of src/device/device.h, as the emitted code sees them. */
-static const char entry_types[] = "typedef struct launch {\n"
-                                  "    void *const *pointers;\n"
-                                  "    const double *scalars;\n"
-                                  "    const int64_t *extents, *strides;\n"
-                                  "    void *scratch;\n"
-                                  "    int64_t threads;\n"
-                                  "    const int64_t *tuning;\n"
-                                  "} launch;\n\n";
-
 static void print_entry(emitter *e) {
     hr_printer *p = e->p;
-    hr_text_format(p->out, "%s", entry_types);
+    hr_text_format(p->out, "%s\n", (const char *)hr_c_loaded_launch_text);
     hr_print(p,
              "__attribute__((visibility(\"default\"))) int hr_entry(const launch *l, fault_record *fault) {");
     p->indent++;
@@ -483,8 +433,8 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     p->indent = 0;
     p->lane = -1;
     print_arguments(e);
-    print_helpers(p, stages);
-    hr_text_format(body, "%s", thread_helpers);
+    HR_TRY(print_helpers(p, stages));
+    hr_text_format(body, "%s\n", (const char *)hr_c_threads_text);
     HR_TRY(hr_contract_mainloop_append(e->plan, body));
     hr_text_append(body, hr_text_data(stages), stages->length);
     print_scratch_sizes(e);

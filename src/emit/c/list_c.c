@@ -4,15 +4,6 @@
 #include "emit/c/function_c.h"
 #include "emit/list_emit.h"
 
-const char hr_list_c_types[] = "typedef struct piece {\n"
-                               "    int64_t start;\n"
-                               "    int32_t member, count;\n"
-                               "} piece;\n\n"
-                               "typedef struct pieces {\n"
-                               "    int64_t count, unused;\n"
-                               "    piece piece[];\n"
-                               "} pieces;\n\n";
-
 void hr_list_c_loop(hr_printer *p, hr_text *body) {
     hr_print(p, "const pieces *const list = a->pieces;");
     hr_print(p, "const int64_t stop = list->count * (thread + 1) / threads;");

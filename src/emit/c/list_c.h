@@ -6,8 +6,6 @@
 
 #include "emit/expression.h"
 
-/* base/pieces.h, as the emitted code sees it. */
-extern const char hr_list_c_types[];
 /* `body` in the loop over a thread's share of the pieces, with the pointers that it uses; frees it. */
 void hr_list_c_loop(hr_printer *printer, hr_text *body);
 

@@ -9,6 +9,7 @@
 #include "emit/c/function_c.h"
 #include "emit/cuda/gemm_maps.h"
 #include "emit/cuda/launcher_maps.h"
+#include "emit/cuda/launcher_text.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_gemm.h"
@@ -245,35 +246,6 @@ static void print_places(emitter *e) {
 }
 
 /* ---- the top of the file ---- */
-
-const char hr_cuda_file_head[] = "#if defined __CUDACC__ || defined __CUDACC_RTC__\n"
-                                 "#pragma nv_diag_suppress 177 /* what is declared and not used */\n"
-                                 "#endif\n"
-                                 "#ifdef __CUDACC_RTC__\n"
-                                 "typedef signed char int8_t;\n"
-                                 "typedef short int16_t;\n"
-                                 "typedef int int32_t;\n"
-                                 "typedef long long int64_t;\n"
-                                 "typedef unsigned char uint8_t;\n"
-                                 "typedef unsigned short uint16_t;\n"
-                                 "typedef unsigned int uint32_t;\n"
-                                 "typedef unsigned long long uint64_t;\n"
-                                 "#define INT32_MAX 2147483647\n"
-                                 "#define INT32_MIN (-INT32_MAX - 1)\n"
-                                 "#define INT64_C(x) x##ll\n"
-                                 "#define INT64_MAX 9223372036854775807ll\n"
-                                 "#define INT64_MIN (-INT64_MAX - 1)\n"
-                                 "#define INFINITY __int_as_float(0x7f800000)\n"
-                                 "#define NAN __int_as_float(0x7fc00000)\n"
-                                 "#else\n"
-                                 "#include <math.h>\n"
-                                 "#include <stdint.h>\n"
-                                 "#include <string.h>\n"
-                                 "#endif\n\n"
-                                 "/* The first subscript that left its axis; access 0: none did. */\n"
-                                 "struct fault_record {\n"
-                                 "    int64_t access, value;\n"
-                                 "};\n\n";
 
 static void print_constants(emitter *e) {
     hr_printer *p = e->p;
@@ -558,17 +530,6 @@ static hr_status print_header(emitter *e, hr_text *out) {
     return hr_text_status(out);
 }
 
-/* What is pasted keeps its kernels to itself: several such files go into one program. What the driver loads
- * bears names that it can look up. */
-static void append_stages(hr_text *out, const char *stages, bool entry) {
-    static const char named[] = "extern \"C\" __global__";
-    for (const char *at; !entry && (at = strstr(stages, named)); stages = at + strlen(named)) {
-        hr_text_append(out, stages, (size_t)(at - stages));
-        hr_text_format(out, "static __global__");
-    }
-    hr_text_append(out, stages, strlen(stages));
-}
-
 static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages) {
     hr_printer *p = e->p;
     HR_TRY(print_stages(e, stages));
@@ -577,12 +538,12 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     p->lane = -1;
     print_how_to_call(e);
     if (!entry) hr_print(p, "#include \"%s.h\"", e->name);
-    hr_text_format(p->out, "%s", hr_cuda_file_head);
+    hr_text_format(p->out, "%s\n", (const char *)hr_cuda_file_head_text);
     print_constants(e);
     print_arguments(e);
     HR_TRY(hr_prelude_cuda_append(hr_text_data(stages), &out->source));
     print_places(e);
-    append_stages(&out->source, hr_text_data(stages), entry);
+    hr_text_append(&out->source, hr_text_data(stages), stages->length);
     if (!entry) HR_TRY(print_launcher(e));
     HR_TRY(hr_text_status(&out->source));
     return print_header(e, &out->header);
@@ -600,6 +561,9 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, 
     hr_status status = choose_gemms(&e, arena);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
+        /* What is pasted keeps its kernels to itself: several such files go into one program. What the driver
+         * loads bears names that it can look up. */
+        e.p->kernel = entry ? "extern \"C\" __global__" : "static __global__";
         e.name = plan->source->symbol;
         status = print_file(&e, entry, out, &stages);
         if (status == HR_OK) status = hr_names_status(plan, arena);

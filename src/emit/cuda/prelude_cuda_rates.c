@@ -4,6 +4,7 @@
  * HR_CHAINS functions a round, which is what it counts. Arguments lie in [0.5, 4) and go up by
  * a unit in the last place each time, so that no value can be kept.
  */
+#include "emit/cuda/launcher_text.h"
 #include "emit/cuda/rates_text.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/tensor_core.h"
@@ -64,7 +65,7 @@ static const struct {
 /* The body with what it uses in front of it. */
 static hr_status source_complete(const hr_text *body, const hr_text *functions, hr_text *out) {
     HR_TRY(hr_text_status(body));
-    hr_text_append(out, hr_cuda_file_head, strlen(hr_cuda_file_head));
+    hr_text_format(out, "%s\n", (const char *)hr_cuda_file_head_text);
     HR_TRY(hr_prelude_cuda_append(hr_text_data(body), out));
     if (functions) hr_text_append(out, hr_text_data(functions), functions->length);
     hr_text_append(out, body->data, body->length);

@@ -578,7 +578,7 @@ static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) 
     const char *cluster = partners > 1 ? hr_format(p, " __cluster_dims__(%d, 1, 1)", partners) : "";
     int blocks = s->c->list ? 4 : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
     const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
-    hr_print(p, "extern \"C\" __global__ void%s __launch_bounds__(%d%s)", cluster, s->c->threads, together);
+    hr_print(p, "%s void%s __launch_bounds__(%d%s)", p->kernel, cluster, s->c->threads, together);
     hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", s->number, suffix);
     p->indent++;
     hr_cuda_print_overlap(p, s->number, hr_stage_kernels_of(s->plan, s->stage, s->c));
@@ -645,16 +645,16 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     begin_stage(&s);
-    const char *head =
-        "extern \"C\" __global__ void __launch_bounds__(%d) stage_%d_%s(const __grid_constant__ arguments a)";
+    const char *head = "%s void __launch_bounds__(%d) stage_%d_%s(const __grid_constant__ arguments a)";
     if (kernels.begin)
-        print_kernel(&s, hr_format(p, head, HR_CUDA_CLEAR_THREADS, number, "begin"),
+        print_kernel(&s, hr_format(p, head, p->kernel, HR_CUDA_CLEAR_THREADS, number, "begin"),
                      choice->ring ? hr_cuda_print_ring_begin : print_clear);
     print_main(&s);
     hr_printer_stage(p, stage);
     p->vector = p->fast = false;
     p->lane = -1; /* the end names every index */
     p->outer_count = 0;
-    if (kernels.end) print_kernel(&s, hr_format(p, head, HR_CUDA_END_THREADS, number, "end"), print_end);
+    if (kernels.end)
+        print_kernel(&s, hr_format(p, head, p->kernel, HR_CUDA_END_THREADS, number, "end"), print_end);
     return hr_text_status(p->out);
 }

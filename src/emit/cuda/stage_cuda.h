@@ -28,7 +28,6 @@ typedef struct hr_stage_kernels {
 hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out);
 
 /* What every file begins with: types and constants. */
-extern const char hr_cuda_file_head[];
 hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
                                      const hr_cuda_choice *choice);
 hr_status hr_emit_stage_cuda(hr_printer *printer, int number, const int64_t *extents,

@@ -160,12 +160,11 @@ hr_status hr_emit_contract_cuda(hr_printer *p, int number) {
             "int64_t n, %s sum)",
             number, c.type),
         print_epilogue);
-    print_body_function(
-        &c,
-        hr_format(p,
-                  "extern \"C\" __global__ void __launch_bounds__(%d) stage_%d(const __grid_constant__ "
-                  "arguments a)",
-                  HR_CUDA_CONTRACT_THREADS, number),
-        print_product);
+    print_body_function(&c,
+                        hr_format(p,
+                                  "%s void __launch_bounds__(%d) stage_%d(const __grid_constant__ "
+                                  "arguments a)",
+                                  p->kernel, HR_CUDA_CONTRACT_THREADS, number),
+                        print_product);
     return hr_text_status(p->out);
 }

@@ -353,9 +353,9 @@ static void print_kernel(gemm_printer *g, const char *suffix, const char *maps,
                          void (*print)(gemm_printer *)) {
     print_function(g,
                    hr_format(g->p,
-                             "extern \"C\" __global__ void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
+                             "%s void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
                              "__grid_constant__ arguments a)",
-                             g->gemm->threads, g->number, suffix, maps),
+                             g->p->kernel, g->gemm->threads, g->number, suffix, maps),
                    print);
 }
 
