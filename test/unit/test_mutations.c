@@ -265,7 +265,7 @@ static void kernel_try(const trial *t, int every) {
 
 static void trials(trial t, int every) {
     static const int64_t sizes[][2][4] = {{{37, 131, 3, 5}, {400, 3000, 2, 17}},
-                                          {{5, 7, 33, 9}, {96, 200, 130, 3}},
+                                          {{5, 7, 33, 9}, {96, 64, 130, 3}},
                                           {{3, 5, 17, 33}, {2, 6, 130, 64}}};
     hr_kernel *kernel;
     assert_int_equal(hr_kernel_load(&device.base, t.path, t.text, t.length, t.name, &kernel), HR_OK);
