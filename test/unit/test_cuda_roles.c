@@ -119,6 +119,19 @@ static const struct role_case cases[] = {
      "    if (t < 2) ptx_mbarrier_arrive_cluster(ptx_cluster_address(empty, t));\n"
      "}\nptx_cluster_arrive(); ptx_cluster_wait();",
      GRID(2, 128, 1024, 2), NULL, true, false},
+    {"a box over the edges: what is outside reads as zeros",
+     "begin(full, empty, 1, 1);\nif (t == 0) { ptx_mbarrier_arrive_expect(full, 512);\n"
+     "ptx_tensor_load_2d(at, &x_map, 56, -4, full); }\nptx_mbarrier_wait(full, 0);\n"
+     "int r = (int)t / 16 - 4, c = (int)t % 16 + 56;\n"
+     "if (s[t] != (r >= 0 && c < 64 ? (float)((r * 64 + c) % 1024) : 0)) a.y[9000] = 1;",
+     GRID(1, 128, 512, 1), NULL, false, false},
+    {"a box over the edges: what is outside is not written",
+     "begin(full, empty, 1, 1);\ns[t] = (float)t;\n" FENCE "__syncthreads();\nif (t > 0) return;\n"
+     "ptx_tensor_store_2d(&y_map, 56, 124, at);\nptx_bulk_commit();\nptx_bulk_wait<0>();\n"
+     "for (int i = 0; i < 128; i++) if (i / 16 < 4 && i % 16 < 8 && a.y[(124 + i / 16) * 64 + 56 + i % 16] "
+     "!= i) "
+     "a.y[9000] = 1;",
+     GRID(1, 128, 512, 1), NULL, false, false},
     {"registers that there are", "if (t < 128) ptx_registers_give<40>(); else ptx_registers_take<232>();",
      GRID(1, 384, 0, 1), NULL, false, false},
     {"a product", PRODUCT(FENCE, "ptx_wgmma_fence();", "ptx_wgmma_commit();", "ptx_wgmma_wait<0>();\n"),
