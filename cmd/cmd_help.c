@@ -1,4 +1,4 @@
-/* headroom help [COMMAND]: what there is, and what each subcommand takes. */
+/* headroom help [COMMAND|tuning]: what there is, what each subcommand takes, what a tuner may choose. */
 #include "command.h"
 
 #include <string.h>
@@ -33,6 +33,10 @@ static int run_help(const arguments *arguments, terminal *terminal) {
         command_print_overview(stdout);
         return 0;
     }
+    if (strcmp(arguments->words[0], "tuning") == 0) {
+        fputs(hr_tuning_help(), stdout);
+        return 0;
+    }
     const command *command = command_find(arguments->words[0]);
     if (!command)
         return complain(arguments, "there is no command \"%s\"; `headroom help` lists them",
@@ -44,8 +48,8 @@ static int run_help(const arguments *arguments, terminal *terminal) {
 static const flag flags[] = {{0, NULL, NULL, NULL}};
 
 const command command_help = {"help",
-                              "help [COMMAND]",
+                              "help [COMMAND|tuning]",
                               "say what there is, or what a command takes",
-                              "Says what there is, or what COMMAND takes.",
+                              "Says what there is, what COMMAND takes, or what a tuner may choose.",
                               flags,
                               run_help};

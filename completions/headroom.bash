@@ -71,7 +71,7 @@ _headroom() {
     file=$(sed -n 's/^ *[^ ]*headroom  *[a-z]*  *\([^ ]*\.hr\).*/\1/p' <<<"$line")
     kernel=$(sed -n 's/^ *[^ ]*headroom  *[a-z]*  *[^ ]*\.hr:\([a-z0-9_]*\) .*/\1/p' <<<"$line")
     case $command:$current in
-    help:*) mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
+    help:*) mapfile -t COMPREPLY < <(compgen -W "$commands tuning" -- "$word") ;;
     *:-*) mapfile -t COMPREPLY < <(compgen -W "$(_headroom_flags "$command")" -- "$word") ;;
     roof:*) ;;
     diagnose:*) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;

@@ -52,6 +52,8 @@ HR_API int hr_status_exit_code(hr_status status);
 /* The sentence of this thread's last failure; valid until its next one. Never NULL. */
 HR_API const char *hr_last_error(void);
 HR_API const char *hr_version(void);
+/* The tunables in words, as `headroom help tuning` prints them: what the labels of hr_variant say. */
+HR_API const char *hr_tuning_help(void);
 
 /* ---- dtypes ---- */
 
@@ -357,7 +359,7 @@ typedef struct hr_stage_info {
 } hr_stage_info;
 
 typedef struct hr_variant {
-    char label[96]; /* "stream, unroll 2, prefetch 1" */
+    char label[96]; /* "stores streaming, accumulators 2": hr_tuning_help() */
     double seconds;
     bool chosen;
 } hr_variant;

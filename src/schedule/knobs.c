@@ -29,6 +29,20 @@ void hr_knob_set(hr_knobs *knobs, int number, int value) {
     memcpy((char *)knobs + hr_knob_list[number].offset, &value, sizeof value);
 }
 
+/* Values that exclude each other, by their words in knobs.def. */
+static hr_status check_together(const hr_knobs *knobs) {
+    if (knobs->pipeline == HR_PIPELINE_OFF && knobs->throttle)
+        return hr_fail(HR_BAD_INPUT, "tunable \"throttle\" is of a pipeline, and \"pipeline\" is off");
+    if (knobs->pipeline > HR_PIPELINE_OFF && knobs->chunk)
+        return hr_fail(HR_BAD_INPUT,
+                       "tunable \"chunk\" cannot go with \"pipeline\": the rows in flight are one run "
+                       "of tasks");
+    if (knobs->jam > 1 && knobs->chunk)
+        return hr_fail(HR_BAD_INPUT,
+                       "tunable \"chunk\" cannot go with \"jam\": rows side by side are one run of tasks");
+    return HR_OK;
+}
+
 hr_status hr_knobs_check(const hr_knobs *knobs, unsigned scope) {
     for (int i = 0; i < HR_KNOB_COUNT; i++) {
         const hr_knob *knob = &hr_knob_list[i];
@@ -43,7 +57,7 @@ hr_status hr_knobs_check(const hr_knobs *knobs, unsigned scope) {
                            "tunable \"%s\" is set, and no stage of this plan has a schedule that obeys it",
                            knob->label);
     }
-    return HR_OK;
+    return check_together(knobs);
 }
 
 /* The word of a value, and its length; NULL where there is none. */
@@ -71,4 +85,18 @@ void hr_knobs_label(const hr_knobs *knobs, char *label, size_t size) {
         if (put > 0) used += (size_t)put;
     }
     if (!used) snprintf(label, size, "default");
+}
+
+const char *hr_tuning_help(void) {
+    static const char help[] =
+        "What a tuner may choose, as labels of choices say it; unset, a schedule chooses by itself.\n"
+#define NUMBER(name, schedules, least, most, label, words)                                                   \
+    "\n  " label " " #least "..." #most "\n      " words "\n"
+#define CHOICE(name, schedules, type, most, values, label, words)                                            \
+    "\n  " label " " values "\n      " words "\n"
+#include "schedule/knobs.def"
+#undef NUMBER
+#undef CHOICE
+        ;
+    return help;
 }

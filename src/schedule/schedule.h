@@ -11,10 +11,10 @@
 #include "schedule/knobs.h"
 
 typedef enum hr_schedule_kind {
-    HR_SCHEDULE_CPU_WALK,    /* maps, rows, columns, scatters: loops over tasks and lanes */
-    HR_SCHEDULE_CPU_PRODUCT, /* a main loop over packed blocks; the walk is its epilogue's */
-    HR_SCHEDULE_CUDA_GRID,   /* maps, rows, columns, scatters: which threads hold which elements */
-    HR_SCHEDULE_CUDA_PRODUCT /* tiles in shared memory */
+#define KIND(name, target, scope, word, what, when) name,
+#include "schedule/kinds.def"
+#undef KIND
+    HR_SCHEDULE_KINDS
 } hr_schedule_kind;
 
 typedef enum hr_lanes {

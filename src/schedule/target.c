@@ -4,6 +4,12 @@
 #include "plan/passes.h"
 #include "schedule/schedule_passes.h"
 
+const hr_kind hr_kind_list[HR_SCHEDULE_KINDS] = {
+#define KIND(name, target, scope, word, what, when) {target, scope, word, what, when},
+#include "schedule/kinds.def"
+#undef KIND
+};
+
 const hr_target *hr_target_of(const hr_device_limits *limits) {
     return limits->compute ? &hr_target_cuda : &hr_target_cpu;
 }
@@ -29,6 +35,7 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, given->unfused, &plan));
     schedules_begin(plan, &given->knobs);
     hr_status status = target->schedule(extents, given->unfused, plan);
+    if (status == HR_OK) status = hr_schedule_check(plan);
     if (status == HR_OK) status = hr_pass_check(plan);
     if (status != HR_OK) {
         hr_plan_destroy(plan);

@@ -26,6 +26,17 @@ typedef struct hr_schedule_options {
     hr_knobs knobs;
 } hr_schedule_options;
 
+/* A row of kinds.def. */
+typedef struct hr_kind {
+    hr_target_kind target;
+    unsigned scope; /* the knobs that it obeys, of hr_knob_scope */
+    const char *word;
+    const char *what; /* shapes of stages, in words */
+    const char *when;
+} hr_kind;
+
+extern const hr_kind hr_kind_list[HR_SCHEDULE_KINDS];
+
 extern const hr_target hr_target_cpu, hr_target_cuda;
 
 /* The target that a device with these limits belongs to. */
@@ -35,6 +46,9 @@ const hr_target *hr_target_of(const hr_device_limits *limits);
 hr_status hr_schedule_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                              const hr_device_limits *limits, const hr_schedule_options *options,
                              hr_plan **out);
+/* Parameters of a schedule that cannot be combined, or do not fit its stage, are refused: HR_INTERNAL with a
+ * sentence, for passes are to set none such. */
+hr_status hr_schedule_check(const hr_plan *plan);
 /* See hr_target.candidates. */
 int hr_schedule_candidates(const hr_plan *plan, hr_knobs *out, int max);
 
