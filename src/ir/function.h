@@ -3,8 +3,8 @@
  * Names are resolved, expressions have compute types and indices have extents. Extents stay symbolic;
  * ir/extent.h binds them to numbers.
  *
- * Expressions are a graph, not a tree: a `def` used twice shares the nodes of its argument, so a pass over
- * expressions keeps a table by hr_expr.id or it may take exponential time.
+ * Expressions are a graph, not a tree: a `def` used twice shares the nodes of its argument. ir/visit.h walks
+ * them in time that is in proportion to the nodes.
  */
 #ifndef HR_IR_FUNCTION_H
 #define HR_IR_FUNCTION_H

@@ -179,6 +179,14 @@ bool hr_expr_has_index(const hr_expr *root, int index) {
     return hr_expr_find(root, is_index, &index);
 }
 
+static hr_visit is_extent(const hr_expr *node, const void *extent) {
+    return hr_visit_until(node->op == HR_OP_EXTENT && node->extent == *(const int *)extent);
+}
+
+bool hr_expr_has_extent(const hr_expr *root, int extent) {
+    return hr_expr_find(root, is_extent, &extent);
+}
+
 static hr_visit is_part(const hr_expr *node, const void *part) {
     return hr_visit_until(node == part);
 }

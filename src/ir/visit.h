@@ -48,9 +48,11 @@ const hr_expr *hr_expr_find(const hr_expr *root, hr_visit (*test)(const hr_expr 
                             const void *context);
 /* The same for what may be done twice without harm. */
 void hr_expr_visit(const hr_expr *root, hr_visit (*enter)(void *context, const hr_expr *node), void *context);
-/* Whether a node of `root` is an element of `tensor`; or the value of `index`, or binds it. */
+/* Whether a node of `root` is an element of `tensor`; or the value of `index`, or binds it; or the value
+ * of `extent`. */
 bool hr_expr_reads(const hr_expr *root, int tensor);
 bool hr_expr_has_index(const hr_expr *root, int index);
+bool hr_expr_has_extent(const hr_expr *root, int extent);
 /* `part` is one of them. */
 bool hr_expr_contains(const hr_expr *root, const hr_expr *part);
 

@@ -1,5 +1,6 @@
 /* What each step of a stage computes, and in which pass. In: grouped stages. Out: stages whose values are
  * over their own indices, and their shapes. */
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -62,30 +63,15 @@ static hr_status set_values(valuing *s, hr_stage *stage) {
 
 /* ---- passes ---- */
 
-static bool reads_tensor(const hr_expr *node, int tensor, bool *visited) {
-    if (visited[node->id]) return false;
-    visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT && node->tensor == tensor) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (reads_tensor(node->args[i], tensor, visited)) return true;
-    return false;
-}
-
 /* An inout is overwritten in the last pass that reads what it held. */
 static hr_status delay_overwrites(valuing *s, hr_stage *stage) {
-    bool *visited = malloc((size_t)s->function->expr_count + 1);
-    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int i = 0; i < stage->step_count; i++) {
         int tensor = s->function->statements[stage->steps[i].statement].tensor;
         int memory = s->graph->storage[tensor];
-        for (int j = 0; j < stage->step_count && memory != tensor; j++) {
-            memset(visited, 0, (size_t)s->function->expr_count);
-            if (stage->steps[j].pass > stage->steps[i].pass &&
-                reads_tensor(stage->steps[j].value, memory, visited))
+        for (int j = 0; j < stage->step_count && memory != tensor; j++)
+            if (stage->steps[j].pass > stage->steps[i].pass && hr_expr_reads(stage->steps[j].value, memory))
                 stage->steps[i].pass = stage->steps[j].pass;
-        }
     }
-    free(visited);
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].pass + 1 > stage->pass_count) stage->pass_count = stage->steps[i].pass + 1;
     return HR_OK;

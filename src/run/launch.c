@@ -5,6 +5,7 @@
 #include "run/kernel.h"
 
 #include "base/dtype.h"
+#include "ir/visit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,17 +103,16 @@ static bool is_compared(const hr_expr *expr) {
     return exceeds_sums(expr, &budget);
 }
 
-/* The first subscript of this axis in the text that is compared; NULL where there is none. `seen` has an
- * entry an expression. */
-static const hr_expr *subscript_find(const hr_expr *expr, const hr_access *access, bool *seen) {
-    if (seen[expr->id]) return NULL;
-    seen[expr->id] = true;
-    if (expr->op == HR_OP_ELEMENT && expr->tensor == access->tensor && is_compared(expr->args[access->axis]))
-        return expr->args[access->axis];
-    const hr_expr *found = NULL;
-    for (int a = 0; a < expr->arg_count && !found; a++)
-        found = subscript_find(expr->args[a], access, seen);
-    return found;
+static hr_visit is_access(const hr_expr *expr, const void *access) {
+    const hr_access *of = access;
+    return hr_visit_until(expr->op == HR_OP_ELEMENT && expr->tensor == of->tensor &&
+                          is_compared(expr->args[of->axis]));
+}
+
+/* The first subscript of this axis in the text that is compared; NULL where there is none. */
+static const hr_expr *subscript_find(const hr_expr *expr, const hr_access *access) {
+    const hr_expr *element = hr_expr_find(expr, is_access, access);
+    return element ? element->args[access->axis] : NULL;
 }
 
 /* Where the text says it, for an access whose place was lost on the way through the plan, where tensors may
@@ -124,16 +124,14 @@ static hr_place place_find(const hr_function *function, const char *name, const 
         if (strcmp(function->tensors[i].name, name) == 0) access.tensor = i;
     if (access.tensor >= function->tensor_count || access.axis >= function->tensors[access.tensor].rank)
         return access.place;
-    bool *seen = calloc((size_t)function->expr_count + 1, sizeof *seen);
-    for (int s = 0; seen && s < function->statement_count && !found; s++) {
+    for (int s = 0; s < function->statement_count && !found; s++) {
         const hr_statement *statement = &function->statements[s];
         if (statement->tensor == access.tensor && is_compared(statement->subscripts[access.axis]))
             found = statement->subscripts[access.axis];
         for (int k = 0; k < statement->subscript_count && !found; k++)
-            found = subscript_find(statement->subscripts[k], &access, seen);
-        if (!found) found = subscript_find(statement->value, &access, seen);
+            found = subscript_find(statement->subscripts[k], &access);
+        if (!found) found = subscript_find(statement->value, &access);
     }
-    free(seen);
     return found ? found->place : access.place;
 }
 

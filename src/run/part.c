@@ -3,14 +3,8 @@
  * A version of a kernel that keeps locals in memory may need as much again as the arrays; on a part it does
  * with little, and takes its share of the time. In: the extents of the arrays. Out: those of the part.
  */
+#include "ir/visit.h"
 #include "run/kernel.h"
-
-static bool mentions(const hr_expr *expr, int extent) {
-    if (expr->op == HR_OP_EXTENT) return expr->extent == extent;
-    for (int i = 0; i < expr->arg_count; i++)
-        if (mentions(expr->args[i], extent)) return true;
-    return false;
-}
 
 /* Whether every array that has the extent has it as its first axis alone: then the part is the arrays'
  * beginning. */
@@ -20,7 +14,7 @@ static bool is_outermost(const hr_kernel *kernel, int extent) {
         const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
         for (int axis = 0; axis < tensor->rank; axis++) {
             const hr_expr *size = tensor->shape[axis];
-            if (!mentions(size, extent)) continue;
+            if (!hr_expr_has_extent(size, extent)) continue;
             if (axis > 0 || size->op != HR_OP_EXTENT) return false;
             found = true;
         }

@@ -2,6 +2,7 @@
 #include "emit/cuda/stage_cuda_tile.h"
 
 #include "base/dtype.h"
+#include "ir/visit.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,8 +45,8 @@ static bool is_tiled(const hr_cuda_stage *s, const hr_expr *e) {
         return false;
     if (e->args[last]->op != HR_OP_INDEX || e->args[last]->index != across) return false;
     for (int a = 0; a < last; a++) {
-        if (hr_cuda_depends_on(e->args[a], across)) return false;
-        if (!hr_cuda_depends_on(e->args[a], lane)) continue;
+        if (hr_expr_has_index(e->args[a], across)) return false;
+        if (!hr_expr_has_index(e->args[a], lane)) continue;
         if (e->args[a]->op != HR_OP_INDEX) return false;
         lanes++;
     }

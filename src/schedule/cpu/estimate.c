@@ -6,6 +6,7 @@
  * with the largest of all. A row is read once less.
  */
 #include "ir/graph.h"
+#include "ir/visit.h"
 #include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
@@ -37,24 +38,23 @@ static hr_step *find_reduction(const hr_graph *graph, hr_stage *stage, int tenso
     return NULL;
 }
 
-static bool reads_task_value(const hr_graph *graph, const hr_stage *stage, const hr_expr *expr,
-                             bool *visited) {
-    if (visited[expr->id]) return false;
-    visited[expr->id] = true;
-    for (int i = 0; i < stage->step_count && expr->op == HR_OP_ELEMENT; i++)
-        if (stage->steps[i].kind == HR_STEP_ROW && tensor_of(graph, &stage->steps[i]) == expr->tensor)
-            return true;
-    for (int a = 0; a < expr->arg_count; a++)
-        if (reads_task_value(graph, stage, expr->args[a], visited)) return true;
-    return false;
+typedef struct values_of {
+    const hr_graph *graph;
+    const hr_stage *stage;
+} values_of;
+
+static hr_visit is_task_value(const hr_expr *expr, const void *context) {
+    const values_of *of = context;
+    for (int i = 0; i < of->stage->step_count && expr->op == HR_OP_ELEMENT; i++)
+        if (of->stage->steps[i].kind == HR_STEP_ROW &&
+            tensor_of(of->graph, &of->stage->steps[i]) == expr->tensor)
+            return HR_VISIT_STOP;
+    return HR_VISIT_ON;
 }
 
 /* The estimate can be made a row ahead, before what is one a task is computed. */
 static bool stands_alone(const hr_graph *graph, const hr_stage *stage, const hr_expr *value) {
-    bool *visited = calloc((size_t)graph->function->expr_count + 1, sizeof *visited);
-    bool alone = visited && !reads_task_value(graph, stage, value, visited);
-    free(visited);
-    return alone;
+    return !hr_expr_find(value, is_task_value, &(values_of){graph, stage});
 }
 
 /* All the sums over `peak`; false where one of them is elsewhere. */

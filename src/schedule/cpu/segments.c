@@ -8,6 +8,7 @@
  */
 #include "base/dtype.h"
 #include "ir/graph.h"
+#include "ir/visit.h"
 #include "plan/fold.h"
 #include "schedule/cpu/passes_cpu.h"
 
@@ -225,12 +226,10 @@ typedef struct question {
     int index;
     bool asks;       /* what the element is depends on where its index is */
     int64_t divisor; /* the largest that a run may be as long as */
-    bool *visited;   /* by expr id */
 } question;
 
-static void ask(question *q, const hr_expr *node) {
-    if (q->visited[node->id]) return;
-    q->visited[node->id] = true;
+static hr_visit ask(void *context, const hr_expr *node) {
+    question *q = context;
     const hr_expr *a = node->arg_count == 2 ? node->args[0] : NULL;
     if (a && a->op == HR_OP_INDEX && a->index == q->index && node->args[1]->op == HR_OP_NUMBER &&
         node->args[1]->type == HR_I64) {
@@ -240,8 +239,7 @@ static void ask(question *q, const hr_expr *node) {
             q->divisor = number;
         q->asks = q->asks || (divides && number > 1) || node->type == HR_BOOL;
     }
-    for (int i = 0; i < node->arg_count; i++)
-        ask(q, node->args[i]);
+    return HR_VISIT_ON;
 }
 
 /* The values that are asked for, along which index, and how long that is. `inner`: runs of it lie one after
@@ -258,18 +256,14 @@ static bool is_within(const walked_values *walked, bool literal) {
 }
 
 /* How long a run is; 0 = the values are the same everywhere. */
-static hr_status run_of(const hr_graph *graph, const walked_values *walked, bool within, int *run) {
-    question q = {.index = walked->index, .visited = calloc((size_t)graph->function->expr_count + 1, 1)};
-    if (!q.visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+static void run_of(const walked_values *walked, bool within, int *run) {
+    question q = {.index = walked->index};
     for (int i = 0; i < walked->count; i++)
-        ask(&q, walked->values[i]);
-    free(q.visited);
-
+        hr_expr_visit(walked->values[i], ask, &q);
     if (within)
         *run = (q.asks || walked->inner) && walked->extent % HR_SEGMENT == 0 ? (int)walked->extent : 0;
     else if (q.asks)
         *run = q.divisor ? (int)q.divisor : RUN_USUAL;
-    return HR_OK;
 }
 
 static hr_status find(hr_graph *graph, const int64_t *extents, walked_values walked, hr_segments *out) {
@@ -278,7 +272,7 @@ static hr_status find(hr_graph *graph, const int64_t *extents, walked_values wal
     *out = (hr_segments){.group = -1};
     HR_TRY(hr_extent_value(graph->function, extent, extents, &walked.extent));
     const bool within = is_within(&walked, extent->op == HR_OP_NUMBER);
-    HR_TRY(run_of(graph, &walked, within, &run));
+    run_of(&walked, within, &run);
     if (!run) return HR_OK;
     rewriting w = {.graph = graph, .index = walked.index, .run = run, .group = -1};
     if (!within)

@@ -6,6 +6,7 @@
  * expressions are one node, and whatever the axis decides (a sign, the other half) is a number.
  */
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 #include "schedule/cpu/passes_cpu.h"
 
@@ -16,23 +17,18 @@ enum { STEPS_MOST = 16, LINE = 64 };
 
 /* ---- whether it pays ---- */
 
-static int count_elements(const hr_expr *node, bool *visited) {
-    if (visited[node->id]) return 0;
-    visited[node->id] = true;
-    int count = node->op == HR_OP_ELEMENT;
-    for (int i = 0; i < node->arg_count; i++)
-        count += count_elements(node->args[i], visited);
-    return count;
+static hr_visit count_element(void *count, const hr_expr *node) {
+    *(int *)count += node->op == HR_OP_ELEMENT;
+    return HR_VISIT_ON;
 }
 
 /* How many elements the steps read, each counted once; more than there can be where memory is out. */
 static int elements_of(const hr_graph *graph, const hr_step *steps, int count) {
-    bool *visited = calloc((size_t)graph->function->expr_count + 1, 1);
     int elements = 0;
-    for (int i = 0; i < count && visited; i++)
-        if (steps[i].stored) elements += count_elements(steps[i].value, visited);
-    free(visited);
-    return visited ? elements : graph->function->expr_count + 1;
+    hr_walk walk = {.enter = count_element, .context = &elements};
+    for (int i = 0; i < count; i++)
+        if (steps[i].stored) hr_walk_through(&walk, steps[i].value);
+    return hr_walk_end(&walk) == HR_OK ? elements : graph->function->expr_count + 1;
 }
 
 /* A map in vectors whose results keep each row of lanes in whole lines. */

@@ -2,6 +2,7 @@
 #include "schedule/cuda/cuda_choice.h"
 
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "schedule/cuda/cuda_choice_parts.h"
 #include "schedule/schedule.h"
 
@@ -78,13 +79,6 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 /* ---- which extents are numbers ---- */
 
-static bool mentions(const hr_expr *e, int extent) {
-    if (e->op == HR_OP_EXTENT) return e->extent == extent;
-    for (int i = 0; i < e->arg_count; i++)
-        if (mentions(e->args[i], extent)) return true;
-    return false;
-}
-
 static bool is_plain(const hr_expr *e, int extent) {
     return e->op == HR_OP_EXTENT && e->extent == extent;
 }
@@ -94,7 +88,7 @@ bool hr_cuda_is_constant(const hr_plan *plan, int extent) {
     const hr_function *function = plan->normal;
     for (int t = 0; t < function->tensor_count; t++)
         for (int a = 0; a < function->tensors[t].rank; a++)
-            if (mentions(function->tensors[t].shape[a], extent) &&
+            if (hr_expr_has_extent(function->tensors[t].shape[a], extent) &&
                 (a > 0 || !is_plain(function->tensors[t].shape[a], extent)))
                 return true;
     for (int i = 0; i < plan->stage_count; i++) {
@@ -102,7 +96,7 @@ bool hr_cuda_is_constant(const hr_plan *plan, int extent) {
         for (int k = 0; k < stage->task_count + stage->row_count; k++) {
             int index = k < stage->task_count ? stage->task[k] : stage->row[k - stage->task_count];
             const hr_expr *size = function->indices[index].extent;
-            if (!mentions(size, extent)) continue;
+            if (!hr_expr_has_extent(size, extent)) continue;
             bool rows = k == 0 && stage->task_count > 0;
             bool flat = k == 0 && !hr_stage_has(stage, HR_STEP_REDUCE_ROW) &&
                         (!hr_stage_has(stage, HR_STEP_ROW) || hr_stage_can_split(plan, stage)) &&
@@ -111,19 +105,12 @@ bool hr_cuda_is_constant(const hr_plan *plan, int extent) {
         }
         const hr_contract *contract = stage->contract;
         for (int k = 0; contract && k < contract->k_count; k++)
-            if (mentions(function->indices[contract->k[k]].extent, extent)) return true;
+            if (hr_expr_has_extent(function->indices[contract->k[k]].extent, extent)) return true;
     }
     return false;
 }
 
 /* ---- what is streamed ---- */
-
-bool hr_cuda_depends_on(const hr_expr *e, int index) {
-    if (e->op == HR_OP_INDEX) return e->index == index;
-    for (int i = 0; i < e->arg_count; i++)
-        if (hr_cuda_depends_on(e->args[i], index)) return true;
-    return false;
-}
 
 bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int tensor,
                       hr_expr *const *subscripts, const int64_t *extents) {
@@ -141,7 +128,7 @@ bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int ten
 
 static void add_tensor(chooser *s, int tensor, hr_expr *const *subscripts, bool reads) {
     int last = s->function->tensors[tensor].rank - 1, lane = s->c->order[s->c->order_count - 1];
-    if (last < 0 || !hr_cuda_depends_on(subscripts[last], lane)) return;
+    if (last < 0 || !hr_expr_has_index(subscripts[last], lane)) return;
     bool whole = hr_cuda_is_whole(s->plan, s->c, tensor, subscripts, s->extents);
     if (whole) s->whole = true;
     int size = (int)hr_dtype_size(s->function->tensors[tensor].dtype);
@@ -152,14 +139,12 @@ static void add_tensor(chooser *s, int tensor, hr_expr *const *subscripts, bool 
     if (s->tensor_count < SIZES_MAX) s->tensors[s->tensor_count++] = tensor;
 }
 
-static void add_elements(chooser *s, const hr_expr *e, bool *visited) {
-    if (visited[e->id]) return;
-    visited[e->id] = true;
+static hr_visit add_element(void *chooser_of, const hr_expr *e) {
+    chooser *s = chooser_of;
     if (e->op == HR_OP_ELEMENT) add_tensor(s, e->tensor, e->args, true);
-    if (e->op == HR_OP_ELEMENT && e->arg_count && hr_cuda_depends_on(e, s->c->order[s->c->order_count - 1]))
+    if (e->op == HR_OP_ELEMENT && e->arg_count && hr_expr_has_index(e, s->c->order[s->c->order_count - 1]))
         s->bytes += (int)hr_dtype_size(s->function->tensors[e->tensor].dtype);
-    for (int i = 0; i < e->arg_count; i++)
-        add_elements(s, e->args[i], visited);
+    return HR_VISIT_ON;
 }
 
 static double elements_of(const chooser *s, int tensor) {
@@ -190,14 +175,8 @@ static void choose_vector(chooser *s, int written) {
     if (s->streams < 1) s->streams = 1;
 }
 
-/* One for each expression, all false. */
-static bool *unvisited(const chooser *s) {
-    size_t count = (size_t)s->function->expr_count + 1;
-    return memset(hr_arena_alloc(s->plan->arena, count), 0, count);
-}
-
 static hr_status survey(chooser *s) {
-    bool *visited = unvisited(s);
+    hr_walk walk = {.enter = add_element, .context = s};
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         const hr_statement *statement = &s->function->statements[step->statement];
@@ -208,25 +187,22 @@ static hr_status survey(chooser *s) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         const hr_statement *statement = &s->function->statements[step->statement];
-        add_elements(s, step->value, visited);
+        hr_walk_through(&walk, step->value);
         for (int a = 0; step->kind == HR_STEP_SCATTER && a < statement->subscript_count; a++)
-            add_elements(s, statement->subscripts[a], visited);
+            hr_walk_through(&walk, statement->subscripts[a]);
     }
     choose_vector(s, written);
-    return HR_OK;
+    return hr_walk_end(&walk);
 }
 
 /* ---- threads ---- */
 
 /* Elements are read at that index and, as x[t, 1 - p, d] is, at a value that is computed from it. */
-static bool is_shifted(const hr_expr *e, int index, bool *visited) {
-    if (visited[e->id]) return false;
-    visited[e->id] = true;
+static hr_visit is_shifted(const hr_expr *e, const void *index) {
     for (int a = 0; e->op == HR_OP_ELEMENT && a + 1 < e->arg_count; a++)
-        if (e->args[a]->op != HR_OP_INDEX && hr_cuda_depends_on(e->args[a], index)) return true;
-    for (int i = 0; i < e->arg_count; i++)
-        if (is_shifted(e->args[i], index, visited)) return true;
-    return false;
+        if (e->args[a]->op != HR_OP_INDEX && hr_expr_has_index(e->args[a], *(const int *)index))
+            return HR_VISIT_STOP;
+    return HR_VISIT_ON;
 }
 
 static int find_both(const chooser *s) {
@@ -235,9 +211,8 @@ static int find_both(const chooser *s) {
     for (int k = 1; k + 1 < c->order_count; k++) {
         const hr_expr *extent = s->function->indices[c->order[k]].extent;
         if (extent->op != HR_OP_NUMBER || extent->whole != 2) continue;
-        bool *visited = unvisited(s);
         for (int i = 0; i < s->stage->step_count; i++)
-            if (is_shifted(s->stage->steps[i].value, c->order[k], visited)) return k;
+            if (hr_expr_find(s->stage->steps[i].value, is_shifted, &c->order[k])) return k;
     }
     return 0;
 }
@@ -515,7 +490,7 @@ static bool choose_columns(chooser *s, int64_t groups) {
 /* Some large element of it varies with the index. */
 static bool streams_along(const chooser *s, const hr_expr *e, int index, double large) {
     if (e->op == HR_OP_ELEMENT && e->arg_count && elements_of(s, e->tensor) >= large)
-        return hr_cuda_depends_on(e, index);
+        return hr_expr_has_index(e, index);
     for (int i = 0; i < e->arg_count; i++)
         if (streams_along(s, e->args[i], index, large)) return true;
     return false;

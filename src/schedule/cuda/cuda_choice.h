@@ -100,8 +100,6 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
  * position. */
 bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int tensor,
                       hr_expr *const *subscripts, const int64_t *extents);
-/* The value varies with that index. */
-bool hr_cuda_depends_on(const hr_expr *e, int index);
 /* Where in the stage's part of the scratch memory a step's partial results stand, in bytes. */
 int64_t hr_cuda_work_offset(const hr_plan *plan, const hr_stage *stage, const hr_cuda_choice *choice,
                             int step);

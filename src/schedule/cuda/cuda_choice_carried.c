@@ -3,6 +3,7 @@
 #include "schedule/cuda/cuda_choice_parts.h"
 
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "schedule/schedule.h"
 
 #include <string.h>
@@ -28,7 +29,6 @@ typedef struct chooser {
     const hr_stage *stage;
     const int64_t *extents;
     hr_cuda_choice *c;
-    bool *visited;
     int narrowest, widest, reads;
     bool fits;
 } chooser;
@@ -48,9 +48,8 @@ static void add_slot(chooser *s, hr_cuda_carrier slot) {
     if (size > s->widest) s->widest = size;
 }
 
-static void add_reads(chooser *s, const hr_expr *e) {
-    if (s->visited[e->id]) return;
-    s->visited[e->id] = true;
+static hr_visit add_read(void *chooser_of, const hr_expr *e) {
+    chooser *s = chooser_of;
     if (e->op == HR_OP_ELEMENT && !hr_stage_makes(s->plan, s->stage, e->tensor) &&
         !hr_element_is_guarded(s->plan->normal, e) &&
         hr_cuda_is_whole(s->plan, s->c, e->tensor, e->args, s->extents)) {
@@ -59,8 +58,7 @@ static void add_reads(chooser *s, const hr_expr *e) {
             known = known || s->c->carriers[i].in == e->tensor;
         if (!known) add_slot(s, (hr_cuda_carrier){.in = e->tensor, .out = -1});
     }
-    for (int i = 0; i < e->arg_count; i++)
-        add_reads(s, e->args[i]);
+    return HR_VISIT_ON;
 }
 
 /* A result's rows take the place of what was read for them, where that is of its type: an element is written
@@ -78,7 +76,7 @@ static void add_write(chooser *s, int tensor) {
 
 static void add_all(chooser *s) {
     for (int i = 0; i < s->stage->step_count; i++)
-        add_reads(s, s->stage->steps[i].value);
+        hr_expr_visit(s->stage->steps[i].value, add_read, s);
     s->reads = s->c->carrier_count;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
@@ -122,12 +120,9 @@ static bool lay_out(chooser *s) {
 bool hr_cuda_choose_carried(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                             hr_cuda_choice *c) {
     const hr_knobs *k = hr_stage_knobs(stage);
-    size_t ids = (size_t)plan->normal->expr_count + 1;
     chooser s = {.plan = plan, .stage = stage, .extents = extents, .c = c, .narrowest = PIECE, .fits = true};
     if (plan->limits.compute < 90 || stage->row_count != 1 || c->columns || c->totals) return false;
     if (k->row_threads || k->groups || k->blocks || k->staging || k->cluster) return false;
-    s.visited = hr_arena_alloc(plan->arena, ids);
-    memset(s.visited, 0, ids);
     add_all(&s);
     if (!s.fits || !c->carrier_count || s.narrowest < 2 || s.widest > 4 || !lay_out(&s)) {
         c->carrier_count = 0;

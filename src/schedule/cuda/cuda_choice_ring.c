@@ -3,6 +3,7 @@
 #include "schedule/cuda/cuda_choice_parts.h"
 
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "schedule/schedule.h"
 
 #include <string.h>
@@ -27,7 +28,6 @@ typedef struct survey {
     const hr_stage *stage;
     const int64_t *extents;
     const hr_cuda_choice *c;
-    bool *visited;
     bool refused;
     int streams;    /* elements that come with each row */
     int row_bytes;  /* and their bytes */
@@ -36,16 +36,15 @@ typedef struct survey {
 
 static bool varies_by_task(const survey *s, const hr_expr *e) {
     for (int i = 0; i < s->stage->task_count; i++)
-        if (hr_cuda_depends_on(e, s->stage->task[i])) return true;
+        if (hr_expr_has_index(e, s->stage->task[i])) return true;
     return false;
 }
 
-static void add_elements(survey *s, const hr_expr *e) {
-    if (s->visited[e->id]) return;
-    s->visited[e->id] = true;
+static hr_visit add_element(void *context, const hr_expr *e) {
+    survey *s = context;
     int lane = s->c->order[s->c->order_count - 1];
     if (e->op == HR_OP_ELEMENT && !hr_stage_makes(s->plan, s->stage, e->tensor) &&
-        hr_cuda_depends_on(e, lane)) {
+        hr_expr_has_index(e, lane)) {
         int size = (int)hr_dtype_size(s->plan->normal->tensors[e->tensor].dtype);
         s->held_bytes += size;
         if (!varies_by_task(s, e))
@@ -56,19 +55,16 @@ static void add_elements(survey *s, const hr_expr *e) {
         else
             s->refused = true;
     }
-    for (int i = 0; i < e->arg_count; i++)
-        add_elements(s, e->args[i]);
+    return HR_VISIT_ON;
 }
 
 static survey survey_of(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                         const hr_cuda_choice *c) {
     survey s = {.plan = plan, .stage = stage, .extents = extents, .c = c};
-    size_t count = (size_t)plan->normal->expr_count + 1;
-    s.visited = hr_arena_alloc(plan->arena, count);
-    memset(s.visited, 0, count);
-    for (int i = 0; i < stage->step_count; i++) {
-        add_elements(&s, stage->steps[i].value);
-    }
+    hr_walk walk = {.enter = add_element, .context = &s};
+    for (int i = 0; i < stage->step_count; i++)
+        hr_walk_through(&walk, stage->steps[i].value);
+    if (hr_walk_end(&walk) != HR_OK) s.refused = true;
     return s;
 }
 

@@ -3,6 +3,7 @@
 #include "schedule/cuda/cuda_choice_parts.h"
 
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "schedule/schedule.h"
 
 #include <stdlib.h>
@@ -14,7 +15,6 @@ typedef struct search {
     const hr_plan *plan;
     const hr_cuda_choice *c;
     const int64_t *extents;
-    bool *visited;
     int across; /* place in the choice's order; 0 or less: none */
     double points;
     int size; /* bytes of an element that is read across */
@@ -36,7 +36,7 @@ static void look_at(search *s, const hr_expr *e) {
         return;
     bool strided = false;
     for (int a = 0; a < last; a++)
-        strided = strided || hr_cuda_depends_on(e->args[a], lane);
+        strided = strided || hr_expr_has_index(e->args[a], lane);
     for (int k = 0; k + 1 < s->c->order_count && strided; k++)
         if (s->c->order[k] == e->args[last]->index) {
             s->across = k;
@@ -45,12 +45,9 @@ static void look_at(search *s, const hr_expr *e) {
         }
 }
 
-static void look(search *s, const hr_expr *e) {
-    if (s->visited[e->id]) return;
-    s->visited[e->id] = true;
-    if (e->op == HR_OP_ELEMENT && e->arg_count) look_at(s, e);
-    for (int i = 0; i < e->arg_count; i++)
-        look(s, e->args[i]);
+static hr_visit look(void *in, const hr_expr *e) {
+    if (e->op == HR_OP_ELEMENT && e->arg_count) look_at(in, e);
+    return HR_VISIT_ON;
 }
 
 void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
@@ -64,10 +61,8 @@ void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64
     for (int k = 0; k < c->order_count; k++)
         all *= (double)size_of_index(&s, c->order[k]);
     s.points = all / 2; /* smaller ones stay in a cache */
-    s.visited = calloc((size_t)plan->normal->expr_count + 1, 1);
-    for (int i = 0; i < stage->step_count && s.visited; i++)
-        if (stage->steps[i].stored) look(&s, stage->steps[i].value);
-    free(s.visited);
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].stored) hr_expr_visit(stage->steps[i].value, look, &s);
     if (s.across < 0 || size_of_index(&s, c->order[s.across]) < HR_CUDA_TILE_ACROSS / 2) return;
     int groups = READ_BYTES / (HR_CUDA_TILE_ACROSS * s.size);
     c->tile = true;
