@@ -1,10 +1,17 @@
 /* Tiles of a product and what they cost. In: sizes. Out: tiles, the best first.
  *
  * The model counts clocks. What all tiles share, the bytes of memory and the first load, is left out.
- *     tensor   a product of 64 rows, N columns and 16 of k: max(N / 2, 16 + N / 4), for B comes out of shared
- * memory L2       a multiprocessor takes 64 bytes a clock, all of them together 6600 waves    a block takes
- * tiles one after the other; the last wave counts whole epilogue a tile's results on their way out, where no
- * other warpgroup multiplies meanwhile Rates: docs/facts.md, "Tensor cores".
+ *
+ * - Tensor cores: a product of 64 rows, N columns and 16 of k takes max(N / 2, 16 + N / 4), for both operands
+ *   come out of shared memory.
+ *
+ * - L2: a multiprocessor takes 64 bytes a clock, all of them together 6600.
+ *
+ * - Waves: a block takes tiles one after the other; the last wave counts whole.
+ *
+ * - Epilogue: a tile's results on their way out, where no other warpgroup multiplies meanwhile.
+ *
+ * Measured: docs/facts.md, "Tensor cores".
  */
 #include "base/dtype.h"
 #include "schedule/cuda/choose_gemm.h"
@@ -16,13 +23,18 @@ enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64, STAGES_ENOUGH 
 /* Two barriers of eight bytes for each stage, and one for what each warpgroup's epilogue carries. */
 enum { BARRIER_BYTES = 16 };
 
-static const double l2_one = 64, l2_all = 6600; /* bytes a clock, of a multiprocessor and of all */
-static const double together = 8; /* how far two that overlap keep out of each other's way: 1 = not at all */
-static const double leave_clocks = 1780.0 / 32768; /* of an element of a tile of 128 x 256 in pieces */
-static const double shallow_loss =
-    1.2; /* a ring of three stages runs dry where one warpgroup takes from it */
-static const double narrow_loss = 1.07;  /* results leave in rows of 64 bytes */
-static const double cluster_loss = 0.12; /* of a wave: a cluster waits for its slower block at the end */
+/* Bytes a clock, of a multiprocessor and of all. */
+static const double l2_one = 64, l2_all = 6600;
+/* How far two that overlap keep out of each other's way: 1 = not at all. */
+static const double together = 8;
+/* Of an element of a tile of 128 x 256 that leaves in pieces. */
+static const double leave_clocks = 1780.0 / 32768;
+/* A ring of three stages runs dry where one warpgroup takes from it. */
+static const double shallow_loss = 1.2;
+/* Results leave in rows of 64 bytes. */
+static const double narrow_loss = 1.07;
+/* Of a wave: a cluster waits for its slower block at the end. */
+static const double cluster_loss = 0.12;
 
 /* Blocks of 384 threads: 128 x 256 has the least to read of the L2 for a product; ping-pong hides the
  * epilogue where k is short; smaller tiles are for products that are less than a wave. */

@@ -8,15 +8,13 @@
 
 #include "plan/plan.h"
 
-/* Contiguous axis, the other one, and up to two for the batch. */
 enum { HR_GEMM_VIEW_AXES = 4, HR_GEMM_BATCH_AXES = 2 };
 
+/* Axis 0 runs along memory, 1 is the other one; then those of the batch, the innermost first. */
 typedef struct hr_gemm_view {
     int tensor;
-    int rank; /* 0 = the copy engine cannot walk it so */
-    int64_t
-        size[HR_GEMM_VIEW_AXES]; /* elements; [0] runs along memory, [1] is the other axis, then the batch, */
-    int64_t stride[HR_GEMM_VIEW_AXES]; /* its innermost axis first */
+    int rank;                                                   /* 0 = the copy engine cannot walk it so */
+    int64_t size[HR_GEMM_VIEW_AXES], stride[HR_GEMM_VIEW_AXES]; /* elements */
 } hr_gemm_view;
 
 /* Indices that the product runs through as one, row-major. */

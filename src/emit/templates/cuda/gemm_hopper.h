@@ -10,11 +10,17 @@
  * full[s] ends a phase when the bytes of stage s are there, empty[s] when all warps that read it have left
  * it, those of the other block of the cluster included.
  *
- * P, which the printer makes for a stage: tile_m, tile_n, n_run (of gemm_column), stages, cluster,
- * ping_pong, pieces (places of a group for what it stores, 0 = for all of its tile), producer_registers,
- * consumer_registers, raster, results; left and right with k_major and load(); multiply(d, a, b, accumulate);
- * values() and store_box();
- * columns, column_values() and carries, load_carried(), unpack() (choose_gemm.h), paced.
+ * P, which the printer makes for a stage (stage_cuda_gemm.c):
+ *
+ * - tile_m, tile_n, stages, cluster, raster, ping_pong, producer_registers, consumer_registers; pieces:
+ * places of a group for what it stores, 0 = for all of its tile; n_run: see gemm_column.
+ *
+ * - left and right: k_major, load(); multiply(d, a, b, accumulate).
+ *
+ * - results, result_bytes, values(), pair(), store_box(); store() where stores_boxes is false.
+ *
+ * - columns and column_values(): values that are one for each column. carries, load_carried(), unpack(): an
+ *   element of a matrix that comes to where the result leaves from. paced: values() loads from memory.
  */
 template <class P> struct gemm_hopper_memory {
     static constexpr int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
