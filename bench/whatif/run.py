@@ -165,7 +165,8 @@ def main():
         rows = [judge(name, PROGRAMS[name], kept["steps"][name], diagnose(given.headroom, folder / f"{name}.hrt"))
                 for name in names]
     errors = [abs(row["error"]) for row in rows if row["planted"] != "healthy"]
-    notes = [f"{kept['machine']}; `bench/whatif/run.py --overhead`. A fault is planted in each program but the last; "
+    command = "bench/whatif/run.py" + (" --overhead" if "plain" in kept else "")
+    notes = [f"{kept['machine']}; `{command}`. A fault is planted in each program but the last; "
              "`step` and `measured` are the faulty and the fixed program without the recorder, `predicted` is what the "
              "diagnosis of the faulty one's recording says of the fixed one.",
              "", f"- first finding as planted: {sum(r['good'] for r in rows)} of {len(rows)}"]
