@@ -225,7 +225,10 @@ static hr_status launch_all(case_state *state) {
     bool aligned = hr_tensors_are_aligned(&asked, (void *const *)state->words, state->count);
     for (int g = 0; g < state->launch_count; g++) {
         hr_launch launch = state->launches[g];
-        if (launch.unaligned[0] && !aligned) memcpy(launch.entry, launch.unaligned, sizeof launch.entry);
+        if (launch.unaligned[0] && !aligned) { /* the function without maps */
+            memcpy(launch.entry, launch.unaligned, sizeof launch.entry);
+            launch.map_count = 0;
+        }
         if (!hr_launch_is_empty(&launch))
             HR_TRY(
                 cuda_emulation_launch(state->device, state->object, &launch, state->words, state->one->seed));
