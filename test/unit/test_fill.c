@@ -71,6 +71,27 @@ static void test_floats_are_normal(void **state) {
         }
 }
 
+/* With mean 1, and of one sign: of every dtype, by single elements and by tables. */
+static void test_other_values(void **state) {
+    (void)state;
+    static const char *const dtypes[] = {"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2"};
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+        for (int large = 0; large < 2; large++) {
+            char text[128];
+            snprintf(text, sizeof text, "kernel copy(x: %s[N]) -> (y: f32[N])\n{\n    y[n] = x[n]\n}\n",
+                     dtypes[d]);
+            hr_kernel *kernel = load(text);
+            extent_set(kernel, "N", large ? 300001 : 100000);
+            assert_int_equal(hr_kernel_fill_as(kernel, 1, HR_VALUES_MEAN_1), HR_OK);
+            moments one = moments_of(kernel, "x");
+            assert_true(fabs(one.mean - 1) < 0.015 && fabs(one.deviation - 1) < 0.02 && one.least < -1.5);
+            assert_int_equal(hr_kernel_fill_as(kernel, 1, HR_VALUES_POSITIVE), HR_OK);
+            moments positive = moments_of(kernel, "x");
+            assert_true(positive.least >= 0 && fabs(positive.mean - 0.798) < 0.02 && positive.most > 2.9);
+            hr_kernel_destroy(kernel);
+        }
+}
+
 static void test_table_and_single_elements_agree(void **state) {
     (void)state;
     static uint16_t large[200000], small[5000];
@@ -246,6 +267,7 @@ static void test_speed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floats_are_normal),
+        cmocka_unit_test(test_other_values),
         cmocka_unit_test(test_table_and_single_elements_agree),
         cmocka_unit_test(test_one_seed_one_array),
         cmocka_unit_test(test_whole_numbers_fill_their_range),

@@ -235,6 +235,34 @@ static void test_long_and_crossed_reductions(void **state) {
     hr_fixture_close(&f);
 }
 
+/* More points than are chained: what is expected is found in one walk, what is not in another. */
+static void test_scattered_over_many_points(void **state) {
+    (void)state;
+    enum { N = (1 << 19) + 1000, V = 7 };
+    hr_fixture f;
+    double *at = malloc(N * sizeof *at), counts[V] = {0}, sums[V] = {0};
+    assert_non_null(at);
+    open_text(&f, "kernel k(at: i32[N]) -> (h: f32[V], s: f64[V], y: f32[V])\n{\n h[at[n]] += 1\n"
+                  " s[at[n]] += n * 0.5\n y[v] = h[V - 1 - v] / 2\n}\n");
+    hr_fixture_extent(&f, "N", N);
+    hr_fixture_extent(&f, "V", V);
+    allocate(&f);
+    for (int n = 0; n < N; ++n) {
+        const int v = (int)((unsigned)n * 2654435761u >> 16) % V;
+        at[n] = v;
+        counts[v] += 1;
+        sums[v] += n * 0.5;
+    }
+    hr_fixture_set(&f, "at", at);
+    for (int v = 0; v < V; ++v) {
+        expect(&f, "y", v, counts[V - 1 - v] / 2);
+        expect(&f, "h", v, counts[v]);
+        expect(&f, "s", v, sums[v]);
+    }
+    free(at);
+    hr_fixture_close(&f);
+}
+
 static void test_where_reads_one_side(void **state) {
     (void)state;
     hr_fixture f;
@@ -647,6 +675,7 @@ int main(void) {
         cmocka_unit_test(test_reducers_with_nan),
         cmocka_unit_test(test_reducers_with_infinities),
         cmocka_unit_test(test_long_and_crossed_reductions),
+        cmocka_unit_test(test_scattered_over_many_points),
         cmocka_unit_test(test_where_reads_one_side),
         cmocka_unit_test(test_gather_out_of_range),
         cmocka_unit_test(test_gather_of_a_local_inside_a_reduction),
