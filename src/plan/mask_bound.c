@@ -18,7 +18,7 @@ typedef struct masking {
     const bool *elsewhere;    /* by tensor: other stages read it */
     int first, last;          /* stages */
     const hr_expr *condition; /* of all scores; NULL = not known yet */
-    int peak, total;          /* tensors, -1 = none yet */
+    bool *peak, *total;       /* by tensor: a maximum of scores, the sum of their exponentials */
 } masking;
 
 static const hr_statement *statement_of(const masking *r, const hr_step *step) {
@@ -36,8 +36,8 @@ static const hr_step *maker_of(const masking *r, const hr_expr *node, int from, 
     return NULL;
 }
 
-static bool is_element_of(const hr_expr *node, int tensor) {
-    return node->op == HR_OP_ELEMENT && node->tensor == tensor;
+static bool is_total(const masking *r, const hr_expr *node) {
+    return node->op == HR_OP_ELEMENT && r->total[node->tensor];
 }
 
 static bool is_minus_infinity(const hr_expr *node) {
@@ -59,17 +59,16 @@ static bool is_score(masking *r, const hr_expr *node, bool zero) {
 /* The maximum, or 0 in its place where it is infinite. */
 static bool is_largest(const masking *r, const hr_expr *node) {
     if (node->op == HR_OP_WHERE && hr_expr_is_zero(node->args[1])) node = node->args[2];
-    return is_element_of(node, r->peak);
+    return node->op == HR_OP_ELEMENT && r->peak[node->tensor];
 }
 
 /* Those, or logsumexp: log(total) + peak. */
 static bool is_peak(const masking *r, const hr_expr *node) {
-    if (r->peak < 0) return false;
     if (is_largest(r, node)) return true;
     const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
     if (made && made->kind == HR_STEP_ROW) node = made->value;
-    return node->op == HR_OP_ADD && r->total >= 0 && node->args[0]->op == HR_OP_LOG &&
-           is_element_of(node->args[0]->args[0], r->total) && is_largest(r, node->args[1]);
+    return node->op == HR_OP_ADD && node->args[0]->op == HR_OP_LOG && is_total(r, node->args[0]->args[0]) &&
+           is_largest(r, node->args[1]);
 }
 
 /* exp(score - peak) */
@@ -81,8 +80,8 @@ static bool is_exponential(masking *r, const hr_expr *node) {
 /* Not what makes NaN of 0, but in rows that are all NaN. */
 static bool is_harmless(const masking *r, const hr_expr *node) {
     if (node->op == HR_OP_NUMBER) return isfinite(node->number);
-    return r->total >= 0 && node->op == HR_OP_DIV && node->args[0]->op == HR_OP_NUMBER &&
-           isfinite(node->args[0]->number) && is_element_of(node->args[1], r->total);
+    return node->op == HR_OP_DIV && node->args[0]->op == HR_OP_NUMBER && isfinite(node->args[0]->number) &&
+           is_total(r, node->args[1]);
 }
 
 /* 0 where the condition does not hold. */
@@ -96,7 +95,7 @@ static bool vanishes(masking *r, const hr_expr *node) {
         return (vanishes(r, node->args[0]) && is_harmless(r, node->args[1])) ||
                (vanishes(r, node->args[1]) && is_harmless(r, node->args[0]));
     case HR_OP_DIV:
-        return r->total >= 0 && vanishes(r, node->args[0]) && is_element_of(node->args[1], r->total);
+        return vanishes(r, node->args[0]) && is_total(r, node->args[1]);
     default:
         return is_exponential(r, node) || is_score(r, node, true);
     }
@@ -114,12 +113,12 @@ static bool step_ignores(masking *r, const hr_step *step) {
     if (step->kind == HR_STEP_ROW) return true;
     if (step->kind == HR_STEP_ELEMENT) return is_local(r, step) && vanishes(r, step->value);
     if (step->kind != HR_STEP_REDUCE_ROW) return false;
-    if (step->reduce == HR_OP_REDUCE_MAX && r->peak < 0 && is_score(r, step->value, false)) {
-        r->peak = tensor;
+    if (step->reduce == HR_OP_REDUCE_MAX && is_score(r, step->value, false)) {
+        r->peak[tensor] = true;
         return true;
     }
-    if (step->reduce != HR_OP_REDUCE_SUM || r->total >= 0 || !is_exponential(r, step->value)) return false;
-    r->total = tensor;
+    if (step->reduce != HR_OP_REDUCE_SUM || !is_exponential(r, step->value)) return false;
+    r->total[tensor] = true;
     return true;
 }
 
@@ -162,13 +161,16 @@ static bool bounds(masking *r, const hr_expr *condition, hr_stage *stage) {
 void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewhere) {
     hr_stage *stage = &plan->stages[first];
     const hr_contract *scores = stage->contract, *values = plan->stages[last].contract;
+    const size_t tensors = (size_t)plan->normal->tensor_count + 1;
+    bool *marks = hr_arena_alloc(plan->arena, 2 * tensors * sizeof *marks);
+    memset(marks, 0, 2 * tensors * sizeof *marks);
     masking r = {.plan = plan,
                  .scores = scores,
                  .elsewhere = elsewhere,
                  .first = first,
                  .last = last,
-                 .peak = -1,
-                 .total = -1};
+                 .peak = marks,
+                 .total = marks + tensors};
     for (int k = first + 1; k < last; k++)
         for (int i = 0; i < plan->stages[k].step_count; i++)
             if (!step_ignores(&r, &plan->stages[k].steps[i])) return;

@@ -25,7 +25,7 @@ enum {
 
 struct hr_sum {
     hr_dtype type;
-    double unit, growth;
+    double unit, growth, rounding;
     int chains;
     int64_t total, count;
     bool overflows, lost;
@@ -55,6 +55,7 @@ hr_status hr_sum_begin(hr_sum **out, hr_dtype type, hr_sum_order order, int64_t 
     sum->type = type;
     sum->unit = hr_dtype_rounding(type == HR_F64 ? HR_F64 : HR_F32);
     sum->growth = order.growth > 0 ? order.growth : 1;
+    sum->rounding = order.rounding;
     sum->chains = order.chains < 1 || total <= SHORT ? 1
                   : order.chains > HR_SUM_CHAINS_MAX ? HR_SUM_CHAINS_MAX
                                                      : order.chains;
@@ -113,6 +114,7 @@ void hr_sum_add(hr_sum *sum, double value, double bound, double noise) {
         sum->reach += size;
     }
     sum->bound += bound;
+    noise += sum->rounding * fabs(value) / sqrt(3);
     if (noise > 0) *bin_of(sum, value) += noise;
 }
 

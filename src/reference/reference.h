@@ -36,8 +36,10 @@ void hr_reference_destroy(hr_reference *reference);
  * Sums that have none are taken to be one chain, which errs most. */
 typedef struct hr_sum_order {
     hr_place place;
-    int chains;    /* partial sums side by side */
-    double growth; /* times what adding up errs where a sum is made from others that cancel; 1 elsewhere */
+    int chains;      /* partial sums side by side */
+    double growth;   /* times what adding up errs where a sum is made from others that cancel; 1 elsewhere */
+    double rounding; /* of each addend, relative to it, at most: where the plan says that a factor of it is
+                        rounded to 16 bits; 0 elsewhere */
 } hr_sum_order;
 
 void hr_reference_orders(hr_reference *reference, const hr_sum_order *orders, int count);

@@ -3,7 +3,9 @@
  * In: a plan. Out: for hr_reference_orders. What is not found here is taken to be one chain, as sums of
  * columns, products and += are.
  */
+#include "base/dtype.h"
 #include "run/check.h"
+#include "schedule/cuda/choose_attention.h"
 #include "schedule/schedule.h"
 
 #include <stdlib.h>
@@ -36,18 +38,35 @@ static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {
         if (known->place.line != one.place.line || known->place.column != one.place.column) continue;
         if (one.chains < known->chains) known->chains = one.chains;
         if (one.growth > known->growth) known->growth = one.growth;
+        if (one.rounding > known->rounding) known->rounding = one.rounding;
         return;
     }
     orders[(*count)++] = one;
 }
 
+/* Weights of attention in one kernel are rounded as they become the operand of its second product. */
+static void add_rounding(const hr_plan *plan, const hr_stage *stage, hr_sum_order *orders, int *count) {
+    if (stage->schedule->kind != HR_SCHEDULE_CUDA_ATTENTION || !stage->contract) return;
+    const hr_cuda_attention *attention = stage->schedule->attention;
+    if (stage != &plan->stages[attention->last]) return;
+    for (int s = 0; s < plan->normal->statement_count; s++) {
+        const hr_statement *statement = &plan->normal->statements[s];
+        if (statement->tensor != stage->contract->product) continue;
+        const double rounding = hr_dtype_rounding(attention->dtype);
+        order_add(orders, count, (hr_sum_order){statement->place, 1, 1, rounding});
+        order_add(orders, count, (hr_sum_order){statement->value->place, 1, 1, rounding});
+    }
+}
+
 hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_order **out, int *count) {
     int steps = 0;
     for (int s = 0; s < plan->stage_count; s++)
-        steps += plan->stages[s].step_count;
+        steps += plan->stages[s].step_count + 1;
     *count = 0;
     *out = calloc(2 * (size_t)steps + 1, sizeof **out);
     if (!*out) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check a kernel");
+    for (int s = 0; s < plan->stage_count; s++)
+        add_rounding(plan, &plan->stages[s], *out, count);
     for (int s = 0; s < plan->stage_count; s++)
         for (int i = 0; i < plan->stages[s].step_count; i++) {
             const hr_step *step = &plan->stages[s].steps[i];
@@ -58,7 +77,7 @@ hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_or
                                       .chains = rows ? chains_of(plan, &plan->stages[s], extents) : 1,
                                       .growth = step->variance ? VARIANCE_GROWTH : 1};
             order_add(*out, count, one);
-            order_add(*out, count, (hr_sum_order){statement->value->place, one.chains, one.growth});
+            order_add(*out, count, (hr_sum_order){statement->value->place, one.chains, one.growth, 0});
         }
     return HR_OK;
 }

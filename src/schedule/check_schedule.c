@@ -83,7 +83,7 @@ hr_status hr_schedule_check(const hr_plan *plan) {
         const char *fault = NULL;
         if (hr_kind_list[kind].target != hr_target_of(&plan->limits)->kind)
             fault = "a schedule of another target";
-        else if (product != (stage->contract != NULL))
+        else if (kind != HR_SCHEDULE_CUDA_ATTENTION && product != (stage->contract != NULL))
             fault = "a schedule of another kind of stage";
         else if (kind == HR_SCHEDULE_CPU_WALK)
             fault = walk_fault(stage);

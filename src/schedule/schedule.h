@@ -45,6 +45,8 @@ typedef struct hr_schedule {
             hr_contract_choice product; /* HR_SCHEDULE_CPU_PRODUCT */
         };
         hr_cuda_choice grid; /* HR_SCHEDULE_CUDA_GRID */
+        /* HR_SCHEDULE_CUDA_ATTENTION: of the region's first stage; the others join it */
+        const struct hr_cuda_attention *attention;
     };
 } hr_schedule;
 

@@ -11,6 +11,7 @@
 #include "emit/cuda/launcher_maps.h"
 #include "emit/cuda/launcher_text.h"
 #include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/stage_cuda_attention.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_gemm.h"
 #include "emit/describe.h"
@@ -36,19 +37,32 @@ typedef struct emitter {
     int64_t work_bytes;
 } emitter;
 
-/* Some kernel copies by tensor maps, which are made for the extents of this source. */
+/* It is part of a kernel for a whole region; NULL = it has kernels of its own. */
+static const hr_cuda_attention *attention_of(const hr_stage *stage) {
+    return stage->schedule->kind == HR_SCHEDULE_CUDA_ATTENTION ? stage->schedule->attention : NULL;
+}
+
+static bool is_product(const hr_stage *stage) {
+    return stage->shape == HR_SHAPE_CONTRACT && !attention_of(stage);
+}
+
+/* Its kernel copies by tensor maps. */
+static bool is_mapped(const emitter *e, int i) {
+    const hr_stage *stage = &e->plan->stages[i];
+    return attention_of(stage) || (is_product(stage) && e->gemms[i].mainloop == HR_GEMM_HOPPER);
+}
+
+/* Some kernel does; they are made for the extents of this source. */
 static bool has_maps(const emitter *e) {
     for (int i = 0; i < e->plan->stage_count; i++)
-        if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop == HR_GEMM_HOPPER)
-            return true;
+        if (is_mapped(e, i)) return true;
     return false;
 }
 
 /* Some stage is launched without. */
 static bool has_others(const emitter *e) {
     for (int i = 0; i < e->plan->stage_count; i++)
-        if (e->plan->stages[i].shape != HR_SHAPE_CONTRACT || e->gemms[i].mainloop != HR_GEMM_HOPPER)
-            return true;
+        if (!is_mapped(e, i)) return true;
     return false;
 }
 
@@ -61,7 +75,7 @@ static hr_status choose_gemms(emitter *e, hr_arena *arena) {
     e->siblings = hr_arena_alloc(arena, size);
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
-        if (stage->shape != HR_SHAPE_CONTRACT) continue;
+        if (!is_product(stage)) continue;
         HR_TRY(hr_cuda_gemm_choose(plan, stage, e->extents, HR_GEMM_HOPPER, &e->gemms[i]));
         HR_TRY(hr_cuda_gemm_sibling(plan, stage, e->extents, &e->gemms[i], &e->siblings[i]));
     }
@@ -73,7 +87,7 @@ static int64_t work_bytes(const hr_plan *plan) {
     int64_t most = 0;
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
-        if (stage->contract) continue;
+        if (stage->contract || attention_of(stage)) continue;
         if (hr_grid_of(stage)->work_bytes > most) most = hr_grid_of(stage)->work_bytes;
     }
     return most;
@@ -149,6 +163,16 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
     return hr_cuda_gemm_maps(plan, extents, &gemm, work_bytes(plan), launch);
 }
 
+static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+    const hr_cuda_attention *attention = attention_of(&plan->stages[i]);
+    if (i != attention->first) return HR_OK;
+    HR_TRY(add_grid(list, i, "", attention->blocks, attention->threads));
+    hr_launch *launch = &list->out[list->count - 1];
+    launch->shared = attention->shared_bytes;
+    snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
+    return hr_cuda_attention_maps(plan, extents, attention, work_bytes(plan), launch);
+}
+
 /* What the kernel before a scatter clears. */
 static const hr_size *cleared_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
     const int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
@@ -166,6 +190,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     const hr_stage *stage = &plan->stages[i];
     hr_sizes sizes = {0};
     int64_t total;
+    if (attention_of(stage)) return add_attention_grids(plan, extents, i, list);
     if (stage->shape == HR_SHAPE_CONTRACT) return add_product_grids(plan, extents, i, list);
     const hr_cuda_choice c = *hr_grid_of(stage);
     hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
@@ -342,7 +367,8 @@ static hr_status print_mapped_launch(emitter *e, int i) {
     hr_printer *p = e->p;
     hr_launch launch;
     grid_list list = {.out = &launch, .max = 1};
-    HR_TRY(add_product_grids(e->plan, e->extents, i, &list));
+    HR_TRY(add_stage_grids(e->plan, e->extents, i, &list));
+    if (!list.count) return HR_OK; /* the region's first stage has its launch */
     bool asks = launch.unaligned[0] != 0;
     hr_print(p, asks ? "if (aligned) {" : "{");
     p->indent++;
@@ -360,12 +386,12 @@ static hr_status print_mapped_launch(emitter *e, int i) {
 
 static hr_status print_stage_launches(emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
-    const hr_cuda_choice *c = hr_grid_of(&e->plan->stages[i]);
+    const hr_cuda_choice *c = hr_grid_of(stage);
     hr_sizes sizes = {0};
     launch_shape one = {1, 0, INT32_MAX, 1, false};
     const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
+    if (is_mapped(e, i)) return print_mapped_launch(e, i);
     if (stage->shape == HR_SHAPE_CONTRACT) {
-        if (e->gemms[i].mainloop == HR_GEMM_HOPPER) return print_mapped_launch(e, i);
         print_product_launch(e, i, main, one);
         return HR_OK;
     }
@@ -418,8 +444,8 @@ static void print_launcher_arguments(emitter *e) {
 static void print_alignment(emitter *e) {
     bool any = false;
     for (int i = 0; i < e->plan->stage_count; i++)
-        any = any || (e->plan->stages[i].shape == HR_SHAPE_CONTRACT
-                          ? hr_cuda_gemm_asks(&e->gemms[i])
+        any = any || (is_mapped(e, i) || is_product(&e->plan->stages[i])
+                          ? is_mapped(e, i) || hr_cuda_gemm_asks(&e->gemms[i])
                           : hr_cuda_asks_before(hr_grid_of(&e->plan->stages[i])));
     if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
 }
@@ -495,7 +521,12 @@ static hr_status print_products(emitter *e, hr_text *stages) {
     hr_tensor_core *products =
         hr_arena_alloc(e->p->arena, (size_t)(e->plan->stage_count + 1) * 2 * sizeof *products);
     for (int i = 0; i < e->plan->stage_count; i++) {
-        if (e->plan->stages[i].shape != HR_SHAPE_CONTRACT || e->gemms[i].mainloop == HR_GEMM_PLAIN) continue;
+        const hr_cuda_attention *attention = attention_of(&e->plan->stages[i]);
+        if (attention && i == attention->first) {
+            hr_cuda_attention_products(attention, products + count);
+            count += HR_ATTENTION_PRODUCTS;
+        }
+        if (!is_product(&e->plan->stages[i]) || e->gemms[i].mainloop == HR_GEMM_PLAIN) continue;
         products[count++] = hr_cuda_gemm_product(&e->gemms[i]);
         products[count++] = hr_cuda_gemm_product(&e->siblings[i]);
     }
@@ -506,7 +537,12 @@ static hr_status print_stages(emitter *e, hr_text *stages) {
     e->p->out = stages;
     HR_TRY(print_products(e, stages));
     for (int i = 0; i < e->plan->stage_count; i++) {
-        if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop != HR_GEMM_PLAIN)
+        const hr_cuda_attention *attention = attention_of(&e->plan->stages[i]);
+        if (attention && i == attention->first)
+            HR_TRY(hr_emit_attention_cuda(e->p, attention));
+        else if (attention)
+            continue;
+        else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop != HR_GEMM_PLAIN)
             HR_TRY(hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &e->siblings[i]));
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
             HR_TRY(hr_emit_contract_cuda(e->p, i));

@@ -67,6 +67,10 @@ int hr_cuda_candidates(const hr_plan *plan, hr_knobs *out, int max) {
     for (int i = 0; i < plan->stage_count; i++)
         flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
     for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) return hr_gemm_candidates(plan, out, max);
+        if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
+            return hr_gemm_candidates(plan, out, max);
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_ATTENTION)
+            return copy_of(&(hr_knobs){0}, 1, out, max); /* it has no tunables yet */
     return flat ? flat_candidates(out, max) : grid_candidates(out, max);
 }

@@ -2,10 +2,13 @@
 #include "ir/graph.h"
 #include "plan/passes.h"
 #include "schedule/cuda/candidates_cuda.h"
+#include "schedule/cuda/choose_attention.h"
 #include "schedule/cuda/choose_gemm.h"
 #include "schedule/schedule_passes.h"
 #include "schedule/stash.h"
 #include "schedule/target.h"
+
+#include <string.h>
 
 /* A cluster of blocks adds up a row's sums in its registers: the columns that are too many for that, and more
  * vectors beside a matrix than a block reads it once for. */
@@ -65,10 +68,42 @@ static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage
     return HR_OK;
 }
 
+/* ---- attention ---- */
+
+/* The region's stages are one kernel; what they make for each other is in its registers. */
+static void join(hr_plan *plan, const hr_region *region, const hr_cuda_attention *attention) {
+    for (int k = region->first; k <= region->last; k++) {
+        hr_stage *stage = &plan->stages[k];
+        stage->schedule->kind = HR_SCHEDULE_CUDA_ATTENTION;
+        stage->schedule->joins = k > region->first;
+        stage->schedule->attention = attention;
+    }
+    for (int t = 0; t < plan->normal->tensor_count; t++)
+        plan->in_blocks[t] = plan->in_blocks[t] || region->inner[t];
+}
+
+static hr_status attend(const int64_t *extents, hr_plan *plan) {
+    const size_t tensors = (size_t)plan->normal->tensor_count + 1;
+    int done = -1;
+    plan->in_blocks = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_blocks);
+    memset(plan->in_blocks, 0, tensors * sizeof *plan->in_blocks);
+    for (int i = 0; i < plan->region_count; i++) {
+        const hr_region *region = &plan->regions[i];
+        hr_stage *first = &plan->stages[region->first];
+        if (region->first <= done) continue;
+        hr_cuda_attention *attention = hr_arena_alloc(plan->arena, sizeof *attention);
+        HR_TRY(hr_cuda_attention_choose(plan, region, extents, attention));
+        first->why = hr_arena_format(plan->arena, "%s; %s", first->why, attention->why);
+        if (!attention->fits) continue;
+        join(plan, region, attention);
+        done = region->last;
+    }
+    return HR_OK;
+}
+
 /* ---- the passes ---- */
 
 static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
-    (void)unfused;
     for (int i = 0; i < plan->stage_count; i++) {
         hr_stage *stage = &plan->stages[i];
         hr_schedule *schedule = stage->schedule;
@@ -79,8 +114,11 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
         hr_schedule_describe(plan, stage);
         schedule->kind = stage->contract ? HR_SCHEDULE_CUDA_PRODUCT : HR_SCHEDULE_CUDA_GRID;
         if (!stage->contract) HR_TRY(hr_cuda_choose(plan, stage, extents, &schedule->grid));
-        if (stage->contract) HR_TRY(explain_product(extents, plan, stage));
     }
+    if (!unfused) HR_TRY(attend(extents, plan));
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
+            HR_TRY(explain_product(extents, plan, &plan->stages[i]));
     return HR_OK;
 }
 

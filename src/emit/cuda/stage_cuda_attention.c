@@ -1,0 +1,378 @@
+/* Attention on the tensor cores as a CUDA kernel. In: a region. Out: text. See stage_cuda_attention.h. */
+#include "emit/cuda/stage_cuda_attention.h"
+
+#include "base/dtype.h"
+#include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/stage_cuda_contract.h"
+
+#include <inttypes.h>
+
+/* A box is SPAN elements, 128 bytes, wide. */
+enum { SPAN = 64 };
+
+typedef struct attention_printer {
+    hr_printer *p;
+    const hr_cuda_attention *attention;
+    const hr_stage *first, *last;
+    const hr_contract *scores, *values;
+    int number; /* of the first stage */
+} attention_printer;
+
+static void print_function(attention_printer *t, const char *signature, void (*print)(attention_printer *)) {
+    hr_printer *p = t->p;
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_text body, *out = hr_print_aside(p, &body);
+    print(t);
+    hr_print_back(p, out);
+    hr_emit_kernel(p, signature, &body);
+}
+
+/* ---- queries, keys, values ---- */
+
+static void print_element(attention_printer *t, const hr_expr *value, const int *rows, int row_count,
+                          const int *columns, int column_count) {
+    hr_printer *p = t->p;
+    hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
+    hr_cuda_print_digits(p, rows, row_count, "row");
+    hr_cuda_print_digits(p, columns, column_count, "column");
+    hr_print(p, "return %s[%s];", hr_emit_tensor(p, value->tensor),
+             hr_emit_offset(p, value->tensor, value->args, value->arg_count));
+}
+
+static void print_query(attention_printer *t) {
+    const hr_contract *c = t->scores;
+    print_element(t, c->left, c->m, c->m_count, c->k, c->k_count);
+}
+
+static void print_key(attention_printer *t) {
+    const hr_contract *c = t->scores;
+    print_element(t, c->right, c->n, c->n_count, c->k, c->k_count);
+}
+
+/* Its batch and its keys bear the numbers that the first product's have. */
+static void print_value(attention_printer *t) {
+    const hr_contract *c = t->values;
+    print_element(t, c->right, c->k, c->k_count, c->n, c->n_count);
+}
+
+/* The coordinates of a box behind the first two; `group` batches share an element of the last of their axes.
+ */
+static const char *batch_coordinates(hr_printer *p, const hr_gemm_view *view, int64_t group) {
+    if (view->rank == 2) return "";
+    if (view->rank == 3) return hr_format(p, ", batch / %" PRId64, group);
+    return hr_format(p, ", batch %% %" PRId64 " / %" PRId64 ", batch / %" PRId64, view->size[2] * group,
+                     group, view->size[2] * group);
+}
+
+static void print_side(attention_printer *t, const char *name, const hr_gemm_view *view, int64_t group,
+                       void (*print)(attention_printer *)) {
+    hr_printer *p = t->p;
+    const char *arguments = "const arguments &a, int64_t batch, int64_t row, int64_t column";
+    print_function(
+        t, hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", t->number, name, arguments),
+        print);
+    hr_print(p, "struct stage_%d_%s_side {", t->number, name);
+    hr_print(p, "    static __device__ inline uint16_t element(%s) {", arguments);
+    hr_print(p, "        return stage_%d_%s(a, batch, row, column);", t->number, name);
+    hr_print(p, "    }");
+    hr_print(p,
+             "    static __device__ inline void load(uint32_t to, const void *map, int column, int row, int "
+             "batch,");
+    hr_print(p, "                                       uint32_t barrier) {");
+    hr_print(p, "        ptx_tensor_load_%dd(to, map, column, row%s, barrier);", view->rank,
+             batch_coordinates(p, view, group));
+    hr_print(p, "    }");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
+/* ---- scores ---- */
+
+static void print_indices(attention_printer *t) {
+    hr_cuda_print_digits(t->p, t->scores->batch, t->scores->batch_count, "batch");
+    hr_cuda_print_digits(t->p, t->scores->m, t->scores->m_count, "m");
+    hr_cuda_print_digits(t->p, t->scores->n, t->scores->n_count, "n");
+}
+
+/* Without its scale, where that is a factor of the exponent. */
+static void print_open(attention_printer *t) {
+    hr_printer *p = t->p;
+    if (t->attention->scale) {
+        hr_print(p, "return sum;");
+        return;
+    }
+    print_indices(t);
+    p->value[t->scores->product] = "sum";
+    const char *text = hr_expr_text(p, t->attention->softmax.open);
+    p->value[t->scores->product] = NULL;
+    hr_print(p, "return %s;", text);
+}
+
+static void print_sees(attention_printer *t) {
+    const hr_expr *mask = t->attention->softmax.mask;
+    if (mask) print_indices(t);
+    hr_print(t->p, "return %s;", mask ? hr_expr_text(t->p, mask) : "true");
+}
+
+static void print_bound(attention_printer *t) {
+    hr_printer *p = t->p;
+    const hr_stage *stage = t->first;
+    if (!stage->mask_bound) {
+        hr_print(p, "return %s;", hr_emit_points(p, t->scores->n, t->scores->n_count));
+        return;
+    }
+    hr_cuda_print_digits(p, t->scores->m, t->scores->m_count, "m");
+    hr_print(p, "return %s%s;", hr_expr_text(p, stage->mask_bound), stage->mask_bound_more ? " + 1" : "");
+}
+
+static void print_unit(attention_printer *t) {
+    const hr_expr *scale = t->attention->scale;
+    hr_print(t->p, "return %s;", scale ? hr_expr_text(t->p, scale) : "1.0f");
+}
+
+static void print_scores(attention_printer *t) {
+    hr_printer *p = t->p;
+    const char *at = "const arguments &a, int64_t batch, int64_t m";
+    const char *name = hr_format(p, "static __device__ inline float stage_%d", t->number);
+    print_function(t, hr_format(p, "%s_open_score(%s, int64_t n, float sum)", name, at), print_open);
+    print_function(t,
+                   hr_format(p, "static __device__ inline bool stage_%d_sees(%s, int64_t n)", t->number, at),
+                   print_sees);
+    print_function(t, hr_format(p, "static __device__ inline int64_t stage_%d_bound(%s)", t->number, at),
+                   print_bound);
+    print_function(t, hr_format(p, "%s_unit(const arguments &a)", name), print_unit);
+}
+
+/* ---- results ---- */
+
+static void print_store(attention_printer *t) {
+    hr_printer_stage(t->p, t->last);
+    t->p->vector = false;
+    hr_cuda_print_contract_epilogue(t->p, t->last);
+}
+
+/* Results of which there is one a row. */
+static void print_row_steps(attention_printer *t) {
+    hr_printer *p = t->p;
+    const hr_softmax *softmax = &t->attention->softmax;
+    hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
+    hr_cuda_print_digits(p, t->scores->m, t->scores->m_count, "m");
+    for (int i = 0; i < softmax->count; i++) {
+        const hr_softmax_sums *sums = &softmax->sums[i];
+        p->value[sums->peak] = "peak";
+        if (sums->total >= 0) p->value[sums->total] = sums->replaced ? "total_replaced" : "total";
+    }
+    for (int k = t->attention->first + 1; k < t->attention->last; k++)
+        for (int i = 0; i < p->plan->stages[k].step_count; i++) {
+            const hr_step *step = &p->plan->stages[k].steps[i];
+            const hr_statement *made = &p->function->statements[step->statement];
+            if (step->kind == HR_STEP_ROW) {
+                const char *text = hr_expr_text(p, step->value);
+                hr_emit_step_value(p, step, text, step->value->type);
+            }
+            if (!step->stored || step->kind == HR_STEP_ELEMENT || hr_plan_is_in_blocks(p->plan, made->tensor))
+                continue;
+            hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, made->tensor),
+                     hr_emit_offset(p, made->tensor, made->subscripts, made->subscript_count),
+                     hr_emit_stored(p, p->value[made->tensor], step->value->type,
+                                    p->function->tensors[made->tensor].dtype));
+        }
+    for (int i = 0; i < softmax->count; i++) {
+        p->value[softmax->sums[i].peak] = NULL;
+        if (softmax->sums[i].total >= 0) p->value[softmax->sums[i].total] = NULL;
+    }
+}
+
+static void print_results(attention_printer *t) {
+    hr_printer *p = t->p;
+    print_function(t,
+                   hr_format(p,
+                             "static __device__ inline void stage_%d_rows(const arguments &a, int64_t batch, "
+                             "int64_t m, float peak, float total, float total_replaced)",
+                             t->number),
+                   print_row_steps);
+    print_function(
+        t,
+        hr_format(p,
+                  "static __device__ inline void stage_%d_store(const arguments &a, int64_t batch, "
+                  "int64_t m, int64_t n, float sum)",
+                  t->number),
+        print_store);
+}
+
+/* ---- the kernel ---- */
+
+void hr_cuda_attention_products(const hr_cuda_attention *attention, hr_tensor_core *out) {
+    hr_tensor_type type = attention->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
+    out[0] = (hr_tensor_core){.threads = HR_TENSOR_WARPGROUP,
+                              .a = type,
+                              .b = type,
+                              .sum = HR_TENSOR_SUM_F32,
+                              .columns = attention->tile_n,
+                              .a_place = HR_TENSOR_K_MAJOR,
+                              .b_place = HR_TENSOR_K_MAJOR};
+    out[1] = out[0];
+    out[1].columns = attention->wide;
+    out[1].a_place = HR_TENSOR_REGISTERS;
+    out[1].b_place = HR_TENSOR_MN_MAJOR;
+}
+
+/* One that calls the printed function of that name. */
+static void print_member(attention_printer *t, const char *type, const char *name, const char *parameters,
+                         const char *arguments) {
+    hr_printer *p = t->p;
+    hr_print(p, "    static __device__ inline %s %s(const arguments &a%s) {", type, name, parameters);
+    hr_print(p, "        %sstage_%d_%s(a%s);", *type == 'v' ? "" : "return ", t->number, name, arguments);
+    hr_print(p, "    }");
+}
+
+static void print_products(attention_printer *t) {
+    hr_printer *p = t->p;
+    hr_tensor_core products[HR_ATTENTION_PRODUCTS];
+    char name[96];
+    hr_cuda_attention_products(t->attention, products);
+    hr_tensor_core_name(&products[0], name, sizeof name);
+    hr_print(p,
+             "    static __device__ inline void scores(float (&d)[tile_n / 2], uint64_t a, uint64_t b, int "
+             "accumulate) {");
+    hr_print(p, "        %s(d, a, b, accumulate);", name);
+    hr_print(p, "    }");
+    hr_tensor_core_name(&products[1], name, sizeof name);
+    hr_print(p, "    static __device__ inline void values(float (&d)[wide / 2], const uint32_t (&a)[4], "
+                "uint64_t b, int accumulate) {");
+    hr_print(p, "        %s(d, a, b, accumulate);", name);
+    hr_print(p, "    }");
+    hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
+    hr_print(p, "        return %s_pair(low, high);", t->attention->dtype == HR_BF16 ? "bf16" : "f16");
+    hr_print(p, "    }");
+}
+
+static void print_shape(attention_printer *t) {
+    hr_printer *p = t->p;
+    const hr_cuda_attention *c = t->attention;
+    const bool bounded = c->softmax.bounded || !c->softmax.mask;
+    hr_print(p, "struct stage_%d_attention {", t->number);
+    hr_print(p, "    static constexpr int tile_m = %d, tile_n = %d, deep = %d, wide = %d;", c->tile_m,
+             c->tile_n, c->deep, c->wide);
+    hr_print(p, "    static constexpr bool bounded = %s;", bounded ? "true" : "false");
+    hr_print(p, "    typedef stage_%d_query_side query;", t->number);
+    hr_print(p, "    typedef stage_%d_key_side key;", t->number);
+    hr_print(p, "    typedef stage_%d_value_side value;", t->number);
+    print_products(t);
+    hr_print(p, "    static __device__ inline float factor(const arguments &a) {");
+    hr_print(p, "        return stage_%d_unit(a) * 1.44269504088896341f;", t->number);
+    hr_print(p, "    }");
+    const char *at = ", int64_t batch, int64_t m";
+    print_member(t, "float", "unit", "", "");
+    print_member(t, "int64_t", "run", "", "");
+    print_member(t, "int64_t", "bound", at, ", batch, m");
+    print_member(t, "bool", "sees", hr_format(p, "%s, int64_t n", at), ", batch, m, n");
+    print_member(t, "float", "open_score", hr_format(p, "%s, int64_t n, float sum", at),
+                 ", batch, m, n, sum");
+    print_member(t, "void", "rows", hr_format(p, "%s, float peak, float total, float total_replaced", at),
+                 ", batch, m, peak, total, total_replaced");
+    print_member(t, "void", "store", hr_format(p, "%s, int64_t n, float sum", at), ", batch, m, n, sum");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
+static void print_run(attention_printer *t) {
+    hr_print(t->p, "return %s;", hr_emit_index_size(t->p, t->scores->m[t->scores->m_count - 1]));
+}
+
+static void print_call(attention_printer *t, bool boxes) {
+    hr_printer *p = t->p;
+    const hr_contract *c = t->scores;
+    hr_cuda_print_overlap(p, t->number, (hr_stage_kernels){0});
+    hr_print(p, "const attention_size size = {%s, %s, %s, %" PRId64 "};",
+             hr_emit_points(p, c->batch, c->batch_count), hr_emit_points(p, c->m, c->m_count),
+             hr_emit_points(p, c->n, c->n_count), t->attention->section);
+    hr_print(p, "const stage_%d_maps maps = %s;", t->number,
+             boxes ? "{&query_map, &key_map, &value_map}" : "{}");
+    hr_print(p, "attention_hopper<stage_%d_attention, %s>(a, size, maps);", t->number,
+             boxes ? "true" : "false");
+}
+
+static void print_boxes(attention_printer *t) {
+    print_call(t, true);
+}
+
+static void print_elements(attention_printer *t) {
+    print_call(t, false);
+}
+
+static void print_kernel(attention_printer *t, const char *suffix, const char *maps,
+                         void (*print)(attention_printer *)) {
+    print_function(t,
+                   hr_format(t->p,
+                             "extern \"C\" __global__ void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
+                             "__grid_constant__ arguments a)",
+                             t->attention->threads, t->number, suffix, maps),
+                   print);
+}
+
+static void stage_begin(hr_printer *p, const hr_stage *stage) {
+    hr_printer_stage(p, stage);
+    p->vector = p->fast = false;
+    p->lane = -1;
+    p->outer_count = 0;
+}
+
+hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attention) {
+    const hr_stage *first = &p->plan->stages[attention->first], *last = &p->plan->stages[attention->last];
+    attention_printer t = {.p = p,
+                           .attention = attention,
+                           .first = first,
+                           .last = last,
+                           .scores = first->contract,
+                           .values = last->contract,
+                           .number = attention->first};
+    stage_begin(p, first);
+    hr_print(p, "/* %s", first->name);
+    hr_print(p, " * %s */", first->why);
+    hr_print(p, "struct stage_%d_maps {", t.number);
+    hr_print(p, "    const void *query, *key, *value;");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+    print_side(&t, "query", &attention->query, 1, print_query);
+    print_side(&t, "key", &attention->key, attention->key_group, print_key);
+    print_side(&t, "value", &attention->value, attention->value_group, print_value);
+    print_scores(&t);
+    print_function(
+        &t, hr_format(p, "static __device__ inline int64_t stage_%d_run(const arguments &a)", t.number),
+        print_run);
+    print_results(&t);
+    print_shape(&t);
+    const char *map = "const __grid_constant__ tensor_map";
+    print_kernel(&t, "", hr_format(p, "%s query_map, %s key_map, %s value_map, ", map, map, map),
+                 print_boxes);
+    print_kernel(&t, "_unaligned", "", print_elements);
+    return hr_text_status(p->out);
+}
+
+/* ---- maps ---- */
+
+hr_status hr_cuda_attention_maps(const hr_plan *plan, const int64_t *extents,
+                                 const hr_cuda_attention *attention, int64_t work, hr_launch *launch) {
+    const hr_gemm_view *views[] = {&attention->query, &attention->key, &attention->value};
+    launch->map_count = 3;
+    for (int i = 0; i < launch->map_count; i++) {
+        const hr_gemm_view *view = views[i];
+        hr_tensor_map *map = &launch->maps[i];
+        *map = (hr_tensor_map){.tensor = plan->storage[view->tensor],
+                               .type = attention->dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16,
+                               .rank = view->rank,
+                               .swizzle = HR_MAP_SWIZZLE_128,
+                               .promotion = HR_MAP_L2_256};
+        for (int axis = 0; axis < view->rank; axis++) {
+            map->dims[axis] = view->size[axis];
+            map->strides[axis] = view->stride[axis] * (int64_t)hr_dtype_size(attention->dtype);
+            map->box[axis] = axis == 0 ? SPAN : axis > 1 ? 1 : i ? attention->tile_n : attention->tile_m;
+        }
+        if (map->tensor < hr_function_arguments(plan->source)) continue;
+        HR_TRY(hr_cuda_locals_before(plan, map->tensor, extents, &map->offset));
+        map->offset += work;
+        map->tensor = HR_MAP_SCRATCH;
+    }
+    return HR_OK;
+}

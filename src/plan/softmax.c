@@ -1,0 +1,153 @@
+/* Softmax between two products. In: a region. Out: its parts. See softmax.h. */
+#include "plan/softmax.h"
+
+#include "ir/visit.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct softmax_search {
+    const hr_plan *plan;
+    const hr_region *region;
+    hr_softmax *out;
+} softmax_search;
+
+static const hr_statement *statement_of(const softmax_search *s, const hr_step *step) {
+    return &s->plan->normal->statements[step->statement];
+}
+
+/* The step before the second product that makes the element's tensor. */
+static const hr_step *maker_of(const softmax_search *s, const hr_expr *node) {
+    if (node->op != HR_OP_ELEMENT) return NULL;
+    for (int k = s->region->first; k < s->region->last; k++)
+        for (int i = 0; i < s->plan->stages[k].step_count; i++) {
+            const hr_step *step = &s->plan->stages[k].steps[i];
+            if (statement_of(s, step)->tensor == node->tensor) return step;
+        }
+    return NULL;
+}
+
+/* What an element is made from, where that is no reduction. */
+static const hr_expr *made_from(const softmax_search *s, const hr_expr *node) {
+    const hr_step *step = maker_of(s, node);
+    const bool map = step && (step->kind == HR_STEP_ELEMENT || step->kind == HR_STEP_ROW);
+    return map ? made_from(s, step->value) : node;
+}
+
+static bool is_element_of(const hr_expr *node, int tensor) {
+    return node->op == HR_OP_ELEMENT && node->tensor == tensor;
+}
+
+static bool is_minus_infinity(const hr_expr *node) {
+    if (node->op == HR_OP_NEG) return node->args[0]->op == HR_OP_NUMBER && node->args[0]->number == INFINITY;
+    return node->op == HR_OP_NUMBER && node->number == -INFINITY;
+}
+
+/* Which sums have this peak, or 0 in its place where it is infinite; NULL = none. */
+static hr_softmax_sums *sums_of_peak(softmax_search *s, const hr_expr *node, bool *replaced) {
+    node = made_from(s, node);
+    *replaced = node->op == HR_OP_WHERE && hr_expr_is_zero(node->args[1]);
+    if (*replaced) node = node->args[2];
+    for (int i = 0; i < s->out->count; i++)
+        if (is_element_of(node, s->out->sums[i].peak)) return &s->out->sums[i];
+    return NULL;
+}
+
+/* exp(score - peak): the sums that have this peak; NULL = it is anything else. */
+static hr_softmax_sums *sums_of_exponential(softmax_search *s, const hr_expr *node, bool *replaced) {
+    node = made_from(s, node);
+    if (node->op != HR_OP_EXP || node->args[0]->op != HR_OP_SUB ||
+        made_from(s, node->args[0]->args[0]) != s->out->score)
+        return NULL;
+    return sums_of_peak(s, node->args[0]->args[1], replaced);
+}
+
+static bool is_exponential(softmax_search *s, const hr_expr *node) {
+    bool replaced;
+    return sums_of_exponential(s, node, &replaced) != NULL;
+}
+
+static bool is_total(softmax_search *s, const hr_expr *node) {
+    node = made_from(s, node);
+    for (int i = 0; i < s->out->count; i++)
+        if (s->out->sums[i].total >= 0 && is_element_of(node, s->out->sums[i].total)) return true;
+    return false;
+}
+
+static bool is_one_over_total(softmax_search *s, const hr_expr *node) {
+    node = made_from(s, node);
+    return node->op == HR_OP_DIV && node->args[0]->op == HR_OP_NUMBER && node->args[0]->number == 1 &&
+           is_total(s, node->args[1]);
+}
+
+static bool is_weight(softmax_search *s, const hr_expr *node) {
+    node = made_from(s, node);
+    if (node->op == HR_OP_DIV) return is_exponential(s, node->args[0]) && is_total(s, node->args[1]);
+    if (node->op != HR_OP_MUL) return false;
+    return (is_exponential(s, node->args[0]) && is_one_over_total(s, node->args[1])) ||
+           (is_exponential(s, node->args[1]) && is_one_over_total(s, node->args[0]));
+}
+
+/* An element that the region makes, but for the first product. */
+static hr_visit reads_inner(const hr_expr *node, const void *context) {
+    const softmax_search *s = context;
+    return hr_visit_until(node->op == HR_OP_ELEMENT && maker_of(s, node) &&
+                          node->tensor != s->plan->stages[s->region->first].contract->product);
+}
+
+static bool peak_take(softmax_search *s, const hr_step *step) {
+    const hr_expr *score = made_from(s, step->value);
+    hr_softmax *out = s->out;
+    if (out->count == HR_SOFTMAX_SUMS_MAX || (out->count && score != out->score)) return false;
+    out->score = score;
+    out->sums[out->count++] = (hr_softmax_sums){.peak = statement_of(s, step)->tensor, .total = -1};
+    return !hr_expr_find(score, reads_inner, s);
+}
+
+/* A maximum of scores, the sum of their exponentials, and nothing else. */
+static bool reductions_take(softmax_search *s, const hr_step *step) {
+    bool replaced;
+    if (step->kind != HR_STEP_REDUCE_ROW) return true;
+    if (step->reduce == HR_OP_REDUCE_MAX) return peak_take(s, step);
+    hr_softmax_sums *sums =
+        step->reduce == HR_OP_REDUCE_SUM ? sums_of_exponential(s, step->value, &replaced) : NULL;
+    if (!sums || sums->total >= 0) return false;
+    sums->total = statement_of(s, step)->tensor;
+    sums->replaced = replaced;
+    return true;
+}
+
+/* Where an element of the row is kept for others than the region. */
+static bool keeps_elements(const softmax_search *s) {
+    for (int k = s->region->first; k < s->region->last; k++)
+        for (int i = 0; i < s->plan->stages[k].step_count; i++) {
+            const hr_step *step = &s->plan->stages[k].steps[i];
+            if (step->kind == HR_STEP_ELEMENT && step->stored &&
+                !s->region->inner[statement_of(s, step)->tensor])
+                return true;
+        }
+    return false;
+}
+
+/* Its condition is the mask bound and nothing else. */
+static bool is_bound_alone(const hr_stage *stage, const hr_expr *mask) {
+    return stage->mask_bound && mask->op != HR_OP_AND;
+}
+
+bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *out, const char **why) {
+    softmax_search s = {plan, region, out};
+    *out = (hr_softmax){0};
+    *why = "scores or weights are results or are read again";
+    if (keeps_elements(&s)) return false;
+    *why = "between the products there is more than softmax, or something else";
+    for (int k = region->first; k < region->last; k++)
+        for (int i = 0; i < plan->stages[k].step_count; i++)
+            if (!reductions_take(&s, &plan->stages[k].steps[i])) return false;
+    if (!is_weight(&s, plan->stages[region->last].contract->left)) return false;
+    const bool masked = out->score->op == HR_OP_WHERE && is_minus_infinity(out->score->args[2]);
+    out->mask = masked ? out->score->args[0] : NULL;
+    out->open = masked ? out->score->args[1] : out->score;
+    out->bounded = masked && is_bound_alone(&plan->stages[region->first], out->mask);
+    *why = NULL;
+    return true;
+}

@@ -1,0 +1,34 @@
+/* A region that is softmax: weights of keys that follow from scores, and sums of values by these weights.
+ *
+ * In: a region. Out: what the text has between its two products, for who makes weights block by block with a
+ * running maximum and a running sum.
+ */
+#ifndef HR_PLAN_SOFTMAX_H
+#define HR_PLAN_SOFTMAX_H
+
+#include "plan/plan.h"
+
+/* The largest score of a row, and the sum of its exponentials. The text may have them once for the weights
+ * and once for log-sum-exp. */
+typedef struct hr_softmax_sums {
+    int peak, total; /* tensors of hr_plan.normal */
+    bool replaced;   /* where the peak is infinite, 0 stands in its place in the exponents */
+} hr_softmax_sums;
+
+enum { HR_SOFTMAX_SUMS_MAX = 4 };
+
+/* weight = exp(score - peak) / total */
+typedef struct hr_softmax {
+    const hr_expr *score; /* over the region's batches, rows and keys; of elements that the region makes it
+                             has the first product alone */
+    const hr_expr *mask;  /* score = where(mask, open, -inf); NULL = it has none, and open is the score */
+    const hr_expr *open;
+    int count; /* of `sums` */
+    hr_softmax_sums sums[HR_SOFTMAX_SUMS_MAX];
+    bool bounded; /* the mask holds just for the keys below the first stage's mask bound */
+} hr_softmax;
+
+/* Whether the region is one; if not, *why says what it has instead. */
+bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *out, const char **why);
+
+#endif

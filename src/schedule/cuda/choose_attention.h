@@ -1,0 +1,31 @@
+/* Attention as one kernel on the tensor cores of sm_90a: which regions it takes, and its tile.
+ *
+ * In: a region of a plan, numbers for the extents. Out: numbers and words; nothing is printed here. Where the
+ * kernel cannot take a region, `why` says what is in the way, and its stages remain what they are.
+ */
+#ifndef HR_SCHEDULE_CUDA_CHOOSE_ATTENTION_H
+#define HR_SCHEDULE_CUDA_CHOOSE_ATTENTION_H
+
+#include "plan/softmax.h"
+#include "schedule/cuda/gemm_view.h"
+
+typedef struct hr_cuda_attention {
+    bool fits;
+    int first, last; /* stages */
+    hr_softmax softmax;
+    hr_dtype dtype; /* of queries, keys and values: bf16 or f16 */
+    hr_gemm_view query, key, value;
+    int64_t key_group, value_group; /* neighbours along the last index of batches that share them */
+    int deep, wide;                 /* a query's elements, a value's */
+    const hr_expr *scale;           /* open score = first product * scale > 0; NULL = it is anything else */
+    int tile_m, tile_n;             /* queries and keys of a block */
+    int threads;                    /* a warpgroup that loads, two that multiply */
+    int64_t section;                /* heads that go together: all of their keys and values stay in the L2 */
+    int64_t blocks, shared_bytes;
+    char why[200];
+} hr_cuda_attention;
+
+hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region, const int64_t *extents,
+                                   hr_cuda_attention *out);
+
+#endif

@@ -1,0 +1,130 @@
+/* Attention as one kernel on the emulated CUDA device against its meaning: causal and dense, head dimensions
+ * of queries and values, lengths beside those of tiles, other score texts, grouped heads, log-sum-exp as a
+ * result, rows without keys, non-finite values, arrays that begin anywhere; and what is left to three stages.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lang/program.h"
+#include "schedule/cuda/choose_attention.h"
+#include "schedule/target.h"
+#include "support/cuda_test.h"
+
+enum { EXTENTS_MAX = 8 };
+
+#define HEAD "kernel k(q: bf16[B, I, D], k: bf16[B, J, D], v: bf16[B, J, E]) -> (o: bf16[B, I, E]) {\n"
+#define TAIL "    o[b, i, e] = sum[j](softmax[j](s[b, i, j]) * v[b, j, e]) }"
+#define DOT  "sum[d](q[b, i, d] * k[b, j, d])"
+
+static const char causal[] = HEAD "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D), -inf)\n" TAIL;
+static const char dense[] = HEAD "    s[b, i, j] = " DOT " * rsqrt(D)\n" TAIL;
+/* The last query sees the last key. */
+static const char shifted[] = HEAD "    s[b, i, j] = where(j <= i + J - I, " DOT " * rsqrt(D), -inf)\n" TAIL;
+static const char window[] =
+    HEAD "    s[b, i, j] = where(j <= i and j > i - 40, " DOT " * rsqrt(D), -inf)\n" TAIL;
+static const char alibi[] =
+    HEAD "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D) + (j - i) * 0.05, -inf)\n" TAIL;
+static const char softcap[] = HEAD "    s[b, i, j] = where(j <= i, 3 * tanh(" DOT " * 0.1), -inf)\n" TAIL;
+static const char half[] =
+    "kernel k(q: f16[B, I, D], k: f16[B, J, D], v: f16[B, J, E]) -> (o: f32[B, I, E]) {\n"
+    "    s[b, i, j] = " DOT " * -0.25\n" TAIL;
+static const char summed[] =
+    "kernel k(q: bf16[B, I, D], k: bf16[B, J, D], v: bf16[B, J, E]) -> (o: bf16[B, I, E], l: f32[B, I]) {\n"
+    "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D), -inf)\n"
+    "    l[b, i] = logsumexp[j](s[b, i, j])\n" TAIL;
+static const char grouped[] =
+    "kernel k(q: bf16[B, H, I, D], k: bf16[B, G, J, D], v: bf16[B, G, J, E]) -> (o: bf16[B, H, I, E]) {\n"
+    "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, h // (H // G), j, d]) * rsqrt(D), -inf)\n"
+    "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h // (H // G), j, e]) }";
+static const char transposed[] =
+    "kernel k(q: bf16[B, I, 2, D], k: bf16[B, J, 2, D], v: bf16[B, J, 2, E]) -> (o: bf16[B, I, 2, E]) {\n"
+    "    s[b, h, i, j] = where(j <= i, sum[d](q[b, i, h, d] * k[b, j, h, d]) * rsqrt(D), -inf)\n"
+    "    o[b, i, h, e] = 2 * sum[j](softmax[j](s[b, h, i, j]) * v[b, j, h, e]) }";
+static const char weighed[] = "kernel k(q: bf16[B, I, D], k: bf16[B, J, D], v: bf16[B, J, E]) -> (o: bf16[B, "
+                              "I, E], p: f32[B, I, J]) {\n"
+                              "    s[b, i, j] = " DOT " * rsqrt(D)\n"
+                              "    p[b, i, j] = softmax[j](s[b, i, j])\n"
+                              "    o[b, i, e] = sum[j](p[b, i, j] * v[b, j, e]) }";
+static const char linear[] =
+    HEAD "    s[b, i, j] = where(j <= i, " DOT ", 0)\n    o[b, i, e] = sum[j](s[b, i, j] * v[b, j, e]) }";
+
+static const struct attention_case {
+    const char *text;
+    int64_t b, i, j, d, e;
+    int offset;
+    bool nonfinite, apart; /* apart: it stays three stages */
+} cases[] = {
+    {causal, 2, 200, 200, 64, 64, 0, false, false},   {dense, 2, 129, 200, 64, 64, 0, false, false},
+    {causal, 1, 1, 1, 64, 64, 0, false, false},       {dense, 1, 2, 2, 32, 64, 0, false, false},
+    {causal, 1, 63, 64, 128, 128, 0, false, false},   {dense, 1, 64, 65, 128, 64, 0, false, false},
+    {causal, 1, 65, 63, 32, 128, 0, false, false},    {dense, 1, 127, 127, 40, 80, 0, false, false},
+    {causal, 3, 128, 128, 64, 32, 0, false, false},   {dense, 1, 33, 300, 256, 16, 0, false, false},
+    {causal, 1, 300, 500, 192, 128, 0, false, false}, {dense, 1, 5, 130, 16, 256, 0, false, false},
+    {shifted, 2, 70, 200, 64, 64, 0, false, false},   {shifted, 1, 200, 70, 64, 64, 0, false, false},
+    {window, 1, 300, 300, 64, 64, 0, false, false},   {alibi, 1, 200, 200, 64, 64, 0, false, false},
+    {softcap, 1, 200, 200, 64, 64, 0, false, false},  {half, 2, 70, 140, 64, 72, 0, false, false},
+    {summed, 2, 150, 150, 64, 64, 0, false, false},   {summed, 1, 30, 200, 128, 64, 0, true, false},
+    {grouped, 2, 150, 150, 64, 64, 0, false, false},  {transposed, 2, 150, 150, 64, 64, 0, false, false},
+    {causal, 2, 200, 200, 64, 64, 0, true, false},    {dense, 2, 70, 200, 64, 64, 0, true, false},
+    {causal, 2, 200, 200, 64, 64, 3, false, false},   {dense, 1, 70, 150, 40, 24, 1, true, false},
+    {causal, 1, 70, 70, 36, 64, 0, false, true},      {dense, 1, 20, 20, 264, 64, 0, false, true},
+    {weighed, 1, 70, 70, 64, 64, 0, false, true},     {linear, 1, 70, 70, 64, 64, 0, false, true},
+};
+
+static void extents_set(const hr_function *function, const struct attention_case *one, int64_t *extents) {
+    for (int x = 0; x < function->extent_count; x++) {
+        const char name = *function->extents[x];
+        extents[x] = name == 'B'   ? one->b
+                     : name == 'I' ? one->i
+                     : name == 'J' ? one->j
+                     : name == 'D' ? one->d
+                     : name == 'E' ? one->e
+                     : name == 'H' ? 4
+                                   : 2;
+    }
+}
+
+/* One launch, or as many as there are stages; and words for either. */
+static void expect_kernel(const cuda_case *one, bool apart) {
+    hr_plan *plan;
+    assert_int_equal(hr_schedule_create(one->function, one->extents, NULL, &one->limits, NULL, &plan), HR_OK);
+    const bool attends = plan->stages[0].schedule->kind == HR_SCHEDULE_CUDA_ATTENTION;
+    if (attends == apart) fail_msg("%s", plan->stages[0].why);
+    if (plan->region_count)
+        assert_non_null(
+            strstr(plan->stages[0].why, apart ? "not one kernel" : "one kernel with the products"));
+    hr_plan_destroy(plan);
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    const char *only = getenv("HR_ONLY");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        hr_program *program;
+        int64_t extents[EXTENTS_MAX];
+        cuda_case one = {.extents = extents,
+                         .limits = cuda_case_limits(90, 132),
+                         .offset = cases[c].offset,
+                         .nonfinite = cases[c].nonfinite,
+                         .seed = c,
+                         .points = 300};
+        if (only && (size_t)atoi(only) != c) continue;
+        if (hr_program_parse("attention.hr", cases[c].text, strlen(cases[c].text), &program) != HR_OK)
+            fail_msg("case %zu: %s", c, hr_last_error());
+        assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
+        extents_set(one.function, &cases[c], extents);
+        expect_kernel(&one, cases[c].apart);
+        expect_right(&one, (int)c);
+        hr_program_destroy(program);
+    }
+}
+
+int main(void) {
+    if (!can_emulate()) return 77;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
