@@ -14,13 +14,14 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #define SCRATCH_PREFIX   "scratch-"
-#define SCRATCH_AGE      (60 * 60) /* seconds; no build takes an hour, so an older folder has no owner */
+#define OWNER_LOCK       "lock"          /* in a scratch folder, held while it is in use */
+#define TURN_LOCK        ".scratch-lock" /* in the cache folder, held while one is made or removed */
 #define LINKS_MAX        40
 #define FOLDER_DEPTH_MAX 16
 #define PICK_ANOTHER     "set HEADROOM_CACHE to a folder of your own"
@@ -172,6 +173,19 @@ hr_status hr_cache_folder(char *path, size_t size) {
     return path_print(path, size, folder, "");
 }
 
+hr_status hr_cache_open(const char *path, int flags, int *out) {
+    struct stat info;
+    int file = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, ENTRY_MODE);
+    if (file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid()) {
+        *out = file;
+        return HR_OK;
+    }
+    if (file < 0 && errno != ELOOP)
+        return hr_fail(HR_IO, "cannot open %s of the cache: %s; " PICK_ANOTHER, path, strerror(errno));
+    if (file >= 0) close(file);
+    return hr_fail(HR_IO, "%s of the cache is a link, no regular file, or another user's: remove it", path);
+}
+
 /* ---- keys ---- */
 
 void hr_cache_hash(const void *data, size_t length, char out[33]) {
@@ -206,35 +220,79 @@ static void tree_remove(int parent, const char *name) {
     unlinkat(parent, name, AT_REMOVEDIR);
 }
 
+/* The lock at `name` in an open folder. -1: no such file, or another has it. */
+static int lock_try(int folder, const char *name) {
+    int lock = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+    close(lock);
+    return -1;
+}
+
+/* Unlocked by name, not by close alone: a child that was forked meanwhile has the descriptor, too. */
+static void lock_release(int lock) {
+    if (lock < 0) return;
+    flock(lock, LOCK_UN);
+    close(lock);
+}
+
+static bool scratch_has_owner(int cache, const char *name) {
+    int folder = openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0) return true; /* no folder, so none of ours */
+    bool locked = faccessat(folder, OWNER_LOCK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    int lock = lock_try(folder, OWNER_LOCK);
+    close(folder);
+    lock_release(lock);
+    return locked && lock < 0;
+}
+
 /* What killed processes left behind. */
 static void scratch_sweep(const char *cache) {
     DIR *listing = opendir(cache);
     if (!listing) return;
-    time_t now = time(NULL);
     for (struct dirent *entry; (entry = readdir(listing));) {
-        struct stat info;
         if (strncmp(entry->d_name, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) != 0) continue;
-        if (fstatat(dirfd(listing), entry->d_name, &info, AT_SYMLINK_NOFOLLOW)) continue;
-        if (now - info.st_mtime > SCRATCH_AGE) tree_remove(dirfd(listing), entry->d_name);
+        if (!scratch_has_owner(dirfd(listing), entry->d_name)) tree_remove(dirfd(listing), entry->d_name);
     }
     closedir(listing);
 }
 
-hr_status hr_cache_scratch_create(char *path, size_t size) {
-    char cache[PATH_MAX], folder[PATH_MAX];
-    HR_TRY(hr_cache_folder(cache, sizeof cache));
-    scratch_sweep(cache);
-    HR_TRY(path_print(folder, sizeof folder, cache, "/" SCRATCH_PREFIX "XXXXXX"));
-    if (size <= strlen(folder)) return path_print(path, size, folder, "");
-    if (!mkdtemp(folder))
+static hr_status scratch_make(const char *cache, hr_scratch *out) {
+    char path[PATH_MAX];
+    out->lock = -1;
+    HR_TRY(path_print(out->path, sizeof out->path, cache, "/" SCRATCH_PREFIX "XXXXXX"));
+    if (!mkdtemp(out->path))
         return hr_fail(HR_IO, "cannot make a folder in the cache %s: %s; " PICK_ANOTHER, cache,
                        strerror(errno));
-    return path_print(path, size, folder, "");
+    hr_status status = path_print(path, sizeof path, out->path, "/" OWNER_LOCK);
+    if (status == HR_OK) status = hr_cache_open(path, O_RDWR | O_CREAT | O_EXCL, &out->lock);
+    if (status == HR_OK && flock(out->lock, LOCK_EX | LOCK_NB) == 0) return HR_OK;
+    if (status != HR_OK) hr_cache_scratch_remove(out);
+    return status;
 }
 
-void hr_cache_scratch_remove(const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (slash && strncmp(slash + 1, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) == 0) tree_remove(AT_FDCWD, path);
+/* One at a time: between its making and its lock a folder looks like one without an owner. */
+hr_status hr_cache_scratch_create(hr_scratch *out) {
+    char cache[PATH_MAX - NAME_MAX], path[PATH_MAX];
+    int turn;
+    HR_TRY(hr_cache_folder(cache, sizeof cache));
+    HR_TRY(path_print(path, sizeof path, cache, "/" TURN_LOCK));
+    HR_TRY(hr_cache_open(path, O_RDWR | O_CREAT, &turn));
+    int code;
+    do
+        code = flock(turn, LOCK_EX);
+    while (code != 0 && errno == EINTR);
+    if (code == 0) scratch_sweep(cache); /* a file system without locks cannot tell who lives */
+    hr_status status = scratch_make(cache, out);
+    lock_release(turn);
+    return status;
+}
+
+void hr_cache_scratch_remove(hr_scratch *scratch) {
+    const char *slash = strrchr(scratch->path, '/');
+    if (slash && strncmp(slash + 1, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) == 0)
+        tree_remove(AT_FDCWD, scratch->path);
+    lock_release(scratch->lock);
+    scratch->lock = -1;
 }
 
 /* ---- entries ---- */
@@ -243,13 +301,23 @@ static bool entry_name_valid(const char *name) {
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < NAME_MAX;
 }
 
-static hr_status file_sync(const char *path, int flags) {
-    int file = open(path, flags | O_CLOEXEC);
-    bool synced = file >= 0 && ((flags & O_DIRECTORY) || fchmod(file, ENTRY_MODE) == 0) && fsync(file) == 0;
+static hr_status synced_close(int file, bool synced, const char *path) {
     hr_status status = HR_OK;
-    if (!synced) status = hr_fail(HR_IO, "cannot write %s of the cache to disk: %s", path, strerror(errno));
+    if (!synced || fsync(file) != 0)
+        status = hr_fail(HR_IO, "cannot write %s of the cache to disk: %s", path, strerror(errno));
     if (file >= 0) close(file);
     return status;
+}
+
+static hr_status file_sync(const char *path) {
+    int file;
+    HR_TRY(hr_cache_open(path, O_RDONLY, &file));
+    return synced_close(file, fchmod(file, ENTRY_MODE) == 0, path);
+}
+
+static hr_status folder_sync(const char *path) {
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return synced_close(folder, folder >= 0, path);
 }
 
 hr_status hr_cache_put(const char *from, const char *name) {
@@ -259,12 +327,12 @@ hr_status hr_cache_put(const char *from, const char *name) {
     HR_TRY(path_print(entry, sizeof entry, cache, "/"));
     size_t used = strlen(entry);
     HR_TRY(path_print(entry + used, sizeof entry - used, name, ""));
-    HR_TRY(file_sync(from, O_RDONLY));
+    HR_TRY(file_sync(from));
     if (rename(from, entry) != 0) {
         /* Something else took the place: a folder under an entry's name is nobody's. */
         if (errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST) tree_remove(AT_FDCWD, entry);
         if (rename(from, entry) != 0)
             return hr_fail(HR_IO, "cannot put %s into the cache: %s; " PICK_ANOTHER, entry, strerror(errno));
     }
-    return file_sync(cache, O_RDONLY | O_DIRECTORY);
+    return folder_sync(cache);
 }

@@ -41,10 +41,9 @@ static bool entry_matches(const char *data, size_t size, const hr_text *key) {
 bool hr_sealed_read(const char *path, const hr_text *key, void **out, size_t *payload) {
     bool good = false;
     struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (file < 0) return false;
-    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_size > 0 &&
-        info.st_size < ENTRY_MAX) {
+    int file;
+    if (hr_cache_open(path, O_RDONLY, &file) != HR_OK) return false;
+    if (fstat(file, &info) == 0 && info.st_size > 0 && info.st_size < ENTRY_MAX) {
         size_t size = (size_t)info.st_size;
         char *data = malloc(size);
         size_t done = 0;
@@ -103,8 +102,9 @@ hr_status hr_sealed_close(const char *path, const hr_text *key) {
     hr_status status = HR_OK;
     struct stat info;
     trailer end = {.mark = MARK, .key_length = key->length};
-    int file = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
-    if (file < 0 || fstat(file, &info) || !file_append(file, key->data, key->length))
+    int file;
+    HR_TRY(hr_cache_open(path, O_RDWR | O_APPEND, &file));
+    if (fstat(file, &info) || !file_append(file, key->data, key->length))
         status = hr_fail(HR_IO, "cannot write %s of the cache: %s", path, strerror(errno));
     if (status == HR_OK) {
         size_t body = (size_t)info.st_size + key->length;
@@ -118,6 +118,6 @@ hr_status hr_sealed_close(const char *path, const hr_text *key) {
                 status = hr_fail(HR_IO, "cannot write %s of the cache: %s", path, strerror(errno));
         }
     }
-    if (file >= 0) close(file);
+    close(file);
     return status;
 }

@@ -37,6 +37,9 @@ void hr_module_cpu_unload(struct hr_device *device, hr_module *module);
 /* Any other symbol of a module: the roof's kernels have entries of their own. NULL where it is not there. */
 void *hr_module_cpu_symbol(hr_module *module, const char *name);
 
+/* elf_object.c: whether the shared object at `path` (in the cache folder) has all that its headers name. */
+hr_status hr_elf_object_check(const char *path);
+
 /* cold_cpu.c: puts these bytes out of every cache, with all threads. False where the processor has no
  * instruction for it. */
 bool hr_cold_flush(const void *data, size_t size, int threads);

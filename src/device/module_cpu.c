@@ -41,16 +41,17 @@ static hr_status build_in(const hr_device_cpu *device, const char *folder, const
     HR_TRY(
         hr_compiler_run(&device->compiler, flags, folder, "kernel.c", "kernel.so", device->compile_seconds));
     snprintf(path, sizeof path, "%s/kernel.so", folder);
+    HR_TRY(hr_elf_object_check(path));
     HR_TRY(hr_sealed_close(path, key));
     return hr_cache_put(path, name);
 }
 
 static hr_status build(const hr_device_cpu *device, const char *source, size_t length, unsigned flags,
                        const hr_text *key, const char *name) {
-    char folder[PATH_MAX - 32];
-    HR_TRY(hr_cache_scratch_create(folder, sizeof folder));
-    hr_status status = build_in(device, folder, source, length, flags, key, name);
-    hr_cache_scratch_remove(folder);
+    hr_scratch scratch;
+    HR_TRY(hr_cache_scratch_create(&scratch));
+    hr_status status = build_in(device, scratch.path, source, length, flags, key, name);
+    hr_cache_scratch_remove(&scratch);
     return status;
 }
 

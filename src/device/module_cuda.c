@@ -24,12 +24,13 @@ static hr_status key_make(const hr_device_cuda *cuda, const char *source, size_t
 
 /* A cubin that cannot be kept is as good: the cache is a help, not a condition. */
 static void cubin_keep(const hr_text *key, const char *name, const void *cubin, size_t size) {
-    char folder[PATH_MAX - 32], path[PATH_MAX];
-    if (hr_cache_scratch_create(folder, sizeof folder) != HR_OK) return;
-    snprintf(path, sizeof path, "%s/kernel.cubin", folder);
+    char path[PATH_MAX];
+    hr_scratch scratch;
+    if (hr_cache_scratch_create(&scratch) != HR_OK) return;
+    snprintf(path, sizeof path, "%s/kernel.cubin", scratch.path);
     if (hr_sealed_payload(path, cubin, size) == HR_OK && hr_sealed_close(path, key) == HR_OK)
         hr_cache_put(path, name);
-    hr_cache_scratch_remove(folder);
+    hr_cache_scratch_remove(&scratch);
 }
 
 static hr_status cubin_build(hr_device_cuda *cuda, const char *source, const hr_text *key, const char *name,

@@ -159,9 +159,12 @@ hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out) {
     key_print(device, key, sizeof key);
     entry_name(key, name, sizeof name);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    ssize_t length = file >= 0 ? read(file, text, sizeof text) : -1;
-    if (file >= 0) close(file);
+    int file;
+    ssize_t length = -1;
+    if (hr_cache_open(path, O_RDONLY, &file) == HR_OK) {
+        length = read(file, text, sizeof text);
+        close(file);
+    }
     json_t *object = length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
     bool good = object && roof_from_json(object, key, out);
     json_decref(object);
@@ -171,18 +174,19 @@ hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out) {
 }
 
 hr_status hr_roof_store_write(const struct hr_device *device, const hr_roof *roof) {
-    char folder[PATH_MAX - 64], key[512], name[64], path[PATH_MAX];
+    char key[512], name[64], path[PATH_MAX];
+    hr_scratch scratch;
     key_print(device, key, sizeof key);
     entry_name(key, name, sizeof name);
-    HR_TRY(hr_cache_scratch_create(folder, sizeof folder));
-    snprintf(path, sizeof path, "%s/roof.json", folder);
+    HR_TRY(hr_cache_scratch_create(&scratch));
+    snprintf(path, sizeof path, "%s/roof.json", scratch.path);
     json_t *object = roof_to_json(key, roof);
     hr_status status = HR_OK;
     if (json_dump_file(object, path, JSON_INDENT(2) | JSON_REAL_PRECISION(17)))
         status = hr_fail(HR_IO, "cannot write %s of the cache: %s", path, strerror(errno));
     json_decref(object);
     if (status == HR_OK) status = hr_cache_put(path, name);
-    hr_cache_scratch_remove(folder);
+    hr_cache_scratch_remove(&scratch);
     return status;
 }
 
@@ -192,9 +196,8 @@ static int lock_open(void) {
     char folder[PATH_MAX - 64], path[PATH_MAX];
     if (hr_cache_folder(folder, sizeof folder) != HR_OK) return -1;
     snprintf(path, sizeof path, "%s/" LOCK_NAME, folder);
-    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock < 0) hr_fail(HR_IO, "cannot open %s of the cache: %s", path, strerror(errno));
-    return lock;
+    int lock;
+    return hr_cache_open(path, O_RDWR | O_CREAT, &lock) == HR_OK ? lock : -1;
 }
 
 hr_status hr_roof_store_lock(hr_progress_fn progress, void *context, int *out) {

@@ -6,6 +6,7 @@
  */
 #include "tune/tune.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -163,11 +164,19 @@ static bool database_recover(hr_tune_database *database, int code) {
     return file_open(database->path, database) == SQLITE_OK;
 }
 
+/* What is a link, or another user's, is left alone; the folder belongs to this user, so it stays what it is.
+ */
+static bool file_is_ours(const char *path) {
+    struct stat info;
+    if (lstat(path, &info) != 0) return errno == ENOENT;
+    return S_ISREG(info.st_mode) && info.st_uid == geteuid();
+}
+
 hr_tune_database *hr_tune_database_open(const char *folder) {
     hr_tune_database *database = calloc(1, sizeof *database);
     if (!database) return NULL;
     int length = snprintf(database->path, sizeof database->path, "%s/tune.sqlite", folder);
-    if (length < (int)sizeof database->path) {
+    if (length < (int)sizeof database->path && file_is_ours(database->path)) {
         database->inode = file_inode(database->path);
         int code = file_open(database->path, database);
         if (code == SQLITE_OK || database_recover(database, code)) return database;

@@ -222,16 +222,17 @@ static void write_file(const char *path, const char *text) {
 
 static void test_scratch_and_put(void **state) {
     (void)state;
-    char scratch[PATH_MAX], other[PATH_MAX], path[PATH_MAX + 32], read[16] = "";
+    char path[PATH_MAX + 32], read[16] = "";
+    hr_scratch scratch, other;
     struct stat info;
     setenv("HEADROOM_CACHE", under("cache"), 1);
-    assert_int_equal(hr_cache_scratch_create(scratch, sizeof scratch), HR_OK);
-    assert_int_equal(hr_cache_scratch_create(other, sizeof other), HR_OK);
-    assert_string_not_equal(scratch, other);
-    assert_int_equal(stat(scratch, &info), 0);
+    assert_int_equal(hr_cache_scratch_create(&scratch), HR_OK);
+    assert_int_equal(hr_cache_scratch_create(&other), HR_OK);
+    assert_string_not_equal(scratch.path, other.path);
+    assert_int_equal(stat(scratch.path, &info), 0);
     assert_int_equal(info.st_mode & 07777, 0700);
     for (int i = 0; i < 2; i++) { /* the second replaces the first */
-        snprintf(path, sizeof path, "%s/file", scratch);
+        snprintf(path, sizeof path, "%s/file", scratch.path);
         write_file(path, i ? "second" : "first");
         assert_int_equal(hr_cache_put(path, "entry"), HR_OK);
         assert_int_equal(access(path, F_OK), -1);
@@ -245,39 +246,42 @@ static void test_scratch_and_put(void **state) {
     assert_int_equal(info.st_mode & 07777, 0600);
 
     /* A link in a scratch folder is removed, what it points to is not. */
-    snprintf(path, sizeof path, "%s/deep", scratch);
+    snprintf(path, sizeof path, "%s/deep", scratch.path);
     folder_make(path, 0700);
-    snprintf(path, sizeof path, "%s/deep/link", scratch);
+    snprintf(path, sizeof path, "%s/deep/link", scratch.path);
     folder_make(under("precious"), 0700);
     write_file(under("precious/data"), "x");
     assert_int_equal(symlink(under("precious"), path), 0);
-    hr_cache_scratch_remove(scratch);
-    assert_int_equal(access(scratch, F_OK), -1);
+    hr_cache_scratch_remove(&scratch);
+    assert_int_equal(access(scratch.path, F_OK), -1);
     assert_int_equal(access(under("precious/data"), F_OK), 0);
-    assert_int_equal(access(other, F_OK), 0);
-    hr_cache_scratch_remove(under("precious")); /* not a scratch folder: not touched */
+    assert_int_equal(access(other.path, F_OK), 0);
+    hr_scratch foreign = {.lock = -1};
+    snprintf(foreign.path, sizeof foreign.path, "%s", under("precious"));
+    hr_cache_scratch_remove(&foreign); /* not a scratch folder: not touched */
     assert_int_equal(access(under("precious/data"), F_OK), 0);
-    hr_cache_scratch_remove(other);
+    hr_cache_scratch_remove(&other);
 }
 
 static void test_put_refuses(void **state) {
     (void)state;
-    char scratch[PATH_MAX], path[PATH_MAX + 8];
+    char path[PATH_MAX + 8];
+    hr_scratch scratch;
     setenv("HEADROOM_CACHE", under("cache"), 1);
-    assert_int_equal(hr_cache_scratch_create(scratch, sizeof scratch), HR_OK);
-    snprintf(path, sizeof path, "%s/file", scratch);
+    assert_int_equal(hr_cache_scratch_create(&scratch), HR_OK);
+    snprintf(path, sizeof path, "%s/file", scratch.path);
     write_file(path, "x");
     assert_int_equal(hr_cache_put(path, "../escape"), HR_INTERNAL);
     assert_int_equal(hr_cache_put(path, ""), HR_INTERNAL);
     assert_int_equal(hr_cache_put(path, ".."), HR_INTERNAL);
     assert_int_equal(hr_cache_put("/nowhere/file", "entry"), HR_IO);
     assert_int_equal(access(under("escape"), F_OK), -1);
-    hr_cache_scratch_remove(scratch);
+    hr_cache_scratch_remove(&scratch);
 }
 
 static void test_read_only(void **state) {
     (void)state;
-    char scratch[PATH_MAX];
+    hr_scratch scratch;
     if (geteuid() == 0) {
         /* Root writes anywhere but where nobody can: a pseudo file system. */
         setenv("HEADROOM_CACHE", "/proc/self", 1);
@@ -285,7 +289,7 @@ static void test_read_only(void **state) {
         folder_make(under("fixed"), 0500);
         setenv("HEADROOM_CACHE", under("fixed"), 1);
     }
-    assert_int_not_equal(hr_cache_scratch_create(scratch, sizeof scratch), HR_OK);
+    assert_int_not_equal(hr_cache_scratch_create(&scratch), HR_OK);
     assert_non_null(strstr(hr_last_error(), "HEADROOM_CACHE"));
 }
 
@@ -294,25 +298,67 @@ static void age(const char *path, int hours) {
     assert_int_equal(utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
+/* What a killed process leaves: its lock is gone, its folder stays. */
+static void abandon(hr_scratch *scratch) {
+    char inner[PATH_MAX + 8];
+    assert_int_equal(hr_cache_scratch_create(scratch), HR_OK);
+    snprintf(inner, sizeof inner, "%s/a.c", scratch->path);
+    write_file(inner, "x");
+    close(scratch->lock);
+}
+
+/* Whether somebody holds the folder decides, however old it looks: a clock can be set, a build can be long.
+ */
 static void test_sweep(void **state) {
     (void)state;
-    char scratch[PATH_MAX], inner[PATH_MAX + 8], fresh[PATH_MAX];
+    hr_scratch young, old, held, fresh;
     setenv("HEADROOM_CACHE", under("cache"), 1);
-    assert_int_equal(hr_cache_scratch_create(scratch, sizeof scratch), HR_OK);
-    snprintf(inner, sizeof inner, "%s/a.c", scratch);
-    write_file(inner, "x");
+    assert_int_equal(hr_cache_scratch_create(&held), HR_OK);
+    abandon(&old);
+    age(old.path, 200000);
+    age(held.path, 200000);
     folder_make(under("cache/kept-scratch-old"), 0700);
     folder_make(under("elsewhere"), 0700);
     write_file(under("elsewhere/data"), "x");
     assert_int_equal(symlink(under("elsewhere"), under("cache/scratch-link")), 0);
-    age(scratch, 2);
-    age(under("cache/kept-scratch-old"), 2);
-    age(under("cache/scratch-link"), 2);
-    assert_int_equal(hr_cache_scratch_create(fresh, sizeof fresh), HR_OK);
-    assert_int_equal(access(scratch, F_OK), -1);
-    assert_int_equal(access(fresh, F_OK), 0);
+    folder_make(under("cache/scratch-lockless"), 0700);
+    folder_make(under("cache/scratch-tricky"), 0700);
+    assert_int_equal(symlink(under("elsewhere/data"), under("cache/scratch-tricky/lock")), 0);
+    abandon(&young);
+    assert_int_equal(access(old.path, F_OK), -1);
+    assert_int_equal(access(young.path, F_OK), 0);
+    assert_int_equal(hr_cache_scratch_create(&fresh), HR_OK);
+    assert_int_equal(access(young.path, F_OK), -1);
+    assert_int_equal(access(under("cache/scratch-lockless"), F_OK), -1);
+    assert_int_equal(access(fresh.path, F_OK), 0);
+    assert_int_equal(access(held.path, F_OK), 0);
     assert_int_equal(access(under("cache/kept-scratch-old"), F_OK), 0);
     assert_int_equal(access(under("elsewhere/data"), F_OK), 0);
+    hr_cache_scratch_remove(&fresh);
+    hr_cache_scratch_remove(&held);
+    assert_int_equal(access(held.path, F_OK), -1);
+}
+
+/* A file of the cache is regular and ours, never a link. */
+static void test_cache_open(void **state) {
+    (void)state;
+    int file = -1;
+    folder_make(under("cache"), 0700);
+    write_file(under("canary"), "x");
+    write_file(under("cache/good"), "x");
+    assert_int_equal(symlink(under("canary"), under("cache/link")), 0);
+    assert_int_equal(mkfifo(under("cache/pipe"), 0600), 0);
+    assert_int_equal(hr_cache_open(under("cache/good"), O_RDONLY, &file), HR_OK);
+    close(file);
+    assert_int_equal(hr_cache_open(under("cache/link"), O_RDWR | O_APPEND, &file), HR_IO);
+    assert_non_null(strstr(hr_last_error(), "is a link"));
+    assert_int_equal(hr_cache_open(under("cache/pipe"), O_RDWR, &file), HR_IO);
+    assert_int_equal(hr_cache_open(under("cache"), O_RDONLY, &file), HR_IO);
+    assert_int_equal(hr_cache_open(under("cache/absent"), O_RDONLY, &file), HR_IO);
+    assert_int_equal(hr_cache_put(under("cache/link"), "entry"), HR_IO);
+    if (geteuid() != 0) return; /* only root can give a file away */
+    assert_int_equal(chown(under("cache/good"), 12345, (gid_t)-1), 0);
+    assert_int_equal(hr_cache_open(under("cache/good"), O_RDONLY, &file), HR_IO);
 }
 
 #define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -323,7 +369,7 @@ int main(void) {
         WITH_ROOT(test_open_to_others),  WITH_ROOT(test_open_parent),       WITH_ROOT(test_links),
         WITH_ROOT(test_other_owner),     WITH_ROOT(test_impossible_places), WITH_ROOT(test_hash),
         WITH_ROOT(test_scratch_and_put), WITH_ROOT(test_put_refuses),       WITH_ROOT(test_read_only),
-        WITH_ROOT(test_sweep),
+        WITH_ROOT(test_sweep),           WITH_ROOT(test_cache_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

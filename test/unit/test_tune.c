@@ -406,6 +406,27 @@ static void test_database_hostile_rows_and_versions(void **state) {
     folder_remove(&folder);
 }
 
+/* A link in the place of the database is not followed. */
+static void test_database_is_no_link(void **state) {
+    (void)state;
+    folder folder;
+    char canary[128];
+    struct stat info;
+    folder_make(&folder);
+    snprintf(canary, sizeof canary, "%s/canary", folder.path);
+    int file = open(canary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(symlink(canary, folder.file), 0);
+    assert_null(hr_tune_database_open(folder.path));
+    assert_int_equal(stat(canary, &info), 0);
+    assert_int_equal(info.st_size, 0);
+    unlink(canary);
+    assert_null(hr_tune_database_open(folder.path)); /* nor made where the link points to */
+    assert_int_equal(access(canary, F_OK), -1);
+    folder_remove(&folder);
+}
+
 static void test_database_where_none_can_be(void **state) {
     (void)state;
     folder folder;
@@ -500,6 +521,7 @@ int main(void) {
         cmocka_unit_test(test_label),
         cmocka_unit_test(test_database_keeps_all),
         cmocka_unit_test(test_database_modes),
+        cmocka_unit_test(test_database_is_no_link),
         cmocka_unit_test(test_database_corrupt_is_rebuilt),
         cmocka_unit_test(test_database_hostile_rows_and_versions),
         cmocka_unit_test(test_database_where_none_can_be),
