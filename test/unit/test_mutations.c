@@ -20,6 +20,9 @@
 enum { KERNELS_MAX = 16, RANK_MAX = 8, RANDOM_SEEDS = 60, SAMPLE = 9 };
 
 static bool is_long;
+/* By how many units in the last place results are scaled: 64, and 256 of random kernels, some of whose texts
+ * lose as much themselves. */
+static int scaled_by = 64;
 static counting_device device;
 
 /* ---- faults ---- */
@@ -61,7 +64,7 @@ static void store(const target *t, int64_t i, double value) {
 static void plant_scale(const target *t) {
     const double unit = 2 * hr_dtype_rounding(t->dtype == HR_F64 ? HR_F32 : t->dtype);
     for (int64_t i = 0; i < t->count; i++)
-        store(t, i, load(t, i) * (1 + 64 * unit));
+        store(t, i, load(t, i) * (1 + scaled_by * unit));
 }
 
 /* Of an element that is no smaller than most: one part in a hundred of next to nothing is rounding. */
@@ -101,7 +104,7 @@ static void plant_input(const target *t) {
     (void)t; /* see after_launch */
 }
 
-static const fault faults[] = {{"scaled by 1 + 64 units", plant_scale, 0, false, false},
+static const fault faults[] = {{"scaled by 1 + 64 or 256 units", plant_scale, 0, false, false},
                                {"one element off by 1 %", plant_element, 0, true, false},
                                {"a row shifted by one place", plant_shift, 0, true, false},
                                {"the last row left out", plant_last_row, 0, true, false},
@@ -316,6 +319,7 @@ static void test_kernels_of_the_library(void **state) {
 static void test_random_kernels(void **state) {
     (void)state;
     missed = tried = 0;
+    scaled_by = 256;
     for (uint64_t seed = 0; seed < (is_long ? RANDOM_SEEDS : 4); seed++) {
         hr_text text = {0};
         hr_random_extent extents[HR_RANDOM_EXTENTS];
