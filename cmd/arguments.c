@@ -37,14 +37,26 @@ static void print_words(const char *words) {
     }
 }
 
-int complain(const arguments *arguments, const char *format, ...) {
+static void complain_words(const arguments *arguments, const char *format, va_list values) {
     char sentence[SENTENCE_MAX];
-    va_list values;
-    va_start(values, format);
     vsnprintf(sentence, sizeof sentence, format, values);
-    va_end(values);
     fprintf(stderr, "headroom %s: ", arguments->command->name);
     print_words(sentence);
+}
+
+int complain_begin(const arguments *arguments, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    complain_words(arguments, format, values);
+    va_end(values);
+    return EXIT_USAGE;
+}
+
+int complain(const arguments *arguments, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    complain_words(arguments, format, values);
+    va_end(values);
     fprintf(stderr, "\n");
     return EXIT_USAGE;
 }
@@ -160,7 +172,7 @@ static int arguments_take(arguments *arguments, int count, char **values) {
     bool words_only = false;
     for (int i = 0; i < count; i++) {
         char *word = values[i];
-        if (words_only || word[0] != '-' || !word[1]) {
+        if (words_only || word[0] != '-' || !word[1] || word[1] == ':') { /* -:KERNEL is standard input */
             arguments->words[arguments->word_count++] = word;
             words_only |= arguments->command == &command_record; /* its first word begins another command */
         } else if (strcmp(word, "--") == 0)
@@ -246,6 +258,28 @@ bool parse_whole(const char *text, int64_t *out) {
     long long value = strtoll(text, &end, 10);
     if (*end || errno) return false;
     *out = value;
+    return true;
+}
+
+bool parse_extent(const char *text, int64_t *out) {
+    static const char letters[] = "kmg";
+    char digits[24];
+    size_t length = strspn(text, "0123456789");
+    int64_t shift = 0, base;
+    if (length == 0 || length >= sizeof digits) return false;
+    snprintf(digits, sizeof digits, "%.*s", (int)length, text);
+    if (!parse_whole(digits, &base)) return false;
+    const char *rest = text + length;
+    if (*rest == '^') {
+        if (base != 2 || !parse_whole(rest + 1, &shift) || shift > 62) return false;
+        base = 1;
+    } else if (*rest) {
+        const char *letter = strchr(letters, tolower((unsigned char)*rest));
+        if (!letter || rest[1]) return false;
+        shift = 10 * (letter - letters + 1);
+    }
+    if (base > INT64_MAX >> shift) return false;
+    *out = base << shift;
     return true;
 }
 

@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bench_case *case_add(bench_cases *cases, const char *path, const char *kernel, size_t kernel_length) {
     if (cases->count == cases->capacity) {
@@ -33,29 +32,6 @@ void bench_cases_free(bench_cases *cases) {
             free(cases->list[i].dtype_names[t]);
     }
     free(cases->list);
-}
-
-/* ---- where the kernels are ---- */
-
-/* PREFIX/bin/headroom has PREFIX/share/headroom; build/headroom and build/test/headroom have the source tree.
- */
-static bool library_folder(char out[PATH_MAX]) {
-    static const char *const places[] = {"share/headroom/kernels", "kernels"};
-    char base[PATH_MAX - 64], known[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", base, sizeof base - 1);
-    if (length <= 0) return false;
-    base[length] = 0;
-    for (int up = 0; up < 4; up++) {
-        char *slash = strrchr(base, '/');
-        if (!slash) return false;
-        *slash = 0;
-        for (int i = 0; i < 2; i++) {
-            snprintf(known, sizeof known, "%s/%s/layernorm.hr", base, places[i]);
-            snprintf(out, PATH_MAX, "%s/%s", base, places[i]);
-            if (access(known, R_OK) == 0) return true;
-        }
-    }
-    return false;
 }
 
 static FILE *table_open(const char *folder, char path[PATH_MAX]) {
@@ -156,7 +132,7 @@ int bench_cases_read(const arguments *arguments, const char *folder, bench_cases
     char own[PATH_MAX], path[PATH_MAX];
     *out = (bench_cases){0};
     if (!folder) {
-        if (!library_folder(own))
+        if (!library_folder(own, sizeof own))
             return complain(arguments,
                             "the library's kernels are not beside this program; name their folder");
         folder = own;

@@ -75,7 +75,7 @@ static const flag flags[] = {
 
 const command command_emit = {
     "emit",
-    "emit FILE.hr[:KERNEL] [EXTENT=N]... [T=DTYPE]... [tensor=FILE.npy]... [FLAG]...",
+    "emit FILE.hr[:KERNEL]|NAME|- [EXTENT=N]... [T=DTYPE]... [tensor=FILE.npy]... [FLAG]...",
     "write a kernel as C or CUDA C that needs nothing of headroom",
     "Writes the generated source of a kernel: a .c or a .cu that needs no header of headroom's,\n"
     "with a comment that says how to call it, and a .h for its callers. Neither a GPU nor CUDA\n"
@@ -84,6 +84,6 @@ const command command_emit = {
     "for each dtype.\n\n"
     "  headroom emit kernels/layernorm.hr --target c -o generated\n"
     "  headroom emit kernels/layernorm.hr M=32768 N=4096 --target cuda -o generated\n"
-    "  headroom emit kernels/softmax.hr T=bf16 -o generated",
+    "  headroom emit softmax T=bf16 -o generated",
     flags,
     run_emit};

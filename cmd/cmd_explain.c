@@ -51,11 +51,11 @@ static const flag flags[] = {
 
 const command command_explain = {
     "explain",
-    "explain FILE.hr[:KERNEL] [EXTENT=N]... [T=DTYPE]... [tensor=FILE.npy]... [FLAG]...",
+    "explain FILE.hr[:KERNEL]|NAME|- [EXTENT=N]... [T=DTYPE]... [tensor=FILE.npy]... [FLAG]...",
     "show a kernel's stages, why each has its shape, and its floor",
     "Shows the stages that a kernel becomes, why each has its shape, which locals\n"
     "exist in memory, and the floor. Nothing is run; extents that are not given get\n"
     "defaults.\n\n"
-    "  headroom explain kernels/layernorm_backward.hr M=4096 N=1024",
+    "  headroom explain layernorm_backward M=4k N=1024",
     flags,
     run_explain};

@@ -195,23 +195,26 @@ static const flag flags[] = {
 
 const command command_run = {
     "run",
-    "run FILE.hr[:KERNEL] [EXTENT=N]... [T=DTYPE]... [scalar=X]... [tensor=FILE.npy]... [FLAG]...",
+    "run FILE.hr[:KERNEL]|NAME|- [EXTENT=N]... [T=DTYPE]... [scalar=X]... [tensor=FILE.npy]... [FLAG]...",
     "tune, check and measure a kernel; say how far from the limit it is",
     "Compiles a kernel for the device, tunes it where asked, checks it against the\n"
     "meaning of its text in f64, measures it, and compares the time with the floor:\n"
     "the least that this machine needs for this work.\n\n"
-    "A file that holds several kernels means the one that bears its name, unless\n"
-    ":KERNEL says which. Extents come from the arrays given, else from EXTENT=N,\n"
-    "else from defaults. Tensors not given are filled: normal for floats, in range\n"
-    "for subscripts. Random numbers of mean 0 hide that a sum loses what all its\n"
-    "addends have in common; --values mean-1 and --values positive show it.\n\n"
+    "NAME is a kernel of the library, unless a file here bears it; - is a text on\n"
+    "standard input. A file that holds several kernels means the one that bears its\n"
+    "name, unless :KERNEL says which. Extents come from the arrays given, else from\n"
+    "EXTENT=N (4096, 4k, 2^12; k, m and g are powers of 1024), else from defaults. A\n"
+    "scalar is a number or a .npy without axes, as -o writes of a total. Tensors not\n"
+    "given are filled: normal for floats, in range for subscripts. Random numbers of\n"
+    "mean 0 hide that a sum loses what all its addends have in common; --values\n"
+    "mean-1 and --values positive show it.\n\n"
     "A dtype variable (T of x: T[M, N]) stands for what T=DTYPE says, else for the dtype\n"
     "of the arrays given, else for bf16 on CUDA and f32 on a CPU.\n\n"
     "A .npy file that holds bf16 as V2 or u2, or f8 as V1 or u1, means what the\n"
     "kernel declares; x:bf16=FILE.npy says so openly. V2 binds a variable to bf16; u2\n"
     "and V1 do not say what they hold. Results are written as V2 and\n"
     "V1, or with -o y:u2=FILE.npy (y:u1) as unsigned numbers.\n\n"
-    "  headroom run kernels/layernorm.hr M=32768 N=4096 --tune quick\n"
+    "  headroom run layernorm M=32k N=4096 --tune quick\n"
     "  headroom run kernels/softmax.hr T=bf16 x=in.npy -o y=out.npy",
     flags,
     run_run};

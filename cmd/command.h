@@ -66,9 +66,13 @@ int arguments_whole(const arguments *arguments, const char *name, int64_t least,
 int arguments_tune(const arguments *arguments, hr_tune *out);
 int arguments_values(const arguments *arguments, hr_values *out);
 bool parse_whole(const char *text, int64_t *out);
+/* The same with powers of two: "4k" is 4096, "1m" 2^20, "2g" 2^31, and "2^20" says it itself. */
+bool parse_extent(const char *text, int64_t *out);
 
 /* Prints `headroom COMMAND: sentence` and returns EXIT_USAGE. */
 int complain(const arguments *arguments, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same without an end of line: more of the sentence follows. */
+int complain_begin(const arguments *arguments, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints the library's sentence and returns the status' exit code. Silent where the user stopped the work. */
 int complain_status(const arguments *arguments, hr_status status);
 /* Ends a sentence on a name that is not known: "; did you mean --seed?", or a full stop without `closest`. */
@@ -106,6 +110,14 @@ void terminal_print_lines(const terminal *terminal, const char *text);
 /* Prints and frees a report. */
 int terminal_print(const arguments *arguments, char *text);
 
+/* ---- the library's kernels ---- */
+
+/* Their folder, of the installation or of the source tree; false where neither is beside this program. */
+bool library_folder(char *out, size_t size);
+/* The file NAME.hr of the library, else the file that holds a kernel of this name (`*kernel`, where the
+ * caller has none, is then the name). `*path` is for free(). 0, or an exit code. */
+int library_find(const arguments *arguments, const char *name, char **path, const char **kernel);
+
 /* ---- a kernel on a device, with what the words of a command line bind to it ---- */
 
 #define BOUND_MAX 256
@@ -121,7 +133,8 @@ typedef struct subject {
     char *names[BOUND_MAX];  /* bound so far */
 } subject;
 
-/* Opens the device of --device and loads FILE.hr[:KERNEL], the first word. */
+/* Opens the device of --device and loads the kernel of the first word: FILE.hr[:KERNEL], the name of one of
+ * the library's, or -[:KERNEL], a text on standard input. */
 int subject_open(const arguments *arguments, subject *out);
 /* The same on a device that hr_device_open knows by this name. */
 int subject_open_on(const arguments *arguments, const char *device, subject *out);

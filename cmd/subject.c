@@ -6,25 +6,93 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- opening ---- */
 
+#define INPUT_STEP (1 << 14)
+#define INPUT_MOST (1 << 26) /* more than the library takes: it says so */
+
+/* Reads standard input to its end; `*text` is for free(). */
+static int read_input(const arguments *arguments, char **text, size_t *length) {
+    size_t room = 0, count = 1;
+    *text = NULL;
+    *length = 0;
+    while (count > 0 && *length < INPUT_MOST) {
+        if (room - *length < INPUT_STEP) {
+            char *grown = realloc(*text, room = 2 * room + INPUT_STEP);
+            if (!grown) return complain(arguments, "out of memory");
+            *text = grown;
+        }
+        count = fread(*text + *length, 1, room - *length, stdin);
+        *length += count;
+    }
+    return ferror(stdin) ? complain(arguments, "cannot read standard input") : 0;
+}
+
+static int load_input(const arguments *arguments, const char *name, subject *out) {
+    char *text;
+    size_t length;
+    int code = read_input(arguments, &text, &length);
+    if (code == 0) {
+        hr_status status = hr_kernel_load(out->device, "<stdin>", text, length, name, &out->kernel);
+        if (status != HR_OK) code = complain_status(arguments, status);
+    }
+    free(text);
+    return code;
+}
+
+static bool is_file_here(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
+/* A name without a folder and without the ending of a text, which no file bears: one of the library's. */
+static bool is_library_name(const char *word) {
+    size_t length = strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    return length > 0 && !word[length];
+}
+
+/* The path that a word without its :KERNEL means, for free(): a file of that name here (with .hr, too) comes
+ * before the library's. */
+static int find_file(const arguments *arguments, const char *word, char **path, const char **kernel) {
+    char here[256];
+    snprintf(here, sizeof here, "%s.hr", word);
+    if (!is_library_name(word) || is_file_here(word))
+        *path = strdup(word);
+    else if (is_file_here(here))
+        *path = strdup(here);
+    else
+        return library_find(arguments, word, path, kernel);
+    return *path ? 0 : complain(arguments, "out of memory");
+}
+
 int subject_open_on(const arguments *arguments, const char *device, subject *out) {
     *out = (subject){0};
     if (arguments->word_count == 0 || strchr(arguments->words[0], '='))
-        return complain(arguments, "which kernel? Give its file: headroom %s", arguments->command->synopsis);
-    char *path = strdup(arguments->words[0]), *name = NULL;
-    if (!path) return complain(arguments, "out of memory");
-    char *colon = strrchr(path, ':');
-    if (colon && access(path, F_OK) != 0) { /* a file may have a colon in its name */
+        return complain(arguments,
+                        "which kernel? Give its file, or the name of one of the library's: headroom %s",
+                        arguments->command->synopsis);
+    char *word = strdup(arguments->words[0]), *path = NULL;
+    const char *name = NULL;
+    if (!word) return complain(arguments, "out of memory");
+    char *colon = strrchr(word, ':');
+    if (colon && access(word, F_OK) != 0) { /* a file may have a colon in its name */
         *colon = 0;
         name = colon + 1;
     }
-    hr_status status = hr_device_open(device, &out->device);
-    if (status == HR_OK) status = hr_kernel_load_file(out->device, path, name, &out->kernel);
+    bool input = strcmp(word, "-") == 0;
+    int code = input ? 0 : find_file(arguments, word, &path, &name);
+    hr_status status = code ? HR_OK : hr_device_open(device, &out->device);
+    if (status == HR_OK && path) status = hr_kernel_load_file(out->device, path, name, &out->kernel);
+    if (status != HR_OK)
+        code = complain_status(arguments, status);
+    else if (input)
+        code = load_input(arguments, name, out);
     free(path);
-    return status == HR_OK ? 0 : complain_status(arguments, status);
+    free(word);
+    return code;
 }
 
 int subject_open(const arguments *arguments, subject *out) {
@@ -155,8 +223,10 @@ static int bind_dtype(const arguments *arguments, subject *subject, const char *
 static int bind_extent(const arguments *arguments, subject *subject, const char *name, const char *text) {
     int64_t value;
     if (!has_extent(subject, name)) return name_unknown(arguments, subject, name);
-    if (!parse_whole(text, &value))
-        return complain(arguments, "%s=%s: an extent is a whole number of at least 0", name, text);
+    if (!parse_extent(text, &value))
+        return complain(arguments,
+                        "%s=%s: an extent is a whole number of at least 0 (4096, 4k, 2^12), below 2^63", name,
+                        text);
     hr_status status = hr_kernel_bind_extent(subject->kernel, name, value);
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
@@ -175,17 +245,39 @@ static int check_held(const arguments *arguments, const hr_argument *argument, c
                     argument->name, text);
 }
 
+static bool is_array_file(const char *text) {
+    const char *ending = strrchr(text, '.');
+    return ending && strcmp(ending, ".npy") == 0;
+}
+
+/* A 0-d .npy, as `-o loss=loss.npy` writes one. */
+static hr_status read_scalar(const hr_argument *argument, const char *path, double *value) {
+    hr_npy *npy;
+    hr_status status = hr_npy_open(path, argument->dtype, &npy);
+    if (status != HR_OK) return status;
+    status = hr_npy_scalar(npy, value);
+    hr_npy_destroy(npy);
+    return status;
+}
+
 static int bind_scalar(const arguments *arguments, subject *subject, const hr_argument *argument,
                        const char *text) {
     const char *name = argument->name;
-    char *end;
-    double value = strcmp(text, "true") == 0 ? 1 : strcmp(text, "false") == 0 ? 0 : strtod(text, &end);
     bool word = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
-    if (!word && (end == text || *end))
-        return complain(arguments, "%s=%s: %s is a scalar, and \"%s\" is no number", name, text, name, text);
-    int code = check_held(arguments, argument, text, value);
-    if (code) return code;
-    hr_status status = hr_kernel_bind_scalar(subject->kernel, name, value);
+    char *end;
+    double value = strcmp(text, "true") == 0;
+    hr_status status = HR_OK;
+    if (is_array_file(text))
+        status = read_scalar(argument, text, &value);
+    else if (!word) {
+        value = strtod(text, &end);
+        if (end == text || *end)
+            return complain(arguments, "%s=%s: %s is a scalar, and \"%s\" is no number and no 0-d .npy", name,
+                            text, name, text);
+        int code = check_held(arguments, argument, text, value);
+        if (code) return code;
+    }
+    if (status == HR_OK) status = hr_kernel_bind_scalar(subject->kernel, name, value);
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 

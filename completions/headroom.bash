@@ -15,9 +15,41 @@ _headroom_flags() {
 
 _headroom_dtypes="f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool"
 
+# The folder of the library's kernels, of the installation or of the source tree.
+_headroom_library() {
+    local base
+    base=$(readlink -f "$(type -P headroom)" 2>/dev/null)
+    while [[ $base == */* ]]; do
+        base=${base%/*}
+        [ -f "$base/share/headroom/kernels/layernorm.hr" ] && echo "$base/share/headroom/kernels" && return
+        [ -f "$base/kernels/layernorm.hr" ] && echo "$base/kernels" && return
+    done
+}
+
+# The names of the library's kernels.
+_headroom_library_kernels() {
+    local folder
+    folder=$(_headroom_library)
+    [ -n "$folder" ] && cat "$folder"/*.hr | _headroom_kernels /dev/stdin | sort
+}
+
+# The file of a kernel of the library.
+_headroom_library_file() {
+    local folder
+    folder=$(_headroom_library)
+    [ -n "$folder" ] && grep -lE "^ *kernel +$1\(" "$folder"/*.hr 2>/dev/null | head -1
+}
+
 # Names of the kernels of a text.
 _headroom_kernels() {
     sed -n 's/^[[:space:]]*kernel[[:space:]]\{1,\}\([a-z0-9_]\{1,\}\).*/\1/p' "$1" 2>/dev/null
+}
+
+# bench --only softmax,layer: the kernels behind the last comma.
+_headroom_only() {
+    local before=
+    [[ $1 == *,* ]] && before=${1%,*},
+    compgen -P "$before" -W "$(_headroom_library_kernels)" -- "${1##*,}"
 }
 
 # The declaration of a kernel of a text ($2 empty: of the first), from `kernel` to the brace.
@@ -65,11 +97,16 @@ _headroom() {
     --tune) mapfile -t COMPREPLY < <(compgen -W "none quick full" -- "$word") && return ;;
     --values) mapfile -t COMPREPLY < <(compgen -W "mean-0 mean-1 positive" -- "$word") && return ;;
     --target) mapfile -t COMPREPLY < <(compgen -W "c cuda" -- "$word") && return ;;
+    --only) mapfile -t COMPREPLY < <(_headroom_only "$word") && return ;;
     --html | --csv | --roof) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
     esac
     # the kernel's file is the third word; bash may have split it at its colon
     file=$(sed -n 's/^ *[^ ]*headroom  *[a-z]*  *\([^ ]*\.hr\).*/\1/p' <<<"$line")
     kernel=$(sed -n 's/^ *[^ ]*headroom  *[a-z]*  *[^ ]*\.hr:\([a-z0-9_]*\) .*/\1/p' <<<"$line")
+    if [ -z "$file" ]; then
+        kernel=$(sed -n 's/^ *[^ ]*headroom  *[a-z]*  *\([a-z][a-z0-9_]*\) .*/\1/p' <<<"$line")
+        [ -n "$kernel" ] && file=$(_headroom_library_file "$kernel")
+    fi
     case $command:$current in
     help:*) mapfile -t COMPREPLY < <(compgen -W "$commands tuning" -- "$word") ;;
     *:-*) mapfile -t COMPREPLY < <(compgen -W "$(_headroom_flags "$command")" -- "$word") ;;
@@ -95,7 +132,8 @@ _headroom() {
         ;;
     *)
         if [ -z "$file" ] || [ "$file" = "$current" ]; then
-            mapfile -t COMPREPLY < <(compgen -f -X '!*.hr' -- "$word"; compgen -d -- "$word")
+            mapfile -t COMPREPLY < <(compgen -f -X '!*.hr' -- "$word"; compgen -d -- "$word"
+                compgen -W "$(_headroom_library_kernels)" -- "$word")
         elif [ "$before" = -o ] || [ "$before" = --output ]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_headroom_names "$file" "$kernel" results)" -- "$word")
             compopt -o nospace 2>/dev/null

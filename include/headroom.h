@@ -435,6 +435,9 @@ HR_API void hr_run_result_destroy(hr_run_result *result);
 typedef struct hr_npy hr_npy;
 HR_API hr_status hr_npy_open(const char *path, hr_dtype wanted, hr_npy **out);
 HR_API const hr_array *hr_npy_array(const hr_npy *npy); /* belongs to the handle, as its data does */
+/* The one element of an array without axes, for hr_kernel_bind_scalar. HR_BAD_INPUT where it has axes, or is
+ * a whole number that an f64 does not hold. */
+HR_API hr_status hr_npy_scalar(const hr_npy *npy, double *out);
 HR_API void hr_npy_destroy(hr_npy *npy);
 /* Takes back what was written to the mapping: the elements are those of the file again. */
 HR_API hr_status hr_npy_reset(hr_npy *npy);

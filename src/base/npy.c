@@ -329,6 +329,21 @@ const hr_array *hr_npy_array(const hr_npy *npy) {
     return &npy->array;
 }
 
+hr_status hr_npy_scalar(const hr_npy *npy, double *out) {
+    const hr_array *array = &npy->array;
+    if (array->rank > 0)
+        return hr_fail(HR_BAD_INPUT,
+                       "an array of %d %s is wanted as a scalar: give one without axes (np.save of x[()])",
+                       array->rank, array->rank == 1 ? "axis" : "axes");
+    *out = hr_dtype_load(array->dtype, array->data, 0);
+    if (array->dtype != HR_I64) return HR_OK;
+    int64_t whole = hr_dtype_load_whole(HR_I64, array->data, 0);
+    if (*out >= 0x1p63 || (int64_t)*out != whole)
+        return hr_fail(HR_BAD_INPUT, "%lld is handed over as an f64, which does not hold this whole number",
+                       (long long)whole);
+    return HR_OK;
+}
+
 void hr_npy_destroy(hr_npy *npy) {
     if (!npy) return;
     if (npy->mapping) munmap(npy->mapping, npy->length);

@@ -58,6 +58,22 @@ def softmax_reads_and_writes():
     assert abs(report["headroom"] * report["roof_fraction"] - 1) < 1e-3
 
 
+def a_total_is_the_next_scalar():
+    x = random.standard_normal(1000).astype(np.float32)
+    np.save("x.npy", x)
+    Path("norm.hr").write_text("kernel norm(x: f32[N]) -> (loss: f32)\n{\n    loss = sum[n](x[n] * x[n])\n}\n")
+    Path("scale.hr").write_text("kernel scale(x: f32[N], loss: f32) -> (y: f32[N])\n{\n    y[n] = x[n] / loss\n}\n")
+    headroom("run", "norm.hr", "x=x.npy", "-o", "loss=loss.npy")
+    assert np.load("loss.npy").shape == ()
+    headroom("run", "scale.hr", "x=x.npy", "loss=loss.npy", "-o", "y=y.npy")
+    assert np.allclose(np.load("y.npy"), x / np.dot(x.astype(np.float64), x), rtol=1e-5)
+    np.save("half.npy", np.float64(0.5))  # what NumPy computes is f64
+    headroom("run", "scale.hr", "x=x.npy", "loss=half.npy", "-o", "y=y.npy")
+    assert np.array_equal(np.load("y.npy"), 2 * x)
+    said = headroom("run", "scale.hr", "loss=x.npy", code=2).stderr
+    assert "an array of 1 axis is wanted as a scalar" in said, said
+
+
 def fortran_order_is_strides():
     x = np.asfortranarray(random.standard_normal((21, 40), np.float32))
     np.save("x.npy", x)
@@ -238,7 +254,7 @@ def a_closed_pipe_is_no_crash():
 if subprocess.run([HEADROOM, "roof"], capture_output=True).returncode == 3:
     print("skipped: this machine's roof cannot be measured, or it has no compiler")
     sys.exit(77)
-for test in (softmax_reads_and_writes, fortran_order_is_strides, bf16_is_carried, files_bind_dtypes, several_dtypes,
+for test in (softmax_reads_and_writes, a_total_is_the_next_scalar, fortran_order_is_strides, bf16_is_carried, files_bind_dtypes, several_dtypes,
              inout_leaves_the_file_alone, shapes_disagree, gather_out_of_range, page_and_seed, explain_and_emit, bench_in_small, bench_in_passes,
              memory_is_the_arrays, a_closed_pipe_is_no_crash):
     test()

@@ -55,4 +55,10 @@ complete_line "headroom run kernels/rope.hr F=i" "i64 i32 i16 i8"
 complete_line "headroom run kernels/layernorm.hr " "x= weight= bias= eps= T= M= N="
 complete_line "headroom run kernels/adamw.hr:adamw -o " "p= m= v= w="
 complete_line "headroom run kernels/adamw.hr --tune " "none quick full"
+PATH=$build:$PATH
+complete_line "headroom bench --only softm" "softmax"
+complete_line "headroom bench --only softmax,column" "softmax,column_sum"
+cd "$build" || exit 1
+complete_line "headroom run softm" "softmax"
+complete_line "headroom run row_sum " "x= T= M= N="
 exit $failed

@@ -84,6 +84,39 @@ expect 2 'no command "zzzzzz". Possible are' zzzzzz
 expect 2 "cannot open ?[31mred.hr" run $'\e[31mred.hr'
 expect 2 "--target is c, cuda, cuda:sm_80" emit "$kernel:layernorm" --target fortran
 expect 2 "takes flags alone" roof now
+
+# a kernel of the library by its name, from any folder; a file of the current folder comes first
+cd "$work" || exit 1
+expect 0 "kernel_softmax_f32" emit softmax
+expect 0 "kernel_row_sum_f32" emit row_sum M=4k
+expect 0 "kernel_column_sum_f32" emit sum:column_sum
+expect 2 "sum.hr holds 3 kernels" emit sum
+expect 2 "a kernel of the library of that name; did you mean softmax?" run sofmax
+expect 2 "A file is named with its ending" run zzzzzzzz
+expect 2 "holds no kernel 'mean'" explain softmax:mean
+mkdir here && cd here || exit 1
+printf 'kernel own(x: f32[N]) -> (y: f32[N])\n{\n    y[n] = x[n]\n}\n' >softmax
+expect 0 "kernel_own" emit softmax
+mv softmax softmax.hr
+expect 0 "kernel_own" emit softmax
+mkdir layernorm
+expect 0 "kernel_layernorm_f32" emit layernorm
+cd "$work" || exit 1
+for text in 0 4k 4K 2^20 1m 2^40 3g; do expect 0 "kernel_softmax" emit softmax M=$text N=2; done
+for text in 4kk k 2^63 3^2 2^ 9223372036854775808 9999999999g 4.5k -1k; do
+    expect 2 "M=$text: an extent is a whole number" emit softmax M=$text
+done
+got=$("$headroom" emit - <here/softmax.hr) && grep -q kernel_own <<<"$got" || { echo "emit -: $got" && failed=1; }
+got=$("$headroom" emit -:row_sum <"$source/kernels/sum.hr") && grep -q kernel_row_sum <<<"$got" ||
+    { echo "emit -:row_sum: $got" && failed=1; }
+expect 2 "<stdin>" run -
+expect 2 "<stdin>" run -:softmax
+
+# a scalar is a number or a .npy without axes
+printf 'kernel k(x: f32[N], loss: f32) -> (y: f32[N])\n{\n    y[n] = x[n] * loss\n}\n' >chain.hr
+expect 2 "is no number and no 0-d .npy" emit chain.hr loss=half
+expect 2 "loss.npy: cannot open it" emit chain.hr loss=loss.npy
+
 expect 2 "which trace? Give a file of" diagnose
 expect 2 "--ranks and --compare exclude each other" diagnose a b --ranks --compare
 expect 2 "a comparison takes two files, before and after, not 1" diagnose a --compare

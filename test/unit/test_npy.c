@@ -173,6 +173,39 @@ static void scalars_and_empty_arrays(void **state) {
     hr_npy_destroy(npy);
 }
 
+static void one_element_is_a_scalar(void **state) {
+    (void)state;
+    static const struct {
+        hr_dtype dtype;
+        double value;
+    } rows[] = {{HR_F64, 0.1}, {HR_F32, -2.5}, {HR_BF16, 3}, {HR_F8E4M3, 0.5}, {HR_I64, -7}, {HR_BOOL, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double data = 0, value = -1;
+        hr_npy *npy;
+        hr_dtype_store(rows[i].dtype, &data, 0, rows[i].value);
+        hr_array array = {.size = sizeof array, .data = &data, .dtype = rows[i].dtype};
+        assert_int_equal(hr_npy_save(path_of("scalar.npy"), &array, false), HR_OK);
+        assert_int_equal(hr_npy_open(path_of("scalar.npy"), rows[i].dtype, &npy), HR_OK);
+        assert_int_equal(hr_npy_scalar(npy, &value), HR_OK);
+        assert_true(value == rows[i].value);
+        hr_npy_destroy(npy);
+    }
+    int64_t whole[] = {(1LL << 53) + 1, INT64_MAX};
+    for (int i = 0; i < 3; i++) { /* an f64 holds neither number; the last is an array of one axis */
+        int64_t one = 1;
+        double value;
+        hr_npy *npy;
+        hr_array array = {
+            .size = sizeof array, .data = &whole[i % 2], .dtype = HR_I64, .rank = i == 2, .shape = &one};
+        assert_int_equal(hr_npy_save(path_of("scalar.npy"), &array, false), HR_OK);
+        assert_int_equal(hr_npy_open(path_of("scalar.npy"), HR_I64, &npy), HR_OK);
+        assert_int_equal(hr_npy_scalar(npy, &value), HR_BAD_INPUT);
+        assert_non_null(strstr(hr_last_error(), i == 2 ? "1 axis" : "does not hold"));
+        hr_npy_destroy(npy);
+    }
+    unlink(path_of("scalar.npy"));
+}
+
 static void writing_leaves_the_file_alone(void **state) {
     (void)state;
     hr_npy *npy;
@@ -374,6 +407,7 @@ int main(void) {
         cmocka_unit_test(dtypes_that_files_say),
         cmocka_unit_test(orders_and_versions),
         cmocka_unit_test(scalars_and_empty_arrays),
+        cmocka_unit_test(one_element_is_a_scalar),
         cmocka_unit_test(writing_leaves_the_file_alone),
         cmocka_unit_test(hostile_headers),
         cmocka_unit_test(hostile_files),
