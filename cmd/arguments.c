@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +237,53 @@ int output_check(const arguments *arguments, const char *path) {
         code = complain(arguments, "%s: cannot write into its folder %s: %s", path, folder, strerror(errno));
     free(copy);
     return code;
+}
+
+/* ---- files that are one ---- */
+
+typedef struct file_place {
+    bool there;
+    dev_t device; /* of the file where it is there, of its folder otherwise */
+    ino_t inode;
+    char name[NAME_MAX + 1]; /* in that folder */
+} file_place;
+
+static file_place file_place_of(const char *path) {
+    file_place place = {.there = true};
+    struct stat info;
+    char copy[PATH_MAX];
+    if (stat(path, &info) != 0) {
+        place.there = false;
+        snprintf(copy, sizeof copy, "%s", path);
+        snprintf(place.name, sizeof place.name, "%s", basename(copy));
+        snprintf(copy, sizeof copy, "%s", path);
+        if (stat(dirname(copy), &info) != 0) return place;
+    }
+    place.device = info.st_dev;
+    place.inode = info.st_ino;
+    return place;
+}
+
+static bool files_are_one(const char *a, const char *b) {
+    file_place first = file_place_of(a), second = file_place_of(b);
+    return first.there == second.there && first.device == second.device && first.inode == second.inode &&
+           strcmp(first.name, second.name) == 0;
+}
+
+/* A device or a pipe takes more than one text. */
+static bool takes_many(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+int output_check_apart(const arguments *arguments, const char *path, const char *read, const char *written) {
+    if ((!read && !written) || takes_many(path)) return 0;
+    if (read && files_are_one(path, read))
+        return complain(arguments, "%s is read here, and writing would replace it; write to another file",
+                        path);
+    if (written && files_are_one(path, written))
+        return complain(arguments, "%s is to be written twice; give each its own file", path);
+    return 0;
 }
 
 /* ---- asking ---- */

@@ -42,6 +42,23 @@ static int find_roof(const arguments *arguments, terminal *terminal, hr_roof *ro
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 
+/* The page and the trace for Perfetto take the place of no trace, of no roof, and not of each other. */
+static int outputs_check(const arguments *arguments) {
+    static const char *const names[] = {"html", "perfetto"};
+    const char *roof = arguments_value(arguments, "roof", NULL), *before = NULL;
+    int code = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && code == 0; i++) {
+        const char *path = arguments_value(arguments, names[i], NULL);
+        if (!path) continue;
+        code = output_check(arguments, path);
+        if (code == 0) code = output_check_apart(arguments, path, roof, before);
+        for (int k = 0; k < arguments->word_count && code == 0; k++)
+            code = output_check_apart(arguments, path, arguments->words[k], NULL);
+        before = path;
+    }
+    return code;
+}
+
 static int run_diagnose(const arguments *arguments, terminal *terminal) {
     hr_diagnose_options options = {
         .size = sizeof options, .progress = terminal_progress, .progress_context = terminal};
@@ -57,6 +74,8 @@ static int run_diagnose(const arguments *arguments, terminal *terminal) {
         return complain(arguments,
                         "--ranks and --compare exclude each other; the files are either ranks of one run, or "
                         "before and after");
+    int unwritable = outputs_check(arguments);
+    if (unwritable) return unwritable;
     if (arguments_has(arguments, "ranks")) options.mode = HR_DIAGNOSE_RANKS;
     if (arguments_has(arguments, "compare")) options.mode = HR_DIAGNOSE_COMPARE;
     if (arguments_has(arguments, "roof")) {

@@ -2,9 +2,10 @@
  * and says how far from the limit it is. */
 #include "command.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define OUTPUTS_MAX 64
 
@@ -55,18 +56,33 @@ static int output_carry(const arguments *arguments, const hr_argument *argument,
                     hr_dtype_name(argument->dtype), two ? "V2 or u2" : "V1 or u1");
 }
 
-/* Two files of one name would leave one of them; a device takes both. */
-static int output_check_names(const outputs *outputs, const char *page) {
-    struct stat info;
-    for (int i = 0; i < outputs->count; i++) {
-        const char *path = outputs->list[i].path;
-        bool twice = page && strcmp(path, page) == 0;
-        for (int j = 0; j < i; j++)
-            twice |= strcmp(path, outputs->list[j].path) == 0;
-        if (twice && (stat(path, &info) != 0 || S_ISREG(info.st_mode)))
-            return complain(outputs->arguments, "%s is to be written twice; give each its own file", path);
-    }
-    return 0;
+/* The file that a word names: FILE.hr[:KERNEL] for the first, tensor=FILE.npy for the others. */
+static const char *word_file(const arguments *arguments, int word, char path[PATH_MAX]) {
+    const char *text = arguments->words[word], *equals = strchr(text, '=');
+    if (word) return equals ? equals + 1 : NULL;
+    snprintf(path, PATH_MAX, "%s", text);
+    char *colon = strrchr(path, ':');
+    if (colon && access(path, F_OK) != 0) *colon = 0;
+    return path;
+}
+
+static int output_check_file(const outputs *outputs, const char *path, int before) {
+    const arguments *arguments = outputs->arguments;
+    char text[PATH_MAX];
+    int code = output_check(arguments, path);
+    for (int i = 0; i < arguments->word_count && code == 0; i++)
+        code = output_check_apart(arguments, path, word_file(arguments, i, text), NULL);
+    for (int i = 0; i < before && code == 0; i++)
+        code = output_check_apart(arguments, path, NULL, outputs->list[i].path);
+    return code;
+}
+
+/* No output takes the place of an input or of another output. */
+static int output_check_files(const outputs *outputs, const char *page) {
+    int code = 0;
+    for (int i = 0; i < outputs->count && code == 0; i++)
+        code = output_check_file(outputs, outputs->list[i].path, i);
+    return code == 0 && page ? output_check_file(outputs, page, outputs->count) : code;
 }
 
 static int output_add(outputs *outputs, const subject *subject, const char *text) {
@@ -86,7 +102,7 @@ static int output_add(outputs *outputs, const subject *subject, const char *text
     int code = subject_argument(arguments, subject, name, &argument);
     if (code == 0 && argument.role == HR_ARGUMENT_INPUT) code = output_unknown(arguments, subject, &argument);
     if (code == 0 && carried) code = output_carry(arguments, &argument, carried, &output->as_unsigned);
-    return code ? code : output_check(arguments, output->path);
+    return code;
 }
 
 static hr_status outputs_save(void *context, hr_kernel *kernel) {
@@ -173,8 +189,7 @@ static int run_run(const arguments *arguments, terminal *terminal) {
         if (strcmp(arguments->flags[i].flag->name, "output") == 0)
             code = output_add(&outputs, &subject, arguments->flags[i].value);
     const char *page = arguments_value(arguments, "html", NULL);
-    if (code == 0 && page) code = output_check(arguments, page);
-    if (code == 0) code = output_check_names(&outputs, page);
+    if (code == 0) code = output_check_files(&outputs, page);
     if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs, tune, seed, values);
     subject_close(&subject);
     outputs_free(&outputs);

@@ -83,6 +83,9 @@ const char *closest_name(const char *text, const char *const *names, int count);
 /* Whether a file of this name can be written: found before the work rather than after it. 0, or an exit code.
  */
 int output_check(const arguments *arguments, const char *path);
+/* Refuses an output that is the same file as one that is read, or as another that is written, whatever the
+ * spelling; NULL: there is none. */
+int output_check_apart(const arguments *arguments, const char *path, const char *read, const char *written);
 
 /* ---- the terminal ---- */
 

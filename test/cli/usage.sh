@@ -78,6 +78,24 @@ expect 2 "cannot write into its folder /absent" bench --csv /absent/a.csv
 expect 2 "$work: is a folder; give the name of a file" run "$kernel:layernorm" -o "y=$work"
 expect 2 "a.npy is to be written twice" run "$kernel:layernorm" -o y=a.npy -o mean=a.npy
 expect 2 "a.html is to be written twice" run "$kernel:layernorm" -o y=a.html --html a.html
+# One file by two spellings, by a link, or one that is read: nothing is written and the input stays.
+mkdir -p "$work/same" && cp "$kernel" "$work/same/k.hr" && cp "$kernel" "$work/same/x.array" && cp "$work/same/x.array" "$work/same/before.array"
+ln -s x.array "$work/same/link.array"
+ln -s . "$work/same/here"
+expect 2 "is to be written twice" run "$kernel:layernorm" -o "y=$work/same/new.npy" --html "$work/same/../same/./new.npy"
+expect 2 "is to be written twice" run "$kernel:layernorm" -o "y=$work/same/new.npy" -o "mean=$work/same/here/new.npy"
+expect 2 "is to be written twice" run "$kernel:layernorm" -o "y=$work/same/x.array" --html "$work/same/link.array"
+expect 2 "is read here, and writing would replace it" run "$work/same/k.hr:layernorm" -o "y=$work/same/here/k.hr"
+expect 2 "is read here, and writing would replace it" run "$work/same/k.hr:layernorm" --html "$work/same/k.hr"
+expect 2 "is read here, and writing would replace it" diagnose "$work/same/x.array" --html "$work/same/link.array"
+expect 2 "is to be written twice" diagnose "$work/same/x.array" --html "$work/same/new" --perfetto "$work/same/here/new"
+python3 -c 'import numpy' 2>/dev/null && { python3 - "$work/same/array.npy" <<'END'
+import numpy, sys
+numpy.save(sys.argv[1], numpy.ones((4, 8), numpy.float32))
+END
+    expect 2 "is read here, and writing would replace it" run "$kernel:layernorm" T=f32 "x=$work/same/array.npy" -o "y=$work/same/here/array.npy"
+    rm "$work/same/array.npy" || failed=1; }
+cmp -s "$kernel" "$work/same/k.hr" && cmp -s "$work/same/x.array" "$work/same/before.array" || { echo "an input was written"; failed=1; }
 expect 2 'there is no flag -q. Possible are' run "$kernel:layernorm" -q
 expect 2 'has no "zzzzzz". It has' run "$kernel:layernorm" zzzzzz=1
 expect 2 'no command "zzzzzz". Possible are' zzzzzz
