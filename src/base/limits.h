@@ -33,7 +33,7 @@ static inline int64_t hr_limits_threads(const hr_device_limits *limits) {
 
 /* What a core finds again in a cache: of the second level, or in half of its share of the third, which others
  * use, too; of that no more than adds up to 64 MB. */
-static inline int64_t hr_limits_kept(const hr_device_limits *limits) {
+static inline int64_t hr_limits_stash(const hr_device_limits *limits) {
     int64_t third = limits->l3_bytes / 2 < 64 << 20 ? limits->l3_bytes / 2 : 64 << 20;
     int64_t share = third / hr_limits_threads(limits);
     return share > hr_limits_l2(limits) ? share : hr_limits_l2(limits);

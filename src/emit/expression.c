@@ -26,7 +26,7 @@ void hr_printer_forget(hr_printer *p, hr_emit_level level) {
     }
 }
 
-hr_printer *hr_printer_turn_to(hr_printer *to, const hr_printer *from) {
+hr_printer *hr_printer_switch_to(hr_printer *to, const hr_printer *from) {
     to->out = from->out;
     to->indent = from->indent;
     to->number = from->number;
@@ -38,7 +38,7 @@ bool hr_printer_beside(hr_printer *p, const hr_stage *stage, hr_printer *out) {
         p->out->failed = true;
         return false;
     }
-    hr_printer_stage(hr_printer_turn_to(out, p), stage);
+    hr_printer_stage(hr_printer_switch_to(out, p), stage);
     memcpy(out->value, p->value, (size_t)p->function->tensor_count * sizeof *out->value);
     hr_expr *const *table = p->plan->graph->table;
     for (int i = 0; i < p->plan->graph->table_size; i++)
@@ -259,8 +259,8 @@ static const char *load_lanes(hr_printer *p, const hr_expr *element) {
     hr_dtype dtype = p->function->tensors[element->tensor].dtype;
     const char *kind = element->type == HR_F32 ? "vf" : "vi", *pointer = p->pointer[element->id];
     const char *text =
-        p->part    ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
-        : p->turns ? hr_format(p, "%s_load_turn_%s(%s + i, %s)", kind, dtype_text(dtype), pointer, p->way)
+        p->part       ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
+        : p->even_odd ? hr_format(p, "%s_load_turn_%s(%s + i, %s)", kind, dtype_text(dtype), pointer, p->way)
         : p->pairs && dtype == HR_BF16 ? hr_format(p, "vf_load_pair_bf16(%s + i, %s)", pointer, p->way)
                                        : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
     const char *valid = p->valid[element->id];
@@ -455,7 +455,7 @@ static bool is_lane_at(hr_printer *p, const hr_expr *index, const hr_expr *place
            !hr_dtype_is_float(place->type) && place->type != HR_BOOL;
 }
 
-const hr_expr *hr_expr_lane_sought(hr_printer *p, const hr_expr *node) {
+const hr_expr *hr_expr_lane_match(hr_printer *p, const hr_expr *node) {
     for (int side = 0; side < 2 && node->op == HR_OP_EQ; side++)
         if (is_lane_at(p, node->args[side], node->args[1 - side])) return node->args[1 - side];
     return NULL;
@@ -524,17 +524,17 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
         return arithmetic_text(p, node);
     if (is_comparison(node->op)) {
         hr_dtype type = node->args[0]->type;
-        const hr_expr *sought = hr_expr_lane_sought(p, node);
-        if (sought && p->absent) return "vm_of(false)";
-        if (sought && p->turns)
-            return hr_format(p, "vm_at_turn((int64_t)%s - i, %s)", hr_expr_text(p, sought), p->way);
-        if (sought) return hr_format(p, "vm_at((int64_t)%s - i)", hr_expr_text(p, sought));
+        const hr_expr *match = hr_expr_lane_match(p, node);
+        if (match && p->absent) return "vm_of(false)";
+        if (match && p->even_odd)
+            return hr_format(p, "vm_at_turn((int64_t)%s - i, %s)", hr_expr_text(p, match), p->way);
+        if (match) return hr_format(p, "vm_at((int64_t)%s - i)", hr_expr_text(p, match));
         if (type != HR_BOOL) return call_text(p, hr_lane_prefix(type), function_name(node->op), node);
         const char *a = convert_lanes(p, hr_expr_lanes(p, node->args[0]), HR_BOOL, HR_I32);
         const char *b = convert_lanes(p, hr_expr_lanes(p, node->args[1]), HR_BOOL, HR_I32);
         return hr_format(p, "vi_%s(%s, %s)", function_name(node->op), a, b);
     }
-    if (node->op == HR_OP_WHERE && p->absent && hr_expr_lane_sought(p, node->args[0]))
+    if (node->op == HR_OP_WHERE && p->absent && hr_expr_lane_match(p, node->args[0]))
         return hr_expr_lanes(p, node->args[2]);
     const char *power = power_of_two(p, node);
     if (power) return power;
@@ -601,8 +601,8 @@ static const char *buffer_text(hr_printer *p, const hr_expr *node) {
     const char *buffer = p->buffer[node->id];
     if (!p->vector || node->op == HR_OP_RANDOM || node->type == HR_BOOL) return buffer;
     if (!hr_expr_is_words(node)) return hr_format(p, "vf_load_f32(%s)", buffer);
-    if (p->turns || (p->pairs && !p->part))
-        return hr_format(p, "vf_load_%s_bf16(%s, %s)", p->turns ? "turn" : "pair", buffer, p->way);
+    if (p->even_odd || (p->pairs && !p->part))
+        return hr_format(p, "vf_load_%s_bf16(%s, %s)", p->even_odd ? "turn" : "pair", buffer, p->way);
     return hr_format(p, "vf_load_bf16(%s)", buffer);
 }
 

@@ -20,7 +20,7 @@ void hr_printer_forget(hr_printer *printer, hr_emit_level level);
  * as those of `stage`; to be ended. Whether there was memory. */
 bool hr_printer_beside(hr_printer *printer, const hr_stage *stage, hr_printer *out);
 /* Goes on where `from` stands. */
-hr_printer *hr_printer_turn_to(hr_printer *to, const hr_printer *from);
+hr_printer *hr_printer_switch_to(hr_printer *to, const hr_printer *from);
 
 hr_emit_level hr_expr_level(hr_printer *printer, const hr_expr *node);
 /* Counts uses in one loop body (uses must be zeroed by hr_printer_forget(HR_AT_LANE)). */
@@ -46,7 +46,7 @@ bool hr_expr_in_ways(hr_printer *printer, const hr_expr *node, hr_ways_call *out
 
 /* The whole number, one for all lanes, that `node` compares the lane's index with, where it does: at most one
  * lane is equal. NULL elsewhere. */
-const hr_expr *hr_expr_lane_sought(hr_printer *printer, const hr_expr *node);
+const hr_expr *hr_expr_lane_match(hr_printer *printer, const hr_expr *node);
 
 /* An element of f32 that is one for all lanes, whose NaN lose what bf16 cuts off as it is loaded. */
 bool hr_expr_is_cleaned(hr_printer *printer, const hr_expr *element);

@@ -89,7 +89,7 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     memset(p->value, 0, (size_t)p->function->tensor_count * sizeof *p->value);
     p->checks = false;
     p->begun = p->joined = -1;
-    p->kept_turned = NULL;
+    p->stash_even_odd = NULL;
     p->narrow = is_narrow(p);
     p->cleans = hr_stage_is_vector(stage) && hr_stage_is_bound_by_operations(p->plan, stage);
 }

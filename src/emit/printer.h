@@ -9,7 +9,7 @@
 #include "ir/visit.h"
 #include "schedule/schedule.h"
 
-enum { HR_TURNED_MAX = 64 };
+enum { HR_EVEN_ODD_MAX = 64 };
 
 typedef struct hr_printer {
     const hr_plan *plan;
@@ -47,16 +47,16 @@ typedef struct hr_printer {
     bool pairs;           /* the body is printed for two vectors in turn, by `way` */
     const hr_expr *given; /* a node that the body finds there already, as `given_text`; NULL = none */
     const char *given_text;
-    bool given_kept; /* and what later passes need of it is kept */
-    bool turns;      /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
-    bool drawn_in_turns;        /* and so are the random numbers of its tile */
-    bool bounded;               /* `inside_from` and `inside_to` are known: see lane_gather.h */
-    bool inside;                /* and the lanes of the body are between them */
-    bool absent;                /* no lane of the body is at the place that a comparison with one looks for */
-    const hr_expr *kept_turned; /* the kept value whose row stands in the order of turns; NULL = none */
-    int kept_turned_ways;       /* the vectors of a step of the pass that kept it */
-    int turned[HR_TURNED_MAX];  /* by step of the stage: vectors of a step of a column's sums in the order of
-                                   turns; 0 = in order */
+    bool given_stashed; /* and what later passes need of it is kept */
+    bool even_odd;      /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
+    bool drawn_even_odd; /* and so are the random numbers of its tile */
+    bool bounded;        /* `inside_from` and `inside_to` are known: see lane_gather.h */
+    bool inside;         /* and the lanes of the body are between them */
+    bool absent;         /* no lane of the body is at the place that a comparison with one looks for */
+    const hr_expr *stash_even_odd; /* the kept value whose row stands in the order of turns; NULL = none */
+    int stash_even_odd_ways;       /* the vectors of a step of the pass that kept it */
+    int even_odd_ways[HR_EVEN_ODD_MAX]; /* by step of the stage: vectors of a step of a column's sums in the
+                                  order of turns; 0 = in order */
     struct hr_segmented *segmented; /* whole runs of lanes come before the others; NULL = there are none */
     int number;                     /* of the last name given */
     const char *kernel;             /* what a kernel's declaration begins with (CUDA) */

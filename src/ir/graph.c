@@ -35,7 +35,7 @@ hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena) {
     function->expr_count = 0;
     function->statement_count = 0;
     function->statements = NULL;
-    graph->spare = hr_graph_whole(graph, 0);
+    graph->placeholder = hr_graph_whole(graph, 0);
 
     int declared = source->parameter_count + source->result_count;
     graph->tensor_capacity = declared + 16;
@@ -167,7 +167,7 @@ static hr_expr *number_folded(hr_graph *graph, const hr_expr *model) {
 }
 
 hr_expr *hr_graph_intern(hr_graph *graph, const hr_expr *model) {
-    if (graph->full) return graph->spare;
+    if (graph->full) return graph->placeholder;
     hr_expr *folded = number_folded(graph, model);
     if (folded) return folded;
     hr_expr node = node_canonical(model);
@@ -177,7 +177,7 @@ hr_expr *hr_graph_intern(hr_graph *graph, const hr_expr *model) {
     if (hr_arena_room(graph->arena) <
         GRAPH_RESERVE + (size_t)node.arg_count * 8 + (size_t)node.bound_count * 4) {
         graph->full = true;
-        return graph->spare;
+        return graph->placeholder;
     }
     hr_expr *kept = hr_arena_alloc(graph->arena, sizeof *kept);
     *kept = node;

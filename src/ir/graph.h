@@ -31,7 +31,7 @@ typedef struct hr_graph {
     int tensor_capacity, index_capacity, statement_capacity;
     hr_expr **table; /* open addressing, a power of two */
     int table_size;
-    hr_expr *spare;       /* stands for any expression once the arena is full */
+    hr_expr *placeholder; /* stands for any expression once the arena is full */
     hr_statement nowhere; /* and this for any statement */
     const hr_peak *peaks;
     bool full;

@@ -229,7 +229,7 @@ hr_expr *hr_rewriting_of(hr_rewriting *rewriting, hr_expr *root) {
     hr_walk_through(&walk, root);
     map_clear(&walk.entered);
     hr_expr *value = rewriting->graph->full ? NULL : map_value(&rewriting->made, root);
-    return value ? value : rewriting->graph->spare;
+    return value ? value : rewriting->graph->placeholder;
 }
 
 void hr_rewriting_end(hr_rewriting *rewriting) {

@@ -87,7 +87,7 @@ static bool is_peak(const hr_graph *graph, int tensor) {
 /* local[free indices] = value; returns the element that stands for it. A peak is shared with peaks alone. */
 static hr_expr *hoist(normaliser *n, hr_expr *value, const char *what, hr_place place) {
     hr_graph *graph = n->graph;
-    if (graph->full) return graph->spare;
+    if (graph->full) return graph->placeholder;
     int *domain = hr_arena_alloc(graph->arena, (size_t)(n->scope_count + 1) * sizeof *domain);
     int count = free_indices(n, value, domain);
     hr_expr **shape = hr_arena_alloc(graph->arena, (size_t)(count + 1) * sizeof *shape);
@@ -275,7 +275,7 @@ static bool copies_add(normaliser *n, int id, const hr_expr *guard, hr_expr *cop
 }
 
 static hr_expr *rewrite(normaliser *n, const hr_expr *expr, hr_expr *guard) {
-    if (n->graph->full) return n->graph->spare;
+    if (n->graph->full) return n->graph->placeholder;
     bool plain = !is_sensitive(n, expr);
     if (plain && n->plain[expr->id]) return n->plain[expr->id];
     if (!plain)

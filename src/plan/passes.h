@@ -53,8 +53,8 @@ hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage);
 /* Requires values. Provides plan->regions and the `mask_bound` of their first stages. */
 hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan);
 
-/* Part of scheduling, after what changes a stage's steps. Provides its spare_pass and the variances of that
- * pass's steps. */
+/* Part of scheduling, after what changes a stage's steps. Provides its fallback_pass and the variances of
+ * that pass's steps. */
 void hr_pass_variance(hr_graph *graph, hr_stage *stage);
 
 /* Elements of a short axis that is written out */

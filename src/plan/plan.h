@@ -105,9 +105,9 @@ typedef struct hr_stage {
     int task_count, *task; /* indices, outermost first; spread over threads */
     int row_count, *row;   /* indices, outermost first; the last is the lane */
     int pass_count;
-    int spare_pass; /* one that rows take only where the variances of all that it sums do not suffice; 0 =
-                     * none
-                     */
+    int fallback_pass; /* one that rows take only where the variances of all that it sums do not suffice; 0 =
+                        * none
+                        */
     int step_count;
     hr_step *steps;
     hr_contract *contract; /* HR_SHAPE_CONTRACT only */
@@ -129,17 +129,17 @@ static inline int hr_stage_lane(const hr_stage *stage) {
 }
 
 /* How many passes that every row takes come before `pass`, and how many there are in all. */
-static inline int hr_stage_turn(const hr_stage *stage, int pass) {
-    return pass - (stage->spare_pass && pass > stage->spare_pass);
+static inline int hr_stage_pass_position(const hr_stage *stage, int pass) {
+    return pass - (stage->fallback_pass && pass > stage->fallback_pass);
 }
 
-static inline int hr_stage_turns(const hr_stage *stage) {
-    return hr_stage_turn(stage, stage->pass_count);
+static inline int hr_stage_main_passes(const hr_stage *stage) {
+    return hr_stage_pass_position(stage, stage->pass_count);
 }
 
 /* The pass that comes at this turn. */
-static inline int hr_stage_pass_at(const hr_stage *stage, int turn) {
-    return turn + (stage->spare_pass && turn >= stage->spare_pass);
+static inline int hr_stage_pass_at(const hr_stage *stage, int position) {
+    return position + (stage->fallback_pass && position >= stage->fallback_pass);
 }
 
 /* How an argument lies in memory. LIST: in members of unequal length, base/pieces.h. */

@@ -42,7 +42,7 @@ void hr_substitution_end(hr_substitution *w) {
 
 hr_expr *hr_expr_at(hr_graph *graph, hr_expr *expr, int index, int64_t value) {
     hr_substitution w = hr_substitution_begin(graph, index, value);
-    hr_expr *result = w.memo ? hr_substituted(&w, expr) : graph->spare;
+    hr_expr *result = w.memo ? hr_substituted(&w, expr) : graph->placeholder;
     hr_substitution_end(&w);
     return result;
 }

@@ -1,4 +1,4 @@
-/* A walk over the row that is spared. In: a scheduled stage. Out: its spare_pass.
+/* A walk over the row that is spared. In: a scheduled stage. Out: its fallback_pass.
  *
  * The sum of (f - mean)^2 needs the mean, so the text walks the row once for each. With n the row's
  * length and any u,
@@ -66,17 +66,17 @@ static bool walks_row(const hr_step *step) {
 }
 
 void hr_pass_variance(hr_graph *graph, hr_stage *stage) {
-    for (int pass = 1; pass < stage->pass_count && !stage->spare_pass; pass++) {
-        bool spare = true, any = false;
+    for (int pass = 1; pass < stage->pass_count && !stage->fallback_pass; pass++) {
+        bool fallback = true, any = false;
         for (int i = 0; i < stage->step_count; i++) {
             hr_step *step = &stage->steps[i];
             if (step->pass != pass || !walks_row(step)) continue;
             step->variance = variance_of(graph, stage, step);
-            spare = spare && step->variance;
+            fallback = fallback && step->variance;
             any = true;
         }
-        if (spare && any) stage->spare_pass = pass;
+        if (fallback && any) stage->fallback_pass = pass;
     }
     for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].pass != stage->spare_pass) stage->steps[i].variance = NULL;
+        if (stage->steps[i].pass != stage->fallback_pass) stage->steps[i].variance = NULL;
 }

@@ -94,7 +94,7 @@ hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr
         one = hr_graph_convert(graph, reduction->type, one);
         value = value ? hr_graph_binary(graph, op, reduction->type, value, one) : one;
     }
-    if (!value) return graph->spare;
+    if (!value) return graph->placeholder;
     if (reduction->op != HR_OP_REDUCE_MEAN) return value;
     hr_expr *count = hr_graph_convert(graph, reduction->type, hr_graph_whole(graph, terms));
     return hr_graph_binary(graph, HR_OP_DIV, reduction->type, value, count);

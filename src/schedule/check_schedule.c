@@ -14,7 +14,7 @@ static const char *pipeline_fault(const hr_stage *stage, const hr_cpu_walk *walk
                    : NULL;
     if (stage->contract) return "a pipeline of a product";
     if (!hr_stage_is_vector(stage)) return "a pipeline of scalar lanes";
-    if (pipeline->depth != hr_stage_turns(stage) || pipeline->depth < 2)
+    if (pipeline->depth != hr_stage_main_passes(stage) || pipeline->depth < 2)
         return "a pipeline whose depth is not the number of passes";
     if (walk->partition != HR_PARTITION_TASKS) return "a pipeline where threads share out rows or columns";
     if (walk->order != HR_ORDER_LYING) return "a pipeline of tasks in another order than they lie";
@@ -65,10 +65,10 @@ static const char *walk_fault(const hr_stage *stage) {
 
 static const char *grid_fault(const hr_stage *stage) {
     const hr_cuda_choice *c = hr_grid_of(stage);
-    if (c->flat && (c->staged || c->ring || c->carried))
+    if (c->flat && (c->staged || c->ring || c->staged_block))
         return "rows in shared memory of a stage without rows";
     if (c->ring && !c->staged) return "a ring of rows that do not wait in shared memory";
-    if (c->ring && c->carried) return "a ring of rows that come a block's at a time";
+    if (c->ring && c->staged_block) return "a ring of rows that come a block's at a time";
     if (c->threads < 1 || c->threads > 1024) return "a block of no threads, or of more than 1024";
     if (c->vector < 1 || c->groups < 1) return "threads that hold nothing";
     if (c->exchange && c->partners > 1) return "a cluster that both shares rows and adds up sums";

@@ -82,8 +82,8 @@ static const char *why_of(words *s, const hr_stage *stage) {
                                   : "";
     return hr_arena_format(arena,
                            "%s need%s the whole row over %s: %d pass%s, a row stays in cache between them%s",
-                           rows, strchr(rows, ',') ? "" : "s", lanes, hr_stage_turns(stage),
-                           hr_stage_turns(stage) == 1 ? "" : "es", beside);
+                           rows, strchr(rows, ',') ? "" : "s", lanes, hr_stage_main_passes(stage),
+                           hr_stage_main_passes(stage) == 1 ? "" : "es", beside);
 }
 
 void hr_schedule_describe(hr_plan *plan, hr_stage *stage) {

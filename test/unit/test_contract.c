@@ -199,18 +199,18 @@ static void test_empty(void **state) {
 
 /* ---- layouts and index groups ---- */
 
-static const char turned[] = "kernel turned(x: f32[K, M], w: f32[N, K]) -> (y: f32[M, N])\n"
-                             "{ y[m, n] = sum[k](x[k, m] * w[n, k]) }\n";
+static const char transposed[] = "kernel turned(x: f32[K, M], w: f32[N, K]) -> (y: f32[M, N])\n"
+                                 "{ y[m, n] = sum[k](x[k, m] * w[n, k]) }\n";
 
-static double turned_meaning(const arrays *a, int64_t i, double *magnitude) {
+static double transposed_meaning(const arrays *a, int64_t i, double *magnitude) {
     int64_t k = a->extent[0], m = a->extent[1], n = a->extent[2];
     return dot(a->value[0] + i / n, m, a->value[1] + i % n * k, 1, k, magnitude);
 }
 
-static void test_turned_operands(void **state) {
+static void test_transposed_operands(void **state) {
     (void)state;
-    check(turned, (int64_t[]){129, 100, 61}, 2, turned_meaning);
-    check(turned, (int64_t[]){513, 301, 7}, 3, turned_meaning);
+    check(transposed, (int64_t[]){129, 100, 61}, 2, transposed_meaning);
+    check(transposed, (int64_t[]){513, 301, 7}, 3, transposed_meaning);
 }
 
 static const char batched[] =
@@ -328,8 +328,9 @@ static void test_epilogue_of_rows_and_columns(void **state) {
 /* Both operands bf16: for a unit that multiplies pairs, where this machine has one. */
 static const char halves[] = "kernel halves(x: bf16[M, K], w: bf16[K, N]) -> (y: f32[M, N])\n"
                              "{ y[m, n] = sum[k](x[m, k] * w[k, n]) }\n";
-static const char halves_turned[] = "kernel halves_turned(x: bf16[K, M], w: bf16[N, K]) -> (y: f32[M, N])\n"
-                                    "{ y[m, n] = sum[k](x[k, m] * w[n, k]) }\n";
+static const char halves_transposed[] =
+    "kernel halves_turned(x: bf16[K, M], w: bf16[N, K]) -> (y: f32[M, N])\n"
+    "{ y[m, n] = sum[k](x[k, m] * w[n, k]) }\n";
 static const char halves_batched[] =
     "kernel halves_batched(x: bf16[B, H, M, K], w: bf16[B, N, H, K]) -> (y: f32[B, M, H, N])\n"
     "{ y[b, m, h, n] = sum[k](x[b, h, m, k] * w[b, n, h, k]) }\n";
@@ -347,8 +348,8 @@ static void test_products_of_bf16(void **state) {
     check(halves, (int64_t[]){50, 0, 70}, 2, plain_meaning);
     check(halves, (int64_t[]){300, 7001, 65}, 2, plain_meaning); /* sums in several passes */
     check(halves, (int64_t[]){1023, 511, 777}, 2, plain_meaning);
-    check(halves_turned, (int64_t[]){129, 100, 61}, 2, turned_meaning);
-    check(halves_turned, (int64_t[]){513, 301, 7}, 3, turned_meaning);
+    check(halves_transposed, (int64_t[]){129, 100, 61}, 2, transposed_meaning);
+    check(halves_transposed, (int64_t[]){513, 301, 7}, 3, transposed_meaning);
     check(halves_batched, (int64_t[]){2, 3, 33, 17, 31}, 2, batched_meaning);
     check(halves_batched, (int64_t[]){4, 4, 1, 64, 129}, 2, batched_meaning);
     check(halves_grouped, (int64_t[]){20, 13, 5, 37, 9, 21}, 2, grouped_meaning);
@@ -495,7 +496,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_odd_size),
         cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_turned_operands),
+        cmocka_unit_test(test_transposed_operands),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_groups_of_indices),
         cmocka_unit_test(test_f64),

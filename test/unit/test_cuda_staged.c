@@ -10,9 +10,9 @@
 
 #include "support/cuda_rows.h"
 
-static const struct carry_case {
+static const struct staged_case {
     row_case row;
-    int threads, block_rows, carriers; /* that are expected; 0: not carried */
+    int threads, block_rows, block_slots; /* that are expected; 0: not carried */
 } cases[] = {
     {{"softmax T=bf16", 24, 1023, 90, 4, 0, {0}}, 32, 8, 1},
     {{"softmax T=bf16", 17, 1023, 90, 4, 1, {0}}, 32, 8, 1},
@@ -35,12 +35,13 @@ static const struct carry_case {
 };
 
 static void check_choice(const hr_cuda_choice *choice, int number) {
-    const struct carry_case *one = &cases[number];
-    if (choice->carried != (one->threads > 0) || choice->carrier_count != one->carriers ||
-        (choice->carried && (choice->row_threads != one->threads || choice->block_rows != one->block_rows)))
+    const struct staged_case *one = &cases[number];
+    if (choice->staged_block != (one->threads > 0) || choice->block_slot_count != one->block_slots ||
+        (choice->staged_block &&
+         (choice->row_threads != one->threads || choice->block_rows != one->block_rows)))
         fail_msg("%s, %lld columns: carried %d, %d threads a row, %d rows a block, %d carriers",
-                 one->row.kernel, (long long)one->row.columns, choice->carried, choice->row_threads,
-                 choice->block_rows, choice->carrier_count);
+                 one->row.kernel, (long long)one->row.columns, choice->staged_block, choice->row_threads,
+                 choice->block_rows, choice->block_slot_count);
 }
 
 static void test_rows(void **state) {

@@ -322,7 +322,7 @@ static void test_one_axis(void **state) {
 /* The first pass leads where a core's stores wait for long, which 2 MB of second-level cache tell, and the
  * other way where the tuner says so; not in rows that it keeps two of and that the first-level cache would
  * not hold. */
-static void test_lead(void **state) {
+static void test_pipeline_offset(void **state) {
     (void)state;
     static const char norm[] = "kernel k(x: %s[M, N]) -> (y: %s[M, N])\n{\n"
                                "    r[m] = rsqrt(sum[n](x[m, n]^2))\n    y[m, n] = x[m, n] * r[m]\n}\n";
@@ -333,9 +333,9 @@ static void test_lead(void **state) {
         int lanes, l1, l2;
         hr_pipeline_knob pipeline;
         int64_t columns;
-        const char *lead; /* NULL = none */
-        bool carries;     /* beyond where a row ends */
-    } leads[] = {
+        const char *offset; /* NULL = none */
+        bool carries;       /* beyond where a row ends */
+    } offsets[] = {
         {norm, "bf16", 16, 48, 2048, 0, 4096, "(n_N < 768 || n_N % 32 ? 0 : 384)", false},
         {norm, "f32", 16, 48, 2048, 0, 4096, "(n_N < 256 || n_N % 16 ? 0 : 128)", false},
         {norm, "f32", 16, 48, 2048, 0, 2048, "(n_N < 256 || n_N % 16 ? 0 : 128)", true},
@@ -348,24 +348,24 @@ static void test_lead(void **state) {
         {softmax, "f32", 16, 48, 2048, 0, 1024, "(n_N < 256 || n_N % 16 ? 0 : 128)", true},
         {softmax, "f32", 16, 48, 2048, 0, 4096, NULL, false},
     };
-    for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         char text[256];
         hr_emitted emitted;
-        snprintf(text, sizeof text, leads[i].form, leads[i].type, leads[i].type);
+        snprintf(text, sizeof text, offsets[i].form, offsets[i].type, offsets[i].type);
         const hr_device_limits limits = {.threads = 2,
-                                         .vector_bytes = 4 * leads[i].lanes,
-                                         .l1_bytes = leads[i].l1 << 10,
-                                         .l2_bytes = leads[i].l2 << 10,
+                                         .vector_bytes = 4 * offsets[i].lanes,
+                                         .l1_bytes = offsets[i].l1 << 10,
+                                         .l2_bytes = offsets[i].l2 << 10,
                                          .isa = "given"};
-        emit_for(text, (const int64_t[]){64, leads[i].columns}, &limits,
-                 &(const hr_knobs){.pipeline = leads[i].pipeline}, &emitted);
+        emit_for(text, (const int64_t[]){64, offsets[i].columns}, &limits,
+                 &(const hr_knobs){.pipeline = offsets[i].pipeline}, &emitted);
         const char *own = own_part(hr_text_data(&emitted.source));
         assert_non_null(strstr(own, "stage_0_together("));
-        if (!leads[i].lead)
+        if (!offsets[i].offset)
             assert_null(strstr(own, "lead"));
         else
-            assert_non_null(strstr(own, leads[i].lead));
-        assert_int_equal(strstr(own, "-done, done, done + led") != NULL, leads[i].carries);
+            assert_non_null(strstr(own, offsets[i].offset));
+        assert_int_equal(strstr(own, "-done, done, done + led") != NULL, offsets[i].carries);
         hr_emitted_clear(&emitted);
     }
 }
@@ -376,7 +376,7 @@ int main(void) {
                                        cmocka_unit_test(test_more_rows_than_blocks),
                                        cmocka_unit_test(test_throttle),
                                        cmocka_unit_test(test_pairs),
-                                       cmocka_unit_test(test_lead),
+                                       cmocka_unit_test(test_pipeline_offset),
                                        cmocka_unit_test(test_column_group)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void check_seeking(const char *text, int64_t columns) {
     hr_kernel_destroy(kernel);
 }
 
-static void test_one_lane_is_sought(void **state) {
+static void test_one_lane_matches(void **state) {
     (void)state;
     static const int64_t columns[] = {1, 15, 16, 33, 64, 131, 1000};
     for (size_t t = 0; t < sizeof seeking / sizeof *seeking; t++)
@@ -234,7 +234,7 @@ static void test_numbers_beside_lanes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_lane_is_sought), cmocka_unit_test(test_a_scalar_moves_places),
+        cmocka_unit_test(test_one_lane_matches), cmocka_unit_test(test_a_scalar_moves_places),
         cmocka_unit_test(test_a_short_axis_is_written_out), cmocka_unit_test(test_axes_are_one),
         cmocka_unit_test(test_numbers_beside_lanes)};
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -315,7 +315,7 @@ static void random_is_philox(void **state) {
         }
 }
 
-static void words_stand_in_turns(void **state) {
+static void words_stand_even_odd(void **state) {
     (void)state;
     enum { MOST = 700 / (2 * HR_LANES) * (2 * HR_LANES) };
     static uint32_t room[2][HR_RANDOM_BEFORE + MOST + HR_RANDOM_AFTER];
@@ -343,7 +343,7 @@ int main(void) {
                                        cmocka_unit_test(nan_stays_short),
                                        cmocka_unit_test(ways_are_alike),
                                        cmocka_unit_test(random_is_philox),
-                                       cmocka_unit_test(words_stand_in_turns),
+                                       cmocka_unit_test(words_stand_even_odd),
                                        cmocka_unit_test(random_words_are_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

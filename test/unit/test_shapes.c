@@ -193,7 +193,7 @@ static void test_a_gathered_lane_is_off(void **state) {
 
 /* ---- maps that read an array across their lanes take it by tiles ---- */
 
-static const shaped turned[] = {
+static const shaped transposed[] = {
     {"kernel turn(x: f32[M, N]) -> (y: f32[N, M]) { y[n, m] = x[m, n] }", "map", "scalar lanes"},
     {"kernel turn(x: bf16[M, N], b: f32[M]) -> (y: bf16[N, M]) { y[n, m] = silu(x[m, n]) + b[m] }", "map",
      "scalar lanes"},
@@ -206,16 +206,16 @@ static const shaped turned[] = {
     {"kernel turn(x: inout f32[M, N], y: f16[N, M]) { x[m, n] = x[m, n] + y[n, m] }", "map", "scalar lanes"},
 };
 
-static void test_turned(void **state) {
+static void test_transposed(void **state) {
     (void)state;
     static const int64_t sizes[][EXTENTS_MOST] = {{70, 300, 65}, {1, 1, 1},     {0, 5, 2},
                                                   {3, 130, 64},  {129, 33, 3},  {300, 129, 31},
                                                   {64, 256, 2},  {257, 16, 17}, {2, 0, 3}};
-    CHECK_ALL(turned, sizes);
-    for (size_t k = 0; k < sizeof turned / sizeof *turned; k++) {
+    CHECK_ALL(transposed, sizes);
+    for (size_t k = 0; k < sizeof transposed / sizeof *transposed; k++) {
         hr_kernel *kernel;
         const char *source, *header;
-        good(hr_kernel_load(device, "turn.hr", turned[k].text, strlen(turned[k].text), NULL, &kernel),
+        good(hr_kernel_load(device, "turn.hr", transposed[k].text, strlen(transposed[k].text), NULL, &kernel),
              "turn");
         for (int e = 0; e < hr_kernel_extent_count(kernel); e++) {
             const char *name;
@@ -226,7 +226,7 @@ static void test_turned(void **state) {
         good(hr_kernel_fill(kernel, 3), "turn");
         good(hr_kernel_prepare(kernel, NULL), "turn");
         good(hr_kernel_source(kernel, &source, &header), "turn");
-        if (!strstr(source, "vf_turn(turned)")) fail_msg("no tiles: %s", turned[k].text);
+        if (!strstr(source, "vf_turn(turned)")) fail_msg("no tiles: %s", transposed[k].text);
         hr_kernel_destroy(kernel);
     }
 }
@@ -307,15 +307,11 @@ static void test_each_thread_counts_its_share(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns),
-                                       cmocka_unit_test(test_totals_of_tasks),
-                                       cmocka_unit_test(test_short_reductions),
-                                       cmocka_unit_test(test_gathered_lanes),
-                                       cmocka_unit_test(test_turned),
-                                       cmocka_unit_test(test_counts),
-                                       cmocka_unit_test(test_a_count_is_off),
-                                       cmocka_unit_test(test_each_thread_counts_its_share),
-                                       cmocka_unit_test(test_products_of_bytes),
-                                       cmocka_unit_test(test_a_gathered_lane_is_off)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns),           cmocka_unit_test(test_totals_of_tasks),
+        cmocka_unit_test(test_short_reductions),  cmocka_unit_test(test_gathered_lanes),
+        cmocka_unit_test(test_transposed),        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_a_count_is_off),    cmocka_unit_test(test_each_thread_counts_its_share),
+        cmocka_unit_test(test_products_of_bytes), cmocka_unit_test(test_a_gathered_lane_is_off)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -259,7 +259,7 @@ static void print_counted_runs(hr_printer *p, hr_segmented *s, const char *first
     open(p, hr_format(p, "for (; at %% %d == 0 && at + %d <= last; at += %d) {", run, run, run));
     hr_segmented_run(p, s, "at", "ahead");
     print_segments(s, hr_format(p, "(at - %s)", first));
-    close(hr_printer_turn_to(p, &s->printer));
+    close(hr_printer_switch_to(p, &s->printer));
 }
 
 /* Runs that are all of the group's last index, up to the next that is not. */
@@ -271,7 +271,7 @@ static void print_whole_runs(hr_printer *p, hr_segmented *s, const walked_group 
     hr_print(p, "float *const line = %s + done;", line);
     hr_segmented_run(p, s, "first", "ahead");
     print_segments(s, "0");
-    print_next_digits(hr_printer_turn_to(p, &s->printer), lane);
+    print_next_digits(hr_printer_switch_to(p, &s->printer), lane);
     close(p);
     hr_print(p, "if (done == %s) break;", lane->length);
 }

@@ -12,12 +12,12 @@ bool hr_lane_is_paired(const hr_printer *p, const hr_lane_pass *pass, const hr_l
 }
 
 /* A column's sums may stand in the order of turns where all tasks walk the same pairs of vectors. */
-static bool is_column_of_turns(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+static bool is_even_odd_column(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     if (s->use != HR_LANE_COLUMN || s->type != HR_F32 || p->outer_count || pass->whole || pass->tile)
         return false;
     for (int i = 0; i < pass->step_count; i++)
         if (pass->steps[i].use == HR_LANE_STORE) return false;
-    return s->id < HR_TURNED_MAX;
+    return s->id < HR_EVEN_ODD_MAX;
 }
 
 const hr_lane_step *hr_lane_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_expr **rounding) {
@@ -44,54 +44,55 @@ static bool is_drawn(const hr_printer *p, const hr_expr *node) {
 
 /* Whether all that a value is made of is bf16 elements and places to compare with the lane's, so that it does
  * not matter in which order the lanes of two vectors are walked. */
-typedef struct in_turns {
+typedef struct even_odd_search {
     hr_printer *p;
     const hr_lane_pass *pass;
     const hr_expr *rounding;
-} in_turns;
+} even_odd_search;
 
-static hr_visit is_not_of_turns(const hr_expr *node, const void *context) {
-    const in_turns *t = context;
+static hr_visit is_not_even_odd(const hr_expr *node, const void *context) {
+    const even_odd_search *t = context;
     hr_printer *p = t->p;
-    if (hr_expr_level(p, node) != HR_AT_LANE || (p->drawn_in_turns && is_drawn(p, node)))
+    if (hr_expr_level(p, node) != HR_AT_LANE || (p->drawn_even_odd && is_drawn(p, node)))
         return HR_VISIT_PAST;
     if (p->buffer[node->id])
-        return hr_expr_is_words(node) || node == p->kept_turned ? HR_VISIT_PAST : HR_VISIT_STOP;
-    if (hr_expr_lane_sought(p, node)) return HR_VISIT_PAST;
+        return hr_expr_is_words(node) || node == p->stash_even_odd ? HR_VISIT_PAST : HR_VISIT_STOP;
+    if (hr_expr_lane_match(p, node)) return HR_VISIT_PAST;
     if (node->op == HR_OP_INDEX || node->op == HR_OP_RANDOM) return HR_VISIT_STOP;
-    for (int k = 0; k < t->pass->kept_count; k++)
-        if (t->pass->kept[k] == node && node != t->rounding && node != p->kept_turned) return HR_VISIT_STOP;
+    for (int k = 0; k < t->pass->stash_count; k++)
+        if (t->pass->stash[k] == node && node != t->rounding && node != p->stash_even_odd)
+            return HR_VISIT_STOP;
     if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
     return p->function->tensors[node->tensor].dtype == HR_BF16 && hr_expr_is_row_form(p, node)
                ? HR_VISIT_PAST
                : HR_VISIT_STOP;
 }
 
-static bool is_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *value,
+static bool is_even_odd(hr_printer *p, const hr_lane_pass *pass, const hr_expr *value,
                         const hr_expr *rounding) {
-    return !hr_expr_find(value, is_not_of_turns, &(in_turns){p, pass, rounding});
+    return !hr_expr_find(value, is_not_even_odd, &(even_odd_search){p, pass, rounding});
 }
 
-bool hr_lane_takes_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *rounding) {
+bool hr_lane_is_even_odd(hr_printer *p, const hr_lane_pass *pass, const hr_expr *rounding) {
     if (pass->ways % 2) return false;
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (s->use != HR_LANE_REDUCE && !hr_lane_is_paired(p, pass, s) && !is_column_of_turns(p, pass, s))
+        if (s->use != HR_LANE_REDUCE && !hr_lane_is_paired(p, pass, s) && !is_even_odd_column(p, pass, s))
             return false;
         if (s->use == HR_LANE_REDUCE && hr_op_finds_position(s->reduce)) return false;
     }
-    bool turns = true;
-    for (int i = 0; i < pass->step_count && turns; i++)
-        turns = is_of_turns(p, pass, pass->steps[i].value, rounding);
-    return turns;
+    bool even_odd = true;
+    for (int i = 0; i < pass->step_count && even_odd; i++)
+        even_odd = is_even_odd(p, pass, pass->steps[i].value, rounding);
+    return even_odd;
 }
 
 /* Of the stage's only other pass that needs `kept`: whether all that it does may be done in turns. */
-static bool is_user_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_expr *kept) {
+static bool is_even_odd_user(hr_printer *p, const hr_lane_pass *pass, const hr_expr *stash) {
     const hr_stage *stage = p->stage;
     int own = stage->steps[pass->steps[0].id].pass, user = -1, results = 0;
     for (int i = 0; i < stage->step_count; i++) {
-        if (stage->steps[i].pass == own || !hr_expr_contains(stage->steps[i].value, kept)) continue;
+        if (stage->steps[i].pass == own || !hr_expr_contains(stage->steps[i].value, stash)) continue;
         if (user >= 0 && user != stage->steps[i].pass) return false;
         user = stage->steps[i].pass;
     }
@@ -100,35 +101,35 @@ static bool is_user_of_turns(hr_printer *p, const hr_lane_pass *pass, const hr_e
         const hr_tensor *target = &p->function->tensors[p->function->statements[step->statement].tensor];
         if (step->pass != user || step->kind == HR_STEP_ROW) continue;
         if (step->kind != HR_STEP_ELEMENT || target->dtype != HR_BF16) return false;
-        if (!is_of_turns(p, pass, step->value, NULL)) return false;
+        if (!is_even_odd(p, pass, step->value, NULL)) return false;
         results++;
     }
     return results == 1;
 }
 
-static bool may_keep_in_turns(hr_printer *p, const hr_lane_pass *pass) {
-    return pass->kept_count == 1 && !pass->kept_done[0] && !hr_expr_is_words(pass->kept[0]) &&
-           !p->kept_turned && p->vector && !p->outer_count && !pass->state && pass->ways >= 2 &&
+static bool may_stash_even_odd(hr_printer *p, const hr_lane_pass *pass) {
+    return pass->stash_count == 1 && !pass->stash_done[0] && !hr_expr_is_words(pass->stash[0]) &&
+           !p->stash_even_odd && p->vector && !p->outer_count && !pass->state && pass->ways >= 2 &&
            strcmp(pass->first, "0") == 0 && hr_limits_are_short(&p->plan->limits);
 }
 
-void hr_lane_keep_in_turns(hr_printer *p, const hr_lane_pass *pass) {
+void hr_lane_stash_even_odd(hr_printer *p, const hr_lane_pass *pass) {
     bool stores = false;
-    if (!may_keep_in_turns(p, pass)) return;
+    if (!may_stash_even_odd(p, pass)) return;
     for (int i = 0; i < pass->step_count; i++) {
         if (pass->steps[i].use != HR_LANE_REDUCE) return;
-        stores = stores || hr_expr_contains(pass->steps[i].value, pass->kept[0]);
+        stores = stores || hr_expr_contains(pass->steps[i].value, pass->stash[0]);
     }
-    p->kept_turned = pass->kept[0];
-    p->kept_turned_ways = pass->ways;
-    if (!stores || !hr_lane_takes_turns(p, pass, NULL) || !is_user_of_turns(p, pass, pass->kept[0]))
-        p->kept_turned = NULL;
+    p->stash_even_odd = pass->stash[0];
+    p->stash_even_odd_ways = pass->ways;
+    if (!stores || !hr_lane_is_even_odd(p, pass, NULL) || !is_even_odd_user(p, pass, pass->stash[0]))
+        p->stash_even_odd = NULL;
 }
 
-bool hr_lane_uses_turned(hr_printer *p, const hr_lane_pass *pass) {
+bool hr_lane_uses_even_odd(hr_printer *p, const hr_lane_pass *pass) {
     bool uses = false;
-    for (int i = 0; i < pass->step_count && p->kept_turned && p->buffer[p->kept_turned->id]; i++) {
-        uses = uses || hr_expr_contains(pass->steps[i].value, p->kept_turned);
+    for (int i = 0; i < pass->step_count && p->stash_even_odd && p->buffer[p->stash_even_odd->id]; i++) {
+        uses = uses || hr_expr_contains(pass->steps[i].value, p->stash_even_odd);
     }
     return uses;
 }
@@ -189,8 +190,8 @@ bool hr_lane_has_long_nan(hr_printer *p, const hr_lane_step *step) {
 
 bool hr_lane_stores_between(const hr_printer *p, const hr_lane_pass *pass) {
     bool stores = false;
-    for (int k = 0; k < pass->kept_count; k++)
-        stores = stores || !p->buffer[pass->kept[k]->id];
+    for (int k = 0; k < pass->stash_count; k++)
+        stores = stores || !p->buffer[pass->stash[k]->id];
     for (int i = 0; i < pass->step_count; i++)
         stores = stores || pass->steps[i].use == HR_LANE_COLUMN;
     return stores;

@@ -16,12 +16,12 @@ bool hr_lane_is_paired(const hr_printer *printer, const hr_lane_pass *pass, cons
  * `rounding`. NULL where there is none. */
 const hr_lane_step *hr_lane_rounded(hr_printer *printer, const hr_lane_pass *pass, const hr_expr **rounding);
 /* Whether the pass may walk pairs in turns. */
-bool hr_lane_takes_turns(hr_printer *printer, const hr_lane_pass *pass, const hr_expr *rounding);
-/* Notes the value that the pass keeps as printer->kept_turned where this may stand in the order of turns: the
- * only pass that needs it takes turns, too. */
-void hr_lane_keep_in_turns(hr_printer *printer, const hr_lane_pass *pass);
+bool hr_lane_is_even_odd(hr_printer *printer, const hr_lane_pass *pass, const hr_expr *rounding);
+/* Notes the value that the pass keeps as printer->stash_even_odd where this may stand in the order of turns:
+ * the only pass that needs it takes turns, too. */
+void hr_lane_stash_even_odd(hr_printer *printer, const hr_lane_pass *pass);
 /* Whether the pass needs the value that stands in the order of turns. */
-bool hr_lane_uses_turned(hr_printer *printer, const hr_lane_pass *pass);
+bool hr_lane_uses_even_odd(hr_printer *printer, const hr_lane_pass *pass);
 /* Whether a NaN among the step's values may have bits below those that bf16 keeps. */
 bool hr_lane_has_long_nan(hr_printer *printer, const hr_lane_step *step);
 /* Whether one vector of a pair is stored before the other is read, so that they are not read as one. */

@@ -24,14 +24,14 @@ static const char *row_place(hr_printer *p, const char *base) {
 }
 
 /* A value that later passes reuse gets a name here: one line computes it, one keeps it. */
-static void print_kept(hr_printer *p, const hr_lane_pass *pass) {
-    for (int k = 0; k < pass->kept_count; k++) {
-        const hr_expr *kept = pass->kept[k];
-        if (pass->kept_done[k] || !p->uses[kept->id] || p->buffer[kept->id]) continue;
-        if (kept == p->given && p->given_kept) continue;
-        p->uses[kept->id]++;
-        hr_print(p, "vf_store_%s(k%d + i, %s);", hr_expr_is_words(kept) ? "bf16" : "f32", k,
-                 hr_expr_lanes(p, kept));
+static void print_stash(hr_printer *p, const hr_lane_pass *pass) {
+    for (int k = 0; k < pass->stash_count; k++) {
+        const hr_expr *stash = pass->stash[k];
+        if (pass->stash_done[k] || !p->uses[stash->id] || p->buffer[stash->id]) continue;
+        if (stash == p->given && p->given_stashed) continue;
+        p->uses[stash->id]++;
+        hr_print(p, "vf_store_%s(k%d + i, %s);", hr_expr_is_words(stash) ? "bf16" : "f32", k,
+                 hr_expr_lanes(p, stash));
     }
 }
 
@@ -78,7 +78,7 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     for (int i = 0; i < pass->step_count; i++)
         hr_expr_count_uses(p, pass->steps[i].value);
     if (!in_ways) hr_lane_prefetches(p, pass, 1);
-    print_kept(p, pass);
+    print_stash(p, pass);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (in_ways && hr_lane_is_move(p, pass, s)) continue;
@@ -174,7 +174,7 @@ static bool goes_by_head(const hr_lane_pass *pass) {
 static void ask_for_ends(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
-        if (s->use != HR_LANE_STORE || !s->stream || s == pass->joint) continue;
+        if (s->use != HR_LANE_STORE || !s->stream || s == pass->meeting) continue;
         hr_print(p, "%sstream_ask_end(q%d + %s, %s);", pass->whole ? "if (!first) " : "", s->id,
                  hr_emit_index_size(p, p->lane), step_sizes(p, pass, s));
     }
@@ -187,9 +187,9 @@ static void print_begin(hr_printer *p, const hr_lane_pass *pass, const char *las
     if (!goes_by_head(pass)) return;
     hr_print(p, "const int64_t begin = stream_begin(q%d, %s, i, %s);", first->id, first_sizes(p, pass), last);
     p->begun = first->id;
-    if (pass->joint)
-        hr_print(p, "const bool joins = (uintptr_t)q%d %% %d == 0;", pass->joint->id,
-                 (int)hr_dtype_size(p->function->tensors[pass->joint->tensor].dtype));
+    if (pass->meeting)
+        hr_print(p, "const bool joins = (uintptr_t)q%d %% %d == 0;", pass->meeting->id,
+                 (int)hr_dtype_size(p->function->tensors[pass->meeting->tensor].dtype));
     if (!p->flat && p->stage->task_count) ask_for_ends(p, pass);
 }
 
@@ -214,8 +214,8 @@ typedef struct pass_of {
 static hr_visit is_read(const hr_expr *node, const void *context) {
     const pass_of *of = context;
     if (hr_expr_level(of->p, node) != HR_AT_LANE) return HR_VISIT_PAST;
-    for (int k = 0; k < of->pass->kept_count; k++)
-        if (of->pass->kept[k] == node) return HR_VISIT_PAST;
+    for (int k = 0; k < of->pass->stash_count; k++)
+        if (of->pass->stash[k] == node) return HR_VISIT_PAST;
     return hr_visit_until(node->op == HR_OP_ELEMENT);
 }
 
@@ -226,7 +226,7 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     enum { PAGE_BYTES = 4096, BYTES_AHEAD = 256 };
     int size = (int)hr_dtype_size(p->function->tensors[hr_lane_first_stream(pass)->tensor].dtype);
     const char *head = stream_head(p, pass, "");
-    bool first = hr_stage_shares_kept(p->stage);
+    bool first = hr_stage_shares_stash(p->stage);
     for (int i = 0; i < pass->step_count; i++)
         first = first || hr_expr_find(pass->steps[i].value, is_read, &(pass_of){p, pass});
     if (!first || hr_cpu_walk_of(p->stage)->pipeline.direction == HR_REVERSED ||
@@ -337,7 +337,7 @@ static void print_vector(hr_printer *p, const hr_lane_pass *pass) {
 /* First what leaves as words, then all that needs what the words say. */
 static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *rounded,
                           const hr_expr *rounding) {
-    hr_lane_step others[HR_TURNED_MAX];
+    hr_lane_step others[HR_EVEN_ODD_MAX];
     hr_lane_pass first = *pass, rest = *pass;
     const char *words = "";
     first.steps = rounded;
@@ -351,15 +351,15 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
     hr_print(p, "i -= %d * HR_LANES;", pass->unit);
     rest.steps = others;
     rest.step_count = 0;
-    for (int i = 0; i < pass->step_count && rest.step_count < HR_TURNED_MAX; i++)
+    for (int i = 0; i < pass->step_count && rest.step_count < HR_EVEN_ODD_MAX; i++)
         if (&pass->steps[i] != rounded) others[rest.step_count++] = pass->steps[i];
     p->given = rounding;
     p->given_text = hr_format(p, "vf_turn_bf16(b%d[%s / 2], way)", rounded->id,
                               pass->unit < pass->ways ? "(way - from)" : "way");
-    p->given_kept = true;
+    p->given_stashed = true;
     print_ways(p, &rest);
     p->given = NULL;
-    p->given_kept = false;
+    p->given_stashed = false;
 }
 
 /* A step of several vectors, or the part of one that `unit` is. */
@@ -379,17 +379,17 @@ static void print_step(hr_printer *p, const hr_lane_pass *pass) {
             hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->unit);
     const hr_expr *rounding = NULL;
     const hr_lane_step *rounded = hr_lane_rounded(p, pass, &rounding);
-    p->turns = hr_lane_takes_turns(p, pass, rounding);
+    p->even_odd = hr_lane_is_even_odd(p, pass, rounding);
     p->pairs = pass->ways % 2 == 0 && !hr_lane_stores_between(p, pass);
-    if (!p->turns) rounded = NULL;
+    if (!p->even_odd) rounded = NULL;
     if (rounded)
         print_rounded(p, pass, rounded, rounding);
     else
         print_ways(p, pass);
-    for (int i = 0; i < pass->step_count && p->turns; i++)
-        if (pass->steps[i].use == HR_LANE_COLUMN) p->turned[pass->steps[i].id] = pass->ways;
+    for (int i = 0; i < pass->step_count && p->even_odd; i++)
+        if (pass->steps[i].use == HR_LANE_COLUMN) p->even_odd_ways[pass->steps[i].id] = pass->ways;
     hr_lane_print_pairs(p, pass, rounded);
-    p->turns = p->pairs = false;
+    p->even_odd = p->pairs = false;
 }
 
 /* The function that is done for several vectors at a time, for all vectors of a block before all else: it is
@@ -400,9 +400,9 @@ static void print_made(hr_printer *p, const hr_lane_pass *pass, int steps) {
     hr_print(p, "do {");
     p->indent++;
     hr_lane_prefetches(p, pass, pass->unit);
-    p->turns = hr_lane_takes_turns(p, pass, NULL);
+    p->even_odd = hr_lane_is_even_odd(p, pass, NULL);
     print_call(p, pass);
-    p->turns = false;
+    p->even_odd = false;
     hr_text_format(p->out, "#pragma GCC unroll %d\n", pass->ways);
     hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES)", pass->ways);
     hr_print(p, "    made_%d[(i - block) / HR_LANES] = x%d[way];", node->id, node->id);
@@ -495,10 +495,10 @@ static void print_whole(hr_printer *p, const hr_lane_pass *pass, const char *fir
 
 /* As far as its steps and those of the pass that kept the value go, and results are aligned from the first
  * on. What is left is put in order. */
-static void print_turned(hr_printer *p, const hr_lane_pass *pass, const char *last) {
-    hr_print(p, "const int64_t turned = %s / (%d * HR_LANES) * (%d * HR_LANES);", last, p->kept_turned_ways,
-             p->kept_turned_ways);
-    if (hr_lane_takes_turns(p, pass, NULL)) {
+static void print_even_odd(hr_printer *p, const hr_lane_pass *pass, const char *last) {
+    hr_print(p, "const int64_t turned = %s / (%d * HR_LANES) * (%d * HR_LANES);", last,
+             p->stash_even_odd_ways, p->stash_even_odd_ways);
+    if (hr_lane_is_even_odd(p, pass, NULL)) {
         hr_print(p, "for (; %si + %d * HR_LANES <= turned;) {",
                  hr_lane_first_stream(pass) ? "begin <= i && " : "", pass->ways);
         p->indent++;
@@ -507,7 +507,7 @@ static void print_turned(hr_printer *p, const hr_lane_pass *pass, const char *la
         hr_print(p, "}");
     }
     hr_print(p, "turns_undone(k0, i, turned);");
-    p->kept_turned = NULL;
+    p->stash_even_odd = NULL;
 }
 
 /* Vectors after the last whole step. */
@@ -523,7 +523,7 @@ static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first
     p->part = false;
     if (p->segmented) hr_lane_runs(p, pass, p->segmented, last);
     print_begin(p, pass, last);
-    if (hr_lane_uses_turned(p, pass)) print_turned(p, pass, last);
+    if (hr_lane_uses_even_odd(p, pass)) print_even_odd(p, pass, last);
     print_head(p, pass, last);
     if (pass->ways > 1) print_steps_loop(p, pass, last);
     if (pass->ways > 1) hr_lane_tail_begin(p, pass);
@@ -537,7 +537,7 @@ static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first
     hr_print(p, "}");
     if (pass->ways == 1) hr_lane_tail_begin(p, pass);
     print_part(p, pass, hr_format(p, "if (i < %s)", last), hr_format(p, "(int)(%s - i)", last));
-    if (pass->joint) hr_print(p, "    i = %s;", last);
+    if (pass->meeting) hr_print(p, "    i = %s;", last);
     hr_print(p, "}");
     hr_lane_tail_leave(p, pass);
     p->begun = -1;
@@ -548,26 +548,26 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
         print_any(p, pass, first, last);
         return;
     }
-    const bool in_turns = p->drawn_in_turns;
-    hr_print(p, "if (%s) {", in_turns ? "turned" : "whole");
+    const bool even_odd = p->drawn_even_odd;
+    hr_print(p, "if (%s) {", even_odd ? "turned" : "whole");
     p->indent++;
     print_whole(p, pass, first, last);
     p->indent--;
-    p->drawn_in_turns = false;
+    p->drawn_even_odd = false;
     hr_print(p, "} else {");
     p->indent++;
     print_any(p, pass, first, last);
-    p->drawn_in_turns = in_turns;
+    p->drawn_even_odd = even_odd;
     p->indent--;
     hr_print(p, "}");
 }
 
 /* Where whole steps may take turns, their words are drawn in that order, which takes fewer operations. Groups
  * of 512-bit vectors; the words of a block are turned together. */
-static void print_turned_flag(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
-    p->drawn_in_turns = randoms->count > 0 && can_be_whole(p, pass) && !hr_limits_are_short(&p->plan->limits);
-    p->drawn_in_turns = p->drawn_in_turns && hr_lane_takes_turns(p, pass, NULL);
-    if (!p->drawn_in_turns) return;
+static void print_even_odd_flag(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
+    p->drawn_even_odd = randoms->count > 0 && can_be_whole(p, pass) && !hr_limits_are_short(&p->plan->limits);
+    p->drawn_even_odd = p->drawn_even_odd && hr_lane_is_even_odd(p, pass, NULL);
+    if (!p->drawn_even_odd) return;
     const char *together = "whole";
     for (int i = 0; i < randoms->count; i++)
         together = hr_format(p, "%s && (%s + %s) %% 4 == 0", together,
@@ -637,7 +637,7 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     const char *lead = goes_by_head(pass) ? stream_head(p, pass, hr_format(p, " + %s", first)) : "0";
     hr_print(p, "const int64_t lead = %s, step = lead ? lead : %lld;", lead, tile);
     hr_print(p, "int64_t stop = %s - %s < step ? %s : %s + step;", last, first, last, first);
-    print_turned_flag(p, pass, &randoms);
+    print_even_odd_flag(p, pass, &randoms);
     hr_random_print_draws(p, &randoms, first, "stop", "0");
     hr_print(p,
              "for (int64_t tile = %s, next, turn = 0; tile < %s; tile = stop, stop = next, turn = !turn) {",
@@ -655,7 +655,7 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     p->indent--;
     hr_print(p, "}");
     hr_random_forget(p, &randoms);
-    p->drawn_in_turns = false;
+    p->drawn_even_odd = false;
 }
 
 /* Scalar lanes: the body is printed aside first, to know whether the loop may be `omp simd`. */
@@ -692,22 +692,22 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
             hr_print(p, "%s *const c%d = %s;", hr_c_compute(s->type), s->id,
                      row_place(p, hr_format(p, "column_%d", s->id)));
     }
-    for (int k = 0; k < pass->kept_count; k++) {
-        const char *row = row_place(p, pass->kept_name[k]);
-        if (hr_expr_is_words(pass->kept[k]))
+    for (int k = 0; k < pass->stash_count; k++) {
+        const char *row = row_place(p, pass->stash_name[k]);
+        if (hr_expr_is_words(pass->stash[k]))
             hr_print(p, "uint16_t *const k%d = (uint16_t *)(void *)(%s);", k, row);
         else
             hr_print(p, "float *const k%d = %s;", k, row);
-        if (pass->kept_done[k]) p->buffer[pass->kept[k]->id] = hr_format(p, "k%d + i", k);
+        if (pass->stash_done[k]) p->buffer[pass->stash[k]->id] = hr_format(p, "k%d + i", k);
     }
 }
 
 /* What the kept values of a pass are to the next ones, and nothing else is known any more. */
 static void end_pass(hr_printer *p, const hr_lane_pass *pass) {
     p->bounded = false;
-    for (int k = 0; k < pass->kept_count; k++) {
-        if (p->uses[pass->kept[k]->id]) pass->kept_done[k] = true;
-        p->buffer[pass->kept[k]->id] = NULL;
+    for (int k = 0; k < pass->stash_count; k++) {
+        if (p->uses[pass->stash[k]->id]) pass->stash_done[k] = true;
+        p->buffer[pass->stash[k]->id] = NULL;
     }
     hr_printer_forget(p, HR_AT_OUTER);
     hr_printer_forget(p, HR_AT_LANE);
@@ -732,8 +732,8 @@ void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {
     print_step(p, pass);
     p->way = "0";
     p->bounded = false;
-    for (int k = 0; k < pass->kept_count; k++)
-        p->buffer[pass->kept[k]->id] = NULL;
+    for (int k = 0; k < pass->stash_count; k++)
+        p->buffer[pass->stash[k]->id] = NULL;
     hr_printer_forget(p, HR_AT_LANE);
 }
 
@@ -774,7 +774,7 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     }
     if (p->outer_count) prepare_all(p, pass, HR_AT_OUTER);
     print_row_places(p, pass);
-    hr_lane_keep_in_turns(p, pass);
+    hr_lane_stash_even_odd(p, pass);
     if (p->vector && pass->tile)
         print_tiles(p, pass);
     else if (p->vector)

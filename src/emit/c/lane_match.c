@@ -11,9 +11,9 @@ typedef struct places {
 static hr_visit count_places(void *context, const hr_expr *node) {
     places *found = context;
     if (hr_expr_level(found->p, node) != HR_AT_LANE || found->p->buffer[node->id]) return HR_VISIT_PAST;
-    const hr_expr *sought = hr_expr_lane_sought(found->p, node);
-    found->count += sought != NULL;
-    if (sought) found->place = sought;
+    const hr_expr *match = hr_expr_lane_match(found->p, node);
+    found->count += match != NULL;
+    if (match) found->place = match;
     return HR_VISIT_ON;
 }
 

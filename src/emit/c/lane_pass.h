@@ -30,10 +30,10 @@ typedef struct hr_lane_pass {
                         * lines leave past the caches
                         */
     int64_t tile;      /* elements a tile; 0 = none is needed */
-    int kept_count;    /* values to be stored into row buffers as they are first computed */
-    hr_expr *const *kept;
-    const char *const *kept_name;
-    bool *kept_done;
+    int stash_count;   /* values to be stored into row buffers as they are first computed */
+    hr_expr *const *stash;
+    const char *const *stash_name;
+    bool *stash_done;
     int prefetch_count; /* lane elements whose next row is asked for */
     const hr_expr *const *prefetched;
     const char *const *prefetch_from; /* the row after this one, where its place depends on data; else NULL */
@@ -54,9 +54,9 @@ typedef struct hr_lane_pass {
      * where they are aligned: it covers first + shift to last + shift, from 0 where first is 0. Else NULL. */
     const char *whole;
     /* The step whose rows leave in whole lines where they meet: their ends go by way of a collector, which
-     * stands at `joint_at`. NULL = of none */
-    const hr_lane_step *joint;
-    const char *joint_at;
+     * stands at `meeting_at`. NULL = of none */
+    const hr_lane_step *meeting;
+    const char *meeting_at;
     const hr_segments *segments; /* of the steps' values, where these are all that is reduced; NULL = none */
     int group; /* with `whole`: how many such rows lie between one that is read and the one that is stored */
 } hr_lane_pass;

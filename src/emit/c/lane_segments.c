@@ -22,7 +22,7 @@ bool hr_segmented_begin(hr_printer *p, const hr_segments *segments, hr_segmented
     if (!hr_printer_beside(p, stage, &out->printer)) return false;
     for (int i = 0; i < value_count(segments); i++)
         hr_expr_prepare(&out->printer, segments->value[i], HR_AT_TASK);
-    hr_printer_turn_to(p, &out->printer);
+    hr_printer_switch_to(p, &out->printer);
     return true;
 }
 
@@ -102,7 +102,7 @@ static void print_asked(hr_segmented *s, const char *ahead) {
 }
 
 hr_printer *hr_segmented_run(hr_printer *p, hr_segmented *s, const char *at, const char *ahead) {
-    hr_printer *q = hr_printer_turn_to(&s->printer, p);
+    hr_printer *q = hr_printer_switch_to(&s->printer, p);
     hr_printer_forget(q, HR_AT_OUTER);
     if (s->segments->group >= 0)
         hr_print(q, "const int64_t %s = %s / %d;", hr_emit_index(q, s->segments->group), at,
@@ -141,6 +141,6 @@ void hr_lane_runs(hr_printer *p, const hr_lane_pass *pass, hr_segmented *s, cons
         q->indent--;
         hr_print(q, "}");
     }
-    hr_printer_turn_to(p, q)->indent--;
+    hr_printer_switch_to(p, q)->indent--;
     hr_print(p, "}");
 }

@@ -82,8 +82,9 @@ static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_s
         const char *words = hr_format(p, " - %d * HR_LANES), (vf)b%d[%d]", pass->unit - way, s->id, way / 2);
         hr_print(p, "vf_%s_f32((float *)(void *)(%s%s%s);", streams(s) ? "stream" : "store", target, words,
                  aligned);
-        for (int k = 0; k < pass->kept_count; k++)
-            if (hr_expr_is_words(pass->kept[k]) && pass->kept[k]->args[0] == s->value && !pass->kept_done[k])
+        for (int k = 0; k < pass->stash_count; k++)
+            if (hr_expr_is_words(pass->stash[k]) && pass->stash[k]->args[0] == s->value &&
+                !pass->stash_done[k])
                 hr_print(p, "vf_store_f32((float *)(void *)(k%d + i%s);", k, words);
     }
 }
@@ -136,9 +137,9 @@ void hr_lane_print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_
         const char *target = hr_lane_target(p, s);
         for (int way = 0; way < pass->unit; way += 2)
             hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
-                     streams(s) ? "stream" : "store", p->turns ? "turns" : "pair", target, pass->unit - way,
-                     s->id, way, s->id, way + 1, kinds_text(p, s, tiny_text(p, s, pass->unit - way)),
-                     aligned_text(p, s));
+                     streams(s) ? "stream" : "store", p->even_odd ? "turns" : "pair", target,
+                     pass->unit - way, s->id, way, s->id, way + 1,
+                     kinds_text(p, s, tiny_text(p, s, pass->unit - way)), aligned_text(p, s));
     }
 }
 
@@ -169,33 +170,33 @@ void hr_lane_print_store(hr_printer *p, const hr_lane_step *s, const char *value
 /* ---- the ends of rows ---- */
 
 void hr_lane_end_begin(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_lane_step *s = pass->joint;
+    const hr_lane_step *s = pass->meeting;
     if (!s) return;
     const char *type = hr_c_storage(p->function->tensors[s->tensor].dtype);
     p->joined = s->id;
     hr_print(p, "const int64_t from_%d = i;", s->id);
     hr_print(p, "%s *const end_%d = joins ? (%s *)collector_place(%s) - i : q%d;", type, s->id, type,
-             pass->joint_at, s->id);
+             pass->meeting_at, s->id);
 }
 
 void hr_lane_end_leave(hr_printer *p, const hr_lane_pass *pass) {
-    const hr_lane_step *s = pass->joint;
+    const hr_lane_step *s = pass->meeting;
     if (!s) return;
-    hr_print(p, "if (joins) collector_leave(%s, (i - from_%d) * %d);", pass->joint_at, s->id,
+    hr_print(p, "if (joins) collector_leave(%s, (i - from_%d) * %d);", pass->meeting_at, s->id,
              (int)hr_dtype_size(p->function->tensors[s->tensor].dtype));
     p->joined = -1;
 }
 
 void hr_lane_tail_begin(hr_printer *p, const hr_lane_pass *pass) {
-    if (!pass->joint) return;
-    hr_print(p, "if (joins) collector_pass(%s, q%d + i);", pass->joint_at, pass->joint->id);
+    if (!pass->meeting) return;
+    hr_print(p, "if (joins) collector_pass(%s, q%d + i);", pass->meeting_at, pass->meeting->id);
     hr_print(p, "{");
     p->indent++;
     hr_lane_end_begin(p, pass);
 }
 
 void hr_lane_tail_leave(hr_printer *p, const hr_lane_pass *pass) {
-    if (!pass->joint) return;
+    if (!pass->meeting) return;
     hr_lane_end_leave(p, pass);
     p->indent--;
     hr_print(p, "}");

@@ -9,8 +9,8 @@ const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
     return hr_emit_points(p, stage->row, stage->row_count);
 }
 
-bool hr_stage_shares_kept(const hr_stage *stage) {
-    return hr_cpu_walk_of(stage)->pipeline.depth && hr_stage_turns(stage) == 2 &&
+bool hr_stage_shares_stash(const hr_stage *stage) {
+    return hr_cpu_walk_of(stage)->pipeline.depth && hr_stage_main_passes(stage) == 2 &&
            !hr_cpu_walk_of(stage)->pipeline.offset;
 }
 
@@ -20,11 +20,11 @@ bool hr_stage_area_is_placed(const hr_stage *stage) {
            !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !hr_stage_has(stage, HR_STEP_REDUCE_ALL);
 }
 
-int hr_stage_kept_slots(const hr_stage *stage, int kept_index) {
-    if (hr_stash_of(stage)->once[kept_index]) return 1;
+int hr_stage_stash_slots(const hr_stage *stage, int stash_index) {
+    if (hr_stash_of(stage)->once[stash_index]) return 1;
     if (hr_stage_jam(stage)) return hr_stage_jam(stage);
     if (!hr_cpu_walk_of(stage)->pipeline.depth) return 1;
-    return (hr_stage_shares_kept(stage) ? 1 : stage->pass_count) * hr_cpu_walk_of(stage)->jam;
+    return (hr_stage_shares_stash(stage) ? 1 : stage->pass_count) * hr_cpu_walk_of(stage)->jam;
 }
 
 bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const hr_step *step,
@@ -49,10 +49,10 @@ bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step
     return step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_stores_in_order(plan, stage, step, 1);
 }
 
-static int kept_before(const hr_stage *stage, int kept_index) {
+static int stash_before(const hr_stage *stage, int stash_index) {
     int rows = 0;
-    for (int k = 0; k < kept_index; k++)
-        rows += hr_stage_kept_slots(stage, k);
+    for (int k = 0; k < stash_index; k++)
+        rows += hr_stage_stash_slots(stage, k);
     return rows;
 }
 
@@ -80,7 +80,7 @@ typedef struct areas {
 /* Those of what is kept and of the steps before `end`: of a step its sums or what is collected of it, then
  * its strip. */
 static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
-    areas count = {kept_before(stage, hr_stash_of(stage)->count), 0, 0};
+    areas count = {stash_before(stage, hr_stash_of(stage)->count), 0, 0};
     for (int i = 0; i < end; i++) {
         const hr_step *step = &stage->steps[i];
         if (step->kind == HR_STEP_REDUCE_ALL) count.totals++;
@@ -150,9 +150,9 @@ static const hr_size *area_offset(hr_sizes *sizes, const hr_plan *plan, const hr
     return all.narrow ? hr_size_sum(sizes, rows_of(sizes, plan, stage, all.narrow, 4), offset) : offset;
 }
 
-const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int kept_index) {
+const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int stash_index) {
     hr_sizes sizes = {0};
-    return hr_size_text(p, kept_index >= 0
-                               ? rows_of(&sizes, p->plan, stage, kept_before(stage, kept_index), 4)
+    return hr_size_text(p, stash_index >= 0
+                               ? rows_of(&sizes, p->plan, stage, stash_before(stage, stash_index), 4)
                                : area_offset(&sizes, p->plan, stage, step_index));
 }

@@ -32,17 +32,17 @@ bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const 
 /* Whether a step's results are put together in cache: rows that are no whole cache lines and follow each
  * other in memory. */
 bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
-/* Where a step's sums or what is collected of its results stand, or where kept value `kept_index` >= 0 does:
+/* Where a step's sums or what is collected of its results stand, or where kept value `stash_index` >= 0 does:
  * bytes from the start of the thread's area. */
-const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int kept_index);
+const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int stash_index);
 /* Where the strip in hand of the local stands that a step makes. */
 const char *hr_stage_strip_offset(hr_printer *printer, const hr_stage *stage, int step_index);
 /* Whether a row is kept where the one before it was: of two passes side by side, the second, which goes
  * first, has read a place before the first writes there, unless that one leads. */
-bool hr_stage_shares_kept(const hr_stage *stage);
+bool hr_stage_shares_stash(const hr_stage *stage);
 /* Rows side by side that a kept value needs: one for each row abreast, or in flight of a skewed stage, or for
  * each two that share. */
-int hr_stage_kept_slots(const hr_stage *stage, int kept_index);
+int hr_stage_stash_slots(const hr_stage *stage, int stash_index);
 /* Elements of a row: the product of the sizes of the row's indices, "1" where it has none. */
 const char *hr_stage_row_size(hr_printer *printer, const hr_stage *stage);
 

@@ -75,7 +75,7 @@ void hr_stage_row_steps(hr_stage_printer *s, int pass) {
         if (step->pass != pass) continue;
         if (step->kind == HR_STEP_ROW)
             hr_emit_step_value(s->p, step, scalar_text(s, step->value), step->value->type);
-        if (step->estimated && !s->skew) hr_stage_estimate(s);
+        if (step->estimated && !s->pipelined) hr_stage_estimate(s);
         if (is_row_total(s, step)) add_to_total(s, step, scalar_text(s, step->value));
     }
 }
@@ -142,10 +142,10 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
         lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
                     : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
                                                           : HR_LANE_REDUCE;
-        lane->collected = s->abreast && hr_stage_collects(s->plan, s->stage, step);
+        lane->collected = s->jammed && hr_stage_collects(s->plan, s->stage, step);
         lane->stream = lane->use == HR_LANE_STORE && hr_stage_streams(s->p, hr_stage_target(s, step));
     }
-    return count + hr_stage_spread_squares(s, pass, out + count, HR_STEPS_MAX - count);
+    return count + hr_stage_variance_squares(s, pass, out + count, HR_STEPS_MAX - count);
 }
 
 /* Whether a result has that type. */
@@ -169,7 +169,7 @@ static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes)
 static bool goes_in_pairs(hr_stage_printer *s, const hr_lane_pass *lanes) {
     hr_lane_pass pair = *lanes;
     pair.ways = 2;
-    return !hr_limits_are_short(&s->plan->limits) && hr_lane_takes_turns(s->p, &pair, NULL);
+    return !hr_limits_are_short(&s->plan->limits) && hr_lane_is_even_odd(s->p, &pair, NULL);
 }
 
 static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
@@ -195,24 +195,24 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
                                 const hr_expr **prefetched) {
     hr_printer *p = s->p;
     hr_lane_pass lanes = {
-        .steps = steps, .kept = hr_stash_of(s->stage)->value, .kept_count = hr_stash_of(s->stage)->count};
+        .steps = steps, .stash = hr_stash_of(s->stage)->value, .stash_count = hr_stash_of(s->stage)->count};
     lanes.step_count = lane_steps(s, pass, steps);
     const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
-    bool part = s->split || s->skew || s->turns || s->few || s->joined;
+    bool part = s->split || s->pipelined || s->transposed || s->few || s->joined;
     lanes.first = part ? "first" : "0";
     lanes.last = part ? "last" : s->attends ? "limit" : whole;
-    if (s->skew) {
+    if (s->pipelined) {
         lanes.state = "row->";
         lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
         lanes.group = hr_cpu_walk_of(s->stage)->jam;
     }
-    lanes.kept_name = s->kept_name;
-    lanes.kept_done = s->kept_done;
+    lanes.stash_name = s->stash_name;
+    lanes.stash_done = s->stash_done;
     hr_random_list randoms;
     hr_lane_randoms(p, &lanes, &randoms);
     lanes.tile = randoms.count ? s->tile : 0;
     lanes.ways = lanes.unit = choose_ways(s, &lanes);
-    if (hr_cpu_walk_of(s->stage)->segments.run && !part && !s->abreast)
+    if (hr_cpu_walk_of(s->stage)->segments.run && !part && !s->jammed)
         lanes.segments = &hr_cpu_walk_of(s->stage)->segments;
     hr_stage_prefetch(s, pass, &lanes, prefetched);
     hr_stage_lines_join(s, pass, &lanes);
@@ -225,8 +225,8 @@ void hr_stage_pass(hr_stage_printer *s, int pass) {
     const hr_expr *prefetched[HR_STREAMS_MAX];
     hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
     hr_stage_next_rows(s, &lanes);
-    if (pass && pass == s->stage->spare_pass) {
-        hr_stage_spread_pass(s, &lanes);
+    if (pass && pass == s->stage->fallback_pass) {
+        hr_stage_variance_pass(s, &lanes);
         return;
     }
     if (lanes.step_count) hr_lane_loop(p, &lanes);
@@ -234,7 +234,7 @@ void hr_stage_pass(hr_stage_printer *s, int pass) {
         if (steps[i].use != HR_LANE_REDUCE) continue;
         const char *result = hr_lane_result(p, &lanes, &steps[i]);
         if (steps[i].id >= HR_SQUARES) {
-            hr_stage_spread_keep(s, &steps[i], result);
+            hr_stage_variance_stash(s, &steps[i], result);
             continue;
         }
         const hr_step *step = &s->stage->steps[steps[i].id];
@@ -315,8 +315,8 @@ static void print_areas(hr_stage_printer *s) {
     }
     if (!s->attends) hr_print(p, "char *const area = %s;", area);
     for (int k = 0; k < hr_stash_of(s->stage)->count; k++) {
-        if (s->skew && !hr_stash_of(s->stage)->once[k]) continue;
-        s->kept_name[k] = hr_format(p, "kept_%d", k);
+        if (s->pipelined && !hr_stash_of(s->stage)->once[k]) continue;
+        s->stash_name[k] = hr_format(p, "kept_%d", k);
         hr_print(p, "float *const kept_%d = (float *)(area + %s);", k,
                  hr_stage_area_offset(p, s->stage, -1, k));
     }
@@ -343,20 +343,20 @@ static void print_totals(hr_stage_printer *s) {
 }
 
 /* Rows that are the same for every task are kept before the first. */
-static void print_kept_once(hr_stage_printer *s) {
+static void print_stash_once(hr_stage_printer *s) {
     hr_lane_step steps[HR_STASH_MAX];
-    hr_lane_pass lanes = {.steps = steps, .first = "0", .ways = 1, .kept = hr_stash_of(s->stage)->value};
+    hr_lane_pass lanes = {.steps = steps, .first = "0", .ways = 1, .stash = hr_stash_of(s->stage)->value};
     for (int k = 0; k < hr_stash_of(s->stage)->count; k++)
         if (hr_stash_of(s->stage)->once[k])
             steps[lanes.step_count++] =
                 (hr_lane_step){.use = HR_LANE_KEEP, .value = hr_stash_of(s->stage)->value[k], .id = 1000 + k};
     if (!lanes.step_count) return;
     for (int k = 0; k < hr_stash_of(s->stage)->count; k++)
-        if (hr_stash_of(s->stage)->once[k]) s->kept_done[k] = false;
+        if (hr_stash_of(s->stage)->once[k]) s->stash_done[k] = false;
     lanes.last = hr_emit_index_size(s->p, s->p->lane);
-    lanes.kept_count = hr_stash_of(s->stage)->count;
-    lanes.kept_name = s->kept_name;
-    lanes.kept_done = s->kept_done;
+    lanes.stash_count = hr_stash_of(s->stage)->count;
+    lanes.stash_name = s->stash_name;
+    lanes.stash_done = s->stash_done;
     hr_lane_loop(s->p, &lanes);
 }
 
@@ -518,8 +518,8 @@ static void print_task_loop(hr_stage_printer *s) {
         print_split(s);
         return;
     }
-    if (s->turns) {
-        hr_stage_turn_loop(s, print_passes);
+    if (s->transposed) {
+        hr_stage_transpose_loop(s, print_passes);
         return;
     }
     if (hr_cpu_walk_of(s->stage)->gathered) {
@@ -530,8 +530,8 @@ static void print_task_loop(hr_stage_printer *s) {
         print_few(s);
         return;
     }
-    if (s->abreast) {
-        hr_stage_abreast_loop(s);
+    if (s->jammed) {
+        hr_stage_jam_loop(s);
         return;
     }
     hr_stage_lines_begin(s, hr_format(p, "%s * thread / threads", hr_stage_task_total(s)));
@@ -550,7 +550,7 @@ static bool has_streams(const hr_stage_printer *s) {
     if (s->lines) return true;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (s->abreast && hr_stage_collects(s->plan, s->stage, step)) return true;
+        if (s->jammed && hr_stage_collects(s->plan, s->stage, step)) return true;
         if (step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_streams(s->p, hr_stage_target(s, step)))
             return true;
     }
@@ -563,9 +563,9 @@ static void print_work(hr_stage_printer *s) {
         return;
     }
     print_areas(s);
-    print_kept_once(s);
-    if (s->skew)
-        hr_stage_skew_loop(s);
+    print_stash_once(s);
+    if (s->pipelined)
+        hr_stage_pipeline_loop(s);
     else
         print_task_loop(s);
     print_totals(s);
@@ -590,7 +590,7 @@ static void begin_stage(hr_stage_printer *s, hr_printer *p, int number) {
     *s = (hr_stage_printer){
         .p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     hr_printer_stage(p, stage);
-    memset(p->turned, 0, sizeof p->turned);
+    memset(p->even_odd_ways, 0, sizeof p->even_odd_ways);
 }
 
 static void print_words(const hr_stage_printer *s) {
@@ -625,7 +625,7 @@ static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
     print_words(s);
     hr_text body, *lines = hr_print_aside(p, &body);
     print_areas(s);
-    print_kept_once(s);
+    print_stash_once(s);
     hr_print(p, "for (int64_t task = begin; task < end; task++) {");
     p->indent++;
     print_passes(s);
@@ -645,15 +645,15 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     if (hr_schedule_attends(p->plan, number)) return emit_rows(&s, out);
     if (run.first != run.last) return emit_joined(&s, out);
     s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
-    s.skew = hr_cpu_walk_of(stage)->pipeline.depth;
-    s.turns = !s.split && !hr_cpu_walk_of(stage)->gathered && hr_stage_turns_tiles(&s);
-    s.few = hr_cpu_walk_of(stage)->partition == HR_PARTITION_LANES && !s.split && !s.turns && !s.skew &&
-            !hr_cpu_walk_of(stage)->gathered && !hr_stage_knobs(stage)->chunk;
-    s.abreast = hr_stage_jam(stage) && !s.split && !s.turns;
-    s.apart = !s.skew && !s.abreast && hr_column_is_apart(p, stage);
-    if (!s.split && !s.turns && !s.few && !s.apart && !hr_cpu_walk_of(stage)->gathered)
+    s.pipelined = hr_cpu_walk_of(stage)->pipeline.depth;
+    s.transposed = !s.split && !hr_cpu_walk_of(stage)->gathered && hr_stage_is_transposed(&s);
+    s.few = hr_cpu_walk_of(stage)->partition == HR_PARTITION_LANES && !s.split && !s.transposed &&
+            !s.pipelined && !hr_cpu_walk_of(stage)->gathered && !hr_stage_knobs(stage)->chunk;
+    s.jammed = hr_stage_jam(stage) && !s.split && !s.transposed;
+    s.apart = !s.pipelined && !s.jammed && hr_column_is_apart(p, stage);
+    if (!s.split && !s.transposed && !s.few && !s.apart && !hr_cpu_walk_of(stage)->gathered)
         hr_stage_find_lines(&s);
-    out->pieces = !s.turns && !s.few && hr_stage_goes_in_pieces(p->plan, stage);
+    out->pieces = !s.transposed && !s.few && hr_stage_goes_in_pieces(p->plan, stage);
     out->sums = out->pieces && hr_stage_has_sums(stage);
     s.pieces = out->pieces;
     s.tile = hr_stage_knobs(stage)->random_strip     ? hr_stage_knobs(stage)->random_strip
@@ -664,7 +664,7 @@ hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
                hr_stage_has(stage, HR_STEP_REDUCE_ALL);
     print_words(&s);
     if (out->begin) print_function(&s, "_begin", HR_STAGE_PARAMETERS, print_clear);
-    if (s.skew) hr_stage_skew_functions(&s);
+    if (s.pipelined) hr_stage_pipeline_functions(&s);
     print_function(&s, "", HR_STAGE_PARAMETERS, print_work);
     hr_printer_stage(p, stage);
     p->lane = -1; /* the end names every index */

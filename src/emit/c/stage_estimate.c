@@ -35,5 +35,5 @@ const char *hr_stage_unsettled(hr_stage_printer *s) {
         const char *total = p->value[s->function->statements[step->statement].tensor];
         sums = hr_format(p, "%s%s!f32_is_settled(%s)", sums, *sums ? " || " : "", total);
     }
-    return s->skew ? sums : hr_format(p, "!exact && (%s)", sums);
+    return s->pipelined ? sums : hr_format(p, "!exact && (%s)", sums);
 }

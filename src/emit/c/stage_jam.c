@@ -21,19 +21,19 @@ typedef struct made {
 
 /* What is done with a row before it is the next one's turn: the estimate of a maximum, where there is one,
  * and each turn of the stage's passes. */
-typedef struct abreast {
+typedef struct jam_printer {
     hr_stage_printer *s;
     hr_text *phases;
     int phase_count;
     bool estimates;
     made values[HR_STEPS_MAX];
     int value_count;
-} abreast;
+} jam_printer;
 
 /* ---- the phases ---- */
 
 /* Values of the task that this phase is the first to name. */
-static void find_made(abreast *a, int phase) {
+static void find_made(jam_printer *a, int phase) {
     hr_stage_printer *s = a->s;
     for (int i = 0; i < s->stage->step_count && a->value_count < HR_STEPS_MAX; i++) {
         const hr_step *step = &s->stage->steps[i];
@@ -50,14 +50,14 @@ static void find_made(abreast *a, int phase) {
 
 /* What is computed between two turns comes right after the first of them: other rows' lanes follow. Not where
  * that may be repeated, since totals may be among it. */
-static void print_turn(abreast *a, int turn) {
+static void print_main_pass(jam_printer *a, int position) {
     hr_stage_printer *s = a->s;
     const hr_stage *stage = s->stage;
-    bool last = turn == hr_stage_turns(stage) - 1;
-    int next = last ? stage->pass_count : hr_stage_pass_at(stage, turn + 1);
-    int first = hr_stage_pass_at(stage, turn);
-    bool repeated = a->estimates && turn == 0;
-    if (a->estimates ? turn == 1 : turn == 0) hr_stage_row_steps(s, first);
+    bool last = position == hr_stage_main_passes(stage) - 1;
+    int next = last ? stage->pass_count : hr_stage_pass_at(stage, position + 1);
+    int first = hr_stage_pass_at(stage, position);
+    bool repeated = a->estimates && position == 0;
+    if (a->estimates ? position == 1 : position == 0) hr_stage_row_steps(s, first);
     for (int pass = first; pass < next; pass++) {
         hr_stage_pass(s, pass);
         if (pass + 1 < stage->pass_count && !repeated) hr_stage_row_steps(s, pass + 1);
@@ -66,7 +66,7 @@ static void print_turn(abreast *a, int turn) {
     if (last) hr_stage_row_stores(s);
 }
 
-static void print_phase(abreast *a, int phase) {
+static void print_phase(jam_printer *a, int phase) {
     hr_stage_printer *s = a->s;
     hr_printer_forget(s->p, HR_AT_TASK);
     hr_text *out = hr_print_aside(s->p, &a->phases[phase]);
@@ -75,13 +75,13 @@ static void print_phase(abreast *a, int phase) {
     if (a->estimates && phase == 0)
         hr_stage_row_steps(s, 0);
     else
-        print_turn(a, phase - a->estimates);
+        print_main_pass(a, phase - a->estimates);
     s->p->indent -= 1 + (a->estimates && phase < 2);
     hr_print_back(s->p, out);
     find_made(a, phase);
 }
 
-static void find_needed(abreast *a) {
+static void find_needed(jam_printer *a) {
     for (int v = 0; v < a->value_count; v++)
         for (int phase = a->values[v].phase + 1; phase < a->phase_count; phase++)
             a->values[v].needed =
@@ -116,7 +116,7 @@ static void print_leaves(hr_stage_printer *s, bool end) {
     }
 }
 
-static void print_phase_loop(abreast *a, int phase) {
+static void print_phase_loop(jam_printer *a, int phase) {
     hr_printer *p = a->s->p;
     hr_text *body = &a->phases[phase];
     hr_print(p, "for (int r = 0; r < rows; r++) {");
@@ -137,7 +137,7 @@ static void print_phase_loop(abreast *a, int phase) {
 }
 
 /* Rows whose estimate was too small go through their first turn again, with the maximum itself. */
-static void print_estimated(abreast *a) {
+static void print_estimated(jam_printer *a) {
     hr_printer *p = a->s->p;
     hr_print(p, "bool exact_of[%d] = {false};", hr_stage_jam(a->s->stage));
     hr_print(p, "for (bool again = true; again;) {");
@@ -149,20 +149,20 @@ static void print_estimated(abreast *a) {
     hr_print(p, "}");
 }
 
-static void name_kept(hr_stage_printer *s) {
+static void name_stash(hr_stage_printer *s) {
     for (int k = 0; k < hr_stash_of(s->stage)->count; k++)
         if (!hr_stash_of(s->stage)->once[k])
-            s->kept_name[k] = hr_format(s->p, "kept_%d + r * (((%s) * 4 + %d) / 64 * 16)", k,
-                                        hr_stage_row_size(s->p, s->stage), HR_AREA_PADDING);
+            s->stash_name[k] = hr_format(s->p, "kept_%d + r * (((%s) * 4 + %d) / 64 * 16)", k,
+                                         hr_stage_row_size(s->p, s->stage), HR_AREA_PADDING);
 }
 
-void hr_stage_abreast_loop(hr_stage_printer *s) {
+void hr_stage_jam_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int most = hr_stage_jam(s->stage);
-    abreast a = {.s = s, .estimates = hr_stage_estimates(s->stage)};
-    a.phase_count = hr_stage_turns(s->stage) + a.estimates;
+    jam_printer a = {.s = s, .estimates = hr_stage_estimates(s->stage)};
+    a.phase_count = hr_stage_main_passes(s->stage) + a.estimates;
     a.phases = hr_arena_alloc(p->arena, (size_t)a.phase_count * sizeof *a.phases);
-    name_kept(s);
+    name_stash(s);
     for (int phase = 0; phase < a.phase_count; phase++)
         print_phase(&a, phase);
     find_needed(&a);

@@ -8,6 +8,6 @@
 #include "emit/c/stage_parts.h"
 
 /* The loop over tasks, in the body of the stage's function. */
-void hr_stage_abreast_loop(hr_stage_printer *s);
+void hr_stage_jam_loop(hr_stage_printer *s);
 
 #endif

@@ -19,11 +19,11 @@ static bool is_one_a_task(const hr_stage_printer *s, const hr_step *step) {
 
 /* Rows that leave in the order of the tasks, each from its beginning to its end, aligned to whole lines: what
  * the last pass streams first, since other results are as aligned as it is. */
-static const hr_step *find_joint(const hr_stage_printer *s) {
+static const hr_step *find_meeting(const hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
     if (hr_limits_are_short(&s->plan->limits) || hr_cpu_walk_of(stage)->written_out ||
-        hr_cpu_walk_of(stage)->segments.run || s->abreast || stage->row_count != 1 || !stage->task_count ||
-        (s->skew &&
+        hr_cpu_walk_of(stage)->segments.run || s->jammed || stage->row_count != 1 || !stage->task_count ||
+        (s->pipelined &&
          (hr_cpu_walk_of(stage)->jam > 1 || hr_cpu_walk_of(stage)->pipeline.direction == HR_REVERSED)))
         return NULL;
     for (int i = 0; i < stage->step_count; i++) {
@@ -40,9 +40,10 @@ void hr_stage_find_lines(hr_stage_printer *s) {
     if (!s->p->vector || hr_stage_knobs(s->stage)->store == HR_STORE_CACHED ||
         hr_stage_knobs(s->stage)->chunk)
         return;
-    s->joint = find_joint(s);
+    s->meeting = find_meeting(s);
     for (int i = 0; i < s->stage->step_count && i < HR_STEPS_MAX; i++)
-        if (&s->stage->steps[i] == s->joint || is_one_a_task(s, &s->stage->steps[i])) s->line[i] = ++s->lines;
+        if (&s->stage->steps[i] == s->meeting || is_one_a_task(s, &s->stage->steps[i]))
+            s->line[i] = ++s->lines;
 }
 
 void hr_stage_lines_begin(hr_stage_printer *s, const char *begin) {
@@ -53,8 +54,8 @@ void hr_stage_lines_begin(hr_stage_printer *s, const char *begin) {
         if (!s->line[i]) continue;
         const hr_tensor *target = hr_stage_target(s, step);
         hr_print(p, "_Alignas(%d) %s line_%d[%d];", LINE_BYTES, hr_c_storage(target->dtype), i,
-                 (step == s->joint ? END_BYTES : 2 * LINE_BYTES) / (int)hr_dtype_size(target->dtype));
-        const char *row = step == s->joint ? hr_format(p, " * (%s)", hr_stage_row_size(p, s->stage)) : "";
+                 (step == s->meeting ? END_BYTES : 2 * LINE_BYTES) / (int)hr_dtype_size(target->dtype));
+        const char *row = step == s->meeting ? hr_format(p, " * (%s)", hr_stage_row_size(p, s->stage)) : "";
         all = hr_format(p, "%s%scollector_of((char *)line_%d, %s + %s%s)", all, *all ? ", " : "", i,
                         hr_emit_tensor(p, s->function->statements[step->statement].tensor), begin, row);
     }
@@ -71,12 +72,12 @@ bool hr_stage_line_put(hr_stage_printer *s, const hr_step *step, const char *val
 }
 
 void hr_stage_lines_join(hr_stage_printer *s, int pass, hr_lane_pass *lanes) {
-    if (!s->joint || pass != s->stage->pass_count - 1) return;
-    int joint = (int)(s->joint - s->stage->steps);
+    if (!s->meeting || pass != s->stage->pass_count - 1) return;
+    int meeting = (int)(s->meeting - s->stage->steps);
     for (int i = 0; i < lanes->step_count; i++)
-        if (lanes->steps[i].use == HR_LANE_STORE && lanes->steps[i].id == joint)
-            lanes->joint = &lanes->steps[i];
-    lanes->joint_at = hr_format(s->p, "&lines[%d]", s->line[joint] - 1);
+        if (lanes->steps[i].use == HR_LANE_STORE && lanes->steps[i].id == meeting)
+            lanes->meeting = &lanes->steps[i];
+    lanes->meeting_at = hr_format(s->p, "&lines[%d]", s->line[meeting] - 1);
 }
 
 void hr_stage_lines_end(hr_stage_printer *s) {

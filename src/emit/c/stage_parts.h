@@ -18,27 +18,27 @@ typedef struct hr_stage_printer {
     const hr_plan *plan;
     const hr_function *function;
     int number;
-    bool split;   /* no task index: the lanes themselves are spread over threads */
-    bool skew;    /* the passes of several rows run side by side: see stage_pipeline.h */
-    bool turns;   /* tasks in groups that read an array across: see stage_transpose.h */
-    bool abreast; /* several short rows go through each pass: see stage_jam.h */
-    bool joined;  /* each strip of columns goes through it and the stages beside it: see stage_columns.h */
-    bool attends; /* rows between two products, a block of them at a time: see attend_c.h */
-    bool few;     /* each thread has a share of every row: few rows of a map */
-    bool apart;   /* column sums have a loop of their own over a group of tasks: see column_loop.h */
+    bool split;      /* no task index: the lanes themselves are spread over threads */
+    bool pipelined;  /* the passes of several rows run side by side: see stage_pipeline.h */
+    bool transposed; /* tasks in groups that read an array across: see stage_transpose.h */
+    bool jammed;     /* several short rows go through each pass: see stage_jam.h */
+    bool joined;     /* each strip of columns goes through it and the stages beside it: see stage_columns.h */
+    bool attends;    /* rows between two products, a block of them at a time: see attend_c.h */
+    bool few;        /* each thread has a share of every row: few rows of a map */
+    bool apart;      /* column sums have a loop of their own over a group of tasks: see column_loop.h */
     bool pieces; /* what is a thread here is a piece of one's share, whose area `work` is: prelude/shares.h */
     bool counted; /* the task's indices are variables that the loop over tasks counts on */
     int together; /* with `skew`: vectors that each pass does in turn */
     int block;    /* with groups of rows: vectors of a block of columns */
     int64_t tile;
-    const char *kept_name[HR_STASH_MAX];
-    bool kept_done[HR_STASH_MAX];
+    const char *stash_name[HR_STASH_MAX];
+    bool stash_done[HR_STASH_MAX];
     const char *next_row[HR_STREAMS_MAX];
     const char *ahead[HR_STEPS_MAX]; /* with `abreast`: lines before the loop, how far ahead passes ask */
     int ahead_count;
     int lines; /* results that leave in whole lines although each is less: see stage_line.h */
     signed char line[HR_STEPS_MAX]; /* by step: which of them it is, from 1 on; 0 = none */
-    const hr_step *joint;           /* the one whose rows meet in lines; NULL = none */
+    const hr_step *meeting;         /* the one whose rows meet in lines; NULL = none */
 } hr_stage_printer;
 
 /* What the step gives values to. */

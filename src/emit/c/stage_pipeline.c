@@ -18,11 +18,11 @@
 
 enum {
     HR_INPUTS_MAX = 16,
-    BLOCK_VECTORS = 16, /* of f32, in a block of columns; a multiple of all ways */
-    PACE_VECTORS = 2    /* what a step reads is waited for so often */
+    BLOCK_VECTORS = 16,  /* of f32, in a block of columns; a multiple of all ways */
+    THROTTLE_VECTORS = 2 /* what a step reads is waited for so often */
 };
 
-typedef struct skewed {
+typedef struct pipeline_printer {
     hr_stage_printer *s;
     hr_printer *p;
     hr_lane_step steps[HR_STEPS_MAX];
@@ -37,7 +37,7 @@ typedef struct skewed {
         const char *name;       /* once it is there */
     } inputs[HR_INPUTS_MAX];
     int input_count;
-} skewed;
+} pipeline_printer;
 
 static bool is_row_value(const hr_step *step) {
     return step->kind == HR_STEP_ROW || step->kind == HR_STEP_REDUCE_ROW;
@@ -46,13 +46,13 @@ static bool is_row_value(const hr_step *step) {
 /* ---- the state of a row ---- */
 
 typedef struct inputs_of {
-    skewed *k;
+    pipeline_printer *k;
     int pass;
 } inputs_of;
 
 static hr_visit find_input(void *context, const hr_expr *node) {
     const inputs_of *of = context;
-    skewed *k = of->k;
+    pipeline_printer *k = of->k;
     if (node->op != HR_OP_ELEMENT || hr_expr_level(k->p, node) != HR_AT_TASK) return HR_VISIT_ON;
     const hr_tensor *tensor = &k->s->function->tensors[node->tensor];
     bool known = tensor->role != HR_ROLE_INPUT || tensor->rank == 0 || k->input_count == HR_INPUTS_MAX;
@@ -64,7 +64,7 @@ static hr_visit find_input(void *context, const hr_expr *node) {
     return HR_VISIT_PAST;
 }
 
-static void find_all_inputs(skewed *k) {
+static void find_all_inputs(pipeline_printer *k) {
     for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
         inputs_of of = {k, pass};
@@ -73,7 +73,7 @@ static void find_all_inputs(skewed *k) {
     }
 }
 
-static void print_state(skewed *k) {
+static void print_state(pipeline_printer *k) {
     hr_printer *p = k->p;
     const hr_stage *stage = k->s->stage;
     hr_print(p, "typedef struct stage_%d_row {", k->s->number);
@@ -92,7 +92,7 @@ static void print_state(skewed *k) {
         hr_print(p, "%s s%d_%.40s;", hr_c_compute(hr_compute_type(tensor->dtype)), i, tensor->name);
         if (stage->steps[i].variance) hr_print(p, "float squares_%d, spread_%d;", i, i);
     }
-    if (stage->spare_pass) hr_print(p, "bool settled;");
+    if (stage->fallback_pass) hr_print(p, "bool settled;");
     for (int i = 0; i < k->input_count; i++)
         hr_print(p, "%s u%d;", hr_c_compute(k->inputs[i].element->type), i);
     p->indent--;
@@ -103,19 +103,19 @@ static void print_state(skewed *k) {
 /* ---- functions over it ---- */
 
 /* Keeps in the row what this function has just computed. */
-static void keep_named(skewed *k, const char *name, const char *type) {
+static void keep_named(pipeline_printer *k, const char *name, const char *type) {
     hr_print(k->p, "row->%s = %s;", name, name);
     k->value_name[k->value_count] = name;
     k->value_type[k->value_count++] = type;
 }
 
-static void keep_value(skewed *k, const hr_step *step) {
+static void keep_value(pipeline_printer *k, const hr_step *step) {
     const hr_statement *statement = &k->s->function->statements[step->statement];
     const hr_tensor *tensor = &k->s->function->tensors[statement->tensor];
     keep_named(k, k->p->value[statement->tensor], hr_c_compute(hr_compute_type(tensor->dtype)));
 }
 
-static void keep_inputs(skewed *k, int pass) {
+static void keep_inputs(pipeline_printer *k, int pass) {
     for (int i = 0; i < k->input_count; i++) {
         if (k->inputs[i].pass != pass) continue;
         const char *name = hr_format(k->p, "u%d", i), *type = hr_c_compute(k->inputs[i].element->type);
@@ -125,30 +125,30 @@ static void keep_inputs(skewed *k, int pass) {
     }
 }
 
-static bool is_spare(const skewed *k, int pass) {
-    return pass && pass == k->s->stage->spare_pass;
+static bool is_fallback(const pipeline_printer *k, int pass) {
+    return pass && pass == k->s->stage->fallback_pass;
 }
 
-static void print_results(skewed *k, int pass, bool keep) {
+static void print_results(pipeline_printer *k, int pass, bool keep) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     for (int i = 0; i < lanes.step_count; i++) {
         if (k->steps[i].use != HR_LANE_REDUCE) continue;
         if (!keep && (k->steps[i].id >= HR_SQUARES || !k->s->stage->steps[k->steps[i].id].settles)) continue;
         const char *result = hr_lane_result(k->p, &lanes, &k->steps[i]);
         if (k->steps[i].id >= HR_SQUARES) {
-            keep_named(k, hr_stage_spread_keep(k->s, &k->steps[i], result), "float");
+            keep_named(k, hr_stage_variance_stash(k->s, &k->steps[i], result), "float");
             continue;
         }
         const hr_step *step = &k->s->stage->steps[k->steps[i].id];
         hr_dtype type = k->s->function->statements[step->statement].value->type;
-        if (is_spare(k, pass))
+        if (is_fallback(k, pass))
             result = hr_format(k->p, "row->settled ? row->spread_%d : %s", k->steps[i].id, result);
         hr_emit_step_value(k->p, step, result, type);
         if (keep) keep_value(k, step);
     }
 }
 
-static void print_estimate(skewed *k, int pass) {
+static void print_estimate(pipeline_printer *k, int pass) {
     (void)pass;
     hr_stage_estimate(k->s);
     for (int i = 0; i < k->s->stage->step_count; i++)
@@ -156,18 +156,18 @@ static void print_estimate(skewed *k, int pass) {
 }
 
 /* The first pass again where its estimate was too small. */
-static void print_settle(skewed *k, int pass) {
+static void print_settle(pipeline_printer *k, int pass) {
     int number = k->s->number;
     print_results(k, pass, false);
     hr_print(k->p, "if (%s) {", hr_stage_unsettled(k->s));
     hr_print(k->p, "    stage_%d_estimate(a, row, true);", number);
     hr_print(k->p, "    stage_%d_enter_%d(a, row);", number, pass);
     hr_print(k->p, "    stage_%d_pass_%d(a, row%s, 0, %s);", number, pass,
-             hr_skew_has_columns(k->s->stage) ? ", area" : "", hr_emit_index_size(k->p, k->p->lane));
+             hr_pipeline_has_columns(k->s->stage) ? ", area" : "", hr_emit_index_size(k->p, k->p->lane));
     hr_print(k->p, "}");
 }
 
-static void print_enter(skewed *k, int pass) {
+static void print_enter(pipeline_printer *k, int pass) {
     if (pass) print_results(k, pass - 1, true);
     hr_stage_row_steps(k->s, pass);
     for (int i = 0; i < k->s->stage->step_count; i++)
@@ -176,24 +176,24 @@ static void print_enter(skewed *k, int pass) {
     keep_inputs(k, pass);
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     hr_lane_begin(k->p, &lanes);
-    if (!is_spare(k, pass)) return;
-    hr_stage_spread_settle(k->s);
+    if (!is_fallback(k, pass)) return;
+    hr_stage_variance_settle(k->s);
     hr_print(k->p, "row->settled = settled;");
     for (int i = 0; i < lanes.step_count; i++)
         hr_print(k->p, "row->spread_%d = spread_%d;", lanes.steps[i].id, lanes.steps[i].id);
 }
 
-static void print_pass(skewed *k, int pass) {
+static void print_pass(pipeline_printer *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     if (lanes.step_count) hr_lane_loop(k->p, &lanes);
 }
 
-static void print_leave(skewed *k, int pass) {
+static void print_leave(pipeline_printer *k, int pass) {
     print_results(k, pass, true);
     hr_stage_row_stores(k->s);
 }
 
-static void print_lanes(skewed *k, int pass) {
+static void print_lanes(pipeline_printer *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     for (int i = 0; i < lanes.step_count; i++)
         k->steps[i].held = k->steps[i].use == HR_LANE_COLUMN;
@@ -202,20 +202,20 @@ static void print_lanes(skewed *k, int pass) {
     if (lanes.step_count) hr_lane_step_body(k->p, &lanes);
 }
 
-static void print_shift(skewed *k, int pass) {
+static void print_shift(pipeline_printer *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     const char *shift = hr_lane_shift(k->p, &lanes);
     hr_print(k->p, "return %s;", shift);
 }
 
-static void print_aligned(skewed *k, int pass) {
+static void print_aligned(pipeline_printer *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     const char *aligned = hr_lane_aligned(k->p, &lanes);
     hr_print(k->p, "return %s;", aligned);
 }
 
 /* 0, once the streams that the pass asks for have been read from `i` on. */
-static void print_arrival(skewed *k, int pass) {
+static void print_arrival(pipeline_printer *k, int pass) {
     hr_printer *p = k->p;
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     const char *sum = "";
@@ -234,7 +234,7 @@ typedef struct part {
     bool numbered, needs_area;
     const char
         *accumulators; /* how it sees them: "const ", "", or NULL where the loop takes them up itself */
-    void (*print)(skewed *, int pass);
+    void (*print)(pipeline_printer *, int pass);
 } part;
 
 static const part estimate_part = {"static void", "estimate", ", bool exact", false,
@@ -262,7 +262,7 @@ static const part arrival_part = {"static inline __attribute__((always_inline)) 
 static const part leave_part = {"static void", "leave", "", false, false, "const ", print_leave};
 
 /* The sums of columns in the thread's area, those that `body` mentions or, without one, all. */
-static void print_columns(skewed *k, const char *body) {
+static void print_columns(pipeline_printer *k, const char *body) {
     hr_printer *p = k->p;
     const hr_stage *stage = k->s->stage;
     for (int i = 0; i < stage->step_count; i++) {
@@ -275,7 +275,7 @@ static void print_columns(skewed *k, const char *body) {
 }
 
 /* The sums of columns of a pass, which its lanes are given, as parameters or as arguments. */
-static const char *held_sums(skewed *k, const hr_lane_pass *lanes, bool declared) {
+static const char *held_sums(pipeline_printer *k, const hr_lane_pass *lanes, bool declared) {
     const char *all = "";
     for (int i = 0; i < lanes->step_count; i++) {
         const hr_lane_step *s = &lanes->steps[i];
@@ -286,7 +286,7 @@ static const char *held_sums(skewed *k, const hr_lane_pass *lanes, bool declared
 }
 
 /* What a body mentions of the row and of the thread's area. */
-static void declare_mentioned(skewed *k, const char *body, int known, const part *part) {
+static void declare_mentioned(pipeline_printer *k, const char *body, int known, const part *part) {
     hr_printer *p = k->p;
     const hr_stage *stage = k->s->stage;
     hr_print(p, "const int64_t task = row->task;");
@@ -303,7 +303,7 @@ static void declare_mentioned(skewed *k, const char *body, int known, const part
     }
 }
 
-static void print_part(skewed *k, const part *part, int pass) {
+static void print_part(pipeline_printer *k, const part *part, int pass) {
     hr_printer *p = k->p;
     hr_text body, whole, *out;
     int known = k->value_count;
@@ -319,7 +319,7 @@ static void print_part(skewed *k, const part *part, int pass) {
     hr_print_back(p, out);
     const char *name =
         hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
-    const char *area = part->needs_area && hr_skew_has_columns(k->s->stage) ? ", char *area" : "";
+    const char *area = part->needs_area && hr_pipeline_has_columns(k->s->stage) ? ", char *area" : "";
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     const char *held = part == &lanes_part
                            ? hr_format(p, "%s%s", hr_lane_first_stream(&lanes) ? ", bool aligned" : "",
@@ -335,12 +335,12 @@ static void print_part(skewed *k, const part *part, int pass) {
 
 /* A step of all passes has as many vectors as their reductions have accumulators, and each pass does a line
  * of its stream in turn, so that reads and streaming stores mix. */
-static void choose_step(skewed *k) {
+static void choose_step(pipeline_printer *k) {
     k->ways = k->unit = 1;
     for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
         int unit = hr_lane_unit(k->p, &lanes);
-        if (is_spare(k, pass)) continue;
+        if (is_fallback(k, pass)) continue;
         if (lanes.ways > k->ways) k->ways = lanes.ways;
         if (unit > k->unit) k->unit = unit;
     }
@@ -352,12 +352,12 @@ static void choose_step(skewed *k) {
 /* The rows that go through a step together: their passes' copies, and where those that live are. */
 static const char *const row_name[] = {"row_%d", "beside_%d"};
 
-static const char *live_row(skewed *k, int rows, int r, int turn) {
-    return rows > 1 ? hr_format(k->p, "live[%d][%d]", r, turn) : hr_format(k->p, "live[%d]", turn);
+static const char *live_row(pipeline_printer *k, int rows, int r, int position) {
+    return rows > 1 ? hr_format(k->p, "live[%d][%d]", r, position) : hr_format(k->p, "live[%d]", position);
 }
 
 /* What pass `pass` reads of its row, as a copy: then the compiler knows that no store changes it. */
-static void print_copy(skewed *k, int pass, const char *row, const char *live) {
+static void print_copy(pipeline_printer *k, int pass, const char *row, const char *live) {
     hr_printer *p = k->p;
     hr_print(p, "stage_%d_row %s;", k->s->number, row);
     hr_print(p, "%s.task = %s->task;", row, live);
@@ -371,7 +371,8 @@ static void print_copy(skewed *k, int pass, const char *row, const char *live) {
 }
 
 /* The sums of columns from `at` on, taken up before the rows' lanes of a pass, or put back after. */
-static void print_held(skewed *k, const hr_lane_pass *lanes, const char *at, int vectors, bool before) {
+static void print_held(pipeline_printer *k, const hr_lane_pass *lanes, const char *at, int vectors,
+                       bool before) {
     hr_printer *p = k->p;
     for (int i = 0; i < lanes->step_count; i++) {
         const hr_lane_step *s = &lanes->steps[i];
@@ -389,31 +390,31 @@ static void print_held(skewed *k, const hr_lane_pass *lanes, const char *at, int
 }
 
 /* Vectors of a step of a row, or of two. */
-static int step_vectors(const skewed *k, int rows) {
+static int step_vectors(const pipeline_printer *k, int rows) {
     return rows > 1 ? k->unit : k->ways;
 }
 
 /* What the pass of a turn adds to the place that all have come to. */
-static const char *turn_place(const skewed *k, int turn) {
-    return turn == hr_stage_turns(k->s->stage) - 1                     ? " + shift"
-           : turn == 0 && hr_cpu_walk_of(k->s->stage)->pipeline.offset ? " + lead"
-                                                                       : "";
+static const char *pass_place(const pipeline_printer *k, int position) {
+    return position == hr_stage_main_passes(k->s->stage) - 1               ? " + shift"
+           : position == 0 && hr_cpu_walk_of(k->s->stage)->pipeline.offset ? " + lead"
+                                                                           : "";
 }
 
 /* What the pass of a turn does with the vectors from `first` on; `aligned` as C: whether all that it streams
  * is, or that is asked of each vector. */
-static void print_turn(skewed *k, int turn, int first, int rows, const char *aligned) {
+static void print_main_pass(pipeline_printer *k, int position, int first, int rows, const char *aligned) {
     hr_printer *p = k->p;
-    int pass = hr_stage_pass_at(k->s->stage, turn), number = k->s->number;
+    int pass = hr_stage_pass_at(k->s->stage, position), number = k->s->number;
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
     int step = lanes.ways < k->unit ? lanes.ways : k->unit;
-    bool backward = turn == hr_stage_turns(k->s->stage) - 1 &&
+    bool backward = position == hr_stage_main_passes(k->s->stage) - 1 &&
                     hr_cpu_walk_of(k->s->stage)->pipeline.direction == HR_REVERSED;
     const char *more = hr_lane_first_stream(&lanes) ? hr_format(p, ", %s", aligned) : "";
     more = hr_format(p, "%s%s", more, held_sums(k, &lanes, false));
     for (int way = first; way < first + k->unit && lanes.step_count; way += step) {
         const char *at = hr_format(p, "%s%d * HR_LANES%s", backward ? "last - (i - first) - " : "i + ",
-                                   backward ? way + step : way, turn_place(k, turn));
+                                   backward ? way + step : way, pass_place(k, position));
         if (step < k->unit) hr_print(p, "    {");
         print_held(k, &lanes, at, step, true);
         for (int r = 0; r < rows; r++)
@@ -425,10 +426,10 @@ static void print_turn(skewed *k, int turn, int first, int rows, const char *ali
 }
 
 /* The same in a block of its own, where no other pass goes beside it. */
-static void print_apart(skewed *k, int turn, int first, int rows, const char *aligned) {
+static void print_apart(pipeline_printer *k, int position, int first, int rows, const char *aligned) {
     hr_print(k->p, "    {");
     k->p->indent++;
-    print_turn(k, turn, first, rows, aligned);
+    print_main_pass(k, position, first, rows, aligned);
     k->p->indent--;
     hr_print(k->p, "    }");
 }
@@ -436,31 +437,31 @@ static void print_apart(skewed *k, int turn, int first, int rows, const char *al
 /* The loop that follows is as long as the first pass leads. Where lanes are narrowed, so that a core sees few
  * steps ahead, a branch that it guesses wrong where a row begins or ends costs it what it would have read;
  * elsewhere loops of their own are faster. */
-static void write_out_lead(skewed *k, int step) {
+static void write_out_offset(pipeline_printer *k, int step) {
     int steps = hr_cpu_walk_of(k->s->stage)->pipeline.offset / step / hr_limits_lanes(&k->p->plan->limits);
     bool written = steps > 1 && hr_stage_is_narrow(k->s->plan, k->s->stage);
     hr_text_format(k->p->out, "#pragma GCC unroll %d\n", written ? steps : 1);
 }
 
 /* The last pass alone, to its row's last whole step. */
-static void print_trailing(skewed *k, const char *aligned) {
+static void print_trailing(pipeline_printer *k, const char *aligned) {
     hr_printer *p = k->p;
-    int turn = hr_stage_turns(k->s->stage) - 1;
-    write_out_lead(k, k->ways);
+    int position = hr_stage_main_passes(k->s->stage) - 1;
+    write_out_offset(k, k->ways);
     hr_print(p, "for (int64_t i = last; i < ended; i += %d * HR_LANES) {", k->ways);
     for (int first = 0; first < k->ways; first += k->unit)
-        print_apart(k, turn, first, 1, aligned);
+        print_apart(k, position, first, 1, aligned);
     hr_print(p, "}");
 }
 
 /* What the first pass does before the others begin. */
-static void print_leading(skewed *k, int rows) {
+static void print_leading(pipeline_printer *k, int rows) {
     hr_printer *p = k->p;
     int step = step_vectors(k, rows);
     if (!hr_cpu_walk_of(k->s->stage)->pipeline.offset || hr_cpu_walk_of(k->s->stage)->pipeline.next_rows)
         return;
-    hr_print(p, "const int64_t lead = %s;", hr_stage_skew_lead(k->s));
-    write_out_lead(k, step);
+    hr_print(p, "const int64_t lead = %s;", hr_stage_pipeline_offset(k->s));
+    write_out_offset(k, step);
     hr_print(p, "for (int64_t i = first ? 0 : -lead; i < 0; i += %d * HR_LANES) {", step);
     for (int first = 0; first < step; first += k->unit)
         print_apart(k, 0, first, rows, "false");
@@ -468,12 +469,12 @@ static void print_leading(skewed *k, int rows) {
 }
 
 /* The next step's place waits for what this one reads. */
-static void print_wait(skewed *k, int first, int rows) {
+static void print_wait(pipeline_printer *k, int first, int rows) {
     const char *all = "";
     int pass = hr_stage_pass_at(k->s->stage, 0);
     for (int r = 0; r < rows; r++)
         all = hr_format(k->p, "%s%sstage_%d_arrival(&copy, &%s, i + %d * HR_LANES%s)", all, *all ? " + " : "",
-                        k->s->number, hr_format(k->p, row_name[r], pass), first, turn_place(k, 0));
+                        k->s->number, hr_format(k->p, row_name[r], pass), first, pass_place(k, 0));
     hr_print(k->p, "    i += %s;", all);
 }
 
@@ -481,47 +482,47 @@ static void print_wait(skewed *k, int first, int rows) {
  * KB would have each load wait for the store to the same place of another page. Elsewhere the last pass goes
  * first: it finds the row's inputs, which it reads again, nearer, and has read what the first pass writes
  * over. */
-static void print_turns(skewed *k, int rows, const char *aligned) {
+static void print_turns(pipeline_printer *k, int rows, const char *aligned) {
     hr_printer *p = k->p;
-    int turns = hr_stage_turns(k->s->stage), step = step_vectors(k, rows);
-    bool apart = hr_stash_has_rows(k->s->stage) && !hr_stage_shares_kept(k->s->stage);
-    bool columns = hr_skew_has_columns(k->s->stage);
+    int passes = hr_stage_main_passes(k->s->stage), step = step_vectors(k, rows);
+    bool apart = hr_stash_has_rows(k->s->stage) && !hr_stage_shares_stash(k->s->stage);
+    bool columns = hr_pipeline_has_columns(k->s->stage);
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
     if (hr_cpu_walk_of(k->s->stage)->pipeline.throttle == HR_THROTTLE_READS) hr_print(p, "    load_fence();");
     for (int first = 0; first < step; first += k->unit) {
         if (columns) hr_print(p, "    {");
         p->indent += columns;
-        for (int n = 0; n < turns; n++)
-            print_turn(k, apart ? n : turns - 1 - n, first, rows, aligned);
+        for (int n = 0; n < passes; n++)
+            print_main_pass(k, apart ? n : passes - 1 - n, first, rows, aligned);
         p->indent -= columns;
         if (columns) hr_print(p, "    }");
         if (hr_cpu_walk_of(k->s->stage)->pipeline.throttle == HR_THROTTLE_ADDRESSES &&
-            (first + k->unit) * rows % PACE_VECTORS == 0)
+            (first + k->unit) * rows % THROTTLE_VECTORS == 0)
             print_wait(k, first, rows);
     }
     hr_print(p, "}");
 }
 
 /* Whether all that the rows stream is aligned, as C; NULL where they stream nothing. */
-static const char *all_aligned(skewed *k, int rows) {
+static const char *all_aligned(pipeline_printer *k, int rows) {
     hr_printer *p = k->p;
     const char *all = NULL;
-    for (int turn = 0; turn < hr_stage_turns(k->s->stage); turn++) {
-        int pass = hr_stage_pass_at(k->s->stage, turn);
+    for (int position = 0; position < hr_stage_main_passes(k->s->stage); position++) {
+        int pass = hr_stage_pass_at(k->s->stage, position);
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
         for (int r = 0; r < rows && hr_lane_first_stream(&lanes); r++)
             all =
                 hr_format(p, "%s%sstage_%d_aligned_%d(&copy, %s, first%s)", all ? all : "", all ? " && " : "",
-                          k->s->number, pass, live_row(k, rows, r, turn), turn_place(k, turn));
+                          k->s->number, pass, live_row(k, rows, r, position), pass_place(k, position));
     }
     return all;
 }
 
 /* Whether all is aligned is asked once: a branch a line is one more that may be guessed wrong where a row
  * ends. */
-static void print_loops(skewed *k, int rows) {
+static void print_loops(pipeline_printer *k, int rows) {
     hr_printer *p = k->p;
-    bool trails = hr_skew_trails(k->s->stage);
+    bool trails = hr_pipeline_trails(k->s->stage);
     const char *aligned = all_aligned(k, rows);
     if (trails) {
         const char *whole = hr_format(p, "%d * HR_LANES", k->ways);
@@ -538,47 +539,47 @@ static void print_loops(skewed *k, int rows) {
     if (aligned) hr_print(p, "}");
 }
 
-static void print_together(skewed *k, int rows) {
+static void print_together(pipeline_printer *k, int rows) {
     hr_printer *p = k->p;
-    int number = k->s->number, turns = hr_stage_turns(k->s->stage);
-    bool trails = hr_skew_trails(k->s->stage);
+    int number = k->s->number, passes = hr_stage_main_passes(k->s->stage);
+    bool trails = hr_pipeline_trails(k->s->stage);
     hr_text body, *out = hr_print_aside(p, &body);
     hr_print(p, "const arguments copy = *a;");
-    for (int turn = 0; turn < turns; turn++)
+    for (int position = 0; position < passes; position++)
         for (int r = 0; r < rows; r++) {
-            int pass = hr_stage_pass_at(k->s->stage, turn);
-            print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, turn));
+            int pass = hr_stage_pass_at(k->s->stage, position);
+            print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, position));
         }
     print_columns(k, NULL);
     print_leading(k, rows);
     print_loops(k, rows);
-    for (int turn = 0; turn < turns; turn++)
+    for (int position = 0; position < passes; position++)
         for (int r = 0; r < rows; r++) {
-            int pass = hr_stage_pass_at(k->s->stage, turn);
+            int pass = hr_stage_pass_at(k->s->stage, position);
             hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
-            lanes.state = hr_format(p, "%s->", live_row(k, rows, r, turn));
+            lanes.state = hr_format(p, "%s->", live_row(k, rows, r, position));
             hr_lane_save(p, &lanes, hr_format(p, "%s.", hr_format(p, row_name[r], pass)));
         }
     if (trails) hr_print(p, "return ended;");
     hr_print_back(p, out);
-    const char *live = rows > 1 ? hr_format(p, "(*live)[%d]", turns) : "*live";
+    const char *live = rows > 1 ? hr_format(p, "(*live)[%d]", passes) : "*live";
     hr_emit_function(
         p, trails ? "static int64_t" : "static void",
         hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
         hr_format(p,
                   "const arguments *a, stage_%d_row *const %s%s, int64_t shift%s, int64_t first, "
                   "int64_t last",
-                  number, live, hr_skew_has_columns(k->s->stage) ? ", char *area" : "",
+                  number, live, hr_pipeline_has_columns(k->s->stage) ? ", char *area" : "",
                   hr_cpu_walk_of(k->s->stage)->pipeline.next_rows ? ", int64_t lead" : ""),
         &body);
 }
 
-void hr_stage_skew_functions(hr_stage_printer *s) {
-    skewed k = {.s = s, .p = s->p};
+void hr_stage_pipeline_functions(hr_stage_printer *s) {
+    pipeline_printer k = {.s = s, .p = s->p};
     int passes = s->stage->pass_count;
     for (int i = 0; i < hr_stash_of(s->stage)->count; i++) {
-        s->kept_name[i] = hr_format(s->p, "row->kept_%d", i);
-        s->kept_done[i] = hr_stash_of(s->stage)->once[i];
+        s->stash_name[i] = hr_format(s->p, "row->kept_%d", i);
+        s->stash_done[i] = hr_stash_of(s->stage)->once[i];
     }
     find_all_inputs(&k);
     print_state(&k);
@@ -588,21 +589,21 @@ void hr_stage_skew_functions(hr_stage_printer *s) {
     for (int pass = 0; pass < passes; pass++) {
         print_part(&k, &enter_part, pass);
         k.known[pass] = k.value_count;
-        if (!is_spare(&k, pass)) print_part(&k, &lanes_part, pass);
+        if (!is_fallback(&k, pass)) print_part(&k, &lanes_part, pass);
         print_part(&k, &pass_part, pass);
         if (estimates && pass == 0) print_part(&k, &settle_part, pass);
     }
     for (int pass = 0; pass < passes; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(s, pass, k.steps, k.prefetched);
-        if (!is_spare(&k, pass) && hr_lane_first_stream(&lanes)) print_part(&k, &aligned_part, pass);
+        if (!is_fallback(&k, pass) && hr_lane_first_stream(&lanes)) print_part(&k, &aligned_part, pass);
     }
     print_part(&k, &shift_part, passes - 1);
     if (hr_cpu_walk_of(s->stage)->pipeline.throttle == HR_THROTTLE_ADDRESSES)
         print_part(&k, &arrival_part, 0);
     print_part(&k, &leave_part, passes - 1);
     print_together(&k, 1);
-    if (hr_skew_goes_in_pairs(s->stage)) print_together(&k, 2);
+    if (hr_pipeline_is_jammed(s->stage)) print_together(&k, 2);
     s->together = k.ways;
     s->block = k.unit > 1 ? 2 * BLOCK_VECTORS : BLOCK_VECTORS;
-    hr_stage_skew_ends(s);
+    hr_stage_pipeline_ends(s);
 }

@@ -11,6 +11,6 @@
 #include "emit/c/stage_parts.h"
 
 /* The functions of the passes, before the stage's own. */
-void hr_stage_skew_functions(hr_stage_printer *s);
+void hr_stage_pipeline_functions(hr_stage_printer *s);
 
 #endif

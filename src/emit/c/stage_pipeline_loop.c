@@ -9,37 +9,37 @@
 
 enum { LINE = 64 };
 
-const char *hr_stage_skew_lead(hr_stage_printer *s) {
-    int lead = hr_cpu_walk_of(s->stage)->pipeline.offset,
+const char *hr_stage_pipeline_offset(hr_stage_printer *s) {
+    int offset = hr_cpu_walk_of(s->stage)->pipeline.offset,
         line = hr_stage_is_narrow(s->plan, s->stage) ? LINE / 2 : LINE / 4;
     const char *size = hr_emit_index_size(s->p, s->p->lane);
-    if (!lead) return NULL;
-    return hr_format(s->p, "(%s < %d || %s %% %d ? 0 : %d)", size, 2 * lead, size, line, lead);
+    if (!offset) return NULL;
+    return hr_format(s->p, "(%s < %d || %s %% %d ? 0 : %d)", size, 2 * offset, size, line, offset);
 }
 
 /* ---- where a step begins and ends ---- */
 
 static const char *area_passed(const hr_stage_printer *s) {
-    return hr_skew_has_columns(s->stage) ? ", area" : "";
+    return hr_pipeline_has_columns(s->stage) ? ", area" : "";
 }
 
 static const char *area_declared(const hr_stage_printer *s) {
-    return hr_skew_has_columns(s->stage) ? ", char *area" : "";
+    return hr_pipeline_has_columns(s->stage) ? ", char *area" : "";
 }
 
 /* What a row begins a turn with; a spared pass comes before it, where the row needs that. */
-static void print_enters(hr_stage_printer *s, int turn) {
+static void print_enters(hr_stage_printer *s, int position) {
     hr_printer *p = s->p;
-    int pass = hr_stage_pass_at(s->stage, turn), number = s->number, spare = s->stage->spare_pass;
-    if (!spare || pass != spare + 1) {
-        hr_print(p, "if (live[%d]) stage_%d_enter_%d(a, live[%d]);", turn, number, pass, turn);
+    int pass = hr_stage_pass_at(s->stage, position), number = s->number, fallback = s->stage->fallback_pass;
+    if (!fallback || pass != fallback + 1) {
+        hr_print(p, "if (live[%d]) stage_%d_enter_%d(a, live[%d]);", position, number, pass, position);
         return;
     }
-    hr_print(p, "if (live[%d]) {", turn);
-    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, spare, turn);
-    hr_print(p, "    if (!live[%d]->settled) stage_%d_pass_%d(a, live[%d]%s, 0, %s);", turn, number, spare,
-             turn, area_passed(s), hr_emit_index_size(p, p->lane));
-    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, pass, turn);
+    hr_print(p, "if (live[%d]) {", position);
+    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, fallback, position);
+    hr_print(p, "    if (!live[%d]->settled) stage_%d_pass_%d(a, live[%d]%s, 0, %s);", position, number,
+             fallback, position, area_passed(s), hr_emit_index_size(p, p->lane));
+    hr_print(p, "    stage_%d_enter_%d(a, live[%d]);", number, pass, position);
     hr_print(p, "}");
 }
 
@@ -50,8 +50,8 @@ static void print_all_enters(hr_stage_printer *s) {
         hr_print(p, "if (live[0]) stage_%d_estimate(a, live[0], false);", s->number);
         hr_print(p, "if (live[1]) stage_%d_settle(a, live[1]%s);", s->number, area_passed(s));
     }
-    for (int turn = 0; turn < hr_stage_turns(s->stage); turn++)
-        print_enters(s, turn);
+    for (int position = 0; position < hr_stage_main_passes(s->stage); position++)
+        print_enters(s, position);
 }
 
 /* The same as a function, where the end of the row before comes between it and the start. */
@@ -68,69 +68,72 @@ static void print_begin(hr_stage_printer *s) {
 /* What the rows of a turn begin with. Returns how many of their lanes the passes can do in turns. */
 static void print_start(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), last = s->stage->pass_count - 1, number = s->number;
-    bool carries = hr_cpu_walk_of(s->stage)->pipeline.next_rows;
+    int passes = hr_stage_main_passes(s->stage), last = s->stage->pass_count - 1, number = s->number;
+    bool next_rows = hr_cpu_walk_of(s->stage)->pipeline.next_rows;
     const char *size = hr_emit_index_size(p, p->lane);
     hr_text body, *out = hr_print_aside(p, &body);
-    if (!carries) print_all_enters(s);
+    if (!next_rows) print_all_enters(s);
     hr_print(p, "*shift = 0;");
-    hr_print(p, "for (int turn = 0; turn < %d; turn++)", turns);
+    hr_print(p, "for (int turn = 0; turn < %d; turn++)", passes);
     hr_print(p, "    if (!live[turn]) return 0;");
     hr_print(p, "const int64_t lanes = %d * HR_LANES, ahead = stage_%d_shift(a, live[%d]);", s->together,
-             number, turns - 1);
+             number, passes - 1);
     if (hr_cpu_walk_of(s->stage)->pipeline.offset)
-        hr_print(p, "const int64_t lead = %s%s;", carries ? "*led ? *led : " : "", hr_stage_skew_lead(s));
-    if (carries) { /* the first row had none before it to begin beside */
+        hr_print(p, "const int64_t lead = %s%s;", next_rows ? "*led ? *led : " : "",
+                 hr_stage_pipeline_offset(s));
+    if (next_rows) { /* the first row had none before it to begin beside */
         hr_print(p, "if (*led < lead) stage_%d_pass_0(a, live[0]%s, 0, lead);", number, area_passed(s));
         hr_print(p, "*led = lead;");
     }
     const char *most = hr_cpu_walk_of(s->stage)->pipeline.offset ? "(lead > ahead ? lead : ahead)" : "ahead";
     hr_print(p, "const int64_t done = %s < %s ? (%s - %s) / lanes * lanes : 0;", most, size, size, most);
     hr_print(p, "if (done) *shift = ahead;");
-    hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0%s);", number, last, turns - 1,
+    hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0%s);", number, last, passes - 1,
              area_passed(s), hr_stage_lines_passed(s));
     hr_print(p, "return done;");
     hr_print_back(p, out);
     hr_emit_function(p, "static int64_t", hr_format(p, "stage_%d_start", number),
                      hr_format(p, "const arguments *a, stage_%d_row **live%s%s, int64_t *shift%s", number,
-                               area_declared(s), carries ? ", int64_t *led" : "",
+                               area_declared(s), next_rows ? ", int64_t *led" : "",
                                hr_stage_lines_parameter(s)),
                      &body);
 }
 
 /* The rest of a row in the pass of a turn, which has done so many of its lanes. */
-static void print_rest(hr_stage_printer *s, int turn, const char *done) {
-    bool last = turn == hr_stage_turns(s->stage) - 1;
+static void print_rest(hr_stage_printer *s, int position, const char *done) {
+    bool last = position == hr_stage_main_passes(s->stage) - 1;
     const char *size = hr_emit_index_size(s->p, s->p->lane);
-    hr_print(s->p, "if (live[%d] && %s%s < %s) stage_%d_pass_%d(a, live[%d]%s, %s, %s%s);", turn, done,
-             last ? " + shift" : "", size, s->number, hr_stage_pass_at(s->stage, turn), turn, area_passed(s),
-             done, size, last ? hr_stage_lines_passed(s) : "");
+    hr_print(s->p, "if (live[%d] && %s%s < %s) stage_%d_pass_%d(a, live[%d]%s, %s, %s%s);", position, done,
+             last ? " + shift" : "", size, s->number, hr_stage_pass_at(s->stage, position), position,
+             area_passed(s), done, size, last ? hr_stage_lines_passed(s) : "");
 }
 
 /* What is left of the rows of a turn. */
 static void print_finish(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), number = s->number;
+    int passes = hr_stage_main_passes(s->stage), number = s->number;
     hr_text body, *out = hr_print_aside(p, &body);
-    bool leads = hr_cpu_walk_of(s->stage)->pipeline.offset && !hr_cpu_walk_of(s->stage)->pipeline.next_rows;
-    if (leads) hr_print(p, "const int64_t lead = done ? %s : 0;", hr_stage_skew_lead(s));
-    for (int turn = turns - 1; turn >= (hr_cpu_walk_of(s->stage)->pipeline.next_rows ? 1 : 0); turn--)
-        print_rest(s, turn,
-                   leads && turn == 0                              ? "done + lead"
-                   : turn == turns - 1 && hr_skew_trails(s->stage) ? "ended"
-                                                                   : "done");
-    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]%s);", turns - 1, number, turns - 1,
+    bool has_offset =
+        hr_cpu_walk_of(s->stage)->pipeline.offset && !hr_cpu_walk_of(s->stage)->pipeline.next_rows;
+    if (has_offset) hr_print(p, "const int64_t lead = done ? %s : 0;", hr_stage_pipeline_offset(s));
+    for (int position = passes - 1; position >= (hr_cpu_walk_of(s->stage)->pipeline.next_rows ? 1 : 0);
+         position--)
+        print_rest(s, position,
+                   has_offset && position == 0                              ? "done + lead"
+                   : position == passes - 1 && hr_pipeline_trails(s->stage) ? "ended"
+                                                                            : "done");
+    hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]%s);", passes - 1, number, passes - 1,
              hr_stage_lines_passed(s));
     hr_print_back(p, out);
-    hr_emit_function(p, "static void", hr_format(p, "stage_%d_finish", number),
-                     hr_format(p,
-                               "const arguments *a, stage_%d_row **live%s, int64_t done%s, int64_t shift%s",
-                               number, area_declared(s), hr_skew_trails(s->stage) ? ", int64_t ended" : "",
-                               hr_stage_lines_parameter(s)),
-                     &body);
+    hr_emit_function(
+        p, "static void", hr_format(p, "stage_%d_finish", number),
+        hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done%s, int64_t shift%s", number,
+                  area_declared(s), hr_pipeline_trails(s->stage) ? ", int64_t ended" : "",
+                  hr_stage_lines_parameter(s)),
+        &body);
 }
 
-void hr_stage_skew_ends(hr_stage_printer *s) {
+void hr_stage_pipeline_ends(hr_stage_printer *s) {
     if (hr_cpu_walk_of(s->stage)->pipeline.next_rows) print_begin(s);
     print_start(s);
     print_finish(s);
@@ -140,10 +143,10 @@ void hr_stage_skew_ends(hr_stage_printer *s) {
 
 /* The states of rows that live at once, and so many that rows kept in as many slots do not meet. */
 static int live_rows(const hr_stage *stage) {
-    int rows =
-        (hr_stage_turns(stage) + hr_cpu_walk_of(stage)->pipeline.next_rows) * hr_cpu_walk_of(stage)->jam;
+    int rows = (hr_stage_main_passes(stage) + hr_cpu_walk_of(stage)->pipeline.next_rows) *
+               hr_cpu_walk_of(stage)->jam;
     for (int i = 0; i < hr_stash_of(stage)->count; i++) {
-        int slots = hr_stage_kept_slots(stage, i);
+        int slots = hr_stage_stash_slots(stage, i);
         if (rows % slots) return (rows / slots + 1) * slots;
     }
     return rows;
@@ -154,13 +157,13 @@ static void print_rows(hr_stage_printer *s) {
     int rows = live_rows(s->stage);
     hr_print(p, "stage_%d_row rows[%d];", s->number, rows);
     for (int i = 0; i < hr_stash_of(s->stage)->count; i++) {
-        int slots = hr_stage_kept_slots(s->stage, i);
+        int slots = hr_stage_stash_slots(s->stage, i);
         const char *place = hr_format(p, "(float *)(area + %s)", hr_stage_area_offset(p, s->stage, -1, i));
         if (slots > 1)
             place = hr_format(p, "%s + r %% %d * (((%s) * 4 + %d) / 64 * 16)", place, slots,
                               hr_stage_row_size(p, s->stage), HR_AREA_PADDING);
         hr_print(p, "for (int r = 0; r < %d; r++) rows[r].kept_%d = %s;", rows, i,
-                 hr_stash_of(s->stage)->once[i] ? s->kept_name[i] : place);
+                 hr_stash_of(s->stage)->once[i] ? s->stash_name[i] : place);
     }
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
     hr_print(p, "const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;");
@@ -169,7 +172,7 @@ static void print_rows(hr_stage_printer *s) {
 
 static void print_live(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    hr_print(p, "for (int turn = 0; turn < %d; turn++)", hr_stage_turns(s->stage));
+    hr_print(p, "for (int turn = 0; turn < %d; turn++)", hr_stage_main_passes(s->stage));
     hr_print(
         p, "    live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) %% %d] : NULL;",
         live_rows(s->stage));
@@ -181,12 +184,12 @@ static void print_step(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int number = s->number;
     const char *area = area_passed(s);
-    hr_print(p, "stage_%d_row *live[%d];", number, hr_stage_turns(s->stage));
+    hr_print(p, "stage_%d_row *live[%d];", number, hr_stage_main_passes(s->stage));
     hr_print(p, "int64_t shift;");
     print_live(s);
     hr_print(p, "const int64_t done = stage_%d_start(a, live%s, &shift%s);", number, area,
              hr_stage_lines_passed(s));
-    bool trails = hr_skew_trails(s->stage);
+    bool trails = hr_pipeline_trails(s->stage);
     hr_print(p, "%sstage_%d_together(a, live%s, shift, 0, done)%s;",
              trails ? "const int64_t ended = done ? " : "if (done) ", number, area, trails ? " : 0" : "");
     hr_print(p, "stage_%d_finish(a, live%s, done%s, shift%s);", number, area, trails ? ", ended" : "",
@@ -195,14 +198,14 @@ static void print_step(hr_stage_printer *s) {
 
 /* The end of the row before beside the beginning of the next one, then the rows of a step. What is one a row
  * is computed first: it takes long, and the end of the row before does not need it. */
-static void print_carried_step(hr_stage_printer *s) {
+static void print_ended_step(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int number = s->number;
     const char *area = area_passed(s), *size = hr_emit_index_size(p, p->lane);
     hr_print(p, "stage_%d_row *before[2] = {live[0], live[1]};", number);
     print_live(s);
     hr_print(p, "stage_%d_begin(a, live%s);", number, area);
-    hr_print(p, "const int64_t lead = %s, rest = %s - done - shift;", hr_stage_skew_lead(s), size);
+    hr_print(p, "const int64_t lead = %s, rest = %s - done - shift;", hr_stage_pipeline_offset(s), size);
     hr_print(p, "int64_t led = done && live[0] ? (rest < lead ? rest : lead) / lanes * lanes : 0;");
     hr_print(p, "before[0] = live[0];");
     hr_print(p, "if (led) stage_%d_together(a, before%s, shift, -done, done, done + led);", number, area);
@@ -241,12 +244,12 @@ static void print_blocks(hr_stage_printer *s) {
 /* The same for a group of rows. */
 static void print_group_step(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int turns = hr_stage_turns(s->stage), number = s->number, group = hr_cpu_walk_of(s->stage)->jam;
+    int passes = hr_stage_main_passes(s->stage), number = s->number, group = hr_cpu_walk_of(s->stage)->jam;
     const char *area = area_passed(s);
-    hr_print(p, "stage_%d_row *live[%d][%d];", number, group, turns);
+    hr_print(p, "stage_%d_row *live[%d][%d];", number, group, passes);
     hr_print(p, "int64_t done[%d], shift[%d];", group, group);
     hr_print(p, "for (int r = 0; r < %d; r++) {", group);
-    hr_print(p, "    for (int turn = 0; turn < %d; turn++) {", turns);
+    hr_print(p, "    for (int turn = 0; turn < %d; turn++) {", passes);
     hr_print(p, "        const int64_t task = step + r - turn * %d;", group);
     hr_print(p, "        live[r][turn] = task >= begin && task < end ? &rows[task %% %d] : NULL;",
              live_rows(s->stage));
@@ -255,7 +258,7 @@ static void print_group_step(hr_stage_printer *s) {
     hr_print(p, "    done[r] = stage_%d_start(a, live[r]%s, &shift[r]%s);", number, area,
              hr_stage_lines_passed(s));
     hr_print(p, "}");
-    if (hr_skew_goes_in_pairs(s->stage))
+    if (hr_pipeline_is_jammed(s->stage))
         print_pair(s);
     else
         print_blocks(s);
@@ -265,24 +268,24 @@ static void print_group_step(hr_stage_printer *s) {
 }
 
 /* A turn more than passes, where what one leaves of a row is done in the next. */
-void hr_stage_skew_loop(hr_stage_printer *s) {
+void hr_stage_pipeline_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int group = hr_cpu_walk_of(s->stage)->jam;
-    bool carries = hr_cpu_walk_of(s->stage)->pipeline.next_rows;
+    bool next_rows = hr_cpu_walk_of(s->stage)->pipeline.next_rows;
     print_rows(s);
-    if (carries) {
+    if (next_rows) {
         hr_print(p, "stage_%d_row *live[2] = {NULL, NULL};", s->number);
         hr_print(p, "const int64_t lanes = %d * HR_LANES;", s->together);
         hr_print(p, "int64_t done = 0, shift = 0;");
     }
     hr_print(p, "for (int64_t step = begin; begin < end && step < end + %d; step%s) {",
-             (hr_stage_turns(s->stage) - 1 + carries) * group,
+             (hr_stage_main_passes(s->stage) - 1 + next_rows) * group,
              group > 1 ? hr_format(p, " += %d", group) : "++");
     p->indent++;
     if (group > 1)
         print_group_step(s);
-    else if (carries)
-        print_carried_step(s);
+    else if (next_rows)
+        print_ended_step(s);
     else
         print_step(s);
     p->indent--;

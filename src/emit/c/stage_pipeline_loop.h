@@ -6,28 +6,28 @@
 
 #include "emit/c/stage_parts.h"
 
-static inline bool hr_skew_has_columns(const hr_stage *stage) {
+static inline bool hr_pipeline_has_columns(const hr_stage *stage) {
     return hr_stage_has(stage, HR_STEP_REDUCE_COLUMN);
 }
 
 /* Groups of two rows that go through all columns together: their sums are taken up and put back once. */
-static inline bool hr_skew_goes_in_pairs(const hr_stage *stage) {
-    return hr_cpu_walk_of(stage)->jam > 1 && hr_skew_has_columns(stage);
+static inline bool hr_pipeline_is_jammed(const hr_stage *stage) {
+    return hr_cpu_walk_of(stage)->jam > 1 && hr_pipeline_has_columns(stage);
 }
 
 /* Where the first pass leads and does not go on with the next row, what the last one has left when the others
  * have come to the end of their rows is written out beside what the first does alone. */
-static inline bool hr_skew_trails(const hr_stage *stage) {
+static inline bool hr_pipeline_trails(const hr_stage *stage) {
     return hr_cpu_walk_of(stage)->pipeline.offset && !hr_cpu_walk_of(stage)->pipeline.next_rows &&
            hr_cpu_walk_of(stage)->jam == 1 && hr_cpu_walk_of(stage)->pipeline.direction != HR_REVERSED;
 }
 
 /* How far the first pass is ahead of the others; 0 in short rows and in those that are no whole lines, where
  * it costs. Elements, as C over extents; NULL where it does not lead. */
-const char *hr_stage_skew_lead(hr_stage_printer *s);
+const char *hr_stage_pipeline_offset(hr_stage_printer *s);
 /* The functions that a step begins and ends with. */
-void hr_stage_skew_ends(hr_stage_printer *s);
+void hr_stage_pipeline_ends(hr_stage_printer *s);
 /* The body of the stage's function. */
-void hr_stage_skew_loop(hr_stage_printer *s);
+void hr_stage_pipeline_loop(hr_stage_printer *s);
 
 #endif

@@ -126,7 +126,7 @@ static void find_pass_streams(hr_stage_printer *s, int pass, hr_lane_pass *lanes
                               const hr_expr **prefetched) {
     stream_list list = {.s = s, .node = prefetched};
     hr_walk walk = {.enter = is_of_lanes, .leave = find_stream, .context = &list};
-    for (int before = 0; before <= (s->skew ? pass : 0); before++) {
+    for (int before = 0; before <= (s->pipelined ? pass : 0); before++) {
         list.count = 0;
         for (int i = 0; i < s->stage->step_count; i++)
             if (s->stage->steps[i].pass == before) hr_walk_through(&walk, s->stage->steps[i].value);
@@ -147,9 +147,9 @@ static bool pass_computes_special(const hr_stage_printer *s, int pass) {
 /* The parts of the next row that a pass asks for, eight in all for two or three passes: most in the last
  * pass, where they mix with the stores, or in one that computes for long. */
 static int prefetch_part(const hr_stage_printer *s, int pass) {
-    int last = s->stage->pass_count - 1, passes = hr_stage_turns(s->stage);
+    int last = s->stage->pass_count - 1, passes = hr_stage_main_passes(s->stage);
     bool long_before = false;
-    if (pass == s->stage->spare_pass && pass) return 0;
+    if (pass == s->stage->fallback_pass && pass) return 0;
     for (int other = 0; other < last; other++)
         long_before = long_before || pass_computes_special(s, other);
     if (pass == last) return s->apart ? 4 : !long_before ? 6 : passes == 2 ? 4 : 3;
@@ -179,7 +179,8 @@ static bool is_narrow_or_summed(const hr_stage_printer *s, const hr_lane_pass *l
  * fast that on some machines it costs more than it gains: only where the tuner does not choose how far ahead.
  */
 static int near_bytes(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    if (!s->skew && !(hr_limits_stores_wait(&s->plan->limits) && hr_stage_turns(s->stage) == 1)) return 0;
+    if (!s->pipelined && !(hr_limits_stores_wait(&s->plan->limits) && hr_stage_main_passes(s->stage) == 1))
+        return 0;
     if (is_narrow_or_summed(s, lanes)) return NEAR_BYTES;
     return hr_stage_knobs(s->stage)->prefetch ? 0 : NEAR_BYTES_F32;
 }
@@ -196,7 +197,7 @@ static const char *next_row_place(const hr_stage_printer *s, const hr_lane_pass 
 static const char *print_ahead(hr_stage_printer *s, int pass, const char *elements) {
     const char *name = hr_format(s->p, "ahead_%d", pass);
     const char *line = hr_format(s->p, "const int64_t %s = %s;", name, elements);
-    if (s->abreast && s->ahead_count < HR_STEPS_MAX)
+    if (s->jammed && s->ahead_count < HR_STEPS_MAX)
         s->ahead[s->ahead_count++] = line;
     else
         hr_print(s->p, "%s", line);
@@ -211,11 +212,11 @@ static void place_ahead(hr_stage_printer *s, int pass, hr_lane_pass *lanes, cons
     const int part = lanes->prefetch_part, of = lanes->prefetch_of;
     if (of) first = hr_format(p, "%s + %d * (%s) / %d", first, lanes->prefetch_before, row, of);
     const char *begin = print_ahead(s, pass, first);
-    lanes->prefetch_first = s->abreast;
-    lanes->prefetch_place = s->abreast ? begin
-                            : !of      ? hr_format(p, "%s + i", begin)
-                            : of == 8  ? hr_format(p, "%s + (%d * i >> 3)", begin, part)
-                                       : hr_format(p, "%s + %d * i / %d", begin, part, of);
+    lanes->prefetch_first = s->jammed;
+    lanes->prefetch_place = s->jammed ? begin
+                            : !of     ? hr_format(p, "%s + i", begin)
+                            : of == 8 ? hr_format(p, "%s + (%d * i >> 3)", begin, part)
+                                      : hr_format(p, "%s + %d * i / %d", begin, part, of);
 }
 
 /* Not so a map of what is one a column. */
@@ -248,11 +249,13 @@ static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = hr_stage_knobs(s->stage)->prefetch;
-    bool ahead = hr_stage_turns(s->stage) == 1 || s->skew;
+    bool ahead = hr_stage_main_passes(s->stage) == 1 || s->pipelined;
     const bool wait = hr_limits_stores_wait(&s->plan->limits);
     if (!choice)
-        choice = s->skew && !wait ? 5 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3 : 4;
-    if (choice == 1 || s->attends || (pass && pass == s->stage->spare_pass) || !p->vector ||
+        choice = s->pipelined && !wait                                         ? 5
+                 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3
+                                                                               : 4;
+    if (choice == 1 || s->attends || (pass && pass == s->stage->fallback_pass) || !p->vector ||
         (!ahead && choice < 4 && pass < passes - 1))
         return;
     find_pass_streams(s, pass, lanes, prefetched);
@@ -265,14 +268,15 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
     if (ahead && s->apart) {
         const char *task = hr_cpu_walk_of(s->stage)->strip ? hr_emit_index_size(p, p->lane) : row;
         lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, task);
-    } else if (s->skew &&
+    } else if (s->pipelined &&
                hr_cpu_walk_of(s->stage)->jam > 1) { /* the same place of the row that takes this one's turn */
         lanes->prefetch_place = hr_format(p, "%d * (%s) + i", hr_cpu_walk_of(s->stage)->jam, row);
     } else if (!hr_stage_knobs(s->stage)->prefetch && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
         lanes->prefetch = "prefetch_near";
         lanes->prefetch_bytes = COLUMN_BYTES;
     } else if (ahead) {
-        bool many = !hr_stage_knobs(s->stage)->prefetch && !s->skew && lanes->prefetch_count > MANY_STREAMS;
+        bool many =
+            !hr_stage_knobs(s->stage)->prefetch && !s->pipelined && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);
     } else if (choice >= 4) {
         const char *first =

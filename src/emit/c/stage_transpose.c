@@ -11,10 +11,10 @@
  * for: rows a large power of two apart share few places of a cache. */
 enum { SPAN = 128, BLOCK = 64, AHEAD = 16, TILES_MOST = 2 };
 
-typedef struct turned {
+typedef struct transposition {
     int count;
     const hr_expr *element[TILES_MOST];
-} turned;
+} transposition;
 
 static int last_task(const hr_stage_printer *s) {
     return s->stage->task[s->stage->task_count - 1];
@@ -38,7 +38,7 @@ static bool lies_across(const hr_stage_printer *s, const hr_expr *element) {
 
 typedef struct search {
     hr_stage_printer *s;
-    turned *out;
+    transposition *out;
 } search;
 
 static hr_visit find_across(void *context, const hr_expr *node) {
@@ -50,25 +50,25 @@ static hr_visit find_across(void *context, const hr_expr *node) {
     return HR_VISIT_PAST;
 }
 
-static void find_turned(hr_stage_printer *s, turned *out) {
+static void find_transposed(hr_stage_printer *s, transposition *out) {
     search in = {s, out};
     hr_walk walk = {.enter = find_across, .context = &in};
-    *out = (turned){0};
+    *out = (transposition){0};
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].stored) hr_walk_through(&walk, s->stage->steps[i].value);
     hr_printer_walked(s->p, &walk);
 }
 
-bool hr_stage_turns_tiles(hr_stage_printer *s) {
+bool hr_stage_is_transposed(hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
-    turned found;
+    transposition found;
     if (stage->shape != HR_SHAPE_MAP || !hr_stage_is_vector(stage) || stage->row_count != 1 ||
         !stage->task_count || stage->pass_count != 1 || hr_cpu_walk_of(stage)->pipeline.depth ||
         hr_stage_knobs(s->stage)->chunk || hr_plan_has_lists(s->plan))
         return false;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind != HR_STEP_ELEMENT) return false;
-    find_turned(s, &found);
+    find_transposed(s, &found);
     return found.count > 0;
 }
 
@@ -115,7 +115,7 @@ static void print_fill(hr_stage_printer *s, const hr_expr *element, int number) 
     hr_print(p, "    }");
 }
 
-static int rows_of(const hr_stage_printer *s, const turned *found) {
+static int rows_of(const hr_stage_printer *s, const transposition *found) {
     int size = 4;
     for (int k = 0; k < found->count; k++) {
         int own = (int)hr_dtype_size(s->function->tensors[found->element[k]->tensor].dtype);
@@ -124,7 +124,7 @@ static int rows_of(const hr_stage_printer *s, const turned *found) {
     return SPAN / size;
 }
 
-static void print_tiles(hr_stage_printer *s, const turned *found) {
+static void print_tiles(hr_stage_printer *s, const transposition *found) {
     hr_printer *p = s->p;
     for (int k = 0; k < found->count; k++) {
         hr_print(p, "{");
@@ -137,10 +137,10 @@ static void print_tiles(hr_stage_printer *s, const turned *found) {
     }
 }
 
-void hr_stage_turn_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *s)) {
+void hr_stage_transpose_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *s)) {
     hr_printer *p = s->p;
-    turned found;
-    find_turned(s, &found);
+    transposition found;
+    find_transposed(s, &found);
     int rows = rows_of(s, &found);
     const char *size = hr_emit_index_size(p, last_task(s)), *lanes = hr_emit_index_size(p, p->lane);
     hr_print(p, "const int64_t groups = (%s + %d) / %d, units = groups * (%s);", size, rows - 1, rows,

@@ -11,8 +11,8 @@
 #include "emit/c/stage_parts.h"
 
 /* Whether the stage has such elements and nothing that stands in the way. */
-bool hr_stage_turns_tiles(hr_stage_printer *s);
+bool hr_stage_is_transposed(hr_stage_printer *s);
 /* The loop over tasks; `print_task` prints the passes over the lanes `first` to `last` of `task`. */
-void hr_stage_turn_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *s));
+void hr_stage_transpose_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *s));
 
 #endif

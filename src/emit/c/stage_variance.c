@@ -5,7 +5,7 @@
 #include "emit/c/lane_sums.h"
 #include "emit/c/stage_area.h"
 
-int hr_stage_spread_squares(hr_stage_printer *s, int pass, hr_lane_step *out, int max) {
+int hr_stage_variance_squares(hr_stage_printer *s, int pass, hr_lane_step *out, int max) {
     int count = 0;
     for (int i = 0; i < s->stage->step_count && count < max; i++) {
         const hr_variance_sums *sums = s->stage->steps[i].variance;
@@ -19,13 +19,13 @@ int hr_stage_spread_squares(hr_stage_printer *s, int pass, hr_lane_step *out, in
     return count;
 }
 
-const char *hr_stage_spread_keep(hr_stage_printer *s, const hr_lane_step *lane, const char *result) {
+const char *hr_stage_variance_stash(hr_stage_printer *s, const hr_lane_step *lane, const char *result) {
     const char *name = hr_format(s->p, "squares_%d", lane->id - HR_SQUARES);
     hr_print(s->p, "const float %s = %s;", name, result);
     return name;
 }
 
-void hr_stage_spread_settle(hr_stage_printer *s) {
+void hr_stage_variance_settle(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const char *settled = NULL;
     for (int i = 0; i < s->stage->step_count; i++) {
@@ -43,9 +43,9 @@ void hr_stage_spread_settle(hr_stage_printer *s) {
     hr_print(p, "const bool settled = %s;", settled);
 }
 
-void hr_stage_spread_pass(hr_stage_printer *s, const hr_lane_pass *lanes) {
+void hr_stage_variance_pass(hr_stage_printer *s, const hr_lane_pass *lanes) {
     hr_printer *p = s->p;
-    hr_stage_spread_settle(s);
+    hr_stage_variance_settle(s);
     hr_print(p, "if (!settled) {");
     p->indent++;
     hr_lane_loop(p, lanes);

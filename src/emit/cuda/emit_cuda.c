@@ -402,7 +402,7 @@ static hr_status print_stage_launches(emitter *e, int i) {
         print_launch(e, begin, size, clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
     const char *total = hr_size_text(e->p, total_size(&sizes, e->plan, stage, c));
-    if (!c->flat && (c->few || !c->turns))
+    if (!c->flat && (c->few || !c->persistent))
         hr_print(e->p, "if (%s > %" PRId64 ") return (int)cudaErrorInvalidConfiguration; /* rows */", total,
                  c->few ? HR_CUDA_FEW_ROWS : c->blocks_limit * c->block_rows);
     if (hr_cuda_asks_before(c)) {

@@ -27,12 +27,12 @@ hr_status hr_cuda_gemm_maps(const hr_plan *plan, const int64_t *extents, const h
                             int64_t work, hr_launch *launch) {
     if (gemm->mainloop != HR_GEMM_HOPPER) return HR_OK;
     int results = 2 + gemm->result_count;
-    launch->map_count = results + (gemm->carried != NULL);
+    launch->map_count = results + (gemm->staged_block != NULL);
     for (int i = 0; i < launch->map_count; i++) {
         const hr_gemm_view *view = i == 0        ? &gemm->left.view
                                    : i == 1      ? &gemm->right.view
                                    : i < results ? &gemm->results[i - 2]
-                                                 : &gemm->carried_view;
+                                                 : &gemm->staged_view;
         int tensor = plan->storage[view->tensor];
         hr_tensor_map *map = &launch->maps[i];
         *map = map_of(view, plan->normal->tensors[view->tensor].dtype, hr_cuda_gemm_box(gemm, i));

@@ -112,7 +112,7 @@ static void print_row_steps(hr_cuda_stage *s, int pass) {
 
 static bool is_reduced_in(const hr_cuda_stage *s, int i, int pass) {
     return s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && s->stage->steps[i].pass == pass &&
-           !hr_cuda_is_joint(s, i);
+           !hr_cuda_is_merged(s, i);
 }
 
 /* A sum that was made beside its peak: each thread has its own peak until here. */
@@ -156,7 +156,7 @@ static int partner_of(const hr_cuda_stage *s, int i, int *first) {
 bool hr_cuda_has_slots(const hr_cuda_stage *s, int i) {
     int first;
     if (s->stage->steps[i].kind != HR_STEP_REDUCE_ROW) return false;
-    if (hr_cuda_is_joint(s, i)) return !s->joint[i];
+    if (hr_cuda_is_merged(s, i)) return !s->merged[i];
     partner_of(s, i, &first);
     return first == i;
 }
@@ -234,7 +234,7 @@ static void print_exchange(hr_cuda_stage *s, int pass) {
 static void print_slots(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    const char *sets = c->turns ? "[2]" : "";
+    const char *sets = c->persistent ? "[2]" : "";
     bool any = false;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
@@ -251,7 +251,7 @@ static void print_slots(hr_cuda_stage *s) {
         any = true;
     }
     if (!any || (!has_barrier(c) && !c->exchange)) return;
-    if (c->turns)
+    if (c->persistent)
         hr_print(p,
                  "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough "
                  "*/");
@@ -306,23 +306,23 @@ static void print_row(hr_cuda_stage *s) {
         hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
                  s->c->vector);
     if (s->c->staged && !s->c->ring && s->c->depth < 2) hr_print(p, "ptx_copy_wait_all();");
-    hr_cuda_declare_kept(s);
+    hr_cuda_declare_stash(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
-        if (hr_cuda_is_joint_pass(s, pass)) {
-            hr_cuda_print_joint_values(s, pass);
+        if (hr_cuda_is_merged_pass(s, pass)) {
+            hr_cuda_print_merged_values(s, pass);
             continue;
         }
         hr_cuda_print_pass(s, pass);
-        hr_cuda_print_joint_walk(s, pass + 1);
+        hr_cuda_print_merged_walk(s, pass + 1);
         print_exchange(s, pass);
-        hr_cuda_print_joint_exchange(s, pass + 1);
+        hr_cuda_print_merged_exchange(s, pass + 1);
         if (s->c->ring) hr_cuda_print_packing(s);
     }
     print_row_stores(s);
 }
 
-static bool uses_turn(const hr_cuda_stage *s) {
+static bool uses_double_buffer(const hr_cuda_stage *s) {
     return hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->exchange);
 }
 
@@ -341,11 +341,11 @@ static void print_row_loop(hr_cuda_stage *s) {
                                       : "";
     const char *blocks =
         hr_format(p, c->slices > 1 ? "(%s)gridDim.x / %d" : "(%s)gridDim.x", type, c->slices);
-    if (c->turns || c->block_rows > 1 || c->shifted)
+    if (c->persistent || c->block_rows > 1 || c->shifted)
         hr_print(p, c->few ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", type,
                  hr_emit_points(p, s->stage->task, s->stage->task_count));
-    if (c->carried)
-        hr_cuda_print_carriers(s);
+    if (c->staged_block)
+        hr_cuda_print_block_slots(s);
     else if (c->block_rows > 1)
         hr_print(p, "const int lane = (int)(threadIdx.x %% %d)%s;", c->row_threads, slice);
     else
@@ -361,15 +361,15 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", type, block, run, row);
     if (c->staged) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
     if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
-    const char *first = c->turns ? "first" : hr_format(p, "%s%s", block, run);
-    if (c->turns)
+    const char *first = c->persistent ? "first" : hr_format(p, "%s%s", block, run);
+    if (c->persistent)
         hr_print(p, "for (%s first = %s%s; first < tasks; first += %s%s) {", type, block, run, blocks, run);
-    p->indent += c->turns;
-    if (c->carried) hr_cuda_print_carrying(s);
+    p->indent += c->persistent;
+    if (c->staged_block) hr_cuda_print_block_in(s);
     hr_print(p, hr_cuda_asks_live(c) ? "int64_t task = %s%s;" : "const int64_t task = %s%s;", first,
-             c->carried ? " + row" : row);
-    if (c->block_rows > 1 && !c->carried && !hr_cuda_asks_live(c))
-        hr_print(p, "if (task >= tasks) %s;", c->turns ? "break" : "return");
+             c->staged_block ? " + row" : row);
+    if (c->block_rows > 1 && !c->staged_block && !hr_cuda_asks_live(c))
+        hr_print(p, "if (task >= tasks) %s;", c->persistent ? "break" : "return");
     if (hr_cuda_asks_live(c)) {
         hr_print(p, "const bool live = task < tasks; /* the others have no row */");
         hr_print(p, "task = live ? task : tasks - 1;");
@@ -377,11 +377,11 @@ static void print_row_loop(hr_cuda_stage *s) {
     }
     if (c->ahead || c->staged) hr_print(p, "ahead += %s%s;", blocks, run);
     print_row(s);
-    if (c->carried) hr_cuda_print_carried(s);
-    if (c->carried) hr_cuda_print_returning(s);
+    if (c->staged_block) hr_cuda_print_block_out(s);
+    if (c->staged_block) hr_cuda_print_returning(s);
     p->live = NULL;
-    if (!c->turns) return;
-    if (uses_turn(s)) hr_print(p, "turn ^= 1;");
+    if (!c->persistent) return;
+    if (uses_double_buffer(s)) hr_print(p, "turn ^= 1;");
     if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
     p->indent--;
     hr_print(p, "}");
@@ -623,12 +623,12 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     s.c = choice;
     s.extents = extents;
     s.positions = choice->narrow ? "int" : "int64_t";
-    s.set = choice->turns ? "[turn]" : "";
+    s.set = choice->persistent ? "[turn]" : "";
     size_t ids = (size_t)p->function->expr_count + 1;
     s.held = hr_arena_alloc(p->arena, ids * sizeof *s.held);
-    s.kept = hr_arena_alloc(p->arena, ids * sizeof *s.kept);
+    s.stash = hr_arena_alloc(p->arena, ids * sizeof *s.stash);
     memset(s.held, 0, ids * sizeof *s.held);
-    memset(s.kept, 0, ids * sizeof *s.kept);
+    memset(s.stash, 0, ids * sizeof *s.stash);
     if (stage->step_count > HR_CUDA_STEPS_MAX)
         return hr_fail(HR_BAD_INPUT, "kernel %.60s has more than %d statements in one stage",
                        p->plan->source->name, HR_CUDA_STEPS_MAX);
@@ -640,7 +640,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
         s.beside[sum] = true;
         s.shift[sum] = shift;
     }
-    if (hr_cuda_may_join(choice)) hr_cuda_find_joints(&s);
+    if (hr_cuda_may_join(choice)) hr_cuda_find_merged(&s);
     hr_stage_kernels kernels = hr_stage_kernels_of(p->plan, stage, choice);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);

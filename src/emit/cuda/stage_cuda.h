@@ -69,7 +69,7 @@ typedef struct hr_cuda_stage {
                      */
     const hr_expr *wide[HR_CUDA_STEPS_MAX];
     const char *wide_run[HR_CUDA_STEPS_MAX];
-    bool *kept;      /* by expr id: its values are in registers since an earlier pass */
+    bool *stash;     /* by expr id: its values are in registers since an earlier pass */
     bool one_row;    /* what is printed is for a group of a straddling stage that lies in one row: `start` and
                         `above` say where */
     const char *set; /* which of two sets of shared memory, where a block takes rows in turn; otherwise "" */
@@ -77,8 +77,8 @@ typedef struct hr_cuda_stage {
     int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
     bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
     const hr_expr *shift[HR_CUDA_STEPS_MAX]; /* what such a sum's peak is in the text */
-    int joint[HR_CUDA_STEPS_MAX]; /* by step: 1 + the one before it that it shares an exchange with; 0: none
-                                   */
+    int merged[HR_CUDA_STEPS_MAX]; /* by step: 1 + the one before it that it shares an exchange with; 0: none
+                                    */
     const hr_expr *exit[HR_CUDA_STEPS_MAX]; /* by step: the element in whose place its result leaves a ring */
 } hr_cuda_stage;
 
@@ -96,7 +96,7 @@ const char *hr_cuda_identity(const hr_step *step);
 /* reduce_sum, reduce_max, ... */
 const char *hr_cuda_reducer(const hr_step *step);
 /* Arrays of values that one pass computes and a later one uses. */
-void hr_cuda_declare_kept(hr_cuda_stage *s);
+void hr_cuda_declare_stash(hr_cuda_stage *s);
 /* The type of a row's number. */
 const char *hr_cuda_row_type(const hr_cuda_stage *s);
 /* Where a step's partial results stand. */

@@ -152,12 +152,12 @@ static void print_values(gemm_printer *g) {
     p->value[g->contract->product] = "sum";
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = hr_format(p, "column[%d]", i);
-    if (gemm->carried) p->name[gemm->carried->id] = "carried";
+    if (gemm->staged_block) p->name[gemm->staged_block->id] = "carried";
     for (int r = 0; r < gemm->result_count; r++)
         hr_print(p, "e[%d] = %s;", r, hr_expr_text(p, g->stage->steps[gemm->result_steps[r]].value));
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = NULL;
-    if (gemm->carried) p->name[gemm->carried->id] = NULL;
+    if (gemm->staged_block) p->name[gemm->staged_block->id] = NULL;
     p->value[g->contract->product] = NULL;
 }
 
@@ -187,7 +187,7 @@ static void print_conversions(gemm_printer *g) {
     hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
     hr_print(p, "        return %s_pair(low, high);", dtype);
     hr_print(p, "    }");
-    if (!g->gemm->carried) return;
+    if (!g->gemm->staged_block) return;
     hr_print(p, "    static __device__ inline void unpack(uint32_t word, float &low, float &high) {");
     hr_print(p, "        low = f32_from_%s((uint16_t)word);", dtype);
     hr_print(p, "        high = f32_from_%s((uint16_t)(word >> 16));", dtype);
@@ -206,14 +206,14 @@ static void print_tile_values(gemm_printer *g) {
         hr_print(p, "        stage_%d_columns(a, batch, n, value);", g->number);
         hr_print(p, "    }");
     }
-    if (!gemm->carried) return;
+    if (!gemm->staged_block) return;
     hr_print(p,
              "    static __device__ inline void load_carried(uint32_t to, const stage_%d_maps &maps, int n, "
              "int m, int batch,",
              g->number);
     hr_print(p, "                                               uint32_t barrier) {");
-    hr_print(p, "        ptx_tensor_load_%dd(to, maps.carried, n, m%s, barrier);", gemm->carried_view.rank,
-             batch_coordinates(p, &gemm->carried_view));
+    hr_print(p, "        ptx_tensor_load_%dd(to, maps.carried, n, m%s, barrier);", gemm->staged_view.rank,
+             batch_coordinates(p, &gemm->staged_view));
     hr_print(p, "    }");
 }
 
@@ -222,7 +222,7 @@ static void print_results(gemm_printer *g) {
     const hr_cuda_gemm *gemm = g->gemm;
     hr_print(p, "    static constexpr int results = %d, result_bytes = %d, columns = %d;", gemm->result_count,
              (int)hr_dtype_size(gemm->result_dtype), gemm->column_count);
-    hr_print(p, "    static constexpr bool carries = %s, paced = %s;", gemm->carried ? "true" : "false",
+    hr_print(p, "    static constexpr bool carries = %s, paced = %s;", gemm->staged_block ? "true" : "false",
              gemm->paced ? "true" : "false");
     hr_print(p, "    static __device__ inline void values(const arguments &a, int64_t batch, int64_t m, "
                 "int64_t n, float sum,");
@@ -329,7 +329,7 @@ static void print_boxes(gemm_printer *g) {
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(g->p, "%s%s&result_map_%d", maps, r ? ", " : "", r);
     hr_print(g->p, "const stage_%d_maps maps = %s}, %s};", g->number, maps,
-             g->gemm->carried ? "&carried_map" : "nullptr");
+             g->gemm->staged_block ? "&carried_map" : "nullptr");
     hr_print(g->p, "gemm_hopper<stage_%d_hopper>(a, size, maps);", g->number);
 }
 
@@ -345,7 +345,7 @@ static const char *print_maps(gemm_printer *g) {
                *maps = hr_format(p, "%s left_map, %s right_map, ", map, map);
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(p, "%s%s result_map_%d, ", maps, map, r);
-    if (g->gemm->carried) maps = hr_format(p, "%s%s carried_map, ", maps, map);
+    if (g->gemm->staged_block) maps = hr_format(p, "%s%s carried_map, ", maps, map);
     return maps;
 }
 

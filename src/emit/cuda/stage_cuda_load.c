@@ -100,7 +100,7 @@ typedef struct element_search {
 static hr_visit find_element(void *context, const hr_expr *node) {
     const element_search *in = context;
     hr_cuda_stage *s = in->s;
-    if (s->kept[node->id]) return HR_VISIT_PAST;
+    if (s->stash[node->id]) return HR_VISIT_PAST;
     if (!is_grouped(s, node)) return HR_VISIT_ON;
     if (!s->held[node->id] && in->out->count < ELEMENTS_MAX) in->out->element[in->out->count++] = node;
     return HR_VISIT_PAST;
@@ -213,12 +213,12 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
                  c->shifted ? " - shift" : "");
     bool full = c->exact && c->row % c->vector == 0 &&
                 c->row / c->vector == (int64_t)c->row_threads * c->slices * c->groups * c->chunks;
-    const char *idle = hr_cuda_asks_live(c) && !s->loads_ahead && !c->carried ? "!live" : "";
+    const char *idle = hr_cuda_asks_live(c) && !s->loads_ahead && !c->staged_block ? "!live" : "";
     if (!full)
         hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);
     else if (*idle)
         hr_print(p, "if (%s) continue;", idle);
-    if (!c->exact && c->carried) /* two elements: one by one costs less than a branch */
+    if (!c->exact && c->staged_block) /* two elements: one by one costs less than a branch */
         hr_print(p, "const bool inside = u < %d;", c->groups - 1);
     else if (!c->exact)
         hr_print(p, "const bool inside = %s;",
@@ -290,15 +290,15 @@ static bool is_staged(const hr_cuda_stage *s, const hr_expr *e) {
     return s->c->staged && hr_cuda_whole(s, e->tensor, e->args);
 }
 
-const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *turn) {
+const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *buffer) {
     const hr_cuda_choice *c = s->c;
     if (c->ring)
-        return hr_format(s->p, "staged_%d + (%s * %d + u) * %d + (int)threadIdx.x", e->id, turn, c->groups,
+        return hr_format(s->p, "staged_%d + (%s * %d + u) * %d + (int)threadIdx.x", e->id, buffer, c->groups,
                          c->threads);
     const char *group = c->chunks > 1 ? hr_format(s->p, "(chunk * %d + u)", c->groups) : "u";
     const char *slot = hr_format(s->p, "staged_%d + %s * %d + (int)threadIdx.x", e->id, group, c->threads);
-    return c->depth > 1 && turn
-               ? hr_format(s->p, "%s + %s * %" PRId64, slot, turn, c->chunks * c->groups * c->threads)
+    return c->depth > 1 && buffer
+               ? hr_format(s->p, "%s + %s * %" PRId64, slot, buffer, c->chunks * c->groups * c->threads)
                : slot;
 }
 
@@ -312,7 +312,7 @@ static bool used_after(hr_cuda_stage *s, const hr_expr *e, int pass) {
 }
 
 /* The group of row `task`, whose first position is `pos`. */
-void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *turn,
+void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *buffer,
                                bool may_be_aligned) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
@@ -320,9 +320,9 @@ void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *t
     const char *place =
         hr_format(p, "%s + %s * %" PRId64 " + pos", hr_emit_tensor(p, e->tensor), task, c->row);
     if (c->exact)
-        hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, hr_cuda_slot(s, e, turn), place, c->vector);
+        hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, hr_cuda_slot(s, e, buffer), place, c->vector);
     else
-        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, hr_cuda_slot(s, e, turn),
+        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, hr_cuda_slot(s, e, buffer),
                  place, c->row);
 }
 
@@ -356,7 +356,7 @@ static void all_elements(hr_cuda_stage *s, element_list *out) {
 
 /* All of row `row` into the places of that turn. */
 static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, const char *row,
-                                 const char *turn) {
+                                 const char *buffer) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     hr_print(p, "if (%s < tasks) {", row);
@@ -370,7 +370,8 @@ static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, cons
     }
     hr_cuda_open_groups(s);
     for (int i = 0; i < all->count; i++)
-        if (is_staged(s, all->element[i])) hr_cuda_print_stage_group(s, all->element[i], "task", turn, true);
+        if (is_staged(s, all->element[i]))
+            hr_cuda_print_stage_group(s, all->element[i], "task", buffer, true);
     hr_cuda_close(p);
     if (c->chunks > 1) hr_cuda_close(p);
     hr_cuda_close(p);
@@ -460,11 +461,11 @@ static bool reads_across(const hr_cuda_stage *s, const hr_expr *e) {
            hr_extent_value(s->function, tensor->shape[0], s->extents, &axis) == HR_OK && axis == s->c->row;
 }
 
-static void print_carried_load(hr_cuda_stage *s, const hr_expr *e, const char *carried) {
+static void print_staged_load(hr_cuda_stage *s, const hr_expr *e, const char *staged_block) {
     hr_printer *p = s->p;
-    const char *place = hr_format(p, "%s + place + pos", carried);
+    const char *place = hr_format(p, "%s + place + pos", staged_block);
     const char *load =
-        hr_format(p, "load_carried<%d>(%s, %s)", s->c->vector, place, hr_cuda_carried_apart(s));
+        hr_format(p, "load_carried<%d>(%s, %s)", s->c->vector, place, hr_cuda_block_slot_apart(s));
     if (!s->c->exact)
         load = hr_format(p, "inside ? %s : load_part<%d>(%s, 0, %s - pos)", load, s->c->vector, place,
                          hr_cuda_row_end(s));
@@ -495,9 +496,9 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         hr_print(p, "%s%s = *(%s);", s->held[e->id], index, slot);
         return;
     }
-    const char *carried = hr_cuda_carried_in(s, e);
-    if (carried) {
-        print_carried_load(s, e, carried);
+    const char *staged_block = hr_cuda_block_slot_in(s, e);
+    if (staged_block) {
+        print_staged_load(s, e, staged_block);
         return;
     }
     const char *held = s->held[e->id];
@@ -531,14 +532,14 @@ static void name_and_declare(hr_cuda_stage *s, const hr_expr *e, const char *bef
     const hr_tensor *tensor = &s->function->tensors[e->tensor];
     if (!s->held[e->id]) s->held[e->id] = hr_format(p, "x%d_%.40s", ++p->number, tensor->name);
     hr_print(p, "group<%s, %d> %s%s[%d]%s;", hr_c_storage(tensor->dtype), s->c->vector, before,
-             s->held[e->id], s->c->groups, hr_cuda_carried_in(s, e) ? " = {}" : "");
+             s->held[e->id], s->c->groups, hr_cuda_block_slot_in(s, e) ? " = {}" : "");
 }
 
 static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, int count, const char *before,
                             const char *index) {
     hr_printer *p = s->p;
     for (int i = 0; i < count; i++) {
-        if (hr_cuda_carried_in(s, elements[i])) continue;
+        if (hr_cuda_block_slot_in(s, elements[i])) continue;
         for (int a = 0; a < elements[i]->arg_count; a++)
             hr_expr_prepare(p, elements[i]->args[a], HR_AT_TASK);
         if (!s->c->straddle) hr_expr_prepare(p, elements[i], HR_AT_TASK);
@@ -575,18 +576,18 @@ void hr_cuda_drop_late_loads(hr_cuda_stage *s) {
 }
 
 /* Brings those that come through shared memory to the front; how many they are. */
-static int carried_first(hr_cuda_stage *s, element_list *list) {
+static int staged_first(hr_cuda_stage *s, element_list *list) {
     int count = 0;
     for (int i = 0; i < list->count; i++) {
         const hr_expr *e = list->element[i];
-        if (!hr_cuda_carried_in(s, e)) continue;
+        if (!hr_cuda_block_slot_in(s, e)) continue;
         list->element[i] = list->element[count];
         list->element[count++] = e;
     }
     return count;
 }
 
-static void print_carried_loads(hr_cuda_stage *s, const hr_expr *const *elements, int count) {
+static void print_staged_loads(hr_cuda_stage *s, const hr_expr *const *elements, int count) {
     hr_printer *p = s->p;
     bool ask = hr_cuda_asks_live(s->c);
     if (ask) hr_print(p, "if (live) {");
@@ -610,9 +611,10 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
     if (!list.count) return;
     for (int i = 0; i < list.count; i++)
         name_and_declare(s, list.element[i], "");
-    int carried = s->c->carried ? carried_first(s, &list) : 0;
-    if (carried) print_carried_loads(s, list.element, carried);
-    if (carried < list.count) print_load_loop(s, list.element + carried, list.count - carried, "", "[u]");
+    int staged_block = s->c->staged_block ? staged_first(s, &list) : 0;
+    if (staged_block) print_staged_loads(s, list.element, staged_block);
+    if (staged_block < list.count)
+        print_load_loop(s, list.element + staged_block, list.count - staged_block, "", "[u]");
     if (s->c->staged) print_restaging(s, list.element, list.count, pass);
 }
 

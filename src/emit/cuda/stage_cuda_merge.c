@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-enum { JOINT_THREADS = 512 };
+enum { MERGED_THREADS = 512 };
 
 static bool is_variance(const hr_step *step) {
     return step->variance != NULL;
@@ -16,7 +16,7 @@ static const hr_expr *taken_by(const hr_cuda_stage *s, int i) {
     const hr_step *step = &s->stage->steps[i];
     const hr_expr *shift = NULL;
     if (is_variance(step)) return step->variance->about;
-    hr_cuda_online_sum(s->plan, s->stage, s->joint[i] - 1, &shift);
+    hr_cuda_online_sum(s->plan, s->stage, s->merged[i] - 1, &shift);
     return shift;
 }
 
@@ -43,21 +43,21 @@ static bool keeps_only_itself(const hr_cuda_stage *s, int i) {
 
 static void leave_apart(hr_cuda_stage *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].pass == pass) s->joint[i] = 0;
+        if (s->stage->steps[i].pass == pass) s->merged[i] = 0;
 }
 
-void hr_cuda_find_joints(hr_cuda_stage *s) {
+void hr_cuda_find_merged(hr_cuda_stage *s) {
     const hr_stage *stage = s->stage;
     bool taken[HR_CUDA_STEPS_MAX] = {false};
     for (int pass = 1; pass < stage->pass_count; pass++) {
-        bool all = !hr_cuda_is_joint_pass(s, pass - 1);
+        bool all = !hr_cuda_is_merged_pass(s, pass - 1);
         for (int i = 0; i < stage->step_count && all; i++) {
             if (!hr_cuda_runs_in(s, &stage->steps[i], pass)) continue;
             int first = stage->steps[i].kind == HR_STEP_REDUCE_ROW ? first_of(s, i) : -1;
             all = first >= 0 && !taken[first];
             if (!all) continue;
             taken[first] = true;
-            s->joint[i] = first + 1;
+            s->merged[i] = first + 1;
             all = keeps_only_itself(s, i);
         }
         if (!all) leave_apart(s, pass);
@@ -73,28 +73,28 @@ static bool is_even(const hr_cuda_choice *c) {
 /* Where a row is held by so many threads, an exchange takes as long as a walk. */
 bool hr_cuda_may_join(const hr_cuda_choice *c) {
     if (c->ring) return true;
-    return c->resident && c->exact && !c->exchange && !c->carried && !c->columns && !c->totals &&
-           c->block_rows == 1 && c->threads >= JOINT_THREADS && is_even(c);
+    return c->resident && c->exact && !c->exchange && !c->staged_block && !c->columns && !c->totals &&
+           c->block_rows == 1 && c->threads >= MERGED_THREADS && is_even(c);
 }
 
-bool hr_cuda_is_joint_pass(const hr_cuda_stage *s, int pass) {
+bool hr_cuda_is_merged_pass(const hr_cuda_stage *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].pass == pass && s->joint[i]) return true;
+        if (s->stage->steps[i].pass == pass && s->merged[i]) return true;
     return false;
 }
 
 static int second_of(const hr_cuda_stage *s, int first) {
     for (int i = first + 1; i < s->stage->step_count; i++)
-        if (s->joint[i] == first + 1) return i;
+        if (s->merged[i] == first + 1) return i;
     return -1;
 }
 
-bool hr_cuda_is_joint(const hr_cuda_stage *s, int step) {
-    return s->joint[step] || second_of(s, step) >= 0;
+bool hr_cuda_is_merged(const hr_cuda_stage *s, int step) {
+    return s->merged[step] || second_of(s, step) >= 0;
 }
 
 /* Of `threads` threads. */
-static const char *joint_type(const hr_cuda_stage *s, int second, int64_t threads) {
+static const char *merged_type(const hr_cuda_stage *s, int second, int64_t threads) {
     if (!is_variance(&s->stage->steps[second]))
         return s->c->ring ? "online_share<true>" : "online_share<false>";
     if (!is_even(s->c)) return "uneven_share";
@@ -102,14 +102,14 @@ static const char *joint_type(const hr_cuda_stage *s, int second, int64_t thread
 }
 
 const char *hr_cuda_slot_type(const hr_cuda_stage *s, int step) {
-    if (s->joint[step]) return NULL;
+    if (s->merged[step]) return NULL;
     int second = second_of(s, step);
-    return second < 0 ? hr_cuda_sum_type(s, &s->stage->steps[step]) : joint_type(s, second, 32);
+    return second < 0 ? hr_cuda_sum_type(s, &s->stage->steps[step]) : merged_type(s, second, 32);
 }
 
 const char *hr_cuda_share_type(const hr_cuda_stage *s, int step) {
     int second = second_of(s, step);
-    return second < 0 ? hr_cuda_sum_type(s, &s->stage->steps[step]) : joint_type(s, second, s->c->threads);
+    return second < 0 ? hr_cuda_sum_type(s, &s->stage->steps[step]) : merged_type(s, second, s->c->threads);
 }
 
 const char *hr_cuda_slot_identity(hr_cuda_stage *s, int step) {
@@ -118,9 +118,9 @@ const char *hr_cuda_slot_identity(hr_cuda_stage *s, int step) {
     return is_variance(&s->stage->steps[second]) ? "{0, 0}" : "{-INFINITY, 0}";
 }
 
-static bool any_spread(const hr_cuda_stage *s) {
+static bool any_variance(const hr_cuda_stage *s) {
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->joint[i] && is_variance(&s->stage->steps[i])) return true;
+        if (s->merged[i] && is_variance(&s->stage->steps[i])) return true;
     return false;
 }
 
@@ -128,7 +128,7 @@ void hr_cuda_print_held_counts(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     int warps = hr_cuda_ring_warps(c);
-    if (!any_spread(s) || is_even(c)) return;
+    if (!any_variance(s) || is_even(c)) return;
     hr_print(p, "float held = 0; /* elements of a row that this thread holds */");
     hr_cuda_open_groups(s);
     hr_print(p, "held += %d;", c->vector);
@@ -154,34 +154,34 @@ static void print_held_by_blocks(hr_cuda_stage *s) {
     hr_print(p, "const float held_by_blocks = rest < 0 ? 0 : rest < %d ? rest : %d;", share, share);
 }
 
-void hr_cuda_print_joint_walk(hr_cuda_stage *s, int pass) {
+void hr_cuda_print_merged_walk(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
-    if (!hr_cuda_is_joint_pass(s, pass)) return;
+    if (!hr_cuda_is_merged_pass(s, pass)) return;
     if (s->c->groups * s->c->vector * 4 > 128) hr_cuda_print_packing(s);
     for (int i = 0; i < s->stage->step_count; i++) {
-        if (s->stage->steps[i].pass != pass || !s->joint[i]) continue;
+        if (s->stage->steps[i].pass != pass || !s->merged[i]) continue;
         if (is_variance(&s->stage->steps[i]) && is_even(s->c))
-            hr_print(p, "const float own_%d = a%d * (1.0f / %d);", i, s->joint[i] - 1,
+            hr_print(p, "const float own_%d = a%d * (1.0f / %d);", i, s->merged[i] - 1,
                      s->c->groups * s->c->vector);
         else if (is_variance(&s->stage->steps[i]))
             hr_print(p, "const float own_%d = held > 0 ? machine_divide(a%d, held) : 0.0f;", i,
-                     s->joint[i] - 1);
+                     s->merged[i] - 1);
         else
-            hr_print(p, "const float own_%d = online_base(a%d);", i, s->joint[i] - 1);
+            hr_print(p, "const float own_%d = online_base(a%d);", i, s->merged[i] - 1);
         p->name[taken_by(s, i)->id] = hr_format(p, "own_%d", i);
     }
     hr_cuda_print_pass(s, pass);
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].pass == pass && s->joint[i]) p->name[taken_by(s, i)->id] = NULL;
+        if (s->stage->steps[i].pass == pass && s->merged[i]) p->name[taken_by(s, i)->id] = NULL;
 }
 
-static void print_joint(hr_cuda_stage *s, int i) {
+static void print_merged(hr_cuda_stage *s, int i) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    int first = s->joint[i] - 1, warps = hr_cuda_ring_warps(c);
+    int first = s->merged[i] - 1, warps = hr_cuda_ring_warps(c);
     bool variance = is_variance(&s->stage->steps[i]), uneven = variance && !is_even(c);
     const char *block = c->exchange ? "block" : "joint";
-    hr_print(p, "const auto warp_%d = %s{a%d, a%d}.of_lanes<32>(%s);", i, joint_type(s, i, 1), first, i,
+    hr_print(p, "const auto warp_%d = %s{a%d, a%d}.of_lanes<32>(%s);", i, merged_type(s, i, 1), first, i,
              uneven ? "held, held_by_warps[threadIdx.x / 32]" : "");
     hr_print(p, "if (threadIdx.x %% 32 == 0) slots_%d%s[threadIdx.x / 32] = warp_%d;", first, s->set, i);
     hr_print(p, "__syncthreads();");
@@ -199,16 +199,16 @@ static void print_joint(hr_cuda_stage *s, int i) {
                        hr_format(p, variance ? "joint_%d.sum" : "joint_%d.peak", i), HR_F32);
 }
 
-void hr_cuda_print_joint_exchange(hr_cuda_stage *s, int pass) {
+void hr_cuda_print_merged_exchange(hr_cuda_stage *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].pass == pass && s->joint[i]) print_joint(s, i);
+        if (s->stage->steps[i].pass == pass && s->merged[i]) print_merged(s, i);
 }
 
-void hr_cuda_print_joint_values(hr_cuda_stage *s, int pass) {
+void hr_cuda_print_merged_values(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (step->pass != pass || !s->joint[i]) continue;
+        if (step->pass != pass || !s->merged[i]) continue;
         const hr_expr *taken = taken_by(s, i);
         hr_expr_prepare(p, taken, HR_AT_TASK);
         const char *text = hr_expr_text(p, taken);
@@ -224,9 +224,9 @@ void hr_cuda_print_joint_values(hr_cuda_stage *s, int pass) {
     }
 }
 
-const char *hr_cuda_joint_scale(hr_cuda_stage *s, const hr_expr *kept) {
+const char *hr_cuda_merged_scale(hr_cuda_stage *s, const hr_expr *stash) {
     for (int i = 0; i < s->stage->step_count; i++)
-        if (s->joint[i] && !is_variance(&s->stage->steps[i]) && s->stage->steps[i].value == kept)
+        if (s->merged[i] && !is_variance(&s->stage->steps[i]) && s->stage->steps[i].value == stash)
             return hr_format(s->p, " * scale_%d", i);
     return "";
 }

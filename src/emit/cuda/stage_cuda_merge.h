@@ -13,11 +13,11 @@
 /* Whether that pays. */
 bool hr_cuda_may_join(const hr_cuda_choice *choice);
 /* Sets s->joint. */
-void hr_cuda_find_joints(hr_cuda_stage *s);
+void hr_cuda_find_merged(hr_cuda_stage *s);
 /* The pass is walked beside the one before it. */
-bool hr_cuda_is_joint_pass(const hr_cuda_stage *s, int pass);
+bool hr_cuda_is_merged_pass(const hr_cuda_stage *s, int pass);
 /* The step is exchanged together with another. */
-bool hr_cuda_is_joint(const hr_cuda_stage *s, int step);
+bool hr_cuda_is_merged(const hr_cuda_stage *s, int step);
 /* What a warp leaves for its block in a step's exchange, and what is that of no threads; NULL where the
  * exchange of another step is this one's, too. */
 const char *hr_cuda_slot_type(const hr_cuda_stage *s, int step);
@@ -28,10 +28,10 @@ const char *hr_cuda_share_type(const hr_cuda_stage *s, int step);
 void hr_cuda_print_held_counts(hr_cuda_stage *s);
 /* Of a joint pass, nothing of any other: its walk, its exchange after the walk of the pass before it, and in
  * its own place its values. */
-void hr_cuda_print_joint_walk(hr_cuda_stage *s, int pass);
-void hr_cuda_print_joint_exchange(hr_cuda_stage *s, int pass);
-void hr_cuda_print_joint_values(hr_cuda_stage *s, int pass);
+void hr_cuda_print_merged_walk(hr_cuda_stage *s, int pass);
+void hr_cuda_print_merged_exchange(hr_cuda_stage *s, int pass);
+void hr_cuda_print_merged_values(hr_cuda_stage *s, int pass);
 /* " * scale" where what was kept of the value needs it, else "". */
-const char *hr_cuda_joint_scale(hr_cuda_stage *s, const hr_expr *kept);
+const char *hr_cuda_merged_scale(hr_cuda_stage *s, const hr_expr *kept);
 
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* ROW_GROUPS_MIN: groups of a row for which a branch of their own pays for those that lie in one row */
-enum { KEPT_ELEMENTS_MAX = 32, ELEMENTS_MAX = 256, ROW_GROUPS_MIN = 64 };
+enum { STASH_ELEMENTS_MAX = 32, ELEMENTS_MAX = 256, ROW_GROUPS_MIN = 64 };
 
 /* ---- reductions ---- */
 
@@ -82,37 +82,37 @@ static void name_held(hr_cuda_stage *s, bool on) {
             const char *bits = hr_format(p, "element_of(%s%s, v)", s->held[node->id], late ? "" : "[u]");
             p->buffer[node->id] = on ? hr_cuda_value_of(s, node, bits) : NULL;
         }
-        if (s->kept[node->id])
+        if (s->stash[node->id])
             p->buffer[node->id] = on ? hr_format(p, "kept_%d[u * %d + v]%s", node->id, s->c->vector,
-                                                 hr_cuda_joint_scale(s, node))
+                                                 hr_cuda_merged_scale(s, node))
                                      : NULL;
     }
 }
 
 static bool can_keep(const hr_cuda_stage *s) {
     if (s->c->ring) return true; /* it was chosen so that they fit */
-    return s->c->resident && !s->c->columns && s->c->groups * s->c->vector <= KEPT_ELEMENTS_MAX &&
+    return s->c->resident && !s->c->columns && s->c->groups * s->c->vector <= STASH_ELEMENTS_MAX &&
            s->stage->pass_count > 1;
 }
 
-void hr_cuda_declare_kept(hr_cuda_stage *s) {
+void hr_cuda_declare_stash(hr_cuda_stage *s) {
     for (int k = 0; k < hr_stash_of(s->stage)->count && can_keep(s); k++)
         if (!hr_stash_of(s->stage)->once[k] && hr_stash_of(s->stage)->value[k]->op != HR_OP_ELEMENT)
             hr_print(s->p, "float kept_%d[%d];", hr_stash_of(s->stage)->value[k]->id,
                      s->c->groups * s->c->vector);
 }
 
-static void print_kept(hr_cuda_stage *s) {
+static void print_stash(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     for (int k = 0; k < hr_stash_of(s->stage)->count && can_keep(s); k++) {
-        const hr_expr *kept = hr_stash_of(s->stage)->value[k];
-        if (hr_stash_of(s->stage)->once[k] || kept->op == HR_OP_ELEMENT || s->kept[kept->id] ||
-            !p->uses[kept->id])
+        const hr_expr *stash = hr_stash_of(s->stage)->value[k];
+        if (hr_stash_of(s->stage)->once[k] || stash->op == HR_OP_ELEMENT || s->stash[stash->id] ||
+            !p->uses[stash->id])
             continue;
-        p->uses[kept->id]++;
-        const char *value = hr_expr_text(p, kept);
-        hr_print(p, "kept_%d[u * %d + v] = %s;", kept->id, s->c->vector, value);
-        s->kept[kept->id] = true; /* for the passes to come */
+        p->uses[stash->id]++;
+        const char *value = hr_expr_text(p, stash);
+        hr_print(p, "kept_%d[u * %d + v] = %s;", stash->id, s->c->vector, value);
+        s->stash[stash->id] = true; /* for the passes to come */
     }
 }
 
@@ -182,10 +182,10 @@ static store store_of(const hr_cuda_stage *s, const hr_step *step) {
 }
 
 /* Into the place in shared memory that the row leaves from; threads without a row have one there, too. */
-static void print_carried_store(hr_cuda_stage *s, const char *carried, const char *values) {
+static void print_staged_store(hr_cuda_stage *s, const char *staged_block, const char *values) {
     hr_printer *p = s->p;
-    const char *place = hr_format(p, "%s + place + pos", carried);
-    const char *apart = hr_cuda_carried_apart(s);
+    const char *place = hr_format(p, "%s + place + pos", staged_block);
+    const char *apart = hr_cuda_block_slot_apart(s);
     if (!s->c->exact) hr_print(p, "if (inside)");
     hr_print(p, "%sstore_carried(%s, %s, %s);", s->c->exact ? "" : "    ", place, values, apart);
     if (s->c->exact) return;
@@ -201,9 +201,9 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
                       *live = hr_cuda_asks_live(c) ? "if (live) " : "";
     const char *aligned = hr_cuda_is_aligned(s, tensor, t->statement->subscripts) ? "ALIGNED" : "false";
     const char *values = hr_format(p, "%sgroup_of(y%d)", t->paired ? kind : "", t->id);
-    const char *carried = hr_cuda_carried_out(s, tensor);
-    if (carried) {
-        print_carried_store(s, carried, values);
+    const char *staged_block = hr_cuda_block_slot_out(s, tensor);
+    if (staged_block) {
+        print_staged_store(s, staged_block, values);
         return;
     }
     if (hr_cuda_whole(s, tensor, t->statement->subscripts) && strcmp(hr_cuda_group_start(s), "pos") == 0)
@@ -301,7 +301,7 @@ static void print_element(hr_cuda_stage *s, int pass) {
     hr_printer_forget(p, HR_AT_LANE);
     for (int i = 0; i < count; i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) hr_expr_count_uses(p, s->stage->steps[i].value);
-    print_kept(s);
+    print_stash(s);
     for (int i = 0; i < count; i++) {
         if (!hr_cuda_runs_in(s, &s->stage->steps[i], pass)) continue;
         values[i] = hr_format(p, "e%d", i);

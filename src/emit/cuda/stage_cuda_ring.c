@@ -133,21 +133,21 @@ static const char *row_name(hr_cuda_stage *s, int k) {
 }
 
 /* The row that was taken comes to all threads as number `turn` of what is told, and the next one is taken. */
-static void print_telling(hr_cuda_stage *s, const char *turn) {
+static void print_telling(hr_cuda_stage *s, const char *buffer) {
     hr_printer *p = s->p;
     if (s->c->exchange) {
-        hr_print(p, "expect_row(told + %s);", turn);
-        hr_print(p, "if (lane < 32) tell_row<%d>(told_row + %s, taken, told + %s);", s->c->slices, turn,
-                 turn);
+        hr_print(p, "expect_row(told + %s);", buffer);
+        hr_print(p, "if (lane < 32) tell_row<%d>(told_row + %s, taken, told + %s);", s->c->slices, buffer,
+                 buffer);
     } else {
-        hr_print(p, "if (lane == 0) told_row[%s] = taken;", turn);
+        hr_print(p, "if (lane == 0) told_row[%s] = taken;", buffer);
     }
     hr_print(p, "if (lane == 0) taken = take_rows(a.scratch, 1);");
 }
 
-static const char *heard_row(hr_cuda_stage *s, const char *turn, const char *parity) {
-    return s->c->exchange ? hr_format(s->p, "hear_row(told_row + %s, told + %s, %s)", turn, turn, parity)
-                          : hr_format(s->p, "told_row[%s]", turn);
+static const char *heard_row(hr_cuda_stage *s, const char *buffer, const char *parity) {
+    return s->c->exchange ? hr_format(s->p, "hear_row(told_row + %s, told + %s, %s)", buffer, buffer, parity)
+                          : hr_format(s->p, "told_row[%s]", buffer);
 }
 
 /* The first rows, a run of them, and their copies. */

@@ -10,17 +10,17 @@
 #include "emit/cuda/stage_cuda.h"
 
 /* Where a tensor's rows stand in shared memory; NULL where they do not come (leave) this way. */
-const char *hr_cuda_carried_in(const hr_cuda_stage *s, const hr_expr *element);
-const char *hr_cuda_carried_out(const hr_cuda_stage *s, int tensor);
+const char *hr_cuda_block_slot_in(const hr_cuda_stage *s, const hr_expr *element);
+const char *hr_cuda_block_slot_out(const hr_cuda_stage *s, int tensor);
 /* Whether the groups of a row begin inside words, as text. Where a warp has a row it takes two, one after the
  * other, of which the second, `odd`, begins so and the first does not. */
-const char *hr_cuda_carried_apart(const hr_cuda_stage *s);
+const char *hr_cuda_block_slot_apart(const hr_cuda_stage *s);
 /* Before the loop over rows. */
-void hr_cuda_print_carriers(hr_cuda_stage *s);
+void hr_cuda_print_block_slots(hr_cuda_stage *s);
 /* In the loop: the block's rows are asked for and waited for, and a thread's first row is begun; its last is
  * ended; the block's rows are sent back. */
-void hr_cuda_print_carrying(hr_cuda_stage *s);
-void hr_cuda_print_carried(hr_cuda_stage *s);
+void hr_cuda_print_block_in(hr_cuda_stage *s);
+void hr_cuda_print_block_out(hr_cuda_stage *s);
 void hr_cuda_print_returning(hr_cuda_stage *s);
 
 #endif

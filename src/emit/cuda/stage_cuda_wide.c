@@ -90,7 +90,7 @@ static hr_visit find_apart(void *stage, const hr_expr *node) {
     hr_cuda_stage *s = stage;
     apart a, other;
     const char *run = NULL;
-    if (s->kept[node->id] || s->held[node->id]) return HR_VISIT_PAST;
+    if (s->stash[node->id] || s->held[node->id]) return HR_VISIT_PAST;
     if (!is_apart(s, node, &a)) return HR_VISIT_ON;
     for (int i = 0; i < s->wide_count && !run; i++)
         if (is_apart(s, s->wide[i], &other) && is_same_run(node, &a, s->wide[i], &other))

@@ -39,7 +39,7 @@ static int64_t flight_bytes(chooser *s, const hr_stage *stage, const hr_expr *no
     }
     if (hr_op_is_dear(node->op) &&
         since) { /* kept: the row that is written and those that are read; of two one */
-        bytes += (since + (hr_stage_turns(stage) > 2)) * f->row * 4;
+        bytes += (since + (hr_stage_main_passes(stage) > 2)) * f->row * 4;
         f->first[node->id] = pass + 1;
         return bytes;
     }
@@ -52,10 +52,10 @@ static int64_t flight_bytes(chooser *s, const hr_stage *stage, const hr_expr *no
 /* It needs passes that each work through a row's lanes in order, and rows that are there when their turn
  * comes. */
 static bool can_be_pipelined(const hr_stage *stage) {
-    bool ends_spared = stage->spare_pass && stage->spare_pass == stage->pass_count - 1;
-    if (ends_spared) return false;
-    if (!hr_stage_is_vector(stage) || stage->contract || hr_stage_turns(stage) < 2 || stage->row_count != 1 ||
-        !stage->task_count)
+    bool ends_in_fallback = stage->fallback_pass && stage->fallback_pass == stage->pass_count - 1;
+    if (ends_in_fallback) return false;
+    if (!hr_stage_is_vector(stage) || stage->contract || hr_stage_main_passes(stage) < 2 ||
+        stage->row_count != 1 || !stage->task_count)
         return false;
     if (hr_stage_has(stage, HR_STEP_REDUCE_ALL) || hr_stage_has(stage, HR_STEP_SCATTER)) return false;
     for (int i = 0; i < stage->step_count; i++)
@@ -117,7 +117,7 @@ static hr_throttle choose_throttle(const chooser *s, const hr_stage *stage, int6
 static bool pays_reversed(const chooser *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     int64_t l1 = hr_limits_l1(&s->plan->limits);
     int last = stage->pass_count - 1;
-    if (hr_cpu_walk_of(stage)->jam > 1 || hr_stage_turns(stage) != 2 || f->late || bytes <= l1 / 4 * 3)
+    if (hr_cpu_walk_of(stage)->jam > 1 || hr_stage_main_passes(stage) != 2 || f->late || bytes <= l1 / 4 * 3)
         return false;
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].kind == HR_STEP_REDUCE_COLUMN ||
@@ -143,11 +143,11 @@ static hr_status survey(chooser *s, const hr_stage *stage, flight *f, int64_t *b
     f->first = calloc(ids * 2, sizeof *f->first);
     if (!f->first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     f->last = f->first + ids;
-    for (int turn = 0; turn < hr_stage_turns(stage); turn++)
+    for (int position = 0; position < hr_stage_main_passes(stage); position++)
         for (int i = 0; i < stage->step_count; i++)
-            if (stage->steps[i].pass == hr_stage_pass_at(stage, turn) &&
+            if (stage->steps[i].pass == hr_stage_pass_at(stage, position) &&
                 hr_step_is_emitted(&stage->steps[i]) && stage->steps[i].kind != HR_STEP_ROW)
-                *bytes += flight_bytes(s, stage, stage->steps[i].value, turn, f);
+                *bytes += flight_bytes(s, stage, stage->steps[i].value, position, f);
     free(f->first);
     f->first = f->last = NULL;
     return HR_OK;
@@ -160,7 +160,7 @@ static hr_status choose_pipeline(chooser *s, hr_stage *stage) {
     int64_t bytes;
     HR_TRY(survey(s, stage, &f, &bytes));
     if (!choice && !pays(s, stage, bytes)) return HR_OK;
-    walk->pipeline.depth = hr_stage_turns(stage);
+    walk->pipeline.depth = hr_stage_main_passes(stage);
     walk->jam = choose_jam(s, stage, &f, bytes);
     walk->pipeline.throttle = choose_throttle(s, stage, f.row, bytes);
     return HR_OK;
@@ -170,10 +170,10 @@ static hr_status choose_pipeline(chooser *s, hr_stage *stage) {
  * part of the row. Where lanes are narrowed operations have memory wait at times, and what either does alone
  * there makes up for it. */
 static bool goes_on(const chooser *s, const hr_stage *stage, int64_t row) {
-    enum { LEADS_MOST = 16 };
-    return row <= (int64_t)hr_cpu_walk_of(stage)->pipeline.offset * LEADS_MOST &&
+    enum { OFFSETS_MOST = 16 };
+    return row <= (int64_t)hr_cpu_walk_of(stage)->pipeline.offset * OFFSETS_MOST &&
            hr_cpu_walk_of(stage)->jam == 1 && hr_cpu_walk_of(stage)->pipeline.direction != HR_REVERSED &&
-           hr_stage_turns(stage) == 2 && !hr_stage_is_narrow(s->plan, stage);
+           hr_stage_main_passes(stage) == 2 && !hr_stage_is_narrow(s->plan, stage);
 }
 
 /* What is read of memory stands where results have just been stored, but in another page, wherever rows are a

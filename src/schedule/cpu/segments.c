@@ -210,7 +210,7 @@ static hr_expr *segment_of(const rewriting *in, hr_expr *value) {
     w.known = w.graph->function->expr_count;
     w.memo = calloc((size_t)w.known + 1, sizeof(hr_expr *));
     w.forms = calloc((size_t)w.known + 1, sizeof *w.forms);
-    hr_expr *result = w.graph->spare;
+    hr_expr *result = w.graph->placeholder;
     if (w.memo && w.forms)
         result = rewritten(&w, value, &unused);
     else

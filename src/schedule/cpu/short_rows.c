@@ -58,7 +58,7 @@ static bool can_jam(const hr_stage *stage) {
 
 /* As many as the first-level cache holds half of. */
 static int choose_jam(const hr_plan *plan, const hr_stage *stage, const row *row) {
-    if (hr_cpu_walk_of(stage)->row_ends != HR_ROWS_RAGGED && hr_stage_turns(stage) < 2 &&
+    if (hr_cpu_walk_of(stage)->row_ends != HR_ROWS_RAGGED && hr_stage_main_passes(stage) < 2 &&
         !hr_stage_estimates(stage))
         return 0;
     int64_t most = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ? SHORT_BYTES / 2 : SHORT_BYTES;

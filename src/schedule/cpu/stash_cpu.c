@@ -7,7 +7,7 @@
 #include "ir/graph.h"
 
 /* Of an element: the value that is kept and what is read beside it. */
-enum { KEPT_BYTES = 8 };
+enum { STASH_BYTES = 8 };
 
 /* bf16 is widened as fast as f32 is loaded from a cache that it fills. */
 static bool is_narrow_element(const hr_stashing *s, const hr_expr *node) {
@@ -81,7 +81,7 @@ hr_status hr_pass_stash(const int64_t *extents, hr_plan *plan, hr_stage *stage) 
     if (hr_cpu_walk_of(stage)->gathered || hr_cpu_walk_of(stage)->strip)
         return HR_OK; /* its scratch memory is the order's, or a strip's */
     HR_TRY(hr_stash_begin(plan, stage, extents, &s));
-    bool stays = s.row <= hr_limits_kept(&plan->limits) / KEPT_BYTES;
+    bool stays = s.row <= hr_limits_stash(&plan->limits) / STASH_BYTES;
     if (stays) hr_stash_functions(&s, NULL);
     stash_narrow(&s, true, &budget);
     stash_narrow(&s, false, &budget);

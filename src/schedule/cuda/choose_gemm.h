@@ -63,8 +63,8 @@ typedef struct hr_cuda_gemm {
     int n_run;        /* columns that end together where a tile goes past the end along n; 0 = none does */
     int column_count; /* values of the epilogue that are one for each column */
     const hr_expr *columns[HR_GEMM_COLUMNS_MAX];
-    const hr_expr *carried; /* an element that comes to where the result leaves from; NULL = none */
-    hr_gemm_view carried_view;
+    const hr_expr *staged_block; /* an element that comes to where the result leaves from; NULL = none */
+    hr_gemm_view staged_view;
     bool paced; /* it reads memory element by element: few columns at a time, for registers are scarce */
     double epilogue_clocks; /* of an element, of a multiprocessor */
     int sums_most;          /* of a thread, so that its epilogue finds registers */

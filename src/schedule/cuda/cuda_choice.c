@@ -590,7 +590,7 @@ static void choose_rows(chooser *s) {
     c->exact = c->row % c->vector == 0 && (s->stage->row_count == 1 || c->lane % c->vector == 0);
     c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
     c->shifted = !c->exact && !c->columns && s->whole && s->stage->row_count == 1 && c->row % c->vector != 0;
-    if (c->shifted && hr_cuda_choose_carried(s->plan, s->stage, s->extents, c)) return;
+    if (c->shifted && hr_cuda_choose_staged_block(s->plan, s->stage, s->extents, c)) return;
     int64_t groups = hr_divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     if (choose_columns(s, groups)) return;
@@ -686,11 +686,11 @@ static bool leaves_last(const chooser *s) {
 }
 
 /* Blocks that each have other rows are not enough of them, or something is kept from row to row. */
-static bool takes_turns(const chooser *s) {
+static bool is_persistent(const chooser *s) {
     const hr_cuda_choice *c = s->c;
     double rows = row_count(s);
     return c->blocks_limit < INT32_MAX / c->slices || rows > (double)c->blocks_limit * c->block_rows ||
-           c->columns || c->totals || c->staged || c->ahead || c->carried;
+           c->columns || c->totals || c->staged || c->ahead || c->staged_block;
 }
 
 hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
@@ -723,7 +723,7 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
     else
         choose_rows(&s);
     out->last = out->order_count && leaves_last(&s);
-    out->turns = takes_turns(&s);
+    out->persistent = is_persistent(&s);
     out->work_bytes = hr_cuda_work_offset(plan, stage, out, stage->step_count);
     return HR_OK;
 }

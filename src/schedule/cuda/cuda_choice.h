@@ -13,7 +13,7 @@
 #include "ir/graph.h"
 #include "plan/plan.h"
 
-enum { HR_CUDA_CARRIERS_MAX = 8, HR_CUDA_FEW_ROWS = 1 << 30 };
+enum { HR_CUDA_BLOCK_SLOTS_MAX = 8, HR_CUDA_FEW_ROWS = 1 << 30 };
 
 /* ALONG: groups of a tile's run of results. ACROSS: such runs that a block writes at once. */
 enum { HR_CUDA_TILE_ACROSS = 32, HR_CUDA_TILE_ALONG = 8 };
@@ -24,10 +24,10 @@ static inline int64_t hr_divide_up(int64_t a, int64_t b) {
 
 /* A place in shared memory for a block's rows of a tensor that is read, of one that is written, or of both;
  * -1 = none. */
-typedef struct hr_cuda_carrier {
+typedef struct hr_cuda_block_slot {
     int in, out;
     int64_t offset; /* bytes */
-} hr_cuda_carrier;
+} hr_cuda_block_slot;
 
 typedef struct hr_cuda_choice {
     bool flat;
@@ -46,23 +46,23 @@ typedef struct hr_cuda_choice {
                     */
     bool shifted;  /* not exact, and a row's groups begin where memory is aligned, up to vector - 1 elements
                       before it */
-    bool carried;  /* rows come and go through shared memory, a block's at a time: stage_cuda_staged.h */
-    bool resident; /* a row stays in registers between its passes; otherwise each pass reads it in `chunks`
-                      runs */
-    bool same_shared;   /* staged, and what is the same for all rows waits in shared memory, too; otherwise in
-                           registers */
-    int columns;        /* sums over tasks, one an element of a row: how many */
+    bool staged_block; /* rows come and go through shared memory, a block's at a time: stage_cuda_staged.h */
+    bool resident;    /* a row stays in registers between its passes; otherwise each pass reads it in `chunks`
+                         runs */
+    bool same_shared; /* staged, and what is the same for all rows waits in shared memory, too; otherwise in
+                         registers */
+    int columns;      /* sums over tasks, one an element of a row: how many */
     bool column_memory; /* they are kept in memory, because registers do not hold them */
     bool totals;        /* sums over everything */
     bool exchange;      /* slices are a cluster of blocks, which exchange what they reduce */
     bool fast;          /* no result is stored as f32: see cuda_math.h */
     bool last;          /* what is read once is the last to leave the L2 */
-    bool few;   /* rows, HR_CUDA_FEW_ROWS at most: their numbers are 32 bits, for registers are scarce */
-    bool turns; /* a block takes rows in turn; otherwise it has those that it begins with */
+    bool few;        /* rows, HR_CUDA_FEW_ROWS at most: their numbers are 32 bits, for registers are scarce */
+    bool persistent; /* a block takes rows in turn; otherwise it has those that it begins with */
     int vector, groups, row_threads, block_rows, slices, threads;
     int both; /* flat: the place in `order` of an index of two values whose groups a thread has together, for
                  what is read for the one is read for the other, too; 0 = none */
-    int row_turns; /* of carried rows, those that a thread takes one after the other */
+    int row_rounds; /* of carried rows, those that a thread takes one after the other */
     int64_t chunks;
     int64_t row;          /* elements; 0 in a flat stage */
     int64_t lane;         /* elements of the innermost index */
@@ -72,8 +72,8 @@ typedef struct hr_cuda_choice {
     int partners; /* blocks of a cluster that add up their sums over tasks before they leave them; 1 = none */
     int together; /* blocks of a multiprocessor that the registers must suffice for; 0 = any */
     int64_t shared_bytes; /* of staged or carried rows */
-    int carrier_count;    /* of carried rows */
-    hr_cuda_carrier carriers[HR_CUDA_CARRIERS_MAX];
+    int block_slot_count; /* of carried rows */
+    hr_cuda_block_slot block_slots[HR_CUDA_BLOCK_SLOTS_MAX];
     int64_t work_bytes; /* of partial results, which the blocks leave for the end of the stage */
     bool tile; /* flat: neighbouring threads are neighbours along `across`, by its place in `order`: see
                   stage_cuda_tile.h */
@@ -91,7 +91,7 @@ static inline int hr_cuda_cluster_blocks(const hr_cuda_choice *c) {
 /* Of rows, arrays that begin at whole 16 bytes and others have a function each. A map asks itself: it gains
  * nothing by it, and of two functions the compiler adds up the keys of random numbers anew for each group. */
 static inline bool hr_cuda_asks_before(const hr_cuda_choice *c) {
-    return !c->flat && (c->vector > 1 || c->ring || c->carried);
+    return !c->flat && (c->vector > 1 || c->ring || c->staged_block);
 }
 
 hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,

@@ -11,8 +11,8 @@ void hr_cuda_choose_ring(const hr_plan *plan, const hr_stage *stage, const int64
                          hr_cuda_choice *choice);
 /* Decides whether the rows of a stage are carried; fills the choice if so. `choice` has the order of indices,
  * the row, and the vector of its widest tensors. */
-bool hr_cuda_choose_carried(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                            hr_cuda_choice *choice);
+bool hr_cuda_choose_staged_block(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                 hr_cuda_choice *choice);
 /* A flat stage goes through tiles; changes the choice where it pays. */
 void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                          hr_cuda_choice *choice);

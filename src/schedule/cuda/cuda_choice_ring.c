@@ -68,7 +68,7 @@ static survey survey_of(const hr_plan *plan, const hr_stage *stage, const int64_
     return s;
 }
 
-static int kept_bytes(const hr_stage *stage) {
+static int stash_bytes(const hr_stage *stage) {
     int bytes = 0;
     for (int k = 0; k < hr_stash_of(stage)->count; k++)
         if (!hr_stash_of(stage)->once[k] && hr_stash_of(stage)->value[k]->op != HR_OP_ELEMENT) bytes += 4;
@@ -92,7 +92,7 @@ typedef struct shape {
 static shape shape_of(const survey *s, int threads, int together, int slices) {
     int64_t share = hr_divide_up(s->c->row / s->c->vector, slices), most = RING_GROUPS / s->streams,
             room = s->plan->limits.shared_bytes / together - RING_RESERVE,
-            held = (int64_t)s->c->vector * (s->held_bytes + kept_bytes(s->stage));
+            held = (int64_t)s->c->vector * (s->held_bytes + stash_bytes(s->stage));
     shape shape = {.together = together, .slices = slices, .groups = hr_divide_up(share, threads)};
     if (hr_stage_knobs(s->stage)->groups) most = hr_stage_knobs(s->stage)->groups;
     if (most > RING_BYTES_HELD / held) most = RING_BYTES_HELD / held;
@@ -124,7 +124,7 @@ static shape choose_shape(const survey *s) {
     }
     shape one = fewest(s, RING_THREADS, 1), two = fewest(s, RING_THREADS / 2, 2);
     bool even = s->c->row == (int64_t)RING_THREADS * one.groups * one.slices * s->c->vector;
-    int most = kept_bytes(s->stage) ? 16 : 8;
+    int most = stash_bytes(s->stage) ? 16 : 8;
     return !one.depth || (two.depth && two.slices <= most && (one.slices >= 4 || !even)) ? two : one;
 }
 

@@ -77,7 +77,7 @@ static bool reads(const hr_expr *e, int tensor) {
 static bool is_known(const reader *r, const hr_expr *e) {
     for (int i = 0; i < r->gemm->column_count; i++)
         if (r->gemm->columns[i] == e) return true;
-    return e == r->gemm->carried;
+    return e == r->gemm->staged_block;
 }
 
 /* One for each column: it is read of memory and depends on n, neither on m nor on the product. */
@@ -88,11 +88,11 @@ static bool is_column(const reader *r, const hr_expr *e) {
 }
 
 /* An element that lies in memory as the only result does. */
-static hr_status find_carried(reader *r, const hr_expr *e) {
+static hr_status find_staged(reader *r, const hr_expr *e) {
     hr_gemm_view view;
     hr_cuda_gemm *g = r->gemm;
     const hr_tensor *tensor = &r->plan->normal->tensors[e->tensor];
-    if (g->carried || g->result_count != 1 || e->arg_count != tensor->rank ||
+    if (g->staged_block || g->result_count != 1 || e->arg_count != tensor->rank ||
         tensor->dtype != g->result_dtype || e->type != HR_F32)
         return HR_OK;
     for (int i = 0; i < e->arg_count; i++)
@@ -102,8 +102,8 @@ static hr_status find_carried(reader *r, const hr_expr *e) {
     if (!view.rank || view.rank != g->results[0].rank) return HR_OK;
     for (int a = 0; a < view.rank; a++)
         if (view.size[a] != g->results[0].size[a]) return HR_OK;
-    g->carried = e;
-    g->carried_view = view;
+    g->staged_block = e;
+    g->staged_view = view;
     return HR_OK;
 }
 
@@ -114,8 +114,8 @@ static hr_status survey(reader *r, const hr_expr *e) {
         return HR_OK;
     }
     if (e->op == HR_OP_ELEMENT && e->tensor != r->contract->product && mentions(e, n_of(r->contract))) {
-        HR_TRY(find_carried(r, e));
-        r->matrices |= r->gemm->carried != e;
+        HR_TRY(find_staged(r, e));
+        r->matrices |= r->gemm->staged_block != e;
         return HR_OK;
     }
     for (int i = 0; i < e->arg_count; i++)

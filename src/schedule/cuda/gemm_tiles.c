@@ -137,7 +137,7 @@ static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm
 static bool make_fit(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                      hr_gemm_tile *tile) {
     int least = gemm->mainloop == HR_GEMM_HOPPER ? 3 : 2;
-    if (gemm->carried) tile->pieces = 0; /* what is carried has its place while the product runs */
+    if (gemm->staged_block) tile->pieces = 0; /* what is carried has its place while the product runs */
     while (tile->stages > least && hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes)
         tile->stages--;
     return fits(plan, s, gemm, tile);

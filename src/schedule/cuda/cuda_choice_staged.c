@@ -37,13 +37,13 @@ static int size_of(const chooser *s, int tensor) {
     return (int)hr_dtype_size(s->plan->normal->tensors[tensor].dtype);
 }
 
-static void add_slot(chooser *s, hr_cuda_carrier slot) {
+static void add_slot(chooser *s, hr_cuda_block_slot slot) {
     int size = size_of(s, slot.in >= 0 ? slot.in : slot.out);
-    if (s->c->carrier_count == HR_CUDA_CARRIERS_MAX) {
+    if (s->c->block_slot_count == HR_CUDA_BLOCK_SLOTS_MAX) {
         s->fits = false;
         return;
     }
-    s->c->carriers[s->c->carrier_count++] = slot;
+    s->c->block_slots[s->c->block_slot_count++] = slot;
     if (size < s->narrowest) s->narrowest = size;
     if (size > s->widest) s->widest = size;
 }
@@ -54,9 +54,9 @@ static hr_visit add_read(void *chooser_of, const hr_expr *e) {
         !hr_element_is_guarded(s->plan->normal, e) &&
         hr_cuda_is_whole(s->plan, s->c, e->tensor, e->args, s->extents)) {
         bool known = false;
-        for (int i = 0; i < s->c->carrier_count; i++)
-            known = known || s->c->carriers[i].in == e->tensor;
-        if (!known) add_slot(s, (hr_cuda_carrier){.in = e->tensor, .out = -1});
+        for (int i = 0; i < s->c->block_slot_count; i++)
+            known = known || s->c->block_slots[i].in == e->tensor;
+        if (!known) add_slot(s, (hr_cuda_block_slot){.in = e->tensor, .out = -1});
     }
     return HR_VISIT_ON;
 }
@@ -65,19 +65,19 @@ static hr_visit add_read(void *chooser_of, const hr_expr *e) {
  * by the thread that read it. */
 static void add_write(chooser *s, int tensor) {
     hr_dtype dtype = s->plan->normal->tensors[tensor].dtype;
-    for (int i = 0; i < s->c->carrier_count; i++) {
-        hr_cuda_carrier *slot = &s->c->carriers[i];
+    for (int i = 0; i < s->c->block_slot_count; i++) {
+        hr_cuda_block_slot *slot = &s->c->block_slots[i];
         if (slot->out >= 0 || slot->in < 0 || s->plan->normal->tensors[slot->in].dtype != dtype) continue;
         slot->out = tensor;
         return;
     }
-    add_slot(s, (hr_cuda_carrier){.in = -1, .out = tensor});
+    add_slot(s, (hr_cuda_block_slot){.in = -1, .out = tensor});
 }
 
 static void add_all(chooser *s) {
     for (int i = 0; i < s->stage->step_count; i++)
         hr_expr_visit(s->stage->steps[i].value, add_read, s);
-    s->reads = s->c->carrier_count;
+    s->reads = s->c->block_slot_count;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         const hr_statement *statement = &s->plan->normal->statements[step->statement];
@@ -96,12 +96,13 @@ static bool lay_out(chooser *s) {
     int threads = 32;
     while (threads > 1 && groups < (int64_t)GROUPS_LEAST * threads)
         threads /= 2;
-    c->row_turns = c->row % vector && threads == 32 ? 2 : 1;
-    int rows = THREADS / threads * c->row_turns > ROWS_LEAST ? THREADS / threads * c->row_turns : ROWS_LEAST;
+    c->row_rounds = c->row % vector && threads == 32 ? 2 : 1;
+    int rows =
+        THREADS / threads * c->row_rounds > ROWS_LEAST ? THREADS / threads * c->row_rounds : ROWS_LEAST;
     int64_t held = (groups + threads - 1) / threads;
     if (held > (vector > 1 ? GROUPS_MOST : SINGLES_MOST) || held * s->reads > HELD_MOST) return false;
-    for (int i = 0; i < c->carrier_count; i++) {
-        hr_cuda_carrier *slot = &c->carriers[i];
+    for (int i = 0; i < c->block_slot_count; i++) {
+        hr_cuda_block_slot *slot = &c->block_slots[i];
         slot->offset = bytes;
         bytes += rows * c->row * size_of(s, slot->in >= 0 ? slot->in : slot->out);
     }
@@ -111,24 +112,24 @@ static bool lay_out(chooser *s) {
     c->exact = c->row % vector == 0;
     c->row_threads = threads;
     c->block_rows = rows;
-    c->threads = threads * rows / c->row_turns;
+    c->threads = threads * rows / c->row_rounds;
     c->groups = (int)held;
-    if (c->row_turns > 1 && held * s->reads <= GROUPS_MOST) c->together = TOGETHER;
+    if (c->row_rounds > 1 && held * s->reads <= GROUPS_MOST) c->together = TOGETHER;
     return true;
 }
 
-bool hr_cuda_choose_carried(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                            hr_cuda_choice *c) {
+bool hr_cuda_choose_staged_block(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                 hr_cuda_choice *c) {
     const hr_knobs *k = hr_stage_knobs(stage);
     chooser s = {.plan = plan, .stage = stage, .extents = extents, .c = c, .narrowest = PIECE, .fits = true};
     if (plan->limits.compute < 90 || stage->row_count != 1 || c->columns || c->totals) return false;
     if (k->row_threads || k->groups || k->blocks || k->staging || k->cluster) return false;
     add_all(&s);
-    if (!s.fits || !c->carrier_count || s.narrowest < 2 || s.widest > 4 || !lay_out(&s)) {
-        c->carrier_count = 0;
+    if (!s.fits || !c->block_slot_count || s.narrowest < 2 || s.widest > 4 || !lay_out(&s)) {
+        c->block_slot_count = 0;
         return false;
     }
-    c->carried = c->resident = c->narrow = true;
+    c->staged_block = c->resident = c->narrow = true;
     c->shifted = c->straddle = false;
     c->slices = 1;
     c->chunks = 1;
