@@ -112,10 +112,10 @@ static launch_shape shape_of(const hr_cuda_choice *c) {
 }
 
 static int64_t blocks_of(launch_shape s, int64_t total) {
-    int64_t blocks = total / s.run + (total % s.run > 0);
+    int64_t blocks = hr_divide_up(total, s.run);
     if (blocks < s.least) blocks = s.least;
     if (blocks > s.limit) blocks = s.limit;
-    return blocks * s.slices;
+    return hr_saturate_product(blocks, s.slices);
 }
 
 static launch_shape clear_shape(const hr_plan *plan) {
@@ -124,7 +124,7 @@ static launch_shape clear_shape(const hr_plan *plan) {
 
 static int64_t end_blocks(const hr_cuda_choice *c) {
     int width = hr_cuda_end_columns(c);
-    int64_t columns = c->columns * ((c->row + width - 1) / width);
+    int64_t columns = hr_saturate_product(c->columns, hr_divide_up(c->row, width));
     return columns > 1 ? columns : 1;
 }
 

@@ -129,7 +129,8 @@ void hr_cuda_print_column_meeting(hr_cuda_stage *s) {
 /* Columns of a block of the kernel that ends a stage: a whole sector of memory, and few enough that all
  * multiprocessors have a block. */
 int hr_cuda_end_columns(const hr_cuda_choice *c) {
-    return c->columns * c->row <= (int64_t)WIDE_COLUMNS * END_BLOCKS ? NARROW_COLUMNS : WIDE_COLUMNS;
+    return hr_saturate_product(c->columns, c->row) <= (int64_t)WIDE_COLUMNS * END_BLOCKS ? NARROW_COLUMNS
+                                                                                         : WIDE_COLUMNS;
 }
 
 /* Each block has one sum's columns, its lines of threads take the parts in turn. */

@@ -68,7 +68,7 @@ static int64_t index_size(const chooser *s, int index) {
 
 static int64_t power_up(int64_t x) {
     int64_t power = 1;
-    while (power < x)
+    while (power < x && power <= INT64_MAX / 2)
         power *= 2;
     return power;
 }
@@ -227,7 +227,7 @@ static int few_places(const chooser *s, double elements) {
     double places = elements_of(s, statement->tensor);
     size_t size = hr_dtype_size(hr_compute_type(s->function->tensors[statement->tensor].dtype));
     bool few = places >= 1 && places * (double)size <= PLACES_BYTES && places * PLACES_TIMES <= elements;
-    return few ? (int)power_up((int64_t)places) : 0;
+    return few ? hr_saturate_int(power_up((int64_t)places)) : 0;
 }
 
 static void choose_flat(chooser *s) {
@@ -292,14 +292,13 @@ static void choose_slices(chooser *s, int64_t groups, int64_t tasks, bool shared
         if (!knobs->row_threads && !shared) c->row_threads = ONCE_THREADS;
         held = (int64_t)c->row_threads * c->groups;
         wanted = 1;
-        while (reduces && wanted < 8 && wanted * 2 * tasks <= s->plan->limits.threads &&
+        while (reduces && wanted < 8 && hr_saturate_product(wanted * 2, tasks) <= s->plan->limits.threads &&
                wanted * held < groups)
             wanted *= 2;
         if (!reduces) wanted = hr_divide_up(groups, held);
     }
     if (reduces && wanted > 1 && c->row_threads < 32) c->row_threads = 32; /* blocks exchange one row */
-    c->slices = (int)(reduces ? power_up(wanted) : wanted);
-    if (c->slices > limit) c->slices = (int)limit;
+    c->slices = hr_saturate_int(smaller(reduces ? power_up(wanted) : wanted, limit));
     c->exchange = reduces && c->slices > 1;
     c->groups = (int)smaller(hr_divide_up(groups, (int64_t)c->row_threads * c->slices), c->groups);
     if (c->groups < 1) c->groups = 1;
@@ -312,7 +311,7 @@ static void choose_staged(chooser *s, int64_t groups) {
     hr_cuda_choice *c = s->c;
     const hr_knobs *knobs = hr_stage_knobs(s->stage);
     int64_t room = s->plan->limits.shared_bytes - SHARED_RESERVE,
-            bytes = groups * c->vector * s->staged_bytes;
+            bytes = hr_saturate_product(groups, (int64_t)c->vector * s->staged_bytes);
     bool wanted = knobs->staging ? knobs->staging == HR_STAGING_SHARED || knobs->staging == HR_STAGING_DOUBLE
                                  : !c->resident && !c->columns;
     bool wide = c->columns && !knobs->staging && c->groups > 2 && c->row_threads > 32;
@@ -324,7 +323,7 @@ static void choose_staged(chooser *s, int64_t groups) {
     int64_t slices = knobs->cluster ? knobs->cluster : 1, most = s->plan->limits.cluster_blocks > 1 ? 8 : 1;
     if (c->slices > slices && !knobs->cluster && !vast) slices = c->slices;
     if (vast && !s->shared && !c->shifted) slices = most;
-    while (slices < most && hr_divide_up(bytes * depth, slices) > room)
+    while (slices < most && hr_divide_up(hr_saturate_product(bytes, depth), slices) > room)
         slices *= 2;
     int64_t share = hr_divide_up(groups, slices);
     int threads = knobs->row_threads ? knobs->row_threads
@@ -334,10 +333,12 @@ static void choose_staged(chooser *s, int64_t groups) {
                   : share >= 512     ? 256
                                      : 128;
     int unroll = knobs->groups ? knobs->groups : vast ? 4 : 2;
-    if (c->columns) unroll = (int)hr_divide_up(share, threads); /* sums over tasks stay in registers */
+    if (c->columns)
+        unroll = hr_saturate_int(hr_divide_up(share, threads)); /* sums over tasks stay in registers */
     if (unroll > 8) return;
     int64_t chunks = hr_divide_up(share, (int64_t)threads * unroll);
-    int64_t shared = chunks * threads * unroll * c->vector * s->staged_bytes * depth;
+    int64_t shared =
+        hr_saturate_product(chunks, (int64_t)threads * unroll * c->vector * s->staged_bytes * depth);
     if (shared > room) return;
     c->depth = depth;
     c->staged = true;
@@ -456,7 +457,7 @@ static bool choose_columns(chooser *s, int64_t groups) {
     for (column_way way = HELD; way < COLUMN_WAYS; way++)
         for (int unroll = 1; unroll <= COLUMN_ELEMENTS && (way != ALL_SHARED || !best.threads); unroll++) {
             column_choice option = {.way = way, .groups = unroll};
-            option.threads = (int)hr_divide_up(hr_divide_up(groups, unroll), 32) * 32;
+            option.threads = hr_saturate_int(hr_round_up(hr_divide_up(groups, unroll), 32));
             bool wished = (!knobs->groups || knobs->groups == unroll) &&
                           (!knobs->row_threads || knobs->row_threads == option.threads);
             bool sensible = option.threads <= (way == ALL_SHARED ? 1024 : 512) &&
@@ -542,7 +543,7 @@ static void choose_row_threads(chooser *s, int64_t groups, row_form form) {
         c->row_threads = (int)(wanted < 32 ? power_up(wanted) : 32);
     else
         c->row_threads =
-            (int)(wanted <= 256 || form.single ? hr_divide_up(wanted, 32) * 32 : power_up(wanted));
+            hr_saturate_int(wanted <= 256 || form.single ? hr_round_up(wanted, 32) : power_up(wanted));
     if (c->row_threads > ROW_THREADS_MAX && !knobs->row_threads)
         c->row_threads = groups > 2560 && groups <= 4096 && !c->columns ? 1024 : ROW_THREADS_MAX;
     if (c->row_threads > 1024) c->row_threads = 1024;
@@ -591,14 +592,14 @@ static void choose_rows(chooser *s) {
     c->straddle = s->stage->row_count > 1 && c->lane % c->vector != 0;
     c->shifted = !c->exact && !c->columns && s->whole && s->stage->row_count == 1 && c->row % c->vector != 0;
     if (c->shifted && hr_cuda_choose_staged_block(s->plan, s->stage, s->extents, c)) return;
-    int64_t groups = hr_divide_up(c->row + (c->shifted ? c->vector - 1 : 0), c->vector);
+    int64_t groups = hr_divide_up(hr_saturate_sum(c->row, c->shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     if (choose_columns(s, groups)) return;
     row_form form = form_of(s, groups);
     choose_row_threads(s, groups, form);
     int64_t tasks = 1;
     for (int i = 0; i < s->stage->task_count; i++)
-        tasks *= index_size(s, s->stage->task[i]);
+        tasks = hr_saturate_product(tasks, index_size(s, s->stage->task[i]));
     choose_slices(s, groups, tasks, form.shared);
     int threads = form.shared ? SHORT_ROW_THREADS : side_by_side(c);
     c->block_rows = c->row_threads <= 32 && !c->exchange ? threads / c->row_threads : 1;
@@ -663,9 +664,12 @@ int64_t hr_cuda_work_offset(const hr_plan *plan, const hr_stage *stage, const hr
         int64_t points = before->kind == HR_STEP_REDUCE_COLUMN ? c->row
                          : before->kind == HR_STEP_REDUCE_ALL  ? c->slices
                                                                : 0;
-        offset += (points * hr_cuda_parts_limit(c) * hr_cuda_partial_size(plan, before) + 255) / 256 * 256;
+        int64_t parts = hr_saturate_product(points, hr_cuda_parts_limit(c));
+        offset = hr_saturate_sum(
+            offset, hr_round_up(hr_saturate_product(parts, hr_cuda_partial_size(plan, before)), 256));
     }
-    return offset + (c->ring && step == stage->step_count ? 256 : 0); /* the counter of rows */
+    int64_t counter = c->ring && step == stage->step_count ? 256 : 0; /* of rows */
+    return hr_saturate_sum(offset, counter);
 }
 
 static bool stores_f32(const chooser *s) {
@@ -725,5 +729,7 @@ hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64
     out->last = out->order_count && leaves_last(&s);
     out->persistent = is_persistent(&s);
     out->work_bytes = hr_cuda_work_offset(plan, stage, out, stage->step_count);
-    return HR_OK;
+    if (out->work_bytes < INT64_MAX / 2) return HR_OK; /* what stands behind it has room in an i64, too */
+    return hr_fail(HR_BAD_INPUT, "kernel %.60s: at these extents a size is beyond i64; make them smaller",
+                   plan->source->name);
 }

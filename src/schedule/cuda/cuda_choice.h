@@ -10,6 +10,7 @@
 #ifndef HR_SCHEDULE_CUDA_CUDA_CHOICE_H
 #define HR_SCHEDULE_CUDA_CUDA_CHOICE_H
 
+#include "base/saturate.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
 
@@ -17,10 +18,6 @@ enum { HR_CUDA_BLOCK_SLOTS_MAX = 8, HR_CUDA_FEW_ROWS = 1 << 30 };
 
 /* ALONG: groups of a tile's run of results. ACROSS: such runs that a block writes at once. */
 enum { HR_CUDA_TILE_ACROSS = 32, HR_CUDA_TILE_ALONG = 8 };
-
-static inline int64_t hr_divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /* A place in shared memory for a block's rows of a tensor that is read, of one that is written, or of both;
  * -1 = none. */

@@ -96,8 +96,8 @@ static shape shape_of(const survey *s, int threads, int together, int slices) {
     shape shape = {.together = together, .slices = slices, .groups = hr_divide_up(share, threads)};
     if (hr_stage_knobs(s->stage)->groups) most = hr_stage_knobs(s->stage)->groups;
     if (most > RING_BYTES_HELD / held) most = RING_BYTES_HELD / held;
-    shape.threads = (int)hr_divide_up(share, shape.groups * 32) * 32;
-    shape.place = shape.groups * shape.threads * s->c->vector * s->row_bytes;
+    shape.threads = hr_saturate_int(hr_round_up(hr_divide_up(share, shape.groups), 32));
+    shape.place = hr_saturate_product(shape.groups, (int64_t)shape.threads * s->c->vector * s->row_bytes);
     int64_t depth = shape.groups > most ? 0 : room / shape.place;
     shape.depth = depth < RING_DEPTH_MIN ? 0 : depth > RING_DEPTH_MAX ? RING_DEPTH_MAX : (int)depth;
     return shape;
@@ -134,7 +134,7 @@ static int64_t task_count(const survey *s) {
     for (int i = 0; i < s->stage->task_count; i++)
         if (hr_extent_value(function, function->indices[s->stage->task[i]].extent, s->extents, &size) ==
             HR_OK)
-            tasks *= size;
+            tasks = hr_saturate_product(tasks, size);
     return tasks;
 }
 

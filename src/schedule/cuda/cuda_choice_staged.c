@@ -92,14 +92,14 @@ static void add_all(chooser *s) {
 static bool lay_out(chooser *s) {
     hr_cuda_choice *c = s->c;
     int vector = s->widest == 2 ? 2 : 1;
-    int64_t groups = (c->row + vector - 1) / vector, bytes = 0;
+    int64_t groups = hr_divide_up(c->row, vector), bytes = 0;
     int threads = 32;
     while (threads > 1 && groups < (int64_t)GROUPS_LEAST * threads)
         threads /= 2;
     c->row_rounds = c->row % vector && threads == 32 ? 2 : 1;
     int rows =
         THREADS / threads * c->row_rounds > ROWS_LEAST ? THREADS / threads * c->row_rounds : ROWS_LEAST;
-    int64_t held = (groups + threads - 1) / threads;
+    int64_t held = hr_divide_up(groups, threads);
     if (held > (vector > 1 ? GROUPS_MOST : SINGLES_MOST) || held * s->reads > HELD_MOST) return false;
     for (int i = 0; i < c->block_slot_count; i++) {
         hr_cuda_block_slot *slot = &c->block_slots[i];

@@ -53,14 +53,10 @@ static const hr_gemm_tile ampere[] = {
     {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8},
 };
 
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 /* A tile and the others of its cluster count as they run, whole. */
 static int64_t tiles_of(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
-    return s->batch * divide_up(s->m, (int64_t)tile->m * tile->cluster) * tile->cluster *
-           divide_up(s->n, tile->n);
+    int64_t down = hr_saturate_product(hr_divide_up(s->m, (int64_t)tile->m * tile->cluster), tile->cluster);
+    return hr_saturate_product(s->batch, hr_saturate_product(down, hr_divide_up(s->n, tile->n)));
 }
 
 int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_mainloop mainloop,
@@ -98,19 +94,19 @@ int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile)
 
 static double multiply_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
     double product = tile->n / 2.0 > 16 + tile->n / 4.0 ? tile->n / 2.0 : 16 + tile->n / 4.0;
-    return (double)divide_up(s->k, STEP) * (STEP / 16) * (tile->m / 64.0) * product;
+    return (double)hr_divide_up(s->k, STEP) * (STEP / 16) * (tile->m / 64.0) * product;
 }
 
 static double fill_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
     int64_t at_once = hr_gemm_blocks(plan, s, HR_GEMM_HOPPER, tile);
     double rate = l2_all / (double)(at_once > 0 ? at_once : 1);
     double bytes = (tile->m + (double)tile->n / tile->cluster) * STEP * OPERAND_BYTES;
-    return (double)divide_up(s->k, STEP) * bytes / (rate < l2_one ? rate : l2_one);
+    return (double)hr_divide_up(s->k, STEP) * bytes / (rate < l2_one ? rate : l2_one);
 }
 
 static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                    const hr_gemm_tile *tile) {
-    int64_t waves = divide_up(tiles_of(s, tile), hr_limits_threads(&plan->limits));
+    int64_t waves = hr_divide_up(tiles_of(s, tile), hr_limits_threads(&plan->limits));
     double multiply = multiply_clocks(s, tile), fill = fill_clocks(plan, s, tile);
     double loop = pow(pow(multiply, together) + pow(fill, together), 1 / together);
     if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
