@@ -27,7 +27,9 @@ extern char **environ;
 #define LOG_LINES       24
 #define ROOM_LEAST      (1 << 20) /* bytes that compiling a kernel may take */
 #define POLL_SECONDS    0.001
-#define ARGUMENTS_MAX   48
+#define ARGUMENTS_MAX   64
+#define WORDS_MAX       32
+#define SPACES          " \t\n"
 #define ENVIRONMENT_MAX 8
 
 /* -ffp-contract=fast: a * b + c is one rounding, as on every accelerator. No -ffast-math: NaN and infinity
@@ -69,39 +71,61 @@ static bool path_search(const char *name, char *out, size_t size) {
     return false;
 }
 
-static hr_status compiler_locate(char *path, size_t size) {
+/* The path of a program that is given by name or by path; false where there is none. */
+static bool program_locate(const char *given, char *out, size_t size) {
+    char full[PATH_MAX];
+    if (!strchr(given, '/')) return path_search(given, out, size);
+    if (!realpath(given, full) || !is_program(full)) return false;
+    /* The name it is called by matters to wrappers such as ccache, so a link is not resolved. */
+    int length = snprintf(out, size, "%s", *given == '/' ? given : full);
+    return length > 0 && (size_t)length < size;
+}
+
+/* $HEADROOM_CC: a program, or one with arguments behind it ("ccache gcc -g"). */
+static hr_status compiler_take(const char *given, hr_compiler *out) {
+    char program[PATH_MAX];
+    if (program_locate(given, out->path, sizeof out->path)) return HR_OK; /* a path may hold spaces */
+    given += strspn(given, SPACES);
+    size_t length = strcspn(given, SPACES);
+    const char *words = given + length + strspn(given + length, SPACES);
+    int count = 0;
+    for (const char *word = words; *word; count++) {
+        word += strcspn(word, SPACES);
+        word += strspn(word, SPACES);
+    }
+    if (strlen(words) >= sizeof out->words || count > WORDS_MAX)
+        return hr_fail(HR_BAD_INPUT, "HEADROOM_CC has more than %d arguments, or of more than %zu bytes",
+                       WORDS_MAX, sizeof out->words - 1);
+    snprintf(out->words, sizeof out->words, "%s", words);
+    snprintf(program, sizeof program, "%.*s", (int)length, given);
+    if (length < sizeof program && program_locate(program, out->path, sizeof out->path)) return HR_OK;
+    return hr_fail(HR_NOT_AVAILABLE,
+                   "HEADROOM_CC=%s: %s is no program: set it to the name or the path of a C compiler; its "
+                   "arguments may follow",
+                   given, program);
+}
+
+static hr_status compiler_locate(hr_compiler *out) {
     static const char *const names[] = {"cc", "gcc", "clang"};
     const char *given = getenv("HEADROOM_CC");
-    if (given && *given) {
-        char full[PATH_MAX];
-        bool found = strchr(given, '/') ? realpath(given, full) && is_program(full) && strlen(given) < size
-                                        : path_search(given, path, size);
-        if (!found)
-            return hr_fail(
-                HR_NOT_AVAILABLE,
-                "HEADROOM_CC=%s is no program: set it to the name or the path of a C compiler, without "
-                "arguments",
-                given);
-        /* The name it is called by matters to wrappers such as ccache, so a link is not resolved. */
-        if (strchr(given, '/')) snprintf(path, size, "%s", *given == '/' ? given : full);
-        return HR_OK;
-    }
+    if (given && given[strspn(given, SPACES)]) return compiler_take(given, out);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (path_search(names[i], path, size)) return HR_OK;
+        if (path_search(names[i], out->path, sizeof out->path)) return HR_OK;
     return hr_fail(HR_NOT_AVAILABLE,
                    "no C compiler found: install one (Debian/Ubuntu: apt install gcc), or set HEADROOM_CC");
 }
 
 hr_status hr_compiler_find(hr_compiler *out) {
-    hr_compiler compiler;
+    hr_compiler compiler = {0};
     char file[PATH_MAX];
     struct stat info;
-    HR_TRY(compiler_locate(compiler.path, sizeof compiler.path));
+    HR_TRY(compiler_locate(&compiler));
     if (!realpath(compiler.path, file) || stat(file, &info))
         return hr_fail(HR_NOT_AVAILABLE, "the C compiler %s cannot be read: %s", compiler.path,
                        strerror(errno));
-    snprintf(compiler.identity, sizeof compiler.identity, "%s %lld %lld.%09ld", file, (long long)info.st_size,
-             (long long)info.st_mtim.tv_sec, (long)info.st_mtim.tv_nsec);
+    snprintf(compiler.identity, sizeof compiler.identity, "%s %lld %lld.%09ld%s%s", file,
+             (long long)info.st_size, (long long)info.st_mtim.tv_sec, (long)info.st_mtim.tv_nsec,
+             *compiler.words ? " " : "", compiler.words);
     *out = compiler;
     return HR_OK;
 }
@@ -259,7 +283,7 @@ static hr_status outcome(const hr_compiler *compiler, int status, double seconds
 
 hr_status hr_compiler_run(const hr_compiler *compiler, unsigned flags, const char *folder, const char *source,
                           const char *object, double seconds) {
-    char source_path[PATH_MAX], object_path[PATH_MAX], log_path[PATH_MAX];
+    char source_path[PATH_MAX], object_path[PATH_MAX], log_path[PATH_MAX], words[sizeof compiler->words], *rest;
     const char *arguments[ARGUMENTS_MAX];
     int count = 0;
     int longest = snprintf(source_path, sizeof source_path, "%s/%s", folder, source);
@@ -269,6 +293,9 @@ hr_status hr_compiler_run(const hr_compiler *compiler, unsigned flags, const cha
         return hr_fail(HR_BAD_INPUT, "%s is too long a path", folder);
 
     arguments[count++] = compiler->path;
+    memcpy(words, compiler->words, sizeof words);
+    for (char *word = strtok_r(words, SPACES, &rest); word; word = strtok_r(NULL, SPACES, &rest))
+        arguments[count++] = word;
     count += flags_list(flags, arguments + count);
     arguments[count++] = "-o";
     arguments[count++] = object_path;

@@ -13,11 +13,12 @@
 
 typedef struct hr_compiler {
     char path[4096];     /* as it is run: absolute */
-    char identity[4352]; /* the file behind it, its size and its time of change: what a cache key needs */
+    char words[1024];    /* of $HEADROOM_CC behind the program, separated by spaces */
+    char identity[5376]; /* the file behind it, its size, its time of change, and `words`: a cache key */
 } hr_compiler;
 
-/* $HEADROOM_CC (a name or a path, no arguments), else cc, gcc or clang on PATH. HR_NOT_AVAILABLE says what to
- * install. */
+/* $HEADROOM_CC (a name or a path; arguments may follow, each a word without spaces), else cc, gcc or clang on
+ * PATH. HR_NOT_AVAILABLE says what to install. */
 hr_status hr_compiler_find(hr_compiler *out);
 /* The flags that stand for `flags` (HR_COMPILE_*) on this machine, one argument after another, separated by
  * spaces: part of a cache key. */

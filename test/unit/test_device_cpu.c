@@ -258,7 +258,26 @@ static void test_no_compiler(void **state) {
         "no C compiler found: install one (Debian/Ubuntu: apt install gcc), or set HEADROOM_CC");
     setenv("HEADROOM_CC", "cc -O3; touch /tmp/pwned", 1);
     assert_int_equal(compile(cpu, ADD_SOURCE, &module), HR_NOT_AVAILABLE);
-    assert_non_null(strstr(hr_last_error(), "HEADROOM_CC"));
+    assert_non_null(strstr(hr_last_error(), "HEADROOM_CC=cc -O3; touch /tmp/pwned: cc is no program"));
+    hr_device_destroy(&cpu->base);
+}
+
+/* Each word behind the program is one argument of it, whatever a shell would make of it, and part of the key
+ * that a compiled kernel is kept by. */
+static void test_compiler_with_arguments(void **state) {
+    (void)state;
+    hr_module *module = NULL;
+    hr_compiler plain;
+    script_put("#!/bin/sh\nfor word; do echo \"<$word>\" >&2; done\nexit 1\n");
+    assert_int_equal(hr_compiler_find(&plain), HR_OK);
+    char given[160];
+    snprintf(given, sizeof given, "  %s -g  -DX=$(touch;y) \t-O1 ", getenv("HEADROOM_CC"));
+    setenv("HEADROOM_CC", given, 1);
+    hr_device_cpu *cpu = device_open();
+    assert_int_equal(compile(cpu, ADD_SOURCE, &module), HR_INTERNAL);
+    assert_non_null(strstr(hr_last_error(), "<-g>\n<-DX=$(touch;y)>\n<-O1>\n<-std=gnu11>"));
+    assert_string_equal(cpu->compiler.path, plain.path);
+    assert_string_not_equal(cpu->compiler.identity, plain.identity);
     hr_device_destroy(&cpu->base);
 }
 
@@ -537,6 +556,7 @@ int main(int count, char **arguments) {
         WITH_CACHE(test_time_is_cold),
         WITH_CACHE(test_bad_source),
         WITH_CACHE(test_no_compiler),
+        WITH_CACHE(test_compiler_with_arguments),
         WITH_CACHE(test_compiler_crashes),
         WITH_CACHE(test_compiler_hangs),
         WITH_CACHE(test_compiler_writes_nothing),
