@@ -151,10 +151,32 @@ static int report(const arguments *arguments, const terminal *terminal, const hr
     return code ? code : hr_status_exit_code(wrong ? HR_WRONG_RESULT : HR_OK);
 }
 
+/* What the flags say of how it is run. */
+typedef struct run_flags {
+    hr_tune tune;
+    hr_values values;
+    int64_t seed, threads, repeat;
+} run_flags;
+
+static int run_flags_read(const arguments *arguments, run_flags *out) {
+    int code = arguments_tune(arguments, &out->tune);
+    if (code == 0) code = arguments_values(arguments, &out->values);
+    if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &out->seed);
+    if (code == 0) code = arguments_whole(arguments, "threads", 1, 0, &out->threads);
+    if (code == 0) code = arguments_whole(arguments, "repeat", 1, 0, &out->repeat);
+    if (code == 0 && out->repeat > HR_REPEAT_MOST)
+        code = complain(arguments, "--repeat is at most %d", HR_REPEAT_MOST);
+    if (code == 0 && out->threads > INT32_MAX)
+        code = complain(arguments, "--threads: no machine has so many");
+    return code;
+}
+
 static int run_bound(const arguments *arguments, terminal *terminal, subject *subject, outputs *outputs,
-                     hr_tune tune, int64_t seed, hr_values values) {
+                     const run_flags *flags) {
     hr_run_options options = {.size = sizeof options,
-                              .tune = tune,
+                              .tune = flags->tune,
+                              .threads = (int)flags->threads,
+                              .repeat = (int)flags->repeat,
                               .no_verify = arguments_has(arguments, "no-verify"),
                               .progress = terminal_progress,
                               .progress_context = terminal,
@@ -165,7 +187,7 @@ static int run_bound(const arguments *arguments, terminal *terminal, subject *su
         options.saved_context = outputs;
     }
     hr_run_result *result;
-    hr_status status = hr_kernel_fill_as(subject->kernel, (uint64_t)seed, values);
+    hr_status status = hr_kernel_fill_as(subject->kernel, (uint64_t)flags->seed, flags->values);
     if (status == HR_OK) status = hr_kernel_run(subject->kernel, &options, &result);
     terminal_progress_end(terminal);
     if (status != HR_OK) return complain_status(arguments, status);
@@ -177,20 +199,18 @@ static int run_bound(const arguments *arguments, terminal *terminal, subject *su
 static int run_run(const arguments *arguments, terminal *terminal) {
     subject subject = {0};
     outputs outputs = {.arguments = arguments, .subject = &subject};
-    hr_tune tune;
-    hr_values values;
-    int64_t seed;
-    int code = arguments_tune(arguments, &tune);
-    if (code == 0) code = arguments_values(arguments, &values);
-    if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);
+    run_flags flags;
+    int code = run_flags_read(arguments, &flags);
     if (code == 0) code = subject_open(arguments, &subject);
+    if (code == 0 && flags.threads && !hr_device_memory_is_host(subject.device))
+        code = complain(arguments, "--threads is for a CPU: say --device cpu, or leave it away");
     if (code == 0) code = subject_bind(arguments, &subject);
     for (int i = 0; i < arguments->flag_count && code == 0; i++)
         if (strcmp(arguments->flags[i].flag->name, "output") == 0)
             code = output_add(&outputs, &subject, arguments->flags[i].value);
     const char *page = arguments_value(arguments, "html", NULL);
     if (code == 0) code = output_check_files(&outputs, page);
-    if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs, tune, seed, values);
+    if (code == 0) code = run_bound(arguments, terminal, &subject, &outputs, &flags);
     subject_close(&subject);
     outputs_free(&outputs);
     return code;
@@ -202,6 +222,8 @@ static const flag flags[] = {
     {0, "tune", "MODE", "none (the cost model, or what was found before), quick, full"},
     {0, "seed", "N", "of the tensors that are filled; 0 otherwise"},
     {0, "values", "KIND", "of floats that are filled: mean-0 (normal), mean-1, positive (one sign)"},
+    {0, "threads", "N", "of the CPU that it runs on; all otherwise (the floor is that of all)"},
+    {0, "repeat", "N", "measure it N times; as often as a second allows otherwise"},
     {0, "no-verify", NULL, "do not check the result against the text's meaning"},
     {0, "json", NULL, "print one JSON object"},
     {0, "html", "FILE", "write a page with the roofline plot, the variants and the source"},

@@ -3,7 +3,7 @@
 
 _headroom_flags() {
     case $1 in
-    run) echo --output --device --tune --seed --values --no-verify --json --html --help ;;
+    run) echo --output --device --tune --seed --values --threads --repeat --no-verify --json --html --help ;;
     explain) echo --device --help ;;
     emit) echo --target --output --device --help ;;
     roof) echo --again --device --json --html --help ;;

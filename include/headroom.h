@@ -364,6 +364,8 @@ typedef struct hr_variant {
     bool chosen;
 } hr_variant;
 
+#define HR_REPEAT_MOST 1000
+
 typedef struct hr_run_options {
     size_t size;
     hr_tune tune;
@@ -380,6 +382,8 @@ typedef struct hr_run_options {
      * NULL = hr_kernel_run copies such arrays while it tunes. */
     hr_status (*restore)(void *context, const char *name, const hr_array *array);
     void *restore_context;
+    int threads; /* 0 = what hr_kernel_prepare was told, else all; at most the processors there are */
+    int repeat;  /* how often it is measured, at most HR_REPEAT_MOST; 0 = as often as `seconds` allow */
 } hr_run_options;
 
 /* All that a report says of a run. Strings and arrays belong to the result. */
@@ -415,6 +419,8 @@ typedef struct hr_run_result {
     int dtype_count;     /* dtype variables, and what they stood for */
     const char *const *dtype_names;
     const hr_dtype *dtypes;
+    int threads;           /* it ran on; CUDA: multiprocessors */
+    const double *samples; /* the seconds.runs measured times, in their order; NULL where runs is 0 */
 } hr_run_result;
 
 /* Tunes, applies the kernel once and checks it, calls `saved`, measures it beside the unfused version (left

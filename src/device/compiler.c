@@ -283,7 +283,8 @@ static hr_status outcome(const hr_compiler *compiler, int status, double seconds
 
 hr_status hr_compiler_run(const hr_compiler *compiler, unsigned flags, const char *folder, const char *source,
                           const char *object, double seconds) {
-    char source_path[PATH_MAX], object_path[PATH_MAX], log_path[PATH_MAX], words[sizeof compiler->words], *rest;
+    char source_path[PATH_MAX], object_path[PATH_MAX], log_path[PATH_MAX], words[sizeof compiler->words],
+        *rest;
     const char *arguments[ARGUMENTS_MAX];
     int count = 0;
     int longest = snprintf(source_path, sizeof source_path, "%s/%s", folder, source);

@@ -58,6 +58,35 @@ static json_t *timing_value(const hr_timing *timing) {
     return seconds;
 }
 
+/* The timing, and every run of it. */
+static json_t *seconds_value(const hr_run_result *run) {
+    json_t *seconds = timing_value(&run->seconds), *samples = json_array();
+    for (int i = 0; run->samples && i < run->seconds.runs; i++)
+        json_array_append_new(samples, hr_value_real(run->samples[i]));
+    json_object_set_new(seconds, "samples", samples);
+    return seconds;
+}
+
+/* null where it was not measured. */
+static json_t *unfused_value(const hr_run_result *run) {
+    if (!run->unfused.runs) return json_null();
+    json_t *unfused = timing_value(&run->unfused);
+    hr_value_set_real(unfused, "part", run->unfused_part > 0 ? run->unfused_part : 1);
+    return unfused;
+}
+
+static json_t *variants_value(const hr_run_result *run) {
+    json_t *variants = json_array();
+    for (int i = 0; i < run->variant_count; i++) {
+        json_t *variant = json_object();
+        hr_value_set_text(variant, "label", run->variants[i].label);
+        hr_value_set_real(variant, "seconds", run->variants[i].seconds);
+        json_object_set_new(variant, "chosen", json_boolean(run->variants[i].chosen));
+        json_array_append_new(variants, variant);
+    }
+    return variants;
+}
+
 static json_t *verified_value(const hr_run_result *run) {
     if (!run->verify_done) return json_null();
     json_t *verified = json_object();
@@ -118,7 +147,7 @@ static json_t *run_value(const hr_run_result *run) {
     json_object_set_new(object, "dtypes", dtypes);
     json_object_set_new(object, "extents", extents);
     json_object_set_new(object, "plan", plan_value(run));
-    json_object_set_new(object, "seconds", timing_value(&run->seconds));
+    json_object_set_new(object, "seconds", seconds_value(run));
     hr_value_set_real(object, "bytes", run->floor.bytes);
     json_object_set_new(object, "flops", flops);
     json_object_set_new(object, "floor", least);
@@ -126,6 +155,10 @@ static json_t *run_value(const hr_run_result *run) {
     hr_value_set_real(object, "roof_fraction", run->roof_fraction);
     json_object_set_new(object, "verified", verified_value(run));
     json_object_set_new(object, "tune", tune);
+    hr_value_set_text(object, "version", hr_version());
+    hr_value_set_whole(object, "threads", run->threads);
+    json_object_set_new(object, "variants", variants_value(run));
+    json_object_set_new(object, "unfused", unfused_value(run));
     set_baseline(object, run);
     return object;
 }
@@ -189,7 +222,6 @@ static json_t *bench_row_value(const hr_bench_row *row, const hr_roof *roof) {
     hr_value_set_text(object, "dtype", row->dtype);
     hr_value_set_real(object, "bytes_per_second", run->floor.bytes / run->seconds.median);
     hr_value_set_real(object, "copy_roof_fraction", run->floor.bytes / run->seconds.median / roof->copy);
-    json_object_set_new(object, "unfused", run->unfused.runs ? timing_value(&run->unfused) : json_null());
     hr_value_set_real(object, "fusion_gain",
                       run->unfused.runs ? run->unfused.median / run->seconds.median : NAN);
     if (row->passes > 1) {

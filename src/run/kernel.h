@@ -219,7 +219,9 @@ void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared);
 typedef struct hr_measuring {
     hr_prepared *const *states;
     int count;
-    double seconds; /* 0 = a default */
+    double seconds;  /* 0 = a default */
+    int repeat;      /* rounds; 0 = as many as fit in `seconds` */
+    double *samples; /* of HR_REPEAT_MOST: the first state's times in their order; NULL: nobody asks */
     hr_progress_fn progress;
     void *progress_context;
     double bytes;

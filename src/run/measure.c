@@ -17,7 +17,7 @@
 #define STEADY_MIN      8
 #define TAKEN_AWAY      3    /* processors that a round may lose to other programs, and */
 #define TAKEN_AWAY_RATE 50.0 /* a second and thread */
-#define RUNS_MAX        101
+#define RUNS_MAX        101  /* unless more are asked for */
 #define STATES_MAX      8
 #define DEFAULT_SECONDS 1.0
 
@@ -58,8 +58,8 @@ static hr_timing timing_of(const double *times, int runs) {
 /* What was measured alternately with the kernel, in rounds that nobody disturbed, sorted. */
 typedef struct pairs {
     int count;
-    double ratios[RUNS_MAX]; /* its seconds over the kernel's */
-    double rates[RUNS_MAX];
+    double ratios[HR_REPEAT_MOST]; /* its seconds over the kernel's */
+    double rates[HR_REPEAT_MOST];
 } pairs;
 
 /* All that is timed, sorted but for the round at hand. */
@@ -67,7 +67,7 @@ typedef struct rounds {
     hr_kernel *kernel;
     const hr_measuring *measuring;
     int runs;
-    double times[STATES_MAX][RUNS_MAX];
+    double times[STATES_MAX][HR_REPEAT_MOST];
     double first; /* of this round: the first state's seconds; 0 = another program was in the way */
     bool copies;  /* they are measured */
     double copy;  /* of this round: its seconds; 0 = as above */
@@ -82,6 +82,7 @@ static hr_status state_time(rounds *rounds, int state) {
     HR_TRY(time_once(rounds->kernel, rounds->measuring->states[state], &taken));
     time_insert(rounds->times[state], rounds->runs, taken);
     if (state > 0) return HR_OK;
+    if (rounds->measuring->samples) rounds->measuring->samples[rounds->runs] = taken;
     double most =
         TAKEN_AWAY + TAKEN_AWAY_RATE * rounds->kernel->device->limits.threads * (hr_clock_seconds() - begun);
     rounds->first = taken_away() - away <= most ? taken : 0;
@@ -133,15 +134,25 @@ static hr_status round_time(rounds *rounds) {
     return HR_OK;
 }
 
+/* Part of the measuring that is done, by rounds or by time. */
+static double rounds_done(const rounds *rounds, double begun) {
+    const hr_measuring *measuring = rounds->measuring;
+    double seconds = measuring->seconds > 0 ? measuring->seconds : DEFAULT_SECONDS;
+    if (measuring->repeat) return (double)rounds->runs / measuring->repeat;
+    if (rounds->runs < RUNS_MIN) return 0;
+    return rounds->runs < RUNS_MAX ? (hr_clock_seconds() - begun) / seconds : 1;
+}
+
 static hr_status rounds_time(rounds *rounds) {
     const hr_measuring *measuring = rounds->measuring;
-    double seconds = measuring->seconds > 0 ? measuring->seconds : DEFAULT_SECONDS,
-           begun = hr_clock_seconds();
-    while (rounds->runs < RUNS_MIN || (rounds->runs < RUNS_MAX && hr_clock_seconds() - begun < seconds)) {
+    double done = 0, begun = hr_clock_seconds();
+    if (measuring->repeat < 0 || measuring->repeat > HR_REPEAT_MOST)
+        return hr_fail(HR_BAD_INPUT, "repeat is %d: it is at most %d", measuring->repeat, HR_REPEAT_MOST);
+    while (done < 1) {
         HR_TRY(round_time(rounds));
-        double done = hr_clock_seconds() - begun;
-        if (measuring->progress && !measuring->progress(measuring->progress_context, "measuring",
-                                                        done < seconds ? done : seconds, seconds))
+        done = rounds_done(rounds, begun);
+        if (measuring->progress &&
+            !measuring->progress(measuring->progress_context, "measuring", done < 1 ? done : 1, 1))
             return hr_fail(HR_CANCELLED, "measuring was stopped");
     }
     return HR_OK;

@@ -19,6 +19,7 @@
 typedef struct run_result {
     hr_run_result public; /* first: hr_run_result_destroy gets its address */
     hr_arena *arena;
+    double samples[HR_REPEAT_MOST];
 } run_result;
 
 /* ---- the steps ---- */
@@ -212,6 +213,8 @@ static hr_status step_measure(running *running) {
     hr_measuring measuring = {.states = states,
                               .count = running->unfused ? 2 : 1,
                               .seconds = options->seconds,
+                              .repeat = options->repeat,
+                              .samples = ((run_result *)(void *)result)->samples,
                               .progress = options->progress,
                               .progress_context = options->progress_context,
                               .bytes = result->floor.bytes};
@@ -229,6 +232,7 @@ static hr_status step_measure(running *running) {
     HR_TRY(measure_baseline(running, &measuring, timings, &chosen));
     result->seconds = timings[0];
     result->unfused = timings[1];
+    result->samples = measuring.samples;
     if (running->unfused) unfused_reckon(running);
     HR_TRY(roof_raise(running, &steady, chosen));
     baseline_finish(running, measuring.copies, function);
@@ -335,6 +339,7 @@ static hr_status result_describe(running *running, hr_arena **arena) {
     result->plan_summary = copied(*arena, state->plan->summary);
     result->source = copied(*arena, source);
     result->roof = kernel->roof;
+    result->threads = state->launch_threads;
     result_extents(result, kernel, state, *arena);
     result_dtypes(result, kernel, *arena);
     result_tuning(result, state, *arena);
@@ -343,6 +348,15 @@ static hr_status result_describe(running *running, hr_arena **arena) {
         result->headroom = result->seconds.median / result->floor.seconds;
         result->roof_fraction = result->floor.seconds / result->seconds.median;
     }
+    return HR_OK;
+}
+
+static hr_status threads_take(hr_kernel *kernel, int threads) {
+    int most = kernel->device->limits.threads;
+    if (threads < 0 || threads > most)
+        return hr_fail(HR_BAD_INPUT, "threads is %d; there are 1 to %d of them here, and 0 is all", threads,
+                       most);
+    if (threads > 0) kernel->threads = threads;
     return HR_OK;
 }
 
@@ -356,6 +370,7 @@ hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run
                options->size < sizeof running.options ? options->size : sizeof running.options);
     if (running.options.tune > HR_TUNE_FULL)
         return hr_fail(HR_BAD_INPUT, "hr_run_options.tune is %d", (int)running.options.tune);
+    HR_TRY(threads_take(kernel, running.options.threads));
     run_result *made = calloc(1, sizeof *made);
     if (!made) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the result of a run");
     running.result = &made->public;

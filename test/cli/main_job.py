@@ -51,8 +51,19 @@ def softmax_reads_and_writes():
     assert np.abs(y - softmax(x)).max() < 1e-6
     report = json.loads(done.stdout)
     assert list(report) == ("kernel file device dtypes extents plan seconds bytes flops floor headroom roof_fraction "
-                            "verified tune").split(), list(report) # no "beside", the baseline: the caches hold it
+                            "verified tune version threads variants unfused").split(), list(report) # no "beside", the baseline: the caches hold it
     assert report["extents"] == {"M": 37, "N": 129}
+    assert len(report["seconds"]["samples"]) == report["seconds"]["runs"]
+    assert [variant["chosen"] for variant in report["variants"]] == [True]
+    assert headroom("--version").stdout.split()[1] == report["version"]
+    done = headroom("run", "softmax", "x=x.npy", "--json", "--threads", 1, "--repeat", 7)
+    report = json.loads(done.stdout)
+    seconds = report["seconds"]
+    assert report["threads"] == 1 and seconds["runs"] == 7 and len(seconds["samples"]) == 7
+    assert (min(seconds["samples"]), max(seconds["samples"])) == (seconds["min"], seconds["max"])
+    assert sorted(seconds["samples"])[3] == seconds["median"]
+    said = headroom("run", "softmax", "--threads", 100000, code=2).stderr
+    assert "threads is 100000; there are 1 to" in said, said
     assert report["verified"]["ok"] and report["verified"]["points"] > 0
     assert report["bytes"] == 2 * x.nbytes
     assert abs(report["headroom"] * report["roof_fraction"] - 1) < 1e-3

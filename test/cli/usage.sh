@@ -144,6 +144,8 @@ expect 2 "no kernel of that name" bench --only nothing
 expect 2 "one folder of kernels at a time" bench a b
 expect 2 "--repeat is a whole number of at least 1" bench --repeat 0
 expect 2 "--repeat is at most 1000" bench --repeat 1001
+expect 2 "--repeat is at most 1000" run softmax --repeat 1001
+expect 2 "--threads is a whole number of at least 1" run softmax --threads 0
 expect 2 "--size is a whole number of at least 1" bench --size 0
 printf 'kernel k(x: f32[N], lr: f32) -> (y: f32[N])\n{\n    y[i] = lr * z[i]\n}\n' >"$work/wrong.hr"
 expect 2 "wrong.hr:3:17: error:" run "$work/wrong.hr"
