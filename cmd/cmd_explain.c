@@ -8,6 +8,21 @@ static bool is_target(const arguments *arguments) {
     return strncmp(arguments_value(arguments, "device", ""), "cuda:sm_", 8) == 0;
 }
 
+static int explain_json(const arguments *arguments, terminal *terminal, const subject *subject) {
+    hr_roof roof;
+    hr_run_result *result;
+    char *text;
+    hr_status status = HR_OK;
+    if (!is_target(arguments))
+        status = hr_device_roof(subject->device, false, terminal_progress, terminal, &roof);
+    terminal_progress_end(terminal);
+    if (status == HR_OK) status = hr_kernel_explain(subject->kernel, &result);
+    if (status != HR_OK) return complain_status(arguments, status);
+    status = hr_report_explain_json(result, &text);
+    hr_run_result_destroy(result);
+    return status == HR_OK ? terminal_print(arguments, text) : complain_status(arguments, status);
+}
+
 static int explain_target(const arguments *arguments, const terminal *terminal, const subject *subject) {
     const char *plan;
     hr_status status = hr_kernel_plan(subject->kernel, &plan);
@@ -37,7 +52,9 @@ static int run_explain(const arguments *arguments, terminal *terminal) {
     int code = subject_open(arguments, &subject);
     subject.plans = true;
     if (code == 0) code = subject_bind(arguments, &subject);
-    if (code == 0)
+    if (code == 0 && arguments_has(arguments, "json"))
+        code = explain_json(arguments, terminal, &subject);
+    else if (code == 0)
         code = is_target(arguments) ? explain_target(arguments, terminal, &subject)
                                     : explain(arguments, terminal, &subject);
     subject_close(&subject);
@@ -46,6 +63,7 @@ static int run_explain(const arguments *arguments, terminal *terminal) {
 
 static const flag flags[] = {
     {0, "device", "NAME", "cpu, cuda, cuda:I, or a target: cuda:sm_80, cuda:sm_90a, cuda:sm_100a"},
+    {0, "json", NULL, "print one JSON object"},
     {0, NULL, NULL, NULL},
 };
 

@@ -428,6 +428,9 @@ typedef struct hr_run_result {
  * and left out where there is no such part). A wrong result is no failure: HR_OK with verified.ok = false.
  * Afterwards inout arrays and results hold what measuring left. */
 HR_API hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out);
+/* The same without running anything: plan, stages and floor (seconds 0 where the device is a target that is
+ * not there), no times. */
+HR_API hr_status hr_kernel_explain(hr_kernel *kernel, hr_run_result **out);
 HR_API void hr_run_result_destroy(hr_run_result *result);
 
 /* ---- arrays from files ---- */
@@ -469,6 +472,7 @@ HR_API hr_status hr_report_run_text(const hr_run_result *result, const hr_report
 /* One JSON object; headroom-run(1) names its keys. */
 HR_API hr_status hr_report_run_json(const hr_run_result *result, char **out);
 /* One self-contained page with the roofline plot, the variants, the plan and the source. */
+HR_API hr_status hr_report_explain_json(const hr_run_result *result, char **out);
 HR_API hr_status hr_report_run_html(const hr_run_result *result, char **out);
 
 /* A line on the floor and one on the work that it counts. */

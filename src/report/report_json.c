@@ -124,37 +124,58 @@ static void set_baseline(json_t *object, const hr_run_result *run) {
     json_object_set_new(object, "beside", value);
 }
 
-/* The object of `headroom run --json`; its keys are a contract. */
-static json_t *run_value(const hr_run_result *run) {
-    json_t *object = json_object(), *extents = json_object(), *flops = json_object(), *dtypes = json_object();
-    json_t *least = json_object(), *tune = json_object();
+static json_t *flops_value(const hr_floor *floor) {
+    json_t *flops = json_object();
+    hr_value_set_real(flops, "tensor", floor->tensor_flops);
+    hr_value_set_real(flops, "vector", floor->vector_flops);
+    hr_value_set_real(flops, "special", floor->special_ops);
+    return flops;
+}
+
+/* null where there is no roof to reckon it by. */
+static json_t *floor_value(const hr_floor *floor) {
+    if (!floor->bound) return json_null();
+    json_t *least = json_object();
+    hr_value_set_real(least, "seconds", floor->seconds);
+    hr_value_set_text(least, "bound", floor->bound);
+    return least;
+}
+
+static json_t *tune_value(const hr_run_result *run) {
+    json_t *tune = json_object();
+    hr_value_set_whole(tune, "tried", run->tune.tried);
+    hr_value_set_real(tune, "seconds", run->tune.seconds);
+    json_object_set_new(tune, "cached", json_boolean(run->tune.cached));
+    return tune;
+}
+
+/* What is run, and what it becomes. */
+static json_t *kernel_value(const hr_run_result *run) {
+    json_t *object = json_object(), *extents = json_object(), *dtypes = json_object();
     for (int i = 0; i < run->extent_count; i++)
         hr_value_set_whole(extents, run->extent_names[i], run->extents[i]);
     for (int i = 0; i < run->dtype_count; i++)
         hr_value_set_text(dtypes, run->dtype_names[i], hr_dtype_name(run->dtypes[i]));
-    hr_value_set_real(flops, "tensor", run->floor.tensor_flops);
-    hr_value_set_real(flops, "vector", run->floor.vector_flops);
-    hr_value_set_real(flops, "special", run->floor.special_ops);
-    hr_value_set_real(least, "seconds", run->floor.seconds);
-    hr_value_set_text(least, "bound", run->floor.bound);
-    hr_value_set_whole(tune, "tried", run->tune.tried);
-    hr_value_set_real(tune, "seconds", run->tune.seconds);
-    json_object_set_new(tune, "cached", json_boolean(run->tune.cached));
-
     hr_value_set_text(object, "kernel", run->kernel);
     hr_value_set_text(object, "file", run->file);
     json_object_set_new(object, "device", device_value(run->device_kind, run->device_name));
     json_object_set_new(object, "dtypes", dtypes);
     json_object_set_new(object, "extents", extents);
     json_object_set_new(object, "plan", plan_value(run));
+    return object;
+}
+
+/* The object of `headroom run --json`; its keys are a contract. */
+static json_t *run_value(const hr_run_result *run) {
+    json_t *object = kernel_value(run);
     json_object_set_new(object, "seconds", seconds_value(run));
     hr_value_set_real(object, "bytes", run->floor.bytes);
-    json_object_set_new(object, "flops", flops);
-    json_object_set_new(object, "floor", least);
+    json_object_set_new(object, "flops", flops_value(&run->floor));
+    json_object_set_new(object, "floor", floor_value(&run->floor));
     hr_value_set_real(object, "headroom", run->headroom);
     hr_value_set_real(object, "roof_fraction", run->roof_fraction);
     json_object_set_new(object, "verified", verified_value(run));
-    json_object_set_new(object, "tune", tune);
+    json_object_set_new(object, "tune", tune_value(run));
     hr_value_set_text(object, "version", hr_version());
     hr_value_set_whole(object, "threads", run->threads);
     json_object_set_new(object, "variants", variants_value(run));
@@ -191,6 +212,16 @@ static json_t *roof_value(const hr_roof *roof) {
 
 hr_status hr_report_run_json(const hr_run_result *run, char **out) {
     return hr_value_give(run_value(run), out);
+}
+
+hr_status hr_report_explain_json(const hr_run_result *run, char **out) {
+    json_t *object = kernel_value(run);
+    bool known = run->floor.bound;
+    hr_value_set_real(object, "bytes", known ? run->floor.bytes : NAN);
+    json_object_set_new(object, "flops", known ? flops_value(&run->floor) : json_null());
+    json_object_set_new(object, "floor", floor_value(&run->floor));
+    hr_value_set_text(object, "version", hr_version());
+    return hr_value_give(object, out);
 }
 
 hr_status hr_report_roof_json(const hr_device *device, const hr_roof *roof, char **out) {

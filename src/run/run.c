@@ -388,6 +388,27 @@ hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run
     return status;
 }
 
+/* A target that is not there has no roof: its kernels have a plan and no floor. */
+static hr_status explain_floor(running *running) {
+    hr_status status = hr_kernel_roof(running->kernel, NULL, NULL);
+    if (status == HR_NOT_AVAILABLE) return HR_OK;
+    return status == HR_OK ? step_floor(running) : status;
+}
+
+hr_status hr_kernel_explain(hr_kernel *kernel, hr_run_result **out) {
+    run_result *made = calloc(1, sizeof *made);
+    if (!made) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's plan");
+    running running = {.kernel = kernel, .result = &made->public};
+    hr_status status = hr_kernel_planned(kernel, &running.fused);
+    if (status == HR_OK) status = explain_floor(&running);
+    if (status == HR_OK) status = result_describe(&running, &made->arena);
+    if (status == HR_OK)
+        *out = &made->public;
+    else
+        hr_run_result_destroy(&made->public);
+    return status;
+}
+
 void hr_run_result_destroy(hr_run_result *result) {
     if (!result) return;
     run_result *made = (run_result *)(void *)result;

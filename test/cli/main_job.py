@@ -199,6 +199,19 @@ def page_and_seed():
     assert not np.array_equal(np.load("a.npy"), np.load("c.npy"))
 
 
+def explain_as_json():
+    run = json.loads(headroom("run", "layernorm", "M=64", "N=100", "--json").stdout)
+    plan = json.loads(headroom("explain", "layernorm", "M=64", "N=100", "--json").stdout)
+    assert list(plan) == "kernel file device dtypes extents plan bytes flops floor version".split(), list(plan)
+    for key in set(plan) - {"floor", "plan"}: # a run may have raised the roof
+        assert plan[key] == run[key], (key, plan[key], run[key])
+    assert plan["floor"]["bound"] and plan["floor"]["seconds"] > 0
+    there = [[stage["name"] for stage in one["plan"]["stages"]] for one in (plan, run)]
+    assert there[0] == there[1] != []
+    target = json.loads(headroom("explain", "layernorm", "--device", "cuda:sm_90a", "--json").stdout)
+    assert target["floor"] is None and target["bytes"] is None and target["plan"]["stages"]
+
+
 def explain_and_emit():
     said = headroom("explain", SOURCE / "kernels/layernorm_backward.hr:layernorm_backward", "M=100", "N=33").stdout
     assert "M=100 N=33" in said and "floor" in said, said
@@ -266,7 +279,7 @@ if subprocess.run([HEADROOM, "roof"], capture_output=True).returncode == 3:
     print("skipped: this machine's roof cannot be measured, or it has no compiler")
     sys.exit(77)
 for test in (softmax_reads_and_writes, a_total_is_the_next_scalar, fortran_order_is_strides, bf16_is_carried, files_bind_dtypes, several_dtypes,
-             inout_leaves_the_file_alone, shapes_disagree, gather_out_of_range, page_and_seed, explain_and_emit, bench_in_small, bench_in_passes,
+             inout_leaves_the_file_alone, shapes_disagree, gather_out_of_range, page_and_seed, explain_as_json, explain_and_emit, bench_in_small, bench_in_passes,
              memory_is_the_arrays, a_closed_pipe_is_no_crash):
     test()
     print("ok", test.__name__)
