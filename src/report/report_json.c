@@ -41,7 +41,7 @@ static json_t *plan_value(const hr_run_result *run) {
                             names_value(stage->materialised ? stage->materialised : ""));
         hr_value_set_real(object, "bytes", stage->bytes);
         hr_value_set_real(object, "flops", stage->flops);
-        hr_value_set_real(object, "floor_seconds", stage->floor_seconds);
+        hr_value_set_real(object, "floor_seconds", run->floor.bound ? stage->floor_seconds : NAN);
         json_array_append_new(stages, object);
     }
     hr_value_set_text(plan, "summary", run->plan_summary);

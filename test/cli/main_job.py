@@ -210,6 +210,7 @@ def explain_as_json():
     assert there[0] == there[1] != []
     target = json.loads(headroom("explain", "layernorm", "--device", "cuda:sm_90a", "--json").stdout)
     assert target["floor"] is None and target["bytes"] is None and target["plan"]["stages"]
+    assert target["plan"]["stages"][0]["floor_seconds"] is None
 
 
 def explain_and_emit():

@@ -44,7 +44,7 @@ complete_line() {
 cd "$source" || exit 1
 complete_line "headroom " "run explain emit roof bench record diagnose help --help --version"
 complete_line "headroom ex" "explain"
-complete_line "headroom run --t" "--tune"
+complete_line "headroom run --tu" "--tune"
 complete_line "headroom run kernels/softmax.hr:" "kernels/softmax.hr:softmax"
 complete_line "headroom run kernels/sum.hr:c" "kernels/sum.hr:column_sum"
 complete_line "headroom run kernels/sum.hr:row_sum " "x= T= M= N="
