@@ -66,7 +66,7 @@ typedef struct measuring {
     char *values;         /* what functions are taken of, and after it room for what they give */
     int64_t stream_bytes; /* of each */
     int64_t region;       /* of a thread, in each */
-    int turn; /* rotates the streams' roles, so that nothing is met again while it is still cached */
+    int rotation; /* rotates the streams' roles, so that nothing is met again while it is still cached */
     int probe_count;
     probe probes[PROBES_MAX];
     double started, done, total;
@@ -240,14 +240,14 @@ typedef struct outcome {
 /* Runs a probe once, from byte `at` of each thread's region on. */
 static outcome sample_once(measuring *m, const probe *p, int64_t bytes, int64_t at) {
     /* Outside of memory it is always the same place, which stays warm. */
-    int turn = p->place == PLACE_MEMORY ? m->turn++ : 0;
+    int rotation = p->place == PLACE_MEMORY ? m->rotation++ : 0;
     bool special = p->place == PLACE_SPECIAL;
     char *values = m->values, *results = m->values + m->device->limits.threads * p->bytes;
     double work = 0;
     hr_execution execution = {
-        .pointers = (void *[]){special ? results : m->streams[turn % ROLES] + at,
-                               special ? values : m->streams[(turn + 1) % ROLES] + at,
-                               m->streams[(turn + 2) % ROLES] + at},
+        .pointers = (void *[]){special ? results : m->streams[rotation % ROLES] + at,
+                               special ? values : m->streams[(rotation + 1) % ROLES] + at,
+                               m->streams[(rotation + 2) % ROLES] + at},
         .threads = p->threads,
         .scratch = &work,
         .tuning = (int64_t[]){p->kernel, bytes, special ? bytes : m->region, p->rounds},
@@ -387,7 +387,7 @@ static hr_status batch(measuring *m) {
             if (p->count < 0) continue;
             bool memory = p->place == PLACE_MEMORY;
             p->samples[p->count++] =
-                sample(m, p, memory ? bytes : p->bytes, memory ? m->turn % places * bytes : 0);
+                sample(m, p, memory ? bytes : p->bytes, memory ? m->rotation % places * bytes : 0);
             HR_TRY(advance(m, p->name, memory ? 0.008 : SAMPLE_SECONDS));
         }
     for (int i = 0; i < m->probe_count; i++) {

@@ -48,15 +48,15 @@ static hr_status way_time(hr_roof_cuda *roof, const way *way, size_t bytes, int 
                           .rounds = rounds,
                           .threads = way->threads};
     size_t unit = way->bulk ? BULK_PIECE : (size_t)(way->threads * way->side * PART);
-    int64_t turns = (int64_t)(bytes / unit), most = (int64_t)way->blocks * roof->cuda->base.limits.threads;
-    words.count = (unsigned long long)turns * unit / PART;
+    int64_t units = (int64_t)(bytes / unit), most = (int64_t)way->blocks * roof->cuda->base.limits.threads;
+    words.count = (unsigned long long)units * unit / PART;
     hr_roof_launch launch = {.function = way->function,
-                             .blocks = way->blocks && most < turns ? most : turns,
+                             .blocks = way->blocks && most < units ? most : units,
                              .threads = way->bulk ? 1 : way->threads,
                              .shared = way->bulk ? BULK_SHARED : 0,
                              .parameters = &words};
     HR_TRY(hr_roof_cuda_median(roof, &launch, runs, seconds));
-    *seconds *= (double)bytes / ((double)turns * (double)unit); /* as if nothing had been cut off */
+    *seconds *= (double)bytes / ((double)units * (double)unit); /* as if nothing had been cut off */
     return HR_OK;
 }
 

@@ -36,7 +36,7 @@ typedef struct hr_printer {
     const char **pointer; /* by expr id of an ELEMENT: the name of its row pointer */
     const char **valid;   /* by expr id of a checked ELEMENT: the flag that says it may be read */
     int *uses;            /* by expr id: in the loop body that is being printed */
-    const char **buffer;  /* by expr id: what holds it: a row-long buffer of kept values; outside vector
+    const char **buffer;  /* by expr id: what holds it: a row-long buffer of stashed values; outside vector
                              mode and for what is drawn at random, an operand */
     struct hr_lane_table **table; /* by expr id: the values that there are of it, NULL = no table */
     const char **tensor;          /* by tensor id: hr_emit_tensor, once it was asked */
@@ -44,17 +44,17 @@ typedef struct hr_printer {
     int begun; /* the step whose streamed results the loop in hand begins with, so that they are aligned; -1 =
                   none */
     const char *way;      /* which of several accumulators the body adds into */
-    bool pairs;           /* the body is printed for two vectors in turn, by `way` */
+    bool pairs;           /* the body is printed for two vectors one after the other, by `way` */
     const hr_expr *given; /* a node that the body finds there already, as `given_text`; NULL = none */
     const char *given_text;
-    bool given_stashed; /* and what later passes need of it is kept */
+    bool given_stashed; /* and what later passes need of it is stashed */
     bool even_odd;      /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
     bool drawn_even_odd; /* and so are the random numbers of its tile */
     bool bounded;        /* `inside_from` and `inside_to` are known: see lane_gather.h */
     bool inside;         /* and the lanes of the body are between them */
     bool absent;         /* no lane of the body is at the place that a comparison with one looks for */
-    const hr_expr *stash_even_odd; /* the kept value whose row stands in the order of turns; NULL = none */
-    int stash_even_odd_ways;       /* the vectors of a step of the pass that kept it */
+    const hr_expr *stash_even_odd; /* the stashed value whose row stands as even and odd lanes; NULL = none */
+    int stash_even_odd_ways;       /* the vectors of a step of the pass that stashed it */
     int even_odd_ways[HR_EVEN_ODD_MAX]; /* by step of the stage: vectors of a step of a column's sums in the
                                   order of turns; 0 = in order */
     struct hr_segmented *segmented; /* whole runs of lanes come before the others; NULL = there are none */

@@ -74,7 +74,7 @@ typedef struct hr_step {
                         the pass shows that it was too small: see plan/estimate.c */
     bool settles;    /* such a sum */
     hr_expr *target; /* HR_STEP_SCATTER: the element that is added into */
-    /* HR_STEP_REDUCE_ROW: its own pass is spared where this suffices; else NULL */
+    /* HR_STEP_REDUCE_ROW: its own pass is skipped where this suffices; else NULL */
     const hr_variance_sums *variance;
 } hr_step;
 
@@ -137,7 +137,7 @@ static inline int hr_stage_main_passes(const hr_stage *stage) {
     return hr_stage_pass_position(stage, stage->pass_count);
 }
 
-/* The pass that comes at this turn. */
+/* The pass at this position. */
 static inline int hr_stage_pass_at(const hr_stage *stage, int position) {
     return position + (stage->fallback_pass && position >= stage->fallback_pass);
 }

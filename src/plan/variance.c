@@ -1,4 +1,4 @@
-/* A walk over the row that is spared. In: a scheduled stage. Out: its fallback_pass.
+/* A walk over the row that most rows skip. In: a scheduled stage. Out: its fallback_pass.
  *
  * The sum of (f - mean)^2 needs the mean, so the text walks the row once for each. With n the row's
  * length and any u,

@@ -51,7 +51,7 @@ static void explain_pass(const hr_plan *plan, const hr_stage *stage, int pass, h
             hr_text_format(out, "       computes: ");
         else
             hr_text_format(out, "       pass %d%s: ", pass + 1,
-                           pass && pass == stage->fallback_pass ? ", which most rows are spared" : "");
+                           pass && pass == stage->fallback_pass ? ", which most rows skip" : "");
         hr_text_format(out, "%.40s", plan->normal->tensors[tensor].name);
         any = true;
     }

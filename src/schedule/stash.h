@@ -1,5 +1,5 @@
 /* Values that one pass over a row computes and a later one reads again from where they are stashed. In: a
- * stage whose lanes are chosen. Out: its `kept`. */
+ * stage whose lanes are chosen. Out: its stash. */
 #ifndef HR_SCHEDULE_STASH_H
 #define HR_SCHEDULE_STASH_H
 

@@ -1,4 +1,4 @@
-/* Short rows of odd length that are carried through shared memory, on the emulated device: which rows are,
+/* Short rows of odd length that are staged through shared memory, on the emulated device: which rows are,
  * how many threads have one, last blocks with fewer rows, several tensors, results in the place of what came
  * and in places of their own, arrays that the copy engine cannot take. */
 
@@ -12,7 +12,7 @@
 
 static const struct staged_case {
     row_case row;
-    int threads, block_rows, block_slots; /* that are expected; 0: not carried */
+    int threads, block_rows, block_slots; /* that are expected; 0: not staged */
 } cases[] = {
     {{"softmax T=bf16", 24, 1023, 90, 4, 0, {0}}, 32, 8, 1},
     {{"softmax T=bf16", 17, 1023, 90, 4, 1, {0}}, 32, 8, 1},
@@ -39,9 +39,9 @@ static void check_choice(const hr_cuda_choice *choice, int number) {
     if (choice->staged_block != (one->threads > 0) || choice->block_slot_count != one->block_slots ||
         (choice->staged_block &&
          (choice->row_threads != one->threads || choice->block_rows != one->block_rows)))
-        fail_msg("%s, %lld columns: carried %d, %d threads a row, %d rows a block, %d carriers",
-                 one->row.kernel, (long long)one->row.columns, choice->staged_block, choice->row_threads,
-                 choice->block_rows, choice->block_slot_count);
+        fail_msg("%s, %lld columns: staged %d, %d threads a row, %d rows a block, %d slots", one->row.kernel,
+                 (long long)one->row.columns, choice->staged_block, choice->row_threads, choice->block_rows,
+                 choice->block_slot_count);
 }
 
 static void test_rows(void **state) {

@@ -179,9 +179,9 @@ static void test_axes_are_one(void **state) {
         }
 }
 
-/* Lines go between the rounds of numbers where a core's stores wait for long, and bf16 takes turns with words
- * that are drawn in that order: groups of numbers that begin with a block, that do not, and that go over the
- * end of the lower word of a block's number; results that begin anywhere.
+/* Lines go between the rounds of numbers where a core's stores wait for long, and bf16 goes as even and odd
+ * lanes with words that are drawn in that order: groups of numbers that begin with a block, that do not, and
+ * that go over the end of the lower word of a block's number; results that begin anywhere.
  */
 static void check_drawn(const char *name, const char *body, const char *counter, int64_t length, int offset) {
     char text[320];

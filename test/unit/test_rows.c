@@ -1,5 +1,5 @@
 /* Rows about as long as a page of memory and short ones, a few of them: what passes side by side, rows
- * abreast and sums over rows do at their ends, against the text's meaning in f64. */
+ * jammed and sums over rows do at their ends, against the text's meaning in f64. */
 #include "device/device.h"
 #include "support/core_kinds.h"
 #include "support/cpu_device.h"

@@ -15,7 +15,7 @@ static const char norm[] = "kernel norm(x: f32[M, N]) -> (y: f32[M, N], mean: f3
                            "    mean[m] = sum[n](x[m, n]) / N\n"
                            "    variance[m] = sum[n]((x[m, n] - mean[m])^2) / N\n"
                            "    y[m, n] = (x[m, n] - mean[m]) * rsqrt(variance[m] + 1e-30)\n}\n";
-/* The spared pass is the last, the square is a product, the mean stands on its left. */
+/* The fallback pass is the last, the square is a product, the mean stands on its left. */
 static const char statistics[] =
     "kernel statistics(x: f32[M, N]) -> (mean: f32[M], variance: f32[M])\n{\n"
     "    mean[m] = sum[n](x[m, n]) / N\n"
@@ -56,7 +56,7 @@ static float *array_of(const hr_kernel *kernel, const char *name) {
     return array.data;
 }
 
-/* Kinds in turn, so that spared and walked rows stand beside each other. */
+/* Kinds in turn, so that rows that skip the pass and rows that walk it stand beside each other. */
 static const row_kind *kind_of(int row) {
     return &kinds[row * 8 % KINDS];
 }
@@ -157,16 +157,16 @@ static void test_elements(void **state) {
     hr_kernel_destroy(kernel);
 }
 
-static void expect_source(const char *text, bool spared) {
+static void expect_source(const char *text, bool skipped) {
     hr_kernel *kernel = load(text, 64);
     const char *source, *header;
     if (hr_kernel_prepare(kernel, NULL) != HR_OK) fail_msg("%s", hr_last_error());
     assert_int_equal(hr_kernel_source(kernel, &source, &header), HR_OK);
-    assert_int_equal(strstr(source, "f32_spread") != NULL, spared);
+    assert_int_equal(strstr(source, "f32_spread") != NULL, skipped);
     hr_kernel_destroy(kernel);
 }
 
-/* Another pass that needs the walk anyway, a sum that is rounded, a cube: nothing is spared. */
+/* Another pass that needs the walk anyway, a sum that is rounded, a cube: nothing is skipped. */
 static void test_where_nothing_is_skipped(void **state) {
     (void)state;
     expect_source("kernel k(x: f32[M, N]) -> (v: f32[M], w: f32[M])\n{\n"

@@ -440,7 +440,7 @@ static void print_same(stage_printer *s) {
 }
 
 /* Whether results leave in pairs of vectors. Where the sums are rounded before more is done with them, they
- * do not: elements that are as narrow would be walked in turns. */
+ * do not: elements that are as narrow would be walked as even and odd lanes. */
 static bool leaves_in_pairs(const stage_printer *s) {
     hr_printer *p = s->p;
     const hr_tensor *tensors = p->function->tensors, *product = &tensors[s->contract->product];

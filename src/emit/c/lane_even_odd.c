@@ -1,5 +1,5 @@
-/* How bf16 goes through a pass: in pairs of vectors, in turns, as words. In: a pass. Out: answers. See
- * lane_even_odd.h. */
+/* How bf16 goes through a pass: in pairs of vectors, as even and odd lanes, as words. In: a pass. Out:
+ * answers. See lane_even_odd.h. */
 #include "emit/c/lane_even_odd.h"
 
 #include "base/dtype.h"
@@ -11,7 +11,7 @@ bool hr_lane_is_paired(const hr_printer *p, const hr_lane_pass *pass, const hr_l
            p->function->tensors[s->tensor].dtype == HR_BF16;
 }
 
-/* A column's sums may stand in the order of turns where all tasks walk the same pairs of vectors. */
+/* A column's sums may stand as even and odd lanes where all tasks walk the same pairs of vectors. */
 static bool is_even_odd_column(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     if (s->use != HR_LANE_COLUMN || s->type != HR_F32 || p->outer_count || pass->whole || pass->tile)
         return false;
@@ -87,7 +87,7 @@ bool hr_lane_is_even_odd(hr_printer *p, const hr_lane_pass *pass, const hr_expr 
     return even_odd;
 }
 
-/* Of the stage's only other pass that needs `kept`: whether all that it does may be done in turns. */
+/* Of the stage's only other pass that needs `stash`: whether it may do all by even and odd lanes. */
 static bool is_even_odd_user(hr_printer *p, const hr_lane_pass *pass, const hr_expr *stash) {
     const hr_stage *stage = p->stage;
     int own = stage->steps[pass->steps[0].id].pass, user = -1, results = 0;

@@ -493,7 +493,7 @@ static void print_whole(hr_printer *p, const hr_lane_pass *pass, const char *fir
     hr_print(p, "}");
 }
 
-/* As far as its steps and those of the pass that kept the value go, and results are aligned from the first
+/* As far as its steps and those of the pass that stashed the value go, and results are aligned from the first
  * on. What is left is put in order. */
 static void print_even_odd(hr_printer *p, const hr_lane_pass *pass, const char *last) {
     hr_print(p, "const int64_t turned = %s / (%d * HR_LANES) * (%d * HR_LANES);", last,
@@ -562,8 +562,8 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
     hr_print(p, "}");
 }
 
-/* Where whole steps may take turns, their words are drawn in that order, which takes fewer operations. Groups
- * of 512-bit vectors; the words of a block are turned together. */
+/* Where whole steps may walk even and odd lanes, their words are drawn in that order. It takes fewer
+ * operations. Groups of 512-bit vectors; the words of a block are put in that order together. */
 static void print_even_odd_flag(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
     p->drawn_even_odd = randoms->count > 0 && can_be_whole(p, pass) && !hr_limits_are_short(&p->plan->limits);
     p->drawn_even_odd = p->drawn_even_odd && hr_lane_is_even_odd(p, pass, NULL);
@@ -702,7 +702,7 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
     }
 }
 
-/* What the kept values of a pass are to the next ones, and nothing else is known any more. */
+/* What the stashed values of a pass are to the next ones, and nothing else is known any more. */
 static void end_pass(hr_printer *p, const hr_lane_pass *pass) {
     p->bounded = false;
     for (int k = 0; k < pass->stash_count; k++) {

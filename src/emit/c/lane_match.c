@@ -1,4 +1,4 @@
-/* Bodies of lane loops in which one lane is sought. In: a pass. Out: text. See lane_match.h. */
+/* Bodies of lane loops that match one lane with a place. In: a pass. Out: text. See lane_match.h. */
 #include "emit/c/lane_match.h"
 
 /* How many places the lane's index is compared with, and one of them. */

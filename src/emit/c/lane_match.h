@@ -1,6 +1,6 @@
-/* Bodies of lane loops in which one lane is sought: v == target[t].
+/* Bodies of lane loops that match one lane with a place: v == target[t].
  *
- * In: a pass, and what prints its body. Out: the body, twice where there is a lane to be sought.
+ * In: a pass, and what prints its body. Out: the body, twice where there is such a match.
  */
 #ifndef HR_EMIT_C_LANE_MATCH_H
 #define HR_EMIT_C_LANE_MATCH_H

@@ -34,15 +34,15 @@ typedef struct hr_lane_pass {
     hr_expr *const *stash;
     const char *const *stash_name;
     bool *stash_done;
-    int prefetch_count; /* lane elements whose next row is asked for */
+    int prefetch_count; /* lane elements whose next row is prefetched */
     const hr_expr *const *prefetched;
     const char *const *prefetch_from; /* the row after this one, where its place depends on data; else NULL */
     const char *prefetch;             /* the function that asks, prefetch_read or prefetch_near */
     const char *prefetch_gathered;    /* the same for prefetch_from */
-    const char *prefetch_place;       /* what is asked for, in elements from the lane elements' own row */
+    const char *prefetch_place;       /* what is prefetched, in elements from the lane elements' own row */
     int prefetch_bytes;               /* where prefetch_place is NULL: so many bytes ahead of the lanes */
     int prefetch_near;                /* so many bytes ahead into the first-level cache; 0 = not */
-    int prefetch_part, prefetch_of;   /* for each vector of lanes, this part of a vector is asked for */
+    int prefetch_part, prefetch_of;   /* for each vector of lanes, this part of a vector is prefetched */
     int prefetch_before;              /* parts that earlier passes ask for */
     bool prefetch_first;              /* all at once, before the lanes: rows of few vectors */
     int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */

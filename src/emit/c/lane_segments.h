@@ -14,7 +14,7 @@ typedef struct hr_segmented {
 
 /* Prints what the segments of the printer's lane need once. Whether there was memory. */
 bool hr_segmented_begin(hr_printer *printer, const hr_segments *segments, hr_segmented *out);
-/* Prints what the run needs that begins at lane `at`, and asks for what is read `ahead` lanes later.
+/* Prints what the run needs that begins at lane `at`, and prefetches what is read `ahead` lanes later.
  * `printer` comes back by hr_printer_switch_to(). */
 hr_printer *hr_segmented_run(hr_printer *printer, hr_segmented *segmented, const char *at, const char *ahead);
 /* The loop over a segment's lanes, `i`, from 0 on; closed by the caller. */

@@ -25,8 +25,8 @@ void hr_lane_print_pairs(hr_printer *printer, const hr_lane_pass *pass, const hr
 /* The lanes of one vector, or one lane, whose text is `value`. */
 void hr_lane_print_store(hr_printer *printer, const hr_lane_step *step, const char *value);
 
-/* The lanes at an end of the row of pass->joint, from `i` on, go where the row beside it is put together, and
- * what is whole of it leaves; not where the array is so unaligned that no row ever begins with a line. */
+/* The lanes at an end of the row of pass->meeting, from `i` on, go where the row beside it is put together,
+ * and what is whole of it leaves; not where the array is so unaligned that no row ever begins with a line. */
 void hr_lane_end_begin(hr_printer *printer, const hr_lane_pass *pass);
 void hr_lane_end_leave(hr_printer *printer, const hr_lane_pass *pass);
 /* The same for the end behind the lanes that have left already. */

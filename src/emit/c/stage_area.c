@@ -1,4 +1,4 @@
-/* The scratch memory of one thread in a stage: kept rows, column sums, totals. In: a stage. Out: sizes and
+/* The scratch memory of one thread in a stage: stashed rows, column sums, totals. In: a stage. Out: sizes and
  * places. */
 #include "emit/c/stage_area.h"
 #include "schedule/schedule.h"
@@ -77,7 +77,7 @@ typedef struct areas {
     int narrow, wide, totals;
 } areas;
 
-/* Those of what is kept and of the steps before `end`: of a step its sums or what is collected of it, then
+/* Those of the stash and of the steps before `end`: of a step its sums or what is collected of it, then
  * its strip. */
 static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
     areas count = {stash_before(stage, hr_stash_of(stage)->count), 0, 0};
@@ -136,7 +136,7 @@ const char *hr_stage_strip_offset(hr_printer *p, const hr_stage *stage, int step
     return hr_size_text(p, rows_of(&sizes, p->plan, stage, before.narrow + own, 4));
 }
 
-/* Order: narrow rows (kept first), wide rows, totals. */
+/* Order: narrow rows (the stash first), wide rows, totals. */
 static const hr_size *area_offset(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
                                   int step_index) {
     const areas all = areas_before(plan, stage, stage->step_count),

@@ -1,9 +1,9 @@
-/* The scratch memory of one thread in a stage: rows that are kept between passes, results that are collected,
- * column sums, strips of locals, totals.
+/* The scratch memory of one thread in a stage: rows that are stashed between passes, results that are
+ * collected, column sums, strips of locals, totals.
  *
- * Rows of 4-byte values come first (kept ones, then in the order of the steps column sums, or as many rows of
- * results as go abreast, and strips), then rows of 8-byte sums, then a line a total. The library computes the
- * size in numbers, the emitted code over its extents: of one hr_size.
+ * Rows of 4-byte values come first (stashed ones, then in the order of the steps column sums, or as many rows
+ * of results as are jammed, and strips), then rows of 8-byte sums, then a line a total. The library computes
+ * the size in numbers, the emitted code over its extents: of one hr_size.
  */
 #ifndef HR_EMIT_C_STAGE_AREA_H
 #define HR_EMIT_C_STAGE_AREA_H
@@ -14,7 +14,7 @@
  * the same place, 4 KB apart, waits for it. */
 enum { HR_AREA_PADDING = 1152 };
 
-/* Where rows that are kept begin in a page, if their stage's first pass leads: what is read of them stands
+/* Where stashed rows begin in a page, if their stage has a pipeline offset: what is read of them stands
  * ahead of what was just stored of results of pages' length, by half a page at most. */
 enum { HR_AREA_PLACE = 1024, HR_AREA_PAGE = 4096 };
 
@@ -32,16 +32,16 @@ bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const 
 /* Whether a step's results are put together in cache: rows that are no whole cache lines and follow each
  * other in memory. */
 bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
-/* Where a step's sums or what is collected of its results stand, or where kept value `stash_index` >= 0 does:
- * bytes from the start of the thread's area. */
+/* Where a step's sums or what is collected of its results stand, or where stashed value `stash_index` >= 0
+ * does: bytes from the start of the thread's area. */
 const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int stash_index);
 /* Where the strip in hand of the local stands that a step makes. */
 const char *hr_stage_strip_offset(hr_printer *printer, const hr_stage *stage, int step_index);
-/* Whether a row is kept where the one before it was: of two passes side by side, the second, which goes
- * first, has read a place before the first writes there, unless that one leads. */
+/* Whether a row is stashed where the one before it was: of two passes side by side, the second, which goes
+ * first, has read a place before the first writes there, unless that one has a pipeline offset. */
 bool hr_stage_shares_stash(const hr_stage *stage);
-/* Rows side by side that a kept value needs: one for each row abreast, or in flight of a skewed stage, or for
- * each two that share. */
+/* Rows side by side that a stashed value needs: one for each jammed row, or in flight of a pipelined stage,
+ * or for each two that share. */
 int hr_stage_stash_slots(const hr_stage *stage, int stash_index);
 /* Elements of a row: the product of the sizes of the row's indices, "1" where it has none. */
 const char *hr_stage_row_size(hr_printer *printer, const hr_stage *stage);

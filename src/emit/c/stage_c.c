@@ -157,7 +157,7 @@ static bool stores(const hr_stage_printer *s, const hr_lane_pass *lanes, hr_dtyp
     return false;
 }
 
-/* Vectors of a step that stores: what it asks for ahead and its own count are then once a line of results. */
+/* Vectors of a step that stores: what it prefetches and its own count are then once a line of results. */
 static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes) {
     enum { LINE_FLOATS = 16, VECTORS_MOST = 2 };
     int vectors = LINE_FLOATS / hr_limits_lanes(&s->plan->limits);
@@ -342,7 +342,7 @@ static void print_totals(hr_stage_printer *s) {
                      hr_stage_area_offset(s->p, s->stage, i, -1), i);
 }
 
-/* Rows that are the same for every task are kept before the first. */
+/* Rows that are the same for every task are stashed before the first. */
 static void print_stash_once(hr_stage_printer *s) {
     hr_lane_step steps[HR_STASH_MAX];
     hr_lane_pass lanes = {.steps = steps, .first = "0", .ways = 1, .stash = hr_stash_of(s->stage)->value};
@@ -385,7 +385,7 @@ static void print_counted_tasks(hr_stage_printer *s) {
                  hr_emit_index_size(p, s->stage->task[i]), task_index(s, i), task_index(s, i - 1));
 }
 
-/* One run of tasks a thread, or `chunk` tasks at a time in turn. */
+/* One run of tasks a thread, or `chunk` tasks at a time, round robin. */
 static void print_task_header(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int chunk = hr_stage_knobs(s->stage)->chunk;

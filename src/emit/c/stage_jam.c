@@ -1,6 +1,6 @@
 /* Row stages of short rows. In: a stage. Out: text. See stage_jam.h.
  *
- * For each turn a loop over the rows of a block. What later turns need of a row stands in arrays between
+ * For each pass a loop over the rows of a block. What later passes need of a row stands in arrays between
  * them, NAME_of[r].
  */
 #include "emit/c/stage_jam.h"
@@ -19,8 +19,8 @@ typedef struct made {
     bool needed;
 } made;
 
-/* What is done with a row before it is the next one's turn: the estimate of a maximum, where there is one,
- * and each turn of the stage's passes. */
+/* What is done with a row before the next one: the estimate of a maximum, where there is one,
+ * and each of the stage's passes. */
 typedef struct jam_printer {
     hr_stage_printer *s;
     hr_text *phases;
@@ -48,8 +48,8 @@ static void find_made(jam_printer *a, int phase) {
     }
 }
 
-/* What is computed between two turns comes right after the first of them: other rows' lanes follow. Not where
- * that may be repeated, since totals may be among it. */
+/* What is computed between two passes comes right after the first of them: other rows' lanes follow. Not
+ * where that may be repeated, since totals may be among it. */
 static void print_main_pass(jam_printer *a, int position) {
     hr_stage_printer *s = a->s;
     const hr_stage *stage = s->stage;
@@ -136,7 +136,7 @@ static void print_phase_loop(jam_printer *a, int phase) {
     hr_print(p, "}");
 }
 
-/* Rows whose estimate was too small go through their first turn again, with the maximum itself. */
+/* Rows whose estimate was too small go through their first pass again, with the maximum itself. */
 static void print_estimated(jam_printer *a) {
     hr_printer *p = a->s->p;
     hr_print(p, "bool exact_of[%d] = {false};", hr_stage_jam(a->s->stage));

@@ -10,7 +10,7 @@
 
 #include "emit/c/stage_parts.h"
 
-/* Which results are such, where a thread goes through its tasks in order: `lines`, `line` and `joint`. */
+/* Which results are such, where a thread goes through its tasks in order: `lines`, `line` and `meeting`. */
 void hr_stage_find_lines(hr_stage_printer *stage);
 /* Before the thread's tasks from `begin` on, where a task stores what is one, and after the last. */
 void hr_stage_lines_begin(hr_stage_printer *stage, const char *begin);

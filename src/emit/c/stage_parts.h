@@ -1,4 +1,4 @@
-/* The parts of a stage's text that its task loop and the skewed one share. In: a stage. Out: text.
+/* The parts of a stage's text that its task loop and the pipelined one share. In: a stage. Out: text.
  *
  * The functions are in stage_c.c, beside the plain task loop.
  */
@@ -28,13 +28,13 @@ typedef struct hr_stage_printer {
     bool apart;      /* column sums have a loop of their own over a group of tasks: see column_loop.h */
     bool pieces; /* what is a thread here is a piece of one's share, whose area `work` is: prelude/shares.h */
     bool counted; /* the task's indices are variables that the loop over tasks counts on */
-    int together; /* with `skew`: vectors that each pass does in turn */
+    int together; /* with `pipelined`: vectors that each pass does before the next one */
     int block;    /* with groups of rows: vectors of a block of columns */
     int64_t tile;
     const char *stash_name[HR_STASH_MAX];
     bool stash_done[HR_STASH_MAX];
     const char *next_row[HR_STREAMS_MAX];
-    const char *ahead[HR_STEPS_MAX]; /* with `abreast`: lines before the loop, how far ahead passes ask */
+    const char *ahead[HR_STEPS_MAX]; /* with `jammed`: lines before the loop, how far ahead passes prefetch */
     int ahead_count;
     int lines; /* results that leave in whole lines although each is less: see stage_line.h */
     signed char line[HR_STEPS_MAX]; /* by step: which of them it is, from 1 on; 0 = none */

@@ -19,7 +19,7 @@
 enum {
     HR_INPUTS_MAX = 16,
     BLOCK_VECTORS = 16,  /* of f32, in a block of columns; a multiple of all ways */
-    THROTTLE_VECTORS = 2 /* what a step reads is waited for so often */
+    THROTTLE_VECTORS = 2 /* what a step reads is waited for so often: the throttle */
 };
 
 typedef struct pipeline_printer {
@@ -27,7 +27,7 @@ typedef struct pipeline_printer {
     hr_printer *p;
     hr_lane_step steps[HR_STEPS_MAX];
     const hr_expr *prefetched[HR_STREAMS_MAX];
-    int ways, unit;  /* vectors of a step of all passes, and how many each does in turn */
+    int ways, unit;  /* vectors of a step of all passes, and how many each does at a time */
     int value_count; /* values of the task that functions printed so far have computed */
     const char *value_name[HR_STEPS_MAX], *value_type[HR_STEPS_MAX];
     int known[HR_STEPS_MAX]; /* by pass: how many of them it may read */
@@ -334,7 +334,7 @@ static void print_part(pipeline_printer *k, const part *part, int pass) {
 }
 
 /* A step of all passes has as many vectors as their reductions have accumulators, and each pass does a line
- * of its stream in turn, so that reads and streaming stores mix. */
+ * of its stream alternately, so that reads and streaming stores mix. */
 static void choose_step(pipeline_printer *k) {
     k->ways = k->unit = 1;
     for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
@@ -394,15 +394,15 @@ static int step_vectors(const pipeline_printer *k, int rows) {
     return rows > 1 ? k->unit : k->ways;
 }
 
-/* What the pass of a turn adds to the place that all have come to. */
+/* What the pass at a position adds to the place that all have come to. */
 static const char *pass_place(const pipeline_printer *k, int position) {
     return position == hr_stage_main_passes(k->s->stage) - 1               ? " + shift"
            : position == 0 && hr_cpu_walk_of(k->s->stage)->pipeline.offset ? " + lead"
                                                                            : "";
 }
 
-/* What the pass of a turn does with the vectors from `first` on; `aligned` as C: whether all that it streams
- * is, or that is asked of each vector. */
+/* What the pass at a position does with the vectors from `first` on; `aligned` as C: whether all that it
+ * streams is, or that is asked of each vector. */
 static void print_main_pass(pipeline_printer *k, int position, int first, int rows, const char *aligned) {
     hr_printer *p = k->p;
     int pass = hr_stage_pass_at(k->s->stage, position), number = k->s->number;
@@ -434,7 +434,7 @@ static void print_apart(pipeline_printer *k, int position, int first, int rows, 
     hr_print(k->p, "    }");
 }
 
-/* The loop that follows is as long as the first pass leads. Where lanes are narrowed, so that a core sees few
+/* The loop that follows is as long as the pipeline offset. Where lanes are narrowed, so that a core sees few
  * steps ahead, a branch that it guesses wrong where a row begins or ends costs it what it would have read;
  * elsewhere loops of their own are faster. */
 static void write_out_offset(pipeline_printer *k, int step) {
@@ -478,11 +478,11 @@ static void print_wait(pipeline_printer *k, int first, int rows) {
     hr_print(k->p, "    i += %s;", all);
 }
 
-/* Where rows are kept apart, their reads come before the stores of the rows before: rows of a multiple of 4
- * KB would have each load wait for the store to the same place of another page. Elsewhere the last pass goes
- * first: it finds the row's inputs, which it reads again, nearer, and has read what the first pass writes
- * over. */
-static void print_turns(pipeline_printer *k, int rows, const char *aligned) {
+/* Where stashed rows are apart, their reads come before the stores of the rows before: rows of a multiple of
+ * 4 KB would have each load wait for the store to the same place of another page. Elsewhere the last pass
+ * goes first: it finds the row's inputs, which it reads again, nearer, and has read what the first pass
+ * writes over. */
+static void print_main_passes(pipeline_printer *k, int rows, const char *aligned) {
     hr_printer *p = k->p;
     int passes = hr_stage_main_passes(k->s->stage), step = step_vectors(k, rows);
     bool apart = hr_stash_has_rows(k->s->stage) && !hr_stage_shares_stash(k->s->stage);
@@ -532,7 +532,7 @@ static void print_loops(pipeline_printer *k, int rows) {
     for (int is = aligned ? 1 : 0; is >= 0; is--) {
         if (aligned) hr_print(p, is ? "if (%s) {" : "} else {", aligned);
         p->indent += aligned != NULL;
-        print_turns(k, rows, is ? "true" : "false");
+        print_main_passes(k, rows, is ? "true" : "false");
         if (trails) print_trailing(k, is ? "true" : "false");
         p->indent -= aligned != NULL;
     }

@@ -27,7 +27,7 @@ static const char *area_declared(const hr_stage_printer *s) {
     return hr_pipeline_has_columns(s->stage) ? ", char *area" : "";
 }
 
-/* What a row begins a turn with; a spared pass comes before it, where the row needs that. */
+/* What a row begins a pass with. The fallback pass comes before it where the row needs that. */
 static void print_enters(hr_stage_printer *s, int position) {
     hr_printer *p = s->p;
     int pass = hr_stage_pass_at(s->stage, position), number = s->number, fallback = s->stage->fallback_pass;
@@ -43,7 +43,7 @@ static void print_enters(hr_stage_printer *s, int position) {
     hr_print(p, "}");
 }
 
-/* What is one a row, as far as the passes before a turn have brought it. */
+/* What is one a row, as far as the passes before this one have brought it. */
 static void print_all_enters(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (hr_stage_estimates(s->stage)) {
@@ -65,7 +65,7 @@ static void print_begin(hr_stage_printer *s) {
                      &body);
 }
 
-/* What the rows of a turn begin with. Returns how many of their lanes the passes can do in turns. */
+/* What the rows of a step begin with. Returns how many of their lanes the passes can do side by side. */
 static void print_start(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int passes = hr_stage_main_passes(s->stage), last = s->stage->pass_count - 1, number = s->number;
@@ -99,7 +99,7 @@ static void print_start(hr_stage_printer *s) {
                      &body);
 }
 
-/* The rest of a row in the pass of a turn, which has done so many of its lanes. */
+/* The rest of a row in the pass at a position, which has done so many of its lanes. */
 static void print_rest(hr_stage_printer *s, int position, const char *done) {
     bool last = position == hr_stage_main_passes(s->stage) - 1;
     const char *size = hr_emit_index_size(s->p, s->p->lane);
@@ -108,7 +108,7 @@ static void print_rest(hr_stage_printer *s, int position, const char *done) {
              area_passed(s), done, size, last ? hr_stage_lines_passed(s) : "");
 }
 
-/* What is left of the rows of a turn. */
+/* What is left of the rows of a step. */
 static void print_finish(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int passes = hr_stage_main_passes(s->stage), number = s->number;
@@ -141,7 +141,7 @@ void hr_stage_pipeline_ends(hr_stage_printer *s) {
 
 /* ---- the loop over rows ---- */
 
-/* The states of rows that live at once, and so many that rows kept in as many slots do not meet. */
+/* The states of rows that live at once, and so many that rows stashed in as many slots do not meet. */
 static int live_rows(const hr_stage *stage) {
     int rows = (hr_stage_main_passes(stage) + hr_cpu_walk_of(stage)->pipeline.next_rows) *
                hr_cpu_walk_of(stage)->jam;
@@ -179,7 +179,7 @@ static void print_live(hr_stage_printer *s) {
     hr_print(p, "if (live[0]) live[0]->task = step;");
 }
 
-/* The rows of a step, one at each turn. */
+/* The rows of a step, one at each position. */
 static void print_step(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int number = s->number;
@@ -267,7 +267,7 @@ static void print_group_step(hr_stage_printer *s) {
              hr_stage_lines_passed(s));
 }
 
-/* A turn more than passes, where what one leaves of a row is done in the next. */
+/* A step more than passes, where what one leaves of a row is done in the next. */
 void hr_stage_pipeline_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int group = hr_cpu_walk_of(s->stage)->jam;

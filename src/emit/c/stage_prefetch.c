@@ -45,7 +45,7 @@ const char *hr_stage_next_row(hr_stage_printer *s, int tensor, hr_expr *const *s
     return name;
 }
 
-/* The task whose rows are asked for: GATHERED_AHEAD bytes of rows after this one. */
+/* The task whose rows are prefetched: GATHERED_AHEAD bytes of rows after this one. */
 static void print_next_task(hr_stage_printer *s, const hr_expr *node) {
     const hr_tensor *tensor = &s->function->tensors[node->tensor];
     hr_print(s->p, "const int64_t row = %s * %d;", hr_emit_size(s->p, tensor->shape[1]),
@@ -90,7 +90,7 @@ static bool walks_same(const hr_stage_printer *s, const hr_expr *a, const hr_exp
     return true;
 }
 
-/* Rows of parameters that the first pass reads lane by lane and that the next task will read in its turn. */
+/* Rows of parameters that the first pass reads lane by lane and that the next task will read again. */
 typedef struct stream_list {
     hr_stage_printer *s;
     const hr_expr **node;
@@ -174,7 +174,7 @@ static bool is_narrow_or_summed(const hr_stage_printer *s, const hr_lane_pass *l
     return false;
 }
 
-/* Beside other rows, what was asked for into the second-level cache is asked for again so many bytes before
+/* Beside other rows, what was prefetched into the second-level cache is prefetched again so many bytes before
  * it is used; so it is where cores are long busy with results, in one pass, too. Whole f32 lines go by so
  * fast that on some machines it costs more than it gains: only where the tuner does not choose how far ahead.
  */
@@ -205,7 +205,7 @@ static const char *print_ahead(hr_stage_printer *s, int pass, const char *elemen
 }
 
 /* Of the row that begins at `first`: the lane's own place or, in a pass that asks for a part of it, the
- * part's. Rows abreast are asked for at once, before their few vectors. */
+ * part's. Jammed rows are prefetched at once, before their few vectors. */
 static void place_ahead(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const char *first,
                         const char *row) {
     hr_printer *p = s->p;
@@ -243,9 +243,10 @@ static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
  * more than two streams; 5 for passes side by side, but 3 where a core's stores wait for long; 4 for several,
  * but 3 where operations bound them, which asking for parts of a line takes, too. Groups of rows ask for the
- * next group. Where nothing is chosen, rows that column sums alone read one by one are asked for COLUMN_BYTES
- * ahead into the first-level cache, and gathered rows, too, by cores that see far and whose stores do not
- * wait: lines that miss there make the hardware read on past the ends of rows that nothing follows. */
+ * next group. Where nothing is chosen, rows that column sums alone read one by one are prefetched
+ * COLUMN_BYTES ahead into the first-level cache, and gathered rows, too, by cores that see far and whose
+ * stores do not wait: lines that miss there make the hardware read on past the ends of rows that nothing
+ * follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     hr_printer *p = s->p;
     int passes = s->stage->pass_count, choice = hr_stage_knobs(s->stage)->prefetch;
@@ -269,7 +270,7 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         const char *task = hr_cpu_walk_of(s->stage)->strip ? hr_emit_index_size(p, p->lane) : row;
         lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, task);
     } else if (s->pipelined &&
-               hr_cpu_walk_of(s->stage)->jam > 1) { /* the same place of the row that takes this one's turn */
+               hr_cpu_walk_of(s->stage)->jam > 1) { /* the same place of the row that comes after this one */
         lanes->prefetch_place = hr_format(p, "%d * (%s) + i", hr_cpu_walk_of(s->stage)->jam, row);
     } else if (!hr_stage_knobs(s->stage)->prefetch && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
         lanes->prefetch = "prefetch_near";

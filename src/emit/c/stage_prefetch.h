@@ -1,5 +1,5 @@
-/* Memory is asked for some kilobytes ahead where a stage walks it once, and a row ahead where several passes
- * walk a row: spread over the passes, so that reads and streaming stores mix. Gathered rows are asked for
+/* Memory is prefetched some kilobytes ahead where a stage walks it once, and a row ahead where several passes
+ * walk a row: spread over the passes, so that reads and streaming stores mix. Gathered rows are prefetched
  * some kilobytes of rows ahead, a task at least.
  */
 #ifndef HR_EMIT_C_STAGE_PREFETCH_H

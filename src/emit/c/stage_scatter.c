@@ -179,7 +179,8 @@ static const char *row_total(hr_stage_printer *s, const hr_statement *statement)
     return rows;
 }
 
-/* Rows of the next task that are asked for: pointers to their beginnings, and how wide their elements are. */
+/* Rows of the next task that are prefetched: pointers to their beginnings, and how wide their elements are.
+ */
 typedef struct rows_ahead {
     const char *name[HR_STREAMS_MAX];
     int size[HR_STREAMS_MAX], count;

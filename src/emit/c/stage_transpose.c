@@ -84,7 +84,7 @@ static const char *step_of(hr_stage_printer *s, const hr_expr *element) {
     return step;
 }
 
-/* A block of lanes as it lies, turned: at the task's place of the first of the group. */
+/* A block of lanes as it lies, transposed: at the task's place of the first of the group. */
 static void print_fill(hr_stage_printer *s, const hr_expr *element, int number) {
     hr_printer *p = s->p;
     const hr_tensor *tensor = &s->function->tensors[element->tensor];

@@ -2,8 +2,8 @@
  *
  * Why: where the lane is one of an array's outer axes and the task its last, each lane reads a line of memory
  * for one element. So a group of tasks, as many as a line holds elements, takes each block of lanes together:
- * the block is read as it lies, turned in registers, and left in a tile of the first-level cache, from which
- * every task has its lanes side by side.
+ * the block is read as it lies, transposed in registers, and left in a tile of the first-level cache, from
+ * which every task has its lanes side by side.
  */
 #ifndef HR_EMIT_C_STAGE_TRANSPOSE_H
 #define HR_EMIT_C_STAGE_TRANSPOSE_H

@@ -1,4 +1,4 @@
-/* Passes that are spared. In: a stage. Out: text. See stage_variance.h. */
+/* Fallback passes: the variance from sums first. In: a stage. Out: text. See stage_variance.h. */
 #include "emit/c/stage_variance.h"
 
 #include "emit/c/lane_loop.h"

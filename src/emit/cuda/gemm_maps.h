@@ -1,5 +1,5 @@
 /* The tensor maps of a product's launch. In: how a product lies on the tensor cores. Out: maps, in the order
- * of its kernel's parameters: left, right, results, what is carried. */
+ * of its kernel's parameters: left, right, results, what is staged. */
 #ifndef HR_EMIT_CUDA_GEMM_MAPS_H
 #define HR_EMIT_CUDA_GEMM_MAPS_H
 

@@ -4,7 +4,8 @@
 
 #include "emit/cuda/stage_cuda.h"
 
-/* Blocks take pieces in turn; each piece by 16-byte accesses where all its arrays are aligned. */
+/* Persistent blocks take piece after piece; each piece by 16-byte accesses where all its arrays are aligned.
+ */
 void hr_list_cuda_loop(hr_cuda_stage *stage);
 /* The table of pieces, as an expression. */
 const char *hr_list_cuda_table(hr_printer *printer);

@@ -72,7 +72,7 @@ typedef struct hr_cuda_stage {
     bool *stash;     /* by expr id: its values are in registers since an earlier pass */
     bool one_row;    /* what is printed is for a group of a straddling stage that lies in one row: `start` and
                         `above` say where */
-    const char *set; /* which of two sets of shared memory, where a block takes rows in turn; otherwise "" */
+    const char *set; /* which of two sets of shared memory, where a block is persistent; otherwise "" */
     const char *positions;          /* the type of a position: int, or int64_t where that is too narrow */
     int online[HR_CUDA_STEPS_MAX];  /* by step: 1 + the sum that is made beside this peak, 0 = none */
     bool beside[HR_CUDA_STEPS_MAX]; /* by step: a sum that an earlier pass made beside its peak */
@@ -151,14 +151,14 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass);
 void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass);
 void hr_cuda_drop_late_loads(hr_cuda_stage *s);
 /* Before the loop over rows, which a block takes `step` apart: the places of staged rows, and the first rows
- * are asked for, all that have a place but one. */
+ * are prefetched, all that have a place but one. */
 void hr_cuda_print_staging(hr_cuda_stage *s, const char *step);
-/* In the loop, where several rows have places: one more is asked for; then the one in hand is waited for. */
+/* In the loop, where several rows have places: one more is prefetched; then the one in hand is waited for. */
 void hr_cuda_print_next_staging(hr_cuda_stage *s);
 /* Before the loop over rows: what is the same for all of them, and the first row of what is not, as
  * `ahead_...`. */
 void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
-/* In the loop: the row that was loaded ahead becomes the one in hand, and the next is asked for. */
+/* In the loop: the row that was loaded ahead becomes the one in hand, and the next is prefetched. */
 void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* After the first exchange of a row: what was not asked for before. */
 void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));

@@ -133,7 +133,7 @@ int hr_cuda_end_columns(const hr_cuda_choice *c) {
                                                                                          : WIDE_COLUMNS;
 }
 
-/* Each block has one sum's columns, its lines of threads take the parts in turn. */
+/* Each block has one sum's columns, its lines of threads take the parts round robin. */
 void hr_cuda_print_column_end(hr_cuda_stage *s, int i, int number) {
     hr_printer *p = s->p;
     const hr_step *step = &s->stage->steps[i];

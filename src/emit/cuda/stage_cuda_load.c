@@ -1,7 +1,7 @@
 /* The groups that a thread holds, and how they get into its registers. In: a stage. Out: text.
  *
  * Loads stand before the first use of any of them. A row that is read several times stays in registers, or
- * waits in shared memory, or is read again; rows that a block takes in turn may be asked for one ahead.
+ * waits in shared memory, or is read again; a persistent block may prefetch its next row.
  */
 #include "base/dtype.h"
 #include "emit/cuda/stage_cuda.h"
@@ -354,7 +354,7 @@ static void all_elements(hr_cuda_stage *s, element_list *out) {
     hr_printer_walked(s->p, &walk);
 }
 
-/* All of row `row` into the places of that turn. */
+/* All of row `row` into the places of that buffer. */
 static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, const char *row,
                                  const char *buffer) {
     hr_printer *p = s->p;

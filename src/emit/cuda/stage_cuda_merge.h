@@ -12,7 +12,7 @@
 
 /* Whether that pays. */
 bool hr_cuda_may_join(const hr_cuda_choice *choice);
-/* Sets s->joint. */
+/* Sets s->merged. */
 void hr_cuda_find_merged(hr_cuda_stage *s);
 /* The pass is walked beside the one before it. */
 bool hr_cuda_is_merged_pass(const hr_cuda_stage *s, int pass);
@@ -26,8 +26,8 @@ const char *hr_cuda_slot_identity(hr_cuda_stage *s, int step);
 const char *hr_cuda_share_type(const hr_cuda_stage *s, int step);
 /* Before the loop over rows: how many elements each holds, where that is not the same for all. */
 void hr_cuda_print_held_counts(hr_cuda_stage *s);
-/* Of a joint pass, nothing of any other: its walk, its exchange after the walk of the pass before it, and in
- * its own place its values. */
+/* Of a pass of merged reductions, nothing of any other: its walk, its exchange after the walk of the pass
+ * before it, and in its own place its values. */
 void hr_cuda_print_merged_walk(hr_cuda_stage *s, int pass);
 void hr_cuda_print_merged_exchange(hr_cuda_stage *s, int pass);
 void hr_cuda_print_merged_values(hr_cuda_stage *s, int pass);

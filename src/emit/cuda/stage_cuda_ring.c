@@ -132,7 +132,8 @@ static const char *row_name(hr_cuda_stage *s, int k) {
     return k ? hr_format(s->p, "row_%d", k) : "task";
 }
 
-/* The row that was taken comes to all threads as number `turn` of what is told, and the next one is taken. */
+/* The row that was taken comes to all threads as number `buffer` of what is told, and the next one is taken.
+ */
 static void print_telling(hr_cuda_stage *s, const char *buffer) {
     hr_printer *p = s->p;
     if (s->c->exchange) {
@@ -164,7 +165,7 @@ static void print_first_rows(hr_cuda_stage *s, const hr_expr *const *staged, int
         print_copies_in(s, staged, count, row_name(s, k), hr_format(p, "%d", k));
 }
 
-/* After a row: the next one that was taken is asked for, into the place that was left. */
+/* After a row: the next one that was taken is prefetched into the place that was left. */
 static void print_next_rows(hr_cuda_stage *s, const hr_expr *const *staged, int count, int coming) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;

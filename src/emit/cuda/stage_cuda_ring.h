@@ -1,6 +1,6 @@
 /* Long rows through a ring of places in shared memory. In: a stage whose choice is a ring. Out: text.
  *
- * A block, or a cluster of blocks, stays and takes rows in turn. Of the places of a row's share one is in
+ * A block, or a cluster of blocks, is persistent. Of the places of a row's share one is in
  * hand, one or two are being copied out, and the rest are being filled by the copy engine. So memory has
  * requests while threads compute and wait for each other, and no thread stands behind its own stores. What is
  * the same for all rows is read once, into registers: a block always holds the same columns.

@@ -1,4 +1,4 @@
-/* Short rows that begin anywhere in memory, carried: all rows of a block come to shared memory and leave it
+/* Short rows that begin anywhere in memory, staged: all rows of a block come to shared memory and leave it
  * in one run of whole pieces of 16 bytes, because so many of them follow each other that they begin and end
  * there. Threads take their elements from shared memory, where rows may begin anywhere.
  *

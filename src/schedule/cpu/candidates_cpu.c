@@ -9,7 +9,7 @@ static int copy_of(const hr_knobs *choices, int count, hr_knobs *out, int max) {
     return count;
 }
 
-/* One pass on a CPU: how far ahead memory is asked for, how results leave, how tasks are shared out. */
+/* One pass on a CPU: how far ahead memory is prefetched, how results leave, how tasks are shared out. */
 static int map_candidates(const hr_plan *plan, hr_knobs *out, int max) {
     static const hr_knobs choices[] = {
         {0},

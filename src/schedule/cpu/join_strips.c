@@ -150,7 +150,7 @@ static hr_status column_bytes(const run *r, double *out) {
     return HR_OK;
 }
 
-/* A part of a core's second-level cache: the next strip is asked for meanwhile, and results pass by. Where
+/* A part of a core's second-level cache: the next strip is prefetched meanwhile, and results pass by. Where
  * that is no more than short pieces of rows, those, as long as the core's share of the third one holds them.
  * 0 = it does not pay. */
 static hr_status choose_strip(const run *r, const hr_stage *head, int64_t *out) {

@@ -22,7 +22,7 @@ typedef struct flight {
     bool late;         /* a pass other than the first reads what none before it did */
 } flight;
 
-/* Bytes of the rows in flight, were the passes of several rows to run side by side: what is read or kept
+/* Bytes of the rows in flight, were the passes of several rows to run side by side: what is read or stashed
  * stays from the first pass that uses it to the last. */
 static int64_t flight_bytes(chooser *s, const hr_stage *stage, const hr_expr *node, int pass, flight *f) {
     int64_t bytes = 0, since = f->first[node->id] ? pass + 1 - f->first[node->id] : 0;
@@ -38,7 +38,7 @@ static int64_t flight_bytes(chooser *s, const hr_stage *stage, const hr_expr *no
         f->first[node->id] = pass + 1;
     }
     if (hr_op_is_dear(node->op) &&
-        since) { /* kept: the row that is written and those that are read; of two one */
+        since) { /* stashed: the row that is written and those that are read; of two one */
         bytes += (since + (hr_stage_main_passes(stage) > 2)) * f->row * 4;
         f->first[node->id] = pass + 1;
         return bytes;
@@ -96,7 +96,7 @@ static int choose_jam(const chooser *s, const hr_stage *stage, const flight *f, 
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
  * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
  * further; those that narrow are more, too, and do not wait for all that was read, nor at all where
- * the core does not see as far. Where stores wait, waiting for reads, too, costs more than it spares. */
+ * the core does not see as far. Where stores wait, waiting for reads, too, costs more than it saves. */
 static hr_throttle choose_throttle(const chooser *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t sums = sum_bytes(stage, row);
     bool narrow = hr_stage_is_narrow(s->plan, stage);
@@ -112,7 +112,7 @@ static hr_throttle choose_throttle(const chooser *s, const hr_stage *stage, int6
 }
 
 /* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what
- * the first read last is still there. Not where it reads what no pass read before, which is asked for ahead,
+ * the first read last is still there. Not where it reads what no pass read before, which is prefetched,
  * nor where it adds up. */
 static bool pays_reversed(const chooser *s, const hr_stage *stage, const flight *f, int64_t bytes) {
     int64_t l1 = hr_limits_l1(&s->plan->limits);
@@ -178,7 +178,7 @@ static bool goes_on(const chooser *s, const hr_stage *stage, int64_t row) {
 
 /* What is read of memory stands where results have just been stored, but in another page, wherever rows are a
  * multiple of some power of two long, and a core whose stores wait for memory for long has the load wait,
- * too. The first pass leads by some lines: then such stores are nearly a page ago, and where a row ends there
+ * too. The pipeline offset is some lines: then such stores are nearly a page ago, and where a row ends there
  * is work that does not wait for what is one a row. Then a row is not kept where the one before it was: two
  * of them want room. */
 static hr_status choose_offset(chooser *s, hr_stage *stage) {

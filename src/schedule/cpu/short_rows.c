@@ -5,7 +5,7 @@
  * through a pass before the first of them goes through the next.
  *
  * Rows that are no whole cache lines share lines with the rows beside them: a line that some of them leave
- * past the caches, and others not, is merged with what memory holds. Rows jam are put together in cache
+ * past the caches, and others not, is merged with what memory holds. Jammed rows are put together in cache
  * first.
  */
 #include "base/dtype.h"
@@ -19,7 +19,7 @@ enum {
     SHORT_BYTES = 512, /* of a row, half of them beside sums over tasks: longer ones are work enough for what
                           is between passes */
     ONE_WAY = 128,     /* elements: shorter rows have no vectors enough for several accumulators */
-    ELEMENT_BYTES = 8  /* of a row jam, for each element: what is read, kept and collected */
+    ELEMENT_BYTES = 8  /* of a jammed row, for each element: what is read, stashed and collected */
 };
 
 typedef struct row {

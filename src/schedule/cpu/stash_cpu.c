@@ -1,12 +1,12 @@
 /* What a CPU stashes in its caches between passes over a row. In: a stage whose pipeline is chosen. Out: its
- * `kept`. */
+ * `stash`. */
 #include "schedule/cpu/passes_cpu.h"
 #include "schedule/stash.h"
 
 #include "base/dtype.h"
 #include "ir/graph.h"
 
-/* Of an element: the value that is kept and what is read beside it. */
+/* Of an element: the value that is stashed and what is read beside it. */
 enum { STASH_BYTES = 8 };
 
 /* bf16 is widened as fast as f32 is loaded from a cache that it fills. */

@@ -31,7 +31,7 @@ static int flat_candidates(hr_knobs *out, int max) {
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
-/* Threads that hold a row and the groups of each; blocks that take rows in turn; what is read leaves the L2
+/* Threads that hold a row and the groups of each; persistent blocks; what is read leaves the L2
  * last or not. */
 static int grid_candidates(hr_knobs *out, int max) {
     static const hr_knobs choices[] = {

@@ -93,7 +93,7 @@ typedef struct hr_gemm_box {
     int columns, rows;
 } hr_gemm_box;
 
-/* Of the left operand (0), the right one (1), a result or what is carried (2 and more), under HR_GEMM_HOPPER.
+/* Of the left operand (0), the right one (1), a result or what is staged (2 and more), under HR_GEMM_HOPPER.
  */
 hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map);
 

@@ -564,7 +564,7 @@ static int column_blocks(const chooser *s) {
     return c->row_threads <= 32 || c->groups == 1 ? 4 : c->groups == 2 ? 2 : 0;
 }
 
-/* Blocks that stay and take rows in turn: all that multiprocessors hold at once. */
+/* Persistent blocks: all that multiprocessors hold at once. */
 static int64_t row_blocks(const chooser *s, row_form form) {
     const hr_cuda_choice *c = s->c;
     const int asked = hr_stage_knobs(s->stage)->blocks;

@@ -2,7 +2,7 @@
  *
  * A group is `vector` neighbouring elements, 16 bytes of the widest streamed tensor. A thread holds `groups`
  * of them at a time, so that as many loads are in flight. A row is held by `row_threads` threads of each of
- * `slices` blocks; a block holds `block_rows` rows side by side and takes rows in turn. A flat stage has no
+ * `slices` blocks; a block holds `block_rows` rows side by side and takes row after row. A flat stage has no
  * rows: all its indices are one long axis.
  *
  * In: a stage and numbers for the extents. Out: numbers that the emitter prints and the launch uses.
@@ -29,8 +29,8 @@ typedef struct hr_cuda_block_slot {
 typedef struct hr_cuda_choice {
     bool flat;
     bool once;   /* flat, and something is one for the whole stage: the first block stores it */
-    bool list;   /* flat, and over lists of arrays: blocks take pieces of them in turn */
-    bool staged; /* rows wait in shared memory: the groups of each thread, the next row asked for as they are
+    bool list;   /* flat, and over lists of arrays: persistent blocks take pieces of them */
+    bool staged; /* rows wait in shared memory: the groups of each thread, the next row prefetched as they are
                     used */
     bool
         ring; /* rows wait in shared memory, `depth` at a time, and leave through it; see stage_cuda_ring.h */
@@ -55,21 +55,21 @@ typedef struct hr_cuda_choice {
     bool fast;          /* no result is stored as f32: see cuda_math.h */
     bool last;          /* what is read once is the last to leave the L2 */
     bool few;        /* rows, HR_CUDA_FEW_ROWS at most: their numbers are 32 bits, for registers are scarce */
-    bool persistent; /* a block takes rows in turn; otherwise it has those that it begins with */
+    bool persistent; /* a block takes row after row; otherwise it has those that it begins with */
     int vector, groups, row_threads, block_rows, slices, threads;
     int both; /* flat: the place in `order` of an index of two values whose groups a thread has together, for
                  what is read for the one is read for the other, too; 0 = none */
-    int row_rounds; /* of carried rows, those that a thread takes one after the other */
+    int row_rounds; /* of a staged block, the rows that a thread takes one after the other */
     int64_t chunks;
     int64_t row;          /* elements; 0 in a flat stage */
     int64_t lane;         /* elements of the innermost index */
-    int64_t blocks_limit; /* of blocks / slices; the rows beyond are taken in turn */
+    int64_t blocks_limit; /* of blocks / slices; persistent blocks take the rows beyond */
     int depth;            /* rows that have a place in shared memory */
     int leaving;          /* of those, in a ring, the ones that may be on their way out */
     int partners; /* blocks of a cluster that add up their sums over tasks before they leave them; 1 = none */
     int together; /* blocks of a multiprocessor that the registers must suffice for; 0 = any */
-    int64_t shared_bytes; /* of staged or carried rows */
-    int block_slot_count; /* of carried rows */
+    int64_t shared_bytes; /* of staged rows */
+    int block_slot_count; /* of a staged block */
     hr_cuda_block_slot block_slots[HR_CUDA_BLOCK_SLOTS_MAX];
     int64_t work_bytes; /* of partial results, which the blocks leave for the end of the stage */
     bool tile; /* flat: neighbouring threads are neighbours along `across`, by its place in `order`: see

@@ -9,8 +9,8 @@
  * once, and how it would lie otherwise. Out: the same, or a ring. */
 void hr_cuda_choose_ring(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                          hr_cuda_choice *choice);
-/* Decides whether the rows of a stage are carried; fills the choice if so. `choice` has the order of indices,
- * the row, and the vector of its widest tensors. */
+/* Decides whether the rows of a stage are staged, a block of them at a time; fills the choice if so. `choice`
+ * has the order of indices, the row, and the vector of its widest tensors. */
 bool hr_cuda_choose_staged_block(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                  hr_cuda_choice *choice);
 /* A flat stage goes through tiles; changes the choice where it pays. */

@@ -64,7 +64,7 @@ int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_
     int64_t tiles = tiles_of(sizes, tile),
             together = hr_limits_threads(&plan->limits) / tile->cluster * tile->cluster;
     int64_t most = mainloop == HR_GEMM_HOPPER ? together > 0 ? together : tile->cluster : INT32_MAX;
-    return tiles < most ? tiles : most; /* which take the others in turn */
+    return tiles < most ? tiles : most; /* which are persistent: they take the others as well */
 }
 
 /* A result's piece has rows of 128 bytes, or of 64 where the tile is no whole number of those. */
@@ -133,7 +133,7 @@ static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm
 static bool make_fit(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                      hr_gemm_tile *tile) {
     int least = gemm->mainloop == HR_GEMM_HOPPER ? 3 : 2;
-    if (gemm->staged_block) tile->pieces = 0; /* what is carried has its place while the product runs */
+    if (gemm->staged_block) tile->pieces = 0; /* what is staged has its place while the product runs */
     while (tile->stages > least && hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes)
         tile->stages--;
     return fits(plan, s, gemm, tile);
