@@ -200,6 +200,7 @@ static hr_status passes_time(struct hr_device *device, hr_copy_cpu *copy, const 
 hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_execution *arrays,
                            double bytes, double *seconds) {
     if (!(bytes > 0 && roof->copy > 0)) return hr_fail(HR_BAD_INPUT, "a copy of no bytes, or without a roof");
+    HR_TRY(hr_device_cpu_need_threads());
     HR_TRY(copy_open(device, roof, arrays));
     hr_copy_cpu *copy = ((hr_device_cpu *)device)->copy;
     double units = ceil(bytes / 2 / copy->threads / (double)copy->unit), pass;
@@ -270,6 +271,7 @@ hr_status hr_copy_cpu_choose(struct hr_device *device, const hr_execution *array
     candidate list[2 * WAYS];
     *chosen = false;
     if (cpu->copy_compared) return HR_OK;
+    HR_TRY(hr_device_cpu_need_threads());
     cpu->copy_compared = true;
     HR_TRY(copy_open(device, roof, arrays));
     int count = candidates_list(device->limits.threads, list);

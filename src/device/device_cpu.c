@@ -8,9 +8,11 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define ROOF_BATCHES 12
 #define PAGE         4096
@@ -57,10 +59,23 @@ static void cpu_release(struct hr_device *device, void *data, size_t size) {
 
 /* ---- launching ---- */
 
+/* Of the process, as the threads are: OpenMP starts them once for all devices and never tells. */
+static atomic_int threads_process;
+
+hr_status hr_device_cpu_need_threads(void) {
+    int none = 0, process = (int)getpid();
+    if (atomic_compare_exchange_strong(&threads_process, &none, process) || none == process) return HR_OK;
+    return hr_fail(HR_NOT_AVAILABLE,
+                   "this process was forked from process %d after a kernel had run there, and a fork leaves "
+                   "the threads behind: fork before the first launch, or start the child by exec",
+                   none);
+}
+
 static hr_status cpu_launch(struct hr_device *device, hr_module *module, const hr_execution *execution,
                             hr_fault *fault) {
     (void)device;
     hr_fault first = {0};
+    HR_TRY(hr_device_cpu_need_threads());
     int result = module->entry(execution, &first);
     if (fault) *fault = first;
     if (result) return hr_fail(HR_INTERNAL, "the compiled kernel returned %d, which it never should", result);
@@ -99,6 +114,7 @@ static hr_status cool(hr_device_cpu *cpu, const hr_execution *execution) {
 static hr_status cpu_time(struct hr_device *device, hr_module *module, const hr_execution *execution,
                           double *seconds) {
     hr_fault fault = {0};
+    HR_TRY(hr_device_cpu_need_threads());
     HR_TRY(cool((hr_device_cpu *)device, execution));
     double start = hr_clock_seconds();
     int result = module->entry(execution, &fault);
@@ -115,6 +131,7 @@ static void cpu_destroy(struct hr_device *device) {
     hr_copy_cpu_destroy(device);
     hr_special_cpu_destroy(device);
     cpu_release(device, cpu->walk, cpu->walk_size);
+    pthread_mutex_destroy(&cpu->finding);
     free(cpu);
 }
 
@@ -140,6 +157,7 @@ hr_status hr_device_cpu_open(struct hr_device **out) {
     cpu->compile_seconds = HR_COMPILER_SECONDS;
     cpu->roof_batches = ROOF_BATCHES;
     hr_machine_describe(cpu->base.name, sizeof cpu->base.name, &cpu->base.limits, cpu->machine);
+    pthread_mutex_init(&cpu->finding, NULL); /* cannot fail without attributes */
     cpu->compiler_status = hr_compiler_find(&cpu->compiler);
     cpu->base.compiler = cpu->compiler.identity;
     *out = &cpu->base;

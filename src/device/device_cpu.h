@@ -5,10 +5,13 @@
 #include "device/compiler.h"
 #include "device/device.h"
 
+#include <pthread.h>
+
 typedef struct hr_device_cpu {
     struct hr_device base;
     hr_compiler compiler;
     hr_status compiler_status; /* of finding it; a device without a compiler still opens */
+    pthread_mutex_t finding;   /* held while the two above are written: several threads compile at once */
     double compile_seconds;    /* longest time that one compile may take */
     char machine[40];          /* hash of the processor's model and features: part of a cache key */
     void *walk;                /* what is read to cool caches that cannot be flushed; NULL until needed */
@@ -39,6 +42,10 @@ void *hr_module_cpu_symbol(hr_module *module, const char *name);
 
 /* elf_object.c: whether the shared object at `path` (in the cache folder) has all that its headers name. */
 hr_status hr_elf_object_check(const char *path);
+
+/* device_cpu.c: fails in a child of the process that started the threads: a fork leaves them behind, and who
+ * waits for them waits for ever. To be called before any parallel loop. */
+hr_status hr_device_cpu_need_threads(void);
 
 /* cold_cpu.c: puts these bytes out of every cache, with all threads. False where the processor has no
  * instruction for it. */

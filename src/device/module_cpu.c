@@ -103,12 +103,20 @@ static hr_status module_get(const hr_device_cpu *device, const char *source, siz
     return module_open(path, out);
 }
 
+/* Looked for again where there was none when the device was opened. Once found it is never written again. */
+static hr_status need_compiler(hr_device_cpu *cpu) {
+    pthread_mutex_lock(&cpu->finding);
+    if (cpu->compiler_status != HR_OK) cpu->compiler_status = hr_compiler_find(&cpu->compiler);
+    hr_status status = cpu->compiler_status;
+    pthread_mutex_unlock(&cpu->finding);
+    return status;
+}
+
 hr_status hr_module_cpu_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
                                 hr_module **out) {
     hr_device_cpu *cpu = (hr_device_cpu *)device;
     HR_TRY(need_loader());
-    if (cpu->compiler_status != HR_OK) HR_TRY(hr_compiler_find(&cpu->compiler));
-    cpu->compiler_status = HR_OK;
+    HR_TRY(need_compiler(cpu));
     hr_text key = {0};
     hr_status status = key_make(cpu, source, length, flags, &key);
     if (status == HR_OK) status = module_get(cpu, source, length, flags, &key, out);

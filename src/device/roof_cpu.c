@@ -465,6 +465,7 @@ static hr_status measure(measuring *m, const char *special) {
 hr_status hr_roof_cpu_measure(struct hr_device *device, const hr_roof_sources *sources,
                               hr_progress_fn progress, void *context, hr_roof *out) {
     hr_roof roof = {.threads = device->limits.threads, .measured_at = (double)time(NULL)};
+    HR_TRY(hr_device_cpu_need_threads());
     measuring *m = calloc(1, sizeof *m);
     if (!m) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while measuring the roof");
     *m = (measuring){.device = device, .roof = &roof, .progress = progress, .context = context, .total = 15};

@@ -8,7 +8,10 @@
 
 #include <string.h>
 
-#define CALLS_NESTING_MAX 2000 /* of trees within defs within defs */
+/* Of trees within trees only what the way down needs stays on the stack: each kind has a frame of its own,
+ * which is gone when it is not on that way. So the deepest legal text fits 512 KB. */
+#define APART             __attribute__((noinline))
+#define CALLS_NESTING_MAX 1000 /* of trees within defs within defs */
 
 hr_symbol *hr_check_bind(hr_checker *checker, hr_symbol *symbol) {
     if (symbol->scope != checker->scope) {
@@ -320,7 +323,7 @@ static hr_expr *name(hr_checker *checker, const hr_syntax *syntax) {
     return NULL;
 }
 
-static hr_expr *subscripted(hr_checker *checker, const hr_syntax *syntax) {
+static APART hr_expr *subscripted(hr_checker *checker, const hr_syntax *syntax) {
     hr_symbol *symbol = hr_check_bind(checker, syntax->symbol);
     if (checker->frame) return NULL; /* hr_check_def has said so */
     if (symbol->tensor >= 0 && syntax->item_count) return element(checker, syntax, symbol->tensor);
@@ -399,7 +402,7 @@ static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, 
     return new;
 }
 
-static hr_expr *reduction(hr_checker *checker, const hr_syntax *syntax) {
+static APART hr_expr *reduction(hr_checker *checker, const hr_syntax *syntax) {
     if (checker->frame) return NULL;
     hr_op op = reducer_named(syntax->symbol->name);
     if (op == HR_OP_COUNT) {
@@ -427,7 +430,7 @@ static hr_expr *reduction(hr_checker *checker, const hr_syntax *syntax) {
 
 /* ---- calls ---- */
 
-static hr_expr *expanded(hr_checker *checker, const hr_syntax *syntax, hr_def_syntax *def) {
+static APART hr_expr *expanded(hr_checker *checker, const hr_syntax *syntax, hr_def_syntax *def) {
     if (def->failed) return NULL;
     if (!hr_check_arity(checker, syntax, def->parameter_count)) return NULL;
     size_t count = (size_t)def->parameter_count;
@@ -462,7 +465,7 @@ static hr_expr *expanded(hr_checker *checker, const hr_syntax *syntax, hr_def_sy
     return value;
 }
 
-static hr_expr *call(hr_checker *checker, const hr_syntax *syntax) {
+static APART hr_expr *call(hr_checker *checker, const hr_syntax *syntax) {
     const char *function = syntax->symbol->name;
     if (syntax->symbol->def) return expanded(checker, syntax, syntax->symbol->def);
     hr_op op = hr_check_function_named(function);
@@ -484,7 +487,7 @@ static hr_expr *call(hr_checker *checker, const hr_syntax *syntax) {
                       : hr_check_operation(checker, op, syntax->place, i, args);
 }
 
-static hr_expr *operation(hr_checker *checker, const hr_syntax *syntax) {
+static APART hr_expr *operation(hr_checker *checker, const hr_syntax *syntax) {
     hr_expr *args[2] = {hr_check_expression(checker, syntax->items), NULL};
     if (syntax->item_count == 2) args[1] = hr_check_expression(checker, syntax->items->next);
     return hr_check_operation(checker, syntax->op, syntax->place, syntax->item_count, args);

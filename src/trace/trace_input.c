@@ -78,6 +78,7 @@ static hr_status gzip_read(hr_trace_input *input, char *to, size_t room, size_t 
         int code = inflate(stream, Z_NO_FLUSH);
         *got += before - stream->avail_out;
         input->unpacked += before - stream->avail_out;
+        if (code == Z_MEM_ERROR) return hr_fail(HR_OUT_OF_MEMORY, "%s: no memory to unpack it", input->path);
         if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
             /* zeros or other bytes after a whole stream are padding, not damage */
             input->damaged = !(at_stream_end && before == stream->avail_out);

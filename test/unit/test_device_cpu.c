@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -516,6 +517,66 @@ static void build_elsewhere_wait(pid_t process) {
     assert_int_equal(status, 0);
 }
 
+/* A child that is forked after a launch gets a sentence, on the old device and on a new one; a hang would be
+ * ended by the alarm. */
+static int launch_in_child(hr_device_cpu *cpu, hr_module *module) {
+    hr_fault fault = {0};
+    hr_execution execution = {.threads = 2};
+    hr_device *other = NULL;
+    double seconds;
+    alarm(60);
+    if (cpu->base.ops->launch(&cpu->base, module, &execution, &fault) != HR_NOT_AVAILABLE) return 1;
+    if (!strstr(hr_last_error(), "fork before the first launch")) return 2;
+    if (cpu->base.ops->time(&cpu->base, module, &execution, &seconds) != HR_NOT_AVAILABLE) return 3;
+    if (cpu->base.ops->measure_roof(&cpu->base, NULL, NULL, NULL, &(hr_roof){0}) != HR_NOT_AVAILABLE)
+        return 4;
+    if (hr_device_open("cpu", &other) != HR_OK) return 5;
+    if (other->ops->launch(other, module, &execution, &fault) != HR_NOT_AVAILABLE) return 6;
+    hr_device_destroy(other);
+    return 0;
+}
+
+static void test_forked_child(void **state) {
+    (void)state;
+    hr_device_cpu *cpu = device_open();
+    hr_module *module = NULL;
+    assert_int_equal(compile(cpu, ADD_SOURCE, &module), HR_OK);
+    add_check(cpu, module);
+    pid_t process = fork();
+    if (process == 0) _exit(launch_in_child(cpu, module));
+    build_elsewhere_wait(process);
+    add_check(cpu, module); /* the parent is as it was */
+    cpu->base.ops->unload(&cpu->base, module);
+    hr_device_destroy(&cpu->base);
+}
+
+/* The tuner compiles in several threads; each may be the first to find a compiler. */
+static void *compile_in_thread(void *device) {
+    hr_module *module = NULL;
+    hr_device_cpu *cpu = device;
+    if (compile(cpu, ADD_SOURCE, &module) != HR_OK) return NULL;
+    cpu->base.ops->unload(&cpu->base, module);
+    return device;
+}
+
+static void test_threads_find_compiler(void **state) {
+    (void)state;
+    pthread_t threads[4];
+    setenv("PATH", "/nowhere", 1);
+    hr_device_cpu *cpu = device_open();
+    assert_int_equal(cpu->compiler_status, HR_NOT_AVAILABLE);
+    setenv("PATH", old_path, 1);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, compile_in_thread, cpu), 0);
+    for (int i = 0; i < 4; i++) {
+        void *good = NULL;
+        pthread_join(threads[i], &good);
+        assert_ptr_equal(good, cpu);
+    }
+    assert_int_equal(cpu->compiler_status, HR_OK);
+    hr_device_destroy(&cpu->base);
+}
+
 static void test_two_processes(void **state) {
     (void)state;
     pid_t processes[3];
@@ -567,6 +628,8 @@ int main(int count, char **arguments) {
         WITH_CACHE(test_corrupt_entries),
         WITH_CACHE(test_foreign_entry),
         WITH_CACHE(test_full_disk),
+        WITH_CACHE(test_forked_child),
+        WITH_CACHE(test_threads_find_compiler),
         WITH_CACHE(test_two_processes),
         WITH_CACHE(test_killed),
     };
