@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -153,6 +154,13 @@ hr_status subject_download(const subject *subject, const hr_array *array, hr_arr
 
 /* ---- names ---- */
 
+/* m for M, X for x: the same letters. */
+static const char *same_letters(const char *name, const char *const *names, int count) {
+    for (int i = 0; i < count; i++)
+        if (strcasecmp(names[i], name) == 0) return names[i];
+    return NULL;
+}
+
 static int name_unknown(const arguments *arguments, const subject *subject, const char *name) {
     const char *names[BOUND_MAX];
     int count = 0, arguments_count = hr_kernel_argument_count(subject->kernel);
@@ -160,11 +168,15 @@ static int name_unknown(const arguments *arguments, const subject *subject, cons
         hr_argument argument;
         if (hr_kernel_argument(subject->kernel, i, &argument) == HR_OK) names[count++] = argument.name;
     }
+    int small = count; /* tensors and scalars come first, then what begins with a capital letter */
     for (int i = 0; i < hr_kernel_extent_count(subject->kernel) && count < BOUND_MAX; i++)
         names[count++] = hr_kernel_extent_name(subject->kernel, i);
     for (int i = 0; i < hr_kernel_dtype_count(subject->kernel) && count < BOUND_MAX; i++)
         names[count++] = hr_kernel_dtype_name(subject->kernel, i);
-    const char *closest = closest_name(name, names, count);
+    bool capital = isupper((unsigned char)name[0]);
+    const char *closest = same_letters(name, names, count);
+    if (!closest)
+        closest = closest_name(name, names + (capital ? small : 0), capital ? count - small : small);
     fprintf(stderr, "headroom %s: kernel %s has no \"%s\"", arguments->command->name,
             hr_kernel_name(subject->kernel), name);
     complain_closest("", closest);

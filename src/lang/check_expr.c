@@ -4,6 +4,7 @@
  * nested calls stay as small as they are written.
  */
 #include "base/dtype.h"
+#include "ir/extent_form.h"
 #include "lang/checker.h"
 
 #include <string.h>
@@ -54,15 +55,16 @@ static const char *habit_of(const char *name) {
                                             {"square", "; write x^2"},
                                             {"exp10", "; write 10^x"},
                                             {"reciprocal", "; write 1 / x"},
-                                            {"float", "; write f32(x)"},
-                                            {"int", "; write i32(x)"},
+                                            {"sign", "; write where(x > 0, 1, where(x < 0, -1, 0))"},
+                                            {"len", "; an extent has a name, as N of x: f32[N]"},
+                                            {"range", "; an index runs over its axis by itself"},
                                             {"dot", "; write sum[k](a[k] * b[k])"},
                                             {"matmul", "; write sum[k](a[m, k] * b[k, n])"},
                                             {"maximum", "; write max(a, b)"},
                                             {"minimum", "; write min(a, b)"},
                                             {"if", "; write where(condition, a, b)"},
                                             {"select", "; write where(condition, a, b)"},
-                                            {"prod", "; write exp(sum[k](log(x[k])))"},
+                                            {"prod", "; write exp(sum[k](log(x[k]))) where all are above 0"},
                                             {"mod", "; write a % b"},
                                             {"fma", "; write a * b + c"},
                                             {"swish", "; write silu(x)"},
@@ -80,7 +82,12 @@ void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
                         "%s needs the index that it runs over; write %s[k](...)", name, name);
         return;
     }
-    const char *habit = habit_of(name);
+    const char *habit = habit_of(name), *dtype = hr_dtype_habit(name);
+    if (dtype) {
+        hr_messages_add(checker->messages, syntax->place, "there is no function '%s'; write %s(x)", name,
+                        dtype);
+        return;
+    }
     bool capital = name[0] >= 'A' && name[0] <= 'Z';
     hr_nearest nearest = hr_nearest_to(checker->messages, name);
     consider_ops(&nearest, HR_OP_EXP, HR_OP_RANDOM);
@@ -244,13 +251,37 @@ static bool is_own_element(hr_checker *checker, const hr_expr *expr) {
     return false;
 }
 
+static bool fits(const hr_checker *checker, const hr_expr *subscript, const hr_expr *extent) {
+    if (subscript->op != HR_OP_INDEX) return false;
+    const hr_expr *range = checker->function->indices[subscript->index].extent;
+    return !range || (extent && hr_extent_compare(range, extent) != HR_DIFFERENT);
+}
+
+/* x[n, m] where x[m, n] would fit: the words that say so, or NULL. */
+static const char *swapped_axes(hr_checker *checker, const hr_expr *expr) {
+    const hr_tensor *tensor = &checker->function->tensors[expr->tensor];
+    const hr_index *indices = checker->function->indices;
+    if (expr->arg_count != 2 || !tensor->shape || hr_arena_room(checker->arena) < 4096) return NULL;
+    const hr_expr *first = expr->args[0], *second = expr->args[1];
+    bool wrong = !fits(checker, first, tensor->shape[0]) || !fits(checker, second, tensor->shape[1]);
+    if (!wrong || !fits(checker, first, tensor->shape[1]) || !fits(checker, second, tensor->shape[0]))
+        return NULL;
+    const char *names[] = {tensor->name, indices[second->index].name, indices[first->index].name};
+    hr_shown shown[3];
+    for (int i = 0; i < 3; i++)
+        shown[i] = hr_text_shown(names[i], strlen(names[i]));
+    return hr_arena_format(checker->arena, "did you mean %s[%s, %s]?", shown[0].text, shown[1].text,
+                           shown[2].text);
+}
+
 static bool note_axes(hr_checker *checker, const hr_expr *expr) {
     const hr_tensor *tensor = &checker->function->tensors[expr->tensor];
+    const char *mend = swapped_axes(checker, expr);
     bool good = true;
     for (int i = 0; i < expr->arg_count; i++)
         if (expr->args[i]->op == HR_OP_INDEX && tensor->shape && tensor->shape[i])
             good &= hr_check_range(checker, expr->args[i]->index, tensor->shape[i], expr->args[i]->place,
-                                   hr_check_axis_words(checker, expr->tensor, i));
+                                   hr_check_axis_words(checker, expr->tensor, i), mend);
     return good;
 }
 
@@ -369,7 +400,7 @@ static bool range(hr_checker *checker, const hr_syntax *syntax, bool softmax, in
     }
     *out = softmax ? index->symbol->index : hr_check_open_index(checker, index->symbol, index->place);
     if (*out < 0) return false;
-    return !extent || hr_check_range(checker, *out, extent, limit->place, "a range");
+    return !extent || hr_check_range(checker, *out, extent, limit->place, "a range", NULL);
 }
 
 static bool has_extents(hr_checker *checker, const int *bound, int count) {

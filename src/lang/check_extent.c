@@ -85,7 +85,8 @@ const char *hr_check_axis_words(hr_checker *checker, int tensor, int axis) {
     return hr_arena_format(checker->arena, "axis %d of %s", axis, hr_text_shown(name, strlen(name)).text);
 }
 
-bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place place, const char *origin) {
+bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place place, const char *origin,
+                    const char *mend) {
     hr_index *entry = &checker->function->indices[index];
     hr_index_state *state = &checker->indices[index];
     if (!entry->extent) {
@@ -95,12 +96,12 @@ bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place pl
     }
     if (state->failed || hr_extent_compare(entry->extent, extent) != HR_DIFFERENT) return true;
     hr_shown name = hr_text_shown(entry->name, strlen(entry->name));
-    hr_messages_add(
-        checker->messages, place,
-        "%s ranges over %s here (%s) and over %s before (%s), and these must agree; where a part of the "
-        "axis is meant write %s + 0",
-        name.text, hr_extent_text(checker->function, extent).text, origin,
-        hr_extent_text(checker->function, entry->extent).text, state->origin, name.text);
+    hr_messages_add(checker->messages, place,
+                    "%s ranges over %s here (%s) and over %s before (%s), and these must agree; %s%s%s",
+                    name.text, hr_extent_text(checker->function, extent).text, origin,
+                    hr_extent_text(checker->function, entry->extent).text, state->origin,
+                    mend ? mend : "where a part of the axis is meant write ", mend ? "" : name.text,
+                    mend ? "" : " + 0");
     state->failed = true;
     return false;
 }

@@ -180,7 +180,8 @@ static hr_expr *left_subscript(hr_checker *checker, const hr_syntax *syntax) {
         hr_messages_add(checker->messages, syntax->place, "a range is that of an index, as in y[i < N]");
         return NULL;
     }
-    return hr_check_range(checker, subscript->index, extent, limit->place, "a range") ? subscript : NULL;
+    return hr_check_range(checker, subscript->index, extent, limit->place, "a range", NULL) ? subscript
+                                                                                            : NULL;
 }
 
 static void check_left(hr_checker *checker, const hr_statement_syntax *syntax, left_side *left) {
@@ -201,7 +202,7 @@ static void check_left(hr_checker *checker, const hr_statement_syntax *syntax, l
         if (!subscript) left->good = false;
         if (subscript && subscript->op == HR_OP_INDEX && tensor->role != HR_ROLE_LOCAL)
             left->good &= hr_check_range(checker, subscript->index, tensor->shape[axis], item->place,
-                                         hr_check_axis_words(checker, statement->tensor, axis));
+                                         hr_check_axis_words(checker, statement->tensor, axis), NULL);
     }
 }
 

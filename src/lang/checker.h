@@ -100,8 +100,10 @@ hr_expr *hr_check_conversion(hr_checker *checker, hr_dtype dtype, hr_place place
 
 /* An extent of a declaration or a range; new names become extents. */
 hr_expr *hr_check_extent(hr_checker *checker, const hr_syntax *syntax);
-/* Index `index` ranges over `extent`, says `origin` at `place`: the first word or one that must agree. */
-bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place place, const char *origin);
+/* Index `index` ranges over `extent`, says `origin` at `place`: the first word or one that must agree.
+ * `mend`: what the message advises; NULL: that a part of the axis is written m + 0. */
+bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place place, const char *origin,
+                    const char *mend);
 /* "axis 1 of x", in the arena. */
 const char *hr_check_axis_words(hr_checker *checker, int tensor, int axis);
 
@@ -129,6 +131,8 @@ typedef struct hr_nearest {
 /* Finds nothing, at no cost, where `messages` keeps no more; NULL = it does. */
 hr_nearest hr_nearest_to(const hr_messages *messages, const char *name);
 void hr_nearest_consider(hr_nearest *nearest, const char *candidate);
+/* What other languages call a dtype: "float32" is f32. NULL where it is none of these. */
+const char *hr_dtype_habit(const char *name);
 /* "; did you mean x?" or "". */
 hr_shown hr_nearest_words(const hr_nearest *nearest);
 

@@ -214,11 +214,14 @@ static hr_token number_token(hr_lexer *lexer, hr_token token) {
 static hr_token unknown_token(hr_lexer *lexer, hr_token token) {
     static const struct {
         const char *text, *mend;
-    } habits[] = {{"&", "; write and"},
+    } habits[] = {{"&", "; write and between conditions, and x % 8 for the three lowest bits of x"},
+                  {"&&", "; write and"},
+                  {"~", "; write not"},
+                  {"@", "; write sum[k](a[m, k] * b[k, n])"},
                   {"|", "; write or"},
                   {"!", "; write not"},
                   {";", "; a statement ends at the end of its line"},
-                  {".", ""},
+                  {".", "; functions and reductions stand alone, as in exp(x[m]) and sum[n](x[m, n])"},
                   {"?", "; write where(condition, a, b)"},
                   {"\"", ""},
                   {"\xc3\x97", "; write *"},

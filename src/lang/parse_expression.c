@@ -20,6 +20,38 @@ void hr_parse_advance(hr_parser *p) {
     p->token = hr_lexer_next(&p->lexer);
 }
 
+/* Whether the line has `text` before the token. */
+static bool line_has_before(const hr_parser *p, const char *text) {
+    size_t length = strlen(text);
+    for (const char *at = p->lexer.line_text; at + length <= p->token.text; at++)
+        if (memcmp(at, text, length) == 0) return true;
+    return false;
+}
+
+/* What other languages would have here, and how it is written in this one; "" where it is none of that. */
+static const char *habit_at(const hr_parser *p) {
+    const hr_token *token = &p->token;
+    bool begins = token->line_start || token->kind == HR_TOKEN_END;
+    char before = !begins && token->text > p->lexer.line_text ? token->text[-1] : 0;
+    if (token->kind == HR_TOKEN_SLASH_SLASH) return "a comment begins with #";
+    if (begins) return "";
+    if (token->kind == HR_TOKEN_COLON && p->square_or_round)
+        return "there are no slices: an index names a whole axis, as in x[m, n], and a range a part of it, "
+               "as in "
+               "sum[k < 4](x[m, k])";
+    if (token->kind == HR_TOKEN_ASSIGN && p->square_or_round)
+        return "arguments have no names; a reduction names its index in place of an axis, as in sum[n](x[m, "
+               "n])";
+    if (token->kind == HR_TOKEN_GREATER && before == '>') return "write x // 2^k for x >> k";
+    if (token->kind == HR_TOKEN_LESS && before == '<') return "write x * 2^k for x << k";
+    if (token->kind == HR_TOKEN_LEFT_SQUARE && before == ']')
+        return "subscripts share one pair of brackets: x[m, n]";
+    if (hr_parse_at_word(p, "if") || hr_parse_at_word(p, "else")) return "write where(condition, a, b)";
+    if (token->kind == HR_TOKEN_NAME && line_has_before(p, "//"))
+        return "// divides; a comment begins with #";
+    return "";
+}
+
 /* A token of kind BAD has its message already. What a line lacks is shown at its end. */
 void hr_parse_unexpected(hr_parser *p, const char *wanted, const char *mend) {
     if (p->token.kind == HR_TOKEN_BAD) return;
@@ -30,6 +62,8 @@ void hr_parse_unexpected(hr_parser *p, const char *wanted, const char *mend) {
     }
     hr_shown shown = hr_text_shown(p->token.text, p->token.length);
     char found[sizeof shown.text + 32];
+    const char *habit = habit_at(p);
+    if (*habit) mend = habit;
     bool line_lacks = p->token.line_start && p->after.line > 0;
     if (p->token.kind == HR_TOKEN_END)
         snprintf(found, sizeof found, "the end of the file");

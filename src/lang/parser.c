@@ -14,8 +14,10 @@
 static void no_dtype(hr_parser *p) {
     hr_shown shown = hr_text_shown(p->token.text, p->token.length);
     hr_nearest nearest = hr_nearest_to(p->messages, p->token.symbol->name);
+    const char *habit = hr_dtype_habit(nearest.name);
     for (int i = 0; i < HR_DTYPE_COUNT; i++)
         hr_nearest_consider(&nearest, hr_dtype_name((hr_dtype)i));
+    if (habit) nearest.best = habit;
     hr_messages_add(p->messages, p->token.place, "'%s' is no dtype%s", shown.text,
                     nearest.best ? hr_nearest_words(&nearest).text
                                  : "; there are f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool");
@@ -213,6 +215,25 @@ static hr_syntax *element(hr_parser *p) {
     return hr_parse_items(p, left, HR_TOKEN_RIGHT_SQUARE) ? left : NULL;
 }
 
+/* What a statement begins with in other languages. */
+static const char *statement_mend(const char *word) {
+    static const char *const habits[][2] = {
+        {"for", "there are no loops: y[m] = x[m] + 1 is for every m, and sum[k](...) runs over k"},
+        {"while", "there are no loops: y[m] = x[m] + 1 is for every m, and sum[k](...) runs over k"},
+        {"if", "write y[m] = where(condition, a, b)"},
+        {"return", "results are named behind ->, and each is assigned: y[m] = ..."},
+        {"let", "a local is only assigned: z[m] = ..."},
+        {"const", "a local is only assigned: z[m] = ..."},
+        {"var", "a local is only assigned: z[m] = ..."},
+        {"auto", "a local is only assigned: z[m] = ..."},
+        {"float", "a local is only assigned: z[m] = ..."},
+        {"import", "a text is complete by itself; functions are built in, or def of its own"},
+    };
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (strcmp(habits[i][0], word) == 0) return habits[i][1];
+    return "a statement is written y[m, n] = x[m, n] + 1";
+}
+
 /* statement = element ( "=" | "+=" ) expression */
 static bool statement(hr_parser *p, hr_statement_syntax *new) {
     hr_syntax *left = element(p);
@@ -220,7 +241,7 @@ static bool statement(hr_parser *p, hr_statement_syntax *new) {
     new->left = left;
     new->accumulate = hr_parse_at(p, HR_TOKEN_ADD_ASSIGN);
     if (!hr_parse_accept(p, HR_TOKEN_ADD_ASSIGN) && !hr_parse_accept(p, HR_TOKEN_ASSIGN)) {
-        hr_parse_unexpected(p, "'=' or '+='", "a statement is written y[m, n] = x[m, n] + 1");
+        hr_parse_unexpected(p, "'=' or '+='", statement_mend(left->symbol->name));
         return false;
     }
     new->right = hr_parse_expression(p, HR_LEVEL_OR);

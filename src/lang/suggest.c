@@ -51,3 +51,33 @@ hr_shown hr_nearest_words(const hr_nearest *nearest) {
     if (nearest->best) snprintf(words.text, sizeof words.text, "; did you mean %s?", nearest->best);
     return words;
 }
+
+const char *hr_dtype_habit(const char *name) {
+    static const char *const habits[][2] = {
+        {"float64", "f64"},
+        {"double", "f64"},
+        {"float32", "f32"},
+        {"float", "f32"},
+        {"float16", "f16"},
+        {"half", "f16"},
+        {"fp16", "f16"},
+        {"fp32", "f32"},
+        {"bfloat16", "bf16"},
+        {"float8_e4m3fn", "f8e4m3"},
+        {"float8_e5m2", "f8e5m2"},
+        {"int64", "i64"},
+        {"long", "i64"},
+        {"int32", "i32"},
+        {"int", "i32"},
+        {"int16", "i16"},
+        {"short", "i16"},
+        {"int8", "i8"},
+        {"char", "i8"},
+        {"uint8", "u8"},
+        {"byte", "u8"},
+        {"boolean", "bool"},
+    };
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (strcmp(habits[i][0], name) == 0) return habits[i][1];
+    return NULL;
+}

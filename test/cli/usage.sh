@@ -130,6 +130,12 @@ got=$("$headroom" emit -:row_sum <"$source/kernels/sum.hr") && grep -q kernel_ro
 expect 2 "<stdin>" run -
 expect 2 "<stdin>" run -:softmax
 
+# the nearest name is one of the same kind
+expect 2 'has no "m"; did you mean M?' emit softmax m=3
+expect 2 'has no "K"; did you mean M?' emit softmax K=3
+expect 2 'has no "X"; did you mean x?' emit softmax X=3
+expect 2 'has no "a"; did you mean x?' emit softmax a=3
+
 # a scalar is a number or a .npy without axes
 printf 'kernel k(x: f32[N], loss: f32) -> (y: f32[N])\n{\n    y[n] = x[n] * loss\n}\n' >chain.hr
 expect 2 "is no number and no 0-d .npy" emit chain.hr loss=half
