@@ -9,6 +9,9 @@ prefix=$scratch/prefix
 cmake --install "$build" --prefix "$prefix" >/dev/null
 library=$(dirname "$(find "$prefix" -name libheadroom.so)")
 test -f "$prefix/share/headroom/kernels/layernorm.hr"
+(cd "$scratch" && "$prefix/bin/headroom" emit softmax | grep -q kernel_softmax) # by its name, from there
+test -f "$prefix/share/zsh/site-functions/_headroom"
+test -f "$prefix/share/fish/vendor_completions.d/headroom.fish"
 
 mkdir "$scratch/user"
 cat >"$scratch/user/main.c" <<'END'

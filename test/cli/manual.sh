@@ -23,6 +23,10 @@ for command in $commands; do
     [ "$help" = "$manual" ] || fail "$command: --help and $page differ:" "$(diff <(echo "$help") <(echo "$manual"))"
     [ "$help" = "$completion" ] || fail "$command: --help and the completion differ:" \
         "$(diff <(echo "$help") <(echo "$completion"))"
+    zsh=$(sed -n "s/^    $command) echo \\(.*\\) ;;/\\1/p" "$source/completions/headroom.zsh" | flags)
+    fish=$(sed -n "s/.*_from $command\" -l \\([a-z-]*\\).*/--\\1/p" "$source/completions/headroom.fish" | flags)
+    [ "$help" = "$zsh" ] || fail "$command: --help and zsh's completion differ:" "$(diff <(echo "$help") <(echo "$zsh"))"
+    [ "$help" = "$fish" ] || fail "$command: --help and fish's completion differ:" "$(diff <(echo "$help") <(echo "$fish"))"
     grep -q "BR headroom-$command (1)" "$source/docs/man/headroom.1" || fail "headroom.1 does not refer to $command"
 done
 
