@@ -154,11 +154,11 @@ static void json(void **state) {
     free(text);
     assert_string_equal(keys_of(object),
                         "kernel,file,device,dtypes,extents,plan,seconds,bytes,flops,floor,headroom,"
-                        "roof_fraction,verified,tune,beside");
+                        "roof_fraction,verified,tune,version,threads,variants,unfused,beside");
     assert_string_equal(keys_of(json_object_get(object, "device")), "kind,name");
     assert_string_equal(keys_of(json_object_get(object, "extents")), "M,N");
     assert_string_equal(keys_of(json_object_get(object, "plan")), "summary,stages");
-    assert_string_equal(keys_of(json_object_get(object, "seconds")), "median,min,max,runs");
+    assert_string_equal(keys_of(json_object_get(object, "seconds")), "median,min,max,runs,samples");
     assert_string_equal(keys_of(json_object_get(object, "flops")), "tensor,vector,special");
     assert_string_equal(keys_of(json_object_get(object, "floor")), "seconds,bound");
     assert_string_equal(keys_of(json_object_get(object, "verified")),
