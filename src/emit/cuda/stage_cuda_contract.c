@@ -2,6 +2,7 @@
 #include "emit/cuda/stage_cuda_contract.h"
 
 #include "emit/cuda/stage_cuda.h"
+#include "schedule/cuda/choose_gemm.h"
 
 typedef struct contract_printer {
     hr_printer *p;
@@ -78,16 +79,6 @@ static void print_epilogue(contract_printer *c) {
     hr_cuda_print_contract_epilogue(c->p, c->stage);
 }
 
-static bool ends_with(const hr_function *function, const hr_expr *e, int index) {
-    if (e->op == HR_OP_ELEMENT) {
-        int rank = function->tensors[e->tensor].rank;
-        if (rank && e->args[rank - 1]->op == HR_OP_INDEX && e->args[rank - 1]->index == index) return true;
-    }
-    for (int i = 0; i < e->arg_count; i++)
-        if (ends_with(function, e->args[i], index)) return true;
-    return false;
-}
-
 /* A tile of an operand into shared memory; neighbouring threads read along memory. */
 static void print_tile(contract_printer *c, const char *side, const char *free, bool k_runs) {
     hr_printer *p = c->p;
@@ -116,8 +107,8 @@ static void print_product(contract_printer *c) {
     hr_print(p, "%s sum[4][4] = {};", c->type);
     hr_print(p, "for (int64_t k_first = 0; k_first < k_size; k_first += 16) {");
     int last_k = t->k[t->k_count - 1];
-    print_tile(c, "left", "m", ends_with(p->function, t->left, last_k));
-    print_tile(c, "right", "n", ends_with(p->function, t->right, last_k));
+    print_tile(c, "left", "m", hr_cuda_runs_along(p->function, t->left, last_k));
+    print_tile(c, "right", "n", hr_cuda_runs_along(p->function, t->right, last_k));
     hr_print(p, "    __syncthreads();");
     hr_print(p, "#pragma unroll");
     hr_print(p, "    for (int k = 0; k < 16; k++)");

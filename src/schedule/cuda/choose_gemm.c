@@ -11,14 +11,13 @@ enum { CHUNK = 8, AMPERE_THREADS = 256, HOPPER_THREADS = 384 };
 
 /* ---- operands ---- */
 
-/* Some element in it has `index` as its last subscript. */
-static bool ends_with(const hr_function *function, const hr_expr *e, int index) {
+bool hr_cuda_runs_along(const hr_function *function, const hr_expr *e, int index) {
     if (e->op == HR_OP_ELEMENT) {
         int rank = function->tensors[e->tensor].rank;
         if (rank && e->args[rank - 1]->op == HR_OP_INDEX && e->args[rank - 1]->index == index) return true;
     }
     for (int i = 0; i < e->arg_count; i++)
-        if (ends_with(function, e->args[i], index)) return true;
+        if (hr_cuda_runs_along(function, e->args[i], index)) return true;
     return false;
 }
 
@@ -52,7 +51,8 @@ static hr_status side_make(const hr_plan *plan, const int64_t *extents, const hr
     hr_gemm_indices k = {c->k_count, c->k}, batch = {c->batch_count, c->batch};
     int k_inner = c->k[c->k_count - 1], mn_inner = mn.index[mn.count - 1];
     *out = (hr_gemm_side){.value = value};
-    out->k_major = ends_with(plan->normal, value, k_inner) || !ends_with(plan->normal, value, mn_inner);
+    out->k_major = hr_cuda_runs_along(plan->normal, value, k_inner) ||
+                   !hr_cuda_runs_along(plan->normal, value, mn_inner);
     if (has_chunks(plan, extents, value, out->k_major ? k_inner : mn_inner)) out->load = HR_GEMM_CHUNKS;
     if (!is_plain(plan->normal, value)) return HR_OK;
     return hr_gemm_view_make(plan, extents, value->tensor, value->args, out->k_major ? k : mn,

@@ -80,6 +80,9 @@ typedef struct hr_gemm_sizes {
     int64_t batch, m, n, k;
 } hr_gemm_sizes;
 
+/* Some element in the operand has `index` as its last subscript: it runs along memory by it. */
+bool hr_cuda_runs_along(const hr_function *function, const hr_expr *e, int index);
+
 /* `most`: the main loop that may be chosen, or one before it. */
 hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                               hr_gemm_mainloop most, hr_cuda_gemm *out);
