@@ -6,16 +6,24 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The files bear the name of the function in them. */
-static int save(const arguments *arguments, const char *folder, const char *name, const char *ending,
-                const char *text) {
-    size_t size = strlen(folder) + strlen(name) + strlen(ending) + 16;
-    char *path = malloc(size);
-    if (!path) return complain(arguments, "out of memory");
-    snprintf(path, size, "%s/%s%s", folder, name, ending);
+/* Makes the folders of a path that ends with '/', or the ones before its last part. */
+static int make_folders(const arguments *arguments, const char *path) {
+    char *part = strdup(path);
+    if (!part) return complain(arguments, "out of memory");
+    int code = 0;
+    for (char *at = strchr(part + 1, '/'); at && code == 0; at = strchr(at + 1, '/')) {
+        *at = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            code = complain(arguments, "-o %s: cannot make the folder %s: %s", path, part, strerror(errno));
+        *at = '/';
+    }
+    free(part);
+    return code;
+}
+
+static int save(const arguments *arguments, const char *path, const char *text) {
     hr_status status = hr_file_save(path, text, strlen(text));
     if (status == HR_OK) printf("wrote %s\n", path);
-    free(path);
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 
@@ -30,19 +38,62 @@ static const struct target {
     {"cuda:sm_100a", "cuda:sm_100a", ".cu"},
 };
 
-static int emit(const arguments *arguments, hr_kernel *kernel, const char *ending) {
-    const char *source, *header, *folder = arguments_value(arguments, "output", NULL);
-    const char *name = hr_kernel_symbol(kernel);
-    hr_status status = hr_kernel_source(kernel, &source, &header);
+/* Where both files go. */
+typedef struct output {
+    char *source, *header; /* paths */
+    const char *name;      /* of the header, without its folders */
+} output;
+
+static bool ends_with(const char *text, const char *ending) {
+    const size_t length = strlen(text), more = strlen(ending);
+    return length > more && strcmp(text + length - more, ending) == 0;
+}
+
+/* -o is a folder, in which files bear the name of the function, or the path of the source. */
+static int output_of(const char *given, const char *name, const char *ending, output *out) {
+    const bool file = ends_with(given, ending);
+    int length = file ? (int)(strlen(given) - strlen(ending)) : (int)strlen(given);
+    while (!file && length > 1 && given[length - 1] == '/')
+        length--;
+    const size_t size = strlen(given) + strlen(name) + 16;
+    out->source = malloc(size);
+    out->header = malloc(size);
+    if (!out->source || !out->header) return EXIT_USAGE;
+    snprintf(out->source, size, "%.*s%s%s%s", length, given, file ? "" : "/", file ? "" : name, ending);
+    snprintf(out->header, size, "%.*s%s%s.h", length, given, file ? "" : "/", file ? "" : name);
+    const char *slash = strrchr(out->header, '/');
+    out->name = slash ? slash + 1 : out->header;
+    return 0;
+}
+
+static int write_files(const arguments *arguments, hr_kernel *kernel, hr_emit_options *options,
+                       const output *output) {
+    const char *source, *header;
+    options->header = output->name;
+    hr_status status = hr_kernel_emit(kernel, options, &source, &header);
     if (status != HR_OK) return complain_status(arguments, status);
-    if (!folder) {
-        printf("/* ---- %s.h ---- */\n%s\n/* ---- %s%s ---- */\n%s", name, header, name, ending, source);
-        return 0;
+    int code = make_folders(arguments, output->source);
+    if (code == 0) code = save(arguments, output->header, header);
+    return code ? code : save(arguments, output->source, source);
+}
+
+static int emit(const arguments *arguments, hr_kernel *kernel, const char *ending) {
+    const char *source, *header, *given = arguments_value(arguments, "output", NULL);
+    hr_emit_options options = {.size = sizeof options, .name = arguments_value(arguments, "name", NULL)};
+    const char *name = options.name ? options.name : hr_kernel_symbol(kernel);
+    if (given) {
+        output output = {0};
+        int code = output_of(given, name, ending, &output);
+        code =
+            code ? complain(arguments, "out of memory") : write_files(arguments, kernel, &options, &output);
+        free(output.source);
+        free(output.header);
+        return code;
     }
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return complain(arguments, "-o %s: cannot make this folder: %s", folder, strerror(errno));
-    int code = save(arguments, folder, name, ".h", header);
-    return code ? code : save(arguments, folder, name, ending, source);
+    hr_status status = hr_kernel_emit(kernel, &options, &source, &header);
+    if (status != HR_OK) return complain_status(arguments, status);
+    printf("/* ---- %s.h ---- */\n%s\n/* ---- %s%s ---- */\n%s", name, header, name, ending, source);
+    return 0;
 }
 
 static int run_emit(const arguments *arguments, terminal *terminal) {
@@ -68,7 +119,8 @@ static int run_emit(const arguments *arguments, terminal *terminal) {
 
 static const flag flags[] = {
     {0, "target", "NAME", "c, or cuda[:sm_80|:sm_90a|:sm_100a], CUDA C; cuda is sm_90a"},
-    {'o', "output", "FOLDER", "write FOLDER/kernel_NAME.c (.cu) and .h; to stdout otherwise"},
+    {'o', "output", "PATH", "a folder for kernel_NAME.c (.cu) and .h, or the .c itself; else to stdout"},
+    {0, "name", "SYMBOL", "what the function is called; kernel_NAME otherwise"},
     {0, "device", "NAME", "whose vectors and caches it is planned for: cpu, cuda"},
     {0, NULL, NULL, NULL},
 };
@@ -81,7 +133,9 @@ const command command_emit = {
     "with a comment that says how to call it, and a .h for its callers. Neither a GPU nor CUDA\n"
     "is needed to write CUDA C. Extents are arguments of the function; those given here are what\n"
     "its plan is made for. What a dtype variable stands for is in the function's name: a file\n"
-    "for each dtype.\n\n"
+    "for each dtype; --name calls it otherwise. The function returns a negative number, and does\n"
+    "nothing, for extents that its plan does not hold for: its comment says which these are.\n"
+    "-o makes the folders that are missing.\n\n"
     "  headroom emit kernels/layernorm.hr --target c -o generated\n"
     "  headroom emit kernels/layernorm.hr M=32768 N=4096 --target cuda -o generated\n"
     "  headroom emit softmax T=bf16 -o generated",

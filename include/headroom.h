@@ -321,6 +321,18 @@ HR_API hr_status hr_kernel_plan(hr_kernel *kernel, const char **out);
 /* The generated source, self-contained: `source` the .c or .cu, `header` the .h; valid as above. */
 HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header);
 
+/* How generated source is to be: begins with its own size, all zero is the default. */
+typedef struct hr_emit_options {
+    size_t size;
+    const char *name;   /* of the function; NULL = hr_kernel_symbol() */
+    const char *header; /* of the file that the source includes; NULL = the function's name and ".h" */
+} hr_emit_options;
+
+/* hr_kernel_source with a say; valid until the next call of either, too. HR_BAD_INPUT where the name is none
+ * that a function of C can have. `options`: NULL = hr_kernel_source. */
+HR_API hr_status hr_kernel_emit(hr_kernel *kernel, const hr_emit_options *options, const char **source,
+                                const char **header);
+
 /* ---- the main job: fill, tune, check, measure ---- */
 
 /* Gives every unbound tensor memory of the device: inputs normal (floats; magnitudes where the text takes

@@ -4,7 +4,12 @@
 #define HR_EMIT_DESCRIBE_H
 
 #include "emit/expression.h"
+#include "headroom.h"
 
+/* The public function's name and that of its header, as asked for or by themselves. `options`: NULL = for the
+ * loader. */
+const char *hr_emit_name(const hr_plan *plan, const hr_emit_options *options);
+const char *hr_emit_header(hr_printer *printer, const hr_emit_options *options);
 void hr_emit_describe(hr_printer *printer, const char *name);
 
 #endif

@@ -12,16 +12,24 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
+/* What emitted functions return for extents that they do not hold for. */
+enum { HR_EMITTED_REFUSES = -1 };
+
 typedef struct hr_emitted {
     hr_text source; /* the .c */
     hr_text header; /* the .h of the public function */
 } hr_emitted;
 
-/* `entry`: with hr_entry(), for the loader; otherwise the source to paste. */
-hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out);
-/* As hr_emit_c for a CUDA device (plan->limits.compute): CUDA C for NVRTC where `entry`, otherwise the .cu
- * and .h to paste, with a plain C launcher. The source may be special to the extents of the plan. */
-hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, hr_emitted *out);
+/* The source to paste; `options`: NULL = as they are by default. */
+hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out);
+/* With hr_entry() in place of the public function, for the loader. hr_entry() returns 0, or
+ * HR_EMITTED_REFUSES before anything is read or written where the source does not hold for the extents. */
+hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out);
+/* The same for a CUDA device (plan->limits.compute): the .cu and .h to paste, with a plain C launcher, and
+ * CUDA C for NVRTC. The source may be special to the extents of the plan. */
+hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
+                       hr_emitted *out);
+hr_status hr_emit_cuda_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted *out);
 /* The launches of one execution, at most `max`; returns how many through `count`. */
 hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
                                 int *count);
@@ -34,6 +42,8 @@ hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int6
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
 /* The most elements of a piece that a plan over lists wants; a multiple of 64. */
 int64_t hr_emit_piece(const hr_plan *plan);
+/* A function of C can have that name. */
+bool hr_emit_name_is_good(const char *name);
 void hr_emitted_clear(hr_emitted *emitted);
 
 #endif

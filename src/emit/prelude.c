@@ -90,7 +90,7 @@ static span defined_name(span line) {
     bool attributed = begins(line, "static __attribute__((");
     line = without_attribute(without_template(line));
     const char *stop = attributed || begins(line, "static inline ") || begins(line, "static void ") ||
-                               begins(line, "static __device__ ")
+                               begins(line, "static __device__ ") || begins(line, "static __host__ ")
                            ? "("
                        : begins(line, "static const ") ? "["
                        : begins(line, "struct ")       ? "{"

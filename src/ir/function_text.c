@@ -338,8 +338,13 @@ static void write_extent(writer *w, const hr_expr *extent, int least) {
 }
 
 void hr_extent_append(const hr_function *function, const hr_expr *extent, size_t most, hr_text *out) {
-    writer w = {.function = function, .out = out, .most = most};
+    writer w = {.function = function, .out = out, .most = out->length + most};
     write_extent(&w, extent, LEVEL_OR);
+}
+
+void hr_expr_append(const hr_function *function, const hr_expr *expr, size_t most, hr_text *out) {
+    writer w = {.function = function, .out = out, .most = out->length + most};
+    write_expr(&w, (written){.expr = expr}, LEVEL_OR);
 }
 
 void hr_tensor_append_type(const hr_function *function, const hr_tensor *tensor, hr_text *out) {

@@ -13,6 +13,8 @@ hr_status hr_function_text(const hr_function *function, hr_text *out);
 
 /* "2 * N": a shape's expression, no more than about `most` bytes of it. */
 void hr_extent_append(const hr_function *function, const hr_expr *extent, size_t most, hr_text *out);
+/* The same of any expression. */
+void hr_expr_append(const hr_function *function, const hr_expr *expr, size_t most, hr_text *out);
 /* "bf16[M, 2 * N]" */
 void hr_tensor_append_type(const hr_function *function, const hr_tensor *tensor, hr_text *out);
 

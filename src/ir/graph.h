@@ -34,6 +34,7 @@ typedef struct hr_graph {
     hr_expr *placeholder; /* stands for any expression once the arena is full */
     hr_statement nowhere; /* and this for any statement */
     const hr_peak *peaks;
+    const struct hr_assumption *assumptions; /* about extents, the last first: plan/assumption.h */
     bool full;
 } hr_graph;
 

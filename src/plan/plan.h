@@ -145,9 +145,9 @@ static inline int hr_stage_pass_at(const hr_stage *stage, int position) {
 /* How an argument lies in memory. LIST: in members of unequal length, base/pieces.h. */
 typedef enum hr_layout { HR_LAYOUT_DENSE, HR_LAYOUT_STRIDED, HR_LAYOUT_LIST } hr_layout;
 
-/* An axis that is two in `normal`: extent = groups * by, which holds for the plan's extents. */
+/* An axis that is two in `normal`: of `groups` and `by` elements each. */
 typedef struct hr_split {
-    const hr_expr *extent, *groups, *by;
+    const hr_expr *groups, *by;
 } hr_split;
 
 /* Stages from a product to a product, with rows between them, that can go through the rows of both a block at

@@ -4,6 +4,7 @@
  * Both are column sums, which go through memory as it lies; a search along each column would take one element
  * of every line.
  */
+#include "plan/assumption.h"
 #include "plan/passes.h"
 
 /* Positions are told apart as f32, which column sums are. Of fewer columns a vector is mostly empty. */
@@ -62,6 +63,8 @@ hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents) {
         HR_TRY(hr_function_points(function, statement.domain + statement.domain_count - 1, 1, extents,
                                   &columns));
         if (places >= POSITIONS_MOST || columns < COLUMNS_LEAST) continue;
+        hr_assume(graph, function->indices[statement.value->bound[0]].extent, hr_graph_whole(graph, 0),
+                  hr_graph_whole(graph, POSITIONS_MOST - 1));
         hr_expr *value = position_of(graph, &statement);
         function->statements[i].value = value;
         hr_graph_move_before(graph, i, 2);

@@ -5,6 +5,7 @@
  * So what a group shares is read once for all of it, and what were vectors times a matrix is a product.
  */
 #include "ir/visit.h"
+#include "plan/assumption.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -15,12 +16,12 @@ typedef struct splitting {
     hr_graph *graph;
     const int64_t *extents;
     const hr_plan *plan;
-    hr_expr *extent, *groups, *by; /* of the axis: elements, groups and elements of a group */
-    int64_t size;                  /* of the axis */
-    bool *index;                   /* by index: it walks a split axis */
-    bool *axis;                    /* by tensor * HR_AXES_MAX + axis */
-    int *group, *place;            /* by index: what it becomes */
-    const hr_expr *division;       /* that counts the groups; NULL = none */
+    hr_expr *groups, *by;    /* of the axis: groups and elements of a group */
+    int64_t size;            /* of the axis */
+    bool *index;             /* by index: it walks a split axis */
+    bool *axis;              /* by tensor * HR_AXES_MAX + axis */
+    int *group, *place;      /* by index: what it becomes */
+    const hr_expr *division; /* that counts the groups; NULL = none */
     hr_rewriting rewriting;
     bool changed, good;
 } splitting;
@@ -218,9 +219,22 @@ static void split_tensors(splitting *s) {
     }
 }
 
+/* All that walks and all that is walked is `groups` times `by` elements long. */
+static void assume_split(const splitting *s) {
+    const hr_function *function = s->graph->function;
+    const hr_expr *all = hr_graph_binary(s->graph, HR_OP_MUL, HR_I64, s->groups, s->by);
+    for (int i = 0; i < function->index_count; i++)
+        if (s->index[i]) hr_assume(s->graph, all, function->indices[i].extent, function->indices[i].extent);
+    for (int t = 0; t < function->tensor_count; t++)
+        for (int a = 0; a < function->tensors[t].rank; a++)
+            if (*axis_of(s, t, a))
+                hr_assume(s->graph, all, function->tensors[t].shape[a], function->tensors[t].shape[a]);
+}
+
 static void split_all(splitting *s) {
     hr_graph *graph = s->graph;
     const int indices = graph->function->index_count;
+    assume_split(s);
     for (int i = 0; i < indices; i++) {
         if (!s->index[i]) continue;
         const char *name = graph->function->indices[i].name;
@@ -254,7 +268,6 @@ static hr_status split_one(splitting *s, bool *any) {
     if (s->division) {
         const int index = s->division->args[0]->index;
         s->by = s->division->args[1];
-        s->extent = function->indices[index].extent;
         s->index[index] = s->good = value_of(s, function->indices[index].extent, &s->size);
         *any = s->good && mark_split(s);
         if (*any) split_all(s);
@@ -273,7 +286,7 @@ hr_status hr_pass_split_axes(hr_graph *graph, const int64_t *extents, hr_plan *p
     while (any && plan->split_count < SPLITS_MOST) {
         splitting s = {.graph = graph, .extents = extents, .plan = plan};
         HR_TRY(split_one(&s, &any));
-        if (any) plan->splits[plan->split_count++] = (hr_split){s.extent, s.groups, s.by};
+        if (any) plan->splits[plan->split_count++] = (hr_split){s.groups, s.by};
     }
     return HR_OK;
 }

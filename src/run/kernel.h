@@ -55,7 +55,7 @@ struct hr_prepared {
     hr_tuned tuned;
     hr_tune searched;    /* the most thorough search that `tuned` comes from */
     hr_emitted loadable; /* with hr_entry(), what the module is compiled from; empty until compiled */
-    hr_emitted paste;    /* without, for hr_kernel_source(); empty until asked */
+    hr_emitted paste;    /* without, what hr_kernel_emit() gave last */
     hr_text explained;   /* empty until asked */
     hr_module *module;   /* NULL until compiled */
     hr_launch *launches; /* devices with grids only */

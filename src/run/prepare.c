@@ -123,13 +123,12 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
     return hr_emit_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
 }
 
-/* `entry`: for the loader; otherwise the source to paste. */
-static hr_status state_emit(const hr_prepared *state, bool entry, hr_emitted *out) {
+/* For the loader. */
+static hr_status state_emit(const hr_prepared *state, hr_emitted *out) {
     if (out->source.length) return HR_OK;
-    return state->plan->limits.compute ? hr_emit_cuda(state->plan, state->extents, entry, out)
-                                       : hr_emit_c(state->plan, entry, out);
+    return state->plan->limits.compute ? hr_emit_cuda_loaded(state->plan, state->extents, out)
+                                       : hr_emit_c_loaded(state->plan, out);
 }
-
 /* The launches of one execution, on devices with grids. */
 static hr_status launches_emit(hr_prepared *state) {
     int most = GRIDS_A_STAGE * state->plan->stage_count;
@@ -150,7 +149,7 @@ static hr_status state_launches(const hr_kernel *kernel, hr_prepared *state) {
 static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
     hr_module *module;
     if (state->module) return HR_OK;
-    HR_TRY(state_emit(state, true, &state->loadable));
+    HR_TRY(state_emit(state, &state->loadable));
     const hr_text *source = &state->loadable.source;
     HR_TRY(kernel->device->ops->compile(kernel->device, hr_text_data(source), source->length,
                                         HR_COMPILE_VECTOR_512, &module));
@@ -246,7 +245,7 @@ static void map_identify(const hr_tensor_map *map, hr_text *text) {
 /* What runs with this state: the source, and what else its launch depends on. */
 static hr_status state_identify(hr_prepared *state, char identity[33]) {
     hr_text text = {0};
-    HR_TRY(state_emit(state, true, &state->loadable));
+    HR_TRY(state_emit(state, &state->loadable));
     HR_TRY(launches_emit(state));
     hr_text_format(&text, "threads %d scratch %lld\n", state->launch_threads, (long long)state->scratch_size);
     for (int i = 0; state->launches && i < state->launch_count; i++) {
@@ -476,13 +475,36 @@ hr_status hr_kernel_plan(hr_kernel *kernel, const char **out) {
     return HR_OK;
 }
 
-hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header) {
+/* Of the caller's size, which may be that of an older library. */
+static hr_status options_read(const hr_emit_options *given, hr_emit_options *out) {
+    *out = (hr_emit_options){.size = sizeof *out};
+    if (given && given->size < sizeof given->size)
+        return hr_fail(HR_BAD_INPUT, "the options of hr_kernel_emit begin with their size");
+    if (given) memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    if (!out->name || hr_emit_name_is_good(out->name)) return HR_OK;
+    return hr_fail(
+        HR_BAD_INPUT,
+        "\"%.80s\" is no name for a function: it takes letters, digits and _, no more than %d, and "
+        "begins with no digit",
+        out->name, HR_SYMBOL_MAX);
+}
+
+hr_status hr_kernel_emit(hr_kernel *kernel, const hr_emit_options *options, const char **source,
+                         const char **header) {
     hr_prepared *state;
+    hr_emit_options read;
+    HR_TRY(options_read(options, &read));
     HR_TRY(hr_kernel_planned(kernel, &state));
-    HR_TRY(state_emit(state, false, &state->paste));
+    hr_emitted_clear(&state->paste);
+    HR_TRY(state->plan->limits.compute ? hr_emit_cuda(state->plan, state->extents, &read, &state->paste)
+                                       : hr_emit_c(state->plan, &read, &state->paste));
     if (source) *source = hr_text_data(&state->paste.source);
     if (header) *header = hr_text_data(&state->paste.header);
     return HR_OK;
+}
+
+hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header) {
+    return hr_kernel_emit(kernel, NULL, source, header);
 }
 
 hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out) {

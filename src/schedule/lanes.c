@@ -55,7 +55,18 @@ static bool element_is_brought(const lane_check *c, const hr_expr *e) {
 
 /* Whole-number lanes are 32 bits wide: values must provably stay inside that. */
 static bool fits_lanes(const lane_check *c, const hr_expr *e) {
-    return hr_whole_fits_lanes(c->plan->normal, c->extents, e);
+    return hr_whole_fits_lanes(c->plan->graph, c->extents, e);
+}
+
+/* Positions are lanes, too: those of all elements of a row. */
+static bool positions_fit(const lane_check *c) {
+    hr_graph *graph = c->plan->graph;
+    hr_expr *row = NULL;
+    for (int i = 0; i < c->stage->row_count; i++) {
+        hr_expr *extent = graph->function->indices[c->stage->row[i]].extent;
+        row = row ? hr_graph_binary(graph, HR_OP_MUL, HR_I64, row, extent) : extent;
+    }
+    return fits_lanes(c, row);
 }
 
 static bool node_is_lanes(const lane_check *c, const hr_expr *node, bool *visited) {
@@ -82,6 +93,7 @@ static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visite
     bool arg = hr_op_finds_position(step->reduce);
     if (step->kind == HR_STEP_SCATTER) return false;
     if (step->kind == HR_STEP_ROW || hr_step_is_row_total(c->plan, c->stage, step)) return true;
+    if (arg && !positions_fit(c)) return false;
     if (step->reduce && !(c->stage->contract) && !arg) {
         if (statement->value->type != HR_F32 && statement->value->type != HR_I32) return false;
         if (step->reduce == HR_OP_REDUCE_SUM && statement->value->type != HR_F32) return false;
@@ -101,6 +113,7 @@ static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visite
 
 hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, const hr_plan *plan, hr_stage *stage) {
     lane_check c = {.plan = plan, .stage = stage, .extents = extents, .gathers = gathers};
+    const struct hr_assumption *before = plan->graph->assumptions;
     bool *visited = calloc((size_t)plan->normal->expr_count + 1, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     hr_status status = hr_dependence_begin(plan, stage, &c.depends);
@@ -110,6 +123,7 @@ hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, const hr_plan 
         for (int i = 0; i < stage->step_count && vector; i++)
             vector = step_is_lanes(&c, &stage->steps[i], visited);
         stage->schedule->lanes = vector ? HR_LANES_VECTOR : HR_LANES_SCALAR;
+        if (!vector) plan->graph->assumptions = before; /* scalars are as wide as the text says */
         hr_dependence_end(&c.depends);
     }
     free(visited);

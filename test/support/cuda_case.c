@@ -178,7 +178,7 @@ static hr_status code_make(case_state *state) {
     int entry_count = 0;
     HR_TRY(hr_schedule_create(one->function, one->extents, state->layouts, &one->limits, &one->options,
                               &state->plan));
-    HR_TRY(hr_emit_cuda(state->plan, one->extents, true, &state->emitted));
+    HR_TRY(hr_emit_cuda_loaded(state->plan, one->extents, &state->emitted));
     HR_TRY(
         hr_emit_cuda_launches(state->plan, one->extents, state->launches, GRIDS_MAX, &state->launch_count));
     if (state->launch_count > GRIDS_MAX)

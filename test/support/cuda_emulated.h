@@ -32,6 +32,7 @@ void emulated_fail(const char *sentence);
 #define __global__
 #define __device__
 #define __host__
+#define __host__
 #define __constant__    static const
 #define __shared__      static __attribute__((used)) /* all that lies in the object's .bss */
 #define __forceinline__ inline

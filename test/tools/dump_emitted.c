@@ -62,7 +62,9 @@ static void extents_fill(const hr_function *function, int set, int64_t *out) {
 }
 
 static hr_status emit(const hr_plan *plan, const int64_t *extents, bool entry, hr_emitted *out) {
-    return plan->limits.compute ? hr_emit_cuda(plan, extents, entry, out) : hr_emit_c(plan, entry, out);
+    if (plan->limits.compute)
+        return entry ? hr_emit_cuda_loaded(plan, extents, out) : hr_emit_cuda(plan, extents, NULL, out);
+    return entry ? hr_emit_c_loaded(plan, out) : hr_emit_c(plan, NULL, out);
 }
 
 static const char *own_part(const char *source) {

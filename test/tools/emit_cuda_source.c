@@ -42,7 +42,7 @@ int main(int count, char **words) {
         hr_plan_destroy(plan);
         if (hr_schedule_create(function, extents, NULL, &limits, &chosen, &plan) != HR_OK) return fail();
     }
-    if (hr_emit_cuda(plan, extents, true, &emitted) != HR_OK) return fail();
+    if (hr_emit_cuda_loaded(plan, extents, &emitted) != HR_OK) return fail();
     if (hr_emit_cuda_launches(plan, extents, launches, 16, &launch_count) != HR_OK) return fail();
     printf("%s", hr_text_data(&emitted.source));
     for (int g = 0; g < launch_count; g++)

@@ -105,7 +105,7 @@ static void launch(const hr_plan *plan, const arrays *a, int threads) {
     void *scratch = aligned_alloc(64, ((size_t)bytes + 127) / 64 * 64);
     assert_non_null(scratch);
     memset(scratch, 0xff, (size_t)bytes);
-    expect_ok(hr_emit_c(plan, true, &emitted));
+    expect_ok(hr_emit_c_loaded(plan, &emitted));
     expect_ok(device->ops->compile(device, emitted.source.data, emitted.source.length, HR_COMPILE_VECTOR_512,
                                    &module));
     hr_execution launched = {
@@ -393,7 +393,7 @@ static bool emits(int matrix_bf16, int dots_bf16, const char *word) {
     expect_ok(hr_program_parse("test.hr", halves, strlen(halves), &program));
     expect_ok(hr_program_find(program, NULL, &function));
     expect_ok(hr_schedule_create(function, (int64_t[]){64, 64, 64}, NULL, &limits, NULL, &plan));
-    expect_ok(hr_emit_c(plan, true, &emitted));
+    expect_ok(hr_emit_c_loaded(plan, &emitted));
     bool found = strstr(hr_text_data(&emitted.source), word) != NULL;
     hr_emitted_clear(&emitted);
     hr_plan_destroy(plan);

@@ -80,7 +80,7 @@ static hr_status job_make(const hr_function *function, const struct compile_case
     if (knobs) options.knobs = *knobs;
     HR_TRY(extents_of(function, one, extents));
     HR_TRY(hr_schedule_create(function, extents, NULL, &limits, &options, &plan));
-    hr_status status = hr_emit_cuda(plan, extents, true, &emitted);
+    hr_status status = hr_emit_cuda_loaded(plan, extents, &emitted);
     if (status == HR_OK)
         status = hr_emit_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
     if (status == HR_OK) {

@@ -96,7 +96,7 @@ static void test_pasted(void **state) {
         hr_plan *plan;
         limits.cluster_blocks = 16;
         assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-        assert_int_equal(hr_emit_cuda(plan, extents, false, &emitted), HR_OK);
+        assert_int_equal(hr_emit_cuda(plan, extents, NULL, &emitted), HR_OK);
         const char *text = hr_text_data(&emitted.source);
         assert_int_equal(strstr(text, "__cluster_dims__(16, 1, 1)") != NULL, columns == 131072);
         assert_int_equal(strstr(text, "cudaFuncAttributeNonPortableClusterSizeAllowed, 1") != NULL,

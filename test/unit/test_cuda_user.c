@@ -201,7 +201,7 @@ static void test_plans(void **state) {
         if (strcmp(plan->summary, cases[i].plan) != 0)
             fail_msg("%s is a plan of %s, not of %s", function->name, plan->summary, cases[i].plan);
         hr_emitted emitted = {0};
-        assert_int_equal(hr_emit_cuda(plan, cases[i].large, true, &emitted), HR_OK);
+        assert_int_equal(hr_emit_cuda_loaded(plan, cases[i].large, &emitted), HR_OK);
         if (cases[i].emitted && !strstr(hr_text_data(&emitted.source), cases[i].emitted))
             fail_msg("%s has no '%s' in\n%s", function->name, cases[i].emitted,
                      hr_text_data(&emitted.source));

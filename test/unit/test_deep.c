@@ -69,7 +69,7 @@ static void plan_and_emit(const hr_function *function, const hr_device_limits *l
     assert_int_equal(hr_schedule_create(function, extents, NULL, limits, NULL, &plan), HR_OK);
     hr_schedule_explain(plan, extents, &words);
     hr_status status =
-        limits->compute ? hr_emit_cuda(plan, extents, false, &emitted) : hr_emit_c(plan, false, &emitted);
+        limits->compute ? hr_emit_cuda(plan, extents, NULL, &emitted) : hr_emit_c(plan, NULL, &emitted);
     assert_int_equal(status, HR_OK);
     hr_emitted_clear(&emitted);
     hr_text_clear(&words);

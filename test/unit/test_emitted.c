@@ -101,10 +101,10 @@ static void check_plan(const struct golden_case *golden, const hr_function *func
     hr_emitted emitted;
     assert_int_equal(hr_schedule_create(function, golden->extents, NULL, limits, NULL, &plan), HR_OK);
     if (limits->compute) {
-        assert_int_equal(hr_emit_cuda(plan, golden->extents, false, &emitted), HR_OK);
+        assert_int_equal(hr_emit_cuda(plan, golden->extents, NULL, &emitted), HR_OK);
         compare(golden->name, ".cu", own_part_cuda(hr_text_data(&emitted.source)));
     } else {
-        assert_int_equal(hr_emit_c(plan, false, &emitted), HR_OK);
+        assert_int_equal(hr_emit_c(plan, NULL, &emitted), HR_OK);
         compare(golden->name, ".c", own_part(hr_text_data(&emitted.source)));
     }
     hr_emitted_clear(&emitted);
@@ -152,7 +152,7 @@ static void test_more_rows_than_blocks(void **state) {
         assert_int_equal(hr_emit_cuda_launches(plan, extents, launches, 4, &count), HR_OK);
         assert_int_equal(launches[0].grid[0], most);
         hr_emitted emitted;
-        assert_int_equal(hr_emit_cuda(plan, extents, false, &emitted), HR_OK);
+        assert_int_equal(hr_emit_cuda(plan, extents, NULL, &emitted), HR_OK);
         assert_int_equal(strstr(hr_text_data(&emitted.source), "for (int64_t first") != NULL, rows > most);
         hr_emitted_clear(&emitted);
         hr_plan_destroy(plan);
@@ -169,7 +169,7 @@ static void emit_for(const char *text, const int64_t *extents, const hr_device_l
     assert_int_equal(hr_program_parse("k", text, strlen(text), &program), HR_OK);
     assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
     assert_int_equal(hr_schedule_create(function, extents, NULL, limits, &options, &plan), HR_OK);
-    assert_int_equal(hr_emit_c(plan, false, emitted), HR_OK);
+    assert_int_equal(hr_emit_c(plan, NULL, emitted), HR_OK);
     hr_plan_destroy(plan);
     hr_program_destroy(program);
 }

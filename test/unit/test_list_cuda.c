@@ -128,7 +128,7 @@ static void launch_all(run *r, const hr_plan *plan, uint64_t seed) {
     cuda_object *object;
     const char *entries[GRIDS_MAX];
     int count;
-    good(hr_emit_cuda(plan, r->extents, true, &emitted));
+    good(hr_emit_cuda_loaded(plan, r->extents, &emitted));
     good(hr_emit_cuda_launches(plan, r->extents, launches, GRIDS_MAX, &count));
     for (int g = 0; g < count; g++)
         entries[g] = launches[g].entry;
@@ -284,7 +284,7 @@ static void compile(const char *file, const char *name, hr_dtype dtype, int comp
     for (int t = 0; t < function->parameter_count + function->result_count; t++)
         if (function->tensors[t].rank) layouts[t] = HR_LAYOUT_LIST;
     good(hr_schedule_create(function, extents, layouts, &limits, &(hr_schedule_options){0}, &plan));
-    good(hr_emit_cuda(plan, extents, true, &emitted));
+    good(hr_emit_cuda_loaded(plan, extents, &emitted));
     good(hr_cuda_compiler_run(&compiler, arch, hr_text_data(&emitted.source), &cubin, &cubin_size, &log));
     hr_cuda_usage usage = hr_cuda_usage_read(hr_text_data(&log));
     assert_int_equal(usage.stack + usage.stores + usage.loads, 0);

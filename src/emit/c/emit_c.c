@@ -4,6 +4,7 @@
  * static function a stage, the public function, and for the loader hr_entry().
  */
 #include "base/dtype.h"
+#include "emit/assumptions.h"
 #include "emit/c/attend_c.h"
 #include "emit/c/emit_c_contract.h"
 #include "emit/c/file_text.h"
@@ -75,15 +76,13 @@ static void print_how_to_call(emitter *e) {
     hr_print(p,
              " * scratch: %s_scratch(...) bytes aligned to 64, or NULL where that is 0. threads: at least 1.",
              e->name);
-    for (int i = 0; i < e->plan->split_count; i++) {
-        const hr_split *split = &e->plan->splits[i];
-        hr_print(p, " * Made for %s = (%s) * (%s): returns -1 for others.", hr_emit_size(p, split->extent),
-                 hr_emit_size(p, split->groups), hr_emit_size(p, split->by));
-    }
     hr_print(p, " * Returns 0, or the number of the access (1 and up) whose subscript left its axis; that "
                 "element was neither");
+    hr_print(p, " * read nor written. Returns %d, and has done nothing, where an extent is negative%s",
+             HR_EMITTED_REFUSES, e->plan->graph->assumptions ? ", or unless" : ".");
+    hr_emit_assumptions_words(p);
     hr_print(p,
-             " * read nor written. Build: cc -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math "
+             " * Build: cc -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math "
              "-c %s.c -lm */",
              e->name);
 }
@@ -138,6 +137,11 @@ static hr_status print_helpers(hr_printer *p, const hr_text *stages) {
     if (status == HR_OK) status = hr_prelude_trim(hr_text_data(&all), hr_text_data(stages), p->out);
     hr_text_clear(&all);
     return status;
+}
+
+/* `source`: in front of the extents. */
+static void print_refusal(emitter *e, const char *source) {
+    hr_print(e->p, "if (!%s) return %d;", hr_emit_assumptions_call(e->p, source), HR_EMITTED_REFUSES);
 }
 
 /* ---- scratch ---- */
@@ -242,6 +246,9 @@ static void print_scratch_sizes(emitter *e) {
     hr_text_format(p->out, " {\n");
     for (int i = 0; i < e->function->extent_count; i++)
         hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
+    p->indent++;
+    print_refusal(e, "");
+    p->indent--;
     print_with_extents(e, NULL, print_scratch_sum);
     hr_text_format(p->out, "}\n\n");
 }
@@ -355,11 +362,7 @@ static void print_public(emitter *e) {
     print_signature(e);
     hr_text_format(p->out, " {\n");
     p->indent++;
-    for (int i = 0; i < e->plan->split_count; i++) {
-        const hr_split *split = &e->plan->splits[i];
-        hr_print(p, "if ((%s) * (%s) != %s) return -1;", hr_emit_size(p, split->groups),
-                 hr_emit_size(p, split->by), hr_emit_size(p, split->extent));
-    }
+    print_refusal(e, "");
     hr_print(p, "fault_record fault = {0, 0};");
     hr_print(p, "arguments a = {0};");
     for (int i = 0; i < e->function->extent_count; i++)
@@ -385,6 +388,7 @@ static void print_entry(emitter *e) {
     hr_print(p, "arguments a = {0};");
     for (int i = 0; i < e->function->extent_count; i++)
         hr_print(p, "a.%s = l->extents[%d];", hr_emit_extent(p, i), i);
+    print_refusal(e, "a.");
     int stride = 0;
     for (int t = 0; t < e->declared; t++) {
         const hr_tensor *tensor = &e->function->tensors[t];
@@ -419,14 +423,15 @@ static hr_status print_stages(emitter *e, hr_text *stages) {
 }
 
 /* A user's build may make errors of warnings, and not every piece of the prelude serves every kernel. */
-static void print_beginning(emitter *e) {
+static void print_beginning(emitter *e, const hr_emit_options *options) {
     static const char *const unused[] = {"function", "variable", "but-set-variable", "parameter"};
-    hr_print(e->p, "#include \"%s.h\"", e->name);
+    hr_print(e->p, "#include \"%s\"", hr_emit_header(e->p, options));
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hr_print(e->p, "#pragma GCC diagnostic ignored \"-Wunused-%s\"", unused[i]);
 }
 
-static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages, hr_text *body) {
+static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitted *out, hr_text *stages,
+                            hr_text *body) {
     HR_TRY(print_stages(e, stages));
     hr_printer *p = e->p;
     p->out = body;
@@ -434,18 +439,19 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     p->lane = -1;
     print_arguments(e);
     HR_TRY(print_helpers(p, stages));
+    HR_TRY(hr_emit_assumptions(p));
     hr_text_format(body, "%s\n", (const char *)hr_c_threads_text);
     HR_TRY(hr_contract_mainloop_append(e->plan, body));
     hr_text_append(body, hr_text_data(stages), stages->length);
     print_scratch_sizes(e);
     print_run(e);
-    if (entry)
-        print_entry(e);
-    else
+    if (options)
         print_public(e);
+    else
+        print_entry(e);
     p->out = &out->source;
     print_how_to_call(e);
-    if (!entry) print_beginning(e);
+    if (options) print_beginning(e, options);
     hr_print(p, "#include <stdbool.h>");
     hr_print(p, "#include <stdint.h>");
     hr_print(p, "#include <math.h>");
@@ -468,19 +474,20 @@ static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *st
     return hr_text_status(&out->source);
 }
 
-hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
+/* `options`: NULL = for the loader. */
+static hr_status emit(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out) {
     emitter e = {.plan = plan, .function = plan->normal, .p = &e.printer};
     e.declared = hr_function_arguments(plan->source);
     *out = (hr_emitted){0};
-    if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
+    if (options) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;
     HR_TRY(hr_names_create(&arena));
     hr_text stages = {0}, body = {0};
     e.functions = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.functions);
     hr_status status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
-        e.name = plan->source->symbol;
-        status = print_file(&e, entry, out, &stages, &body);
+        e.name = hr_emit_name(plan, options);
+        status = print_file(&e, options, out, &stages, &body);
         if (status == HR_OK) status = hr_names_status(plan, arena);
         hr_printer_end(e.p);
     }
@@ -489,6 +496,15 @@ hr_status hr_emit_c(const hr_plan *plan, bool entry, hr_emitted *out) {
     hr_arena_destroy(arena);
     if (status != HR_OK) hr_emitted_clear(out);
     return status;
+}
+
+hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out) {
+    const hr_emit_options none = {.size = sizeof none};
+    return emit(plan, options ? options : &none, out);
+}
+
+hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out) {
+    return emit(plan, NULL, out);
 }
 
 void hr_emitted_clear(hr_emitted *emitted) {

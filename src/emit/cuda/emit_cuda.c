@@ -566,47 +566,64 @@ static hr_status print_header(emitter *e, hr_text *out) {
     return hr_text_status(out);
 }
 
-static hr_status print_file(emitter *e, bool entry, hr_emitted *out, hr_text *stages) {
+static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitted *out, hr_text *stages,
+                            hr_text *body) {
     hr_printer *p = e->p;
     HR_TRY(print_stages(e, stages));
-    p->out = &out->source;
+    p->out = body;
     p->indent = 0;
     p->lane = -1;
+    print_places(e);
+    hr_text_append(body, hr_text_data(stages), stages->length);
+    if (options) HR_TRY(print_launcher(e));
+    HR_TRY(hr_text_status(body));
+    p->out = &out->source;
     print_how_to_call(e);
-    if (!entry) hr_print(p, "#include \"%s.h\"", e->name);
+    if (options) hr_print(p, "#include \"%s\"", hr_emit_header(p, options));
     hr_text_format(p->out, "%s\n", (const char *)hr_cuda_file_head_text);
     print_constants(e);
     print_arguments(e);
-    HR_TRY(hr_prelude_cuda_append(hr_text_data(stages), &out->source));
-    print_places(e);
-    hr_text_append(&out->source, hr_text_data(stages), stages->length);
-    if (!entry) HR_TRY(print_launcher(e));
+    HR_TRY(hr_prelude_cuda_append(hr_text_data(body), &out->source));
+    hr_text_append(&out->source, hr_text_data(body), body->length);
     HR_TRY(hr_text_status(&out->source));
     return print_header(e, &out->header);
 }
 
-hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, bool entry, hr_emitted *out) {
+/* `options`: NULL = for the driver. */
+static hr_status emit(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
+                      hr_emitted *out) {
     emitter e = {.plan = plan, .function = plan->normal, .extents = extents, .p = &e.printer};
     e.declared = hr_function_arguments(plan->source);
     *out = (hr_emitted){0};
-    if (!entry) HR_TRY(hr_emit_refuse_lists(plan));
+    if (options) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;
     HR_TRY(hr_names_create(&arena));
-    hr_text stages = {0};
+    hr_text stages = {0}, body = {0};
     e.work_bytes = work_bytes(plan);
     hr_status status = choose_gemms(&e, arena);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         /* What is pasted keeps its kernels to itself: several such files go into one program. What the driver
          * loads bears names that it can look up. */
-        e.p->kernel = entry ? "extern \"C\" __global__" : "static __global__";
-        e.name = plan->source->symbol;
-        status = print_file(&e, entry, out, &stages);
+        e.p->kernel = options ? "static __global__" : "extern \"C\" __global__";
+        e.name = hr_emit_name(plan, options);
+        status = print_file(&e, options, out, &stages, &body);
         if (status == HR_OK) status = hr_names_status(plan, arena);
         hr_printer_end(e.p);
     }
     hr_text_clear(&stages);
+    hr_text_clear(&body);
     hr_arena_destroy(arena);
     if (status != HR_OK) hr_emitted_clear(out);
     return status;
+}
+
+hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
+                       hr_emitted *out) {
+    const hr_emit_options none = {.size = sizeof none};
+    return emit(plan, extents, options ? options : &none, out);
+}
+
+hr_status hr_emit_cuda_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted *out) {
+    return emit(plan, extents, NULL, out);
 }

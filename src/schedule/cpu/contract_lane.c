@@ -71,7 +71,7 @@ static bool is_in_table(lane_walk *walk, const hr_expr *element) {
 /* Whether lanes of 32 bits hold it, or it stands beside them. */
 static bool fits_lanes(const lane_walk *walk, const hr_expr *node) {
     if (node->type == HR_F64) return false;
-    return node->type != HR_I64 || hr_whole_fits_lanes(walk->plan->normal, walk->extents, node);
+    return node->type != HR_I64 || hr_whole_fits_lanes(walk->plan->graph, walk->extents, node);
 }
 
 static void visit(lane_walk *walk, const hr_expr *node) {
@@ -142,10 +142,17 @@ static hr_status read_along_k(const hr_plan *plan, const int64_t *extents, const
 static hr_status lane_of(const hr_plan *plan, const int64_t *extents, const hr_expr *operand, int row_index,
                          int k_index, hr_segments *segments, hr_contract_lane *out) {
     reading k, rows;
+    const struct hr_assumption **assumptions = &plan->graph->assumptions, *before = *assumptions, *of_k;
     HR_TRY(read_along_k(plan, extents, operand, k_index, segments, &k));
+    of_k = *assumptions;
+    *assumptions = before;
     HR_TRY(read_along(plan, extents, operand, row_index, &rows));
     out->along_k = k.pays != rows.pays ? k.pays : k.rows >= rows.rows;
     out->vector = out->along_k ? k.pays : rows.pays;
+    if (!out->vector)
+        *assumptions = before;
+    else if (out->along_k)
+        *assumptions = of_k;
     if (!out->along_k || !out->vector) segments->run = 0;
     return HR_OK;
 }

@@ -24,6 +24,13 @@ static inline bool in_range(int64_t value, int64_t extent, int64_t access, fault
     return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);
 }
 
+static bool extents_hold(int64_t n_T, int64_t n_V, int64_t n_C) {
+    if (n_T < 0) return false;
+    if (n_V < 0) return false;
+    if (n_C < 0) return false;
+    return true;
+}
+
 static inline int64_t thread_number(void) {
 #ifdef _OPENMP
     return omp_get_thread_num();
@@ -122,6 +129,7 @@ int64_t kernel_k_scratch(int64_t n_T, int64_t n_V, int64_t n_C, int threads) {
     (void)n_T;
     (void)n_V;
     (void)n_C;
+    if (!extents_hold(n_T, n_V, n_C)) return -1;
     int64_t work = 0;
     (void)threads;
     return work;
@@ -147,6 +155,7 @@ static void run(arguments a, char *scratch, int threads) {
 }
 
 int kernel_k(int64_t n_T, int64_t n_V, int64_t n_C, const int32_t *t_at, const uint16_t *t_table, float *t_y, void *scratch, int threads) {
+    if (!extents_hold(n_T, n_V, n_C)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};
     a.n_T = n_T;

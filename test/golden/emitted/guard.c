@@ -21,6 +21,36 @@ static inline bool in_range(int64_t value, int64_t extent, int64_t access, fault
     return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);
 }
 
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct interval {
+    int64_t low, high; /* both are reached, or may be */
+    bool known;
+} interval;
+
+static inline interval interval_of(int64_t low, int64_t high) {
+    const int64_t limit = (int64_t)1 << 30;
+    if (low <= -limit || high >= limit) return (interval){0, 0, false};
+    return (interval){low, high, true};
+}
+
+static inline interval interval_number(int64_t number) {
+    return interval_of(number, number);
+}
+
+/* The values of an index of this extent. */
+static inline interval interval_index(interval extent) {
+    if (!extent.known) return extent;
+    return interval_of(0, extent.high > 0 ? extent.high - 1 : 0);
+}
+
+static bool extents_hold(int64_t n_N) {
+    if (n_N < 0) return false;
+    if (!interval_index(interval_number(n_N)).known) return false;
+    return true;
+}
+
 static inline int64_t thread_number(void) {
 #ifdef _OPENMP
     return omp_get_thread_num();
@@ -165,6 +195,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
 
 int64_t kernel_k_scratch(int64_t n_N, int threads) {
     (void)n_N;
+    if (!extents_hold(n_N)) return -1;
     int64_t work = 0;
     (void)threads;
     return work;
@@ -189,6 +220,7 @@ static void run(arguments a, char *scratch, int threads) {
 }
 
 int kernel_k(int64_t n_N, const float *t_x, float *t_y, void *scratch, int threads) {
+    if (!extents_hold(n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};
     a.n_N = n_N;

@@ -10,6 +10,11 @@ typedef struct arguments {
     fault_record *fault;
 } arguments;
 
+static bool extents_hold(int64_t n_N) {
+    if (n_N < 0) return false;
+    return true;
+}
+
 static inline int64_t thread_number(void) {
 #ifdef _OPENMP
     return omp_get_thread_num();
@@ -66,6 +71,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
 
 int64_t kernel_k_scratch(int64_t n_N, int threads) {
     (void)n_N;
+    if (!extents_hold(n_N)) return -1;
     int64_t work = 0;
     (void)threads;
     return work;
@@ -90,6 +96,7 @@ static void run(arguments a, char *scratch, int threads) {
 }
 
 int kernel_k(int64_t n_N, float *t_p, const uint16_t *t_g, float t_lr, void *scratch, int threads) {
+    if (!extents_hold(n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};
     a.n_N = n_N;

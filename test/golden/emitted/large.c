@@ -12,6 +12,12 @@ typedef struct arguments {
     fault_record *fault;
 } arguments;
 
+static bool extents_hold(int64_t n_M, int64_t n_N) {
+    if (n_M < 0) return false;
+    if (n_N < 0) return false;
+    return true;
+}
+
 static inline int64_t thread_number(void) {
 #ifdef _OPENMP
     return omp_get_thread_num();
@@ -300,6 +306,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
 int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_M;
     (void)n_N;
+    if (!extents_hold(n_M, n_N)) return -1;
     int64_t work = 0;
     (void)threads;
     return work;
@@ -325,6 +332,7 @@ static void run(arguments a, char *scratch, int threads) {
 }
 
 int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, float *t_y, float *t_r, void *scratch, int threads) {
+    if (!extents_hold(n_M, n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};
     a.n_M = n_M;

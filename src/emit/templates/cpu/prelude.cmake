@@ -58,6 +58,8 @@ endforeach()
 foreach(name scalars convert_bits_scalar convert_scalars math_f32_scalar math_f64 whole)
   read_file(${name} text)
   string(REPLACE "static inline " "static __device__ inline " text "${text}")
+  # Sizes divide, on the host too.
+  string(REPLACE "static __device__ inline int64_t i64_floordiv(" "static __host__ __device__ inline int64_t i64_floordiv(" text "${text}")
   string(APPEND joined "\n${text}")
 endforeach()
 file(WRITE "${HEADER}.cuda" "${joined}")

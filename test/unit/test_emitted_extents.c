@@ -1,0 +1,311 @@
+/* Code that was emitted for some extents and runs at others: it is right there, or it refuses them by its
+ * return code. Random programs at small extents, compared with their meaning; whole numbers that leave 32
+ * bits, positions that f32 does not hold, at up to 2^33 points, compared with plain C.
+ */
+#include "device/device.h"
+#include "emit/emit.h"
+#include "plan/assumption.h"
+#include "run/kernel.h"
+#include "schedule/target.h"
+#include "support/cpu_device.h"
+#include "support/random_program.h"
+#include "support/sample.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void good(hr_status status) {
+    if (status != HR_OK) fail_msg("%s", hr_last_error());
+}
+
+/* ---- what was emitted ---- */
+
+typedef struct emitted_code {
+    hr_plan *plan;
+    hr_module *module;
+} emitted_code;
+
+static void code_of(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
+                    emitted_code *out) {
+    hr_emitted emitted;
+    good(hr_schedule_create(function, extents, layouts, &device->limits, NULL, &out->plan));
+    good(hr_emit_c_loaded(out->plan, &emitted));
+    good(device->ops->compile(device, hr_text_data(&emitted.source), emitted.source.length,
+                              HR_COMPILE_VECTOR_512, &out->module));
+    hr_emitted_clear(&emitted);
+}
+
+static void code_end(emitted_code *code) {
+    device->ops->unload(device, code->module);
+    hr_plan_destroy(code->plan);
+}
+
+/* As the emitted function asks. */
+static bool holds(const hr_plan *plan, const int64_t *extents) {
+    for (const hr_assumption *a = plan->graph->assumptions; a; a = a->next)
+        if (!hr_assumption_holds(plan->normal, a, extents)) return false;
+    return true;
+}
+
+/* ---- random programs ---- */
+
+/* HR_OK, HR_WRONG_RESULT, or what the launch said, of a kernel that is prepared for its own extents and runs
+ * the other code. */
+static hr_status run_other(hr_kernel *kernel, const emitted_code *code, hr_check *check) {
+    hr_prepared *state = kernel->current;
+    hr_module *own = state->module;
+    const int64_t size = state->scratch_size;
+    hr_status status =
+        hr_emit_scratch(code->plan, state->extents, state->launch_threads, &state->scratch_size);
+    if (status == HR_OK) status = hr_launch_refresh(kernel, state);
+    state->module = code->module;
+    if (status == HR_OK) status = hr_kernel_check(kernel, 200, check);
+    state->module = own;
+    state->scratch_size = size;
+    return status;
+}
+
+static void bind_extents(hr_kernel *kernel, const hr_random_extent *extents, uint64_t shift) {
+    static const int64_t sizes[] = {1, 2, 3, 5, 7, 16, 33, 64, 100, 129, 260, 1000};
+    for (int e = 0; e < hr_kernel_extent_count(kernel); e++) {
+        const char *name;
+        int64_t value;
+        hr_kernel_extent(kernel, e, &name, &value);
+        for (int i = 0; i < HR_RANDOM_EXTENTS; i++)
+            if (strcmp(name, extents[i].name) == 0)
+                good(hr_kernel_bind_extent(
+                    kernel, name,
+                    shift ? sizes[(shift * 5 + (uint64_t)i * 7) % (sizeof sizes / sizeof *sizes)]
+                          : extents[i].value));
+    }
+}
+
+#define RELATIVE_MOST 1e-4
+
+static void check_program(uint64_t seed, int others) {
+    hr_text text = {0};
+    hr_random_extent extents[HR_RANDOM_EXTENTS];
+    emitted_code code = {0};
+    int ran = 0;
+    assert_int_equal(hr_random_program(seed, &text, extents), HR_OK);
+    for (int n = 0; n <= others; n++) {
+        hr_kernel *kernel;
+        hr_check check = {0};
+        good(hr_kernel_load(device, "random.hr", hr_text_data(&text), text.length, NULL, &kernel));
+        bind_extents(kernel, extents, n ? seed * 31 + (uint64_t)n : 0);
+        good(hr_kernel_fill(kernel, seed));
+        good(hr_kernel_prepare(kernel, NULL));
+        const hr_prepared *state = kernel->current;
+        if (n == 0) code_of(kernel->function, state->extents, state->layouts, &code);
+        hr_status status = run_other(kernel, &code, &check);
+        const bool accepts = holds(code.plan, state->extents);
+        /* sums that are planned for few terms may be a little less exact over many */
+        const bool right = status == HR_OK && (check.ok || check.relative_error < RELATIVE_MOST);
+        if (accepts ? !right : status == HR_OK)
+            fail_msg("seed %llu, extents %d: %s %s\n%s", (unsigned long long)seed, n,
+                     status == HR_OK ? check.where : hr_last_error(), accepts ? "" : "(should be refused)",
+                     hr_text_data(&text));
+        ran += accepts;
+        hr_kernel_destroy(kernel);
+    }
+    assert_true(ran > 0);
+    code_end(&code);
+    hr_text_clear(&text);
+}
+
+static void test_random_programs(void **state) {
+    (void)state;
+    for (size_t seed = 0; seed < 60; seed++)
+        if (sample_takes(seed, 10)) check_program(5000 + seed, getenv("HR_TEST_LONG") ? 8 : 4);
+}
+
+/* ---- whole numbers ---- */
+
+typedef struct place {
+    int64_t m, n, m_extent, n_extent;
+} place;
+
+static bool is_fifth(place p) {
+    return (p.m * p.n_extent + p.n) % 5 == 0;
+}
+
+static bool is_past_diagonal(place p) {
+    return 3 * p.n - 2 * p.m > p.n_extent;
+}
+
+static bool is_in_third_block(place p) {
+    return (p.n * p.m_extent + p.m) / 1000 % 3 == 1;
+}
+
+static bool is_squared(place p) {
+    return (p.n * p.n + p.m) % 7 < 3;
+}
+
+static bool is_clamped(place p) {
+    const int64_t least = p.n < p.m ? p.n : p.m;
+    return least * 4097 % 11 == 4;
+}
+
+/* w[m] = the largest n % 1009 of all n that `text` chooses. */
+static const struct whole_case {
+    const char *text;
+    bool (*chosen)(place p);
+} wholes[] = {
+    {"(m * N + n) % 5 == 0", is_fifth},
+    {"3 * n - 2 * m > N", is_past_diagonal},
+    {"(n * M + m) // 1000 % 3 == 1", is_in_third_block},
+    {"(n * n + m) % 7 < 3", is_squared},
+    {"min(n, m) * 4097 % 11 == 4", is_clamped},
+};
+
+static float whole_expected(const struct whole_case *one, place p) {
+    int64_t most = -1;
+    for (p.n = 0; p.n < p.n_extent && most < 1008; p.n++)
+        if (p.n % 1009 > most && one->chosen(p)) most = p.n % 1009;
+    return (float)most;
+}
+
+/* Returns whether the extents, of M and N, were taken; what was computed there is right, and nothing was
+ * where they were refused. */
+static bool whole_runs(const struct whole_case *one, const emitted_code *code, const int64_t *extents) {
+    const int threads = device->limits.threads;
+    float *w = calloc((size_t)extents[0] + 1, sizeof *w);
+    int64_t size;
+    void *scratch = NULL;
+    assert_non_null(w);
+    good(hr_emit_scratch(code->plan, extents, threads, &size));
+    if (size) good(device->ops->allocate(device, (size_t)size, &scratch));
+    const hr_execution execution = {.pointers = (void *[]){NULL, w},
+                                    .scalars = (double[]){1, 0},
+                                    .extents = extents,
+                                    .strides = (int64_t[]){1},
+                                    .scratch = scratch,
+                                    .scratch_bytes = size,
+                                    .threads = threads,
+                                    .count = 2,
+                                    .extent_count = 2,
+                                    .stride_count = 1};
+    const bool taken = device->ops->launch(device, code->module, &execution, NULL) == HR_OK;
+    assert_int_equal(taken, holds(code->plan, extents));
+    for (int64_t k = 0; k < 3 && taken; k++) {
+        const place p = {(extents[0] - 1) * k / 2, 0, extents[0], extents[1]};
+        const float expected = whole_expected(one, p);
+        if (w[p.m] != expected)
+            fail_msg("%s at M = %lld, N = %lld: w[%lld] is %g, not %g", one->text, (long long)extents[0],
+                     (long long)extents[1], (long long)p.m, (double)w[p.m], (double)expected);
+    }
+    for (int64_t m = 0; m < extents[0] && !taken; m++)
+        assert_true(w[m] == 0);
+    if (scratch) device->ops->release(device, scratch, (size_t)size);
+    free(w);
+    return taken;
+}
+
+/* Planned for extents, at others: how many of them are taken. */
+static int whole_taken(const struct whole_case *one, const int64_t *planned, const int64_t (*sizes)[2],
+                       int count) {
+    char text[400];
+    hr_program *program;
+    const hr_function *function;
+    emitted_code code;
+    const hr_layout layouts[] = {HR_LAYOUT_DENSE, HR_LAYOUT_DENSE};
+    int taken = 0;
+    snprintf(text, sizeof text,
+             "kernel k(s: f32) -> (w: f32[M])\n{\n"
+             "    w[m] = max[n < N](where(%s, f32(n %% 1009) * s, 0 - s))\n}\n",
+             one->text);
+    good(hr_program_parse("whole.hr", text, strlen(text), &program));
+    good(hr_program_find(program, NULL, &function));
+    assert_string_equal(function->extents[0], "M");
+    code_of(function, planned, layouts, &code);
+    for (int i = 0; i < count; i++)
+        taken += whole_runs(one, &code, sizes[i]);
+    code_end(&code);
+    hr_program_destroy(program);
+    return taken;
+}
+
+static void test_wholes(void **state) {
+    (void)state;
+    static const int64_t few[] = {4, 1000},
+                         sizes[][2] = {{1, 1}, {7, 999}, {300, 50000}, {50000, 50000}, {3, 1 << 20}};
+    static const int64_t many[] = {1, INT64_C(1) << 33}, vast[][2] = {{1, INT64_C(1) << 33}, {8, 1 << 30}};
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
+        assert_true(whole_taken(&wholes[i], few, sizes, getenv("HR_TEST_LONG") ? 5 : 3) > 0);
+        /* refused at once, and taken by what is planned for them */
+        assert_int_equal(whole_taken(&wholes[i], few, vast, 2), 0);
+        if (getenv("HR_TEST_LONG")) assert_true(whole_taken(&wholes[i], many, vast, 2) > 0);
+    }
+}
+
+/* What is emitted for many holds for all. */
+static void test_all_are_taken(void **state) {
+    (void)state;
+    static const int64_t many[] = {64, INT64_C(1) << 31}, sizes[][2] = {{1, 1}, {7, 999}, {300, 50000}};
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
+        assert_int_equal(whole_taken(&wholes[i], many, sizes, 3), 3);
+}
+
+/* ---- positions ---- */
+
+/* Rows beyond 2^24 are no positions in f32, nor is an axis counted in groups that does not split so. */
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t planned[5], other[5], good[5];
+        const char *words;
+    } cases[] = {
+        {"kernel am(x: bf16[M, N]) -> (a: i64[N])\n{\n    a[n] = argmax[m](x[m, n])\n}\n",
+         {16384, 4096},
+         {(1 << 24) + 1001, 8},
+         {(1 << 24) - 1, 8},
+         "M stays from 0 to 16777215"},
+        {"kernel row(x: i8[M, N]) -> (a: i64[M])\n{\n    a[m] = argmax[n](x[m, n])\n}\n",
+         {64, 4096},
+         {1, INT64_C(1) << 31},
+         {1, 1 << 29},
+         "every part of N stays below 2^30"},
+        {"kernel pick(x: f32[N]) -> (w: f32[M])\n{\n"
+         "    w[m] = sum[n](where((m * N + n) % 5 == 0, x[n], 0))\n}\n",
+         {1000, 4},
+         {50000, 50000},
+         {32000, 32000},
+         "every part of (m * N + n) % 5 stays below 2^30"},
+        {"kernel heads(q: f32[B, H, D], k: f32[B, J, T, D]) -> (s: f32[B, H, T])\n{\n"
+         "    s[b, h, t] = sum[d](q[b, h, d] * k[b, h // (H // J), t, d])\n}\n",
+         {2, 8, 32, 2, 64},
+         {2, 9, 32, 2, 64},
+         {1, 12, 5, 4, 7},
+         "J * (H // J) is H"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr_program *program;
+        const hr_function *function;
+        hr_plan *plan;
+        hr_emitted emitted;
+        good(hr_program_parse("refused.hr", cases[i].text, strlen(cases[i].text), &program));
+        good(hr_program_find(program, NULL, &function));
+        good(hr_schedule_create(function, cases[i].planned, NULL, &device->limits, NULL, &plan));
+        if (!holds(plan, cases[i].planned) || !holds(plan, cases[i].good) || holds(plan, cases[i].other))
+            fail_msg("of case %zu the wrong extents are taken", i);
+        good(hr_emit_c(plan, NULL, &emitted));
+        if (!strstr(hr_text_data(&emitted.source), cases[i].words) ||
+            !strstr(hr_text_data(&emitted.header), cases[i].words))
+            fail_msg("nothing says that %s in\n%s", cases[i].words, hr_text_data(&emitted.header));
+        hr_emitted_clear(&emitted);
+        hr_plan_destroy(plan);
+        hr_program_destroy(program);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_wholes),
+                                       cmocka_unit_test(test_all_are_taken),
+                                       cmocka_unit_test(test_random_programs)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
