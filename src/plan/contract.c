@@ -107,8 +107,7 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool byte
     return match;
 }
 
-/* All its values are numbers of `dtype`, so that nothing is rounded where it is taken for one. */
-static bool fits(const hr_function *function, const hr_expr *value, hr_dtype dtype) {
+bool hr_value_fits(const hr_function *function, const hr_expr *value, hr_dtype dtype) {
     if (value->type != HR_F32) return false;
     switch (value->op) {
     case HR_OP_ELEMENT:
@@ -118,14 +117,15 @@ static bool fits(const hr_function *function, const hr_expr *value, hr_dtype dty
     case HR_OP_NUMBER:
         return hr_dtype_round(dtype, value->number) == value->number;
     case HR_OP_NEG:
-        return fits(function, value->args[0], dtype);
+        return hr_value_fits(function, value->args[0], dtype);
     case HR_OP_WHERE:
-        return fits(function, value->args[1], dtype) && fits(function, value->args[2], dtype);
+        return hr_value_fits(function, value->args[1], dtype) &&
+               hr_value_fits(function, value->args[2], dtype);
     default:
         return false;
     }
 }
 
 bool hr_contract_fits(const hr_function *function, const hr_contract *contract, hr_dtype dtype) {
-    return fits(function, contract->left, dtype) && fits(function, contract->right, dtype);
+    return hr_value_fits(function, contract->left, dtype) && hr_value_fits(function, contract->right, dtype);
 }

@@ -246,9 +246,11 @@ typedef struct hr_access {
 } hr_access;
 /* False where there is no such access. */
 bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out);
-/* Whether each value of both operands is a value of `dtype`, whatever the arguments are; `function`:
+/* Whether each value of an operand is a value of `dtype`, whatever the arguments are; `function`:
  * hr_plan.normal.
  */
+bool hr_value_fits(const hr_function *function, const hr_expr *value, hr_dtype dtype);
+/* Of both operands. */
 bool hr_contract_fits(const hr_function *function, const hr_contract *contract, hr_dtype dtype);
 
 #endif

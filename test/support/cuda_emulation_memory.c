@@ -131,8 +131,8 @@ static uint32_t index_of(uint32_t number) {
     return (number & ~GROUP_LAUNCH) - 1;
 }
 
-/* Whether all threads of a group come before what this thread does now: those of these warps of a block, or
- * those of one warp. */
+/* Whether all threads of a group come before what this thread does now: those lanes of these warps of a
+ * block, or of one warp. */
 static bool is_group_ordered(const cuda_emulation *emulation, const fiber *self, uint32_t group,
                              const cell *cell) {
     uint32_t first = index_of(cell->reader), threads = (uint32_t)emulation->launch->threads;
@@ -140,7 +140,8 @@ static bool is_group_ordered(const cuda_emulation *emulation, const fiber *self,
     if (group == GROUP_LAUNCH) return false;
     if (group == GROUP_WARP) warps = 1u << first % BLOCK_THREADS / WARP;
     for (uint32_t t = 0; t < threads; t++)
-        if (warps >> t / WARP & 1 && !emulation_knows(emulation, self, 1 + block + t, cell->first_time))
+        if (warps >> t / WARP & 1 && cell->reader_lanes >> t % WARP & 1 &&
+            !emulation_knows(emulation, self, 1 + block + t, cell->first_time))
             return false;
     return emulation_knows(emulation, self, cell->last_reader, cell->reader_time);
 }
@@ -183,6 +184,10 @@ static uint32_t warp_bit(uint32_t number) {
     return 1u << index_of(number) % BLOCK_THREADS / WARP;
 }
 
+static uint32_t lane_bit(uint32_t number) {
+    return 1u << index_of(number) % WARP;
+}
+
 static void note_write(cell *cell, const char *at) {
     const cuda_emulation *emulation = emulation_now;
     const fiber *self = emulation->fiber;
@@ -200,9 +205,11 @@ static void note_read(cell *cell, const char *at) {
         cell->reader = self->number;
         cell->first_time = emulation->now;
         cell->reader_warps = warp_bit(self->number);
+        cell->reader_lanes = lane_bit(self->number);
     } else {
         cell->reader = group_of(cell->reader, self->number);
         cell->reader_warps |= warp_bit(self->number);
+        cell->reader_lanes |= lane_bit(self->number);
     }
     cell->last_reader = self->number;
     cell->reader_time = emulation->now;

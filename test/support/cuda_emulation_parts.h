@@ -38,7 +38,7 @@ enum {
  * known by the smallest of warp, block and launch that holds them all, the warps of a block one by one. */
 typedef struct cell {
     uint32_t writer, writer_time, reader, reader_time;
-    uint32_t last_reader, first_time, reader_warps; /* of several */
+    uint32_t last_reader, first_time, reader_warps, reader_lanes; /* of several */
 } cell;
 
 /* When the tensor cores for each warpgroup, and the copy engine for a thread, began to read a byte. */

@@ -1,6 +1,7 @@
 /* Products on the tensor cores of the emulated CUDA device against their meaning: either side transposed,
- * batches, several indices a side, operands that are no plain element, epilogues with several results, odd
- * sizes, tails along k, arrays that begin anywhere, strides, non-finite values.
+ * batches, several indices a side, operands that are no plain element or laid out in parts, k in parts,
+ * epilogues with several results, odd sizes, tails along k, arrays that begin anywhere, strides, non-finite
+ * values.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@ enum { EXTENTS_MAX = 4, LARGE = 200, FIRST = 4 };
 /* Extents in the order M, N, K; then B. */
 static const struct gemm_case {
     const char *text;
-    bool plain; /* not for the tensor cores */
+    bool parts; /* operands are not all bf16 or all f16: they are laid out in parts, where there are maps */
 } texts[] = {
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }",
      false},
@@ -63,6 +64,12 @@ static const struct gemm_case {
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](tanh(x[m, k]) * w[n, k]) "
      "}",
      true},
+    {"kernel k(x: f32[M, K], w: f32[N, K]) -> (y: f32[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }", true},
+    {"kernel k(x: f32[K, B, M], w: f32[B, K, N], b: f32[N]) -> (y: f32[B, M, N]) {\n"
+     "    y[h, m, n] = relu(sum[k](x[k, h, m] * w[h, k, n]) + b[n]) }",
+     true},
+    {"kernel k(x: f8e4m3[M, K], w: f32[K, N]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[k, n]) }",
+     true},
 };
 
 static const struct sizes {
@@ -73,8 +80,9 @@ static const struct sizes {
     {65, 66, 70, 2, 80, 132, 0, false, false}, {130, 136, 72, 3, 90, 4, 0, false, false},
     {40, 24, 200, 1, 90, 2, 0, false, true},   {33, 72, 64, 2, 80, 132, 3, false, false},
     {17, 9, 35, 2, 90, 132, 1, true, true},    {390, 520, 264, 2, 90, 4, 0, false, false},
-    {1, 1, 1, 1, 80, 132, 0, false, false},
+    {1, 1, 1, 1, 80, 132, 0, false, false},    {40, 44, 3000, 2, 90, 12, 0, false, false},
 };
+enum { WITH_PARTS = 3, SPLIT = 7 }; /* sizes for texts with parts: the first ones; one where k is split */
 
 /* The function's extents, which it has in the order of its parameters. */
 static void extents_set(const hr_function *function, const struct sizes *s, int64_t *extents) {
@@ -84,10 +92,12 @@ static void extents_set(const hr_function *function, const struct sizes *s, int6
     }
 }
 
-static void expect_mainloop(const cuda_case *one, bool plain) {
+/* Returns whether k is in parts. */
+static bool expect_mainloop(const cuda_case *one, bool parts) {
     hr_plan *plan;
     hr_cuda_gemm gemm;
     int products = 0;
+    bool plain = parts && one->limits.compute == 80, splits = false;
     assert_int_equal(hr_schedule_create(one->function, one->extents, NULL, &one->limits, NULL, &plan), HR_OK);
     for (int i = 0; i < plan->stage_count; i++) {
         if (!plan->stages[i].contract) continue;
@@ -95,10 +105,13 @@ static void expect_mainloop(const cuda_case *one, bool plain) {
         assert_int_equal(hr_cuda_gemm_choose(plan, &plan->stages[i], one->extents, HR_GEMM_HOPPER, &gemm),
                          HR_OK);
         assert_int_equal(gemm.mainloop == HR_GEMM_PLAIN, plain);
+        if (parts && !plain) assert_true(gemm.lay_blocks > 0);
+        splits = splits || gemm.tile.splits > 1;
         assert_true(strlen(gemm.why) > 0);
     }
     hr_plan_destroy(plan);
     assert_true(products >= 1);
+    return splits;
 }
 
 static void test_products(void **state) {
@@ -114,13 +127,13 @@ static void test_products(void **state) {
                              .nonfinite = sizes[s].nonfinite,
                              .seed = t * 16 + s,
                              .points = 400};
-            if (texts[t].plain && s > 1) continue;
+            if (texts[t].parts && s >= WITH_PARTS && s != SPLIT) continue;
             if (sizes[s].m > LARGE && t >= FIRST && !getenv("HR_SLOW")) continue;
             assert_int_equal(hr_program_parse("gemm.hr", texts[t].text, strlen(texts[t].text), &program),
                              HR_OK);
             assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
             extents_set(one.function, &sizes[s], extents);
-            expect_mainloop(&one, texts[t].plain);
+            assert_int_equal(expect_mainloop(&one, texts[t].parts), s == SPLIT);
             expect_right(&one, (int)(t * 16 + s));
             hr_program_destroy(program);
         }

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CLEAR_WAVES = 8, PORTABLE_CLUSTER = 8 };
+enum { CLEAR_WAVES = 8, PORTABLE_CLUSTER = 8, STAGE_LAUNCHES = 3 /* of a product, at most */ };
 
 typedef struct emitter {
     const hr_plan *plan;
@@ -83,14 +83,17 @@ static hr_status choose_gemms(emitter *e, hr_arena *arena) {
 }
 
 /* Of the scratch memory, what stages use one after the other. */
-static int64_t work_bytes(const hr_plan *plan) {
-    int64_t most = 0;
+static hr_status work_bytes(const hr_plan *plan, const int64_t *extents, int64_t *most) {
+    *most = 0;
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
-        if (stage->contract || attention_of(stage)) continue;
-        if (hr_grid_of(stage)->work_bytes > most) most = hr_grid_of(stage)->work_bytes;
+        hr_cuda_gemm gemm = {0};
+        if (attention_of(stage)) continue;
+        if (is_product(stage)) HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_HOPPER, &gemm));
+        int64_t bytes = is_product(stage) ? gemm.work_bytes : hr_grid_of(stage)->work_bytes;
+        if (bytes > *most) *most = bytes;
     }
-    return most;
+    return HR_OK;
 }
 
 /* ---- launches ---- */
@@ -131,6 +134,7 @@ static int64_t end_blocks(const hr_cuda_choice *c) {
 typedef struct grid_list {
     hr_launch *out;
     int max, count;
+    int64_t work_bytes;
 } grid_list;
 
 static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_t blocks, int threads) {
@@ -144,6 +148,14 @@ static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_
     return HR_OK;
 }
 
+/* A kernel that has nothing to do where a product's unaligned one runs. */
+static hr_status add_side_grid(grid_list *list, int stage, const char *suffix, int64_t blocks, int threads) {
+    HR_TRY(add_grid(list, stage, suffix, blocks, threads));
+    hr_launch *launch = &list->out[list->count - 1];
+    snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d%s_unaligned", stage, suffix);
+    return HR_OK;
+}
+
 static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_stage *stage = &plan->stages[i];
     hr_cuda_gemm gemm;
@@ -154,13 +166,16 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
         HR_TRY(hr_size_value(hr_cuda_contract_size(&sizes, plan, stage), plan->normal, extents, &blocks));
         return add_grid(list, i, "", blocks, HR_CUDA_CONTRACT_THREADS);
     }
+    if (gemm.lay_blocks) HR_TRY(add_side_grid(list, i, "_begin", gemm.lay_blocks, HR_GEMM_LAY_THREADS));
     HR_TRY(add_grid(list, i, "", gemm.blocks, gemm.threads));
     hr_launch *launch = &list->out[list->count - 1];
     launch->shared = gemm.shared_bytes;
     launch->cluster = gemm.tile.cluster;
     if (hr_cuda_gemm_asks(&gemm))
         snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
-    return hr_cuda_gemm_maps(plan, extents, &gemm, work_bytes(plan), launch);
+    HR_TRY(hr_cuda_gemm_maps(plan, extents, &gemm, list->work_bytes, launch));
+    if (!hr_cuda_gemm_folds(&gemm)) return HR_OK;
+    return add_side_grid(list, i, "_end", gemm.fold_blocks, HR_GEMM_FOLD_THREADS);
 }
 
 static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
@@ -170,7 +185,7 @@ static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents
     hr_launch *launch = &list->out[list->count - 1];
     launch->shared = attention->shared_bytes;
     snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
-    return hr_cuda_attention_maps(plan, extents, attention, work_bytes(plan), launch);
+    return hr_cuda_attention_maps(plan, extents, attention, list->work_bytes, launch);
 }
 
 /* What the kernel before a scatter clears. */
@@ -212,6 +227,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
 hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
                                 int *count) {
     grid_list list = {.out = out, .max = max};
+    HR_TRY(work_bytes(plan, extents, &list.work_bytes));
     for (int i = 0; i < plan->stage_count; i++)
         HR_TRY(add_stage_grids(plan, extents, i, &list));
     *count = list.count;
@@ -234,7 +250,7 @@ hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *
 
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
     int64_t locals;
-    *out = work_bytes(plan);
+    HR_TRY(work_bytes(plan, extents, out));
     HR_TRY(hr_cuda_locals_before(plan, plan->normal->tensor_count, extents, &locals));
     if (__builtin_add_overflow(*out, locals, out))
         return hr_fail(HR_BAD_INPUT, "kernel %.60s needs more memory than there are addresses",
@@ -365,14 +381,22 @@ static void print_product_launch(emitter *e, int i, const char *main, launch_sha
 /* With maps for the extents of this source; arrays that no map can begin at take the other kernel. */
 static hr_status print_mapped_launch(emitter *e, int i) {
     hr_printer *p = e->p;
-    hr_launch launch;
-    grid_list list = {.out = &launch, .max = 1};
+    hr_launch launches[STAGE_LAUNCHES], launch = {0};
+    grid_list list = {.out = launches, .max = STAGE_LAUNCHES, .work_bytes = e->work_bytes};
     HR_TRY(add_stage_grids(e->plan, e->extents, i, &list));
     if (!list.count) return HR_OK; /* the region's first stage has its launch */
+    for (int l = 0; l < list.count; l++)
+        if (launches[l].map_count) launch = launches[l];
     bool asks = launch.unaligned[0] != 0;
     hr_print(p, asks ? "if (aligned) {" : "{");
     p->indent++;
-    hr_cuda_print_mapped_launch(p, &launch);
+    for (int l = 0; l < list.count; l++) {
+        if (launches[l].map_count)
+            hr_cuda_print_mapped_launch(p, &launches[l]);
+        else
+            hr_print(p, "%s<<<%" PRId64 ", %d, 0, (cudaStream_t)stream>>>(a);", launches[l].entry,
+                     launches[l].grid[0], launches[l].threads);
+    }
     p->indent--;
     hr_print(p, asks ? "} else {" : "}");
     if (!asks) return HR_OK;
@@ -528,7 +552,8 @@ static hr_status print_products(emitter *e, hr_text *stages) {
         }
         if (!is_product(&e->plan->stages[i]) || e->gemms[i].mainloop == HR_GEMM_PLAIN) continue;
         products[count++] = hr_cuda_gemm_product(&e->gemms[i]);
-        products[count++] = hr_cuda_gemm_product(&e->siblings[i]);
+        if (e->siblings[i].mainloop != HR_GEMM_PLAIN)
+            products[count++] = hr_cuda_gemm_product(&e->siblings[i]);
     }
     return hr_tensor_core_append(products, count, stages);
 }
@@ -599,8 +624,8 @@ static hr_status emit(const hr_plan *plan, const int64_t *extents, const hr_emit
     hr_arena *arena;
     HR_TRY(hr_names_create(&arena));
     hr_text stages = {0}, body = {0};
-    e.work_bytes = work_bytes(plan);
     hr_status status = choose_gemms(&e, arena);
+    if (status == HR_OK) status = work_bytes(plan, extents, &e.work_bytes);
     if (status == HR_OK) status = hr_printer_begin(e.p, plan, arena, &stages);
     if (status == HR_OK) {
         /* What is pasted keeps its kernels to itself: several such files go into one program. What the driver

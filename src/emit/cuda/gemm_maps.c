@@ -33,8 +33,14 @@ hr_status hr_cuda_gemm_maps(const hr_plan *plan, const int64_t *extents, const h
                                    : i == 1      ? &gemm->right.view
                                    : i < results ? &gemm->results[i - 2]
                                                  : &gemm->staged_view;
-        int tensor = plan->storage[view->tensor];
         hr_tensor_map *map = &launch->maps[i];
+        if (view->tensor == HR_GEMM_SCRATCH) {
+            *map = map_of(view, i < 2 ? gemm->dtype : HR_F32, hr_cuda_gemm_box(gemm, i));
+            map->tensor = HR_MAP_SCRATCH;
+            map->offset = view->offset;
+            continue;
+        }
+        int tensor = plan->storage[view->tensor];
         *map = map_of(view, plan->normal->tensors[view->tensor].dtype, hr_cuda_gemm_box(gemm, i));
         map->tensor = tensor < hr_function_arguments(plan->source) ? tensor : HR_MAP_SCRATCH;
         if (map->tensor != HR_MAP_SCRATCH) continue;

@@ -32,22 +32,21 @@ static void print_body_function(contract_printer *c, const char *signature,
     hr_emit_kernel(p, signature, &body);
 }
 
-static void print_left(contract_printer *c) {
+/* One operand at (batch, mn, k). */
+static void print_operand(contract_printer *c, const hr_expr *value, const int *mn, int mn_count) {
     const hr_contract *t = c->contract;
     hr_cuda_print_digits(c->p, t->batch, t->batch_count, "batch");
-    hr_cuda_print_digits(c->p, t->m, t->m_count, "m");
+    hr_cuda_print_digits(c->p, mn, mn_count, "mn");
     hr_cuda_print_digits(c->p, t->k, t->k_count, "k");
-    const char *value = hr_expr_text(c->p, t->left);
-    hr_print(c->p, "return %s;", value);
+    hr_print(c->p, "return %s;", hr_expr_text(c->p, value));
+}
+
+static void print_left(contract_printer *c) {
+    print_operand(c, c->contract->left, c->contract->m, c->contract->m_count);
 }
 
 static void print_right(contract_printer *c) {
-    const hr_contract *t = c->contract;
-    hr_cuda_print_digits(c->p, t->batch, t->batch_count, "batch");
-    hr_cuda_print_digits(c->p, t->n, t->n_count, "n");
-    hr_cuda_print_digits(c->p, t->k, t->k_count, "k");
-    const char *value = hr_expr_text(c->p, t->right);
-    hr_print(c->p, "return %s;", value);
+    print_operand(c, c->contract->right, c->contract->n, c->contract->n_count);
 }
 
 void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
@@ -79,54 +78,54 @@ static void print_epilogue(contract_printer *c) {
     hr_cuda_print_contract_epilogue(c->p, c->stage);
 }
 
-/* A tile of an operand into shared memory; neighbouring threads read along memory. */
-static void print_tile(contract_printer *c, const char *side, const char *free, bool k_runs) {
+static void print_side(contract_printer *c, const char *name, const hr_expr *value,
+                       void (*print)(contract_printer *)) {
+    const char *arguments = "const arguments &a, int64_t batch, int64_t mn, int64_t k";
+    const hr_contract *t = c->contract;
     hr_printer *p = c->p;
-    hr_print(p, "    for (int e = (int)threadIdx.x; e < 1024; e += 256) {");
-    hr_print(p, k_runs ? "        const int k = e %% 16, at = e / 16;"
-                       : "        const int k = e / 64, at = e %% 64;");
-    hr_print(p, "        const bool inside = %s_first + at < %s_size && k_first + k < k_size;", free, free);
-    hr_print(p, "        %s_tile[k][at] = inside ? stage_%d_%s(a, batch, %s_first + at, k_first + k) : 0;",
-             side, c->number, side, free);
+    print_body_function(c,
+                        hr_format(p, "static __device__ inline %s stage_%d_%s_value(%s)", c->type, c->number,
+                                  name, arguments),
+                        print);
+    hr_print(p, "struct stage_%d_%s_plain {", c->number, name);
+    hr_print(p, "    static constexpr bool along_k = %s;",
+             hr_cuda_runs_along(p->function, value, t->k[t->k_count - 1]) ? "true" : "false");
+    hr_print(p, "    static __device__ inline %s value(%s) {", c->type, arguments);
+    hr_print(p, "        return stage_%d_%s_value(a, batch, mn, k);", c->number, name);
     hr_print(p, "    }");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
+void hr_cuda_print_plain_product(hr_printer *p, int number) {
+    const hr_stage *stage = &p->plan->stages[number];
+    contract_printer c = {.p = p, .stage = stage, .contract = stage->contract, .number = number};
+    c.type = hr_c_compute(stage->contract->left->type);
+    print_side(&c, "left", c.contract->left, print_left);
+    print_side(&c, "right", c.contract->right, print_right);
+    hr_print(p, "struct stage_%d_plain {", number);
+    hr_print(p, "    typedef stage_%d_left_plain left;", number);
+    hr_print(p, "    typedef stage_%d_right_plain right;", number);
+    hr_print(
+        p,
+        "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, int64_t n, "
+        "%s sum) {",
+        c.type);
+    hr_print(p, "        stage_%d_store(a, batch, m, n, sum);", number);
+    hr_print(p, "    }");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
 }
 
 static void print_product(contract_printer *c) {
     hr_printer *p = c->p;
     const hr_contract *t = c->contract;
     hr_cuda_print_overlap(p, c->number, (hr_stage_kernels){0});
-    hr_print(p, "__shared__ %s left_tile[16][68], right_tile[16][68];", c->type);
-    hr_print(p, "const int64_t m_size = %s;", hr_emit_points(p, t->m, t->m_count));
-    hr_print(p, "const int64_t n_size = %s;", hr_emit_points(p, t->n, t->n_count));
-    hr_print(p, "const int64_t k_size = %s;", hr_emit_points(p, t->k, t->k_count));
-    hr_print(p, "const int64_t m_tiles = (m_size + 63) / 64, n_tiles = (n_size + 63) / 64;");
-    hr_print(p, "const int64_t batch = (int64_t)blockIdx.x / n_tiles / m_tiles;");
-    hr_print(p, "const int64_t m_first = (int64_t)blockIdx.x / n_tiles %% m_tiles * 64;");
-    hr_print(p, "const int64_t n_first = (int64_t)blockIdx.x %% n_tiles * 64;");
-    hr_print(p, "const int m_thread = (int)threadIdx.x / 16 * 4, n_thread = (int)threadIdx.x %% 16 * 4;");
-    hr_print(p, "%s sum[4][4] = {};", c->type);
-    hr_print(p, "for (int64_t k_first = 0; k_first < k_size; k_first += 16) {");
-    int last_k = t->k[t->k_count - 1];
-    print_tile(c, "left", "m", hr_cuda_runs_along(p->function, t->left, last_k));
-    print_tile(c, "right", "n", hr_cuda_runs_along(p->function, t->right, last_k));
-    hr_print(p, "    __syncthreads();");
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "    for (int k = 0; k < 16; k++)");
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "        for (int m = 0; m < 4; m++)");
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "            for (int n = 0; n < 4; n++)");
-    hr_print(p, "                sum[m][n] += left_tile[k][m_thread + m] * right_tile[k][n_thread + n];");
-    hr_print(p, "    __syncthreads();");
-    hr_print(p, "}");
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "for (int m = 0; m < 4; m++)");
-    hr_print(p, "#pragma unroll");
-    hr_print(p, "    for (int n = 0; n < 4; n++)");
-    hr_print(p, "        if (m_first + m_thread + m < m_size && n_first + n_thread + n < n_size)");
-    hr_print(
-        p, "            stage_%d_store(a, batch, m_first + m_thread + m, n_first + n_thread + n, sum[m][n]);",
-        c->number);
+    hr_print(p, "__shared__ gemm_plain_tiles<%s> tiles;", c->type);
+    hr_print(p, "const gemm_size size = {%s, %s, %s, %s};", hr_emit_points(p, t->batch, t->batch_count),
+             hr_emit_points(p, t->m, t->m_count), hr_emit_points(p, t->n, t->n_count),
+             hr_emit_points(p, t->k, t->k_count));
+    hr_print(p, "gemm_plain_tile<stage_%d_plain>(a, size, blockIdx.x, tiles);", c->number);
 }
 
 hr_status hr_emit_contract_cuda(hr_printer *p, int number) {
@@ -139,10 +138,6 @@ hr_status hr_emit_contract_cuda(hr_printer *p, int number) {
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
-    const char *operand =
-        "static __device__ inline %s stage_%d_%s(const arguments &a, int64_t batch, int64_t %s, int64_t k)";
-    print_body_function(&c, hr_format(p, operand, c.type, number, "left", "m"), print_left);
-    print_body_function(&c, hr_format(p, operand, c.type, number, "right", "n"), print_right);
     print_body_function(
         &c,
         hr_format(
@@ -151,6 +146,7 @@ hr_status hr_emit_contract_cuda(hr_printer *p, int number) {
             "int64_t n, %s sum)",
             number, c.type),
         print_epilogue);
+    hr_cuda_print_plain_product(p, number);
     print_body_function(&c,
                         hr_format(p,
                                   "%s void __launch_bounds__(%d) stage_%d(const __grid_constant__ "

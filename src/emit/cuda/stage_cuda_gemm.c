@@ -18,6 +18,10 @@ typedef struct gemm_printer {
     int number;               /* of the stage */
 } gemm_printer;
 
+bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm) {
+    return gemm->mainloop == HR_GEMM_HOPPER && gemm->tile.splits > 1;
+}
+
 bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm) {
     return gemm->mainloop == HR_GEMM_HOPPER || gemm->left.load != HR_GEMM_ELEMENTS ||
            gemm->right.load != HR_GEMM_ELEMENTS;
@@ -58,7 +62,7 @@ static void print_element(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_expr *value = g->side->value;
     print_side_indices(g);
-    if (g->side->load != HR_GEMM_ELEMENTS || g->side->view.rank)
+    if (g->side->load != HR_GEMM_ELEMENTS || (g->side->view.rank && !g->side->parts))
         hr_print(p, "return %s[%s];", hr_emit_tensor(p, value->tensor),
                  hr_emit_offset(p, value->tensor, value->args, value->arg_count));
     else
@@ -101,15 +105,34 @@ static void print_box_load(gemm_printer *g, const hr_gemm_side *side) {
     hr_print(p, "    }");
 }
 
+static const char *const operand_arguments = "const arguments &a, int64_t batch, int64_t mn, int64_t k";
+
+/* What gemm_lay() asks for. */
+static void print_laid(gemm_printer *g, const char *name) {
+    hr_printer *p = g->p;
+    hr_print(p, "struct stage_%d_%s_laid {", g->number, name);
+    hr_print(p, "    static constexpr int parts = %d;", g->side->parts);
+    hr_print(p, "    static constexpr bool k_major = %s;", g->side->k_major ? "true" : "false");
+    hr_print(p, "    static __device__ inline float value(%s) {", operand_arguments);
+    hr_print(p, "        return stage_%d_%s_value(a, batch, mn, k);", g->number, name);
+    hr_print(p, "    }");
+    hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
+    hr_print(p, "        return %s_pair(low, high);", g->gemm->dtype == HR_BF16 ? "bf16" : "f16");
+    hr_print(p, "    }");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
 static void print_side(gemm_printer *g, const hr_gemm_side *side) {
     hr_printer *p = g->p;
     g->side = side;
-    const char *name = is_left(g) ? "left" : "right";
-    bool chunks = side->load == HR_GEMM_CHUNKS;
-    const char *arguments = "const arguments &a, int64_t batch, int64_t mn, int64_t k";
-    print_function(
-        g, hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", g->number, name, arguments),
-        print_element);
+    const char *name = is_left(g) ? "left" : "right", *arguments = operand_arguments;
+    bool chunks = side->load == HR_GEMM_CHUNKS, elements = !hr_gemm_has_flags(g->gemm);
+    if (elements)
+        print_function(
+            g, hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", g->number, name, arguments),
+            print_element);
+    if (side->parts) print_laid(g, name);
     if (chunks)
         print_function(g,
                        hr_format(p, "static __device__ inline const void *stage_%d_%s_place(%s)", g->number,
@@ -118,9 +141,11 @@ static void print_side(gemm_printer *g, const hr_gemm_side *side) {
     hr_print(p, "struct stage_%d_%s_side {", g->number, name);
     hr_print(p, "    static constexpr bool k_major = %s, chunks = %s;", side->k_major ? "true" : "false",
              chunks ? "true" : "false");
-    hr_print(p, "    static __device__ inline uint16_t element(%s) {", arguments);
-    hr_print(p, "        return stage_%d_%s(a, batch, mn, k);", g->number, name);
-    hr_print(p, "    }");
+    if (elements) {
+        hr_print(p, "    static __device__ inline uint16_t element(%s) {", arguments);
+        hr_print(p, "        return stage_%d_%s(a, batch, mn, k);", g->number, name);
+        hr_print(p, "    }");
+    }
     if (chunks) {
         hr_print(p, "    static __device__ inline const void *place(%s) {", arguments);
         hr_print(p, "        return stage_%d_%s_place(a, batch, mn, k);", g->number, name);
@@ -153,7 +178,8 @@ static void print_values(gemm_printer *g) {
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = hr_format(p, "column[%d]", i);
     if (gemm->staged_block) p->name[gemm->staged_block->id] = "carried";
-    for (int r = 0; r < gemm->result_count; r++)
+    if (gemm->tile.splits > 1) hr_print(p, "e[0] = sum;");
+    for (int r = 0; r < gemm->result_count && gemm->tile.splits <= 1; r++)
         hr_print(p, "e[%d] = %s;", r, hr_expr_text(p, g->stage->steps[gemm->result_steps[r]].value));
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = NULL;
@@ -261,7 +287,15 @@ static const char *product_name(gemm_printer *g, const hr_cuda_gemm *gemm) {
 static void print_hopper_members(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *c = g->gemm;
-    hr_print(p, "    static constexpr int cluster = %d, pieces = %d;", c->tile.cluster, c->tile.pieces);
+    hr_print(p, "    static constexpr int cluster = %d, pieces = %d, splits = %d;", c->tile.cluster,
+             c->tile.pieces, c->tile.splits);
+    unsigned left = 0, right = 0;
+    for (int i = 0; i < c->pair_count; i++) {
+        left |= (unsigned)c->pairs[i].left << 4 * i;
+        right |= (unsigned)c->pairs[i].right << 4 * i;
+    }
+    hr_print(p, "    static constexpr int pairs = %d;", c->pair_count);
+    hr_print(p, "    static constexpr unsigned left_parts = %#x, right_parts = %#x;", left, right);
     hr_print(p, "    static constexpr int producer_registers = %d, consumer_registers = %d;",
              c->producer_registers, c->consumer_registers);
     hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s;",
@@ -305,32 +339,87 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
     hr_print(p, "%s", "");
 }
 
-static void print_size(gemm_printer *g) {
+static void print_size(gemm_printer *g, hr_stage_kernels others) {
     const hr_contract *c = g->contract;
-    hr_cuda_print_overlap(g->p, g->number, (hr_stage_kernels){0});
+    hr_cuda_print_overlap(g->p, g->number, others);
     hr_print(g->p, "const gemm_size size = {%s, %s, %s, %s};", hr_emit_points(g->p, c->batch, c->batch_count),
              hr_emit_points(g->p, c->m, c->m_count), hr_emit_points(g->p, c->n, c->n_count),
              hr_emit_points(g->p, c->k, c->k_count));
 }
 
+/* Of the kernel that multiplies. */
+static void print_main_size(gemm_printer *g) {
+    print_size(g, (hr_stage_kernels){.begin = g->gemm->lay_blocks, .end = hr_cuda_gemm_folds(g->gemm)});
+}
+
+/* Where some value has no parts, threads multiply; this kernel does, or it has nothing to do. */
+static void print_flagged(gemm_printer *g, bool multiplies) {
+    hr_printer *p = g->p;
+    if (!hr_gemm_has_flags(g->gemm)) return;
+    hr_print(p, "if (gemm_is_flagged((const int *)a.scratch, %" PRId64 ")) {", g->gemm->lay_blocks);
+    if (multiplies)
+        hr_print(p, "    gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<float> *)gemm_memory());",
+                 g->number);
+    hr_print(p, "    return;");
+    hr_print(p, "}");
+}
+
 static void print_chunks(gemm_printer *g) {
-    print_size(g);
+    print_main_size(g);
     hr_print(g->p, "gemm_ampere<stage_%d_ampere, true>(a, size);", g->number);
 }
 
 static void print_elements(gemm_printer *g) {
-    print_size(g);
-    hr_print(g->p, "gemm_ampere<stage_%d_ampere, false>(a, size);", g->number);
+    print_main_size(g);
+    if (hr_gemm_has_flags(g->gemm))
+        hr_print(g->p, "gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<float> *)gemm_memory());",
+                 g->number);
+    else
+        hr_print(g->p, "gemm_ampere<stage_%d_ampere, false>(a, size);", g->number);
 }
 
 static void print_boxes(gemm_printer *g) {
-    print_size(g);
+    print_main_size(g);
+    print_flagged(g, true);
     const char *maps = "{&left_map, &right_map, {";
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(g->p, "%s%s&result_map_%d", maps, r ? ", " : "", r);
     hr_print(g->p, "const stage_%d_maps maps = %s}, %s};", g->number, maps,
              g->gemm->staged_block ? "&carried_map" : "nullptr");
     hr_print(g->p, "gemm_hopper<stage_%d_hopper>(a, size, maps);", g->number);
+}
+
+/* The kernel after it. */
+static void print_fold(gemm_printer *g) {
+    print_size(g, (hr_stage_kernels){.begin = true});
+    print_flagged(g, false);
+    hr_print(g->p, "gemm_fold<stage_%d_hopper>(a, size, (const float *)(a.scratch + %" PRId64 "));",
+             g->number, g->gemm->results[0].offset);
+}
+
+static void print_lay_side(gemm_printer *g, const hr_gemm_side *side) {
+    const char *name = side == &g->gemm->left ? "left" : "right";
+    if (!side->parts) return;
+    hr_print(g->p,
+             "good &= gemm_lay<stage_%d_%s_laid>(a, size.batch, size.%s, size.k, %" PRId64
+             ", (uint16_t *)(a.scratch + %" PRId64 "));",
+             g->number, name, side == &g->gemm->left ? "m" : "n", side->view.stride[1], side->view.offset);
+}
+
+/* The kernel before it. */
+static void print_lay(gemm_printer *g) {
+    print_size(g, (hr_stage_kernels){.end = true});
+    hr_print(g->p, "bool good = true;");
+    print_lay_side(g, &g->gemm->left);
+    print_lay_side(g, &g->gemm->right);
+    if (!hr_gemm_has_flags(g->gemm)) return;
+    hr_print(g->p, "const int bad = __syncthreads_or(!good);");
+    hr_print(g->p, "if (threadIdx.x == 0) ((int *)a.scratch)[blockIdx.x] = bad;");
+}
+
+/* In place of those two where stage_N_unaligned multiplies. */
+static void print_nothing(gemm_printer *g) {
+    hr_cuda_print_overlap(g->p, g->number, (hr_stage_kernels){.begin = true});
 }
 
 /* Returns the parameters that they come as. */
@@ -349,23 +438,36 @@ static const char *print_maps(gemm_printer *g) {
     return maps;
 }
 
-static void print_kernel(gemm_printer *g, const char *suffix, const char *maps,
+static void print_kernel(gemm_printer *g, const char *suffix, int threads, const char *maps,
                          void (*print)(gemm_printer *)) {
     print_function(g,
                    hr_format(g->p,
                              "%s void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
                              "__grid_constant__ arguments a)",
-                             g->p->kernel, g->gemm->threads, g->number, suffix, maps),
+                             g->p->kernel, threads, g->number, suffix, maps),
                    print);
+}
+
+/* Results of 16 bits: functions of f32 may be as exact as they are. */
+static bool is_narrow(const hr_plan *plan, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_statement *statement = &plan->normal->statements[stage->steps[i].statement];
+        if (stage->steps[i].stored && hr_dtype_size(plan->normal->tensors[statement->tensor].dtype) > 2)
+            return false;
+    }
+    return true;
 }
 
 static void print_functions(gemm_printer *g) {
     hr_printer *p = g->p;
     const char *of_sum = "const arguments &a, int64_t batch, int64_t m, int64_t n, float sum";
-    print_side(g, &g->gemm->left);
-    print_side(g, &g->gemm->right);
     print_function(g, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
                    print_store);
+    p->fast = false;
+    if (g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
+    print_side(g, &g->gemm->left);
+    print_side(g, &g->gemm->right);
+    p->fast = is_narrow(p->plan, g->stage);
     if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
     print_function(
         g,
@@ -385,16 +487,6 @@ static void print_functions(gemm_printer *g) {
             print_columns);
 }
 
-/* Results of 16 bits: functions of f32 may be as exact as they are. */
-static bool is_narrow(const hr_plan *plan, const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++) {
-        const hr_statement *statement = &plan->normal->statements[stage->steps[i].statement];
-        if (stage->steps[i].stored && hr_dtype_size(plan->normal->tensors[statement->tensor].dtype) > 2)
-            return false;
-    }
-    return true;
-}
-
 hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
                             const hr_cuda_gemm *sibling) {
     const hr_stage *stage = &p->plan->stages[number];
@@ -411,12 +503,20 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
     if (hopper) maps = print_maps(&g);
     print_functions(&g);
     if (hopper) print_shape(&g, gemm);
-    print_shape(&g, sibling);
-    print_kernel(&g, "", maps,
+    if (!hr_gemm_has_flags(gemm)) print_shape(&g, sibling);
+    if (gemm->lay_blocks) {
+        print_kernel(&g, "_begin", HR_GEMM_LAY_THREADS, "", print_lay);
+        print_kernel(&g, "_begin_unaligned", HR_GEMM_LAY_THREADS, "", print_nothing);
+    }
+    print_kernel(&g, "", gemm->threads, maps,
                  hopper                    ? print_boxes
                  : hr_cuda_gemm_asks(gemm) ? print_chunks
                                            : print_elements);
-    if (hr_cuda_gemm_asks(gemm)) print_kernel(&g, "_unaligned", "", print_elements);
+    if (hr_cuda_gemm_asks(gemm)) print_kernel(&g, "_unaligned", gemm->threads, "", print_elements);
+    if (hr_cuda_gemm_folds(gemm)) {
+        print_kernel(&g, "_end", HR_GEMM_FOLD_THREADS, "", print_fold);
+        print_kernel(&g, "_end_unaligned", HR_GEMM_FOLD_THREADS, "", print_nothing);
+    }
     p->fast = false;
     return hr_text_status(p->out);
 }

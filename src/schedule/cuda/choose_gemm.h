@@ -33,6 +33,7 @@ typedef struct hr_gemm_side {
     bool k_major; /* neighbours along k are neighbours in memory; otherwise those along m or n */
     hr_gemm_load load;
     hr_gemm_view view; /* rank 0 where the copy engine cannot bring its tiles */
+    int parts; /* it is laid out anew in scratch memory, in so many parts; 0 = it is read as it lies */
 } hr_gemm_side;
 
 /* The tile of a block and how it is walked. */
@@ -44,6 +45,7 @@ typedef struct hr_gemm_tile {
                    = for all that it has */
     int cluster; /* blocks along m that share the right tile */
     int raster;  /* tiles of a cluster along m before the next column of tiles */
+    int splits;  /* HR_GEMM_HOPPER: parts of k, each a tile of its own; 1 = k is whole */
 } hr_gemm_tile;
 
 /* Sums of a thread under HR_GEMM_HOPPER: two warpgroups share a tile, or each has one. */
@@ -51,12 +53,33 @@ static inline int hr_gemm_sums(const hr_gemm_tile *tile) {
     return tile->m * tile->n / (tile->roles == HR_GEMM_PING_PONG ? 128 : 256);
 }
 
-enum { HR_GEMM_RESULTS_MAX = 4, HR_GEMM_COLUMNS_MAX = 4 };
+/* Products of parts of both operands that count: those beyond are smaller than what f32 holds. */
+enum { HR_GEMM_PARTS_MAX = 3, HR_GEMM_PAIRS_MAX = 6 };
+
+typedef struct hr_gemm_pair {
+    int left, right; /* parts */
+} hr_gemm_pair;
+
+enum {
+    HR_GEMM_RESULTS_MAX = 4,
+    HR_GEMM_COLUMNS_MAX = 4,
+    HR_GEMM_SPLITS_MAX = 32,
+    HR_GEMM_FOLD_THREADS = 256,
+    HR_GEMM_LAY_THREADS = 256,
+    HR_GEMM_LAY_WAVES = 8,
+    HR_GEMM_SUMS_MOST = 192
+};
+
+/* hr_gemm_view.tensor of what stands in scratch memory, at hr_gemm_view.offset. */
+#define HR_GEMM_SCRATCH (-1)
 
 typedef struct hr_cuda_gemm {
     hr_gemm_mainloop mainloop;
     hr_dtype dtype; /* of both operands: bf16 or f16 */
     hr_gemm_side left, right;
+    hr_gemm_pair pairs[HR_GEMM_PAIRS_MAX]; /* the smallest products first; one of whole operands */
+    int pair_count;
+    int64_t lay_blocks; /* of the kernel that lays operands out; 0 = there is none */
     hr_gemm_tile tile;
     int threads, warps_m;
     int producer_registers, consumer_registers; /* HR_GEMM_HOPPER */
@@ -69,16 +92,29 @@ typedef struct hr_cuda_gemm {
     double epilogue_clocks; /* of an element, of a multiprocessor */
     int sums_most;          /* of a thread, so that its epilogue finds registers */
     int64_t blocks, shared_bytes;
-    int result_count; /* that the copy engine stores; 0 = threads store them, one by one */
+    int64_t work_bytes;  /* of scratch memory: flags of blocks, operands laid out, sums over parts of k */
+    int64_t fold_blocks; /* of the kernel that adds up the sums over parts of k and has the epilogue */
+    int result_count;    /* that the copy engine stores; 0 = threads store them, one by one */
     hr_gemm_view results[HR_GEMM_RESULTS_MAX];
     int result_steps[HR_GEMM_RESULTS_MAX]; /* into hr_stage.steps */
     hr_dtype result_dtype;
-    char why[200];
+    char why[320];
 } hr_cuda_gemm;
 
 typedef struct hr_gemm_sizes {
     int64_t batch, m, n, k;
 } hr_gemm_sizes;
+
+/* A product whose operands are in parts has a flag for each block that lays them out, at the beginning of the
+ * scratch memory: raised, some value has no parts. */
+static inline bool hr_gemm_has_flags(const hr_cuda_gemm *gemm) {
+    return gemm->pair_count > 1;
+}
+
+/* The device has the copy engine and the instructions of HR_GEMM_HOPPER. */
+static inline bool hr_gemm_has_maps(const hr_plan *plan) {
+    return plan->limits.compute == 90 && plan->limits.tensor_maps;
+}
 
 /* Some element in the operand has `index` as its last subscript: it runs along memory by it. */
 bool hr_cuda_runs_along(const hr_function *function, const hr_expr *e, int index);
@@ -100,6 +136,14 @@ typedef struct hr_gemm_box {
  */
 hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map);
 
+/* ---- gemm_operands.c ---- */
+
+/* The dtype in which operands are multiplied, and how each comes: as it lies, or laid out anew. `most` as for
+ * hr_cuda_gemm_choose. *why: what keeps the tensor cores from it, in words; NULL = nothing. */
+hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                           const hr_gemm_sizes *sizes, hr_gemm_mainloop most, hr_cuda_gemm *out,
+                           const char **why);
+
 /* ---- gemm_epilogue.c ---- */
 
 /* What the epilogue reads, stores and costs. */
@@ -108,7 +152,7 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
 
 /* ---- gemm_tiles.c: tiles, the best first by what they cost ---- */
 
-enum { HR_GEMM_TILES_MAX = 16 };
+enum { HR_GEMM_TILES_MAX = 64 };
 
 /* Those that fit the device and these operands; of them those that the knobs ask for, where there
  * are any. Returns how many. */
@@ -120,5 +164,7 @@ int hr_gemm_candidates(const hr_plan *plan, hr_knobs *out, int max);
 int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile);
 int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_mainloop mainloop,
                        const hr_gemm_tile *tile);
+/* The product with sums over `splits` parts of k as its results: f32, part after part in scratch memory. */
+hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *sizes, int splits);
 
 #endif

@@ -147,6 +147,6 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
     /* Sums of a thread that leave it room, found by compiling such epilogues with each tile of the table. */
     bool several = out->result_count > 1;
     out->paced = r.matrices || several;
-    out->sums_most = r.matrices && several ? 64 : out->paced ? 128 : 192;
+    out->sums_most = r.matrices && several ? 64 : out->paced ? 128 : HR_GEMM_SUMS_MOST;
     return HR_OK;
 }

@@ -1,6 +1,6 @@
 /* Tiles of a product and what they cost. In: sizes. Out: tiles, the best first.
  *
- * The model counts clocks. What all tiles share, the bytes of memory and the first load, is left out.
+ * The model counts clocks. What all tiles share, the first load, is left out.
  *
  * - Tensor cores: a product of 64 rows, N columns and 16 of k takes max(N / 2, 16 + N / 4), for both operands
  *   come out of shared memory.
@@ -11,6 +11,10 @@
  *
  * - Epilogue: a tile's results on their way out, where no other warpgroup multiplies meanwhile.
  *
+ * - Memory: the operands come once, 13 bytes a clock and multiprocessor.
+ *
+ * - Parts of k: their sums go out in f32 and come back, by way of the L2, and a second kernel adds them up.
+ *
  * Measured: docs/facts.md, "Tensor cores".
  */
 #include "base/dtype.h"
@@ -19,6 +23,9 @@
 #include <math.h>
 
 enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64, STAGES_ENOUGH = 4, WIDE_ROWS = 64 };
+
+/* Steps of a part of k. */
+enum { PART_STEPS_LEAST = 4, PART_WAVES = 2 };
 
 /* Two barriers of eight bytes for each stage, and one for what each warpgroup's epilogue carries. */
 enum { BARRIER_BYTES = 16 };
@@ -35,28 +42,33 @@ static const double shallow_loss = 1.2;
 static const double narrow_loss = 1.07;
 /* Of a wave: a cluster waits for its slower block at the end. */
 static const double cluster_loss = 0.12;
+/* Of memory, bytes a clock and multiprocessor. */
+static const double memory_one = 13;
+/* A second kernel begins when the first one has ended. */
+static const double fold_launch_clocks = 2000;
 
 /* Blocks of 384 threads: 128 x 256 has the least to read of the L2 for a product; ping-pong hides the
  * epilogue where k is short; smaller tiles are for products that are less than a wave. */
 static const hr_gemm_tile hopper[] = {
-    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8}, {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 1, 16},
-    {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6},   {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6},
-    {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16},
-    {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16},
-    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16},
+    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8, 1}, {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 1, 16, 1},
+    {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6, 1},   {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6, 1},
+    {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8, 1},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16, 1},
+    {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8, 1},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16, 1},
+    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1},
 };
 
 static const hr_gemm_tile ampere[] = {
-    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8},
-    {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8},
-    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8},
-    {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8},
+    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8, 1},
+    {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8, 1},
+    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8, 1},
+    {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8, 1},
 };
 
 /* A tile and the others of its cluster count as they run, whole. */
 static int64_t tiles_of(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
     int64_t down = hr_saturate_product(hr_divide_up(s->m, (int64_t)tile->m * tile->cluster), tile->cluster);
-    return hr_saturate_product(s->batch, hr_saturate_product(down, hr_divide_up(s->n, tile->n)));
+    int64_t products = hr_saturate_product(s->batch, tile->splits > 1 ? tile->splits : 1);
+    return hr_saturate_product(products, hr_saturate_product(down, hr_divide_up(s->n, tile->n)));
 }
 
 int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_mainloop mainloop,
@@ -92,23 +104,45 @@ int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile)
            (tile->stages + 1) * BARRIER_BYTES;
 }
 
+/* Steps along k of one tile: parts of k differ by one. */
+static int64_t steps_of(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    return hr_divide_up(hr_divide_up(s->k, STEP), tile->splits > 1 ? tile->splits : 1);
+}
+
 static double multiply_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
     double product = tile->n / 2.0 > 16 + tile->n / 4.0 ? tile->n / 2.0 : 16 + tile->n / 4.0;
-    return (double)hr_divide_up(s->k, STEP) * (STEP / 16) * (tile->m / 64.0) * product;
+    return (double)steps_of(s, tile) * (STEP / 16) * (tile->m / 64.0) * product;
 }
 
 static double fill_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
     int64_t at_once = hr_gemm_blocks(plan, s, HR_GEMM_HOPPER, tile);
     double rate = l2_all / (double)(at_once > 0 ? at_once : 1);
     double bytes = (tile->m + (double)tile->n / tile->cluster) * STEP * OPERAND_BYTES;
-    return (double)hr_divide_up(s->k, STEP) * bytes / (rate < l2_one ? rate : l2_one);
+    return (double)steps_of(s, tile) * bytes / (rate < l2_one ? rate : l2_one);
 }
 
-static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
-                   const hr_gemm_tile *tile) {
+/* Two that overlap. */
+static double overlap(double a, double b) {
+    return pow(pow(a, together) + pow(b, together), 1 / together);
+}
+
+static double memory_clocks(const hr_plan *plan, const hr_gemm_sizes *s) {
+    double elements = (double)s->batch * ((double)s->m + (double)s->n) * (double)s->k;
+    return elements * OPERAND_BYTES / (memory_one * hr_limits_threads(&plan->limits));
+}
+
+/* What parts of k cost beside their tiles. */
+static double fold_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    if (tile->splits <= 1) return 0;
+    double bytes = (double)s->batch * (double)s->m * (double)s->n * tile->splits * (double)sizeof(float);
+    return fold_launch_clocks + 2 * bytes / l2_all;
+}
+
+/* All waves of tiles. */
+static double tiles_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                           const hr_gemm_tile *tile) {
     int64_t waves = hr_divide_up(tiles_of(s, tile), hr_limits_threads(&plan->limits));
-    double multiply = multiply_clocks(s, tile), fill = fill_clocks(plan, s, tile);
-    double loop = pow(pow(multiply, together) + pow(fill, together), 1 / together);
+    double loop = overlap(multiply_clocks(s, tile), fill_clocks(plan, s, tile));
     if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
     if (tile->n % WIDE_ROWS) loop *= narrow_loss;
     double leave = (double)tile->m * tile->n *
@@ -117,6 +151,11 @@ static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_ge
     if (tile->roles == HR_GEMM_COOPERATIVE) return (double)waves * (loop + leave) * loss;
     double pair = (loop + leave) / 2;
     return ((double)waves * (loop > pair ? loop : pair) + leave) * loss;
+}
+
+static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                   const hr_gemm_tile *tile) {
+    return overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s)) + fold_clocks(s, tile);
 }
 
 /* A right tile whose rows run along memory comes 64 of them at a time. */
@@ -139,6 +178,51 @@ static bool make_fit(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
     return fits(plan, s, gemm, tile);
 }
 
+/* ---- parts of k ---- */
+
+hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *sizes, int splits) {
+    hr_cuda_gemm parts = *gemm;
+    int64_t line = hr_divide_up(sizes->n, 4) * 4; /* rows begin at whole 16 bytes */
+    parts.result_count = 1;
+    parts.result_dtype = HR_F32;
+    parts.results[0] = (hr_gemm_view){.tensor = HR_GEMM_SCRATCH,
+                                      .offset = gemm->work_bytes,
+                                      .rank = 3,
+                                      .size = {line, sizes->m, sizes->batch * splits},
+                                      .stride = {1, line, sizes->m * line}};
+    parts.column_count = 0;
+    parts.staged_block = NULL;
+    parts.paced = false;
+    parts.epilogue_clocks = leave_clocks; /* 32 bits leave, not 16 */
+    parts.sums_most = HR_GEMM_SUMS_MOST;
+    parts.work_bytes += hr_saturate_product(parts.results[0].size[2] * 4, parts.results[0].stride[2]);
+    parts.fold_blocks =
+        hr_divide_up(hr_saturate_product(sizes->batch, sizes->m * (line / 4)), HR_GEMM_FOLD_THREADS);
+    return parts;
+}
+
+/* Numbers of parts that fill waves of blocks; 1, k as a whole, is the first. Returns how many. */
+static int splits_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                     const hr_knobs *asked, const hr_gemm_tile *tile, int *out) {
+    int64_t steps = hr_divide_up(s->k, STEP), whole = tiles_of(s, tile);
+    int count = 0;
+    bool can = gemm->mainloop == HR_GEMM_HOPPER && whole > 0;
+    if (can && asked && asked->split_k) {
+        out[count++] = asked->split_k < steps ? asked->split_k : (int)steps;
+        return count;
+    }
+    out[count++] = 1;
+    for (int waves = 1; can && waves <= PART_WAVES; waves++) {
+        int64_t splits = (int64_t)hr_limits_threads(&plan->limits) * waves / whole;
+        if (splits > steps / PART_STEPS_LEAST) splits = steps / PART_STEPS_LEAST;
+        if (splits > HR_GEMM_SPLITS_MAX) splits = HR_GEMM_SPLITS_MAX;
+        if (splits > out[count - 1]) out[count++] = (int)splits;
+    }
+    return count;
+}
+
+/* ---- ranking ---- */
+
 /* By the tuner: a tile by its size and its cluster. */
 static bool is_asked_for(const hr_knobs *knobs, const hr_gemm_tile *tile) {
     return (!knobs->tile_m || knobs->tile_m == tile->m) && (!knobs->tile_n || knobs->tile_n == tile->n) &&
@@ -146,11 +230,42 @@ static bool is_asked_for(const hr_knobs *knobs, const hr_gemm_tile *tile) {
 }
 
 int hr_gemm_candidates(const hr_plan *plan, hr_knobs *out, int max) {
+    static const int splits[] = {1, 2, 4, 8};
     int count = 0;
     if (max > 0) out[count++] = (hr_knobs){0};
     for (size_t i = 0; i < sizeof hopper / sizeof *hopper && count < max && plan->limits.tensor_maps; i++)
         out[count++] = (hr_knobs){.tile_m = hopper[i].m, .tile_n = hopper[i].n, .sharers = hopper[i].cluster};
+    for (size_t i = 0; i < sizeof splits / sizeof *splits && count < max && plan->limits.tensor_maps; i++)
+        out[count++] = (hr_knobs){.split_k = splits[i]};
     return count;
+}
+
+typedef struct ranking {
+    const hr_plan *plan;
+    const hr_gemm_sizes *sizes;
+    const hr_cuda_gemm *gemm;
+    double costs[HR_GEMM_TILES_MAX];
+    hr_gemm_tile *tiles;
+    int count;
+} ranking;
+
+/* In its place by cost, behind what costs as much. */
+static void rank_add(ranking *r, hr_gemm_tile tile) {
+    hr_cuda_gemm parts;
+    const hr_cuda_gemm *gemm = r->gemm;
+    if (tile.splits > 1) {
+        parts = hr_gemm_in_parts(gemm, r->sizes, tile.splits);
+        gemm = &parts;
+    }
+    if (r->count == HR_GEMM_TILES_MAX || !make_fit(r->plan, r->sizes, gemm, &tile)) return;
+    double mine = cost(r->plan, r->sizes, gemm, &tile);
+    int at = r->count++;
+    for (; at > 0 && r->costs[at - 1] > mine; at--) {
+        r->costs[at] = r->costs[at - 1];
+        r->tiles[at] = r->tiles[at - 1];
+    }
+    r->costs[at] = mine;
+    r->tiles[at] = tile;
 }
 
 /* Those of the table that fit, by cost; with `asked` those that these ask for. */
@@ -159,21 +274,19 @@ static int rank(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_g
     bool is_hopper = gemm->mainloop == HR_GEMM_HOPPER;
     const hr_gemm_tile *table = is_hopper ? hopper : ampere;
     size_t size = is_hopper ? sizeof hopper / sizeof *hopper : sizeof ampere / sizeof *ampere;
-    double costs[HR_GEMM_TILES_MAX];
-    int count = 0;
+    ranking r = {.plan = plan, .sizes = sizes, .gemm = gemm, .tiles = out};
     for (size_t i = 0; i < size; i++) {
+        int splits[PART_WAVES + 1];
         hr_gemm_tile tile = table[i];
-        if ((asked && !is_asked_for(asked, &tile)) || !make_fit(plan, sizes, gemm, &tile)) continue;
-        double mine = cost(plan, sizes, gemm, &tile);
-        int at = count++;
-        for (; at > 0 && costs[at - 1] > mine; at--) {
-            costs[at] = costs[at - 1];
-            out[at] = out[at - 1];
+        if (asked && !is_asked_for(asked, &tile)) continue;
+        int count = splits_of(plan, sizes, gemm, asked, &tile, splits);
+        for (int k = 0; k < count; k++) {
+            tile = table[i];
+            tile.splits = splits[k];
+            rank_add(&r, tile);
         }
-        costs[at] = mine;
-        out[at] = tile;
     }
-    return count;
+    return r.count;
 }
 
 int hr_gemm_tiles(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_sizes *sizes,

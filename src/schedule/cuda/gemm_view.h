@@ -15,6 +15,7 @@ typedef struct hr_gemm_view {
     int tensor;
     int rank;                                                   /* 0 = the copy engine cannot walk it so */
     int64_t size[HR_GEMM_VIEW_AXES], stride[HR_GEMM_VIEW_AXES]; /* elements */
+    int64_t offset;                                             /* bytes, of what stands in scratch memory */
 } hr_gemm_view;
 
 /* Indices that the product runs through as one, row-major. */

@@ -10,12 +10,19 @@
  * full[s] ends a phase when the bytes of stage s are there, empty[s] when all warps that read it have left
  * it, those of the other block of the cluster included.
  *
+ * Where k is in P::splits parts, each part of each tile is a tile of its own, whose sums leave as they are,
+ * part after part; gemm_fold(), the kernel after this one, adds them up in their order and has the epilogue.
+ *
+ * Where operands stand in parts (gemm_operands.h), the steps of P::pairs pairs of parts follow each other; a
+ * part is an operand behind all batches of the one before.
+ *
  * P, which the printer makes for a stage (stage_cuda_gemm.c):
  *
- * - tile_m, tile_n, stages, cluster, raster, ping_pong, producer_registers, consumer_registers; pieces:
- * places of a group for what it stores, 0 = for all of its tile; n_run: see gemm_column.
+ * - tile_m, tile_n, stages, cluster, raster, splits, ping_pong, producer_registers, consumer_registers;
+ * pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see gemm_column.
  *
- * - left and right: k_major, load(); multiply(d, a, b, accumulate).
+ * - pairs, left_parts, right_parts: four bits a pair. left and right: k_major, load(); multiply(d, a, b,
+ * accumulate).
  *
  * - results, result_bytes, values(), pair(), store_box(); store() where stores_boxes is false.
  *
@@ -53,7 +60,26 @@ struct gemm_block {
     uint32_t address, full, empty, carried;
     int rank, cluster, clusters; /* of the block in its cluster, of the cluster, of the grid */
     int m_tiles, n_tiles, tiles; /* of clusters */
+    int batches, steps, k_steps; /* a step is 64 along k: of a tile, of one pair of parts */
 };
+
+/* A tile, and the steps along k that it takes. */
+struct gemm_work {
+    gemm_tile tile; /* its batch counts the parts of k: all batches of the first, then of the next */
+    int batch, first, steps;
+};
+
+template <class P> static __device__ inline gemm_work gemm_work_at(const gemm_block &b, int number) {
+    const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
+    if constexpr (P::splits == 1) {
+        return {tile, tile.batch, 0, b.steps};
+    } else {
+        const int part = tile.batch / b.batches;
+        const int first = (int)((int64_t)b.steps * part / P::splits);
+        return {tile, tile.batch - part * b.batches, first,
+                (int)((int64_t)b.steps * (part + 1) / P::splits) - first};
+    }
+}
 
 template <class P> static __device__ inline gemm_block gemm_hopper_begin(const gemm_size &size) {
     gemm_block b;
@@ -67,7 +93,10 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.clusters = (int)gridDim.x / P::cluster;
     b.m_tiles = (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster));
     b.n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
-    b.tiles = (int)size.batch * b.m_tiles * b.n_tiles;
+    b.batches = (int)size.batch;
+    b.k_steps = (int)((size.k + 63) / 64);
+    b.steps = b.k_steps * P::pairs;
+    b.tiles = b.batches * P::splits * b.m_tiles * b.n_tiles;
     if (threadIdx.x == 0) {
         for (int s = 0; s < P::stages; s++) {
             ptx_mbarrier_init(b.full + s * 8, 1);
@@ -104,21 +133,23 @@ static __device__ inline void gemm_fill(uint32_t tile, const void *map, int firs
 }
 
 template <class P>
-static __device__ inline void gemm_produce(const gemm_block &b, int steps, const void *left,
-                                           const void *right) {
+static __device__ inline void gemm_produce(const gemm_block &b, const void *left, const void *right) {
     typedef gemm_hopper_memory<P> memory;
     int stage = 0, parity = 1;
     for (int number = b.cluster; number < b.tiles; number += b.clusters) {
-        const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
-        const int m = (tile.m * P::cluster + b.rank) * P::tile_m, n = tile.n * P::tile_n;
+        const gemm_work work = gemm_work_at<P>(b, number);
+        const int m = (work.tile.m * P::cluster + b.rank) * P::tile_m, n = work.tile.n * P::tile_n;
 #pragma unroll 1 /* few registers */
-        for (int step = 0; step < steps; step++) {
+        for (int step = work.first; step < work.first + work.steps; step++) {
             const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
             ptx_mbarrier_wait(b.empty + stage * 8, parity);
             ptx_mbarrier_arrive_expect(full, memory::stage_bytes);
-            gemm_fill<typename P::left, P::tile_m, 1>(place, left, m, step * 64, tile.batch, 0, full);
-            gemm_fill<typename P::right, P::tile_n, P::cluster>(place + memory::left_bytes, right, n,
-                                                                step * 64, tile.batch, b.rank, full);
+            const int pair = P::pairs == 1 ? 0 : step / b.k_steps, k = (step - pair * b.k_steps) * 64;
+            const int left_batch = work.batch + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
+            const int right_batch = work.batch + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
+            gemm_fill<typename P::left, P::tile_m, 1>(place, left, m, k, left_batch, 0, full);
+            gemm_fill<typename P::right, P::tile_n, P::cluster>(place + memory::left_bytes, right, n, k,
+                                                                right_batch, b.rank, full);
             if (++stage == P::stages) stage = 0, parity ^= 1;
         }
     }
@@ -346,17 +377,19 @@ static __device__ inline void gemm_multiply_tile(const gemm_block &b, float (&su
 
 template <class P, class A, class M>
 static __device__ inline void gemm_consume(const A &a, const gemm_size &size, const gemm_block &b,
-                                           const M &maps, int group, int steps) {
+                                           const M &maps, int group) {
     typedef gemm_hopper_memory<P> memory;
     const int lane = (int)threadIdx.x % 32, rows = P::ping_pong ? 0 : group * memory::parts * 64;
     const uint64_t left = gemm_descriptor<P::left::k_major>(b.address + rows * 128);
     const uint64_t right = gemm_descriptor<P::right::k_major>(b.address + memory::left_bytes);
     const uint32_t leave = ptx_cluster_address(b.empty, P::cluster > 1 ? lane % P::cluster : 0);
     const bool tells = lane < P::cluster;
-    int taken = 0, turn = 0, parity = 0;
+    int taken = 0, turn = 0, parity = 0, steps;
     for (int number = b.cluster; number < b.tiles; number += b.clusters, turn++, taken += steps) {
+        const gemm_work work = gemm_work_at<P>(b, number);
+        const gemm_tile tile = work.tile;
+        steps = work.steps;
         if (P::ping_pong && turn % 2 != group) continue;
-        const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
         const int64_t m = ((int64_t)tile.m * P::cluster + b.rank) * P::tile_m + rows;
         const int n = tile.n * P::tile_n;
         float sum[memory::parts][P::tile_n / 2];
@@ -379,17 +412,39 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
 template <class P, class A, class M>
 static __device__ inline void gemm_hopper(const A &a, const gemm_size size, const M &maps) {
     const gemm_block b = gemm_hopper_begin<P>(size);
-    const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0), steps = (int)((size.k + 63) / 64);
+    const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
     if (group == 0) {
         ptx_registers_give<P::producer_registers>();
-        if (threadIdx.x == 0) gemm_produce<P>(b, steps, maps.left, maps.right);
+        if (threadIdx.x == 0) gemm_produce<P>(b, maps.left, maps.right);
         __syncwarp();
     } else {
         ptx_registers_take<P::consumer_registers>();
-        gemm_consume<P>(a, size, b, maps, group - 1, steps);
+        gemm_consume<P>(a, size, b, maps, group - 1);
     }
     if (P::cluster > 1) {
         ptx_cluster_arrive();
         ptx_cluster_wait();
+    }
+}
+
+/* Adds up the sums over P::splits parts of k, always in their order, and has the epilogue: a thread takes
+ * four columns of a row. parts: f32, [part][batch][m][n], rows of whole 16 bytes. */
+template <class P, class A>
+static __device__ inline void gemm_fold(const A &a, const gemm_size size, const float *parts) {
+    const int64_t quads = (size.n + 3) / 4, rows = size.batch * size.m, whole = rows * quads;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < whole;
+         i += (int64_t)gridDim.x * blockDim.x) {
+        const float4 *part = (const float4 *)parts + i;
+        float4 sum = *part;
+#pragma unroll
+        for (int p = 1; p < P::splits; p++) {
+            const float4 more = part[p * whole];
+            sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
+        }
+        const int64_t row = i / quads, n = i % quads * 4, batch = row / size.m, m = row % size.m;
+        P::store(a, batch, m, n, sum.x);
+        if (n + 1 < size.n) P::store(a, batch, m, n + 1, sum.y);
+        if (n + 2 < size.n) P::store(a, batch, m, n + 2, sum.z);
+        if (n + 3 < size.n) P::store(a, batch, m, n + 3, sum.w);
     }
 }

@@ -1,0 +1,179 @@
+/* How a product's operands come to the tensor cores. In: a stage. Out: the operands' part of hr_cuda_gemm.
+ *
+ * Plain elements of 16 bits come as they lie. Where the copy engine cannot walk them so, or where an operand
+ * is of another dtype or computed, a kernel before the product lays it out anew in scratch memory: as one
+ * part where its values are all bf16, as two where they are f16 and as three where they are f32. The product
+ * is the sum of the products of parts, so that it is as exact as f32.
+ */
+#include "base/dtype.h"
+#include "schedule/cuda/choose_gemm.h"
+
+/* CHUNK: elements of 16 bytes. PLAIN_TILE: of the product by threads. ALIGNMENT: of what is laid out. */
+enum { CHUNK = 8, PLAIN_TILE = 64, ALIGNMENT = 256 };
+
+/* Multiply-adds of a multiprocessor a clock: by threads about half of 128; out of elements that come one by
+ * one, about a fifth of what the tensor cores reach. */
+static const double plain_rate = 64, element_rate = 320, tensor_rate = 1500;
+/* Another kernel; and bytes of memory a clock and multiprocessor. */
+static const double launch_clocks = 4000, memory_rate = 13;
+/* Of scratch memory. */
+static const int64_t laid_bytes_most = INT64_C(4) << 30;
+
+/* ---- as they lie ---- */
+
+bool hr_cuda_runs_along(const hr_function *function, const hr_expr *e, int index) {
+    if (e->op == HR_OP_ELEMENT) {
+        int rank = function->tensors[e->tensor].rank;
+        if (rank && e->args[rank - 1]->op == HR_OP_INDEX && e->args[rank - 1]->index == index) return true;
+    }
+    for (int i = 0; i < e->arg_count; i++)
+        if (hr_cuda_runs_along(function, e->args[i], index)) return true;
+    return false;
+}
+
+/* An element as it stands in memory, its subscripts plain indices. */
+static bool is_plain(const hr_function *function, const hr_expr *e) {
+    if (e->op != HR_OP_ELEMENT || e->arg_count != function->tensors[e->tensor].rank || !e->arg_count)
+        return false;
+    for (int i = 0; i < e->arg_count; i++)
+        if (e->args[i]->op != HR_OP_INDEX) return false;
+    return true;
+}
+
+static bool is_in_chunks(const hr_plan *plan, const int64_t *extents, const hr_expr *extent) {
+    int64_t size;
+    return hr_extent_value(plan->normal, extent, extents, &size) == HR_OK && size % CHUNK == 0;
+}
+
+/* Chunks lie whole in memory and begin at whole 16 bytes: the innermost index and the axis that it runs along
+ * are whole chunks. */
+static bool has_chunks(const hr_plan *plan, const int64_t *extents, const hr_expr *value, int inner) {
+    const hr_function *function = plan->normal;
+    if (!is_plain(function, value) || hr_plan_layout(plan, value->tensor) != HR_LAYOUT_DENSE) return false;
+    const hr_tensor *tensor = &function->tensors[value->tensor];
+    return value->args[tensor->rank - 1]->index == inner &&
+           is_in_chunks(plan, extents, function->indices[inner].extent) &&
+           is_in_chunks(plan, extents, tensor->shape[tensor->rank - 1]);
+}
+
+static hr_status side_make(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                           const hr_expr *value, hr_gemm_indices mn, hr_gemm_side *out) {
+    hr_gemm_indices k = {c->k_count, c->k}, batch = {c->batch_count, c->batch};
+    int k_inner = c->k[c->k_count - 1], mn_inner = mn.index[mn.count - 1];
+    *out = (hr_gemm_side){.value = value};
+    out->k_major = hr_cuda_runs_along(plan->normal, value, k_inner) ||
+                   !hr_cuda_runs_along(plan->normal, value, mn_inner);
+    if (has_chunks(plan, extents, value, out->k_major ? k_inner : mn_inner)) out->load = HR_GEMM_CHUNKS;
+    if (!is_plain(plan->normal, value)) return HR_OK;
+    return hr_gemm_view_make(plan, extents, value->tensor, value->args, out->k_major ? k : mn,
+                             out->k_major ? mn : k, batch, &out->view);
+}
+
+/* ---- laid out anew ---- */
+
+/* Numbers of bf16 whose sum any value of the operand is. */
+static int parts_of(const hr_function *function, const hr_expr *value) {
+    static const hr_dtype one[] = {HR_BF16, HR_F8E4M3, HR_F8E5M2};
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+        if (hr_value_fits(function, value, one[i])) return 1;
+    return hr_value_fits(function, value, HR_F16) ? 2 : HR_GEMM_PARTS_MAX;
+}
+
+/* Its tiles come as what they are. */
+static bool lies(const hr_plan *plan, const hr_cuda_gemm *gemm, const hr_gemm_side *side) {
+    return side->view.rank && plan->normal->tensors[side->value->tensor].dtype == gemm->dtype;
+}
+
+static int64_t aligned(int64_t bytes) {
+    return hr_saturate_product(hr_divide_up(bytes, ALIGNMENT), ALIGNMENT);
+}
+
+static void lay_out(const hr_gemm_sizes *s, int64_t mn, hr_cuda_gemm *gemm, hr_gemm_side *side) {
+    int64_t along = side->k_major ? s->k : mn, lines = side->k_major ? mn : s->k,
+            pitch = hr_divide_up(along, CHUNK) * CHUNK;
+    if (!side->parts) return;
+    side->load = HR_GEMM_ELEMENTS;
+    side->view = (hr_gemm_view){.tensor = HR_GEMM_SCRATCH,
+                                .rank = 3,
+                                .size = {along, lines, s->batch * side->parts},
+                                .stride = {1, pitch, lines * pitch},
+                                .offset = gemm->work_bytes};
+    gemm->work_bytes += aligned(hr_saturate_product(hr_saturate_product(s->batch * side->parts, lines),
+                                                    pitch * (int64_t)sizeof(uint16_t)));
+}
+
+/* Products of parts, the smallest first, so that they are not lost beside the sum of the large ones. */
+static void pairs_make(hr_cuda_gemm *gemm) {
+    int left = gemm->left.parts ? gemm->left.parts : 1, right = gemm->right.parts ? gemm->right.parts : 1;
+    gemm->pair_count = 0;
+    for (int order = HR_GEMM_PARTS_MAX - 1; order >= 0; order--)
+        for (int i = 0; i <= order; i++)
+            if (i < left && order - i < right) gemm->pairs[gemm->pair_count++] = (hr_gemm_pair){i, order - i};
+}
+
+/* By threads, `rate` multiply-adds of a multiprocessor a clock. */
+static double plain_clocks(const hr_plan *plan, const hr_gemm_sizes *s, double rate) {
+    int64_t down = hr_saturate_product(s->batch, hr_divide_up(s->m, PLAIN_TILE)),
+            tiles = hr_saturate_product(down, hr_divide_up(s->n, PLAIN_TILE));
+    return (double)hr_divide_up(tiles, hr_limits_threads(&plan->limits)) * (double)s->k * PLAIN_TILE *
+           PLAIN_TILE / rate;
+}
+
+/* Operands read and laid out, then the products of their parts. */
+static double laid_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *laid) {
+    double all = hr_limits_threads(&plan->limits), lines = (double)s->batch * (double)s->k;
+    double bytes = lines * ((laid->left.parts ? 4 + 2 * laid->left.parts : 0) * (double)s->m +
+                            (laid->right.parts ? 4 + 2 * laid->right.parts : 0) * (double)s->n);
+    double products = lines * (double)s->m * (double)s->n * laid->pair_count;
+    return launch_clocks + bytes / (memory_rate * all) + products / (tensor_rate * all);
+}
+
+/* Lays out those that do not lie as they should, where that is worth it. `fits`: their values are all of the
+ * dtype. Returns whether it is. */
+static bool lay_sides(const hr_plan *plan, const hr_gemm_sizes *s, bool fits, hr_cuda_gemm *out) {
+    hr_cuda_gemm laid = *out;
+    if (!lies(plan, out, &out->left)) laid.left.parts = fits ? 1 : parts_of(plan->normal, out->left.value);
+    if (!lies(plan, out, &out->right)) laid.right.parts = fits ? 1 : parts_of(plan->normal, out->right.value);
+    pairs_make(&laid);
+    laid.lay_blocks = (int64_t)hr_limits_threads(&plan->limits) * HR_GEMM_LAY_WAVES;
+    laid.work_bytes = hr_gemm_has_flags(&laid) ? aligned(laid.lay_blocks * (int64_t)sizeof(int)) : 0;
+    lay_out(s, s->m, &laid, &laid.left);
+    lay_out(s, s->n, &laid, &laid.right);
+    if (laid.work_bytes > laid_bytes_most ||
+        laid_clocks(plan, s, &laid) >= plain_clocks(plan, s, fits ? element_rate : plain_rate))
+        return false;
+    *out = laid;
+    return true;
+}
+
+/* ---- which ---- */
+
+/* In words, what keeps the tensor cores from it; NULL = nothing. */
+static const char *refusal(const hr_plan *plan, const hr_contract *contract) {
+    if (plan->limits.compute < 80) return "the device has none for these dtypes";
+    if (contract->left->type == HR_F64) return "f64 operands";
+    return NULL;
+}
+
+hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                           const hr_gemm_sizes *sizes, hr_gemm_mainloop most, hr_cuda_gemm *out,
+                           const char **why) {
+    const hr_contract *c = stage->contract;
+    bool f16 = hr_contract_fits(plan->normal, c, HR_F16),
+         fits = f16 || hr_contract_fits(plan->normal, c, HR_BF16);
+    bool maps = most == HR_GEMM_HOPPER && hr_gemm_has_maps(plan), laid = false;
+    *why = refusal(plan, c);
+    if (*why) return HR_OK;
+    out->dtype = f16 ? HR_F16 : HR_BF16;
+    out->pair_count = 1;
+    HR_TRY(side_make(plan, extents, c, c->left, (hr_gemm_indices){c->m_count, c->m}, &out->left));
+    HR_TRY(side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &out->right));
+    bool lie = lies(plan, out, &out->left) && lies(plan, out, &out->right);
+    if (!lie && maps && sizes->batch > 0 && sizes->m > 0 && sizes->n > 0 && sizes->k > 0)
+        laid = lay_sides(plan, sizes, fits, out);
+    if (!fits && !laid)
+        *why = maps ? "operands other than bf16 or f16 would be laid out as sums of parts of 16 bits, which "
+                      "is not worth it at these extents"
+                    : "an operand's values are not all bf16, or all f16: they would round it";
+    return HR_OK;
+}
