@@ -1,11 +1,12 @@
-/* The mask bound: the last key that a query sees. In: two products with rows between them. Out: the first
- * stage's `mask_bound`.
+/* The mask bound: the keys that a query sees. In: two products with rows between them. Out: the first stage's
+ * `mask_bound` and `mask_begin`.
  *
- * Where a score is -inf for keys from some place on (a causal mask), and all that becomes of scores is
- * softmax, such keys change nothing: the maximum takes other ones, their exponentials are 0 and add 0 to the
- * sum. Times a value that is finite they add 0 to the result, too. Where a maximum is infinite or NaN, all of
- * its row's exponentials are NaN, those before that place, too.
+ * Where a score is -inf for keys from some place on (a causal mask) or before one (a window), and all that
+ * becomes of scores is softmax, such keys change nothing: the maximum takes other ones, their exponentials
+ * are 0 and add 0 to the sum. Times a value that is finite they add 0 to the result, too. Where a maximum is
+ * infinite or NaN, all of its row's exponentials are NaN, those before that place, too.
  */
+#include "ir/graph.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
 
@@ -142,20 +143,51 @@ static bool grows(const masking *r, const hr_expr *node) {
     return !has_index(node);
 }
 
-/* `key` <= or < something that is known before the row is. */
-static bool bounds(masking *r, const hr_expr *condition, hr_stage *stage) {
-    if (condition->op == HR_OP_AND)
-        return bounds(r, condition->args[0], stage) || bounds(r, condition->args[1], stage);
-    const bool less = condition->op == HR_OP_LE || condition->op == HR_OP_LT;
-    if (!less && condition->op != HR_OP_GE && condition->op != HR_OP_GT) return false;
-    const hr_expr *key = condition->args[less ? 0 : 1];
-    hr_expr *bound = condition->args[less ? 1 : 0];
-    if (key->op != HR_OP_INDEX || key->index != r->scores->n[0] || !hr_expr_is_affine(bound) ||
-        !grows(r, bound))
-        return false;
-    stage->mask_bound = bound;
-    stage->mask_bound_more = condition->op == HR_OP_LE || condition->op == HR_OP_GE;
+/* Which keys a comparison leaves: those below or from a place on. */
+typedef struct key_bound {
+    hr_expr *place; /* NULL = it is no such comparison */
+    bool below, more;
+} key_bound;
+
+static bool is_key(const masking *r, const hr_expr *node) {
+    return node->op == HR_OP_INDEX && node->index == r->scores->n[0];
+}
+
+/* key < place; place < key; row - key < place; each with <=, >, >= as well. */
+static key_bound bound_of(const masking *r, const hr_expr *condition) {
+    const hr_op op = condition->op;
+    const bool less = op == HR_OP_LE || op == HR_OP_LT, equal = op == HR_OP_LE || op == HR_OP_GE;
+    if (!less && op != HR_OP_GE && op != HR_OP_GT) return (key_bound){0};
+    hr_expr *low = condition->args[less ? 0 : 1], *high = condition->args[less ? 1 : 0];
+    hr_graph *graph = r->plan->graph;
+    if (is_key(r, low)) return (key_bound){high, true, equal};
+    if (is_key(r, high)) return (key_bound){low, false, !equal};
+    if (low->op == HR_OP_SUB && is_key(r, low->args[1]))
+        return (key_bound){hr_graph_binary(graph, HR_OP_SUB, low->type, low->args[0], high), false, !equal};
+    return (key_bound){0};
+}
+
+/* Takes what the condition says of keys; false where it says more than that. */
+static bool take_bounds(const masking *r, const hr_expr *condition, hr_stage *stage) {
+    if (condition->op == HR_OP_AND) {
+        const bool whole = take_bounds(r, condition->args[0], stage);
+        return take_bounds(r, condition->args[1], stage) && whole;
+    }
+    const key_bound bound = bound_of(r, condition);
+    hr_expr **place = bound.below ? &stage->mask_bound : &stage->mask_begin;
+    if (!bound.place || *place || !hr_expr_is_affine(bound.place) || !grows(r, bound.place)) return false;
+    *place = bound.place;
+    *(bound.below ? &stage->mask_bound_more : &stage->mask_begin_more) = bound.more;
     return true;
+}
+
+/* Keys from a place on alone bound nothing. */
+static void take_mask(const masking *r, hr_stage *stage, int last) {
+    stage->mask_whole = take_bounds(r, r->condition, stage);
+    if (stage->mask_bound)
+        stage->mask_bound_last = last;
+    else
+        stage->mask_begin = NULL, stage->mask_whole = false;
 }
 
 void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewhere) {
@@ -177,5 +209,5 @@ void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewher
     for (int i = 0; i < stage->step_count; i++)
         if (!is_local(&r, &stage->steps[i])) return;
     if (!vanishes(&r, values->left) || !r.condition) return;
-    if (bounds(&r, r.condition, stage)) stage->mask_bound_last = last;
+    take_mask(&r, stage, last);
 }

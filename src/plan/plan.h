@@ -112,9 +112,10 @@ typedef struct hr_stage {
     hr_step *steps;
     hr_contract *contract; /* HR_SHAPE_CONTRACT only */
     /* Of two products with rows between them the first: scores of a row, and what follows from them, count
-     * just for keys below this, + 1 with `mask_bound_more`; NULL = all do. */
-    hr_expr *mask_bound;
-    bool mask_bound_more;
+     * just for keys below this, + 1 with `mask_bound_more`; NULL = all do. And of those from `mask_begin` on,
+     * + 1 with `mask_begin_more`; NULL = from the first. `mask_whole`: the mask leaves out no other key. */
+    hr_expr *mask_bound, *mask_begin;
+    bool mask_bound_more, mask_begin_more, mask_whole;
     int mask_bound_last; /* with `mask_bound`: the stage of the second product */
 } hr_stage;
 

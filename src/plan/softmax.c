@@ -129,11 +129,6 @@ static bool keeps_elements(const softmax_search *s) {
     return false;
 }
 
-/* Its condition is the mask bound and nothing else. */
-static bool is_bound_alone(const hr_stage *stage, const hr_expr *mask) {
-    return stage->mask_bound && mask->op != HR_OP_AND;
-}
-
 bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *out, const char **why) {
     softmax_search s = {plan, region, out};
     *out = (hr_softmax){0};
@@ -147,7 +142,7 @@ bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *o
     const bool masked = out->score->op == HR_OP_WHERE && is_minus_infinity(out->score->args[2]);
     out->mask = masked ? out->score->args[0] : NULL;
     out->open = masked ? out->score->args[1] : out->score;
-    out->bounded = masked && is_bound_alone(&plan->stages[region->first], out->mask);
+    out->bounded = masked && plan->stages[region->first].mask_whole;
     *why = NULL;
     return true;
 }

@@ -25,7 +25,7 @@ typedef struct hr_softmax {
     const hr_expr *open;
     int count; /* of `sums` */
     hr_softmax_sums sums[HR_SOFTMAX_SUMS_MAX];
-    bool bounded; /* the mask holds just for the keys below the first stage's mask bound */
+    bool bounded; /* the mask holds just for the keys between the first stage's mask bounds */
 } hr_softmax;
 
 /* Whether the region is one; if not, *why says what it has instead. */

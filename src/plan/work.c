@@ -41,20 +41,32 @@ static const hr_stage *head_of(const hr_plan *plan, int stage) {
     return NULL;
 }
 
+/* The keys below `bound`, those of all rows together. */
+static hr_status keys_below(const hr_plan *plan, const hr_expr *bound, bool more, const int64_t *extents,
+                            double rows, double keys, double *out) {
+    double first, second;
+    HR_TRY(affine_value(plan, bound, extents, 0, &first));
+    HR_TRY(affine_value(plan, bound, extents, 1, &second));
+    *out = clamped_sum(rows, first + more, second - first, keys);
+    return HR_OK;
+}
+
 hr_status hr_plan_unmasked(const hr_plan *plan, int stage, const int64_t *extents, double *out) {
     const hr_stage *head = head_of(plan, stage);
     int64_t rows, keys;
-    double first, second;
+    double below, before = 0;
     *out = 1;
     if (!head) return HR_OK;
     const hr_contract *scores = head->contract;
     HR_TRY(hr_plan_points(plan, scores->m + scores->m_count - 1, 1, extents, &rows));
     HR_TRY(hr_plan_points(plan, scores->n, scores->n_count, extents, &keys));
-    HR_TRY(affine_value(plan, head->mask_bound, extents, 0, &first));
-    HR_TRY(affine_value(plan, head->mask_bound, extents, 1, &second));
+    HR_TRY(keys_below(plan, head->mask_bound, head->mask_bound_more, extents, (double)rows, (double)keys,
+                      &below));
+    if (head->mask_begin)
+        HR_TRY(keys_below(plan, head->mask_begin, head->mask_begin_more, extents, (double)rows, (double)keys,
+                          &before));
     const double all = (double)rows * (double)keys;
-    if (all > 0)
-        *out = clamped_sum((double)rows, first + head->mask_bound_more, second - first, (double)keys) / all;
+    if (all > 0) *out = fmax(below - before, 0) / all;
     return HR_OK;
 }
 

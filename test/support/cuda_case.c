@@ -17,7 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { GRIDS_MAX = 64, ARGUMENTS_MAX = 32 };
+/* MANY, FEW: one of so many elements is spoiled. */
+enum { GRIDS_MAX = 64, ARGUMENTS_MAX = 32, MANY = 61, FEW = 4999 };
 
 typedef struct case_array {
     int64_t shape[HR_RANK_MAX], strides[HR_RANK_MAX], elements,
@@ -97,10 +98,10 @@ static int64_t element_offset(const case_array *array, int rank, int64_t i) {
     return offset;
 }
 
-static void array_spoil(hr_dtype dtype, char *values, int64_t count) {
+static void array_spoil(hr_dtype dtype, char *values, int64_t count, int64_t every) {
     static const double odd[] = {NAN, INFINITY, -INFINITY, 1e-40, -0.0};
     for (int64_t i = 0; i < count && hr_dtype_is_float(dtype); i++)
-        if (i % 61 == 17) hr_dtype_store(dtype, values, (size_t)i, odd[i / 61 % 5]);
+        if (i % every == 17) hr_dtype_store(dtype, values, (size_t)i, odd[i / every % 5]);
 }
 
 static void array_make_wild(hr_dtype dtype, char *values, int64_t count) {
@@ -115,7 +116,9 @@ static hr_status array_fill(const cuda_case *one, case_array *array, const hr_te
     array->before = malloc((size_t)array->span * size + 1);
     if (!values || !array->before) return hr_fail(HR_OUT_OF_MEMORY, "no memory for %s", tensor->name);
     hr_fill_array(tensor->dtype, values, array->elements, filling);
-    if (one->nonfinite) array_spoil(tensor->dtype, values, array->elements);
+    if (one->nonfinite) array_spoil(tensor->dtype, values, array->elements, MANY);
+    if (one->spoiled && strcmp(one->spoiled, tensor->name) == 0)
+        array_spoil(tensor->dtype, values, array->elements, FEW);
     if (one->wild) array_make_wild(tensor->dtype, values, array->elements);
     for (int64_t i = 0; i < array->elements; i++)
         memcpy(array->data + element_offset(array, tensor->rank, i) * (int64_t)size,
@@ -249,7 +252,8 @@ static hr_status reference_make(case_state *state) {
         operands[i] = (hr_operand){
             .data = array->before, .shape = array->shape, .strides = array->strides, .scalar = array->scalar};
     }
-    HR_TRY(hr_reference_create(function, state->one->extents, operands, &state->reference));
+    const hr_function *meaning = state->one->meaning ? state->one->meaning : function;
+    HR_TRY(hr_reference_create(meaning, state->one->extents, operands, &state->reference));
     hr_sum_order *orders;
     int count;
     HR_TRY(hr_check_orders(state->plan, state->one->extents, &orders, &count));

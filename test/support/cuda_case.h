@@ -8,16 +8,18 @@
 
 typedef struct cuda_case {
     const hr_function *function;
+    const hr_function *meaning; /* what it is compared with, of the same arguments; NULL = itself */
     const int64_t *extents;
     hr_device_limits limits;
     hr_schedule_options options;
     int offset;   /* of every array, in elements past a multiple of 256 bytes */
     bool strided; /* arrays with room between the elements of their last axis but one, and every other element
                    */
-    bool nonfinite; /* some elements of float inputs are NaN, infinite or denormal */
-    bool wild;      /* a few elements of whole inputs are beyond every axis */
-    uint64_t seed;  /* of the order of threads */
-    int points;     /* elements compared, of each result */
+    bool nonfinite;      /* some elements of float inputs are NaN, infinite or denormal */
+    const char *spoiled; /* a few elements of this input alone are; NULL = of none */
+    bool wild;           /* a few elements of whole inputs are beyond every axis */
+    uint64_t seed;       /* of the order of threads */
+    int points;          /* elements compared, of each result */
 } cuda_case;
 
 typedef struct cuda_outcome {

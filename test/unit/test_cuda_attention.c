@@ -28,6 +28,13 @@ static const char window[] =
     HEAD "    s[b, i, j] = where(j <= i and j > i - 40, " DOT " * rsqrt(D), -inf)\n" TAIL;
 static const char alibi[] =
     HEAD "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D) + (j - i) * 0.05, -inf)\n" TAIL;
+/* Both ends of a window, in two ways of writing. */
+static const char between[] =
+    HEAD "    s[b, i, j] = where(i - j < 130 and j <= i + 9, " DOT " * rsqrt(D), -inf)\n" TAIL;
+/* A bias that is there for some keys alone. */
+static const char distances[] =
+    "kernel k(q: bf16[B, I, D], k: bf16[B, J, D], v: bf16[B, J, E], far: f32[I]) -> (o: bf16[B, I, E]) {\n"
+    "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D) + far[i - j], -inf)\n" TAIL;
 static const char softcap[] = HEAD "    s[b, i, j] = where(j <= i, 3 * tanh(" DOT " * 0.1), -inf)\n" TAIL;
 static const char half[] =
     "kernel k(q: f16[B, I, D], k: f16[B, J, D], v: f16[B, J, E]) -> (o: f32[B, I, E]) {\n"
@@ -66,6 +73,10 @@ static const struct attention_case {
     {causal, 1, 300, 500, 192, 128, 0, false, false}, {dense, 1, 5, 130, 16, 256, 0, false, false},
     {shifted, 2, 70, 200, 64, 64, 0, false, false},   {shifted, 1, 200, 70, 64, 64, 0, false, false},
     {window, 1, 300, 300, 64, 64, 0, false, false},   {alibi, 1, 200, 200, 64, 64, 0, false, false},
+    {between, 1, 700, 700, 64, 64, 0, false, false},  {between, 2, 400, 500, 128, 128, 0, false, false},
+    {window, 1, 300, 300, 128, 64, 2, false, false},  {distances, 1, 200, 200, 64, 64, 0, false, false},
+    {causal, 1, 500, 500, 96, 112, 0, false, false},  {dense, 1, 130, 64, 80, 80, 0, false, false},
+    {causal, 70, 140, 130, 64, 64, 0, false, false},  {dense, 2, 200, 100, 256, 256, 0, false, false},
     {softcap, 1, 200, 200, 64, 64, 0, false, false},  {half, 2, 70, 140, 64, 72, 0, false, false},
     {summed, 2, 150, 150, 64, 64, 0, false, false},   {summed, 1, 30, 200, 128, 64, 0, true, false},
     {grouped, 2, 150, 150, 64, 64, 0, false, false},  {transposed, 2, 150, 150, 64, 64, 0, false, false},
@@ -123,8 +134,61 @@ static void test_attention(void **state) {
     }
 }
 
+/* ---- what a text does not say ---- */
+
+static const char unmasked_values[] =
+    HEAD "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D), -inf)\n"
+         "    p[b, i, j] = softmax[j](s[b, i, j])\n"
+         "    o[b, i, e] = sum[j](where(j <= i, p[b, i, j] * v[b, j, e], 0)) }";
+static const char less[] = HEAD "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D), -inf)\n"
+                                "    o[b, i, e] = sum[j](softmax[j](s[b, i, j]) * (v[b, j, e] * 0.95)) }";
+
+static hr_program *parse(const char *text, const hr_function **function) {
+    hr_program *program;
+    if (hr_program_parse("attention.hr", text, strlen(text), &program) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    assert_int_equal(hr_program_find(program, NULL, function), HR_OK);
+    return program;
+}
+
+/* Of the same arguments, against the meaning of another text. */
+static hr_status compare(const char *text, const char *meaning, const struct attention_case *size,
+                         const char *spoiled) {
+    int64_t extents[EXTENTS_MAX];
+    cuda_case one = {
+        .extents = extents, .limits = cuda_case_limits(90, 3), .spoiled = spoiled, .points = 2000};
+    cuda_outcome outcome;
+    hr_program *program = parse(text, &one.function), *other = parse(meaning, &one.meaning);
+    extents_set(one.function, size, extents);
+    const hr_status status = run_or_skip(&one, &outcome);
+    hr_program_destroy(program);
+    hr_program_destroy(other);
+    return status;
+}
+
+/* Infinities and NaN in keys and values past the mask change nothing, in the same tile as what is seen, too.
+ */
+static void test_past_the_mask(void **state) {
+    (void)state;
+    static const struct attention_case sizes[] = {{.b = 2, .i = 200, .j = 200, .d = 64, .e = 64},
+                                                  {.b = 1, .i = 150, .j = 150, .d = 128, .e = 40}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        if (compare(causal, unmasked_values, &sizes[s], "v") != HR_OK ||
+            compare(causal, unmasked_values, &sizes[s], "k") != HR_OK)
+            fail_msg("%s", hr_last_error());
+}
+
+/* The rounding of weights leaves room for no fault of 5 %. */
+static void test_fault(void **state) {
+    (void)state;
+    const struct attention_case size = {.b = 1, .i = 300, .j = 300, .d = 64, .e = 64};
+    assert_int_equal(compare(causal, causal, &size, NULL), HR_OK);
+    assert_int_equal(compare(causal, less, &size, NULL), HR_WRONG_RESULT);
+}
+
 int main(void) {
     if (!can_emulate()) return 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_past_the_mask),
+                                       cmocka_unit_test(test_fault)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -6,6 +6,7 @@
 #include "emit/cuda/stage_cuda_contract.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* A box is SPAN elements, 128 bytes, wide. */
 enum { SPAN = 64 };
@@ -125,6 +126,17 @@ static void print_bound(attention_printer *t) {
     hr_print(p, "return %s%s;", hr_expr_text(p, stage->mask_bound), stage->mask_bound_more ? " + 1" : "");
 }
 
+static void print_begin(attention_printer *t) {
+    hr_printer *p = t->p;
+    const hr_stage *stage = t->first;
+    if (!stage->mask_begin) {
+        hr_print(p, "return 0;");
+        return;
+    }
+    hr_cuda_print_digits(p, t->scores->m, t->scores->m_count, "m");
+    hr_print(p, "return %s%s;", hr_expr_text(p, stage->mask_begin), stage->mask_begin_more ? " + 1" : "");
+}
+
 static void print_unit(attention_printer *t) {
     const hr_expr *scale = t->attention->scale;
     hr_print(t->p, "return %s;", scale ? hr_expr_text(t->p, scale) : "1.0f");
@@ -140,6 +152,8 @@ static void print_scores(attention_printer *t) {
                    print_sees);
     print_function(t, hr_format(p, "static __device__ inline int64_t stage_%d_bound(%s)", t->number, at),
                    print_bound);
+    print_function(t, hr_format(p, "static __device__ inline int64_t stage_%d_begin(%s)", t->number, at),
+                   print_begin);
     print_function(t, hr_format(p, "%s_unit(const arguments &a)", name), print_unit);
 }
 
@@ -149,6 +163,47 @@ static void print_store(attention_printer *t) {
     hr_printer_stage(t->p, t->last);
     t->p->vector = false;
     hr_cuda_print_contract_epilogue(t->p, t->last);
+}
+
+/* The only stored step. */
+static const hr_step *stored_step(const attention_printer *t) {
+    const hr_step *step = t->last->steps;
+    while (!step->stored)
+        step++;
+    return step;
+}
+
+/* What is stored for one value. */
+static void print_bits(attention_printer *t) {
+    hr_printer *p = t->p;
+    const hr_step *step = stored_step(t);
+    const hr_contract *c = t->values;
+    hr_printer_stage(p, t->last);
+    p->vector = false;
+    hr_cuda_print_digits(p, c->batch, c->batch_count, "batch");
+    hr_cuda_print_digits(p, c->m, c->m_count, "m");
+    hr_cuda_print_digits(p, c->n, c->n_count, "n");
+    p->value[c->product] = "sum";
+    const char *value = hr_expr_text(p, step->value);
+    p->value[c->product] = NULL;
+    const hr_statement *made = &p->function->statements[step->statement];
+    hr_print(p, "return %s;",
+             hr_emit_stored(p, value, step->value->type, p->function->tensors[made->tensor].dtype));
+}
+
+/* Where the first value of a row is stored. */
+static void print_row_place(attention_printer *t) {
+    hr_printer *p = t->p;
+    const hr_contract *c = t->values;
+    const hr_statement *made = &p->function->statements[stored_step(t)->statement];
+    hr_printer_stage(p, t->last);
+    p->vector = false;
+    hr_cuda_print_digits(p, c->batch, c->batch_count, "batch");
+    hr_cuda_print_digits(p, c->m, c->m_count, "m");
+    hr_print(p, "const int64_t n = 0;");
+    hr_cuda_print_digits(p, c->n, c->n_count, "n");
+    hr_print(p, "return &%s[%s];", hr_emit_tensor(p, made->tensor),
+             hr_emit_offset(p, made->tensor, made->subscripts, made->subscript_count));
 }
 
 /* Results of which there is one a row. */
@@ -198,6 +253,14 @@ static void print_results(attention_printer *t) {
                   "int64_t m, int64_t n, float sum)",
                   t->number),
         print_store);
+    if (!t->attention->leaves_rows) return;
+    const char *at = "const arguments &a, int64_t batch, int64_t m";
+    print_function(t,
+                   hr_format(p, "static __device__ inline uint16_t stage_%d_bits(%s, int64_t n, float sum)",
+                             t->number, at),
+                   print_bits);
+    print_function(t, hr_format(p, "static __device__ inline void *stage_%d_row(%s)", t->number, at),
+                   print_row_place);
 }
 
 /* ---- the kernel ---- */
@@ -222,7 +285,8 @@ static void print_member(attention_printer *t, const char *type, const char *nam
                          const char *arguments) {
     hr_printer *p = t->p;
     hr_print(p, "    static __device__ inline %s %s(const arguments &a%s) {", type, name, parameters);
-    hr_print(p, "        %sstage_%d_%s(a%s);", *type == 'v' ? "" : "return ", t->number, name, arguments);
+    hr_print(p, "        %sstage_%d_%s(a%s);", strcmp(type, "void") == 0 ? "" : "return ", t->number, name,
+             arguments);
     hr_print(p, "    }");
 }
 
@@ -243,7 +307,10 @@ static void print_products(attention_printer *t) {
     hr_print(p, "        %s(d, a, b, accumulate);", name);
     hr_print(p, "    }");
     hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
-    hr_print(p, "        return %s_pair(low, high);", t->attention->dtype == HR_BF16 ? "bf16" : "f16");
+    hr_print(p, "        return %s_pair(low, high);", hr_dtype_name(t->attention->dtype));
+    hr_print(p, "    }");
+    hr_print(p, "    static __device__ inline float number(uint16_t bits) {");
+    hr_print(p, "        return f32_from_%s(bits);", hr_dtype_name(t->attention->dtype));
     hr_print(p, "    }");
 }
 
@@ -254,7 +321,12 @@ static void print_shape(attention_printer *t) {
     hr_print(p, "struct stage_%d_attention {", t->number);
     hr_print(p, "    static constexpr int tile_m = %d, tile_n = %d, deep = %d, wide = %d;", c->tile_m,
              c->tile_n, c->deep, c->wide);
-    hr_print(p, "    static constexpr bool bounded = %s;", bounded ? "true" : "false");
+    hr_print(p,
+             "    static constexpr int query_places = %d, producer_registers = %d, consumer_registers = %d;",
+             c->query_places, c->load_registers, c->multiply_registers);
+    hr_print(p, "    static constexpr bool plain = %s, bounded = %s, begins = %s, leaves_rows = %s;",
+             c->scale ? "true" : "false", bounded ? "true" : "false", t->first->mask_begin ? "true" : "false",
+             c->leaves_rows ? "true" : "false");
     hr_print(p, "    typedef stage_%d_query_side query;", t->number);
     hr_print(p, "    typedef stage_%d_key_side key;", t->number);
     hr_print(p, "    typedef stage_%d_value_side value;", t->number);
@@ -266,12 +338,18 @@ static void print_shape(attention_printer *t) {
     print_member(t, "float", "unit", "", "");
     print_member(t, "int64_t", "run", "", "");
     print_member(t, "int64_t", "bound", at, ", batch, m");
+    print_member(t, "int64_t", "begin", at, ", batch, m");
     print_member(t, "bool", "sees", hr_format(p, "%s, int64_t n", at), ", batch, m, n");
     print_member(t, "float", "open_score", hr_format(p, "%s, int64_t n, float sum", at),
                  ", batch, m, n, sum");
     print_member(t, "void", "rows", hr_format(p, "%s, float peak, float total, float total_replaced", at),
                  ", batch, m, peak, total, total_replaced");
     print_member(t, "void", "store", hr_format(p, "%s, int64_t n, float sum", at), ", batch, m, n, sum");
+    if (c->leaves_rows) {
+        print_member(t, "uint16_t", "bits", hr_format(p, "%s, int64_t n, float sum", at),
+                     ", batch, m, n, sum");
+        print_member(t, "void *", "row", at, ", batch, m");
+    }
     hr_print(p, "};");
     hr_print(p, "%s", "");
 }

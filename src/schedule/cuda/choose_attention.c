@@ -2,6 +2,7 @@
 #include "schedule/cuda/choose_attention.h"
 
 #include "base/dtype.h"
+#include "base/saturate.h"
 #include "ir/graph.h"
 
 #include <inttypes.h>
@@ -9,15 +10,11 @@
 
 /* GROUP_ROWS: of a warpgroup's product. SPAN: elements of 128 bytes, which a box is wide. STAGES: of the ring
  * of keys and of that of values. */
-enum {
-    GROUP_ROWS = 64,
-    GROUPS = 2,
-    SPAN = 64,
-    STAGES = 2,
-    BARRIERS = 1 + 4 * STAGES,
-    WIDTH_MOST = 256,
-    WIDTH_STEP = 8
-};
+enum { GROUP_ROWS = 64, SPAN = 64, STAGES = 2, BARRIERS = 6 * STAGES, WIDTH_MOST = 256, WIDTH_STEP = 8 };
+
+/* Registers of a thread that loads and of one that multiplies, by how many groups multiply: what setmaxnreg
+ * makes of the 65536 of a multiprocessor. */
+static const struct { int load, multiply; } registers[] = {[2] = {40, 232}, [3] = {32, 160}};
 
 /* Keys and values of a section, a good half of an L2 of 50 MB. */
 #define SECTION_BYTES (INT64_C(32) << 20)
@@ -81,6 +78,28 @@ static hr_status views_of(const hr_plan *plan, const hr_contract *scores, const 
     return shared_view(plan, scores, extents, values->right, wide, &out->value, &out->value_group);
 }
 
+/* Its one result is 16 bits wide, and a row of values lies in whole 16 bytes. */
+static hr_status leaves_rows(const hr_plan *plan, const hr_contract *scores, const hr_stage *last,
+                             const int64_t *extents, bool *out) {
+    const hr_contract *values = last->contract;
+    hr_gemm_indices batch = {scores->batch_count, scores->batch}, rows = {scores->m_count, scores->m},
+                    wide = {values->n_count, values->n};
+    const hr_step *stored = NULL;
+    hr_gemm_view view;
+    *out = false;
+    for (int i = 0; i < last->step_count; i++) {
+        if (!last->steps[i].stored) continue;
+        if (stored) return HR_OK;
+        stored = &last->steps[i];
+    }
+    if (!stored) return HR_OK;
+    const hr_statement *made = &plan->normal->statements[stored->statement];
+    if (hr_dtype_size(plan->normal->tensors[made->tensor].dtype) != 2) return HR_OK;
+    HR_TRY(hr_gemm_view_make(plan, extents, made->tensor, made->subscripts, wide, rows, batch, &view));
+    *out = view.rank > 0;
+    return HR_OK;
+}
+
 static bool is_width(int64_t width) {
     return width >= WIDTH_STEP && width <= WIDTH_MOST && width % WIDTH_STEP == 0;
 }
@@ -95,31 +114,36 @@ static const char *refusal(const hr_plan *plan, const hr_contract *scores, const
         return "queries, keys and values are not all plain elements of bf16, or of f16";
     if (!is_width(sizes->deep) || !is_width(sizes->wide))
         return "a query or a value is not a multiple of 8 elements, up to 256";
+    if (hr_saturate_product(sizes->batch, sizes->m) > INT32_MAX || sizes->n > INT32_MAX)
+        return "it has more queries or keys than 32 bits count";
     return NULL;
 }
 
-/* A number above 0, whatever the extents are. */
-static bool is_positive(const hr_expr *e) {
+/* A number above 0, whatever the arrays hold. */
+static bool is_positive(const hr_plan *plan, const int64_t *extents, const hr_expr *e) {
+    int64_t size;
     switch (e->op) {
     case HR_OP_NUMBER:
         return e->number > 0;
+    case HR_OP_EXTENT:
+        return hr_extent_value(plan->normal, e, extents, &size) == HR_OK && size > 0;
     case HR_OP_RSQRT:
-        return e->args[0]->op == HR_OP_EXTENT || is_positive(e->args[0]);
     case HR_OP_CONVERT:
-        return is_positive(e->args[0]);
+        return is_positive(plan, extents, e->args[0]);
     case HR_OP_MUL:
     case HR_OP_DIV:
-        return is_positive(e->args[0]) && is_positive(e->args[1]);
+        return is_positive(plan, extents, e->args[0]) && is_positive(plan, extents, e->args[1]);
     default:
         return false;
     }
 }
 
-static const hr_expr *scale_of(const hr_expr *open, int product) {
+static const hr_expr *scale_of(const hr_plan *plan, const int64_t *extents, const hr_expr *open,
+                               int product) {
     if (open->op != HR_OP_MUL) return NULL;
     for (int i = 0; i < 2; i++)
         if (open->args[i]->op == HR_OP_ELEMENT && open->args[i]->tensor == product &&
-            is_positive(open->args[1 - i]))
+            is_positive(plan, extents, open->args[1 - i]))
             return open->args[1 - i];
     return NULL;
 }
@@ -128,28 +152,52 @@ static int64_t spans(int64_t width) {
     return (width + SPAN - 1) / SPAN;
 }
 
-/* Scores, sums and weights of a thread are registers: the wider the values, the fewer keys. */
+static int64_t shared_bytes(const attention_sizes *sizes, const hr_cuda_attention *a, int query_places) {
+    const int64_t deep = spans(sizes->deep), wide = spans(sizes->wide);
+    const int64_t queries = a->leaves_rows && wide > deep ? wide : deep;
+    return (queries * query_places * a->tile_m + (deep + wide) * STAGES * a->tile_n) * SPAN * 2 +
+           BARRIERS * 8;
+}
+
+/* Nothing is between the product and softmax but a factor and bounds: a thread needs few registers for it. */
+static bool is_plain(const hr_cuda_attention *a) {
+    return a->scale && (a->softmax.bounded || !a->softmax.mask);
+}
+
+/* Scores, sums and weights of a thread are registers: the wider the values, the fewer keys; where both are
+ * narrow a third group has room. */
 static void tile_take(const hr_plan *plan, const attention_sizes *sizes, hr_cuda_attention *out) {
     const int64_t most = spans(sizes->deep > sizes->wide ? sizes->deep : sizes->wide);
-    out->tile_m = GROUPS * GROUP_ROWS;
+    const int groups = most == 1 && is_plain(out) && sizes->m > 2 * GROUP_ROWS ? 3 : 2;
+    out->tile_m = groups * GROUP_ROWS;
     out->tile_n = most <= 2 ? 128 : most == 3 ? 96 : 64;
-    out->threads = 128 * (1 + GROUPS);
-    out->shared_bytes = (spans(sizes->deep) * (out->tile_m + STAGES * out->tile_n) +
-                         spans(sizes->wide) * STAGES * out->tile_n) *
-                            SPAN * 2 +
-                        BARRIERS * 8;
-    out->blocks = sizes->batch * ((sizes->m + out->tile_m - 1) / out->tile_m);
-    /* Under a mask the longest tiles of many heads go first. Otherwise those of a head follow each other. */
-    const int64_t bytes = sizes->n * (sizes->deep + sizes->wide) * 2 / out->key_group;
-    out->section = plan->stages[out->first].mask_bound && bytes > 0 ? SECTION_BYTES / bytes : 1;
-    if (out->section < 1) out->section = 1;
-    if (out->section > sizes->batch) out->section = sizes->batch > 0 ? sizes->batch : 1;
+    out->threads = 128 * (1 + groups);
+    out->load_registers = registers[groups].load;
+    out->multiply_registers = registers[groups].multiply;
+    out->query_places = shared_bytes(sizes, out, 2) <= plan->limits.shared_bytes ? 2 : 1;
+    out->shared_bytes = shared_bytes(sizes, out, out->query_places);
+    out->blocks = sizes->batch * hr_divide_up(sizes->m, out->tile_m);
+    if (out->blocks > plan->limits.threads) out->blocks = plan->limits.threads;
+}
+
+/* Under a mask the longest tiles of many heads go first. Otherwise those of a head follow each other. */
+static int64_t section_of(const attention_sizes *sizes, int64_t group, bool masked) {
+    const int64_t bytes = sizes->n * (sizes->deep + sizes->wide) * 2 / group;
+    const int64_t section = masked && bytes > 0 ? SECTION_BYTES / bytes : 1;
+    if (section > sizes->batch) return sizes->batch > 0 ? sizes->batch : 1;
+    return section < 1 ? 1 : section;
+}
+
+static void explain(const hr_plan *plan, hr_cuda_attention *out) {
+    const hr_stage *first = &plan->stages[out->first];
+    const char *mask = !first->mask_bound  ? ""
+                       : first->mask_begin ? ", keys before and past the mask are left out"
+                                           : ", keys past the mask are left out";
     snprintf(
         out->why, sizeof out->why,
         "one kernel with the products around it, on the tensor cores by wgmma: %d queries and %d keys at "
         "a time, scores stay in registers, weights are rounded to %s%s",
-        out->tile_m, out->tile_n, hr_dtype_name(out->dtype),
-        plan->stages[out->first].mask_bound ? ", keys past the mask are left out" : "");
+        out->tile_m, out->tile_n, hr_dtype_name(out->dtype), mask);
 }
 
 hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region, const int64_t *extents,
@@ -175,7 +223,10 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
     out->fits = true;
     out->deep = (int)sizes.deep;
     out->wide = (int)sizes.wide;
-    out->scale = scale_of(out->softmax.open, scores->product);
+    out->scale = scale_of(plan, extents, out->softmax.open, scores->product);
+    HR_TRY(leaves_rows(plan, scores, &plan->stages[out->last], extents, &out->leaves_rows));
     tile_take(plan, &sizes, out);
+    out->section = section_of(&sizes, out->key_group, plan->stages[out->first].mask_bound != NULL);
+    explain(plan, out);
     return HR_OK;
 }

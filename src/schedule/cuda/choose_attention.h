@@ -15,13 +15,16 @@ typedef struct hr_cuda_attention {
     hr_softmax softmax;
     hr_dtype dtype; /* of queries, keys and values: bf16 or f16 */
     hr_gemm_view query, key, value;
+    bool leaves_rows; /* its only result has 16 bits and whole rows of values: they are stored by 16 bytes */
     int64_t key_group, value_group; /* neighbours along the last index of batches that share them */
     int deep, wide;                 /* a query's elements, a value's */
     const hr_expr *scale;           /* open score = first product * scale > 0; NULL = it is anything else */
     int tile_m, tile_n;             /* queries and keys of a block */
-    int threads;                    /* a warpgroup that loads, two that multiply */
-    int64_t section;                /* heads that go together: all of their keys and values stay in the L2 */
-    int64_t blocks, shared_bytes;
+    int query_places;               /* of the ring of queries */
+    int threads;                    /* a warpgroup that loads, two or three that multiply */
+    int load_registers, multiply_registers; /* of a thread of these */
+    int64_t section;              /* heads that go together: all of their keys and values stay in the L2 */
+    int64_t blocks, shared_bytes; /* of the grid, which takes tiles in turn; of a block */
     char why[200];
 } hr_cuda_attention;
 

@@ -2,34 +2,46 @@
  * scores with all keys. Queries, keys and values of 16 bits; scores, sums and the softmax in f32; weights are
  * rounded to 16 bits as they become the left operand of the second product.
  *
- * A block takes P::tile_m queries of one batch (head). Its first warpgroup brings them once, and tiles of
- * P::tile_n keys and of their values through two rings of two places. Each of the two others multiplies 64
- * queries by a tile of keys, makes weights of the scores in registers, and multiplies these by the values.
- * The maximum and the sum of a row's softmax are running ones: when the maximum grows, what was added up
- * shrinks. The product with the values of one tile runs beside the softmax of the next. A named barrier lets
- * the groups issue products in turn, so that one's softmax goes beside the other's products.
+ * A block of the grid takes items in turn: P::tile_m queries of one batch (head). Its first warpgroup brings
+ * these, and tiles of P::tile_n keys and of their values through two rings of two places. Each of the others
+ * multiplies 64 queries by a tile of keys, makes weights of the scores in registers, and multiplies these by
+ * the values. The product with the values of one tile runs beside the softmax of the next. A named barrier
+ * lets the groups issue products in turn, so that one's softmax goes beside the others' products.
  *
- * Tiles of keys are taken from the last to the first. Those below `open` count for all queries of the block
- * and ask for no mask; those from `blocks` on count for none and are left out.
+ * Exponents of a row have a base: its largest score so far, or one that is at most 8 less, so that what was
+ * added up is seldom to be multiplied anew.
+ *
+ * Tiles of keys are taken from the last to the first. Those that no query of a group sees are left out by the
+ * group, those that none of the block sees are not brought. Where all of a tile count for all queries no mask
+ * is asked for.
+ *
+ * A value that is not finite makes NaN with a weight of 0 as well. So a row of finite weights whose result is
+ * not finite is made again key by key, from those alone that it sees.
  *
  * P, which the printer makes for a region: tile_m, tile_n, deep (elements of a query), wide (of a value),
- * run (the size of the last index of queries), open_score(a, batch, m, n, sum) and sees(a, batch, m, n): a
- * score is the first where the second holds, -inf elsewhere; bound(a, batch, m): keys that a query sees;
- * bounded: sees() asks for nothing else; factor(a): what makes an open score an exponent of 2, unit(a): what
- * makes it the score of the text; store(a, batch, m, n, value), rows(a, batch, m, peak, total, total where 0
- * stands for an infinite peak); query, key and value with load(to, map, column, row, batch, barrier) and
- * element(a, batch, row, column); pair(low, high); scores(d, a, b, accumulate) and values(d, a, b,
- * accumulate).
+ * query_places, registers of the first group and of the others; run (the size of the last index of queries),
+ * open_score(a, batch, m, n, sum) and sees(a, batch, m, n): a score is the first where the second holds, -inf
+ * elsewhere; plain: an open score is the sum; begin(a, batch, m), bound(a, batch, m): a query sees keys from
+ * the one to before the other; begins: the first is not always 0; bounded: sees() asks for nothing else;
+ * factor(a): what makes an open score an exponent of 2, unit(a): what makes it the score of the text; rows(a,
+ * batch, m, peak, total, total where 0 stands for an infinite peak); store(a, batch, m, n, value), and where
+ * results leave as whole rows (leaves_rows) bits(a, batch, m, n, value) and row(a, batch, m), their place;
+ * query, key and value with load(to, map, column, row, batch, barrier) and element(a, batch, row, column);
+ * pair(low, high), number(bits); scores(d, a, b, accumulate) and values(d, a, b, accumulate).
  */
 struct attention_size {
-    int64_t batch, m, n, section;
+    int64_t batch, m, n;
+    int section; /* heads that go together */
 };
 
 template <class P> struct attention_memory {
+    static constexpr int groups = P::tile_m / 64;
     static constexpr int deep_spans = (P::deep + 63) / 64, wide_spans = (P::wide + 63) / 64;
-    static constexpr int query_bytes = deep_spans * P::tile_m * 128, key_bytes = deep_spans * P::tile_n * 128,
-                         value_bytes = wide_spans * P::tile_n * 128;
-    static constexpr int keys_at = query_bytes, values_at = keys_at + 2 * key_bytes,
+    /* Results leave through the place of their queries. */
+    static constexpr int query_spans = P::leaves_rows && wide_spans > deep_spans ? wide_spans : deep_spans;
+    static constexpr int query_bytes = query_spans * P::tile_m * 128,
+                         key_bytes = deep_spans * P::tile_n * 128, value_bytes = wide_spans * P::tile_n * 128;
+    static constexpr int keys_at = P::query_places * query_bytes, values_at = keys_at + 2 * key_bytes,
                          barriers_at = values_at + 2 * value_bytes;
 };
 
@@ -43,59 +55,83 @@ static __device__ inline char *attention_shared() {
 #endif
 }
 
-/* What the groups of a block know of it. Barriers: of a ring's place, full and empty. */
+/* What the groups of a block know of it. Barriers: of a place, full and empty. */
 struct attention_block {
     char *memory;
-    uint32_t address, query_full, key_full, key_empty, value_full, value_empty;
-    int batch, blocks, open; /* tiles of keys: those that count, those that ask for no mask */
-    int64_t m;               /* the first query */
+    uint32_t address, query_full, query_empty, key_full, key_empty, value_full, value_empty;
+    int items; /* of the grid */
 };
 
-/* Which queries: heads in sections, whose keys and values the L2 holds, the last queries first, which see the
- * most keys under a mask. */
-template <class P, class A>
-static __device__ inline void attention_place(const A &a, const attention_size &size, attention_block &b) {
-    const int64_t tiles = (size.m + P::tile_m - 1) / P::tile_m, per = size.section * tiles;
-    const int64_t section = (int64_t)blockIdx.x / per, rest = (int64_t)blockIdx.x % per;
-    const int64_t left = size.batch - section * size.section;
-    const int64_t heads = left < size.section ? left : size.section;
-    b.batch = (int)(section * size.section + rest % heads);
-    b.m = (tiles - 1 - rest / heads) * P::tile_m;
-    const int64_t end = b.m + P::tile_m < size.m ? b.m + P::tile_m : size.m;
-    const int64_t run = P::run(a);
-    const bool together = b.m / run == (end - 1) / run;
-    const int64_t least = P::bound(a, b.batch, together ? b.m : 0);
-    const int64_t most = P::bound(a, b.batch, together ? end - 1 : run - 1);
-    const int64_t few = least < 0 ? 0 : least < size.n ? least : size.n;
-    const int64_t many = most < 0 ? 0 : most < size.n ? most : size.n;
-    b.open = P::bounded ? (int)(few / P::tile_n) : 0;
-    b.blocks = (int)((many + P::tile_n - 1) / P::tile_n);
-}
-
-template <class P, bool BOXES, class A>
-static __device__ inline attention_block attention_begin(const A &a, const attention_size &size) {
+template <class P, bool BOXES>
+static __device__ inline attention_block attention_begin(const attention_size &size) {
     attention_block b;
     b.memory = attention_shared();
     b.address = __shfl_sync(0xffffffffu, ptx_shared_address(b.memory), 0);
     b.query_full = b.address + attention_memory<P>::barriers_at;
-    b.key_full = b.query_full + 8;
+    b.query_empty = b.query_full + 16;
+    b.key_full = b.query_empty + 16;
     b.key_empty = b.key_full + 16;
     b.value_full = b.key_empty + 16;
     b.value_empty = b.value_full + 16;
-    attention_place<P>(a, size, b);
+    b.items = (int)size.batch * (int)((size.m + P::tile_m - 1) / P::tile_m);
     if (threadIdx.x == 0) {
-        const int fillers = BOXES ? 1 : 128;
-        ptx_mbarrier_init(b.query_full, fillers);
+        const int fillers = BOXES ? 1 : 128, warps = attention_memory<P>::groups * 4;
         for (int s = 0; s < 2; s++) {
+            ptx_mbarrier_init(b.query_full + s * 8, fillers);
             ptx_mbarrier_init(b.key_full + s * 8, fillers);
             ptx_mbarrier_init(b.value_full + s * 8, fillers);
-            ptx_mbarrier_init(b.key_empty + s * 8, 8);
-            ptx_mbarrier_init(b.value_empty + s * 8, 8);
+            ptx_mbarrier_init(b.query_empty + s * 8, warps);
+            ptx_mbarrier_init(b.key_empty + s * 8, warps);
+            ptx_mbarrier_init(b.value_empty + s * 8, warps);
         }
         ptx_fence_mbarrier_init();
     }
     __syncthreads();
     return b;
+}
+
+/* ---- what there is to do ---- */
+
+/* Queries of a batch, and the tiles of keys that they see. `open_first` to `open_end`: all see all of them.
+ */
+struct attention_item {
+    int batch, m, first, end, open_first, open_end;
+};
+
+static __device__ inline int attention_clamp(int64_t key, int64_t keys) {
+    return (int)(key < 0 ? 0 : key < keys ? key : keys);
+}
+
+/* `rows` queries from m on. */
+template <class P, class A>
+static __device__ inline attention_item attention_part(const A &a, const attention_size &size, int batch,
+                                                       int m, int rows) {
+    attention_item item = {batch, m, 0, 0, 0, 0};
+    if (m >= (int)size.m) return item;
+    const int last = (m + rows < (int)size.m ? m + rows : (int)size.m) - 1, run = (int)P::run(a);
+    const bool together = m / run == last / run;
+    const int64_t low = together ? m : 0, high = together ? last : run - 1;
+    item.end = (attention_clamp(P::bound(a, batch, high), size.n) + P::tile_n - 1) / P::tile_n;
+    item.open_end = P::bounded ? attention_clamp(P::bound(a, batch, low), size.n) / P::tile_n : 0;
+    if (P::begins) {
+        item.first = attention_clamp(P::begin(a, batch, low), size.n) / P::tile_n;
+        item.open_first = (attention_clamp(P::begin(a, batch, high), size.n) + P::tile_n - 1) / P::tile_n;
+        if (item.first > item.end) item.first = item.end;
+    }
+    return item;
+}
+
+/* Heads in sections, whose keys and values the L2 holds, the last queries first, which see the most keys
+ * under a mask. */
+template <class P, class A>
+static __device__ inline attention_item attention_item_at(const A &a, const attention_size &size,
+                                                          int number) {
+    const int tiles = (int)((size.m + P::tile_m - 1) / P::tile_m);
+    const int section = (int)((uint32_t)number / ((uint32_t)size.section * (uint32_t)tiles));
+    const int rest = number - section * size.section * tiles, left = (int)size.batch - section * size.section;
+    const int heads = left < size.section ? left : size.section;
+    return attention_part<P>(a, size, section * size.section + rest % heads,
+                             (tiles - 1 - rest / heads) * P::tile_m, P::tile_m);
 }
 
 /* ---- the warpgroup that brings ---- */
@@ -104,12 +140,12 @@ static __device__ inline attention_block attention_begin(const A &a, const atten
  * thread some chunks of 16 bytes, element by element, where arrays begin anywhere. */
 template <class S, bool BOXES, int ROWS, int SPANS, int COLUMNS, class A>
 static __device__ inline void attention_fill(const A &a, const attention_block &b, int at, const void *map,
-                                             int64_t row, int64_t rows, uint32_t barrier) {
+                                             int batch, int64_t row, int64_t rows, uint32_t barrier) {
     if constexpr (BOXES) {
         ptx_mbarrier_arrive_expect(barrier, ROWS * SPANS * 128);
 #pragma unroll
         for (int s = 0; s < SPANS; s++)
-            S::load(b.address + at + s * ROWS * 128, map, s * 64, (int)row, b.batch, barrier);
+            S::load(b.address + at + s * ROWS * 128, map, s * 64, (int)row, batch, barrier);
     } else {
 #pragma unroll 1
         for (int e = (int)threadIdx.x; e < ROWS * SPANS * 8; e += 128) {
@@ -118,7 +154,7 @@ static __device__ inline void attention_fill(const A &a, const attention_block &
             if (row + here < rows && column < COLUMNS) {
 #pragma unroll
                 for (int v = 0; v < 8; v++)
-                    word[v / 2] |= (uint32_t)S::element(a, b.batch, row + here, column + v) << v % 2 * 16;
+                    word[v / 2] |= (uint32_t)S::element(a, batch, row + here, column + v) << v % 2 * 16;
             }
             *(uint4 *)(b.memory + at + e / (ROWS * 8) * ROWS * 128 + here * 128 + ((chunk ^ here % 8) << 4)) =
                 make_uint4(word[0], word[1], word[2], word[3]);
@@ -132,19 +168,28 @@ template <class P, bool BOXES, class A, class M>
 static __device__ inline void attention_produce(const A &a, const attention_size &size,
                                                 const attention_block &b, const M &maps) {
     typedef attention_memory<P> memory;
-    attention_fill<typename P::query, BOXES, P::tile_m, memory::deep_spans, P::deep>(a, b, 0, maps.query, b.m,
-                                                                                     size.m, b.query_full);
+    int taken = 0, turn = 0;
 #pragma unroll 1
-    for (int t = 0; t < b.blocks; t++) {
-        const int place = t & 1, parity = (t >> 1 & 1) ^ 1;
-        const int64_t n = (int64_t)(b.blocks - 1 - t) * P::tile_n;
-        ptx_mbarrier_wait(b.key_empty + place * 8, parity);
-        attention_fill<typename P::key, BOXES, P::tile_n, memory::deep_spans, P::deep>(
-            a, b, memory::keys_at + place * memory::key_bytes, maps.key, n, size.n, b.key_full + place * 8);
-        ptx_mbarrier_wait(b.value_empty + place * 8, parity);
-        attention_fill<typename P::value, BOXES, P::tile_n, memory::wide_spans, P::wide>(
-            a, b, memory::values_at + place * memory::value_bytes, maps.value, n, size.n,
-            b.value_full + place * 8);
+    for (int number = (int)blockIdx.x; number < b.items; number += (int)gridDim.x, turn++) {
+        const attention_item item = attention_item_at<P>(a, size, number);
+        const int queries = turn % P::query_places, query_parity = (turn / P::query_places & 1) ^ 1;
+        ptx_mbarrier_wait(b.query_empty + queries * 8, query_parity);
+        attention_fill<typename P::query, BOXES, P::tile_m, memory::deep_spans, P::deep>(
+            a, b, queries * memory::query_bytes, maps.query, item.batch, item.m, size.m,
+            b.query_full + queries * 8);
+#pragma unroll 1
+        for (int block = item.end - 1; block >= item.first; block--, taken++) {
+            const int place = taken & 1, parity = (taken >> 1 & 1) ^ 1;
+            const int64_t n = (int64_t)block * P::tile_n;
+            ptx_mbarrier_wait(b.key_empty + place * 8, parity);
+            attention_fill<typename P::key, BOXES, P::tile_n, memory::deep_spans, P::deep>(
+                a, b, memory::keys_at + place * memory::key_bytes, maps.key, item.batch, n, size.n,
+                b.key_full + place * 8);
+            ptx_mbarrier_wait(b.value_empty + place * 8, parity);
+            attention_fill<typename P::value, BOXES, P::tile_n, memory::wide_spans, P::wide>(
+                a, b, memory::values_at + place * memory::value_bytes, maps.value, item.batch, n, size.n,
+                b.value_full + place * 8);
+        }
     }
 }
 
@@ -154,26 +199,26 @@ static __device__ inline void attention_produce(const A &a, const attention_size
  * 8 j + 2 (lane % 4) of each j. */
 template <class P> struct attention_group {
     uint64_t query, key, value; /* descriptors of the first part of the first place */
-    int64_t m;                  /* of the first of the two rows */
-    int number;                 /* of the group, 0 or 1 */
+    int m;                      /* the first of the two rows */
+    int number;                 /* of the group */
+    int taken;                  /* tiles of keys before the item in hand */
     float scores[P::tile_n / 2], sums[P::wide / 2];
     uint32_t weights[P::tile_n / 16][4];
-    float peak[2], total[2]; /* of open scores; the thread's part */
+    float peak[2], base[2], total[2]; /* peak: of open scores; base: of exponents; total: the thread's part */
 };
 
 template <class P>
-static __device__ inline void attention_scores(attention_group<P> &g, const attention_block &b, int place) {
+static __device__ inline void attention_scores(attention_group<P> &g, uint64_t query, int place) {
     typedef attention_memory<P> memory;
     const uint64_t key = g.key + (uint32_t)place * (memory::key_bytes >> 4);
 #pragma unroll
     for (int k = 0; k < (P::deep + 15) / 16; k++)
-        P::scores(g.scores, g.query + (k / 4 * P::tile_m * 8 + k % 4 * 2),
+        P::scores(g.scores, query + (k / 4 * P::tile_m * 8 + k % 4 * 2),
                   key + (k / 4 * P::tile_n * 8 + k % 4 * 2), k > 0);
 }
 
 template <class P>
-static __device__ inline void attention_values(attention_group<P> &g, const attention_block &b, int place,
-                                               int accumulate) {
+static __device__ inline void attention_values(attention_group<P> &g, int place, int accumulate) {
     typedef attention_memory<P> memory;
     const uint64_t value = g.value + (uint32_t)place * (memory::value_bytes >> 4);
 #pragma unroll
@@ -181,43 +226,68 @@ static __device__ inline void attention_values(attention_group<P> &g, const atte
         P::values(g.sums, g.weights[k], value + k * 128, k > 0 || accumulate);
 }
 
-/* Exponents' bases; what was added up before is to be multiplied by `shrink`. Scores become weights. */
-template <class P, bool MASKED, class A>
-static __device__ inline void attention_softmax(const A &a, const attention_size &size,
-                                                const attention_block &b, attention_group<P> &g, int block,
-                                                float (&shrink)[2]) {
+/* Scores that a row does not see become -inf. */
+template <class P, class A>
+static __device__ inline void attention_mask(const A &a, const attention_size &size, int batch,
+                                             attention_group<P> &g, int block, const int (&rows)[2]) {
     const int64_t n = (int64_t)block * P::tile_n + (int)threadIdx.x % 4 * 2;
-    const int64_t rows[2] = {g.m < size.m ? g.m : size.m - 1, g.m + 8 < size.m ? g.m + 8 : size.m - 1};
-    float most[2] = {g.peak[0], g.peak[1]};
-#pragma unroll
-    for (int i = 0; i < P::tile_n / 2; i++) {
-        const int64_t key = n + i / 4 * 8 + i % 2;
-        if (MASKED) {
-            const int64_t there = key < size.n ? key : size.n - 1;
-            const bool seen = key < size.n && P::sees(a, b.batch, rows[i / 2 % 2], there);
-            const float open = P::open_score(a, b.batch, rows[i / 2 % 2], there, g.scores[i]);
-            g.scores[i] = seen ? open : -INFINITY;
-        } else {
-            g.scores[i] = P::open_score(a, b.batch, rows[i / 2 % 2], key, g.scores[i]);
-        }
-        most[i / 2 % 2] = fmaxf(most[i / 2 % 2], g.scores[i]);
-    }
-    const float factor = P::factor(a);
-    float base[2];
+    int begin[2], end[2]; /* keys of the tile, less those of the thread's place */
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 1));
-        most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 2));
-        base[r] = most[r] == -INFINITY ? 0.0f : most[r] * factor;
-        shrink[r] = machine_exp2(fmaf(g.peak[r], factor, -base[r]));
-        g.peak[r] = most[r];
-        g.total[r] *= shrink[r];
+        const int64_t bound = P::bounded ? P::bound(a, batch, rows[r]) : size.n;
+        end[r] = attention_clamp((bound < size.n ? bound : size.n) - n, P::tile_n);
+        begin[r] = P::bounded && P::begins ? attention_clamp(P::begin(a, batch, rows[r]) - n, P::tile_n) : 0;
     }
 #pragma unroll
     for (int i = 0; i < P::tile_n / 2; i++) {
-        g.scores[i] = machine_exp2(fmaf(g.scores[i], factor, -base[i / 2 % 2]));
+        const int key = i / 4 * 8 + i % 2, r = i / 2 % 2;
+        bool seen = key < end[r] && (!P::begins || key >= begin[r]);
+        if (!P::bounded) seen = seen && P::sees(a, batch, rows[r], n + key);
+        if (P::plain)
+            g.scores[i] = seen ? g.scores[i] : -INFINITY;
+        else
+            g.scores[i] = seen ? P::open_score(a, batch, rows[r], n + key, g.scores[i]) : -INFINITY;
+    }
+}
+
+/* Scores become weights. True where what was added up before is to be multiplied by `shrink`. */
+template <class P, bool MASKED, class A>
+static __device__ inline bool attention_softmax(const A &a, const attention_size &size, int batch,
+                                                attention_group<P> &g, int block, float (&shrink)[2]) {
+    const int end = (int)size.m - 1, rows[2] = {g.m < end ? g.m : end, g.m + 8 < end ? g.m + 8 : end};
+    if constexpr (MASKED) {
+        attention_mask<P>(a, size, batch, g, block, rows);
+    } else if constexpr (!P::plain) {
+        const int64_t n = (int64_t)block * P::tile_n + (int)threadIdx.x % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < P::tile_n / 2; i++)
+            g.scores[i] = P::open_score(a, batch, rows[i / 2 % 2], n + i / 4 * 8 + i % 2, g.scores[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < P::tile_n / 2; i++)
+        g.peak[i / 2 % 2] = fmaxf(g.peak[i / 2 % 2], g.scores[i]);
+    const float factor = P::factor(a);
+    float less[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        g.peak[r] = fmaxf(g.peak[r], __shfl_xor_sync(0xffffffffu, g.peak[r], 1));
+        g.peak[r] = fmaxf(g.peak[r], __shfl_xor_sync(0xffffffffu, g.peak[r], 2));
+        const float largest = g.peak[r] * factor, before = g.base[r];
+        if (!(largest <= before + 8)) g.base[r] = largest;
+        less[r] = g.base[r] == -INFINITY ? 0.0f : -g.base[r];
+        shrink[r] = before == g.base[r] ? 1.0f : machine_exp2(before + less[r]);
+    }
+    const bool shrinks = __any_sync(0xffffffffu, shrink[0] != 1 || shrink[1] != 1);
+    if (shrinks) {
+        g.total[0] *= shrink[0];
+        g.total[1] *= shrink[1];
+    }
+#pragma unroll
+    for (int i = 0; i < P::tile_n / 2; i++) {
+        g.scores[i] = machine_exp2(fmaf(g.scores[i], factor, less[i / 2 % 2]));
         g.total[i / 2 % 2] += g.scores[i];
     }
+    return shrinks;
 }
 
 template <class P> static __device__ inline void attention_pack(attention_group<P> &g) {
@@ -231,113 +301,315 @@ static __device__ inline void attention_leave(uint32_t barrier) {
     if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(barrier);
 }
 
-/* Scores of tile `block`, the t-th that is taken, and sums of the one before. */
+/* For each tile of an item but its first the groups go in turn. */
+template <class P>
+static __device__ inline void attention_turn_take(const attention_item &all, int number, int block) {
+    if (block < all.end - 1) ptx_barrier_sync(1 + number, 256);
+}
+
+template <class P>
+static __device__ inline void attention_turn_pass(const attention_item &all, int number, int block) {
+    const int groups = attention_memory<P>::groups;
+    if (block < all.end - 1 && (number < groups - 1 || block > all.first))
+        ptx_barrier_arrive(1 + (number + 1) % groups, 256);
+}
+
+/* Where a tile's keys and values are, and the parity of its ring's turn. */
+struct attention_place {
+    int place, parity;
+};
+
+template <class P>
+static __device__ inline attention_place attention_place_of(const attention_group<P> &g,
+                                                            const attention_item &all, int block) {
+    const int t = g.taken + all.end - 1 - block;
+    return {t & 1, t >> 1 & 1};
+}
+
+/* The tiles from `block` down to `first` are others'. */
+template <class P>
+static __device__ inline void attention_skip(const attention_block &b, const attention_group<P> &g,
+                                             const attention_item &all, int block, int first) {
+#pragma unroll 1
+    for (; block >= first; block--) {
+        const attention_place at = attention_place_of(g, all, block);
+        attention_turn_take<P>(all, g.number, block);
+        attention_turn_pass<P>(all, g.number, block);
+        ptx_mbarrier_wait(b.key_full + at.place * 8, at.parity);
+        attention_leave(b.key_empty + at.place * 8);
+        ptx_mbarrier_wait(b.value_full + at.place * 8, at.parity);
+        attention_leave(b.value_empty + at.place * 8);
+    }
+}
+
+/* The first tile of a group. */
+template <class P, class A>
+static __device__ inline void attention_first(const A &a, const attention_size &size,
+                                              const attention_block &b, attention_group<P> &g,
+                                              const attention_item &all, uint64_t query, int block) {
+    const attention_place at = attention_place_of(g, all, block);
+    float shrink[2];
+    ptx_mbarrier_wait(b.key_full + at.place * 8, at.parity);
+    attention_turn_take<P>(all, g.number, block);
+    ptx_wgmma_fence();
+    attention_scores<P>(g, query, at.place);
+    ptx_wgmma_commit();
+    attention_turn_pass<P>(all, g.number, block);
+    ptx_wgmma_wait<0>();
+    attention_leave(b.key_empty + at.place * 8);
+    attention_softmax<P, true>(a, size, all.batch, g, block, shrink);
+    attention_pack<P>(g);
+}
+
+/* Scores of tile `block`, and sums of the one before; FIRST: of what is summed up. */
 template <class P, bool MASKED, class A>
 static __device__ inline void attention_step(const A &a, const attention_size &size, const attention_block &b,
-                                             attention_group<P> &g, int block) {
-    const int t = b.blocks - 1 - block, place = t & 1, before = place ^ 1;
+                                             attention_group<P> &g, const attention_item &all, uint64_t query,
+                                             int block, bool first) {
+    const attention_place at = attention_place_of(g, all, block);
+    const attention_place before = attention_place_of(g, all, block + 1);
     float shrink[2];
-    ptx_mbarrier_wait(b.key_full + place * 8, t >> 1 & 1);
-    ptx_barrier_sync(2 + g.number, 256);
+    ptx_mbarrier_wait(b.key_full + at.place * 8, at.parity);
+    attention_turn_take<P>(all, g.number, block);
     ptx_wgmma_fence();
-    attention_scores<P>(g, b, place);
+    attention_scores<P>(g, query, at.place);
     ptx_wgmma_commit();
-    ptx_mbarrier_wait(b.value_full + before * 8, (t - 1) >> 1 & 1);
+    ptx_mbarrier_wait(b.value_full + before.place * 8, before.parity);
     ptx_wgmma_fence();
-    attention_values<P>(g, b, before, t > 1);
+    attention_values<P>(g, before.place, !first);
     ptx_wgmma_commit();
-    if (g.number == 0 || block > 0) ptx_barrier_arrive(2 + (g.number ^ 1), 256);
+    attention_turn_pass<P>(all, g.number, block);
     ptx_wgmma_wait<1>();
-    attention_leave(b.key_empty + place * 8);
-    attention_softmax<P, MASKED>(a, size, b, g, block, shrink);
+    attention_leave(b.key_empty + at.place * 8);
+    const bool shrinks = attention_softmax<P, MASKED>(a, size, all.batch, g, block, shrink);
     ptx_wgmma_wait<0>();
-    attention_leave(b.value_empty + before * 8);
+    attention_leave(b.value_empty + before.place * 8);
     attention_pack<P>(g);
+    if (shrinks) {
+#pragma unroll
+        for (int i = 0; i < P::wide / 2; i++)
+            g.sums[i] *= shrink[i / 2 % 2];
+    }
+}
+
+/* Of the item `all` the group's part `own`. */
+template <class P, class A>
+static __device__ inline void attention_sum(const A &a, const attention_size &size, const attention_block &b,
+                                            attention_group<P> &g, const attention_item &all,
+                                            const attention_item &own, uint64_t query) {
+    if (own.end <= own.first) {
+        attention_skip<P>(b, g, all, all.end - 1, all.first);
+        return;
+    }
+    int block = own.end - 1;
+    attention_skip<P>(b, g, all, all.end - 1, own.end);
+    attention_first<P>(a, size, b, g, all, query, block);
+#pragma unroll 1
+    for (block--; block >= own.open_end && block >= own.first; block--)
+        attention_step<P, true>(a, size, b, g, all, query, block, block == own.end - 2);
+#pragma unroll 1
+    for (; block >= own.open_first && block >= own.first; block--)
+        attention_step<P, false>(a, size, b, g, all, query, block, block == own.end - 2);
+    if constexpr (P::begins) {
+#pragma unroll 1
+        for (; block >= own.first; block--)
+            attention_step<P, true>(a, size, b, g, all, query, block, block == own.end - 2);
+    }
+    const attention_place last = attention_place_of(g, all, own.first);
+    ptx_mbarrier_wait(b.value_full + last.place * 8, last.parity);
+    ptx_wgmma_fence();
+    attention_values<P>(g, last.place, own.first < own.end - 1);
+    ptx_wgmma_commit();
+    ptx_wgmma_wait<0>();
+    attention_leave(b.value_empty + last.place * 8);
+    attention_skip<P>(b, g, all, own.first - 1, all.first);
+}
+
+/* ---- results ---- */
+
+/* Row `m` again, key by key: sum[x] becomes that of column lane + 32 x. */
+template <class P, class A>
+static __device__ inline void attention_again(const A &a, const attention_size &size, int batch, int64_t m,
+                                              float base, float (&sum)[(P::wide + 31) / 32]) {
+    const int lane = (int)threadIdx.x % 32;
+    const int begin = P::begins ? attention_clamp(P::begin(a, batch, m), size.n) : 0;
+    const int end = attention_clamp(P::bound(a, batch, m), size.n);
+    const float factor = P::factor(a);
+#pragma unroll
+    for (int x = 0; x < (P::wide + 31) / 32; x++)
+        sum[x] = 0;
+#pragma unroll 1
+    for (int n = begin; n < end; n++) {
+        if (!P::bounded && !P::sees(a, batch, m, n)) continue;
+        float score = 0;
+#pragma unroll 1
+        for (int k = lane; k < P::deep; k += 32)
+            score = fmaf(P::number(P::query::element(a, batch, m, k)),
+                         P::number(P::key::element(a, batch, n, k)), score);
+#pragma unroll
+        for (int step = 16; step; step /= 2)
+            score += __shfl_xor_sync(0xffffffffu, score, step);
+        const float weight = machine_exp2(fmaf(P::open_score(a, batch, m, n, score), factor, -base));
+#pragma unroll
+        for (int x = 0; x < (P::wide + 31) / 32; x++)
+            if (x * 32 + lane < P::wide)
+                sum[x] = fmaf(weight, P::number(P::value::element(a, batch, n, x * 32 + lane)), sum[x]);
+    }
+}
+
+/* Rows of finite weights whose values are not finite. `total`: of rows. */
+template <class P, class A>
+static __device__ inline void attention_mend(const A &a, const attention_size &size, int batch,
+                                             const attention_group<P> &g, const float (&total)[2],
+                                             float (&values)[P::wide / 2]) {
+    uint32_t thread = threadIdx.x;
+    stay_inside(thread);
+    const int lane = (int)thread % 32;
+    float odd[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < P::wide / 2; i++)
-        g.sums[i] *= shrink[i / 2 % 2];
-}
-
-template <class P, class A>
-static __device__ inline void attention_store(const A &a, const attention_size &size,
-                                              const attention_block &b, attention_group<P> &g) {
-    const int column = (int)threadIdx.x % 4 * 2;
-    float inverse[2];
+        odd[i / 2 % 2] = fmaf(values[i], 0.0f, odd[i / 2 % 2]);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        float total = g.total[r];
-        total += __shfl_xor_sync(0xffffffffu, total, 1);
-        total += __shfl_xor_sync(0xffffffffu, total, 2);
-        inverse[r] = size.n > 0 ? 1.0f / total : 0.0f; /* a sum over no keys is 0 */
-        /* Of infinite peaks the text's totals are other ones. */
-        const float of_peak = g.peak[r] == -INFINITY && size.n > 0 ? NAN : total;
-        const float of_zero = g.peak[r] == INFINITY ? INFINITY : total;
-        if (column == 0 && g.m + r * 8 < size.m)
-            P::rows(a, b.batch, g.m + r * 8, g.peak[r] * P::unit(a), of_peak, of_zero);
-    }
+        const bool mends = odd[r] != 0 && total[r] > 0 && total[r] < INFINITY && g.m + r * 8 < size.m;
+        unsigned rows = __ballot_sync(0xffffffffu, mends);
+#pragma unroll 1
+        while (rows) {
+            const int from = (__ffs((int)rows) - 1) & ~3; /* the first lane of the row */
+            rows &= ~(15u << from);
+            const float base = __shfl_sync(0xffffffffu, g.base[r], from);
+            const float inverse = 1.0f / __shfl_sync(0xffffffffu, total[r], from);
+            float sum[(P::wide + 31) / 32];
+            attention_again<P>(a, size, batch, g.m - lane / 4 + from / 4 + r * 8, base, sum);
 #pragma unroll
-    for (int i = 0; i < P::wide / 2; i++) {
-        const int64_t m = g.m + i / 2 % 2 * 8;
-        if (m < size.m) P::store(a, b.batch, m, column + i / 4 * 8 + i % 2, g.sums[i] * inverse[i / 2 % 2]);
+            for (int i = 0; i < P::wide / 4; i++) { /* the thread's columns of row r */
+                const int column = i / 2 * 8 + lane % 4 * 2 + i % 2;
+                const float mended = __shfl_sync(0xffffffffu, sum[i / 2 / 4], column % 32) * inverse;
+                if (lane / 4 == from / 4) values[i / 2 * 4 + r * 2 + i % 2] = mended;
+            }
+        }
     }
 }
 
+/* Through the place of the group's queries, then 16 bytes a lane. */
 template <class P, class A>
+static __device__ inline void attention_store_rows(const A &a, const attention_size &size,
+                                                   const attention_block &b, const attention_group<P> &g,
+                                                   const attention_item &all, int at,
+                                                   const float (&values)[P::wide / 2]) {
+    uint32_t thread = threadIdx.x;
+    stay_inside(thread); /* no address is made before the loop over items: registers are scarce */
+    const int lane = (int)thread % 32, warp = (int)thread % 128 / 32;
+    const int first = g.number * 64 + warp * 16, row = first + lane % 16, chunks = P::wide / 8;
+    ptx_barrier_sync(1 + attention_memory<P>::groups + g.number,
+                     128); /* products with the queries are over */
+#pragma unroll
+    for (int j = 0; j < (P::wide + 15) / 16; j++) {
+        uint32_t word[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int e = 8 * j + 2 * i < P::wide / 2 ? 8 * j + 2 * i : 0, r = i % 2;
+            const int m = g.m + r * 8 < (int)size.m ? g.m + r * 8 : (int)size.m - 1;
+            const int column = e / 4 * 8 + lane % 4 * 2;
+            word[i] = (uint32_t)P::bits(a, all.batch, m, column, values[e]) |
+                      (uint32_t)P::bits(a, all.batch, m, column + 1, values[e + 1]) << 16;
+        }
+        const int chunk = 2 * j + lane / 16;
+        ptx_store_matrix_4(
+            b.address + at + chunk / 8 * P::tile_m * 128 + row * 128 + ((chunk % 8 ^ row % 8) << 4), word);
+    }
+    __syncwarp();
+#pragma unroll 4
+    for (int e = lane; e < 16 * chunks; e += 32) {
+        const int here = first + e / chunks, chunk = e % chunks;
+        const uint4 *from = (const uint4 *)(b.memory + at + chunk / 8 * P::tile_m * 128 + here * 128 +
+                                            ((chunk % 8 ^ here % 8) << 4));
+        if (all.m + here < size.m) ((uint4 *)P::row(a, all.batch, all.m + here))[chunk] = *from;
+    }
+    ptx_fence_proxy_async();
+    __syncwarp();
+}
+
+template <class P, bool BOXES, class A>
+static __device__ inline void attention_store(const A &a, const attention_size &size,
+                                              const attention_block &b, attention_group<P> &g,
+                                              const attention_item &all, int at) {
+    const int column = (int)threadIdx.x % 4 * 2;
+    float inverse[2], total[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        total[r] = g.total[r];
+        total[r] += __shfl_xor_sync(0xffffffffu, total[r], 1);
+        total[r] += __shfl_xor_sync(0xffffffffu, total[r], 2);
+        inverse[r] = size.n > 0 ? 1.0f / total[r] : 0.0f; /* a sum over no keys is 0 */
+        if (column != 0 || g.m + r * 8 >= size.m) continue;
+        /* The text's totals are relative to the peak; those of infinite peaks are other ones. */
+        const bool infinite = g.peak[r] == -INFINITY || g.peak[r] == INFINITY;
+        const float sum =
+            infinite ? total[r] : total[r] * machine_exp2(fmaf(-g.peak[r], P::factor(a), g.base[r]));
+        const float of_peak = g.peak[r] == -INFINITY && size.n > 0 ? NAN : sum;
+        const float of_zero = g.peak[r] == INFINITY ? INFINITY : sum;
+        P::rows(a, all.batch, g.m + r * 8, g.peak[r] * P::unit(a), of_peak, of_zero);
+    }
+    float values[P::wide / 2];
+#pragma unroll
+    for (int i = 0; i < P::wide / 2; i++)
+        values[i] = g.sums[i] * inverse[i / 2 % 2];
+    attention_mend<P>(a, size, all.batch, g, total, values);
+    if constexpr (BOXES && P::leaves_rows) {
+        attention_store_rows<P>(a, size, b, g, all, at, values);
+    } else {
+#pragma unroll
+        for (int i = 0; i < P::wide / 2; i++) {
+            const int m = g.m + i / 2 % 2 * 8;
+            if (m < (int)size.m) P::store(a, all.batch, m, column + i / 4 * 8 + i % 2, values[i]);
+        }
+    }
+}
+
+template <class P, bool BOXES, class A>
 static __device__ inline void attention_consume(const A &a, const attention_size &size,
                                                 const attention_block &b, int number) {
     typedef attention_memory<P> memory;
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % 128 / 32;
+    const int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4;
+    const uint64_t query = ptx_wgmma_descriptor(b.address + number * 64 * 128, 16, 1024, 1);
     attention_group<P> g;
     g.number = number;
-    g.m = b.m + number * 64 + warp * 16 + lane / 4;
-    g.query = ptx_wgmma_descriptor(b.address + number * 64 * 128, 16, 1024, 1);
+    g.taken = 0;
     g.key = ptx_wgmma_descriptor(b.address + memory::keys_at, 16, 1024, 1);
     g.value = ptx_wgmma_descriptor(b.address + memory::values_at, P::tile_n * 128, 1024, 1);
-    g.peak[0] = g.peak[1] = -INFINITY;
-    g.total[0] = g.total[1] = 0;
+    int turn = 0;
+#pragma unroll 1
+    for (int at = (int)blockIdx.x; at < b.items; at += (int)gridDim.x, turn++) {
+        const attention_item all = attention_item_at<P>(a, size, at);
+        const attention_item own = attention_part<P>(a, size, all.batch, all.m + number * 64, 64);
+        const int queries = turn % P::query_places, place = queries * memory::query_bytes;
+        g.m = own.m + row;
+        g.peak[0] = g.peak[1] = g.base[0] = g.base[1] = -INFINITY;
+        g.total[0] = g.total[1] = 0;
 #pragma unroll
-    for (int i = 0; i < P::wide / 2; i++)
-        g.sums[i] = 0;
-    if (b.blocks > 0) {
-        const int last = b.blocks - 1;
-        float shrink[2];
-        if (number == 1 && last > 0) ptx_barrier_arrive(2, 256);
-        ptx_mbarrier_wait(b.query_full, 0);
-        ptx_mbarrier_wait(b.key_full, 0);
-        ptx_wgmma_fence();
-        attention_scores<P>(g, b, 0);
-        ptx_wgmma_commit();
-        ptx_wgmma_wait<0>();
-        attention_leave(b.key_empty);
-        attention_softmax<P, true>(a, size, b, g, last, shrink);
-        attention_pack<P>(g);
-        int block = last - 1;
-#pragma unroll 1
-        for (; block >= b.open; block--)
-            attention_step<P, true>(a, size, b, g, block);
-#pragma unroll 1
-        for (; block >= 0; block--)
-            attention_step<P, false>(a, size, b, g, block);
-        ptx_mbarrier_wait(b.value_full + (last & 1) * 8, last >> 1 & 1);
-        ptx_wgmma_fence();
-        attention_values<P>(g, b, last & 1, last > 0);
-        ptx_wgmma_commit();
-        ptx_wgmma_wait<0>();
+        for (int i = 0; i < P::wide / 2; i++)
+            g.sums[i] = 0;
+        if (number == memory::groups - 1 && all.end - all.first > 1) ptx_barrier_arrive(1, 256);
+        ptx_mbarrier_wait(b.query_full + queries * 8, turn / P::query_places & 1);
+        attention_sum<P>(a, size, b, g, all, own, query + (uint32_t)(place >> 4));
+        attention_store<P, BOXES>(a, size, b, g, all, place);
+        attention_leave(b.query_empty + queries * 8);
+        g.taken += all.end - all.first;
     }
-    attention_store<P>(a, size, b, g);
 }
 
 /* BOXES: arrays begin at whole 16 bytes, and the copy engine has maps of them. */
 template <class P, bool BOXES, class A, class M>
 static __device__ inline void attention_hopper(const A &a, const attention_size size, const M &maps) {
-    const attention_block b = attention_begin<P, BOXES>(a, size);
+    const attention_block b = attention_begin<P, BOXES>(size);
     const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
     if (group == 0) {
-        ptx_registers_give<40>();
+        ptx_registers_give<P::producer_registers>();
         if (!BOXES || threadIdx.x == 0) attention_produce<P, BOXES>(a, size, b, maps);
         __syncwarp();
     } else {
-        ptx_registers_take<232>();
-        attention_consume<P>(a, size, b, group - 1);
+        ptx_registers_take<P::consumer_registers>();
+        attention_consume<P, BOXES>(a, size, b, group - 1);
     }
 }
