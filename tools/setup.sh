@@ -27,6 +27,10 @@ useful_to_test='
 g++            | command g++       | a C++ compiler
 python3        | command python3   | Python 3
 python3-numpy  | python numpy      | NumPy
+clang          | command clang     | clang
+gcc-aarch64-linux-gnu | command aarch64-linux-gnu-gcc | a C compiler for aarch64
+libc6-dev-arm64-cross | file /usr/aarch64-linux-gnu/include/stdio.h | its C library
+qemu-user      | command qemu-aarch64 | QEMU for programs of aarch64
 '
 
 has_module() { # has_module PYTHON NAME
@@ -36,6 +40,7 @@ has_module() { # has_module PYTHON NAME
 is_there() { # is_there KIND NAME
     case $1 in
     command) command -v "$2" ;;
+    file) [ -e "$2" ] ;;
     header) printf '#include <%s>\n' "$2" | cc -E - ;;
     module) pkg-config --exists "$2" ;;
     python) has_module python3 "$2" || has_module /usr/bin/python3 "$2" ;;

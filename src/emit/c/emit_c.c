@@ -422,12 +422,14 @@ static hr_status print_stages(emitter *e, hr_text *stages) {
     return hr_text_status(stages);
 }
 
-/* A user's build may make errors of warnings, and not every piece of the prelude serves every kernel. */
+/* A user's build may make errors of warnings, and not every piece of the prelude serves every kernel; OpenMP
+ * may be off. */
 static void print_beginning(emitter *e, const hr_emit_options *options) {
-    static const char *const unused[] = {"function", "variable", "but-set-variable", "parameter"};
+    static const char *const ignored[] = {"unused-function", "unused-variable", "unused-but-set-variable",
+                                          "unused-parameter", "unknown-pragmas"};
     hr_print(e->p, "#include \"%s\"", hr_emit_header(e->p, options));
-    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
-        hr_print(e->p, "#pragma GCC diagnostic ignored \"-Wunused-%s\"", unused[i]);
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        hr_print(e->p, "#pragma GCC diagnostic ignored \"-W%s\"", ignored[i]);
 }
 
 static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitted *out, hr_text *stages,

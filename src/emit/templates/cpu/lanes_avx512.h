@@ -239,7 +239,11 @@ static inline vf vf_fma(vf a, vf b, vf c) {
 #if defined __clang__ && __has_builtin(__builtin_elementwise_fma)
     return __builtin_elementwise_fma(a, b, c);
 #else
+#if defined __clang__
     return __builtin_ia32_vfmaddps512_mask(a, b, c, (vm)-1, 4);
+#else /* whose masks are signed */
+    return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+#endif
 #endif
 }
 

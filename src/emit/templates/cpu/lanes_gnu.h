@@ -259,13 +259,19 @@ static inline vu8 vu8_load_part(const void *p, int count) {
     return r;
 }
 
+#if defined __clang__ || __GNUC__ >= 12
+#define HR_SHUFFLE(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
+#else
+#define HR_SHUFFLE(x, ...) __builtin_shuffle(x, (vi){__VA_ARGS__})
+#endif
+
 /* No masked store: AMD's cores take twenty operations and more for one. */
 static inline void vi_store_part_i32(int32_t *p, vi x, int count) {
     part_bytes bytes;
 #if HR_AVX2
     if (count >= 4) {
         memcpy(p, &x, 16);
-        x = __builtin_shuffle(x, (vi){4, 5, 6, 7, 4, 5, 6, 7});
+        x = HR_SHUFFLE(x, 4, 5, 6, 7, 4, 5, 6, 7);
         p += 4, count -= 4;
     }
 #endif
@@ -421,14 +427,6 @@ static inline vf vf_ceil(vf x) {
     return (vf)((vi)r | ((vi)x & INT32_MIN));
 #endif
 }
-
-/* ---- shuffles ---- */
-
-#if defined __clang__
-#define HR_SHUFFLE(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
-#else
-#define HR_SHUFFLE(x, ...) __builtin_shuffle(x, (vi){__VA_ARGS__})
-#endif
 
 /* Lane i gets lane i ^ n; n is 4, 2 or 1. */
 static inline vf vf_swap(vf x, int n) {

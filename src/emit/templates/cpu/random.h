@@ -26,7 +26,7 @@ static inline void random_fill_all(const random_keys *keys, uint64_t counter, in
         else
             random_few(keys, block, out + i, turns);
         i += group ? HR_RANDOM_GROUP : HR_RANDOM_FEW * HR_RANDOM_PART;
-        block += (group ? HR_RANDOM_GROUP : HR_RANDOM_FEW * HR_RANDOM_PART) / 4;
+        block += (uint64_t)(group ? HR_RANDOM_GROUP : HR_RANDOM_FEW * HR_RANDOM_PART) / 4;
     }
 }
 

@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# The C that is emitted of every kernel of the library compiles without a warning with the compilers that users have: gcc
+# and clang, for x86-64-v3, v4, znver3 and aarch64, as C99 to C23. What it computes on aarch64 is what it computes here.
+# What was emitted for some extents is right at others, or refuses them. `make test` takes a part of the compilations,
+# HR_TEST_LONG=1 all.
+set -uo pipefail
+build=$1 source=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HEADROOM_CACHE=$work/cache
+failed=0
+fail() {
+    echo "$*"
+    failed=1
+}
+note() { echo "not tested: $*"; }
+warnings="-Wall -Wextra -Wconversion -Wsign-conversion -Werror"
+long=${HR_TEST_LONG:-}
+
+for lanes in 4 8 16; do
+    mkdir "$work/$lanes"
+    "$build/test/emit_c_library" "$work/$lanes" $lanes || exit 1
+done
+
+# ---- the matrix ----
+
+number=0
+# compile_all LANES COMPILER FLAGS...: of all kernels every fourth, another one each time
+compile_all() {
+    local lanes=$1 compiler=$2 file mode=-fsyntax-only
+    shift 2
+    [ -n "$long" ] && mode="-O1 -c -o $work/object.o"
+    number=$((number + 1))
+    local place=$number
+    for file in "$work/$lanes"/*.c; do
+        place=$((place + 1))
+        [ -n "$long" ] || [ $((place % 8)) = 0 ] || continue
+        # shellcheck disable=SC2086
+        "$compiler" "$@" $warnings $mode "$file" >"$work/log" 2>&1 ||
+            fail "$compiler $* $(basename "$file"):" "$(head -n 12 "$work/log")"
+    done
+}
+
+compilers=""
+for compiler in gcc clang; do
+    if command -v $compiler >/dev/null; then compilers+=" $compiler"; else note "$compiler, which is not here"; fi
+done
+if [ "$(uname -m)" = x86_64 ]; then
+    for compiler in $compilers; do
+        openmp=
+        echo '#include <omp.h>' | $compiler -fopenmp -x c -fsyntax-only - 2>/dev/null && openmp=-fopenmp
+        compile_all 8 "$compiler" -std=c99 -march=x86-64-v3 $openmp
+        compile_all 16 "$compiler" -std=c11 -march=x86-64-v4 $openmp
+        compile_all 8 "$compiler" -std=c17 -march=znver3
+        compile_all 16 "$compiler" -std=c2x -march=x86-64-v3 # planned for more lanes than there are
+        compile_all 4 "$compiler" -std=gnu99 -march=x86-64
+    done
+else
+    for compiler in $compilers; do compile_all 4 "$compiler" -std=c99; done
+fi
+cross=aarch64-linux-gnu-gcc
+if command -v $cross >/dev/null; then
+    compile_all 4 $cross -std=c99 -fopenmp
+    compile_all 4 $cross -std=c2x
+    case $compilers in *clang*) compile_all 4 clang -std=c11 --target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include ;; esac
+else
+    note "aarch64: there is no $cross (tools/setup.sh test installs it)"
+fi
+
+# ---- values on aarch64 ----
+
+# A number for each result: of softmax and a product, of values that are no multiples of anything.
+cat >"$work/values.c" <<'END'
+#include "kernel_linear_gelu_f32.h"
+#include "kernel_softmax_f32.h"
+#include <stdio.h>
+#include <stdlib.h>
+enum { M = 7, N = 133, K = 65 };
+static float x[M * K], w[N * K], b[N], y[M * N], p[M * N];
+_Alignas(64) static char scratch[1 << 24];
+int main(void) {
+    for (int i = 0; i < M * K; i++) x[i] = (float)(i * 37 % 101) / 50 - 1;
+    for (int i = 0; i < N * K; i++) w[i] = (float)(i * 53 % 97) / 48 - 1;
+    for (int i = 0; i < N; i++) b[i] = (float)(i % 7) / 7;
+    if (CALL_LINEAR) return 1;
+    if (kernel_softmax_f32(M, N, y, p, scratch, 2)) return 2;
+    for (int m = 0; m < M; m++) printf("%.4f %.4f %.5f %.5f\n", (double)y[m * N], (double)y[m * N + N - 1], (double)p[m * N] * 100, (double)p[m * N + N - 1] * 100);
+    return 0;
+}
+END
+# The product's extents stand in the order of its text.
+order=$(sed -n 's/^int kernel_linear_gelu_f32(\(.*\)void \*scratch.*/\1/p' "$work/4/kernel_linear_gelu_f32.h" |
+    tr ',' '\n' | sed -n 's/.* \**\([nt]_[A-Za-z]*\)$/\1/p' | tr '\n' ' ')
+arguments=""
+for name in $order; do
+    case $name in n_M) v=M ;; n_N) v=N ;; n_K) v=K ;; t_x) v=x ;; t_w) v=w ;; t_b) v=b ;; t_y) v=y ;; *) v=0 ;; esac
+    arguments+="$v, "
+done
+values() { # values COMPILER FLAGS...: prints them
+    "$@" -std=c11 -O2 -fno-math-errno -fno-trapping-math -I"$work/4" -D"CALL_LINEAR=kernel_linear_gelu_f32(${arguments}scratch, 2)" \
+        "$work/values.c" "$work/4/kernel_linear_gelu_f32.c" "$work/4/kernel_softmax_f32.c" -lm -o "$work/values" >"$work/log" 2>&1 ||
+        fail "$*: $(head -n 12 "$work/log")"
+}
+values cc -fopenmp
+"$work/values" >"$work/here" || fail "what was emitted for this machine returns $?"
+if command -v $cross >/dev/null && command -v qemu-aarch64 >/dev/null; then
+    values $cross -fopenmp -static
+    qemu-aarch64 "$work/values" >"$work/there" || fail "what was emitted returns $? on aarch64"
+    diff "$work/here" "$work/there" >"$work/log" || fail "aarch64 computes other values:" "$(head "$work/log")"
+else
+    note "values on aarch64: that takes $cross and qemu-aarch64"
+fi
+
+# ---- other extents than those that it was emitted for ----
+
+cat >"$work/pick.hr" <<'END'
+kernel pick(x: f32[N]) -> (w: f32[M])
+{
+    w[m] = sum[n](where((m * N + n) % 5 == 0, x[n], 0))
+}
+
+kernel am(x: bf16[M, N]) -> (a: i64[N])
+{
+    a[n] = argmax[m](x[m, n])
+}
+END
+cat >"$work/other.c" <<'END'
+#include "made/by/name.h"
+#include "made/kernel_am.h"
+#include <stdio.h>
+#include <stdlib.h>
+_Alignas(64) static char scratch[1 << 22];
+static float x[50000], w[50000];
+/* N % 5 = 0, and x is 1 at each fifth place: a row's sum is N / 5 in each row. */
+static int pick(int64_t n, int64_t m) {
+    for (int64_t i = 0; i < n; i++) x[i] = i % 5 == 0;
+    for (int64_t i = 0; i < m; i++) w[i] = -1;
+    int code = name(n, m, x, w, scratch, 2);
+    for (int64_t i = 0; i < m; i++)
+        if (w[i] != (code ? -1 : (float)(n / 5))) return printf("pick of %lld, %lld: code %d, w[%lld] = %g\n", (long long)n, (long long)m, code, (long long)i, (double)w[i]), 99;
+    return code;
+}
+static int am(int64_t rows) {
+    enum { N = 2 };
+    uint16_t *of = calloc((size_t)rows, N * sizeof *of);
+    int64_t at[N] = {-9, -9}, want[N] = {rows - 1, rows / 2};
+    if (!of) return 98;
+    for (int n = 0; n < N; n++) of[want[n] * N + n] = 0x3f80; /* 1 */
+    int code = kernel_am(rows, N, of, at, scratch, 2);
+    for (int n = 0; n < N; n++)
+        if (at[n] != (code ? -9 : want[n])) return printf("argmax of %lld: code %d, a[%d] = %lld\n", (long long)rows, code, n, (long long)at[n]), 99;
+    free(of);
+    return code;
+}
+int main(void) {
+    if (name_scratch(50000, 50000, 2) != -1) return 1;
+    if (pick(1000, 4) != 0 || pick(50000, 300) != 0) return 2;
+    if (pick(50000, 50000) != -1) return 3;
+    if (pick(-1, 4) != -1) return 4;
+    if (am(16384) != 0 || am((1 << 24) - 1) != 0) return 5;
+    if (am((1 << 24) + 1001) != -1) return 6;
+    return 0;
+}
+END
+cd "$work" || exit 1
+"$build/headroom" emit pick.hr:pick N=1000 M=4 --name name -o made/by/ >log && "$build/headroom" emit pick.hr:am M=16384 N=4096 -o made/kernel_am.c >>log ||
+    fail "$(cat log)"
+# shellcheck disable=SC2086
+cc -std=c11 -O1 -march=native -fopenmp -fno-math-errno -fno-trapping-math -fno-strict-aliasing -Wall -Wextra -Werror other.c made/by/name.c made/kernel_am.c -lm -o other >log 2>&1 ||
+    fail "$(head -n 20 log)"
+./other || fail "called at other extents: check $?"
+"$build/headroom" emit pick.hr:pick --name 2bad >log 2>&1 && fail "a name that no function can have is taken"
+grep -q 'is no name for a function' log || fail "nothing says so: $(cat log)"
+exit $failed
