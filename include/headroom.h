@@ -165,11 +165,16 @@ typedef struct hr_roof {
                             and writes, only these two count */
     char copy_way[32];   /* CPU: the loop that reached `copy`, and on how many threads; "" = not known */
     int copy_threads;
+    double busy; /* share of the time in which other programs were in the way while it was measured. A roof of
+                    more than 0.1 is not kept */
 } hr_roof;
 
-/* From the cache folder; measured where it is missing or `again`. */
+/* From the cache folder; measured where it is missing or `again`. What other programs hindered is not kept:
+ * it has `busy` above 0.1. */
 HR_API hr_status hr_device_roof(hr_device *device, bool again, hr_progress_fn progress, void *context,
                                 hr_roof *out);
+/* From the cache folder. Nothing runs: HR_NOT_AVAILABLE where none is kept. */
+HR_API hr_status hr_device_roof_kept(hr_device *device, hr_roof *out);
 
 /* What `headroom roof --json` printed, and the device's name, cut to `size` bytes with its end. */
 HR_API hr_status hr_roof_load(const char *path, hr_roof *out, char *device, size_t size);
@@ -427,6 +432,8 @@ typedef struct hr_run_result {
      * ones.
      */
     double roof_was, special_was;
+    double busy; /* share of the time in which other programs were in the way while it was measured, the
+                    quieter of two times where that was more than 0.1 */
     double unfused_part; /* of the work, on which `unfused` was timed; its seconds are those of the whole */
     int dtype_count;     /* dtype variables, and what they stood for */
     const char *const *dtype_names;
@@ -440,8 +447,8 @@ typedef struct hr_run_result {
  * and left out where there is no such part). A wrong result is no failure: HR_OK with verified.ok = false.
  * Afterwards inout arrays and results hold what measuring left. */
 HR_API hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out);
-/* The same without running anything: plan, stages and floor (seconds 0 where the device is a target that is
- * not there), no times. */
+/* The same without running anything: plan, stages and floor, no times. The floor goes by the roof that is
+ * kept; it has seconds 0 and no bound where none is. */
 HR_API hr_status hr_kernel_explain(hr_kernel *kernel, hr_run_result **out);
 HR_API void hr_run_result_destroy(hr_run_result *result);
 

@@ -11,6 +11,7 @@ typedef struct hr_device_limits {
     int64_t l1_bytes, l2_bytes, l3_bytes; /* l1, l2 a core */
     int matrix_bf16;                      /* a CPU's matrix unit for bf16 (AMX): 0 = none */
     int dots_bf16;                        /* a CPU's vectors multiply pairs of bf16 faster than f32: 0 = no */
+    double little_work;                   /* operations that one thread does before others start; 0 = none */
     char isa[64];                         /* "avx512", "avx2", "neon", "generic" or "sm_90a" */
     int compute;                          /* 80, 90, 100: compute capability of a CUDA device; 0 = a CPU */
     int64_t shared_bytes;                 /* CUDA: shared memory that one block may have */

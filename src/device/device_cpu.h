@@ -69,6 +69,9 @@ hr_status hr_special_cpu_rate(struct hr_device *device, const char *source, hr_s
 void hr_special_cpu_destroy(struct hr_device *device);
 
 /* roof_cpu.c */
+/* How much too low one of two rates must be: that of one thread, and that of all, which is no less and no
+ * more than as many times as much. 0 where they agree, else the missing share. */
+double hr_roof_shortfall(double alone, double together, int threads);
 hr_status hr_roof_cpu_measure(struct hr_device *device, const hr_roof_sources *sources,
                               hr_progress_fn progress, void *context, hr_roof *out);
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #define INFO_MAX     (16 * 1024) /* the first processor's block of /proc/cpuinfo */
+#define LITTLE_WORK  16384       /* some microseconds of one core; to start and join threads takes as long */
 #define CACHE_FOLDER "/sys/devices/system/cpu/cpu0/cache"
-#define QUOTA_FILE   "/sys/fs/cgroup/cpu.max"
 
 static size_t file_read(const char *path, char *out, size_t size) {
     FILE *file = fopen(path, "re");
@@ -127,17 +127,9 @@ static void caches_find(hr_device_limits *limits) {
 
 /* ---- threads and vectors ---- */
 
-/* A container's share of processor time: more threads than that would wait for each other. 0 = no limit. */
-static int quota_threads(void) {
-    char text[64];
-    long long quota, period;
-    file_read(QUOTA_FILE, text, sizeof text);
-    if (sscanf(text, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0) return 0;
-    return (int)((quota + period - 1) / period);
-}
-
 static int threads_find(void) {
-    int threads = omp_get_num_procs(), wanted = omp_get_max_threads(), quota = quota_threads();
+    int threads = omp_get_num_procs(), wanted = omp_get_max_threads();
+    int quota = hr_load_quota_read();       /* more threads than that would wait for each other */
     if (wanted < threads) threads = wanted; /* OMP_NUM_THREADS */
     if (quota && quota < threads) threads = quota;
     return threads > 0 ? threads : 1;
@@ -186,7 +178,7 @@ void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char
     file_read("/proc/cpuinfo", info, sizeof info);
     name_find(info, name, size);
     hash_find(info, hash);
-    *limits = (hr_device_limits){.threads = threads_find()};
+    *limits = (hr_device_limits){.threads = threads_find(), .little_work = LITTLE_WORK};
     caches_find(limits);
     vectors_find(limits);
     limits->matrix_bf16 = limits->vector_bytes == 64 && matrix_find(info);

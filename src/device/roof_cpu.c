@@ -7,7 +7,8 @@
  * a busy moment of the machine spoils one and not all: in a batch each probe runs a few times in turn. Of a
  * probe of memory, which others share and caches can flatter, a batch's median counts; of the others, which
  * can only be slowed down, the best sample. The best batch is the rate: what the machine sustains when it
- * is left alone.
+ * is left alone. Each rate is what its own probes reached: none takes another's place, so that a moment in
+ * which others were in the way shows as what it is.
  *
  * In: a device, the text of the special functions. Out: an hr_roof.
  */
@@ -40,6 +41,9 @@
 #define SLICE             (64 * MB)   /* of each stream, by all threads, while ways are compared, or more */
 #define REGION_UNIT       (48 * 4096) /* a multiple of what every way takes at a time */
 #define LAUNCH_SAMPLES    400
+#define ALONE_SAMPLES     5
+#define ALONE_SLACK                                                                                          \
+    0.8 /* two threads of one core have less than each alone, and cores alone a faster clock */
 
 typedef enum place { PLACE_REGISTERS, PLACE_CACHE, PLACE_MEMORY, PLACE_SPECIAL } place;
 
@@ -417,20 +421,37 @@ static void launch_measure(measuring *m) {
     }
 }
 
-/* What memory does mixed with something else, it does alone. */
-static void mixes_order(hr_roof *roof) {
-    raise_rate(&roof->read, fmax(roof->copy / 2, roof->triad * 2 / 3));
-    raise_rate(&roof->write, fmax(roof->copy / 2, roof->triad / 3));
+/* ---- one thread against all ---- */
+
+double hr_roof_shortfall(double alone, double together, int threads) {
+    if (!(alone > 0 && together > 0)) return 0;
+    double least = ALONE_SLACK * alone, most = threads * alone / ALONE_SLACK;
+    return together < least ? 1 - together / alone : together > most ? 1 - threads * alone / together : 0;
 }
 
-/* What a level can do, the levels above it can: a smaller working set is never slower. */
-static void levels_order(hr_roof *roof) {
-    for (int i = roof->cache_count - 1; i >= 0; i--) {
-        bool last = i + 1 == roof->cache_count;
-        raise_rate(&roof->cache[i].read, last ? roof->read : roof->cache[i + 1].read);
-        raise_rate(&roof->cache[i].write, last ? roof->write : roof->cache[i + 1].write);
-        raise_rate(&roof->cache[i].copy, last ? roof->copy : roof->cache[i + 1].copy);
-        raise_rate(&roof->cache[i].triad, last ? roof->triad : roof->cache[i + 1].triad);
+/* A probe once more, on one thread. */
+static double rate_alone(measuring *m, const probe *of, int64_t bytes) {
+    probe alone = *of;
+    double best = 0;
+    alone.threads = 1;
+    for (int i = 0; i < ALONE_SAMPLES; i++)
+        best = fmax(best, sample(m, &alone, bytes, 0));
+    return best;
+}
+
+/* What one thread does tells whether others kept all threads together from the machine's best. Memory counts
+ * where a thread's share of it is no cache's. */
+static void cross_check(measuring *m) {
+    int64_t places, bytes = parts_of(m, m->region / PARTS, &places);
+    bool memory = bytes > m->device->limits.l3_bytes;
+    for (int i = 0; i < m->probe_count; i++) {
+        const probe *p = &m->probes[i];
+        bool copy = memory && p->count > 0 && p->place == PLACE_MEMORY && p->rate == &m->roof->copy;
+        bool whole = p->threads == m->device->limits.threads;
+        if (!whole || !(copy ? strcmp(p->name, m->roof->copy_way) == 0 : p->rate == &m->roof->vector_f32))
+            continue;
+        double alone = rate_alone(m, p, copy ? bytes : p->bytes);
+        m->roof->busy = fmax(m->roof->busy, hr_roof_shortfall(alone, *p->rate, p->threads));
     }
 }
 
@@ -457,8 +478,7 @@ static hr_status measure(measuring *m, const char *special) {
         HR_TRY(batch(m));
         launch_measure(m);
     }
-    mixes_order(m->roof);
-    levels_order(m->roof);
+    cross_check(m);
     return advance(m, "measured", 0);
 }
 

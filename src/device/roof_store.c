@@ -107,6 +107,7 @@ static json_t *roof_to_json(const char *key, const hr_roof *roof) {
     json_object_set_new(object, "copy_threads", json_integer(roof->copy_threads));
     json_object_set_new(object, "special_beside", json_boolean(roof->special_beside));
     json_object_set_new(object, "traffic_mixed", json_boolean(roof->traffic_mixed));
+    json_object_set_new(object, "busy", json_real(roof->busy));
     fields_write(object, roof, fields, COUNT(fields));
     for (int i = 0; i < roof->cache_count; i++) {
         json_t *level = json_object();
@@ -135,6 +136,7 @@ static bool roof_from_json(const json_t *object, const char *key, hr_roof *out) 
                       (int)json_integer_value(json_object_get(object, "copy_threads")));
     roof.special_beside = json_is_true(json_object_get(object, "special_beside"));
     roof.traffic_mixed = json_is_true(json_object_get(object, "traffic_mixed"));
+    roof.busy = json_number_value(json_object_get(object, "busy"));
     if (!json_is_array(caches) || json_array_size(caches) > HR_ROOF_LEVELS) return false;
     roof.cache_count = (int)json_array_size(caches);
     for (int i = 0; i < roof.cache_count; i++) {
@@ -231,24 +233,6 @@ static bool lock_soon(int lock) {
     return false;
 }
 
-static void rate_raise(double *rate, double least) {
-    if (*rate < least) *rate = least;
-}
-
-/* The others may have been measured in a better moment than the copy was: they follow it as far as itself. */
-static void memory_raise(hr_roof *roof, double copy) {
-    double factor = copy / roof->copy, *others[] = {&roof->read, &roof->write, &roof->triad};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        rate_raise(others[i], fmin(*others[i] * factor, copy));
-    roof->copy = copy;
-    for (int i = 0; i < roof->cache_count; i++) { /* what memory can do, the caches can */
-        rate_raise(&roof->cache[i].copy, roof->copy);
-        rate_raise(&roof->cache[i].read, roof->read);
-        rate_raise(&roof->cache[i].write, roof->write);
-        rate_raise(&roof->cache[i].triad, roof->triad);
-    }
-}
-
 static bool is_passed(double rate, double kept) {
     return isfinite(rate) && kept > 0 && rate > PASSED * kept;
 }
@@ -265,7 +249,7 @@ bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *see
     if (lock < 0) return false;
     bool good = lock_soon(lock) && hr_roof_store_read(device, &kept) == HR_OK;
     if (good && raises(seen, &kept)) { /* else another process raised it already */
-        if (is_passed(seen->copy, kept.copy)) memory_raise(&kept, seen->copy);
+        if (is_passed(seen->copy, kept.copy)) kept.copy = seen->copy;
         if (is_passed(seen->special_rate, kept.special[seen->special]))
             kept.special[seen->special] = seen->special_rate;
         if (seen->copy_way) hr_roof_name_copy(&kept, seen->copy_way, seen->copy_threads);

@@ -18,10 +18,10 @@ typedef struct hr_roof_seen {
 } hr_roof_seen;
 
 /* The roof is the best that the machine does, but may have been measured while others used its memory and
- * cores. Where what was seen is clearly faster than in `roof`, which was kept for this device, these
- * functions' rate is raised, and its copy, which memory's other rates follow as far as the copy's own, and a
- * copy that was chosen anew takes the old one's place, here and in the cache. False: all is as it was, also
- * where another process measures the roof right now. */
+ * cores. Where what was seen is clearly faster than in `roof`, which was kept for this device, its copy or
+ * these functions' rate is raised, and a copy that was chosen anew takes the old one's place, here and in the
+ * cache. No rate is raised by another's. False: all is as it was, also where another process measures the
+ * roof right now. */
 bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *seen, hr_roof *roof);
 
 /* Two processes that measure at once would measure each other. Waits until no other does, asking `progress`

@@ -3,6 +3,7 @@
  * In: results. Out: HTML whose colours follow the reader's light or dark scheme. All text from outside passes
  * hr_html_escape.
  */
+#include "device/load.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -89,6 +90,9 @@ static void write_facts(hr_text *out, const hr_run_result *run) {
                  hr_words_rate(run->baseline.rate, "B/s").text);
         write_fact(out, "part of a plain copy", "", hr_words_ratio(run->baseline.copy, "").text, note);
     }
+    if (run->busy > HR_LOAD_BUSY)
+        write_fact(out, "other programs", "poor", hr_words_percent(run->busy).text,
+                   "measured while other programs ran");
     if (run->unfused.runs) {
         snprintf(value, sizeof value, "%s",
                  hr_words_ratio(run->unfused.median / run->seconds.median, "×").text);

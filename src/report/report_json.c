@@ -180,6 +180,7 @@ static json_t *run_value(const hr_run_result *run) {
     hr_value_set_whole(object, "threads", run->threads);
     json_object_set_new(object, "variants", variants_value(run));
     json_object_set_new(object, "unfused", unfused_value(run));
+    hr_value_set_real(object, "busy", run->busy);
     set_baseline(object, run);
     return object;
 }
@@ -207,6 +208,7 @@ static json_t *roof_value(const hr_roof *roof) {
     }
     hr_value_set_whole(object, "threads", roof->threads);
     hr_value_set_real(object, "measured_at", roof->measured_at);
+    hr_value_set_real(object, "busy", roof->busy);
     return object;
 }
 
@@ -216,9 +218,8 @@ hr_status hr_report_run_json(const hr_run_result *run, char **out) {
 
 hr_status hr_report_explain_json(const hr_run_result *run, char **out) {
     json_t *object = kernel_value(run);
-    bool known = run->floor.bound;
-    hr_value_set_real(object, "bytes", known ? run->floor.bytes : NAN);
-    json_object_set_new(object, "flops", known ? flops_value(&run->floor) : json_null());
+    hr_value_set_real(object, "bytes", run->floor.bytes);
+    json_object_set_new(object, "flops", flops_value(&run->floor));
     json_object_set_new(object, "floor", floor_value(&run->floor));
     hr_value_set_text(object, "version", hr_version());
     return hr_value_give(object, out);

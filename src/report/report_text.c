@@ -3,6 +3,7 @@
  * In: results and the terminal's style. Out: lines of text. Colours and signs beyond ASCII only where the
  * style allows them; control characters of the user's text are shown as '?'.
  */
+#include "device/load.h"
 #include "report/sheet.h"
 
 #include <math.h>
@@ -151,6 +152,14 @@ static void put_raised(hr_sheet *paper, const hr_run_result *run) {
     put_raised_rate(paper, hr_special_name(special), run->special_was, run->roof.special[special], "/s");
 }
 
+static void put_busy(hr_sheet *paper, double busy, const char *more) {
+    if (!(busy > HR_LOAD_BUSY)) return;
+    hr_sheet_label(paper, "busy");
+    hr_sheet_format(paper, HR_INK_FAIR, "measured while other programs ran: %s%s",
+                    hr_words_percent(busy).text, more);
+    hr_sheet_end_wrapped(paper, LABELLED);
+}
+
 static void put_fusion(hr_sheet *paper, const hr_run_result *run) {
     if (run->unfused.runs == 0) return;
     double gain = run->unfused.median / run->seconds.median;
@@ -208,6 +217,8 @@ hr_status hr_report_run_text(const hr_run_result *run, const hr_report_style *st
     put_baseline(&paper, run);
     put_cores(&paper, run);
     put_raised(&paper, run);
+    put_busy(&paper, run->busy, "");
+    put_busy(&paper, run->roof.busy, " (the roof, which is not kept)");
     put_fusion(&paper, run);
     put_check(&paper, run);
     return hr_text_give(&paper.text, out);
@@ -263,6 +274,7 @@ hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, cons
                     hr_words_time(roof->launch, paper.style.unicode).text);
     hr_sheet_end_line(&paper);
     put_launches(&paper, roof);
+    put_busy(&paper, roof->busy, "; rates are too low, and not kept");
     for (int i = 0; i < count; i++) {
         bool first = i == 0 || strcmp(rows[i].group, rows[i - 1].group) != 0;
         double most = 0;

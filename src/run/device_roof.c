@@ -6,29 +6,61 @@
 #include "device/roof_store.h"
 #include "emit/prelude.h"
 
-static hr_status measure_and_keep(hr_device *device, hr_progress_fn progress, void *context, hr_roof *out) {
+#include <math.h>
+
+static hr_status measure(hr_device *device, hr_progress_fn progress, void *context, hr_roof *out) {
     hr_text functions = {0}, products = {0};
+    hr_load_reading begun, ended;
     bool cuda = device->limits.compute != 0;
     hr_status status = cuda ? hr_prelude_cuda_rates_source(&functions) : hr_prelude_rates_source(&functions);
     if (status == HR_OK && cuda) status = hr_prelude_cuda_products_source(&products);
     hr_roof_sources sources = {.functions = hr_text_data(&functions),
                                .products = cuda ? hr_text_data(&products) : NULL};
+    hr_load_read(device, &begun);
     if (status == HR_OK) status = device->ops->measure_roof(device, &sources, progress, context, out);
+    hr_load_read(device, &ended);
     hr_text_clear(&functions);
     hr_text_clear(&products);
-    if (status == HR_OK) hr_roof_store_write(device, out); /* a roof that cannot be kept is as true */
-    return status;
+    HR_TRY(status);
+    double busy = hr_load_between(&begun, &ended, out->threads);
+    out->busy = hr_load_is_given(device) ? busy : fmax(out->busy, busy);
+    return HR_OK;
+}
+
+/* What others hindered stays with this device alone: a process that comes later measures anew. */
+static hr_status measure_and_keep(hr_device *device, hr_progress_fn progress, void *context, hr_roof *out) {
+    hr_roof roof;
+    HR_TRY(measure(device, progress, context, &roof));
+    bool busy = roof.busy > HR_LOAD_BUSY;
+    device->roof = busy ? roof : (hr_roof){0};
+    if (!busy) hr_roof_store_write(device, &roof); /* a roof that cannot be kept is as true */
+    *out = roof;
+    return HR_OK;
+}
+
+/* One that was measured before. */
+static bool is_known(const hr_device *device, hr_roof *out) {
+    if (hr_roof_store_read(device, out) == HR_OK) return true;
+    if (device->roof.threads > 0) *out = device->roof;
+    return device->roof.threads > 0;
 }
 
 hr_status hr_device_roof(hr_device *device, bool again, hr_progress_fn progress, void *context,
                          hr_roof *out) {
     int lock;
-    if (!again && hr_roof_store_read(device, out) == HR_OK) return HR_OK;
+    if (!again && is_known(device, out)) return HR_OK;
     HR_TRY(hr_roof_store_lock(progress, context, &lock));
     hr_status status = HR_OK;
-    if (again ||
-        hr_roof_store_read(device, out) != HR_OK) /* another may have measured while this one waited */
+    if (again || !is_known(device, out)) /* another may have measured while this one waited */
         status = measure_and_keep(device, progress, context, out);
     hr_roof_store_unlock(lock);
     return status;
+}
+
+hr_status hr_device_roof_kept(hr_device *device, hr_roof *out) {
+    if (!device || !out)
+        return hr_fail(HR_BAD_INPUT, "hr_device_roof_kept needs a device and a place for its roof");
+    if (!device->ops->launch) /* a target, which refuses */
+        return device->ops->measure_roof(device, NULL, NULL, NULL, out);
+    return hr_roof_store_read(device, out);
 }

@@ -262,3 +262,10 @@ hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const 
     }
     return status;
 }
+
+void hr_floor_of_state(const hr_kernel *kernel, const hr_prepared *state, const hr_work *work,
+                       hr_floor *out) {
+    hr_roof roof = kernel->roof;
+    if (!kernel->device->limits.compute && state->launch_threads == 1) roof.launch = 0;
+    hr_floor_of(kernel->function, work, &roof, out);
+}

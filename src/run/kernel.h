@@ -212,10 +212,18 @@ void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared);
 
 /* ---- measure.c ---- */
 
-/* Times the states in turn (A B B A ...) on the bound arrays for about `seconds`, at least five runs each.
- * Where `baseline` is given, a copy of `bytes` bytes is timed next to each run of the first state, and its
- * `copy` and `rate` are filled in, and in `steady` the bytes a second that three of four such copies reached,
- * where there were enough; a device that cannot copy leaves them 0. */
+/* What else measuring says: the baseline's `copy`, `rate`, `special` and `special_rate`, where there were
+ * enough rounds that nobody disturbed, else 0. */
+typedef struct hr_measured {
+    hr_baseline baseline;
+    double function;     /* median of (seconds of one such function / seconds of the kernel); 0 = not known */
+    hr_roof_seen steady; /* what three of four copies and functions passed; 0 = too few of them */
+    double busy;         /* share of the time in which other programs were in the way */
+} hr_measured;
+
+/* Times the states alternately (A B B A ...) on the bound arrays for about `seconds` by the device's clock,
+ * at least five runs each, and the baseline next to each run of the first state. A device that offers no
+ * baseline leaves it 0. */
 typedef struct hr_measuring {
     hr_prepared *const *states;
     int count;
@@ -225,11 +233,9 @@ typedef struct hr_measuring {
     hr_progress_fn progress;
     void *progress_context;
     double bytes;
-    hr_baseline *baseline; /* NULL: none */
-    bool copies;           /* of `bytes` bytes are measured alternately */
-    hr_special special;    /* whose rate is measured alternately, too; HR_SPECIAL_NONE: none */
-    double *function; /* median of (seconds of one such function / seconds of the kernel); 0 = not known */
-    hr_roof_seen *steady; /* what three of four copies and functions passed; 0 = too few of them */
+    bool copies;           /* a copy of `bytes` bytes is part of the baseline */
+    hr_special special;    /* whose rate is a part, too; HR_SPECIAL_NONE: none */
+    hr_measured *measured; /* NULL: no baseline */
 } hr_measuring;
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out);
 
@@ -238,6 +244,8 @@ hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr
 hr_status hr_kernel_roof(hr_kernel *kernel, hr_progress_fn progress, void *progress_context);
 /* The least time that this roof needs for this work. */
 void hr_floor_of(const hr_function *function, const hr_work *work, const hr_roof *roof, hr_floor *out);
+/* By the kernel's roof, but one thread alone is nothing to start. */
+void hr_floor_of_state(const hr_kernel *kernel, const hr_prepared *state, const hr_work *work, hr_floor *out);
 /* The special functions that take most of its arithmetic; HR_SPECIAL_NONE where that is less than half. */
 hr_special hr_work_special(const hr_work *work, const hr_roof *roof);
 /* One a stage of the plan, strings in `names`. */

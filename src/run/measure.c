@@ -7,10 +7,7 @@
 #define _GNU_SOURCE
 #include "run/kernel.h"
 
-#include "base/clock.h"
 #include "emit/prelude.h"
-
-#include <sys/resource.h>
 
 #define RUNS_MIN        5
 #define PAIRS_MIN       3
@@ -44,12 +41,6 @@ static hr_status time_once(hr_kernel *kernel, const hr_prepared *state, double *
     return status;
 }
 
-/* How often another program took a processor from a thread of this process. */
-static double taken_away(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_nivcsw;
-}
-
 static hr_timing timing_of(const double *times, int runs) {
     return (hr_timing){
         .median = median_of(times, runs), .min = times[0], .max = times[runs - 1], .runs = runs};
@@ -75,17 +66,21 @@ typedef struct rounds {
     hr_text functions; /* the text of special functions; empty = they are not measured */
     double special;    /* of this round: functions a second */
     pairs computed;    /* seconds are those of one function */
+    double busy;
 } rounds;
 
 static hr_status state_time(rounds *rounds, int state) {
-    double taken, begun = hr_clock_seconds(), away = taken_away();
+    const struct hr_device *device = rounds->kernel->device;
+    double taken;
+    hr_load_reading begun, ended;
+    hr_load_read(device, &begun);
     HR_TRY(time_once(rounds->kernel, rounds->measuring->states[state], &taken));
+    hr_load_read(device, &ended);
     time_insert(rounds->times[state], rounds->runs, taken);
     if (state > 0) return HR_OK;
     if (rounds->measuring->samples) rounds->measuring->samples[rounds->runs] = taken;
-    double most =
-        TAKEN_AWAY + TAKEN_AWAY_RATE * rounds->kernel->device->limits.threads * (hr_clock_seconds() - begun);
-    rounds->first = taken_away() - away <= most ? taken : 0;
+    double most = TAKEN_AWAY + TAKEN_AWAY_RATE * device->limits.threads * (ended.seconds - begun.seconds);
+    rounds->first = ended.switches - begun.switches <= most ? taken : 0;
     return HR_OK;
 }
 
@@ -135,26 +130,31 @@ static hr_status round_time(rounds *rounds) {
 }
 
 /* Part of the measuring that is done, by rounds or by time. */
-static double rounds_done(const rounds *rounds, double begun) {
+static double rounds_done(const rounds *rounds, double taken) {
     const hr_measuring *measuring = rounds->measuring;
     double seconds = measuring->seconds > 0 ? measuring->seconds : DEFAULT_SECONDS;
     if (measuring->repeat) return (double)rounds->runs / measuring->repeat;
     if (rounds->runs < RUNS_MIN) return 0;
-    return rounds->runs < RUNS_MAX ? (hr_clock_seconds() - begun) / seconds : 1;
+    return rounds->runs < RUNS_MAX ? taken / seconds : 1;
 }
 
 static hr_status rounds_time(rounds *rounds) {
     const hr_measuring *measuring = rounds->measuring;
-    double done = 0, begun = hr_clock_seconds();
+    const struct hr_device *device = rounds->kernel->device;
+    double done = 0;
+    hr_load_reading begun, now;
     if (measuring->repeat < 0 || measuring->repeat > HR_REPEAT_MOST)
         return hr_fail(HR_BAD_INPUT, "repeat is %d: it is at most %d", measuring->repeat, HR_REPEAT_MOST);
+    hr_load_read(device, &begun);
     while (done < 1) {
         HR_TRY(round_time(rounds));
-        done = rounds_done(rounds, begun);
+        hr_load_read(device, &now);
+        done = rounds_done(rounds, now.seconds - begun.seconds);
         if (measuring->progress &&
             !measuring->progress(measuring->progress_context, "measuring", done < 1 ? done : 1, 1))
             return hr_fail(HR_CANCELLED, "measuring was stopped");
     }
+    rounds->busy = hr_load_between(&begun, &now, device->limits.threads);
     return HR_OK;
 }
 
@@ -162,7 +162,7 @@ static hr_status rounds_time(rounds *rounds) {
 static hr_status baseline_begin(rounds *rounds) {
     const hr_kernel *kernel = rounds->kernel;
     const hr_device_ops *ops = kernel->device->ops;
-    if (!rounds->measuring->baseline || !kernel->roof_known) return HR_OK;
+    if (!rounds->measuring->measured || !kernel->roof_known) return HR_OK;
     rounds->copies = ops->time_copy && rounds->measuring->copies;
     if (!ops->special_rate || rounds->measuring->special == HR_SPECIAL_NONE) return HR_OK;
     return hr_prelude_rates_source(&rounds->functions);
@@ -177,13 +177,13 @@ static void pairs_end(const pairs *pairs, double *ratio, double *rate, double *s
 }
 
 static void baseline_end(const rounds *rounds) {
-    const hr_measuring *measuring = rounds->measuring;
-    hr_baseline *baseline = measuring->baseline;
-    if (!baseline) return;
-    pairs_end(&rounds->copied, &baseline->copy, &baseline->rate, &measuring->steady->copy);
-    pairs_end(&rounds->computed, measuring->function, &baseline->special_rate,
-              &measuring->steady->special_rate);
-    if (baseline->special_rate > 0) baseline->special = measuring->special;
+    hr_measured *out = rounds->measuring->measured;
+    if (!out) return;
+    *out = (hr_measured){.busy = rounds->busy};
+    hr_baseline *baseline = &out->baseline;
+    pairs_end(&rounds->copied, &baseline->copy, &baseline->rate, &out->steady.copy);
+    pairs_end(&rounds->computed, &out->function, &baseline->special_rate, &out->steady.special_rate);
+    if (baseline->special_rate > 0) baseline->special = rounds->measuring->special;
 }
 
 hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr_timing *out) {
@@ -197,9 +197,9 @@ hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr
     if (status == HR_OK) status = rounds_time(&rounds);
     hr_text_clear(&rounds.functions);
     HR_TRY(status);
+    baseline_end(&rounds);
     for (int s = 0; s < measuring->count; s++)
         out[s] = timing_of(rounds.times[s], rounds.runs);
-    baseline_end(&rounds);
     return HR_OK;
 }
 

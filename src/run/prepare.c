@@ -17,6 +17,10 @@
 #define STATES_MAX    8
 #define GRIDS_A_STAGE 8
 
+/* What little work is reckoned by. */
+#define BYTES_AN_OPERATION 4.0
+#define SPECIAL_OPERATIONS 16.0
+
 /* ---- states ---- */
 
 static hr_status state_create(const hr_kernel *kernel, const int64_t *extents, bool unfused, int threads,
@@ -102,9 +106,22 @@ static hr_status state_get(hr_kernel *kernel, const int64_t *extents, bool unfus
 
 /* ---- plan, emit, compile ---- */
 
+/* One thread does little work sooner than others start, and never waits for one that another program keeps
+ * from its processor. */
+static bool is_little(const hr_kernel *kernel, const hr_prepared *state) {
+    hr_work work;
+    if (!(kernel->device->limits.little_work > 0)) return false;
+    if (hr_plan_work(state->plan, state->extents, &work) != HR_OK) return false;
+    double operations =
+        (work.bytes_read + work.bytes_written) / BYTES_AN_OPERATION + work.vector_flops + work.tensor_flops;
+    for (int i = 0; i < HR_SPECIAL_COUNT; i++)
+        operations += SPECIAL_OPERATIONS * work.special[i];
+    return operations < kernel->device->limits.little_work;
+}
+
 static int threads_of(const hr_kernel *kernel, const hr_prepared *state) {
     int threads = state->threads > 0 ? state->threads : kernel->device->limits.threads;
-    return threads > 0 ? threads : 1;
+    return threads > 1 && !is_little(kernel, state) ? threads : 1;
 }
 
 static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const hr_knobs *knobs) {
@@ -513,6 +530,6 @@ hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out) {
     HR_TRY(hr_kernel_planned(kernel, &state));
     HR_TRY(hr_kernel_roof(kernel, NULL, NULL));
     HR_TRY(hr_plan_work(state->plan, state->extents, &work));
-    hr_floor_of(kernel->function, &work, &kernel->roof, out);
+    hr_floor_of_state(kernel, state, &work, out);
     return HR_OK;
 }

@@ -9,10 +9,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define UNFUSED_MOST   (32 << 20) /* bytes of scratch that the unfused version may take */
 #define PARTS_MOST     4096
 #define BASELINE_LEAST 0.1 /* part of the floor: memory that counts less needs no baseline copy */
+#define STATES         2   /* that are measured: fused, unfused */
+#define ROOF_PASSED    1.1 /* of the roof: no kernel is as fast */
+#define ANEW_SECONDS   600 /* no roof is measured anew sooner */
 #define OUTRUN         1.1 /* times a copy's speed: another copy may be the machine's best */
 
 /* The public result, and what its pointers point to. */
@@ -106,7 +110,7 @@ static hr_status step_unfuse(running *running) {
 static hr_status step_floor(running *running) {
     const hr_kernel *kernel = running->kernel;
     HR_TRY(hr_plan_work(running->fused->plan, running->fused->extents, &running->work));
-    hr_floor_of(kernel->function, &running->work, &kernel->roof, &running->result->floor);
+    hr_floor_of_state(kernel, running->fused, &running->work, &running->result->floor);
     return HR_OK;
 }
 
@@ -162,7 +166,7 @@ static hr_status roof_raise(running *running, const hr_roof_seen *steady, bool c
     const hr_baseline *baseline = &result->baseline;
     const hr_roof kept = kernel->roof;
     hr_roof_seen seen = {.special = baseline->special};
-    if (chosen) {
+    if (chosen && result->busy <= HR_LOAD_BUSY) {
         seen.copy_way = kept.copy_way;
         seen.copy_threads = kept.copy_threads;
     }
@@ -178,22 +182,65 @@ static hr_status roof_raise(running *running, const hr_roof_seen *steady, bool c
 
 /* A kernel that outruns the copy may show that this was the machine's best in a busy moment alone: where
  * another is, both are measured again. */
-static hr_status measure_baseline(running *running, hr_measuring *measuring, hr_timing *timings,
+static hr_status measure_baseline(running *running, const hr_measuring *measuring, hr_timing *timings,
                                   bool *chosen) {
     hr_kernel *kernel = running->kernel;
     const hr_device_ops *ops = kernel->device->ops;
-    hr_baseline *baseline = &running->result->baseline;
     hr_execution execution;
-    *chosen = false;
+    bool other = false;
     HR_TRY(hr_measure_states(kernel, measuring, timings));
-    if (!ops->choose_copy || baseline->copy < OUTRUN) return HR_OK;
+    if (!ops->choose_copy || measuring->measured->baseline.copy < OUTRUN) return HR_OK;
     hr_launch_make(kernel, running->fused, &execution);
-    if (ops->choose_copy(kernel->device, &execution, &kernel->roof, chosen) != HR_OK || !*chosen)
+    if (ops->choose_copy(kernel->device, &execution, &kernel->roof, &other) != HR_OK || !other)
         return HR_OK; /* an extra, not the job */
-    *baseline = (hr_baseline){0};
-    *measuring->steady = (hr_roof_seen){0};
-    *measuring->function = 0;
+    *chosen = true;
     return hr_measure_states(kernel, measuring, timings);
+}
+
+/* Once more where other programs were in the way; the quieter time counts. */
+static hr_status measure_quietly(running *running, const hr_measuring *measuring, hr_timing *timings,
+                                 bool *chosen) {
+    hr_measured first;
+    hr_timing before[STATES];
+    double samples[HR_REPEAT_MOST];
+    *chosen = false;
+    HR_TRY(measure_baseline(running, measuring, timings, chosen));
+    if (measuring->measured->busy <= HR_LOAD_BUSY) return HR_OK;
+    first = *measuring->measured;
+    memcpy(before, timings, sizeof before);
+    memcpy(samples, measuring->samples, sizeof samples);
+    HR_TRY(measure_baseline(running, measuring, timings, chosen));
+    if (measuring->measured->busy < first.busy) return HR_OK;
+    *measuring->measured = first;
+    memcpy(timings, before, sizeof before);
+    memcpy(measuring->samples, samples, sizeof samples);
+    return HR_OK;
+}
+
+/* No kernel passes the machine's best: where one does, the roof was measured in a slow moment. But caches
+ * pass memory, and the formulas of gelu are faster than the functions that its floor counts. */
+static bool roof_is_passed(const running *running) {
+    static const char *const passed_rightly[] = {"launch", "tanh", "erf"};
+    const hr_run_result *result = running->result;
+    if (!(result->floor.seconds > ROOF_PASSED * result->seconds.median)) return false;
+    for (size_t i = 0; i < sizeof passed_rightly / sizeof *passed_rightly; i++)
+        if (strcmp(result->floor.bound, passed_rightly[i]) == 0) return false;
+    return strcmp(result->floor.bound, "memory") != 0 || baseline_wanted(running);
+}
+
+/* Measured anew, unless that was done a short while ago, and taken where nobody hindered it. */
+static hr_status roof_measure_anew(running *running) {
+    hr_kernel *kernel = running->kernel;
+    const hr_run_options *options = &running->options;
+    hr_roof roof;
+    if (kernel->device->limits.compute || !roof_is_passed(running)) return HR_OK;
+    if ((double)time(NULL) - kernel->roof.measured_at < ANEW_SECONDS) return HR_OK;
+    hr_status status =
+        hr_device_roof(kernel->device, true, options->progress, options->progress_context, &roof);
+    if (status == HR_CANCELLED) return status;
+    if (status != HR_OK || roof.busy > HR_LOAD_BUSY) return HR_OK; /* an extra, not the job */
+    kernel->roof = roof;
+    return step_floor(running);
 }
 
 /* The time of all the work from that of a part. */
@@ -209,7 +256,8 @@ static void unfused_reckon(const running *running) {
 static hr_status step_measure(running *running) {
     const hr_run_options *options = &running->options;
     hr_run_result *result = running->result;
-    hr_prepared *states[2] = {running->fused, running->unfused};
+    hr_prepared *states[STATES] = {running->fused, running->unfused};
+    hr_measured measured = {0};
     hr_measuring measuring = {.states = states,
                               .count = running->unfused ? 2 : 1,
                               .seconds = options->seconds,
@@ -217,25 +265,24 @@ static hr_status step_measure(running *running) {
                               .samples = ((run_result *)(void *)result)->samples,
                               .progress = options->progress,
                               .progress_context = options->progress_context,
-                              .bytes = result->floor.bytes};
-    hr_timing timings[2] = {0};
-    hr_roof_seen steady = {0};
-    double function = 0;
+                              .bytes = result->floor.bytes,
+                              .measured = &measured};
+    hr_timing timings[STATES] = {0};
     bool chosen;
-    measuring.steady = &steady;
-    measuring.function = &function;
     if (baseline_wanted(running)) {
-        measuring.baseline = &result->baseline;
         measuring.copies = memory_matters(running);
         measuring.special = special_that_matters(running);
     }
-    HR_TRY(measure_baseline(running, &measuring, timings, &chosen));
+    HR_TRY(measure_quietly(running, &measuring, timings, &chosen));
+    result->baseline = measured.baseline;
+    result->busy = measured.busy;
     result->seconds = timings[0];
     result->unfused = timings[1];
     result->samples = measuring.samples;
     if (running->unfused) unfused_reckon(running);
-    HR_TRY(roof_raise(running, &steady, chosen));
-    baseline_finish(running, measuring.copies, function);
+    HR_TRY(roof_raise(running, &measured.steady, chosen));
+    HR_TRY(roof_measure_anew(running));
+    baseline_finish(running, measuring.copies, measured.function);
     hr_launch_trim(running->kernel, running->fused);
     HR_TRY(hr_launch_refresh(running->kernel, running->fused));
     running->kernel->current = running->fused;
@@ -388,11 +435,15 @@ hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run
     return status;
 }
 
-/* A target that is not there has no roof: its kernels have a plan and no floor. */
+/* By the roof that is kept: nothing is measured here. Without one, the work is known and no time. */
 static hr_status explain_floor(running *running) {
-    hr_status status = hr_kernel_roof(running->kernel, NULL, NULL);
-    if (status == HR_NOT_AVAILABLE) return HR_OK;
-    return status == HR_OK ? step_floor(running) : status;
+    hr_kernel *kernel = running->kernel;
+    hr_status kept = hr_device_roof_kept(kernel->device, &kernel->roof);
+    if (kept != HR_OK && kept != HR_NOT_AVAILABLE) return kept;
+    if (kept != HR_OK) kernel->roof = (hr_roof){0};
+    HR_TRY(step_floor(running));
+    if (kept != HR_OK) running->result->floor.bound = NULL;
+    return HR_OK;
 }
 
 hr_status hr_kernel_explain(hr_kernel *kernel, hr_run_result **out) {

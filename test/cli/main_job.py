@@ -51,7 +51,7 @@ def softmax_reads_and_writes():
     assert np.abs(y - softmax(x)).max() < 1e-6
     report = json.loads(done.stdout)
     assert list(report) == ("kernel file device dtypes extents plan seconds bytes flops floor headroom roof_fraction "
-                            "verified tune version threads variants unfused").split(), list(report) # no "beside", the baseline: the caches hold it
+                            "verified tune version threads variants unfused busy").split(), list(report) # no "beside", the baseline: the caches hold it
     assert report["extents"] == {"M": 37, "N": 129}
     assert len(report["seconds"]["samples"]) == report["seconds"]["runs"]
     assert [variant["chosen"] for variant in report["variants"]] == [True]
@@ -209,8 +209,20 @@ def explain_as_json():
     there = [[stage["name"] for stage in one["plan"]["stages"]] for one in (plan, run)]
     assert there[0] == there[1] != []
     target = json.loads(headroom("explain", "layernorm", "--device", "cuda:sm_90a", "--json").stdout)
-    assert target["floor"] is None and target["bytes"] is None and target["plan"]["stages"]
+    assert target["floor"] is None and target["bytes"] > 0 and target["plan"]["stages"]
     assert target["plan"]["stages"][0]["floor_seconds"] is None
+
+
+def explain_runs_nothing():
+    kept = os.environ["HEADROOM_CACHE"]
+    os.environ["HEADROOM_CACHE"] = str(Path(WORK.name) / "empty")
+    done = headroom("explain", "layernorm", "M=64", "N=100", "--json")
+    assert json.loads(done.stdout)["floor"] is None and json.loads(done.stdout)["bytes"] > 64 * 100 * 8, done.stdout
+    assert "headroom roof" in done.stderr, done.stderr
+    said = headroom("explain", "layernorm").stdout
+    assert "floor     not known" in said and "headroom roof" in said, said
+    assert not list(Path(WORK.name, "empty").glob("**/roof-*")), "a roof was measured"
+    os.environ["HEADROOM_CACHE"] = kept
 
 
 def explain_and_emit():
@@ -280,7 +292,7 @@ if subprocess.run([HEADROOM, "roof"], capture_output=True).returncode == 3:
     print("skipped: this machine's roof cannot be measured, or it has no compiler")
     sys.exit(77)
 for test in (softmax_reads_and_writes, a_total_is_the_next_scalar, fortran_order_is_strides, bf16_is_carried, files_bind_dtypes, several_dtypes,
-             inout_leaves_the_file_alone, shapes_disagree, gather_out_of_range, page_and_seed, explain_as_json, explain_and_emit, bench_in_small, bench_in_passes,
+             inout_leaves_the_file_alone, shapes_disagree, gather_out_of_range, page_and_seed, explain_as_json, explain_runs_nothing, explain_and_emit, bench_in_small, bench_in_passes,
              memory_is_the_arrays, a_closed_pipe_is_no_crash):
     test()
     print("ok", test.__name__)

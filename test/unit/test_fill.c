@@ -14,7 +14,6 @@
 #include <math.h>
 #include <omp.h>
 #include <string.h>
-#include <time.h>
 
 static hr_kernel *load(const char *text) {
     hr_kernel *kernel = NULL;
@@ -245,25 +244,6 @@ static void test_arrays_together_fit_in_memory(void **state) {
     hr_kernel_destroy(kernel);
 }
 
-static void test_speed(void **state) {
-    (void)state;
-    size_t count = 16 << 20;
-    void *data = malloc(count * 4);
-    double best[2] = {1, 1};
-    for (int run = 0; run < 3; run++)
-        for (int d = 0; d < 2; d++) {
-            struct timespec from, to;
-            clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
-            hr_fill_array(d ? HR_BF16 : HR_F32, data, (int64_t)count, &(hr_filling){.seed = 1});
-            clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
-            best[d] =
-                fmin(best[d], (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec));
-        }
-    print_message("512 MB: f32 %.2f s of a processor, bf16 %.2f s\n", 8 * best[0], 16 * best[1]);
-    assert_true(8 * best[0] < 4 && 16 * best[1] < 4); /* a bound for disasters, sanitizers included */
-    free(data);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floats_are_normal),
@@ -276,7 +256,6 @@ int main(void) {
         cmocka_unit_test(test_roots_get_magnitudes),
         cmocka_unit_test(test_fill_again),
         cmocka_unit_test(test_arrays_together_fit_in_memory),
-        cmocka_unit_test(test_speed),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return failed || allocated;

@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include <math.h>
-#include <time.h>
 
 /* The value of the only statement's expression with brackets around every operation. */
 static void spell(const hr_function *function, const hr_expr *expr, hr_text *out) {
@@ -240,27 +239,6 @@ static void test_program_find(void **state) {
     hr_program_destroy(NULL);
 }
 
-/* A cached run starts in < 50 ms, so reading its text must be nothing. */
-static void test_speed(void **state) {
-    (void)state;
-    size_t length;
-    char *text = file_text(HR_SOURCE_DIR "/kernels/layernorm.hr", &length);
-    assert_non_null(text);
-    double best = 1;
-    for (int i = 0; i < 20; i++) {
-        struct timespec start, stop;
-        hr_program *program;
-        clock_gettime(CLOCK_MONOTONIC, &start);
-        assert_int_equal(hr_program_parse("layernorm.hr", text, length, &program), HR_OK);
-        clock_gettime(CLOCK_MONOTONIC, &stop);
-        double seconds = (double)(stop.tv_sec - start.tv_sec) + 1e-9 * (double)(stop.tv_nsec - start.tv_nsec);
-        if (seconds < best) best = seconds;
-        hr_program_destroy(program);
-    }
-    assert_true(best < 2e-3);
-    free(text);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_precedence),
                                        cmocka_unit_test(test_lines),
@@ -271,7 +249,6 @@ int main(void) {
                                        cmocka_unit_test(test_hostile_defs),
                                        cmocka_unit_test(test_hostile_bytes),
                                        cmocka_unit_test(test_every_prefix),
-                                       cmocka_unit_test(test_program_find),
-                                       cmocka_unit_test(test_speed)};
+                                       cmocka_unit_test(test_program_find)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

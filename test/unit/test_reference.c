@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -626,13 +625,8 @@ static void test_strides_and_empty_arrays(void **state) {
     hr_fixture_close(&f);
 }
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Samples of a matrix product cost their own sums and no more: 500 of 2048 terms each, far below a second. */
+/* Samples of a matrix product cost their own sums and no more: 500 of 2048 terms each. Were all elements
+ * computed for each, this would not end. */
 static void test_samples_are_cheap(void **state) {
     (void)state;
     enum { SIZE = 2048 };
@@ -651,7 +645,6 @@ static void test_samples_are_cheap(void **state) {
     for (int i = 0; i < SIZE * SIZE; ++i)
         b[i] = (i / SIZE + i % SIZE) % 5 - 2;
     hr_fixture_set(&f, "b", b);
-    double start = seconds();
     for (int sample = 0; sample < 500; ++sample) {
         int n = sample * 37 % SIZE, m = sample % 3;
         double sum = 0;
@@ -659,7 +652,6 @@ static void test_samples_are_cheap(void **state) {
             sum += a[m * SIZE + k] * b[k * SIZE + n];
         expect(&f, "c", (int64_t)m * SIZE + n, sum);
     }
-    assert_true(seconds() - start < 5);
     free(b);
     hr_fixture_close(&f);
 }

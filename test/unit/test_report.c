@@ -154,7 +154,7 @@ static void json(void **state) {
     free(text);
     assert_string_equal(keys_of(object),
                         "kernel,file,device,dtypes,extents,plan,seconds,bytes,flops,floor,headroom,"
-                        "roof_fraction,verified,tune,version,threads,variants,unfused,beside");
+                        "roof_fraction,verified,tune,version,threads,variants,unfused,busy,beside");
     assert_string_equal(keys_of(json_object_get(object, "device")), "kind,name");
     assert_string_equal(keys_of(json_object_get(object, "extents")), "M,N");
     assert_string_equal(keys_of(json_object_get(object, "plan")), "summary,stages");

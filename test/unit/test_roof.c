@@ -1,4 +1,4 @@
-/* The roof: relations that hold on every machine, and its way into the cache folder and back. */
+/* The roof: what holds of it on every machine, and its way into the cache folder and back. */
 #include "device/device_cpu.h"
 #include "device/roof_store.h"
 #include "emit/prelude.h"
@@ -23,7 +23,7 @@ static int set_up(void **state) {
     (void)state;
     snprintf(folder, sizeof folder, "/tmp/headroom-roof-XXXXXX");
     if (!mkdtemp(folder)) return -1;
-    return setenv("HEADROOM_CACHE", folder, 1);
+    return setenv("HEADROOM_LOAD", "0", 1) || setenv("HEADROOM_CACHE", folder, 1);
 }
 
 static int tear_down(void **state) {
@@ -55,6 +55,23 @@ static bool progress(void *context, const char *what, double done, double total)
     return ++s->calls != s->stop_at;
 }
 
+/* Each rate was measured, and by its own probes: two never come out the same to the last bit. */
+static void check_memory(const hr_roof *roof) {
+    double rates[4 * (HR_ROOF_LEVELS + 1)] = {roof->copy, roof->read, roof->write, roof->triad};
+    int count = 4;
+    for (int i = 0; i < roof->cache_count; i++) {
+        rates[count++] = roof->cache[i].copy;
+        rates[count++] = roof->cache[i].read;
+        rates[count++] = roof->cache[i].write;
+        rates[count++] = roof->cache[i].triad;
+    }
+    for (int i = 0; i < count; i++) {
+        assert_true(isfinite(rates[i]) && rates[i] > 0);
+        for (int j = 0; j < i; j++)
+            assert_true(rates[i] != rates[j]);
+    }
+}
+
 static void test_measured(void **state) {
     (void)state;
     hr_device *device = device_open();
@@ -66,29 +83,20 @@ static void test_measured(void **state) {
     assert_true(s.calls > 20 && s.total > 0);
     assert_int_equal(roof.threads, device->limits.threads);
     assert_true(roof.measured_at > 1.6e9);
-    assert_true(roof.copy > 1e8 && roof.read > 1e8 && roof.write > 1e8 && roof.triad > 1e8);
-    assert_true(roof.copy < 1e14 && roof.read < 1e14);
     assert_true(strncmp(roof.copy_way, "copy_", 5) == 0);
     assert_true(roof.copy_threads > 0 && roof.copy_threads <= roof.threads);
     assert_true(roof.cache_count >= 2);
     assert_string_equal(roof.cache[0].name, "L1");
     assert_true(roof.cache[0].bytes == (double)device->limits.l1_bytes);
-    for (int i = 0; i < roof.cache_count; i++) {
-        bool last = i + 1 == roof.cache_count;
-        assert_true(roof.cache[i].read >= (last ? roof.read : roof.cache[i + 1].read));
-        assert_true(roof.cache[i].write >= (last ? roof.write : roof.cache[i + 1].write));
-        assert_true(roof.cache[i].copy >= (last ? roof.copy : roof.cache[i + 1].copy));
-        assert_true(roof.cache[i].triad >= (last ? roof.triad : roof.cache[i + 1].triad));
-    }
-    assert_true(roof.vector_f32 > 1e8 && roof.vector_f64 > 1e8 && roof.vector_i32 > 1e8 &&
-                roof.vector_i8 > 1e8);
-    assert_true(roof.vector_f32 < 1e15 && roof.vector_bf16 >= 0 && roof.vector_f16 >= 0);
-    assert_true(roof.tensor_f32 >= roof.vector_f32);
-    assert_true(roof.tensor_bf16 >= roof.vector_bf16 && roof.tensor_i8 >= roof.vector_i8);
+    check_memory(&roof);
+    const double others[] = {roof.vector_f32, roof.vector_f64, roof.vector_i32, roof.vector_i8,
+                             roof.tensor_f32, roof.tensor_i8,  roof.launch};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_true(isfinite(others[i]) && others[i] > 0);
+    assert_true(roof.vector_bf16 >= 0 && roof.vector_f16 >= 0 && roof.tensor_bf16 >= roof.vector_bf16);
     assert_true(roof.special[HR_SPECIAL_NONE] == 0);
     for (int i = HR_SPECIAL_NONE + 1; i < HR_SPECIAL_COUNT; i++)
-        assert_true(roof.special[i] > 1e6 && roof.special[i] < roof.vector_f32);
-    assert_true(roof.launch > 0 && roof.launch < 1);
+        assert_true(isfinite(roof.special[i]) && roof.special[i] > 0);
 
     /* From the store: the very same, at once, without a word. */
     s = (seen){0};
@@ -122,7 +130,7 @@ static void test_copy(void **state) {
             snprintf(roof.copy_way, sizeof roof.copy_way, "%s", ways[i]);
             for (double bytes = 64; bytes < 2e9; bytes *= 999) {
                 assert_int_equal(device->ops->time_copy(device, &roof, &arrays, bytes, &seconds), HR_OK);
-                assert_true(seconds > 0 && seconds < 60 && bytes / seconds < 1e14);
+                assert_true(isfinite(seconds) && seconds > 0);
             }
             for (int64_t at = 0; at < lengths[l]; at += 61)
                 assert_int_equal(array[at], 7);
@@ -152,7 +160,7 @@ static void test_choose(void **state) {
     const int64_t length = (int64_t)49 << 20;
     char *array = calloc(1, (size_t)length);
     hr_execution arrays = {.pointers = (void *[]){array}, .count = 1, .bytes = (int64_t[]){length}};
-    hr_roof roof = {.copy = 1e10, .launch = 1e-6, .copy_threads = 1}, named;
+    hr_roof roof = {.copy = 1e5, .launch = 1e-6, .copy_threads = 1}, named;
     double seconds = 0;
     bool chosen = true;
     assert_non_null(array);
@@ -178,30 +186,19 @@ static void test_choose(void **state) {
     hr_device_destroy(device);
 }
 
-/* The same loops as the roof's: as fast, but for what else runs meanwhile; other functions take over. */
-/* A rate is timed within microseconds: where others use the cores it may be told any number of times too low.
- */
-static bool is_plausible(hr_device *device, const char *source, int special, double roof) {
-    bool plausible = false;
-    for (int turn = 0; turn < 20 && !plausible; turn++) {
-        double rate = 0;
-        assert_int_equal(device->ops->special_rate(device, source, (hr_special)special, &rate), HR_OK);
-        plausible = rate > 1e-3 * roof && rate < 50 * roof;
-    }
-    return plausible;
-}
-
+/* Every function has a rate; what it is depends on what else runs. */
 static void test_special_rate(void **state) {
     (void)state;
     hr_device *device = device_open();
-    hr_roof roof = {0};
     hr_text source = {0};
     double rate = 0;
-    assert_int_equal(hr_device_roof(device, false, NULL, NULL, &roof), HR_OK);
     assert_int_equal(hr_prelude_rates_source(&source), HR_OK);
     for (int special = HR_SPECIAL_NONE + 1; special < HR_SPECIAL_COUNT; special++)
-        for (int again = 0; again < 2; again++)
-            assert_true(is_plausible(device, source.data, special, roof.special[special]));
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(device->ops->special_rate(device, source.data, (hr_special)special, &rate),
+                             HR_OK);
+            assert_true(isfinite(rate) && rate >= 0);
+        }
     assert_int_equal(device->ops->special_rate(device, source.data, HR_SPECIAL_NONE, &rate), HR_INTERNAL);
     static const char nothing[] = "int hr_entry(const void *l, void *fault) { return l && !fault; }\n";
     hr_device *other = device_open();
@@ -209,6 +206,16 @@ static void test_special_rate(void **state) {
     hr_device_destroy(other);
     hr_text_clear(&source);
     hr_device_destroy(device);
+}
+
+/* One thread's rate and that of all bound each other. */
+static void test_shortfall(void **state) {
+    (void)state;
+    assert_true(hr_roof_shortfall(10, 40, 4) == 0 && hr_roof_shortfall(10, 10, 4) == 0);
+    assert_true(hr_roof_shortfall(10, 9, 4) == 0); /* two threads of one core */
+    assert_true(fabs(hr_roof_shortfall(10, 5, 4) - 0.5) < 1e-9);
+    assert_true(fabs(hr_roof_shortfall(10, 80, 4) - 0.5) < 1e-9);
+    assert_true(hr_roof_shortfall(0, 80, 4) == 0 && hr_roof_shortfall(10, 0, 4) == 0);
 }
 
 static void test_stopped(void **state) {
@@ -333,23 +340,14 @@ static void test_raise(void **state) {
     assert_memory_equal(&roof, &was, sizeof was);
 
     assert_true(copy_raise(device, 1e10, &roof));
-    assert_true(fabs(roof.copy / 1e10 - 1) < 1e-12 && fabs(roof.read / 6 - 1) < 1e-12);
-    assert_true(fabs(roof.write / 9 - 1) < 1e-12 && fabs(roof.triad / 12 - 1) < 1e-12);
-    assert_true(roof.cache[0].read == roof.read && roof.cache[1].triad == 1e300);
-    assert_true(roof.special[HR_SPECIAL_RANDOM] == 7.25 && roof.launch == was.launch);
+    assert_true(roof.copy == 1e10); /* and nothing else */
+    was.copy = roof.copy;
+    assert_memory_equal(&was, &roof, sizeof was);
     assert_int_equal(hr_roof_store_read(device, &back), HR_OK);
     assert_memory_equal(&back, &roof, sizeof roof);
+    was.copy = example().copy;
     assert_true(copy_raise(device, 0.9e10, &was)); /* another did already, and further */
     assert_memory_equal(&was, &roof, sizeof roof);
-
-    roof.copy = 1e10; /* what was measured in a better moment is not made better still */
-    roof.read = 2e10, roof.write = 0.7e10, roof.triad = 0.4e10;
-    assert_int_equal(hr_roof_store_write(device, &roof), HR_OK);
-    assert_true(copy_raise(device, 1.5e10, &roof));
-    assert_true(roof.read == 2e10 && roof.copy == 1.5e10);
-    assert_true(fabs(roof.write / 1.05e10 - 1) < 1e-12 && fabs(roof.triad / 0.6e10 - 1) < 1e-12);
-    assert_true(copy_raise(device, 3e10, &roof));
-    assert_true(roof.read == 3e10 && roof.copy == 3e10 && roof.cache[0].read == 3e10);
 
     was = roof; /* functions alone */
     hr_roof_seen seen = {.copy = 1, .special = HR_SPECIAL_RANDOM, .special_rate = 7.3};
@@ -393,7 +391,7 @@ static void test_raise_by_many(void **state) {
             copy *= 1.01 + 0.02 * p;
             copy_raise(device, copy, &roof);
             if (hr_roof_store_read(device, &back) != HR_OK || back.copy < last) _exit(1);
-            if (fabs(back.read / back.copy * (1e10 / 3) / 2 - 1) > 1e-9) _exit(2);
+            if (back.read != roof.read || back.triad != roof.triad) _exit(2);
             last = back.copy;
         }
         _exit(0);
@@ -429,9 +427,10 @@ static void test_lock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_CACHE(test_measured),     WITH_CACHE(test_copy),          WITH_CACHE(test_choose),
-        WITH_CACHE(test_special_rate), WITH_CACHE(test_stopped),       WITH_CACHE(test_store),
-        WITH_CACHE(test_raise),        WITH_CACHE(test_raise_by_many), WITH_CACHE(test_lock),
+        WITH_CACHE(test_measured),     WITH_CACHE(test_copy),      WITH_CACHE(test_choose),
+        WITH_CACHE(test_special_rate), WITH_CACHE(test_shortfall), WITH_CACHE(test_stopped),
+        WITH_CACHE(test_store),        WITH_CACHE(test_raise),     WITH_CACHE(test_raise_by_many),
+        WITH_CACHE(test_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
