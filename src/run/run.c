@@ -438,11 +438,11 @@ hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run
 /* By the roof that is kept: nothing is measured here. Without one, the work is known and no time. */
 static hr_status explain_floor(running *running) {
     hr_kernel *kernel = running->kernel;
-    hr_status kept = hr_device_roof_kept(kernel->device, &kernel->roof);
+    hr_status kept = kernel->roof_known ? HR_OK : hr_device_roof_kept(kernel->device, &kernel->roof);
     if (kept != HR_OK && kept != HR_NOT_AVAILABLE) return kept;
-    if (kept != HR_OK) kernel->roof = (hr_roof){0};
+    kernel->roof_known = kept == HR_OK;
     HR_TRY(step_floor(running));
-    if (kept != HR_OK) running->result->floor.bound = NULL;
+    if (!kernel->roof_known) running->result->floor.bound = NULL;
     return HR_OK;
 }
 

@@ -67,7 +67,7 @@ record 3 --from-range step --steps 3 -- cuda step 5
 holds run.hrt "ranges 3" "kernels 30"
 record 3 --steps 2 -- cuda step 5
 holds run.hrt "ranges 2" "kernels 20"
-record 3 --for 0.3 -- cuda step 2 sleep 1 step 3
+record 3 --for 1 -- cuda step 2 sleep 2 step 3
 holds run.hrt "ranges 2" "kernels 20"
 
 # Counters: of the first two launches of each kernel, which have no times of their own; of the GPU over time.
