@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define ROOF_BATCHES 12
+#define ROOF_SECONDS 15.0
 #define PAGE         4096
 #define HUGE_PAGE    ((size_t)2 << 20)
 #define WALK_LEAST   ((size_t)32 << 20)
@@ -156,6 +157,7 @@ hr_status hr_device_cpu_open(struct hr_device **out) {
     cpu->base.ops = &cpu_ops;
     cpu->compile_seconds = HR_COMPILER_SECONDS;
     cpu->roof_batches = ROOF_BATCHES;
+    cpu->roof_seconds = ROOF_SECONDS;
     hr_machine_describe(cpu->base.name, sizeof cpu->base.name, &cpu->base.limits, cpu->machine);
     pthread_mutex_init(&cpu->finding, NULL); /* cannot fail without attributes */
     cpu->compiler_status = hr_compiler_find(&cpu->compiler);

@@ -20,7 +20,8 @@ typedef struct hr_device_cpu {
     bool copy_compared;             /* with all others, by choose_copy */
     struct hr_special_cpu *special; /* of special_rate; NULL until needed */
     int roof_batches;               /* how often the roof's probes have their turn */
-    int64_t roof_stream_bytes;      /* of each of three; 0 = by the caches' sizes */
+    double roof_seconds; /* after which they have no further turn, and a disturbed one is not tried again */
+    int64_t roof_stream_bytes; /* of each of three; 0 = by the caches' sizes */
 } hr_device_cpu;
 
 struct hr_module {

@@ -37,6 +37,7 @@ static hr_device *device_open(void) {
     hr_device *device = NULL;
     assert_int_equal(hr_device_open("cpu", &device), HR_OK);
     ((hr_device_cpu *)device)->roof_batches = 1;
+    ((hr_device_cpu *)device)->roof_seconds = 0;
     ((hr_device_cpu *)device)->roof_stream_bytes = STREAM_BYTES;
     return device;
 }
