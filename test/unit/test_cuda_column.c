@@ -43,6 +43,12 @@ static const struct column_case {
     {{"layernorm_backward T=bf16", 31, 1023, 90, 2, 0, {0}}, OTHER, 0, 0, 0, 1},
     {{"layernorm_backward T=bf16", 7, 2049, 90, 2, 1, {0}}, OTHER, 0, 0, 0, 1},
     {{"layernorm_backward T=bf16", 12, 1024, 90, 2, 0, {.staging = HR_STAGING_AHEAD}}, OTHER, 0, 0, 0, 1},
+    {{"rmsnorm_backward T=f32", 61, 4096, 90, 2, 0, {.staging = HR_STAGING_SHARED, .row_threads = 256, .groups = 4}},
+     READ_AGAIN,
+     256,
+     4,
+     2,
+     1},
 };
 
 static void check_choice(const hr_cuda_choice *c, int number) {

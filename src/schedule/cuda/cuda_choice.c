@@ -315,7 +315,9 @@ static void choose_staged(chooser *s, int64_t groups) {
     bool wanted = knobs->staging ? knobs->staging == HR_STAGING_SHARED || knobs->staging == HR_STAGING_DOUBLE
                                  : !c->resident && !c->columns;
     bool wide = c->columns && !knobs->staging && c->groups > 2 && c->row_threads > 32;
-    int depth = knobs->staging == HR_STAGING_DOUBLE || wide ? 2 : 1;
+    int depth =
+        knobs->staging == HR_STAGING_DOUBLE || c->columns ? 2 : 1; /* rows of sums are read late: the
+                                                                      next one has a place of its own */
     bool chosen = knobs->staging || knobs->cluster || knobs->row_threads || c->columns;
     bool vast = !chosen && groups > 4096 && s->streams == 1 && (s->shared || c->shifted || groups <= 8192);
     wanted = wanted || wide || vast; /* what a thread holds would not fit its registers */
