@@ -9,9 +9,8 @@
 static const char *pipeline_fault(const hr_stage *stage, const hr_cpu_walk *walk) {
     const hr_pipeline *pipeline = &walk->pipeline;
     if (!pipeline->depth)
-        return pipeline->offset || pipeline->next_rows || pipeline->throttle || pipeline->direction
-                   ? "an offset, a throttle or a direction without a pipeline"
-                   : NULL;
+        return pipeline->throttle || pipeline->direction ? "a throttle or a direction without a pipeline"
+                                                         : NULL;
     if (stage->contract) return "a pipeline of a product";
     if (!hr_stage_is_vector(stage)) return "a pipeline of scalar lanes";
     if (pipeline->depth != hr_stage_main_passes(stage) || pipeline->depth < 2)
@@ -19,8 +18,6 @@ static const char *pipeline_fault(const hr_stage *stage, const hr_cpu_walk *walk
     if (walk->partition != HR_PARTITION_TASKS) return "a pipeline where threads share out rows or columns";
     if (walk->order != HR_ORDER_LYING) return "a pipeline of tasks in another order than they lie";
     if (stage->schedule->joins) return "a pipeline in a stage that goes on with the one before it";
-    if (pipeline->next_rows && !pipeline->offset) return "rows begun early without an offset";
-    if (pipeline->next_rows && walk->jam > 1) return "rows begun early with several side by side";
     if (pipeline->direction == HR_REVERSED && (walk->jam > 1 || pipeline->depth != 2))
         return "a last pass from the end with several rows side by side, or of more than two passes";
     if (pipeline->direction == HR_REVERSED && hr_stash_has_rows(stage))

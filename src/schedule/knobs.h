@@ -28,16 +28,11 @@ typedef enum hr_prefetch_knob {
     HR_PREFETCH_16K
 } hr_prefetch_knob;
 typedef enum hr_short_axis_knob { HR_SHORT_AXIS_LOOP = 1 } hr_short_axis_knob;
-typedef enum hr_pipeline_knob {
-    HR_PIPELINE_OFF = 1,
-    HR_PIPELINE_ON,
-    HR_PIPELINE_OTHER_OFFSET
-} hr_pipeline_knob;
+typedef enum hr_pipeline_knob { HR_PIPELINE_OFF = 1, HR_PIPELINE_ON } hr_pipeline_knob;
 /* How far steps of passes side by side may begin before those ahead of them have ended. */
 typedef enum hr_throttle {
-    HR_THROTTLE_NONE = 1,  /* as far as the core sees */
-    HR_THROTTLE_ADDRESSES, /* a step's addresses wait for what the step before it reads of memory */
-    HR_THROTTLE_READS      /* until all reads of the steps before have ended */
+    HR_THROTTLE_NONE = 1, /* as far as the core sees */
+    HR_THROTTLE_ADDRESSES /* a step's addresses wait for what the step before it reads of memory */
 } hr_throttle;
 typedef enum hr_order_knob { HR_ORDER_AS_THEY_COME = 1, HR_ORDER_BY_ROW } hr_order_knob;
 typedef enum hr_join_knob { HR_JOIN_OFF = 1, HR_JOIN_BLOCKS } hr_join_knob;

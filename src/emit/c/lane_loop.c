@@ -229,9 +229,7 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     bool first = hr_stage_shares_stash(p->stage);
     for (int i = 0; i < pass->step_count; i++)
         first = first || hr_expr_find(pass->steps[i].value, is_read, &(pass_of){p, pass});
-    if (!first || hr_cpu_walk_of(p->stage)->pipeline.direction == HR_REVERSED ||
-        hr_cpu_walk_of(p->stage)->pipeline.offset)
-        return head;
+    if (!first || hr_cpu_walk_of(p->stage)->pipeline.direction == HR_REVERSED) return head;
     return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size / pass->group,
                      BYTES_AHEAD / size);
 }

@@ -10,14 +10,7 @@ const char *hr_stage_row_size(hr_printer *p, const hr_stage *stage) {
 }
 
 bool hr_stage_shares_stash(const hr_stage *stage) {
-    return hr_cpu_walk_of(stage)->pipeline.depth && hr_stage_main_passes(stage) == 2 &&
-           !hr_cpu_walk_of(stage)->pipeline.offset;
-}
-
-/* Sums that other threads read stay where these look for them. */
-bool hr_stage_area_is_placed(const hr_stage *stage) {
-    return hr_cpu_walk_of(stage)->pipeline.offset && hr_stash_has_rows(stage) &&
-           !hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+    return hr_cpu_walk_of(stage)->pipeline.depth && hr_stage_main_passes(stage) == 2;
 }
 
 int hr_stage_stash_slots(const hr_stage *stage, int stash_index) {
@@ -117,8 +110,7 @@ static const hr_size *rows_of(hr_sizes *sizes, const hr_plan *plan, const hr_sta
 
 const hr_size *hr_stage_thread_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
     const areas all = areas_before(plan, stage, stage->step_count);
-    const hr_size *size =
-        hr_size_number(sizes, all.totals * TOTAL_BYTES + (hr_stage_area_is_placed(stage) ? HR_AREA_PAGE : 0));
+    const hr_size *size = hr_size_number(sizes, all.totals * TOTAL_BYTES);
     if (all.wide) size = hr_size_sum(sizes, rows_of(sizes, plan, stage, all.wide, 8), size);
     if (all.narrow) size = hr_size_sum(sizes, rows_of(sizes, plan, stage, all.narrow, 4), size);
     return size;

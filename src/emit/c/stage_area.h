@@ -14,11 +14,6 @@
  * the same place, 4 KB apart, waits for it. */
 enum { HR_AREA_PADDING = 1152 };
 
-/* Where stashed rows begin in a page, if their stage has a pipeline offset: what is read of them stands
- * ahead of what was just stored of results of pages' length, by half a page at most. */
-enum { HR_AREA_PLACE = 1024, HR_AREA_PAGE = 4096 };
-
-bool hr_stage_area_is_placed(const hr_stage *stage);
 /* Whether threads may take the stage in pieces of their shares (prelude/shares.h), and whether it adds over
  * tasks, so that each piece has an area of its own: which one adds what is then always the same. */
 bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage);
@@ -38,7 +33,7 @@ const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int
 /* Where the strip in hand of the local stands that a step makes. */
 const char *hr_stage_strip_offset(hr_printer *printer, const hr_stage *stage, int step_index);
 /* Whether a row is stashed where the one before it was: of two passes side by side, the second, which goes
- * first, has read a place before the first writes there, unless that one has a pipeline offset. */
+ * first, has read a place before the first writes there. */
 bool hr_stage_shares_stash(const hr_stage *stage);
 /* Rows side by side that a stashed value needs: one for each jammed row, or in flight of a pipelined stage,
  * or for each two that share. */

@@ -309,10 +309,6 @@ static void print_areas(hr_stage_printer *s) {
     if (!uses_area(s->plan, s->stage)) return;
     const char *area =
         s->pieces ? "work" : hr_format(p, "work + thread * (%s)", hr_stage_thread_text(p, s->stage));
-    if (hr_stage_area_is_placed(s->stage)) {
-        hr_print(p, "char *const own = %s;", area);
-        area = hr_format(p, "own + (%d - (uintptr_t)own) %% %d", HR_AREA_PLACE, HR_AREA_PAGE);
-    }
     if (!s->attends) hr_print(p, "char *const area = %s;", area);
     for (int k = 0; k < hr_stash_of(s->stage)->count; k++) {
         if (s->pipelined && !hr_stash_of(s->stage)->once[k]) continue;

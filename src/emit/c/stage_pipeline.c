@@ -396,9 +396,7 @@ static int step_vectors(const pipeline_printer *k, int rows) {
 
 /* What the pass at a position adds to the place that all have come to. */
 static const char *pass_place(const pipeline_printer *k, int position) {
-    return position == hr_stage_main_passes(k->s->stage) - 1               ? " + shift"
-           : position == 0 && hr_cpu_walk_of(k->s->stage)->pipeline.offset ? " + lead"
-                                                                           : "";
+    return position == hr_stage_main_passes(k->s->stage) - 1 ? " + shift" : "";
 }
 
 /* What the pass at a position does with the vectors from `first` on; `aligned` as C: whether all that it
@@ -425,49 +423,6 @@ static void print_main_pass(pipeline_printer *k, int position, int first, int ro
     }
 }
 
-/* The same in a block of its own, where no other pass goes beside it. */
-static void print_apart(pipeline_printer *k, int position, int first, int rows, const char *aligned) {
-    hr_print(k->p, "    {");
-    k->p->indent++;
-    print_main_pass(k, position, first, rows, aligned);
-    k->p->indent--;
-    hr_print(k->p, "    }");
-}
-
-/* The loop that follows is as long as the pipeline offset. Where lanes are narrowed, so that a core sees few
- * steps ahead, a branch that it guesses wrong where a row begins or ends costs it what it would have read;
- * elsewhere loops of their own are faster. */
-static void write_out_offset(pipeline_printer *k, int step) {
-    int steps = hr_cpu_walk_of(k->s->stage)->pipeline.offset / step / hr_limits_lanes(&k->p->plan->limits);
-    bool written = steps > 1 && hr_stage_is_narrow(k->s->plan, k->s->stage);
-    hr_text_format(k->p->out, "#pragma GCC unroll %d\n", written ? steps : 1);
-}
-
-/* The last pass alone, to its row's last whole step. */
-static void print_trailing(pipeline_printer *k, const char *aligned) {
-    hr_printer *p = k->p;
-    int position = hr_stage_main_passes(k->s->stage) - 1;
-    write_out_offset(k, k->ways);
-    hr_print(p, "for (int64_t i = last; i < ended; i += %d * HR_LANES) {", k->ways);
-    for (int first = 0; first < k->ways; first += k->unit)
-        print_apart(k, position, first, 1, aligned);
-    hr_print(p, "}");
-}
-
-/* What the first pass does before the others begin. */
-static void print_leading(pipeline_printer *k, int rows) {
-    hr_printer *p = k->p;
-    int step = step_vectors(k, rows);
-    if (!hr_cpu_walk_of(k->s->stage)->pipeline.offset || hr_cpu_walk_of(k->s->stage)->pipeline.next_rows)
-        return;
-    hr_print(p, "const int64_t lead = %s;", hr_stage_pipeline_offset(k->s));
-    write_out_offset(k, step);
-    hr_print(p, "for (int64_t i = first ? 0 : -lead; i < 0; i += %d * HR_LANES) {", step);
-    for (int first = 0; first < step; first += k->unit)
-        print_apart(k, 0, first, rows, "false");
-    hr_print(p, "}");
-}
-
 /* The next step's place waits for what this one reads. */
 static void print_wait(pipeline_printer *k, int first, int rows) {
     const char *all = "";
@@ -488,7 +443,6 @@ static void print_main_passes(pipeline_printer *k, int rows, const char *aligned
     bool apart = hr_stash_has_rows(k->s->stage) && !hr_stage_shares_stash(k->s->stage);
     bool columns = hr_pipeline_has_columns(k->s->stage);
     hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
-    if (hr_cpu_walk_of(k->s->stage)->pipeline.throttle == HR_THROTTLE_READS) hr_print(p, "    load_fence();");
     for (int first = 0; first < step; first += k->unit) {
         if (columns) hr_print(p, "    {");
         p->indent += columns;
@@ -522,18 +476,11 @@ static const char *all_aligned(pipeline_printer *k, int rows) {
  * ends. */
 static void print_loops(pipeline_printer *k, int rows) {
     hr_printer *p = k->p;
-    bool trails = hr_pipeline_trails(k->s->stage);
     const char *aligned = all_aligned(k, rows);
-    if (trails) {
-        const char *whole = hr_format(p, "%d * HR_LANES", k->ways);
-        hr_print(p, "const int64_t ended = last + (%s - shift - last) / (%s) * (%s);",
-                 hr_emit_index_size(p, p->lane), whole, whole);
-    }
     for (int is = aligned ? 1 : 0; is >= 0; is--) {
         if (aligned) hr_print(p, is ? "if (%s) {" : "} else {", aligned);
         p->indent += aligned != NULL;
         print_main_passes(k, rows, is ? "true" : "false");
-        if (trails) print_trailing(k, is ? "true" : "false");
         p->indent -= aligned != NULL;
     }
     if (aligned) hr_print(p, "}");
@@ -542,7 +489,6 @@ static void print_loops(pipeline_printer *k, int rows) {
 static void print_together(pipeline_printer *k, int rows) {
     hr_printer *p = k->p;
     int number = k->s->number, passes = hr_stage_main_passes(k->s->stage);
-    bool trails = hr_pipeline_trails(k->s->stage);
     hr_text body, *out = hr_print_aside(p, &body);
     hr_print(p, "const arguments copy = *a;");
     for (int position = 0; position < passes; position++)
@@ -551,7 +497,6 @@ static void print_together(pipeline_printer *k, int rows) {
             print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, position));
         }
     print_columns(k, NULL);
-    print_leading(k, rows);
     print_loops(k, rows);
     for (int position = 0; position < passes; position++)
         for (int r = 0; r < rows; r++) {
@@ -560,17 +505,13 @@ static void print_together(pipeline_printer *k, int rows) {
             lanes.state = hr_format(p, "%s->", live_row(k, rows, r, position));
             hr_lane_save(p, &lanes, hr_format(p, "%s.", hr_format(p, row_name[r], pass)));
         }
-    if (trails) hr_print(p, "return ended;");
     hr_print_back(p, out);
     const char *live = rows > 1 ? hr_format(p, "(*live)[%d]", passes) : "*live";
     hr_emit_function(
-        p, trails ? "static int64_t" : "static void",
-        hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
+        p, "static void", hr_format(p, "stage_%d_%s", number, rows > 1 ? "pair" : "together"),
         hr_format(p,
-                  "const arguments *a, stage_%d_row *const %s%s, int64_t shift%s, int64_t first, "
-                  "int64_t last",
-                  number, live, hr_pipeline_has_columns(k->s->stage) ? ", char *area" : "",
-                  hr_cpu_walk_of(k->s->stage)->pipeline.next_rows ? ", int64_t lead" : ""),
+                  "const arguments *a, stage_%d_row *const %s%s, int64_t shift, int64_t first, int64_t last",
+                  number, live, hr_pipeline_has_columns(k->s->stage) ? ", char *area" : ""),
         &body);
 }
 

@@ -7,16 +7,6 @@
 #include "emit/c/stage_estimate.h"
 #include "emit/c/stage_line.h"
 
-enum { LINE = 64 };
-
-const char *hr_stage_pipeline_offset(hr_stage_printer *s) {
-    int offset = hr_cpu_walk_of(s->stage)->pipeline.offset,
-        line = hr_stage_is_narrow(s->plan, s->stage) ? LINE / 2 : LINE / 4;
-    const char *size = hr_emit_index_size(s->p, s->p->lane);
-    if (!offset) return NULL;
-    return hr_format(s->p, "(%s < %d || %s %% %d ? 0 : %d)", size, 2 * offset, size, line, offset);
-}
-
 /* ---- where a step begins and ends ---- */
 
 static const char *area_passed(const hr_stage_printer *s) {
@@ -54,58 +44,37 @@ static void print_all_enters(hr_stage_printer *s) {
         print_enters(s, position);
 }
 
-/* The same as a function, where the end of the row before comes between it and the start. */
-static void print_begin(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    hr_text body, *out = hr_print_aside(p, &body);
-    print_all_enters(s);
-    hr_print_back(p, out);
-    hr_emit_function(p, "static void", hr_format(p, "stage_%d_begin", s->number),
-                     hr_format(p, "const arguments *a, stage_%d_row **live%s", s->number, area_declared(s)),
-                     &body);
-}
-
 /* What the rows of a step begin with. Returns how many of their lanes the passes can do side by side. */
 static void print_start(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int passes = hr_stage_main_passes(s->stage), last = s->stage->pass_count - 1, number = s->number;
-    bool next_rows = hr_cpu_walk_of(s->stage)->pipeline.next_rows;
     const char *size = hr_emit_index_size(p, p->lane);
     hr_text body, *out = hr_print_aside(p, &body);
-    if (!next_rows) print_all_enters(s);
+    print_all_enters(s);
     hr_print(p, "*shift = 0;");
     hr_print(p, "for (int turn = 0; turn < %d; turn++)", passes);
     hr_print(p, "    if (!live[turn]) return 0;");
     hr_print(p, "const int64_t lanes = %d * HR_LANES, ahead = stage_%d_shift(a, live[%d]);", s->together,
              number, passes - 1);
-    if (hr_cpu_walk_of(s->stage)->pipeline.offset)
-        hr_print(p, "const int64_t lead = %s%s;", next_rows ? "*led ? *led : " : "",
-                 hr_stage_pipeline_offset(s));
-    if (next_rows) { /* the first row had none before it to begin beside */
-        hr_print(p, "if (*led < lead) stage_%d_pass_0(a, live[0]%s, 0, lead);", number, area_passed(s));
-        hr_print(p, "*led = lead;");
-    }
-    const char *most = hr_cpu_walk_of(s->stage)->pipeline.offset ? "(lead > ahead ? lead : ahead)" : "ahead";
-    hr_print(p, "const int64_t done = %s < %s ? (%s - %s) / lanes * lanes : 0;", most, size, size, most);
+    hr_print(p, "const int64_t done = ahead < %s ? (%s - ahead) / lanes * lanes : 0;", size, size);
     hr_print(p, "if (done) *shift = ahead;");
     hr_print(p, "if (*shift) stage_%d_pass_%d(a, live[%d]%s, 0, 0%s);", number, last, passes - 1,
              area_passed(s), hr_stage_lines_passed(s));
     hr_print(p, "return done;");
     hr_print_back(p, out);
     hr_emit_function(p, "static int64_t", hr_format(p, "stage_%d_start", number),
-                     hr_format(p, "const arguments *a, stage_%d_row **live%s%s, int64_t *shift%s", number,
-                               area_declared(s), next_rows ? ", int64_t *led" : "",
-                               hr_stage_lines_parameter(s)),
+                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t *shift%s", number,
+                               area_declared(s), hr_stage_lines_parameter(s)),
                      &body);
 }
 
-/* The rest of a row in the pass at a position, which has done so many of its lanes. */
-static void print_rest(hr_stage_printer *s, int position, const char *done) {
+/* The rest of a row in the pass at a position. */
+static void print_rest(hr_stage_printer *s, int position) {
     bool last = position == hr_stage_main_passes(s->stage) - 1;
     const char *size = hr_emit_index_size(s->p, s->p->lane);
-    hr_print(s->p, "if (live[%d] && %s%s < %s) stage_%d_pass_%d(a, live[%d]%s, %s, %s%s);", position, done,
+    hr_print(s->p, "if (live[%d] && done%s < %s) stage_%d_pass_%d(a, live[%d]%s, done, %s%s);", position,
              last ? " + shift" : "", size, s->number, hr_stage_pass_at(s->stage, position), position,
-             area_passed(s), done, size, last ? hr_stage_lines_passed(s) : "");
+             area_passed(s), size, last ? hr_stage_lines_passed(s) : "");
 }
 
 /* What is left of the rows of a step. */
@@ -113,28 +82,18 @@ static void print_finish(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int passes = hr_stage_main_passes(s->stage), number = s->number;
     hr_text body, *out = hr_print_aside(p, &body);
-    bool has_offset =
-        hr_cpu_walk_of(s->stage)->pipeline.offset && !hr_cpu_walk_of(s->stage)->pipeline.next_rows;
-    if (has_offset) hr_print(p, "const int64_t lead = done ? %s : 0;", hr_stage_pipeline_offset(s));
-    for (int position = passes - 1; position >= (hr_cpu_walk_of(s->stage)->pipeline.next_rows ? 1 : 0);
-         position--)
-        print_rest(s, position,
-                   has_offset && position == 0                              ? "done + lead"
-                   : position == passes - 1 && hr_pipeline_trails(s->stage) ? "ended"
-                                                                            : "done");
+    for (int position = passes - 1; position >= 0; position--)
+        print_rest(s, position);
     hr_print(p, "if (live[%d]) stage_%d_leave(a, live[%d]%s);", passes - 1, number, passes - 1,
              hr_stage_lines_passed(s));
     hr_print_back(p, out);
-    hr_emit_function(
-        p, "static void", hr_format(p, "stage_%d_finish", number),
-        hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done%s, int64_t shift%s", number,
-                  area_declared(s), hr_pipeline_trails(s->stage) ? ", int64_t ended" : "",
-                  hr_stage_lines_parameter(s)),
-        &body);
+    hr_emit_function(p, "static void", hr_format(p, "stage_%d_finish", number),
+                     hr_format(p, "const arguments *a, stage_%d_row **live%s, int64_t done, int64_t shift%s",
+                               number, area_declared(s), hr_stage_lines_parameter(s)),
+                     &body);
 }
 
 void hr_stage_pipeline_ends(hr_stage_printer *s) {
-    if (hr_cpu_walk_of(s->stage)->pipeline.next_rows) print_begin(s);
     print_start(s);
     print_finish(s);
 }
@@ -143,8 +102,7 @@ void hr_stage_pipeline_ends(hr_stage_printer *s) {
 
 /* The states of rows that live at once, and so many that rows stashed in as many slots do not meet. */
 static int live_rows(const hr_stage *stage) {
-    int rows = (hr_stage_main_passes(stage) + hr_cpu_walk_of(stage)->pipeline.next_rows) *
-               hr_cpu_walk_of(stage)->jam;
+    int rows = hr_stage_main_passes(stage) * hr_cpu_walk_of(stage)->jam;
     for (int i = 0; i < hr_stash_of(stage)->count; i++) {
         int slots = hr_stage_stash_slots(stage, i);
         if (rows % slots) return (rows / slots + 1) * slots;
@@ -189,30 +147,8 @@ static void print_step(hr_stage_printer *s) {
     print_live(s);
     hr_print(p, "const int64_t done = stage_%d_start(a, live%s, &shift%s);", number, area,
              hr_stage_lines_passed(s));
-    bool trails = hr_pipeline_trails(s->stage);
-    hr_print(p, "%sstage_%d_together(a, live%s, shift, 0, done)%s;",
-             trails ? "const int64_t ended = done ? " : "if (done) ", number, area, trails ? " : 0" : "");
-    hr_print(p, "stage_%d_finish(a, live%s, done%s, shift%s);", number, area, trails ? ", ended" : "",
-             hr_stage_lines_passed(s));
-}
-
-/* The end of the row before beside the beginning of the next one, then the rows of a step. What is one a row
- * is computed first: it takes long, and the end of the row before does not need it. */
-static void print_ended_step(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    int number = s->number;
-    const char *area = area_passed(s), *size = hr_emit_index_size(p, p->lane);
-    hr_print(p, "stage_%d_row *before[2] = {live[0], live[1]};", number);
-    print_live(s);
-    hr_print(p, "stage_%d_begin(a, live%s);", number, area);
-    hr_print(p, "const int64_t lead = %s, rest = %s - done - shift;", hr_stage_pipeline_offset(s), size);
-    hr_print(p, "int64_t led = done && live[0] ? (rest < lead ? rest : lead) / lanes * lanes : 0;");
-    hr_print(p, "before[0] = live[0];");
-    hr_print(p, "if (led) stage_%d_together(a, before%s, shift, -done, done, done + led);", number, area);
-    hr_print(p, "stage_%d_finish(a, before%s, done + led, shift%s);", number, area, hr_stage_lines_passed(s));
-    hr_print(p, "done = stage_%d_start(a, live%s, &led, &shift%s);", number, area, hr_stage_lines_passed(s));
-    hr_print(p, "if (done) stage_%d_together(a, live%s, shift, led, 0, done);", number, area);
-    print_rest(s, 0, "done + led");
+    hr_print(p, "if (done) stage_%d_together(a, live%s, shift, 0, done);", number, area);
+    hr_print(p, "stage_%d_finish(a, live%s, done, shift%s);", number, area, hr_stage_lines_passed(s));
 }
 
 /* Two rows whose passes begin and end at the same columns. */
@@ -267,25 +203,15 @@ static void print_group_step(hr_stage_printer *s) {
              hr_stage_lines_passed(s));
 }
 
-/* A step more than passes, where what one leaves of a row is done in the next. */
 void hr_stage_pipeline_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int group = hr_cpu_walk_of(s->stage)->jam;
-    bool next_rows = hr_cpu_walk_of(s->stage)->pipeline.next_rows;
     print_rows(s);
-    if (next_rows) {
-        hr_print(p, "stage_%d_row *live[2] = {NULL, NULL};", s->number);
-        hr_print(p, "const int64_t lanes = %d * HR_LANES;", s->together);
-        hr_print(p, "int64_t done = 0, shift = 0;");
-    }
     hr_print(p, "for (int64_t step = begin; begin < end && step < end + %d; step%s) {",
-             (hr_stage_main_passes(s->stage) - 1 + next_rows) * group,
-             group > 1 ? hr_format(p, " += %d", group) : "++");
+             (hr_stage_main_passes(s->stage) - 1) * group, group > 1 ? hr_format(p, " += %d", group) : "++");
     p->indent++;
     if (group > 1)
         print_group_step(s);
-    else if (next_rows)
-        print_ended_step(s);
     else
         print_step(s);
     p->indent--;

@@ -15,16 +15,6 @@ static inline bool hr_pipeline_is_jammed(const hr_stage *stage) {
     return hr_cpu_walk_of(stage)->jam > 1 && hr_pipeline_has_columns(stage);
 }
 
-/* Where there is a pipeline offset and the first pass does not go on with the next row, what the last one has
- * left when the others have come to the end of their rows is written out beside what the first does alone. */
-static inline bool hr_pipeline_trails(const hr_stage *stage) {
-    return hr_cpu_walk_of(stage)->pipeline.offset && !hr_cpu_walk_of(stage)->pipeline.next_rows &&
-           hr_cpu_walk_of(stage)->jam == 1 && hr_cpu_walk_of(stage)->pipeline.direction != HR_REVERSED;
-}
-
-/* How far the first pass is ahead of the others; 0 in short rows and in those that are no whole lines, where
- * it costs. Elements, as C over extents; NULL where it is 0. */
-const char *hr_stage_pipeline_offset(hr_stage_printer *s);
 /* The functions that a step begins and ends with. */
 void hr_stage_pipeline_ends(hr_stage_printer *s);
 /* The body of the stage's function. */

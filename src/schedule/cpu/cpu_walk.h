@@ -36,10 +36,7 @@ typedef enum hr_direction { HR_FORWARD, HR_REVERSED } hr_direction;
 
 /* Software pipelining: pass p works on row r - p while pass 0 works on row r. */
 typedef struct hr_pipeline {
-    int depth;     /* passes in flight; 0 = pass after pass */
-    int offset;    /* elements that the first pass is ahead of the others in long rows */
-    int next_rows; /* rows beyond those of the passes that are in flight: with 1 the first pass begins the
-                      next row beside the end of the row before */
+    int depth;              /* passes in flight; 0 = pass after pass */
     hr_direction direction; /* of the last pass: it may walk its row from the end */
     hr_throttle throttle;
 } hr_pipeline;

@@ -95,20 +95,17 @@ static int choose_jam(const chooser *s, const hr_stage *stage, const flight *f, 
 /* A core that sees many steps ahead asks its second-level cache for so much at once that lines from memory
  * come late: sums over tasks are what rows ask it for most, once they and the rows in flight are more than
  * half of the first, and groups of tasks. Steps of shorter vectors are more operations, of which it sees no
- * further; those that narrow are more, too, and do not wait for all that was read, nor at all where
- * the core does not see as far. Where stores wait, waiting for reads, too, costs more than it saves. */
+ * further; those that narrow are more, too, and do not wait where the core does not see as far. Where stores
+ * wait, waiting for reads, too, costs more than it saves. */
 static hr_throttle choose_throttle(const chooser *s, const hr_stage *stage, int64_t row, int64_t bytes) {
     int64_t sums = sum_bytes(stage, row);
     bool narrow = hr_stage_is_narrow(s->plan, stage);
-    int choice = (int)hr_stage_knobs(stage)->throttle;
-    if (choice == HR_THROTTLE_READS && narrow) choice = HR_THROTTLE_ADDRESSES;
-    if (choice) return choice;
+    if (hr_stage_knobs(stage)->throttle) return hr_stage_knobs(stage)->throttle;
     if (hr_limits_are_short(&s->plan->limits) || hr_limits_stores_wait(&s->plan->limits))
         return HR_THROTTLE_NONE;
     if (!sums) return hr_cpu_walk_of(stage)->jam > 1 ? HR_THROTTLE_ADDRESSES : HR_THROTTLE_NONE;
     if (bytes + sums <= hr_limits_l1(&s->plan->limits) / 2) return HR_THROTTLE_NONE;
-    if (!hr_limits_see_far(&s->plan->limits)) return narrow ? HR_THROTTLE_NONE : HR_THROTTLE_ADDRESSES;
-    return narrow ? HR_THROTTLE_ADDRESSES : HR_THROTTLE_READS;
+    return narrow && !hr_limits_see_far(&s->plan->limits) ? HR_THROTTLE_NONE : HR_THROTTLE_ADDRESSES;
 }
 
 /* Where the rows in flight hardly fit the first-level cache, the last pass walks its row from the end: what
@@ -166,36 +163,6 @@ static hr_status choose_pipeline(chooser *s, hr_stage *stage) {
     return HR_OK;
 }
 
-/* Whether reads and stores stay side by side where a row ends, too: it pays where that is more than a small
- * part of the row. Where lanes are narrowed operations have memory wait at times, and what either does alone
- * there makes up for it. */
-static bool goes_on(const chooser *s, const hr_stage *stage, int64_t row) {
-    enum { OFFSETS_MOST = 16 };
-    return row <= (int64_t)hr_cpu_walk_of(stage)->pipeline.offset * OFFSETS_MOST &&
-           hr_cpu_walk_of(stage)->jam == 1 && hr_cpu_walk_of(stage)->pipeline.direction != HR_REVERSED &&
-           hr_stage_main_passes(stage) == 2 && !hr_stage_is_narrow(s->plan, stage);
-}
-
-/* What is read of memory stands where results have just been stored, but in another page, wherever rows are a
- * multiple of some power of two long, and a core whose stores wait for memory for long has the load wait,
- * too. The pipeline offset is some lines: then such stores are nearly a page ago, and where a row ends there
- * is work that does not wait for what is one a row. Then a row is not kept where the one before it was: two
- * of them want room. */
-static hr_status choose_offset(chooser *s, hr_stage *stage) {
-    enum { OFFSET_BYTES = 512, OFFSET_BYTES_NARROW = 768 };
-    hr_pipeline *pipeline = &hr_cpu_walk_of(stage)->pipeline;
-    const bool leads = hr_limits_stores_wait(&s->plan->limits) && !hr_limits_are_short(&s->plan->limits),
-               other = hr_stage_knobs(stage)->pipeline == HR_PIPELINE_OTHER_OFFSET;
-    bool narrow = hr_stage_is_narrow(s->plan, stage), keeps = hr_stash_has_rows(stage);
-    int64_t row;
-    if (leads == other) return HR_OK;
-    HR_TRY(hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &row));
-    if (keeps && 2 * row * 4 > hr_limits_l1(&s->plan->limits) / 2) return HR_OK;
-    pipeline->offset = narrow ? (keeps ? OFFSET_BYTES : OFFSET_BYTES_NARROW) / 2 : OFFSET_BYTES / 4;
-    pipeline->next_rows = goes_on(s, stage, row);
-    return HR_OK;
-}
-
 hr_status hr_pass_pipeline(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     chooser s = {.plan = plan, .function = plan->normal, .extents = extents};
     if (hr_stage_knobs(stage)->pipeline == HR_PIPELINE_OFF || hr_stage_jam(stage) || !can_be_pipelined(stage))
@@ -216,7 +183,6 @@ hr_status hr_pass_pipeline_ends(const int64_t *extents, hr_plan *plan, hr_stage 
     /* A stashed row of a task lies where that of the next one is stashed, in order. */
     if (status == HR_OK && !hr_stash_has_rows(stage) && pays_reversed(&s, stage, &f, bytes))
         hr_cpu_walk_of(stage)->pipeline.direction = HR_REVERSED;
-    if (status == HR_OK) status = choose_offset(&s, stage);
     hr_dependence_end(&s.depends);
     return status;
 }

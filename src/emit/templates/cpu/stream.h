@@ -101,13 +101,6 @@ static inline int64_t once_read(const void *p) {
 #endif
 }
 
-/* Nothing after it begins before all that was read before it is there. */
-static inline void load_fence(void) {
-#if defined __SSE2__
-    __asm__ volatile("lfence" ::: "memory");
-#endif
-}
-
 /* Into the second-level cache. Assembly, because gcc 12 drops calls of functions that do nothing but
  * prefetch. */
 static inline void prefetch_read(const void *p) {
