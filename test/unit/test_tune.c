@@ -239,8 +239,8 @@ static void test_label(void **state) {
     hr_knobs_label(&(hr_knobs){.store = HR_STORE_STREAMING, .accumulators = 2, .prefetch = HR_PREFETCH_2K},
                    label, sizeof label);
     assert_string_equal(label, "stores streaming, prefetch 2 KB, accumulators 2");
-    hr_knobs_label(&(hr_knobs){.pipeline = HR_PIPELINE_ON, .throttle = HR_THROTTLE_ADDRESSES, .jam = 2}, label,
-                   sizeof label);
+    hr_knobs_label(&(hr_knobs){.pipeline = HR_PIPELINE_ON, .throttle = HR_THROTTLE_ADDRESSES, .jam = 2},
+                   label, sizeof label);
     assert_string_equal(label, "pipeline on, throttle addresses, jam 2");
     hr_knobs_label(&(hr_knobs){.block_m = 96, .register_n = 4}, label, sizeof label);
     assert_string_equal(label, "block m 96, register n 4");
