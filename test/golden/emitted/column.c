@@ -47,8 +47,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_dy = a->t_dy;
     const float *const restrict t_r = a->t_r;
     (void)a;
-    char *const area = work + thread * (1 * (((n_N)*4 + 1152) / 64 * 64) + 0);
-    float *const column_0 = (float *)(area + 0 * (((n_N)*4 + 1152) / 64 * 64));
+    char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    float *const column_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     for (int64_t j = 0; j < n_N; j++)
         column_0[j] = 0;
     const int64_t tasks = n_M, end = tasks * (thread + 1) / threads;
@@ -56,8 +56,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     for (; group + 4 <= end; group += 4) {
         int64_t i = 0;
         for (; i + 4 * HR_LANES <= n_N; i += 4 * HR_LANES) {
-            vf s0[4] = {vf_load_f32(column_0 + i + 0 * HR_LANES), vf_load_f32(column_0 + i + 1 * HR_LANES),
-                        vf_load_f32(column_0 + i + 2 * HR_LANES), vf_load_f32(column_0 + i + 3 * HR_LANES)};
+            vf s0[4] = {vf_load_f32(column_0 + i + 0 * HR_LANES), vf_load_f32(column_0 + i + 1 * HR_LANES), vf_load_f32(column_0 + i + 2 * HR_LANES), vf_load_f32(column_0 + i + 3 * HR_LANES)};
 #pragma GCC unroll 4
             for (int t = 0; t < 4; t++) {
                 const int64_t task = group + t;
@@ -98,8 +97,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     if (group < end) {
         int64_t i = 0;
         for (; i + 4 * HR_LANES <= n_N; i += 4 * HR_LANES) {
-            vf s0[4] = {vf_load_f32(column_0 + i + 0 * HR_LANES), vf_load_f32(column_0 + i + 1 * HR_LANES),
-                        vf_load_f32(column_0 + i + 2 * HR_LANES), vf_load_f32(column_0 + i + 3 * HR_LANES)};
+            vf s0[4] = {vf_load_f32(column_0 + i + 0 * HR_LANES), vf_load_f32(column_0 + i + 1 * HR_LANES), vf_load_f32(column_0 + i + 2 * HR_LANES), vf_load_f32(column_0 + i + 3 * HR_LANES)};
             for (int64_t task = group; task < end; task++) {
                 const int64_t i_m = task;
                 const float *const p5 = t_dy + i_m * n_N;
@@ -139,7 +137,7 @@ static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, cha
     const int64_t n_N = a->n_N;
     float *const restrict t_dw = a->t_dw;
     (void)a;
-    const int64_t area = 1 * (((n_N)*4 + 1152) / 64 * 64) + 0, points = n_N;
+    const int64_t area = 1 * (((n_N) * 4 + 1152) / 64 * 64) + 0, points = n_N;
     const int64_t blocks = (points + 63) / 64;
     (void)blocks;
     for (int64_t block = blocks * thread / threads; block < blocks * (thread + 1) / threads; block++) {
@@ -148,8 +146,7 @@ static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, cha
         for (int64_t k = 0; k < 64; k++)
             sum[k] = 0;
         for (int64_t t = 0; t < parts; t++) {
-            const float *const part =
-                (const float *)(work + t * area + 0 * (((n_N)*4 + 1152) / 64 * 64)) + from;
+            const float *const part = (const float *)(work + t * area + 0 * (((n_N) * 4 + 1152) / 64 * 64)) + from;
             for (int64_t k = 0; k < until - from; k++)
                 sum[k] = sum[k] + part[k];
         }
@@ -166,7 +163,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_N;
     if (!extents_hold(n_M, n_N)) return -1;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (1 * (((n_N)*4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }
@@ -174,9 +171,9 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
 static void run(arguments a, char *scratch, int threads) {
     char *work = scratch;
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
@@ -186,8 +183,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_M, int64_t n_N, const float *t_dy, const float *t_r, float *t_dw, void *scratch,
-             int threads) {
+int kernel_k(int64_t n_M, int64_t n_N, const float *t_dy, const float *t_r, float *t_dw, void *scratch, int threads) {
     if (!extents_hold(n_M, n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

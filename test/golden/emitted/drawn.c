@@ -70,10 +70,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             for (int64_t tile = 0, next, turn = 0; tile < n_N; tile = stop, stop = next, turn = !turn) {
                 next = n_N - stop < 256 ? n_N : stop + 256;
                 if (stop < n_N) {
-                    random_fill(&keys_8, (uint64_t)(r1 + stop), next - stop,
-                                random_8[!turn] + HR_RANDOM_BEFORE);
-                    random_fill(&keys_14, (uint64_t)(r1 + stop), next - stop,
-                                random_14[!turn] + HR_RANDOM_BEFORE);
+                    random_fill(&keys_8, (uint64_t)(r1 + stop), next - stop, random_8[!turn] + HR_RANDOM_BEFORE);
+                    random_fill(&keys_14, (uint64_t)(r1 + stop), next - stop, random_14[!turn] + HR_RANDOM_BEFORE);
                 }
                 const uint32_t *const words_8 = random_8[turn] + HR_RANDOM_BEFORE;
                 const uint32_t *const words_14 = random_14[turn] + HR_RANDOM_BEFORE;
@@ -107,8 +105,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                         prefetch_read(p3 + i + 1024);
                         const vm r10 = vm_not(vm_random_ge(words_8 + (i - tile), bound_8));
                         const vf r11 = vf_random(words_14 + (i - tile));
-                        vf_store_part_f32(q0 + i, vf_select(r10, vf_load_part_f32(p3 + i, lanes), r11),
-                                          lanes);
+                        vf_store_part_f32(q0 + i, vf_select(r10, vf_load_part_f32(p3 + i, lanes), r11), lanes);
                     }
                 }
             }
@@ -134,9 +131,9 @@ static void run(arguments a, char *scratch, int threads) {
     work_share shares_0[threads];
     memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
@@ -145,8 +142,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_p, float *t_y, void *scratch,
-             int threads) {
+int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_p, float *t_y, void *scratch, int threads) {
     if (!extents_hold(n_M, n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

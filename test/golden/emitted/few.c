@@ -72,8 +72,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 while (i < begin) {
                     const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                     prefetch_read(p1 + i + 2048);
-                    vf_store_part_f16(
-                        q0 + i, (vf_load_part_f16(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)), lanes);
+                    vf_store_part_f16(q0 + i, (vf_load_part_f16(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)), lanes);
                     i += lanes;
                 }
                 for (; i + 2 * HR_LANES <= last;) {
@@ -90,8 +89,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 if (i < last) {
                     const int lanes = (int)(last - i);
                     prefetch_read(p1 + i + 2048);
-                    vf_store_part_f16(
-                        q0 + i, (vf_load_part_f16(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)), lanes);
+                    vf_store_part_f16(q0 + i, (vf_load_part_f16(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)), lanes);
                 }
             }
         }
@@ -111,9 +109,9 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
 static void run(arguments a, char *scratch, int threads) {
     char *work = scratch;
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
@@ -121,8 +119,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_M, int64_t n_N, const uint16_t *t_x, const float *t_b, uint16_t *t_y, void *scratch,
-             int threads) {
+int kernel_k(int64_t n_M, int64_t n_N, const uint16_t *t_x, const float *t_b, uint16_t *t_y, void *scratch, int threads) {
     if (!extents_hold(n_M, n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

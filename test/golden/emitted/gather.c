@@ -143,9 +143,9 @@ static void run(arguments a, char *scratch, int threads) {
     work_share shares_0[threads];
     memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
@@ -154,8 +154,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_T, int64_t n_V, int64_t n_C, const int32_t *t_at, const uint16_t *t_table, float *t_y,
-             void *scratch, int threads) {
+int kernel_k(int64_t n_T, int64_t n_V, int64_t n_C, const int32_t *t_at, const uint16_t *t_table, float *t_y, void *scratch, int threads) {
     if (!extents_hold(n_T, n_V, n_C)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

@@ -62,8 +62,7 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
     row->a0[3] = vf_of(0);
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row,
-                                                                  int64_t i, int from) {
+static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     (void)a;
@@ -141,8 +140,7 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     row->s1_r = s1_r;
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row,
-                                                                  int64_t i, int from, bool aligned) {
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from, bool aligned) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     float *const restrict t_y = a->t_y;
@@ -224,8 +222,7 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     return stream_head(q2, 4, 1) + (n_N < 512 ? 0 : 64);
 }
 
-static inline __attribute__((always_inline)) int64_t stage_0_arrival(const arguments *a, stage_0_row *row,
-                                                                     int64_t i) {
+static inline __attribute__((always_inline)) int64_t stage_0_arrival(const arguments *a, stage_0_row *row, int64_t i) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     (void)a;
@@ -243,8 +240,7 @@ static void stage_0_leave(const arguments *a, stage_0_row *row) {
     (void)i_m;
 }
 
-static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first,
-                             int64_t last) {
+static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first, int64_t last) {
     const arguments copy = *a;
     stage_0_row row_0;
     row_0.task = live[0]->task;
@@ -320,8 +316,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_w = a->t_w;
     const float *const restrict t_b = a->t_b;
     char *const area = work;
-    float *const kept_0 = (float *)(area + 0 * (((n_N)*4 + 1152) / 64 * 64));
-    float *const kept_1 = (float *)(area + 1 * (((n_N)*4 + 1152) / 64 * 64));
+    float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
+    float *const kept_1 = (float *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64));
     {
         float *const k0 = kept_0;
         float *const k1 = kept_1;
@@ -341,10 +337,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         }
     }
     stage_0_row rows[4];
-    for (int r = 0; r < 4; r++)
-        rows[r].kept_0 = kept_0;
-    for (int r = 0; r < 4; r++)
-        rows[r].kept_1 = kept_1;
+    for (int r = 0; r < 4; r++) rows[r].kept_0 = kept_0;
+    for (int r = 0; r < 4; r++) rows[r].kept_1 = kept_1;
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     for (int64_t step = begin; begin < end && step < end + 2; step += 2) {
@@ -378,7 +372,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_N;
     if (!extents_hold(n_M, n_N)) return -1;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (2 * (((n_N)*4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }
@@ -391,19 +385,18 @@ static void run(arguments a, char *scratch, int threads) {
     work_share shares_0[threads];
     memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
-            stage_0(&a, piece, count * pieces_0, work + thread * (2 * (((n_N)*4 + 1152) / 64 * 64) + 0));
+            stage_0(&a, piece, count * pieces_0, work + thread * (2 * (((n_N) * 4 + 1152) / 64 * 64) + 0));
         barrier();
     }
 }
 
-int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, const float *t_b, float *t_y,
-             void *scratch, int threads) {
+int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, const float *t_b, float *t_y, void *scratch, int threads) {
     if (!extents_hold(n_M, n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

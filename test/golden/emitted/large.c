@@ -60,8 +60,7 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
     row->a0[3] = vf_of(0);
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row,
-                                                                  int64_t i, int from) {
+static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     (void)a;
@@ -135,8 +134,7 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     row->s1_r = s1_r;
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row,
-                                                                  int64_t i, int from, bool aligned) {
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from, bool aligned) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     const float *const restrict t_w = a->t_w;
@@ -153,8 +151,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     vf_stream_f32(q2 + i, ((vf_load_f32(p4 + i) * s1_r) * vf_load_f32(t_w + i)), aligned_2);
 }
 
-static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last,
-                           collector *lines) {
+static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last, collector *lines) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     const float *const restrict t_w = a->t_w;
@@ -221,8 +218,7 @@ static void stage_0_leave(const arguments *a, stage_0_row *row, collector *lines
     collector_leave(&lines[0], 4);
 }
 
-static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first,
-                             int64_t last) {
+static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first, int64_t last) {
     const arguments copy = *a;
     stage_0_row row_0;
     row_0.task = live[0]->task;
@@ -277,8 +273,7 @@ static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *sh
     return done;
 }
 
-static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift,
-                           collector *lines) {
+static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift, collector *lines) {
     const int64_t n_N = a->n_N;
     if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N, lines);
     if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
@@ -325,9 +320,9 @@ static void run(arguments a, char *scratch, int threads) {
     work_share shares_0[threads];
     memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
@@ -336,8 +331,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, float *t_y, float *t_r,
-             void *scratch, int threads) {
+int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, float *t_y, float *t_r, void *scratch, int threads) {
     if (!extents_hold(n_M, n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

@@ -81,8 +81,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 while (i < begin) {
                     const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                     prefetch_read(p1 + i + 1024);
-                    const vf r2 =
-                        vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
+                    const vf r2 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
                     vf_store_part_bf16(end_0 + i, r2, lanes);
                     i += lanes;
                 }
@@ -111,8 +110,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     if (i < n_N) {
                         const int lanes = (int)(n_N - i);
                         prefetch_read(p1 + i + 1024);
-                        const vf r3 =
-                            vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
+                        const vf r3 = vf_gelu((vf_load_part_f32(p1 + i, lanes) + vf_load_part_f32(t_b + i, lanes)));
                         vf_store_part_bf16(end_0 + i, r3, lanes);
                         i = n_N;
                     }
@@ -142,9 +140,9 @@ static void run(arguments a, char *scratch, int threads) {
     work_share shares_0[threads];
     memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
@@ -153,8 +151,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_b, uint16_t *t_y, void *scratch,
-             int threads) {
+int kernel_k(int64_t n_M, int64_t n_N, const float *t_x, const float *t_b, uint16_t *t_y, void *scratch, int threads) {
     if (!extents_hold(n_M, n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

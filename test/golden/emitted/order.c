@@ -54,8 +54,7 @@ static inline void barrier(void) {
 }
 
 /* scatter over c, a task for each t, scalar lanes
- * several elements may add into one place: each thread owns its share of the places and goes through them in
- * order */
+ * several elements may add into one place: each thread owns its share of the places and goes through them in order */
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_T = a->n_T;
     const int64_t n_C = a->n_C;
@@ -117,9 +116,9 @@ int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
 static void run(arguments a, char *scratch, int threads) {
     char *work = scratch;
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
@@ -127,8 +126,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d,
-             void *scratch, int threads) {
+int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, int threads) {
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

@@ -71,12 +71,10 @@ static void stage_0_estimate(const arguments *a, stage_0_row *row, bool exact) {
         }
         if (i < seen) {
             const int lanes = (int)(seen - i);
-            a0[0] =
-                vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p1 + i, lanes), vf_of(-INFINITY)));
+            a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p1 + i, lanes), vf_of(-INFINITY)));
         }
     }
-    const float s0_peak_1 =
-        f32_estimate(vf_fold_max(vf_max((vf_max((a0[0]), (a0[1]))), (vf_max((a0[2]), (a0[3]))))), exact);
+    const float s0_peak_1 = f32_estimate(vf_fold_max(vf_max((vf_max((a0[0]), (a0[1]))), (vf_max((a0[2]), (a0[3]))))), exact);
     row->s0_peak_1 = s0_peak_1;
 }
 
@@ -91,8 +89,7 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
     row->a1[3] = vf_of(0);
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row,
-                                                                  int64_t i, int from) {
+static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     (void)a;
@@ -198,8 +195,7 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     row->s1_total_2 = s1_total_2;
 }
 
-static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row,
-                                                                  int64_t i, int from, bool aligned) {
+static inline __attribute__((always_inline)) void stage_0_lanes_1(const arguments *a, stage_0_row *row, int64_t i, int from, bool aligned) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
@@ -223,8 +219,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     vf_stream_pair_bf16(q2 + i - 2 * HR_LANES, w2[0], w2[1], false, false, aligned_2);
 }
 
-static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last,
-                           collector *lines) {
+static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, int64_t last, collector *lines) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
@@ -309,8 +304,7 @@ static void stage_0_leave(const arguments *a, stage_0_row *row, collector *lines
     (void)i_m;
 }
 
-static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first,
-                             int64_t last) {
+static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first, int64_t last) {
     const arguments copy = *a;
     stage_0_row row_0;
     row_0.task = live[0]->task;
@@ -362,8 +356,7 @@ static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *sh
     return done;
 }
 
-static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift,
-                           collector *lines) {
+static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done, int64_t shift, collector *lines) {
     const int64_t n_N = a->n_N;
     if (live[1] && done + shift < n_N) stage_0_pass_1(a, live[1], done, n_N, lines);
     if (live[0] && done < n_N) stage_0_pass_0(a, live[0], done, n_N);
@@ -376,8 +369,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     uint16_t *const restrict t_y = a->t_y;
     char *const area = work;
     stage_0_row rows[2];
-    for (int r = 0; r < 2; r++)
-        rows[r].kept_0 = (float *)(area + 0 * (((n_N)*4 + 1152) / 64 * 64));
+    for (int r = 0; r < 2; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     _Alignas(64) uint16_t line_2[512];
@@ -401,7 +393,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_N;
     if (!extents_hold(n_M, n_N)) return -1;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (1 * (((n_N)*4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }
@@ -414,13 +406,13 @@ static void run(arguments a, char *scratch, int threads) {
     work_share shares_0[threads];
     memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
-            stage_0(&a, piece, count * pieces_0, work + thread * (1 * (((n_N)*4 + 1152) / 64 * 64) + 0));
+            stage_0(&a, piece, count * pieces_0, work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0));
         barrier();
     }
 }

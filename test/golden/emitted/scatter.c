@@ -72,7 +72,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const int64_t place = r1 * n_C;
         if (place / n_C % threads != thread) continue;
         const uint16_t *const p2 = t_dy + i_t * n_C;
-#pragma omp simd
+        #pragma omp simd
         for (int64_t i = 0; i < n_C; i++) {
             t_d[place + i] += f32_from_bf16(p2[i]);
         }
@@ -92,9 +92,9 @@ int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
 static void run(arguments a, char *scratch, int threads) {
     char *work = scratch;
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
@@ -102,8 +102,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d,
-             void *scratch, int threads) {
+int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, int threads) {
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};

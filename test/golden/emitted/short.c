@@ -47,10 +47,10 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     uint16_t *const restrict t_y = a->t_y;
     (void)a;
     char *const area = work;
-    float *const kept_0 = (float *)(area + 0 * (((n_N)*4 + 1152) / 64 * 64));
+    float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
-    collector collected_2 = collector_of(area + 8 * (((n_N)*4 + 1152) / 64 * 64), t_y + begin * n_N);
+    collector collected_2 = collector_of(area + 8 * (((n_N) * 4 + 1152) / 64 * 64), t_y + begin * n_N);
     const int64_t ahead_0 = rows_ahead(n_N, 4096) * (n_N) + 0 * (n_N) / 8;
     const int64_t ahead_1 = rows_ahead(n_N, 4096) * (n_N) + 4 * (n_N) / 8;
     for (int64_t block = begin; block < end; block += 8) {
@@ -74,8 +74,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     }
                     if (i < seen) {
                         const int lanes = (int)(seen - i);
-                        a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p1 + i, lanes),
-                                                        vf_of(-INFINITY)));
+                        a0[0] = vf_max(a0[0], vf_select(vm_first(lanes), vf_load_part_bf16(p1 + i, lanes), vf_of(-INFINITY)));
                     }
                 }
                 const float s0_peak_1 = f32_estimate(vf_fold_max(a0[0]), exact);
@@ -91,7 +90,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                     prefetch_read(p2 + ahead_0 + i);
                 vf a1[1] = {vf_of(0)};
                 {
-                    float *const k0 = kept_0 + r * (((n_N)*4 + 1152) / 64 * 16);
+                    float *const k0 = kept_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
                     int64_t i = 0;
                     for (; i + HR_LANES <= n_N; i += HR_LANES) {
                         const vf r3 = vf_exp_below(vf_load_bf16(p2 + i), s0_peak_1);
@@ -120,7 +119,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 prefetch_read(p5 + ahead_1 + i);
             {
                 uint16_t *const q2 = (uint16_t *)collector_place(&collected_2) + r * n_N;
-                float *const k0 = kept_0 + r * (((n_N)*4 + 1152) / 64 * 16);
+                float *const k0 = kept_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
                 int64_t i = 0;
                 for (; i + 2 * HR_LANES <= n_N;) {
                     vf w2[2];
@@ -153,7 +152,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_N;
     if (!extents_hold(n_M, n_N)) return -1;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (16 * (((n_N)*4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (16 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
     if (stage_0 > work) work = stage_0;
     return work;
 }
@@ -166,13 +165,13 @@ static void run(arguments a, char *scratch, int threads) {
     work_share shares_0[threads];
     memset(shares_0, 0, sizeof shares_0);
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
-            stage_0(&a, piece, count * pieces_0, work + thread * (16 * (((n_N)*4 + 1152) / 64 * 64) + 0));
+            stage_0(&a, piece, count * pieces_0, work + thread * (16 * (((n_N) * 4 + 1152) / 64 * 64) + 0));
         barrier();
     }
 }

@@ -61,10 +61,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         for (; group + 4 <= end; group += 4) {
             int64_t i = first;
             for (; i + 4 * HR_LANES <= last; i += 4 * HR_LANES) {
-                vf s0[4] = {vf_load_f32(column_0 + i - first + 0 * HR_LANES),
-                            vf_load_f32(column_0 + i - first + 1 * HR_LANES),
-                            vf_load_f32(column_0 + i - first + 2 * HR_LANES),
-                            vf_load_f32(column_0 + i - first + 3 * HR_LANES)};
+                vf s0[4] = {vf_load_f32(column_0 + i - first + 0 * HR_LANES), vf_load_f32(column_0 + i - first + 1 * HR_LANES), vf_load_f32(column_0 + i - first + 2 * HR_LANES), vf_load_f32(column_0 + i - first + 3 * HR_LANES)};
 #pragma GCC unroll 4
                 for (int t = 0; t < 4; t++) {
                     const int64_t task = group + t;
@@ -103,10 +100,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         if (group < end) {
             int64_t i = first;
             for (; i + 4 * HR_LANES <= last; i += 4 * HR_LANES) {
-                vf s0[4] = {vf_load_f32(column_0 + i - first + 0 * HR_LANES),
-                            vf_load_f32(column_0 + i - first + 1 * HR_LANES),
-                            vf_load_f32(column_0 + i - first + 2 * HR_LANES),
-                            vf_load_f32(column_0 + i - first + 3 * HR_LANES)};
+                vf s0[4] = {vf_load_f32(column_0 + i - first + 0 * HR_LANES), vf_load_f32(column_0 + i - first + 1 * HR_LANES), vf_load_f32(column_0 + i - first + 2 * HR_LANES), vf_load_f32(column_0 + i - first + 3 * HR_LANES)};
                 for (int64_t task = group; task < end; task++) {
                     const int64_t i_m = task;
                     const uint16_t *const p5 = t_dy + i_m * n_N;
@@ -157,9 +151,9 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
 static void run(arguments a, char *scratch, int threads) {
     char *work = scratch;
     (void)threads; /* unused without OpenMP */
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     {
         const int64_t thread = thread_number(), count = thread_count();
         stage_0(&a, thread, count, work);
@@ -167,8 +161,7 @@ static void run(arguments a, char *scratch, int threads) {
     }
 }
 
-int kernel_k(int64_t n_M, int64_t n_N, const uint16_t *t_dy, const float *t_r, float *t_dw, void *scratch,
-             int threads) {
+int kernel_k(int64_t n_M, int64_t n_N, const uint16_t *t_dy, const float *t_r, float *t_dw, void *scratch, int threads) {
     if (!extents_hold(n_M, n_N)) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};
