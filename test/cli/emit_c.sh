@@ -111,6 +111,59 @@ else
     note "values on aarch64: that takes $cross and qemu-aarch64"
 fi
 
+# ---- threads of the caller's ----
+
+cat >"$work/parts.c" <<'END'
+#include "kernel_column_sum_f32.h"
+#include "kernel_linear_gelu_f32.h"
+#include "kernel_softmax_f32.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+enum { M = 301, N = 1500, K = 65, PARTS = 3, CALLS = 5 };
+static float x[M * N], w[N * K], b[N], y[M * N], p[M * N], s[N];
+_Alignas(64) static char scratch[1 << 24], team[1 << 16];
+static void *part_of(void *number) {
+    const int part = (int)(intptr_t)number;
+    for (int call = 0; call < CALLS; call++) {
+        if (PART_LINEAR) return "linear";
+        if (kernel_softmax_f32_part(M, N, y, p, scratch, team, part, PARTS)) return "softmax";
+        if (kernel_column_sum_f32_part(M, N, x, s, scratch, team, part, PARTS)) return "sum";
+    }
+    return NULL;
+}
+int main(void) {
+    static float y1[M * N], p1[M * N], s1[N];
+    pthread_t threads[PARTS];
+    for (int i = 0; i < M * N; i++) x[i] = (float)(i * 37 % 101) / 50 - 1;
+    for (int i = 0; i < N * K; i++) w[i] = (float)(i * 53 % 97) / 48 - 1;
+    if (kernel_linear_gelu_f32_team(PARTS) > (int64_t)sizeof team || kernel_softmax_f32_scratch(M, N, PARTS) > (int64_t)sizeof scratch) return 1;
+    if (CALL_LINEAR || kernel_softmax_f32(M, N, y, p, scratch, 2) || kernel_column_sum_f32(M, N, x, s, scratch, 2)) return 2;
+    memcpy(y1, y, sizeof y), memcpy(p1, p, sizeof p), memcpy(s1, s, sizeof s);
+    memset(y, 0, sizeof y), memset(p, 0, sizeof p), memset(s, 0, sizeof s);
+    for (int i = 0; i < PARTS; i++) pthread_create(&threads[i], NULL, part_of, (void *)(intptr_t)i);
+    for (int i = 0; i < PARTS; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        if (failed) return printf("%s refuses\n", (char *)failed), 3;
+    }
+    for (int i = 0; i < M * N; i++)
+        if (fabsf(y[i] - y1[i]) > 1e-5f || fabsf(p[i] - p1[i]) > 1e-6f) return printf("[%d] %g %g, %g %g\n", i, (double)y[i], (double)y1[i], (double)p[i], (double)p1[i]), 4;
+    for (int i = 0; i < N; i++)
+        if (fabsf(s[i] - s1[i]) > 1e-3f) return printf("[%d] %g %g\n", i, (double)s[i], (double)s1[i]), 5;
+    if (kernel_softmax_f32_part(M, N, y, p, scratch, team, PARTS, PARTS) != -1) return 6;
+    return 0;
+}
+END
+for openmp in "" -fopenmp; do
+    # shellcheck disable=SC2086
+    cc -std=c11 -O1 -march=native $openmp -fno-math-errno -fno-trapping-math -I"$work/8" "-DCALL_LINEAR=kernel_linear_gelu_f32(${arguments}scratch, 2)" \
+        "-DPART_LINEAR=kernel_linear_gelu_f32_part(${arguments}scratch, team, part, PARTS)" -Wno-overflow "$work/parts.c" \
+        "$work"/8/kernel_{linear_gelu,softmax,column_sum}_f32.c -lm -lpthread -o "$work/parts" >"$work/log" 2>&1 || fail "$(head -n 12 "$work/log")"
+    "$work/parts" || fail "parts on threads of the caller's${openmp:+, with OpenMP}: check $?"
+done
+
 # ---- other extents than those that it was emitted for ----
 
 cat >"$work/pick.hr" <<'END'

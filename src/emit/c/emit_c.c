@@ -70,6 +70,16 @@ static void print_size_signature(emitter *e) {
     hr_text_format(e->p->out, "int threads)");
 }
 
+static void print_part_signature(emitter *e) {
+    hr_text_format(e->p->out, "int %s_part(", e->name);
+    print_parameters(e, "");
+    hr_text_format(e->p->out, "void *scratch, void *team, int part, int parts)");
+}
+
+static void print_team_signature(emitter *e) {
+    hr_text_format(e->p->out, "int64_t %s_team(int parts)", e->name);
+}
+
 static void print_how_to_call(emitter *e) {
     hr_printer *p = e->p;
     hr_emit_describe(p, e->name);
@@ -81,6 +91,14 @@ static void print_how_to_call(emitter *e) {
     hr_print(p, " * read nor written. Returns %d, and has done nothing, where an extent is negative%s",
              HR_EMITTED_REFUSES, e->plan->graph->assumptions ? ", or unless" : ".");
     hr_emit_assumptions_words(p);
+    hr_print(p,
+             " * %s_part: on threads of the caller's. As many as `parts`, all at once, call it with the same "
+             "arguments and a part of",
+             e->name);
+    hr_print(p,
+             " * their own, from 0. team: %s_team(parts) bytes aligned to 64, zeros before the first call; "
+             "scratch: as for so many threads.",
+             e->name);
     hr_print(p,
              " * Build: cc -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math "
              "-c %s.c -lm */",
@@ -277,19 +295,11 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
     return HR_OK;
 }
 
-/* ---- the public function ---- */
+/* ---- a run ---- */
 
 static void print_call(emitter *e, int number, const char *suffix) {
-    hr_print(e->p, "stage_%d%s(&a, thread, count, work);", number, suffix);
+    hr_print(e->p, "stage_%d%s(a, thread, count, work);", number, suffix);
     hr_print(e->p, "barrier();");
-}
-
-/* Before the threads begin */
-static void print_shares(emitter *e, int number) {
-    hr_printer *p = e->p;
-    hr_print(p, "const int64_t pieces_%d = %s;", number, pieces_text(e, number));
-    hr_print(p, "work_share shares_%d[threads];", number);
-    hr_print(p, "memset(shares_%d, 0, sizeof shares_%d);", number, number);
 }
 
 static void print_pieces(emitter *e, int number) {
@@ -303,41 +313,46 @@ static void print_pieces(emitter *e, int number) {
         p, "for (int64_t piece, other = 0; (piece = work_piece(shares_%d, %s, thread, count, &other)) >= 0;)",
         number, pieces);
     if (sums)
-        hr_print(p, "    stage_%d(&a, work_half(piece, %s), count * work_halving(piece, %s), work%s);",
-                 number, pieces, pieces, area);
+        hr_print(p, "    stage_%d(a, work_half(piece, %s), count * work_halving(piece, %s), work%s);", number,
+                 pieces, pieces, area);
     else
-        hr_print(p, "    stage_%d(&a, piece, count * %s, work%s);", number, pieces, area);
+        hr_print(p, "    stage_%d(a, piece, count * %s, work%s);", number, pieces, area);
     hr_print(p, "barrier();");
 }
 
 static void print_end(emitter *e, int number) {
-    hr_print(e->p, "stage_%d_end(&a, thread, count, work, count%s);", number,
+    hr_print(e->p, "stage_%d_end(a, thread, count, work, count%s);", number,
              e->functions[number].sums ? hr_format(e->p, " * pieces_%d", number) : "");
     hr_print(e->p, "barrier();");
 }
 
-static void print_scratch_places(emitter *e) {
+static void print_places(emitter *e) {
     hr_printer *p = e->p;
-    hr_print(p, "char *work = scratch;");
     for (int t = e->declared; t < e->function->tensor_count; t++) {
         if (!hr_plan_is_scratch(e->plan, t)) continue;
-        hr_print(p, "a.%s = (%s *)work;", hr_emit_tensor(p, t), hr_c_storage(e->function->tensors[t].dtype));
+        hr_print(p, "a->%s = (%s *)work;", hr_emit_tensor(p, t), hr_c_storage(e->function->tensors[t].dtype));
         hr_print(p, "work += %s;", scratch_size(e, t));
     }
+    hr_print(p, "(void)a;");
+    hr_print(p, "return work;");
 }
 
-static void print_run_body(emitter *e) {
-    hr_printer *p = e->p;
-    print_scratch_places(e);
+/* Stages that go in pieces: each has a share for each thread. */
+static int shares_of(const emitter *e) {
+    int count = 0;
     for (int i = 0; i < e->plan->stage_count; i++)
-        if (e->functions[i].pieces) print_shares(e, i);
-    hr_print(p, "(void)threads; /* unused without OpenMP */");
-    hr_print(p, "#ifdef _OPENMP");
-    hr_print(p, "#pragma omp parallel num_threads(threads)");
-    hr_print(p, "#endif");
-    hr_print(p, "{");
-    p->indent++;
-    hr_print(p, "const int64_t thread = thread_number(), count = thread_count();");
+        count += e->functions[i].pieces;
+    return count;
+}
+
+static void print_thread(emitter *e) {
+    hr_printer *p = e->p;
+    for (int i = 0, share = 0; i < e->plan->stage_count; i++) {
+        if (!e->functions[i].pieces) continue;
+        hr_print(p, "const int64_t pieces_%d = %s;", i, pieces_text(e, i));
+        hr_print(p, "work_share *const shares_%d = shares + %d * threads;", i, share++);
+    }
+    if (!shares_of(e)) hr_print(p, "(void)shares, (void)threads;");
     for (int i = 0; i < e->plan->stage_count; i++) {
         if (e->functions[i].begin) print_call(e, i, "_begin");
         if (e->functions[i].pieces)
@@ -346,24 +361,34 @@ static void print_run_body(emitter *e) {
             print_call(e, i, "");
         if (e->functions[i].end) print_end(e, i);
     }
-    p->indent--;
-    hr_print(p, "}");
 }
 
 static void print_run(emitter *e) {
-    hr_text_format(e->p->out, "static void run(arguments a, char *scratch, int threads) {\n");
-    print_with_extents(e, "a.", print_run_body);
-    hr_text_format(e->p->out, "}\n\n");
+    hr_printer *p = e->p;
+    hr_text_format(p->out, "/* Where locals are; returns what is behind them. */\n"
+                           "static char *place_locals(arguments *a, char *work) {\n");
+    print_with_extents(e, "a->", print_places);
+    hr_text_format(p->out, "}\n\n"
+                           "static void run_thread(const arguments *a, char *work, work_share *shares, "
+                           "int64_t threads, int64_t thread,\n                       int64_t count) {\n");
+    print_with_extents(e, "a->", print_thread);
+    hr_text_format(p->out, "}\n\nstatic void run(arguments a, char *scratch, int threads) {\n");
+    p->indent++;
+    hr_print(p, "char *const work = place_locals(&a, scratch);");
+    hr_print(p, "work_share shares[%d * threads + 1];", shares_of(e));
+    hr_print(p, "memset(shares, 0, sizeof shares);");
+    hr_print(p, "#ifdef _OPENMP");
+    hr_print(p, "#pragma omp parallel num_threads(threads)");
+    hr_print(p, "#endif");
+    hr_print(p, "run_thread(&a, work, shares, threads, thread_number(), thread_count());");
+    p->indent--;
+    hr_text_format(p->out, "}\n\n");
 }
 
-/* Initialises `arguments a` from names that are in scope, or from what `value` makes of them. */
-static void print_public(emitter *e) {
+/* ---- the public functions ---- */
+
+static void print_filled(emitter *e) {
     hr_printer *p = e->p;
-    print_signature(e);
-    hr_text_format(p->out, " {\n");
-    p->indent++;
-    print_refusal(e, "");
-    hr_print(p, "fault_record fault = {0, 0};");
     hr_print(p, "arguments a = {0};");
     for (int i = 0; i < e->function->extent_count; i++)
         hr_print(p, "a.%s = %s;", hr_emit_extent(p, i), hr_emit_extent(p, i));
@@ -372,9 +397,54 @@ static void print_public(emitter *e) {
         hr_print(p, "a.%s = %s;", name, name);
         if (is_strided(e, t)) hr_print(p, "a.%s_strides = %s_strides;", name, name);
     }
+}
+
+static void print_public(emitter *e) {
+    hr_printer *p = e->p;
+    print_signature(e);
+    hr_text_format(p->out, " {\n");
+    p->indent++;
+    print_refusal(e, "");
+    hr_print(p, "if (threads < 1) return %d;", HR_EMITTED_REFUSES);
+    hr_print(p, "fault_record fault = {0, 0};");
+    print_filled(e);
     hr_print(p, "a.fault = &fault;");
     hr_print(p, "run(a, scratch, threads);");
     hr_print(p, "return (int)fault.access;");
+    p->indent--;
+    hr_text_format(p->out, "}\n\n");
+}
+
+/* Nobody goes on to another call, whose team this may be, before all have read what this one came to. */
+static void print_part(emitter *e) {
+    hr_printer *p = e->p;
+    const int shares = shares_of(e);
+    print_team_signature(e);
+    hr_text_format(p->out, " {\n");
+    hr_print(p, "    return (int64_t)sizeof(thread_team) + %d * (int64_t)sizeof(work_share) * parts;",
+             shares);
+    hr_text_format(p->out, "}\n\n");
+    print_part_signature(e);
+    hr_text_format(p->out, " {\n");
+    p->indent++;
+    print_refusal(e, "");
+    hr_print(p, "if (part < 0 || part >= parts) return %d;", HR_EMITTED_REFUSES);
+    hr_print(p, "work_share *const shares = (work_share *)(void *)((thread_team *)team + 1);");
+    print_filled(e);
+    hr_print(p, "a.fault = &((thread_team *)team)->fault;");
+    hr_print(p, "team_here = team;");
+    hr_print(p, "team_parts = parts;");
+    hr_print(p, "if (part == 0) {");
+    hr_print(p, "    *a.fault = (fault_record){0, 0};");
+    if (shares) hr_print(p, "    memset(shares, 0, %d * sizeof *shares * (size_t)parts);", shares);
+    hr_print(p, "}");
+    hr_print(p, "barrier();");
+    hr_print(p, "char *const work = place_locals(&a, scratch);");
+    hr_print(p, "run_thread(&a, work, shares, parts, part, parts);");
+    hr_print(p, "const int code = (int)a.fault->access;");
+    hr_print(p, "barrier();");
+    hr_print(p, "team_here = NULL;");
+    hr_print(p, "return code;");
     p->indent--;
     hr_print(p, "}");
 }
@@ -447,10 +517,12 @@ static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitt
     hr_text_append(body, hr_text_data(stages), stages->length);
     print_scratch_sizes(e);
     print_run(e);
-    if (options)
+    if (options) {
         print_public(e);
-    else
+        print_part(e);
+    } else {
         print_entry(e);
+    }
     p->out = &out->source;
     print_how_to_call(e);
     if (options) print_beginning(e, options);
@@ -459,6 +531,9 @@ static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitt
     hr_print(p, "#include <math.h>");
     hr_print(p, "#ifdef _OPENMP");
     hr_print(p, "#include <omp.h>");
+    hr_print(p, "#endif");
+    hr_print(p, "#if defined __unix__ || defined __APPLE__");
+    hr_print(p, "#include <sched.h>");
     hr_print(p, "#endif");
     HR_TRY(hr_prelude_append(hr_text_data(body), &out->source));
     hr_text_append(&out->source, hr_text_data(body), body->length);
@@ -470,6 +545,10 @@ static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitt
     print_size_signature(e);
     hr_text_format(&out->header, ";\n");
     print_signature(e);
+    hr_text_format(&out->header, ";\n");
+    print_team_signature(e);
+    hr_text_format(&out->header, ";\n");
+    print_part_signature(e);
     hr_text_format(&out->header, ";\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     HR_TRY(hr_text_status(body));
     HR_TRY(hr_text_status(&out->header));

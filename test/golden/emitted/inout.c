@@ -31,7 +31,50 @@ static inline int64_t thread_count(void) {
 #endif
 }
 
+/* What threads of the caller's share, who run parts of a call; zeros before the first one. */
+typedef struct thread_team {
+    int64_t arrived, round; /* at the barrier, and how often all have come */
+    int64_t unused[6];
+    fault_record fault;
+    int64_t more[6];
+} thread_team;
+
+/* Of this thread, while it runs a part. */
+static __thread thread_team *team_here;
+
+static __thread int64_t team_parts;
+
+/* A core waits a while before it lets another thread have its place. */
+static inline void thread_wait(int64_t tries) {
+#if defined __x86_64__ || defined __i386__
+    if (tries < 1 << 12) {
+        __builtin_ia32_pause();
+        return;
+    }
+#endif
+#if defined __unix__ || defined __APPLE__
+    if (tries >= 1 << 12) sched_yield();
+#else
+    (void)tries;
+#endif
+}
+
+static inline void team_barrier(thread_team *team) {
+    const int64_t round = __atomic_load_n(&team->round, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&team->arrived, 1, __ATOMIC_ACQ_REL) == team_parts) {
+        __atomic_store_n(&team->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&team->round, round + 1, __ATOMIC_RELEASE);
+        return;
+    }
+    for (int64_t tries = 0; __atomic_load_n(&team->round, __ATOMIC_ACQUIRE) == round; tries++)
+        thread_wait(tries);
+}
+
 static inline void barrier(void) {
+    if (team_here) {
+        team_barrier(team_here);
+        return;
+    }
 #ifdef _OPENMP
 #pragma omp barrier
 #endif
@@ -77,26 +120,35 @@ int64_t kernel_k_scratch(int64_t n_N, int threads) {
     return work;
 }
 
-static void run(arguments a, char *scratch, int threads) {
-    const int64_t n_N = a.n_N;
-    char *work = scratch;
+/* Where locals are; returns what is behind them. */
+static char *place_locals(arguments *a, char *work) {
+    (void)a;
+    return work;
+}
+
+static void run_thread(const arguments *a, char *work, work_share *shares, int64_t threads, int64_t thread,
+                       int64_t count) {
+    const int64_t n_N = a->n_N;
     const int64_t pieces_0 = work_pieces_of(1 * n_N, threads);
-    work_share shares_0[threads];
-    memset(shares_0, 0, sizeof shares_0);
-    (void)threads; /* unused without OpenMP */
+    work_share *const shares_0 = shares + 0 * threads;
+    for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
+        stage_0(a, piece, count * pieces_0, work);
+    barrier();
+}
+
+static void run(arguments a, char *scratch, int threads) {
+    char *const work = place_locals(&a, scratch);
+    work_share shares[1 * threads + 1];
+    memset(shares, 0, sizeof shares);
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
-    {
-        const int64_t thread = thread_number(), count = thread_count();
-        for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
-            stage_0(&a, piece, count * pieces_0, work);
-        barrier();
-    }
+    run_thread(&a, work, shares, threads, thread_number(), thread_count());
 }
 
 int kernel_k(int64_t n_N, float *t_p, const uint16_t *t_g, float t_lr, void *scratch, int threads) {
     if (!extents_hold(n_N)) return -1;
+    if (threads < 1) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};
     a.n_N = n_N;
@@ -106,4 +158,33 @@ int kernel_k(int64_t n_N, float *t_p, const uint16_t *t_g, float t_lr, void *scr
     a.fault = &fault;
     run(a, scratch, threads);
     return (int)fault.access;
+}
+
+int64_t kernel_k_team(int parts) {
+    return (int64_t)sizeof(thread_team) + 1 * (int64_t)sizeof(work_share) * parts;
+}
+
+int kernel_k_part(int64_t n_N, float *t_p, const uint16_t *t_g, float t_lr, void *scratch, void *team, int part, int parts) {
+    if (!extents_hold(n_N)) return -1;
+    if (part < 0 || part >= parts) return -1;
+    work_share *const shares = (work_share *)(void *)((thread_team *)team + 1);
+    arguments a = {0};
+    a.n_N = n_N;
+    a.t_p = t_p;
+    a.t_g = t_g;
+    a.t_lr = t_lr;
+    a.fault = &((thread_team *)team)->fault;
+    team_here = team;
+    team_parts = parts;
+    if (part == 0) {
+        *a.fault = (fault_record){0, 0};
+        memset(shares, 0, 1 * sizeof *shares * (size_t)parts);
+    }
+    barrier();
+    char *const work = place_locals(&a, scratch);
+    run_thread(&a, work, shares, parts, part, parts);
+    const int code = (int)a.fault->access;
+    barrier();
+    team_here = NULL;
+    return code;
 }

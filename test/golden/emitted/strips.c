@@ -33,7 +33,50 @@ static inline int64_t thread_count(void) {
 #endif
 }
 
+/* What threads of the caller's share, who run parts of a call; zeros before the first one. */
+typedef struct thread_team {
+    int64_t arrived, round; /* at the barrier, and how often all have come */
+    int64_t unused[6];
+    fault_record fault;
+    int64_t more[6];
+} thread_team;
+
+/* Of this thread, while it runs a part. */
+static __thread thread_team *team_here;
+
+static __thread int64_t team_parts;
+
+/* A core waits a while before it lets another thread have its place. */
+static inline void thread_wait(int64_t tries) {
+#if defined __x86_64__ || defined __i386__
+    if (tries < 1 << 12) {
+        __builtin_ia32_pause();
+        return;
+    }
+#endif
+#if defined __unix__ || defined __APPLE__
+    if (tries >= 1 << 12) sched_yield();
+#else
+    (void)tries;
+#endif
+}
+
+static inline void team_barrier(thread_team *team) {
+    const int64_t round = __atomic_load_n(&team->round, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&team->arrived, 1, __ATOMIC_ACQ_REL) == team_parts) {
+        __atomic_store_n(&team->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&team->round, round + 1, __ATOMIC_RELEASE);
+        return;
+    }
+    for (int64_t tries = 0; __atomic_load_n(&team->round, __ATOMIC_ACQUIRE) == round; tries++)
+        thread_wait(tries);
+}
+
 static inline void barrier(void) {
+    if (team_here) {
+        team_barrier(team_here);
+        return;
+    }
 #ifdef _OPENMP
 #pragma omp barrier
 #endif
@@ -148,21 +191,32 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     return work;
 }
 
+/* Where locals are; returns what is behind them. */
+static char *place_locals(arguments *a, char *work) {
+    (void)a;
+    return work;
+}
+
+static void run_thread(const arguments *a, char *work, work_share *shares, int64_t threads, int64_t thread,
+                       int64_t count) {
+    (void)shares, (void)threads;
+    stage_0(a, thread, count, work);
+    barrier();
+}
+
 static void run(arguments a, char *scratch, int threads) {
-    char *work = scratch;
-    (void)threads; /* unused without OpenMP */
+    char *const work = place_locals(&a, scratch);
+    work_share shares[0 * threads + 1];
+    memset(shares, 0, sizeof shares);
     #ifdef _OPENMP
     #pragma omp parallel num_threads(threads)
     #endif
-    {
-        const int64_t thread = thread_number(), count = thread_count();
-        stage_0(&a, thread, count, work);
-        barrier();
-    }
+    run_thread(&a, work, shares, threads, thread_number(), thread_count());
 }
 
 int kernel_k(int64_t n_M, int64_t n_N, const uint16_t *t_dy, const float *t_r, float *t_dw, void *scratch, int threads) {
     if (!extents_hold(n_M, n_N)) return -1;
+    if (threads < 1) return -1;
     fault_record fault = {0, 0};
     arguments a = {0};
     a.n_M = n_M;
@@ -173,4 +227,33 @@ int kernel_k(int64_t n_M, int64_t n_N, const uint16_t *t_dy, const float *t_r, f
     a.fault = &fault;
     run(a, scratch, threads);
     return (int)fault.access;
+}
+
+int64_t kernel_k_team(int parts) {
+    return (int64_t)sizeof(thread_team) + 0 * (int64_t)sizeof(work_share) * parts;
+}
+
+int kernel_k_part(int64_t n_M, int64_t n_N, const uint16_t *t_dy, const float *t_r, float *t_dw, void *scratch, void *team, int part, int parts) {
+    if (!extents_hold(n_M, n_N)) return -1;
+    if (part < 0 || part >= parts) return -1;
+    work_share *const shares = (work_share *)(void *)((thread_team *)team + 1);
+    arguments a = {0};
+    a.n_M = n_M;
+    a.n_N = n_N;
+    a.t_dy = t_dy;
+    a.t_r = t_r;
+    a.t_dw = t_dw;
+    a.fault = &((thread_team *)team)->fault;
+    team_here = team;
+    team_parts = parts;
+    if (part == 0) {
+        *a.fault = (fault_record){0, 0};
+    }
+    barrier();
+    char *const work = place_locals(&a, scratch);
+    run_thread(&a, work, shares, parts, part, parts);
+    const int code = (int)a.fault->access;
+    barrier();
+    team_here = NULL;
+    return code;
 }

@@ -182,10 +182,7 @@ static int64_t contract_f32_next(const struct contract_f32_team *team) {
 
 /* Returns when all threads of the team have come. */
 static void contract_f32_meet(const struct contract_f32_team *team) {
-    if (team->blocks->team == 1) return;
-#ifdef _OPENMP
-#pragma omp barrier
-#endif
+    if (team->blocks->team > 1) barrier();
 }
 
 /* Panels [panel, end) of a product of few rows, all of k. */

@@ -1,8 +1,8 @@
+/* The first of all threads is kept. */
 static __attribute__((noinline, cold)) bool out_of_range(int64_t value, int64_t access, fault_record *fault) {
-#ifdef _OPENMP
-#pragma omp critical(headroom_fault)
-#endif
-    if (!fault->access) *fault = (fault_record){access, value};
+    int64_t none = 0;
+    if (__atomic_compare_exchange_n(&fault->access, &none, access, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        fault->value = value;
     return false;
 }
 
