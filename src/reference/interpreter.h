@@ -88,6 +88,7 @@ typedef struct hr_rule {
     int number; /* of the statement */
     hr_code value;
     hr_code *subscripts; /* += only: one an axis */
+    hr_sum_order order;  /* += only */
     hr_scatter *scatter; /* += only */
 } hr_rule;
 

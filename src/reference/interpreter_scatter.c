@@ -300,11 +300,11 @@ static hr_known finish(const hr_reference *reference, const hr_rule *rule, const
     return known;
 }
 
-/* Additions to one place may come in any order, one after the other. */
+/* Additions to one place may come in any order, one after the other: in one chain after the other. */
 static hr_status tally_begin(const hr_reference *reference, const hr_rule *rule, const int64_t *subscripts,
                              int64_t bins, hr_sum **sum, hr_known *old, tally *t) {
     const hr_tensor *tensor = &reference->function->tensors[rule->statement->tensor];
-    const hr_sum_order order = {.chains = 1};
+    const hr_sum_order order = {.chains = 1, .addends = rule->order.addends};
     if (tensor->role == HR_ROLE_INOUT)
         *old = hr_operand_known(reference, rule->statement->tensor, subscripts);
     HR_TRY(hr_sum_begin(sum, tensor->dtype == HR_F64 ? HR_F64 : HR_F32, order, bins));

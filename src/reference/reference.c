@@ -168,6 +168,10 @@ void hr_reference_orders(hr_reference *reference, const hr_sum_order *orders, in
                 (alone && same_place(alone->place, orders[i].place)))
                 reference->folds[f].order = orders[i];
     }
+    for (int s = 0; s < reference->function->statement_count; ++s)
+        for (int i = 0; i < count; ++i)
+            if (same_place(reference->function->statements[s].place, orders[i].place))
+                reference->rules[s].order = orders[i];
 }
 
 /* ---- asking ---- */

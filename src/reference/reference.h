@@ -37,6 +37,7 @@ void hr_reference_destroy(hr_reference *reference);
 typedef struct hr_sum_order {
     hr_place place;
     int chains;      /* partial sums side by side */
+    int64_t addends; /* of a chain, before a total in f64 takes it and it begins at 0; 0 = all */
     double growth;   /* times what adding up errs where a sum is made from others that cancel; 1 elsewhere */
     double rounding; /* of each addend, relative to it, at most: where the plan says that a factor of it is
                         rounded to 16 bits; 0 elsewhere */

@@ -1,7 +1,7 @@
-/* In what order the code of a plan adds up each reduction of the text: so many partial sums side by side.
+/* In what order the code of a plan adds up each reduction of the text: so many partial sums side by side,
+ * each a chain of so many addends before a total in f64 takes it.
  *
- * In: a plan. Out: for hr_reference_orders. What is not found here is taken to be one chain, as sums of
- * columns, products and += are.
+ * In: a plan. Out: for hr_reference_orders. What is not found here is taken to be one chain.
  */
 #include "base/dtype.h"
 #include "run/check.h"
@@ -17,6 +17,10 @@ enum {
     VARIANCE_GROWTH = 8, /* a variance from sums cancels no more: f32_spread of the prelude */
 };
 
+static const hr_sum_order one_chain = {.chains = 1, .growth = 1};
+
+/* ---- walks ---- */
+
 /* A reduction that finds a position goes with one accumulator a lane. */
 static int ways_of(const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++)
@@ -25,11 +29,65 @@ static int ways_of(const hr_stage *stage) {
     return hr_cpu_walk_of(stage)->accumulators ? hr_cpu_walk_of(stage)->accumulators : WAYS;
 }
 
-static int chains_of(const hr_plan *plan, const hr_stage *stage, const int64_t *extents) {
+/* Scalars add each addend to a total. */
+static void order_rows(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                       hr_sum_order *out) {
     int64_t row;
-    if (hr_plan_points(plan, stage->row, stage->row_count, extents, &row) != HR_OK) return 1;
-    if (plan->limits.compute) return row >= WARP_POINTS ? WARP : 1;
-    return hr_stage_is_vector(stage) ? hr_limits_lanes(&plan->limits) * ways_of(stage) : 1;
+    out->addends = stage->schedule->chain;
+    if (!plan->limits.compute) {
+        out->chains = hr_stage_is_vector(stage) ? hr_limits_lanes(&plan->limits) * ways_of(stage) : 1;
+        if (!hr_stage_is_vector(stage)) out->addends = 1;
+        return;
+    }
+    if (hr_plan_points(plan, stage->row, stage->row_count, extents, &row) == HR_OK && row >= WARP_POINTS)
+        out->chains = WARP;
+}
+
+/* What a place of a += comes to: the same as in emit/c/stage_scatter.c. */
+static void order_places(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                         hr_sum_order *out) {
+    const hr_tensor *table =
+        &plan->normal->tensors[plan->normal->statements[stage->steps[0].statement].tensor];
+    hr_sizes sizes = {0};
+    int64_t places, tasks, row;
+    if (plan->limits.compute || table->dtype != HR_F32 ||
+        hr_size_value(hr_size_elements(&sizes, table, 0, 1), plan->normal, extents, &places) != HR_OK ||
+        hr_plan_points(plan, stage->task, stage->task_count, extents, &tasks) != HR_OK ||
+        hr_plan_points(plan, stage->row, stage->row_count, extents, &row) != HR_OK)
+        return;
+    if (hr_cpu_walk_of(stage)->order != HR_ORDER_LYING) {
+        if (places / (row > 0 ? row : 1) <= tasks) out->addends = HR_CHAIN_ADDENDS;
+    } else if (hr_scatter_is_totalled(plan, stage, places, hr_saturate_product(tasks, row))) {
+        out->addends = 1;
+    }
+}
+
+static hr_sum_order order_of(const hr_plan *plan, const hr_stage *stage, const hr_step *step,
+                             const int64_t *extents) {
+    hr_sum_order out = one_chain;
+    if (step->variance) out.growth = VARIANCE_GROWTH;
+    switch (step->kind) {
+    case HR_STEP_REDUCE_ROW:
+    case HR_STEP_REDUCE_ALL:
+        order_rows(plan, stage, extents, &out);
+        break;
+    case HR_STEP_REDUCE_COLUMN:
+        out.addends = stage->schedule->chain;
+        break;
+    case HR_STEP_SCATTER:
+        order_places(plan, stage, extents, &out);
+        break;
+    default:
+        break;
+    }
+    return out;
+}
+
+/* ---- the list ---- */
+
+/* More addends a chain err more; 0 = all of them. */
+static bool is_longer(int64_t a, int64_t b) {
+    return b != 0 && (a == 0 || a > b);
 }
 
 static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {
@@ -37,6 +95,7 @@ static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {
         hr_sum_order *known = &orders[i];
         if (known->place.line != one.place.line || known->place.column != one.place.column) continue;
         if (one.chains < known->chains) known->chains = one.chains;
+        if (is_longer(one.addends, known->addends)) known->addends = one.addends;
         if (one.growth > known->growth) known->growth = one.growth;
         if (one.rounding > known->rounding) known->rounding = one.rounding;
         return;
@@ -44,18 +103,31 @@ static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {
     orders[(*count)++] = one;
 }
 
-/* Weights of attention in one kernel are rounded as they become the operand of its second product. */
-static void add_rounding(const hr_plan *plan, const hr_stage *stage, hr_sum_order *orders, int *count) {
-    if (stage->schedule->kind != HR_SCHEDULE_CUDA_ATTENTION || !stage->contract) return;
-    const hr_cuda_attention *attention = stage->schedule->attention;
-    if (stage != &plan->stages[attention->last]) return;
-    for (int s = 0; s < plan->normal->statement_count; s++) {
-        const hr_statement *statement = &plan->normal->statements[s];
-        if (statement->tensor != stage->contract->product) continue;
-        const double rounding = hr_dtype_rounding(attention->dtype);
-        order_add(orders, count, (hr_sum_order){statement->place, 1, 1, rounding});
-        order_add(orders, count, (hr_sum_order){statement->value->place, 1, 1, rounding});
+/* A statement, and the reduction that is all of it. */
+static void statement_add(const hr_statement *statement, hr_sum_order one, hr_sum_order *orders, int *count) {
+    one.place = statement->place;
+    order_add(orders, count, one);
+    one.place = statement->value->place;
+    order_add(orders, count, one);
+}
+
+/* Weights of attention in one kernel are rounded as they become the operand of its second product. Elsewhere
+ * a product's sums are one chain along k before a total takes them: on a GPU all of k. */
+static void product_add(const hr_plan *plan, const hr_stage *stage, hr_sum_order *orders, int *count) {
+    if (!stage->contract) return;
+    hr_sum_order one = one_chain;
+    if (stage->schedule->kind == HR_SCHEDULE_CPU_PRODUCT) {
+        const hr_contract_choice *choice = &stage->schedule->product;
+        one.addends = choice->bf16 ? contract_chain(&choice->pairs) * choice->pairs.together
+                                   : contract_chain(&choice->blocks) * choice->blocks.together;
     }
+    if (stage->schedule->kind == HR_SCHEDULE_CUDA_ATTENTION) {
+        const hr_cuda_attention *attention = stage->schedule->attention;
+        if (stage == &plan->stages[attention->last]) one.rounding = hr_dtype_rounding(attention->dtype);
+    }
+    for (int s = 0; s < plan->normal->statement_count; s++)
+        if (plan->normal->statements[s].tensor == stage->contract->product)
+            statement_add(&plan->normal->statements[s], one, orders, count);
 }
 
 hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_order **out, int *count) {
@@ -63,21 +135,16 @@ hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_or
     for (int s = 0; s < plan->stage_count; s++)
         steps += plan->stages[s].step_count + 1;
     *count = 0;
-    *out = calloc(2 * (size_t)steps + 1, sizeof **out);
+    *out = calloc(2 * (size_t)(steps + plan->normal->statement_count) + 1, sizeof **out);
     if (!*out) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check a kernel");
     for (int s = 0; s < plan->stage_count; s++)
-        add_rounding(plan, &plan->stages[s], *out, count);
+        product_add(plan, &plan->stages[s], *out, count);
     for (int s = 0; s < plan->stage_count; s++)
         for (int i = 0; i < plan->stages[s].step_count; i++) {
             const hr_step *step = &plan->stages[s].steps[i];
             const hr_statement *statement = &plan->normal->statements[step->statement];
-            if (step->reduce != HR_OP_REDUCE_SUM) continue;
-            const bool rows = step->kind == HR_STEP_REDUCE_ROW || step->kind == HR_STEP_REDUCE_ALL;
-            const hr_sum_order one = {.place = statement->place,
-                                      .chains = rows ? chains_of(plan, &plan->stages[s], extents) : 1,
-                                      .growth = step->variance ? VARIANCE_GROWTH : 1};
-            order_add(*out, count, one);
-            order_add(*out, count, (hr_sum_order){statement->value->place, one.chains, one.growth, 0});
+            if (step->reduce != HR_OP_REDUCE_SUM && step->kind != HR_STEP_SCATTER) continue;
+            statement_add(statement, order_of(plan, &plan->stages[s], step, extents), *out, count);
         }
     return HR_OK;
 }

@@ -32,6 +32,12 @@ typedef struct hr_stash {
     bool once[HR_STASH_MAX]; /* the same for every task: stashed before the first */
 } hr_stash;
 
+/* Sums of f32 are added up in chains: so many addends in f32, then what they come to goes into a total of f64
+ * and the next chain begins at 0. So a sum of any length errs as one of so many addends does. */
+enum { HR_CHAIN_ADDENDS = 128 };
+/* Places that are added into: few enough for totals on the stack. */
+enum { HR_SCATTER_NEAR = 2048 };
+
 typedef struct hr_schedule {
     hr_schedule_kind kind;
     const hr_knobs *knobs; /* those that the stage obeys */
@@ -39,6 +45,7 @@ typedef struct hr_schedule {
     bool joins; /* each strip of columns, or block of rows, goes through this stage right after the one before
                    it */
     hr_stash stash;
+    int64_t chain; /* addends of a chain of f32, at most; 0 = sums of the stage have no totals */
     union {
         struct {
             hr_cpu_walk walk;           /* both kinds of a CPU */
@@ -89,6 +96,10 @@ bool hr_schedule_attends(const hr_plan *plan, int stage);
 bool hr_stash_has_rows(const hr_stage *stage);
 /* CPU: what it does for values of less than 32 bits takes a core longer than memory does. */
 bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage);
+/* CPU: whether sums that are added into places are totals of f64 until all is added: where the places are
+ * few, or so many points are added to each that the totals' memory is little beside them. */
+bool hr_scatter_may_be_totalled(const hr_plan *plan, const hr_stage *stage);
+bool hr_scatter_is_totalled(const hr_plan *plan, const hr_stage *stage, int64_t places, int64_t points);
 /* Words for `headroom explain`: stages, why, what is materialised. */
 void hr_schedule_explain(const hr_plan *plan, const int64_t *extents, hr_text *out);
 

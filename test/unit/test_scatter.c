@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "support/cpu_device.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static void test_many_tasks(void **state) {
     hr_kernel *kernel = load(text, &c);
     const int32_t *at = array_of(kernel, "at");
     const float *scale = array_of(kernel, "scale"), *d = array_of(kernel, "d");
-    float want[301] = {0};
+    double want[301] = {0};
     const char *source, *header;
     for (int64_t t = 0; t < c.tasks; t++)
         want[at[t]] += scale[t];
@@ -116,9 +117,8 @@ static void test_many_tasks(void **state) {
     good(hr_kernel_source(kernel, &source, &header));
     assert_non_null(strstr(source, "task_order_of"));
     for (int64_t i = 0; i < c.rows * c.columns; i++)
-        if (d[i] != want[i / c.columns])
-            fail_msg("element %lld is %.9g, not %.9g", (long long)i, (double)d[i],
-                     (double)want[i / c.columns]);
+        if (!(fabs(d[i] - want[i / c.columns]) < 1e-4)) /* 3500 tasks a row */
+            fail_msg("element %lld is %.9g, not %.9g", (long long)i, (double)d[i], want[i / c.columns]);
     hr_kernel_destroy(kernel);
     device->limits = own;
 }

@@ -13,6 +13,7 @@
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_c.h"
 #include "emit/c/stage_order.h"
+#include "emit/c/stage_scatter.h"
 #include "emit/describe.h"
 #include "emit/emit.h"
 #include "emit/list_emit.h"
@@ -225,6 +226,7 @@ static const hr_size *work_of(hr_sizes *sizes, const hr_plan *plan, int number, 
     if (hr_schedule_attends(plan, number)) return hr_attend_size(sizes, plan, number, threads);
     if (stage->shape == HR_SHAPE_CONTRACT) return hr_contract_size(sizes, plan, number, threads);
     if (hr_cpu_walk_of(stage)->order != HR_ORDER_LYING) return hr_order_size(sizes, plan, stage, threads);
+    if (hr_scatter_may_be_totalled(plan, stage)) return hr_scatter_size(sizes, plan, stage);
     return areas_of(sizes, plan, stage, sums, threads);
 }
 

@@ -46,6 +46,7 @@ typedef struct hr_lane_pass {
     int prefetch_before;              /* parts that earlier passes ask for */
     bool prefetch_first;              /* all at once, before the lanes: rows of few vectors */
     int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */
+    int64_t chain; /* addends of an accumulator of f32 before it goes to a total of f64; 0 = all there are */
     /* Where the accumulators stand, "row->", if the loop covers only a part of a row; else NULL. */
     const char *state;
     int unit;            /* vectors that hr_lane_step_body prints, from the way `from` on */

@@ -15,6 +15,12 @@ typedef struct accumulator {
     int ways; /* 0 = a plain variable */
 } accumulator;
 
+/* Chains of f32 end in a total of f64. */
+static bool has_total(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    return p->vector && pass->chain && s->use == HR_LANE_REDUCE && s->reduce == HR_OP_REDUCE_SUM &&
+           s->type == HR_F32;
+}
+
 static int add_accumulators(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s,
                             accumulator out[2]) {
     hr_dtype type = p->vector ? hr_lane_reduced(s->type) : s->type;
@@ -24,6 +30,10 @@ static int add_accumulators(hr_printer *p, const hr_lane_pass *pass, const hr_la
                            .ways = p->vector ? pass->ways : hr_op_finds_position(s->reduce)};
     out[0].type = p->vector ? v : hr_reduce_type(s->reduce, type);
     out[0].identity = p->vector ? hr_format(p, "%s_of(%s)", v, identity) : identity;
+    if (has_total(p, pass, s)) {
+        out[1] = (accumulator){"double", hr_format(p, "folded_%d", s->id), "0", 1};
+        return 2;
+    }
     if (!hr_op_finds_position(s->reduce)) return 1;
     out[1] = (accumulator){.name = hr_format(p, "x%d", s->id), .ways = 1};
     out[1].type = p->vector ? "vi" : "int64_t";
@@ -89,12 +99,32 @@ void hr_lane_views(hr_printer *p, const hr_lane_pass *pass, const char *body, co
             hr_print(p, "%s%s *const %s = %s%s;", qualifier, a->type, a->name, pass->state, a->name);
 }
 
-/* Ways first..first+count-1 of the accumulators, folded pairwise into one vector. */
-static const char *fold_ways(hr_printer *p, const hr_lane_step *s, hr_dtype type, int first, int count) {
-    if (count == 1) return hr_format(p, "a%d[%d]", s->id, first);
-    const char *low = fold_ways(p, s, type, first, count / 2);
-    const char *high = fold_ways(p, s, type, first + count / 2, count - count / 2);
-    return hr_reduce_combine_lanes(p, s->reduce, type, hr_format(p, "(%s)", low), hr_format(p, "(%s)", high));
+/* Ways first..first+count-1 of the accumulators at `from`, folded pairwise into one vector. */
+static const char *fold_ways(hr_printer *p, const hr_lane_step *s, const char *from, int first, int count) {
+    if (count == 1) return hr_format(p, "%sa%d[%d]", from, s->id, first);
+    const char *low = fold_ways(p, s, from, first, count / 2);
+    const char *high = fold_ways(p, s, from, first + count / 2, count - count / 2);
+    return hr_reduce_combine_lanes(p, s->reduce, hr_lane_reduced(s->type), hr_format(p, "(%s)", low),
+                                   hr_format(p, "(%s)", high));
+}
+
+bool hr_lane_has_totals(const hr_printer *p, const hr_lane_pass *pass) {
+    for (int i = 0; i < pass->step_count; i++)
+        if (has_total(p, pass, &pass->steps[i])) return true;
+    return false;
+}
+
+const char *hr_lane_chain(hr_printer *p, const hr_lane_pass *pass, int ways) {
+    return hr_format(p, "%lld * HR_LANES", (long long)pass->chain * ways);
+}
+
+void hr_lane_fold(hr_printer *p, const hr_lane_pass *pass, const char *from) {
+    for (const hr_lane_step *s = pass->steps; s < pass->steps + pass->step_count; s++) {
+        if (!has_total(p, pass, s)) continue;
+        hr_print(p, "%sfolded_%d[0] += vf_fold_sum(%s);", from, s->id, fold_ways(p, s, from, 0, pass->ways));
+        for (int w = 0; w < pass->ways; w++)
+            hr_print(p, "%sa%d[%d] = vf_of(0);", from, s->id, w);
+    }
 }
 
 const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
@@ -106,7 +136,8 @@ const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lan
     bool whole_sum = s->reduce == HR_OP_REDUCE_SUM && s->type != HR_F32 && s->type != HR_F64;
     if (!p->vector) return hr_format(p, "(%s)a%d", hr_c_compute(whole_sum ? HR_I64 : s->type), s->id);
     const char *fold = s->reduce == HR_OP_REDUCE_SUM ? "sum" : which;
-    return hr_format(p, "%s_fold_%s(%s)", v, fold, fold_ways(p, s, hr_lane_reduced(s->type), 0, pass->ways));
+    const char *result = hr_format(p, "%s_fold_%s(%s)", v, fold, fold_ways(p, s, "", 0, pass->ways));
+    return has_total(p, pass, s) ? hr_format(p, "(float)(folded_%d[0] + %s)", s->id, result) : result;
 }
 
 /* ---- what a lane adds ---- */

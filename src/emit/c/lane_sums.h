@@ -17,6 +17,15 @@ void hr_lane_add(hr_printer *printer, const hr_lane_step *step, const char *valu
 /* The reduced value after the loop, as an operand of type `type`. */
 const char *hr_lane_result(hr_printer *printer, const hr_lane_pass *pass, const hr_lane_step *step);
 
+/* ---- chains ---- */
+
+/* Whether something of the pass is added up in chains that end in totals. */
+bool hr_lane_has_totals(const hr_printer *printer, const hr_lane_pass *pass);
+/* Lanes that `ways` accumulators take until their chains are as long as they may be, as C. */
+const char *hr_lane_chain(hr_printer *printer, const hr_lane_pass *pass, int ways);
+/* Ends the chains: what they have goes to the totals. `from`: where both stand, "" = local variables. */
+void hr_lane_fold(hr_printer *printer, const hr_lane_pass *pass, const char *from);
+
 /* ---- with `state` ---- */
 
 /* The fields of such a struct, and what they hold before the first part. */

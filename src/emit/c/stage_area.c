@@ -59,6 +59,11 @@ static bool is_wide(const hr_plan *plan, const hr_step *step) {
     return type == HR_F64 || type == HR_I64;
 }
 
+bool hr_step_has_column_totals(const hr_plan *plan, const hr_step *step) {
+    return step->kind == HR_STEP_REDUCE_COLUMN && step->reduce == HR_OP_REDUCE_SUM &&
+           plan->normal->statements[step->statement].value->type == HR_F32;
+}
+
 /* Rows of 4-byte elements for a step's sums or for what is collected of it. */
 static int narrow_rows(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
     if (hr_stage_collects(plan, stage, step)) return hr_stage_jam(stage);
@@ -76,8 +81,9 @@ static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
     areas count = {stash_before(stage, hr_stash_of(stage)->count), 0, 0};
     for (int i = 0; i < end; i++) {
         const hr_step *step = &stage->steps[i];
-        if (step->kind == HR_STEP_REDUCE_ALL) count.totals++;
-        if (step->kind == HR_STEP_REDUCE_COLUMN && is_wide(plan, step)) count.wide++;
+        const bool totals = hr_step_has_column_totals(plan, step);
+        if (step->kind == HR_STEP_REDUCE_ALL || totals) count.totals++;
+        if ((step->kind == HR_STEP_REDUCE_COLUMN && is_wide(plan, step)) || totals) count.wide++;
         count.narrow += narrow_rows(plan, stage, step) + makes_strip(plan, step);
     }
     return count;
@@ -128,18 +134,34 @@ const char *hr_stage_strip_offset(hr_printer *p, const hr_stage *stage, int step
     return hr_size_text(p, rows_of(&sizes, p->plan, stage, before.narrow + own, 4));
 }
 
-/* Order: narrow rows (the stash first), wide rows, totals. */
-static const hr_size *area_offset(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
-                                  int step_index) {
+/* Where the step's row of 8-byte sums stands, or else its line. Order: narrow rows (the stash first), wide
+ * rows, lines. */
+static const hr_size *wide_offset(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int step_index,
+                                  bool row) {
     const areas all = areas_before(plan, stage, stage->step_count),
                 before = areas_before(plan, stage, step_index);
-    const hr_step *step = &stage->steps[step_index];
-    if (narrow_rows(plan, stage, step)) return rows_of(sizes, plan, stage, before.narrow, 4);
-    const bool wide = step->kind == HR_STEP_REDUCE_COLUMN;
-    const hr_size *offset = wide ? rows_of(sizes, plan, stage, before.wide, 8)
-                                 : hr_size_number(sizes, before.totals * TOTAL_BYTES);
-    if (!wide && all.wide) offset = hr_size_sum(sizes, rows_of(sizes, plan, stage, all.wide, 8), offset);
+    const hr_size *offset = row ? rows_of(sizes, plan, stage, before.wide, 8)
+                                : hr_size_number(sizes, before.totals * TOTAL_BYTES);
+    if (!row && all.wide) offset = hr_size_sum(sizes, rows_of(sizes, plan, stage, all.wide, 8), offset);
     return all.narrow ? hr_size_sum(sizes, rows_of(sizes, plan, stage, all.narrow, 4), offset) : offset;
+}
+
+static const hr_size *area_offset(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
+                                  int step_index) {
+    const hr_step *step = &stage->steps[step_index];
+    if (narrow_rows(plan, stage, step))
+        return rows_of(sizes, plan, stage, areas_before(plan, stage, step_index).narrow, 4);
+    return wide_offset(sizes, plan, stage, step_index, step->kind == HR_STEP_REDUCE_COLUMN);
+}
+
+const char *hr_stage_totals_offset(hr_printer *p, const hr_stage *stage, int step_index) {
+    hr_sizes sizes = {0};
+    return hr_size_text(p, wide_offset(&sizes, p->plan, stage, step_index, true));
+}
+
+const char *hr_stage_folds_offset(hr_printer *p, const hr_stage *stage, int step_index) {
+    hr_sizes sizes = {0};
+    return hr_size_text(p, wide_offset(&sizes, p->plan, stage, step_index, false));
 }
 
 const char *hr_stage_area_offset(hr_printer *p, const hr_stage *stage, int step_index, int stash_index) {

@@ -2,7 +2,8 @@
  * collected, column sums, strips of locals, totals.
  *
  * Rows of 4-byte values come first (stashed ones, then in the order of the steps column sums, or as many rows
- * of results as are jammed, and strips), then rows of 8-byte sums, then a line a total. The library computes
+ * of results as are jammed, and strips), then rows of 8-byte sums (totals of column sums among them), then a
+ * line a total. The library computes
  * the size in numbers, the emitted code over its extents: of one hr_size.
  */
 #ifndef HR_EMIT_C_STAGE_AREA_H
@@ -30,6 +31,11 @@ bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step
 /* Where a step's sums or what is collected of its results stand, or where stashed value `stash_index` >= 0
  * does: bytes from the start of the thread's area. */
 const char *hr_stage_area_offset(hr_printer *printer, const hr_stage *stage, int step_index, int stash_index);
+/* Column sums of f32 whose chains end in totals of f64; where those stand, and where it says how often chains
+ * have ended: without that the totals are not there. */
+bool hr_step_has_column_totals(const hr_plan *plan, const hr_step *step);
+const char *hr_stage_totals_offset(hr_printer *printer, const hr_stage *stage, int step_index);
+const char *hr_stage_folds_offset(hr_printer *printer, const hr_stage *stage, int step_index);
 /* Where the strip in hand of the local stands that a step makes. */
 const char *hr_stage_strip_offset(hr_printer *printer, const hr_stage *stage, int step_index);
 /* Whether a row is stashed where the one before it was: of two passes side by side, the second, which goes

@@ -212,6 +212,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     hr_lane_randoms(p, &lanes, &randoms);
     lanes.tile = randoms.count ? s->tile : 0;
     lanes.ways = lanes.unit = choose_ways(s, &lanes);
+    lanes.chain = s->stage->schedule->chain;
     if (hr_cpu_walk_of(s->stage)->segments.run && !part && !s->jammed)
         lanes.segments = &hr_cpu_walk_of(s->stage)->segments;
     hr_stage_prefetch(s, pass, &lanes, prefetched);
@@ -322,6 +323,7 @@ static void print_areas(hr_stage_printer *s) {
             const char *c_type = hr_c_compute(step->value->type);
             hr_print(p, "%s *const column_%d = (%s *)(area + %s);", c_type, i, c_type,
                      hr_stage_area_offset(p, s->stage, i, -1));
+            hr_stage_column_totals(s, i, "area");
             if (!hr_cpu_walk_of(s->stage)->strip) hr_stage_column_start(s, i, hr_stage_row_size(p, s->stage));
         }
         if (step->kind == HR_STEP_REDUCE_ALL)
@@ -484,6 +486,7 @@ static void print_few(hr_stage_printer *s) {
 static void print_groups(hr_stage_printer *s) {
     hr_printer *p = s->p;
     hr_print(p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
+    hr_stage_chains_begin(s);
     hr_print(p, "for (int64_t group = tasks * thread / threads; group < end; group += %d) {",
              HR_COLUMN_GROUP);
     p->indent++;
@@ -495,8 +498,10 @@ static void print_groups(hr_stage_printer *s) {
     p->indent--;
     hr_print(p, "}");
     hr_stage_columns(s, "group_end");
+    hr_stage_chains_go_on(s, "group_end - group", hr_stage_row_size(p, s->stage));
     p->indent--;
     hr_print(p, "}");
+    hr_stage_chains_end(s);
 }
 
 static void print_task_loop(hr_stage_printer *s) {
@@ -532,13 +537,16 @@ static void print_task_loop(hr_stage_printer *s) {
     }
     hr_stage_lines_begin(s, hr_format(p, "%s * thread / threads", hr_stage_task_total(s)));
     s->counted = s->stage->task_count > 1 && !hr_stage_knobs(s->stage)->chunk;
+    hr_stage_chains_begin(s);
     print_task_header(s);
     p->indent++;
     print_passes(s);
+    hr_stage_chains_go_on(s, "1", hr_stage_row_size(p, s->stage));
     p->indent--;
     hr_print(p, "}");
     s->counted = false;
     if (hr_stage_knobs(s->stage)->chunk) hr_print(p, "}");
+    hr_stage_chains_end(s);
     hr_stage_lines_end(s);
 }
 

@@ -18,6 +18,46 @@ void hr_stage_column_start(hr_stage_printer *s, int step, const char *columns) {
     hr_print(s->p, "    column_%d[j] = %s;", step, identity);
 }
 
+/* ---- chains ---- */
+
+static bool has_totals(const hr_stage_printer *s) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (hr_step_has_column_totals(s->plan, &s->stage->steps[i])) return true;
+    return false;
+}
+
+void hr_stage_column_totals(hr_stage_printer *s, int step, const char *area) {
+    if (hr_step_has_column_totals(s->plan, &s->stage->steps[step]))
+        hr_print(s->p, "double *const total_of_%d = (double *)(%s + %s);", step, area,
+                 hr_stage_totals_offset(s->p, s->stage, step));
+}
+
+void hr_stage_chains_begin(hr_stage_printer *s) {
+    if (has_totals(s)) hr_print(s->p, "int64_t chained = 0, folds = 0;");
+}
+
+void hr_stage_chains_go_on(hr_stage_printer *s, const char *tasks, const char *columns) {
+    hr_printer *p = s->p;
+    if (!has_totals(s)) return;
+    hr_print(p, "chained += %s;", tasks);
+    hr_print(p, "if (chained >= %lld) {", (long long)s->stage->schedule->chain);
+    p->indent++;
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (hr_step_has_column_totals(s->plan, &s->stage->steps[i]))
+            hr_print(p, "f32_fold(column_%d, total_of_%d, %s, folds);", i, i, columns);
+    hr_print(p, "chained = 0, folds++;");
+    p->indent--;
+    hr_print(p, "}");
+}
+
+void hr_stage_chains_end(hr_stage_printer *s) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (hr_step_has_column_totals(s->plan, &s->stage->steps[i]))
+            hr_print(s->p, "*(int64_t *)(area + %s) = folds;", hr_stage_folds_offset(s->p, s->stage, i));
+}
+
+/* ---- groups of tasks ---- */
+
 static void print_indices(void *context) {
     hr_stage_task_indices(context);
 }
@@ -42,12 +82,14 @@ void hr_stage_columns(hr_stage_printer *s, const char *last) {
 }
 
 /* The tasks from `first` to `end`: whole groups of them, then the last few. */
-static void print_groups(hr_stage_printer *s, const char *first) {
+static void print_groups(hr_stage_printer *s, const char *first, const char *columns) {
     hr_printer *p = s->p;
+    hr_stage_chains_begin(s);
     hr_print(p, "int64_t group = %s;", first);
     hr_print(p, "for (; group + %d <= end; group += %d) {", HR_COLUMN_GROUP, HR_COLUMN_GROUP);
     p->indent++;
     hr_stage_columns(s, NULL);
+    hr_stage_chains_go_on(s, hr_format(p, "%d", HR_COLUMN_GROUP), columns);
     p->indent--;
     hr_print(p, "}");
     hr_print(p, "if (group < end) {");
@@ -59,10 +101,17 @@ static void print_groups(hr_stage_printer *s, const char *first) {
 
 void hr_stage_column_share(hr_stage_printer *s) {
     hr_print(s->p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
-    print_groups(s, "tasks * thread / threads");
+    print_groups(s, "tasks * thread / threads", hr_stage_row_size(s->p, s->stage));
+    hr_stage_chains_end(s);
 }
 
 /* ---- strips ---- */
+
+static const char *column_sum(hr_stage_printer *s, int step) {
+    const char *sum = hr_format(s->p, "column_%d[i - first]", step);
+    if (!hr_step_has_column_totals(s->plan, &s->stage->steps[step])) return sum;
+    return hr_format(s->p, "(folds ? (float)(total_of_%d[i - first] + %s) : %s)", step, sum, sum);
+}
 
 static void print_stores(hr_stage_printer *s) {
     hr_printer *p = s->p;
@@ -75,7 +124,7 @@ static void print_stores(hr_stage_printer *s) {
         const hr_statement *statement = &s->function->statements[step->statement];
         hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
                  hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
-                 hr_emit_stored(p, hr_format(p, "column_%d[i - first]", k), statement->value->type,
+                 hr_emit_stored(p, column_sum(s, k), statement->value->type,
                                 s->function->tensors[statement->tensor].dtype));
     }
     p->vector = true;
@@ -86,7 +135,7 @@ static void print_stores(hr_stage_printer *s) {
 static void print_strip(hr_stage_printer *s) {
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_COLUMN) hr_stage_column_start(s, i, "last - first");
-    print_groups(s, "0");
+    print_groups(s, "0", "last - first");
     print_stores(s);
 }
 
@@ -180,6 +229,7 @@ static void print_sums(hr_stage_printer *s) {
         const char *type = hr_c_compute(s->stage->steps[i].value->type);
         hr_print(p, "%s *const column_%d = (%s *)(area + %s + %s);", type, i, type, place,
                  hr_stage_area_offset(p, s->stage, i, -1));
+        hr_stage_column_totals(s, i, hr_format(p, "area + %s", place));
     }
     hr_print(p, "const int64_t end = %s;", hr_stage_task_total(s));
     print_strip(s);

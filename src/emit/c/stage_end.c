@@ -19,6 +19,14 @@ static void print_block_sums(hr_printer *p, const hr_stage *stage, int i) {
              hr_stage_area_offset(p, stage, i, -1));
     hr_print(p, "    for (int64_t k = 0; k < until - from; k++)");
     hr_print(p, "        sum[k] = %s;", hr_reduce_combine(p, step->reduce, type, "sum[k]", "part[k]"));
+    if (hr_step_has_column_totals(p->plan, step)) {
+        hr_print(p, "    if (*(const int64_t *)(work + t * area + %s) == 0) continue;",
+                 hr_stage_folds_offset(p, stage, i));
+        hr_print(p, "    const double *const total = (const double *)(work + t * area + %s) + from;",
+                 hr_stage_totals_offset(p, stage, i));
+        hr_print(p, "    for (int64_t k = 0; k < until - from; k++)");
+        hr_print(p, "        sum[k] += total[k];");
+    }
     hr_print(p, "}");
 }
 

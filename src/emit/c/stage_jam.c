@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "emit/c/function_c.h"
 #include "emit/c/stage_area.h"
+#include "emit/c/stage_columns.h"
 #include "emit/c/stage_estimate.h"
 #include "emit/c/stage_line.h"
 
@@ -172,6 +173,7 @@ void hr_stage_jam_loop(hr_stage_printer *s) {
     hr_stage_lines_begin(s, "begin");
     for (int i = 0; i < s->ahead_count; i++)
         hr_print(p, "%s", s->ahead[i]);
+    hr_stage_chains_begin(s);
     hr_print(p, "for (int64_t block = begin; block < end; block += %d) {", most);
     p->indent++;
     hr_print(p, "const int rows = end - block < %d ? (int)(end - block) : %d;", most, most);
@@ -181,8 +183,10 @@ void hr_stage_jam_loop(hr_stage_printer *s) {
     for (int phase = a.estimates ? 2 : 0; phase < a.phase_count; phase++)
         print_phase_loop(&a, phase);
     print_leaves(s, false);
+    hr_stage_chains_go_on(s, "rows", hr_stage_row_size(p, s->stage));
     p->indent--;
     hr_print(p, "}");
+    hr_stage_chains_end(s);
     print_leaves(s, true);
     hr_stage_lines_end(s);
 }

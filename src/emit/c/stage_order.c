@@ -11,16 +11,36 @@ enum { GATHERED_TASKS = 1 << 15 };
  * row of a table goes through the caches once more for each. */
 enum { ADDED_TASKS = 1 << 20 };
 
+/* What is added to. */
+static const hr_tensor *added_tensor(const hr_plan *plan, const hr_stage *stage) {
+    return &plan->normal->tensors[plan->normal->statements[stage->steps[0].statement].tensor];
+}
+
+/* The order of the tasks that add to rows. */
+static const hr_size *tasks_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
+                                 const hr_size *threads) {
+    const hr_size *tasks = hr_size_points(sizes, plan->normal, stage->task, 1);
+    tasks = hr_size_least(sizes, tasks, hr_size_number(sizes, ADDED_TASKS));
+    return hr_size_sum(sizes, hr_size_product(sizes, hr_size_number(sizes, THREAD_BYTES), threads),
+                       hr_size_product(sizes, hr_size_number(sizes, TASK_BYTES), tasks));
+}
+
 const hr_size *hr_order_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int threads) {
     const hr_size *count = hr_size_word(sizes, "threads", threads);
     if (hr_cpu_walk_of(stage)->gathered) {
         const int64_t bytes = THREAD_BYTES + TASK_BYTES * GATHERED_TASKS;
         return hr_size_product(sizes, hr_size_name(sizes, "(int64_t)", (int)bytes, "", bytes), count);
     }
-    const hr_size *tasks = hr_size_points(sizes, plan->normal, stage->task, 1);
-    tasks = hr_size_least(sizes, tasks, hr_size_number(sizes, ADDED_TASKS));
-    return hr_size_sum(sizes, hr_size_product(sizes, hr_size_number(sizes, THREAD_BYTES), count),
-                       hr_size_product(sizes, hr_size_number(sizes, TASK_BYTES), tasks));
+    const hr_size *row = hr_size_elements(sizes, added_tensor(plan, stage),
+                                          added_tensor(plan, stage)->rank - 1, (int64_t)sizeof(double));
+    return hr_size_sum(sizes, tasks_size(sizes, plan, stage, count),
+                       hr_size_product(sizes, hr_size_brackets(sizes, row), count));
+}
+
+const char *hr_order_totals_text(hr_stage_printer *s) {
+    hr_sizes sizes = {0};
+    const hr_size *count = hr_size_word(&sizes, "threads", 0);
+    return hr_size_text(s->p, hr_size_brackets(&sizes, tasks_size(&sizes, s->plan, s->stage, count)));
 }
 
 /* Prints the tasks from `begin` to `end` twice: to be counted, to be placed in `order`. */

@@ -12,6 +12,9 @@
 /* Bytes of scratch memory that putting tasks in order needs, for all threads together. */
 const hr_size *hr_order_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int threads);
 
+/* Where in it rows of totals stand, one a thread, of a stage that adds to rows. */
+const char *hr_order_totals_text(hr_stage_printer *s);
+
 /* Prints what says which row a task uses: the row's number. */
 typedef const char *(*hr_order_place)(hr_stage_printer *s);
 /* All tasks, a million at a time, of which `order` holds those whose rows, of `rows` in all, are the

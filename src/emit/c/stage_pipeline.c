@@ -437,12 +437,11 @@ static void print_wait(pipeline_printer *k, int first, int rows) {
  * 4 KB would have each load wait for the store to the same place of another page. Elsewhere the last pass
  * goes first: it finds the row's inputs, which it reads again, nearer, and has read what the first pass
  * writes over. */
-static void print_main_passes(pipeline_printer *k, int rows, const char *aligned) {
+static void print_step_of_passes(pipeline_printer *k, int rows, const char *aligned) {
     hr_printer *p = k->p;
     int passes = hr_stage_main_passes(k->s->stage), step = step_vectors(k, rows);
     bool apart = hr_stash_has_rows(k->s->stage) && !hr_stage_shares_stash(k->s->stage);
     bool columns = hr_pipeline_has_columns(k->s->stage);
-    hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
     for (int first = 0; first < step; first += k->unit) {
         if (columns) hr_print(p, "    {");
         p->indent += columns;
@@ -454,6 +453,47 @@ static void print_main_passes(pipeline_printer *k, int rows, const char *aligned
             (first + k->unit) * rows % THROTTLE_VECTORS == 0)
             print_wait(k, first, rows);
     }
+}
+
+/* Lanes that the chains of the passes' sums take; NULL = no pass has any. */
+static const char *lanes_of_chains(pipeline_printer *k, int rows) {
+    for (int position = 0; position < hr_stage_main_passes(k->s->stage); position++) {
+        hr_lane_pass lanes =
+            hr_stage_lane_pass(k->s, hr_stage_pass_at(k->s->stage, position), k->steps, k->prefetched);
+        if (hr_lane_has_totals(k->p, &lanes)) return hr_lane_chain(k->p, &lanes, step_vectors(k, rows));
+    }
+    return NULL;
+}
+
+static void print_fold(pipeline_printer *k, int rows) {
+    for (int position = 0; position < hr_stage_main_passes(k->s->stage); position++) {
+        int pass = hr_stage_pass_at(k->s->stage, position);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        for (int r = 0; r < rows; r++)
+            hr_lane_fold(k->p, &lanes, hr_format(k->p, "%s.", hr_format(k->p, row_name[r], pass)));
+    }
+}
+
+static void print_main_passes(pipeline_printer *k, int rows, const char *aligned) {
+    hr_printer *p = k->p;
+    const int step = step_vectors(k, rows);
+    const char *most = lanes_of_chains(k, rows);
+    if (!most) {
+        hr_print(p, "for (int64_t i = first; i < last; i += %d * HR_LANES) {", step);
+        print_step_of_passes(k, rows, aligned);
+        hr_print(p, "}");
+        return;
+    }
+    hr_print(p, "for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {");
+    p->indent++;
+    hr_print(p, "const int64_t stop = chain - chain %% (%s) + %s;", most, most);
+    hr_print(p, "chain_end = stop < last ? stop : last;");
+    hr_print(p, "for (int64_t i = chain; i < chain_end; i += %d * HR_LANES) {", step);
+    print_step_of_passes(k, rows, aligned);
+    hr_print(p, "}");
+    hr_print(p, "if (chain_end < stop) break;");
+    print_fold(k, rows);
+    p->indent--;
     hr_print(p, "}");
 }
 

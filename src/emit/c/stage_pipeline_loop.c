@@ -4,6 +4,7 @@
 
 #include "emit/c/function_c.h"
 #include "emit/c/stage_area.h"
+#include "emit/c/stage_columns.h"
 #include "emit/c/stage_estimate.h"
 #include "emit/c/stage_line.h"
 
@@ -207,6 +208,7 @@ void hr_stage_pipeline_loop(hr_stage_printer *s) {
     hr_printer *p = s->p;
     int group = hr_cpu_walk_of(s->stage)->jam;
     print_rows(s);
+    hr_stage_chains_begin(s);
     hr_print(p, "for (int64_t step = begin; begin < end && step < end + %d; step%s) {",
              (hr_stage_main_passes(s->stage) - 1) * group, group > 1 ? hr_format(p, " += %d", group) : "++");
     p->indent++;
@@ -214,7 +216,9 @@ void hr_stage_pipeline_loop(hr_stage_printer *s) {
         print_group_step(s);
     else
         print_step(s);
+    hr_stage_chains_go_on(s, hr_format(p, "%d", group > 1 ? group : 1), hr_stage_row_size(p, s->stage));
     p->indent--;
     hr_print(p, "}");
+    hr_stage_chains_end(s);
     hr_stage_lines_end(s);
 }

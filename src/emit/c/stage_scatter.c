@@ -68,17 +68,60 @@ static const char *row_length(hr_stage_printer *s, const hr_statement *statement
     return hr_emit_size(s->p, s->function->tensors[statement->tensor].shape[statement->subscript_count - 1]);
 }
 
-/* Adds the lanes from `first` to `last` to the row at `place`. */
-static void print_row_adds(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
-                           const char *first, const char *last) {
+/* Adds the lanes from `first` to `last` to the row of `table` at `place`. */
+static void print_row_adds(hr_stage_printer *s, const hr_step *step, const char *table, const char *first,
+                           const char *last) {
     hr_printer *p = s->p;
+    hr_print(p, "#pragma omp simd");
     hr_print(p, "for (int64_t i = %s; i < %s; i++) {", first, last);
     p->indent++;
     hr_printer_forget(p, HR_AT_LANE);
     hr_expr_count_uses(p, step->value);
-    print_scatter_add(s, step, hr_format(p, "%s[place + i]", hr_emit_tensor(p, statement->tensor)));
+    print_scatter_add(s, step, hr_format(p, "%s[place + i]", table));
     p->indent--;
     hr_print(p, "}");
+}
+
+/* ---- places whose sums are totals of f64 until the end ---- */
+
+/* Few places have them on the stack. More have them in scratch memory where what that takes is little beside
+ * the work: where so many points are added to each that their sums need it. */
+const hr_size *hr_scatter_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
+    if (!hr_scatter_may_be_totalled(plan, stage)) return hr_size_number(sizes, 0);
+    const hr_tensor *tensor =
+        &plan->normal->tensors[plan->normal->statements[stage->steps[0].statement].tensor];
+    const hr_size *points =
+        hr_size_product(sizes, hr_size_points(sizes, plan->normal, stage->task, stage->task_count),
+                        hr_size_points(sizes, plan->normal, stage->row, stage->row_count));
+    return hr_size_least(sizes, hr_size_elements(sizes, tensor, 0, (int64_t)sizeof(double)),
+                         hr_size_parts(sizes, hr_size_brackets(sizes, points), 2));
+}
+
+/* Whose places these are. */
+static const char *owner_of(hr_stage_printer *s, const hr_statement *statement, bool rows,
+                            const char *place) {
+    return rows ? hr_format(s->p, "%s / %s %% threads", place, row_length(s, statement))
+                : hr_format(s->p, "%s / 16 %% threads", place);
+}
+
+static void print_totals_begin(hr_stage_printer *s, const hr_statement *statement, bool rows) {
+    hr_printer *p = s->p;
+    hr_print(p, "const int64_t places = %s, points = %s * %s;", hr_emit_elements(p, statement->tensor),
+             hr_stage_task_total(s), hr_emit_points(p, s->stage->row, s->stage->row_count));
+    hr_print(p, "double near[%d];", HR_SCATTER_NEAR);
+    hr_print(p, "double *const totals = places <= %d           ? near", HR_SCATTER_NEAR);
+    hr_print(p, "                       : places <= points / 2 / 8 ? (double *)(void *)work");
+    hr_print(p, "                                                  : NULL;");
+    hr_print(p, "for (int64_t k = 0; totals && k < places; k++)");
+    hr_print(p, "    if (%s == thread) totals[k] = 0;", owner_of(s, statement, rows, "k"));
+}
+
+static void print_totals_end(hr_stage_printer *s, const hr_statement *statement, bool rows) {
+    hr_printer *p = s->p;
+    const char *table = hr_emit_tensor(p, statement->tensor);
+    hr_print(p, "for (int64_t k = 0; totals && k < places; k++)");
+    hr_print(p, "    if (%s == thread) %s[k] = (float)(%s[k] + totals[k]);",
+             owner_of(s, statement, rows, "k"), table, table);
 }
 
 static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
@@ -87,10 +130,18 @@ static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr
     print_subscripts(s, statement);
     print_check(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
-    hr_print(p, "if (place / %s %% threads != thread) continue;", row_length(s, statement));
+    hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, true, "place"));
     hr_expr_prepare(p, step->value, HR_AT_TASK);
-    hr_print(p, "#pragma omp simd");
-    print_row_adds(s, step, statement, "0", hr_emit_index_size(p, p->lane));
+    const char *lanes = hr_emit_index_size(p, p->lane);
+    if (hr_scatter_may_be_totalled(s->plan, s->stage)) {
+        hr_print(p, "if (totals) {");
+        p->indent++;
+        print_row_adds(s, step, "totals", "0", lanes);
+        hr_print(p, "continue;");
+        p->indent--;
+        hr_print(p, "}");
+    }
+    print_row_adds(s, step, hr_emit_tensor(p, statement->tensor), "0", lanes);
 }
 
 /* Over all of the row's indices; `own`: over this thread's share of them, into its own places. */
@@ -112,7 +163,15 @@ static void print_element_scatter(hr_stage_printer *s, const hr_step *step, cons
     hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
     hr_print(p, "const int64_t place = %s;",
              hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
-    if (!own) hr_print(p, "if (place / 16 %% threads != thread) continue;");
+    if (!own) hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, false, "place"));
+    if (hr_scatter_may_be_totalled(s->plan, s->stage)) {
+        hr_print(p, "if (totals) {");
+        p->indent++;
+        print_scatter_add(s, step, "totals[place]");
+        hr_print(p, "continue;");
+        p->indent--;
+        hr_print(p, "}");
+    }
     print_scatter_add(s, step,
                       own ? "own[place]" : hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
     for (int i = 0; i < loops; i++) {
@@ -218,7 +277,7 @@ static void ask_rows(hr_stage_printer *s, const hr_expr *value, rows_ahead *ahea
 }
 
 /* A few lines at a time, so that asking for the next rows mixes with the work on this one. */
-static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
+static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const char *table,
                             const rows_ahead *ahead) {
     enum { BLOCK = 32, LINE = 64 };
     hr_printer *p = s->p;
@@ -230,10 +289,42 @@ static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const hr_s
             hr_print(p, line ? "prefetch_read(%s + block + %d);" : "prefetch_read(%s + block);",
                      ahead->name[n], line / ahead->size[n]);
     hr_print(p, "const int64_t stop = %s - block < %d ? %s : block + %d;", size, BLOCK, size, BLOCK);
-    hr_text_format(p->out, "#pragma omp simd\n");
-    print_row_adds(s, step, statement, "block", "stop");
+    print_row_adds(s, step, table, "block", "stop");
     p->indent--;
     hr_print(p, "}");
+}
+
+/* Tasks that add to one row follow each other: after a chain of them its totals, in f64, take what the row
+ * has come to. */
+static bool has_chains(const hr_stage_printer *s, const hr_statement *statement) {
+    return s->function->tensors[statement->tensor].dtype == HR_F32;
+}
+
+static void print_chains_begin(hr_stage_printer *s, const hr_statement *statement) {
+    if (!has_chains(s, statement)) return;
+    hr_print(s->p, "double *const totals = (double *)(void *)(work + %s) + thread * %s;",
+             hr_order_totals_text(s), row_length(s, statement));
+    hr_print(s->p, "int64_t chained = 0, folds = 0, before = -1;");
+}
+
+static void print_chain(hr_stage_printer *s, const hr_statement *statement) {
+    hr_printer *p = s->p;
+    const char *table = hr_emit_tensor(p, statement->tensor), *length = row_length(s, statement);
+    if (!has_chains(s, statement)) return;
+    hr_print(p, "if (place != before) {");
+    hr_print(p, "    if (folds) f32_unfold(%s + before, totals, %s);", table, length);
+    hr_print(p, "    before = place, chained = folds = 0;");
+    hr_print(p, "} else if (chained == %d) {", HR_CHAIN_ADDENDS);
+    hr_print(p, "    f32_fold(%s + place, totals, %s, folds++);", table, length);
+    hr_print(p, "    chained = 0;");
+    hr_print(p, "}");
+    hr_print(p, "chained++;");
+}
+
+static void print_chains_end(hr_stage_printer *s, const hr_statement *statement) {
+    if (has_chains(s, statement))
+        hr_print(s->p, "if (folds) f32_unfold(%s + before, totals, %s);",
+                 hr_emit_tensor(s->p, statement->tensor), row_length(s, statement));
 }
 
 static void print_ordered(hr_stage_printer *s) {
@@ -245,6 +336,7 @@ static void print_ordered(hr_stage_printer *s) {
     hr_print(p, "const int64_t row = %s * %d, ahead = row < 1 || row > %d ? 1 : %d / row;",
              row_length(s, statement), (int)hr_dtype_size(s->function->tensors[statement->tensor].dtype),
              BYTES_AHEAD, BYTES_AHEAD);
+    print_chains_begin(s, statement);
     hr_print(p, "for (int64_t n = 0; n < order.count; n++) {");
     p->indent++;
     hr_print(p, "const int64_t task = order.tasks[n];");
@@ -252,12 +344,14 @@ static void print_ordered(hr_stage_printer *s) {
     print_task(s);
     print_subscripts(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
+    print_chain(s, statement);
     ask_row(s, statement->tensor, statement->subscripts, &ahead);
     ask_rows(s, step->value, &ahead);
     hr_expr_prepare(p, step->value, HR_AT_TASK);
-    print_row_lanes(s, step, statement, &ahead);
+    print_row_lanes(s, step, hr_emit_tensor(p, statement->tensor), &ahead);
     p->indent--;
     hr_print(p, "}");
+    print_chains_end(s, statement);
 }
 
 void hr_stage_scatter(hr_stage_printer *s) {
@@ -269,7 +363,9 @@ void hr_stage_scatter(hr_stage_printer *s) {
         return;
     }
     bool rows = is_row_scatter(s, statement), own = !rows && can_own(s, statement);
+    const bool totals = hr_scatter_may_be_totalled(s->plan, s->stage);
     if (own) print_own(s, step, statement);
+    if (totals) print_totals_begin(s, statement, rows);
     p->indent += own;
     hr_printer_forget(p, HR_AT_TASK);
     hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
@@ -284,4 +380,5 @@ void hr_stage_scatter(hr_stage_printer *s) {
     hr_print(p, "}");
     p->indent -= own;
     if (own) hr_print(p, "}");
+    if (totals) print_totals_end(s, statement, rows);
 }

@@ -522,16 +522,14 @@ static void print_total_end(hr_cuda_stage *s, int i) {
     hr_printer *p = s->p;
     const hr_step *step = &s->stage->steps[i];
     const char *type = hr_cuda_sum_type(s, step), *reducer = hr_cuda_reducer(step);
-    bool real = strcmp(type, "float") == 0 && step->reduce == HR_OP_REDUCE_SUM;
-    const char *wide = real ? "double" : type; /* thousands of parts lose nothing in f64 */
     hr_print(p, "if (blockIdx.x == 0) {");
     p->indent++;
-    hr_print(p, "__shared__ %s slots[%d];", wide, HR_CUDA_END_THREADS / 32);
+    hr_print(p, "__shared__ %s slots[%d];", type, HR_CUDA_END_THREADS / 32);
     hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, hr_cuda_work_place(s, i));
-    hr_print(p, "%s sum = %s;", wide, hr_cuda_identity(step));
+    hr_print(p, "%s sum = %s;", type, hr_cuda_identity(step));
     hr_print(p, "for (int64_t part = threadIdx.x; part < parts * %d; part += %d)", s->c->slices,
              HR_CUDA_END_THREADS);
-    hr_print(p, "    sum = %s::of(sum, (%s)partial[part]);", reducer, wide);
+    hr_print(p, "    sum = %s::of(sum, partial[part]);", reducer);
     hr_print(p, "sum = reduce_row<%d, %s>(sum, slots);", HR_CUDA_END_THREADS, reducer);
     hr_print(p, "if (threadIdx.x == 0) {");
     p->indent++;

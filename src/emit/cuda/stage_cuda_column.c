@@ -4,6 +4,7 @@
 #include "emit/cuda/stage_cuda.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 32, END_BLOCKS = 64 };
 
@@ -139,19 +140,22 @@ void hr_cuda_print_column_end(hr_cuda_stage *s, int i, int number) {
     const hr_step *step = &s->stage->steps[i];
     const char *type = hr_cuda_sum_type(s, step), *reducer = hr_cuda_reducer(step);
     int warps = HR_CUDA_END_THREADS / 32, columns = hr_cuda_end_columns(s->c), count = s->c->columns;
+    bool real = strcmp(type, "float") == 0 && step->reduce == HR_OP_REDUCE_SUM;
+    const char *wide = real ? "double" : type; /* thousands of parts lose nothing in f64 */
     hr_print(p, count > 1 ? "if (blockIdx.x %% %d == %d) {" : "{", count, number);
     p->indent++;
-    hr_print(p, "__shared__ %s sums[%d][%d];", type, warps, columns);
+    hr_print(p, "__shared__ %s sums[%d][%d];", wide, warps, columns);
     hr_print(p, "const %s *const partial = (const %s *)(%s);", type, type, hr_cuda_work_place(s, i));
     hr_print(p, "const int lane = (int)threadIdx.x %% %d, warp = (int)threadIdx.x / 32;", columns);
     const char *block = count > 1 ? hr_format(p, "(blockIdx.x / %d)", count) : "blockIdx.x";
     hr_print(p, "const int64_t column = (int64_t)%s * %d + lane;", block, columns);
-    hr_print(p, "%s sum = %s;", type, hr_cuda_identity(step));
+    hr_print(p, "%s sum = %s;", wide, hr_cuda_identity(step));
     hr_print(p, "if (column < %" PRId64 ")", s->c->row);
     hr_print(p, "#pragma unroll 8");
     hr_print(p, "    for (int64_t part = (int)threadIdx.x / %d; part < parts; part += %d)", columns,
              HR_CUDA_END_THREADS / columns);
-    hr_print(p, "        sum = %s::of(sum, partial[part * %" PRId64 " + column]);", reducer, s->c->row);
+    const char *part = hr_format(p, "partial[part * %" PRId64 " + column]", s->c->row);
+    hr_print(p, "        sum = %s::of(sum, %s%s);", reducer, real ? "(double)" : "", part);
     for (int distance = columns; distance < 32; distance *= 2)
         hr_print(p, "sum = %s::of(sum, shuffle_xor(sum, %d));", reducer, distance);
     hr_print(p, "if (threadIdx.x %% 32 < %d) sums[warp][lane] = sum;", columns);

@@ -18,9 +18,16 @@ enum { STASH_ELEMENTS_MAX = 32, ELEMENTS_MAX = 256, ROW_GROUPS_MIN = 64 };
 
 /* ---- reductions ---- */
 
+/* What is added up over everything: a thread's groups in f32, then totals in f64. */
+static bool is_total_of_parts(const hr_cuda_stage *s, const hr_step *step) {
+    return step->kind == HR_STEP_REDUCE_ALL && step->reduce == HR_OP_REDUCE_SUM &&
+           hr_cuda_statement(s, step)->value->type == HR_F32;
+}
+
 static const char *plain_sum_type(const hr_cuda_stage *s, const hr_step *step) {
     hr_dtype type =
         step->reduce == HR_OP_REDUCE_SUM ? hr_cuda_statement(s, step)->value->type : step->value->type;
+    if (is_total_of_parts(s, step)) return "double";
     if (step->reduce == HR_OP_REDUCE_SUM && type != HR_F32 && type != HR_F64) return "int64_t";
     return type == HR_BOOL ? "int32_t" : hr_c_compute(type);
 }
@@ -273,7 +280,7 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
         break;
     case HR_STEP_REDUCE_ALL:
         if (hr_cuda_asks_live(s->c)) hr_print(p, "if (live)");
-        print_add(s, step, hr_format(p, "total_%d", i), value);
+        print_add(s, step, hr_format(p, is_total_of_parts(s, step) ? "part_%d" : "total_%d", i), value);
         break;
     case HR_STEP_SCATTER:
         hr_cuda_print_scatter(s, step, value);
@@ -469,6 +476,65 @@ static void print_groups(hr_cuda_stage *s, int pass) {
     hr_printer_forget(p, HR_AT_OUTER);
 }
 
+/* ---- chains ---- */
+
+/* Runs of groups after which a row's sums in f32 go to totals in f64; 0 = a row has no more. */
+static int64_t runs_of_chain(const hr_cuda_stage *s) {
+    const int64_t addends = (int64_t)s->c->groups * s->c->vector, chain = s->stage->schedule->chain;
+    const int64_t runs = chain > addends ? chain / addends : 1;
+    return chain && s->c->chunks > runs ? runs : 0;
+}
+
+static bool has_total(const hr_cuda_stage *s, int i, int pass) {
+    const hr_step *step = &s->stage->steps[i];
+    return hr_cuda_runs_in(s, step, pass) && step->kind == HR_STEP_REDUCE_ROW &&
+           step->reduce == HR_OP_REDUCE_SUM && strcmp(hr_cuda_sum_type(s, step), "float") == 0;
+}
+
+/* The sum that is made beside the peak of step i; -1 = none. */
+static int online_sum(const hr_cuda_stage *s, int i, int pass) {
+    return hr_cuda_runs_in(s, &s->stage->steps[i], pass) ? s->online[i] - 1 : -1;
+}
+
+static void print_chains_begin(hr_cuda_stage *s, int pass) {
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (has_total(s, i, pass)) hr_print(s->p, "double folded_%d = 0;", i);
+        const int sum = online_sum(s, i, pass);
+        if (sum >= 0)
+            hr_print(s->p, "double folded_%d = 0; float folded_peak_%d = %s;", sum, sum,
+                     hr_cuda_identity(&s->stage->steps[i]));
+    }
+}
+
+static void print_fold(hr_cuda_stage *s, int pass) {
+    for (int i = 0; i < s->stage->step_count; i++) {
+        if (has_total(s, i, pass)) hr_print(s->p, "folded_%d += a%d, a%d = 0;", i, i, i);
+        const int sum = online_sum(s, i, pass);
+        if (sum >= 0) hr_print(s->p, "online_fold(folded_%d, folded_peak_%d, a%d, a%d);", sum, sum, i, sum);
+    }
+}
+
+static void print_chains_end(hr_cuda_stage *s, int pass) {
+    print_fold(s, pass);
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const int sum = online_sum(s, i, pass) >= 0 ? online_sum(s, i, pass) : has_total(s, i, pass) ? i : -1;
+        if (sum >= 0) hr_print(s->p, "a%d = (float)folded_%d;", sum, sum);
+    }
+}
+
+static bool folds_in(const hr_cuda_stage *s, int pass) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (has_total(s, i, pass) || online_sum(s, i, pass) >= 0) return true;
+    return false;
+}
+
+/* `form`: of a step's number, twice. */
+static void print_parts(hr_cuda_stage *s, int pass, const char *form) {
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && is_total_of_parts(s, &s->stage->steps[i]))
+            hr_print(s->p, form, i, i);
+}
+
 void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     bool any = false;
@@ -482,12 +548,23 @@ void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
     if (!any) return;
     prepare_steps(s, pass, HR_AT_TASK);
     bool runs = s->c->chunks > 1;
+    const int64_t chain = runs_of_chain(s);
+    if (chain) print_chains_begin(s, pass);
     if (runs) {
         hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", s->c->chunks);
         p->indent++;
     }
+    print_parts(s, pass, "float part_%d = 0;");
     hr_cuda_print_loads(s, pass);
     print_groups(s, pass);
+    print_parts(s, pass, "total_%d += part_%d;");
+    if (chain && folds_in(s, pass)) {
+        hr_print(p, "if (chunk %% %" PRId64 " == %" PRId64 ") {", chain, chain - 1);
+        p->indent++;
+        print_fold(s, pass);
+        hr_cuda_close(p);
+    }
     if (runs) hr_cuda_close(p);
+    if (chain) print_chains_end(s, pass);
     if (!s->c->resident) hr_cuda_forget_groups(s);
 }

@@ -8,6 +8,7 @@
 #include "emit/cuda/stage_cuda.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* ---- what is added, and where ---- */
 
@@ -100,6 +101,7 @@ void hr_cuda_print_places_begin(hr_cuda_stage *s) {
     const char *type = hr_cuda_scatter_type(s, step);
     if (!s->c->places) return;
     if (is_count(s, step->value)) type = "int32_t";
+    if (strcmp(type, "float") == 0) type = "double"; /* a place has as many addends as there are elements */
     hr_print(p, "__shared__ %s places[%d];", type, s->c->places);
     hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, hr_cuda_statement(s, step)->tensor));
     hr_print(p, "const bool few = size <= %d;", s->c->places);

@@ -46,14 +46,16 @@ struct contract_blocks {
     int64_t group; /* then: so many of its panels may be taken side by side, a few rows of k at a time */
     int64_t m_block, n_block, k_block;      /* of a pass; partial sums are kept between passes over k */
     int64_t depth, passes;                  /* of all of k, and how many times k_block it is */
+    bool chained;                           /* it is more than a chain: sums have totals in f64 */
     int64_t task_rows;                      /* rows of the left operand that a thread packs at once */
     int64_t right, least, partial, threads; /* byte offsets in a team's memory */
-    int64_t left, tile, lines;              /* byte offsets in a thread's memory */
+    int64_t left, tile, lines, totals;      /* byte offsets in a thread's memory */
     int64_t team_bytes, thread_bytes, bytes;
 };
 
 enum {
     CONTRACT_DEPTH_MAX = 3072,         /* deeper products are added up in several passes */
+    CONTRACT_CHAIN = 1024,             /* addends along k of a sum of f32, before a total takes it */
     CONTRACT_ROWS_MAX = 256,           /* of a task: its tile of sums stays near L1 */
     CONTRACT_FLAT_MAX = 512,           /* of a product whose left operand each thread holds */
     CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and a skew */
@@ -89,6 +91,12 @@ static inline int64_t contract_round(int64_t a, int64_t unit) {
     return contract_ceil(a, unit) * unit;
 }
 
+/* Depths after which a total in f64 takes what the sums have come to. Units of packed neighbours take half as
+ * long for each, or far less: of them no more than a block's. */
+static inline int64_t contract_chain(const struct contract_choice *choice) {
+    return choice->together > 1 ? CONTRACT_DEPTH_MAX : CONTRACT_CHAIN;
+}
+
 /* The left operand, evaluated whole; sums of a panel of the right one; and some of its rows at a time, or
  * sums that are turned. */
 static inline void contract_blocks_thin(struct contract_blocks *blocks, const struct contract_choice *choice,
@@ -115,13 +123,15 @@ static inline void contract_blocks_offsets(struct contract_blocks *blocks,
     blocks->right = line; /* the team's task counter lies before it */
     blocks->least = blocks->right + contract_round(right * element, line);
     blocks->partial = blocks->least + contract_round(panels * element, line);
-    blocks->threads = blocks->partial + contract_round(partial * element, line);
+    blocks->threads = blocks->partial + contract_round(partial * (int64_t)sizeof(double), line);
     blocks->left = contract_round(chunk * element, line); /* a chunk packed just in time lies before it */
     blocks->tile = blocks->left + contract_round(blocks->task_rows * blocks->k_block * element, line);
     const int64_t tiles = contract_max(blocks->group, 1);
     blocks->lines =
         blocks->tile + contract_round(tiles * blocks->task_rows * choice->columns * element, line);
-    int64_t end = blocks->lines + CONTRACT_LANES_MAX * CONTRACT_LINE * element;
+    blocks->totals = blocks->lines + contract_round(CONTRACT_LANES_MAX * CONTRACT_LINE * element, line);
+    const int64_t totals = blocks->chained && blocks->passes == 1 ? tiles * blocks->task_rows : 0;
+    const int64_t end = blocks->totals + totals * choice->columns * (int64_t)sizeof(double);
     blocks->thread_bytes = contract_round(end, 4096) + 2 * line; /* a skew, so that threads differ in sets */
     blocks->team_bytes = blocks->threads + blocks->team * blocks->thread_bytes;
     blocks->bytes = blocks->teams * blocks->team_bytes;
@@ -170,6 +180,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
         return blocks;
     }
     blocks.depth = contract_round(contract_ceil(k, choice->together), choice->step);
+    blocks.chained = blocks.depth > contract_chain(choice);
     blocks.just_in_time = contract_is_flat(choice, all_rows, n, blocks.depth, threads);
     blocks.passes =
         blocks.just_in_time ? 1 : contract_max(1, contract_ceil(blocks.depth, CONTRACT_DEPTH_MAX));
@@ -184,7 +195,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     blocks.n_block = blocks.just_in_time ? all_columns : contract_min(columns, all_columns);
     if (blocks.just_in_time && all_rows <= choice->group_rows) /* some groups for each thread */
         blocks.group = contract_min(CONTRACT_GROUP_MAX, all_columns / column / (4 * blocks.team));
-    rows = CONTRACT_PARTIAL_BYTES / blocks.teams / choice->element / blocks.n_block;
+    rows = CONTRACT_PARTIAL_BYTES / blocks.teams / (int64_t)sizeof(double) / blocks.n_block;
     rows = contract_max(rows / blocks.task_rows, 1) * blocks.task_rows;
     blocks.m_block = blocks.passes > 1 ? contract_min(rows, all_rows) : all_rows;
     contract_blocks_offsets(&blocks, choice);

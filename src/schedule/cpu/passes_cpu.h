@@ -42,6 +42,9 @@ hr_status hr_pass_stash(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 /* Requires the stash. Provides the offset of a pipeline's first pass and the direction of its last. */
 hr_status hr_pass_pipeline_ends(const int64_t *extents, hr_plan *plan, hr_stage *stage);
 
+/* Requires steps as they are walked. Provides how many addends the chains of its sums have. */
+void hr_pass_chains(const hr_plan *plan, hr_stage *stage);
+
 /* ---- of all stages together ---- */
 
 /* Requires the order and strips of all stages. Provides which go through strips together. */

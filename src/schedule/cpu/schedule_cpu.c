@@ -50,7 +50,15 @@ static hr_status schedule_rows(const int64_t *extents, hr_plan *plan, hr_stage *
     HR_TRY(hr_pass_short_rows(extents, plan, stage));
     HR_TRY(hr_pass_pipeline(extents, plan, stage));
     HR_TRY(hr_pass_stash(extents, plan, stage));
+    hr_pass_chains(plan, stage);
     return hr_pass_pipeline_ends(extents, plan, stage);
+}
+
+/* How it goes through the rows of a block. */
+static hr_status schedule_block(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    HR_TRY(hr_pass_stash(extents, plan, stage));
+    hr_pass_chains(plan, stage);
+    return HR_OK;
 }
 
 static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
@@ -66,7 +74,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
         if (!hr_schedule_attends(plan, i))
             HR_TRY(schedule_rows(extents, plan, &plan->stages[i]));
         else
-            HR_TRY(hr_pass_stash(extents, plan, &plan->stages[i]));
+            HR_TRY(schedule_block(extents, plan, &plan->stages[i]));
     HR_TRY(hr_pass_segments(extents, plan));
     HR_TRY(hr_pass_contract_lanes(extents, plan));
     for (int i = 0; i < plan->stage_count; i++)

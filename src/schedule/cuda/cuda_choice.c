@@ -226,6 +226,7 @@ static int few_places(const chooser *s, double elements) {
         return 0;
     double places = elements_of(s, statement->tensor);
     size_t size = hr_dtype_size(hr_compute_type(s->function->tensors[statement->tensor].dtype));
+    if (size == sizeof(float)) size = sizeof(double); /* a block's sums of f32 are f64 */
     bool few = places >= 1 && places * (double)size <= PLACES_BYTES && places * PLACES_TIMES <= elements;
     return few ? hr_saturate_int(power_up((int64_t)places)) : 0;
 }
@@ -655,7 +656,7 @@ int64_t hr_cuda_parts_limit(const hr_cuda_choice *c) {
 int hr_cuda_partial_size(const hr_plan *plan, const hr_step *step) {
     hr_dtype type = plan->normal->statements[step->statement].value->type;
     if (hr_op_finds_position(step->reduce)) return 16; /* a value and where it is */
-    if (step->reduce == HR_OP_REDUCE_SUM) return type == HR_F32 ? 4 : 8;
+    if (step->reduce == HR_OP_REDUCE_SUM) return type == HR_F32 && step->kind != HR_STEP_REDUCE_ALL ? 4 : 8;
     return type == HR_F64 || type == HR_I64 ? 8 : 4;
 }
 

@@ -113,6 +113,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
         HR_TRY(stash(extents, plan, stage));
         hr_schedule_describe(plan, stage);
         schedule->kind = stage->contract ? HR_SCHEDULE_CUDA_PRODUCT : HR_SCHEDULE_CUDA_GRID;
+        schedule->chain = HR_CHAIN_ADDENDS;
         if (!stage->contract) HR_TRY(hr_cuda_choose(plan, stage, extents, &schedule->grid));
     }
     if (!unfused) HR_TRY(attend(extents, plan));

@@ -90,11 +90,13 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_dy = a->t_dy;
     const float *const restrict t_r = a->t_r;
     (void)a;
-    char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 1 * (((n_N) * 8 + 1152) / 64 * 64) + 64);
     float *const column_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
+    double *const total_of_0 = (double *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64) + 0 * (((n_N) * 8 + 1152) / 64 * 64));
     for (int64_t j = 0; j < n_N; j++)
         column_0[j] = 0;
     const int64_t tasks = n_M, end = tasks * (thread + 1) / threads;
+    int64_t chained = 0, folds = 0;
     int64_t group = tasks * thread / threads;
     for (; group + 4 <= end; group += 4) {
         int64_t i = 0;
@@ -136,6 +138,11 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             }
             vf_store_part_f32(column_0 + i + 0 * HR_LANES, s0[0], lanes);
         }
+        chained += 4;
+        if (chained >= 128) {
+            f32_fold(column_0, total_of_0, n_N, folds);
+            chained = 0, folds++;
+        }
     }
     if (group < end) {
         int64_t i = 0;
@@ -174,13 +181,14 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             vf_store_part_f32(column_0 + i + 0 * HR_LANES, s0[0], lanes);
         }
     }
+    *(int64_t *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64) + 1 * (((n_N) * 8 + 1152) / 64 * 64) + 0) = folds;
 }
 
 static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, char *work, int64_t parts) {
     const int64_t n_N = a->n_N;
     float *const restrict t_dw = a->t_dw;
     (void)a;
-    const int64_t area = 1 * (((n_N) * 4 + 1152) / 64 * 64) + 0, points = n_N;
+    const int64_t area = 1 * (((n_N) * 4 + 1152) / 64 * 64) + 1 * (((n_N) * 8 + 1152) / 64 * 64) + 64, points = n_N;
     const int64_t blocks = (points + 63) / 64;
     (void)blocks;
     for (int64_t block = blocks * thread / threads; block < blocks * (thread + 1) / threads; block++) {
@@ -192,6 +200,10 @@ static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, cha
             const float *const part = (const float *)(work + t * area + 0 * (((n_N) * 4 + 1152) / 64 * 64)) + from;
             for (int64_t k = 0; k < until - from; k++)
                 sum[k] = sum[k] + part[k];
+            if (*(const int64_t *)(work + t * area + 1 * (((n_N) * 4 + 1152) / 64 * 64) + 1 * (((n_N) * 8 + 1152) / 64 * 64) + 0) == 0) continue;
+            const double *const total = (const double *)(work + t * area + 1 * (((n_N) * 4 + 1152) / 64 * 64) + 0 * (((n_N) * 8 + 1152) / 64 * 64)) + from;
+            for (int64_t k = 0; k < until - from; k++)
+                sum[k] += total[k];
         }
         for (int64_t j = from; j < until; j++) {
             int64_t rest = j;
@@ -206,7 +218,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_N;
     if (!extents_hold(n_M, n_N)) return -1;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 1 * (((n_N) * 8 + 1152) / 64 * 64) + 64);
     if (stage_0 > work) work = stage_0;
     return work;
 }

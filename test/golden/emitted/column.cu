@@ -92,15 +92,15 @@ static __global__ void __launch_bounds__(512) stage_0_end(const __grid_constant_
     int64_t parts = (n_M + 0) / 1;
     parts = parts < 1 ? 1 : parts > 528 ? 528 : parts;
     {
-        __shared__ float sums[16][8];
+        __shared__ double sums[16][8];
         const float *const partial = (const float *)(a.scratch + 0);
         const int lane = (int)threadIdx.x % 8, warp = (int)threadIdx.x / 32;
         const int64_t column = (int64_t)blockIdx.x * 8 + lane;
-        float sum = 0;
+        double sum = 0;
         if (column < 1000)
         #pragma unroll 8
             for (int64_t part = (int)threadIdx.x / 8; part < parts; part += 64)
-                sum = reduce_sum::of(sum, partial[part * 1000 + column]);
+                sum = reduce_sum::of(sum, (double)partial[part * 1000 + column]);
         sum = reduce_sum::of(sum, shuffle_xor(sum, 8));
         sum = reduce_sum::of(sum, shuffle_xor(sum, 16));
         if (threadIdx.x % 32 < 8) sums[warp][lane] = sum;

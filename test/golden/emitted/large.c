@@ -88,6 +88,7 @@ static inline void barrier(void) {
 typedef struct stage_0_row {
     int64_t task;
     vf a0[4];
+    double folded_0[1];
     float s0_sum_1;
     float s1_r;
 } stage_0_row;
@@ -101,6 +102,7 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
     row->a0[1] = vf_of(0);
     row->a0[2] = vf_of(0);
     row->a0[3] = vf_of(0);
+    row->folded_0[0] = 0;
 }
 
 static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
@@ -129,38 +131,49 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
     (void)i_m;
     const float *const p2 = t_x + i_m * n_N;
     vf a0[4] = {row->a0[0], row->a0[1], row->a0[2], row->a0[3]};
+    double folded_0[1] = {row->folded_0[0]};
     {
-        int64_t i = first;
-        for (; i + 4 * HR_LANES <= last;) {
-            prefetch_read(p2 + i + 4096);
-            prefetch_near(p2 + i + 512);
-            prefetch_read(p2 + i + 4096 + 16);
-            prefetch_near(p2 + i + 528);
-            prefetch_read(p2 + i + 4096 + 32);
-            prefetch_near(p2 + i + 544);
-            prefetch_read(p2 + i + 4096 + 48);
-            prefetch_near(p2 + i + 560);
+        for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {
+            chain_end = last - chain < 512 * HR_LANES ? last : chain + 512 * HR_LANES;
+            int64_t i = chain;
+            for (; i + 4 * HR_LANES <= chain_end;) {
+                prefetch_read(p2 + i + 4096);
+                prefetch_near(p2 + i + 512);
+                prefetch_read(p2 + i + 4096 + 16);
+                prefetch_near(p2 + i + 528);
+                prefetch_read(p2 + i + 4096 + 32);
+                prefetch_near(p2 + i + 544);
+                prefetch_read(p2 + i + 4096 + 48);
+                prefetch_near(p2 + i + 560);
 #pragma GCC unroll 4
-            for (int way = 0; way < 4; way++, i += HR_LANES) {
-                a0[way] = a0[way] + vf_powi(vf_load_f32(p2 + i), 2);
+                for (int way = 0; way < 4; way++, i += HR_LANES) {
+                    a0[way] = a0[way] + vf_powi(vf_load_f32(p2 + i), 2);
+                }
             }
-        }
-        for (; i + HR_LANES <= last; i += HR_LANES) {
-            prefetch_read(p2 + i + 4096);
-            prefetch_near(p2 + i + 512);
-            a0[0] = a0[0] + vf_powi(vf_load_f32(p2 + i), 2);
-        }
-        if (i < last) {
-            const int lanes = (int)(last - i);
-            prefetch_read(p2 + i + 4096);
-            prefetch_near(p2 + i + 512);
-            a0[0] = a0[0] + vf_select(vm_first(lanes), vf_powi(vf_load_part_f32(p2 + i, lanes), 2), vf_of(0));
+            for (; i + HR_LANES <= chain_end; i += HR_LANES) {
+                prefetch_read(p2 + i + 4096);
+                prefetch_near(p2 + i + 512);
+                a0[0] = a0[0] + vf_powi(vf_load_f32(p2 + i), 2);
+            }
+            if (i < chain_end) {
+                const int lanes = (int)(chain_end - i);
+                prefetch_read(p2 + i + 4096);
+                prefetch_near(p2 + i + 512);
+                a0[0] = a0[0] + vf_select(vm_first(lanes), vf_powi(vf_load_part_f32(p2 + i, lanes), 2), vf_of(0));
+            }
+            if (chain_end == last) break;
+            folded_0[0] += vf_fold_sum(((a0[0]) + (a0[1])) + ((a0[2]) + (a0[3])));
+            a0[0] = vf_of(0);
+            a0[1] = vf_of(0);
+            a0[2] = vf_of(0);
+            a0[3] = vf_of(0);
         }
     }
     row->a0[0] = a0[0];
     row->a0[1] = a0[1];
     row->a0[2] = a0[2];
     row->a0[3] = a0[3];
+    row->folded_0[0] = folded_0[0];
 }
 
 static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
@@ -170,7 +183,8 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     const int64_t i_m = task;
     (void)i_m;
     const vf *const a0 = row->a0;
-    const float s0_sum_1 = vf_fold_sum(((a0[0]) + (a0[1])) + ((a0[2]) + (a0[3])));
+    const double *const folded_0 = row->folded_0;
+    const float s0_sum_1 = (float)(folded_0[0] + vf_fold_sum(((a0[0]) + (a0[1])) + ((a0[2]) + (a0[3]))));
     row->s0_sum_1 = s0_sum_1;
     const float r3 = f32_rsqrt(f32_div(s0_sum_1, (float)n_N));
     const float s1_r = r3;
@@ -269,37 +283,59 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_0.a0[1] = live[0]->a0[1];
     row_0.a0[2] = live[0]->a0[2];
     row_0.a0[3] = live[0]->a0[3];
+    row_0.folded_0[0] = live[0]->folded_0[0];
     stage_0_row row_1;
     row_1.task = live[1]->task;
     row_1.s0_sum_1 = live[1]->s0_sum_1;
     row_1.s1_r = live[1]->s1_r;
     if (stage_0_aligned_1(&copy, live[1], first + shift)) {
-        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0, true);
-            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 2 * HR_LANES + shift, 0, true);
-            stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
-            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 3 * HR_LANES + shift, 0, true);
-            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
-            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0, true);
-            stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+        for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {
+            const int64_t stop = chain - chain % (512 * HR_LANES) + 512 * HR_LANES;
+            chain_end = stop < last ? stop : last;
+            for (int64_t i = chain; i < chain_end; i += 4 * HR_LANES) {
+                stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0, true);
+                stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+                stage_0_lanes_1(&copy, &row_1, last - (i - first) - 2 * HR_LANES + shift, 0, true);
+                stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
+                stage_0_lanes_1(&copy, &row_1, last - (i - first) - 3 * HR_LANES + shift, 0, true);
+                stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+                stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0, true);
+                stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+            }
+            if (chain_end < stop) break;
+            row_0.folded_0[0] += vf_fold_sum(((row_0.a0[0]) + (row_0.a0[1])) + ((row_0.a0[2]) + (row_0.a0[3])));
+            row_0.a0[0] = vf_of(0);
+            row_0.a0[1] = vf_of(0);
+            row_0.a0[2] = vf_of(0);
+            row_0.a0[3] = vf_of(0);
         }
     } else {
-        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0, false);
-            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 2 * HR_LANES + shift, 0, false);
-            stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
-            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 3 * HR_LANES + shift, 0, false);
-            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
-            stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0, false);
-            stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+        for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {
+            const int64_t stop = chain - chain % (512 * HR_LANES) + 512 * HR_LANES;
+            chain_end = stop < last ? stop : last;
+            for (int64_t i = chain; i < chain_end; i += 4 * HR_LANES) {
+                stage_0_lanes_1(&copy, &row_1, last - (i - first) - 1 * HR_LANES + shift, 0, false);
+                stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+                stage_0_lanes_1(&copy, &row_1, last - (i - first) - 2 * HR_LANES + shift, 0, false);
+                stage_0_lanes_0(&copy, &row_0, i + 1 * HR_LANES, 1);
+                stage_0_lanes_1(&copy, &row_1, last - (i - first) - 3 * HR_LANES + shift, 0, false);
+                stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+                stage_0_lanes_1(&copy, &row_1, last - (i - first) - 4 * HR_LANES + shift, 0, false);
+                stage_0_lanes_0(&copy, &row_0, i + 3 * HR_LANES, 3);
+            }
+            if (chain_end < stop) break;
+            row_0.folded_0[0] += vf_fold_sum(((row_0.a0[0]) + (row_0.a0[1])) + ((row_0.a0[2]) + (row_0.a0[3])));
+            row_0.a0[0] = vf_of(0);
+            row_0.a0[1] = vf_of(0);
+            row_0.a0[2] = vf_of(0);
+            row_0.a0[3] = vf_of(0);
         }
     }
     live[0]->a0[0] = row_0.a0[0];
     live[0]->a0[1] = row_0.a0[1];
     live[0]->a0[2] = row_0.a0[2];
     live[0]->a0[3] = row_0.a0[3];
+    live[0]->folded_0[0] = row_0.folded_0[0];
 }
 
 static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *shift, collector *lines) {

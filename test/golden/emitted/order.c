@@ -122,12 +122,22 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             if (!counted) task_order_begin(&order);
         }
         const int64_t row = n_C * 4, ahead = row < 1 || row > 8192 ? 1 : 8192 / row;
+        double *const totals = (double *)(void *)(work + (128 * threads + 16 * (n_T < 1048576 ? n_T : 1048576))) + thread * n_C;
+        int64_t chained = 0, folds = 0, before = -1;
         for (int64_t n = 0; n < order.count; n++) {
             const int64_t task = order.tasks[n];
             const int64_t next = order.tasks[n + ahead < order.count ? n + ahead : n];
             const int64_t i_t = task;
             const int32_t r2 = t_at[i_t];
             const int64_t place = r2 * n_C;
+            if (place != before) {
+                if (folds) f32_unfold(t_d + before, totals, n_C);
+                before = place, chained = folds = 0;
+            } else if (chained == 128) {
+                f32_fold(t_d + place, totals, n_C, folds++);
+                chained = 0;
+            }
+            chained++;
             const float *const n3 = t_d + (t_at[next]) * n_C;
             const uint16_t *const n4 = t_dy + next * n_C;
             const uint16_t *const p5 = t_dy + i_t * n_C;
@@ -136,12 +146,13 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 prefetch_read(n3 + block + 16);
                 prefetch_read(n4 + block);
                 const int64_t stop = n_C - block < 32 ? n_C : block + 32;
-#pragma omp simd
+                #pragma omp simd
                 for (int64_t i = block; i < stop; i++) {
                     t_d[place + i] += f32_from_bf16(p5[i]);
                 }
             }
         }
+        if (folds) f32_unfold(t_d + before, totals, n_C);
     }
 }
 
@@ -151,7 +162,7 @@ int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
     (void)n_V;
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     int64_t work = 0;
-    const int64_t stage_0 = 128 * threads + 16 * (n_T < 1048576 ? n_T : 1048576);
+    const int64_t stage_0 = 128 * threads + 16 * (n_T < 1048576 ? n_T : 1048576) + (8 * n_C) * threads;
     if (stage_0 > work) work = stage_0;
     return work;
 }

@@ -87,6 +87,7 @@ typedef struct stage_0_row {
     int64_t task;
     float *kept_0;
     vf a1[4];
+    double folded_1[1];
     float s0_peak_1;
     float s1_total_2;
 } stage_0_row;
@@ -130,6 +131,7 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
     row->a1[1] = vf_of(0);
     row->a1[2] = vf_of(0);
     row->a1[3] = vf_of(0);
+    row->folded_1[0] = 0;
 }
 
 static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
@@ -170,48 +172,59 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
     const float s0_peak_1 = row->s0_peak_1;
     const uint16_t *const p4 = t_x + i_m * n_N;
     vf a1[4] = {row->a1[0], row->a1[1], row->a1[2], row->a1[3]};
+    double folded_1[1] = {row->folded_1[0]};
     {
         float *const k0 = row->kept_0;
-        int64_t i = first;
-        for (; i + 4 * HR_LANES <= last;) {
-            prefetch_read(p4 + i + 8192);
-            prefetch_near(p4 + i + 768);
-            prefetch_read(p4 + i + 8192 + 32);
-            prefetch_near(p4 + i + 800);
-            vf x17[4];
+        for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {
+            chain_end = last - chain < 512 * HR_LANES ? last : chain + 512 * HR_LANES;
+            int64_t i = chain;
+            for (; i + 4 * HR_LANES <= chain_end;) {
+                prefetch_read(p4 + i + 8192);
+                prefetch_near(p4 + i + 768);
+                prefetch_read(p4 + i + 8192 + 32);
+                prefetch_near(p4 + i + 800);
+                vf x17[4];
 #pragma GCC unroll 4
-            for (int way = 0; way < 4; way++, i += HR_LANES) {
-                x17[way] = vf_load_pair_bf16(p4 + i, way);
-            }
-            i -= 4 * HR_LANES;
-            vf_exp_below_ways(x17, 4, s0_peak_1);
+                for (int way = 0; way < 4; way++, i += HR_LANES) {
+                    x17[way] = vf_load_pair_bf16(p4 + i, way);
+                }
+                i -= 4 * HR_LANES;
+                vf_exp_below_ways(x17, 4, s0_peak_1);
 #pragma GCC unroll 4
-            for (int way = 0; way < 4; way++, i += HR_LANES) {
-                const vf r5 = x17[way];
-                vf_store_f32(k0 + i, r5);
-                a1[way] = a1[way] + r5;
+                for (int way = 0; way < 4; way++, i += HR_LANES) {
+                    const vf r5 = x17[way];
+                    vf_store_f32(k0 + i, r5);
+                    a1[way] = a1[way] + r5;
+                }
             }
-        }
-        for (; i + HR_LANES <= last; i += HR_LANES) {
-            prefetch_read(p4 + i + 8192);
-            prefetch_near(p4 + i + 768);
-            const vf r6 = vf_exp_below(vf_load_bf16(p4 + i), s0_peak_1);
-            vf_store_f32(k0 + i, r6);
-            a1[0] = a1[0] + r6;
-        }
-        if (i < last) {
-            const int lanes = (int)(last - i);
-            prefetch_read(p4 + i + 8192);
-            prefetch_near(p4 + i + 768);
-            const vf r7 = vf_exp_below(vf_load_part_bf16(p4 + i, lanes), s0_peak_1);
-            vf_store_f32(k0 + i, r7);
-            a1[0] = a1[0] + vf_select(vm_first(lanes), r7, vf_of(0));
+            for (; i + HR_LANES <= chain_end; i += HR_LANES) {
+                prefetch_read(p4 + i + 8192);
+                prefetch_near(p4 + i + 768);
+                const vf r6 = vf_exp_below(vf_load_bf16(p4 + i), s0_peak_1);
+                vf_store_f32(k0 + i, r6);
+                a1[0] = a1[0] + r6;
+            }
+            if (i < chain_end) {
+                const int lanes = (int)(chain_end - i);
+                prefetch_read(p4 + i + 8192);
+                prefetch_near(p4 + i + 768);
+                const vf r7 = vf_exp_below(vf_load_part_bf16(p4 + i, lanes), s0_peak_1);
+                vf_store_f32(k0 + i, r7);
+                a1[0] = a1[0] + vf_select(vm_first(lanes), r7, vf_of(0));
+            }
+            if (chain_end == last) break;
+            folded_1[0] += vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
+            a1[0] = vf_of(0);
+            a1[1] = vf_of(0);
+            a1[2] = vf_of(0);
+            a1[3] = vf_of(0);
         }
     }
     row->a1[0] = a1[0];
     row->a1[1] = a1[1];
     row->a1[2] = a1[2];
     row->a1[3] = a1[3];
+    row->folded_1[0] = folded_1[0];
 }
 
 static void stage_0_settle(const arguments *a, stage_0_row *row) {
@@ -220,7 +233,8 @@ static void stage_0_settle(const arguments *a, stage_0_row *row) {
     const int64_t i_m = task;
     (void)i_m;
     const vf *const a1 = row->a1;
-    const float s1_total_2 = vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
+    const double *const folded_1 = row->folded_1;
+    const float s1_total_2 = (float)(folded_1[0] + vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3]))));
     if (!f32_is_settled(s1_total_2)) {
         stage_0_estimate(a, row, true);
         stage_0_enter_0(a, row);
@@ -234,7 +248,8 @@ static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     const int64_t i_m = task;
     (void)i_m;
     const vf *const a1 = row->a1;
-    const float s1_total_2 = vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3])));
+    const double *const folded_1 = row->folded_1;
+    const float s1_total_2 = (float)(folded_1[0] + vf_fold_sum(((a1[0]) + (a1[1])) + ((a1[2]) + (a1[3]))));
     row->s1_total_2 = s1_total_2;
 }
 
@@ -357,30 +372,52 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_0.a1[1] = live[0]->a1[1];
     row_0.a1[2] = live[0]->a1[2];
     row_0.a1[3] = live[0]->a1[3];
+    row_0.folded_1[0] = live[0]->folded_1[0];
     stage_0_row row_1;
     row_1.task = live[1]->task;
     row_1.kept_0 = live[1]->kept_0;
     row_1.s0_peak_1 = live[1]->s0_peak_1;
     row_1.s1_total_2 = live[1]->s1_total_2;
     if (stage_0_aligned_1(&copy, live[1], first + shift)) {
-        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-            stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, true);
-            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-            stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, true);
-            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+        for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {
+            const int64_t stop = chain - chain % (512 * HR_LANES) + 512 * HR_LANES;
+            chain_end = stop < last ? stop : last;
+            for (int64_t i = chain; i < chain_end; i += 4 * HR_LANES) {
+                stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, true);
+                stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+                stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, true);
+                stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+            }
+            if (chain_end < stop) break;
+            row_0.folded_1[0] += vf_fold_sum(((row_0.a1[0]) + (row_0.a1[1])) + ((row_0.a1[2]) + (row_0.a1[3])));
+            row_0.a1[0] = vf_of(0);
+            row_0.a1[1] = vf_of(0);
+            row_0.a1[2] = vf_of(0);
+            row_0.a1[3] = vf_of(0);
         }
     } else {
-        for (int64_t i = first; i < last; i += 4 * HR_LANES) {
-            stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, false);
-            stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
-            stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, false);
-            stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+        for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {
+            const int64_t stop = chain - chain % (512 * HR_LANES) + 512 * HR_LANES;
+            chain_end = stop < last ? stop : last;
+            for (int64_t i = chain; i < chain_end; i += 4 * HR_LANES) {
+                stage_0_lanes_1(&copy, &row_1, i + 0 * HR_LANES + shift, 0, false);
+                stage_0_lanes_0(&copy, &row_0, i + 0 * HR_LANES, 0);
+                stage_0_lanes_1(&copy, &row_1, i + 2 * HR_LANES + shift, 0, false);
+                stage_0_lanes_0(&copy, &row_0, i + 2 * HR_LANES, 2);
+            }
+            if (chain_end < stop) break;
+            row_0.folded_1[0] += vf_fold_sum(((row_0.a1[0]) + (row_0.a1[1])) + ((row_0.a1[2]) + (row_0.a1[3])));
+            row_0.a1[0] = vf_of(0);
+            row_0.a1[1] = vf_of(0);
+            row_0.a1[2] = vf_of(0);
+            row_0.a1[3] = vf_of(0);
         }
     }
     live[0]->a1[0] = row_0.a1[0];
     live[0]->a1[1] = row_0.a1[1];
     live[0]->a1[2] = row_0.a1[2];
     live[0]->a1[3] = row_0.a1[3];
+    live[0]->folded_1[0] = row_0.folded_1[0];
 }
 
 static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *shift, collector *lines) {

@@ -107,7 +107,13 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     float *const restrict t_d = a->t_d;
     fault_record *const fault = a->fault;
     (void)a;
-    (void)work;
+    const int64_t places = n_V * n_C, points = n_T * n_C;
+    double near[2048];
+    double *const totals = places <= 2048           ? near
+                           : places <= points / 2 / 8 ? (double *)(void *)work
+                                                      : NULL;
+    for (int64_t k = 0; totals && k < places; k++)
+        if (k / n_C % threads == thread) totals[k] = 0;
     for (int64_t task = 0; task < n_T; task++) {
         const int64_t i_t = task;
         const int32_t r1 = t_at[i_t];
@@ -115,11 +121,20 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const int64_t place = r1 * n_C;
         if (place / n_C % threads != thread) continue;
         const uint16_t *const p2 = t_dy + i_t * n_C;
+        if (totals) {
+            #pragma omp simd
+            for (int64_t i = 0; i < n_C; i++) {
+                totals[place + i] += f32_from_bf16(p2[i]);
+            }
+            continue;
+        }
         #pragma omp simd
         for (int64_t i = 0; i < n_C; i++) {
             t_d[place + i] += f32_from_bf16(p2[i]);
         }
     }
+    for (int64_t k = 0; totals && k < places; k++)
+        if (k / n_C % threads == thread) t_d[k] = (float)(t_d[k] + totals[k]);
 }
 
 int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
@@ -128,7 +143,8 @@ int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
     (void)n_V;
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     int64_t work = 0;
-    (void)threads;
+    const int64_t stage_0 = (8 * n_V * n_C < ((n_T * n_C) + 1) / 2 ? 8 * n_V * n_C : ((n_T * n_C) + 1) / 2);
+    if (stage_0 > work) work = stage_0;
     return work;
 }
 

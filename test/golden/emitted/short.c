@@ -132,22 +132,29 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 for (int64_t i = 0; i < n_N * 4 / 8; i += 32)
                     prefetch_read(p2 + ahead_0 + i);
                 vf a1[1] = {vf_of(0)};
+                double folded_1[1] = {0};
                 {
                     float *const k0 = kept_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
-                    int64_t i = 0;
-                    for (; i + HR_LANES <= n_N; i += HR_LANES) {
-                        const vf r3 = vf_exp_below(vf_load_bf16(p2 + i), s0_peak_1);
-                        vf_store_f32(k0 + i, r3);
-                        a1[0] = a1[0] + r3;
-                    }
-                    if (i < n_N) {
-                        const int lanes = (int)(n_N - i);
-                        const vf r4 = vf_exp_below(vf_load_part_bf16(p2 + i, lanes), s0_peak_1);
-                        vf_store_f32(k0 + i, r4);
-                        a1[0] = a1[0] + vf_select(vm_first(lanes), r4, vf_of(0));
+                    for (int64_t chain = 0, chain_end; chain < n_N; chain = chain_end) {
+                        chain_end = n_N - chain < 128 * HR_LANES ? n_N : chain + 128 * HR_LANES;
+                        int64_t i = chain;
+                        for (; i + HR_LANES <= chain_end; i += HR_LANES) {
+                            const vf r3 = vf_exp_below(vf_load_bf16(p2 + i), s0_peak_1);
+                            vf_store_f32(k0 + i, r3);
+                            a1[0] = a1[0] + r3;
+                        }
+                        if (i < chain_end) {
+                            const int lanes = (int)(chain_end - i);
+                            const vf r4 = vf_exp_below(vf_load_part_bf16(p2 + i, lanes), s0_peak_1);
+                            vf_store_f32(k0 + i, r4);
+                            a1[0] = a1[0] + vf_select(vm_first(lanes), r4, vf_of(0));
+                        }
+                        if (chain_end == n_N) break;
+                        folded_1[0] += vf_fold_sum(a1[0]);
+                        a1[0] = vf_of(0);
                     }
                 }
-                const float s1_total_2 = vf_fold_sum(a1[0]);
+                const float s1_total_2 = (float)(folded_1[0] + vf_fold_sum(a1[0]));
                 if (!exact && (!f32_is_settled(s1_total_2))) exact_of[r] = again = true;
                 s1_total_2_of[r] = s1_total_2;
             }

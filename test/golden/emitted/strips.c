@@ -91,8 +91,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_r = a->t_r;
     float *const restrict t_dw = a->t_dw;
     (void)a;
-    char *const area = work + thread * (1 * (((32768) * 4 + 1152) / 64 * 64) + 0);
+    char *const area = work + thread * (1 * (((32768) * 4 + 1152) / 64 * 64) + 1 * (((32768) * 8 + 1152) / 64 * 64) + 64);
     float *const column_0 = (float *)(area + 0 * (((32768) * 4 + 1152) / 64 * 64));
+    double *const total_of_0 = (double *)(area + 1 * (((32768) * 4 + 1152) / 64 * 64) + 0 * (((32768) * 8 + 1152) / 64 * 64));
     const int64_t end = n_M;
     const int64_t lines = (n_N + 63) / 64;
     const int64_t share = lines * (thread + 1) / threads * 64, columns = share < n_N ? share : n_N;
@@ -100,6 +101,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const int64_t last = columns - first < 32768 ? columns : first + 32768;
         for (int64_t j = 0; j < last - first; j++)
             column_0[j] = 0;
+        int64_t chained = 0, folds = 0;
         int64_t group = 0;
         for (; group + 4 <= end; group += 4) {
             int64_t i = first;
@@ -139,6 +141,11 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 }
                 vf_store_part_f32(column_0 + i - first + 0 * HR_LANES, s0[0], lanes);
             }
+            chained += 4;
+            if (chained >= 128) {
+                f32_fold(column_0, total_of_0, last - first, folds);
+                chained = 0, folds++;
+            }
         }
         if (group < end) {
             int64_t i = first;
@@ -176,7 +183,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             }
         }
         for (int64_t i = first; i < last; i++) {
-            t_dw[i] = column_0[i - first];
+            t_dw[i] = (folds ? (float)(total_of_0[i - first] + column_0[i - first]) : column_0[i - first]);
         }
     }
 }
@@ -186,7 +193,7 @@ int64_t kernel_k_scratch(int64_t n_M, int64_t n_N, int threads) {
     (void)n_N;
     if (!extents_hold(n_M, n_N)) return -1;
     int64_t work = 0;
-    const int64_t stage_0 = threads * (1 * (((32768) * 4 + 1152) / 64 * 64) + 0);
+    const int64_t stage_0 = threads * (1 * (((32768) * 4 + 1152) / 64 * 64) + 1 * (((32768) * 8 + 1152) / 64 * 64) + 64);
     if (stage_0 > work) work = stage_0;
     return work;
 }

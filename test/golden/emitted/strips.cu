@@ -89,15 +89,15 @@ static __global__ void __launch_bounds__(512) stage_0_end(const __grid_constant_
     int64_t parts = (n_M + 0) / 1;
     parts = parts < 1 ? 1 : parts > 2 ? 2 : parts;
     {
-        __shared__ float sums[16][32];
+        __shared__ double sums[16][32];
         const float *const partial = (const float *)(a.scratch + 0);
         const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
         const int64_t column = (int64_t)blockIdx.x * 32 + lane;
-        float sum = 0;
+        double sum = 0;
         if (column < 1048576)
         #pragma unroll 8
             for (int64_t part = (int)threadIdx.x / 32; part < parts; part += 16)
-                sum = reduce_sum::of(sum, partial[part * 1048576 + column]);
+                sum = reduce_sum::of(sum, (double)partial[part * 1048576 + column]);
         if (threadIdx.x % 32 < 32) sums[warp][lane] = sum;
         __syncthreads();
         if (threadIdx.x < 32 && column < 1048576) {

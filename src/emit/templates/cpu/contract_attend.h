@@ -41,20 +41,28 @@ static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, i
     const int64_t width = team->choice->columns;
     const float *right = (const float *)(team->shared + blocks->right);
     const int32_t *least = (const int32_t *)(team->shared + blocks->least);
+    const int64_t chain = blocks->k_block * contract_max(1, contract_chain(team->choice) / blocks->k_block);
     float *tile = (float *)(team->own + blocks->tile);
+    double *totals = (double *)(team->own + blocks->totals);
     struct contract_f32_range range = {.m = m, .rows = rows};
     depth = contract_round(contract_ceil(depth, team->choice->together), team->choice->step);
     for (range.k = 0; range.k == 0 || range.k < depth; range.k += blocks->k_block) {
         range.depth = contract_min(blocks->k_block, depth - range.k);
+        range.chunk = contract_f32_chunk(team, range.depth);
+        const bool last = range.k + range.depth >= depth;
         range.least = contract_f32_pack_left(team, m, rows, range.k, range.depth);
         for (range.n = 0; range.n < columns; range.n += width) {
             const int64_t panel = range.n / width;
             const float *packed = right + panel * width * blocks->depth + range.k * width;
-            float *sums = blocks->passes > 1 ? tile + panel * blocks->task_rows * width : tile;
+            const int64_t place = blocks->passes > 1 ? panel * blocks->task_rows * width : 0;
+            float *sums = tile + place;
             range.columns = contract_min(width, columns - range.n);
-            contract_f32_pass(team, &range, (struct contract_f32_panel){packed, least[panel]}, range.k == 0,
-                              sums);
-            if (range.k + range.depth >= depth) contract_f32_finish(team, &range, sums);
+            contract_f32_pass(team, &range, (struct contract_f32_panel){packed, least[panel]},
+                              range.k % chain == 0, sums);
+            if (blocks->chained && (last || (range.k + range.depth) % chain == 0))
+                contract_f32_fold(sums, totals + place, rows * width, range.k < chain);
+            if (last && blocks->chained) contract_f32_unfold(totals + place, rows * width, sums);
+            if (last) contract_f32_finish(team, &range, sums);
         }
     }
 }

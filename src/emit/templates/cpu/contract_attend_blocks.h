@@ -43,6 +43,7 @@ static inline struct contract_blocks contract_blocks_kept(const struct contract_
     blocks.depth = contract_round(contract_ceil(k, choice->together), choice->step);
     blocks.k_block = contract_depth(choice, contract_min(blocks.depth, CONTRACT_KEPT_DEPTH));
     blocks.passes = contract_max(1, contract_ceil(blocks.depth, blocks.k_block));
+    blocks.chained = blocks.depth > contract_chain(choice);
     blocks.n_block = contract_round(n, choice->columns);
     blocks.m_block = blocks.task_rows = contract_round(rows, choice->rows);
     const int64_t panels = blocks.n_block / choice->columns, tiles = blocks.passes > 1 ? panels : 1;
@@ -50,7 +51,9 @@ static inline struct contract_blocks contract_blocks_kept(const struct contract_
     blocks.team_bytes = blocks.least + contract_round(panels * element, line);
     blocks.tile = contract_round(blocks.task_rows * blocks.k_block * element, line);
     blocks.lines = blocks.tile + contract_round(tiles * blocks.task_rows * choice->columns * element, line);
-    blocks.thread_bytes = blocks.lines + CONTRACT_LANES_MAX * CONTRACT_LINE * element;
+    blocks.totals = blocks.lines + contract_round(CONTRACT_LANES_MAX * CONTRACT_LINE * element, line);
+    const int64_t totals = blocks.chained ? tiles * blocks.task_rows * choice->columns : 0;
+    blocks.thread_bytes = blocks.totals + totals * (int64_t)sizeof(double);
     return blocks;
 }
 

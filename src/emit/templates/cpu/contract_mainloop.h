@@ -7,8 +7,9 @@
  *
  * Both operands are packed into panels as wide as the unit's register tile, whatever their layout and dtype.
  * A chunk of the right operand stays in L1 while all panels of the left operand's block pass by from L2; the
- * sums of that block and one panel stay in a tile near L1 until k is done. Depths and k count packed
- * elements, which may hold several neighbours along k.
+ * sums of that block and one panel stay in a tile near L1 until k is done. Where k is long they end after a
+ * chain of addends: totals in f64 take them, and they begin at 0 again. Depths and k count packed elements,
+ * which may hold several neighbours along k.
  *
  * The emitter makes the f64 version of this text by renaming.
  */
@@ -114,6 +115,7 @@ static int32_t contract_f32_pack_right(const struct contract_f32_team *team, int
 struct contract_f32_range {
     int64_t m, rows, n, columns, k, depth;
     int64_t begin; /* of these depths in the packed left block */
+    int64_t chunk; /* depth of a chunk of that */
     int32_t least; /* of the packed left block */
 };
 
@@ -128,7 +130,7 @@ static void contract_f32_pass(const struct contract_f32_team *team, const struct
                               struct contract_f32_panel right, bool first, float *tile) {
     const int64_t width = team->choice->rows, columns = team->choice->columns;
     const int64_t panels = contract_ceil(range->rows, width), line = columns * (int64_t)sizeof(float);
-    const int64_t chunk = contract_f32_chunk(team, range->depth);
+    const int64_t chunk = range->chunk;
     float *own = (float *)team->own;
     struct contract_f32_piece piece = {.columns = range->columns};
     piece.left = (const float *)(team->own + team->blocks->left) + range->begin * panels * width;
@@ -148,6 +150,36 @@ static void contract_f32_pass(const struct contract_f32_team *team, const struct
             piece.left += piece.depth * width;
             piece.ahead += piece.depth * piece.step;
         }
+    }
+}
+
+/* A chain ends: totals take the sums, the first of all begins them. */
+static void contract_f32_fold(const float *tile, double *totals, int64_t count, bool first) {
+    for (int64_t i = 0; i < count; i++)
+        totals[i] = (first ? 0 : totals[i]) + tile[i];
+}
+
+static void contract_f32_unfold(const double *totals, int64_t count, float *tile) {
+    for (int64_t i = 0; i < count; i++)
+        tile[i] = (float)totals[i];
+}
+
+/* How deep a chain is: whole chunks. */
+static int64_t contract_f32_chain(const struct contract_f32_team *team, int64_t chunk) {
+    return chunk * contract_max(1, contract_chain(team->choice) / contract_max(1, chunk));
+}
+
+/* All depths of the range, a chain at a time; `totals` NULL: they are one, or part of one. */
+static void contract_f32_chains(const struct contract_f32_team *team, const struct contract_f32_range *range,
+                                struct contract_f32_panel right, float *tile, double *totals) {
+    const int64_t columns = team->choice->columns;
+    const int64_t chain = totals ? contract_f32_chain(team, range->chunk) : contract_max(1, range->depth);
+    for (int64_t k = 0; k == 0 || k < range->depth; k += chain) {
+        struct contract_f32_range part = *range;
+        part.k += k, part.begin += k, part.depth = contract_min(chain, range->depth - k);
+        struct contract_f32_panel panel = {right.packed ? right.packed + k * columns : NULL, right.least};
+        contract_f32_pass(team, &part, panel, true, tile);
+        if (totals) contract_f32_fold(tile, totals, range->rows * columns, part.k == 0);
     }
 }
 
@@ -189,19 +221,28 @@ static void contract_f32_meet(const struct contract_f32_team *team) {
 static void contract_f32_flat_group(const struct contract_f32_team *team, struct contract_f32_range range,
                                     int64_t panel, int64_t end) {
     const int64_t width = team->choice->columns, depth = team->blocks->depth;
-    const int64_t chunk = end - panel > 1 ? contract_f32_chunk(team, depth) : contract_max(depth, 1);
+    const int64_t chunk = end - panel > 1 ? range.chunk : contract_max(depth, 1);
+    const int64_t size = team->blocks->task_rows * width;
+    const bool chained = team->blocks->chained;
+    const int64_t chain = chained ? contract_f32_chain(team, range.chunk) : contract_max(depth, 1);
     float *tiles = (float *)(team->own + team->blocks->tile);
-    for (int64_t k = 0; k == 0 || k < depth; k += chunk) {
-        range.k = range.begin = k, range.depth = contract_min(chunk, depth - k);
-        for (int64_t i = panel; i < end; i++) {
-            range.n = i * width, range.columns = contract_min(width, team->product->n - range.n);
-            contract_f32_pass(team, &range, (struct contract_f32_panel){NULL, 0}, k == 0,
-                              tiles + (i - panel) * team->blocks->task_rows * width);
+    double *totals = (double *)(team->own + team->blocks->totals);
+    for (int64_t first = 0; first == 0 || first < depth; first += chain) {
+        const int64_t stop = contract_min(first + chain, depth);
+        for (int64_t k = first; k == first || k < stop; k += chunk) {
+            range.k = range.begin = k, range.depth = contract_min(chunk, stop - k);
+            for (int64_t i = panel; i < end; i++) {
+                range.n = i * width, range.columns = contract_min(width, team->product->n - range.n);
+                contract_f32_pass(team, &range, (struct contract_f32_panel){NULL, 0}, k == first,
+                                  tiles + (i - panel) * size);
+            }
         }
+        if (chained) contract_f32_fold(tiles, totals, (end - panel) * size, first == 0);
     }
+    if (chained) contract_f32_unfold(totals, (end - panel) * size, tiles);
     for (int64_t i = panel; i < end; i++) {
         range.n = i * width, range.columns = contract_min(width, team->product->n - range.n);
-        contract_f32_finish(team, &range, tiles + (i - panel) * team->blocks->task_rows * width);
+        contract_f32_finish(team, &range, tiles + (i - panel) * size);
     }
 }
 
@@ -210,6 +251,7 @@ static void contract_f32_flat(const struct contract_f32_team *team) {
     const struct contract_f32 *product = team->product;
     contract_f32_rewind(team);
     struct contract_f32_range range = {.rows = product->m};
+    range.chunk = contract_f32_chunk(team, team->blocks->depth);
     range.least = contract_f32_pack_left(team, 0, product->m, 0, team->blocks->depth);
     contract_f32_meet(team);
     const int64_t panels = contract_ceil(product->n, team->choice->columns), group = contract_f32_group(team);
@@ -218,12 +260,13 @@ static void contract_f32_flat(const struct contract_f32_team *team) {
         contract_f32_flat_group(team, range, panel, contract_min(panel + group, panels));
 }
 
-/* Where the sums of a panel are kept between passes over k; the tile itself where one pass is all. */
-static float *contract_f32_sums(const struct contract_f32_team *team, const struct contract_f32_range *block,
-                                int64_t m, int64_t panel) {
+/* Where the totals of a panel stand, between passes over k as well; NULL where all of k is one chain. */
+static double *contract_f32_totals(const struct contract_f32_team *team,
+                                   const struct contract_f32_range *block, int64_t m, int64_t panel) {
     const struct contract_blocks *blocks = team->blocks;
-    if (blocks->passes == 1) return (float *)(team->own + blocks->tile);
-    float *partial = (float *)(team->shared + blocks->partial);
+    if (!blocks->chained) return NULL;
+    if (blocks->passes == 1) return (double *)(team->own + blocks->totals);
+    double *partial = (double *)(team->shared + blocks->partial);
     return partial + (panel * blocks->m_block + m - block->m) * team->choice->columns;
 }
 
@@ -233,14 +276,16 @@ static void contract_f32_task(const struct contract_f32_team *team, const struct
     const float *right = (const float *)(team->shared + team->blocks->right);
     const int32_t *least = (const int32_t *)(team->shared + team->blocks->least);
     const int64_t width = team->choice->columns;
+    float *tile = (float *)(team->own + team->blocks->tile);
     bool last = block->k + block->depth == team->blocks->depth;
     for (; panel < end; panel++) {
         task.n = block->n + panel * width;
         task.columns = contract_min(width, block->n + block->columns - task.n);
-        float *sums = contract_f32_sums(team, block, task.m, panel);
+        double *totals = contract_f32_totals(team, block, task.m, panel);
         struct contract_f32_panel packed = {right + panel * width * block->depth, least[panel]};
-        contract_f32_pass(team, &task, packed, block->k == 0, sums);
-        if (last) contract_f32_finish(team, &task, sums);
+        contract_f32_chains(team, &task, packed, tile, totals);
+        if (last && totals) contract_f32_unfold(totals, task.rows * width, tile);
+        if (last) contract_f32_finish(team, &task, tile);
     }
 }
 
@@ -302,6 +347,7 @@ static void contract_f32_block(const struct contract_f32_team *team, const struc
     contract_f32_meet(team);
     int64_t packed = -1;
     struct contract_f32_range task = *block;
+    task.chunk = contract_f32_chunk(team, task.depth);
     for (int64_t i = contract_f32_next(team); i < whole + cut * shares.parts; i = contract_f32_next(team)) {
         const int64_t group = i < whole ? i : whole + (i - whole) % cut;
         const int64_t part = i < whole ? 0 : (i - whole) / cut, parts = i < whole ? 1 : shares.parts;

@@ -103,6 +103,19 @@ static void contract_f32_thin_fold(contract_f32_vector *sums, int64_t rows, int6
     }
 }
 
+/* A chain of each lane ends: what the lanes have come to goes to the totals in f64 of the same places. */
+static void contract_f32_thin_end(contract_f32_vector *sums, int64_t rows, int64_t columns, double *totals) {
+    float tile[CONTRACT_TURNED_MAX * CONTRACT_THIN_ROWS] = {0};
+    contract_f32_thin_fold(sums, rows, columns, CONTRACT_THIN_ROWS, tile);
+    for (int i = 0; i < CONTRACT_TURNED_MAX * CONTRACT_THIN_ROWS; i++)
+        totals[i] += tile[i];
+}
+
+static void contract_f32_thin_clear(contract_f32_vector *sums, int64_t rows) {
+    for (int64_t i = 0; i < contract_ceil(rows, CONTRACT_F32_THIN_GROUP) * CONTRACT_F32_THIN_SUMS; i++)
+        sums[i] = (contract_f32_vector){0};
+}
+
 /* All of k of `columns` rows of the right operand, CONTRACT_THIN_ROWS at most. */
 static void contract_f32_thin_rows(const struct contract_f32_team *team, int64_t row, int64_t columns,
                                    float *tile) {
@@ -111,8 +124,8 @@ static void contract_f32_thin_rows(const struct contract_f32_team *team, int64_t
     const float *left = (const float *)team->own;
     float *lines = (float *)(team->own + team->blocks->lines);
     contract_f32_vector sums[CONTRACT_F32_THIN_GROUPS * CONTRACT_F32_THIN_SUMS];
-    for (int64_t i = 0; i < contract_ceil(product->m, CONTRACT_F32_THIN_GROUP) * CONTRACT_F32_THIN_SUMS; i++)
-        sums[i] = (contract_f32_vector){0};
+    double totals[CONTRACT_TURNED_MAX * CONTRACT_THIN_ROWS] = {0};
+    contract_f32_thin_clear(sums, product->m);
     for (int64_t j = columns * CONTRACT_THIN_STRIDE; j < CONTRACT_THIN_ROWS * CONTRACT_THIN_STRIDE; j++)
         lines[j] = 0;
     for (int64_t k = 0; k < product->k; k += CONTRACT_THIN_DEPTH) {
@@ -123,8 +136,14 @@ static void contract_f32_thin_rows(const struct contract_f32_team *team, int64_t
         for (int64_t i = 0; i < product->m; i += CONTRACT_F32_THIN_GROUP)
             contract_f32_thin_group(product->m - i, left + i * stride + k, stride, lines, depth,
                                     sums + i * CONTRACT_THIN_ROWS);
+        if ((k + CONTRACT_THIN_DEPTH) % (CONTRACT_CHAIN * CONTRACT_F32_LANES) != 0) continue;
+        contract_f32_thin_end(sums, product->m, columns, totals);
+        contract_f32_thin_clear(sums, product->m);
     }
-    contract_f32_thin_fold(sums, product->m, columns, team->choice->columns, tile);
+    contract_f32_thin_end(sums, product->m, columns, totals);
+    for (int64_t i = 0; i < product->m; i++)
+        for (int64_t j = 0; j < columns; j++)
+            tile[i * team->choice->columns + j] = (float)totals[i * CONTRACT_THIN_ROWS + j];
 }
 
 static void contract_f32_thin(const struct contract_f32_team *team) {

@@ -193,6 +193,20 @@ static inline bool f32_spread(float sum, float squares, float about, double coun
     return squares <= 0x1.fffffep127f && 8 * spread >= squares + level;
 }
 
+/* Chains of f32 end: what they have goes to totals of f64, which begin with the first of them. */
+static inline void f32_fold(float *sums, double *totals, int64_t count, int64_t folds) {
+    for (int64_t i = 0; i < count; i++) {
+        totals[i] = (folds ? totals[i] : 0.0) + (double)sums[i];
+        sums[i] = 0;
+    }
+}
+
+/* What chains of f32 that have ended and the one in hand come to. */
+static inline void f32_unfold(float *sums, const double *totals, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        sums[i] = (float)(totals[i] + (double)sums[i]);
+}
+
 /* What stands for the largest element of a row of exponentials before all of it is seen. */
 static inline float f32_estimate(float largest, bool exact) {
     return exact || (largest > -INFINITY && largest < INFINITY) ? largest : 0;

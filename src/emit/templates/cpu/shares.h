@@ -8,7 +8,7 @@
  * this. Few as they are, each is half of what was left before it, so that the last ones, which threads wait
  * for at the end, are short; those have at least so many elements. */
 #define WORK_SUMS     5
-#define WORK_AREA     (1 << 17)
+#define WORK_AREA     (3 << 17)
 #define WORK_SUM_LAST (1 << 17)
 
 /* How many pieces of a share are taken; lines of their own */

@@ -207,6 +207,15 @@ template <int V> static __device__ inline void online_add(float &peak, float &su
     peak = top;
 }
 
+/* Such a sum goes to a total in f64, for the peak that it is for, and begins at 0 again. */
+static __device__ inline void online_fold(double &total, float &total_peak, float peak, float &sum) {
+    const float power = online_power(online_base(total_peak)) - online_power(online_base(peak));
+    if (total_peak != peak && total != 0) total *= (double)machine_exp2(power);
+    total += (double)sum;
+    sum = 0;
+    total_peak = peak;
+}
+
 /* What such a sum is for another shift than its peak. */
 static __device__ inline float online_total(float sum, float peak, float shift) {
     const float power = online_power(online_base(peak));

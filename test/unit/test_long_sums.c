@@ -1,0 +1,241 @@
+/* Sums of millions of equal numbers, which one chain of f32 gets wrong in the third digit, or never finishes:
+ * along rows, over tasks, over both, into places, of products; ones give their number exactly. */
+#include "device/device.h"
+#include "support/cpu_device.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { EXTENTS_MOST = 3 };
+
+typedef struct sums_case {
+    const char *text, *result; /* each element of it is the sum */
+    const char *extent[EXTENTS_MOST];
+    int64_t size[EXTENTS_MOST];
+    double count; /* addends of a sum */
+    double error; /* relative, of numbers that f32 does not add exactly */
+} sums_case;
+
+static void good(hr_status status) {
+    if (status != HR_OK) fail_msg("%s", hr_last_error());
+}
+
+static int64_t elements_of(const hr_array *array) {
+    int64_t count = 1;
+    for (int a = 0; a < array->rank; a++)
+        count *= array->shape[a];
+    return count;
+}
+
+/* Parameters of f32 are `value`, places 0. */
+static void fill(const hr_kernel *kernel, const char *name, float value) {
+    hr_array array = {.size = sizeof array};
+    if (hr_kernel_array(kernel, name, &array) != HR_OK) return;
+    if (array.dtype != HR_F32) {
+        memset(array.data, 0, (size_t)elements_of(&array) * (array.dtype == HR_U8 ? 1 : 4));
+        return;
+    }
+    for (int64_t i = 0; i < elements_of(&array); i++)
+        ((float *)array.data)[i] = value;
+}
+
+static void check_value(const sums_case *c, float value, double want, double error) {
+    hr_kernel *kernel;
+    hr_array sums = {.size = sizeof sums};
+    good(hr_kernel_load(device, "sums.hr", c->text, strlen(c->text), NULL, &kernel));
+    for (int e = 0; e < EXTENTS_MOST && c->extent[e]; e++)
+        good(hr_kernel_bind_extent(kernel, c->extent[e], c->size[e]));
+    good(hr_kernel_fill(kernel, 1));
+    fill(kernel, "x", value);
+    fill(kernel, "w", 1);
+    fill(kernel, "at", 0);
+    good(hr_kernel_launch(kernel));
+    good(hr_kernel_array(kernel, c->result, &sums));
+    for (int64_t i = 0; i < elements_of(&sums); i++) {
+        const double got = (double)((const float *)sums.data)[i];
+        if (got == 0 && strstr(c->text, "at[")) continue; /* a place that nothing is added to */
+        if (!(fabs(got - want) <= error * want))
+            fail_msg("%s: element %lld is %.9g, should be %.9g", c->text, (long long)i, got, want);
+    }
+    hr_kernel_destroy(kernel);
+}
+
+/* 1 + 2^-12 has addends whose sums are rounded up and down; 0.1 is rounded the same way again and again. */
+static void check_case(const sums_case *c) {
+    check_value(c, 1, (double)(float)c->count, 0);
+    check_value(c, 0.1f, c->count * (double)0.1f, c->error);
+    check_value(c, 1 + 0x1p-12f, c->count * (1 + 0x1p-12), c->error);
+}
+
+static void check_cases(const sums_case *cases, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        check_case(&cases[i]);
+}
+
+#define CHAIN_ERROR 2e-6 /* of 128 equal addends: 64 units of 2^-24, and less */
+
+static void test_rows(void **state) {
+    (void)state;
+    static const sums_case cases[] = {
+        {"kernel k(x: f32[M, N]) -> (y: f32[M])\n{\n    y[m] = sum[n](x[m, n])\n}\n",
+         "y",
+         {"M", "N"},
+         {3, 1000003},
+         1000003,
+         CHAIN_ERROR},
+        {"kernel k(x: f32[M, N]) -> (y: f32[M])\n{\n    y[m] = sum[n](x[m, n])\n}\n",
+         "y",
+         {"M", "N"},
+         {1, 1 << 25},
+         1 << 25,
+         CHAIN_ERROR},
+        {"kernel k(x: f32[M, H, W]) -> (y: f32[M])\n{\n    y[m] = sum[h, w](x[m, h, w])\n}\n",
+         "y",
+         {"M", "H", "W"},
+         {2, 200003, 5},
+         200003 * 5,
+         CHAIN_ERROR},
+        {"kernel k(x: f32[M, H, W]) -> (y: f32[M])\n{\n    y[m] = sum[h, w](x[m, h, w])\n}\n",
+         "y",
+         {"M", "H", "W"},
+         {2, 7, 100003},
+         7 * 100003,
+         CHAIN_ERROR},
+        {"kernel k(x: f32[M, N]) -> (y: f32[M, N])\n{\n    y[m, n] = sum[k](x[m, k]) + 0 * x[m, n]\n}\n",
+         "y",
+         {"M", "N"},
+         {5, 100003},
+         100003,
+         CHAIN_ERROR},
+        {"kernel k(x: f32[M, N]) -> (y: f32)\n{\n    y = sum[m, n](x[m, n])\n}\n",
+         "y",
+         {"M", "N"},
+         {1003, 1009},
+         1003 * 1009,
+         CHAIN_ERROR},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static const char columns[] = "kernel k(x: f32[M, N]) -> (y: f32[N])\n{\n    y[n] = sum[m](x[m, n])\n}\n";
+
+static void test_columns(void **state) {
+    (void)state;
+    static const sums_case cases[] = {
+        {columns, "y", {"M", "N"}, {1000003, 3}, 1000003, CHAIN_ERROR},
+        {columns, "y", {"M", "N"}, {100003, 33}, 100003, CHAIN_ERROR},
+        /* beside sums of rows, with and without their elements */
+        {"kernel k(x: f32[M, N]) -> (r: f32[M], y: f32[N])\n{\n    r[m] = sum[n](x[m, n])\n"
+         "    y[n] = sum[m](x[m, n] + 0 * r[m])\n}\n",
+         "y",
+         {"M", "N"},
+         {20003, 300},
+         20003,
+         CHAIN_ERROR},
+        {"kernel k(x: f32[M, N]) -> (z: f32[M, N], y: f32[N])\n{\n    r[m] = sum[n](x[m, n])\n"
+         "    z[m, n] = x[m, n] * r[m]\n    y[n] = sum[m](x[m, n] + 0 * z[m, n])\n}\n",
+         "y",
+         {"M", "N"},
+         {20003, 30},
+         20003,
+         CHAIN_ERROR},
+        {"kernel k(x: f32[M, N]) -> (z: f32[M, N], y: f32[N])\n{\n    r[m] = sum[n](x[m, n])\n"
+         "    z[m, n] = x[m, n] * r[m]\n    y[n] = sum[m](x[m, n] + 0 * z[m, n])\n}\n",
+         "y",
+         {"M", "N"},
+         {5003, 3000},
+         5003,
+         CHAIN_ERROR},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+/* Sums that a small second-level cache does not hold: a strip of columns at a time. */
+static void test_strips_of_columns(void **state) {
+    (void)state;
+    static const sums_case strips = {columns, "y", {"M", "N"}, {5003, 4099}, 5003, CHAIN_ERROR};
+    hr_device_limits own = device->limits;
+    device->limits.l2_bytes = 1 << 14;
+    check_case(&strips);
+    device->limits = own;
+}
+
+static void test_places(void **state) {
+    (void)state;
+    static const sums_case cases[] = {
+        {"kernel k(at: u8[T]) -> (y: f32[V])\n{\n    y[at[t]] += 1\n}\n",
+         "y",
+         {"T", "V"},
+         {20000003, 4},
+         0,
+         0},
+        {"kernel k(at: u8[T], x: f32[T]) -> (y: f32[V])\n{\n    y[at[t]] += x[t]\n}\n",
+         "y",
+         {"T", "V"},
+         {1000003, 4},
+         1000003,
+         1e-7},
+        {"kernel k(at: u8[T], x: f32[T]) -> (y: f32[V])\n{\n    y[at[t]] += x[t]\n}\n",
+         "y",
+         {"T", "V"},
+         {1000003, 5000}, /* totals in scratch memory */
+         1000003,
+         1e-7},
+        {"kernel k(at: i32[T], x: f32[T, C]) -> (y: f32[V, C])\n{\n    y[at[t], c] += x[t, c]\n}\n",
+         "y",
+         {"T", "C", "V"},
+         {100003, 5, 3},
+         100003,
+         1e-7},
+    };
+    check_value(&cases[0], 1, 20000004, 0); /* the float next to it */
+    check_cases(cases + 1, sizeof cases / sizeof *cases - 1);
+}
+
+/* Rows of a table that no cache holds: tasks in the order of the rows that they add to. */
+static void test_rows_in_order(void **state) {
+    (void)state;
+    static const sums_case ordered = {
+        "kernel k(at: i32[T], x: f32[T, C]) -> (y: f32[V, C])\n{\n    y[at[t], c] += x[t, c]\n}\n",
+        "y",
+        {"T", "C", "V"},
+        {20003, 259, 301},
+        20003,
+        CHAIN_ERROR};
+    hr_device_limits own = device->limits;
+    device->limits.l2_bytes = 1 << 14;
+    check_case(&ordered);
+    device->limits = own;
+}
+
+/* Of 1024 equal addends: the units multiply so many before totals take their sums. */
+static void test_products(void **state) {
+    (void)state;
+    static const char text[] = "kernel k(x: f32[M, K], w: f32[N, K]) -> (y: f32[M, N])\n{\n"
+                               "    y[m, n] = sum[k](x[m, k] * w[n, k])\n}\n";
+    static const char across[] = "kernel k(x: f32[K, M], w: f32[K, N]) -> (y: f32[M, N])\n{\n"
+                                 "    y[m, n] = sum[k](x[k, m] * w[k, n])\n}\n";
+    static const sums_case cases[] = {
+        {text, "y", {"M", "N", "K"}, {1, 40, 300007}, 300007, 3e-5},
+        {text, "y", {"M", "N", "K"}, {5, 70, 100003}, 100003, 3e-5},
+        {text, "y", {"M", "N", "K"}, {130, 90, 20011}, 20011, 3e-5},
+        {across, "y", {"M", "N", "K"}, {17, 33, 100003}, 100003, 3e-5},
+        {across, "y", {"M", "N", "K"}, {600, 70, 2500}, 2500, 3e-5},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_columns),
+                                       cmocka_unit_test(test_strips_of_columns),
+                                       cmocka_unit_test(test_places),
+                                       cmocka_unit_test(test_rows_in_order),
+                                       cmocka_unit_test(test_products)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
