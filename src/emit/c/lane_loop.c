@@ -764,33 +764,8 @@ static void print_lanes(hr_printer *p, const hr_lane_pass *pass) {
         print_scalars(p, pass);
 }
 
-/* As many lanes at a time as chains may have addends. Under outer loops a chain goes on from one to the next:
- * of each, the lanes of its last step may all go to one accumulator. */
-static void print_chains(hr_printer *p, const hr_lane_pass *pass) {
-    hr_lane_pass chain = *pass;
-    const char *most = hr_lane_chain(p, pass, pass->ways);
-    chain.first = "chain";
-    chain.last = "chain_end";
-    hr_print(p, "for (int64_t chain = %s, chain_end; chain < %s; chain = chain_end) {", pass->first,
-             pass->last);
-    p->indent++;
-    hr_print(p, "chain_end = %s - chain < %s ? %s : chain + %s;", pass->last, most, pass->last, most);
-    print_lanes(p, &chain);
-    if (p->outer_count) {
-        hr_print(p, "chained += chain_end - chain + %d * HR_LANES;", pass->ways * pass->ways);
-        hr_print(p, "if (chained < %s) continue;", most);
-        hr_print(p, "chained = 0;");
-    } else {
-        hr_print(p, "if (chain_end == %s) break;", pass->last);
-    }
-    hr_lane_fold(p, pass, "");
-    p->indent--;
-    hr_print(p, "}");
-}
-
 void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     hr_segmented runs;
-    const bool chains = hr_lane_has_totals(p, pass);
     prepare_all(p, pass, HR_AT_TASK);
     if (pass->prefetch_first) print_prefetches_first(p, pass);
     hr_lane_declare(p, pass);
@@ -798,7 +773,7 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     p->indent++;
     if (p->vector && pass->segments && hr_segmented_begin(p, pass->segments, &runs)) p->segmented = &runs;
     if (can_be_whole(p, pass)) print_whole_flag(p, pass);
-    if (chains && p->outer_count) hr_print(p, "int64_t chained = 0;");
+    if (hr_lane_has_totals(p, pass) && p->outer_count) hr_print(p, "int64_t chained = 0;");
     for (int i = 0; i < p->outer_count; i++) {
         const char *index = hr_emit_index(p, p->outer[i]);
         hr_print(p, "for (int64_t %s = 0; %s < %s; %s++) {", index, index, hr_emit_index_size(p, p->outer[i]),
@@ -808,8 +783,8 @@ void hr_lane_loop(hr_printer *p, const hr_lane_pass *pass) {
     if (p->outer_count) prepare_all(p, pass, HR_AT_OUTER);
     print_row_places(p, pass);
     hr_lane_stash_even_odd(p, pass);
-    if (chains)
-        print_chains(p, pass);
+    if (hr_lane_has_totals(p, pass))
+        hr_lane_chains(p, pass, print_lanes);
     else
         print_lanes(p, pass);
     for (int i = 0; i < p->outer_count; i++) {

@@ -127,6 +127,29 @@ void hr_lane_fold(hr_printer *p, const hr_lane_pass *pass, const char *from) {
     }
 }
 
+void hr_lane_chains(hr_printer *p, const hr_lane_pass *pass,
+                    void (*print_lanes)(hr_printer *, const hr_lane_pass *)) {
+    hr_lane_pass chain = *pass;
+    const char *most = hr_lane_chain(p, pass, pass->ways);
+    chain.first = "chain";
+    chain.last = "chain_end";
+    hr_print(p, "for (int64_t chain = %s, chain_end; chain < %s; chain = chain_end) {", pass->first,
+             pass->last);
+    p->indent++;
+    hr_print(p, "chain_end = %s - chain < %s ? %s : chain + %s;", pass->last, most, pass->last, most);
+    print_lanes(p, &chain);
+    if (p->outer_count) {
+        hr_print(p, "chained += chain_end - chain + %d * HR_LANES;", pass->ways * pass->ways);
+        hr_print(p, "if (chained < %s) continue;", most);
+        hr_print(p, "chained = 0;");
+    } else {
+        hr_print(p, "if (chain_end == %s) break;", pass->last);
+    }
+    hr_lane_fold(p, pass, "");
+    p->indent--;
+    hr_print(p, "}");
+}
+
 const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
     const char *which = hr_op_seeks_largest(s->reduce) ? "max" : "min";
     const char *v = hr_lane_prefix(hr_lane_reduced(s->type));

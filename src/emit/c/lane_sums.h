@@ -26,6 +26,12 @@ const char *hr_lane_chain(hr_printer *printer, const hr_lane_pass *pass, int way
 /* Ends the chains: what they have goes to the totals. `from`: where both stand, "" = local variables. */
 void hr_lane_fold(hr_printer *printer, const hr_lane_pass *pass, const char *from);
 
+/* The lanes of the pass, as many at a time as chains may have addends; `print_lanes`: those of a pass. Under
+ * outer loops, before which `chained` is 0, a chain goes on from one to the next: of each, the lanes of its
+ * last step may all go to one accumulator. */
+void hr_lane_chains(hr_printer *printer, const hr_lane_pass *pass,
+                    void (*print_lanes)(hr_printer *, const hr_lane_pass *));
+
 /* ---- with `state` ---- */
 
 /* The fields of such a struct, and what they hold before the first part. */
