@@ -21,6 +21,11 @@ const char *hr_emit_tensor(hr_printer *p, int tensor) {
     return p->tensor[memory];
 }
 
+const char *hr_emit_if_wanted(hr_printer *p, int tensor) {
+    if (!hr_plan_result_is_optional(p->plan, tensor)) return "";
+    return hr_format(p, "if (%s) ", hr_emit_tensor(p, tensor));
+}
+
 const char *hr_emit_extent(hr_printer *p, int extent) {
     return safe_name(p, "n_", p->function->extents[extent], extent, false);
 }

@@ -219,6 +219,9 @@ bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
 bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind);
 /* Some step of it gives the tensor its values. */
 bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
+/* A result that nothing needs to have in memory but the caller: of a whole row of what is computed there is
+ * one, as of the statistics that a backward pass reads. Emitted code takes NULL for it, and leaves it out. */
+bool hr_plan_result_is_optional(const hr_plan *plan, int tensor);
 /* Some step of it writes the memory that the tensor uses. */
 bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* Some step of it is a maximum that is estimated from the beginning of a row. */

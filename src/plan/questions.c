@@ -1,6 +1,7 @@
 /* What emitters ask of a finished plan. In: a plan. Out: answers. Declared in plan.h. */
 #include "base/dtype.h"
 #include "ir/graph.h"
+#include "ir/visit.h"
 #include "plan/plan.h"
 
 bool hr_stage_has(const hr_stage *stage, hr_step_kind kind) {
@@ -29,6 +30,38 @@ bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor)
         if (plan->storage[made] == plan->storage[tensor]) return true;
     }
     return false;
+}
+
+/* Some stage other than the one that makes it reads its elements. */
+static bool is_read_elsewhere(const hr_plan *plan, int tensor) {
+    for (int k = 0; k < plan->stage_count; k++) {
+        const hr_stage *stage = &plan->stages[k];
+        const hr_contract *c = stage->contract;
+        if (c && (hr_expr_reads(c->left, tensor) || hr_expr_reads(c->right, tensor))) return true;
+        for (int i = 0; i < stage->step_count && !hr_stage_makes(plan, stage, tensor); i++) {
+            const hr_step *step = &stage->steps[i];
+            const hr_statement *statement = &plan->normal->statements[step->statement];
+            if (hr_expr_reads(step->value, tensor)) return true;
+            for (int a = 0; a < statement->subscript_count; a++)
+                if (hr_expr_reads(statement->subscripts[a], tensor)) return true;
+        }
+    }
+    return false;
+}
+
+bool hr_plan_result_is_optional(const hr_plan *plan, int tensor) {
+    int makers = 0;
+    if (plan->normal->tensors[tensor].role != HR_ROLE_RESULT || plan->storage[tensor] != tensor) return false;
+    for (int t = 0; t < plan->normal->tensor_count; t++)
+        if (t != tensor && plan->storage[t] == tensor) return false; /* it is written over */
+    for (int k = 0; k < plan->stage_count; k++)
+        for (int i = 0; i < plan->stages[k].step_count; i++) {
+            const hr_step *step = &plan->stages[k].steps[i];
+            if (plan->normal->statements[step->statement].tensor != tensor) continue;
+            if (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW) return false;
+            makers++;
+        }
+    return makers == 1 && plan->source->result_count > 1 && !is_read_elsewhere(plan, tensor);
 }
 
 bool hr_stage_estimates(const hr_stage *stage) {

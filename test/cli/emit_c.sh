@@ -222,6 +222,39 @@ cd "$work" || exit 1
 cc -std=c11 -O1 -march=native -fopenmp -fno-math-errno -fno-trapping-math -fno-strict-aliasing -Wall -Wextra -Werror other.c made/by/name.c made/kernel_am.c -lm -o other >log 2>&1 ||
     fail "$(head -n 20 log)"
 ./other || fail "called at other extents: check $?"
+
+# ---- results that may be NULL: what a backward pass reads ----
+
+# Rows that go side by side, through a pipeline, and pass after pass.
+for columns in 64 1000 70000; do
+    "$build/headroom" emit "$source/kernels/layernorm.hr" T=f32 M=64 N=$columns --name ln_$columns -o made >log || fail "$(cat log)"
+    grep -q 't_mean: out f32\[M\], may be NULL' made/ln_$columns.h || fail "ln_$columns.h does not say what may be NULL"
+    grep -q 't_y: out f32\[M, N\]$' made/ln_$columns.h || fail "ln_$columns.h says that y may be NULL"
+done
+cat >null.c <<'END'
+#include "made/ln_1000.h"
+#include "made/ln_64.h"
+#include "made/ln_70000.h"
+#include <stdlib.h>
+#include <string.h>
+enum { M = 9, MOST = 70000 };
+_Alignas(64) static char scratch[1 << 24];
+static float x[M * MOST], w[MOST], b[MOST], y[M * MOST], alone[M * MOST], mean[M], rstd[M];
+#define SAME(n)                                                                                          \
+    (memset(y, 0, sizeof y), memset(alone, 1, sizeof alone),                                             \
+     ln_##n(M, n, x, w, b, 1e-5f, y, mean, rstd, scratch, 2) == 0 &&                                     \
+         ln_##n(M, n, x, w, b, 1e-5f, alone, NULL, NULL, scratch, 2) == 0 &&                             \
+         memcmp(y, alone, sizeof(float) * M * n) == 0 && rstd[M - 1] != 0)
+int main(void) {
+    for (int i = 0; i < M * MOST; i++) x[i] = (float)(i * 37 % 101) / 50 - 1;
+    for (int i = 0; i < MOST; i++) w[i] = (float)(i % 7), b[i] = (float)(i % 5);
+    return SAME(64) ? SAME(1000) ? SAME(70000) ? 0 : 3 : 2 : 1;
+}
+END
+# shellcheck disable=SC2086
+cc -std=c11 -O1 -march=native -fopenmp -fno-math-errno -fno-trapping-math null.c made/ln_*.c -lm -o null >log 2>&1 || fail "$(head -n 20 log)"
+./null || fail "results that are NULL: check $?"
+
 "$build/headroom" emit pick.hr:pick --name 2bad >log 2>&1 && fail "a name that no function can have is taken"
 grep -q 'is no name for a function' log || fail "nothing says so: $(cat log)"
 exit $failed

@@ -92,7 +92,8 @@ void hr_stage_row_stores(hr_stage_printer *s) {
         hr_dtype dtype = hr_stage_target(s, step)->dtype;
         const char *value = hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype);
         if (!hr_stage_line_put(s, step, value))
-            hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+            hr_print(p, "%s%s[%s] = %s;", hr_emit_if_wanted(p, statement->tensor),
+                     hr_emit_tensor(p, statement->tensor),
                      hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
                      value);
     }

@@ -66,8 +66,13 @@ bool hr_stage_line_put(hr_stage_printer *s, const hr_step *step, const char *val
     hr_dtype dtype = hr_stage_target(s, step)->dtype;
     int line = s->line[step - s->stage->steps];
     if (!line) return false;
+    const char *wanted = hr_emit_if_wanted(s->p, s->function->statements[step->statement].tensor);
+    if (*wanted) hr_print(s->p, "%s{", wanted);
+    s->p->indent += *wanted != 0;
     hr_print(s->p, "*(%s *)collector_place(&lines[%d]) = %s;", hr_c_storage(dtype), line - 1, value);
     hr_print(s->p, "collector_leave(&lines[%d], %d);", line - 1, (int)hr_dtype_size(dtype));
+    s->p->indent -= *wanted != 0;
+    if (*wanted) hr_print(s->p, "}");
     return true;
 }
 

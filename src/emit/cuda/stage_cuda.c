@@ -285,7 +285,8 @@ static void print_row_stores(hr_cuda_stage *s) {
         if (!open && !s->c->flat)
             hr_print(p, "if (%slane == 0) {", hr_cuda_asks_live(s->c) ? "live && " : "");
         open = true;
-        hr_print(p, "    %s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+        hr_print(p, "    %s%s[%s] = %s;", hr_emit_if_wanted(p, statement->tensor),
+                 hr_emit_tensor(p, statement->tensor),
                  hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
                  hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype));
     }

@@ -227,7 +227,7 @@ static void print_row_steps(attention_printer *t) {
             }
             if (!step->stored || step->kind == HR_STEP_ELEMENT || hr_plan_is_in_blocks(p->plan, made->tensor))
                 continue;
-            hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, made->tensor),
+            hr_print(p, "%s%s[%s] = %s;", hr_emit_if_wanted(p, made->tensor), hr_emit_tensor(p, made->tensor),
                      hr_emit_offset(p, made->tensor, made->subscripts, made->subscript_count),
                      hr_emit_stored(p, p->value[made->tensor], step->value->type,
                                     p->function->tensors[made->tensor].dtype));

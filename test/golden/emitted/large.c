@@ -266,13 +266,16 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
 }
 
 static void stage_0_leave(const arguments *a, stage_0_row *row, collector *lines) {
+    float *const restrict t_r = a->t_r;
     (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
     const float s1_r = row->s1_r;
-    *(float *)collector_place(&lines[0]) = s1_r;
-    collector_leave(&lines[0], 4);
+    if (t_r) {
+        *(float *)collector_place(&lines[0]) = s1_r;
+        collector_leave(&lines[0], 4);
+    }
 }
 
 static void stage_0_together(const arguments *a, stage_0_row *const *live, int64_t shift, int64_t first, int64_t last) {

@@ -52,7 +52,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
         store_group<ALIGNED>(t_y + task * 4096 + pos, group_of(y2));
     }
     if (lane == 0) {
-        t_r[i_m] = s1_r;
+        if (t_r) t_r[i_m] = s1_r;
     }
 }
 
