@@ -1,0 +1,208 @@
+/* Subscripts as linear forms. In: whole-number expressions. Out: their parts, and signs that are certain. */
+#include "grad/affine.h"
+
+#include <string.h>
+
+/* ---- arithmetic ---- */
+
+static bool is_number(const hr_expr *expr, int64_t value) {
+    return expr->op == HR_OP_NUMBER && expr->whole == value;
+}
+
+/* The value of an operation between numbers of the text; false where it overflows or one is none. */
+static bool folds(hr_op op, const hr_expr *a, const hr_expr *b, int64_t *out) {
+    if (a->op != HR_OP_NUMBER || b->op != HR_OP_NUMBER) return false;
+    if (op == HR_OP_ADD) return !__builtin_add_overflow(a->whole, b->whole, out);
+    if (op == HR_OP_SUB) return !__builtin_sub_overflow(a->whole, b->whole, out);
+    return !__builtin_mul_overflow(a->whole, b->whole, out);
+}
+
+static hr_expr *whole_made(hr_algebra *algebra, hr_op op, hr_expr *a, hr_expr *b) {
+    int64_t value;
+    if (folds(op, a, b, &value)) return hr_graph_whole(algebra->graph, value);
+    return hr_make_binary(algebra, op, a, b);
+}
+
+hr_expr *hr_whole_add(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
+    if (is_number(a, 0)) return b;
+    if (is_number(b, 0)) return a;
+    if (b->op == HR_OP_SUB && b->args[1] == a) return b->args[0];
+    return whole_made(algebra, HR_OP_ADD, a, b);
+}
+
+hr_expr *hr_whole_subtract(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
+    if (is_number(b, 0)) return a;
+    if (a == b) return hr_graph_whole(algebra->graph, 0);
+    if (b->op == HR_OP_NUMBER && b->whole < 0 && b->whole > INT64_MIN)
+        return hr_whole_add(algebra, a, hr_graph_whole(algebra->graph, -b->whole));
+    return whole_made(algebra, HR_OP_SUB, a, b);
+}
+
+hr_expr *hr_whole_multiply(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
+    if (is_number(a, 1)) return b;
+    if (is_number(b, 1)) return a;
+    if (is_number(a, 0) || is_number(b, 0)) return hr_graph_whole(algebra->graph, 0);
+    return whole_made(algebra, HR_OP_MUL, a, b);
+}
+
+/* ---- linear parts ---- */
+
+static bool split_product(hr_algebra *algebra, hr_expr *expr, int index, hr_expr **factor, hr_expr **rest) {
+    const hr_index_set bit = hr_index_bit(algebra, index);
+    const int side = hr_free_indices(algebra, expr->args[0]) & bit ? 0 : 1;
+    hr_expr *other = expr->args[1 - side];
+    if (hr_free_indices(algebra, other) & bit) return false;
+    if (!hr_split_linear(algebra, expr->args[side], index, factor, rest)) return false;
+    *factor = hr_whole_multiply(algebra, other, *factor);
+    *rest = hr_whole_multiply(algebra, other, *rest);
+    return true;
+}
+
+bool hr_split_linear(hr_algebra *algebra, hr_expr *expr, int index, hr_expr **factor, hr_expr **rest) {
+    hr_expr *zero = hr_graph_whole(algebra->graph, 0), *factors[2], *rests[2];
+    *factor = zero;
+    *rest = expr;
+    if (!(hr_free_indices(algebra, expr) & hr_index_bit(algebra, index))) return true;
+    switch (expr->op) {
+    case HR_OP_INDEX:
+        *factor = hr_graph_whole(algebra->graph, 1);
+        *rest = zero;
+        return true;
+    case HR_OP_NEG:
+        if (!hr_split_linear(algebra, expr->args[0], index, factor, rest)) return false;
+        *factor = hr_whole_subtract(algebra, zero, *factor);
+        *rest = hr_whole_subtract(algebra, zero, *rest);
+        return true;
+    case HR_OP_ADD:
+    case HR_OP_SUB:
+        for (int i = 0; i < 2; i++)
+            if (!hr_split_linear(algebra, expr->args[i], index, &factors[i], &rests[i])) return false;
+        if (expr->op == HR_OP_ADD) {
+            *factor = hr_whole_add(algebra, factors[0], factors[1]);
+            *rest = hr_whole_add(algebra, rests[0], rests[1]);
+        } else {
+            *factor = hr_whole_subtract(algebra, factors[0], factors[1]);
+            *rest = hr_whole_subtract(algebra, rests[0], rests[1]);
+        }
+        return true;
+    case HR_OP_MUL:
+        return split_product(algebra, expr, index, factor, rest);
+    default:
+        return false;
+    }
+}
+
+/* ---- certain signs ---- */
+
+enum { MONOMIALS = 32, DEGREE = 4, DEPTH = 24 };
+
+/* A number times extents, and at most one index. */
+typedef struct monomial {
+    int64_t number;
+    int index, degree, extents[DEGREE]; /* index -1: none; extents ascending */
+} monomial;
+
+typedef struct form {
+    bool unsure;
+    int count;
+    monomial all[MONOMIALS];
+} form;
+
+static void form_add(form *to, monomial one) {
+    for (int i = 0; i < to->count; i++) {
+        monomial *old = &to->all[i];
+        if (old->index != one.index || old->degree != one.degree ||
+            memcmp(old->extents, one.extents, (size_t)one.degree * sizeof(int)) != 0)
+            continue;
+        to->unsure |= __builtin_add_overflow(old->number, one.number, &old->number);
+        return;
+    }
+    if (to->count == MONOMIALS)
+        to->unsure = true;
+    else
+        to->all[to->count++] = one;
+}
+
+static void form_add_product(form *to, const monomial *a, const monomial *b) {
+    monomial one = {.index = a->index < 0 ? b->index : a->index};
+    if ((a->index >= 0 && b->index >= 0) || a->degree + b->degree > DEGREE ||
+        __builtin_mul_overflow(a->number, b->number, &one.number)) {
+        to->unsure = true;
+        return;
+    }
+    for (int i = 0, j = 0; i < a->degree || j < b->degree;) {
+        const bool left = j == b->degree || (i < a->degree && a->extents[i] <= b->extents[j]);
+        one.extents[one.degree++] = left ? a->extents[i++] : b->extents[j++];
+    }
+    form_add(to, one);
+}
+
+static void form_of(const hr_expr *expr, int depth, form *out) {
+    form sides[2];
+    out->count = 0;
+    out->unsure = false;
+    switch (depth ? expr->op : HR_OP_COUNT) {
+    case HR_OP_NUMBER:
+        form_add(out, (monomial){.number = expr->whole, .index = -1});
+        return;
+    case HR_OP_EXTENT:
+        form_add(out, (monomial){.number = 1, .index = -1, .degree = 1, .extents = {expr->extent}});
+        return;
+    case HR_OP_INDEX:
+        form_add(out, (monomial){.number = 1, .index = expr->index});
+        return;
+    case HR_OP_ADD:
+    case HR_OP_SUB:
+    case HR_OP_MUL:
+        break;
+    default:
+        out->unsure = true;
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        form_of(expr->args[i], depth - 1, &sides[i]);
+    out->unsure = sides[0].unsure || sides[1].unsure;
+    for (int i = 0; i < sides[0].count; i++)
+        for (int j = 0; expr->op == HR_OP_MUL && j < sides[1].count; j++)
+            form_add_product(out, &sides[0].all[i], &sides[1].all[j]);
+    for (int s = 0; s < 2 && expr->op != HR_OP_MUL; s++)
+        for (int i = 0; i < sides[s].count; i++) {
+            if (s && expr->op == HR_OP_SUB) sides[s].all[i].number = -sides[s].all[i].number;
+            form_add(out, sides[s].all[i]);
+        }
+}
+
+/* The least that a form can be: each index at the end of its range that makes it less. */
+static void form_least(const hr_function *function, const form *all, form *out) {
+    form extent;
+    out->count = 0;
+    out->unsure = all->unsure;
+    for (int i = 0; i < all->count; i++) {
+        monomial one = all->all[i];
+        const int index = one.index;
+        if (index >= 0 && one.number >= 0) continue;
+        one.index = -1;
+        if (index < 0) {
+            form_add(out, one);
+            continue;
+        }
+        form_of(function->indices[index].extent, DEPTH, &extent);
+        form_add(&extent, (monomial){.number = -1, .index = -1});
+        out->unsure |= extent.unsure;
+        for (int e = 0; e < extent.count; e++)
+            form_add_product(out, &one, &extent.all[e]);
+    }
+}
+
+bool hr_is_never_negative(hr_algebra *algebra, hr_expr *expr) {
+    form all, least;
+    form_of(expr, DEPTH, &all);
+    form_least(algebra->graph->function, &all, &least);
+    if (least.unsure) return false;
+    int64_t number = 0;
+    for (int i = 0; i < least.count; i++) { /* extents are at least 1 */
+        if (least.all[i].degree && least.all[i].number < 0) return false;
+        if (__builtin_add_overflow(number, least.all[i].number, &number)) return false;
+    }
+    return number >= 0;
+}

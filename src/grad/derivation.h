@@ -1,0 +1,97 @@
+/* What the files of src/grad share: a function under derivation, its values and its adjoints.
+ *
+ * In: a checked function, which results are derived and for which parameters. gradient.c says in which order
+ * the files do what: primal.c, backward.c, then share.c and derived.c.
+ */
+#ifndef HR_GRAD_DERIVATION_H
+#define HR_GRAD_DERIVATION_H
+
+#include "grad/algebra.h"
+#include "grad/gradient.h"
+#include "ir/visit.h"
+
+/* What the elements of a tensor are given. */
+typedef struct hr_adjoint {
+    bool active;   /* a wanted gradient passes through it */
+    bool has_axes; /* its axes have indices */
+    bool named[HR_RANK_MAX]; /* the axis has one already */
+    int axes[HR_RANK_MAX];
+    hr_terms sum; /* over these */
+    /* x[subscripts] += sum, over `domain`, where x is given nothing else */
+    bool scatters;
+    hr_index_set domain;
+    hr_expr *subscripts[HR_RANK_MAX];
+    hr_terms scattered;
+    int contributions;
+    bool asked; /* each element asks whether a place that data decides is its own */
+} hr_adjoint;
+
+typedef struct hr_named_value {
+    const hr_expr *value;
+    const char *name;
+} hr_named_value;
+
+typedef struct hr_derivation {
+    const hr_function *source;
+    const hr_gradient_options *options;
+    hr_graph *graph; /* its tensors: the source's by the same numbers, then cotangents, gradients, locals */
+    hr_algebra *algebra;
+    int *index_of;          /* an index of the source -> the one that stands for all of its name and extent */
+    hr_index_set *open;     /* a node of the source -> the indices that it depends on */
+    bool *carries;          /* a node of the source -> a wanted gradient passes through it */
+    hr_expr **values;       /* a statement -> its value, in the graph */
+    hr_rewriting primal;    /* a node of the source -> its value */
+    hr_adjoint *adjoints;   /* a tensor of the source */
+    int *cotangents;        /* a result of the source -> the tensor of its cotangent, -1 = none */
+    int *statement_of;      /* a tensor of the source -> the statement that assigns it, -1 = none */
+    bool *saved;            /* a tensor of the source: a parameter of the derived kernel holds it */
+    int name_count, name_capacity;
+    struct hr_named_value *names; /* what values that become locals are called */
+    int carrier_count, carrier_capacity;
+    int *carriers; /* cotangents, and locals that are made from them */
+    hr_text *warnings;
+    const char *refusal; /* an inout tensor that the gradient would need; NULL = none */
+} hr_derivation;
+
+/* ---- names.c ---- */
+
+/* What `value` is called where it becomes a local. */
+void hr_name_value(hr_derivation *derivation, const hr_expr *value, const char *name);
+/* A name that nothing else has: as it was given to `meaning`, else by what `value` is, which the kernel has for
+ * it. */
+const char *hr_name_of(hr_derivation *derivation, const hr_expr *meaning, const hr_expr *value);
+/* `name` where it is free, else with a number behind it. */
+const char *hr_name_free(hr_derivation *derivation, const char *name);
+
+/* The tensor is a cotangent or made from one; whether a value is. */
+void hr_carry_cotangent(hr_derivation *derivation, int tensor);
+bool hr_carries_cotangent(const hr_derivation *derivation, const hr_expr *value);
+
+/* ---- primal.c: values of the forward kernel ---- */
+
+hr_status hr_primal_prepare(hr_derivation *derivation);
+hr_expr *hr_primal_of(hr_derivation *derivation, const hr_expr *node);
+/* exp(a - b), with the mask of `a` outside. */
+hr_expr *hr_primal_exponential(hr_algebra *algebra, hr_expr *a, hr_expr *b);
+
+/* ---- backward.c: adjoints ---- */
+
+/* Elements of results begin with their cotangents. */
+void hr_adjoints_begin(hr_derivation *derivation);
+hr_status hr_backward(hr_derivation *derivation);
+
+/* ---- share.c: statements ---- */
+
+/* A gradient as it is to be assigned. */
+typedef struct hr_gradient_statement {
+    int tensor;
+    int domain_count, domain[HR_GRAD_INDICES];
+    bool accumulate;
+    hr_expr *subscripts[HR_RANK_MAX]; /* of one that accumulates */
+    hr_expr *value;
+} hr_gradient_statement;
+
+/* Adds the statements to the graph, each behind the locals that it needs. */
+void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *statements);
+
+#endif

@@ -1,0 +1,213 @@
+/* Scatters to gathers. In: subscripts of an access. Out: its indices in terms of the axes. */
+#include "grad/gather.h"
+#include "grad/affine.h"
+#include "ir/extent_form.h"
+
+typedef struct solver {
+    hr_algebra *algebra;
+    hr_index_set scope, solved; /* indices of the access */
+    int count;                  /* of those that were solved */
+    int from[HR_GRAD_INDICES];
+    hr_expr *to[HR_GRAD_INDICES];
+    int guard_count;
+    hr_expr *guards[4 * HR_RANK_MAX + 4];
+    hr_index_set more; /* indices that came with what was solved, to be summed */
+} solver;
+
+static hr_expr *value_of(const solver *s, int index) {
+    return hr_graph_index_value(s->algebra->graph, index);
+}
+
+static hr_expr *extent_of(const solver *s, int index) {
+    return s->algebra->graph->function->indices[index].extent;
+}
+
+static void guard(solver *s, hr_op op, hr_expr *a, hr_expr *b) {
+    if (s->guard_count < (int)(sizeof s->guards / sizeof *s->guards))
+        s->guards[s->guard_count++] = hr_make_binary(s->algebra, op, a, b);
+    else
+        s->algebra->graph->full = true;
+}
+
+static void solve(solver *s, int index, hr_expr *value) {
+    if (s->count == HR_GRAD_INDICES) {
+        s->algebra->graph->full = true;
+        return;
+    }
+    s->solved |= hr_index_bit(s->algebra, index);
+    s->from[s->count] = index;
+    s->to[s->count++] = value;
+}
+
+/* a >= b, unless that is certain. */
+static void guard_at_least(solver *s, hr_expr *a, hr_expr *b) {
+    if (!hr_is_never_negative(s->algebra, hr_whole_subtract(s->algebra, a, b))) guard(s, HR_OP_GE, a, b);
+}
+
+/* a < b, unless that is certain. */
+static void guard_less(solver *s, hr_expr *a, hr_expr *b) {
+    hr_algebra *algebra = s->algebra;
+    hr_expr *one = hr_graph_whole(algebra->graph, 1);
+    hr_expr *room = hr_whole_subtract(algebra, hr_whole_subtract(algebra, b, a), one);
+    if (!hr_is_never_negative(algebra, room)) guard(s, HR_OP_LT, a, b);
+}
+
+/* Indices of the access that no axis fixes yet. */
+static hr_index_set open_indices(const solver *s, const hr_expr *subscript) {
+    return hr_free_indices(s->algebra, subscript) & s->scope & ~s->solved;
+}
+
+static bool is_number(const hr_expr *expr, int64_t value) {
+    return expr->op == HR_OP_NUMBER && expr->whole == value;
+}
+
+/* axis = index + rest, or rest - index. */
+static bool solve_shift(solver *s, hr_expr *axis, int index, hr_expr *factor, hr_expr *rest) {
+    hr_expr *extent = extent_of(s, index);
+    if (is_number(factor, 1)) {
+        guard_at_least(s, axis, rest);
+        guard_less(s, axis, hr_whole_add(s->algebra, extent, rest));
+        solve(s, index, hr_whole_subtract(s->algebra, axis, rest));
+        return true;
+    }
+    if (!is_number(factor, -1)) return false;
+    guard_at_least(s, rest, axis);
+    guard_less(s, hr_whole_subtract(s->algebra, rest, axis), extent);
+    solve(s, index, hr_whole_subtract(s->algebra, rest, axis));
+    return true;
+}
+
+static bool is_positive(hr_algebra *algebra, hr_expr *factor) {
+    return hr_is_never_negative(algebra,
+                                hr_whole_subtract(algebra, factor, hr_graph_whole(algebra->graph, 1)));
+}
+
+/* axis = factor * index + rest: of a rest from 0 to factor - 1 that is an index, both are known; of any other,
+ * where the division comes out even. */
+static bool solve_steps(solver *s, hr_expr *axis, int index, hr_expr *factor, hr_expr *rest) {
+    hr_algebra *algebra = s->algebra;
+    if (!is_positive(algebra, factor)) return false;
+    hr_expr *zero = hr_graph_whole(algebra->graph, 0);
+    const bool alone = rest->op == HR_OP_INDEX && open_indices(s, rest) &&
+                       hr_extent_compare(extent_of(s, rest->index), factor) == HR_SAME;
+    hr_expr *place = alone ? axis : hr_whole_subtract(algebra, axis, rest);
+    hr_expr *whole = hr_make_binary(algebra, HR_OP_FLOORDIV, place, factor);
+    if (alone) {
+        solve(s, rest->index, hr_make_binary(algebra, HR_OP_MOD, axis, factor));
+    } else {
+        guard_at_least(s, axis, rest);
+        guard(s, HR_OP_EQ, hr_make_binary(algebra, HR_OP_MOD, place, factor), zero);
+    }
+    guard_less(s, place, hr_whole_multiply(algebra, factor, extent_of(s, index)));
+    solve(s, index, whole);
+    return true;
+}
+
+static bool solve_linear(solver *s, hr_expr *axis, hr_expr *subscript) {
+    int indices[HR_GRAD_INDICES];
+    const int count = hr_index_list(s->algebra, open_indices(s, subscript), indices);
+    hr_expr *factor, *rest;
+    for (int steps = 1; steps >= 0; steps--) /* 2 * i + j is solved for i and j rather than for j alone */
+        for (int i = 0; i < count; i++) {
+            if (!hr_split_linear(s->algebra, subscript, indices[i], &factor, &rest)) continue;
+            const bool one = is_number(factor, 1) || is_number(factor, -1);
+            if (one == steps) continue;
+            if (steps ? solve_steps(s, axis, indices[i], factor, rest)
+                      : solve_shift(s, axis, indices[i], factor, rest))
+                return true;
+        }
+    return false;
+}
+
+/* axis = index // c: all of c * axis + r; axis = index % c: all of c * q + axis. */
+static bool solve_division(solver *s, hr_expr *axis, hr_expr *subscript, int axis_index) {
+    hr_algebra *algebra = s->algebra;
+    if (subscript->op != HR_OP_FLOORDIV && subscript->op != HR_OP_MOD) return false;
+    hr_expr *index = subscript->args[0], *divisor = subscript->args[1];
+    if (index->op != HR_OP_INDEX || !open_indices(s, index) || !is_positive(algebra, divisor)) return false;
+    if (divisor->op != HR_OP_NUMBER && divisor->op != HR_OP_EXTENT) return false;
+    hr_expr *extent = extent_of(s, index->index), *value, *most;
+    if (subscript->op == HR_OP_FLOORDIV) {
+        const int r = hr_index_fresh(algebra, "r", divisor);
+        s->more |= hr_index_bit(algebra, r);
+        value = hr_whole_add(algebra, hr_whole_multiply(algebra, divisor, axis), value_of(s, r));
+        most = hr_whole_multiply(algebra, divisor, extent_of(s, axis_index));
+    } else {
+        hr_expr *up = hr_whole_subtract(algebra, divisor, hr_graph_whole(algebra->graph, 1));
+        hr_expr *turns = hr_make_binary(algebra, HR_OP_FLOORDIV, hr_whole_add(algebra, extent, up), divisor);
+        const int q = hr_index_fresh(algebra, "q", turns);
+        s->more |= hr_index_bit(algebra, q);
+        value = hr_whole_add(algebra, hr_whole_multiply(algebra, divisor, value_of(s, q)), axis);
+        guard_less(s, axis, divisor);
+        most = NULL;
+    }
+    if (!most || hr_extent_compare(most, extent) != HR_SAME) guard_less(s, value, extent);
+    solve(s, index->index, value);
+    return true;
+}
+
+/* Plain indices first; then what is linear, in rounds, as each that is solved may solve others. */
+static void solve_axes(solver *s, int count, hr_expr *const *subscripts, const int *axes, bool *done) {
+    for (int a = 0; a < count; a++) {
+        done[a] = subscripts[a]->op == HR_OP_INDEX && open_indices(s, subscripts[a]);
+        if (done[a]) solve(s, subscripts[a]->index, value_of(s, axes[a]));
+    }
+    for (bool progress = true; progress;) {
+        progress = false;
+        for (int a = 0; a < count; a++) {
+            if (done[a] || !open_indices(s, subscripts[a])) continue;
+            done[a] = solve_linear(s, value_of(s, axes[a]), subscripts[a]) ||
+                      solve_division(s, value_of(s, axes[a]), subscripts[a], axes[a]);
+            progress = progress || done[a];
+        }
+    }
+}
+
+/* Indices of the access that have the number of an axis step aside. */
+static hr_terms with_own_indices(solver *s, hr_terms sum, int count, hr_expr **subscripts, const int *axes) {
+    hr_algebra *algebra = s->algebra;
+    hr_index_set taken = 0;
+    int clash[HR_GRAD_INDICES], clashes;
+    hr_expr *to[HR_GRAD_INDICES];
+    for (int a = 0; a < count; a++)
+        taken |= hr_index_bit(algebra, axes[a]);
+    for (int a = 0; a < count; a++) /* one that stands for its own axis need not */
+        if (subscripts[a]->op == HR_OP_INDEX && subscripts[a]->index == axes[a])
+            taken &= ~hr_index_bit(algebra, axes[a]);
+    clashes = hr_index_list(algebra, s->scope & taken, clash);
+    for (int i = 0; i < clashes; i++) {
+        const hr_index old = algebra->graph->function->indices[clash[i]];
+        const int fresh = hr_index_fresh(algebra, old.name, old.extent);
+        to[i] = hr_graph_index_value(algebra->graph, fresh);
+        s->scope = (s->scope & ~hr_index_bit(algebra, clash[i])) | hr_index_bit(algebra, fresh);
+    }
+    if (!clashes) return sum;
+    for (int a = 0; a < count; a++)
+        subscripts[a] = hr_replace_indices(algebra, subscripts[a], clashes, clash, to);
+    return hr_terms_replace(algebra, sum, clashes, clash, to);
+}
+
+hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const *given, const int *axes,
+                 bool *scatters) {
+    *scatters = false;
+    if (!sum.count) return sum;
+    solver *s = hr_algebra_take(algebra, sizeof *s);
+    hr_expr *subscripts[HR_RANK_MAX];
+    bool done[HR_RANK_MAX];
+    *s = (solver){.algebra = algebra, .scope = sum.terms[0].scope};
+    for (int a = 0; a < count; a++)
+        subscripts[a] = given[a];
+    sum = with_own_indices(s, sum, count, subscripts, axes);
+    solve_axes(s, count, subscripts, axes, done);
+    for (int a = 0; a < count; a++)
+        if (!done[a]) {
+            *scatters = *scatters || open_indices(s, subscripts[a]);
+            guard(s, HR_OP_EQ, value_of(s, axes[a]), subscripts[a]);
+        }
+    for (int g = 0; g < s->guard_count; g++) /* solved indices stand in them, too */
+        s->guards[g] = hr_replace_indices(algebra, s->guards[g], s->count, s->from, s->to);
+    sum = hr_terms_replace(algebra, sum, s->count, s->from, s->to);
+    for (int g = 0; g < s->guard_count; g++)
+        sum = hr_terms_guard(algebra, sum, s->guards[g]);
+    return hr_terms_over(algebra, sum, (s->scope & ~s->solved) | s->more);
+}

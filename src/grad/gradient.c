@@ -1,0 +1,368 @@
+/* The gradient of a function: its steps in order. In: a function and what is wanted. Out: a kernel as text. */
+#include "grad/gradient.h"
+#include "grad/derivation.h"
+#include "ir/function_text.h"
+#include "ir/types.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA = HR_PLAN_RESERVE + (96 << 20) };
+
+/* ---- what is asked for ---- */
+
+static bool list_has(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = list; *at;) {
+        const size_t piece = strcspn(at, ",");
+        if (piece == length && memcmp(at, name, length) == 0) return true;
+        at += piece + (at[piece] == ',');
+    }
+    return false;
+}
+
+static bool is_wanted(const hr_gradient_options *options, const hr_tensor *tensor) {
+    if (tensor->role != HR_ROLE_INPUT) return false;
+    if (options->wrt) return list_has(options->wrt, tensor->name);
+    return tensor->rank && hr_type_is_float(hr_compute_type(tensor->dtype));
+}
+
+static bool is_float_result(const hr_tensor *tensor) {
+    return (tensor->role == HR_ROLE_RESULT || tensor->role == HR_ROLE_INOUT) &&
+           hr_type_is_float(hr_compute_type(tensor->dtype));
+}
+
+static hr_visit is_reduction(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(hr_op_is_reduction(node->op));
+}
+
+/* A result that is there for the backward pass, as rstd or lse: a reduction that another statement reads. */
+static bool is_kept(const hr_derivation *derivation, int tensor) {
+    const hr_function *source = derivation->source;
+    const int own = derivation->statement_of[tensor];
+    if (own < 0 || !hr_expr_find(source->statements[own].value, is_reduction, NULL)) return false;
+    for (int s = 0; s < source->statement_count; s++)
+        if (s != own && hr_expr_reads(source->statements[s].value, tensor)) return true;
+    return false;
+}
+
+static bool is_derived(const hr_derivation *derivation, int t) {
+    const hr_tensor *tensor = &derivation->source->tensors[t];
+    const int s = derivation->statement_of[t];
+    if (!is_float_result(tensor)) return false;
+    if (tensor->role == HR_ROLE_INOUT && (s < 0 || !derivation->source->statements[s].accumulate)) return false;
+    return derivation->options->of ? list_has(derivation->options->of, tensor->name) : !is_kept(derivation, t);
+}
+
+/* Each name of `list` is a tensor of the function for which `fits` holds. */
+static hr_status check_list(const hr_function *function, const char *list, const char *what,
+                            bool (*fits)(const hr_tensor *tensor)) {
+    for (const char *at = list; at && *at;) {
+        const size_t piece = strcspn(at, ",");
+        int t = 0;
+        while (t < function->tensor_count && !(strlen(function->tensors[t].name) == piece &&
+                                               memcmp(function->tensors[t].name, at, piece) == 0))
+            t++;
+        if (t == function->tensor_count || !fits(&function->tensors[t]))
+            return hr_fail(HR_BAD_INPUT, "%.*s is no %s of kernel %.60s", (int)(piece < 60 ? piece : 60), at, what,
+                           function->name);
+        at += piece + (at[piece] == ',');
+    }
+    return HR_OK;
+}
+
+static bool is_float_parameter(const hr_tensor *tensor) {
+    return (tensor->role == HR_ROLE_INPUT || tensor->role == HR_ROLE_INOUT) &&
+           hr_type_is_float(hr_compute_type(tensor->dtype));
+}
+
+static bool is_local(const hr_tensor *tensor) {
+    return tensor->role == HR_ROLE_LOCAL;
+}
+
+static bool is_result(const hr_tensor *tensor) {
+    return tensor->role == HR_ROLE_RESULT;
+}
+
+static hr_status check_options(const hr_function *function, const hr_gradient_options *options) {
+    HR_TRY(check_list(function, options->of, "float result", is_float_result));
+    HR_TRY(check_list(function, options->wrt, "float parameter", is_float_parameter));
+    HR_TRY(check_list(function, options->save, "local", is_local));
+    HR_TRY(check_list(function, options->recompute, "result", is_result));
+    for (int t = 0; t < function->parameter_count; t++) {
+        const hr_tensor *tensor = &function->tensors[t];
+        if (tensor->role == HR_ROLE_INOUT && options->wrt && list_has(options->wrt, tensor->name))
+            return hr_fail(HR_BAD_INPUT,
+                           "%.60s of kernel %.60s is inout: after the kernel its old values are gone. Make it a "
+                           "parameter and give the new values as a result",
+                           tensor->name, function->name);
+    }
+    return HR_OK;
+}
+
+/* ---- the tensors of the derivation ---- */
+
+/* Of the shape of `like`. */
+static int add_tensor(hr_derivation *derivation, const hr_tensor *like, const char *name, hr_dtype dtype,
+                      const hr_dtype_variable *variable) {
+    hr_graph *graph = derivation->graph;
+    hr_expr *shape[HR_RANK_MAX];
+    for (int a = 0; a < like->rank; a++)
+        shape[a] = hr_graph_substitute(graph, like->shape[a], 0, NULL, NULL);
+    const int tensor = hr_graph_add_local(graph, name, dtype, like->rank, shape, -1);
+    if (!graph->full) graph->function->tensors[tensor].variable = variable;
+    return tensor;
+}
+
+static const char *gradient_name(hr_derivation *derivation, const char *name) {
+    return hr_name_free(derivation, hr_arena_format(derivation->graph->arena, "d%s", name));
+}
+
+static void tensors_prepare(hr_derivation *derivation) {
+    const hr_function *source = derivation->source;
+    hr_arena *arena = derivation->graph->arena;
+    const size_t tensors = (size_t)source->tensor_count + 1;
+    derivation->adjoints = hr_arena_alloc(arena, tensors * sizeof *derivation->adjoints);
+    derivation->cotangents = hr_arena_alloc(arena, tensors * sizeof *derivation->cotangents);
+    derivation->statement_of = hr_arena_alloc(arena, tensors * sizeof *derivation->statement_of);
+    derivation->saved = hr_arena_alloc(arena, tensors * sizeof *derivation->saved);
+    for (int t = hr_function_arguments(source); t < source->tensor_count; t++) /* the same numbers */
+        add_tensor(derivation, &source->tensors[t], source->tensors[t].name, source->tensors[t].dtype, NULL);
+    for (int t = 0; t < source->tensor_count; t++)
+        derivation->cotangents[t] = derivation->statement_of[t] = -1;
+    for (int s = 0; s < source->statement_count; s++)
+        derivation->statement_of[source->statements[s].tensor] = s;
+    const hr_gradient_options *options = derivation->options;
+    for (int t = 0; t < source->tensor_count; t++) {
+        const hr_tensor *tensor = &source->tensors[t];
+        derivation->adjoints[t].active = is_wanted(options, tensor);
+        derivation->saved[t] = tensor->role == HR_ROLE_RESULT
+                                   ? !options->recompute || !list_has(options->recompute, tensor->name)
+                                   : options->save && list_has(options->save, tensor->name);
+        if (!is_derived(derivation, t)) continue;
+        derivation->cotangents[t] = add_tensor(derivation, tensor, gradient_name(derivation, tensor->name), tensor->dtype, tensor->variable);
+        hr_carry_cotangent(derivation, derivation->cotangents[t]);
+    }
+}
+
+/* ---- gradients ---- */
+
+/* What every row of the results shares: weights, whose gradients are sums. */
+static bool is_shared_by_rows(hr_derivation *derivation, int parameter) {
+    const hr_adjoint *adjoint = &derivation->adjoints[parameter];
+    const hr_function *source = derivation->source;
+    hr_index_set axes = 0;
+    bool rows = false;
+    for (int a = 0; a < source->tensors[parameter].rank; a++)
+        axes |= hr_index_bit(derivation->algebra, adjoint->axes[a]);
+    for (int t = 0; t < hr_function_arguments(source); t++) {
+        const int s = derivation->statement_of[t];
+        if (derivation->cotangents[t] < 0 || s < 0 || !source->statements[s].domain_count) continue;
+        rows = true;
+        const int first = derivation->index_of[source->statements[s].domain[0]];
+        if (axes & hr_index_bit(derivation->algebra, first)) return false;
+    }
+    return rows;
+}
+
+static void warn_zero(hr_derivation *derivation, const hr_tensor *parameter) {
+    hr_text_format(derivation->warnings,
+                   "%s has no way to a result but through whole numbers, comparisons or roundings: its gradient is 0\n",
+                   parameter->name);
+}
+
+/* The subscripts of a scatter, in words. */
+static void warn_scatter(hr_derivation *derivation, const hr_tensor *parameter) {
+    hr_text_format(derivation->warnings,
+                   "%s is read at places that data decides, and elsewhere: each of its elements asks each place\n",
+                   parameter->name);
+}
+
+static void gradient_of(hr_derivation *derivation, int parameter, hr_gradient_statement *out) {
+    hr_algebra *algebra = derivation->algebra;
+    const hr_tensor *tensor = &derivation->source->tensors[parameter];
+    hr_adjoint *adjoint = &derivation->adjoints[parameter];
+    if (!adjoint->sum.count && !adjoint->scatters) warn_zero(derivation, tensor);
+    if (adjoint->contributions > 1 && adjoint->asked) warn_scatter(derivation, tensor);
+    const bool weight = adjoint->scatters || is_shared_by_rows(derivation, parameter);
+    const hr_dtype wide = hr_compute_type(tensor->dtype);
+    out->tensor = add_tensor(derivation, tensor, gradient_name(derivation, tensor->name), weight ? wide : tensor->dtype,
+                             weight ? NULL : tensor->variable);
+    out->accumulate = adjoint->scatters || (weight && derivation->options->accumulate);
+    if (derivation->graph->full) return;
+    derivation->graph->function->tensors[out->tensor].role =
+        weight && derivation->options->accumulate ? HR_ROLE_INOUT : HR_ROLE_RESULT;
+    out->domain_count = 0;
+    if (adjoint->scatters)
+        out->domain_count = hr_index_list(algebra, adjoint->domain, out->domain);
+    else
+        for (int a = 0; a < tensor->rank; a++)
+            out->domain[out->domain_count++] = adjoint->axes[a];
+    for (int a = 0; a < tensor->rank; a++)
+        out->subscripts[a] = adjoint->scatters ? adjoint->subscripts[a]
+                                               : hr_graph_index_value(derivation->graph, adjoint->axes[a]);
+    out->value = hr_terms_compose(algebra, adjoint->scatters ? adjoint->scattered : adjoint->sum);
+}
+
+/* ---- the kernel ---- */
+
+typedef struct renumbering {
+    hr_graph *graph;
+    int *to; /* a tensor of the graph -> its number in the kernel */
+} renumbering;
+
+static hr_expr *renumbered(void *context, const hr_expr *node, hr_expr *const *args) {
+    const renumbering *numbers = context;
+    hr_expr model = *node;
+    model.args = (hr_expr **)args;
+    if (node->op == HR_OP_ELEMENT) model.tensor = numbers->to[node->tensor];
+    return hr_graph_intern(numbers->graph, &model);
+}
+
+static bool *tensors_read(const hr_derivation *derivation) {
+    const hr_function *function = derivation->graph->function;
+    bool *read = hr_algebra_take(derivation->algebra, (size_t)function->tensor_count + 1);
+    for (int s = 0; s < function->statement_count; s++) {
+        hr_expr_mark_read(function->statements[s].value, read);
+        for (int a = 0; a < function->statements[s].subscript_count; a++)
+            hr_expr_mark_read(function->statements[s].subscripts[a], read);
+    }
+    return read;
+}
+
+/* In order: cotangents, parameters of the source, results and locals that it gives, what is added into;
+ * gradients; locals. Which of these a tensor is, -1: none. */
+static int kind_of(const hr_derivation *derivation, int tensor, const bool *read) {
+    const hr_function *source = derivation->source;
+    if (tensor < source->tensor_count) {
+        if (!read[tensor]) return -1;
+        return tensor < source->parameter_count ? 1 : 2;
+    }
+    const hr_role role = derivation->graph->function->tensors[tensor].role;
+    if (role == HR_ROLE_INOUT) return 3;
+    if (role == HR_ROLE_RESULT) return 4;
+    for (int t = 0; t < source->tensor_count; t++)
+        if (derivation->cotangents[t] == tensor) return read[tensor] ? 0 : -1;
+    return 5;
+}
+
+static void variables_of(const hr_derivation *derivation, hr_function *kernel) {
+    const hr_function *source = derivation->source;
+    kernel->variables = hr_algebra_take(derivation->algebra, sizeof *kernel->variables * HR_DTYPE_VARIABLE_MAX);
+    kernel->variable_count = 0;
+    for (int v = 0; v < source->variable_count; v++) {
+        bool used = false;
+        for (int t = 0; t < hr_function_arguments(kernel); t++)
+            used = used || kernel->tensors[t].variable == &source->variables[v];
+        if (used) kernel->variables[kernel->variable_count++] = source->variables[v];
+    }
+}
+
+static void kernel_tensors(const hr_derivation *derivation, hr_function *kernel, int *to) {
+    const hr_function *function = derivation->graph->function;
+    const bool *read = tensors_read(derivation);
+    kernel->tensors = hr_algebra_take(derivation->algebra, (size_t)(function->tensor_count + 1) * sizeof *kernel->tensors);
+    kernel->tensor_count = kernel->parameter_count = kernel->result_count = 0;
+    for (int kind = 0; kind <= 5; kind++)
+        for (int t = 0; t < function->tensor_count; t++) {
+            if (kind_of(derivation, t, read) != kind) continue;
+            hr_tensor *tensor = &kernel->tensors[kernel->tensor_count];
+            *tensor = function->tensors[t];
+            if (kind < 3) tensor->role = HR_ROLE_INPUT;
+            kernel->parameter_count += kind <= 3;
+            kernel->result_count += kind == 4;
+            to[t] = kernel->tensor_count++;
+        }
+}
+
+static void kernel_assemble(const hr_derivation *derivation, hr_function *kernel) {
+    hr_graph *graph = derivation->graph;
+    const hr_function *function = graph->function;
+    *kernel = *function;
+    int *to = hr_algebra_take(derivation->algebra, (size_t)(function->tensor_count + 1) * sizeof *to);
+    kernel_tensors(derivation, kernel, to);
+    variables_of(derivation, kernel);
+    renumbering numbers = {graph, to};
+    hr_rewriting rewriting = {.graph = graph, .after = renumbered, .context = &numbers};
+    kernel->statements =
+        hr_algebra_take(derivation->algebra, (size_t)(function->statement_count + 1) * sizeof *kernel->statements);
+    for (int s = 0; s < function->statement_count && !graph->full; s++) {
+        hr_statement *statement = &kernel->statements[s];
+        *statement = function->statements[s];
+        statement->tensor = to[statement->tensor];
+        statement->value = hr_rewriting_of(&rewriting, statement->value);
+        statement->subscripts =
+            hr_algebra_take(derivation->algebra, (size_t)(statement->subscript_count + 1) * sizeof *statement->subscripts);
+        for (int a = 0; a < statement->subscript_count; a++)
+            statement->subscripts[a] = hr_rewriting_of(&rewriting, function->statements[s].subscripts[a]);
+    }
+    hr_rewriting_end(&rewriting);
+    kernel->name = derivation->options->name
+                       ? derivation->options->name
+                       : hr_arena_format(graph->arena, "%s_backward", derivation->source->name);
+}
+
+/* "x, weight and bias" */
+static void append_names(hr_text *out, const hr_function *function, bool (*has)(const hr_gradient_options *, const hr_tensor *),
+                         const hr_gradient_options *options) {
+    int count = 0, at = 0;
+    for (int t = 0; t < function->tensor_count; t++)
+        count += has(options, &function->tensors[t]);
+    for (int t = 0; t < function->tensor_count; t++) {
+        if (!has(options, &function->tensors[t])) continue;
+        at++;
+        hr_text_format(out, "%s%s", at == 1 ? "" : at == count ? " and " : ", ", function->tensors[t].name);
+    }
+}
+
+static hr_status write_kernel(const hr_derivation *derivation, hr_text *out) {
+    hr_function kernel;
+    kernel_assemble(derivation, &kernel);
+    HR_TRY(hr_graph_status(derivation->graph));
+    hr_text_format(out, "# %s.hr: the gradient of %s for ", kernel.name, derivation->source->name);
+    append_names(out, derivation->source, is_wanted, derivation->options);
+    hr_text_format(out, ", derived by `headroom grad`\n");
+    return hr_function_text(&kernel, out);
+}
+
+static hr_status derive(hr_derivation *derivation, hr_text *out) {
+    const hr_function *source = derivation->source;
+    int count = 0;
+    tensors_prepare(derivation);
+    HR_TRY(hr_graph_status(derivation->graph));
+    HR_TRY(hr_primal_prepare(derivation));
+    HR_TRY(hr_backward(derivation));
+    hr_gradient_statement *statements =
+        hr_algebra_take(derivation->algebra, (size_t)(source->parameter_count + 1) * sizeof *statements);
+    for (int t = 0; t < source->parameter_count; t++)
+        if (is_wanted(derivation->options, &source->tensors[t])) gradient_of(derivation, t, &statements[count++]);
+    if (!count)
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s has no float parameter to derive for: name one with --wrt", source->name);
+    HR_TRY(hr_graph_status(derivation->graph));
+    hr_share(derivation, count, statements);
+    HR_TRY(hr_graph_status(derivation->graph));
+    if (derivation->refusal)
+        return hr_fail(HR_BAD_INPUT,
+                       "%.60s of kernel %.60s is inout and on the way of the gradient: after the kernel its old values are "
+                       "gone. Make it a parameter and give the new values as a result",
+                       derivation->refusal, source->name);
+    return write_kernel(derivation, out);
+}
+
+hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options, hr_text *out,
+                               hr_text *warnings) {
+    hr_arena *arena;
+    HR_TRY(check_options(function, options));
+    HR_TRY(hr_arena_create(ARENA, &arena));
+    hr_derivation *derivation = hr_arena_alloc(arena, sizeof *derivation);
+    derivation->source = function;
+    derivation->options = options;
+    derivation->warnings = warnings;
+    derivation->graph = hr_graph_create(function, arena);
+    derivation->algebra = hr_algebra_create(derivation->graph);
+    const hr_status status = derive(derivation, out);
+    hr_rewriting_end(&derivation->primal);
+    hr_arena_destroy(arena);
+    return status == HR_OK ? hr_text_status(out) : status;
+}

@@ -1,0 +1,105 @@
+/* Names of what a derived kernel computes, by what it means. In: values. Out: names that nothing else has. */
+#include "grad/derivation.h"
+
+#include <string.h>
+
+void hr_name_value(hr_derivation *derivation, const hr_expr *value, const char *name) {
+    for (int i = 0; i < derivation->name_count; i++)
+        if (derivation->names[i].value == value) return;
+    if (derivation->name_count == derivation->name_capacity) {
+        const int capacity = derivation->name_capacity ? 2 * derivation->name_capacity : 32;
+        hr_named_value *names = hr_algebra_take(derivation->algebra, (size_t)capacity * sizeof *names);
+        if (derivation->name_count)
+            memcpy(names, derivation->names, (size_t)derivation->name_count * sizeof *names);
+        derivation->names = names;
+        derivation->name_capacity = capacity;
+    }
+    derivation->names[derivation->name_count++] = (hr_named_value){value, name};
+}
+
+static bool is_taken(const hr_function *function, const char *name) {
+    for (int i = 0; i < function->index_count; i++)
+        if (strcmp(function->indices[i].name, name) == 0) return true;
+    for (int t = 0; t < function->tensor_count; t++)
+        if (strcmp(function->tensors[t].name, name) == 0) return true;
+    return false;
+}
+
+const char *hr_name_free(hr_derivation *derivation, const char *name) {
+    const char *free_name = name;
+    for (int number = 2; is_taken(derivation->graph->function, free_name); number++)
+        free_name = hr_arena_format(derivation->graph->arena, "%s%d", name, number);
+    return free_name;
+}
+
+void hr_carry_cotangent(hr_derivation *derivation, int tensor) {
+    if (derivation->carrier_count == derivation->carrier_capacity) {
+        const int capacity = derivation->carrier_capacity ? 2 * derivation->carrier_capacity : 32;
+        int *carriers = hr_algebra_take(derivation->algebra, (size_t)capacity * sizeof *carriers);
+        if (derivation->carrier_count)
+            memcpy(carriers, derivation->carriers, (size_t)derivation->carrier_count * sizeof *carriers);
+        derivation->carriers = carriers;
+        derivation->carrier_capacity = capacity;
+    }
+    derivation->carriers[derivation->carrier_count++] = tensor;
+}
+
+static hr_visit is_carrier(const hr_expr *node, const void *context) {
+    const hr_derivation *derivation = context;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    return hr_visit_until(hr_indices_have(derivation->carriers, derivation->carrier_count, node->tensor));
+}
+
+bool hr_carries_cotangent(const hr_derivation *derivation, const hr_expr *value) {
+    return hr_expr_find(value, is_carrier, derivation);
+}
+
+static hr_visit is_sum(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_REDUCE_SUM);
+}
+
+/* A part of the derived kernel that carries what came from a cotangent: `along` is how much of it lies along
+ * something else, `level` what it is on the whole. */
+static const char *adjoint_word(const hr_expr *value) {
+    const hr_expr *sum = hr_expr_find(value, is_sum, NULL);
+    if (!sum) return "g";
+    return sum->args[0]->op == HR_OP_MUL ? "along" : "level";
+}
+
+static const char *primal_word(const hr_expr *value) {
+    switch (value->op) {
+    case HR_OP_WHERE:
+        return value->args[1]->op == HR_OP_EXP ? "p" : "h";
+    case HR_OP_SIGMOID:
+        return "s";
+    case HR_OP_TANH:
+        return "t";
+    case HR_OP_EXP:
+    case HR_OP_EXP2:
+        return "p";
+    case HR_OP_REDUCE_ARGMAX:
+    case HR_OP_REDUCE_ARGMIN:
+        return "first";
+    case HR_OP_REDUCE_MAX:
+    case HR_OP_REDUCE_MIN:
+        return "peak";
+    case HR_OP_REDUCE_LOGSUMEXP:
+        return "lse";
+    case HR_OP_REDUCE_SUM:
+        return "total";
+    case HR_OP_RANDOM:
+        return "drawn";
+    case HR_OP_SUB:
+        return "apart";
+    default:
+        return "h";
+    }
+}
+
+const char *hr_name_of(hr_derivation *derivation, const hr_expr *meaning, const hr_expr *value) {
+    for (int i = 0; i < derivation->name_count; i++)
+        if (derivation->names[i].value == meaning) return hr_name_free(derivation, derivation->names[i].name);
+    return hr_name_free(derivation,
+                        hr_carries_cotangent(derivation, value) ? adjoint_word(value) : primal_word(value));
+}

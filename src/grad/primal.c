@@ -1,0 +1,181 @@
+/* Values of the forward kernel in the graph of the derivation. In: nodes of the source. Out: the same over one
+ * number an index, with elementwise locals written out, and results read where they hold the value. */
+#include "grad/derivation.h"
+#include "ir/extent_form.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- indices ---- */
+
+/* The first index of the same name and extent stands for all of them. */
+static void indices_unify(hr_derivation *derivation) {
+    const hr_function *source = derivation->source;
+    for (int i = 0; i < source->index_count; i++) {
+        int first = 0;
+        while (strcmp(source->indices[first].name, source->indices[i].name) != 0 ||
+               !hr_extent_identical(source->indices[first].extent, source->indices[i].extent))
+            first++;
+        derivation->index_of[i] = first;
+    }
+}
+
+static hr_index_set bit_of(hr_derivation *derivation, int source_index) {
+    return hr_index_bit(derivation->algebra, derivation->index_of[source_index]);
+}
+
+static void note_open(void *context, const hr_expr *node) {
+    hr_derivation *derivation = context;
+    hr_index_set set = node->op == HR_OP_INDEX ? bit_of(derivation, node->index) : 0;
+    for (int i = 0; i < node->arg_count; i++)
+        set |= derivation->open[node->args[i]->id];
+    for (int i = 0; i < node->bound_count; i++) {
+        const hr_index_set bit = bit_of(derivation, node->bound[i]);
+        if (hr_op_is_reduction(node->op))
+            set &= ~bit;
+        else
+            set |= bit;
+    }
+    derivation->open[node->id] = set;
+}
+
+/* ---- what nodes become ---- */
+
+static hr_index_set bound_of(hr_derivation *derivation, const hr_expr *node) {
+    hr_index_set set = 0;
+    for (int i = 0; i < node->bound_count; i++)
+        set |= bit_of(derivation, node->bound[i]);
+    return set;
+}
+
+static hr_expr *element(hr_derivation *derivation, const hr_expr *node, hr_expr *const *args) {
+    const hr_tensor *tensor = &derivation->source->tensors[node->tensor];
+    const int s = derivation->statement_of[node->tensor];
+    if (tensor->role == HR_ROLE_INOUT && s >= 0) derivation->refusal = tensor->name;
+    if (tensor->role == HR_ROLE_INPUT || tensor->role == HR_ROLE_INOUT || derivation->saved[node->tensor])
+        return hr_graph_element(derivation->graph, node->tensor, node->arg_count, args);
+    const hr_statement *statement = &derivation->source->statements[s];
+    int from[HR_RANK_MAX];
+    for (int i = 0; i < statement->domain_count; i++)
+        from[i] = derivation->index_of[statement->domain[i]];
+    return hr_replace_indices(derivation->algebra, derivation->values[s], statement->domain_count, from, args);
+}
+
+static bool is_minus_infinity(const hr_expr *expr) {
+    return expr->op == HR_OP_NUMBER && expr->type != HR_BOOL && isinf(expr->number) && expr->number < 0;
+}
+
+/* exp(where(c, a, -inf) - b) is where(c, exp(a - b), 0): a row with all of it masked gives 0, not NaN. */
+static hr_expr *exponential(hr_algebra *algebra, hr_expr *arg) {
+    hr_expr *choice = arg->op == HR_OP_SUB ? arg->args[0] : arg;
+    if (choice->op != HR_OP_WHERE) return hr_make_unary(algebra, HR_OP_EXP, arg);
+    const int masked = is_minus_infinity(choice->args[2]) ? 2 : is_minus_infinity(choice->args[1]) ? 1 : 0;
+    if (!masked) return hr_make_unary(algebra, HR_OP_EXP, arg);
+    hr_expr *kept = choice->args[3 - masked];
+    if (arg->op == HR_OP_SUB) kept = hr_make_binary(algebra, HR_OP_SUB, kept, arg->args[1]);
+    hr_expr *condition = masked == 2 ? choice->args[0] : hr_make_not(algebra, choice->args[0]);
+    hr_expr *args[] = {condition, exponential(algebra, kept), hr_make_number(algebra, 0)};
+    return hr_make(algebra, HR_OP_WHERE, 3, args);
+}
+
+hr_expr *hr_primal_exponential(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
+    return exponential(algebra, hr_make_binary(algebra, HR_OP_SUB, a, b));
+}
+
+static hr_expr *softmax(hr_derivation *derivation, const hr_expr *node, hr_expr *arg) {
+    hr_algebra *algebra = derivation->algebra;
+    hr_expr *lse = hr_make_reduction(algebra, HR_OP_REDUCE_LOGSUMEXP, bound_of(derivation, node), arg);
+    lse = hr_known_element(algebra, lse);
+    return hr_primal_exponential(algebra, arg, lse);
+}
+
+static hr_expr *made(hr_derivation *derivation, const hr_expr *node, hr_expr *const *args) {
+    hr_algebra *algebra = derivation->algebra;
+    switch (node->op) {
+    case HR_OP_ELEMENT:
+        return element(derivation, node, args);
+    case HR_OP_EXP:
+        return exponential(algebra, args[0]);
+    case HR_OP_SILU: /* beside its slope, which has the sigmoid */
+        return hr_make_binary(algebra, HR_OP_MUL, args[0], hr_make_unary(algebra, HR_OP_SIGMOID, args[0]));
+    case HR_OP_SOFTMAX:
+        return softmax(derivation, node, args[0]);
+    case HR_OP_REDUCE_MEAN: {
+        const hr_index_set bound = bound_of(derivation, node);
+        return hr_make_binary(algebra, HR_OP_DIV, hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound, args[0]),
+                              hr_make_points(algebra, bound));
+    }
+    default:
+        return hr_op_is_reduction(node->op)
+                   ? hr_make_reduction(algebra, node->op, bound_of(derivation, node), args[0])
+                   : hr_graph_with_args(derivation->graph, node, args);
+    }
+}
+
+static hr_expr *primal_before(void *context, hr_expr *node) {
+    hr_derivation *derivation = context;
+    if (node->op == HR_OP_INDEX)
+        return hr_graph_index_value(derivation->graph, derivation->index_of[node->index]);
+    return NULL;
+}
+
+static hr_expr *primal_after(void *context, const hr_expr *node, hr_expr *const *args) {
+    hr_derivation *derivation = context;
+    return hr_known_element(derivation->algebra, made(derivation, node, args));
+}
+
+hr_expr *hr_primal_of(hr_derivation *derivation, const hr_expr *node) {
+    return hr_known_element(derivation->algebra, hr_rewriting_of(&derivation->primal, (hr_expr *)node));
+}
+
+/* ---- what elements hold ---- */
+
+/* A sum of products as it is made elsewhere. */
+static hr_expr *normal_sum(hr_algebra *algebra, hr_expr *value) {
+    hr_index_set bound = 0;
+    if (value->op != HR_OP_REDUCE_SUM) return value;
+    for (int i = 0; i < value->bound_count; i++)
+        bound |= hr_index_bit(algebra, value->bound[i]);
+    return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound,
+                             hr_terms_compose(algebra, hr_terms_of(algebra, value->args[0])));
+}
+
+static void statement_prepare(hr_derivation *derivation, int s) {
+    hr_algebra *algebra = derivation->algebra;
+    const hr_statement *statement = &derivation->source->statements[s];
+    hr_walk walk = {.leave = note_open, .context = derivation};
+    for (int a = 0; a < statement->subscript_count; a++)
+        hr_walk_through(&walk, statement->subscripts[a]);
+    hr_walk_through(&walk, statement->value);
+    if (hr_walk_end(&walk) != HR_OK) derivation->graph->full = true;
+    hr_expr *value = hr_rewriting_of(&derivation->primal, statement->value);
+    derivation->values[s] = value;
+    hr_name_value(derivation, value, derivation->source->tensors[statement->tensor].name);
+    const bool element_is_it = !statement->accumulate && derivation->saved[statement->tensor] &&
+                               (value->arg_count || value->op == HR_OP_INDEX);
+    if (!element_is_it || value->op == HR_OP_ELEMENT) return;
+    hr_expr *subscripts[HR_RANK_MAX];
+    for (int a = 0; a < statement->subscript_count; a++)
+        subscripts[a] = hr_rewriting_of(&derivation->primal, statement->subscripts[a]);
+    hr_expr *element = hr_graph_element(derivation->graph, statement->tensor, statement->subscript_count, subscripts);
+    hr_known_add(algebra, value, element);
+    hr_expr *normal = normal_sum(algebra, value);
+    if (normal != value) hr_known_add(algebra, normal, element);
+}
+
+hr_status hr_primal_prepare(hr_derivation *derivation) {
+    const hr_function *source = derivation->source;
+    hr_arena *arena = derivation->graph->arena;
+    derivation->index_of = hr_arena_alloc(arena, (size_t)(source->index_count + 1) * sizeof(int));
+    derivation->open = hr_arena_alloc(arena, (size_t)(source->expr_count + 1) * sizeof(hr_index_set));
+    derivation->values = hr_arena_alloc(arena, (size_t)(source->statement_count + 1) * sizeof(hr_expr *));
+    derivation->primal = (hr_rewriting){.graph = derivation->graph,
+                                        .before = primal_before,
+                                        .after = primal_after,
+                                        .context = derivation};
+    indices_unify(derivation);
+    hr_adjoints_begin(derivation); /* cotangents have the first numbers, and so stand first in products */
+    for (int s = 0; s < source->statement_count && !derivation->graph->full; s++)
+        statement_prepare(derivation, s);
+    return HR_OK;
+}

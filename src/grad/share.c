@@ -1,0 +1,446 @@
+/* The statements of a derived kernel. In: what each gradient is. Out: statements in which common parts are
+ * computed once and have names, sums over indices stand alone, and what is one a row is one a row.
+ *
+ * Parts are shared last: a name that came earlier would hide what cancels.
+ */
+#include "grad/derivation.h"
+#include "grad/affine.h"
+#include "ir/types.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A product of factors as it stands somewhere in the kernel. */
+typedef struct product {
+    hr_term term;
+    int uses;
+} product;
+
+/* Two factors that several products have in common, and the local that holds their product. */
+typedef struct pair {
+    hr_expr *a, *b, *element;
+    bool written; /* its statement is there */
+} pair;
+
+typedef struct pair_score {
+    int count, width; /* places where the two meet; indices of their product */
+    int whole;        /* places that are just the two */
+    bool unguarded;   /* one of them has no condition */
+} pair_score;
+
+typedef struct use {
+    int count;     /* of products and functions that the node is a part of */
+    bool unguarded; /* in one of them without a condition */
+    bool entered;
+    hr_expr *settled; /* what it becomes */
+} use;
+
+typedef struct sharing {
+    hr_derivation *derivation;
+    hr_algebra *algebra;
+    int product_count, product_capacity, pair_count, pair_capacity, use_capacity;
+    product *products;
+    pair *pairs;
+    use *uses; /* by the number of the node */
+} sharing;
+
+enum { PRODUCTS_MOST = 4096 };
+
+static void *grown(sharing *s, void *old, int count, int *capacity, size_t size, int needed) {
+    if (needed < *capacity) return old;
+    int larger = *capacity ? *capacity : 64;
+    while (larger <= needed)
+        larger *= 2;
+    void *data = hr_algebra_take(s->algebra, (size_t)larger * size);
+    if (count) memcpy(data, old, (size_t)count * size);
+    *capacity = larger;
+    return data;
+}
+
+static use *use_of(sharing *s, const hr_expr *node) {
+    s->uses = grown(s, s->uses, s->use_capacity, &s->use_capacity, sizeof *s->uses, node->id);
+    return &s->uses[node->id];
+}
+
+/* ---- what there is ---- */
+
+static bool is_leaf(const hr_expr *expr) {
+    return !expr->arg_count || expr->op == HR_OP_ELEMENT;
+}
+
+static bool has_same_parts(const hr_term *a, const hr_term *b) {
+    return a->factor_count == b->factor_count && a->guard_count == b->guard_count &&
+           (!a->factor_count || memcmp(a->factors, b->factors, (size_t)a->factor_count * sizeof *a->factors) == 0) &&
+           (!a->guard_count || memcmp(a->guards, b->guards, (size_t)a->guard_count * sizeof *a->guards) == 0);
+}
+
+/* Whether the product is a new one. */
+static bool note_product(sharing *s, const hr_term *term) {
+    for (int i = 0; i < s->product_count; i++) {
+        if (!has_same_parts(&s->products[i].term, term)) continue;
+        s->products[i].uses++;
+        return false;
+    }
+    if (s->product_count == PRODUCTS_MOST) return false;
+    s->products = grown(s, s->products, s->product_count, &s->product_capacity, sizeof *s->products, s->product_count);
+    s->products[s->product_count++] = (product){*term, 1};
+    return true;
+}
+
+static void note_value(sharing *s, const hr_expr *value, bool guarded);
+
+static void note_node(sharing *s, const hr_expr *node, bool guarded) {
+    use *at = use_of(s, node);
+    at->count++;
+    at->unguarded = at->unguarded || !guarded;
+    if (at->entered || is_leaf(node)) return;
+    at->entered = true;
+    const bool chosen = node->op == HR_OP_WHERE;
+    for (int i = 0; i < node->arg_count; i++)
+        if (hr_type_is_float(node->args[i]->type))
+            note_value(s, node->args[i], guarded || (chosen && i));
+        else
+            note_node(s, node->args[i], guarded);
+}
+
+/* The products of the value, and what they are made from. */
+static void note_value(sharing *s, const hr_expr *value, bool guarded) {
+    const hr_terms sum = hr_terms_of(s->algebra, value);
+    for (int i = 0; i < sum.count; i++) {
+        const hr_term *term = &sum.terms[i];
+        if (!note_product(s, term)) {
+            if (term->factor_count == 1) use_of(s, term->factors[0].base)->count++;
+            continue;
+        }
+        for (int f = 0; f < term->factor_count; f++)
+            note_node(s, term->factors[f].base, guarded || term->guard_count);
+        for (int g = 0; g < term->guard_count; g++)
+            note_node(s, term->guards[g], guarded);
+    }
+}
+
+/* ---- whether a part may stand outside of a condition ---- */
+
+static bool stays_inside(sharing *s, hr_expr *subscript, hr_expr *extent) {
+    hr_expr *one = hr_graph_whole(s->algebra->graph, 1);
+    hr_expr *room = hr_whole_subtract(s->algebra, hr_whole_subtract(s->algebra, extent, subscript), one);
+    return hr_is_never_negative(s->algebra, subscript) && hr_is_never_negative(s->algebra, room);
+}
+
+static hr_visit leaves_axis(const hr_expr *node, const void *context) {
+    sharing *s = *(sharing *const *)context;
+    const hr_function *function = s->algebra->graph->function;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    const hr_tensor *tensor = &function->tensors[node->tensor];
+    for (int a = 0; a < tensor->rank; a++)
+        if (!stays_inside(s, node->args[a], tensor->shape[a])) return HR_VISIT_STOP;
+    return HR_VISIT_ON;
+}
+
+/* Each of its elements is in range whatever holds around it. */
+static bool is_safe(sharing *s, const hr_expr *expr) {
+    return !hr_expr_find(expr, leaves_axis, &s);
+}
+
+/* ---- pairs of factors ---- */
+
+static int place_of(const hr_term *term, const hr_expr *base) {
+    for (int f = 0; f < term->factor_count; f++)
+        if (term->factors[f].base == base && term->factors[f].power == 1) return f;
+    return -1;
+}
+
+/* How often the two meet, and are not one a row of what they meet in. */
+static int meetings(sharing *s, const hr_expr *a, const hr_expr *b, pair_score *score) {
+    const hr_index_set left = hr_free_indices(s->algebra, a), right = hr_free_indices(s->algebra, b);
+    *score = (pair_score){.width = __builtin_popcountll(left | right)};
+    for (int i = 0; i < s->product_count && score->width; i++) {
+        const hr_term *term = &s->products[i].term;
+        if (place_of(term, a) < 0 || place_of(term, b) < 0) continue;
+        hr_index_set all = 0;
+        for (int f = 0; f < term->factor_count; f++)
+            all |= hr_free_indices(s->algebra, term->factors[f].base);
+        if (all != (left | right) && left != right) continue;
+        score->count += s->products[i].uses;
+        score->whole += term->factor_count == 2;
+        score->unguarded = score->unguarded || !term->guard_count;
+    }
+    return score->count;
+}
+
+static bool pairs_up(const hr_factor *factor) {
+    return factor->power == 1 && !hr_op_is_reduction(factor->base->op);
+}
+
+static bool is_better(const pair_score *a, const pair_score *b) {
+    if (a->count != b->count) return a->count > b->count;
+    if (a->width != b->width) return a->width > b->width;
+    return a->whole > b->whole;
+}
+
+static bool best_pair(sharing *s, pair *best) {
+    pair_score most = {.count = 1, .width = HR_GRAD_INDICES}, score;
+    for (int i = 0; i < s->product_count; i++) {
+        const hr_term *term = &s->products[i].term;
+        for (int f = 0; f < term->factor_count; f++)
+            for (int g = f + 1; g < term->factor_count; g++) {
+                hr_expr *a = term->factors[f].base, *b = term->factors[g].base;
+                if (!pairs_up(&term->factors[f]) || !pairs_up(&term->factors[g])) continue;
+                if (meetings(s, a, b, &score) < 2 || !is_better(&score, &most)) continue;
+                if (!score.unguarded && !(is_safe(s, a) && is_safe(s, b))) continue;
+                most = score;
+                *best = (pair){.a = a, .b = b};
+            }
+    }
+    return most.count > 1;
+}
+
+static hr_term without_pair(sharing *s, const hr_term *term, const pair *p) {
+    hr_term rest = *term;
+    rest.factors = hr_algebra_take(s->algebra, (size_t)(term->factor_count + 1) * sizeof(hr_factor));
+    rest.factor_count = 0;
+    for (int f = 0; f < term->factor_count; f++)
+        if (term->factors[f].base != p->a && term->factors[f].base != p->b)
+            rest.factors[rest.factor_count++] = term->factors[f];
+    rest.factors[rest.factor_count++] = (hr_factor){p->element, 1}; /* the newest number is the largest */
+    return rest;
+}
+
+static bool holds_pair(const hr_term *term, const pair *p) {
+    return place_of(term, p->a) >= 0 && place_of(term, p->b) >= 0;
+}
+
+/* A local over the indices that the value depends on; its element. */
+static hr_expr *new_local(sharing *s, const char *name, hr_dtype type, hr_index_set set) {
+    int indices[HR_GRAD_INDICES];
+    hr_expr *shape[HR_GRAD_INDICES], *subscripts[HR_GRAD_INDICES];
+    hr_graph *graph = s->algebra->graph;
+    const int rank = hr_index_list(s->algebra, set, indices);
+    if (rank > HR_RANK_MAX) {
+        graph->full = true;
+        return graph->placeholder;
+    }
+    for (int i = 0; i < rank; i++) {
+        shape[i] = graph->function->indices[indices[i]].extent;
+        subscripts[i] = hr_graph_index_value(graph, indices[i]);
+    }
+    const int tensor = hr_graph_add_local(graph, name, type, rank, shape, -1);
+    return hr_graph_element(graph, tensor, rank, subscripts);
+}
+
+static hr_expr *pair_product(sharing *s, hr_expr *a, hr_expr *b) {
+    return hr_terms_compose(s->algebra, hr_terms_times(s->algebra, hr_terms_of(s->algebra, a), b));
+}
+
+static void find_pairs(sharing *s) {
+    pair found;
+    while (!s->algebra->graph->full && best_pair(s, &found)) {
+        hr_expr *product = pair_product(s, found.a, found.b);
+        found.element = new_local(s, hr_name_of(s->derivation, product, found.a), product->type,
+                                  hr_free_indices(s->algebra, product));
+        if (hr_carries_cotangent(s->derivation, product)) hr_carry_cotangent(s->derivation, found.element->tensor);
+        s->pairs = grown(s, s->pairs, s->pair_count, &s->pair_capacity, sizeof *s->pairs, s->pair_count);
+        s->pairs[s->pair_count++] = found;
+        for (int i = 0; i < s->product_count; i++)
+            if (holds_pair(&s->products[i].term, &found))
+                s->products[i].term = without_pair(s, &s->products[i].term, &found);
+    }
+}
+
+/* ---- what things become ---- */
+
+static hr_expr *settled(sharing *s, const hr_expr *value, bool alone);
+
+static void write_local(sharing *s, hr_expr *element, hr_expr *value) {
+    int domain[HR_RANK_MAX];
+    for (int i = 0; i < element->arg_count; i++)
+        domain[i] = element->args[i]->index;
+    hr_graph_add_statement(s->algebra->graph, element->tensor, element->arg_count, domain, value, (hr_place){0});
+}
+
+/* The local that holds `value` already, or NULL. */
+static hr_expr *holder_of(sharing *s, const hr_expr *value) {
+    const hr_function *function = s->algebra->graph->function;
+    for (int i = 0; i < function->statement_count; i++) {
+        const hr_statement *statement = &function->statements[i];
+        if (statement->value == value && !statement->accumulate)
+            return hr_graph_element(s->algebra->graph, statement->tensor, statement->subscript_count,
+                                    statement->subscripts);
+    }
+    return NULL;
+}
+
+/* A local that holds `value`, which is settled; `meaning` is what it was before. */
+static hr_expr *held(sharing *s, const hr_expr *meaning, hr_expr *value) {
+    const hr_index_set set = hr_free_indices(s->algebra, value);
+    hr_expr *holder = holder_of(s, value);
+    if (holder) return holder;
+    hr_expr *element = new_local(s, hr_name_of(s->derivation, meaning, value), hr_compute_type(value->type), set);
+    if (s->algebra->graph->full) return element;
+    if (hr_carries_cotangent(s->derivation, meaning)) hr_carry_cotangent(s->derivation, element->tensor);
+    write_local(s, element, value);
+    return element;
+}
+
+static bool is_from_whole(const hr_expr *node) {
+    return node->op == HR_OP_CONVERT && !hr_type_is_float(node->args[0]->type);
+}
+
+static hr_expr *with_settled_args(sharing *s, const hr_expr *node) {
+    hr_expr *args[HR_RANK_MAX + 1];
+    if (is_leaf(node)) return (hr_expr *)node;
+    for (int i = 0; i < node->arg_count; i++)
+        args[i] = settled(s, node->args[i], false);
+    if (hr_op_is_reduction(node->op)) return hr_graph_with_args(s->algebra->graph, node, args);
+    return hr_make_same(s->algebra, node, args);
+}
+
+/* A function or a sum in brackets that is used more than once has a name. */
+static bool is_shared(sharing *s, const hr_expr *node) {
+    const use *at = use_of(s, node);
+    if (is_leaf(node) || !hr_type_is_float(node->type) || at->count < 2) return false;
+    if (!hr_free_indices(s->algebra, node)) return false;
+    if (is_from_whole(node) && (is_leaf(node->args[0]) || hr_expr_is_affine(node->args[0]))) return false;
+    return at->unguarded || is_safe(s, node);
+}
+
+static hr_expr *settled_node(sharing *s, const hr_expr *node) {
+    if (use_of(s, node)->settled) return use_of(s, node)->settled;
+    hr_expr *value = NULL;
+    const bool sum = node->op == HR_OP_ADD || node->op == HR_OP_SUB;
+    if (sum && hr_type_is_float(node->type))
+        value = settled(s, node, true);
+    else
+        value = with_settled_args(s, node);
+    if (is_shared(s, node) && is_from_whole(node)) /* the whole number is kept */
+        value = hr_graph_convert(s->algebra->graph, node->type, held(s, node->args[0], value->args[0]));
+    else if (hr_op_is_reduction(node->op) || is_shared(s, node))
+        value = held(s, node, value);
+    use_of(s, node)->settled = value;
+    return value;
+}
+
+/* The term with its pairs as locals. */
+static hr_term with_pairs(sharing *s, const hr_term *term) {
+    hr_term result = *term;
+    for (int i = 0; i < s->pair_count; i++)
+        if (holds_pair(&result, &s->pairs[i])) result = without_pair(s, &result, &s->pairs[i]);
+    return result;
+}
+
+static bool is_pair(const sharing *s, const hr_expr *base, int *which) {
+    for (*which = 0; *which < s->pair_count; ++*which)
+        if (s->pairs[*which].element == base) return true;
+    return false;
+}
+
+static int reductions_of(const hr_term *term) {
+    int count = 0;
+    for (int f = 0; f < term->factor_count; f++)
+        count += hr_op_is_reduction(term->factors[f].base->op);
+    return count;
+}
+
+static hr_terms settled_term(sharing *s, const hr_term *term, bool alone);
+
+static hr_expr *settled_factor(sharing *s, hr_expr *base, bool stays);
+
+static void write_pair(sharing *s, pair *p) {
+    if (p->written) return;
+    p->written = true;
+    hr_expr *args[2] = {settled_factor(s, p->a, false), settled_factor(s, p->b, false)};
+    write_local(s, p->element, pair_product(s, args[0], args[1]));
+}
+
+/* A factor, settled; a reduction becomes a local unless it is all that its statement is. */
+static hr_expr *settled_factor(sharing *s, hr_expr *base, bool stays) {
+    int which;
+    if (is_pair(s, base, &which)) {
+        write_pair(s, &s->pairs[which]);
+        return base;
+    }
+    if (stays && hr_op_is_reduction(base->op) && use_of(s, base)->count < 2) return with_settled_args(s, base);
+    return settled_node(s, base);
+}
+
+/* What is one a row and holds a sum over the row is a local: along[m] = sum[n](...) * rstd[m] / N. */
+static hr_expr *row_local(sharing *s, const hr_term *class) {
+    const hr_expr *meaning = NULL;
+    for (int f = 0; f < class->factor_count; f++)
+        if (hr_op_is_reduction(class->factors[f].base->op)) meaning = class->factors[f].base;
+    const hr_terms value = settled_term(s, class, true);
+    hr_expr *composed = hr_terms_compose(s->algebra, value);
+    return composed->op == HR_OP_ELEMENT ? composed : held(s, meaning, composed);
+}
+
+static hr_terms settled_term(sharing *s, const hr_term *given, bool alone) {
+    hr_algebra *algebra = s->algebra;
+    const hr_term term = with_pairs(s, given);
+    hr_term number = {.coefficient = term.coefficient};
+    hr_terms product = {1, &number};
+    hr_term_classes *classes = hr_algebra_take(algebra, sizeof *classes);
+    hr_term_classify(algebra, &term, classes);
+    const bool stays = alone && reductions_of(&term) == 1 && !term.guard_count;
+    number.coefficient = term.coefficient < 0 ? -1 : 1;
+    for (int i = 0; i < classes->count; i++) {
+        const hr_term *class = &classes->classes[i];
+        if (reductions_of(class) && classes->sets[i] != classes->all) {
+            product = hr_terms_times(algebra, product, row_local(s, class));
+            continue;
+        }
+        for (int f = 0; f < class->factor_count; f++)
+            product = hr_terms_times_power(algebra, product, settled_factor(s, class->factors[f].base, stays),
+                                         class->factors[f].power);
+        product = hr_terms_times(algebra, product, hr_make_number(algebra, class->coefficient));
+    }
+    for (int g = 0; g < term.guard_count; g++)
+        product = hr_terms_guard(algebra, product, settled_node(s, term.guards[g]));
+    return product;
+}
+
+/* `alone`: all of a statement, or of the body of a sum. */
+static hr_expr *settled(sharing *s, const hr_expr *value, bool alone) {
+    if (s->algebra->graph->full) return s->algebra->graph->placeholder;
+    if (!hr_type_is_float(value->type)) return settled_node(s, value);
+    const hr_terms sum = hr_terms_of(s->algebra, value);
+    const hr_index_set all = hr_free_indices(s->algebra, value);
+    hr_terms result = {0};
+    for (int i = 0; i < sum.count; i++) {
+        hr_term term = sum.terms[i];
+        hr_terms part;
+        if (sum.count > 1 && reductions_of(&term) && term.factor_count > 1 && !term.guard_count &&
+            hr_term_free(s->algebra, &term) != all) {
+            term.coefficient = fabs(term.coefficient);
+            part = hr_terms_of(s->algebra, row_local(s, &term));
+            if (sum.terms[i].coefficient < 0) part = hr_terms_negate(s->algebra, part);
+        } else {
+            part = settled_term(s, &term, alone && sum.count == 1);
+        }
+        result = hr_terms_add(s->algebra, result, part);
+    }
+    return hr_terms_compose(s->algebra, result);
+}
+
+/* ---- all of it ---- */
+
+void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *statements) {
+    sharing s = {.derivation = derivation, .algebra = derivation->algebra};
+    for (int i = 0; i < count; i++)
+        note_value(&s, statements[i].value, false);
+    find_pairs(&s);
+    for (int i = 0; i < count && !derivation->graph->full; i++) {
+        const hr_gradient_statement *gradient = &statements[i];
+        hr_expr *value = settled(&s, gradient->value, true);
+        hr_expr *holder = gradient->accumulate || is_leaf(value) ? NULL : holder_of(&s, value);
+        if (holder) value = holder; /* two gradients that are one */
+        hr_statement *statement = hr_graph_add_statement(derivation->graph, gradient->tensor, gradient->domain_count,
+                                                         gradient->domain, value, (hr_place){0});
+        if (!gradient->accumulate || derivation->graph->full) continue;
+        const int rank = derivation->graph->function->tensors[gradient->tensor].rank;
+        statement->accumulate = true;
+        statement->subscript_count = rank;
+        statement->subscripts = hr_algebra_take(derivation->algebra, (size_t)(rank + 1) * sizeof *statement->subscripts);
+        for (int a = 0; a < rank; a++)
+            statement->subscripts[a] = gradient->subscripts[a];
+    }
+}

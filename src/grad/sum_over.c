@@ -1,0 +1,156 @@
+/* Sums over indices. In: terms. Out: terms with reductions as factors, as few and as small as can be. */
+#include "grad/algebra.h"
+#include "ir/visit.h"
+
+#include <string.h>
+
+/* ---- values that an element holds ---- */
+
+void hr_known_add(hr_algebra *algebra, hr_expr *value, hr_expr *element) {
+    if (algebra->known_count == algebra->known_capacity) {
+        const int capacity = algebra->known_capacity ? 2 * algebra->known_capacity : 16;
+        hr_known_value *known = hr_algebra_take(algebra, (size_t)capacity * sizeof *known);
+        if (algebra->known_count)
+            memcpy(known, algebra->known, (size_t)algebra->known_count * sizeof *known);
+        algebra->known = known;
+        algebra->known_capacity = capacity;
+    }
+    algebra->known[algebra->known_count++] = (hr_known_value){value, element};
+}
+
+hr_expr *hr_known_element(const hr_algebra *algebra, hr_expr *value) {
+    for (int i = 0; i < algebra->known_count; i++)
+        if (algebra->known[i].value == value) return algebra->known[i].element;
+    return value;
+}
+
+hr_expr *hr_known_meaning(const hr_algebra *algebra, hr_expr *element) {
+    for (int i = 0; i < algebra->known_count; i++)
+        if (algebra->known[i].element == element) return algebra->known[i].value;
+    return element;
+}
+
+/* ---- one group of indices that factors have in common ---- */
+
+/* `term` in two: what depends on indices of `over`, which grows by those of `all` that come with it, and the
+ * rest. */
+static hr_term split_off(hr_algebra *algebra, hr_term *term, hr_index_set all, hr_index_set *over) {
+    hr_term part = {.coefficient = 1};
+    part.factors = hr_algebra_take(algebra, (size_t)term->factor_count * sizeof(hr_factor));
+    part.guards = hr_algebra_take(algebra, (size_t)term->guard_count * sizeof(hr_expr *));
+    hr_term rest = *term;
+    rest.factors = hr_algebra_take(algebra, (size_t)term->factor_count * sizeof(hr_factor));
+    rest.guards = hr_algebra_take(algebra, (size_t)term->guard_count * sizeof(hr_expr *));
+    for (hr_index_set before = 0; before != *over;) {
+        before = *over;
+        part.factor_count = part.guard_count = rest.factor_count = rest.guard_count = 0;
+        for (int f = 0; f < term->factor_count; f++) {
+            const hr_index_set set = hr_free_indices(algebra, term->factors[f].base);
+            hr_term *to = set & before ? &part : &rest;
+            to->factors[to->factor_count++] = term->factors[f];
+            if (to == &part) *over |= set & all;
+        }
+        for (int g = 0; g < term->guard_count; g++) {
+            const hr_index_set set = hr_free_indices(algebra, term->guards[g]);
+            hr_term *to = set & before ? &part : &rest;
+            to->guards[to->guard_count++] = term->guards[g];
+            if (to == &part) *over |= set & all;
+        }
+    }
+    *term = rest;
+    return part;
+}
+
+static hr_expr *summed(hr_algebra *algebra, const hr_term *term, hr_index_set over) {
+    return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, over, hr_term_compose(algebra, term));
+}
+
+/* Each element of the sum written as what it means. */
+static hr_terms meaning_of(hr_algebra *algebra, hr_terms sum) {
+    hr_terms all = {0};
+    for (int i = 0; i < sum.count; i++) {
+        hr_term number = sum.terms[i];
+        number.factor_count = 0;
+        hr_terms product = {1, &number};
+        for (int f = 0; f < sum.terms[i].factor_count; f++) {
+            const hr_factor factor = sum.terms[i].factors[f];
+            hr_expr *meaning = hr_known_meaning(algebra, factor.base);
+            product = hr_terms_times(algebra, product, hr_make_power(algebra, meaning, factor.power));
+        }
+        all = hr_terms_add(algebra, all, product);
+    }
+    return all;
+}
+
+/* What is left of a sum that is taken off its own mean adds up to nothing: sum[n](x[n] - mean) = 0. */
+static bool cancels(hr_algebra *algebra, const hr_term *part, hr_index_set over) {
+    if (part->factor_count != 1 || part->guard_count || part->factors[0].power != 1) return false;
+    const hr_expr *base = part->factors[0].base;
+    if (base->op != HR_OP_ADD && base->op != HR_OP_SUB) return false;
+    const hr_terms apart = hr_terms_over(algebra, hr_terms_of(algebra, base), over);
+    return meaning_of(algebra, apart).count == 0;
+}
+
+/* sum[j](p[j] * sum[e](a[e] * v[j, e])) is sum[e](a[e] * o[e]) where o[e] = sum[j](p[j] * v[j, e]) is at hand:
+ * what attention's backward pass needs of a row follows from its output. NULL elsewhere. */
+static hr_expr *through_known(hr_algebra *algebra, const hr_term *part, hr_index_set over) {
+    for (int f = 0; f < part->factor_count; f++) {
+        const hr_factor inner = part->factors[f];
+        if (inner.power != 1 || inner.base->op != HR_OP_REDUCE_SUM) continue;
+        const hr_terms body = hr_terms_of(algebra, inner.base->args[0]);
+        if (body.count != 1) continue;
+        hr_term others = *part;
+        others.factors = hr_algebra_take(algebra, (size_t)part->factor_count * sizeof(hr_factor));
+        others.factor_count = 0;
+        for (int i = 0; i < part->factor_count; i++)
+            if (i != f) others.factors[others.factor_count++] = part->factors[i];
+        hr_terms merged = {1, &others};
+        merged = hr_terms_times(algebra, merged, inner.base->args[0]);
+        if (merged.count != 1) continue;
+        hr_term rest = merged.terms[0];
+        hr_index_set grown = over;
+        hr_term held = split_off(algebra, &rest, over, &grown);
+        hr_expr *value = summed(algebra, &held, over), *element = hr_known_element(algebra, value);
+        if (element == value) continue;
+        hr_index_set bound = 0;
+        for (int i = 0; i < inner.base->bound_count; i++)
+            bound |= hr_index_bit(algebra, inner.base->bound[i]);
+        hr_terms result = {1, &rest};
+        result = hr_terms_over(algebra, hr_terms_times(algebra, result, element), bound);
+        return hr_terms_compose(algebra, result);
+    }
+    return NULL;
+}
+
+static hr_terms term_over(hr_algebra *algebra, hr_term term, hr_index_set over) {
+    hr_terms product = {1, &term};
+    hr_term rest = term;
+    hr_expr *factors[HR_GRAD_INDICES];
+    int count = 0;
+    for (hr_index_set left = over; left;) {
+        hr_index_set group = left & -left;
+        hr_term part = split_off(algebra, &rest, over, &group);
+        left &= ~group;
+        if (!part.factor_count && !part.guard_count) {
+            factors[count++] = hr_make_points(algebra, group);
+            continue;
+        }
+        if (cancels(algebra, &part, group)) return (hr_terms){0};
+        hr_expr *known = through_known(algebra, &part, group);
+        factors[count++] = known ? known : hr_known_element(algebra, summed(algebra, &part, group));
+    }
+    rest.scope &= ~over;
+    product.terms = &rest;
+    for (int i = 0; i < count; i++)
+        product = hr_terms_times(algebra, product, factors[i]);
+    if (product.terms == &rest) product = hr_terms_add(algebra, product, (hr_terms){0});
+    return product;
+}
+
+hr_terms hr_terms_over(hr_algebra *algebra, hr_terms sum, hr_index_set over) {
+    if (!over) return sum;
+    hr_terms result = {0};
+    for (int i = 0; i < sum.count && !algebra->graph->full; i++)
+        result = hr_terms_add(algebra, result, term_over(algebra, sum.terms[i], over));
+    return result;
+}
