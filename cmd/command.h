@@ -30,8 +30,8 @@ typedef struct command {
     int (*run)(const struct arguments *arguments, struct terminal *terminal);
 } command;
 
-extern const command command_run, command_explain, command_emit, command_roof, command_bench, command_record,
-    command_diagnose, command_help;
+extern const command command_run, command_explain, command_emit, command_grad, command_roof, command_bench,
+    command_record, command_diagnose, command_help;
 
 /* The subcommands in the order of the help, NULL at the end. */
 const command *const *command_list(void);
@@ -120,6 +120,20 @@ bool library_folder(char *out, size_t size);
 /* The file NAME.hr of the library, else the file that holds a kernel of this name (`*kernel`, where the
  * caller has none, is then the name). `*path` is for free(). 0, or an exit code. */
 int library_find(const arguments *arguments, const char *name, char **path, const char **kernel);
+
+/* ---- the text of a kernel ---- */
+
+typedef struct kernel_text {
+    const char *path, *kernel; /* kernel NULL: the only one of the text, or the one that bears its name */
+    char *text;
+    size_t length;
+    char *word, *found; /* what the names above point into */
+} kernel_text;
+
+/* What the first word means: FILE.hr[:KERNEL], the name of one of the library's, or -[:KERNEL]. 0, or an exit
+ * code; to be closed in both cases. */
+int kernel_text_open(const arguments *arguments, kernel_text *out);
+void kernel_text_close(kernel_text *text);
 
 /* ---- a kernel on a device, with what the words of a command line bind to it ---- */
 

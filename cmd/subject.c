@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,8 @@
 #define INPUT_STEP (1 << 14)
 #define INPUT_MOST (1 << 26) /* more than the library takes: it says so */
 
-/* Reads standard input to its end; `*text` is for free(). */
-static int read_input(const arguments *arguments, char **text, size_t *length) {
+/* Reads a file to its end; `*text` is for free(). */
+static int read_all(const arguments *arguments, FILE *file, const char *name, char **text, size_t *length) {
     size_t room = 0, count = 1;
     *text = NULL;
     *length = 0;
@@ -26,16 +27,16 @@ static int read_input(const arguments *arguments, char **text, size_t *length) {
             if (!grown) return complain(arguments, "out of memory");
             *text = grown;
         }
-        count = fread(*text + *length, 1, room - *length, stdin);
+        count = fread(*text + *length, 1, room - *length, file);
         *length += count;
     }
-    return ferror(stdin) ? complain(arguments, "cannot read standard input") : 0;
+    return ferror(file) ? complain(arguments, "cannot read %s", name) : 0;
 }
 
 static int load_input(const arguments *arguments, const char *name, subject *out) {
     char *text;
     size_t length;
-    int code = read_input(arguments, &text, &length);
+    int code = read_all(arguments, stdin, "standard input", &text, &length);
     if (code == 0) {
         hr_status status = hr_kernel_load(out->device, "<stdin>", text, length, name, &out->kernel);
         if (status != HR_OK) code = complain_status(arguments, status);
@@ -69,31 +70,57 @@ static int find_file(const arguments *arguments, const char *word, char **path, 
     return *path ? 0 : complain(arguments, "out of memory");
 }
 
-int subject_open_on(const arguments *arguments, const char *device, subject *out) {
-    *out = (subject){0};
+/* The first word, taken apart: `*word` and `*path` are for free(), `*name` points into the word; no path: a
+ * text on standard input. */
+static int find_text(const arguments *arguments, char **word, char **path, const char **name) {
+    *word = *path = NULL;
+    *name = NULL;
     if (arguments->word_count == 0 || strchr(arguments->words[0], '='))
         return complain(arguments,
                         "which kernel? Give its file, or the name of one of the library's: headroom %s",
                         arguments->command->synopsis);
-    char *word = strdup(arguments->words[0]), *path = NULL;
-    const char *name = NULL;
-    if (!word) return complain(arguments, "out of memory");
-    char *colon = strrchr(word, ':');
-    if (colon && access(word, F_OK) != 0) { /* a file may have a colon in its name */
+    *word = strdup(arguments->words[0]);
+    if (!*word) return complain(arguments, "out of memory");
+    char *colon = strrchr(*word, ':');
+    if (colon && access(*word, F_OK) != 0) { /* a file may have a colon in its name */
         *colon = 0;
-        name = colon + 1;
+        *name = colon + 1;
     }
-    bool input = strcmp(word, "-") == 0;
-    int code = input ? 0 : find_file(arguments, word, &path, &name);
+    return strcmp(*word, "-") == 0 ? 0 : find_file(arguments, *word, path, name);
+}
+
+int subject_open_on(const arguments *arguments, const char *device, subject *out) {
+    char *word, *path;
+    const char *name;
+    *out = (subject){0};
+    int code = find_text(arguments, &word, &path, &name);
     hr_status status = code ? HR_OK : hr_device_open(device, &out->device);
     if (status == HR_OK && path) status = hr_kernel_load_file(out->device, path, name, &out->kernel);
     if (status != HR_OK)
         code = complain_status(arguments, status);
-    else if (input)
+    else if (code == 0 && !path)
         code = load_input(arguments, name, out);
     free(path);
     free(word);
     return code;
+}
+
+int kernel_text_open(const arguments *arguments, kernel_text *out) {
+    *out = (kernel_text){0};
+    int code = find_text(arguments, &out->word, &out->found, &out->kernel);
+    out->path = out->found ? out->found : "<stdin>";
+    if (code) return code;
+    FILE *file = out->found ? fopen(out->found, "rb") : stdin;
+    if (!file) return complain(arguments, "%s: cannot open it: %s", out->path, strerror(errno));
+    code = read_all(arguments, file, out->path, &out->text, &out->length);
+    if (out->found) fclose(file);
+    return code;
+}
+
+void kernel_text_close(kernel_text *text) {
+    free(text->word);
+    free(text->found);
+    free(text->text);
 }
 
 int subject_open(const arguments *arguments, subject *out) {

@@ -6,6 +6,7 @@ _headroom_flags() {
     run) echo --output --device --tune --seed --values --threads --repeat --no-verify --json --html --help ;;
     explain) echo --device --json --help ;;
     emit) echo --target --output --name --device --help ;;
+    grad) echo --of --wrt --save --recompute --name --accumulate --forward --check --output --help ;;
     roof) echo --again --device --json --html --help ;;
     record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
@@ -84,7 +85,7 @@ _headroom_names() {
 
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} line=${COMP_LINE:0:COMP_POINT}
-    local commands="run explain emit roof bench record diagnose help" current=${line##* } before file kernel prefix
+    local commands="run explain emit grad roof bench record diagnose help" current=${line##* } before file kernel prefix
     before=${line% *}
     before=${before##* }
     COMPREPLY=()

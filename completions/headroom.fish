@@ -15,11 +15,11 @@ function __headroom_kernels
     end
 end
 
-complete -c headroom -n __fish_use_subcommand -f -a "run explain emit roof bench record diagnose help"
+complete -c headroom -n __fish_use_subcommand -f -a "run explain emit grad roof bench record diagnose help"
 complete -c headroom -n __fish_use_subcommand -l help
 complete -c headroom -n __fish_use_subcommand -l version
-complete -c headroom -n "__fish_seen_subcommand_from run explain emit" -a "(__headroom_kernels)"
-complete -c headroom -n "__fish_seen_subcommand_from help" -f -a "run explain emit roof bench record diagnose help tuning"
+complete -c headroom -n "__fish_seen_subcommand_from run explain emit grad" -a "(__headroom_kernels)"
+complete -c headroom -n "__fish_seen_subcommand_from help" -f -a "run explain emit grad roof bench record diagnose help tuning"
 complete -c headroom -n "__fish_seen_subcommand_from run" -l output -s o -r
 complete -c headroom -n "__fish_seen_subcommand_from run" -l device -x -a "cpu cuda"
 complete -c headroom -n "__fish_seen_subcommand_from run" -l tune -x -a "none quick full"
@@ -39,6 +39,16 @@ complete -c headroom -n "__fish_seen_subcommand_from emit" -l output -s o -r
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l name -x
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l device -x -a "cpu cuda"
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l help -s h
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l of -r
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l wrt -r
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l save -r
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l recompute -r
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l name -r
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l accumulate
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l forward
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l check
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l output -s o -r
+complete -c headroom -n "__fish_seen_subcommand_from grad" -l help -s h
 complete -c headroom -n "__fish_seen_subcommand_from roof" -l again
 complete -c headroom -n "__fish_seen_subcommand_from roof" -l device -x -a "cpu cuda"
 complete -c headroom -n "__fish_seen_subcommand_from roof" -l json

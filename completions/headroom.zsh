@@ -7,6 +7,7 @@ _headroom_flags() {
     run) echo --output --device --tune --seed --values --threads --repeat --no-verify --json --html --help ;;
     explain) echo --device --json --help ;;
     emit) echo --target --output --name --device --help ;;
+    grad) echo --of --wrt --save --recompute --name --accumulate --forward --check --output --help ;;
     roof) echo --again --device --json --html --help ;;
     record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
@@ -32,7 +33,7 @@ _headroom_kernels() {
 _headroom() {
     local command=$words[2]
     if (( CURRENT == 2 )); then
-        compadd -- run explain emit roof bench record diagnose help --help --version
+        compadd -- run explain emit grad roof bench record diagnose help --help --version
         return
     fi
     case $words[CURRENT-1] in
@@ -48,8 +49,8 @@ _headroom() {
         return
     fi
     case $command in
-    help) compadd -- run explain emit roof bench record diagnose help tuning ;;
-    run|explain|emit)
+    help) compadd -- run explain emit grad roof bench record diagnose help tuning ;;
+    run|explain|emit|grad)
         if (( CURRENT == 3 )); then
             compadd -- ${(f)"$(_headroom_kernels)"}
             _files -g '*.hr'

@@ -262,6 +262,43 @@ HR_API hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *
  * launch: nothing out of range was read or written. */
 HR_API hr_status hr_kernel_launch(hr_kernel *kernel);
 
+/* ---- gradients ---- */
+
+/* What is derived. Names are lists with commas; NULL = the default. */
+typedef struct hr_gradient_options {
+    size_t size;
+    const char *of;        /* results; default: all floats but those that are there for the backward pass, as
+                              rstd or lse: reductions that another statement reads */
+    const char *wrt;       /* parameters; default: all float tensors */
+    const char *save;      /* locals that the forward kernel is to give as results */
+    const char *recompute; /* results that are computed again instead of taken */
+    const char *name;      /* of the kernel; default: <kernel>_backward */
+    bool accumulate;       /* gradients of weights are added into inout tensors */
+} hr_gradient_options;
+
+/* The gradient of a kernel of a text, as a kernel: it takes a cotangent of each result (dy), what it needs of
+ * the parameters and results of the forward kernel, and gives the gradients (dx). Its own gradient is the
+ * second derivative. `kernel` may be NULL where the text has one. `*out` and `*notes` (a line for each thing
+ * to know,
+ * "" = nothing) are for free(). HR_BAD_INPUT names what is not there, or an inout tensor on the way. */
+HR_API hr_status hr_gradient_text(const char *path, const char *text, size_t length, const char *kernel,
+                                  const hr_gradient_options *options, char **out, char **notes);
+/* The forward kernel with the locals of `save` as results. */
+HR_API hr_status hr_gradient_forward_text(const char *path, const char *text, size_t length,
+                                          const char *kernel, const hr_gradient_options *options, char **out);
+
+/* A gradient against what its kernel means, in f64 at small random points. */
+typedef struct hr_gradient_check {
+    size_t size;
+    int points;        /* at which it was checked; 0: the kernel has no finite value at any that was tried */
+    double difference; /* of central differences along random directions, relative; the worst */
+    char where[64];    /* the parameter that the worst was found for */
+} hr_gradient_check;
+
+/* HR_WRONG_RESULT where a difference is more than 1e-6; `*out` is filled then, too. */
+HR_API hr_status hr_gradient_verify(const char *path, const char *text, size_t length, const char *kernel,
+                                    const hr_gradient_options *options, hr_gradient_check *out);
+
 /* ---- measuring ---- */
 
 typedef struct hr_timing {

@@ -20,19 +20,23 @@ static bool folds(hr_op op, const hr_expr *a, const hr_expr *b, int64_t *out) {
 static hr_expr *whole_made(hr_algebra *algebra, hr_op op, hr_expr *a, hr_expr *b) {
     int64_t value;
     if (folds(op, a, b, &value)) return hr_graph_whole(algebra->graph, value);
-    return hr_make_binary(algebra, op, a, b);
+    hr_expr *args[] = {a, b};
+    return hr_whole_remade(algebra, hr_make_binary(algebra, op, a, b), args);
 }
 
 hr_expr *hr_whole_add(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
     if (is_number(a, 0)) return b;
     if (is_number(b, 0)) return a;
     if (b->op == HR_OP_SUB && b->args[1] == a) return b->args[0];
+    if (a->op == HR_OP_SUB && a->args[1] == b) return a->args[0];
     return whole_made(algebra, HR_OP_ADD, a, b);
 }
 
 hr_expr *hr_whole_subtract(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
     if (is_number(b, 0)) return a;
     if (a == b) return hr_graph_whole(algebra->graph, 0);
+    if (a->op == HR_OP_ADD && a->args[1] == b) return a->args[0];
+    if (b->op == HR_OP_SUB && b->args[0] == a) return b->args[1];
     if (b->op == HR_OP_NUMBER && b->whole < 0 && b->whole > INT64_MIN)
         return hr_whole_add(algebra, a, hr_graph_whole(algebra->graph, -b->whole));
     return whole_made(algebra, HR_OP_SUB, a, b);
@@ -191,6 +195,76 @@ static void form_least(const hr_function *function, const form *all, form *out) 
         out->unsure |= extent.unsure;
         for (int e = 0; e < extent.count; e++)
             form_add_product(out, &one, &extent.all[e]);
+    }
+}
+
+/* ---- the shortest way to write a form ---- */
+
+static hr_expr *product_made(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
+    return is_number(a, 1) ? b : hr_make_binary(algebra, HR_OP_MUL, a, b);
+}
+
+static hr_expr *monomial_made(hr_algebra *algebra, const monomial *one) {
+    hr_graph *graph = algebra->graph;
+    const int64_t size = one->number < 0 ? -one->number : one->number;
+    hr_expr *product = hr_graph_whole(graph, size);
+    for (int i = 0; i < one->degree; i++) {
+        hr_expr *extent =
+            hr_graph_intern(graph, &(hr_expr){.op = HR_OP_EXTENT, .type = HR_I64, .extent = one->extents[i]});
+        product = product_made(algebra, product, extent);
+    }
+    return one->index < 0 ? product : product_made(algebra, product, hr_graph_index_value(graph, one->index));
+}
+
+/* What is added first; of these indices before extents before the number. */
+static hr_expr *form_made(hr_algebra *algebra, const form *all) {
+    hr_expr *sum = NULL;
+    for (int negative = 0; negative < 2; negative++)
+        for (int kind = 0; kind < 3; kind++)
+            for (int i = 0; i < all->count; i++) {
+                const monomial *one = &all->all[i];
+                const int own = one->index >= 0 ? 0 : one->degree ? 1 : 2;
+                if (own != kind || !one->number || (one->number < 0) != negative) continue;
+                hr_expr *product = monomial_made(algebra, one);
+                if (!sum)
+                    sum = negative ? hr_make_unary(algebra, HR_OP_NEG, product) : product;
+                else
+                    sum = hr_make_binary(algebra, negative ? HR_OP_SUB : HR_OP_ADD, sum, product);
+            }
+    return sum ? sum : hr_graph_whole(algebra->graph, 0);
+}
+
+hr_expr *hr_whole_remade(hr_algebra *algebra, const hr_expr *node, hr_expr *const *args) {
+    form all;
+    hr_expr *made = hr_graph_with_args(algebra->graph, node, args);
+    if (node->type != HR_I64 || (node->op != HR_OP_ADD && node->op != HR_OP_SUB && node->op != HR_OP_MUL))
+        return made;
+    form_of(made, DEPTH, &all);
+    for (int i = 0; i < all.count; i++)
+        all.unsure = all.unsure || all.all[i].number == INT64_MIN;
+    return all.unsure ? made : form_made(algebra, &all);
+}
+
+static bool is_at_least(hr_algebra *algebra, hr_expr *a, hr_expr *b, int64_t by) {
+    hr_expr *difference = hr_whole_subtract(algebra, a, b);
+    return hr_is_never_negative(algebra,
+                                hr_whole_subtract(algebra, difference, hr_graph_whole(algebra->graph, by)));
+}
+
+bool hr_is_certain(hr_algebra *algebra, const hr_expr *condition) {
+    if (!condition->arg_count || condition->args[0]->type != HR_I64) return false;
+    hr_expr *const *args = condition->args;
+    switch (condition->op) {
+    case HR_OP_GE:
+        return is_at_least(algebra, args[0], args[1], 0);
+    case HR_OP_GT:
+        return is_at_least(algebra, args[0], args[1], 1);
+    case HR_OP_LE:
+        return is_at_least(algebra, args[1], args[0], 0);
+    case HR_OP_LT:
+        return is_at_least(algebra, args[1], args[0], 1);
+    default:
+        return false;
     }
 }
 

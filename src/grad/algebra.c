@@ -1,5 +1,6 @@
 /* Sums of products. In: expressions. Out: their form as sums of terms, and expressions again. */
 #include "grad/algebra.h"
+#include "grad/affine.h"
 #include "ir/types.h"
 #include "ir/visit.h"
 
@@ -100,6 +101,23 @@ int hr_index_fresh(hr_algebra *algebra, const char *name, hr_expr *extent) {
     return index;
 }
 
+/* `name`, or that with a number behind it. */
+static bool is_called(const char *full, const char *name) {
+    const size_t length = strlen(name);
+    if (strncmp(full, name, length) != 0) return false;
+    return strspn(full + length, "0123456789") == strlen(full + length);
+}
+
+int hr_index_like(hr_algebra *algebra, const char *name, hr_expr *extent, hr_index_set taken) {
+    const hr_function *function = algebra->graph->function;
+    for (int i = 0; i < algebra->index_count; i++) {
+        const hr_index *index = &function->indices[algebra->indices[i]];
+        if (taken >> i & 1 || index->extent != extent || !is_called(index->name, name)) continue;
+        return algebra->indices[i];
+    }
+    return hr_index_fresh(algebra, name, extent);
+}
+
 typedef struct replacement {
     hr_algebra *algebra;
     int count;
@@ -146,12 +164,19 @@ static hr_expr *replaced_before(void *context, hr_expr *node) {
     return node;
 }
 
+static hr_expr *replaced_after(void *context, const hr_expr *node, hr_expr *const *args) {
+    const replacement *all = context;
+    return hr_whole_remade(all->algebra, node, args);
+}
+
 hr_expr *hr_replace_indices(hr_algebra *algebra, hr_expr *expr, int count, const int *from,
                             hr_expr *const *to) {
     replacement all = {.algebra = algebra, .count = count, .from = from, .to = to};
     for (int i = 0; i < count; i++)
-        if (to[i]->op != HR_OP_INDEX || to[i]->index != from[i]) all.replaced |= hr_index_bit(algebra, from[i]);
-    hr_rewriting rewriting = {.graph = algebra->graph, .before = replaced_before, .context = &all};
+        if (to[i]->op != HR_OP_INDEX || to[i]->index != from[i])
+            all.replaced |= hr_index_bit(algebra, from[i]);
+    hr_rewriting rewriting = {
+        .graph = algebra->graph, .before = replaced_before, .after = replaced_after, .context = &all};
     hr_expr *result = hr_rewriting_of(&rewriting, expr);
     hr_rewriting_end(&rewriting);
     return result;
@@ -270,7 +295,8 @@ static hr_term term_of_base(hr_algebra *algebra, hr_expr *base, int power) {
 
 static bool implies(const hr_expr *condition, const hr_expr *guard) {
     if (condition == guard) return true;
-    return condition->op == HR_OP_AND && (implies(condition->args[0], guard) || implies(condition->args[1], guard));
+    return condition->op == HR_OP_AND &&
+           (implies(condition->args[0], guard) || implies(condition->args[1], guard));
 }
 
 /* A factor is 0 where the guard does not hold. */
@@ -286,7 +312,8 @@ static bool is_implied(const hr_term *term, const hr_expr *guard) {
 
 static hr_term term_product(hr_algebra *algebra, const hr_term *a, const hr_term *b) {
     hr_term product = {.coefficient = a->coefficient * b->coefficient, .scope = a->scope | b->scope};
-    product.factors = hr_algebra_take(algebra, (size_t)(a->factor_count + b->factor_count) * sizeof(hr_factor));
+    product.factors =
+        hr_algebra_take(algebra, (size_t)(a->factor_count + b->factor_count) * sizeof(hr_factor));
     for (int i = 0, j = 0; i < a->factor_count || j < b->factor_count;) {
         const int left = i < a->factor_count ? a->factors[i].base->id : INT32_MAX;
         const int right = j < b->factor_count ? b->factors[j].base->id : INT32_MAX;
@@ -375,6 +402,7 @@ hr_terms hr_terms_guard(hr_algebra *algebra, hr_terms sum, hr_expr *condition) {
     if (condition->op == HR_OP_AND)
         return hr_terms_guard(algebra, hr_terms_guard(algebra, sum, condition->args[0]), condition->args[1]);
     if (condition->op == HR_OP_NUMBER) return condition->whole ? sum : (hr_terms){0};
+    if (hr_is_certain(algebra, condition)) return sum;
     const hr_term guard = {.coefficient = 1, .guard_count = 1, .guards = &condition};
     return scaled(algebra, sum, &guard);
 }
@@ -437,7 +465,8 @@ hr_terms hr_terms_replace(hr_algebra *algebra, hr_terms sum, int count, const in
             product = scaled(algebra, product, &factor);
         }
         for (int g = 0; g < old->guard_count; g++)
-            product = hr_terms_guard(algebra, product, hr_replace_indices(algebra, old->guards[g], count, from, to));
+            product = hr_terms_guard(algebra, product,
+                                     hr_replace_indices(algebra, old->guards[g], count, from, to));
         result = hr_terms_add(algebra, result, product);
     }
     return result;
@@ -492,10 +521,11 @@ static hr_terms new_sum_of(hr_algebra *algebra, const hr_expr *expr) {
         return sum_of_term(algebra, term_of_base(algebra, (hr_expr *)expr, 1));
     switch (expr->op) {
     case HR_OP_ADD:
-        return hr_terms_add(algebra, hr_terms_of(algebra, expr->args[0]), hr_terms_of(algebra, expr->args[1]));
+        return hr_terms_add(algebra, hr_terms_of(algebra, expr->args[0]),
+                            hr_terms_of(algebra, expr->args[1]));
     case HR_OP_SUB:
         return hr_terms_add(algebra, hr_terms_of(algebra, expr->args[0]),
-                          hr_terms_negate(algebra, hr_terms_of(algebra, expr->args[1])));
+                            hr_terms_negate(algebra, hr_terms_of(algebra, expr->args[1])));
     case HR_OP_NEG:
         return hr_terms_negate(algebra, hr_terms_of(algebra, expr->args[0]));
     case HR_OP_MUL:

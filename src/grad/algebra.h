@@ -1,8 +1,8 @@
 /* Sums of products over an interned graph: what gradients are computed with.
  *
  * A term is a number times powers of factors, where all of its guards hold, else 0. Its guards are outermost,
- * so that the side that a `where` did not choose never makes a NaN. A sum of terms with like ones added up and
- * common factors in front is the one form of an expression: equal values become one node.
+ * so that the side that a `where` did not choose never makes a NaN. A sum of terms with like ones added up
+ * and common factors in front is the one form of an expression: equal values become one node.
  *
  * Indices are told apart by their number; a reduction binds its own, whatever has the same number around it.
  */
@@ -23,9 +23,9 @@ typedef struct hr_factor {
 typedef struct hr_term {
     double coefficient;
     int factor_count, guard_count;
-    hr_factor *factors;  /* by the number of their bases */
-    hr_expr **guards;    /* likewise */
-    hr_index_set scope;  /* while a statement is walked: the indices that are open around the term */
+    hr_factor *factors; /* by the number of their bases */
+    hr_expr **guards;   /* likewise */
+    hr_index_set scope; /* while a statement is walked: the indices that are open around the term */
 } hr_term;
 
 typedef struct hr_terms {
@@ -37,7 +37,8 @@ typedef struct hr_algebra {
     hr_graph *graph;
     int index_count; /* of those in `indices`: their places are the bits of a set */
     int indices[HR_GRAD_INDICES];
-    int memo_capacity; /* of the two below, by the number of a node */
+    int widest;         /* the most indices that a product of the kernel has; 0 = not known yet */
+    int memo_capacity;  /* of the two below, by the number of a node */
     hr_index_set *free; /* indices that the node's value depends on */
     bool *free_known;
     int known_count, known_capacity;
@@ -56,10 +57,13 @@ hr_index_set hr_index_bit(hr_algebra *algebra, int index);
 /* The indices of a set in their order; their number. */
 int hr_index_list(const hr_algebra *algebra, hr_index_set set, int *out);
 hr_index_set hr_free_indices(hr_algebra *algebra, const hr_expr *expr);
-/* A new index over `extent`: called like `index` with a number behind it. */
+/* A new index over `extent`, called `name`, with a number behind it where that is taken. */
 int hr_index_fresh(hr_algebra *algebra, const char *name, hr_expr *extent);
+/* One over the same extent that is called so but for a number, and is not in `taken`; else a new one. */
+int hr_index_like(hr_algebra *algebra, const char *name, hr_expr *extent, hr_index_set taken);
 /* Each free index from[i] becomes to[i], all at once. Bound indices that would capture are renamed. */
-hr_expr *hr_replace_indices(hr_algebra *algebra, hr_expr *expr, int count, const int *from, hr_expr *const *to);
+hr_expr *hr_replace_indices(hr_algebra *algebra, hr_expr *expr, int count, const int *from,
+                            hr_expr *const *to);
 
 /* ---- expressions, with the types that the language gives them ---- */
 
@@ -113,8 +117,8 @@ hr_index_set hr_term_free(hr_algebra *algebra, const hr_term *term);
 /* The sum over some indices: what does not depend on them stands in front. */
 hr_terms hr_terms_over(hr_algebra *algebra, hr_terms sum, hr_index_set over);
 
-/* The factors of a term by the indices that they depend on, most first: what is one a row is multiplied once a
- * row. Numbers are with the class of the fewest indices, but not with that of all. */
+/* The factors of a term by the indices that they depend on, most first: what is one a row is multiplied once
+ * a row. Numbers are with the class of the fewest indices, but not with that of all. */
 typedef struct hr_term_classes {
     int count;
     hr_term classes[HR_GRAD_INDICES + 1];

@@ -3,9 +3,10 @@
 #include "grad/derivation.h"
 #include "grad/gather.h"
 #include "grad/slope.h"
+#include "ir/extent_form.h"
 #include "ir/types.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 enum { TERMS_MOST = 6 }; /* of a node before they are taken together */
 
@@ -14,7 +15,7 @@ typedef struct statement_walk {
     const hr_statement *statement;
     int count;
     const hr_expr **order; /* nodes that carry a gradient, arguments before those that use them */
-    hr_terms *adjoints;      /* by the number of the node */
+    hr_terms *adjoints;    /* by the number of the node */
 } statement_walk;
 
 /* ---- which nodes carry a gradient ---- */
@@ -124,7 +125,8 @@ static hr_terms at_extreme(statement_walk *walk, const hr_expr *node, hr_terms s
 /* logsumexp: times exp(e - y). */
 static hr_terms at_logsumexp(statement_walk *walk, const hr_expr *node, hr_terms sum) {
     hr_algebra *algebra = walk->derivation->algebra;
-    return hr_terms_times(algebra, sum, hr_primal_exponential(algebra, value_of(walk, node->args[0]), value_of(walk, node)));
+    return hr_terms_times(
+        algebra, sum, hr_primal_exponential(algebra, value_of(walk, node->args[0]), value_of(walk, node)));
 }
 
 static void give_reduction(statement_walk *walk, const hr_expr *node, hr_terms sum) {
@@ -145,7 +147,8 @@ static void give_softmax(statement_walk *walk, const hr_expr *node, hr_terms sum
     const hr_terms weighted = hr_terms_times(algebra, one, p);
     hr_terms along = hr_terms_over(algebra, weighted, bound);
     along = hr_terms_in_scope(algebra, along, one.terms[0].scope);
-    const hr_terms inner = hr_terms_joined(algebra, hr_terms_add(algebra, one, hr_terms_negate(algebra, along)));
+    const hr_terms inner =
+        hr_terms_joined(algebra, hr_terms_add(algebra, one, hr_terms_negate(algebra, along)));
     give(walk, node->args[0], hr_terms_times(algebra, inner, p));
 }
 
@@ -170,17 +173,36 @@ static hr_visit note_axes(void *context, const hr_expr *node) {
     return HR_VISIT_ON;
 }
 
-/* Axes on which none does get an index of their own. */
+static bool is_axis(const hr_adjoint *adjoint, int rank, int index) {
+    for (int a = 0; a < rank; a++)
+        if (adjoint->named[a] && adjoint->axes[a] == index) return true;
+    return false;
+}
+
+/* An index of the kernel over all of the axis, that no other axis has; a new one where there is none. */
+static int index_of_axis(hr_derivation *derivation, const hr_adjoint *adjoint, const hr_tensor *tensor,
+                         int axis) {
+    hr_algebra *algebra = derivation->algebra;
+    static const char *const names[] = {"i", "j", "k", "n", "u", "v"};
+    for (int i = 0; i < algebra->index_count; i++) {
+        const int index = algebra->indices[i];
+        const hr_expr *extent = derivation->graph->function->indices[index].extent;
+        if (hr_extent_identical(extent, tensor->shape[axis]) && !is_axis(adjoint, tensor->rank, index))
+            return index;
+    }
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        if (strcmp(hr_name_free(derivation, names[n]), names[n]) == 0)
+            return hr_index_fresh(algebra, names[n], tensor->shape[axis]);
+    return hr_index_fresh(algebra, "i", tensor->shape[axis]);
+}
+
+/* Axes on which none does. */
 static void finish_axes(hr_derivation *derivation, int t) {
-    const hr_tensor *tensor = &derivation->graph->function->tensors[t];
     hr_adjoint *adjoint = &derivation->adjoints[t];
-    for (int a = 0; a < tensor->rank && !adjoint->has_axes; a++) {
-        const hr_expr *extent = tensor->shape[a];
-        char name[2] = "i";
+    for (int a = 0; a < derivation->graph->function->tensors[t].rank && !adjoint->has_axes; a++) {
         if (adjoint->named[a]) continue;
-        if (extent->op == HR_OP_EXTENT) name[0] = (char)(derivation->source->extents[extent->extent][0] | 0x20);
-        adjoint->axes[a] =
-            hr_index_fresh(derivation->algebra, hr_arena_copy(derivation->graph->arena, name, 1), tensor->shape[a]);
+        adjoint->axes[a] = index_of_axis(derivation, adjoint, &derivation->graph->function->tensors[t], a);
+        adjoint->named[a] = true;
     }
     adjoint->has_axes = true;
 }
@@ -269,7 +291,8 @@ static hr_terms statement_adjoint(statement_walk *walk) {
     for (int i = 0; i < statement->domain_count; i++)
         domain |= hr_index_bit(algebra, derivation->index_of[statement->domain[i]]);
     hr_terms sum = hr_terms_replace(algebra, adjoint->sum, statement->subscript_count, adjoint->axes, to);
-    if (sum.count > 1 && hr_expr_find(statement->value, is_reduction, NULL)) sum = hr_terms_joined(algebra, sum);
+    if (sum.count > 1 && hr_expr_find(statement->value, is_reduction, NULL))
+        sum = hr_terms_joined(algebra, sum);
     if (derivation->source->tensors[statement->tensor].role == HR_ROLE_LOCAL && sum.count)
         hr_name_value(derivation, hr_terms_compose(algebra, sum),
                       hr_arena_format(derivation->graph->arena, "d%s",
@@ -285,7 +308,8 @@ static void walk_back(statement_walk *walk) {
         walk->adjoints[walk->order[i]->id] = (hr_terms){0};
     give(walk, root, statement_adjoint(walk));
     for (int i = walk->count; i-- && !derivation->graph->full;)
-        if (walk->adjoints[walk->order[i]->id].count) hand_on(walk, walk->order[i], walk->adjoints[walk->order[i]->id]);
+        if (walk->adjoints[walk->order[i]->id].count)
+            hand_on(walk, walk->order[i], walk->adjoints[walk->order[i]->id]);
 }
 
 static void find_order(statement_walk *walk) {
@@ -311,7 +335,8 @@ static void begin_statement(hr_derivation *derivation, const hr_statement *state
     adjoint->has_axes = true;
     const int cotangent = derivation->cotangents[statement->tensor];
     if (cotangent >= 0)
-        adjoint->sum = hr_terms_of(algebra, hr_graph_element(derivation->graph, cotangent, tensor->rank, subscripts));
+        adjoint->sum =
+            hr_terms_of(algebra, hr_graph_element(derivation->graph, cotangent, tensor->rank, subscripts));
 }
 
 void hr_adjoints_begin(hr_derivation *derivation) {
@@ -334,7 +359,8 @@ hr_status hr_backward(hr_derivation *derivation) {
     for (int s = 0; s < source->statement_count; s++) { /* what passes a gradient on, forwards */
         walk.statement = &source->statements[s];
         find_order(&walk);
-        if (derivation->carries[walk.statement->value->id]) derivation->adjoints[walk.statement->tensor].active = true;
+        if (derivation->carries[walk.statement->value->id])
+            derivation->adjoints[walk.statement->tensor].active = true;
     }
     for (int s = source->statement_count; s-- && !derivation->graph->full;) {
         walk.statement = &source->statements[s];

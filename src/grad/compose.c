@@ -35,7 +35,8 @@ static void class_remove(hr_term_classes *out, int at) {
 
 static void classes_sort(hr_term_classes *out) {
     for (int i = 1; i < out->count; i++)
-        for (int j = i; j && __builtin_popcountll(out->sets[j - 1]) < __builtin_popcountll(out->sets[j]); j--) {
+        for (int j = i; j && __builtin_popcountll(out->sets[j - 1]) < __builtin_popcountll(out->sets[j]);
+             j--) {
             const hr_term term = out->classes[j];
             const hr_index_set set = out->sets[j];
             out->classes[j] = out->classes[j - 1];
@@ -88,8 +89,7 @@ static hr_expr *times_class(hr_algebra *algebra, hr_expr *product, const hr_term
     }
     if (term->coefficient != 1) above = times(algebra, above, hr_make_number(algebra, term->coefficient));
     if (product && divides && !above) return hr_make_binary(algebra, HR_OP_DIV, product, below);
-    if (below)
-        above = hr_make_binary(algebra, HR_OP_DIV, above ? above : hr_make_number(algebra, 1), below);
+    if (below) above = hr_make_binary(algebra, HR_OP_DIV, above ? above : hr_make_number(algebra, 1), below);
     return above ? times(algebra, product, above) : product;
 }
 
@@ -97,10 +97,11 @@ static hr_expr *times_class(hr_algebra *algebra, hr_expr *product, const hr_term
 static hr_expr *product_compose(hr_algebra *algebra, const hr_term *term) {
     hr_term_classes *classes = hr_algebra_take(algebra, sizeof *classes);
     hr_term_classify(algebra, term, classes);
-    const bool divides = is_reduction(term);
+    const bool divides = is_reduction(term) || __builtin_popcountll(classes->all) < algebra->widest;
     hr_expr *product = NULL;
     for (int i = 0; i < classes->count; i++)
-        product = times_class(algebra, product, &classes->classes[i], divides || classes->sets[i] == classes->all);
+        product =
+            times_class(algebra, product, &classes->classes[i], divides || classes->sets[i] == classes->all);
     return product ? product : hr_make_number(algebra, 1);
 }
 
@@ -111,7 +112,8 @@ static hr_expr *negative(hr_algebra *algebra, hr_expr *expr) {
 
 static hr_expr *guarded(hr_algebra *algebra, const hr_term *term, hr_expr *value) {
     if (!term->guard_count) return value;
-    hr_expr *args[] = {hr_make_and(algebra, term->guard_count, term->guards), value, hr_make_number(algebra, 0)};
+    hr_expr *args[] = {hr_make_and(algebra, term->guard_count, term->guards), value,
+                       hr_make_number(algebra, 0)};
     return hr_make(algebra, HR_OP_WHERE, 3, args);
 }
 
@@ -170,8 +172,8 @@ static bool saves(hr_algebra *algebra, const hr_term *term, const hr_factor *fac
            hr_term_free(algebra, term) == all;
 }
 
-/* Products that are saved by taking `factor` out of the terms that have it; 0 where fewer than two do, and where
- * one is saved only to be paid outside of brackets that not all terms are in. */
+/* Products that are saved by taking `factor` out of the terms that have it; 0 where fewer than two do, and
+ * where one is saved only to be paid outside of brackets that not all terms are in. */
 static int savings(hr_algebra *algebra, hr_terms sum, const hr_factor *factor, hr_index_set all) {
     int count, saved = 0;
     common_power(sum, factor->base, factor->power > 0 ? 1 : -1, &count);
@@ -216,9 +218,11 @@ static hr_expr *factored_compose(hr_algebra *algebra, hr_terms sum, hr_factor fa
         to->terms[to->count++] = sum.terms[i];
     }
     hr_expr *power = hr_make_power(algebra, factor.base, abs(factor.power));
-    const hr_terms inner = factor.power > 0 ? hr_terms_divide(algebra, with, power) : hr_terms_times(algebra, with, power);
+    const hr_terms inner =
+        factor.power > 0 ? hr_terms_divide(algebra, with, power) : hr_terms_times(algebra, with, power);
     hr_terms product = plain_sum_of(algebra, plain_compose(algebra, inner));
-    product = factor.power > 0 ? hr_terms_times(algebra, product, power) : hr_terms_divide(algebra, product, power);
+    product =
+        factor.power > 0 ? hr_terms_times(algebra, product, power) : hr_terms_divide(algebra, product, power);
     return plain_compose(algebra, hr_terms_add(algebra, product, rest));
 }
 

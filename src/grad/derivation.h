@@ -12,8 +12,8 @@
 
 /* What the elements of a tensor are given. */
 typedef struct hr_adjoint {
-    bool active;   /* a wanted gradient passes through it */
-    bool has_axes; /* its axes have indices */
+    bool active;             /* a wanted gradient passes through it */
+    bool has_axes;           /* its axes have indices */
     bool named[HR_RANK_MAX]; /* the axis has one already */
     int axes[HR_RANK_MAX];
     hr_terms sum; /* over these */
@@ -22,8 +22,8 @@ typedef struct hr_adjoint {
     hr_index_set domain;
     hr_expr *subscripts[HR_RANK_MAX];
     hr_terms scattered;
-    int contributions;
-    bool asked; /* each element asks whether a place that data decides is its own */
+    int contributions, gradient; /* the tensor that it becomes, -1 = none */
+    bool asked;                  /* each element asks whether a place that data decides is its own */
 } hr_adjoint;
 
 typedef struct hr_named_value {
@@ -36,20 +36,21 @@ typedef struct hr_derivation {
     const hr_gradient_options *options;
     hr_graph *graph; /* its tensors: the source's by the same numbers, then cotangents, gradients, locals */
     hr_algebra *algebra;
-    int *index_of;          /* an index of the source -> the one that stands for all of its name and extent */
-    hr_index_set *open;     /* a node of the source -> the indices that it depends on */
-    bool *carries;          /* a node of the source -> a wanted gradient passes through it */
-    hr_expr **values;       /* a statement -> its value, in the graph */
-    hr_rewriting primal;    /* a node of the source -> its value */
-    hr_adjoint *adjoints;   /* a tensor of the source */
-    int *cotangents;        /* a result of the source -> the tensor of its cotangent, -1 = none */
-    int *statement_of;      /* a tensor of the source -> the statement that assigns it, -1 = none */
-    bool *saved;            /* a tensor of the source: a parameter of the derived kernel holds it */
+    int *index_of;        /* an index of the source -> the one that stands for all of its name and extent */
+    hr_index_set *open;   /* a node of the source -> the indices that it depends on */
+    bool *carries;        /* a node of the source -> a wanted gradient passes through it */
+    hr_expr **values;     /* a statement -> its value, in the graph */
+    hr_rewriting primal;  /* a node of the source -> its value */
+    hr_adjoint *adjoints; /* a tensor of the source */
+    int *cotangents;      /* a result of the source -> the tensor of its cotangent, -1 = none */
+    int *statement_of;    /* a tensor of the source -> the statement that assigns it, -1 = none */
+    bool *saved;          /* a tensor of the source: a parameter of the derived kernel holds it */
     int name_count, name_capacity;
     struct hr_named_value *names; /* what values that become locals are called */
     int carrier_count, carrier_capacity;
-    int *carriers; /* cotangents, and locals that are made from them */
-    hr_text *warnings;
+    int *carriers;                   /* cotangents, and locals that are made from them */
+    hr_gradient_argument *arguments; /* to be filled; NULL = not wanted */
+    hr_text *notes;
     const char *refusal; /* an inout tensor that the gradient would need; NULL = none */
 } hr_derivation;
 
@@ -57,8 +58,8 @@ typedef struct hr_derivation {
 
 /* What `value` is called where it becomes a local. */
 void hr_name_value(hr_derivation *derivation, const hr_expr *value, const char *name);
-/* A name that nothing else has: as it was given to `meaning`, else by what `value` is, which the kernel has for
- * it. */
+/* A name that nothing else has: as it was given to `meaning`, else by what `value` is, which the kernel has
+ * for it. */
 const char *hr_name_of(hr_derivation *derivation, const hr_expr *meaning, const hr_expr *value);
 /* `name` where it is free, else with a number behind it. */
 const char *hr_name_free(hr_derivation *derivation, const char *name);

@@ -11,7 +11,8 @@ typedef struct solver {
     hr_expr *to[HR_GRAD_INDICES];
     int guard_count;
     hr_expr *guards[4 * HR_RANK_MAX + 4];
-    hr_index_set more; /* indices that came with what was solved, to be summed */
+    hr_index_set taken; /* indices of the sum and of the axes */
+    hr_index_set more;  /* indices that came with what was solved, to be summed */
 } solver;
 
 static hr_expr *value_of(const solver *s, int index) {
@@ -82,8 +83,8 @@ static bool is_positive(hr_algebra *algebra, hr_expr *factor) {
                                 hr_whole_subtract(algebra, factor, hr_graph_whole(algebra->graph, 1)));
 }
 
-/* axis = factor * index + rest: of a rest from 0 to factor - 1 that is an index, both are known; of any other,
- * where the division comes out even. */
+/* axis = factor * index + rest: of a rest from 0 to factor - 1 that is an index, both are known; of any
+ * other, where the division comes out even. */
 static bool solve_steps(solver *s, hr_expr *axis, int index, hr_expr *factor, hr_expr *rest) {
     hr_algebra *algebra = s->algebra;
     if (!is_positive(algebra, factor)) return false;
@@ -128,14 +129,14 @@ static bool solve_division(solver *s, hr_expr *axis, hr_expr *subscript, int axi
     if (divisor->op != HR_OP_NUMBER && divisor->op != HR_OP_EXTENT) return false;
     hr_expr *extent = extent_of(s, index->index), *value, *most;
     if (subscript->op == HR_OP_FLOORDIV) {
-        const int r = hr_index_fresh(algebra, "r", divisor);
+        const int r = hr_index_like(algebra, "r", divisor, s->taken | s->more);
         s->more |= hr_index_bit(algebra, r);
         value = hr_whole_add(algebra, hr_whole_multiply(algebra, divisor, axis), value_of(s, r));
         most = hr_whole_multiply(algebra, divisor, extent_of(s, axis_index));
     } else {
         hr_expr *up = hr_whole_subtract(algebra, divisor, hr_graph_whole(algebra->graph, 1));
         hr_expr *turns = hr_make_binary(algebra, HR_OP_FLOORDIV, hr_whole_add(algebra, extent, up), divisor);
-        const int q = hr_index_fresh(algebra, "q", turns);
+        const int q = hr_index_like(algebra, "q", turns, s->taken | s->more);
         s->more |= hr_index_bit(algebra, q);
         value = hr_whole_add(algebra, hr_whole_multiply(algebra, divisor, value_of(s, q)), axis);
         guard_less(s, axis, divisor);
@@ -150,7 +151,10 @@ static bool solve_division(solver *s, hr_expr *axis, hr_expr *subscript, int axi
 static void solve_axes(solver *s, int count, hr_expr *const *subscripts, const int *axes, bool *done) {
     for (int a = 0; a < count; a++) {
         done[a] = subscripts[a]->op == HR_OP_INDEX && open_indices(s, subscripts[a]);
-        if (done[a]) solve(s, subscripts[a]->index, value_of(s, axes[a]));
+        if (!done[a]) continue;
+        if (hr_extent_compare(extent_of(s, subscripts[a]->index), extent_of(s, axes[a])) != HR_SAME)
+            guard_less(s, value_of(s, axes[a]), extent_of(s, subscripts[a]->index));
+        solve(s, subscripts[a]->index, value_of(s, axes[a]));
     }
     for (bool progress = true; progress;) {
         progress = false;
@@ -177,7 +181,8 @@ static hr_terms with_own_indices(solver *s, hr_terms sum, int count, hr_expr **s
     clashes = hr_index_list(algebra, s->scope & taken, clash);
     for (int i = 0; i < clashes; i++) {
         const hr_index old = algebra->graph->function->indices[clash[i]];
-        const int fresh = hr_index_fresh(algebra, old.name, old.extent);
+        const int fresh = hr_index_like(algebra, old.name, old.extent, s->taken);
+        s->taken |= hr_index_bit(algebra, fresh);
         to[i] = hr_graph_index_value(algebra->graph, fresh);
         s->scope = (s->scope & ~hr_index_bit(algebra, clash[i])) | hr_index_bit(algebra, fresh);
     }
@@ -188,7 +193,7 @@ static hr_terms with_own_indices(solver *s, hr_terms sum, int count, hr_expr **s
 }
 
 hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const *given, const int *axes,
-                 bool *scatters) {
+                   bool *scatters) {
     *scatters = false;
     if (!sum.count) return sum;
     solver *s = hr_algebra_take(algebra, sizeof *s);
@@ -197,6 +202,11 @@ hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const 
     *s = (solver){.algebra = algebra, .scope = sum.terms[0].scope};
     for (int a = 0; a < count; a++)
         subscripts[a] = given[a];
+    s->taken = s->scope;
+    for (int a = 0; a < count; a++)
+        s->taken |= hr_index_bit(algebra, axes[a]);
+    for (int i = 0; i < sum.count; i++)
+        s->taken |= hr_term_free(algebra, &sum.terms[i]);
     sum = with_own_indices(s, sum, count, subscripts, axes);
     solve_axes(s, count, subscripts, axes, done);
     for (int a = 0; a < count; a++)

@@ -12,6 +12,6 @@
 /* `axes`: an index an axis of the tensor. `*scatters`: some subscript depends on data, or in another way that
  * cannot be solved, on indices that no other one fixes, so that each point asked. */
 hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const *subscripts, const int *axes,
-                 bool *scatters);
+                   bool *scatters);
 
 #endif

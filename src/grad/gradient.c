@@ -1,6 +1,8 @@
-/* The gradient of a function: its steps in order. In: a function and what is wanted. Out: a kernel as text. */
+/* The gradient of a function: its steps in order. In: a function and what is wanted. Out: a kernel as text.
+ */
 #include "grad/gradient.h"
 #include "grad/derivation.h"
+#include "ir/extent_form.h"
 #include "ir/function_text.h"
 #include "ir/types.h"
 
@@ -51,8 +53,10 @@ static bool is_derived(const hr_derivation *derivation, int t) {
     const hr_tensor *tensor = &derivation->source->tensors[t];
     const int s = derivation->statement_of[t];
     if (!is_float_result(tensor)) return false;
-    if (tensor->role == HR_ROLE_INOUT && (s < 0 || !derivation->source->statements[s].accumulate)) return false;
-    return derivation->options->of ? list_has(derivation->options->of, tensor->name) : !is_kept(derivation, t);
+    if (tensor->role == HR_ROLE_INOUT && (s < 0 || !derivation->source->statements[s].accumulate))
+        return false;
+    return derivation->options->of ? list_has(derivation->options->of, tensor->name)
+                                   : !is_kept(derivation, t);
 }
 
 /* Each name of `list` is a tensor of the function for which `fits` holds. */
@@ -65,8 +69,8 @@ static hr_status check_list(const hr_function *function, const char *list, const
                                                memcmp(function->tensors[t].name, at, piece) == 0))
             t++;
         if (t == function->tensor_count || !fits(&function->tensors[t]))
-            return hr_fail(HR_BAD_INPUT, "%.*s is no %s of kernel %.60s", (int)(piece < 60 ? piece : 60), at, what,
-                           function->name);
+            return hr_fail(HR_BAD_INPUT, "%.*s is no %s of kernel %.60s", (int)(piece < 60 ? piece : 60), at,
+                           what, function->name);
         at += piece + (at[piece] == ',');
     }
     return HR_OK;
@@ -93,10 +97,11 @@ static hr_status check_options(const hr_function *function, const hr_gradient_op
     for (int t = 0; t < function->parameter_count; t++) {
         const hr_tensor *tensor = &function->tensors[t];
         if (tensor->role == HR_ROLE_INOUT && options->wrt && list_has(options->wrt, tensor->name))
-            return hr_fail(HR_BAD_INPUT,
-                           "%.60s of kernel %.60s is inout: after the kernel its old values are gone. Make it a "
-                           "parameter and give the new values as a result",
-                           tensor->name, function->name);
+            return hr_fail(
+                HR_BAD_INPUT,
+                "%.60s of kernel %.60s is inout: after the kernel its old values are gone. Make it a "
+                "parameter and give the new values as a result",
+                tensor->name, function->name);
     }
     return HR_OK;
 }
@@ -130,7 +135,7 @@ static void tensors_prepare(hr_derivation *derivation) {
     for (int t = hr_function_arguments(source); t < source->tensor_count; t++) /* the same numbers */
         add_tensor(derivation, &source->tensors[t], source->tensors[t].name, source->tensors[t].dtype, NULL);
     for (int t = 0; t < source->tensor_count; t++)
-        derivation->cotangents[t] = derivation->statement_of[t] = -1;
+        derivation->cotangents[t] = derivation->statement_of[t] = derivation->adjoints[t].gradient = -1;
     for (int s = 0; s < source->statement_count; s++)
         derivation->statement_of[source->statements[s].tensor] = s;
     const hr_gradient_options *options = derivation->options;
@@ -141,7 +146,8 @@ static void tensors_prepare(hr_derivation *derivation) {
                                    ? !options->recompute || !list_has(options->recompute, tensor->name)
                                    : options->save && list_has(options->save, tensor->name);
         if (!is_derived(derivation, t)) continue;
-        derivation->cotangents[t] = add_tensor(derivation, tensor, gradient_name(derivation, tensor->name), tensor->dtype, tensor->variable);
+        derivation->cotangents[t] = add_tensor(derivation, tensor, gradient_name(derivation, tensor->name),
+                                               tensor->dtype, tensor->variable);
         hr_carry_cotangent(derivation, derivation->cotangents[t]);
     }
 }
@@ -166,29 +172,32 @@ static bool is_shared_by_rows(hr_derivation *derivation, int parameter) {
     return rows;
 }
 
-static void warn_zero(hr_derivation *derivation, const hr_tensor *parameter) {
-    hr_text_format(derivation->warnings,
-                   "%s has no way to a result but through whole numbers, comparisons or roundings: its gradient is 0\n",
-                   parameter->name);
+static void note_zero(hr_derivation *derivation, const hr_tensor *parameter) {
+    hr_text_format(
+        derivation->notes,
+        "%s has no way to a result but through whole numbers, comparisons or roundings: its gradient is 0\n",
+        parameter->name);
 }
 
 /* The subscripts of a scatter, in words. */
-static void warn_scatter(hr_derivation *derivation, const hr_tensor *parameter) {
-    hr_text_format(derivation->warnings,
-                   "%s is read at places that data decides, and elsewhere: each of its elements asks each place\n",
-                   parameter->name);
+static void note_scatter(hr_derivation *derivation, const hr_tensor *parameter) {
+    hr_text_format(
+        derivation->notes,
+        "%s is read at places that data decides, and elsewhere: each of its elements asks each place\n",
+        parameter->name);
 }
 
 static void gradient_of(hr_derivation *derivation, int parameter, hr_gradient_statement *out) {
     hr_algebra *algebra = derivation->algebra;
     const hr_tensor *tensor = &derivation->source->tensors[parameter];
     hr_adjoint *adjoint = &derivation->adjoints[parameter];
-    if (!adjoint->sum.count && !adjoint->scatters) warn_zero(derivation, tensor);
-    if (adjoint->contributions > 1 && adjoint->asked) warn_scatter(derivation, tensor);
+    if (!adjoint->sum.count && !adjoint->scatters) note_zero(derivation, tensor);
+    if (adjoint->contributions > 1 && adjoint->asked) note_scatter(derivation, tensor);
     const bool weight = adjoint->scatters || is_shared_by_rows(derivation, parameter);
     const hr_dtype wide = hr_compute_type(tensor->dtype);
-    out->tensor = add_tensor(derivation, tensor, gradient_name(derivation, tensor->name), weight ? wide : tensor->dtype,
-                             weight ? NULL : tensor->variable);
+    out->tensor = add_tensor(derivation, tensor, gradient_name(derivation, tensor->name),
+                             weight ? wide : tensor->dtype, weight ? NULL : tensor->variable);
+    adjoint->gradient = out->tensor;
     out->accumulate = adjoint->scatters || (weight && derivation->options->accumulate);
     if (derivation->graph->full) return;
     derivation->graph->function->tensors[out->tensor].role =
@@ -209,14 +218,27 @@ static void gradient_of(hr_derivation *derivation, int parameter, hr_gradient_st
 
 typedef struct renumbering {
     hr_graph *graph;
-    int *to; /* a tensor of the graph -> its number in the kernel */
+    const hr_tensor *tensors; /* of the graph, or the source */
+    int *to;                  /* a tensor of these -> its number in the kernel */
 } renumbering;
+
+/* A part of an axis is read by i + 0: an index alone would have to range over all of it. */
+static hr_expr *subscript_written(hr_graph *graph, hr_expr *subscript, const hr_expr *axis) {
+    if (subscript->op != HR_OP_INDEX) return subscript;
+    const hr_expr *extent = graph->function->indices[subscript->index].extent;
+    if (hr_extent_compare(extent, axis) == HR_SAME) return subscript;
+    return hr_graph_binary(graph, HR_OP_ADD, HR_I64, subscript, hr_graph_whole(graph, 0));
+}
 
 static hr_expr *renumbered(void *context, const hr_expr *node, hr_expr *const *args) {
     const renumbering *numbers = context;
+    hr_expr *subscripts[HR_RANK_MAX];
+    if (node->op != HR_OP_ELEMENT) return hr_graph_with_args(numbers->graph, node, args);
+    for (int a = 0; a < node->arg_count; a++)
+        subscripts[a] = subscript_written(numbers->graph, args[a], numbers->tensors[node->tensor].shape[a]);
     hr_expr model = *node;
-    model.args = (hr_expr **)args;
-    if (node->op == HR_OP_ELEMENT) model.tensor = numbers->to[node->tensor];
+    model.args = subscripts;
+    model.tensor = numbers->to[node->tensor];
     return hr_graph_intern(numbers->graph, &model);
 }
 
@@ -249,7 +271,8 @@ static int kind_of(const hr_derivation *derivation, int tensor, const bool *read
 
 static void variables_of(const hr_derivation *derivation, hr_function *kernel) {
     const hr_function *source = derivation->source;
-    kernel->variables = hr_algebra_take(derivation->algebra, sizeof *kernel->variables * HR_DTYPE_VARIABLE_MAX);
+    kernel->variables =
+        hr_algebra_take(derivation->algebra, sizeof *kernel->variables * HR_DTYPE_VARIABLE_MAX);
     kernel->variable_count = 0;
     for (int v = 0; v < source->variable_count; v++) {
         bool used = false;
@@ -259,10 +282,23 @@ static void variables_of(const hr_derivation *derivation, hr_function *kernel) {
     }
 }
 
+/* What the argument is to the source. */
+static hr_gradient_argument argument_of(const hr_derivation *derivation, int tensor, int kind) {
+    if (kind == 1 || kind == 2) return (hr_gradient_argument){HR_FORWARD_VALUE, tensor};
+    const hr_function *source = derivation->source;
+    for (int t = 0; t < source->tensor_count; t++) {
+        if (kind == 0 && derivation->cotangents[t] == tensor) return (hr_gradient_argument){HR_COTANGENT, t};
+        if (kind != 0 && derivation->adjoints[t].gradient == tensor)
+            return (hr_gradient_argument){HR_GRADIENT, t};
+    }
+    return (hr_gradient_argument){HR_GRADIENT, -1};
+}
+
 static void kernel_tensors(const hr_derivation *derivation, hr_function *kernel, int *to) {
     const hr_function *function = derivation->graph->function;
     const bool *read = tensors_read(derivation);
-    kernel->tensors = hr_algebra_take(derivation->algebra, (size_t)(function->tensor_count + 1) * sizeof *kernel->tensors);
+    kernel->tensors =
+        hr_algebra_take(derivation->algebra, (size_t)(function->tensor_count + 1) * sizeof *kernel->tensors);
     kernel->tensor_count = kernel->parameter_count = kernel->result_count = 0;
     for (int kind = 0; kind <= 5; kind++)
         for (int t = 0; t < function->tensor_count; t++) {
@@ -272,6 +308,8 @@ static void kernel_tensors(const hr_derivation *derivation, hr_function *kernel,
             if (kind < 3) tensor->role = HR_ROLE_INPUT;
             kernel->parameter_count += kind <= 3;
             kernel->result_count += kind == 4;
+            if (kind < 5 && derivation->arguments)
+                derivation->arguments[kernel->tensor_count] = argument_of(derivation, t, kind);
             to[t] = kernel->tensor_count++;
         }
 }
@@ -283,17 +321,17 @@ static void kernel_assemble(const hr_derivation *derivation, hr_function *kernel
     int *to = hr_algebra_take(derivation->algebra, (size_t)(function->tensor_count + 1) * sizeof *to);
     kernel_tensors(derivation, kernel, to);
     variables_of(derivation, kernel);
-    renumbering numbers = {graph, to};
+    renumbering numbers = {graph, function->tensors, to};
     hr_rewriting rewriting = {.graph = graph, .after = renumbered, .context = &numbers};
-    kernel->statements =
-        hr_algebra_take(derivation->algebra, (size_t)(function->statement_count + 1) * sizeof *kernel->statements);
+    kernel->statements = hr_algebra_take(derivation->algebra, (size_t)(function->statement_count + 1) *
+                                                                  sizeof *kernel->statements);
     for (int s = 0; s < function->statement_count && !graph->full; s++) {
         hr_statement *statement = &kernel->statements[s];
         *statement = function->statements[s];
         statement->tensor = to[statement->tensor];
         statement->value = hr_rewriting_of(&rewriting, statement->value);
-        statement->subscripts =
-            hr_algebra_take(derivation->algebra, (size_t)(statement->subscript_count + 1) * sizeof *statement->subscripts);
+        statement->subscripts = hr_algebra_take(
+            derivation->algebra, (size_t)(statement->subscript_count + 1) * sizeof *statement->subscripts);
         for (int a = 0; a < statement->subscript_count; a++)
             statement->subscripts[a] = hr_rewriting_of(&rewriting, function->statements[s].subscripts[a]);
     }
@@ -304,7 +342,8 @@ static void kernel_assemble(const hr_derivation *derivation, hr_function *kernel
 }
 
 /* "x, weight and bias" */
-static void append_names(hr_text *out, const hr_function *function, bool (*has)(const hr_gradient_options *, const hr_tensor *),
+static void append_names(hr_text *out, const hr_function *function,
+                         bool (*has)(const hr_gradient_options *, const hr_tensor *),
                          const hr_gradient_options *options) {
     int count = 0, at = 0;
     for (int t = 0; t < function->tensor_count; t++)
@@ -336,33 +375,78 @@ static hr_status derive(hr_derivation *derivation, hr_text *out) {
     hr_gradient_statement *statements =
         hr_algebra_take(derivation->algebra, (size_t)(source->parameter_count + 1) * sizeof *statements);
     for (int t = 0; t < source->parameter_count; t++)
-        if (is_wanted(derivation->options, &source->tensors[t])) gradient_of(derivation, t, &statements[count++]);
+        if (is_wanted(derivation->options, &source->tensors[t]))
+            gradient_of(derivation, t, &statements[count++]);
     if (!count)
-        return hr_fail(HR_BAD_INPUT, "kernel %.60s has no float parameter to derive for: name one with --wrt", source->name);
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s has no float parameter to derive for: name one with --wrt",
+                       source->name);
     HR_TRY(hr_graph_status(derivation->graph));
     hr_share(derivation, count, statements);
     HR_TRY(hr_graph_status(derivation->graph));
     if (derivation->refusal)
         return hr_fail(HR_BAD_INPUT,
-                       "%.60s of kernel %.60s is inout and on the way of the gradient: after the kernel its old values are "
+                       "%.60s of kernel %.60s is inout and on the way of the gradient: after the kernel its "
+                       "old values are "
                        "gone. Make it a parameter and give the new values as a result",
                        derivation->refusal, source->name);
     return write_kernel(derivation, out);
 }
 
-hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options, hr_text *out,
-                               hr_text *warnings) {
+hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options,
+                               hr_gradient_argument *arguments, hr_text *out, hr_text *notes) {
     hr_arena *arena;
     HR_TRY(check_options(function, options));
     HR_TRY(hr_arena_create(ARENA, &arena));
     hr_derivation *derivation = hr_arena_alloc(arena, sizeof *derivation);
     derivation->source = function;
     derivation->options = options;
-    derivation->warnings = warnings;
+    derivation->arguments = arguments;
+    derivation->notes = notes;
     derivation->graph = hr_graph_create(function, arena);
     derivation->algebra = hr_algebra_create(derivation->graph);
     const hr_status status = derive(derivation, out);
     hr_rewriting_end(&derivation->primal);
     hr_arena_destroy(arena);
     return status == HR_OK ? hr_text_status(out) : status;
+}
+
+hr_status hr_function_saving(const hr_function *function, const hr_gradient_options *options, hr_text *out) {
+    hr_arena *arena;
+    HR_TRY(check_options(function, options));
+    HR_TRY(hr_arena_create(ARENA, &arena));
+    hr_graph *graph = hr_graph_create(function, arena);
+    hr_function saving = *function;
+    const size_t tensors = (size_t)function->tensor_count + 1;
+    renumbering numbers = {graph, function->tensors, hr_arena_alloc(arena, tensors * sizeof *numbers.to)};
+    saving.tensors = hr_arena_alloc(arena, tensors * sizeof *saving.tensors);
+    saving.statements =
+        hr_arena_alloc(arena, ((size_t)function->statement_count + 1) * sizeof *saving.statements);
+    int count = 0;
+    for (int kind = 0; kind < 3; kind++) /* arguments, saved locals, other locals */
+        for (int t = 0; t < function->tensor_count; t++) {
+            const bool declared = t < hr_function_arguments(function);
+            const bool saved =
+                !declared && options->save && list_has(options->save, function->tensors[t].name);
+            if ((declared ? 0 : saved ? 1 : 2) != kind) continue;
+            saving.tensors[count] = function->tensors[t];
+            if (saved) saving.tensors[count].role = HR_ROLE_RESULT;
+            saving.result_count += saved;
+            numbers.to[t] = count++;
+        }
+    hr_rewriting rewriting = {.graph = graph, .after = renumbered, .context = &numbers};
+    for (int s = 0; s < function->statement_count && !graph->full; s++) {
+        hr_statement *statement = &saving.statements[s];
+        *statement = function->statements[s];
+        statement->tensor = numbers.to[statement->tensor];
+        statement->value = hr_rewriting_of(&rewriting, statement->value);
+        statement->subscripts =
+            hr_arena_alloc(arena, ((size_t)statement->subscript_count + 1) * sizeof(hr_expr *));
+        for (int a = 0; a < statement->subscript_count; a++)
+            statement->subscripts[a] = hr_rewriting_of(&rewriting, function->statements[s].subscripts[a]);
+    }
+    hr_rewriting_end(&rewriting);
+    hr_status status = hr_graph_status(graph);
+    if (status == HR_OK) status = hr_function_text(&saving, out);
+    hr_arena_destroy(arena);
+    return status;
 }

@@ -7,22 +7,27 @@
 #ifndef HR_GRAD_GRADIENT_H
 #define HR_GRAD_GRADIENT_H
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "ir/function.h"
 
-/* Names are lists with commas; NULL: the default. */
-typedef struct hr_gradient_options {
-    const char *of;        /* results; default: all floats */
-    const char *wrt;       /* parameters; default: all float tensors */
-    const char *save;      /* locals that the forward kernel gives as results */
-    const char *recompute; /* results that are computed again */
-    const char *name;      /* of the kernel; default: <kernel>_backward */
-    bool accumulate;       /* gradients of weights are added into inout tensors */
-} hr_gradient_options;
+/* What an argument of the derived kernel is. */
+typedef struct hr_gradient_argument {
+    enum { HR_COTANGENT, HR_FORWARD_VALUE, HR_GRADIENT } kind;
+    int tensor; /* of the source: the result, the value, the parameter */
+} hr_gradient_argument;
 
-/* Appends the kernel to `out` and a line for each thing that the reader should know to `warnings`.
- * HR_BAD_INPUT names what is not there, or an inout tensor on the way. */
-hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options, hr_text *out,
-                               hr_text *warnings);
+/* Appends the kernel to `out` and a line for each thing that the reader should know to `notes`. `arguments`:
+ * room for three times the source's tensors, filled with what the kernel's parameters and results are in
+ * order; NULL = not wanted. HR_BAD_INPUT names what is not there, or an inout tensor on the way. */
+hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options,
+                               hr_gradient_argument *arguments, hr_text *out, hr_text *notes);
+
+/* The forward kernel with the locals of options->save as results behind its own. */
+hr_status hr_function_saving(const hr_function *function, const hr_gradient_options *options, hr_text *out);
+
+/* The function with every float, stored or computed, as f64: what its derivatives are checked on. It lives in
+ * `arena`, which has room for a plan. */
+hr_status hr_function_in_f64(const hr_function *function, hr_arena *arena, const hr_function **out);
 
 #endif

@@ -1,5 +1,6 @@
-/* Values of the forward kernel in the graph of the derivation. In: nodes of the source. Out: the same over one
- * number an index, with elementwise locals written out, and results read where they hold the value. */
+/* Values of the forward kernel in the graph of the derivation. In: nodes of the source. Out: the same over
+ * one number an index, with elementwise locals written out, and results read where they hold the value. */
+#include "grad/affine.h"
 #include "grad/derivation.h"
 #include "ir/extent_form.h"
 
@@ -8,7 +9,8 @@
 
 /* ---- indices ---- */
 
-/* The first index of the same name and extent stands for all of them. */
+/* The first index of the same name and extent stands for all of them. Those of left sides have the first
+ * bits, in their order: locals are laid out like what they are made for. */
 static void indices_unify(hr_derivation *derivation) {
     const hr_function *source = derivation->source;
     for (int i = 0; i < source->index_count; i++) {
@@ -18,6 +20,9 @@ static void indices_unify(hr_derivation *derivation) {
             first++;
         derivation->index_of[i] = first;
     }
+    for (int s = 0; s < source->statement_count; s++)
+        for (int i = 0; i < source->statements[s].domain_count; i++)
+            hr_index_bit(derivation->algebra, derivation->index_of[source->statements[s].domain[i]]);
 }
 
 static hr_index_set bit_of(hr_derivation *derivation, int source_index) {
@@ -58,7 +63,8 @@ static hr_expr *element(hr_derivation *derivation, const hr_expr *node, hr_expr 
     int from[HR_RANK_MAX];
     for (int i = 0; i < statement->domain_count; i++)
         from[i] = derivation->index_of[statement->domain[i]];
-    return hr_replace_indices(derivation->algebra, derivation->values[s], statement->domain_count, from, args);
+    return hr_replace_indices(derivation->algebra, derivation->values[s], statement->domain_count, from,
+                              args);
 }
 
 static bool is_minus_infinity(const hr_expr *expr) {
@@ -102,13 +108,14 @@ static hr_expr *made(hr_derivation *derivation, const hr_expr *node, hr_expr *co
         return softmax(derivation, node, args[0]);
     case HR_OP_REDUCE_MEAN: {
         const hr_index_set bound = bound_of(derivation, node);
-        return hr_make_binary(algebra, HR_OP_DIV, hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound, args[0]),
+        return hr_make_binary(algebra, HR_OP_DIV,
+                              hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound, args[0]),
                               hr_make_points(algebra, bound));
     }
     default:
         return hr_op_is_reduction(node->op)
                    ? hr_make_reduction(algebra, node->op, bound_of(derivation, node), args[0])
-                   : hr_graph_with_args(derivation->graph, node, args);
+                   : hr_whole_remade(algebra, node, args);
     }
 }
 
@@ -157,7 +164,8 @@ static void statement_prepare(hr_derivation *derivation, int s) {
     hr_expr *subscripts[HR_RANK_MAX];
     for (int a = 0; a < statement->subscript_count; a++)
         subscripts[a] = hr_rewriting_of(&derivation->primal, statement->subscripts[a]);
-    hr_expr *element = hr_graph_element(derivation->graph, statement->tensor, statement->subscript_count, subscripts);
+    hr_expr *element =
+        hr_graph_element(derivation->graph, statement->tensor, statement->subscript_count, subscripts);
     hr_known_add(algebra, value, element);
     hr_expr *normal = normal_sum(algebra, value);
     if (normal != value) hr_known_add(algebra, normal, element);
@@ -169,10 +177,8 @@ hr_status hr_primal_prepare(hr_derivation *derivation) {
     derivation->index_of = hr_arena_alloc(arena, (size_t)(source->index_count + 1) * sizeof(int));
     derivation->open = hr_arena_alloc(arena, (size_t)(source->expr_count + 1) * sizeof(hr_index_set));
     derivation->values = hr_arena_alloc(arena, (size_t)(source->statement_count + 1) * sizeof(hr_expr *));
-    derivation->primal = (hr_rewriting){.graph = derivation->graph,
-                                        .before = primal_before,
-                                        .after = primal_after,
-                                        .context = derivation};
+    derivation->primal = (hr_rewriting){
+        .graph = derivation->graph, .before = primal_before, .after = primal_after, .context = derivation};
     indices_unify(derivation);
     hr_adjoints_begin(derivation); /* cotangents have the first numbers, and so stand first in products */
     for (int s = 0; s < source->statement_count && !derivation->graph->full; s++)

@@ -3,8 +3,8 @@
  *
  * Parts are shared last: a name that came earlier would hide what cancels.
  */
-#include "grad/derivation.h"
 #include "grad/affine.h"
+#include "grad/derivation.h"
 #include "ir/types.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ typedef struct pair_score {
 } pair_score;
 
 typedef struct use {
-    int count;     /* of products and functions that the node is a part of */
+    int count;      /* of products and functions that the node is a part of */
     bool unguarded; /* in one of them without a condition */
     bool entered;
     hr_expr *settled; /* what it becomes */
@@ -70,7 +70,8 @@ static bool is_leaf(const hr_expr *expr) {
 
 static bool has_same_parts(const hr_term *a, const hr_term *b) {
     return a->factor_count == b->factor_count && a->guard_count == b->guard_count &&
-           (!a->factor_count || memcmp(a->factors, b->factors, (size_t)a->factor_count * sizeof *a->factors) == 0) &&
+           (!a->factor_count ||
+            memcmp(a->factors, b->factors, (size_t)a->factor_count * sizeof *a->factors) == 0) &&
            (!a->guard_count || memcmp(a->guards, b->guards, (size_t)a->guard_count * sizeof *a->guards) == 0);
 }
 
@@ -82,7 +83,8 @@ static bool note_product(sharing *s, const hr_term *term) {
         return false;
     }
     if (s->product_count == PRODUCTS_MOST) return false;
-    s->products = grown(s, s->products, s->product_count, &s->product_capacity, sizeof *s->products, s->product_count);
+    s->products =
+        grown(s, s->products, s->product_count, &s->product_capacity, sizeof *s->products, s->product_count);
     s->products[s->product_count++] = (product){*term, 1};
     return true;
 }
@@ -210,12 +212,45 @@ static bool holds_pair(const hr_term *term, const pair *p) {
     return place_of(term, p->a) >= 0 && place_of(term, p->b) >= 0;
 }
 
+/* The order in which one element has the most of the indices. */
+typedef struct index_order {
+    hr_algebra *algebra;
+    hr_index_set wanted;
+    int count, indices[HR_GRAD_INDICES];
+} index_order;
+
+static hr_visit note_order(void *context, const hr_expr *node) {
+    index_order *order = context;
+    int count = 0, indices[HR_RANK_MAX + 1];
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    for (int a = 0; a < node->arg_count; a++)
+        if (node->args[a]->op == HR_OP_INDEX &&
+            order->wanted & hr_index_bit(order->algebra, node->args[a]->index) &&
+            !hr_indices_have(indices, count, node->args[a]->index))
+            indices[count++] = node->args[a]->index;
+    if (count <= order->count) return HR_VISIT_PAST;
+    order->count = count;
+    memcpy(order->indices, indices, (size_t)count * sizeof *indices);
+    return HR_VISIT_PAST;
+}
+
+/* As what it is made from lies in memory. */
+static int order_indices(sharing *s, const hr_expr *value, hr_index_set set, int *out) {
+    index_order order = {.algebra = s->algebra, .wanted = set};
+    hr_expr_visit(value, note_order, &order);
+    memcpy(out, order.indices, (size_t)order.count * sizeof *out);
+    for (int i = 0; i < order.count; i++)
+        set &= ~hr_index_bit(s->algebra, out[i]);
+    return order.count + hr_index_list(s->algebra, set, out + order.count);
+}
+
 /* A local over the indices that the value depends on; its element. */
-static hr_expr *new_local(sharing *s, const char *name, hr_dtype type, hr_index_set set) {
+static hr_expr *new_local(sharing *s, const char *name, const hr_expr *value, hr_index_set set) {
     int indices[HR_GRAD_INDICES];
     hr_expr *shape[HR_GRAD_INDICES], *subscripts[HR_GRAD_INDICES];
     hr_graph *graph = s->algebra->graph;
-    const int rank = hr_index_list(s->algebra, set, indices);
+    const hr_dtype type = hr_compute_type(value->type);
+    const int rank = order_indices(s, value, set, indices);
     if (rank > HR_RANK_MAX) {
         graph->full = true;
         return graph->placeholder;
@@ -236,14 +271,21 @@ static void find_pairs(sharing *s) {
     pair found;
     while (!s->algebra->graph->full && best_pair(s, &found)) {
         hr_expr *product = pair_product(s, found.a, found.b);
-        found.element = new_local(s, hr_name_of(s->derivation, product, found.a), product->type,
+        found.element = new_local(s, hr_name_of(s->derivation, product, found.a), product,
                                   hr_free_indices(s->algebra, product));
-        if (hr_carries_cotangent(s->derivation, product)) hr_carry_cotangent(s->derivation, found.element->tensor);
+        if (hr_carries_cotangent(s->derivation, product))
+            hr_carry_cotangent(s->derivation, found.element->tensor);
         s->pairs = grown(s, s->pairs, s->pair_count, &s->pair_capacity, sizeof *s->pairs, s->pair_count);
         s->pairs[s->pair_count++] = found;
-        for (int i = 0; i < s->product_count; i++)
-            if (holds_pair(&s->products[i].term, &found))
-                s->products[i].term = without_pair(s, &s->products[i].term, &found);
+        int replaced = 0;
+        for (int i = 0; i < s->product_count; i++) {
+            if (!holds_pair(&s->products[i].term, &found)) continue;
+            s->products[i].term = without_pair(s, &s->products[i].term, &found);
+            replaced++;
+        }
+        use_of(s, found.a)->count -= replaced - 1;
+        use_of(s, found.b)->count -= replaced - 1;
+        use_of(s, found.element)->count = replaced;
     }
 }
 
@@ -255,7 +297,8 @@ static void write_local(sharing *s, hr_expr *element, hr_expr *value) {
     int domain[HR_RANK_MAX];
     for (int i = 0; i < element->arg_count; i++)
         domain[i] = element->args[i]->index;
-    hr_graph_add_statement(s->algebra->graph, element->tensor, element->arg_count, domain, value, (hr_place){0});
+    hr_graph_add_statement(s->algebra->graph, element->tensor, element->arg_count, domain, value,
+                           (hr_place){0});
 }
 
 /* The local that holds `value` already, or NULL. */
@@ -275,7 +318,7 @@ static hr_expr *held(sharing *s, const hr_expr *meaning, hr_expr *value) {
     const hr_index_set set = hr_free_indices(s->algebra, value);
     hr_expr *holder = holder_of(s, value);
     if (holder) return holder;
-    hr_expr *element = new_local(s, hr_name_of(s->derivation, meaning, value), hr_compute_type(value->type), set);
+    hr_expr *element = new_local(s, hr_name_of(s->derivation, meaning, value), value, set);
     if (s->algebra->graph->full) return element;
     if (hr_carries_cotangent(s->derivation, meaning)) hr_carry_cotangent(s->derivation, element->tensor);
     write_local(s, element, value);
@@ -359,7 +402,8 @@ static hr_expr *settled_factor(sharing *s, hr_expr *base, bool stays) {
         write_pair(s, &s->pairs[which]);
         return base;
     }
-    if (stays && hr_op_is_reduction(base->op) && use_of(s, base)->count < 2) return with_settled_args(s, base);
+    if (stays && hr_op_is_reduction(base->op) && use_of(s, base)->count < 2)
+        return with_settled_args(s, base);
     return settled_node(s, base);
 }
 
@@ -390,12 +434,12 @@ static hr_terms settled_term(sharing *s, const hr_term *given, bool alone) {
         }
         for (int f = 0; f < class->factor_count; f++)
             product = hr_terms_times_power(algebra, product, settled_factor(s, class->factors[f].base, stays),
-                                         class->factors[f].power);
+                                           class->factors[f].power);
         product = hr_terms_times(algebra, product, hr_make_number(algebra, class->coefficient));
     }
     for (int g = 0; g < term.guard_count; g++)
         product = hr_terms_guard(algebra, product, settled_node(s, term.guards[g]));
-    return product;
+    return hr_terms_in_scope(algebra, product, 0); /* no term of it lies on this stack */
 }
 
 /* `alone`: all of a statement, or of the body of a sum. */
@@ -428,18 +472,24 @@ void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *state
     for (int i = 0; i < count; i++)
         note_value(&s, statements[i].value, false);
     find_pairs(&s);
+    for (int i = 0; i < s.product_count; i++) {
+        const int wide = __builtin_popcountll(hr_term_free(s.algebra, &s.products[i].term));
+        if (wide > s.algebra->widest) s.algebra->widest = wide;
+    }
     for (int i = 0; i < count && !derivation->graph->full; i++) {
         const hr_gradient_statement *gradient = &statements[i];
         hr_expr *value = settled(&s, gradient->value, true);
         hr_expr *holder = gradient->accumulate || is_leaf(value) ? NULL : holder_of(&s, value);
         if (holder) value = holder; /* two gradients that are one */
-        hr_statement *statement = hr_graph_add_statement(derivation->graph, gradient->tensor, gradient->domain_count,
-                                                         gradient->domain, value, (hr_place){0});
+        hr_statement *statement =
+            hr_graph_add_statement(derivation->graph, gradient->tensor, gradient->domain_count,
+                                   gradient->domain, value, (hr_place){0});
         if (!gradient->accumulate || derivation->graph->full) continue;
         const int rank = derivation->graph->function->tensors[gradient->tensor].rank;
         statement->accumulate = true;
         statement->subscript_count = rank;
-        statement->subscripts = hr_algebra_take(derivation->algebra, (size_t)(rank + 1) * sizeof *statement->subscripts);
+        statement->subscripts =
+            hr_algebra_take(derivation->algebra, (size_t)(rank + 1) * sizeof *statement->subscripts);
         for (int a = 0; a < rank; a++)
             statement->subscripts[a] = gradient->subscripts[a];
     }

@@ -6,6 +6,8 @@
 
 static hr_expr *where(hr_algebra *algebra, hr_op comparison, hr_expr *a, hr_expr *b, hr_expr *holds,
                       hr_expr *otherwise) {
+    if (comparison == HR_OP_GT && a->op == HR_OP_NUMBER && hr_type_is_float(a->type) && b->op == HR_OP_NUMBER)
+        return a->number > b->number ? holds : otherwise; /* the base of a power */
     hr_expr *args[] = {hr_make_binary(algebra, comparison, a, b), holds, otherwise};
     return hr_make(algebra, HR_OP_WHERE, 3, args);
 }
@@ -34,7 +36,8 @@ static hr_expr *slope_of_silu(const hr_slope_point *at) {
 /* (1 + erf(a / sqrt 2)) / 2 + a * exp(-a^2 / 2) / sqrt(2 pi) */
 static hr_expr *slope_of_gelu(const hr_slope_point *at) {
     hr_expr *below = PRODUCT(NUMBER(0.5), TOTAL(NUMBER(1), CALL(ERF, PRODUCT(A, NUMBER(M_SQRT1_2)))));
-    hr_expr *density = PRODUCT(CALL(EXP, PRODUCT(POWER(A, 2), NUMBER(-0.5))), NUMBER(0.5 * M_2_SQRTPI * M_SQRT1_2));
+    hr_expr *density =
+        PRODUCT(CALL(EXP, PRODUCT(POWER(A, 2), NUMBER(-0.5))), NUMBER(0.5 * M_2_SQRTPI * M_SQRT1_2));
     return TOTAL(below, PRODUCT(A, density));
 }
 
@@ -53,7 +56,8 @@ static hr_expr *slope_of_gelu_tanh(const hr_slope_point *at) {
 static hr_expr *slope_of_power(const hr_slope_point *at) {
     const hr_expr *power = B;
     if (power->op != HR_OP_NUMBER) return PRODUCT(B, CALL2(POW, A, DIFFERENCE(B, NUMBER(1))));
-    if (hr_type_is_float(power->type)) return PRODUCT(NUMBER(power->number), CALL2(POW, A, NUMBER(power->number - 1)));
+    if (hr_type_is_float(power->type))
+        return PRODUCT(NUMBER(power->number), CALL2(POW, A, NUMBER(power->number - 1)));
     if (power->whole == 0) return NUMBER(0);
     if (power->whole == 1) return NUMBER(1);
     return PRODUCT(NUMBER((double)power->whole), POWER(A, (int)power->whole - 1));

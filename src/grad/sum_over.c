@@ -10,8 +10,7 @@ void hr_known_add(hr_algebra *algebra, hr_expr *value, hr_expr *element) {
     if (algebra->known_count == algebra->known_capacity) {
         const int capacity = algebra->known_capacity ? 2 * algebra->known_capacity : 16;
         hr_known_value *known = hr_algebra_take(algebra, (size_t)capacity * sizeof *known);
-        if (algebra->known_count)
-            memcpy(known, algebra->known, (size_t)algebra->known_count * sizeof *known);
+        if (algebra->known_count) memcpy(known, algebra->known, (size_t)algebra->known_count * sizeof *known);
         algebra->known = known;
         algebra->known_capacity = capacity;
     }
@@ -61,7 +60,27 @@ static hr_term split_off(hr_algebra *algebra, hr_term *term, hr_index_set all, h
     return part;
 }
 
+/* A sum that is all of a sum, maybe under conditions: one over the indices of both. */
+static hr_expr *summed_at_once(hr_algebra *algebra, const hr_term *term, hr_index_set over) {
+    const hr_expr *inner = term->factors[0].base;
+    hr_index_set bound = 0, guards = 0;
+    for (int i = 0; i < inner->bound_count; i++)
+        bound |= hr_index_bit(algebra, inner->bound[i]);
+    for (int g = 0; g < term->guard_count; g++)
+        guards |= hr_free_indices(algebra, term->guards[g]);
+    if (bound & (guards | over)) return NULL;
+    hr_terms body = hr_terms_of(algebra, inner->args[0]);
+    for (int g = 0; g < term->guard_count; g++)
+        body = hr_terms_guard(algebra, body, term->guards[g]);
+    return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, over | bound, hr_terms_compose(algebra, body));
+}
+
 static hr_expr *summed(hr_algebra *algebra, const hr_term *term, hr_index_set over) {
+    if (term->factor_count == 1 && term->factors[0].power == 1 &&
+        term->factors[0].base->op == HR_OP_REDUCE_SUM) {
+        hr_expr *both = summed_at_once(algebra, term, over);
+        if (both) return both;
+    }
     return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, over, hr_term_compose(algebra, term));
 }
 
@@ -91,8 +110,8 @@ static bool cancels(hr_algebra *algebra, const hr_term *part, hr_index_set over)
     return meaning_of(algebra, apart).count == 0;
 }
 
-/* sum[j](p[j] * sum[e](a[e] * v[j, e])) is sum[e](a[e] * o[e]) where o[e] = sum[j](p[j] * v[j, e]) is at hand:
- * what attention's backward pass needs of a row follows from its output. NULL elsewhere. */
+/* sum[j](p[j] * sum[e](a[e] * v[j, e])) is sum[e](a[e] * o[e]) where o[e] = sum[j](p[j] * v[j, e]) is at
+ * hand: what attention's backward pass needs of a row follows from its output. NULL elsewhere. */
 static hr_expr *through_known(hr_algebra *algebra, const hr_term *part, hr_index_set over) {
     for (int f = 0; f < part->factor_count; f++) {
         const hr_factor inner = part->factors[f];

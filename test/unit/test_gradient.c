@@ -1,0 +1,298 @@
+/* Derived gradients: every kernel of the library and texts that stretch each rule agree with central
+ * differences; random kernels do; what must stay readable reads as it does here; what has no gradient says
+ * so. */
+#include "support/fixture.h"
+#include "support/kernel_library.h"
+#include "support/lang_text.h"
+#include "support/random_program.h"
+
+#include <math.h>
+
+/* ---- against differences ---- */
+
+static void agrees(const char *path, const char *text, size_t length, const char *kernel) {
+    hr_gradient_check found = {.size = sizeof found};
+    const hr_status status = hr_gradient_verify(path, text, length, kernel, NULL, &found);
+    if (status != HR_OK) fail_msg("%s:%s: %s", path, kernel, hr_last_error());
+    if (!found.points) fail_msg("%s:%s has no finite value", path, kernel);
+}
+
+/* These have none: they change what they read, or have no float parameter that they do not. */
+static bool refuses(const char *kernel) {
+    static const char *const names[] = {"adamw", "adamw_in_place", "clip_norm",
+                                        "cross_entropy_backward_in_place"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], kernel) == 0) return true;
+    return false;
+}
+
+static void test_library(void **state) {
+    (void)state;
+    kernel_library *library = calloc(1, sizeof *library);
+    assert_non_null(library);
+    assert_int_equal(kernel_library_open(library), HR_OK);
+    for (int i = 0; i < library->count; i++) {
+        const hr_program *program = library->files[i].program;
+        for (int k = 0; k < program->function_count; k++) {
+            const char *name = program->functions[k].name;
+            char *out, *notes;
+            if (refuses(name))
+                assert_int_equal(hr_gradient_text(program->origin.path, program->origin.text,
+                                                  program->origin.length, name, NULL, &out, &notes),
+                                 HR_BAD_INPUT);
+            else
+                agrees(program->origin.path, program->origin.text, program->origin.length, name);
+        }
+    }
+    kernel_library_close(library);
+    free(library);
+}
+
+/* Each rule of docs/gradients.md, and ways in which they meet. */
+static const char *const rules[] = {
+    "def swish(x) = x / (1 + exp(-x))\n"
+    "kernel defs(gate: f32[M, N], up: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = swish(swish(gate[m, n])) * "
+    "up[m, n] }",
+    "kernel packed_swiglu(x: bf16[M, 2 * N]) -> (y: bf16[M, N]) { y[m, n] = silu(x[m, n + 0]) * x[m, n + N] "
+    "}",
+    "kernel shift(x: f32[T, C]) -> (y: f32[T, C]) { y[t, c] = where(t > 0, x[t - 1, c]^2, 0) }",
+    "kernel reverse(x: f32[N]) -> (y: f32[N]) { y[n] = x[N - 1 - n] * x[n] }",
+    "kernel transpose(x: f32[N, N]) -> (y: f32[N, N]) { y[i, j] = x[j, i] * x[i, j] }",
+    "kernel diagonal(x: f32[N, N]) -> (y: f32[N]) { y[n] = x[n, n]^3 }",
+    "kernel diagonal_out(d: f32[N]) -> (a: f32[N, N]) { a[n, n] += d[n] * d[n] }",
+    "kernel row_zero(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = x[m, n] * x[m, 0] }",
+    "kernel pooling(x: f32[C, 2 * H, 2 * W]) -> (y: f32[C, H, W]) { y[c, h, w] = max[i < 2, j < 2](x[c, 2 * "
+    "h + i, 2 * w + j]) }",
+    "kernel average(x: f32[C, 2 * H]) -> (y: f32[C, H]) { y[c, h] = mean[i < 2](x[c, 2 * h + i]^2) }",
+    "kernel maxrow(x: f32[M, N]) -> (y: f32[M], z: f32[M]) { y[m] = max[n](x[m, n]^2)\n"
+    " z[m] = min[n](x[m, n]) * sum[n](x[m, n]) }",
+    "kernel conv1d(x: f32[B, C, T + K - 1], w: f32[O, C, K]) -> (y: f32[B, O, T]) { y[b, o, t] = sum[c, "
+    "k](x[b, c, t + k] * w[o, c, k]) }",
+    "kernel conv_same(x: f32[B, C, T], w: f32[O, C, 3]) -> (y: f32[B, O, T]) { y[b, o, t] = sum[c, "
+    "k](where(t + k >= 1 and t + k <= T, x[b, c, t + k - 1], 0) * w[o, c, k]) }",
+    "kernel conv_stride(x: f32[C, 2 * T + K], w: f32[O, C, K]) -> (y: f32[O, T]) { y[o, t] = sum[c, k](x[c, "
+    "2 * t + k] * w[o, c, k]) }",
+    "kernel conv2d(x: f32[C, H + 2, W + 2], w: f32[O, C, 3, 3]) -> (y: f32[O, H, W]) { y[o, h, w0] = sum[c, "
+    "i, j](x[c, h + i, w0 + j] * w[o, c, i, j]) }",
+    "kernel gqa(q: f32[B, H * 2, T, D], k: f32[B, H, T, D]) -> (y: f32[B, H * 2, T, T]) { y[b, h, i, j] = "
+    "sum[d](q[b, h, i, d] * k[b, h // 2, j, d]) }",
+    "kernel group_scale(x: f32[N, 4 * K], s: f32[N, K]) -> (y: f32[N, 4 * K]) { y[n, k] = x[n, k] * s[n, k "
+    "// 4] }",
+    "kernel modulo(x: f32[N], s: f32[3]) -> (y: f32[N]) { y[n] = x[n] * s[n % 3] }",
+    "kernel embed(token: i32[T], table: f32[V, C], pos: f32[T, C]) -> (y: f32[T, C]) { y[t, c] = "
+    "table[token[t], c] * pos[t, c] }",
+    "kernel tied(token: i32[T], table: f32[V, C], h: f32[T, C]) -> (y: f32[T, V]) { e[t, c] = "
+    "table[token[t], c] + h[t, c]\n"
+    " y[t, v] = sum[c](e[t, c] * table[v, c]) }",
+    "kernel norm_linear(x: f32[M, K], g: f32[K], w: f32[N, K]) -> (y: f32[M, N]) { r[m] = rsqrt(sum[k](x[m, "
+    "k]^2) / K + 1e-5)\n"
+    " h[m, k] = x[m, k] * r[m] * g[k]\n"
+    " y[m, n] = sum[k](h[m, k] * w[n, k]) }",
+    "kernel mlp(x: f32[M, K], w1: f32[N, K], w2: f32[K, N]) -> (y: f32[M, K]) { h[m, n] = gelu(sum[k](x[m, "
+    "k] * w1[n, k]))\n"
+    " y[m, k] = x[m, k] + sum[n](h[m, n] * w2[k, n]) }",
+    "kernel batchnorm(x: f32[B, C], g: f32[C], b: f32[C]) -> (y: f32[B, C]) { mean[c] = mean[i < B](x[i, "
+    "c])\n"
+    " var[c] = mean[i < B]((x[i, c] - mean[c])^2)\n"
+    " y[i, c] = (x[i, c] - mean[c]) * rsqrt(var[c] + 1e-5) * g[c] + b[c] }",
+    "kernel groupnorm(x: f32[B, G, C, T], g: f32[G, C], b: f32[G, C]) -> (y: f32[B, G, C, T]) { mean[i, k] = "
+    "sum[c, t](x[i, k, c, t]) / (C * T)\n"
+    " rstd[i, k] = rsqrt(sum[c, t]((x[i, k, c, t] - mean[i, k])^2) / (C * T) + 1e-5)\n"
+    " y[i, k, c, t] = (x[i, k, c, t] - mean[i, k]) * rstd[i, k] * g[k, c] + b[k, c] }",
+    "kernel smoothing(logits: f32[T, V], target: i32[T], e: f32 = 0.1) -> (loss: f32) { lse[t] = "
+    "logsumexp[v](logits[t, v])\n"
+    " loss = sum[t](lse[t] - (1 - e) * logits[t, target[t]] - e * sum[v](logits[t, v]) / V) / T }",
+    "kernel kl(p: f32[T, V], q: f32[T, V]) -> (loss: f32) { lp[t, v] = p[t, v] - logsumexp[u](p[t, u])\n"
+    " lq[t, v] = q[t, v] - logsumexp[u](q[t, u])\n"
+    " loss = sum[t, v](exp(lp[t, v]) * (lp[t, v] - lq[t, v])) / T }",
+    "kernel grpo(logp: f32[T], old: f32[T], adv: f32[T], ref: f32[T], clip: f32 = 0.2, beta: f32 = 0.04) -> "
+    "(loss: f32) { r[t] = exp(logp[t] - old[t])\n"
+    " k[t] = exp(ref[t] - logp[t]) - (ref[t] - logp[t]) - 1\n"
+    " loss = sum[t](beta * k[t] - min(r[t] * adv[t], clamp(r[t], 1 - clip, 1 + clip) * adv[t])) / T }",
+    "kernel softcap(q: f32[I, D], k: f32[J, D], v: f32[J, E]) -> (o: f32[I, E], lse: f32[I]) { s[i, j] = "
+    "where(j <= i and i - j < 3, 5 * tanh(sum[d](q[i, d] * k[j, d]) / 5), -inf)\n"
+    " lse[i] = logsumexp[j](s[i, j])\n"
+    " o[i, e] = sum[j](exp(s[i, j] - lse[i]) * v[j, e]) }",
+    "kernel gqa_attention(q: f32[H * 2, I, D], k: f32[H, J, D], v: f32[H, J, E]) -> (o: f32[H * 2, I, E]) { "
+    "s[h, i, j] = where(j <= i, sum[d](q[h, i, d] * k[h // 2, j, d]), -inf)\n"
+    " o[h, i, e] = sum[j](softmax[j](s[h, i, j]) * v[h // 2, j, e]) }",
+    "kernel functions(x: f32[N], y: f32[N]) -> (z: f32[N]) { z[n] = sin(x[n]) * cos(y[n]) + exp2(x[n]) * "
+    "erf(y[n]) + sigmoid(x[n] * y[n]) + relu(x[n]) * abs(y[n]) + max(x[n], y[n]) * min(x[n] * 2, y[n]) + "
+    "clamp(x[n], -1, 0.5) }",
+    "kernel roots(x: f32[N], y: f32[N]) -> (z: f32[N]) { z[n] = log(x[n]) * log2(y[n]) + sqrt(x[n]) / "
+    "rsqrt(y[n]) + x[n]^1.5 + x[n]^y[n] + x[n]^-3 + x[n] % y[n] + 2^x[n] }",
+    "kernel lerp(x: f32[N], t: f32[N]) -> (y: f32[N]) { y[n] = where(x[n] > 0.5 and t[n] < 1, x[n] * t[n], "
+    "x[n] / (t[n]^2 + 1)) }",
+    "kernel series(x: f32[N, N], power: i32) -> (y: f32[N]) { y[i] = sum[k < K](x[i, 0]^2 * k / K) }",
+    "kernel outer(x: f32[M], y: f32[N]) -> (z: f32[M, N], t: f32) { z[m, n] = x[m] * y[n]\n"
+    " t = sum[m, n](z[m, n]^2) }",
+    "kernel softmax_temperature(x: f32[M, N], t: f32) -> (y: f32[M, N]) { y[m, n] = softmax[n](x[m, n] / "
+    "t)^2 }",
+    "kernel two_axis_softmax(x: f32[M, N, K]) -> (y: f32[M, N, K]) { y[m, n, k] = softmax[n, k](x[m, n, k] * "
+    "2) }",
+    "kernel straight(x: f32[N], s: f32) -> (y: f32[N]) { y[n] = round(x[n] / s) * s + floor(x[n]) }",
+    "kernel prefix(x: f32[N]) -> (y: f32[N]) { y[n] = sum[k < N](where(k <= n, x[k], 0)) }",
+    "kernel lookup(i: i32[N], x: f32[N]) -> (y: f32[N]) { y[n] = x[i[n]] * x[n] }",
+    "kernel smax(x: f32[M, N]) -> (y: f32[M]) { p[m] = max[n](x[m, n])\n"
+    " y[m] = log(sum[n](exp(x[m, n] - p[m]))) + p[m] }",
+};
+
+static void test_rules(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        agrees("rules.hr", rules[i], strlen(rules[i]), NULL);
+}
+
+/* The derivative of a derivative is one, too. */
+static void test_second_order(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "kernel k(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = softmax[n](x[m, n]) }",
+        "kernel k(x: f32[M, N], w: f32[N]) -> (y: f32[M, N]) { r[m] = rsqrt(sum[n](x[m, n]^2) / N + 1e-5)\n"
+        " y[m, n] = x[m, n] * r[m] * w[n] }",
+        "kernel k(x: f32[N]) -> (y: f32[N]) { y[n] = tanh(x[n]) * sigmoid(x[n])^2 }",
+        "kernel k(x: f32[T, V], target: i32[T]) -> (loss: f32) {\n"
+        " loss = sum[t](logsumexp[v](x[t, v]) - x[t, target[t]]) }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *first, *notes;
+        if (hr_gradient_text("k.hr", texts[i], strlen(texts[i]), NULL, NULL, &first, &notes) != HR_OK)
+            fail_msg("%s", hr_last_error());
+        agrees("second.hr", first, strlen(first), NULL);
+        free(first);
+        free(notes);
+    }
+}
+
+/* Kernels that nobody wrote; those that change an inout tensor on the way have no gradient. */
+static void test_random_programs(void **state) {
+    (void)state;
+    const int seeds = getenv("HR_TEST_LONG") ? 200 : 20;
+    int derived = 0;
+    for (int seed = 1; derived < seeds && seed < 10 * seeds; seed++) {
+        hr_text text = {0};
+        hr_random_extent extents[HR_RANDOM_EXTENTS];
+        hr_gradient_check found = {.size = sizeof found};
+        assert_int_equal(hr_random_program((uint64_t)seed, &text, extents), HR_OK);
+        const hr_status status =
+            hr_gradient_verify("random.hr", hr_text_data(&text), text.length, NULL, NULL, &found);
+        if (status != HR_OK && status != HR_BAD_INPUT)
+            fail_msg("seed %d: %s\n%s", seed, hr_last_error(), hr_text_data(&text));
+        derived += status == HR_OK && found.points;
+        hr_text_clear(&text);
+    }
+    assert_int_equal(derived, seeds);
+}
+
+/* ---- as it is written ---- */
+
+static void is_derived_as(const char *text, const hr_gradient_options *options, const char *body,
+                          const char *notes) {
+    char *out, *said;
+    if (hr_gradient_text("k.hr", text, strlen(text), NULL, options, &out, &said) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    const char *from = strstr(out, "\nkernel ");
+    assert_non_null(from);
+    assert_string_equal(from + 1, body);
+    if (!strstr(said, notes) || (!*notes && *said)) fail_msg("\"%s\" is not in \"%s\"", notes, said);
+    free(out);
+    free(said);
+}
+
+static void test_text(void **state) {
+    (void)state;
+    is_derived_as(
+        "kernel rmsnorm(x: T[M, N], weight: T[N]) -> (y: T[M, N], rstd: f32[M]) {\n"
+        " rstd[m] = rsqrt(sum[n](x[m, n]^2) / N + 1e-5)\n y[m, n] = x[m, n] * rstd[m] * weight[n] }",
+        NULL,
+        "kernel rmsnorm_backward(dy: T[M, N], x: T[M, N], weight: T[N], rstd: f32[M])\n"
+        "    -> (dx: T[M, N], dweight: f32[N])\n{\n"
+        "    g[m, n] = dy[m, n] * weight[n]\n"
+        "    along[m] = rstd[m]^2 * sum[n](x[m, n] * g[m, n]) / N\n"
+        "    dx[m, n] = (g[m, n] - x[m, n] * along[m]) * rstd[m]\n"
+        "    dweight[n] = sum[m](dy[m, n] * x[m, n] * rstd[m])\n}\n",
+        "");
+    is_derived_as(
+        "kernel embed(token: i32[T], table: f32[V, C]) -> (y: f32[T, C]) { y[t, c] = table[token[t], c] }",
+        &(hr_gradient_options){.size = sizeof(hr_gradient_options), .accumulate = true, .name = "back"},
+        "kernel back(dy: f32[T, C], token: i32[T], dtable: inout f32[V, C])\n{\n"
+        "    dtable[token[t], c] += dy[t, c]\n}\n",
+        "");
+    is_derived_as(
+        "kernel shift(x: f32[T], z: f32[T]) -> (y: f32[T]) { y[t] = where(t > 0, x[t - 1]^2, floor(z[t])) }",
+        NULL,
+        "kernel shift_backward(dy: f32[T], x: f32[T]) -> (dx: f32[T], dz: f32[T])\n{\n"
+        "    dx[t] = where(t < T - 1, dy[t + 1] * x[t] * 2, 0)\n"
+        "    dz[t] = 0.0\n}\n",
+        "z has no way to a result");
+}
+
+/* ---- what cannot be derived ---- */
+
+static void is_refused(const char *text, const hr_gradient_options *options, const char *words) {
+    char *out, *notes;
+    assert_int_equal(hr_gradient_text("k.hr", text, strlen(text), NULL, options, &out, &notes), HR_BAD_INPUT);
+    if (!strstr(hr_last_error(), words)) fail_msg("\"%s\" is not in \"%s\"", words, hr_last_error());
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    const char *plain =
+        "kernel k(x: f32[N], i: i32[N]) -> (y: f32[N]) { h[n] = x[n]^2\n y[n] = h[n] * x[n] }";
+    const hr_gradient_options wrt = {.size = sizeof wrt, .wrt = "x,q"};
+    const hr_gradient_options whole = {.size = sizeof whole, .wrt = "i"};
+    const hr_gradient_options of = {.size = sizeof of, .of = "x"};
+    const hr_gradient_options save = {.size = sizeof save, .save = "y"};
+    is_refused(plain, &wrt, "q is no float parameter of kernel k");
+    is_refused(plain, &whole, "i is no float parameter of kernel k");
+    is_refused(plain, &of, "x is no float result of kernel k");
+    is_refused(plain, &save, "y is no local of kernel k");
+    is_refused("kernel k(p: inout f32[N], x: f32[N]) -> (y: f32[N]) { y[n] = p[n] * x[n]\n p[n] = p[n] * 2 }",
+               NULL, "p of kernel k is inout and on the way of the gradient");
+    is_refused("kernel k(i: i32[N]) -> (y: f32[N]) { y[n] = i[n] }", NULL, "no float parameter");
+    is_refused("kernel k(x: f32[N]) -> (y: f32[N]) { y[n] = z[n] }", NULL, "there is no tensor 'z'");
+    char *out, *notes;
+    assert_int_equal(hr_gradient_text(NULL, NULL, 0, NULL, NULL, &out, &notes), HR_BAD_INPUT);
+    assert_int_equal(hr_gradient_text("k.hr", plain, strlen(plain), NULL, NULL, NULL, NULL), HR_BAD_INPUT);
+}
+
+/* A row of which all is masked gives 0, not NaN. */
+static void test_masked_rows(void **state) {
+    (void)state;
+    const char *text = "kernel k(x: f32[M, N], keep: i32[M, N]) -> (y: f32[M, N], lse: f32[M]) {\n"
+                       " s[m, n] = where(keep[m, n] != 0, x[m, n], -inf)\n lse[m] = logsumexp[n](s[m, n])\n"
+                       " y[m, n] = where(keep[m, n] != 0, exp(s[m, n] - lse[m]), 0) }";
+    char *derived, *notes;
+    assert_int_equal(hr_gradient_text("k.hr", text, strlen(text), NULL, NULL, &derived, &notes), HR_OK);
+    hr_fixture fixture;
+    assert_int_equal(hr_fixture_open(derived, NULL, &fixture), HR_OK);
+    hr_fixture_extent(&fixture, "M", 2);
+    hr_fixture_extent(&fixture, "N", 3);
+    assert_int_equal(hr_fixture_allocate(&fixture), HR_OK);
+    hr_fixture_set(&fixture, "dy", (double[]){1, 2, 3, 4, 5, 6});
+    hr_fixture_set(&fixture, "keep", (double[]){0, 0, 0, 1, 0, 1});
+    if (hr_fixture_tensor(&fixture, "lse") >= 0)
+        hr_fixture_set(&fixture, "lse", (double[]){-INFINITY, log(2)});
+    if (hr_fixture_tensor(&fixture, "y") >= 0)
+        hr_fixture_set(&fixture, "y", (double[]){0, 0, 0, 0.5, 0, 0.5});
+    for (int i = 0; i < 6; i++) {
+        hr_meaning meaning;
+        assert_int_equal(hr_fixture_value(&fixture, "dx", i, &meaning), HR_OK);
+        const double wanted = i == 3 ? -0.5 : i == 5 ? 0.5 : 0; /* p * (dy - sum(p * dy)) */
+        if (fabs(meaning.value - wanted) > 1e-6)
+            fail_msg("dx[%d] is %g, should be %g\n%s", i, meaning.value, wanted, derived);
+    }
+    hr_fixture_close(&fixture);
+    free(derived);
+    free(notes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_library),      cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_second_order), cmocka_unit_test(test_random_programs),
+        cmocka_unit_test(test_text),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_masked_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
