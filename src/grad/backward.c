@@ -1,7 +1,7 @@
 /* Adjoints, from the last statement to the first. In: cotangents of the results. Out: what each element of
  * each parameter is given. */
 #include "grad/derivation.h"
-#include "grad/gather.h"
+#include "grad/invert.h"
 #include "grad/slope.h"
 #include "ir/extent_form.h"
 #include "ir/types.h"

@@ -1,5 +1,5 @@
 /* Scatters to gathers. In: subscripts of an access. Out: its indices in terms of the axes. */
-#include "grad/gather.h"
+#include "grad/invert.h"
 #include "grad/affine.h"
 #include "ir/extent_form.h"
 

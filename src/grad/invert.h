@@ -4,8 +4,8 @@
  * element of x finds it: indices that the subscripts fix are replaced, the others are added up. Where
  * nothing fixes them, each point asks whether it is meant.
  */
-#ifndef HR_GRAD_GATHER_H
-#define HR_GRAD_GATHER_H
+#ifndef HR_GRAD_INVERT_H
+#define HR_GRAD_INVERT_H
 
 #include "grad/algebra.h"
 
