@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "run/check.h"
 #include "schedule/cuda/choose_attention.h"
+#include "schedule/cuda/choose_gemm.h"
 #include "schedule/schedule.h"
 
 #include <stdlib.h>
@@ -16,6 +17,10 @@ enum {
     WARP_POINTS = 1024,  /* so many elements */
     VARIANCE_GROWTH = 8, /* a variance from sums cancels no more: f32_spread of the prelude */
 };
+
+/* The tensor cores cut products of f8 at 2^-13 of the largest of those that they add at once, which is some
+ * times the root of their mean square. */
+static const double f8_rounding = 1.0 / 1024;
 
 static const hr_sum_order one_chain = {.chains = 1, .growth = 1};
 
@@ -113,9 +118,14 @@ static void statement_add(const hr_statement *statement, hr_sum_order one, hr_su
 
 /* Weights of attention in one kernel are rounded as they become the operand of its second product. Elsewhere
  * a product's sums are one chain along k before a total takes them: on a GPU all of k. */
-static void product_add(const hr_plan *plan, const hr_stage *stage, hr_sum_order *orders, int *count) {
+static void product_add(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                        hr_sum_order *orders, int *count) {
     if (!stage->contract) return;
     hr_sum_order one = one_chain;
+    hr_cuda_gemm gemm;
+    if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT &&
+        hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_HOPPER, &gemm) == HR_OK && hr_gemm_promotes(&gemm))
+        one.rounding = f8_rounding;
     if (stage->schedule->kind == HR_SCHEDULE_CPU_PRODUCT) {
         const hr_contract_choice *choice = &stage->schedule->product;
         one.addends = choice->bf16 ? contract_chain(&choice->pairs) * choice->pairs.together
@@ -138,7 +148,7 @@ hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_or
     *out = calloc(2 * (size_t)(steps + plan->normal->statement_count) + 1, sizeof **out);
     if (!*out) return hr_fail(HR_OUT_OF_MEMORY, "no memory to check a kernel");
     for (int s = 0; s < plan->stage_count; s++)
-        product_add(plan, &plan->stages[s], *out, count);
+        product_add(plan, &plan->stages[s], extents, *out, count);
     for (int s = 0; s < plan->stage_count; s++)
         for (int i = 0; i < plan->stages[s].step_count; i++) {
             const hr_step *step = &plan->stages[s].steps[i];

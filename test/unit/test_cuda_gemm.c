@@ -21,55 +21,70 @@ enum { EXTENTS_MAX = 4, LARGE = 200, FIRST = 4 };
 /* Extents in the order M, N, K; then B. */
 static const struct gemm_case {
     const char *text;
-    bool parts; /* operands are not all bf16 or all f16: they are laid out in parts, where there are maps */
+    enum operands {
+        HALVES, /* all bf16 or all f16 */
+        PARTS,  /* others: they are laid out in parts, where there are maps */
+        F8,
+        WHOLE, /* bytes */
+    } operands;
 } texts[] = {
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, K], w: bf16[K, N]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[k, n]) }",
-     false},
-    {"kernel k(g: f16[K, M], x: f16[K, N]) -> (y: f32[M, N]) { y[m, n] = sum[k](g[k, m] * x[k, n]) }", false},
+     HALVES},
+    {"kernel k(g: f16[K, M], x: f16[K, N]) -> (y: f32[M, N]) { y[m, n] = sum[k](g[k, m] * x[k, n]) }",
+     HALVES},
     {"kernel k(g: bf16[K, M], w: bf16[N, K]) -> (y: f16[M, N]) { y[m, n] = sum[k](w[n, k] * g[k, m]) }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, K], w: bf16[N, K], b: f32[N], r: bf16[M, N]) -> (y: bf16[M, N], z: f32[M, N]) {\n"
      "    s[m, n] = sum[k](x[m, k] * w[n, k]) + b[n]\n"
      "    y[m, n] = gelu_tanh(s[m, n]) + r[m, n]\n"
      "    z[m, n] = 2 * s[m, n] }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, K], w: bf16[N, K], b: bf16[N], r: bf16[M, N]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = 2 * sum[k](x[m, k] * w[n, k]) + b[n] + r[m, n] }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, K], w: bf16[K, N], y: inout f32[M, N]) {\n"
      "    y[m, n] = y[m, n] + sum[k](x[m, k] * w[k, n]) }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, K], w: bf16[N, K], v: bf16[N, K]) -> (y: bf16[M, N], z: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
      "    z[m, n] = silu(sum[k](x[m, k] * v[n, k])) * y[m, n] }",
-     false},
+     HALVES},
     {"kernel k(q: bf16[M, B, K], k: bf16[N, B, K]) -> (s: bf16[B, M, N]) {\n"
      "    s[h, i, j] = sum[d](q[i, h, d] * k[j, h, d]) * 0.125 }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, 3, K], w: bf16[N, K]) -> (y: bf16[M, 3, N]) { y[m, t, n] = sum[k](x[m, t, k] * "
      "w[n, k]) }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, 5, K], w: bf16[N, 5, K]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[g, k](x[m, g, k] * w[n, g, k]) }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, K], w: bf16[N, K], i: i32[M]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](x[M - 1 - m, k] * where(k % 3 == 0, 0, w[n, k])) }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[N, M]) { y[n, m] = sum[k](x[m, k] * w[n, k]) }",
-     false},
+     HALVES},
     {"kernel k(x: bf16[M, K], w: f16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }",
-     true},
+     PARTS},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](tanh(x[m, k]) * w[n, k]) "
      "}",
-     true},
-    {"kernel k(x: f32[M, K], w: f32[N, K]) -> (y: f32[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }", true},
+     PARTS},
+    {"kernel k(x: f32[M, K], w: f32[N, K]) -> (y: f32[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }", PARTS},
     {"kernel k(x: f32[K, B, M], w: f32[B, K, N], b: f32[N]) -> (y: f32[B, M, N]) {\n"
      "    y[h, m, n] = relu(sum[k](x[k, h, m] * w[h, k, n]) + b[n]) }",
-     true},
+     PARTS},
     {"kernel k(x: f8e4m3[M, K], w: f32[K, N]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[k, n]) }",
-     true},
+     PARTS},
+    {"kernel k(x: f8e4m3[M, K], w: f8e5m2[N, K], a: f32[M], b: f32[N]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = sum[k](x[m, k] * w[n, k]) * a[m] * b[n] }",
+     F8},
+    {"kernel k(x: i8[M, K], w: i8[N, K], a: f32[M], b: f32[N]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = sum[k](x[m, k] * w[n, k]) * a[m] * b[n] }",
+     WHOLE},
+    {"kernel k(x: u8[B, M, K], w: i8[B, N, K]) -> (y: i32[B, M, N]) {\n"
+     "    y[b, m, n] = 2 * sum[k](x[b, m, k] * w[b, n, k]) }",
+     WHOLE},
 };
 
 static const struct sizes {
@@ -78,11 +93,14 @@ static const struct sizes {
     bool strided, nonfinite;
 } sizes[] = {
     {65, 66, 70, 2, 80, 132, 0, false, false}, {130, 136, 72, 3, 90, 4, 0, false, false},
-    {40, 24, 200, 1, 90, 2, 0, false, true},   {33, 72, 64, 2, 80, 132, 3, false, false},
+    {40, 24, 208, 1, 90, 2, 0, false, true},   {33, 72, 64, 2, 80, 132, 3, false, false},
     {17, 9, 35, 2, 90, 132, 1, true, true},    {390, 520, 264, 2, 90, 4, 0, false, false},
-    {1, 1, 1, 1, 80, 132, 0, false, false},    {40, 44, 3000, 2, 90, 12, 0, false, false},
+    {1, 1, 1, 1, 80, 132, 0, false, false},    {40, 44, 3008, 2, 90, 12, 0, false, false},
 };
-enum { WITH_PARTS = 3, SPLIT = 7 }; /* sizes for texts with parts: the first ones; one where k is split */
+enum {
+    OTHERS = 3,
+    SPLIT = 7
+}; /* sizes for operands that are no halves: the first ones; one where k is split */
 
 /* The function's extents, which it has in the order of its parameters. */
 static void extents_set(const hr_function *function, const struct sizes *s, int64_t *extents) {
@@ -93,11 +111,11 @@ static void extents_set(const hr_function *function, const struct sizes *s, int6
 }
 
 /* Returns whether k is in parts. */
-static bool expect_mainloop(const cuda_case *one, bool parts) {
+static bool expect_mainloop(const cuda_case *one, enum operands operands) {
     hr_plan *plan;
     hr_cuda_gemm gemm;
     int products = 0;
-    bool plain = parts && one->limits.compute == 80, splits = false;
+    bool plain = operands != HALVES && one->limits.compute == 80, splits = false;
     assert_int_equal(hr_schedule_create(one->function, one->extents, NULL, &one->limits, NULL, &plan), HR_OK);
     for (int i = 0; i < plan->stage_count; i++) {
         if (!plan->stages[i].contract) continue;
@@ -105,7 +123,9 @@ static bool expect_mainloop(const cuda_case *one, bool parts) {
         assert_int_equal(hr_cuda_gemm_choose(plan, &plan->stages[i], one->extents, HR_GEMM_HOPPER, &gemm),
                          HR_OK);
         assert_int_equal(gemm.mainloop == HR_GEMM_PLAIN, plain);
-        if (parts && !plain) assert_true(gemm.lay_blocks > 0);
+        if (operands == PARTS && !plain) assert_true(gemm.lay_blocks > 0);
+        if (operands == F8 && !plain) assert_true(hr_gemm_promotes(&gemm));
+        if (operands == WHOLE && !plain) assert_true(hr_gemm_is_whole(&gemm));
         splits = splits || gemm.tile.splits > 1;
         assert_true(strlen(gemm.why) > 0);
     }
@@ -127,13 +147,15 @@ static void test_products(void **state) {
                              .nonfinite = sizes[s].nonfinite,
                              .seed = t * 16 + s,
                              .points = 400};
-            if (texts[t].parts && s >= WITH_PARTS && s != SPLIT) continue;
+            if (texts[t].operands != HALVES && s >= OTHERS && s != SPLIT) continue;
+            if (texts[t].operands >= F8 && s == 1) continue; /* rows are no whole 16 bytes */
             if (sizes[s].m > LARGE && t >= FIRST && !getenv("HR_SLOW")) continue;
             assert_int_equal(hr_program_parse("gemm.hr", texts[t].text, strlen(texts[t].text), &program),
                              HR_OK);
             assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
             extents_set(one.function, &sizes[s], extents);
-            assert_int_equal(expect_mainloop(&one, texts[t].parts), s == SPLIT);
+            assert_int_equal(expect_mainloop(&one, texts[t].operands),
+                             s == SPLIT && texts[t].operands != WHOLE);
             expect_right(&one, (int)(t * 16 + s));
             hr_program_destroy(program);
         }

@@ -5,6 +5,7 @@
 #include "emit/cuda/stage_cuda.h"
 
 static hr_map_type type_of(hr_dtype dtype) {
+    if (hr_dtype_size(dtype) == 1) return HR_MAP_U8;
     return dtype == HR_F32 ? HR_MAP_F32 : dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16;
 }
 

@@ -49,13 +49,18 @@ static void print_right(contract_printer *c) {
     print_operand(c, c->contract->right, c->contract->n, c->contract->n_count);
 }
 
+/* Of bytes it is a whole number, in whatever the products were added up. */
+const char *hr_cuda_sum_text(const hr_printer *p, const hr_contract *contract) {
+    return hr_compute_type(p->function->tensors[contract->product].dtype) == HR_I64 ? "(int64_t)sum" : "sum";
+}
+
 void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
     const hr_contract *t = stage->contract;
     const hr_function *function = p->function;
     hr_cuda_print_digits(p, t->batch, t->batch_count, "batch");
     hr_cuda_print_digits(p, t->m, t->m_count, "m");
     hr_cuda_print_digits(p, t->n, t->n_count, "n");
-    p->value[t->product] = "sum";
+    p->value[t->product] = hr_cuda_sum_text(p, t);
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         if (!step->stored) continue;

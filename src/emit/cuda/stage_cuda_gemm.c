@@ -127,7 +127,7 @@ static void print_side(gemm_printer *g, const hr_gemm_side *side) {
     hr_printer *p = g->p;
     g->side = side;
     const char *name = is_left(g) ? "left" : "right", *arguments = operand_arguments;
-    bool chunks = side->load == HR_GEMM_CHUNKS, elements = !hr_gemm_has_flags(g->gemm);
+    bool chunks = side->load == HR_GEMM_CHUNKS, elements = !g->gemm->by_threads_unaligned;
     if (elements)
         print_function(
             g, hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", g->number, name, arguments),
@@ -174,7 +174,7 @@ static void print_values(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *gemm = g->gemm;
     print_result_indices(g, true);
-    p->value[g->contract->product] = "sum";
+    p->value[g->contract->product] = hr_cuda_sum_text(p, g->contract);
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = hr_format(p, "column[%d]", i);
     if (gemm->staged_block) p->name[gemm->staged_block->id] = "carried";
@@ -243,6 +243,11 @@ static void print_tile_values(gemm_printer *g) {
     hr_print(p, "    }");
 }
 
+/* Of the tensor cores. */
+static const char *sum_type(const hr_cuda_gemm *gemm) {
+    return hr_gemm_is_whole(gemm) ? "int32_t" : "float";
+}
+
 static void print_results(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *gemm = g->gemm;
@@ -250,8 +255,10 @@ static void print_results(gemm_printer *g) {
              (int)hr_dtype_size(gemm->result_dtype), gemm->column_count);
     hr_print(p, "    static constexpr bool carries = %s, paced = %s;", gemm->staged_block ? "true" : "false",
              gemm->paced ? "true" : "false");
-    hr_print(p, "    static __device__ inline void values(const arguments &a, int64_t batch, int64_t m, "
-                "int64_t n, float sum,");
+    hr_print(p,
+             "    static __device__ inline void values(const arguments &a, int64_t batch, int64_t m, "
+             "int64_t n, %s sum,",
+             sum_type(gemm));
     hr_print(p,
              "                                         const float (&column)[%d], float carried, float "
              "(&e)[%d]) {",
@@ -265,10 +272,29 @@ static void print_results(gemm_printer *g) {
 
 /* ---- the kernel ---- */
 
+static hr_tensor_type tensor_type(hr_dtype dtype) {
+    switch (dtype) {
+    case HR_F16:
+        return HR_TENSOR_F16;
+    case HR_F8E4M3:
+        return HR_TENSOR_E4M3;
+    case HR_F8E5M2:
+        return HR_TENSOR_E5M2;
+    case HR_I8:
+        return HR_TENSOR_S8;
+    case HR_U8:
+        return HR_TENSOR_U8;
+    default:
+        return HR_TENSOR_BF16;
+    }
+}
+
 hr_tensor_core hr_cuda_gemm_product(const hr_cuda_gemm *gemm) {
-    hr_tensor_type type = gemm->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
-    hr_tensor_core product = {
-        .threads = HR_TENSOR_WARP, .a = type, .b = type, .sum = HR_TENSOR_SUM_F32, .columns = 8};
+    hr_tensor_core product = {.threads = HR_TENSOR_WARP,
+                              .a = tensor_type(gemm->left.dtype),
+                              .b = tensor_type(gemm->right.dtype),
+                              .sum = hr_gemm_is_whole(gemm) ? HR_TENSOR_SUM_S32 : HR_TENSOR_SUM_F32,
+                              .columns = 8};
     if (gemm->mainloop != HR_GEMM_HOPPER) return product;
     product.threads = HR_TENSOR_WARPGROUP;
     product.columns = gemm->tile.n;
@@ -298,11 +324,15 @@ static void print_hopper_members(gemm_printer *g) {
     hr_print(p, "    static constexpr unsigned left_parts = %#x, right_parts = %#x;", left, right);
     hr_print(p, "    static constexpr int producer_registers = %d, consumer_registers = %d;",
              c->producer_registers, c->consumer_registers);
-    hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s;",
-             c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false");
+    hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s, promotes = %s;",
+             c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false",
+             hr_gemm_promotes(c) ? "true" : "false");
+    hr_print(p, "    static constexpr int k_step = %d;", hr_gemm_step(c));
+    hr_print(p, "    typedef %s sum_type;", sum_type(c));
     hr_print(p, "    static constexpr int n_run = %d;", c->n_run);
-    hr_print(p, "    static __device__ inline void multiply(float (&d)[tile_n / 2], uint64_t a, uint64_t b, "
-                "int accumulate) {");
+    hr_print(p,
+             "    static __device__ inline void multiply(sum_type (&d)[tile_n / 2], uint64_t a, uint64_t b, "
+             "int accumulate) {");
     hr_print(p, "        %s(d, a, b, accumulate);", product_name(g, c));
     hr_print(p, "    }");
     if (!c->result_count) {
@@ -331,8 +361,10 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
         hr_print(p, "        %s(d, a, b);", product_name(g, gemm));
         hr_print(p, "    }");
     }
-    hr_print(p, "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
-                "int64_t n, float sum) {");
+    hr_print(p,
+             "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
+             "int64_t n, %s sum) {",
+             hr_gemm_is_whole(gemm) ? "double" : "float");
     hr_print(p, "        stage_%d_store(a, batch, m, n, sum);", g->number);
     hr_print(p, "    }");
     hr_print(p, "};");
@@ -371,9 +403,9 @@ static void print_chunks(gemm_printer *g) {
 
 static void print_elements(gemm_printer *g) {
     print_main_size(g);
-    if (hr_gemm_has_flags(g->gemm))
-        hr_print(g->p, "gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<float> *)gemm_memory());",
-                 g->number);
+    if (g->gemm->by_threads_unaligned)
+        hr_print(g->p, "gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<%s> *)gemm_memory());",
+                 g->number, hr_gemm_is_whole(g->gemm) ? "double" : "float");
     else
         hr_print(g->p, "gemm_ampere<stage_%d_ampere, false>(a, size);", g->number);
 }
@@ -460,23 +492,24 @@ static bool is_narrow(const hr_plan *plan, const hr_stage *stage) {
 
 static void print_functions(gemm_printer *g) {
     hr_printer *p = g->p;
-    const char *of_sum = "const arguments &a, int64_t batch, int64_t m, int64_t n, float sum";
+    const char *place = "const arguments &a, int64_t batch, int64_t m, int64_t n";
+    const char *of_sum = hr_format(p, "%s, %s sum", place, hr_gemm_is_whole(g->gemm) ? "double" : "float");
     print_function(g, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
                    print_store);
     p->fast = false;
-    if (g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
+    if (g->gemm->by_threads_unaligned || g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
     print_side(g, &g->gemm->left);
     print_side(g, &g->gemm->right);
     p->fast = is_narrow(p->plan, g->stage);
     if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
-    print_function(
-        g,
-        hr_format(
-            p,
-            "static __device__ inline void stage_%d_values(%s, const float (&column)[%d], float carried, "
-            "float (&e)[%d])",
-            g->number, of_sum, g->gemm->column_count ? g->gemm->column_count : 1, g->gemm->result_count),
-        print_values);
+    print_function(g,
+                   hr_format(p,
+                             "static __device__ inline void stage_%d_values(%s, %s sum, const float "
+                             "(&column)[%d], float carried, "
+                             "float (&e)[%d])",
+                             g->number, place, sum_type(g->gemm),
+                             g->gemm->column_count ? g->gemm->column_count : 1, g->gemm->result_count),
+                   print_values);
     if (g->gemm->column_count)
         print_function(
             g,
@@ -503,7 +536,7 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
     if (hopper) maps = print_maps(&g);
     print_functions(&g);
     if (hopper) print_shape(&g, gemm);
-    if (!hr_gemm_has_flags(gemm)) print_shape(&g, sibling);
+    if (!gemm->by_threads_unaligned) print_shape(&g, sibling);
     if (gemm->lay_blocks) {
         print_kernel(&g, "_begin", HR_GEMM_LAY_THREADS, "", print_lay);
         print_kernel(&g, "_begin_unaligned", HR_GEMM_LAY_THREADS, "", print_nothing);

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { STEP = 64, AMPERE_THREADS = 256, HOPPER_THREADS = 384 };
+enum { STEP_16 = 64, AMPERE_THREADS = 256, HOPPER_THREADS = 384 };
 
 /* What is laid out anew, in words. */
 static const char *laid_words(const hr_cuda_gemm *gemm) {
@@ -18,12 +18,17 @@ static const char *laid_words(const hr_cuda_gemm *gemm) {
 
 static void explain(hr_cuda_gemm *gemm) {
     const hr_gemm_tile *tile = &gemm->tile;
-    char splits[64] = "", pairs[64] = "";
+    char splits[64] = "", pairs[96] = "";
     if (tile->splits > 1)
         snprintf(splits, sizeof splits, ", k in %d parts that a second kernel adds up in order",
                  tile->splits);
     if (gemm->pair_count > 1)
         snprintf(pairs, sizeof pairs, " in parts of bf16, f32 as %d products of them", gemm->pair_count);
+    else if (hr_gemm_promotes(gemm))
+        snprintf(pairs, sizeof pairs,
+                 "; f8, added up in f32 every 128 of k, 2^-13 of the largest addend is lost");
+    else if (hr_gemm_is_whole(gemm))
+        snprintf(pairs, sizeof pairs, "; bytes, sums exact");
     if (gemm->mainloop == HR_GEMM_HOPPER)
         snprintf(gemm->why, sizeof gemm->why,
                  "on the tensor cores by wgmma: tiles of %d x %d, %s, %d stages, clusters of %d, %s%s%s%s",
@@ -76,8 +81,8 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     HR_TRY(hr_gemm_epilogue(plan, stage, extents, out));
     bool maps = out->left.view.rank && out->right.view.rank && hr_gemm_has_maps(plan);
     out->mainloop = maps && most == HR_GEMM_HOPPER ? HR_GEMM_HOPPER : HR_GEMM_AMPERE;
-    /* Each pair of parts goes along all of k. */
-    sizes.k = hr_saturate_product(hr_divide_up(sizes.k, STEP) * STEP, out->pair_count);
+    /* Each pair of parts goes along all of k. Tiles are chosen as for 16 bits, by steps. */
+    sizes.k = hr_saturate_product(hr_divide_up(sizes.k, hr_gemm_step(out)) * STEP_16, out->pair_count);
     bool fits = hr_gemm_tiles(plan, hr_stage_knobs(stage), &sizes, out, tiles) > 0;
     if (!fits && most == HR_GEMM_HOPPER)
         return hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, out);

@@ -30,7 +30,8 @@ typedef enum hr_gemm_roles {
 /* One operand: what it is at (batch, m or n, k). */
 typedef struct hr_gemm_side {
     const hr_expr *value;
-    bool k_major; /* neighbours along k are neighbours in memory; otherwise those along m or n */
+    hr_dtype dtype; /* in which it is multiplied */
+    bool k_major;   /* neighbours along k are neighbours in memory; otherwise those along m or n */
     hr_gemm_load load;
     hr_gemm_view view; /* rank 0 where the copy engine cannot bring its tiles */
     int parts; /* it is laid out anew in scratch memory, in so many parts; 0 = it is read as it lies */
@@ -67,7 +68,8 @@ enum {
     HR_GEMM_FOLD_THREADS = 256,
     HR_GEMM_LAY_THREADS = 256,
     HR_GEMM_LAY_WAVES = 8,
-    HR_GEMM_SUMS_MOST = 192
+    HR_GEMM_SUMS_MOST = 192,
+    HR_GEMM_SUMS_PROMOTED = 96
 };
 
 /* hr_gemm_view.tensor of what stands in scratch memory, at hr_gemm_view.offset. */
@@ -75,11 +77,13 @@ enum {
 
 typedef struct hr_cuda_gemm {
     hr_gemm_mainloop mainloop;
-    hr_dtype dtype; /* of both operands: bf16 or f16 */
+    hr_dtype dtype; /* of both operands: bf16 or f16, or of 8 bits: hr_gemm_side.dtype says which */
     hr_gemm_side left, right;
     hr_gemm_pair pairs[HR_GEMM_PAIRS_MAX]; /* the smallest products first; one of whole operands */
     int pair_count;
-    int64_t lay_blocks; /* of the kernel that lays operands out; 0 = there is none */
+    int64_t lay_blocks;        /* of the kernel that lays operands out; 0 = there is none */
+    bool by_threads_unaligned; /* HR_GEMM_AMPERE cannot multiply them: where the copy engine cannot, threads
+                                  do */
     hr_gemm_tile tile;
     int threads, warps_m;
     int producer_registers, consumer_registers; /* HR_GEMM_HOPPER */
@@ -104,6 +108,21 @@ typedef struct hr_cuda_gemm {
 typedef struct hr_gemm_sizes {
     int64_t batch, m, n, k;
 } hr_gemm_sizes;
+
+/* Elements along k of a row of a tile, which is 128 bytes. */
+static inline int hr_gemm_step(const hr_cuda_gemm *gemm) {
+    return gemm->dtype == HR_BF16 || gemm->dtype == HR_F16 ? 64 : 128;
+}
+
+/* Bytes: sums are whole numbers of 32 bits. */
+static inline bool hr_gemm_is_whole(const hr_cuda_gemm *gemm) {
+    return gemm->dtype == HR_I8 || gemm->dtype == HR_U8;
+}
+
+/* The tensor cores keep 13 bits of a sum of f8: what 128 along k come to is added up outside. */
+static inline bool hr_gemm_promotes(const hr_cuda_gemm *gemm) {
+    return gemm->dtype == HR_F8E4M3 || gemm->dtype == HR_F8E5M2;
+}
 
 /* A product whose operands are in parts has a flag for each block that lays them out, at the beginning of the
  * scratch memory: raised, some value has no parts. */

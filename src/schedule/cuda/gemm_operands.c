@@ -146,6 +146,62 @@ static bool lay_sides(const hr_plan *plan, const hr_gemm_sizes *s, bool fits, hr
     return true;
 }
 
+/* ---- of eight bits ---- */
+
+/* The element that an operand of eight bits is, be it converted or not; NULL = it is none. */
+static const hr_expr *byte_element(const hr_function *function, const hr_expr *value) {
+    if (value->op == HR_OP_CONVERT && value->type == HR_F64) value = value->args[0];
+    if (!is_plain(function, value) || hr_dtype_size(function->tensors[value->tensor].dtype) != 1) return NULL;
+    return value;
+}
+
+static bool is_whole(hr_dtype dtype) {
+    return dtype == HR_I8 || dtype == HR_U8;
+}
+
+static bool is_f8(hr_dtype dtype) {
+    return dtype == HR_F8E4M3 || dtype == HR_F8E5M2;
+}
+
+/* Results of more than 16 bits would show what the tensor cores lose of a sum of f8. */
+static bool stores_narrow(const hr_plan *plan, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_statement *statement = &plan->normal->statements[stage->steps[i].statement];
+        if (stage->steps[i].stored && hr_dtype_size(plan->normal->tensors[statement->tensor].dtype) > 2)
+            return false;
+    }
+    return true;
+}
+
+/* Sums of so many products of bytes are whole numbers of 32 bits. */
+static bool sums_fit(hr_dtype left, hr_dtype right, int64_t k) {
+    const int64_t most = (left == HR_U8 ? 255 : 128) * (right == HR_U8 ? 255 : 128);
+    return k <= INT32_MAX / most;
+}
+
+/* Both are elements of eight bits that the copy engine can walk, along k: tensor cores take them as they lie.
+ */
+static hr_status take_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                            const hr_gemm_sizes *s, hr_cuda_gemm *out, bool *taken) {
+    const hr_contract *c = stage->contract;
+    const hr_expr *left = byte_element(plan->normal, c->left), *right = byte_element(plan->normal, c->right);
+    hr_cuda_gemm bytes = *out;
+    *taken = false;
+    if (!left || !right) return HR_OK;
+    hr_dtype a = plan->normal->tensors[left->tensor].dtype, b = plan->normal->tensors[right->tensor].dtype;
+    bool whole = is_whole(a) && is_whole(b) && sums_fit(a, b, s->k);
+    if (!whole && !(is_f8(a) && is_f8(b) && stores_narrow(plan, stage))) return HR_OK;
+    HR_TRY(side_make(plan, extents, c, left, (hr_gemm_indices){c->m_count, c->m}, &bytes.left));
+    HR_TRY(side_make(plan, extents, c, right, (hr_gemm_indices){c->n_count, c->n}, &bytes.right));
+    bytes.dtype = bytes.left.dtype = a;
+    bytes.right.dtype = b;
+    bytes.pair_count = 1;
+    bytes.by_threads_unaligned = true;
+    *taken = bytes.left.view.rank && bytes.right.view.rank && bytes.left.k_major && bytes.right.k_major;
+    if (*taken) *out = bytes;
+    return HR_OK;
+}
+
 /* ---- which ---- */
 
 /* In words, what keeps the tensor cores from it; NULL = nothing. */
@@ -161,16 +217,20 @@ hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int
     const hr_contract *c = stage->contract;
     bool f16 = hr_contract_fits(plan->normal, c, HR_F16),
          fits = f16 || hr_contract_fits(plan->normal, c, HR_BF16);
-    bool maps = most == HR_GEMM_HOPPER && hr_gemm_has_maps(plan), laid = false;
+    bool maps = most == HR_GEMM_HOPPER && hr_gemm_has_maps(plan), laid = false, bytes = false;
+    bool some = sizes->batch > 0 && sizes->m > 0 && sizes->n > 0 && sizes->k > 0;
+    *why = NULL;
+    if (maps && some) HR_TRY(take_bytes(plan, stage, extents, sizes, out, &bytes));
+    if (bytes) return HR_OK;
     *why = refusal(plan, c);
     if (*why) return HR_OK;
-    out->dtype = f16 ? HR_F16 : HR_BF16;
-    out->pair_count = 1;
     HR_TRY(side_make(plan, extents, c, c->left, (hr_gemm_indices){c->m_count, c->m}, &out->left));
     HR_TRY(side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &out->right));
+    out->dtype = out->left.dtype = out->right.dtype = f16 ? HR_F16 : HR_BF16;
+    out->pair_count = 1;
+    out->by_threads_unaligned = !fits;
     bool lie = lies(plan, out, &out->left) && lies(plan, out, &out->right);
-    if (!lie && maps && sizes->batch > 0 && sizes->m > 0 && sizes->n > 0 && sizes->k > 0)
-        laid = lay_sides(plan, sizes, fits, out);
+    if (!lie && maps && some) laid = lay_sides(plan, sizes, fits, out);
     if (!fits && !laid)
         *why = maps ? "operands other than bf16 or f16 would be laid out as sums of parts of 16 bits, which "
                       "is not worth it at these extents"

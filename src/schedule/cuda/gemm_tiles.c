@@ -54,7 +54,8 @@ static const hr_gemm_tile hopper[] = {
     {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6, 1},   {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6, 1},
     {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8, 1},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16, 1},
     {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8, 1},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16, 1},
-    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1},
+    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1},   {HR_GEMM_COOPERATIVE, 128, 192, 4, 2, 2, 8, 1},
+
 };
 
 static const hr_gemm_tile ampere[] = {
@@ -90,7 +91,7 @@ hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map) {
     if (map >= 2) return (hr_gemm_box){piece_columns(gemm, &gemm->tile), GROUP_ROWS};
     const hr_gemm_side *side = map == 0 ? &gemm->left : &gemm->right;
     int rows = map == 0 ? gemm->tile.m : gemm->tile.n, sharers = map == 0 ? 1 : gemm->tile.cluster;
-    return (hr_gemm_box){64, (side->k_major ? rows : STEP) / sharers};
+    return (hr_gemm_box){hr_gemm_step(gemm), (side->k_major ? rows : STEP) / sharers};
 }
 
 int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
@@ -158,12 +159,17 @@ static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_ge
     return overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s)) + fold_clocks(s, tile);
 }
 
+/* With few sums a thread, beside which there is room for those of a step; ping-pong is better elsewhere. */
+static bool is_for_promotion(const hr_gemm_tile *tile) {
+    return tile->roles == HR_GEMM_COOPERATIVE && tile->n == 192;
+}
+
 /* A right tile whose rows run along memory comes 64 of them at a time. */
 static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                  const hr_gemm_tile *tile) {
     if (hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes) return false;
     if (gemm->mainloop != HR_GEMM_HOPPER) return true;
-    if (hr_gemm_sums(tile) > gemm->sums_most) return false;
+    if (hr_gemm_sums(tile) > gemm->sums_most || is_for_promotion(tile) > hr_gemm_promotes(gemm)) return false;
     if (!gemm->right.k_major && tile->n % 64) return false;
     return tile->cluster <= plan->limits.cluster_blocks && (tile->cluster == 1 || s->m > tile->m);
 }
@@ -194,7 +200,7 @@ hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *siz
     parts.staged_block = NULL;
     parts.paced = false;
     parts.epilogue_clocks = leave_clocks; /* 32 bits leave, not 16 */
-    parts.sums_most = HR_GEMM_SUMS_MOST;
+    parts.sums_most = hr_gemm_promotes(gemm) ? HR_GEMM_SUMS_PROMOTED : HR_GEMM_SUMS_MOST;
     parts.work_bytes += hr_saturate_product(parts.results[0].size[2] * 4, parts.results[0].stride[2]);
     parts.fold_blocks =
         hr_divide_up(hr_saturate_product(sizes->batch, sizes->m * (line / 4)), HR_GEMM_FOLD_THREADS);
@@ -206,7 +212,7 @@ static int splits_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
                      const hr_knobs *asked, const hr_gemm_tile *tile, int *out) {
     int64_t steps = hr_divide_up(s->k, STEP), whole = tiles_of(s, tile);
     int count = 0;
-    bool can = gemm->mainloop == HR_GEMM_HOPPER && whole > 0;
+    bool can = gemm->mainloop == HR_GEMM_HOPPER && whole > 0 && !hr_gemm_is_whole(gemm); /* parts are f32 */
     if (can && asked && asked->split_k) {
         out[count++] = asked->split_k < steps ? asked->split_k : (int)steps;
         return count;

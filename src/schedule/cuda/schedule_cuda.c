@@ -16,7 +16,8 @@ enum { COLUMNS_LONG = 1 << 17, THIN = 8 };
 
 static hr_facts facts_of(const hr_device_limits *limits) {
     (void)limits;
-    return (hr_facts){.thin_f32 = THIN, .thin = THIN, .columns_most = COLUMNS_LONG - 1};
+    return (hr_facts){
+        .set = HR_FACT_BYTE_PRODUCTS, .thin_f32 = THIN, .thin = THIN, .columns_most = COLUMNS_LONG - 1};
 }
 
 /* ---- what a row's passes keep in registers ---- */

@@ -100,9 +100,9 @@ static __device__ inline void gemm_right_fragments(uint32_t tile, int row, int s
 }
 
 /* The epilogue of two neighbours along n: row m, columns n and n + 1. */
-template <class P, class A>
+template <class P, class A, class T>
 static __device__ inline void gemm_store_pair(const A &a, const gemm_size &size, int64_t batch, int64_t m,
-                                              int64_t n, float low, float high) {
+                                              int64_t n, T low, T high) {
     if (m >= size.m || n >= size.n) return;
     P::store(a, batch, m, n, low);
     if (n + 1 < size.n) P::store(a, batch, m, n + 1, high);

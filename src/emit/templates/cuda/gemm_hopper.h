@@ -1,4 +1,4 @@
-/* A matrix product on the tensor cores of sm_90a: sum over k of left(m, k) * right(n, k), operands of 16
+/* A matrix product on the tensor cores of sm_90a: sum over k of left(m, k) * right(n, k), operands of 16 or 8
  * bits, sums in f32.
  *
  * A block has three warpgroups. One thread of the first, the producer, asks the copy engine for tiles of the
@@ -94,7 +94,7 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.m_tiles = (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster));
     b.n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
     b.batches = (int)size.batch;
-    b.k_steps = (int)((size.k + 63) / 64);
+    b.k_steps = (int)((size.k + P::k_step - 1) / P::k_step);
     b.steps = b.k_steps * P::pairs;
     b.tiles = b.batches * P::splits * b.m_tiles * b.n_tiles;
     if (threadIdx.x == 0) {
@@ -144,7 +144,7 @@ static __device__ inline void gemm_produce(const gemm_block &b, const void *left
             const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
             ptx_mbarrier_wait(b.empty + stage * 8, parity);
             ptx_mbarrier_arrive_expect(full, memory::stage_bytes);
-            const int pair = P::pairs == 1 ? 0 : step / b.k_steps, k = (step - pair * b.k_steps) * 64;
+            const int pair = P::pairs == 1 ? 0 : step / b.k_steps, k = (step - pair * b.k_steps) * P::k_step;
             const int left_batch = work.batch + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
             const int right_batch = work.batch + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
             gemm_fill<typename P::left, P::tile_m, 1>(place, left, m, k, left_batch, 0, full);
@@ -219,10 +219,10 @@ template <int RUN> static __device__ inline int gemm_column(int first, int of, i
 }
 
 /* One piece: the epilogue of its sums, and their way to its place. `column` is its first in the tile. */
-template <class P, class A, int COUNT>
+template <class P, class A, class T, int COUNT>
 static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size, const gemm_block &b,
                                                int group, int batch, int64_t m, int n, int column,
-                                               const float (&sum)[COUNT], int place) {
+                                               const T (&sum)[COUNT], int place) {
     typedef gemm_hopper_memory<P> memory;
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
     const float *columns = (const float *)(b.memory + memory::columns_at + group * memory::column_bytes);
@@ -300,10 +300,10 @@ static __device__ inline void gemm_begin_carried(const gemm_block &b, const M &m
 }
 
 /* The epilogue of a group's sums, whose first row is m; results leave by the copy engine. */
-template <class P, class A, class M, int PARTS, int COUNT>
+template <class P, class A, class M, class T, int PARTS, int COUNT>
 static __device__ inline void gemm_leave(const A &a, const gemm_size &size, const gemm_block &b,
                                          const M &maps, int group, int batch, int64_t m, int n, int parity,
-                                         const float (&sum)[PARTS][COUNT]) {
+                                         const T (&sum)[PARTS][COUNT]) {
     typedef gemm_hopper_memory<P> memory;
     const int across = P::tile_n / memory::piece_columns;
     const bool first = threadIdx.x % 128 == 0;
@@ -332,9 +332,9 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
 }
 
 /* The epilogue of results that the copy engine cannot store. */
-template <class P, class A, int PARTS, int COUNT>
+template <class P, class A, class T, int PARTS, int COUNT>
 static __device__ inline void gemm_leave_elements(const A &a, const gemm_size &size, int batch, int64_t m,
-                                                  int64_t n, const float (&sum)[PARTS][COUNT]) {
+                                                  int64_t n, const T (&sum)[PARTS][COUNT]) {
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
 #pragma unroll
     for (int part = 0; part < PARTS; part++)
@@ -346,10 +346,9 @@ static __device__ inline void gemm_leave_elements(const A &a, const gemm_size &s
 
 /* The products of one tile of a group, from `stage` of the ring on. The stage before the one in hand is left
  * when its products are over; `leave` tells both blocks of a cluster. */
-template <class P, int PARTS, int COUNT>
-static __device__ inline void gemm_multiply_tile(const gemm_block &b, float (&sum)[PARTS][COUNT],
-                                                 uint64_t left, uint64_t right, int steps, int taken,
-                                                 uint32_t leave) {
+template <class P, class T, int PARTS, int COUNT>
+static __device__ inline void gemm_multiply_tile(const gemm_block &b, T (&sum)[PARTS][COUNT], uint64_t left,
+                                                 uint64_t right, int steps, int taken, uint32_t leave) {
     typedef gemm_hopper_memory<P> memory;
     const int left_step = P::left::k_major ? 2 : 128, right_step = P::right::k_major ? 2 : 128;
     int stage = taken % P::stages, parity = taken / P::stages & 1, before = 0;
@@ -375,6 +374,39 @@ static __device__ inline void gemm_multiply_tile(const gemm_block &b, float (&su
     }
 }
 
+/* The same where the tensor cores keep too few bits of a sum: each step is added up outside of them. A stage
+ * is left as soon as its products are over. */
+template <class P, int PARTS, int COUNT>
+static __device__ inline void gemm_multiply_promoted(const gemm_block &b, float (&sum)[PARTS][COUNT],
+                                                     uint64_t left, uint64_t right, int steps, int taken,
+                                                     uint32_t leave) {
+    typedef gemm_hopper_memory<P> memory;
+    int stage = taken % P::stages, parity = taken / P::stages & 1;
+    const bool tells = (int)threadIdx.x % 32 < P::cluster;
+    float now[PARTS][COUNT];
+#pragma unroll
+    for (int i = 0; i < PARTS * COUNT; i++)
+        sum[i / COUNT][i % COUNT] = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        ptx_mbarrier_wait(b.full + stage * 8, parity);
+        const uint64_t at = (uint32_t)stage * (memory::stage_bytes >> 4);
+        ptx_wgmma_fence();
+#pragma unroll
+        for (int x = 0; x < 4 * PARTS; x++) {
+            const int q = x / PARTS, part = x % PARTS;
+            P::multiply(now[part], left + at + q * 2 + part * 512, right + at + q * 2, q > 0);
+        }
+        ptx_wgmma_commit();
+        ptx_wgmma_wait<0>();
+        if (tells) ptx_mbarrier_arrive_cluster(leave + stage * 8);
+#pragma unroll
+        for (int i = 0; i < PARTS * COUNT; i++)
+            sum[i / COUNT][i % COUNT] += now[i / COUNT][i % COUNT];
+        if (++stage == P::stages) stage = 0, parity ^= 1;
+    }
+}
+
 template <class P, class A, class M>
 static __device__ inline void gemm_consume(const A &a, const gemm_size &size, const gemm_block &b,
                                            const M &maps, int group) {
@@ -392,14 +424,17 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
         if (P::ping_pong && turn % 2 != group) continue;
         const int64_t m = ((int64_t)tile.m * P::cluster + b.rank) * P::tile_m + rows;
         const int n = tile.n * P::tile_n;
-        float sum[memory::parts][P::tile_n / 2];
+        typename P::sum_type sum[memory::parts][P::tile_n / 2];
         if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
         if constexpr (P::carries) gemm_begin_carried<P>(b, maps, group, tile.batch, (int)m, n);
         if (P::ping_pong && turn > 0) ptx_barrier_sync(3 + group, 256);
-        gemm_multiply_tile<P>(b, sum, left, right, steps, taken, leave);
+        if constexpr (P::promotes)
+            gemm_multiply_promoted<P>(b, sum, left, right, steps, taken, leave);
+        else
+            gemm_multiply_tile<P>(b, sum, left, right, steps, taken, leave);
         if (P::ping_pong && number + b.clusters < b.tiles) ptx_barrier_arrive(3 + (group ^ 1), 256);
         ptx_wgmma_wait<0>();
-        if (tells) ptx_mbarrier_arrive_cluster(leave + (taken + steps - 1) % P::stages * 8);
+        if (tells && !P::promotes) ptx_mbarrier_arrive_cluster(leave + (taken + steps - 1) % P::stages * 8);
         if constexpr (P::stores_boxes)
             gemm_leave<P>(a, size, b, maps, group, tile.batch, m, n, parity, sum);
         else
