@@ -6,8 +6,12 @@
  * failure. Options structs begin with their size: set it with `{.size = sizeof(hr_...)}`; absent fields are
  * defaults. Destroy functions accept NULL. The library never prints and never exits.
  *
- * Handles hold no locks: a device and its kernels are used by one thread at a time. Threads that work side by
- * side open a device each; these share the cache folder, nothing else.
+ * A pointer of NULL where one is expected is HR_BAD_INPUT and a sentence, or nothing where no status is
+ * given; a build of type Debug knows a destroyed handle, too.
+ *
+ * A device and its kernels are used by one thread at a time, but for hr_kernel_execute, which many threads
+ * may call at once. Threads that do anything else side by side open a device each; these share the cache
+ * folder, nothing else.
  */
 #ifndef HEADROOM_H
 #define HEADROOM_H
@@ -212,6 +216,30 @@ typedef struct hr_argument {
 HR_API int hr_kernel_argument_count(const hr_kernel *kernel);
 HR_API hr_status hr_kernel_argument(const hr_kernel *kernel, int i, hr_argument *out);
 
+/* How many elements an axis has, as arithmetic for a stack: a number or an extent's value goes on top, an
+ * operation takes the two on top, the right one first, and puts its result there. One is left at the end. */
+typedef enum hr_shape_op {
+    HR_SHAPE_NUMBER, /* `value` */
+    HR_SHAPE_EXTENT, /* of the extent number `value`: hr_kernel_extent_name */
+    HR_SHAPE_ADD,
+    HR_SHAPE_SUB,
+    HR_SHAPE_MUL,
+    HR_SHAPE_FLOORDIV /* rounded down */
+} hr_shape_op;
+
+typedef struct hr_shape_step {
+    hr_shape_op op;
+    int64_t value;
+} hr_shape_step;
+
+/* The steps of one axis of argument `i`, at most `most` of them in `steps`, and how many there are. `steps`
+ * may be NULL, to ask for the number alone. HR_BAD_INPUT where there is no room. */
+HR_API hr_status hr_argument_shape(const hr_kernel *kernel, int i, int axis, hr_shape_step *steps, int most,
+                                   int *count);
+/* The elements of each axis of argument `i` at these extents, one value each in the order of
+ * hr_kernel_extent_name. HR_BAD_INPUT where one of them would be negative or beyond i64. */
+HR_API hr_status hr_argument_sizes(const hr_kernel *kernel, int i, const int64_t *extents, int64_t *sizes);
+
 /* Memory of the device, described. strides are in elements; NULL = row-major without gaps. Not owned. */
 typedef struct hr_array {
     size_t size;
@@ -261,6 +289,21 @@ HR_API hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *
  * stream waits for it. HR_OUT_OF_RANGE where a data-dependent subscript left its axis, on CUDA in an earlier
  * launch: nothing out of range was read or written. */
 HR_API hr_status hr_kernel_launch(hr_kernel *kernel);
+/* One execution on `count` arrays in the order of hr_kernel_argument, whatever is bound: for engines. Many
+ * threads may call it on one kernel at once, while none binds, prepares, runs or destroys that; on a CPU each
+ * of them has threads of its own (hr_prepare_options.threads says how many). Nothing of the arrays is kept.
+ *
+ * What serves a set of shapes is planned and compiled at the first call with it, and kept: later calls only
+ * look it up. On a CPU other extents within a factor of two (a batch that grows) are served by the same code,
+ * where it is right for them; results may then differ from those of code made for them as sums in another
+ * order do. hr_kernel_prepare says threads and fusion for all calls after it.
+ *
+ * A scalar's array has rank 0 and its value, of any dtype, at `data` in the host's memory; NULL there is what
+ * hr_kernel_bind_scalar gave, else the text's default. A result whose `data` is NULL is not wanted: the
+ * kernel runs without what only that one needs, or a sentence says why the text does not allow it. `stream`
+ * is a CUstream of the device's primary context, NULL that of hr_device_stream_set; without meaning on a CPU.
+ * Complete on return on a CPU, queued on CUDA, errors as of hr_kernel_launch. */
+HR_API hr_status hr_kernel_execute(hr_kernel *kernel, const hr_array *arrays, int count, void *stream);
 
 /* ---- gradients ---- */
 

@@ -1,5 +1,6 @@
 /* A whole file or none of it: write aside, sync, rename. In: a path and bytes. Out: a file or a sentence. */
 #include "base/file.h"
+#include "base/handle.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,6 +119,8 @@ void hr_file_abandon(hr_file *file) {
 }
 
 hr_status hr_file_save(const char *path, const void *data, size_t length) {
+    HR_TRY(hr_pointer_check(path, "path", __func__));
+    if (length) HR_TRY(hr_pointer_check(data, "data", __func__));
     hr_file file;
     HR_TRY(hr_file_begin(path, &file));
     hr_status status = hr_file_append(&file, data, length);

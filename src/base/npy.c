@@ -6,6 +6,7 @@
  */
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/handle.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #define DESCR_MAX  32
 
 struct hr_npy {
+    hr_handle handle;
     void *mapping;
     size_t length;
     hr_array array;
@@ -314,8 +316,11 @@ static hr_status npy_map(const char *path, hr_npy *npy) {
 }
 
 hr_status hr_npy_open(const char *path, hr_dtype wanted, hr_npy **out) {
+    HR_TRY(hr_pointer_check(path, "path", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_npy *npy = calloc(1, sizeof *npy);
     if (!npy) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while opening %s", path);
+    npy->handle.kind = HR_HANDLE_NPY;
     hr_status status = npy_map(path, npy);
     if (status == HR_OK) status = npy_read(path, wanted, npy);
     if (status == HR_OK)
@@ -326,10 +331,13 @@ hr_status hr_npy_open(const char *path, hr_dtype wanted, hr_npy **out) {
 }
 
 const hr_array *hr_npy_array(const hr_npy *npy) {
+    if (hr_handle_check(npy, HR_HANDLE_NPY, __func__) != HR_OK) return NULL;
     return &npy->array;
 }
 
 hr_status hr_npy_scalar(const hr_npy *npy, double *out) {
+    HR_TRY(hr_handle_check(npy, HR_HANDLE_NPY, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     const hr_array *array = &npy->array;
     if (array->rank > 0)
         return hr_fail(HR_BAD_INPUT,
@@ -345,12 +353,13 @@ hr_status hr_npy_scalar(const hr_npy *npy, double *out) {
 }
 
 void hr_npy_destroy(hr_npy *npy) {
-    if (!npy) return;
+    if (!npy || hr_handle_check(npy, HR_HANDLE_NPY, __func__) != HR_OK) return;
     if (npy->mapping) munmap(npy->mapping, npy->length);
-    free(npy);
+    hr_handle_free(npy);
 }
 
 hr_status hr_npy_reset(hr_npy *npy) {
+    HR_TRY(hr_handle_check(npy, HR_HANDLE_NPY, __func__));
     /* a private page that was written to is dropped; the next access finds the file's */
     if (madvise(npy->mapping, npy->length, MADV_DONTNEED) != 0)
         return hr_fail(HR_IO, "cannot bring back the elements of a mapped file: %s", strerror(errno));
@@ -438,6 +447,8 @@ static hr_status npy_append_strided(hr_file *file, const hr_array *array, size_t
 }
 
 hr_status hr_npy_save(const char *path, const hr_array *array, bool as_unsigned) {
+    HR_TRY(hr_pointer_check(path, "path", __func__));
+    HR_TRY(hr_pointer_check(array, "array", __func__));
     char header[1024];
     const char *descr = npy_descr(array->dtype, as_unsigned);
     if (!descr || array->rank < 0 || array->rank > RANK_MAX)

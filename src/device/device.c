@@ -17,6 +17,7 @@ static hr_status cuda_open(const char *which, hr_device **out) {
 }
 
 hr_status hr_device_open(const char *name, hr_device **out) {
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     if (!name) return hr_device_cuda_open(0, out) == HR_OK ? HR_OK : hr_device_cpu_open(out);
     if (strcmp(name, "cpu") == 0) return hr_device_cpu_open(out);
     if (strcmp(name, "cuda") == 0) return hr_device_cuda_open(0, out);
@@ -25,44 +26,57 @@ hr_status hr_device_open(const char *name, hr_device **out) {
 }
 
 void hr_device_destroy(hr_device *device) {
-    if (device) device->ops->destroy(device);
+    if (device && hr_handle_check(device, HR_HANDLE_DEVICE, __func__) == HR_OK) device->ops->destroy(device);
 }
 
 const char *hr_device_kind(const hr_device *device) {
+    if (hr_handle_check(device, HR_HANDLE_DEVICE, __func__) != HR_OK) return NULL;
     return device->ops->kind;
 }
 
 const char *hr_device_name(const hr_device *device) {
+    if (hr_handle_check(device, HR_HANDLE_DEVICE, __func__) != HR_OK) return NULL;
     return device->name;
 }
 
 /* ---- memory ---- */
 
 bool hr_device_memory_is_host(const hr_device *device) {
+    if (hr_handle_check(device, HR_HANDLE_DEVICE, __func__) != HR_OK) return false;
     return !device->ops->upload;
 }
 
 hr_status hr_device_allocate(hr_device *device, size_t size, void **out) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     return device->ops->allocate(device, size, out);
 }
 
 void hr_device_release(hr_device *device, void *data, size_t size) {
+    if (hr_handle_check(device, HR_HANDLE_DEVICE, __func__) != HR_OK) return;
     device->ops->release(device, data, size);
 }
 
 hr_status hr_device_upload(hr_device *device, void *to, const void *from, size_t size) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    if (size) HR_TRY(hr_pointer_check(to, "memory to write", __func__));
+    if (size) HR_TRY(hr_pointer_check(from, "memory to read", __func__));
     if (device->ops->upload) return device->ops->upload(device, to, from, size);
     if (size) memmove(to, from, size);
     return HR_OK;
 }
 
 hr_status hr_device_download(hr_device *device, void *to, const void *from, size_t size) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    if (size) HR_TRY(hr_pointer_check(to, "memory to write", __func__));
+    if (size) HR_TRY(hr_pointer_check(from, "memory to read", __func__));
     if (device->ops->download) return device->ops->download(device, to, from, size);
     if (size) memmove(to, from, size);
     return HR_OK;
 }
 
 void hr_device_stream_set(hr_device *device, void *stream) {
+    if (hr_handle_check(device, HR_HANDLE_DEVICE, __func__) != HR_OK) return;
     if (device->ops->stream) device->ops->stream(device, stream);
 }
 

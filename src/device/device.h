@@ -6,6 +6,7 @@
 #ifndef HR_DEVICE_DEVICE_H
 #define HR_DEVICE_DEVICE_H
 
+#include "base/handle.h"
 #include "base/launch.h"
 #include "base/limits.h"
 #include "base/status.h"
@@ -36,15 +37,21 @@ typedef struct hr_execution { /* emitted C knows the fields up to `tuning` by th
     int64_t launch_count;
     const hr_tensor_set *aligned;       /* decides between a grid's two functions; NULL where none has two */
     int64_t extent_count, stride_count; /* how many words the tables above are */
+    void *stream;                       /* NULL: the one that the device has at present */
 } hr_execution;
 
 /* The first data-dependent subscript that left its axis. access = 0: none. */
 typedef struct hr_fault {
-    int64_t access; /* 1 + the plan's number of the access */
+    int64_t access; /* 1 + the plan's number of the access, or: */
     int64_t value;
 } hr_fault;
 
-/* The one symbol that is looked up in a compiled CPU module. Returns 0. */
+/* A choice that the code was made with does not hold for these extents; nothing was read or written. */
+#define HR_FAULT_EXTENTS (-1)
+
+/* The one symbol that is looked up in a compiled CPU module. Returns 0, or a negative number:
+ * HR_FAULT_EXTENTS.
+ */
 typedef int (*hr_entry_fn)(const hr_execution *execution, hr_fault *fault);
 #define HR_ENTRY_NAME "hr_entry"
 
@@ -68,7 +75,8 @@ typedef struct hr_device_ops {
     hr_status (*compile)(struct hr_device *device, const char *source, size_t length, unsigned flags,
                          hr_module **out);
     void (*unload)(struct hr_device *device, hr_module *module);
-    /* Complete on return, HR_OUT_OF_RANGE where `fault` names an access. `fault` NULL: a device that has
+    /* Complete on return, HR_OUT_OF_RANGE where `fault` names an access, HR_NOT_AVAILABLE where it says
+     * HR_FAULT_EXTENTS. `fault` NULL: a device that has
      * `synchronise` only queues the launch, and fails with HR_OUT_OF_RANGE where an earlier one of this
      * module left its axis. Nothing is allocated, waited for or searched on that way. */
     hr_status (*launch)(struct hr_device *device, hr_module *module, const hr_execution *execution,
@@ -121,6 +129,7 @@ typedef struct hr_device_ops {
 } hr_device_ops;
 
 struct hr_device {
+    hr_handle handle;
     const hr_device_ops *ops;
     char name[128];
     hr_device_limits limits;

@@ -78,7 +78,9 @@ static hr_status cpu_launch(struct hr_device *device, hr_module *module, const h
     hr_fault first = {0};
     HR_TRY(hr_device_cpu_need_threads());
     int result = module->entry(execution, &first);
+    if (result < 0) first.access = HR_FAULT_EXTENTS;
     if (fault) *fault = first;
+    if (result < 0) return hr_fail(HR_NOT_AVAILABLE, "the compiled kernel is not made for these extents");
     if (result) return hr_fail(HR_INTERNAL, "the compiled kernel returned %d, which it never should", result);
     if (first.access)
         return hr_fail(HR_OUT_OF_RANGE,
@@ -133,7 +135,7 @@ static void cpu_destroy(struct hr_device *device) {
     hr_special_cpu_destroy(device);
     cpu_release(device, cpu->walk, cpu->walk_size);
     pthread_mutex_destroy(&cpu->finding);
-    free(cpu);
+    hr_handle_free(cpu);
 }
 
 static const hr_device_ops cpu_ops = {
@@ -154,6 +156,7 @@ static const hr_device_ops cpu_ops = {
 hr_status hr_device_cpu_open(struct hr_device **out) {
     hr_device_cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while opening the cpu");
+    cpu->base.handle.kind = HR_HANDLE_DEVICE;
     cpu->base.ops = &cpu_ops;
     cpu->compile_seconds = HR_COMPILER_SECONDS;
     cpu->roof_batches = ROOF_BATCHES;

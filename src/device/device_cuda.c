@@ -101,7 +101,7 @@ static void cuda_destroy(struct hr_device *device) {
     pthread_mutex_destroy(&cuda->lock);
     pthread_mutex_destroy(&cuda->stage_lock);
     pthread_mutex_destroy(&device->kernels_lock);
-    free(cuda);
+    hr_handle_free(cuda);
 }
 
 static const hr_device_ops cuda_ops = {
@@ -181,6 +181,7 @@ static hr_status context_make(hr_device_cuda *cuda) {
 hr_status hr_device_cuda_open(int ordinal, struct hr_device **out) {
     hr_device_cuda *cuda = calloc(1, sizeof *cuda);
     if (!cuda) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while opening a cuda device");
+    cuda->base.handle.kind = HR_HANDLE_DEVICE;
     cuda->base.ops = &cuda_ops;
     pthread_mutex_init(&cuda->lock, NULL);
     pthread_mutex_init(&cuda->stage_lock, NULL);

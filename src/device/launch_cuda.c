@@ -63,13 +63,13 @@ static hr_status parameters_list(const hr_device_cuda *cuda, const hr_cuda_funct
 }
 
 static hr_cu_result driver_launch(const hr_device_cuda *cuda, const hr_cuda_function *function,
-                                  const hr_launch *launch, void **parameters) {
+                                  const hr_launch *launch, void *stream, void **parameters) {
     hr_cu_launch_attribute attributes[2];
     hr_cu_launch_config config = {
         .grid = {(unsigned)launch->grid[0], (unsigned)launch->grid[1], (unsigned)launch->grid[2]},
         .block = {(unsigned)launch->threads, 1, 1},
         .shared_bytes = (unsigned)launch->shared,
-        .stream = cuda->stream,
+        .stream = stream ? (hr_cu_stream)stream : cuda->stream,
         .attributes = attributes};
     if (launch->cluster > 1) {
         hr_cu_launch_attribute *cluster = &attributes[config.attribute_count++];
@@ -100,7 +100,7 @@ hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *modu
         void *parameters[HR_LAUNCH_MAPS_MAX + 1];
         if (hr_launch_is_empty(launch)) continue;
         HR_TRY(parameters_list(cuda, function, launch, execution, &words, parameters));
-        hr_cu_result result = driver_launch(cuda, function, launch, parameters);
+        hr_cu_result result = driver_launch(cuda, function, launch, execution->stream, parameters);
         if (result) return hr_cuda_fail(&cuda->driver, result, "launching kernel %s", launch->entry);
     }
     return HR_OK;

@@ -73,7 +73,7 @@ static hr_status target_copy(struct hr_device *device, void *to, const void *fro
 }
 
 static void target_destroy(struct hr_device *device) {
-    free(device);
+    hr_handle_free(device);
 }
 
 /* Without a module nobody gets as far as launching or timing one. */
@@ -103,6 +103,7 @@ hr_status hr_device_target_open(const char *arch, struct hr_device **out) {
         if (!is_named(name, arch)) continue;
         struct hr_device *device = calloc(1, sizeof *device);
         if (!device) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while opening a target");
+        device->handle.kind = HR_HANDLE_DEVICE;
         device->ops = &target_ops;
         device->limits = targets[i].limits;
         device->limits.vector_bytes = 16;

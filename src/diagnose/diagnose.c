@@ -327,6 +327,7 @@ hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr
         return hr_fail(HR_BAD_INPUT, "the trace holds no events; was anything recorded?");
     hr_diagnosis *diagnosis = calloc(1, sizeof *diagnosis);
     if (!diagnosis) return hr_fail(HR_OUT_OF_MEMORY, "out of memory for a diagnosis");
+    diagnosis->handle.kind = HR_HANDLE_DIAGNOSIS;
     size_t room =
         ((size_t)64 << 20) + (size_t)trace->events.count * 1400 + (size_t)trace->ranks.count * 65536;
     hr_status status = hr_arena_create(room, &diagnosis->arena);
@@ -347,9 +348,9 @@ hr_status hr_diagnose_trace(const hr_trace *trace, const hr_ceiling *ceiling, hr
 }
 
 void hr_diagnosis_destroy(hr_diagnosis *diagnosis) {
-    if (!diagnosis) return;
+    if (!diagnosis || hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__) != HR_OK) return;
     hr_diagnosis_destroy(diagnosis->after);
     hr_arena_destroy(diagnosis->arena);
     hr_trace_destroy(diagnosis->owned);
-    free(diagnosis);
+    hr_handle_free(diagnosis);
 }

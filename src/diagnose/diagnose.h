@@ -9,6 +9,7 @@
 #define HR_DIAGNOSE_DIAGNOSE_H
 
 #include "base/arena.h"
+#include "base/handle.h"
 #include "diagnose/memory_use.h"
 #include "trace/trace.h"
 
@@ -202,6 +203,7 @@ typedef struct hr_change {
 } hr_change;
 
 struct hr_diagnosis {
+    hr_handle handle;
     const hr_trace *trace; /* not owned, unless `owned` */
     hr_arena *arena;       /* of all that follows */
     hr_ceiling ceiling;

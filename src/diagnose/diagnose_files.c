@@ -3,6 +3,7 @@
  * In: paths. Out: a diagnosis that owns its trace. Two files are ranks of one run where they say so, else
  * before and after.
  */
+#include "base/handle.h"
 #include "diagnose/analysis.h"
 
 #include <string.h>
@@ -55,6 +56,8 @@ static hr_status diagnose_both(const char *const *paths, const hr_diagnose_optio
 
 hr_status hr_diagnose(const char *const *paths, int count, const hr_diagnose_options *given,
                       hr_diagnosis **out) {
+    HR_TRY(hr_pointer_check(paths, "paths", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_diagnose_options options = {.size = sizeof options};
     if (given) memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
     if (count < 1) return hr_fail(HR_BAD_INPUT, "no trace is given; name at least one file");
@@ -77,10 +80,13 @@ hr_status hr_diagnose(const char *const *paths, int count, const hr_diagnose_opt
 }
 
 int hr_diagnosis_finding_count(const hr_diagnosis *diagnosis) {
+    if (hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__) != HR_OK) return 0;
     return diagnosis->finding_count;
 }
 
 hr_status hr_diagnosis_finding(const hr_diagnosis *diagnosis, int i, hr_finding_info *out) {
+    HR_TRY(hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     if (i < 0 || i >= diagnosis->finding_count)
         return hr_fail(HR_BAD_INPUT, "there is no finding %d; this diagnosis has %d", i,
                        diagnosis->finding_count);
@@ -97,5 +103,6 @@ hr_status hr_diagnosis_finding(const hr_diagnosis *diagnosis, int i, hr_finding_
 }
 
 double hr_diagnosis_step(const hr_diagnosis *diagnosis) {
+    if (hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__) != HR_OK) return 0;
     return diagnosis->lane->steps.mean;
 }

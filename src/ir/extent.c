@@ -69,11 +69,12 @@ static linear combine(const hr_expr *expr, linear a, linear b) {
 }
 
 static hr_status sound(const hr_function *function, const hr_expr *expr, const linear *form) {
-    hr_extent_words words = hr_extent_text(function, expr);
     if (form->overflow)
-        return hr_fail(HR_BAD_INPUT, "%s: the extent %s is beyond i64", function->name, words.text);
+        return hr_fail(HR_BAD_INPUT, "%s: the extent %s is beyond i64", function->name,
+                       hr_extent_text(function, expr).text);
     if (form->divided_by_zero)
-        return hr_fail(HR_BAD_INPUT, "%s: the extent %s divides by 0", function->name, words.text);
+        return hr_fail(HR_BAD_INPUT, "%s: the extent %s divides by 0", function->name,
+                       hr_extent_text(function, expr).text);
     return HR_OK;
 }
 
@@ -118,14 +119,14 @@ double hr_extent_bytes(const hr_function *function, const hr_tensor *tensor, con
 hr_status hr_extent_solve(const hr_function *function, int tensor, int axis, int64_t size, int64_t *extents) {
     const hr_tensor *entry = &function->tensors[tensor];
     const hr_expr *expr = entry->shape[axis];
-    hr_extent_words words = hr_extent_text(function, expr);
     linear form = linear_of(expr, extents);
     HR_TRY(sound(function, expr, &form));
     if (!form.solvable) return HR_OK;
     if (form.unknown < 0) {
         if (form.constant == size) return HR_OK;
         return hr_fail(HR_BAD_INPUT, "axis %d of %s has %lld elements, and its extent %s is %lld", axis,
-                       entry->name, (long long)size, words.text, (long long)form.constant);
+                       entry->name, (long long)size, hr_extent_text(function, expr).text,
+                       (long long)form.constant);
     }
     const char *name = function->extents[form.unknown];
     int64_t rest;
@@ -133,11 +134,12 @@ hr_status hr_extent_solve(const hr_function *function, int tensor, int axis, int
     if (over || rest % form.factor != 0 || (form.factor == -1 && rest == INT64_MIN))
         return hr_fail(HR_BAD_INPUT,
                        "axis %d of %s has %lld elements, and no whole number %s makes its extent %s so many",
-                       axis, entry->name, (long long)size, name, words.text);
+                       axis, entry->name, (long long)size, name, hr_extent_text(function, expr).text);
     if (rest / form.factor < 0)
         return hr_fail(HR_BAD_INPUT,
                        "axis %d of %s has %lld elements, too few for its extent %s: %s would be %lld", axis,
-                       entry->name, (long long)size, words.text, name, (long long)(rest / form.factor));
+                       entry->name, (long long)size, hr_extent_text(function, expr).text, name,
+                       (long long)(rest / form.factor));
     extents[form.unknown] = rest / form.factor;
     return HR_OK;
 }

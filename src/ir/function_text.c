@@ -378,10 +378,14 @@ static void append_piece(writer *w, hr_text *piece, size_t *line, const char *in
     hr_text_clear(piece);
 }
 
-/* "x: f32[N], y: f32[N])" after what opens the bracket at the beginning of `line`. */
+/* "x: f32[N], y: f32[N])" after what opens the bracket at the beginning of `line`. A result that was made a
+ * local is not declared. */
 static void write_tensors(writer *w, int from, int to, size_t line, const char *indent) {
+    while (to > from && w->function->tensors[to - 1].role == HR_ROLE_LOCAL)
+        to--;
     for (int t = from; t < to; t++) {
         const hr_tensor *tensor = &w->function->tensors[t];
+        if (tensor->role == HR_ROLE_LOCAL) continue;
         hr_text piece = {0};
         writer of = {.function = w->function, .out = &piece, .most = w->most};
         hr_text_format(&piece, "%s: %s", tensor->name, tensor->role == HR_ROLE_INOUT ? "inout " : "");
@@ -403,6 +407,12 @@ static void write_constraint(writer *w, const hr_dtype_variable *variable, bool 
             hr_text_format(w->out, " | %s", hr_dtype_name((hr_dtype)d));
 }
 
+static bool has_results(const hr_function *function) {
+    for (int t = function->parameter_count; t < hr_function_arguments(function); t++)
+        if (function->tensors[t].role != HR_ROLE_LOCAL) return true;
+    return false;
+}
+
 static void write_head(writer *w) {
     const hr_function *function = w->function;
     hr_text results = {0};
@@ -410,7 +420,7 @@ static void write_head(writer *w) {
     size_t line = w->out->length;
     hr_text_format(w->out, "kernel %s(", function->name);
     write_tensors(w, 0, function->parameter_count, line, "              ");
-    if (function->result_count) {
+    if (has_results(function)) {
         hr_text_append(&results, "-> (", 4);
         write_tensors(&of, function->parameter_count, hr_function_arguments(function), 0, "        ");
         hr_text_append(w->out, " ", 1);

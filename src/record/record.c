@@ -5,6 +5,7 @@
  * NVTX_INJECTION64_PATH, into every process that starts them; so nothing of the program changes. While it
  * runs, its files have the process in their names; afterwards they get their own. */
 #define _GNU_SOURCE /* dladdr */
+#include "base/handle.h"
 #include "base/trace_file.h"
 
 #include <dirent.h>
@@ -23,6 +24,7 @@
 #define FILE_MOST    4096
 
 struct hr_recording {
+    hr_handle handle;
     int exit_code, count;
     hr_recorded_file *files;
 };
@@ -309,6 +311,8 @@ static void give_names(const output_place *place, const char *output, hr_recordi
 
 hr_status hr_program_record(const hr_record_options *options, const char *const *program,
                             hr_recording **out) {
+    HR_TRY(hr_pointer_check(program, "program", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_record_options asked = {.size = sizeof asked};
     if (options) memcpy(&asked, options, options->size < sizeof asked ? options->size : sizeof asked);
     const char *output = asked.output ? asked.output : "headroom" HR_TRACE_FILE_SUFFIX;
@@ -321,6 +325,7 @@ hr_status hr_program_record(const hr_record_options *options, const char *const 
     HR_TRY(find_place(output, &place));
     hr_recording *recording = calloc(1, sizeof *recording);
     if (!recording) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a recording");
+    recording->handle.kind = HR_HANDLE_RECORDING;
     hr_status status = run_program(&asked, library, &place, program, &recording->exit_code);
     if (status == HR_OK) status = gather(&place, recording);
     if (status != HR_OK) {
@@ -335,21 +340,24 @@ hr_status hr_program_record(const hr_record_options *options, const char *const 
 }
 
 int hr_recording_exit_code(const hr_recording *recording) {
+    if (hr_handle_check(recording, HR_HANDLE_RECORDING, __func__) != HR_OK) return 0;
     return recording->exit_code;
 }
 
 int hr_recording_file_count(const hr_recording *recording) {
+    if (hr_handle_check(recording, HR_HANDLE_RECORDING, __func__) != HR_OK) return 0;
     return recording->count;
 }
 
 const hr_recorded_file *hr_recording_file(const hr_recording *recording, int place) {
+    if (hr_handle_check(recording, HR_HANDLE_RECORDING, __func__) != HR_OK) return NULL;
     return place >= 0 && place < recording->count ? &recording->files[place] : NULL;
 }
 
 void hr_recording_destroy(hr_recording *recording) {
-    if (!recording) return;
+    if (!recording || hr_handle_check(recording, HR_HANDLE_RECORDING, __func__) != HR_OK) return;
     for (int i = 0; i < recording->count; i++)
         free(recording->files[i].notes);
     free(recording->files);
-    free(recording);
+    hr_handle_free(recording);
 }

@@ -4,6 +4,7 @@
  * In: a diagnosis. Out: HTML with its style and script inside; nothing is fetched. All text from the trace
  * passes hr_html_escape or hr_json_string.
  */
+#include "base/handle.h"
 #include "report/diagnosis_page.h"
 #include "report/page_text.h"
 #include "report/report_counters.h"
@@ -524,6 +525,8 @@ static hr_status write_page(hr_text *out, const hr_diagnosis *diagnosis) {
 }
 
 hr_status hr_report_diagnosis_html(const hr_diagnosis *diagnosis, char **out) {
+    HR_TRY(hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_text page = {0};
     hr_status status = write_page(&page, diagnosis);
     if (status == HR_OK) return hr_text_give(&page, out);

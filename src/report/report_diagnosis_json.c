@@ -1,4 +1,5 @@
 /* A diagnosis for programs: one JSON object; its keys are a contract (docs/man/headroom-diagnose.1). */
+#include "base/handle.h"
 #include "diagnose/diagnose.h"
 #include "report/json_value.h"
 #include "report/report_memory.h"
@@ -299,5 +300,7 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
 }
 
 hr_status hr_report_diagnosis_json(const hr_diagnosis *diagnosis, char **out) {
+    HR_TRY(hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     return hr_value_give(diagnosis_value(diagnosis), out);
 }

@@ -3,6 +3,7 @@
  *
  * In: a diagnosis and the terminal's style. Out: lines of text, the most important ones first.
  */
+#include "base/handle.h"
 #include "diagnose/diagnose.h"
 #include "report/report_counters.h"
 #include "report/report_memory.h"
@@ -386,6 +387,8 @@ static void put_diagnosis(hr_sheet *paper, const hr_diagnosis *diagnosis) {
 }
 
 hr_status hr_report_diagnosis_text(const hr_diagnosis *diagnosis, const hr_report_style *style, char **out) {
+    HR_TRY(hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_sheet paper = hr_sheet_begin(style);
     if (diagnosis->after) {
         put_comparison(&paper, diagnosis);

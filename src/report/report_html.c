@@ -3,6 +3,7 @@
  * In: results. Out: HTML whose colours follow the reader's light or dark scheme. All text from outside passes
  * hr_html_escape.
  */
+#include "base/handle.h"
 #include "device/load.h"
 #include "report/report.h"
 
@@ -216,6 +217,8 @@ static void write_check(hr_text *out, const hr_run_result *run) {
 }
 
 hr_status hr_report_run_html(const hr_run_result *run, char **out) {
+    HR_TRY(hr_pointer_check(run, "result", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_text page = {0};
     char title[256];
     snprintf(title, sizeof title, "%s: %s headroom", run->kernel, hr_words_ratio(run->headroom, "×").text);
@@ -263,6 +266,9 @@ static void write_family(hr_text *out, const hr_roof *roof, hr_roof_family famil
 }
 
 hr_status hr_report_roof_html(const hr_device *device, const hr_roof *roof, char **out) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(roof, "roof", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_text page = {0};
     hr_html_head(&page, "headroom: roofs");
     hr_text_format(&page, "<header><div><h1>");

@@ -3,6 +3,7 @@
  * In: results. Out: one JSON object, or lines of comma-separated values. A number that JSON cannot hold
  * (infinite, not a number) becomes null; bytes that are no UTF-8 are replaced.
  */
+#include "base/handle.h"
 #include "report/json_value.h"
 
 #include <math.h>
@@ -213,10 +214,14 @@ static json_t *roof_value(const hr_roof *roof) {
 }
 
 hr_status hr_report_run_json(const hr_run_result *run, char **out) {
+    HR_TRY(hr_pointer_check(run, "result", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     return hr_value_give(run_value(run), out);
 }
 
 hr_status hr_report_explain_json(const hr_run_result *run, char **out) {
+    HR_TRY(hr_pointer_check(run, "result", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     json_t *object = kernel_value(run);
     hr_value_set_real(object, "bytes", run->floor.bytes);
     json_object_set_new(object, "flops", flops_value(&run->floor));
@@ -226,6 +231,9 @@ hr_status hr_report_explain_json(const hr_run_result *run, char **out) {
 }
 
 hr_status hr_report_roof_json(const hr_device *device, const hr_roof *roof, char **out) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(roof, "roof", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     json_t *object = json_object();
     json_object_set_new(object, "device", device_value(hr_device_kind(device), hr_device_name(device)));
     json_object_set_new(object, "roof", roof_value(roof));
@@ -267,6 +275,8 @@ static json_t *bench_row_value(const hr_bench_row *row, const hr_roof *roof) {
 }
 
 hr_status hr_report_bench_json(const hr_bench *bench, char **out) {
+    HR_TRY(hr_pointer_check(bench, "bench", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     json_t *object = json_object(), *rows = json_array();
     char date[32];
     format_date(bench->started_at, date);
@@ -324,6 +334,8 @@ static void csv_row(hr_text *out, const hr_bench_row *row, const hr_roof *roof) 
 }
 
 hr_status hr_report_bench_csv(const hr_bench *bench, char **out) {
+    HR_TRY(hr_pointer_check(bench, "bench", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_text text = {0};
     char date[32];
     format_date(bench->started_at, date);

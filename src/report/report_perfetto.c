@@ -5,6 +5,7 @@
  * What overlaps on a stream or a finding's track without nesting stands on rows of its own: of two such
  * slices on one row ui.perfetto.dev drops the second.
  */
+#include "base/handle.h"
 #include "report/diagnosis_page.h"
 #include "report/track_rows.h"
 
@@ -266,6 +267,8 @@ static bool write_all(hr_text *out, const hr_diagnosis *diagnosis, const started
 }
 
 hr_status hr_report_diagnosis_perfetto(const hr_diagnosis *diagnosis, char **out) {
+    HR_TRY(hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     if (diagnosis->after) diagnosis = diagnosis->after;
     hr_text text = {0};
     started all = {0};

@@ -3,6 +3,7 @@
  * In: results and the terminal's style. Out: lines of text. Colours and signs beyond ASCII only where the
  * style allows them; control characters of the user's text are shown as '?'.
  */
+#include "base/handle.h"
 #include "device/load.h"
 #include "report/sheet.h"
 
@@ -205,6 +206,8 @@ static void put_check(hr_sheet *paper, const hr_run_result *run) {
 }
 
 hr_status hr_report_run_text(const hr_run_result *run, const hr_report_style *style, char **out) {
+    HR_TRY(hr_pointer_check(run, "result", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_sheet paper = hr_sheet_begin(style);
     put_title(&paper, run);
     hr_sheet_label(&paper, "plan");
@@ -226,6 +229,9 @@ hr_status hr_report_run_text(const hr_run_result *run, const hr_report_style *st
 
 hr_status hr_report_floor_text(const hr_floor *floor, const hr_roof *roof, const hr_report_style *style,
                                char **out) {
+    HR_TRY(hr_pointer_check(floor, "floor", __func__));
+    HR_TRY(hr_pointer_check(roof, "roof", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_sheet paper = hr_sheet_begin(style);
     const struct {
         double amount;
@@ -264,6 +270,9 @@ static void put_launches(hr_sheet *paper, const hr_roof *roof) {
 
 hr_status hr_report_roof_text(const hr_device *device, const hr_roof *roof, const hr_report_style *style,
                               char **out) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(roof, "roof", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_sheet paper = hr_sheet_begin(style);
     hr_roof_row rows[HR_ROOF_ROWS_MAX];
     int count = hr_roof_rows(roof, rows), width = paper.style.width - 44;
@@ -408,6 +417,8 @@ static void put_bench_row(hr_sheet *paper, const hr_bench_row *row, const hr_roo
 
 hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *roof, const hr_report_style *style,
                                char **out) {
+    HR_TRY(hr_pointer_check(roof, "roof", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_sheet paper = hr_sheet_begin(style);
     if (!paper.wrap) paper.style.width = 1000; /* no terminal */
     if (!row)

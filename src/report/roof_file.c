@@ -3,6 +3,7 @@
  * In: a path. Out: the roofs and whose they are. The rows of the report tell which field stands where: each
  * field is given its own number first, and the row that shows the number is the field's place in the file.
  */
+#include "base/handle.h"
 #include "report/report.h"
 
 #include <jansson.h>
@@ -48,6 +49,8 @@ static bool take_rows(const json_t *object, hr_roof *out) {
 }
 
 hr_status hr_roof_load(const char *path, hr_roof *out, char *device, size_t size) {
+    HR_TRY(hr_pointer_check(path, "path", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     json_error_t error;
     json_t *file = json_load_file(path, 0, &error);
     if (!file)

@@ -46,7 +46,7 @@ hr_status hr_argument_find(const hr_kernel *kernel, const char *name, int *out) 
     return status;
 }
 
-static void strides_dense(int rank, const int64_t *shape, int64_t *strides) {
+void hr_strides_dense(int rank, const int64_t *shape, int64_t *strides) {
     int64_t stride = 1;
     for (int axis = rank - 1; axis >= 0; axis--) {
         strides[axis] = stride;
@@ -62,6 +62,11 @@ static bool strides_are_dense(int rank, const int64_t *shape, const int64_t *str
         stride *= shape[axis] > 1 ? shape[axis] : 1;
     }
     return true;
+}
+
+bool hr_array_is_dense(const hr_array *array) {
+    return !array->strides || hr_shape_elements(array->rank, array->shape) == 0 ||
+           strides_are_dense(array->rank, array->shape, array->strides);
 }
 
 void hr_binding_span(const hr_tensor *tensor, const hr_binding *binding, int64_t *low, int64_t *high) {
@@ -89,10 +94,9 @@ hr_status hr_binding_set(hr_kernel *kernel, int i, void *data, const int64_t *sh
     if (!copy) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a binding");
     for (int axis = 0; axis < rank; axis++)
         copy[axis] = shape[axis];
-    bool empty = hr_shape_elements(rank, shape) == 0;
-    bool dense = !strides || empty || strides_are_dense(rank, shape, strides);
+    bool dense = hr_array_is_dense(&(hr_array){.rank = rank, .shape = shape, .strides = strides});
     if (dense)
-        strides_dense(rank, copy, copy + rank);
+        hr_strides_dense(rank, copy, copy + rank);
     else
         memcpy(copy + rank, strides, (size_t)rank * sizeof *strides);
     hr_binding_clear(kernel, i);
@@ -144,7 +148,7 @@ static hr_status shape_check(const hr_kernel *kernel, int i, const hr_array *arr
     return HR_OK;
 }
 
-static hr_status array_check(const hr_kernel *kernel, int i, const hr_array *array) {
+hr_status hr_array_check(const hr_kernel *kernel, int i, const hr_array *array) {
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     char rest[160];
     if (!array) return fail_bind(kernel, tensor, "; no array is given (NULL)");
@@ -181,9 +185,10 @@ static bool same_numbers(int count, const int64_t *left, const int64_t *right) {
 }
 
 hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *array) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     int i;
     HR_TRY(hr_argument_find(kernel, name, &i));
-    HR_TRY(array_check(kernel, i, array));
+    HR_TRY(hr_array_check(kernel, i, array));
     const hr_binding *old = &kernel->bindings[i];
     if (old->bound && !old->owned && !old->list && hr_kernel_tensor(kernel, i)->dtype == array->dtype &&
         old->dtype == array->dtype && same_numbers(array->rank, old->shape, array->shape) &&
@@ -198,12 +203,8 @@ hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *ar
     return hr_binding_set(kernel, i, array->data, array->shape, array->strides);
 }
 
-hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value) {
-    int i;
-    HR_TRY(hr_argument_find(kernel, name, &i));
+hr_status hr_scalar_round(const hr_kernel *kernel, int i, double value, double *out) {
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
-    if (!hr_tensor_is_scalar(tensor))
-        return fail_bind(kernel, tensor, ", a tensor: give it an array with hr_kernel_bind");
     double kept = hr_dtype_round(tensor->dtype, value);
     if (!hr_dtype_is_float(tensor->dtype) && kept != value) {
         char number[32], rest[80];
@@ -212,6 +213,19 @@ hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double valu
         snprintf(rest, sizeof rest, ", a scalar, and %s is no such number", number);
         return fail_bind(kernel, tensor, rest);
     }
+    *out = kept;
+    return HR_OK;
+}
+
+hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    int i;
+    double kept;
+    HR_TRY(hr_argument_find(kernel, name, &i));
+    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
+    if (!hr_tensor_is_scalar(tensor))
+        return fail_bind(kernel, tensor, ", a tensor: give it an array with hr_kernel_bind");
+    HR_TRY(hr_scalar_round(kernel, i, value, &kept));
     kernel->bindings[i].given = value;
     kernel->bindings[i].scalar = kept;
     kernel->bindings[i].bound = true;
@@ -220,6 +234,7 @@ hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double valu
 }
 
 hr_status hr_kernel_bind_extent(hr_kernel *kernel, const char *name, int64_t value) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     const hr_function *function = kernel->function;
     hr_text names = {0};
     for (int e = 0; name && e < function->extent_count; e++) {
@@ -356,6 +371,8 @@ void hr_kernel_array_of(const hr_kernel *kernel, int i, hr_array *out) {
 }
 
 hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     int i;
     HR_TRY(hr_argument_find(kernel, name, &i));
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
@@ -367,14 +384,17 @@ hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *o
 }
 
 int hr_kernel_extent_count(const hr_kernel *kernel) {
+    if (hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__) != HR_OK) return 0;
     return kernel->function->extent_count;
 }
 
 const char *hr_kernel_extent_name(const hr_kernel *kernel, int i) {
+    if (hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__) != HR_OK) return NULL;
     return i >= 0 && i < kernel->function->extent_count ? hr_kernel_loaded(kernel)->extents[i] : NULL;
 }
 
 hr_status hr_kernel_extent(const hr_kernel *kernel, int i, const char **name, int64_t *value) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     const hr_function *function = kernel->function;
     int64_t extents[function->extent_count + 1];
     if (i < 0 || i >= function->extent_count)

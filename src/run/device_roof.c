@@ -3,6 +3,7 @@
  * It stands here because the rates of exp, log and their kin must be those of the code that is emitted, and
  * this is where both the printer's texts and the device are known.
  */
+#include "base/handle.h"
 #include "device/roof_store.h"
 #include "emit/prelude.h"
 
@@ -47,6 +48,8 @@ static bool is_known(const hr_device *device, hr_roof *out) {
 
 hr_status hr_device_roof(hr_device *device, bool again, hr_progress_fn progress, void *context,
                          hr_roof *out) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     int lock;
     if (!again && is_known(device, out)) return HR_OK;
     HR_TRY(hr_roof_store_lock(progress, context, &lock));
@@ -58,8 +61,8 @@ hr_status hr_device_roof(hr_device *device, bool again, hr_progress_fn progress,
 }
 
 hr_status hr_device_roof_kept(hr_device *device, hr_roof *out) {
-    if (!device || !out)
-        return hr_fail(HR_BAD_INPUT, "hr_device_roof_kept needs a device and a place for its roof");
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     if (!device->ops->launch) /* a target, which refuses */
         return device->ops->measure_roof(device, NULL, NULL, NULL, out);
     return hr_roof_store_read(device, out);

@@ -7,6 +7,7 @@
  * In: unbound tensors. Out: memory of the device, touched first by the threads that will use it.
  */
 #include "run/fill.h"
+#include "base/handle.h"
 
 #include "base/dtype.h"
 #include "device/device_cpu.h"
@@ -207,10 +208,12 @@ static hr_status arrays_fit(const hr_kernel *kernel, const int64_t *extents) {
 }
 
 hr_status hr_kernel_fill(hr_kernel *kernel, uint64_t seed) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     return hr_kernel_fill_as(kernel, seed, HR_VALUES_MEAN_0);
 }
 
 hr_status hr_kernel_fill_as(hr_kernel *kernel, uint64_t seed, hr_values values) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     int64_t extents[kernel->function->extent_count + 1];
     HR_TRY(hr_kernel_scalars_known(kernel));
     HR_TRY(hr_kernel_dtypes_agree(kernel));

@@ -113,8 +113,8 @@ hr_status hr_kernel_dtypes_agree(const hr_kernel *kernel) {
 /* ---- by name ---- */
 
 hr_status hr_kernel_bind_dtype(hr_kernel *kernel, const char *name, hr_dtype dtype) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     hr_text names = {0};
-    if (!kernel) return hr_fail(HR_BAD_INPUT, "hr_kernel_bind_dtype got no kernel (NULL)");
     const hr_function *function = kernel->function;
     int variable = name ? hr_function_variable(function, name) : -1;
     if (variable >= 0) {
@@ -132,15 +132,17 @@ hr_status hr_kernel_bind_dtype(hr_kernel *kernel, const char *name, hr_dtype dty
 }
 
 int hr_kernel_dtype_count(const hr_kernel *kernel) {
-    return kernel ? kernel->function->variable_count : 0;
+    if (hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__) != HR_OK) return 0;
+    return kernel->function->variable_count;
 }
 
 const char *hr_kernel_dtype_name(const hr_kernel *kernel, int i) {
+    if (hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__) != HR_OK) return NULL;
     return i >= 0 && i < hr_kernel_dtype_count(kernel) ? hr_kernel_loaded(kernel)->variables[i].name : NULL;
 }
 
 hr_status hr_kernel_dtype(const hr_kernel *kernel, int i, const char **name, hr_dtype *dtype) {
-    if (!kernel) return hr_fail(HR_BAD_INPUT, "hr_kernel_dtype got no kernel (NULL)");
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     if (i < 0 || i >= kernel->function->variable_count)
         return hr_fail(HR_BAD_INPUT, "kernel %s has %d dtype variables; there is no number %d",
                        kernel->function->name, kernel->function->variable_count, i);

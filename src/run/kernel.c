@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX    (16u << 20)
-#define EXTENTS_MAX 1024 /* numbers for them live on the stack, */
-#define RANK_MAX    64   /* and a shape's, too */
+#define PREPARED_MOST 8
+#define TEXT_MAX      (16u << 20)
+#define EXTENTS_MAX   1024 /* numbers for them live on the stack, */
+#define RANK_MAX      64   /* and a shape's, too */
 
 static hr_status kernel_alloc(hr_kernel *kernel) {
     const hr_function *function = kernel->function;
@@ -17,6 +18,8 @@ static hr_status kernel_alloc(hr_kernel *kernel) {
         return hr_fail(HR_BAD_INPUT, "kernel %s has %d extents; at most %d can be bound", function->name,
                        function->extent_count, EXTENTS_MAX);
     kernel->argument_count = hr_function_arguments(function);
+    kernel->prepared_most = PREPARED_MOST;
+    HR_TRY(hr_shape_cache_create(&kernel->shapes));
     for (int i = 0; i < kernel->argument_count; i++)
         if (function->tensors[i].rank > RANK_MAX)
             return hr_fail(HR_BAD_INPUT, "`%s` of kernel %s has %d axes; at most %d can be bound",
@@ -76,11 +79,13 @@ static hr_dtype device_default(const hr_device *device) {
 
 hr_status hr_kernel_load(hr_device *device, const char *path, const char *text, size_t length,
                          const char *name, hr_kernel **out) {
-    if (!device) return hr_fail(HR_BAD_INPUT, "hr_kernel_load needs a device: open one with hr_device_open");
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     if (!text && length) return hr_fail(HR_BAD_INPUT, "hr_kernel_load got no text");
     if (!path) path = "<text>";
     hr_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel");
+    kernel->handle.kind = HR_HANDLE_KERNEL;
     kernel->device = device;
     kernel->file = strdup(path);
     hr_status status = kernel->file ? HR_OK : hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel");
@@ -113,8 +118,10 @@ static hr_status file_read(const char *path, hr_text *out) {
 }
 
 hr_status hr_kernel_load_file(hr_device *device, const char *path, const char *name, hr_kernel **out) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(path, "path", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_text text = {0};
-    if (!path) return hr_fail(HR_BAD_INPUT, "hr_kernel_load_file got no path");
     hr_status status = file_read(path, &text);
     if (status == HR_OK) status = hr_kernel_load(device, path, hr_text_data(&text), text.length, name, out);
     hr_text_clear(&text);
@@ -122,7 +129,8 @@ hr_status hr_kernel_load_file(hr_device *device, const char *path, const char *n
 }
 
 void hr_kernel_destroy(hr_kernel *kernel) {
-    if (!kernel) return;
+    if (!kernel || hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__) != HR_OK) return;
+    hr_shape_cache_destroy(kernel->device, kernel->shapes);
     kernel_forget(kernel);
     while (kernel->prepared)
         hr_prepared_drop(kernel, kernel->prepared);
@@ -141,18 +149,21 @@ void hr_kernel_destroy(hr_kernel *kernel) {
     hr_program_destroy(kernel->instance);
     hr_program_destroy(kernel->program);
     free(kernel->file);
-    free(kernel);
+    hr_handle_free(kernel);
 }
 
 const char *hr_kernel_name(const hr_kernel *kernel) {
+    if (hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__) != HR_OK) return NULL;
     return hr_kernel_loaded(kernel)->name;
 }
 
 const char *hr_kernel_symbol(const hr_kernel *kernel) {
-    return kernel ? kernel->function->symbol : NULL;
+    if (hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__) != HR_OK) return NULL;
+    return kernel->function->symbol;
 }
 
 int hr_kernel_argument_count(const hr_kernel *kernel) {
+    if (hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__) != HR_OK) return 0;
     return kernel->argument_count;
 }
 
@@ -163,6 +174,8 @@ static hr_argument_role argument_role(hr_role role) {
 }
 
 hr_status hr_kernel_argument(const hr_kernel *kernel, int i, hr_argument *out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     if (i < 0 || i >= kernel->argument_count)
         return hr_fail(HR_BAD_INPUT, "kernel %s has %d arguments; there is no number %d",
                        kernel->function->name, kernel->argument_count, i);

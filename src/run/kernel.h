@@ -1,12 +1,14 @@
 /* The public handle of a kernel from within: what is bound, what was made ready for it, what is launched.
  *
  * bind.c fills bindings, instance.c makes the kernel one of their dtypes, prepare.c makes hr_prepared states
- * from them, launch.c runs the current one; kernel_check.c, measure.c and run.c stand on those three.
+ * from them, launch.c runs the current one, execute.c any of them without bindings; kernel_check.c, measure.c
+ * and run.c stand on those three.
  */
 #ifndef HR_RUN_KERNEL_H
 #define HR_RUN_KERNEL_H
 
 #include "base/arena.h"
+#include "base/handle.h"
 #include "device/device.h"
 #include "device/roof_store.h"
 #include "emit/emit.h"
@@ -15,6 +17,7 @@
 #include "lang/program.h"
 #include "plan/plan.h"
 #include "run/list.h"
+#include "run/shape_cache.h"
 #include "tune/tune.h"
 
 /* What hr_kernel_fill puts into an array: the same for one seed, however many threads fill. */
@@ -67,6 +70,7 @@ struct hr_prepared {
 };
 
 struct hr_kernel {
+    hr_handle handle;
     hr_device *device;
     hr_program *program;  /* as it was loaded: names for the caller come from here */
     hr_program *instance; /* of other dtypes, which `function` belongs to; NULL = it is the program's */
@@ -79,8 +83,10 @@ struct hr_kernel {
     int64_t *defaults; /* extents that hr_kernel_fill chose, else HR_EXTENT_UNKNOWN */
 
     hr_prepared *prepared;
-    hr_prepared *current; /* what hr_kernel_launch runs; NULL after a binding changed */
-    bool unfused;         /* of the last explicit hr_kernel_prepare */
+    int prepared_most;      /* states that are kept */
+    hr_shape_cache *shapes; /* of hr_kernel_execute; NULL in the instances that it makes */
+    hr_prepared *current;   /* what hr_kernel_launch runs; NULL after a binding changed */
+    bool unfused;           /* of the last explicit hr_kernel_prepare */
     int threads;
 
     /* hr_execution's tables, true while `current` is set */
@@ -112,6 +118,13 @@ int64_t hr_shape_elements(int rank, const int64_t *shape);
 hr_status hr_argument_find(const hr_kernel *kernel, const char *name, int *out);
 /* From an array's lowest to past its highest byte, relative to its first element; not for empty ones. */
 void hr_binding_span(const hr_tensor *tensor, const hr_binding *binding, int64_t *low, int64_t *high);
+/* HR_BAD_INPUT where no such array may be bound to tensor `i`, whatever else is bound. */
+hr_status hr_array_check(const hr_kernel *kernel, int i, const hr_array *array);
+/* Whether its strides say no more than its shape. */
+bool hr_array_is_dense(const hr_array *array);
+void hr_strides_dense(int rank, const int64_t *shape, int64_t *strides);
+/* HR_BAD_INPUT where a whole number is wanted and `value` is none that fits. */
+hr_status hr_scalar_round(const hr_kernel *kernel, int i, double value, double *out);
 /* Takes over nothing; the shape and strides are copied. */
 hr_status hr_binding_set(hr_kernel *kernel, int i, void *data, const int64_t *shape, const int64_t *strides);
 void hr_binding_clear(hr_kernel *kernel, int i);
@@ -135,8 +148,16 @@ hr_status hr_kernel_dtypes_agree(const hr_kernel *kernel);
 
 /* ---- overlap.c ---- */
 
+/* Where an array lies. */
+typedef struct hr_placed {
+    const void *data;
+    const int64_t *shape, *strides;
+} hr_placed;
+
 /* HR_BAD_INPUT where an array that is written shares an element with another one or with itself. */
 hr_status hr_overlap_check(const hr_kernel *kernel);
+/* The same of arrays by position; a shape of NULL: this one is not there. */
+hr_status hr_overlap_check_arrays(const hr_kernel *kernel, const hr_placed *arrays);
 
 /* ---- fill.c ---- */
 
@@ -174,6 +195,14 @@ typedef struct hr_preparing {
 hr_status hr_kernel_ready(hr_kernel *kernel, const hr_preparing *preparing, hr_prepared **out);
 /* The same without compiling and without arrays: extents that nothing gives get defaults. */
 hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out);
+/* The first for extents that are known; nothing is bound for it, nor looked at. */
+hr_status hr_kernel_ready_at(hr_kernel *kernel, const int64_t *extents, const hr_preparing *preparing,
+                             hr_prepared **out);
+/* HR_BAD_INPUT where the device has not so many; 0 = all. */
+hr_status hr_threads_check(const hr_kernel *kernel, int threads);
+/* Threads and bytes of scratch of a launch at other extents. */
+hr_status hr_prepared_sizes(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
+                            int *threads, int64_t *scratch);
 void hr_prepared_destroy(hr_kernel *kernel, hr_prepared *prepared);
 /* Takes a state out of the kernel's list and destroys it. */
 void hr_prepared_drop(hr_kernel *kernel, hr_prepared *prepared);
@@ -204,9 +233,12 @@ void hr_keeping_end(const hr_kernel *kernel, hr_keeping *keeping);
 hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared);
 void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_execution *out);
 /* A range that profilers see, around a launch of `prepared`. */
-void hr_annotate_begin(hr_kernel *kernel, const hr_prepared *prepared);
+void hr_annotate_begin(hr_kernel *kernel, const hr_prepared *prepared, const int64_t *extents);
 void hr_annotate_end(void);
 hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared);
+/* The sentence for a subscript that left its axis in a launch at these extents. */
+hr_status hr_launch_fault_fail(const hr_kernel *kernel, const hr_prepared *prepared, const int64_t *extents,
+                               const hr_fault *fault);
 /* Frees scratch beyond what `prepared` (NULL: nothing) needs. */
 void hr_launch_trim(hr_kernel *kernel, const hr_prepared *prepared);
 

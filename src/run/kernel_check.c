@@ -5,6 +5,7 @@
  * hold one execution afterwards, inout arrays as well.
  */
 #define _GNU_SOURCE
+#include "base/handle.h"
 #include "run/check.h"
 
 #include "base/clock.h"
@@ -359,9 +360,13 @@ static hr_status kernel_check(hr_kernel *kernel, int64_t points, bool all, hr_ch
 }
 
 hr_status hr_kernel_check(hr_kernel *kernel, int64_t points, hr_check *out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     return kernel_check(kernel, points, false, out);
 }
 
 hr_status hr_kernel_check_all(hr_kernel *kernel, hr_check *out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     return kernel_check(kernel, 0, true, out);
 }

@@ -135,7 +135,8 @@ static hr_place place_find(const hr_function *function, const char *name, const 
     return found ? found->place : access.place;
 }
 
-static hr_status fault_fail(const hr_kernel *kernel, const hr_prepared *prepared, const hr_fault *fault) {
+hr_status hr_launch_fault_fail(const hr_kernel *kernel, const hr_prepared *prepared, const int64_t *extents,
+                               const hr_fault *fault) {
     hr_access access;
     size_t length = 0;
     int64_t extent = 0;
@@ -145,7 +146,7 @@ static hr_status fault_fail(const hr_kernel *kernel, const hr_prepared *prepared
                        kernel->function->name, (long long)fault->value);
     const hr_tensor *tensor = &normal->tensors[access.tensor];
     if (!access.place.line) access.place = place_find(kernel->function, tensor->name, &access);
-    hr_status status = hr_extent_value(normal, tensor->shape[access.axis], prepared->extents, &extent);
+    hr_status status = hr_extent_value(normal, tensor->shape[access.axis], extents, &extent);
     if (status != HR_OK) return status;
     const char *line = hr_program_line(kernel->program, access.place.line, &length);
     int shown = line && length < 200 ? (int)length : 0;
@@ -161,23 +162,23 @@ hr_status hr_launch_once(hr_kernel *kernel, const hr_prepared *prepared) {
     hr_execution execution;
     hr_fault fault = {0};
     hr_launch_make(kernel, prepared, &execution);
-    hr_annotate_begin(kernel, prepared);
+    hr_annotate_begin(kernel, prepared, prepared->extents);
     hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &execution, &fault);
     hr_annotate_end();
-    return fault.access ? fault_fail(kernel, prepared, &fault) : status;
+    return fault.access > 0 ? hr_launch_fault_fail(kernel, prepared, prepared->extents, &fault) : status;
 }
 
 /* What launches that nobody waited for have left behind. */
 static hr_status fault_collect(const hr_kernel *kernel, const hr_prepared *prepared) {
     hr_fault fault = {0};
     if (prepared->module) kernel->device->ops->fault(kernel->device, prepared->module, &fault);
-    return fault.access ? fault_fail(kernel, prepared, &fault) : HR_OK;
+    return fault.access ? hr_launch_fault_fail(kernel, prepared, prepared->extents, &fault) : HR_OK;
 }
 
 static hr_status launch_queue(hr_kernel *kernel, const hr_prepared *prepared) {
     hr_execution execution;
     hr_launch_make(kernel, prepared, &execution);
-    hr_annotate_begin(kernel, prepared);
+    hr_annotate_begin(kernel, prepared, prepared->extents);
     hr_status status = kernel->device->ops->launch(kernel->device, prepared->module, &execution, NULL);
     hr_annotate_end();
     if (status != HR_OUT_OF_RANGE) return status;
@@ -185,6 +186,7 @@ static hr_status launch_queue(hr_kernel *kernel, const hr_prepared *prepared) {
 }
 
 hr_status hr_kernel_launch(hr_kernel *kernel) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     if (!kernel->current) {
         hr_preparing preparing = {
             .tune = HR_TUNE_NONE, .unfused = kernel->unfused, .threads = kernel->threads};
@@ -197,6 +199,7 @@ hr_status hr_kernel_launch(hr_kernel *kernel) {
 }
 
 hr_status hr_device_synchronise(hr_device *device) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
     if (!device->ops->synchronise) return HR_OK;
     HR_TRY(device->ops->synchronise(device));
     hr_status status = HR_OK;

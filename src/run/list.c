@@ -89,6 +89,7 @@ static bool same_lengths(const hr_list *old, const hr_list *list) {
 }
 
 hr_status hr_kernel_bind_list(hr_kernel *kernel, const char *name, const hr_array *arrays, int count) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     int i;
     int64_t total;
     hr_list *list = NULL;

@@ -35,7 +35,7 @@ static hr_status time_once(hr_kernel *kernel, const hr_prepared *state, double *
     hr_launch_make(kernel, state, &execution);
     bool cooled =
         !kernel->device->ops->synchronise; /* a CPU empties its caches within: no range of a kernel */
-    if (!cooled) hr_annotate_begin(kernel, state);
+    if (!cooled) hr_annotate_begin(kernel, state, state->extents);
     hr_status status = kernel->device->ops->time(kernel->device, state->module, &execution, seconds);
     if (!cooled) hr_annotate_end();
     return status;
@@ -204,6 +204,8 @@ hr_status hr_measure_states(hr_kernel *kernel, const hr_measuring *measuring, hr
 }
 
 hr_status hr_kernel_measure(hr_kernel *kernel, hr_timing *out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     if (!kernel->current) HR_TRY(hr_kernel_launch(kernel));
     hr_prepared *state = kernel->current;
     hr_timing timing;

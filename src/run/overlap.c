@@ -1,11 +1,13 @@
 /* Whether arrays share memory. A written array must not share an element with any other, nor two of its own
  * places one element; interleaved views (the columns of q, k and v in one array) share none and are welcome.
  *
- * In: the bound arrays. Out: good, or a sentence.
+ * In: the arrays. Out: good, or a sentence.
  */
 #include "run/kernel.h"
 
 #include "base/dtype.h"
+
+#include <stdlib.h>
 
 #define TERMS_MAX 64
 #define STEPS_MAX 100000
@@ -18,17 +20,17 @@ typedef struct places {
     int64_t step[TERMS_MAX / 2], last[TERMS_MAX / 2];
 } places;
 
-static bool places_of(const hr_kernel *kernel, int i, places *out) {
+static bool places_of(const hr_kernel *kernel, int i, const hr_placed *array, places *out) {
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
-    const hr_binding *binding = &kernel->bindings[i];
-    *out = (places){.element = (int64_t)hr_dtype_size(tensor->dtype)};
-    if (hr_tensor_is_scalar(tensor) || tensor->rank > TERMS_MAX / 2 ||
-        hr_shape_elements(tensor->rank, binding->shape) == 0)
+    out->element = (int64_t)hr_dtype_size(tensor->dtype);
+    out->count = 0;
+    if (hr_tensor_is_scalar(tensor) || !array->shape || tensor->rank > TERMS_MAX / 2 ||
+        hr_shape_elements(tensor->rank, array->shape) == 0)
         return false;
-    out->low = (int64_t)(intptr_t)binding->data;
+    out->low = (int64_t)(intptr_t)array->data;
     out->high = out->low + out->element;
     for (int axis = 0; axis < tensor->rank; axis++) {
-        int64_t last = binding->shape[axis] - 1, step = binding->strides[axis] * out->element;
+        int64_t last = array->shape[axis] - 1, step = array->strides[axis] * out->element;
         if (last == 0) continue;
         if (step < 0)
             out->low += step * last;
@@ -79,8 +81,8 @@ static bool solvable(equation *equation, int k, int64_t low, int64_t high) {
 
 /* left.low + sum - (right.low + sum) in (-left.element, right.element), with right's x turned round. */
 static bool places_meet(const places *left, const places *right) {
-    equation equation = {0};
     if (left->high <= right->low || right->high <= left->low) return false;
+    equation equation = {0};
     int64_t right_top = right->high - right->element;
     for (int k = 0; k < left->count; k++)
         if (left->step[k]) term_add(&equation, left->step[k], left->last[k]);
@@ -107,27 +109,45 @@ static bool places_are_distinct(const places *places) {
     return true;
 }
 
-hr_status hr_overlap_check(const hr_kernel *kernel) {
-    if (hr_kernel_has_lists(kernel)) return hr_lists_overlap(kernel);
-    for (int i = 0; i < kernel->argument_count; i++) {
-        const hr_tensor *written = hr_kernel_tensor(kernel, i);
-        places own, other;
-        if (written->role == HR_ROLE_INPUT || !places_of(kernel, i, &own)) continue;
-        if (!places_are_distinct(&own))
+static hr_status check_written(const hr_kernel *kernel, const hr_placed *arrays, int i) {
+    const hr_tensor *written = hr_kernel_tensor(kernel, i);
+    places own, other;
+    if (written->role == HR_ROLE_INPUT || !places_of(kernel, i, &arrays[i], &own)) return HR_OK;
+    if (!places_are_distinct(&own))
+        return hr_fail(HR_BAD_INPUT,
+                       "the array bound to `%s` has several of its elements in one place, and kernel %s "
+                       "writes it: give it strides that keep them apart",
+                       written->name, kernel->function->name);
+    for (int j = 0; j < kernel->argument_count; j++) {
+        const hr_tensor *tensor = hr_kernel_tensor(kernel, j);
+        if (j == i || (j < i && tensor->role != HR_ROLE_INPUT) || !places_of(kernel, j, &arrays[j], &other))
+            continue;
+        if (places_meet(&own, &other))
             return hr_fail(HR_BAD_INPUT,
-                           "the array bound to `%s` has several of its elements in one place, and kernel %s "
-                           "writes it: give it strides that keep them apart",
-                           written->name, kernel->function->name);
-        for (int j = 0; j < kernel->argument_count; j++) {
-            const hr_tensor *tensor = hr_kernel_tensor(kernel, j);
-            if (j == i || (j < i && tensor->role != HR_ROLE_INPUT) || !places_of(kernel, j, &other)) continue;
-            if (places_meet(&own, &other))
-                return hr_fail(
-                    HR_BAD_INPUT,
-                    "the arrays bound to `%s` and `%s` share memory, and kernel %s writes `%s`: give "
-                    "them memory of their own, or declare one inout tensor",
-                    written->name, tensor->name, kernel->function->name, written->name);
-        }
+                           "the arrays bound to `%s` and `%s` share memory, and kernel %s writes `%s`: give "
+                           "them memory of their own, or declare one inout tensor",
+                           written->name, tensor->name, kernel->function->name, written->name);
     }
     return HR_OK;
+}
+
+hr_status hr_overlap_check_arrays(const hr_kernel *kernel, const hr_placed *arrays) {
+    for (int i = 0; i < kernel->argument_count; i++)
+        HR_TRY(check_written(kernel, arrays, i));
+    return HR_OK;
+}
+
+hr_status hr_overlap_check(const hr_kernel *kernel) {
+    if (hr_kernel_has_lists(kernel)) return hr_lists_overlap(kernel);
+    hr_placed *arrays = calloc((size_t)kernel->argument_count + 1, sizeof *arrays);
+    if (!arrays)
+        return hr_fail(HR_OUT_OF_MEMORY, "no memory to compare the arrays of kernel %s",
+                       kernel->function->name);
+    for (int i = 0; i < kernel->argument_count; i++) {
+        const hr_binding *binding = &kernel->bindings[i];
+        arrays[i] = (hr_placed){binding->data, binding->shape, binding->strides};
+    }
+    hr_status status = hr_overlap_check_arrays(kernel, arrays);
+    free(arrays);
+    return status;
 }

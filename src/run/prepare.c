@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STATES_MAX    8
 #define GRIDS_A_STAGE 8
 
 /* What little work is reckoned by. */
@@ -89,11 +88,11 @@ static hr_status state_get(hr_kernel *kernel, const int64_t *extents, bool unfus
     int count = 0;
     hr_prepared **at = &kernel->prepared, *state = NULL;
     for (; *at && !state_matches(kernel, *at, extents, unfused, threads); at = &(*at)->next)
-        if (++count == STATES_MAX) {
+        if (++count == kernel->prepared_most) {
             hr_prepared_drop(kernel, *at);
             break;
         }
-    if (count < STATES_MAX && *at) {
+    if (count < kernel->prepared_most && *at) {
         state = *at;
         *at = state->next;
     } else
@@ -108,10 +107,10 @@ static hr_status state_get(hr_kernel *kernel, const int64_t *extents, bool unfus
 
 /* One thread does little work sooner than others start, and never waits for one that another program keeps
  * from its processor. */
-static bool is_little(const hr_kernel *kernel, const hr_prepared *state) {
+static bool is_little(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents) {
     hr_work work;
     if (!(kernel->device->limits.little_work > 0)) return false;
-    if (hr_plan_work(state->plan, state->extents, &work) != HR_OK) return false;
+    if (hr_plan_work(state->plan, extents, &work) != HR_OK) return false;
     double operations =
         (work.bytes_read + work.bytes_written) / BYTES_AN_OPERATION + work.vector_flops + work.tensor_flops;
     for (int i = 0; i < HR_SPECIAL_COUNT; i++)
@@ -119,9 +118,15 @@ static bool is_little(const hr_kernel *kernel, const hr_prepared *state) {
     return operations < kernel->device->limits.little_work;
 }
 
-static int threads_of(const hr_kernel *kernel, const hr_prepared *state) {
+static int threads_of(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents) {
     int threads = state->threads > 0 ? state->threads : kernel->device->limits.threads;
-    return threads > 1 && !is_little(kernel, state) ? threads : 1;
+    return threads > 1 && !is_little(kernel, state, extents) ? threads : 1;
+}
+
+hr_status hr_prepared_sizes(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
+                            int *threads, int64_t *scratch) {
+    *threads = threads_of(kernel, state, extents);
+    return hr_emit_scratch(state->plan, extents, *threads, scratch);
 }
 
 static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const hr_knobs *knobs) {
@@ -136,8 +141,7 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
         HR_TRY(hr_plan_check_lists(state->plan));
         state->piece = hr_emit_piece(state->plan);
     }
-    state->launch_threads = threads_of(kernel, state);
-    return hr_emit_scratch(state->plan, state->extents, state->launch_threads, &state->scratch_size);
+    return hr_prepared_sizes(kernel, state, state->extents, &state->launch_threads, &state->scratch_size);
 }
 
 /* For the loader. */
@@ -418,12 +422,9 @@ static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_pr
 
 /* ---- all of it ---- */
 
-hr_status hr_kernel_ready(hr_kernel *kernel, const hr_preparing *preparing, hr_prepared **out) {
-    int64_t extents[kernel->function->extent_count + 1];
+hr_status hr_kernel_ready_at(hr_kernel *kernel, const int64_t *extents, const hr_preparing *preparing,
+                             hr_prepared **out) {
     hr_prepared *state;
-    HR_TRY(hr_kernel_resolve(kernel, extents));
-    HR_TRY(hr_overlap_check(kernel));
-    if (preparing->divisor > 1) HR_TRY(hr_extents_divide(kernel, preparing->divisor, extents));
     HR_TRY(state_get(kernel, extents, preparing->unfused, preparing->threads, &state));
     hr_status status = HR_OK;
     if (!state->plan || (preparing->tune > state->searched && !hr_kernel_has_lists(kernel)))
@@ -432,7 +433,21 @@ hr_status hr_kernel_ready(hr_kernel *kernel, const hr_preparing *preparing, hr_p
         status = hr_fail(HR_OUT_OF_MEMORY, "kernel %s would need %.0f MB for locals that exist in memory",
                          kernel->function->name, (double)state->scratch_size / (1 << 20));
     if (status == HR_OK) status = state_compile(kernel, state);
-    if (status == HR_OK) status = hr_launch_refresh(kernel, state);
+    if (status == HR_OK)
+        *out = state;
+    else
+        hr_prepared_drop(kernel, state);
+    return status;
+}
+
+hr_status hr_kernel_ready(hr_kernel *kernel, const hr_preparing *preparing, hr_prepared **out) {
+    int64_t extents[kernel->function->extent_count + 1];
+    hr_prepared *state;
+    HR_TRY(hr_kernel_resolve(kernel, extents));
+    HR_TRY(hr_overlap_check(kernel));
+    if (preparing->divisor > 1) HR_TRY(hr_extents_divide(kernel, preparing->divisor, extents));
+    HR_TRY(hr_kernel_ready_at(kernel, extents, preparing, &state));
+    hr_status status = hr_launch_refresh(kernel, state);
     if (status == HR_OK)
         *out = state;
     else
@@ -461,7 +476,15 @@ hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out) {
     return status;
 }
 
+hr_status hr_threads_check(const hr_kernel *kernel, int threads) {
+    int most = kernel->device->limits.threads;
+    if (threads >= 0 && threads <= most) return HR_OK;
+    return hr_fail(HR_BAD_INPUT, "threads is %d; there are 1 to %d of them here, and 0 is all", threads,
+                   most);
+}
+
 hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     hr_prepare_options given = {.size = sizeof given};
     hr_prepared *state;
     if (options && options->size < sizeof options->size)
@@ -469,9 +492,10 @@ hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options
                                      "{.size = sizeof(hr_prepare_options)}");
     if (options) memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     if (given.tune > HR_TUNE_FULL) return hr_fail(HR_BAD_INPUT, "hr_prepare_options.tune is %d", given.tune);
+    HR_TRY(hr_threads_check(kernel, given.threads));
     hr_preparing preparing = {.tune = given.tune,
                               .unfused = given.unfused,
-                              .threads = given.threads > 0 ? given.threads : 0,
+                              .threads = given.threads,
                               .progress = given.progress,
                               .progress_context = given.progress_context};
     HR_TRY(hr_kernel_ready(kernel, &preparing, &state));
@@ -484,6 +508,8 @@ hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options
 /* ---- what a state says of itself ---- */
 
 hr_status hr_kernel_plan(hr_kernel *kernel, const char **out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_prepared *state;
     HR_TRY(hr_kernel_planned(kernel, &state));
     if (!state->explained.length) hr_schedule_explain(state->plan, state->extents, &state->explained);
@@ -508,6 +534,7 @@ static hr_status options_read(const hr_emit_options *given, hr_emit_options *out
 
 hr_status hr_kernel_emit(hr_kernel *kernel, const hr_emit_options *options, const char **source,
                          const char **header) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     hr_prepared *state;
     hr_emit_options read;
     HR_TRY(options_read(options, &read));
@@ -521,10 +548,13 @@ hr_status hr_kernel_emit(hr_kernel *kernel, const hr_emit_options *options, cons
 }
 
 hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     return hr_kernel_emit(kernel, NULL, source, header);
 }
 
 hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_prepared *state;
     hr_work work;
     HR_TRY(hr_kernel_planned(kernel, &state));

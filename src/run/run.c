@@ -398,16 +398,9 @@ static hr_status result_describe(running *running, hr_arena **arena) {
     return HR_OK;
 }
 
-static hr_status threads_take(hr_kernel *kernel, int threads) {
-    int most = kernel->device->limits.threads;
-    if (threads < 0 || threads > most)
-        return hr_fail(HR_BAD_INPUT, "threads is %d; there are 1 to %d of them here, and 0 is all", threads,
-                       most);
-    if (threads > 0) kernel->threads = threads;
-    return HR_OK;
-}
-
 hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run_result **out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     running running = {.kernel = kernel, .options = {.size = sizeof running.options}};
     if (options && options->size < sizeof options->size)
         return hr_fail(HR_BAD_INPUT, "hr_run_options does not say its size: begin it with "
@@ -417,7 +410,8 @@ hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run
                options->size < sizeof running.options ? options->size : sizeof running.options);
     if (running.options.tune > HR_TUNE_FULL)
         return hr_fail(HR_BAD_INPUT, "hr_run_options.tune is %d", (int)running.options.tune);
-    HR_TRY(threads_take(kernel, running.options.threads));
+    HR_TRY(hr_threads_check(kernel, running.options.threads));
+    if (running.options.threads > 0) kernel->threads = running.options.threads;
     run_result *made = calloc(1, sizeof *made);
     if (!made) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the result of a run");
     running.result = &made->public;
@@ -447,6 +441,8 @@ static hr_status explain_floor(running *running) {
 }
 
 hr_status hr_kernel_explain(hr_kernel *kernel, hr_run_result **out) {
+    HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     run_result *made = calloc(1, sizeof *made);
     if (!made) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's plan");
     running running = {.kernel = kernel, .result = &made->public};

@@ -76,7 +76,7 @@ static void test_arguments(void **state) {
 static void test_load_refuses(void **state) {
     (void)state;
     hr_kernel *kernel = NULL;
-    refuses(hr_kernel_load(NULL, "x", "", 0, NULL, &kernel), "needs a device");
+    refuses(hr_kernel_load(NULL, "x", "", 0, NULL, &kernel), "got no device (NULL)");
     refuses(hr_kernel_load(&memory, "two.hr", "kernel a(x: f32[N]) -> (y: f32[N]) { y[i] = x[j] }", 49, NULL,
                            &kernel),
             "two.hr:1:");
