@@ -369,6 +369,41 @@ def jax_math():
             s = jax.nn.sigmoid(gate)
             return {"dgate": dy * up * s * (1 + gate * (1 - s)), "dup": dy * gate * s}
 
+        def softmax_backward(dy, y):
+            dy, y = f(dy), f(y)
+            return {"dx": y * (dy - (y * dy).sum(axis=1, keepdims=True))}
+
+        def logsumexp_backward(dlse, x, lse):
+            return {"dx": jnp.exp(f(x) - lse[:, None]) * dlse[:, None]}
+
+        def residual_norm_backward(dstream, dy, weight, stream, rstd):
+            def norm(stream, weight):
+                return stream * jax.lax.rsqrt((stream * stream).mean(axis=1, keepdims=True) + 1e-6) * weight
+            dx, dweight = jax.vjp(norm, f(stream), f(weight))[1](f(dy))
+            return {"dx": dx + f(dstream), "dresidual": dx + f(dstream), "dweight": dweight}
+
+        def bias_gelu_backward(dy, x, bias, exact=False):
+            u = f(x) + f(bias)
+            dx = jax.vjp(lambda u: jax.nn.gelu(u, approximate=not exact), u)[1](f(dy))[0]
+            return {"dx": dx, "dbias": dx.sum(axis=0)}
+
+        def bias_gelu_erf_backward(dy, x, bias):
+            return Jax.bias_gelu_backward(dy, x, bias, exact=True)
+
+        def rope_backward(dy, cosine, sine):
+            dy, c, s = f(dy), cosine[:, None, :], sine[:, None, :]
+            return {"dx": jnp.stack([dy[:, :, 0] * c + dy[:, :, 1] * s, dy[:, :, 1] * c - dy[:, :, 0] * s], axis=2)}
+
+        def dequantise_backward(dw, q):
+            return {"dscale": (f(dw) * f(q)).sum(axis=2)}
+
+        def linear_backward(dy, x, w):
+            return {"dx": jnp.matmul(dy, w, preferred_element_type=jnp.float32),
+                    "dw": jnp.matmul(dy.T, x, preferred_element_type=jnp.float32), "db": f(dy).sum(axis=0)}
+
+        def dropout_backward(dy, seed, p):
+            return {"dx": Jax.dropout(dy, seed, p)["y"]}
+
         def dropout(x, seed, p):
             # The counter-based generator that the processor runs fastest of JAX's.
             keep = jax.random.bernoulli(jax.random.key(0, impl="unsafe_rbg"), 1 - p, x.shape)

@@ -43,6 +43,8 @@ typedef struct hr_algebra {
     bool *free_known;
     int known_count, known_capacity;
     struct hr_known_value *known;
+    int held_count, held_capacity;
+    struct hr_held_value *held;
     int sum_capacity;
     struct hr_known_sum *sums; /* what nodes are as sums */
 } hr_algebra;
@@ -93,6 +95,22 @@ void hr_known_add(hr_algebra *algebra, hr_expr *value, hr_expr *element);
 hr_expr *hr_known_element(const hr_algebra *algebra, hr_expr *value);
 /* The value that the element holds, else the element. */
 hr_expr *hr_known_meaning(const hr_algebra *algebra, hr_expr *element);
+
+/* ---- locals ---- */
+
+/* A local over `set` that is to hold `value`, laid out as what that is made from; its element. */
+hr_expr *hr_local_create(hr_algebra *algebra, const char *name, const hr_expr *value, hr_index_set set);
+
+/* A value that is to be a local whatever indices its element is read with. */
+typedef struct hr_held_value {
+    hr_expr *value, *element;
+    hr_expr *holder; /* the element of what holds it in the end; NULL = no statement is written yet */
+} hr_held_value;
+
+/* The element of a local that will hold `value`, without a name yet. */
+hr_expr *hr_hold(hr_algebra *algebra, hr_expr *value);
+/* NULL = the element is of none of these. */
+hr_held_value *hr_held_by(hr_algebra *algebra, const hr_expr *element);
 
 /* ---- terms and sums ---- */
 

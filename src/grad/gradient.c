@@ -359,7 +359,7 @@ static hr_status write_kernel(const hr_derivation *derivation, hr_text *out) {
     hr_function kernel;
     kernel_assemble(derivation, &kernel);
     HR_TRY(hr_graph_status(derivation->graph));
-    hr_text_format(out, "# %s.hr: the gradient of %s for ", kernel.name, derivation->source->name);
+    hr_text_format(out, "# %s: the gradient of %s for ", kernel.name, derivation->source->name);
     append_names(out, derivation->source, is_wanted, derivation->options);
     hr_text_format(out, ", derived by `headroom grad`\n");
     return hr_function_text(&kernel, out);

@@ -2,6 +2,7 @@
 #include "grad/invert.h"
 #include "grad/affine.h"
 #include "ir/extent_form.h"
+#include "ir/visit.h"
 
 typedef struct solver {
     hr_algebra *algebra;
@@ -192,6 +193,83 @@ static hr_terms with_own_indices(solver *s, hr_terms sum, int count, hr_expr **s
     return hr_terms_replace(algebra, sum, clashes, clash, to);
 }
 
+/* ---- values that are computed once, though they are read in another order ---- */
+
+/* Indices of the access that become more than another index: what depends on them would be computed again. */
+typedef struct rereading {
+    hr_algebra *algebra;
+    hr_index_set changed;
+} rereading;
+
+static hr_visit is_reduction(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(hr_op_is_reduction(node->op));
+}
+
+static bool is_reread(const rereading *r, const hr_expr *expr) {
+    return hr_free_indices(r->algebra, expr) & r->changed && hr_expr_find(expr, is_reduction, NULL);
+}
+
+static hr_expr *held_before(void *context, hr_expr *node) {
+    const rereading *r = context;
+    if (!is_reread(r, node)) return node;
+    return hr_op_is_reduction(node->op) ? hr_hold(r->algebra, node) : NULL;
+}
+
+static hr_expr *condition_held(const rereading *r, hr_expr *condition) {
+    hr_rewriting rewriting = {.graph = r->algebra->graph, .before = held_before, .context = (void *)r};
+    hr_expr *result = hr_rewriting_of(&rewriting, condition);
+    hr_rewriting_end(&rewriting);
+    return result;
+}
+
+static hr_term term_held(const rereading *r, const hr_term *term);
+
+/* Of a sum of products the body: the sum itself may yet be one with those around it. */
+static hr_expr *sum_held(const rereading *r, hr_expr *sum) {
+    const hr_terms body = hr_terms_of(r->algebra, sum->args[0]);
+    hr_terms made = {0};
+    for (int i = 0; i < body.count; i++) {
+        hr_term term = term_held(r, &body.terms[i]);
+        made = hr_terms_add(r->algebra, made, (hr_terms){1, &term});
+    }
+    hr_expr *arg = hr_terms_compose(r->algebra, made);
+    return hr_graph_with_args(r->algebra->graph, sum, &arg);
+}
+
+static hr_term term_held(const rereading *r, const hr_term *term) {
+    hr_algebra *algebra = r->algebra;
+    hr_term number = {.coefficient = term->coefficient, .scope = term->scope};
+    hr_term one = {.coefficient = 1};
+    hr_terms rest = {1, &number}, held = {1, &one};
+    for (int f = 0; f < term->factor_count; f++) {
+        hr_expr *base = term->factors[f].base;
+        const int power = term->factors[f].power;
+        if (!is_reread(r, base))
+            rest = hr_terms_times_power(algebra, rest, base, power);
+        else if (base->op == HR_OP_REDUCE_SUM && power == 1)
+            rest = hr_terms_times_power(algebra, rest, sum_held(r, base), 1);
+        else
+            held = hr_terms_times_power(algebra, held, base, power);
+    }
+    if (held.terms != &one)
+        rest = hr_terms_times_power(algebra, rest, hr_hold(algebra, hr_terms_compose(algebra, held)), 1);
+    for (int g = 0; g < term->guard_count; g++)
+        rest = hr_terms_guard(algebra, rest, condition_held(r, term->guards[g]));
+    return rest.count == 1 ? rest.terms[0] : *term;
+}
+
+static hr_terms with_values_held(const solver *s, hr_terms sum) {
+    rereading r = {.algebra = s->algebra};
+    hr_terms result = {sum.count, hr_algebra_take(s->algebra, (size_t)sum.count * sizeof(hr_term))};
+    for (int i = 0; i < s->count; i++)
+        if (s->to[i]->op != HR_OP_INDEX) r.changed |= hr_index_bit(s->algebra, s->from[i]);
+    if (!r.changed) return sum;
+    for (int i = 0; i < sum.count; i++)
+        result.terms[i] = term_held(&r, &sum.terms[i]);
+    return result;
+}
+
 hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const *given, const int *axes,
                    bool *scatters) {
     *scatters = false;
@@ -216,7 +294,7 @@ hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const 
         }
     for (int g = 0; g < s->guard_count; g++) /* solved indices stand in them, too */
         s->guards[g] = hr_replace_indices(algebra, s->guards[g], s->count, s->from, s->to);
-    sum = hr_terms_replace(algebra, sum, s->count, s->from, s->to);
+    sum = hr_terms_replace(algebra, with_values_held(s, sum), s->count, s->from, s->to);
     for (int g = 0; g < s->guard_count; g++)
         sum = hr_terms_guard(algebra, sum, s->guards[g]);
     return hr_terms_over(algebra, sum, (s->scope & ~s->solved) | s->more);

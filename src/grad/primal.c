@@ -2,6 +2,7 @@
  * one number an index, with elementwise locals written out, and results read where they hold the value. */
 #include "grad/affine.h"
 #include "grad/derivation.h"
+#include "grad/slope.h"
 #include "ir/extent_form.h"
 
 #include <math.h>
@@ -102,8 +103,10 @@ static hr_expr *made(hr_derivation *derivation, const hr_expr *node, hr_expr *co
         return element(derivation, node, args);
     case HR_OP_EXP:
         return exponential(algebra, args[0]);
-    case HR_OP_SILU: /* beside its slope, which has the sigmoid */
-        return hr_make_binary(algebra, HR_OP_MUL, args[0], hr_make_unary(algebra, HR_OP_SIGMOID, args[0]));
+    case HR_OP_SILU:
+    case HR_OP_GELU:
+    case HR_OP_GELU_TANH:
+        return hr_value_beside_slope(algebra, node->op, args[0]);
     case HR_OP_SOFTMAX:
         return softmax(derivation, node, args[0]);
     case HR_OP_REDUCE_MEAN: {

@@ -95,6 +95,12 @@ static void note_node(sharing *s, const hr_expr *node, bool guarded) {
     use *at = use_of(s, node);
     at->count++;
     at->unguarded = at->unguarded || !guarded;
+    const hr_held_value *wanted = hr_held_by(s->algebra, node);
+    if (wanted && !use_of(s, wanted->element)->entered) {
+        use_of(s, wanted->element)->entered = true;
+        note_value(s, wanted->value, false);
+    }
+    at = use_of(s, node);
     if (at->entered || is_leaf(node)) return;
     at->entered = true;
     const bool chosen = node->op == HR_OP_WHERE;
@@ -212,57 +218,6 @@ static bool holds_pair(const hr_term *term, const pair *p) {
     return place_of(term, p->a) >= 0 && place_of(term, p->b) >= 0;
 }
 
-/* The order in which one element has the most of the indices. */
-typedef struct index_order {
-    hr_algebra *algebra;
-    hr_index_set wanted;
-    int count, indices[HR_GRAD_INDICES];
-} index_order;
-
-static hr_visit note_order(void *context, const hr_expr *node) {
-    index_order *order = context;
-    int count = 0, indices[HR_RANK_MAX + 1];
-    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
-    for (int a = 0; a < node->arg_count; a++)
-        if (node->args[a]->op == HR_OP_INDEX &&
-            order->wanted & hr_index_bit(order->algebra, node->args[a]->index) &&
-            !hr_indices_have(indices, count, node->args[a]->index))
-            indices[count++] = node->args[a]->index;
-    if (count <= order->count) return HR_VISIT_PAST;
-    order->count = count;
-    memcpy(order->indices, indices, (size_t)count * sizeof *indices);
-    return HR_VISIT_PAST;
-}
-
-/* As what it is made from lies in memory. */
-static int order_indices(sharing *s, const hr_expr *value, hr_index_set set, int *out) {
-    index_order order = {.algebra = s->algebra, .wanted = set};
-    hr_expr_visit(value, note_order, &order);
-    memcpy(out, order.indices, (size_t)order.count * sizeof *out);
-    for (int i = 0; i < order.count; i++)
-        set &= ~hr_index_bit(s->algebra, out[i]);
-    return order.count + hr_index_list(s->algebra, set, out + order.count);
-}
-
-/* A local over the indices that the value depends on; its element. */
-static hr_expr *new_local(sharing *s, const char *name, const hr_expr *value, hr_index_set set) {
-    int indices[HR_GRAD_INDICES];
-    hr_expr *shape[HR_GRAD_INDICES], *subscripts[HR_GRAD_INDICES];
-    hr_graph *graph = s->algebra->graph;
-    const hr_dtype type = hr_compute_type(value->type);
-    const int rank = order_indices(s, value, set, indices);
-    if (rank > HR_RANK_MAX) {
-        graph->full = true;
-        return graph->placeholder;
-    }
-    for (int i = 0; i < rank; i++) {
-        shape[i] = graph->function->indices[indices[i]].extent;
-        subscripts[i] = hr_graph_index_value(graph, indices[i]);
-    }
-    const int tensor = hr_graph_add_local(graph, name, type, rank, shape, -1);
-    return hr_graph_element(graph, tensor, rank, subscripts);
-}
-
 static hr_expr *pair_product(sharing *s, hr_expr *a, hr_expr *b) {
     return hr_terms_compose(s->algebra, hr_terms_times(s->algebra, hr_terms_of(s->algebra, a), b));
 }
@@ -271,8 +226,8 @@ static void find_pairs(sharing *s) {
     pair found;
     while (!s->algebra->graph->full && best_pair(s, &found)) {
         hr_expr *product = pair_product(s, found.a, found.b);
-        found.element = new_local(s, hr_name_of(s->derivation, product, found.a), product,
-                                  hr_free_indices(s->algebra, product));
+        found.element = hr_local_create(s->algebra, hr_name_of(s->derivation, product, found.a), product,
+                                        hr_free_indices(s->algebra, product));
         if (hr_carries_cotangent(s->derivation, product))
             hr_carry_cotangent(s->derivation, found.element->tensor);
         s->pairs = grown(s, s->pairs, s->pair_count, &s->pair_capacity, sizeof *s->pairs, s->pair_count);
@@ -318,7 +273,7 @@ static hr_expr *held(sharing *s, const hr_expr *meaning, hr_expr *value) {
     const hr_index_set set = hr_free_indices(s->algebra, value);
     hr_expr *holder = holder_of(s, value);
     if (holder) return holder;
-    hr_expr *element = new_local(s, hr_name_of(s->derivation, meaning, value), value, set);
+    hr_expr *element = hr_local_create(s->algebra, hr_name_of(s->derivation, meaning, value), value, set);
     if (s->algebra->graph->full) return element;
     if (hr_carries_cotangent(s->derivation, meaning)) hr_carry_cotangent(s->derivation, element->tensor);
     write_local(s, element, value);
@@ -347,7 +302,30 @@ static bool is_shared(sharing *s, const hr_expr *node) {
     return at->unguarded || is_safe(s, node);
 }
 
+/* An element of a local that was wanted before there were statements. */
+static hr_expr *settled_held(sharing *s, const hr_expr *node, hr_held_value *wanted) {
+    hr_graph *graph = s->algebra->graph;
+    int from[HR_RANK_MAX];
+    if (!wanted->holder) {
+        hr_expr *value = settled(s, wanted->value, true);
+        hr_expr *holder = value->op == HR_OP_ELEMENT ? value : holder_of(s, value);
+        wanted->holder = holder ? holder : wanted->element;
+        if (!holder && !graph->full) {
+            graph->function->tensors[node->tensor].name = hr_name_of(s->derivation, wanted->value, value);
+            if (hr_carries_cotangent(s->derivation, wanted->value))
+                hr_carry_cotangent(s->derivation, node->tensor);
+            write_local(s, wanted->element, value);
+        }
+    }
+    if (graph->full) return graph->placeholder;
+    for (int i = 0; i < node->arg_count; i++)
+        from[i] = wanted->element->args[i]->index;
+    return hr_replace_indices(s->algebra, wanted->holder, node->arg_count, from, node->args);
+}
+
 static hr_expr *settled_node(sharing *s, const hr_expr *node) {
+    hr_held_value *wanted = hr_held_by(s->algebra, node);
+    if (wanted) return settled_held(s, node, wanted);
     if (use_of(s, node)->settled) return use_of(s, node)->settled;
     hr_expr *value = NULL;
     const bool sum = node->op == HR_OP_ADD || node->op == HR_OP_SUB;
@@ -395,6 +373,14 @@ static void write_pair(sharing *s, pair *p) {
     write_local(s, p->element, pair_product(s, args[0], args[1]));
 }
 
+/* A sum that reads out of range where the guards do not hold is a local that is 0 there. */
+static hr_expr *guarded_sum(sharing *s, const hr_term *term, hr_expr *base) {
+    hr_term inside = {
+        .coefficient = 1, .factor_count = 1, .guard_count = term->guard_count, .guards = term->guards};
+    inside.factors = &(hr_factor){base, 1};
+    return held(s, base, hr_terms_compose(s->algebra, settled_term(s, &inside, true)));
+}
+
 /* A factor, settled; a reduction becomes a local unless it is all that its statement is. */
 static hr_expr *settled_factor(sharing *s, hr_expr *base, bool stays) {
     int which;
@@ -424,7 +410,7 @@ static hr_terms settled_term(sharing *s, const hr_term *given, bool alone) {
     hr_terms product = {1, &number};
     hr_term_classes *classes = hr_algebra_take(algebra, sizeof *classes);
     hr_term_classify(algebra, &term, classes);
-    const bool stays = alone && reductions_of(&term) == 1 && !term.guard_count;
+    const bool stays = alone && reductions_of(&term) == 1;
     number.coefficient = term.coefficient < 0 ? -1 : 1;
     for (int i = 0; i < classes->count; i++) {
         const hr_term *class = &classes->classes[i];
@@ -432,9 +418,13 @@ static hr_terms settled_term(sharing *s, const hr_term *given, bool alone) {
             product = hr_terms_times(algebra, product, row_local(s, class));
             continue;
         }
-        for (int f = 0; f < class->factor_count; f++)
-            product = hr_terms_times_power(algebra, product, settled_factor(s, class->factors[f].base, stays),
-                                           class->factors[f].power);
+        for (int f = 0; f < class->factor_count; f++) {
+            hr_expr *base = class->factors[f].base;
+            const bool apart =
+                term.guard_count && !alone && hr_op_is_reduction(base->op) && !is_safe(s, base);
+            base = apart ? guarded_sum(s, &term, base) : settled_factor(s, base, stays);
+            product = hr_terms_times_power(algebra, product, base, class->factors[f].power);
+        }
         product = hr_terms_times(algebra, product, hr_make_number(algebra, class->coefficient));
     }
     for (int g = 0; g < term.guard_count; g++)

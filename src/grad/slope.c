@@ -33,23 +33,33 @@ static hr_expr *slope_of_silu(const hr_slope_point *at) {
     return PRODUCT(s, TOTAL(NUMBER(1), PRODUCT(A, DIFFERENCE(NUMBER(1), s))));
 }
 
-/* (1 + erf(a / sqrt 2)) / 2 + a * exp(-a^2 / 2) / sqrt(2 pi) */
-static hr_expr *slope_of_gelu(const hr_slope_point *at) {
-    hr_expr *below = PRODUCT(NUMBER(0.5), TOTAL(NUMBER(1), CALL(ERF, PRODUCT(A, NUMBER(M_SQRT1_2)))));
-    hr_expr *density =
-        PRODUCT(CALL(EXP, PRODUCT(POWER(A, 2), NUMBER(-0.5))), NUMBER(0.5 * M_2_SQRTPI * M_SQRT1_2));
-    return TOTAL(below, PRODUCT(A, density));
+/* (1 + erf(a / sqrt 2)) / 2: what gelu weighs its argument with. */
+static hr_expr *weight_of_gelu(const hr_slope_point *at) {
+    return PRODUCT(NUMBER(0.5), TOTAL(NUMBER(1), CALL(ERF, PRODUCT(A, NUMBER(M_SQRT1_2)))));
 }
 
-/* (1 + t) / 2 + a * (1 - t^2) * inner' / 2 with t = tanh(inner), inner = sqrt(2 / pi) * (a + 0.044715 a^3) */
+/* weight + a * exp(-a^2 / 2) / sqrt(2 pi) */
+static hr_expr *slope_of_gelu(const hr_slope_point *at) {
+    hr_expr *bell = CALL(EXP, PRODUCT(POWER(A, 2), NUMBER(-0.5)));
+    return TOTAL(weight_of_gelu(at), PRODUCT(A, PRODUCT(bell, NUMBER(0.5 * M_2_SQRTPI * M_SQRT1_2))));
+}
+
+static const double tanh_linear = M_2_SQRTPI * M_SQRT1_2, tanh_cubic = 0.044715 * M_2_SQRTPI * M_SQRT1_2;
+
+/* tanh(sqrt(2 / pi) * (a + 0.044715 a^3)) */
+static hr_expr *tanh_of_gelu(const hr_slope_point *at) {
+    return CALL(TANH, PRODUCT(A, TOTAL(NUMBER(tanh_linear), PRODUCT(NUMBER(tanh_cubic), POWER(A, 2)))));
+}
+
+static hr_expr *weight_of_gelu_tanh(const hr_slope_point *at) {
+    return TOTAL(NUMBER(0.5), PRODUCT(NUMBER(0.5), tanh_of_gelu(at)));
+}
+
+/* weight + a * (1 - t^2) / 2 times the slope of what tanh is taken of */
 static hr_expr *slope_of_gelu_tanh(const hr_slope_point *at) {
-    const double linear = M_2_SQRTPI * M_SQRT1_2, cubic = 0.044715 * linear;
-    hr_expr *square = POWER(A, 2);
-    hr_expr *inner = PRODUCT(A, TOTAL(NUMBER(linear), PRODUCT(NUMBER(cubic), square)));
-    hr_expr *inner_slope = TOTAL(NUMBER(0.5 * linear), PRODUCT(NUMBER(1.5 * cubic), square));
-    hr_expr *t = CALL(TANH, inner);
-    hr_expr *half = TOTAL(NUMBER(0.5), PRODUCT(NUMBER(0.5), t));
-    return TOTAL(half, PRODUCT(PRODUCT(A, inner_slope), DIFFERENCE(NUMBER(1), POWER(t, 2))));
+    hr_expr *inner = TOTAL(NUMBER(0.5 * tanh_linear), PRODUCT(NUMBER(1.5 * tanh_cubic), POWER(A, 2)));
+    hr_expr *rest = DIFFERENCE(NUMBER(1), POWER(tanh_of_gelu(at), 2));
+    return TOTAL(weight_of_gelu_tanh(at), PRODUCT(PRODUCT(A, inner), rest));
 }
 
 /* k * a^(k - 1) */
@@ -70,4 +80,18 @@ hr_expr *hr_slope(hr_algebra *algebra, hr_op op, int argument, hr_expr *const *a
 #include "grad/derivatives.def"
 #undef DERIVATIVE
     return NULL;
+}
+
+hr_expr *hr_value_beside_slope(hr_algebra *algebra, hr_op op, hr_expr *arg) {
+    const hr_slope_point point = {algebra, &arg, NULL}, *at = &point;
+    switch (op) {
+    case HR_OP_SILU:
+        return PRODUCT(A, CALL(SIGMOID, A));
+    case HR_OP_GELU:
+        return PRODUCT(A, weight_of_gelu(at));
+    case HR_OP_GELU_TANH:
+        return PRODUCT(A, weight_of_gelu_tanh(at));
+    default:
+        return hr_make_unary(algebra, op, arg);
+    }
 }

@@ -17,4 +17,7 @@ typedef struct hr_slope_point {
 /* NULL where the operation passes no gradient to this argument. */
 hr_expr *hr_slope(hr_algebra *algebra, hr_op op, int argument, hr_expr *const *args, hr_expr *value);
 
+/* The function's value, made from what its slope is made from, too. */
+hr_expr *hr_value_beside_slope(hr_algebra *algebra, hr_op op, hr_expr *arg);
+
 #endif

@@ -60,9 +60,9 @@ complete_line "headroom run kernels/layernorm.hr " "x= weight= bias= eps= T= M= 
 complete_line "headroom run kernels/adamw.hr:adamw -o " "p= m= v= w="
 complete_line "headroom run kernels/adamw.hr --tune " "none quick full"
 PATH=$build:$PATH
-complete_line "headroom bench --only softm" "softmax"
+complete_line "headroom bench --only softm" "softmax softmax_backward"
 complete_line "headroom bench --only softmax,column" "softmax,column_sum"
 cd "$build" || exit 1
-complete_line "headroom run softm" "softmax"
+complete_line "headroom run softm" "softmax softmax_backward"
 complete_line "headroom run row_sum " "x= T= M= N="
 exit $failed

@@ -116,6 +116,12 @@ def cross_entropy_backward(a, low):
     return dict(dlogits=(np.exp(a["logits"] - a["lse"][:, None]) - hit) * a["dloss"][:, None])
 
 
+def residual_norm_backward(a, low):
+    rstd, g = a["rstd"][:, None], a["dy"] * a["weight"]
+    dx = a["dstream"] + (g - a["stream"] * rstd**2 * row_mean(g * a["stream"])) * rstd
+    return dict(dx=dx, dresidual=stored(low, dx), dweight=(a["dy"] * a["stream"] * rstd).sum(0))
+
+
 def clip_norm(a, low):
     norm = np.array(np.sqrt((a["g"] ** 2).sum()))
     return dict(norm=norm, g=a["g"] * min(1, a["limit"] / float(stored("f32", norm))))
@@ -134,6 +140,26 @@ def rope(a, low):
     x, c, s = a["x"], a["cosine"][:, None, :], a["sine"][:, None, :]
     low_half, high_half = x[:, :, 0], x[:, :, 1]
     return dict(y=np.stack([low_half * c - high_half * s, high_half * c + low_half * s], 2))
+
+
+def rope_backward(a, low):
+    dy, c, s = a["dy"], a["cosine"][:, None, :], a["sine"][:, None, :]
+    low_half, high_half = dy[:, :, 0], dy[:, :, 1]
+    return dict(dx=np.stack([low_half * c + high_half * s, high_half * c - low_half * s], 2))
+
+
+def gelu_tanh_slope(x):
+    s = sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    return s + x * s * (1 - s) * 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
+
+
+def gelu_slope(x):
+    return np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)))(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def bias_gelu_backward(a, slope):
+    dx = a["dy"] * slope(a["x"] + a["bias"])
+    return dict(dx=dx, dbias=dx.sum(0))
 
 
 def swiglu_backward(a, low):
@@ -204,6 +230,15 @@ MATH = dict(
     column_sum=lambda a, low: dict(y=a["x"].sum(0)),
     sum_of_squares=lambda a, low: dict(total=np.array((a["x"] ** 2).sum())),
     add=lambda a, low: dict(z=a["x"] + a["y"]),
+    softmax_backward=lambda a, low: dict(dx=a["y"] * (a["dy"] - (a["y"] * a["dy"]).sum(1, keepdims=True))),
+    logsumexp_backward=lambda a, low: dict(dx=np.exp(a["x"] - a["lse"][:, None]) * a["dlse"][:, None]),
+    residual_norm_backward=residual_norm_backward,
+    bias_gelu_backward=lambda a, low: bias_gelu_backward(a, gelu_tanh_slope),
+    bias_gelu_erf_backward=lambda a, low: bias_gelu_backward(a, gelu_slope),
+    dropout_backward=lambda a, low: dict(dx=dropout(dict(a, x=a["dy"]), low)["y"]),
+    rope_backward=rope_backward,
+    dequantise_backward=lambda a, low: dict(dscale=(a["dw"] * a["q"]).sum(2)),
+    linear_backward=lambda a, low: dict(dx=a["dy"] @ a["w"], dw=a["dy"].T @ a["x"], db=a["dy"].sum(0)),
 )
 
 
