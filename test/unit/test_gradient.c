@@ -1,6 +1,7 @@
 /* Derived gradients: every kernel of the library and texts that stretch each rule agree with central
  * differences; random kernels do; what must stay readable reads as it does here; what has no gradient says
  * so. */
+#include "reference/interpreter_functions.h"
 #include "support/fixture.h"
 #include "support/kernel_library.h"
 #include "support/lang_text.h"
@@ -184,6 +185,155 @@ static void test_random_programs(void **state) {
     assert_int_equal(derived, seeds);
 }
 
+/* ---- docs/gradients.md ---- */
+
+typedef struct letters {
+    const char
+        *dims[26]; /* of the tensor of that letter, as they stand in brackets; NULL = it is not there */
+    int lengths[26];
+} letters;
+
+/* Tensors are single letters; the first subscripts of each, as names, are its extents. */
+static letters letters_of(const char *statement) {
+    letters found = {0};
+    for (const char *at = statement; *at; at++) {
+        const bool begins = at == statement || !((at[-1] >= 'a' && at[-1] <= 'z') || at[-1] == '_');
+        const int letter = *at - 'a';
+        if (!begins || letter < 0 || letter > 25 || at[1] != '[' || found.dims[letter]) continue;
+        found.dims[letter] = at + 2;
+        found.lengths[letter] = (int)strcspn(at + 2, "]");
+        if (memchr(at + 2, '[', (size_t)found.lengths[letter])) { /* a[i[t], c] */
+            found.dims[letter] = "v, c";
+            found.lengths[letter] = 4;
+        } else if (memchr(at + 2, '-', (size_t)found.lengths[letter])) {
+            found.lengths[letter] = 1; /* a[t - 1] */
+        }
+    }
+    return found;
+}
+
+static void append_dims(hr_text *text, const char *dims, int length) {
+    for (int i = 0; i < length; i++)
+        hr_text_format(text, "%c", dims[i] >= 'a' && dims[i] <= 'z' ? dims[i] - 32 : dims[i]);
+    hr_text_append(text, "]", 1);
+}
+
+/* The kernel whose one statement this is. */
+static void kernel_around(const char *statement, hr_text *text) {
+    const letters found = letters_of(statement);
+    hr_text_format(text, "kernel k(");
+    bool first = true;
+    for (int i = 0; i < 26; i++) {
+        if (!found.dims[i] || i + 'a' == 'y') continue;
+        hr_text_format(text, "%s%c: %s[", first ? "" : ", ", i + 'a', i + 'a' == 'i' ? "i32" : "f32");
+        append_dims(text, found.dims[i], found.lengths[i]);
+        first = false;
+    }
+    hr_text_format(text, ") -> (y: f32[");
+    append_dims(text, found.dims['y' - 'a'], found.lengths['y' - 'a']);
+    hr_text_format(text, ")\n{\n    %s\n}\n", statement);
+}
+
+/* "| `y[n] = ...` | `da[n] = ...` `db[n] = ...` |": the lines of the derived body are those of the row. */
+static void row_is_true(char *row) {
+    hr_text text = {0}, body = {0};
+    char *out, *notes, *statement = strtok(row, "`");
+    statement = strtok(NULL, "`");
+    kernel_around(statement, &text);
+    if (hr_gradient_text("row.hr", hr_text_data(&text), text.length, NULL, NULL, &out, &notes) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    hr_text_format(&body, "{\n");
+    for (char *part = strtok(NULL, "`"); (part = strtok(NULL, "`")); part = strtok(NULL, "`"))
+        hr_text_format(&body, "    %s\n", part);
+    hr_text_format(&body, "}\n");
+    const char *from = strstr(out, "\n{\n");
+    assert_non_null(from);
+    assert_string_equal(from + 1, hr_text_data(&body));
+    hr_text_clear(&text);
+    hr_text_clear(&body);
+    free(out);
+    free(notes);
+}
+
+/* The table is what is derived, and has each operation of the language. */
+static void test_documented_rules(void **state) {
+    (void)state;
+    size_t length;
+    char *page = file_text(HR_SOURCE_DIR "/docs/gradients.md", &length);
+    assert_non_null(page);
+    for (int op = 0; op < HR_OP_COUNT; op++) {
+        const char *name = hr_op_info_of((hr_op)op)->name;
+        char words[32];
+        const bool condition = op >= HR_OP_LT && op <= HR_OP_NOT;
+        snprintf(words, sizeof words, "%s%s", name,
+                 hr_op_is_reduction((hr_op)op) || op == HR_OP_SOFTMAX ? "[" : "");
+        if (*name && !condition && !strstr(page, words))
+            fail_msg("docs/gradients.md has no row for %s", name);
+    }
+    int rows = 0;
+    for (char *line = page, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        if (strncmp(line, "| `y[", 5) != 0) continue;
+        char *row = strdup(line);
+        assert_non_null(row);
+        row_is_true(row);
+        free(row);
+        rows++;
+    }
+    assert_true(rows >= 45);
+    free(page);
+}
+
+/* ---- slopes against the interpreter's ---- */
+
+/* y = op(x) over f64; the gradient at each x with dy = 1. */
+static void slope_agrees(hr_op op) {
+    static const double points[] = {0.05, 0.3, 0.75, 1.25, 2.5, -0.4, -1.75};
+    enum { POINTS = sizeof points / sizeof *points };
+    const hr_gradient_options options = {.size = sizeof options, .recompute = "y"};
+    const bool positive = op == HR_OP_LOG || op == HR_OP_LOG2 || op == HR_OP_SQRT || op == HR_OP_RSQRT;
+    const char *name = hr_op_info_of(op)->name;
+    char text[128], *derived, *notes;
+    hr_fixture fixture;
+    snprintf(text, sizeof text,
+             op == HR_OP_NEG ? "kernel k(x: f64[N]) -> (y: f64[N]) { y[n] = %s x[n] }"
+                             : "kernel k(x: f64[N]) -> (y: f64[N]) { y[n] = %s(x[n]) }",
+             name);
+    if (hr_gradient_text("k.hr", text, strlen(text), NULL, &options, &derived, &notes) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    assert_int_equal(hr_fixture_open(derived, NULL, &fixture), HR_OK);
+    hr_fixture_extent(&fixture, "N", POINTS);
+    assert_int_equal(hr_fixture_allocate(&fixture), HR_OK);
+    hr_fixture_set(&fixture, "dy", (double[]){1, 1, 1, 1, 1, 1, 1});
+    if (hr_fixture_tensor(&fixture, "x") < fixture.function->parameter_count &&
+        hr_fixture_tensor(&fixture, "x") >= 0)
+        hr_fixture_set(&fixture, "x", points);
+    for (int i = 0; i < POINTS; i++) {
+        hr_meaning meaning;
+        const double x = points[i], slope = hr_unary_slope(op, x, hr_unary(op, x));
+        if (positive && x < 0) continue;
+        assert_int_equal(hr_fixture_value(&fixture, "dx", i, &meaning), HR_OK);
+        const double wanted = op == HR_OP_RELU && x < 0 ? 0
+                              : op == HR_OP_SIN         ? fabs(cos(x))
+                              : op == HR_OP_COS         ? fabs(sin(x))
+                                                        : slope;
+        if (fabs(fabs(meaning.value) - fabs(wanted)) > 1e-9 * fmax(1, fabs(wanted)))
+            fail_msg("the slope of %s at %g is %g, the interpreter has %g\n%s", name, x, meaning.value,
+                     wanted, derived);
+    }
+    hr_fixture_close(&fixture);
+    free(derived);
+    free(notes);
+}
+
+/* The interpreter bounds sin, cos and relu by 1: their slopes are libm's. */
+static void test_slopes(void **state) {
+    (void)state;
+    for (hr_op op = HR_OP_EXP; op <= HR_OP_ABS; op++)
+        slope_agrees(op);
+    slope_agrees(HR_OP_NEG);
+}
+
 /* ---- as it is written ---- */
 
 static void is_derived_as(const char *text, const hr_gradient_options *options, const char *body,
@@ -292,7 +442,8 @@ int main(void) {
         cmocka_unit_test(test_library),      cmocka_unit_test(test_rules),
         cmocka_unit_test(test_second_order), cmocka_unit_test(test_random_programs),
         cmocka_unit_test(test_text),         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_masked_rows),
+        cmocka_unit_test(test_masked_rows),  cmocka_unit_test(test_documented_rules),
+        cmocka_unit_test(test_slopes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
