@@ -10,6 +10,7 @@
 #include "ir/extent.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A set of indices in scope: bit s is the index whose slot is s. Slots are counted from the outermost index;
  * reductions side by side use the same ones, which is no harm as neither sees the other's. */
@@ -219,7 +220,9 @@ static hr_status count_write(counter *c, const hr_statement *statement) {
     return HR_OK;
 }
 
+/* A planner's statements share nodes, whose indices are other slots in each. */
 static hr_status count_statement(counter *c, const hr_statement *statement) {
+    memset(c->placed, 0, ((size_t)c->function->expr_count + 1) * sizeof *c->placed);
     place_indices(c, statement->domain, statement->domain_count, 0);
     HR_TRY(enter(c, statement->domain, statement->domain_count));
     index_set domain = set_of(c, statement->domain, statement->domain_count);

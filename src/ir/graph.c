@@ -23,7 +23,20 @@ static void *grow(hr_graph *graph, void *old, int count, int *capacity, size_t s
     return data;
 }
 
-hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena) {
+/* From here on numbers stand for them. */
+static void fix_extents(hr_graph *graph, const int64_t *fixed) {
+    const int count = graph->function->extent_count;
+    if (!fixed) return;
+    graph->fixed_extent = hr_arena_alloc(graph->arena, (size_t)(count + 1) * sizeof *graph->fixed_extent);
+    for (int e = 0; e < count; e++)
+        graph->fixed_extent[e] =
+            fixed[e] == HR_EXTENT_UNKNOWN
+                ? NULL
+                : hr_graph_intern(graph, &(hr_expr){.op = HR_OP_EXTENT, .type = HR_I64, .extent = e});
+    graph->fixed = fixed;
+}
+
+hr_graph *hr_graph_create(const hr_function *source, const int64_t *fixed, hr_arena *arena) {
     hr_graph *graph = hr_arena_alloc(arena, sizeof *graph);
     hr_function *function = hr_arena_alloc(arena, sizeof *function);
     *function = *source;
@@ -36,6 +49,7 @@ hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena) {
     function->statement_count = 0;
     function->statements = NULL;
     graph->placeholder = hr_graph_whole(graph, 0);
+    fix_extents(graph, fixed);
 
     int declared = source->parameter_count + source->result_count;
     graph->tensor_capacity = declared + 16;
@@ -168,6 +182,8 @@ static hr_expr *number_folded(hr_graph *graph, const hr_expr *model) {
 
 hr_expr *hr_graph_intern(hr_graph *graph, const hr_expr *model) {
     if (graph->full) return graph->placeholder;
+    if (model->op == HR_OP_EXTENT && graph->fixed && graph->fixed[model->extent] != HR_EXTENT_UNKNOWN)
+        return hr_graph_whole(graph, graph->fixed[model->extent]);
     hr_expr *folded = number_folded(graph, model);
     if (folded) return folded;
     hr_expr node = node_canonical(model);

@@ -35,12 +35,16 @@ typedef struct hr_graph {
     hr_statement nowhere; /* and this for any statement */
     const hr_peak *peaks;
     const struct hr_assumption *assumptions; /* about extents, the last first: plan/assumption.h */
+    const int64_t *fixed;   /* by extent: the number that stands for it, HR_EXTENT_UNKNOWN = none; NULL = for
+                             * none */
+    hr_expr **fixed_extent; /* by extent: itself, where a number stands for it */
+    bool sums_apart; /* sums over products are nested ones that take fewer operations than the text says */
     bool full;
 } hr_graph;
 
 /* An empty copy: extents, parameters and results are there, indices keep their numbers; no locals, no
- * statements. */
-hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena);
+ * statements. `fixed`: see there. */
+hr_graph *hr_graph_create(const hr_function *source, const int64_t *fixed, hr_arena *arena);
 /* Of a plan's arena, what the graph leaves for all that is made from it. */
 enum { HR_PLAN_RESERVE = 192 << 20 };
 /* HR_BAD_INPUT */

@@ -45,6 +45,14 @@ void hr_assume_fits(hr_graph *graph, const hr_expr *value) {
     hr_assume(graph, value, NULL, NULL);
 }
 
+void hr_assume_fixed(hr_graph *graph) {
+    for (int e = 0; graph->fixed && e < graph->function->extent_count; e++) {
+        if (!graph->fixed_extent[e]) continue;
+        const hr_expr *number = hr_graph_whole(graph, graph->fixed[e]);
+        hr_assume(graph, graph->fixed_extent[e], number, number);
+    }
+}
+
 void hr_assumption_words(const hr_function *function, const hr_assumption *assumption, hr_text *out) {
     if (!assumption->least) hr_text_format(out, "every part of ");
     hr_expr_append(function, assumption->value, WORDS_MOST, out);

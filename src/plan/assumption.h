@@ -21,6 +21,9 @@ void hr_assume(hr_graph *graph, const hr_expr *value, const hr_expr *least, cons
 /* Lanes of 32 bits hold it, and all that it is computed from. */
 void hr_assume_fits(hr_graph *graph, const hr_expr *value);
 
+/* Each extent that a number stands for is that number. */
+void hr_assume_fixed(hr_graph *graph);
+
 /* Whether it holds at these extents; NULL = at any. */
 bool hr_assumption_holds(const hr_function *function, const hr_assumption *assumption,
                          const int64_t *extents);

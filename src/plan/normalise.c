@@ -4,6 +4,7 @@
  * A reduction inside an expression moves to a local of its own, over the indices that it depends on. Under a
  * `where` it takes the condition along on those elements that could leave their axes.
  */
+#include "plan/fold.h"
 #include "plan/passes.h"
 
 #include <math.h>
@@ -19,7 +20,8 @@ typedef struct guarded_copy {
 typedef struct normaliser {
     hr_graph *graph;
     const hr_function *source;
-    int *version;    /* source tensor -> the tensor of the graph that now holds its value */
+    const int64_t *extents; /* NULL = no sum is taken apart */
+    int *version;           /* source tensor -> the tensor of the graph that now holds its value */
     hr_expr **plain; /* copies by source id of nodes that no guard changes, valid for the versions of one
                         statement */
     signed char *sensitive; /* 1: holds a reduction or a checked element; 0: does not; -1: not known */
@@ -207,6 +209,71 @@ static hr_expr *write_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
                                                             : NULL;
 }
 
+/* ---- sums over products ---- */
+
+typedef struct product {
+    int bound_count, *bound; /* of the sum over it */
+    int factor_count;
+    hr_expr *factors[HR_FACTORS_MOST];
+} product;
+
+/* False where there are too many. */
+static bool add_factors(product *p, hr_expr *value) {
+    if (value->op == HR_OP_MUL) return add_factors(p, value->args[0]) && add_factors(p, value->args[1]);
+    if (p->factor_count == HR_FACTORS_MOST) return false;
+    p->factors[p->factor_count++] = value;
+    return true;
+}
+
+static hr_expr *product_of(hr_graph *graph, const product *p, hr_dtype type) {
+    hr_expr *value = p->factors[0];
+    for (int f = 1; f < p->factor_count; f++)
+        value = hr_graph_binary(graph, HR_OP_MUL, type, value, p->factors[f]);
+    return value;
+}
+
+/* The factors of one side, and the bound indices of the inner sum or those that are left. */
+static product part_of(normaliser *n, const product *whole, const hr_factoring *inner, bool inside) {
+    product part = {0};
+    part.bound = hr_arena_alloc(n->graph->arena, (size_t)(whole->bound_count + 1) * sizeof *part.bound);
+    for (int i = 0; i < whole->bound_count; i++)
+        if (hr_indices_have(inner->bound, inner->bound_count, whole->bound[i]) == inside)
+            part.bound[part.bound_count++] = whole->bound[i];
+    for (int f = 0; f < whole->factor_count; f++)
+        if ((inner->factors >> f & 1) == inside) part.factors[part.factor_count++] = whole->factors[f];
+    return part;
+}
+
+/* The sum, with sums of some of its factors in locals where that pays. */
+static hr_expr *sum_apart(normaliser *n, const hr_expr *expr, const product *whole) {
+    hr_graph *graph = n->graph;
+    hr_factoring inner;
+    if (graph->full || !hr_sum_factored(graph->function, n->extents, whole->bound, whole->bound_count,
+                                        whole->factors, whole->factor_count, &inner)) {
+        hr_expr *value = product_of(graph, whole, expr->type);
+        if (whole->bound_count == 0) return value;
+        return hr_graph_reduce(graph, HR_OP_REDUCE_SUM, expr->type, whole->bound_count, whole->bound, value);
+    }
+    graph->sums_apart = true;
+    const product inside = part_of(n, whole, &inner, true);
+    product rest = part_of(n, whole, &inner, false);
+    for (int i = 0; i < rest.bound_count; i++)
+        n->scope[n->scope_count++] = rest.bound[i];
+    rest.factors[rest.factor_count++] = hoist(n, sum_apart(n, expr, &inside), "sum", expr->place);
+    n->scope_count -= rest.bound_count;
+    return sum_apart(n, expr, &rest);
+}
+
+/* NULL where it is no sum over a product that may be taken apart. */
+static hr_expr *take_apart(normaliser *n, const hr_expr *expr, hr_expr *body) {
+    product whole = {expr->bound_count, expr->bound, 0, {0}};
+    const bool real = expr->type == HR_F32 || expr->type == HR_F64;
+    if (!n->extents || n->graph->full || expr->op != HR_OP_REDUCE_SUM || !real || expr->bound_count < 2 ||
+        body->type != expr->type || !add_factors(&whole, body) || whole.factor_count < 3)
+        return NULL;
+    return sum_apart(n, expr, &whole);
+}
+
 static hr_expr *rewrite_reduction(normaliser *n, const hr_expr *expr, hr_expr *guard, bool top) {
     bool binds = expr->op != HR_OP_SOFTMAX;
     for (int i = 0; binds && i < expr->bound_count; i++)
@@ -214,6 +281,7 @@ static hr_expr *rewrite_reduction(normaliser *n, const hr_expr *expr, hr_expr *g
     hr_expr *body = rewrite(n, expr->args[0], guard);
     if (binds) n->scope_count -= expr->bound_count;
     hr_expr *value = write_out(n, expr, body);
+    if (!value) value = take_apart(n, expr, body);
     if (!value) value = spell_out(n, expr, body);
     if (top || !hr_op_is_reduction(value->op)) return value;
     return hoist(n, value, reduction_name(value->op), expr->place);
@@ -259,7 +327,7 @@ static hr_expr *rewrite_node(normaliser *n, const hr_expr *expr, hr_expr *guard)
         for (int i = 0; i < expr->arg_count; i++)
             args[i] = rewrite(n, expr->args[i], guard);
     }
-    return hr_graph_with_args(graph, expr, args);
+    return graph->fixed ? hr_fold(graph, expr, args) : hr_graph_with_args(graph, expr, args);
 }
 
 static bool copies_add(normaliser *n, int id, const hr_expr *guard, hr_expr *copy) {
@@ -436,10 +504,10 @@ void hr_graph_drop_unread(hr_graph *graph) {
     free(read);
 }
 
-hr_status hr_pass_normalise(hr_graph *graph) {
+hr_status hr_pass_normalise(hr_graph *graph, const int64_t *extents) {
     const hr_function *source = graph->source;
     int ids = source->expr_count + 1, tensors = source->tensor_count + 1;
-    normaliser n = {.graph = graph, .source = source};
+    normaliser n = {.graph = graph, .source = source, .extents = extents};
     n.version = calloc((size_t)tensors, sizeof *n.version);
     n.plain = calloc((size_t)ids, sizeof *n.plain);
     n.sensitive = malloc((size_t)ids);

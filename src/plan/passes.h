@@ -6,11 +6,16 @@
 #include "ir/graph.h"
 #include "plan/plan.h"
 
+/* Before there is a graph. The extents of short axes that a window walks, by extent, for hr_graph_create():
+ * as numbers of the text they are written out. NULL = there is none, or no memory. */
+const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents, hr_arena *arena);
+
 /* Requires a checked function. Provides: each statement is a map or one sum, max, min, argmax or argmin of a
  * map, over plain distinct indices of the left side or a scatter; softmax, mean and logsumexp are spelled
  * out; an element that could leave its axis where its `where` does not choose it carries that guard; an
- * assigned inout has a new version. */
-hr_status hr_pass_normalise(hr_graph *graph);
+ * assigned inout has a new version. `extents`: sums over products may be taken apart at these; NULL = they
+ * stay as they are. */
+hr_status hr_pass_normalise(hr_graph *graph, const int64_t *extents);
 
 /* Requires normalise. Provides: elements carry no guard where their subscripts stay inside their axes. */
 hr_status hr_pass_guards(hr_graph *graph, const int64_t *extents);
@@ -78,6 +83,18 @@ void hr_substitution_end(hr_substitution *substitution);
 /* Part of normalise. What a reduction is, spelled out term by term, over a body without reductions; NULL
  * where it is better left one. */
 hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body);
+
+/* Part of normalise. Of a sum over a product the factors, as bits, and the indices that are a sum of their
+ * own beside the rest; false where it is better left one. */
+enum { HR_FACTORS_MOST = 8 };
+
+typedef struct hr_factoring {
+    unsigned factors;
+    int bound_count, bound[HR_FACTORS_MOST];
+} hr_factoring;
+
+bool hr_sum_factored(const hr_function *function, const int64_t *extents, const int *bound, int bound_count,
+                     hr_expr *const *factors, int factor_count, hr_factoring *out);
 
 /* Part of normalise, after all statements. An element of a cheap local beside the one in hand becomes what
  * the local is made from. */

@@ -1,4 +1,5 @@
 /* The planner: the list of its passes. In: a checked function. Out: a plan. */
+#include "plan/assumption.h"
 #include "plan/passes.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static hr_status check_stages(const hr_graph *graph, const hr_plan *plan) {
 }
 
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
-    HR_TRY(hr_pass_normalise(graph));
+    HR_TRY(hr_pass_normalise(graph, unfused ? NULL : extents));
     HR_TRY(hr_pass_guards(graph, extents));
     const bool split = !unfused && hr_plan_knows(plan, HR_FACT_AXES_SPLIT);
     const bool once = !unfused && hr_plan_knows(plan, HR_FACT_COLUMNS_ONCE);
@@ -59,8 +60,10 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
     if (layouts && declared) memcpy(kept, layouts, (size_t)declared * sizeof *kept);
     *plan =
         (hr_plan){.source = function, .layouts = kept, .limits = *limits, .facts = *facts, .arena = arena};
-    hr_graph *graph = hr_graph_create(function, arena);
+    const int64_t *fixed = unfused ? NULL : hr_short_axes(function, extents, arena);
+    hr_graph *graph = hr_graph_create(function, fixed, arena);
     plan->graph = graph;
+    hr_assume_fixed(graph);
     hr_status status = plan_passes(graph, extents, plan, unfused);
     if (status != HR_OK) {
         hr_arena_destroy(arena);

@@ -1,6 +1,7 @@
-/* The work of a plan: what the text asks for, less what softmax of -inf makes needless. In: a plan. Out:
- * hr_work. Declared in plan.h.
+/* The work of a plan: what the text asks for, less what softmax of -inf and nested sums make needless. In: a
+ * plan. Out: hr_work. Declared in plan.h.
  */
+#include "ir/graph.h"
 #include "plan/plan.h"
 
 #include <math.h>
@@ -93,8 +94,20 @@ static hr_status leave_out(const hr_plan *plan, int stage, const int64_t *extent
     return HR_OK;
 }
 
+/* Sums that are taken apart ask for fewer operations, and for no other bytes. */
+static hr_status count_apart(const hr_plan *plan, const int64_t *extents, hr_work *work) {
+    hr_work apart;
+    if (!plan->graph->sums_apart) return HR_OK;
+    HR_TRY(hr_work_count(plan->normal, extents, &apart));
+    apart.bytes_read = work->bytes_read;
+    apart.bytes_written = work->bytes_written;
+    if (apart.tensor_flops + apart.vector_flops < work->tensor_flops + work->vector_flops) *work = apart;
+    return HR_OK;
+}
+
 hr_status hr_plan_work(const hr_plan *plan, const int64_t *extents, hr_work *out) {
     HR_TRY(hr_work_count(plan->source, extents, out));
+    HR_TRY(count_apart(plan, extents, out));
     for (int k = 0; k < plan->stage_count; k++)
         if (plan->stages[k].mask_bound) HR_TRY(leave_out(plan, k, extents, out));
     return HR_OK;

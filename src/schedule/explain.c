@@ -58,12 +58,23 @@ static void explain_pass(const hr_plan *plan, const hr_stage *stage, int pass, h
     if (any) hr_text_append(out, "\n", 1);
 }
 
+/* Extents that the plan takes as numbers. */
+static void explain_fixed(const hr_graph *graph, hr_text *out) {
+    for (int e = 0; graph->fixed && e < graph->function->extent_count; e++)
+        if (graph->fixed_extent[e])
+            hr_text_format(out, "       holds for %.60s = %" PRId64 ": a window of so few is written out\n",
+                           graph->function->extents[e], graph->fixed[e]);
+}
+
 void hr_schedule_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) {
     const hr_function *source = plan->source;
     hr_text_format(out, "kernel %.120s", source->title);
     for (int e = 0; e < source->extent_count; e++)
         hr_text_format(out, "%s%.60s=%" PRId64, e ? " " : "  at ", source->extents[e], extents[e]);
     hr_text_format(out, "\nplan   %s\n", plan->summary);
+    explain_fixed(plan->graph, out);
+    if (plan->graph->sums_apart)
+        hr_text_format(out, "       a sum over a product is nested sums of parts of it: fewer operations\n");
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
         hr_text_format(out, "\n%4d.  %s\n       why: %s\n", i + 1, stage->name, stage->why);
