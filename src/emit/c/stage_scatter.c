@@ -35,12 +35,11 @@ static const char *print_scatter_valid(hr_stage_printer *s, const hr_statement *
     return condition ? condition : "true";
 }
 
-static void print_scatter_add(hr_stage_printer *s, const hr_step *step, const char *place) {
-    hr_printer *p = s->p;
+/* What is added, as C. */
+static const char *added_value(hr_stage_printer *s, const hr_step *step) {
     hr_dtype dtype = s->function->tensors[s->function->statements[step->statement].tensor].dtype;
-    const char *value = hr_expr_text(p, step->value);
-    if (step->value->type != dtype) value = hr_format(p, "(%s)%s", hr_c_compute(dtype), value);
-    hr_print(p, "%s += %s;", place, value);
+    const char *value = hr_expr_text(s->p, step->value);
+    return step->value->type == dtype ? value : hr_format(s->p, "(%s)%s", hr_c_compute(dtype), value);
 }
 
 /* What says which row a task adds to. */
@@ -77,7 +76,8 @@ static void print_row_adds(hr_stage_printer *s, const hr_step *step, const char 
     p->indent++;
     hr_printer_forget(p, HR_AT_LANE);
     hr_expr_count_uses(p, step->value);
-    print_scatter_add(s, step, hr_format(p, "%s[place + i]", table));
+    const char *value = added_value(s, step);
+    hr_print(p, "%s[place + i] += %s;", table, value);
     p->indent--;
     hr_print(p, "}");
 }
@@ -131,17 +131,17 @@ static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr
     print_check(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
     hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, true, "place"));
-    hr_expr_prepare(p, step->value, HR_AT_TASK);
     const char *lanes = hr_emit_index_size(p, p->lane);
-    if (hr_scatter_may_be_totalled(s->plan, s->stage)) {
-        hr_print(p, "if (totals) {");
-        p->indent++;
-        print_row_adds(s, step, "totals", "0", lanes);
-        hr_print(p, "continue;");
-        p->indent--;
-        hr_print(p, "}");
+    const bool totals = hr_scatter_may_be_totalled(s->plan, s->stage);
+    for (int to_totals = totals; to_totals >= 0; to_totals--) {
+        if (totals) hr_print(p, to_totals ? "if (totals) {" : "} else {");
+        p->indent += totals;
+        hr_printer_forget(p, HR_AT_TASK); /* what the other block names is not known here */
+        hr_expr_prepare(p, step->value, HR_AT_TASK);
+        print_row_adds(s, step, to_totals ? "totals" : hr_emit_tensor(p, statement->tensor), "0", lanes);
+        p->indent -= totals;
     }
-    print_row_adds(s, step, hr_emit_tensor(p, statement->tensor), "0", lanes);
+    if (totals) hr_print(p, "}");
 }
 
 /* Over all of the row's indices; `own`: over this thread's share of them, into its own places. */
@@ -164,16 +164,15 @@ static void print_element_scatter(hr_stage_printer *s, const hr_step *step, cons
     hr_print(p, "const int64_t place = %s;",
              hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
     if (!own) hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, false, "place"));
+    const char *value = added_value(s, step), *table = own ? "own" : hr_emit_tensor(p, statement->tensor);
     if (hr_scatter_may_be_totalled(s->plan, s->stage)) {
-        hr_print(p, "if (totals) {");
-        p->indent++;
-        print_scatter_add(s, step, "totals[place]");
-        hr_print(p, "continue;");
-        p->indent--;
-        hr_print(p, "}");
+        hr_print(p, "if (totals)");
+        hr_print(p, "    totals[place] += %s;", value);
+        hr_print(p, "else");
+        hr_print(p, "    %s[place] += %s;", table, value);
+    } else {
+        hr_print(p, "%s[place] += %s;", table, value);
     }
-    print_scatter_add(s, step,
-                      own ? "own[place]" : hr_format(p, "%s[place]", hr_emit_tensor(p, statement->tensor)));
     for (int i = 0; i < loops; i++) {
         p->indent--;
         hr_print(p, "}");

@@ -120,17 +120,18 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         if (!(in_range(r1, n_V, 257, fault))) continue;
         const int64_t place = r1 * n_C;
         if (place / n_C % threads != thread) continue;
-        const uint16_t *const p2 = t_dy + i_t * n_C;
         if (totals) {
+            const uint16_t *const p2 = t_dy + i_t * n_C;
             #pragma omp simd
             for (int64_t i = 0; i < n_C; i++) {
                 totals[place + i] += f32_from_bf16(p2[i]);
             }
-            continue;
-        }
-        #pragma omp simd
-        for (int64_t i = 0; i < n_C; i++) {
-            t_d[place + i] += f32_from_bf16(p2[i]);
+        } else {
+            const uint16_t *const p3 = t_dy + i_t * n_C;
+            #pragma omp simd
+            for (int64_t i = 0; i < n_C; i++) {
+                t_d[place + i] += f32_from_bf16(p3[i]);
+            }
         }
     }
     for (int64_t k = 0; totals && k < places; k++)
