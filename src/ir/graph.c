@@ -36,7 +36,11 @@ static void fix_extents(hr_graph *graph, const int64_t *fixed) {
     graph->fixed = fixed;
 }
 
-hr_graph *hr_graph_create(const hr_function *source, const int64_t *fixed, hr_arena *arena) {
+hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena) {
+    return hr_graph_create_fixed(source, NULL, arena);
+}
+
+hr_graph *hr_graph_create_fixed(const hr_function *source, const int64_t *fixed, hr_arena *arena) {
     hr_graph *graph = hr_arena_alloc(arena, sizeof *graph);
     hr_function *function = hr_arena_alloc(arena, sizeof *function);
     *function = *source;

@@ -43,8 +43,10 @@ typedef struct hr_graph {
 } hr_graph;
 
 /* An empty copy: extents, parameters and results are there, indices keep their numbers; no locals, no
- * statements. `fixed`: see there. */
-hr_graph *hr_graph_create(const hr_function *source, const int64_t *fixed, hr_arena *arena);
+ * statements. */
+hr_graph *hr_graph_create(const hr_function *source, hr_arena *arena);
+/* The same with numbers for some extents: see hr_graph.fixed. */
+hr_graph *hr_graph_create_fixed(const hr_function *source, const int64_t *fixed, hr_arena *arena);
 /* Of a plan's arena, what the graph leaves for all that is made from it. */
 enum { HR_PLAN_RESERVE = 192 << 20 };
 /* HR_BAD_INPUT */

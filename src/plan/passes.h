@@ -6,8 +6,9 @@
 #include "ir/graph.h"
 #include "plan/plan.h"
 
-/* Before there is a graph. The extents of short axes that a window walks, by extent, for hr_graph_create():
- * as numbers of the text they are written out. NULL = there is none, or no memory. */
+/* Before there is a graph. The extents of short axes that a window walks, by extent, for
+ * hr_graph_create_fixed(): as numbers of the text they are written out. NULL = there is none, or no memory.
+ */
 const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents, hr_arena *arena);
 
 /* Requires a checked function. Provides: each statement is a map or one sum, max, min, argmax or argmin of a

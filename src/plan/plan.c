@@ -61,7 +61,7 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
     *plan =
         (hr_plan){.source = function, .layouts = kept, .limits = *limits, .facts = *facts, .arena = arena};
     const int64_t *fixed = unfused ? NULL : hr_short_axes(function, extents, arena);
-    hr_graph *graph = hr_graph_create(function, fixed, arena);
+    hr_graph *graph = hr_graph_create_fixed(function, fixed, arena);
     plan->graph = graph;
     hr_assume_fixed(graph);
     hr_status status = plan_passes(graph, extents, plan, unfused);

@@ -29,7 +29,7 @@ static int setup(void **state) {
     const char *text = "kernel k(x: f32[N, M]) -> (y: f32[N, M]) { y[n, m] = x[n, m] }";
     assert_int_equal(hr_program_parse("k.hr", text, strlen(text), &f->program), HR_OK);
     assert_int_equal(hr_arena_create((size_t)512 << 20, &f->arena), HR_OK);
-    f->graph = hr_graph_create(&f->program->functions[0], NULL, f->arena);
+    f->graph = hr_graph_create(&f->program->functions[0], f->arena);
     *state = f;
     return 0;
 }
