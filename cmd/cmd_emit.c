@@ -79,7 +79,9 @@ static int write_files(const arguments *arguments, hr_kernel *kernel, hr_emit_op
 
 static int emit(const arguments *arguments, hr_kernel *kernel, const char *ending) {
     const char *source, *header, *given = arguments_value(arguments, "output", NULL);
-    hr_emit_options options = {.size = sizeof options, .name = arguments_value(arguments, "name", NULL)};
+    hr_emit_options options = {.size = sizeof options,
+                               .name = arguments_value(arguments, "name", NULL),
+                               .fixed = arguments_has(arguments, "fixed")};
     const char *name = options.name ? options.name : hr_kernel_symbol(kernel);
     if (given) {
         output output = {0};
@@ -121,6 +123,7 @@ static const flag flags[] = {
     {0, "target", "NAME", "c, or cuda[:sm_80|:sm_90a|:sm_100a], CUDA C; cuda is sm_90a"},
     {'o', "output", "PATH", "a folder for kernel_NAME.c (.cu) and .h, or the .c itself; else to stdout"},
     {0, "name", "SYMBOL", "what the function is called; kernel_NAME otherwise"},
+    {0, "fixed", NULL, "CUDA C: the fast path for these extents alone, no general one beside it"},
     {0, "device", "NAME", "whose vectors and caches it is planned for: cpu, cuda"},
     {0, NULL, NULL, NULL},
 };

@@ -37,6 +37,7 @@ complete -c headroom -n "__fish_seen_subcommand_from explain" -l help -s h
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l target -x -a "c cuda cuda:sm_80 cuda:sm_90a cuda:sm_100a"
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l output -s o -r
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l name -x
+complete -c headroom -n "__fish_seen_subcommand_from emit" -l fixed
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l device -x -a "cpu cuda"
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l help -s h
 complete -c headroom -n "__fish_seen_subcommand_from grad" -l of -r

@@ -6,7 +6,7 @@ _headroom_flags() {
     case $1 in
     run) echo --output --device --tune --seed --values --threads --repeat --no-verify --json --html --help ;;
     explain) echo --device --json --help ;;
-    emit) echo --target --output --name --device --help ;;
+    emit) echo --target --output --name --fixed --device --help ;;
     grad) echo --of --wrt --save --recompute --name --accumulate --forward --check --output --help ;;
     roof) echo --again --device --json --html --help ;;
     record) echo --output --for --from-range --steps --counters --help ;;

@@ -411,6 +411,7 @@ typedef struct hr_emit_options {
     size_t size;
     const char *name;   /* of the function; NULL = hr_kernel_symbol() */
     const char *header; /* of the file that the source includes; NULL = the function's name and ".h" */
+    bool fixed;         /* CUDA: the fast path for these extents alone, without the general one beside it */
 } hr_emit_options;
 
 /* hr_kernel_source with a say; valid until the next call of either, too. HR_BAD_INPUT where the name is none

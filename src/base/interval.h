@@ -8,6 +8,7 @@
 #ifndef HR_BASE_INTERVAL_H
 #define HR_BASE_INTERVAL_H
 
+/* Emitted text includes these itself, and is C++, too. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,10 +17,15 @@ typedef struct interval {
     bool known;
 } interval;
 
+static inline interval interval_unknown(void) {
+    const interval unknown = {0, 0, false};
+    return unknown;
+}
+
 static inline interval interval_of(int64_t low, int64_t high) {
     const int64_t limit = (int64_t)1 << 30;
-    if (low <= -limit || high >= limit) return (interval){0, 0, false};
-    return (interval){low, high, true};
+    const interval of = {low, high, true};
+    return low <= -limit || high >= limit ? interval_unknown() : of;
 }
 
 static inline interval interval_number(int64_t number) {
@@ -33,7 +39,7 @@ static inline interval interval_index(interval extent) {
 }
 
 static inline interval interval_both(interval a, interval b, int64_t low, int64_t high) {
-    return a.known && b.known ? interval_of(low, high) : (interval){0, 0, false};
+    return a.known && b.known ? interval_of(low, high) : interval_unknown();
 }
 
 static inline int64_t interval_least(int64_t a, int64_t b) {
@@ -68,13 +74,13 @@ static inline int64_t interval_floor(int64_t a, int64_t b) {
 
 /* By one number above 0. */
 static inline interval interval_floordiv(interval a, interval b) {
-    if (b.low <= 0 || b.low != b.high) return (interval){0, 0, false};
+    if (b.low <= 0 || b.low != b.high) return interval_unknown();
     return interval_both(a, b, interval_floor(a.low, b.low), interval_floor(a.high, b.low));
 }
 
 /* By numbers above 0. */
 static inline interval interval_mod(interval a, interval b) {
-    if (b.low <= 0) return (interval){0, 0, false};
+    if (b.low <= 0) return interval_unknown();
     if (a.low >= 0 && a.high < b.low) return interval_both(a, b, a.low, a.high);
     return interval_both(a, b, 0, b.high - 1);
 }

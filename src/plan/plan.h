@@ -173,6 +173,7 @@ typedef struct hr_plan {
     hr_region *regions;
     int split_count;
     hr_split *splits;
+    bool general; /* made for any extents: hr_schedule_options */
     hr_device_limits limits;
     hr_facts facts;
     struct hr_graph *graph; /* the expressions of `normal` */

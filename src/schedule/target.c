@@ -32,9 +32,11 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     const hr_facts facts = target->facts(limits);
     hr_plan *plan;
     HR_TRY(hr_knobs_check(&given->knobs, target->scope));
-    HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, given->unfused, &plan));
+    const bool unfused = given->unfused || given->general;
+    HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, unfused, &plan));
+    plan->general = given->general;
     schedules_begin(plan, &given->knobs);
-    hr_status status = target->schedule(extents, given->unfused, plan);
+    hr_status status = target->schedule(extents, unfused, plan);
     if (status == HR_OK) status = hr_schedule_check(plan);
     if (status == HR_OK) status = hr_pass_check(plan);
     if (status != HR_OK) {

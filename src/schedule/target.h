@@ -23,6 +23,7 @@ typedef struct hr_target {
 
 typedef struct hr_schedule_options {
     bool unfused; /* a stage a statement, each for itself */
+    bool general; /* CUDA: for any extents, none of which is a number in the text; unfused */
     hr_knobs knobs;
 } hr_schedule_options;
 

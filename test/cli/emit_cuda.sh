@@ -46,6 +46,18 @@ for arch in sm_80 sm_100a; do
     compile layernorm $arch other.o
 done
 
+# The fast path alone; several extents in one file; a shape that divides.
+"$headroom" emit "$source/kernels/layernorm.hr" --target cuda --fixed M=4096 N=1024 --name ln_1024 -o "$work" >"$work/log"
+"$headroom" emit "$source/kernels/layernorm.hr" --target cuda M=4096 N=1000 --name ln_1000 -o "$work" >"$work/log"
+grep -q '_general' "$work/ln_1024.cu" && fail "--fixed leaves a general path in"
+grep -q 'N is 1000' "$work/ln_1000.h" || fail "ln_1000.h does not say what its fast path is for"
+grep -q 't_mean: out f32\[M\], may be NULL' "$work/ln_1000.h" || fail "ln_1000.h does not say what may be NULL"
+printf 'kernel half(x: f32[N]) -> (y: f32[N // 2])\n{\n    y[i] = x[2 * i] + x[2 * i + 1]\n}\n' >"$work/half.hr"
+"$headroom" emit "$work/half.hr" --target cuda -o "$work" >"$work/log"
+printf '#include "ln_1024.cu"\n#include "ln_1000.cu"\n#include "kernel_half.cu"\n' >"$work/several.cu"
+"$nvcc" -std=c++17 -arch=sm_90a -Xcompiler -Wall -c "$work/several.cu" -o "$work/several.o" >"$work/log" 2>&1 || fail "$(head -n 20 "$work/log")"
+[ ! -s "$work/log" ] || fail "several kernels in one file have warnings: $(head -n 20 "$work/log")"
+
 # A C program that calls every launcher: the names and the linkage are right.
 {
     for kernel in $emitted; do echo "#include \"kernel_${kernel}_bf16.h\""; done

@@ -179,9 +179,10 @@ static hr_status code_make(case_state *state) {
     const cuda_case *one = state->one;
     const char *entries[2 * GRIDS_MAX];
     int entry_count = 0;
-    HR_TRY(hr_schedule_create(one->function, one->extents, state->layouts, &one->limits, &one->options,
+    const int64_t *planned = one->planned ? one->planned : one->extents;
+    HR_TRY(hr_schedule_create(one->function, planned, state->layouts, &one->limits, &one->options,
                               &state->plan));
-    HR_TRY(hr_emit_cuda_loaded(state->plan, one->extents, &state->emitted));
+    HR_TRY(hr_emit_cuda_loaded(state->plan, planned, &state->emitted));
     HR_TRY(
         hr_emit_cuda_launches(state->plan, one->extents, state->launches, GRIDS_MAX, &state->launch_count));
     if (state->launch_count > GRIDS_MAX)

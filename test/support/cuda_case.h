@@ -10,6 +10,7 @@ typedef struct cuda_case {
     const hr_function *function;
     const hr_function *meaning; /* what it is compared with, of the same arguments; NULL = itself */
     const int64_t *extents;
+    const int64_t *planned; /* extents that the code is made for; NULL = those that it runs at */
     hr_device_limits limits;
     hr_schedule_options options;
     int offset;   /* of every array, in elements past a multiple of 256 bytes */

@@ -72,6 +72,10 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     hr_gemm_tile tiles[HR_GEMM_TILES_MAX];
     const char *why;
     *out = (hr_cuda_gemm){.mainloop = HR_GEMM_PLAIN};
+    if (most == HR_GEMM_PLAIN) {
+        snprintf(out->why, sizeof out->why, "not on the tensor cores: it is for any extents");
+        return HR_OK;
+    }
     HR_TRY(sizes_of(plan, stage->contract, extents, &sizes));
     HR_TRY(hr_gemm_operands(plan, stage, extents, &sizes, most, out, &why));
     if (why) {

@@ -138,6 +138,11 @@ static inline bool hr_gemm_has_maps(const hr_plan *plan) {
 /* Some element in the operand has `index` as its last subscript: it runs along memory by it. */
 bool hr_cuda_runs_along(const hr_function *function, const hr_expr *e, int index);
 
+/* The main loop that products of the plan may have. */
+static inline hr_gemm_mainloop hr_gemm_mainloop_most(const hr_plan *plan) {
+    return plan->general ? HR_GEMM_PLAIN : HR_GEMM_HOPPER;
+}
+
 /* `most`: the main loop that may be chosen, or one before it. */
 hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                               hr_gemm_mainloop most, hr_cuda_gemm *out);

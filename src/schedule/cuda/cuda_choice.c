@@ -86,6 +86,7 @@ static bool is_plain(const hr_expr *e, int extent) {
 /* A stage's outermost index may have any extent, as long as no axis but the first of a tensor does. */
 bool hr_cuda_is_constant(const hr_plan *plan, int extent) {
     const hr_function *function = plan->normal;
+    if (plan->general) return false;
     for (int t = 0; t < function->tensor_count; t++)
         for (int a = 0; a < function->tensors[t].rank; a++)
             if (hr_expr_has_extent(function->tensors[t].shape[a], extent) &&

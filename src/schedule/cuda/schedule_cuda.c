@@ -64,7 +64,7 @@ static hr_status stash(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
 /* Which unit takes it, and how, or what keeps the tensor cores from it. */
 static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_cuda_gemm gemm;
-    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_HOPPER, &gemm));
+    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
     stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, gemm.why);
     return HR_OK;
 }
@@ -108,7 +108,9 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
         hr_stage *stage = &plan->stages[i];
         hr_schedule *schedule = stage->schedule;
+        const struct hr_assumption *before = plan->graph->assumptions;
         HR_TRY(hr_schedule_lanes(extents, false, plan, stage));
+        plan->graph->assumptions = before; /* a GPU's whole numbers are as wide as the text says */
         if (!stage->contract) hr_pass_variance(plan->graph, stage);
         HR_TRY(hr_graph_status(plan->graph));
         HR_TRY(stash(extents, plan, stage));

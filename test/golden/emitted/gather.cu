@@ -53,7 +53,7 @@ stage_0(const __grid_constant__ arguments a) {
         stage_0_work<false>(a);
 }
 
-extern "C" int64_t kernel_k_scratch(int64_t n_T, int64_t n_V, int64_t n_C) {
+static int64_t scratch_bytes(int64_t n_T, int64_t n_V, int64_t n_C) {
     (void)n_T;
     (void)n_V;
     (void)n_C;
@@ -65,11 +65,24 @@ static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limi
     return blocks < least ? least : blocks > limit ? limit : blocks;
 }
 
-extern "C" int kernel_k(void *stream, int64_t n_T, int64_t n_V, int64_t n_C, const int32_t *t_at, const uint16_t *t_table, float *t_y, void *scratch, void *fault) {
+static bool extents_hold(int64_t n_T, int64_t n_V, int64_t n_C) {
+    if (n_T < 0) return false;
+    if (n_V < 0) return false;
+    if (n_C < 0) return false;
+    return true;
+}
+
+static bool holds(int64_t n_T, int64_t n_V, int64_t n_C) {
+    if (n_C != 1000) return false;
+    if (!extents_hold(n_T, n_V, n_C)) return false;
+    if (n_T * n_C > 1073741823) return false;
+    return true;
+}
+
+static int launch(void *stream, int64_t n_T, int64_t n_V, int64_t n_C, const int32_t *t_at, const uint16_t *t_table, float *t_y, void *scratch, void *fault) {
     arguments a = {};
     a.n_T = n_T;
     a.n_V = n_V;
-    if (n_C != ::n_C) return (int)cudaErrorInvalidValue; /* this source is for that extent */
     a.n_C = n_C;
     a.t_at = t_at;
     a.t_table = t_table;
@@ -80,4 +93,15 @@ extern "C" int kernel_k(void *stream, int64_t n_T, int64_t n_V, int64_t n_C, con
     blocks = blocks_of(n_T * n_C, 4096, 0, 2147483647) * 1;
     if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
+}
+} // namespace kernel_k_64_50_1000_fast
+
+extern "C" int64_t kernel_k_scratch(int64_t n_T, int64_t n_V, int64_t n_C) {
+    if (kernel_k_64_50_1000_fast::holds(n_T, n_V, n_C)) return kernel_k_64_50_1000_fast::scratch_bytes(n_T, n_V, n_C);
+    return -1;
+}
+
+extern "C" int kernel_k(void *stream, int64_t n_T, int64_t n_V, int64_t n_C, const int32_t *t_at, const uint16_t *t_table, float *t_y, void *scratch, void *fault) {
+    if (kernel_k_64_50_1000_fast::holds(n_T, n_V, n_C)) return kernel_k_64_50_1000_fast::launch(stream, n_T, n_V, n_C, t_at, t_table, t_y, scratch, fault);
+    return (int)cudaErrorInvalidValue; /* none is for these extents */
 }

@@ -21,18 +21,20 @@ static inline bool in_range(int64_t value, int64_t extent, int64_t access, fault
     return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);
 }
 
-#include <stdbool.h>
-#include <stdint.h>
-
 typedef struct interval {
     int64_t low, high; /* both are reached, or may be */
     bool known;
 } interval;
 
+static inline interval interval_unknown(void) {
+    const interval unknown = {0, 0, false};
+    return unknown;
+}
+
 static inline interval interval_of(int64_t low, int64_t high) {
     const int64_t limit = (int64_t)1 << 30;
-    if (low <= -limit || high >= limit) return (interval){0, 0, false};
-    return (interval){low, high, true};
+    const interval of = {low, high, true};
+    return low <= -limit || high >= limit ? interval_unknown() : of;
 }
 
 static inline interval interval_number(int64_t number) {

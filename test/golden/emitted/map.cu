@@ -51,7 +51,7 @@ stage_0(const __grid_constant__ arguments a) {
         stage_0_work<false>(a);
 }
 
-extern "C" int64_t kernel_k_scratch(int64_t n_M, int64_t n_N) {
+static int64_t scratch_bytes(int64_t n_M, int64_t n_N) {
     (void)n_M;
     (void)n_N;
     return 0;
@@ -62,10 +62,22 @@ static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limi
     return blocks < least ? least : blocks > limit ? limit : blocks;
 }
 
-extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_x, const float *t_b, uint16_t *t_y, void *scratch, void *fault) {
+static bool extents_hold(int64_t n_M, int64_t n_N) {
+    if (n_M < 0) return false;
+    if (n_N < 0) return false;
+    return true;
+}
+
+static bool holds(int64_t n_M, int64_t n_N) {
+    if (n_N != 1000) return false;
+    if (!extents_hold(n_M, n_N)) return false;
+    if (n_M * n_N > 1073741823) return false;
+    return true;
+}
+
+static int launch(void *stream, int64_t n_M, int64_t n_N, const float *t_x, const float *t_b, uint16_t *t_y, void *scratch, void *fault) {
     arguments a = {};
     a.n_M = n_M;
-    if (n_N != ::n_N) return (int)cudaErrorInvalidValue; /* this source is for that extent */
     a.n_N = n_N;
     a.t_x = t_x;
     a.t_b = t_b;
@@ -76,4 +88,15 @@ extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_x
     blocks = blocks_of(n_M * n_N, 2048, 0, 2147483647) * 1;
     if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
+}
+} // namespace kernel_k_64_1000_fast
+
+extern "C" int64_t kernel_k_scratch(int64_t n_M, int64_t n_N) {
+    if (kernel_k_64_1000_fast::holds(n_M, n_N)) return kernel_k_64_1000_fast::scratch_bytes(n_M, n_N);
+    return -1;
+}
+
+extern "C" int kernel_k(void *stream, int64_t n_M, int64_t n_N, const float *t_x, const float *t_b, uint16_t *t_y, void *scratch, void *fault) {
+    if (kernel_k_64_1000_fast::holds(n_M, n_N)) return kernel_k_64_1000_fast::launch(stream, n_M, n_N, t_x, t_b, t_y, scratch, fault);
+    return (int)cudaErrorInvalidValue; /* none is for these extents */
 }

@@ -51,7 +51,7 @@ stage_0(const __grid_constant__ arguments a) {
         stage_0_work<false>(a);
 }
 
-extern "C" int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V) {
+static int64_t scratch_bytes(int64_t n_T, int64_t n_C, int64_t n_V) {
     (void)n_T;
     (void)n_C;
     (void)n_V;
@@ -63,10 +63,23 @@ static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limi
     return blocks < least ? least : blocks > limit ? limit : blocks;
 }
 
-extern "C" int kernel_k(void *stream, int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, void *fault) {
+static bool extents_hold(int64_t n_T, int64_t n_C, int64_t n_V) {
+    if (n_T < 0) return false;
+    if (n_C < 0) return false;
+    if (n_V < 0) return false;
+    return true;
+}
+
+static bool holds(int64_t n_T, int64_t n_C, int64_t n_V) {
+    if (n_C != 1000) return false;
+    if (!extents_hold(n_T, n_C, n_V)) return false;
+    if (n_T * n_C > 1073741823) return false;
+    return true;
+}
+
+static int launch(void *stream, int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, void *fault) {
     arguments a = {};
     a.n_T = n_T;
-    if (n_C != ::n_C) return (int)cudaErrorInvalidValue; /* this source is for that extent */
     a.n_C = n_C;
     a.n_V = n_V;
     a.t_at = t_at;
@@ -78,4 +91,15 @@ extern "C" int kernel_k(void *stream, int64_t n_T, int64_t n_C, int64_t n_V, con
     blocks = blocks_of(n_T * n_C, 8192, 0, 2147483647) * 1;
     if (blocks) stage_0<<<(unsigned)blocks, 256, 0, (cudaStream_t)stream>>>(a);
     return (int)cudaGetLastError();
+}
+} // namespace kernel_k_64_1000_50000_fast
+
+extern "C" int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V) {
+    if (kernel_k_64_1000_50000_fast::holds(n_T, n_C, n_V)) return kernel_k_64_1000_50000_fast::scratch_bytes(n_T, n_C, n_V);
+    return -1;
+}
+
+extern "C" int kernel_k(void *stream, int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, void *fault) {
+    if (kernel_k_64_1000_50000_fast::holds(n_T, n_C, n_V)) return kernel_k_64_1000_50000_fast::launch(stream, n_T, n_C, n_V, t_at, t_dy, t_d, scratch, fault);
+    return (int)cudaErrorInvalidValue; /* none is for these extents */
 }

@@ -22,8 +22,3 @@ typedef unsigned long long uint64_t;
 #include <stdint.h>
 #include <string.h>
 #endif
-
-/* The first subscript that left its axis; access 0: none did. */
-struct fault_record {
-    int64_t access, value;
-};

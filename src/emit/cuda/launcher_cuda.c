@@ -1,0 +1,327 @@
+/* The launcher of CUDA source to paste, as C++ of the host. In: a plan whose kernels are printed. Out: text.
+ */
+#include "emit/cuda/emit_cuda_parts.h"
+
+#include "base/dtype.h"
+#include "emit/assumptions.h"
+#include "emit/cuda/launcher_maps.h"
+#include "emit/cuda/stage_cuda_contract.h"
+#include "emit/cuda/stage_cuda_general.h"
+
+#include <inttypes.h>
+
+enum { PORTABLE_CLUSTER = 8, STAGE_LAUNCHES = 3 /* of a product, at most */ };
+/* Positions below it are 32 bits wide in a flat stage. */
+enum { POSITIONS_NARROW = (1 << 30) - 1 };
+
+/* Its kernel copies by tensor maps. */
+static bool is_mapped(const hr_cuda_emitter *e, int i) {
+    const hr_stage *stage = &e->plan->stages[i];
+    return hr_cuda_attention_of(stage) ||
+           (hr_cuda_is_product(stage) && e->gemms[i].mainloop == HR_GEMM_HOPPER);
+}
+
+/* Some kernel does; they are made for the extents of this source. */
+bool hr_cuda_has_maps(const hr_cuda_emitter *e) {
+    for (int i = 0; i < e->plan->stage_count; i++)
+        if (is_mapped(e, i)) return true;
+    return false;
+}
+
+bool hr_cuda_is_for_extents(const hr_cuda_emitter *e) {
+    for (int i = 0; i < e->plan->stage_count; i++)
+        if (hr_cuda_is_product(&e->plan->stages[i]) && e->gemms[i].work_bytes) return true;
+    return hr_cuda_has_maps(e);
+}
+
+/* Some stage is launched without. */
+static bool has_others(const hr_cuda_emitter *e) {
+    for (int i = 0; i < e->plan->stage_count; i++)
+        if (!is_mapped(e, i)) return true;
+    return false;
+}
+
+/* ---- parameters ---- */
+
+void hr_cuda_append_parameters(hr_cuda_emitter *e, hr_text *out) {
+    hr_printer *p = e->p;
+    hr_text_format(out, "void *stream, ");
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_text_format(out, "int64_t %s, ", hr_emit_extent(p, i));
+    for (int t = 0; t < e->declared; t++) {
+        const hr_tensor *tensor = &e->function->tensors[t];
+        const char *name = hr_emit_tensor(p, t);
+        if (hr_tensor_is_scalar(tensor))
+            hr_text_format(out, "%s %s, ", hr_c_compute(hr_compute_type(tensor->dtype)), name);
+        else
+            hr_text_format(out, "%s%s *%s, ", tensor->role == HR_ROLE_INPUT ? "const " : "",
+                           hr_c_storage(tensor->dtype), name);
+        if (e->plan->layouts[t] == HR_LAYOUT_STRIDED)
+            hr_text_format(out, "const int64_t *%s_strides, ", name);
+    }
+    hr_text_format(out, "void *scratch, void *fault");
+}
+
+void hr_cuda_append_arguments(hr_cuda_emitter *e, hr_text *out) {
+    hr_text_format(out, "stream, ");
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_text_format(out, "%s, ", hr_emit_extent(e->p, i));
+    for (int t = 0; t < e->declared; t++) {
+        const char *name = hr_emit_tensor(e->p, t);
+        hr_text_format(out, "%s, ", name);
+        if (e->plan->layouts[t] == HR_LAYOUT_STRIDED) hr_text_format(out, "%s_strides, ", name);
+    }
+    hr_text_format(out, "scratch, fault");
+}
+
+static const char *extents_listed(hr_cuda_emitter *e, const char *type) {
+    const char *list = "";
+    for (int i = 0; i < e->function->extent_count; i++)
+        list = hr_format(e->p, "%s%s%s%s", list, i ? ", " : "", type, hr_emit_extent(e->p, i));
+    return list;
+}
+
+const char *hr_cuda_extents_declared(hr_cuda_emitter *e) {
+    return extents_listed(e, "int64_t ");
+}
+
+const char *hr_cuda_extents_passed(hr_cuda_emitter *e) {
+    return extents_listed(e, "");
+}
+
+/* ---- launches ---- */
+
+/* `code`: the function, or a pointer to the one that these arrays can have. */
+static void print_launch(hr_cuda_emitter *e, const char *code, const char *total, hr_launch_shape s,
+                         int threads, int64_t shared) {
+    hr_printer *p = e->p;
+    hr_print(p, "blocks = blocks_of(%s, %" PRId64 ", %" PRId64 ", %" PRId64 ") * %" PRId64 ";", total, s.run,
+             s.least, s.limit, s.slices);
+    if (s.cluster && s.slices > PORTABLE_CLUSTER)
+        hr_print(p, "cudaFuncSetAttribute(%s, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);", code);
+    if (shared)
+        hr_print(p, "cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
+                 code, shared);
+    hr_print(p, "if (blocks) %s<<<(unsigned)blocks, %d, %" PRId64 ", (cudaStream_t)stream>>>(a);", code,
+             threads, shared);
+}
+
+static void print_product_launch(hr_cuda_emitter *e, int i, const char *main, hr_launch_shape one) {
+    const hr_stage *stage = &e->plan->stages[i];
+    const hr_cuda_gemm *gemm = &e->gemms[i];
+    if (gemm->mainloop == HR_GEMM_PLAIN) {
+        hr_sizes sizes = {0};
+        print_launch(e, main, hr_size_text(e->p, hr_cuda_contract_size(&sizes, e->plan, stage)), one,
+                     HR_CUDA_CONTRACT_THREADS, 0);
+        return;
+    }
+    if (hr_cuda_gemm_asks(gemm)) {
+        hr_print(e->p, "const auto stage_%d_for = aligned ? stage_%d : stage_%d_unaligned;", i, i, i);
+        main = hr_format(e->p, "stage_%d_for", i);
+    }
+    print_launch(e, main, hr_cuda_gemm_size(e->p, stage, gemm), one, gemm->threads, gemm->shared_bytes);
+}
+
+/* With maps for the extents of this source; arrays that no map can begin at take the other kernel. */
+static hr_status print_mapped_launch(hr_cuda_emitter *e, int i) {
+    hr_printer *p = e->p;
+    hr_launch launches[STAGE_LAUNCHES], launch = {0};
+    int count;
+    HR_TRY(hr_cuda_stage_launches(e->plan, e->extents, i, e->work_bytes, launches, STAGE_LAUNCHES, &count));
+    if (!count) return HR_OK; /* the region's first stage has its launch */
+    for (int l = 0; l < count; l++)
+        if (launches[l].map_count) launch = launches[l];
+    bool asks = launch.unaligned[0] != 0;
+    hr_print(p, asks ? "if (aligned) {" : "{");
+    p->indent++;
+    for (int l = 0; l < count; l++) {
+        if (launches[l].map_count)
+            hr_cuda_print_mapped_launch(p, &launches[l]);
+        else
+            hr_print(p, "%s<<<%" PRId64 ", %d, 0, (cudaStream_t)stream>>>(a);", launches[l].entry,
+                     launches[l].grid[0], launches[l].threads);
+    }
+    p->indent--;
+    hr_print(p, asks ? "} else {" : "}");
+    if (!asks) return HR_OK;
+    hr_print(p, "    cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
+             launch.unaligned, launch.shared);
+    hr_print(p, "    %s<<<%" PRId64 ", %d, %" PRId64 ", (cudaStream_t)stream>>>(a);", launch.unaligned,
+             launch.grid[0], launch.threads, launch.shared);
+    hr_print(p, "}");
+    return HR_OK;
+}
+
+static void print_general_launches(hr_cuda_emitter *e, int i, const char *main, const char *begin) {
+    const hr_stage *stage = &e->plan->stages[i];
+    hr_sizes sizes = {0};
+    if (hr_cuda_general_begins(e->plan, stage))
+        print_launch(e, begin, hr_size_text(e->p, hr_cuda_cleared_size(&sizes, e->plan, stage)),
+                     hr_cuda_clear_shape(e->plan), HR_CUDA_GENERAL_THREADS, 0);
+    print_launch(e, main, hr_size_text(e->p, hr_cuda_general_size(&sizes, e->plan, stage)),
+                 hr_cuda_general_shape(e->plan, stage), HR_CUDA_GENERAL_THREADS, 0);
+}
+
+static hr_status print_stage_launches(hr_cuda_emitter *e, int i) {
+    const hr_stage *stage = &e->plan->stages[i];
+    const hr_cuda_choice *c = hr_grid_of(stage);
+    hr_sizes sizes = {0};
+    hr_launch_shape one = {1, 0, INT32_MAX, 1, false};
+    const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
+    if (is_mapped(e, i)) return print_mapped_launch(e, i);
+    if (stage->shape == HR_SHAPE_CONTRACT) {
+        print_product_launch(e, i, main, one);
+        return HR_OK;
+    }
+    if (e->plan->general) {
+        print_general_launches(e, i, main, begin);
+        return HR_OK;
+    }
+    hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
+    if (c->ring) print_launch(e, begin, "1", one, HR_CUDA_CLEAR_THREADS, 0);
+    if (kernels.begin && !c->ring) {
+        const char *size = hr_size_text(e->p, hr_cuda_cleared_size(&sizes, e->plan, stage));
+        print_launch(e, begin, size, hr_cuda_clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
+    }
+    const char *total = hr_size_text(e->p, hr_cuda_total_size(&sizes, e->plan, stage, c));
+    if (hr_cuda_asks_before(c)) {
+        hr_print(e->p, "const auto stage_%d_for = aligned ? stage_%d : stage_%d_unaligned;", i, i, i);
+        main = hr_format(e->p, "stage_%d_for", i);
+    }
+    print_launch(e, main, total, hr_cuda_shape_of(c), c->threads, c->shared_bytes);
+    if (kernels.end)
+        print_launch(e, hr_format(e->p, "stage_%d_end", i),
+                     hr_format(e->p, "%" PRId64, hr_cuda_end_blocks(c)), one, HR_CUDA_END_THREADS, 0);
+    return HR_OK;
+}
+
+/* The part whose place this one takes may get NULL for the result, and this one reads it: it has a place
+ * behind the locals then. */
+static bool is_spare(const hr_cuda_emitter *e, int tensor) {
+    return e->fast && hr_plan_result_is_optional(e->fast, tensor) &&
+           !hr_plan_result_is_optional(e->plan, tensor);
+}
+
+static const char *locals_size(hr_cuda_emitter *e) {
+    const char *size = hr_format(e->p, "%" PRId64, e->work_bytes);
+    for (int t = e->declared; t < e->function->tensor_count; t++)
+        if (hr_plan_is_scratch(e->plan, t)) size = hr_format(e->p, "%s + %s", size, hr_cuda_local_size(e, t));
+    return size;
+}
+
+static void print_spares(hr_cuda_emitter *e) {
+    hr_printer *p = e->p;
+    const char *place = locals_size(e);
+    for (int t = 0; t < e->declared; t++) {
+        const char *name = hr_emit_tensor(p, t);
+        if (!is_spare(e, t)) continue;
+        hr_print(p, "if (!a.%s) a.%s = (%s *)(void *)(a.scratch + (%s));", name, name,
+                 hr_c_storage(e->function->tensors[t].dtype), place);
+        place = hr_format(p, "%s + %s", place, hr_cuda_local_size(e, t));
+    }
+}
+
+static void print_launcher_arguments(hr_cuda_emitter *e) {
+    hr_printer *p = e->p;
+    hr_print(p, "arguments a = {};");
+    for (int i = 0; i < e->function->extent_count; i++) {
+        const char *extent = hr_emit_extent(p, i);
+        hr_print(p, "a.%s = %s;", extent, extent);
+    }
+    for (int t = 0; t < e->declared; t++) {
+        const hr_tensor *tensor = &e->function->tensors[t];
+        const char *name = hr_emit_tensor(p, t);
+        hr_print(p, hr_tensor_is_scalar(tensor) ? "a.%s_value = (double)%s;" : "a.%s = %s;", name, name);
+        for (int axis = 0; e->plan->layouts[t] == HR_LAYOUT_STRIDED && axis < tensor->rank; axis++)
+            hr_print(p, "a.%s_strides[%d] = %s_strides[%d];", name, axis, name, axis);
+    }
+    hr_print(p, "a.scratch = (char *)scratch;");
+    print_spares(e);
+    hr_print(p, "a.fault = (fault_record *)fault;");
+}
+
+static void print_alignment(hr_cuda_emitter *e) {
+    bool any = false;
+    for (int i = 0; i < e->plan->stage_count && !e->plan->general; i++)
+        any = any || (is_mapped(e, i) || hr_cuda_is_product(&e->plan->stages[i])
+                          ? is_mapped(e, i) || hr_cuda_gemm_asks(&e->gemms[i])
+                          : hr_cuda_asks_before(hr_grid_of(&e->plan->stages[i])));
+    if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
+}
+
+static void print_scratch_size(hr_cuda_emitter *e) {
+    hr_printer *p = e->p;
+    hr_text_format(p->out, "static int64_t scratch_bytes(%s) {\n", hr_cuda_extents_declared(e));
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
+    const char *size = locals_size(e);
+    for (int t = 0; t < e->declared; t++)
+        if (is_spare(e, t)) size = hr_format(p, "%s + %s", size, hr_cuda_local_size(e, t));
+    hr_print(p, "    return %s;", size);
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+}
+
+/* ---- for which extents a part is ---- */
+
+/* Of a stage without maps: its positions are as narrow as they were planned, and blocks suffice for its rows.
+ */
+static void print_stage_condition(hr_cuda_emitter *e, int i) {
+    const hr_stage *stage = &e->plan->stages[i];
+    const hr_cuda_choice *c = hr_grid_of(stage);
+    hr_sizes sizes = {0};
+    int64_t most = INT64_MAX;
+    if (is_mapped(e, i) || stage->contract || hr_cuda_attention_of(stage)) return;
+    if (c->flat && c->narrow) most = POSITIONS_NARROW;
+    if (!c->flat && !c->persistent) most = c->blocks_limit * c->block_rows;
+    if (!c->flat && c->few) most = HR_CUDA_FEW_ROWS;
+    if (most == INT64_MAX) return;
+    const char *total = hr_size_text(e->p, hr_cuda_total_size(&sizes, e->plan, stage, c));
+    hr_print(e->p, "if (%s > %" PRId64 ") return false;", total, most);
+}
+
+/* Numbers in the text are its extents; the others may have any value that its choices allow. */
+static void print_holds(hr_cuda_emitter *e) {
+    hr_printer *p = e->p;
+    hr_text_format(p->out, "static bool holds(%s) {\n", hr_cuda_extents_declared(e));
+    p->indent++;
+    for (int i = 0; i < e->function->extent_count && !e->plan->general; i++)
+        if (hr_cuda_is_constant(e->plan, i) || hr_cuda_is_for_extents(e))
+            hr_print(p, "if (%s != %" PRId64 ") return false;", hr_emit_extent(p, i), e->extents[i]);
+    hr_print(p, "if (!%s) return false;", hr_emit_assumptions_call(p, ""));
+    for (int i = 0; i < e->plan->stage_count && !e->plan->general; i++)
+        print_stage_condition(e, i);
+    hr_print(p, "return true;");
+    p->indent--;
+    hr_text_format(p->out, "}\n\n");
+}
+
+static void print_blocks_of(hr_printer *p) {
+    hr_print(p, "static int64_t blocks_of(int64_t total, int64_t run, int64_t least, int64_t limit) {");
+    hr_print(p, "    int64_t blocks = total / run + (total %% run > 0);");
+    hr_print(p, "    return blocks < least ? least : blocks > limit ? limit : blocks;");
+    hr_print(p, "}");
+    hr_print(p, "%s", "");
+}
+
+hr_status hr_cuda_print_launcher(hr_cuda_emitter *e) {
+    hr_printer *p = e->p;
+    print_scratch_size(e);
+    if (hr_cuda_has_maps(e)) hr_cuda_print_map_maker(p);
+    if (has_others(e)) print_blocks_of(p);
+    HR_TRY(hr_emit_assumptions(p));
+    print_holds(e);
+    hr_text_format(p->out, "static int launch(");
+    hr_cuda_append_parameters(e, p->out);
+    hr_text_format(p->out, ") {\n");
+    p->indent++;
+    print_launcher_arguments(e);
+    print_alignment(e);
+    if (has_others(e)) hr_print(p, "int64_t blocks;");
+    for (int i = 0; i < e->plan->stage_count; i++)
+        HR_TRY(print_stage_launches(e, i));
+    hr_print(p, "return (int)cudaGetLastError();");
+    p->indent--;
+    hr_print(p, "}");
+    return HR_OK;
+}

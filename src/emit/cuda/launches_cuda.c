@@ -1,0 +1,212 @@
+/* What one execution of a plan launches on a CUDA device, and the scratch memory that it takes. In: a plan
+ * and numbers for its extents. Out: launches, sizes. */
+#include "emit/cuda/emit_cuda_parts.h"
+
+#include "emit/cuda/gemm_maps.h"
+#include "emit/cuda/stage_cuda_attention.h"
+#include "emit/cuda/stage_cuda_contract.h"
+#include "emit/cuda/stage_cuda_general.h"
+
+#include <stdio.h>
+
+enum { CLEAR_WAVES = 8 };
+
+/* Of the scratch memory, what stages use one after the other. */
+hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_t *most) {
+    *most = 0;
+    for (int i = 0; i < plan->stage_count; i++) {
+        const hr_stage *stage = &plan->stages[i];
+        hr_cuda_gemm gemm = {0};
+        if (hr_cuda_attention_of(stage)) continue;
+        if (hr_cuda_is_product(stage))
+            HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
+        int64_t bytes = hr_cuda_is_product(stage) ? gemm.work_bytes : hr_grid_of(stage)->work_bytes;
+        if (bytes > *most) *most = bytes;
+    }
+    return HR_OK;
+}
+
+/* ---- launches ---- */
+
+hr_launch_shape hr_cuda_shape_of(const hr_cuda_choice *c) {
+    hr_launch_shape s = {.run = (int64_t)c->block_rows * c->partners,
+                         .least = c->columns || c->totals || c->once,
+                         .limit = hr_cuda_parts_limit(c),
+                         .slices = (int64_t)c->slices * c->partners,
+                         .cluster = hr_cuda_cluster_blocks(c) > 1};
+    if (c->flat) s.run = (int64_t)c->threads * c->groups * c->vector;
+    return s;
+}
+
+static int64_t blocks_of(hr_launch_shape s, int64_t total) {
+    int64_t blocks = hr_divide_up(total, s.run);
+    if (blocks < s.least) blocks = s.least;
+    if (blocks > s.limit) blocks = s.limit;
+    return hr_saturate_product(blocks, s.slices);
+}
+
+hr_launch_shape hr_cuda_clear_shape(const hr_plan *plan) {
+    return (hr_launch_shape){HR_CUDA_CLEAR_THREADS, 0, (int64_t)plan->limits.threads * CLEAR_WAVES, 1, false};
+}
+
+hr_launch_shape hr_cuda_general_shape(const hr_plan *plan, const hr_stage *stage) {
+    hr_launch_shape shape = hr_cuda_clear_shape(plan);
+    shape.run = hr_cuda_general_sums(stage) ? 1 : HR_CUDA_GENERAL_THREADS;
+    return shape;
+}
+
+int64_t hr_cuda_end_blocks(const hr_cuda_choice *c) {
+    int width = hr_cuda_end_columns(c);
+    int64_t columns = hr_saturate_product(c->columns, hr_divide_up(c->row, width));
+    return columns > 1 ? columns : 1;
+}
+
+typedef struct grid_list {
+    hr_launch *out;
+    int max, count;
+    int64_t work_bytes;
+} grid_list;
+
+static hr_status add_grid(grid_list *list, int stage, const char *suffix, int64_t blocks, int threads) {
+    if (list->count == list->max)
+        return hr_fail(HR_BAD_INPUT, "a kernel of more than %d launches", list->max);
+    hr_launch *grid = &list->out[list->count];
+    *grid =
+        (hr_launch){.grid = {blocks, 1, 1}, .threads = threads, .cluster = 1, .overlaps = list->count > 0};
+    snprintf(grid->entry, sizeof grid->entry, "stage_%d%s", stage, suffix);
+    list->count++;
+    return HR_OK;
+}
+
+/* A kernel that has nothing to do where a product's unaligned one runs. */
+static hr_status add_side_grid(grid_list *list, int stage, const char *suffix, int64_t blocks, int threads) {
+    HR_TRY(add_grid(list, stage, suffix, blocks, threads));
+    hr_launch *launch = &list->out[list->count - 1];
+    snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d%s_unaligned", stage, suffix);
+    return HR_OK;
+}
+
+static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+    const hr_stage *stage = &plan->stages[i];
+    hr_cuda_gemm gemm;
+    HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
+    if (gemm.mainloop == HR_GEMM_PLAIN) {
+        int64_t blocks;
+        hr_sizes sizes = {0};
+        HR_TRY(hr_size_value(hr_cuda_contract_size(&sizes, plan, stage), plan->normal, extents, &blocks));
+        return add_grid(list, i, "", blocks, HR_CUDA_CONTRACT_THREADS);
+    }
+    if (gemm.lay_blocks) HR_TRY(add_side_grid(list, i, "_begin", gemm.lay_blocks, HR_GEMM_LAY_THREADS));
+    HR_TRY(add_grid(list, i, "", gemm.blocks, gemm.threads));
+    hr_launch *launch = &list->out[list->count - 1];
+    launch->shared = gemm.shared_bytes;
+    launch->cluster = gemm.tile.cluster;
+    if (hr_cuda_gemm_asks(&gemm))
+        snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
+    HR_TRY(hr_cuda_gemm_maps(plan, extents, &gemm, list->work_bytes, launch));
+    if (!hr_cuda_gemm_folds(&gemm)) return HR_OK;
+    return add_side_grid(list, i, "_end", gemm.fold_blocks, HR_GEMM_FOLD_THREADS);
+}
+
+static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+    const hr_cuda_attention *attention = hr_cuda_attention_of(&plan->stages[i]);
+    if (i != attention->first) return HR_OK;
+    HR_TRY(add_grid(list, i, "", attention->blocks, attention->threads));
+    hr_launch *launch = &list->out[list->count - 1];
+    launch->shared = attention->shared_bytes;
+    snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
+    return hr_cuda_attention_maps(plan, extents, attention, list->work_bytes, launch);
+}
+
+/* What the kernel before a scatter clears. */
+const hr_size *hr_cuda_cleared_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
+    const int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
+    return hr_size_elements(sizes, &plan->normal->tensors[tensor], 0, 1);
+}
+
+/* Of what blocks share out. */
+const hr_size *hr_cuda_total_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
+                                  const hr_cuda_choice *c) {
+    return c->flat ? hr_size_points(sizes, plan->normal, c->order, c->order_count)
+                   : hr_size_points(sizes, plan->normal, stage->task, stage->task_count);
+}
+
+/* Of a plan for any extents. */
+static hr_status add_general_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+    const hr_stage *stage = &plan->stages[i];
+    hr_sizes sizes = {0};
+    int64_t total;
+    if (hr_cuda_general_begins(plan, stage)) {
+        HR_TRY(hr_size_value(hr_cuda_cleared_size(&sizes, plan, stage), plan->normal, extents, &total));
+        HR_TRY(add_grid(list, i, "_begin", blocks_of(hr_cuda_clear_shape(plan), total),
+                        HR_CUDA_GENERAL_THREADS));
+    }
+    HR_TRY(hr_size_value(hr_cuda_general_size(&sizes, plan, stage), plan->normal, extents, &total));
+    return add_grid(list, i, "", blocks_of(hr_cuda_general_shape(plan, stage), total),
+                    HR_CUDA_GENERAL_THREADS);
+}
+
+static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+    const hr_stage *stage = &plan->stages[i];
+    hr_sizes sizes = {0};
+    int64_t total;
+    if (hr_cuda_attention_of(stage)) return add_attention_grids(plan, extents, i, list);
+    if (stage->shape == HR_SHAPE_CONTRACT) return add_product_grids(plan, extents, i, list);
+    if (plan->general) return add_general_grids(plan, extents, i, list);
+    const hr_cuda_choice c = *hr_grid_of(stage);
+    hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
+    if (c.ring) HR_TRY(add_grid(list, i, "_begin", 1, HR_CUDA_CLEAR_THREADS));
+    if (kernels.begin && !c.ring) {
+        HR_TRY(hr_size_value(hr_cuda_cleared_size(&sizes, plan, stage), plan->normal, extents, &total));
+        HR_TRY(
+            add_grid(list, i, "_begin", blocks_of(hr_cuda_clear_shape(plan), total), HR_CUDA_CLEAR_THREADS));
+    }
+    HR_TRY(hr_size_value(hr_cuda_total_size(&sizes, plan, stage, &c), plan->normal, extents, &total));
+    HR_TRY(add_grid(list, i, "", blocks_of(hr_cuda_shape_of(&c), total), c.threads));
+    hr_launch *work = &list->out[list->count - 1];
+    if (c.list) work->pieces = c.blocks_limit;
+    work->cluster = hr_cuda_cluster_blocks(&c);
+    work->shared = c.shared_bytes;
+    if (hr_cuda_asks_before(&c)) snprintf(work->unaligned, sizeof work->unaligned, "stage_%d_unaligned", i);
+    return kernels.end ? add_grid(list, i, "_end", hr_cuda_end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;
+}
+
+hr_status hr_cuda_stage_launches(const hr_plan *plan, const int64_t *extents, int stage, int64_t work_bytes,
+                                 hr_launch *out, int max, int *count) {
+    grid_list list = {.out = out, .max = max, .work_bytes = work_bytes};
+    HR_TRY(add_stage_grids(plan, extents, stage, &list));
+    *count = list.count;
+    return HR_OK;
+}
+
+hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
+                                int *count) {
+    grid_list list = {.out = out, .max = max};
+    HR_TRY(hr_cuda_work_bytes(plan, extents, &list.work_bytes));
+    for (int i = 0; i < plan->stage_count; i++)
+        HR_TRY(add_stage_grids(plan, extents, i, &list));
+    *count = list.count;
+    return HR_OK;
+}
+
+void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
+    *out = (hr_tensor_set){0};
+    for (int t = 0; t < hr_function_arguments(plan->source) && t < HR_LAUNCH_TENSORS_MAX; t++)
+        if (hr_cuda_may_be_aligned(plan, t)) out->bits[t / 64] |= (uint64_t)1 << (t % 64);
+}
+
+/* ---- scratch: partial results first, which stages use one after the other, then locals ---- */
+
+hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out) {
+    return hr_plan_locals_bytes(plan, tensor, extents, HR_CUDA_LOCAL_MORE, HR_CUDA_LOCAL_UNIT, out);
+}
+
+hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
+    int64_t locals;
+    HR_TRY(hr_cuda_work_bytes(plan, extents, out));
+    HR_TRY(hr_cuda_locals_before(plan, plan->normal->tensor_count, extents, &locals));
+    if (__builtin_add_overflow(*out, locals, out))
+        return hr_fail(HR_BAD_INPUT, "kernel %.60s needs more memory than there are addresses",
+                       plan->source->name);
+    return HR_OK;
+}
