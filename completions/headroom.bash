@@ -62,7 +62,7 @@ _headroom_declaration() {
 
 # The dtype variables of a kernel: T.
 _headroom_variables() {
-    _headroom_declaration "$1" "$2" | grep -o ': *\(inout *\)\{0,1\}[A-Z][A-Za-z0-9_]*' | sed 's/.*[: ]//' | sort -u
+    _headroom_declaration "$1" "$2" | grep -o ': *\(inout *\|const *\)\{0,1\}[A-Z][A-Za-z0-9_]*' | sed 's/.*[: ]//' | sort -u
 }
 
 # x= weight= T= M= ... : its parameters, dtype variables and extents. $3 = results: what -o takes.

@@ -21,7 +21,7 @@ typedef struct statement_walk {
 /* ---- which nodes carry a gradient ---- */
 
 static bool passes(hr_op op) {
-    if (hr_op_finds_position(op) || op == HR_OP_RANDOM) return false;
+    if (hr_op_finds_position(op) || op == HR_OP_RANDOM || op == HR_OP_STOP) return false;
     return op != HR_OP_FLOOR && op != HR_OP_CEIL && op != HR_OP_ROUND && op != HR_OP_FLOORDIV;
 }
 

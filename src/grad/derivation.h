@@ -61,12 +61,16 @@ void hr_name_value(hr_derivation *derivation, const hr_expr *value, const char *
 /* A name that nothing else has: as it was given to `meaning`, else by what `value` is, which the kernel has
  * for it. */
 const char *hr_name_of(hr_derivation *derivation, const hr_expr *meaning, const hr_expr *value);
+/* The same of two factors that stand together in several products. */
+const char *hr_name_of_product(hr_derivation *derivation, const hr_expr *product);
 /* `name` where it is free, else with a number behind it. */
 const char *hr_name_free(hr_derivation *derivation, const char *name);
 
 /* The tensor is a cotangent or made from one; whether a value is. */
 void hr_carry_cotangent(hr_derivation *derivation, int tensor);
 bool hr_carries_cotangent(const hr_derivation *derivation, const hr_expr *value);
+
+bool hr_is_cotangent(const hr_derivation *derivation, int tensor);
 
 /* ---- primal.c: values of the forward kernel ---- */
 

@@ -26,7 +26,7 @@ static bool list_has(const char *list, const char *name) {
 static bool is_wanted(const hr_gradient_options *options, const hr_tensor *tensor) {
     if (tensor->role != HR_ROLE_INPUT) return false;
     if (options->wrt) return list_has(options->wrt, tensor->name);
-    return tensor->rank && hr_type_is_float(hr_compute_type(tensor->dtype));
+    return tensor->rank && !tensor->constant && hr_type_is_float(hr_compute_type(tensor->dtype));
 }
 
 static bool is_float_result(const hr_tensor *tensor) {
@@ -96,6 +96,10 @@ static hr_status check_options(const hr_function *function, const hr_gradient_op
     HR_TRY(check_list(function, options->recompute, "result", is_result));
     for (int t = 0; t < function->parameter_count; t++) {
         const hr_tensor *tensor = &function->tensors[t];
+        if (tensor->constant && options->wrt && list_has(options->wrt, tensor->name))
+            return hr_fail(HR_BAD_INPUT,
+                           "%.60s of kernel %.60s is const: take the word away to derive for it",
+                           tensor->name, function->name);
         if (tensor->role == HR_ROLE_INOUT && options->wrt && list_has(options->wrt, tensor->name))
             return hr_fail(
                 HR_BAD_INPUT,
@@ -218,6 +222,7 @@ static void gradient_of(hr_derivation *derivation, int parameter, hr_gradient_st
 
 typedef struct renumbering {
     hr_graph *graph;
+    const hr_function *kernel;
     const hr_tensor *tensors; /* of the graph, or the source */
     int *to;                  /* a tensor of these -> its number in the kernel */
 } renumbering;
@@ -230,10 +235,20 @@ static hr_expr *subscript_written(hr_graph *graph, hr_expr *subscript, const hr_
     return hr_graph_binary(graph, HR_OP_ADD, HR_I64, subscript, hr_graph_whole(graph, 0));
 }
 
+static bool declares(const hr_function *kernel, const hr_dtype_variable *variable) {
+    for (int t = 0; t < hr_function_arguments(kernel); t++)
+        if (kernel->tensors[t].variable == variable) return true;
+    return false;
+}
+
 static hr_expr *renumbered(void *context, const hr_expr *node, hr_expr *const *args) {
     const renumbering *numbers = context;
     hr_expr *subscripts[HR_RANK_MAX];
-    if (node->op != HR_OP_ELEMENT) return hr_graph_with_args(numbers->graph, node, args);
+    if (node->op != HR_OP_ELEMENT) {
+        hr_expr other = *node;
+        if (node->variable && !declares(numbers->kernel, node->variable)) other.variable = NULL;
+        return hr_graph_with_args(numbers->graph, &other, args);
+    }
     for (int a = 0; a < node->arg_count; a++)
         subscripts[a] = subscript_written(numbers->graph, args[a], numbers->tensors[node->tensor].shape[a]);
     hr_expr model = *node;
@@ -274,12 +289,9 @@ static void variables_of(const hr_derivation *derivation, hr_function *kernel) {
     kernel->variables =
         hr_algebra_take(derivation->algebra, sizeof *kernel->variables * HR_DTYPE_VARIABLE_MAX);
     kernel->variable_count = 0;
-    for (int v = 0; v < source->variable_count; v++) {
-        bool used = false;
-        for (int t = 0; t < hr_function_arguments(kernel); t++)
-            used = used || kernel->tensors[t].variable == &source->variables[v];
-        if (used) kernel->variables[kernel->variable_count++] = source->variables[v];
-    }
+    for (int v = 0; v < source->variable_count; v++)
+        if (declares(kernel, &source->variables[v]))
+            kernel->variables[kernel->variable_count++] = source->variables[v];
 }
 
 /* What the argument is to the source. */
@@ -321,7 +333,7 @@ static void kernel_assemble(const hr_derivation *derivation, hr_function *kernel
     int *to = hr_algebra_take(derivation->algebra, (size_t)(function->tensor_count + 1) * sizeof *to);
     kernel_tensors(derivation, kernel, to);
     variables_of(derivation, kernel);
-    renumbering numbers = {graph, function->tensors, to};
+    renumbering numbers = {graph, kernel, function->tensors, to};
     hr_rewriting rewriting = {.graph = graph, .after = renumbered, .context = &numbers};
     kernel->statements = hr_algebra_take(derivation->algebra, (size_t)(function->statement_count + 1) *
                                                                   sizeof *kernel->statements);
@@ -378,8 +390,11 @@ static hr_status derive(hr_derivation *derivation, hr_text *out) {
         if (is_wanted(derivation->options, &source->tensors[t]))
             gradient_of(derivation, t, &statements[count++]);
     if (!count)
-        return hr_fail(HR_BAD_INPUT, "kernel %.60s has no float parameter to derive for: name one with --wrt",
-                       source->name);
+        return hr_fail(
+            HR_BAD_INPUT,
+            "kernel %.60s has no float tensor to derive for, but const or inout ones; a scalar is named with "
+            "--wrt",
+            source->name);
     HR_TRY(hr_graph_status(derivation->graph));
     hr_share(derivation, count, statements);
     HR_TRY(hr_graph_status(derivation->graph));
@@ -403,6 +418,7 @@ hr_status hr_function_gradient(const hr_function *function, const hr_gradient_op
     derivation->arguments = arguments;
     derivation->notes = notes;
     derivation->graph = hr_graph_create(function, arena);
+    derivation->graph->keeps_variables = true;
     derivation->algebra = hr_algebra_create(derivation->graph);
     const hr_status status = derive(derivation, out);
     hr_rewriting_end(&derivation->primal);
@@ -415,9 +431,11 @@ hr_status hr_function_saving(const hr_function *function, const hr_gradient_opti
     HR_TRY(check_options(function, options));
     HR_TRY(hr_arena_create(ARENA, &arena));
     hr_graph *graph = hr_graph_create(function, arena);
+    graph->keeps_variables = true;
     hr_function saving = *function;
     const size_t tensors = (size_t)function->tensor_count + 1;
-    renumbering numbers = {graph, function->tensors, hr_arena_alloc(arena, tensors * sizeof *numbers.to)};
+    renumbering numbers = {graph, function, function->tensors,
+                           hr_arena_alloc(arena, tensors * sizeof *numbers.to)};
     saving.tensors = hr_arena_alloc(arena, tensors * sizeof *saving.tensors);
     saving.statements =
         hr_arena_alloc(arena, ((size_t)function->statement_count + 1) * sizeof *saving.statements);

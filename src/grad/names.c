@@ -54,6 +54,12 @@ bool hr_carries_cotangent(const hr_derivation *derivation, const hr_expr *value)
     return hr_expr_find(value, is_carrier, derivation);
 }
 
+bool hr_is_cotangent(const hr_derivation *derivation, int tensor) {
+    for (int t = 0; t < derivation->source->tensor_count; t++)
+        if (derivation->cotangents[t] == tensor) return true;
+    return false;
+}
+
 static hr_visit is_sum(const hr_expr *node, const void *nothing) {
     (void)nothing;
     return hr_visit_until(node->op == HR_OP_REDUCE_SUM);
@@ -95,6 +101,12 @@ static const char *primal_word(const hr_expr *value) {
     default:
         return "h";
     }
+}
+
+const char *hr_name_of_product(hr_derivation *derivation, const hr_expr *product) {
+    for (int i = 0; i < derivation->name_count; i++)
+        if (derivation->names[i].value == product) return hr_name_free(derivation, derivation->names[i].name);
+    return hr_name_free(derivation, hr_carries_cotangent(derivation, product) ? "g" : "h");
 }
 
 const char *hr_name_of(hr_derivation *derivation, const hr_expr *meaning, const hr_expr *value) {

@@ -101,6 +101,8 @@ static hr_expr *made(hr_derivation *derivation, const hr_expr *node, hr_expr *co
     switch (node->op) {
     case HR_OP_ELEMENT:
         return element(derivation, node, args);
+    case HR_OP_STOP:
+        return args[0];
     case HR_OP_EXP:
         return exponential(algebra, args[0]);
     case HR_OP_SILU:

@@ -226,7 +226,7 @@ static void find_pairs(sharing *s) {
     pair found;
     while (!s->algebra->graph->full && best_pair(s, &found)) {
         hr_expr *product = pair_product(s, found.a, found.b);
-        found.element = hr_local_create(s->algebra, hr_name_of(s->derivation, product, found.a), product,
+        found.element = hr_local_create(s->algebra, hr_name_of_product(s->derivation, product), product,
                                         hr_free_indices(s->algebra, product));
         if (hr_carries_cotangent(s->derivation, product))
             hr_carry_cotangent(s->derivation, found.element->tensor);
@@ -284,11 +284,53 @@ static bool is_from_whole(const hr_expr *node) {
     return node->op == HR_OP_CONVERT && !hr_type_is_float(node->args[0]->type);
 }
 
+static bool is_declared(const sharing *s, const hr_expr *element) {
+    if (element->op != HR_OP_ELEMENT) return false;
+    const hr_tensor *tensor = &s->algebra->graph->function->tensors[element->tensor];
+    return tensor->variable || tensor->dtype == HR_BF16 || tensor->dtype == HR_F16;
+}
+
+/* A matrix product takes both operands in 16 bits: a computed one is rounded to the dtype of the other, in
+ * the text, so that the check knows of it. */
+static hr_expr *rounded_like(sharing *s, hr_expr *value, const hr_expr *other) {
+    const hr_tensor *like = &s->algebra->graph->function->tensors[other->tensor];
+    return hr_graph_intern(s->algebra->graph, &(hr_expr){.op = HR_OP_CONVERT,
+                                                         .type = hr_compute_type(like->dtype),
+                                                         .dtype = like->dtype,
+                                                         .variable = like->variable,
+                                                         .arg_count = 1,
+                                                         .args = &value});
+}
+
+/* The body of a sum over `bound` as a matrix product's; the same where it is none. */
+static hr_expr *product_body(sharing *s, hr_expr *body, hr_index_set bound) {
+    if (body->op != HR_OP_MUL) return body;
+    hr_expr *sides[2] = {body->args[0], body->args[1]};
+    const hr_index_set left = hr_free_indices(s->algebra, sides[0]),
+                       right = hr_free_indices(s->algebra, sides[1]);
+    if ((left & right & bound) != bound || !(left & ~right) || !(right & ~left)) return body;
+    for (int i = 0; i < 2; i++) {
+        const hr_expr *other = body->args[1 - i];
+        const bool computed = sides[i]->op == HR_OP_ELEMENT && sides[i]->type == HR_F32 &&
+                              s->algebra->graph->function->tensors[sides[i]->tensor].role == HR_ROLE_LOCAL &&
+                              sides[i]->tensor >= s->derivation->source->tensor_count &&
+                              !hr_is_cotangent(s->derivation, sides[i]->tensor);
+        if (computed && is_declared(s, other)) sides[i] = rounded_like(s, sides[i], other);
+    }
+    return hr_graph_with_args(s->algebra->graph, body, sides);
+}
+
 static hr_expr *with_settled_args(sharing *s, const hr_expr *node) {
     hr_expr *args[HR_RANK_MAX + 1];
     if (is_leaf(node)) return (hr_expr *)node;
     for (int i = 0; i < node->arg_count; i++)
         args[i] = settled(s, node->args[i], false);
+    if (node->op == HR_OP_REDUCE_SUM) {
+        hr_index_set bound = 0;
+        for (int i = 0; i < node->bound_count; i++)
+            bound |= hr_index_bit(s->algebra, node->bound[i]);
+        args[0] = product_body(s, args[0], bound);
+    }
     if (hr_op_is_reduction(node->op)) return hr_graph_with_args(s->algebra->graph, node, args);
     return hr_make_same(s->algebra, node, args);
 }

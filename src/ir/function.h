@@ -27,9 +27,11 @@ typedef struct hr_place {
 typedef struct hr_expr hr_expr;
 struct hr_expr {
     hr_op op;
-    hr_dtype type;  /* the compute type: f64, f32, i64, i32 or bool */
-    hr_dtype dtype; /* HR_OP_CONVERT: the dtype that it rounds to */
-    int id;         /* dense within its kernel: 0 .. hr_function.expr_count-1 */
+    hr_dtype type;                            /* the compute type: f64, f32, i64, i32 or bool */
+    hr_dtype dtype;                           /* HR_OP_CONVERT: the dtype that it rounds to */
+    const struct hr_dtype_variable *variable; /* HR_OP_CONVERT: what the text names in the place of the dtype;
+                                                 NULL = the dtype itself */
+    int id;                                   /* dense within its kernel: 0 .. hr_function.expr_count-1 */
     hr_place place;
     int arg_count;
     hr_expr **args;
@@ -63,6 +65,7 @@ typedef struct hr_tensor {
     const hr_dtype_variable *variable; /* that the declaration names; NULL = it names the dtype itself */
     int rank;                          /* 0 = scalar */
     hr_expr **shape; /* rank whole-number expressions over NUMBER, EXTENT, ADD, SUB, MUL, FLOORDIV */
+    bool constant;   /* grad leaves it out */
     bool has_default;
     double default_value;
     hr_place place;

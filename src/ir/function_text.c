@@ -125,7 +125,7 @@ static int level_of(const hr_expr *expr) {
 
 /* A conversion that reading puts in where a type changes; a number of the text takes its type without. */
 static bool may_be_left_out(const hr_expr *arg) {
-    return arg->op == HR_OP_CONVERT && arg->dtype == arg->type && arg->type != HR_BOOL &&
+    return arg->op == HR_OP_CONVERT && !arg->variable && arg->dtype == arg->type && arg->type != HR_BOOL &&
            arg->args[0]->type != arg->type && arg->args[0]->op != HR_OP_NUMBER;
 }
 
@@ -300,7 +300,7 @@ static void write_bare(writer *w, written what, int level) {
         write_element(w, node);
         break;
     case HR_OP_CONVERT:
-        hr_text_format(w->out, "%s(", hr_dtype_name(node->dtype));
+        hr_text_format(w->out, "%s(", node->variable ? node->variable->name : hr_dtype_name(node->dtype));
         write_expr(w, (written){.expr = node->args[0]}, LEVEL_OR);
         hr_text_append(w->out, ")", 1);
         break;
@@ -388,7 +388,10 @@ static void write_tensors(writer *w, int from, int to, size_t line, const char *
         if (tensor->role == HR_ROLE_LOCAL) continue;
         hr_text piece = {0};
         writer of = {.function = w->function, .out = &piece, .most = w->most};
-        hr_text_format(&piece, "%s: %s", tensor->name, tensor->role == HR_ROLE_INOUT ? "inout " : "");
+        hr_text_format(&piece, "%s: %s", tensor->name,
+                       tensor->role == HR_ROLE_INOUT ? "inout "
+                       : tensor->constant            ? "const "
+                                                     : "");
         hr_tensor_append_type(w->function, tensor, &piece);
         if (tensor->has_default) write_default(&of, tensor);
         hr_text_append(&piece, t + 1 < to ? "," : ")", 1);

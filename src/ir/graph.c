@@ -111,10 +111,10 @@ static uint64_t node_hash(const hr_expr *node) {
 }
 
 static bool node_equal(const hr_expr *a, const hr_expr *b) {
-    return a->op == b->op && a->type == b->type && a->dtype == b->dtype && a->whole == b->whole &&
-           memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->extent == b->extent &&
-           a->index == b->index && a->tensor == b->tensor && a->arg_count == b->arg_count &&
-           a->bound_count == b->bound_count &&
+    return a->op == b->op && a->type == b->type && a->dtype == b->dtype && a->variable == b->variable &&
+           a->whole == b->whole && memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+           a->extent == b->extent && a->index == b->index && a->tensor == b->tensor &&
+           a->arg_count == b->arg_count && a->bound_count == b->bound_count &&
            (!a->arg_count || memcmp(a->args, b->args, (size_t)a->arg_count * sizeof *a->args) == 0) &&
            (!a->bound_count || memcmp(a->bound, b->bound, (size_t)a->bound_count * sizeof *a->bound) == 0);
 }
@@ -138,7 +138,7 @@ static void table_double(hr_graph *graph) {
 }
 
 /* Fields that an operation does not use are zeroed, so that equality can compare all of them. */
-static hr_expr node_canonical(const hr_expr *model) {
+static hr_expr node_canonical(const hr_graph *graph, const hr_expr *model) {
     hr_expr node = {.op = model->op, .type = model->type, .place = model->place};
     node.arg_count = model->arg_count;
     node.args = model->args;
@@ -160,6 +160,7 @@ static hr_expr node_canonical(const hr_expr *model) {
         break;
     case HR_OP_CONVERT:
         node.dtype = model->dtype;
+        if (graph->keeps_variables) node.variable = model->variable;
         break;
     default:
         node.bound_count = model->bound_count;
@@ -190,7 +191,7 @@ hr_expr *hr_graph_intern(hr_graph *graph, const hr_expr *model) {
         return hr_graph_whole(graph, graph->fixed[model->extent]);
     hr_expr *folded = number_folded(graph, model);
     if (folded) return folded;
-    hr_expr node = node_canonical(model);
+    hr_expr node = node_canonical(graph, model);
     uint64_t mask = (uint64_t)graph->table_size - 1, slot = node_hash(&node) & mask;
     for (; graph->table[slot]; slot = (slot + 1) & mask)
         if (node_equal(graph->table[slot], &node)) return graph->table[slot];

@@ -34,6 +34,7 @@ typedef struct hr_graph {
     hr_expr *placeholder; /* stands for any expression once the arena is full */
     hr_statement nowhere; /* and this for any statement */
     const hr_peak *peaks;
+    bool keeps_variables;                    /* of conversions: for what is written as text again */
     const struct hr_assumption *assumptions; /* about extents, the last first: plan/assumption.h */
     const int64_t *fixed;   /* by extent: the number that stands for it, HR_EXTENT_UNKNOWN = none; NULL = for
                              * none */

@@ -53,6 +53,7 @@
     X(MAX, "max", 2, 1, NONE)                                                                                \
     X(CLAMP, "clamp", 3, 2, NONE) /* clamp(x, low, high) */                                                  \
     X(WHERE, "where", 3, 1, NONE)                                                                            \
+    X(STOP, "stop", 1, 0, NONE) /* its argument, to which no gradient passes */                              \
     X(RANDOM, "random", 2, 0, RANDOM)                                                                        \
     X(REDUCE_SUM, "sum", 1, 1, NONE) /* args[0] over .bound[0..bound_count) */                               \
     X(REDUCE_MEAN, "mean", 1, 1, NONE)                                                                       \

@@ -98,6 +98,7 @@ hr_op_types hr_op_types_of(hr_op op, int count, const hr_argument_type *args) {
     case HR_OP_FLOOR:
     case HR_OP_CEIL:
     case HR_OP_ROUND:
+    case HR_OP_STOP:
         return all(type, type);
     case HR_OP_ADD:
     case HR_OP_SUB:

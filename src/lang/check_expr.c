@@ -514,8 +514,10 @@ static APART hr_expr *call(hr_checker *checker, const hr_syntax *syntax) {
     int i = 0;
     for (const hr_syntax *item = syntax->items; item; item = item->next)
         args[i++] = hr_check_expression(checker, item);
-    return conversion ? hr_check_conversion(checker, dtype, syntax->place, args[0])
-                      : hr_check_operation(checker, op, syntax->place, i, args);
+    if (!conversion) return hr_check_operation(checker, op, syntax->place, i, args);
+    hr_expr *converted = hr_check_conversion(checker, dtype, syntax->place, args[0]);
+    if (converted && variable >= 0) converted->variable = &checker->function->variables[variable];
+    return converted;
 }
 
 static APART hr_expr *operation(hr_checker *checker, const hr_syntax *syntax) {

@@ -221,6 +221,7 @@ hr_expr *hr_check_operation(hr_checker *checker, hr_op op, hr_place place, int c
     case HR_OP_FLOOR:
     case HR_OP_CEIL:
     case HR_OP_ROUND:
+    case HR_OP_STOP:
         if (whole) return args[0];
         break;
     default:

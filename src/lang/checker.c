@@ -63,6 +63,7 @@ static bool add_parameter(hr_checker *checker, const hr_parameter_syntax *syntax
     hr_tensor *tensor = &checker->function->tensors[id];
     hr_tensor_state *state = &checker->tensors[id];
     tensor->rank = syntax->rank;
+    tensor->constant = syntax->constant;
     tensor->dtype = syntax->dtype;
     if (syntax->variable) {
         tensor->variable = hr_check_variable(checker, syntax);

@@ -79,7 +79,7 @@ static bool type(hr_parser *p, hr_parameter_syntax *parameter) {
     return true;
 }
 
-/* param = name ":" [ "inout" ] type [ "=" number ]      result = name ":" type */
+/* param = name ":" [ "inout" | "const" ] type [ "=" number ]      result = name ":" type */
 static hr_parameter_syntax *parameter(hr_parser *p, bool result) {
     hr_parameter_syntax *new = hr_parse_allocate(p, sizeof *new);
     if (!new) return NULL;
@@ -93,6 +93,16 @@ static hr_parameter_syntax *parameter(hr_parser *p, bool result) {
             hr_messages_add(p->messages, p->token.place, "a result cannot be inout; make it a parameter");
         hr_parse_advance(p);
         new->inout = !result;
+    }
+    if (hr_parse_at_word(p, "const")) {
+        if (result)
+            hr_messages_add(p->messages, p->token.place,
+                            "a result cannot be const; name it in stop(...) where it is read");
+        if (new->inout)
+            hr_messages_add(p->messages, p->token.place,
+                            "an inout is changed and cannot be const; take one of the two words");
+        hr_parse_advance(p);
+        new->constant = !result && !new->inout;
     }
     if (!type(p, new)) return NULL;
     hr_place place = p->token.place;

@@ -36,7 +36,7 @@ struct hr_syntax {
 typedef struct hr_parameter_syntax {
     hr_symbol *symbol;
     hr_place place;
-    bool inout, result;
+    bool inout, constant, result;
     hr_dtype dtype;
     hr_symbol *variable; /* stands in the place of the dtype; NULL = there is `dtype` */
     hr_place dtype_place;

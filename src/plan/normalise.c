@@ -317,6 +317,7 @@ static hr_expr *rewrite_node(normaliser *n, const hr_expr *expr, hr_expr *guard)
     if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX)
         return rewrite_reduction(n, expr, guard, false);
     if (expr->op == HR_OP_ELEMENT) return rewrite_element(n, expr, guard);
+    if (expr->op == HR_OP_STOP) return rewrite(n, expr->args[0], guard);
     hr_expr *args[8];
     if (expr->op == HR_OP_WHERE) {
         args[0] = rewrite(n, expr->args[0], guard);

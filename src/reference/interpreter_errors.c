@@ -281,6 +281,8 @@ static number compute(hr_op op, hr_dtype type, double unit, number a, number b, 
         return clamped(a, b, c);
     case HR_OP_RELU:
         return a.value != a.value ? a : largest(a, (number){0});
+    case HR_OP_STOP:
+        return a;
     case HR_OP_FLOOR:
     case HR_OP_CEIL:
     case HR_OP_ROUND:

@@ -80,6 +80,8 @@ double hr_unary(hr_op op, double x) {
         return floor(x);
     case HR_OP_CEIL:
         return ceil(x);
+    case HR_OP_STOP:
+        return x;
     default:
         return nearbyint(x);
     }

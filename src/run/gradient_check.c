@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "grad/gradient.h"
 #include "ir/graph.h"
+#include "ir/visit.h"
 #include "lang/program.h"
 #include "reference/reference.h"
 
@@ -282,8 +283,19 @@ static hr_status compare_point(comparison *c) {
     return HR_OK;
 }
 
+static hr_visit is_stop(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_STOP);
+}
+
 static hr_status compare(comparison *c, const hr_function *function, const hr_gradient_options *options) {
     hr_text text = {0}, notes = {0};
+    for (int s = 0; s < function->statement_count; s++)
+        if (hr_expr_find(function->statements[s].value, is_stop, NULL))
+            return hr_fail(HR_BAD_INPUT,
+                           "kernel %.60s has stop(...): its gradient is not that of its values, so it cannot "
+                           "be compared with their differences",
+                           function->name);
     c->arguments = hr_arena_alloc(c->arena, 3 * (size_t)function->tensor_count * sizeof *c->arguments);
     hr_gradient_options plain = *options;
     plain.accumulate = false;

@@ -182,6 +182,8 @@ static const char *const statements[][2] = {
     {"y[n] = sum[m](x[m] * softmax[m](x[m]))", NULL},
     {"y[n] = x[i[n]] + x[where(n > 0, n - 1, 0)] + x[(n + 1) % N]", NULL},
     {"y[n] = gelu_tanh(clamp(x[n], -1, 1)) + abs(i[n]) + floor(x[n] / 3) * 3", NULL},
+    {"y[n] = stop(x[n]) * stop(x[n] + 1)", NULL},
+    {"y[n] = x[n] + stop(i[n])", "y[n] = x[n] + i[n]"},
     {"y[i[n]] += x[n]", NULL},
 };
 

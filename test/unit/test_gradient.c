@@ -385,6 +385,23 @@ static void is_refused(const char *text, const hr_gradient_options *options, con
     if (!strstr(hr_last_error(), words)) fail_msg("\"%s\" is not in \"%s\"", words, hr_last_error());
 }
 
+/* stop(e) passes a value, const keeps a parameter out, T(e) stays T(e). */
+static void test_left_out(void **state) {
+    (void)state;
+    const char *text = "kernel k(x: T[M, K], w: const W[N, K], s: T[N]) -> (y: T[M, N]) where T: f32 | bf16, "
+                       "W: f32 | f16 {\n"
+                       " y[m, n] = sum[k](x[m, k] * T(w[n, k])) * stop(s[n]) + s[n] }";
+    is_derived_as(text, NULL,
+                  "kernel k_backward(dy: T[M, N], w: const W[N, K], s: T[N]) -> (dx: T[M, K], ds: f32[N])\n"
+                  "    where T: f32 | bf16, W: f32 | f16\n{\n"
+                  "    dx[m, k] = sum[n](dy[m, n] * T(w[n, k]) * s[n])\n"
+                  "    ds[n] = sum[m](dy[m, n])\n}\n",
+                  "");
+    hr_gradient_check found = {.size = sizeof found};
+    assert_int_equal(hr_gradient_verify("k.hr", text, strlen(text), NULL, NULL, &found), HR_BAD_INPUT);
+    assert_non_null(strstr(hr_last_error(), "stop"));
+}
+
 static void test_refusals(void **state) {
     (void)state;
     const char *plain =
@@ -397,9 +414,11 @@ static void test_refusals(void **state) {
     is_refused(plain, &whole, "i is no float parameter of kernel k");
     is_refused(plain, &of, "x is no float result of kernel k");
     is_refused(plain, &save, "y is no local of kernel k");
+    is_refused("kernel k(x: const f32[N], q: f32[N]) -> (y: f32[N]) { y[n] = x[n] * q[n] }", &wrt,
+               "x of kernel k is const");
     is_refused("kernel k(p: inout f32[N], x: f32[N]) -> (y: f32[N]) { y[n] = p[n] * x[n]\n p[n] = p[n] * 2 }",
                NULL, "p of kernel k is inout and on the way of the gradient");
-    is_refused("kernel k(i: i32[N]) -> (y: f32[N]) { y[n] = i[n] }", NULL, "no float parameter");
+    is_refused("kernel k(i: i32[N]) -> (y: f32[N]) { y[n] = i[n] }", NULL, "no float tensor to derive for");
     is_refused("kernel k(x: f32[N]) -> (y: f32[N]) { y[n] = z[n] }", NULL, "there is no tensor 'z'");
     char *out, *notes;
     assert_int_equal(hr_gradient_text(NULL, NULL, 0, NULL, NULL, &out, &notes), HR_BAD_INPUT);
@@ -443,7 +462,7 @@ int main(void) {
         cmocka_unit_test(test_second_order), cmocka_unit_test(test_random_programs),
         cmocka_unit_test(test_text),         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_masked_rows),  cmocka_unit_test(test_documented_rules),
-        cmocka_unit_test(test_slopes),
+        cmocka_unit_test(test_slopes),       cmocka_unit_test(test_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
