@@ -148,6 +148,10 @@ static int report(const arguments *arguments, const terminal *terminal, const hr
     if (wrong)
         complain(arguments, "kernel %s gives a wrong result: %s", result->kernel,
                  result->verified.where[0] ? result->verified.where : "see the check above");
+    if (wrong && result->tune.left[0])
+        complain(arguments,
+                 "it is of the tunables \"%s\", which are no longer kept for it: run it again, and tell us",
+                 result->tune.left);
     return code ? code : hr_status_exit_code(wrong ? HR_WRONG_RESULT : HR_OK);
 }
 

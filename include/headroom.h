@@ -502,6 +502,7 @@ typedef struct hr_run_result {
         int tried;
         double seconds;
         bool cached;
+        char left[128]; /* a choice that gave a wrong result and is not kept; "" = none */
     } tune;
     int variant_count;
     const hr_variant *variants;

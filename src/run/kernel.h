@@ -56,6 +56,7 @@ struct hr_prepared {
     hr_plan *plan;
     hr_knobs knobs; /* of the plan */
     hr_tuned tuned;
+    char tuning_key[33]; /* what `tuned` is kept under */
     hr_tune searched;    /* the most thorough search that `tuned` comes from */
     hr_emitted loadable; /* with hr_entry(), what the module is compiled from; empty until compiled */
     hr_emitted paste;    /* without, what hr_kernel_emit() gave last */

@@ -342,6 +342,7 @@ static hr_status tuning_adopt(tuning *tuning, hr_prepared *state) {
     *state = *best->state;
     state->next = given.next;
     state->tuned = given.tuned;
+    memcpy(state->tuning_key, given.tuning_key, sizeof state->tuning_key);
     *best->state = given;
     return HR_OK;
 }
@@ -402,16 +403,16 @@ static int compiles_at_once(const hr_kernel *kernel) {
 
 /* Plans `state` with the best knobs that are known, or are found now. */
 static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_preparing *preparing) {
-    char key[33];
     tuning tuning = {.kernel = kernel, .model = state, .preparing = preparing};
     hr_trial trial = {tuning_prepare, tuning_time, &tuning, compiles_at_once(kernel), tuning_identify};
     bool lists = hr_kernel_has_lists(kernel); /* one choice serves them, and their old values are not kept */
     hr_tune mode = preparing->tune == HR_TUNE_DEFAULT || lists ? HR_TUNE_NONE : preparing->tune;
     HR_TRY(state_plan(kernel, state, &(hr_knobs){0}));
-    HR_TRY(tuning_key(kernel, state, key));
+    HR_TRY(tuning_key(kernel, state, state->tuning_key));
     pthread_mutex_init(&tuning.lock, NULL);
-    hr_status status = hr_tune_search(state->plan, key, mode, floor_seconds(kernel, state), &trial,
-                                      preparing->progress, preparing->progress_context, &state->tuned);
+    hr_status status =
+        hr_tune_search(state->plan, state->tuning_key, mode, floor_seconds(kernel, state), &trial,
+                       preparing->progress, preparing->progress_context, &state->tuned);
     if (status == HR_CANCELLED && tuning.failure != HR_OK)
         status = hr_fail_again(tuning.failure, tuning.sentence);
     if (status == HR_OK && (state->tuned.cached || state->tuned.tried_count))

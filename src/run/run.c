@@ -70,6 +70,15 @@ static hr_status step_unfused_ready(running *running) {
     return HR_OK;
 }
 
+/* A choice that was kept and gives a wrong result is our fault; it shall not be made again. */
+static void forget_wrong(const running *running) {
+    const hr_prepared *state = running->fused;
+    hr_run_result *result = running->result;
+    if (result->verified.ok || memcmp(&state->tuned.best, &(hr_knobs){0}, sizeof(hr_knobs)) == 0) return;
+    hr_knobs_label(&state->tuned.best, result->tune.left, sizeof result->tune.left);
+    hr_tune_forget(state->tuning_key);
+}
+
 /* The one application that counts: checked against the text, then saved. */
 static hr_status step_apply(running *running) {
     const hr_run_options *options = &running->options;
@@ -86,6 +95,7 @@ static hr_status step_apply(running *running) {
     else {
         HR_TRY(hr_check_run(running->kernel, &checking, &running->result->verified));
         running->result->verify_done = true;
+        forget_wrong(running);
     }
     return options->saved ? options->saved(options->saved_context, running->kernel) : HR_OK;
 }

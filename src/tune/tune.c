@@ -58,3 +58,9 @@ done:
     hr_tune_database_close(database);
     return status;
 }
+
+void hr_tune_forget(const char *key) {
+    hr_tune_database *database = database_open();
+    hr_tune_database_forget(database, key);
+    hr_tune_database_close(database);
+}

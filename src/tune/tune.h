@@ -52,6 +52,9 @@ hr_status hr_tune_search(const hr_plan *plan, const char *key, hr_tune mode, dou
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out);
 
+/* What was found for the key gave a wrong result: nobody shall find it again. */
+void hr_tune_forget(const char *key);
+
 /* ---- the parts of it ---- */
 
 typedef struct hr_tune_budget {
@@ -85,5 +88,7 @@ void hr_tune_database_close(hr_tune_database *database);
 bool hr_tune_database_find(hr_tune_database *database, const char *key, hr_tune mode, hr_tuned *out);
 /* False where it could not be kept. A quick result never replaces a full one. */
 bool hr_tune_database_keep(hr_tune_database *database, const char *key, hr_tune mode, const hr_tuned *tuned);
+/* Nothing is kept of the key any more. */
+void hr_tune_database_forget(hr_tune_database *database, const char *key);
 
 #endif

@@ -237,3 +237,15 @@ bool hr_tune_database_keep(hr_tune_database *database, const char *key, hr_tune 
     hr_text_clear(&result);
     return code == SQLITE_DONE;
 }
+
+void hr_tune_database_forget(hr_tune_database *database, const char *key) {
+    sqlite3_stmt *statement = NULL;
+    if (!database || !database->handle) return;
+    int code = sqlite3_prepare_v2(database->handle, "DELETE FROM tuned WHERE key = ?1", -1, &statement, NULL);
+    if (code == SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC);
+        code = sqlite3_step(statement);
+    }
+    sqlite3_finalize(statement);
+    database_recover(database, code);
+}

@@ -307,6 +307,10 @@ static void test_database_keeps_all(void **state) {
     assert_int_equal(tuned.tried[0].runs, 7);
     assert_true(tuned.tried[0].seconds == 0.0015 && tuned.tried[1].seconds == 0.25 && tuned.seconds == 1.5);
     assert_false(hr_tune_database_find(database, "other key", HR_TUNE_NONE, &tuned));
+    hr_tune_database_forget(database, "other key");
+    assert_true(hr_tune_database_find(database, "key", HR_TUNE_NONE, &tuned));
+    hr_tune_database_forget(database, "key");
+    assert_false(hr_tune_database_find(database, "key", HR_TUNE_NONE, &tuned));
     hr_tune_database_close(database);
     folder_remove(&folder);
 }
@@ -440,6 +444,7 @@ static void test_database_where_none_can_be(void **state) {
     assert_null(hr_tune_database_open("/nonexistent/folder"));
     assert_false(hr_tune_database_find(NULL, "key", HR_TUNE_NONE, &tuned));
     assert_false(hr_tune_database_keep(NULL, "key", HR_TUNE_QUICK, &tuned));
+    hr_tune_database_forget(NULL, "key");
     hr_tune_database_close(NULL);
 
     folder_make(&folder); /* a disk that is full */
