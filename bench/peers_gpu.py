@@ -53,7 +53,7 @@ AT_COPY = ("softmax layernorm rmsnorm residual_norm bias_gelu swiglu rope cross_
            "cross_entropy_backward_in_place adamw adamw_in_place").split()
 TARGET = {name: 0.90 for name in AT_COPY} | {"dropout": 0.80, "layernorm_backward": 0.88, "rmsnorm_backward": 0.88}
 MEAN_TARGET = 0.96
-PRODUCTS = ("matmul", "linear", "linear_gelu")
+PRODUCTS = {"matmul": 1, "linear": 1, "linear_gelu": 1, "linear_backward": 2}  # products of M, N and K in each
 
 
 # ---- arrays ----
@@ -331,7 +331,8 @@ def verdict(case, row, taken):
     missed = []
     found |= {"GB/s": row["MB"] / row["headroom us"] * 1e3, "of copy": row["copy us"] / row["headroom us"]}
     if case.kernel in PRODUCTS:
-        found["TFLOP/s"] = 2 * math.prod(case.extents[e] for e in "MNK") / row["headroom us"] * 1e-6
+        operations = 2 * PRODUCTS[case.kernel] * math.prod(case.extents[e] for e in "MNK")
+        found["TFLOP/s"] = operations / row["headroom us"] * 1e-6
     if case.kernel in TARGET and found["of copy"] < TARGET[case.kernel]:
         missed.append(f"{found['of copy']:.2f} of the copy, meant to be {TARGET[case.kernel]:.2f}")
     if peers:

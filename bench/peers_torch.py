@@ -64,6 +64,9 @@ class Torch:
     def linear(x, w, b):
         return {"y": F.linear(x, w, b)}
 
+    def linear_backward(dy, x, w):
+        return {"dx": dy @ w, "dw": dy.T @ x, "db": dy.sum(0)}
+
     def linear_gelu(x, w, b):
         return {"y": F.gelu(F.linear(x, w, b), approximate="tanh")}
 

@@ -25,7 +25,7 @@ enum {
 
 struct hr_sum {
     hr_dtype type;
-    double unit, growth, rounding;
+    double unit, growth, rounding, cut;
     int chains;
     int64_t addends;            /* of a chain, before a total takes it; 0 = all */
     int64_t total, count, step; /* in all, so far, in each chain so far */
@@ -59,6 +59,7 @@ hr_status hr_sum_begin(hr_sum **out, hr_dtype type, hr_sum_order order, int64_t 
     sum->unit = hr_dtype_rounding(type == HR_F64 ? HR_F64 : HR_F32);
     sum->growth = order.growth > 0 ? order.growth : 1;
     sum->rounding = order.rounding;
+    sum->cut = order.cut;
     sum->chains = order.chains < 1 || total <= SHORT ? 1
                   : order.chains > HR_SUM_CHAINS_MAX ? HR_SUM_CHAINS_MAX
                                                      : order.chains;
@@ -160,6 +161,7 @@ void hr_sum_add(hr_sum *sum, double value, double bound, double noise) {
         drift_by(sum, lost);
         sum->chain_squares += size * size;
         sum->reach += size;
+        sum->bound += sum->cut * sum->unit * size;
     }
     sum->bound += bound;
     noise += sum->rounding * fabs(value) / sqrt(3);

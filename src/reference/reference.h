@@ -41,6 +41,8 @@ typedef struct hr_sum_order {
     double growth;   /* times what adding up errs where a sum is made from others that cancel; 1 elsewhere */
     double rounding; /* of each addend, relative to it, at most: where the plan says that a factor of it is
                         rounded to 16 bits; 0 elsewhere */
+    double cut;      /* lost of the sum with each addend, always toward zero, in halves of its last place: by
+                        tensor      cores; 0 elsewhere */
 } hr_sum_order;
 
 void hr_reference_orders(hr_reference *reference, const hr_sum_order *orders, int count);

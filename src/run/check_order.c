@@ -22,6 +22,10 @@ enum {
  * times the root of their mean square. */
 static const double f8_rounding = 1.0 / 1024;
 
+/* Of 16 products that they add at once they cut each, and the sum: 600 halves of a last place at K = 8192 and
+ * numbers of one sign, which is 0.15 with each (docs/facts.md). */
+static const double tensor_cut = 0.25;
+
 static const hr_sum_order one_chain = {.chains = 1, .growth = 1};
 
 /* ---- walks ---- */
@@ -103,6 +107,7 @@ static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {
         if (is_longer(one.addends, known->addends)) known->addends = one.addends;
         if (one.growth > known->growth) known->growth = one.growth;
         if (one.rounding > known->rounding) known->rounding = one.rounding;
+        if (one.cut > known->cut) known->cut = one.cut;
         return;
     }
     orders[(*count)++] = one;
@@ -116,16 +121,28 @@ static void statement_add(const hr_statement *statement, hr_sum_order one, hr_su
     order_add(orders, count, one);
 }
 
+/* What the tensor cores lose of a product's sums. Chains of them lose of their own sums alone. */
+static void order_tensor_cores(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                               hr_sum_order *out) {
+    const hr_contract *c = stage->contract;
+    hr_cuda_gemm gemm;
+    int64_t k;
+    if (hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_HOPPER, &gemm) != HR_OK ||
+        hr_plan_points(plan, c->k, c->k_count, extents, &k) != HR_OK)
+        return;
+    if (gemm.mainloop == HR_GEMM_PLAIN || hr_gemm_is_whole(&gemm)) return;
+    const int chain = hr_gemm_chain(&gemm) * hr_gemm_step(&gemm);
+    out->cut = tensor_cut * (chain && chain < k ? (double)chain / (double)k : 1);
+    if (hr_gemm_is_f8(&gemm)) out->rounding = f8_rounding;
+}
+
 /* Weights of attention in one kernel are rounded as they become the operand of its second product. Elsewhere
  * a product's sums are one chain along k before a total takes them: on a GPU all of k. */
 static void product_add(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                         hr_sum_order *orders, int *count) {
     if (!stage->contract) return;
     hr_sum_order one = one_chain;
-    hr_cuda_gemm gemm;
-    if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT &&
-        hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_HOPPER, &gemm) == HR_OK && hr_gemm_promotes(&gemm))
-        one.rounding = f8_rounding;
+    if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT) order_tensor_cores(plan, stage, extents, &one);
     if (stage->schedule->kind == HR_SCHEDULE_CPU_PRODUCT) {
         const hr_contract_choice *choice = &stage->schedule->product;
         one.addends = choice->bf16 ? contract_chain(&choice->pairs) * choice->pairs.together
@@ -133,6 +150,7 @@ static void product_add(const hr_plan *plan, const hr_stage *stage, const int64_
     }
     if (stage->schedule->kind == HR_SCHEDULE_CUDA_ATTENTION) {
         const hr_cuda_attention *attention = stage->schedule->attention;
+        one.cut = tensor_cut;
         if (stage == &plan->stages[attention->last]) one.rounding = hr_dtype_rounding(attention->dtype);
     }
     for (int s = 0; s < plan->normal->statement_count; s++)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "lang/program.h"
+#include "run/check.h"
 #include "schedule/cuda/choose_gemm.h"
 #include "schedule/target.h"
 #include "support/cuda_test.h"
@@ -124,7 +125,7 @@ static bool expect_mainloop(const cuda_case *one, enum operands operands) {
                          HR_OK);
         assert_int_equal(gemm.mainloop == HR_GEMM_PLAIN, plain);
         if (operands == PARTS && !plain) assert_true(gemm.lay_blocks > 0);
-        if (operands == F8 && !plain) assert_true(hr_gemm_promotes(&gemm));
+        if (operands == F8 && !plain) assert_true(hr_gemm_is_f8(&gemm));
         if (operands == WHOLE && !plain) assert_true(hr_gemm_is_whole(&gemm));
         splits = splits || gemm.tile.splits > 1;
         assert_true(strlen(gemm.why) > 0);
@@ -200,8 +201,48 @@ static void test_choices(void **state) {
     }
 }
 
+/* What the check is told of sums on tensor cores. */
+static hr_sum_order order_of(const char *text, int64_t k) {
+    hr_program *program;
+    const hr_function *function;
+    hr_plan *plan;
+    hr_sum_order *orders;
+    int count;
+    hr_device_limits limits = cuda_case_limits(90, 132);
+    const struct sizes sizes_of = {.m = 2048, .n = 2048, .k = k};
+    int64_t extents[EXTENTS_MAX];
+    assert_int_equal(hr_program_parse("gemm.hr", text, strlen(text), &program), HR_OK);
+    assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+    extents_set(function, &sizes_of, extents);
+    assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+    assert_int_equal(hr_check_orders(plan, extents, &orders, &count), HR_OK);
+    assert_true(count > 0);
+    hr_sum_order order = orders[0];
+    free(orders);
+    hr_plan_destroy(plan);
+    hr_program_destroy(program);
+    return order;
+}
+
+static void test_orders(void **state) {
+    (void)state;
+    const char *f32 = "kernel k(x: f32[M, K], w: f32[N, K]) -> (y: f32[M, N]) {\n"
+                      "    y[m, n] = sum[k](x[m, k] * w[n, k]) }";
+    const char *f8 = "kernel k(x: f8e4m3[M, K], w: f8e4m3[N, K]) -> (y: bf16[M, N]) {\n"
+                     "    y[m, n] = sum[k](x[m, k] * w[n, k]) }";
+    const char *bytes = "kernel k(x: i8[M, K], w: i8[N, K]) -> (y: i32[M, N]) {\n"
+                        "    y[m, n] = sum[k](x[m, k] * w[n, k]) }";
+    const hr_sum_order whole = order_of(texts[0].text, 8192), chains = order_of(f32, 8192);
+    assert_true(whole.cut > 0 && whole.rounding == 0);
+    assert_true(chains.cut > 0 && chains.cut < whole.cut && chains.rounding == 0);
+    assert_true(order_of(f32, 256).cut == whole.cut);
+    assert_true(order_of(f8, 8192).rounding > 0);
+    assert_true(order_of(bytes, 8192).cut == 0 && order_of(bytes, 8192).rounding == 0);
+}
+
 int main(void) {
     if (!can_emulate()) return 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_products)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_orders),
+                                       cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

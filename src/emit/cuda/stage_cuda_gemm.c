@@ -324,9 +324,9 @@ static void print_hopper_members(gemm_printer *g) {
     hr_print(p, "    static constexpr unsigned left_parts = %#x, right_parts = %#x;", left, right);
     hr_print(p, "    static constexpr int producer_registers = %d, consumer_registers = %d;",
              c->producer_registers, c->consumer_registers);
-    hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s, promotes = %s;",
-             c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false",
-             hr_gemm_promotes(c) ? "true" : "false");
+    hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s;",
+             c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false");
+    hr_print(p, "    static constexpr int chain = %d, left_rows = %d;", hr_gemm_chain(c), c->left_rows);
     hr_print(p, "    static constexpr int k_step = %d;", hr_gemm_step(c));
     hr_print(p, "    typedef %s sum_type;", sum_type(c));
     hr_print(p, "    static constexpr int n_run = %d;", c->n_run);

@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { STEP_16 = 64, AMPERE_THREADS = 256, HOPPER_THREADS = 384 };
+/* ROWS: of a swizzle. */
+enum { STEP_16 = 64, LEFT_ROWS = 64, ROWS = 8, AMPERE_THREADS = 256, HOPPER_THREADS = 384 };
 
 /* What is laid out anew, in words. */
 static const char *laid_words(const hr_cuda_gemm *gemm) {
@@ -24,7 +25,7 @@ static void explain(hr_cuda_gemm *gemm) {
                  tile->splits);
     if (gemm->pair_count > 1)
         snprintf(pairs, sizeof pairs, " in parts of bf16, f32 as %d products of them", gemm->pair_count);
-    else if (hr_gemm_promotes(gemm))
+    else if (hr_gemm_is_f8(gemm))
         snprintf(pairs, sizeof pairs,
                  "; f8, added up in f32 every 128 of k, 2^-13 of the largest addend is lost");
     else if (hr_gemm_is_whole(gemm))
@@ -52,6 +53,9 @@ static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_
     int sums = hr_gemm_sums(tile);
     out->producer_registers = sums > 160 ? 24 : sums > 128 ? 40 : 56;
     out->consumer_registers = sums > 160 ? 240 : sums > 128 ? 232 : 224;
+    /* The copy engine is slow where most of a box lies outside. */
+    bool few = out->left.k_major && tile->m == LEFT_ROWS && sizes->m < tile->m;
+    out->left_rows = few ? (int)hr_divide_up(sizes->m, ROWS) * ROWS : tile->m;
     out->n_run = sizes->n % tile->n == 0 ? 0 : sizes->n % 8 == 0 ? 8 : 1;
     out->shared_bytes = hr_gemm_shared_bytes(out, tile);
     out->blocks = hr_gemm_blocks(plan, sizes, out->mainloop, tile);

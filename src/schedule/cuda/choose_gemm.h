@@ -69,7 +69,7 @@ enum {
     HR_GEMM_LAY_THREADS = 256,
     HR_GEMM_LAY_WAVES = 8,
     HR_GEMM_SUMS_MOST = 192,
-    HR_GEMM_SUMS_PROMOTED = 96
+    HR_GEMM_SUMS_TWICE = 96
 };
 
 /* hr_gemm_view.tensor of what stands in scratch memory, at hr_gemm_view.offset. */
@@ -85,6 +85,7 @@ typedef struct hr_cuda_gemm {
     bool by_threads_unaligned; /* HR_GEMM_AMPERE cannot multiply them: where the copy engine cannot, threads
                                   do */
     hr_gemm_tile tile;
+    int left_rows; /* HR_GEMM_HOPPER: of a left tile that come; the others stay zeros */
     int threads, warps_m;
     int producer_registers, consumer_registers; /* HR_GEMM_HOPPER */
     int n_run;        /* columns that end together where a tile goes past the end along n; 0 = none does */
@@ -119,9 +120,15 @@ static inline bool hr_gemm_is_whole(const hr_cuda_gemm *gemm) {
     return gemm->dtype == HR_I8 || gemm->dtype == HR_U8;
 }
 
-/* The tensor cores keep 13 bits of a sum of f8: what 128 along k come to is added up outside. */
-static inline bool hr_gemm_promotes(const hr_cuda_gemm *gemm) {
+/* The tensor cores keep 13 bits of a sum of f8. */
+static inline bool hr_gemm_is_f8(const hr_cuda_gemm *gemm) {
     return gemm->dtype == HR_F8E4M3 || gemm->dtype == HR_F8E5M2;
+}
+
+/* They cut sums, always toward zero. Where that would show, what so many steps come to is added up outside of
+ * them: of f8, and of f32 in parts. 0 = all steps stay inside. */
+static inline int hr_gemm_chain(const hr_cuda_gemm *gemm) {
+    return hr_gemm_is_f8(gemm) ? 1 : gemm->pair_count > 1 ? 8 : 0;
 }
 
 /* A product whose operands are in parts has a flag for each block that lays them out, at the beginning of the

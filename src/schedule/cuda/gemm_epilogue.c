@@ -5,6 +5,7 @@
  * does (a residual) comes by the copy engine to where the result will leave from.
  */
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "schedule/cuda/choose_gemm.h"
 
 static hr_gemm_indices batch_of(const hr_contract *c) {
@@ -57,21 +58,24 @@ typedef struct reader {
     const int64_t *extents;
     hr_cuda_gemm *gemm;
     bool matrices; /* something is left that is one for each element */
+    hr_status status;
 } reader;
 
-static bool mentions(const hr_expr *e, hr_gemm_indices group) {
-    for (int i = 0; i < group.count && e->op == HR_OP_INDEX; i++)
-        if (e->index == group.index[i]) return true;
-    for (int i = 0; i < e->arg_count; i++)
-        if (mentions(e->args[i], group)) return true;
-    return false;
+static hr_visit is_of_group(const hr_expr *e, const void *group) {
+    const hr_gemm_indices *g = group;
+    bool found = false;
+    for (int i = 0; i < g->count && e->op == HR_OP_INDEX; i++)
+        found = found || e->index == g->index[i];
+    return hr_visit_until(found);
 }
 
-static bool reads(const hr_expr *e, int tensor) {
-    if (e->op == HR_OP_ELEMENT && (tensor < 0 || e->tensor == tensor)) return true;
-    for (int i = 0; i < e->arg_count; i++)
-        if (reads(e->args[i], tensor)) return true;
-    return false;
+static bool mentions(const hr_expr *e, hr_gemm_indices group) {
+    return hr_expr_find(e, is_of_group, &group) != NULL;
+}
+
+static hr_visit is_element(const hr_expr *e, const void *context) {
+    (void)context;
+    return hr_visit_until(e->op == HR_OP_ELEMENT);
 }
 
 static bool is_known(const reader *r, const hr_expr *e) {
@@ -82,9 +86,9 @@ static bool is_known(const reader *r, const hr_expr *e) {
 
 /* One for each column: it is read of memory and depends on n, neither on m nor on the product. */
 static bool is_column(const reader *r, const hr_expr *e) {
-    return e->type == HR_F32 && reads(e, -1) && !reads(e, r->contract->product) &&
-           mentions(e, n_of(r->contract)) && !mentions(e, m_of(r->contract)) &&
-           r->gemm->column_count < HR_GEMM_COLUMNS_MAX;
+    return e->type == HR_F32 && hr_expr_find(e, is_element, NULL) &&
+           !hr_expr_reads(e, r->contract->product) && mentions(e, n_of(r->contract)) &&
+           !mentions(e, m_of(r->contract)) && r->gemm->column_count < HR_GEMM_COLUMNS_MAX;
 }
 
 /* An element that lies in memory as the only result does. */
@@ -107,32 +111,43 @@ static hr_status find_staged(reader *r, const hr_expr *e) {
     return HR_OK;
 }
 
-static hr_status survey(reader *r, const hr_expr *e) {
-    if (is_known(r, e)) return HR_OK;
+static hr_visit survey(void *context, const hr_expr *e) {
+    reader *r = context;
+    if (is_known(r, e)) return HR_VISIT_PAST;
     if (is_column(r, e)) {
         r->gemm->columns[r->gemm->column_count++] = e;
-        return HR_OK;
+        return HR_VISIT_PAST;
     }
-    if (e->op == HR_OP_ELEMENT && e->tensor != r->contract->product && mentions(e, n_of(r->contract))) {
-        HR_TRY(find_staged(r, e));
-        r->matrices |= r->gemm->staged_block != e;
-        return HR_OK;
-    }
-    for (int i = 0; i < e->arg_count; i++)
-        HR_TRY(survey(r, e->args[i]));
-    return HR_OK;
+    if (e->op != HR_OP_ELEMENT || e->tensor == r->contract->product || !mentions(e, n_of(r->contract)))
+        return HR_VISIT_ON;
+    if (r->status == HR_OK) r->status = find_staged(r, e);
+    r->matrices |= r->gemm->staged_block != e;
+    return HR_VISIT_PAST;
 }
 
 /* ---- what it computes ---- */
 
+typedef struct counting {
+    int product;
+    double clocks;
+} counting;
+
 /* Instructions of one element, roughly, in clocks of a multiprocessor: it issues 128 a clock, and 16 of the
  * units for special functions, of which a function takes two beside a dozen others. */
+static hr_visit count_clocks(void *context, const hr_expr *e) {
+    counting *c = context;
+    if (e->op == HR_OP_ELEMENT) {
+        c->clocks += e->tensor == c->product ? 0 : 2 / 128.0;
+        return HR_VISIT_PAST;
+    }
+    c->clocks += hr_op_is_dear(e->op) ? 14 / 128.0 + 2 / 16.0 : e->arg_count ? 1 / 128.0 : 0;
+    return HR_VISIT_ON;
+}
+
 static double clocks_of(const hr_expr *e, int product) {
-    double clocks = 0;
-    if (e->op == HR_OP_ELEMENT) return e->tensor == product ? 0 : 2 / 128.0;
-    for (int i = 0; i < e->arg_count; i++)
-        clocks += clocks_of(e->args[i], product);
-    return clocks + (hr_op_is_dear(e->op) ? 14 / 128.0 + 2 / 16.0 : e->arg_count ? 1 / 128.0 : 0);
+    counting c = {.product = product};
+    hr_expr_visit(e, count_clocks, &c);
+    return c.clocks;
 }
 
 hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
@@ -141,14 +156,15 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
     HR_TRY(results_make(plan, stage, extents, out));
     for (int i = 0; i < stage->step_count; i++) {
         if (!stage->steps[i].stored) continue;
-        if (out->result_count) HR_TRY(survey(&r, stage->steps[i].value));
+        if (out->result_count) hr_expr_visit(stage->steps[i].value, survey, &r);
         out->epilogue_clocks += clocks_of(stage->steps[i].value, stage->contract->product);
     }
+    HR_TRY(r.status);
     /* Sums of a thread that leave it room, found by compiling such epilogues with each tile of the table. */
     bool several = out->result_count > 1;
     out->paced = r.matrices || several;
     out->sums_most = r.matrices && several ? 64 : out->paced ? 128 : HR_GEMM_SUMS_MOST;
-    if (hr_gemm_promotes(out) && out->sums_most > HR_GEMM_SUMS_PROMOTED)
-        out->sums_most = out->paced ? 64 : HR_GEMM_SUMS_PROMOTED;
+    if (hr_gemm_chain(out) && out->sums_most > HR_GEMM_SUMS_TWICE)
+        out->sums_most = out->paced ? 64 : HR_GEMM_SUMS_TWICE;
     return HR_OK;
 }

@@ -6,6 +6,7 @@
  * is the sum of the products of parts, so that it is as exact as f32.
  */
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "schedule/cuda/choose_gemm.h"
 
 /* CHUNK: elements of 16 bytes. PLAIN_TILE: of the product by threads. ALIGNMENT: of what is laid out. */
@@ -21,14 +22,20 @@ static const int64_t laid_bytes_most = INT64_C(4) << 30;
 
 /* ---- as they lie ---- */
 
+typedef struct along {
+    const hr_function *function;
+    int index;
+} along;
+
+static hr_visit runs_along(const hr_expr *e, const void *context) {
+    const along *a = context;
+    const int rank = e->op == HR_OP_ELEMENT ? a->function->tensors[e->tensor].rank : 0;
+    return hr_visit_until(rank && e->args[rank - 1]->op == HR_OP_INDEX &&
+                          e->args[rank - 1]->index == a->index);
+}
+
 bool hr_cuda_runs_along(const hr_function *function, const hr_expr *e, int index) {
-    if (e->op == HR_OP_ELEMENT) {
-        int rank = function->tensors[e->tensor].rank;
-        if (rank && e->args[rank - 1]->op == HR_OP_INDEX && e->args[rank - 1]->index == index) return true;
-    }
-    for (int i = 0; i < e->arg_count; i++)
-        if (hr_cuda_runs_along(function, e->args[i], index)) return true;
-    return false;
+    return hr_expr_find(e, runs_along, &(along){function, index}) != NULL;
 }
 
 /* An element as it stands in memory, its subscripts plain indices. */

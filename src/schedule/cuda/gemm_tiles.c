@@ -5,13 +5,13 @@
  * - Tensor cores: a product of 64 rows, N columns and 16 of k takes max(N / 2, 16 + N / 4), for both operands
  *   come out of shared memory.
  *
- * - L2: a multiprocessor takes 64 bytes a clock, all of them together 6600.
+ * - L2: a multiprocessor takes 64 bytes a clock, all of them together 7000.
  *
  * - Waves: a block takes tiles one after the other; the last wave counts whole.
  *
  * - Epilogue: a tile's results on their way out, where no other warpgroup multiplies meanwhile.
  *
- * - Memory: the operands come once, 13 bytes a clock and multiprocessor.
+ * - Memory: operands come once and results leave, 13 bytes a clock and multiprocessor.
  *
  * - Parts of k: their sums go out in f32 and come back, by way of the L2, and a second kernel adds them up.
  *
@@ -22,16 +22,24 @@
 
 #include <math.h>
 
-enum { STEP = 64, OPERAND_BYTES = 2, GROUPS = 2, GROUP_ROWS = 64, STAGES_ENOUGH = 4, WIDE_ROWS = 64 };
+enum {
+    STEP = 64,
+    OPERAND_BYTES = 2,
+    GROUPS = 2,
+    GROUP_ROWS = 64,
+    STAGES_ENOUGH = 4,
+    FLAT_COLUMNS = 256,
+    WIDE_ROWS = 64
+};
 
 /* Steps of a part of k. */
-enum { PART_STEPS_LEAST = 4, PART_WAVES = 2 };
+enum { PART_STEPS_LEAST = 4, PART_WAVES = 4 };
 
 /* Two barriers of eight bytes for each stage, and one for what each warpgroup's epilogue carries. */
 enum { BARRIER_BYTES = 16 };
 
 /* Bytes a clock, of a multiprocessor and of all. */
-static const double l2_one = 64, l2_all = 6600;
+static const double l2_one = 64, l2_all = 7000;
 /* How far two that overlap keep out of each other's way: 1 = not at all. */
 static const double together = 8;
 /* Of an element of a tile of 128 x 256 that leaves in pieces. */
@@ -42,8 +50,12 @@ static const double shallow_loss = 1.2;
 static const double narrow_loss = 1.07;
 /* Of a wave: a cluster waits for its slower block at the end. */
 static const double cluster_loss = 0.12;
-/* Of memory, bytes a clock and multiprocessor. */
-static const double memory_one = 13;
+/* Of memory, bytes a clock and multiprocessor; and what it takes longer where the blocks of a cluster wait
+ * for each other's tiles. */
+static const double memory_one = 13, cluster_memory = 1.25;
+/* One warpgroup stores a tile alone; and one that has 64 rows of a wide tile waits for more of shared memory.
+ */
+static const double alone = 1.7, flat_loss = 1.1;
 /* A second kernel begins when the first one has ended. */
 static const double fold_launch_clocks = 2000;
 
@@ -90,7 +102,7 @@ static int piece_columns(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
 hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map) {
     if (map >= 2) return (hr_gemm_box){piece_columns(gemm, &gemm->tile), GROUP_ROWS};
     const hr_gemm_side *side = map == 0 ? &gemm->left : &gemm->right;
-    int rows = map == 0 ? gemm->tile.m : gemm->tile.n, sharers = map == 0 ? 1 : gemm->tile.cluster;
+    int rows = map == 0 ? gemm->left_rows : gemm->tile.n, sharers = map == 0 ? 1 : gemm->tile.cluster;
     return (hr_gemm_box){hr_gemm_step(gemm), (side->k_major ? rows : STEP) / sharers};
 }
 
@@ -127,9 +139,10 @@ static double overlap(double a, double b) {
     return pow(pow(a, together) + pow(b, together), 1 / together);
 }
 
-static double memory_clocks(const hr_plan *plan, const hr_gemm_sizes *s) {
-    double elements = (double)s->batch * ((double)s->m + (double)s->n) * (double)s->k;
-    return elements * OPERAND_BYTES / (memory_one * hr_limits_threads(&plan->limits));
+static double memory_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    double m = (double)s->m, n = (double)s->n, elements = (double)s->batch * ((m + n) * (double)s->k + m * n);
+    return elements * OPERAND_BYTES / (memory_one * hr_limits_threads(&plan->limits)) *
+           (tile->cluster > 1 ? cluster_memory : 1);
 }
 
 /* What parts of k cost beside their tiles. */
@@ -146,21 +159,23 @@ static double tiles_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr
     double loop = overlap(multiply_clocks(s, tile), fill_clocks(plan, s, tile));
     if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
     if (tile->n % WIDE_ROWS) loop *= narrow_loss;
+    if (tile->m == GROUP_ROWS && tile->n == FLAT_COLUMNS) loop *= flat_loss;
     double leave = (double)tile->m * tile->n *
                    (leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1) + gemm->epilogue_clocks);
     double loss = tile->cluster > 1 && waves > 0 ? 1 + cluster_loss / (double)waves : 1;
     if (tile->roles == HR_GEMM_COOPERATIVE) return (double)waves * (loop + leave) * loss;
+    leave *= alone;
     double pair = (loop + leave) / 2;
     return ((double)waves * (loop > pair ? loop : pair) + leave) * loss;
 }
 
 static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                    const hr_gemm_tile *tile) {
-    return overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s)) + fold_clocks(s, tile);
+    return overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s, tile)) + fold_clocks(s, tile);
 }
 
 /* With few sums a thread, beside which there is room for those of a step; ping-pong is better elsewhere. */
-static bool is_for_promotion(const hr_gemm_tile *tile) {
+static bool is_for_chains(const hr_gemm_tile *tile) {
     return tile->roles == HR_GEMM_COOPERATIVE && tile->n == 192;
 }
 
@@ -169,7 +184,7 @@ static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm
                  const hr_gemm_tile *tile) {
     if (hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes) return false;
     if (gemm->mainloop != HR_GEMM_HOPPER) return true;
-    if (hr_gemm_sums(tile) > gemm->sums_most || is_for_promotion(tile) > hr_gemm_promotes(gemm)) return false;
+    if (hr_gemm_sums(tile) > gemm->sums_most || is_for_chains(tile) > (hr_gemm_chain(gemm) > 0)) return false;
     if (!gemm->right.k_major && tile->n % 64) return false;
     return tile->cluster <= plan->limits.cluster_blocks && (tile->cluster == 1 || s->m > tile->m);
 }
@@ -200,7 +215,7 @@ hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *siz
     parts.staged_block = NULL;
     parts.paced = false;
     parts.epilogue_clocks = leave_clocks; /* 32 bits leave, not 16 */
-    parts.sums_most = hr_gemm_promotes(gemm) ? HR_GEMM_SUMS_PROMOTED : HR_GEMM_SUMS_MOST;
+    parts.sums_most = hr_gemm_chain(gemm) ? HR_GEMM_SUMS_TWICE : HR_GEMM_SUMS_MOST;
     parts.work_bytes += hr_saturate_product(parts.results[0].size[2] * 4, parts.results[0].stride[2]);
     parts.fold_blocks =
         hr_divide_up(hr_saturate_product(sizes->batch, sizes->m * (line / 4)), HR_GEMM_FOLD_THREADS);

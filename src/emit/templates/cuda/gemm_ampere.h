@@ -47,32 +47,56 @@ struct gemm_place {
     uint32_t address;
 };
 
-/* A tile of ROWS x 64 of one side into its place. */
+/* Chunk `e` of a tile's ROWS * 8, of eight elements: where it stands, and of what. */
+struct gemm_chunk {
+    int64_t mn, k;
+    int to;
+};
+
+template <class S, int ROWS>
+static __device__ inline gemm_chunk gemm_chunk_at(int e, int64_t first, int64_t k_first) {
+    const int chunks = S::k_major ? 8 : ROWS / 8, chunk = e % chunks, row = e / chunks;
+    return {first + (S::k_major ? row : chunk * 8), k_first + (S::k_major ? chunk * 8 : row),
+            S::k_major ? k_major_place(row, chunk) : mn_major_place(row, chunk)};
+}
+
+/* A tile of ROWS x 64 of one side into its place, 16 bytes at a time. */
+template <class S, int ROWS, int THREADS, class A>
+static __device__ inline void gemm_load_chunks(const A &a, int64_t batch, int64_t first, int64_t size,
+                                               int64_t k_first, int64_t k_size, const gemm_place &tile) {
+#pragma unroll
+    for (int i = 0; i < ROWS * 8 / THREADS; i++) {
+        const gemm_chunk c = gemm_chunk_at<S, ROWS>((int)threadIdx.x + i * THREADS, first, k_first);
+        const bool inside = c.mn < size && c.k < k_size;
+        ptx_copy_part_past_l1(tile.address + c.to, S::place(a, batch, inside ? c.mn : 0, inside ? c.k : 0),
+                              inside ? 16 : 0);
+    }
+}
+
+/* The same element by element. */
+template <class S, int ROWS, int THREADS, class A>
+static __device__ inline void gemm_load_elements(const A &a, int64_t batch, int64_t first, int64_t size,
+                                                 int64_t k_first, int64_t k_size, const gemm_place &tile) {
+#pragma unroll 1 /* registers are scarce */
+    for (int i = 0; i < ROWS * 8 / THREADS; i++) {
+        const gemm_chunk c = gemm_chunk_at<S, ROWS>((int)threadIdx.x + i * THREADS, first, k_first);
+        uint32_t word[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int v = 0; v < 8; v++) {
+            const int64_t mn = c.mn + (S::k_major ? 0 : v), k = c.k + (S::k_major ? v : 0);
+            if (mn < size && k < k_size) word[v / 2] |= (uint32_t)S::element(a, batch, mn, k) << v % 2 * 16;
+        }
+        *(uint4 *)(tile.memory + c.to) = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+}
+
 template <class S, int ROWS, int THREADS, bool CHUNKS, class A>
 static __device__ inline void gemm_load_tile(const A &a, int64_t batch, int64_t first, int64_t size,
                                              int64_t k_first, int64_t k_size, const gemm_place &tile) {
-    const int chunks = S::k_major ? 8 : ROWS / 8;
-#pragma unroll
-    for (int i = 0; i < ROWS * 8 / THREADS; i++) {
-        const int e = (int)threadIdx.x + i * THREADS, chunk = e % chunks, row = e / chunks;
-        const int64_t mn = first + (S::k_major ? row : chunk * 8),
-                      k = k_first + (S::k_major ? chunk * 8 : row);
-        const int to = S::k_major ? k_major_place(row, chunk) : mn_major_place(row, chunk);
-        if constexpr (CHUNKS) {
-            const bool inside = mn < size && k < k_size;
-            ptx_copy_part_past_l1(tile.address + to, S::place(a, batch, inside ? mn : 0, inside ? k : 0),
-                                  inside ? 16 : 0);
-        } else {
-            uint32_t word[4] = {0, 0, 0, 0};
-#pragma unroll
-            for (int v = 0; v < 8; v++) {
-                const int64_t at = mn + (S::k_major ? 0 : v), k_at = k + (S::k_major ? v : 0);
-                if (at < size && k_at < k_size)
-                    word[v / 2] |= (uint32_t)S::element(a, batch, at, k_at) << v % 2 * 16;
-            }
-            *(uint4 *)(tile.memory + to) = make_uint4(word[0], word[1], word[2], word[3]);
-        }
-    }
+    if constexpr (CHUNKS)
+        gemm_load_chunks<S, ROWS, THREADS>(a, batch, first, size, k_first, k_size, tile);
+    else
+        gemm_load_elements<S, ROWS, THREADS>(a, batch, first, size, k_first, k_size, tile);
 }
 
 /* Rows `row` to `row` + 15 of the left tile, step `step` of 16 along k. */

@@ -18,8 +18,9 @@
  *
  * P, which the printer makes for a stage (stage_cuda_gemm.c):
  *
- * - tile_m, tile_n, stages, cluster, raster, splits, ping_pong, producer_registers, consumer_registers;
- * pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see gemm_column.
+ * - tile_m, left_rows, tile_n, stages, cluster, raster, splits, chain, ping_pong, producer_registers,
+ * consumer_registers; pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see
+ * gemm_column.
  *
  * - pairs, left_parts, right_parts: four bits a pair. left and right: k_major, load(); multiply(d, a, b,
  * accumulate).
@@ -31,6 +32,7 @@
  */
 template <class P> struct gemm_hopper_memory {
     static constexpr int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
+    static constexpr int come_bytes = (P::left_rows + P::tile_n) * 128; /* of a stage */
     /* A group's sums: parts of 64 rows; a piece is 64 rows of so many columns that they are 128 bytes, or 64.
      */
     static constexpr int parts = (P::ping_pong ? P::tile_m : P::tile_m / 2) / 64;
@@ -81,6 +83,15 @@ template <class P> static __device__ inline gemm_work gemm_work_at(const gemm_bl
     }
 }
 
+/* Rows of left tiles that never come. */
+template <class P> static __device__ inline void gemm_clear_rows(char *stages) {
+    const int words = (P::tile_m - P::left_rows) * 8;
+    for (int i = (int)threadIdx.x; i < P::stages * words; i += (int)blockDim.x)
+        *(uint4 *)(stages + i / words * gemm_hopper_memory<P>::stage_bytes + P::left_rows * 128 +
+                   i % words * 16) = make_uint4(0, 0, 0, 0);
+    ptx_fence_proxy_async();
+}
+
 template <class P> static __device__ inline gemm_block gemm_hopper_begin(const gemm_size &size) {
     gemm_block b;
     b.memory = gemm_memory();
@@ -97,6 +108,7 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.k_steps = (int)((size.k + P::k_step - 1) / P::k_step);
     b.steps = b.k_steps * P::pairs;
     b.tiles = b.batches * P::splits * b.m_tiles * b.n_tiles;
+    if constexpr (P::left_rows < P::tile_m) gemm_clear_rows<P>(b.memory);
     if (threadIdx.x == 0) {
         for (int s = 0; s < P::stages; s++) {
             ptx_mbarrier_init(b.full + s * 8, 1);
@@ -143,11 +155,11 @@ static __device__ inline void gemm_produce(const gemm_block &b, const void *left
         for (int step = work.first; step < work.first + work.steps; step++) {
             const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
             ptx_mbarrier_wait(b.empty + stage * 8, parity);
-            ptx_mbarrier_arrive_expect(full, memory::stage_bytes);
+            ptx_mbarrier_arrive_expect(full, memory::come_bytes);
             const int pair = P::pairs == 1 ? 0 : step / b.k_steps, k = (step - pair * b.k_steps) * P::k_step;
             const int left_batch = work.batch + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
             const int right_batch = work.batch + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
-            gemm_fill<typename P::left, P::tile_m, 1>(place, left, m, k, left_batch, 0, full);
+            gemm_fill<typename P::left, P::left_rows, 1>(place, left, m, k, left_batch, 0, full);
             gemm_fill<typename P::right, P::tile_n, P::cluster>(place + memory::left_bytes, right, n, k,
                                                                 right_batch, b.rank, full);
             if (++stage == P::stages) stage = 0, parity ^= 1;
@@ -374,36 +386,27 @@ static __device__ inline void gemm_multiply_tile(const gemm_block &b, T (&sum)[P
     }
 }
 
-/* The same where the tensor cores keep too few bits of a sum: each step is added up outside of them. A stage
- * is left as soon as its products are over. */
+/* The same in chains of P::chain steps: what they come to is added up outside of the tensor cores, which cut
+ * sums. */
 template <class P, int PARTS, int COUNT>
-static __device__ inline void gemm_multiply_promoted(const gemm_block &b, float (&sum)[PARTS][COUNT],
-                                                     uint64_t left, uint64_t right, int steps, int taken,
-                                                     uint32_t leave) {
-    typedef gemm_hopper_memory<P> memory;
-    int stage = taken % P::stages, parity = taken / P::stages & 1;
+static __device__ inline void gemm_multiply_chains(const gemm_block &b, float (&sum)[PARTS][COUNT],
+                                                   uint64_t left, uint64_t right, int steps, int taken,
+                                                   uint32_t leave) {
     const bool tells = (int)threadIdx.x % 32 < P::cluster;
-    float now[PARTS][COUNT];
+    float chain[PARTS][COUNT];
 #pragma unroll
     for (int i = 0; i < PARTS * COUNT; i++)
         sum[i / COUNT][i % COUNT] = 0;
 #pragma unroll 1
-    for (int step = 0; step < steps; step++) {
-        ptx_mbarrier_wait(b.full + stage * 8, parity);
-        const uint64_t at = (uint32_t)stage * (memory::stage_bytes >> 4);
-        ptx_wgmma_fence();
-#pragma unroll
-        for (int x = 0; x < 4 * PARTS; x++) {
-            const int q = x / PARTS, part = x % PARTS;
-            P::multiply(now[part], left + at + q * 2 + part * 512, right + at + q * 2, q > 0);
-        }
-        ptx_wgmma_commit();
+    for (int first = 0; first < steps; first += P::chain) {
+        const int count = steps - first < P::chain ? steps - first : P::chain;
+        gemm_multiply_tile<P>(b, chain, left, right, count, taken + first, leave);
         ptx_wgmma_wait<0>();
-        if (tells) ptx_mbarrier_arrive_cluster(leave + stage * 8);
+        if (tells && first + count < steps)
+            ptx_mbarrier_arrive_cluster(leave + (taken + first + count - 1) % P::stages * 8);
 #pragma unroll
         for (int i = 0; i < PARTS * COUNT; i++)
-            sum[i / COUNT][i % COUNT] += now[i / COUNT][i % COUNT];
-        if (++stage == P::stages) stage = 0, parity ^= 1;
+            sum[i / COUNT][i % COUNT] += chain[i / COUNT][i % COUNT];
     }
 }
 
@@ -428,13 +431,13 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
         if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
         if constexpr (P::carries) gemm_begin_carried<P>(b, maps, group, tile.batch, (int)m, n);
         if (P::ping_pong && turn > 0) ptx_barrier_sync(3 + group, 256);
-        if constexpr (P::promotes)
-            gemm_multiply_promoted<P>(b, sum, left, right, steps, taken, leave);
+        if constexpr (P::chain > 0)
+            gemm_multiply_chains<P>(b, sum, left, right, steps, taken, leave);
         else
             gemm_multiply_tile<P>(b, sum, left, right, steps, taken, leave);
         if (P::ping_pong && number + b.clusters < b.tiles) ptx_barrier_arrive(3 + (group ^ 1), 256);
         ptx_wgmma_wait<0>();
-        if (tells && !P::promotes) ptx_mbarrier_arrive_cluster(leave + (taken + steps - 1) % P::stages * 8);
+        if (tells) ptx_mbarrier_arrive_cluster(leave + (taken + steps - 1) % P::stages * 8);
         if constexpr (P::stores_boxes)
             gemm_leave<P>(a, size, b, maps, group, tile.batch, m, n, parity, sum);
         else
