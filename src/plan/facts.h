@@ -14,6 +14,7 @@ typedef enum hr_fact {
     HR_FACT_TASKS_TRANSPOSED = 1 << 6, /* what is read across is transposed for a group of tasks, not for
                                           loops of a row */
     HR_FACT_NEXT_TASK_AHEAD = 1 << 7,  /* the row of the next task is prefetched */
+    HR_FACT_FIRST_GUESS = 1 << 8,      /* means of rows are sums about their first elements */
 } hr_fact;
 
 typedef struct hr_facts {

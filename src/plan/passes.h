@@ -42,6 +42,10 @@ bool hr_columns_are_long(const hr_plan *plan, double columns);
  * columns. */
 hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents);
 
+/* Requires unify. Provides: sums of rows that become means, beside their variances, are sums about the rows'
+ * first elements. */
+hr_status hr_pass_first_guess(hr_graph *graph, const int64_t *extents);
+
 /* Requires unify. Provides: divisions, roots and functions of what is one a column are locals. */
 hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents);
 

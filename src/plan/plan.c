@@ -36,12 +36,14 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     const bool split = !unfused && hr_plan_knows(plan, HR_FACT_AXES_SPLIT);
     const bool once = !unfused && hr_plan_knows(plan, HR_FACT_COLUMNS_ONCE);
     const bool positions = !unfused && hr_plan_knows(plan, HR_FACT_COLUMN_POSITIONS);
+    const bool guess = !unfused && hr_plan_knows(plan, HR_FACT_FIRST_GUESS);
     if (split) HR_TRY(hr_pass_split_axes(graph, extents, plan));
     HR_TRY(hr_pass_unify(graph));
     if (!unfused) HR_TRY(hr_pass_operands(graph, hr_plan_knows(plan, HR_FACT_BYTE_PRODUCTS)));
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
     if (positions) HR_TRY(hr_pass_positions(graph, extents));
     if (once) HR_TRY(hr_pass_once_a_column(graph, extents));
+    if (guess) HR_TRY(hr_pass_first_guess(graph, extents));
     HR_TRY(hr_pass_group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));
     plan->normal = graph->function;

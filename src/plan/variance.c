@@ -5,7 +5,8 @@
  *
  *     sum (f - u)^2 = sum f^2 - 2 u sum f + n u^2,
  *
- * whose sums one walk makes. Where most of it cancels, rounding would be all that is left: such rows, and
+ * whose sums one walk makes; so do those of f - g, with u - g in place of u (first_guess.c). Where most of it
+ * cancels, rounding would be all that is left: such rows, and
  * those with a NaN or an infinity, take the walk that the text asks for.
  */
 #include "plan/passes.h"
@@ -31,14 +32,25 @@ static bool is_one_a_row(const hr_graph *graph, const hr_stage *stage, const hr_
     return !found;
 }
 
-/* The step that sums just this in an earlier pass and is not rounded, -1 = none. */
-static int find_sum(const hr_graph *graph, const hr_stage *stage, const hr_expr *summed, int pass) {
+/* f - g, with g one a row, where that is f and g is not NULL. */
+static bool is_about(const hr_graph *graph, const hr_stage *stage, const hr_expr *value,
+                     const hr_expr *summed, hr_expr **guess) {
+    *guess = NULL;
+    if (value == summed) return true;
+    if (value->op != HR_OP_SUB || value->args[0] != summed) return false;
+    *guess = value->args[1];
+    return is_one_a_row(graph, stage, *guess);
+}
+
+/* The step that sums just this, or this less a guess, in an earlier pass and is not rounded, -1 = none. */
+static int find_sum(const hr_graph *graph, const hr_stage *stage, const hr_expr *summed, int pass,
+                    hr_expr **guess) {
     const hr_function *function = graph->function;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         bool whole = function->tensors[function->statements[step->statement].tensor].dtype == HR_F32;
-        if (step->kind == HR_STEP_REDUCE_ROW && step->reduce == HR_OP_REDUCE_SUM && step->value == summed &&
-            whole && step->pass < pass)
+        if (step->kind == HR_STEP_REDUCE_ROW && step->reduce == HR_OP_REDUCE_SUM && whole &&
+            step->pass < pass && is_about(graph, stage, step->value, summed, guess))
             return i;
     }
     return -1;
@@ -50,9 +62,13 @@ static const hr_variance_sums *variance_of(hr_graph *graph, const hr_stage *stag
     const hr_expr *difference = squared_difference(step->value);
     if (!difference) return NULL;
     for (int side = 0; side < 2; side++) {
-        hr_expr *summed = difference->args[side], *about = difference->args[1 - side];
-        int sum = find_sum(graph, stage, summed, step->pass);
+        hr_expr *summed = difference->args[side], *about = difference->args[1 - side], *guess;
+        int sum = find_sum(graph, stage, summed, step->pass, &guess);
         if (sum < 0 || !is_one_a_row(graph, stage, about)) continue;
+        if (guess) {
+            summed = stage->steps[sum].value;
+            about = hr_graph_binary(graph, HR_OP_SUB, HR_F32, about, guess);
+        }
         hr_variance_sums *sums = hr_arena_alloc(graph->arena, sizeof *sums);
         hr_expr *args[] = {summed, step->value->op == HR_OP_MUL ? summed : step->value->args[1]};
         *sums = (hr_variance_sums){sum, hr_graph_with_args(graph, step->value, args), about};

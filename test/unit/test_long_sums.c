@@ -230,12 +230,72 @@ static void test_products(void **state) {
     check_cases(cases, sizeof cases / sizeof *cases);
 }
 
+/* ---- rows far from 0 ---- */
+
+static const char norm[] = "kernel k(x: f32[M, N]) -> (y: f32[M, N], mean: f32[M], var: f32[M])\n{\n"
+                           "    mean[m] = sum[n](x[m, n]) / N\n"
+                           "    var[m] = sum[n]((x[m, n] - mean[m])^2) / N\n"
+                           "    y[m, n] = (x[m, n] - mean[m]) * rsqrt(var[m] + 1e-30)\n}\n";
+
+static float *elements(const hr_kernel *kernel, const char *name) {
+    hr_array array = {.size = sizeof array};
+    good(hr_kernel_array(kernel, name, &array));
+    return array.data;
+}
+
+/* Mean, variance and the normalised row, against f64. */
+static void check_row(const hr_kernel *kernel, int64_t row, int64_t length, double error) {
+    const float *x = elements(kernel, "x") + row * length, *y = elements(kernel, "y") + row * length;
+    const double mean = (double)elements(kernel, "mean")[row], var = (double)elements(kernel, "var")[row];
+    double sum = 0, squares = 0;
+    for (int64_t n = 0; n < length; n++)
+        sum += (double)x[n];
+    const double want = sum / (double)length;
+    const double about = (double)(float)want; /* a result: the variance is about what it is rounded to */
+    for (int64_t n = 0; n < length; n++)
+        squares += ((double)x[n] - about) * ((double)x[n] - about);
+    squares /= (double)length;
+    if (!(fabs(mean - want) <= 0x1p-24 * fabs(want))) fail_msg("mean %.9g, should be %.9g", mean, want);
+    if (!(fabs(var - squares) <= error * squares)) fail_msg("variance %.9g, should be %.9g", var, squares);
+    for (int64_t n = 0; n < length && squares == 0; n++)
+        if (y[n] != 0) fail_msg("element %lld of equal ones is %g", (long long)n, (double)y[n]);
+}
+
+/* Levels whose sums f32 does not hold: a row of equal numbers has just that mean, and no variance; one of
+ * numbers near a level has the variance of what is left of them. */
+static void check_level(int64_t length, float level, float step, double error) {
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "norm.hr", norm, strlen(norm), NULL, &kernel));
+    good(hr_kernel_bind_extent(kernel, "M", 3));
+    good(hr_kernel_bind_extent(kernel, "N", length));
+    good(hr_kernel_fill(kernel, 1));
+    for (int64_t i = 0; i < 3 * length; i++)
+        elements(kernel, "x")[i] = level + step * (float)(i * i % 7);
+    good(hr_kernel_launch(kernel));
+    for (int row = 0; row < 3; row++)
+        check_row(kernel, row, length, error);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_rows_far_from_0(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {64, 513, 4099, 100003};
+    for (int i = 0; i < 4; i++) {
+        check_level(lengths[i], 12345.678f, 0, 0);
+        check_level(lengths[i], -0.1f, 0, 0);
+        check_level(lengths[i], 3e7f, 0, 0);
+        check_level(lengths[i], 1e4f, 0x1p-6f, 1e-5);
+        check_level(lengths[i], -1e6f, 1, 1e-5);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows),
                                        cmocka_unit_test(test_columns),
                                        cmocka_unit_test(test_strips_of_columns),
                                        cmocka_unit_test(test_places),
                                        cmocka_unit_test(test_rows_in_order),
-                                       cmocka_unit_test(test_products)};
+                                       cmocka_unit_test(test_products),
+                                       cmocka_unit_test(test_rows_far_from_0)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
