@@ -172,6 +172,67 @@ static void test_run(void **state) {
     hr_run_result_destroy(result);
 }
 
+/* Arrays by position on the caller's stream: queued, nothing waited for, and a fault told by the next call.
+ */
+static void test_execute(void **state) {
+    (void)state;
+    int mine, other;
+    const float x[] = {1, 2, 3, 4, 5, 6};
+    float y[6];
+    void *from, *to;
+    load("twice");
+    from = put(x, 6, sizeof *x);
+    to = put(x, 6, sizeof *x);
+    const int64_t shape[] = {2, 3};
+    hr_array arrays[] = {{sizeof *arrays, from, HR_F32, 2, shape, NULL},
+                         {sizeof *arrays, to, HR_F32, 2, shape, NULL}};
+    good(hr_kernel_execute(kernel, arrays, 2, &mine));
+    fake->launch_count = 0;
+    const int compiles = fake->compiles;
+    good(hr_kernel_execute(kernel, arrays, 2, &mine));
+    good(hr_kernel_execute(kernel, arrays, 2, &other));
+    good(hr_kernel_execute(kernel, arrays, 2, NULL));
+    assert_int_equal(fake->launch_count, 3);
+    assert_int_equal(fake->compiles, compiles);
+    assert_ptr_equal(fake->launches[0].stream, &mine);
+    assert_ptr_equal(fake->launches[1].stream, &other);
+    assert_true(fake->launches[2].stream && fake->launches[2].stream != &mine &&
+                fake->launches[2].stream != &other);
+    good(hr_device_download(device, y, to, sizeof y));
+    for (int i = 0; i < 6; i++)
+        assert_true(y[i] == 2 * x[i]);
+    const int64_t longer[] = {3, 2}; /* other extents have a plan of their own */
+    arrays[0].shape = arrays[1].shape = longer;
+    good(hr_kernel_execute(kernel, arrays, 2, NULL));
+    hr_device_release(device, from, sizeof x);
+    hr_device_release(device, to, sizeof x);
+}
+
+static void test_execute_leaves_its_axis(void **state) {
+    (void)state;
+    const float table[] = {10, 20};
+    const int32_t at[] = {1, 7};
+    void *tables, *places, *to;
+    const int64_t two[] = {2};
+    load("pick");
+    tables = put(table, 2, sizeof *table);
+    places = put(at, 2, sizeof *at);
+    to = put(table, 2, sizeof *table);
+    const hr_array arrays[] = {{sizeof *arrays, tables, HR_F32, 1, two, NULL},
+                               {sizeof *arrays, places, HR_I32, 1, two, NULL},
+                               {sizeof *arrays, to, HR_F32, 1, two, NULL}};
+    fault_next = (hr_fault){1, 7};
+    good(hr_kernel_execute(kernel, arrays, 3, NULL));
+    assert_int_equal(hr_device_synchronise(device), HR_OUT_OF_RANGE);
+    assert_non_null(strstr(hr_last_error(), "7"));
+    fault_next = (hr_fault){0};
+    good(hr_kernel_execute(kernel, arrays, 3, NULL));
+    good(hr_device_synchronise(device));
+    hr_device_release(device, tables, sizeof table);
+    hr_device_release(device, places, sizeof at);
+    hr_device_release(device, to, sizeof table);
+}
+
 /* An element that no thread writes shows, whatever lay there. */
 static void leave_alone(const char *name, void *words) {
     if (strncmp(name, "hr_fill", 7) == 0) fill_kernel(name, words);
@@ -323,8 +384,14 @@ static void test_failures(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(test_run),     TEST(test_unwritten),          TEST(test_views),
-                                       TEST(test_restore), TEST(test_launch_only_queues), TEST(test_fault),
-                                       TEST(test_failures)};
+    const struct CMUnitTest tests[] = {TEST(test_run),
+                                       TEST(test_unwritten),
+                                       TEST(test_views),
+                                       TEST(test_restore),
+                                       TEST(test_launch_only_queues),
+                                       TEST(test_fault),
+                                       TEST(test_failures),
+                                       TEST(test_execute),
+                                       TEST(test_execute_leaves_its_axis)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
