@@ -5,15 +5,16 @@
 
 #include "device/device.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 typedef struct counting_device {
     struct hr_device base;
     struct hr_device *real;
-    int compiles, launches, timings;
+    atomic_int compiles, launches, timings;
     double clock;                                  /* seconds that measuring sees */
-    hr_module *running;                            /* what is launched */
+    _Atomic(hr_module *) running;                  /* what is launched */
     void (*before)(const hr_execution *execution); /* around a launch; NULL = nothing */
     void (*after)(const hr_execution *execution);
 } counting_device;
@@ -31,7 +32,7 @@ static void counting_release(struct hr_device *device, void *data, size_t size) 
 static hr_status counting_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
                                   hr_module **out) {
     counting_device *counting = (counting_device *)device;
-    __atomic_fetch_add(&counting->compiles, 1, __ATOMIC_RELAXED);
+    counting->compiles++;
     return counting->real->ops->compile(counting->real, source, length, flags, out);
 }
 
