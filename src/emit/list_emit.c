@@ -26,7 +26,7 @@ int64_t hr_emit_piece(const hr_plan *plan) {
     for (int i = 0; plan->limits.compute > 0 && i < plan->stage_count; i++) {
         if (plan->stages[i].shape == HR_SHAPE_CONTRACT) continue;
         const hr_cuda_choice *c = hr_grid_of(&plan->stages[i]);
-        if (!c->list) continue;
+        if (c->walk != HR_CUDA_WALK_LISTS) continue;
         int64_t run = (int64_t)c->threads * c->groups * c->vector; /* fewer would leave threads idle */
         if (run > most) most = run;
     }

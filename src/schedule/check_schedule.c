@@ -62,13 +62,13 @@ static const char *walk_fault(const hr_stage *stage) {
 
 static const char *grid_fault(const hr_stage *stage) {
     const hr_cuda_choice *c = hr_grid_of(stage);
-    if (c->flat && (c->staged || c->ring || c->staged_block))
+    if (hr_cuda_is_map(c) && c->rows != HR_CUDA_ROWS_HELD)
         return "rows in shared memory of a stage without rows";
-    if (c->ring && !c->staged) return "a ring of rows that do not wait in shared memory";
-    if (c->ring && c->staged_block) return "a ring of rows that come a block's at a time";
+    if (c->columns && c->rows == HR_CUDA_ROWS_SHARED && c->depth < 2)
+        return "rows of sums that are read late, and no place for the next one";
     if (c->threads < 1 || c->threads > 1024) return "a block of no threads, or of more than 1024";
     if (c->vector < 1 || c->groups < 1) return "threads that hold nothing";
-    if (c->exchange && c->partners > 1) return "a cluster that both shares rows and adds up sums";
+    if (c->cluster > 1 && c->partners > 1) return "a cluster that both shares rows and adds up sums";
     return NULL;
 }
 

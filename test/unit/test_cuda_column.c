@@ -59,7 +59,10 @@ static const struct column_case {
 
 static void check_choice(const hr_cuda_choice *c, int number) {
     const struct column_case *one = &cases[number];
-    column_way way = !c->staged ? OTHER : c->resident ? HELD : !c->same_shared ? READ_AGAIN : ALL_SHARED;
+    column_way way = !hr_cuda_is_staged(c)            ? OTHER
+                     : hr_cuda_is_resident(c)         ? HELD
+                     : c->same != HR_CUDA_SAME_SHARED ? READ_AGAIN
+                                                      : ALL_SHARED;
     bool same =
         way == one->way && c->partners == one->partners &&
         (way == OTHER || (c->threads == one->threads && c->groups == one->groups && c->depth == one->depth));

@@ -68,10 +68,11 @@ static const struct ring_case {
 
 static void check_choice(const hr_cuda_choice *choice, int number) {
     const struct ring_case *one = &cases[number];
-    if (choice->ring != (one->slices > 0) ||
-        (choice->ring && (choice->slices != one->slices || choice->depth != one->depth)))
+    if (choice->rows == HR_CUDA_ROWS_RING != (one->slices > 0) ||
+        (choice->rows == HR_CUDA_ROWS_RING && (choice->slices != one->slices || choice->depth != one->depth)))
         fail_msg("%s, %lld columns: ring %d, %d slices, %d places", one->row.kernel,
-                 (long long)one->row.columns, choice->ring, choice->slices, choice->depth);
+                 (long long)one->row.columns, choice->rows == HR_CUDA_ROWS_RING, choice->slices,
+                 choice->depth);
 }
 
 static void test_rows(void **state) {

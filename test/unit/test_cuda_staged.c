@@ -36,12 +36,13 @@ static const struct staged_case {
 
 static void check_choice(const hr_cuda_choice *choice, int number) {
     const struct staged_case *one = &cases[number];
-    if (choice->staged_block != (one->threads > 0) || choice->block_slot_count != one->block_slots ||
-        (choice->staged_block &&
+    if (choice->rows == HR_CUDA_ROWS_BLOCK != (one->threads > 0) ||
+        choice->block_slot_count != one->block_slots ||
+        (choice->rows == HR_CUDA_ROWS_BLOCK &&
          (choice->row_threads != one->threads || choice->block_rows != one->block_rows)))
         fail_msg("%s, %lld columns: staged %d, %d threads a row, %d rows a block, %d slots", one->row.kernel,
-                 (long long)one->row.columns, choice->staged_block, choice->row_threads, choice->block_rows,
-                 choice->block_slot_count);
+                 (long long)one->row.columns, choice->rows == HR_CUDA_ROWS_BLOCK, choice->row_threads,
+                 choice->block_rows, choice->block_slot_count);
 }
 
 static void test_rows(void **state) {

@@ -178,8 +178,8 @@ static hr_status print_stage_launches(hr_cuda_emitter *e, int i) {
         return HR_OK;
     }
     hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
-    if (c->ring) print_launch(e, begin, "1", one, HR_CUDA_CLEAR_THREADS, 0);
-    if (kernels.begin && !c->ring) {
+    if (c->rows == HR_CUDA_ROWS_RING) print_launch(e, begin, "1", one, HR_CUDA_CLEAR_THREADS, 0);
+    if (kernels.begin && c->rows != HR_CUDA_ROWS_RING) {
         const char *size = hr_size_text(e->p, hr_cuda_cleared_size(&sizes, e->plan, stage));
         print_launch(e, begin, size, hr_cuda_clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
@@ -272,9 +272,9 @@ static void print_stage_condition(hr_cuda_emitter *e, int i) {
     hr_sizes sizes = {0};
     int64_t most = INT64_MAX;
     if (is_mapped(e, i) || stage->contract || hr_cuda_attention_of(stage)) return;
-    if (c->flat && c->narrow) most = POSITIONS_NARROW;
-    if (!c->flat && !c->persistent) most = c->blocks_limit * c->block_rows;
-    if (!c->flat && c->few) most = HR_CUDA_FEW_ROWS;
+    if (hr_cuda_is_map(c) && c->position_bits == 32) most = POSITIONS_NARROW;
+    if (!hr_cuda_is_map(c) && !c->persistent) most = c->blocks_limit * c->block_rows;
+    if (!hr_cuda_is_map(c) && c->row_bits == 32) most = HR_CUDA_FEW_ROWS;
     if (most == INT64_MAX) return;
     const char *total = hr_size_text(e->p, hr_cuda_total_size(&sizes, e->plan, stage, c));
     hr_print(e->p, "if (%s > %" PRId64 ") return false;", total, most);

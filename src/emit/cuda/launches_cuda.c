@@ -34,7 +34,7 @@ hr_launch_shape hr_cuda_shape_of(const hr_cuda_choice *c) {
                          .limit = hr_cuda_parts_limit(c),
                          .slices = (int64_t)c->slices * c->partners,
                          .cluster = hr_cuda_cluster_blocks(c) > 1};
-    if (c->flat) s.run = (int64_t)c->threads * c->groups * c->vector;
+    if (hr_cuda_is_map(c)) s.run = (int64_t)c->threads * c->groups * c->vector;
     return s;
 }
 
@@ -127,8 +127,8 @@ const hr_size *hr_cuda_cleared_size(hr_sizes *sizes, const hr_plan *plan, const 
 /* Of what blocks share out. */
 const hr_size *hr_cuda_total_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
                                   const hr_cuda_choice *c) {
-    return c->flat ? hr_size_points(sizes, plan->normal, c->order, c->order_count)
-                   : hr_size_points(sizes, plan->normal, stage->task, stage->task_count);
+    return hr_cuda_is_map(c) ? hr_size_points(sizes, plan->normal, c->order, c->order_count)
+                             : hr_size_points(sizes, plan->normal, stage->task, stage->task_count);
 }
 
 /* Of a plan for any extents. */
@@ -155,8 +155,8 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     if (plan->general) return add_general_grids(plan, extents, i, list);
     const hr_cuda_choice c = *hr_grid_of(stage);
     hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
-    if (c.ring) HR_TRY(add_grid(list, i, "_begin", 1, HR_CUDA_CLEAR_THREADS));
-    if (kernels.begin && !c.ring) {
+    if (c.rows == HR_CUDA_ROWS_RING) HR_TRY(add_grid(list, i, "_begin", 1, HR_CUDA_CLEAR_THREADS));
+    if (kernels.begin && c.rows != HR_CUDA_ROWS_RING) {
         HR_TRY(hr_size_value(hr_cuda_cleared_size(&sizes, plan, stage), plan->normal, extents, &total));
         HR_TRY(
             add_grid(list, i, "_begin", blocks_of(hr_cuda_clear_shape(plan), total), HR_CUDA_CLEAR_THREADS));
@@ -164,7 +164,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     HR_TRY(hr_size_value(hr_cuda_total_size(&sizes, plan, stage, &c), plan->normal, extents, &total));
     HR_TRY(add_grid(list, i, "", blocks_of(hr_cuda_shape_of(&c), total), c.threads));
     hr_launch *work = &list->out[list->count - 1];
-    if (c.list) work->pieces = c.blocks_limit;
+    if (c.walk == HR_CUDA_WALK_LISTS) work->pieces = c.blocks_limit;
     work->cluster = hr_cuda_cluster_blocks(&c);
     work->shared = c.shared_bytes;
     if (hr_cuda_asks_before(&c)) snprintf(work->unaligned, sizeof work->unaligned, "stage_%d_unaligned", i);

@@ -21,7 +21,7 @@ static bool starts_at_zero(const hr_plan *plan, const hr_stage *stage) {
 
 hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
                                      const hr_cuda_choice *choice) {
-    return (hr_stage_kernels){choice->ring || starts_at_zero(plan, stage),
+    return (hr_stage_kernels){choice->rows == HR_CUDA_ROWS_RING || starts_at_zero(plan, stage),
                               hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
                                   hr_stage_has(stage, HR_STEP_REDUCE_ALL)};
 }
@@ -130,7 +130,7 @@ static void print_online(hr_cuda_stage *s, int pass) {
 
 /* A ring's block may have any number of warps: slots beyond them hold what changes nothing. */
 static int exchange_threads(const hr_cuda_choice *c) {
-    return c->ring ? hr_cuda_ring_warps(c) * 32 : c->row_threads;
+    return c->rows == HR_CUDA_ROWS_RING ? hr_cuda_ring_warps(c) * 32 : c->row_threads;
 }
 
 /* The other reduction that is made together with this one: of the same kind, in the same pass. `first` of the
@@ -216,10 +216,10 @@ static void print_exchange(hr_cuda_stage *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!is_reduced_in(s, i, pass)) continue;
-        if (c->exchange && c->ring)
+        if (c->cluster > 1 && c->rows == HR_CUDA_ROWS_RING)
             hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[turn], met_%d + turn, parity);", i,
                      c->slices, hr_cuda_reducer(step), i, i, i);
-        else if (c->exchange)
+        else if (c->cluster > 1)
             hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d%s);", i, c->slices,
                      hr_cuda_reducer(step), i, i, s->set);
         hr_dtype type = hr_cuda_statement(s, step)->value->type;
@@ -245,18 +245,18 @@ static void print_slots(hr_cuda_stage *s) {
         if (has_barrier(c) && first == i)
             hr_print(p, "__shared__ %s slots_%d%s[%d];", type, i, sets,
                      exchange_threads(c) / 32 * (partner < 0 ? 1 : 2));
-        if (c->exchange)
+        if (c->cluster > 1)
             hr_print(p, "__shared__ %s shares_%d%s[%d];", hr_cuda_share_type(s, i), i, sets, c->slices);
-        if (c->exchange && c->ring) hr_print(p, "__shared__ uint64_t met_%d[2];", i);
+        if (c->cluster > 1 && c->rows == HR_CUDA_ROWS_RING) hr_print(p, "__shared__ uint64_t met_%d[2];", i);
         any = true;
     }
-    if (!any || (!has_barrier(c) && !c->exchange)) return;
+    if (!any || (!has_barrier(c) && c->cluster < 2)) return;
     if (c->persistent)
         hr_print(p,
                  "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough "
                  "*/");
-    if (c->ring) hr_cuda_print_ring_arrivals(s);
-    if (c->exchange) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
+    if (c->rows == HR_CUDA_ROWS_RING) hr_cuda_print_ring_arrivals(s);
+    if (c->cluster > 1) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
 }
 
 /* All threads of the row have read what one of them is about to overwrite. */
@@ -267,7 +267,7 @@ static void print_meeting(hr_cuda_stage *s) {
         overwrites |= s->stage->steps[i].kind == HR_STEP_ROW && s->plan->storage[tensor] != tensor;
     }
     if (overwrites)
-        hr_print(s->p, s->c->exchange           ? "cluster_barrier();"
+        hr_print(s->p, s->c->cluster > 1        ? "cluster_barrier();"
                        : s->c->row_threads > 32 ? "__syncthreads();"
                                                 : "__syncwarp();");
 }
@@ -275,14 +275,14 @@ static void print_meeting(hr_cuda_stage *s) {
 static void print_row_stores(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     bool open = false;
-    if (!s->c->flat) print_meeting(s);
+    if (!hr_cuda_is_map(s->c)) print_meeting(s);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
         const hr_statement *statement = hr_cuda_statement(s, step);
         hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
-        if (!open && s->c->flat) hr_print(p, "if (blockIdx.x == 0 && threadIdx.x == 0) {");
-        if (!open && !s->c->flat)
+        if (!open && hr_cuda_is_map(s->c)) hr_print(p, "if (blockIdx.x == 0 && threadIdx.x == 0) {");
+        if (!open && !hr_cuda_is_map(s->c))
             hr_print(p, "if (%slane == 0) {", hr_cuda_asks_live(s->c) ? "live && " : "");
         open = true;
         hr_print(p, "    %s%s[%s] = %s;", hr_emit_if_wanted(p, statement->tensor),
@@ -295,18 +295,20 @@ static void print_row_stores(hr_cuda_stage *s) {
 
 static void print_row(hr_cuda_stage *s) {
     hr_printer *p = s->p;
-    if (s->c->staged && !s->c->ring && s->c->depth > 1) hr_cuda_print_next_staging(s);
-    if (s->c->ahead) hr_cuda_print_next_loads(s, print_task_indices);
+    if (hr_cuda_is_staged(s->c) && s->c->rows != HR_CUDA_ROWS_RING && s->c->depth > 1)
+        hr_cuda_print_next_staging(s);
+    if (hr_cuda_loads_ahead(s->c)) hr_cuda_print_next_loads(s, print_task_indices);
     print_task_indices(s);
-    if (s->c->shifted && s->c->resident)
+    if (s->c->ends == HR_CUDA_ENDS_SHIFTED && hr_cuda_is_resident(s->c))
         hr_print(p, "const int rest = task + 1 < tasks ? %" PRId64 " : %" PRId64 "; /* that may be read */",
                  s->c->row + s->c->vector, s->c->row);
-    if (s->c->shifted)
+    if (s->c->ends == HR_CUDA_ENDS_SHIFTED)
         hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", s->c->row, s->c->vector);
-    if (s->c->staged && s->c->shifted && s->c->depth < 2)
+    if (hr_cuda_is_staged(s->c) && s->c->ends == HR_CUDA_ENDS_SHIFTED && s->c->depth < 2)
         hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
                  s->c->vector);
-    if (s->c->staged && !s->c->ring && s->c->depth < 2) hr_print(p, "ptx_copy_wait_all();");
+    if (hr_cuda_is_staged(s->c) && s->c->rows != HR_CUDA_ROWS_RING && s->c->depth < 2)
+        hr_print(p, "ptx_copy_wait_all();");
     hr_cuda_declare_stash(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
@@ -318,17 +320,17 @@ static void print_row(hr_cuda_stage *s) {
         hr_cuda_print_merged_walk(s, pass + 1);
         print_exchange(s, pass);
         hr_cuda_print_merged_exchange(s, pass + 1);
-        if (s->c->ring) hr_cuda_print_packing(s);
+        if (s->c->rows == HR_CUDA_ROWS_RING) hr_cuda_print_packing(s);
     }
     print_row_stores(s);
 }
 
 static bool uses_double_buffer(const hr_cuda_stage *s) {
-    return hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->exchange);
+    return hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->cluster > 1);
 }
 
 const char *hr_cuda_row_type(const hr_cuda_stage *s) {
-    return s->c->few ? "int" : "int64_t";
+    return s->c->row_bits == 32 ? "int" : "int64_t";
 }
 
 static void print_row_loop(hr_cuda_stage *s) {
@@ -337,49 +339,50 @@ static void print_row_loop(hr_cuda_stage *s) {
     const char *type = hr_cuda_row_type(s);
     const char *block =
         hr_format(p, c->slices > 1 ? "(%s)blockIdx.x / %d" : "(%s)blockIdx.x", type, c->slices);
-    const char *slice = c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices,
-                                                  c->ring ? c->row_threads * c->groups : c->row_threads)
-                                      : "";
+    const char *slice =
+        c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices,
+                                  c->rows == HR_CUDA_ROWS_RING ? c->row_threads * c->groups : c->row_threads)
+                      : "";
     const char *blocks =
         hr_format(p, c->slices > 1 ? "(%s)gridDim.x / %d" : "(%s)gridDim.x", type, c->slices);
-    if (c->persistent || c->block_rows > 1 || c->shifted)
-        hr_print(p, c->few ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", type,
+    if (c->persistent || c->block_rows > 1 || c->ends == HR_CUDA_ENDS_SHIFTED)
+        hr_print(p, c->row_bits == 32 ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", type,
                  hr_emit_points(p, s->stage->task, s->stage->task_count));
-    if (c->staged_block)
+    if (c->rows == HR_CUDA_ROWS_BLOCK)
         hr_cuda_print_block_slots(s);
     else if (c->block_rows > 1)
         hr_print(p, "const int lane = (int)(threadIdx.x %% %d)%s;", c->row_threads, slice);
     else
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
-    if (c->ring) {
+    if (c->rows == HR_CUDA_ROWS_RING) {
         hr_cuda_print_held_counts(s);
         hr_cuda_print_ring_loop(s, print_row);
         return;
     }
     const char *row = c->block_rows > 1 ? hr_format(p, " + threadIdx.x / %d", c->row_threads) : "";
     const char *run = c->block_rows > 1 ? hr_format(p, " * %d", c->block_rows) : "";
-    if (c->ahead || c->staged)
+    if (hr_cuda_loads_ahead(c) || hr_cuda_is_staged(c))
         hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", type, block, run, row);
-    if (c->staged) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
-    if (c->ahead) hr_cuda_print_first_loads(s, print_task_indices);
+    if (hr_cuda_is_staged(c)) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
+    if (hr_cuda_loads_ahead(c)) hr_cuda_print_first_loads(s, print_task_indices);
     const char *first = c->persistent ? "first" : hr_format(p, "%s%s", block, run);
     if (c->persistent)
         hr_print(p, "for (%s first = %s%s; first < tasks; first += %s%s) {", type, block, run, blocks, run);
     p->indent += c->persistent;
-    if (c->staged_block) hr_cuda_print_block_in(s);
+    if (c->rows == HR_CUDA_ROWS_BLOCK) hr_cuda_print_block_in(s);
     hr_print(p, hr_cuda_asks_live(c) ? "int64_t task = %s%s;" : "const int64_t task = %s%s;", first,
-             c->staged_block ? " + row" : row);
-    if (c->block_rows > 1 && !c->staged_block && !hr_cuda_asks_live(c))
+             c->rows == HR_CUDA_ROWS_BLOCK ? " + row" : row);
+    if (c->block_rows > 1 && c->rows != HR_CUDA_ROWS_BLOCK && !hr_cuda_asks_live(c))
         hr_print(p, "if (task >= tasks) %s;", c->persistent ? "break" : "return");
     if (hr_cuda_asks_live(c)) {
         hr_print(p, "const bool live = task < tasks; /* the others have no row */");
         hr_print(p, "task = live ? task : tasks - 1;");
         p->live = "live";
     }
-    if (c->ahead || c->staged) hr_print(p, "ahead += %s%s;", blocks, run);
+    if (hr_cuda_loads_ahead(c) || hr_cuda_is_staged(c)) hr_print(p, "ahead += %s%s;", blocks, run);
     print_row(s);
-    if (c->staged_block) hr_cuda_print_block_out(s);
-    if (c->staged_block) hr_cuda_print_returning(s);
+    if (c->rows == HR_CUDA_ROWS_BLOCK) hr_cuda_print_block_out(s);
+    if (c->rows == HR_CUDA_ROWS_BLOCK) hr_cuda_print_returning(s);
     p->live = NULL;
     if (!c->persistent) return;
     if (uses_double_buffer(s)) hr_print(p, "turn ^= 1;");
@@ -393,12 +396,12 @@ static void print_flat_loop(hr_cuda_stage *s) {
     const hr_cuda_choice *c = s->c;
     int run = c->threads * c->groups;
     print_row_steps(s, 0); /* every thread computes what is one for the whole stage */
-    if (c->list) {
+    if (c->walk == HR_CUDA_WALK_LISTS) {
         hr_list_cuda_loop(s);
         print_row_stores(s);
         return;
     }
-    if (c->tile) {
+    if (c->walk == HR_CUDA_WALK_TILES) {
         hr_cuda_open_tiles(s);
         for (int pass = 0; pass < s->stage->pass_count; pass++)
             hr_cuda_print_pass(s, pass);
@@ -449,7 +452,8 @@ static void print_partials_end(hr_cuda_stage *s) {
     if (c->partners > 1) hr_print(p, "__syncthreads(); /* all have read their rows: the places are free */");
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (step->kind == HR_STEP_REDUCE_COLUMN && !c->column_memory) hr_cuda_print_column_partial(s, i);
+        if (step->kind == HR_STEP_REDUCE_COLUMN && c->sums != HR_CUDA_SUMS_MEMORY)
+            hr_cuda_print_column_partial(s, i);
         if (step->kind != HR_STEP_REDUCE_ALL) continue;
         const char *type = hr_cuda_sum_type(s, step);
         hr_print(p, "__shared__ %s share_%d[%d];", type, i, c->threads / 32 + 1);
@@ -465,7 +469,7 @@ static void print_work(hr_cuda_stage *s) {
     print_slots(s);
     print_partials_begin(s);
     hr_cuda_print_places_begin(s);
-    if (s->c->flat)
+    if (hr_cuda_is_map(s->c))
         print_flat_loop(s);
     else
         print_row_loop(s);
@@ -493,9 +497,9 @@ static void print_clear(hr_cuda_stage *s) {
 static void print_parts(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    if (c->list) {
+    if (c->walk == HR_CUDA_WALK_LISTS) {
         hr_print(p, "int64_t parts = %s->count;", hr_list_cuda_table(p));
-    } else if (c->flat) {
+    } else if (hr_cuda_is_map(c)) {
         int64_t run = (int64_t)c->threads * c->groups * c->vector;
         hr_print(p, "int64_t parts = (%s + %" PRId64 ") / %" PRId64 ";",
                  hr_emit_points(p, c->order, c->order_count), run - 1, run);
@@ -575,7 +579,9 @@ static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) 
     hr_printer *p = s->p;
     int partners = hr_cuda_cluster_blocks(s->c);
     const char *cluster = partners > 1 ? hr_format(p, " __cluster_dims__(%d, 1, 1)", partners) : "";
-    int blocks = s->c->list ? 4 : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
+    int blocks = s->c->walk == HR_CUDA_WALK_LISTS
+                     ? 4
+                     : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
     const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
     hr_print(p, "%s void%s __launch_bounds__(%d%s)", p->kernel, cluster, s->c->threads, together);
     hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", s->number, suffix);
@@ -595,7 +601,7 @@ static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) 
 }
 
 static void print_main(hr_cuda_stage *s) {
-    bool list = s->c->list, before = hr_cuda_asks_before(s->c);
+    bool list = s->c->walk == HR_CUDA_WALK_LISTS, before = hr_cuda_asks_before(s->c);
     print_kernel(s,
                  hr_format(s->p, "%sstatic __device__ __forceinline__ void stage_%d_work(const arguments &a)",
                            list ? "" : "template <bool ALIGNED>\n", s->number),
@@ -608,8 +614,8 @@ static void begin_stage(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     hr_printer_stage(p, s->stage);
     p->vector = false;
-    p->fast = s->c->fast;
-    int count = s->c->order_count, first = s->c->flat ? 0 : s->stage->task_count;
+    p->fast = s->c->math == HR_CUDA_MATH_FAST;
+    int count = s->c->order_count, first = hr_cuda_is_map(s->c) ? 0 : s->stage->task_count;
     p->lane = count > first ? s->c->order[count - 1] : -1;
     p->outer = s->c->order + first;
     p->outer_count = count > first ? count - first - 1 : 0;
@@ -621,7 +627,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     hr_cuda_stage s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     s.c = choice;
     s.extents = extents;
-    s.positions = choice->narrow ? "int" : "int64_t";
+    s.positions = choice->position_bits == 32 ? "int" : "int64_t";
     s.set = choice->persistent ? "[turn]" : "";
     size_t ids = (size_t)p->function->expr_count + 1;
     s.held = hr_arena_alloc(p->arena, ids * sizeof *s.held);
@@ -631,7 +637,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     if (stage->step_count > HR_CUDA_STEPS_MAX)
         return hr_fail(HR_BAD_INPUT, "kernel %.60s has more than %d statements in one stage",
                        p->plan->source->name, HR_CUDA_STEPS_MAX);
-    for (int i = 0; i < stage->step_count && !choice->resident; i++) {
+    for (int i = 0; i < stage->step_count && !hr_cuda_is_resident(choice); i++) {
         const hr_expr *shift;
         int sum = hr_cuda_online_sum(p->plan, stage, i, &shift);
         if (sum < 0 || s.beside[sum]) continue;
@@ -647,7 +653,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     const char *head = "%s void __launch_bounds__(%d) stage_%d_%s(const __grid_constant__ arguments a)";
     if (kernels.begin)
         print_kernel(&s, hr_format(p, head, p->kernel, HR_CUDA_CLEAR_THREADS, number, "begin"),
-                     choice->ring ? hr_cuda_print_ring_begin : print_clear);
+                     choice->rows == HR_CUDA_ROWS_RING ? hr_cuda_print_ring_begin : print_clear);
     print_main(&s);
     hr_printer_stage(p, stage);
     p->vector = p->fast = false;

@@ -33,7 +33,7 @@ void hr_cuda_print_column_begin(hr_cuda_stage *s, int i) {
     const char *type = hr_cuda_sum_type(s, step), *identity = hr_cuda_identity(step);
     hr_print(p, "%s *const partial_%d = (%s *)(%s) + %s * %" PRId64 ";", type, i, type,
              hr_cuda_work_place(s, i), block_of(s), c->row);
-    if (c->column_memory) {
+    if (c->sums == HR_CUDA_SUMS_MEMORY) {
         print_column_memory(s, i, type, identity);
         return;
     }
@@ -74,7 +74,8 @@ static void print_column_sharing(hr_cuda_stage *s, int i) {
 /* The sums stand together in memory as they do in the thread. */
 static bool is_grouped(const hr_cuda_stage *s, const hr_step *step) {
     int size = hr_cuda_partial_size(s->plan, step);
-    return !hr_op_finds_position(step->reduce) && s->c->exact && s->c->vector * size % 16 == 0;
+    return !hr_op_finds_position(step->reduce) && s->c->ends == HR_CUDA_ENDS_EXACT &&
+           s->c->vector * size % 16 == 0;
 }
 
 /* Where in shared memory a block leaves a step's sums for its partner. */

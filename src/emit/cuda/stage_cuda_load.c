@@ -68,7 +68,7 @@ static bool is_grouped(const hr_cuda_stage *s, const hr_expr *e) {
     const hr_tensor *tensor = &s->function->tensors[e->tensor];
     if (e->op != HR_OP_ELEMENT || s->p->value[e->tensor] || tensor->rank == 0) return false;
     if (hr_expr_level(s->p, e) != HR_AT_LANE) return false;
-    if (s->c->straddle && !s->one_row)
+    if (s->c->ends == HR_CUDA_ENDS_STRADDLED && !s->one_row)
         return !hr_element_is_guarded(s->function, e) && hr_cuda_whole(s, e->tensor, e->args);
     return hr_expr_is_row_form(s->p, e);
 }
@@ -77,8 +77,11 @@ static bool is_grouped(const hr_cuda_stage *s, const hr_expr *e) {
 bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
     int rank = s->function->tensors[tensor].rank;
     int64_t axis;
-    if (hr_cuda_whole(s, tensor, subscripts)) return s->c->exact || s->c->flat || s->c->shifted;
-    bool rows = s->c->exact || (rank == 1 && !s->c->flat && !s->c->shifted && !s->c->straddle);
+    if (hr_cuda_whole(s, tensor, subscripts))
+        return s->c->ends == HR_CUDA_ENDS_EXACT || hr_cuda_is_map(s->c) || s->c->ends == HR_CUDA_ENDS_SHIFTED;
+    bool rows = s->c->ends == HR_CUDA_ENDS_EXACT ||
+                (rank == 1 && !hr_cuda_is_map(s->c) && s->c->ends != HR_CUDA_ENDS_SHIFTED &&
+                 s->c->ends != HR_CUDA_ENDS_STRADDLED);
     if (!rows || !rest_is_aligned(s, subscripts[rank - 1])) return false;
     if (rank == 1) return true;
     return hr_extent_value(s->function, s->function->tensors[tensor].shape[rank - 1], s->extents, &axis) ==
@@ -141,7 +144,7 @@ static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
             hr_walk_through(&walk, hr_cuda_statement(s, step)->subscripts[a]);
     }
     const int here = out->count;
-    const bool whole = pass == 0 && s->c->resident;
+    const bool whole = pass == 0 && hr_cuda_is_resident(s->c);
     for (int i = 0; i < s->stage->step_count && whole; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (in_groups(s, step) && step->pass > 0) hr_walk_through(&walk, step->value);
@@ -149,7 +152,8 @@ static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
     hr_printer_walked(s->p, &walk);
     for (int i = here; i < out->count;)
         if (!is_placeable(s, out->element[i]) ||
-            (!s->c->ahead && !s->c->early && !varies_by_task(s, out->element[i])))
+            (!hr_cuda_loads_ahead(s->c) && s->c->same != HR_CUDA_SAME_EARLY &&
+             !varies_by_task(s, out->element[i])))
             out->element[i] = out->element[--out->count];
         else
             i++;
@@ -158,7 +162,7 @@ static void elements_of_pass(hr_cuda_stage *s, int pass, element_list *out) {
 /* ---- groups ---- */
 
 bool hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
-    return s->c->last && hr_cuda_whole(s, tensor, subscripts) &&
+    return s->c->eviction == HR_EVICTION_LAST && hr_cuda_whole(s, tensor, subscripts) &&
            s->function->tensors[s->plan->storage[tensor]].role != HR_ROLE_INOUT;
 }
 
@@ -167,22 +171,24 @@ bool hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *sub
 static const char *not_after(const hr_cuda_stage *s, const char *condition) {
     const hr_cuda_choice *c = s->c;
     int64_t whole = c->row / ((int64_t)c->row_threads * c->slices * c->vector);
-    return c->resident && whole ? hr_format(s->p, "(u < %" PRId64 " || %s)", whole, condition) : condition;
+    return hr_cuda_is_resident(c) && whole ? hr_format(s->p, "(u < %" PRId64 " || %s)", whole, condition)
+                                           : condition;
 }
 
 /* The same and `begins`, where it may begin before its row. */
 static const char *not_outside(const hr_cuda_stage *s, const char *begins, const char *ends) {
     ends = not_after(s, ends);
-    if (!s->c->shifted) return ends;
-    return hr_format(s->p, s->c->resident ? "(u > 0 || %s) && %s" : "%s && %s", begins, ends);
+    if (s->c->ends != HR_CUDA_ENDS_SHIFTED) return ends;
+    return hr_format(s->p, hr_cuda_is_resident(s->c) ? "(u > 0 || %s) && %s" : "%s && %s", begins, ends);
 }
 
 const char *hr_cuda_element_guard(hr_cuda_stage *s) {
-    if (s->c->flat) return hr_format(s->p, "inside || pos + v < %s", hr_cuda_row_end(s));
-    if (!s->c->resident)
-        return hr_format(
-            s->p, s->c->shifted ? "inside || (pos + v >= 0 && pos + v < %s)" : "inside || pos + v < %s",
-            hr_cuda_row_end(s));
+    if (hr_cuda_is_map(s->c)) return hr_format(s->p, "inside || pos + v < %s", hr_cuda_row_end(s));
+    if (!hr_cuda_is_resident(s->c))
+        return hr_format(s->p,
+                         s->c->ends == HR_CUDA_ENDS_SHIFTED ? "inside || (pos + v >= 0 && pos + v < %s)"
+                                                            : "inside || pos + v < %s",
+                         hr_cuda_row_end(s));
     return not_outside(s, "v >= -pos", hr_format(s->p, "v < %" PRId64 " - pos", s->c->row));
 }
 
@@ -193,34 +199,37 @@ void hr_cuda_open_groups(hr_cuda_stage *s) {
     hr_print(p, "#pragma unroll");
     hr_print(p, "for (int u = 0; u < %d; u++) {", c->groups);
     p->indent++;
-    if (c->flat) {
+    if (hr_cuda_is_map(c)) {
         if (c->both) return;
-        if (c->tile) {
+        if (c->walk == HR_CUDA_WALK_TILES) {
             hr_cuda_print_tile_place(s);
             return;
         }
         hr_print(p, "const %s pos = (base + u * %d + (int)threadIdx.x) * %d;", type, c->threads, c->vector);
         hr_print(p, "if (pos >= total) continue;");
-        if (!c->exact) hr_print(p, "const bool inside = pos + %d <= total;", c->vector);
+        if (c->ends != HR_CUDA_ENDS_EXACT) hr_print(p, "const bool inside = pos + %d <= total;", c->vector);
         return;
     }
-    int64_t run = (int64_t)c->row_threads * (c->ring ? 1 : c->slices);
+    int64_t run = (int64_t)c->row_threads * (c->rows == HR_CUDA_ROWS_RING ? 1 : c->slices);
     const char *first = c->chunks > 1 ? hr_format(p, "((%s)chunk * %d + u)", type, c->groups) : "u";
-    if (c->exact && c->resident) /* 64 bits, so that u's part stays a constant of the address */
+    if (c->ends == HR_CUDA_ENDS_EXACT &&
+        hr_cuda_is_resident(c)) /* 64 bits, so that u's part stays a constant of the address */
         hr_print(p, "const int64_t pos = (int64_t)lane * %d + u * %" PRId64 ";", c->vector, run * c->vector);
     else
         hr_print(p, "const %s pos = (%s * %" PRId64 " + lane) * %d%s;", type, first, run, c->vector,
-                 c->shifted ? " - shift" : "");
-    bool full = c->exact && c->row % c->vector == 0 &&
+                 c->ends == HR_CUDA_ENDS_SHIFTED ? " - shift" : "");
+    bool full = c->ends == HR_CUDA_ENDS_EXACT && c->row % c->vector == 0 &&
                 c->row / c->vector == (int64_t)c->row_threads * c->slices * c->groups * c->chunks;
-    const char *idle = hr_cuda_asks_live(c) && !s->loads_ahead && !c->staged_block ? "!live" : "";
+    const char *idle =
+        hr_cuda_asks_live(c) && !s->loads_ahead && c->rows != HR_CUDA_ROWS_BLOCK ? "!live" : "";
     if (!full)
         hr_print(p, "if (pos >= %" PRId64 "%s%s) continue;", c->row, *idle ? " || " : "", idle);
     else if (*idle)
         hr_print(p, "if (%s) continue;", idle);
-    if (!c->exact && c->staged_block) /* two elements: one by one costs less than a branch */
+    if (c->ends != HR_CUDA_ENDS_EXACT &&
+        c->rows == HR_CUDA_ROWS_BLOCK) /* two elements: one by one costs less than a branch */
         hr_print(p, "const bool inside = u < %d;", c->groups - 1);
-    else if (!c->exact)
+    else if (c->ends != HR_CUDA_ENDS_EXACT)
         hr_print(p, "const bool inside = %s;",
                  not_outside(s, "pos >= 0", hr_format(p, "pos + %d <= %" PRId64, c->vector, c->row)));
 }
@@ -235,8 +244,8 @@ void hr_cuda_close(hr_printer *p) {
 void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    const char *type = c->narrow ? "uint32_t" : "int64_t";
-    int first = c->flat ? 0 : s->stage->task_count, last = c->order_count - 1;
+    const char *type = c->position_bits == 32 ? "uint32_t" : "int64_t";
+    int first = hr_cuda_is_map(c) ? 0 : s->stage->task_count, last = c->order_count - 1;
     const char *rest = at;
     for (int k = last; k >= first; k--) {
         const char *name = k == last ? lane : hr_emit_index(p, c->order[k]);
@@ -258,41 +267,43 @@ void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane) {
 
 /* Two indices, of which the inner one ends at most once in a group: one division a group is enough. */
 bool hr_cuda_wraps_once(const hr_cuda_stage *s) {
-    int first = s->c->flat ? 0 : s->stage->task_count;
-    return s->c->straddle && s->c->order_count - first == 2 && s->c->lane >= s->c->vector;
+    int first = hr_cuda_is_map(s->c) ? 0 : s->stage->task_count;
+    return s->c->ends == HR_CUDA_ENDS_STRADDLED && s->c->order_count - first == 2 &&
+           s->c->lane >= s->c->vector;
 }
 
 /* Where in its row a group's first element stands, for a pointer that leaves the lane out. */
 const char *hr_cuda_group_start(const hr_cuda_stage *s) {
-    int first = s->c->flat ? 0 : s->stage->task_count;
-    return (s->c->straddle && !s->one_row) || s->c->order_count - first <= 1 ? "pos" : "start";
+    int first = hr_cuda_is_map(s->c) ? 0 : s->stage->task_count;
+    return (s->c->ends == HR_CUDA_ENDS_STRADDLED && !s->one_row) || s->c->order_count - first <= 1 ? "pos"
+                                                                                                   : "start";
 }
 
 void hr_cuda_print_group_indices(hr_cuda_stage *s) {
     if (strcmp(hr_cuda_group_start(s), "start") == 0) hr_cuda_print_indices(s, "pos", "start");
     if (!hr_cuda_wraps_once(s)) return;
-    const char *type = s->c->narrow ? "uint32_t" : "int64_t";
+    const char *type = s->c->position_bits == 32 ? "uint32_t" : "int64_t";
     hr_print(s->p, "const %s above = (%s)pos / (%s)%" PRId64 ", start = (%s)pos %% (%s)%" PRId64 ";",
              s->positions, type, type, s->c->lane, type, type, s->c->lane);
 }
 
 const char *hr_cuda_row_end(hr_cuda_stage *s) {
-    return s->c->flat ? "total" : hr_format(s->p, "%" PRId64, s->c->row);
+    return hr_cuda_is_map(s->c) ? "total" : hr_format(s->p, "%" PRId64, s->c->row);
 }
 
 /* The row (flat: the tensor) that a whole element's positions count from. */
 const char *hr_cuda_whole_base(hr_cuda_stage *s, int tensor) {
     const char *base = hr_emit_tensor(s->p, tensor);
-    return s->c->flat ? base : hr_format(s->p, "%s + task * %" PRId64, base, s->c->row);
+    return hr_cuda_is_map(s->c) ? base : hr_format(s->p, "%s + task * %" PRId64, base, s->c->row);
 }
 
 static bool is_staged(const hr_cuda_stage *s, const hr_expr *e) {
-    return s->c->staged && hr_cuda_whole(s, e->tensor, e->args);
+    return hr_cuda_is_staged(s->c) && hr_cuda_whole(s, e->tensor, e->args);
 }
 
 const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *buffer) {
     const hr_cuda_choice *c = s->c;
-    if (c->ring)
+    if (c->rows == HR_CUDA_ROWS_RING)
         return hr_format(s->p, "staged_%d + (%s * %d + u) * %d + (int)threadIdx.x", e->id, buffer, c->groups,
                          c->threads);
     const char *group = c->chunks > 1 ? hr_format(s->p, "(chunk * %d + u)", c->groups) : "u";
@@ -319,7 +330,7 @@ void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *t
     const char *aligned = may_be_aligned && hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
     const char *place =
         hr_format(p, "%s + %s * %" PRId64 " + pos", hr_emit_tensor(p, e->tensor), task, c->row);
-    if (c->exact)
+    if (c->ends == HR_CUDA_ENDS_EXACT)
         hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, hr_cuda_slot(s, e, buffer), place, c->vector);
     else
         hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, hr_cuda_slot(s, e, buffer),
@@ -330,13 +341,13 @@ void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *t
 static void print_restaging(hr_cuda_stage *s, const hr_expr *const *elements, int count, int pass) {
     hr_printer *p = s->p;
     bool any = false;
-    if (s->c->depth > 1 || s->c->ring) return;
+    if (s->c->depth > 1 || s->c->rows == HR_CUDA_ROWS_RING) return;
     for (int i = 0; i < count; i++)
         any = any || (is_staged(s, elements[i]) && !used_after(s, elements[i], pass));
     if (!any) return;
     hr_print(p, "if (ahead < tasks) {");
     p->indent++;
-    if (s->c->shifted) hr_print(p, "const int shift = ahead_shift;");
+    if (s->c->ends == HR_CUDA_ENDS_SHIFTED) hr_print(p, "const int shift = ahead_shift;");
     hr_cuda_open_groups(s);
     for (int i = 0; i < count; i++)
         if (is_staged(s, elements[i]) && !used_after(s, elements[i], pass))
@@ -362,7 +373,7 @@ static void print_staging_of_row(hr_cuda_stage *s, const element_list *all, cons
     hr_print(p, "if (%s < tasks) {", row);
     p->indent++;
     hr_print(p, "const int64_t task = %s;", row);
-    if (c->shifted)
+    if (c->ends == HR_CUDA_ENDS_SHIFTED)
         hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", c->row, c->vector);
     if (c->chunks > 1) {
         hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", c->chunks);
@@ -389,7 +400,7 @@ int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max) {
 
 /* What is the same for all rows waits in shared memory. */
 static bool is_same_shared(const hr_cuda_stage *s, const hr_expr *e) {
-    return s->c->same_shared && !is_staged(s, e) && !varies_by_task(s, e);
+    return s->c->same == HR_CUDA_SAME_SHARED && !is_staged(s, e) && !varies_by_task(s, e);
 }
 
 void hr_cuda_print_places(hr_cuda_stage *s) {
@@ -441,7 +452,9 @@ void hr_cuda_print_next_staging(hr_cuda_stage *s) {
 
 /* Whole groups of it may be read though parts of them are of the rows beside: nobody writes to it. */
 static bool reads_beyond(const hr_cuda_stage *s, const hr_expr *e) {
-    if (!s->c->shifted || !s->c->resident || s->c->ahead || s->c->straddle) return false;
+    if (s->c->ends != HR_CUDA_ENDS_SHIFTED || !hr_cuda_is_resident(s->c) || hr_cuda_loads_ahead(s->c) ||
+        s->c->ends == HR_CUDA_ENDS_STRADDLED)
+        return false;
     if (!hr_cuda_whole(s, e->tensor, e->args)) return false;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
@@ -456,8 +469,8 @@ static bool reads_beyond(const hr_cuda_stage *s, const hr_expr *e) {
 static bool reads_across(const hr_cuda_stage *s, const hr_expr *e) {
     const hr_tensor *tensor = &s->function->tensors[e->tensor];
     int64_t axis;
-    return s->c->shifted && s->c->narrow && !s->c->straddle && tensor->rank == 1 &&
-           e->args[0]->op == HR_OP_INDEX &&
+    return s->c->ends == HR_CUDA_ENDS_SHIFTED && s->c->position_bits == 32 &&
+           s->c->ends != HR_CUDA_ENDS_STRADDLED && tensor->rank == 1 && e->args[0]->op == HR_OP_INDEX &&
            hr_extent_value(s->function, tensor->shape[0], s->extents, &axis) == HR_OK && axis == s->c->row;
 }
 
@@ -466,7 +479,7 @@ static void print_staged_load(hr_cuda_stage *s, const hr_expr *e, const char *st
     const char *place = hr_format(p, "%s + place + pos", staged_block);
     const char *load =
         hr_format(p, "load_carried<%d>(%s, %s)", s->c->vector, place, hr_cuda_block_slot_apart(s));
-    if (!s->c->exact)
+    if (s->c->ends != HR_CUDA_ENDS_EXACT)
         load = hr_format(p, "inside ? %s : load_part<%d>(%s, 0, %s - pos)", load, s->c->vector, place,
                          hr_cuda_row_end(s));
     hr_print(p, "%s[u] = %s;", s->held[e->id], load);
@@ -475,9 +488,10 @@ static void print_staged_load(hr_cuda_stage *s, const hr_expr *e, const char *st
 /* Groups that registers hold only while they are used: those that wait in shared memory for a pass that reads
  * them again, and what is the same for every row and comes from the cache. */
 static bool is_late(const hr_cuda_stage *s, const hr_expr *e) {
-    if (s->c->columns && s->c->staged && !s->c->resident) return is_staged(s, e) || is_same_shared(s, e);
-    return !s->c->flat && s->c->resident && !s->c->ahead && !s->c->early && !s->c->straddle &&
-           !varies_by_task(s, e);
+    if (s->c->columns && hr_cuda_is_staged(s->c) && !hr_cuda_is_resident(s->c))
+        return is_staged(s, e) || is_same_shared(s, e);
+    return !hr_cuda_is_map(s->c) && hr_cuda_is_resident(s->c) && !hr_cuda_loads_ahead(s->c) &&
+           s->c->same != HR_CUDA_SAME_EARLY && s->c->ends != HR_CUDA_ENDS_STRADDLED && !varies_by_task(s, e);
 }
 
 /* How its load treats the caches: cuda_machine.h. Between two uses of a row's weights whole rows pass through
@@ -505,7 +519,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
     const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
     const char *aligned = hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
     const char *place, *valid = NULL;
-    if (c->straddle && !s->one_row) {
+    if (c->ends == HR_CUDA_ENDS_STRADDLED && !s->one_row) {
         place = hr_format(p, "%s + pos", hr_cuda_whole_base(s, e->tensor));
     } else {
         hr_expr_print_pointer(p, e);
@@ -520,9 +534,9 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         load = hr_format(p, "%s ? %s : load_part<%d>(%s, -pos, %s - pos)",
                          not_after(s, hr_format(p, "pos + %d <= rest", c->vector)), load, c->vector, place,
                          hr_cuda_row_end(s));
-    else if (!c->exact && !s->one_row)
+    else if (c->ends != HR_CUDA_ENDS_EXACT && !s->one_row)
         load = hr_format(p, "inside ? %s : load_part<%d>(%s, %s, %s - pos)", load, c->vector, place,
-                         c->flat ? "0" : "-pos", hr_cuda_row_end(s));
+                         hr_cuda_is_map(c) ? "0" : "-pos", hr_cuda_row_end(s));
     if (valid) load = hr_format(p, "!%s ? zero_group<%s, %d>() : %s", valid, type, c->vector, load);
     hr_print(p, "%s%s%s = %s;", before, held, index, load);
 }
@@ -542,10 +556,10 @@ static void print_load_loop(hr_cuda_stage *s, const hr_expr *const *elements, in
         if (hr_cuda_block_slot_in(s, elements[i])) continue;
         for (int a = 0; a < elements[i]->arg_count; a++)
             hr_expr_prepare(p, elements[i]->args[a], HR_AT_TASK);
-        if (!s->c->straddle) hr_expr_prepare(p, elements[i], HR_AT_TASK);
+        if (s->c->ends != HR_CUDA_ENDS_STRADDLED) hr_expr_prepare(p, elements[i], HR_AT_TASK);
     }
     hr_cuda_open_groups(s);
-    if (!s->c->straddle) hr_cuda_print_group_indices(s);
+    if (s->c->ends != HR_CUDA_ENDS_STRADDLED) hr_cuda_print_group_indices(s);
     for (int i = 0; i < count; i++)
         print_load(s, elements[i], before, index);
     hr_cuda_close(p);
@@ -565,7 +579,7 @@ void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass) {
         print_load(s, e, "", "");
         s->late[s->late_count++] = e;
     }
-    if (s->late_count && s->c->staged && !s->c->resident)
+    if (s->late_count && hr_cuda_is_staged(s->c) && !hr_cuda_is_resident(s->c))
         hr_print(p, "keep_order(); /* fewer groups in registers at a time */");
 }
 
@@ -611,11 +625,11 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
     if (!list.count) return;
     for (int i = 0; i < list.count; i++)
         name_and_declare(s, list.element[i], "");
-    int staged_block = s->c->staged_block ? staged_first(s, &list) : 0;
+    int staged_block = s->c->rows == HR_CUDA_ROWS_BLOCK ? staged_first(s, &list) : 0;
     if (staged_block) print_staged_loads(s, list.element, staged_block);
     if (staged_block < list.count)
         print_load_loop(s, list.element + staged_block, list.count - staged_block, "", "[u]");
-    if (s->c->staged) print_restaging(s, list.element, list.count, pass);
+    if (hr_cuda_is_staged(s->c)) print_restaging(s, list.element, list.count, pass);
 }
 
 void hr_cuda_print_same_loads(hr_cuda_stage *s) {
@@ -649,8 +663,9 @@ static void print_ahead(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_
     s->loads_ahead = true;
     hr_print(p, "if (ahead < tasks) {");
     p->indent++;
-    hr_print(p, s->c->columns && s->c->staged && s->c->resident ? "const int64_t task = ahead + own_zero();"
-                                                                : "const int64_t task = ahead;");
+    hr_print(p, s->c->columns && hr_cuda_is_staged(s->c) && hr_cuda_is_resident(s->c)
+                    ? "const int64_t task = ahead + own_zero();"
+                    : "const int64_t task = ahead;");
     print_indices_of_task(s);
     for (int i = 0; i < s->ahead_value_count; i++) {
         const char *text = hr_expr_text(p, s->ahead_value[i]);
@@ -677,7 +692,7 @@ static void print_same(hr_cuda_stage *s, const element_list *same) {
     hr_printer *p = s->p;
     if (!same->count) return;
     s->loads_ahead = true; /* as they do: there is no row in hand yet */
-    if (s->c->same_shared) {
+    if (s->c->same == HR_CUDA_SAME_SHARED) {
         for (int i = 0; i < same->count; i++)
             s->held[same->element[i]->id] = hr_format(p, "staged_%d", same->element[i]->id);
         print_load_loop(s, same->element, same->count, "",
@@ -697,7 +712,7 @@ static void print_same(hr_cuda_stage *s, const element_list *same) {
 void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
     hr_printer *p = s->p;
     element_list list = {0}, same = {0};
-    if (s->c->staged)
+    if (hr_cuda_is_staged(s->c))
         all_elements(s, &list);
     else
         elements_of_pass(s, 0, &list);
@@ -706,7 +721,7 @@ void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices_of_task)(h
         const hr_expr *e = list.element[i];
         if (!varies_by_task(s, e) && is_placeable(s, e))
             same.element[same.count++] = e;
-        else if (!s->c->staged)
+        else if (!hr_cuda_is_staged(s->c))
             s->ahead[s->ahead_count++] = e;
     }
     for (int i = 0; i < s->ahead_count; i++)
@@ -716,7 +731,7 @@ void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices_of_task)(h
     for (int i = 0; i < s->stage->step_count; i++)
         hr_walk_through(&walk, s->stage->steps[i].value);
     hr_printer_walked(p, &walk);
-    if (!s->ahead_count && !s->c->staged) s->ahead_value_count = 0;
+    if (!s->ahead_count && !hr_cuda_is_staged(s->c)) s->ahead_value_count = 0;
     if (!s->ahead_count && !s->ahead_value_count) return;
     for (int i = 0; i < s->ahead_value_count; i++)
         hr_print(p, "%s ahead_%d = 0;", hr_c_compute(s->ahead_value[i]->type), s->ahead_value[i]->id);
@@ -732,7 +747,7 @@ static void name_values(hr_cuda_stage *s) {
 /* Rows that take so long that values asked for after the first exchange are there in time, while those asked
  * for with the row keep the barrier waiting. */
 static bool asks_late(const hr_cuda_stage *s) {
-    return s->c->same_shared && s->ahead_value_count > 0;
+    return s->c->same == HR_CUDA_SAME_SHARED && s->ahead_value_count > 0;
 }
 
 void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {

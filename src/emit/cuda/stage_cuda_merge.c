@@ -72,9 +72,10 @@ static bool is_even(const hr_cuda_choice *c) {
 
 /* Where a row is held by so many threads, an exchange takes as long as a walk. */
 bool hr_cuda_may_join(const hr_cuda_choice *c) {
-    if (c->ring) return true;
-    return c->resident && c->exact && !c->exchange && !c->staged_block && !c->columns && !c->totals &&
-           c->block_rows == 1 && c->threads >= MERGED_THREADS && is_even(c);
+    if (c->rows == HR_CUDA_ROWS_RING) return true;
+    return hr_cuda_is_resident(c) && c->ends == HR_CUDA_ENDS_EXACT && c->cluster < 2 &&
+           c->rows != HR_CUDA_ROWS_BLOCK && !c->columns && !c->totals && c->block_rows == 1 &&
+           c->threads >= MERGED_THREADS && is_even(c);
 }
 
 bool hr_cuda_is_merged_pass(const hr_cuda_stage *s, int pass) {
@@ -96,7 +97,7 @@ bool hr_cuda_is_merged(const hr_cuda_stage *s, int step) {
 /* Of `threads` threads. */
 static const char *merged_type(const hr_cuda_stage *s, int second, int64_t threads) {
     if (!is_variance(&s->stage->steps[second]))
-        return s->c->ring ? "online_share<true>" : "online_share<false>";
+        return s->c->rows == HR_CUDA_ROWS_RING ? "online_share<true>" : "online_share<false>";
     if (!is_even(s->c)) return "uneven_share";
     return hr_format(s->p, "even_share<%" PRId64 ">", threads * s->c->groups * s->c->vector);
 }
@@ -180,7 +181,7 @@ static void print_merged(hr_cuda_stage *s, int i) {
     const hr_cuda_choice *c = s->c;
     int first = s->merged[i] - 1, warps = hr_cuda_ring_warps(c);
     bool variance = is_variance(&s->stage->steps[i]), uneven = variance && !is_even(c);
-    const char *block = c->exchange ? "block" : "joint";
+    const char *block = c->cluster > 1 ? "block" : "joint";
     hr_print(p, "const auto warp_%d = %s{a%d, a%d}.of_lanes<32>(%s);", i, merged_type(s, i, 1), first, i,
              uneven ? "held, held_by_warps[threadIdx.x / 32]" : "");
     hr_print(p, "if (threadIdx.x %% 32 == 0) slots_%d%s[threadIdx.x / 32] = warp_%d;", first, s->set, i);
@@ -188,7 +189,7 @@ static void print_merged(hr_cuda_stage *s, int i) {
     hr_print(p, "const auto %s_%d = slots_%d%s[threadIdx.x %% %d].of_lanes<%d>(%s);", block, i, first, s->set,
              warps, warps,
              uneven ? hr_format(p, "held_by_warps[threadIdx.x %% %d], held_by_block", warps) : "");
-    if (c->exchange) {
+    if (c->cluster > 1) {
         hr_print(p, "send_share<%d>(block_%d, shares_%d[turn], met_%d + turn);", c->slices, i, first, first);
         hr_print(p, "wait_for_arrivals(met_%d + turn, parity);", first);
         if (uneven) print_held_by_blocks(s);
@@ -217,8 +218,8 @@ void hr_cuda_print_merged_values(hr_cuda_stage *s, int pass) {
             hr_emit_step_value(p, step, hr_format(p, "joint_%d.squares_about%s(%s)", i, about, text), HR_F32);
             continue;
         }
-        hr_print(p, "const float scale_%d = %s(own_%d - %s);", i, s->c->fast ? "fast_exp" : "f32_exp", i,
-                 text);
+        hr_print(p, "const float scale_%d = %s(own_%d - %s);", i,
+                 s->c->math == HR_CUDA_MATH_FAST ? "fast_exp" : "f32_exp", i, text);
         hr_emit_step_value(p, step, hr_format(p, "online_sum(joint_%d.sum, joint_%d.peak, %s)", i, i, text),
                            HR_F32);
     }

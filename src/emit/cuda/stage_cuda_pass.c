@@ -97,8 +97,8 @@ static void name_held(hr_cuda_stage *s, bool on) {
 }
 
 static bool can_keep(const hr_cuda_stage *s) {
-    if (s->c->ring) return true; /* it was chosen so that they fit */
-    return s->c->resident && !s->c->columns && s->c->groups * s->c->vector <= STASH_ELEMENTS_MAX &&
+    if (s->c->rows == HR_CUDA_ROWS_RING) return true; /* it was chosen so that they fit */
+    return hr_cuda_is_resident(s->c) && !s->c->columns && s->c->groups * s->c->vector <= STASH_ELEMENTS_MAX &&
            s->stage->pass_count > 1;
 }
 
@@ -156,7 +156,7 @@ static void print_randoms(hr_cuda_stage *s, int pass, hr_random_list *list) {
     hr_printer *p = s->p;
     const hr_expr **values = hr_arena_alloc(p->arena, (size_t)s->stage->step_count * sizeof *values);
     int count = 0;
-    for (int i = 0; i < s->stage->step_count && (!s->c->straddle || s->one_row); i++)
+    for (int i = 0; i < s->stage->step_count && (s->c->ends != HR_CUDA_ENDS_STRADDLED || s->one_row); i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) values[count++] = s->stage->steps[i].value;
     hr_random_find(p, values, count, is_drawn_together, list);
     for (int i = 0; i < list->count; i++)
@@ -182,8 +182,9 @@ static store store_of(const hr_cuda_stage *s, const hr_step *step) {
     bool dense = hr_plan_layout(s->plan, t.statement->tensor) != HR_LAYOUT_STRIDED;
     const hr_expr *end = last >= 0 ? t.statement->subscripts[last] : NULL;
     bool along = end && end->op == HR_OP_INDEX && end->index == s->p->lane;
-    t.grouped =
-        dense && (s->c->straddle ? hr_cuda_whole(s, t.statement->tensor, t.statement->subscripts) : along);
+    t.grouped = dense && (s->c->ends == HR_CUDA_ENDS_STRADDLED
+                              ? hr_cuda_whole(s, t.statement->tensor, t.statement->subscripts)
+                              : along);
     t.paired = t.grouped && t.type == HR_F32 && (t.dtype == HR_BF16 || t.dtype == HR_F16);
     return t;
 }
@@ -193,9 +194,10 @@ static void print_staged_store(hr_cuda_stage *s, const char *staged_block, const
     hr_printer *p = s->p;
     const char *place = hr_format(p, "%s + place + pos", staged_block);
     const char *apart = hr_cuda_block_slot_apart(s);
-    if (!s->c->exact) hr_print(p, "if (inside)");
-    hr_print(p, "%sstore_carried(%s, %s, %s);", s->c->exact ? "" : "    ", place, values, apart);
-    if (s->c->exact) return;
+    if (s->c->ends != HR_CUDA_ENDS_EXACT) hr_print(p, "if (inside)");
+    hr_print(p, "%sstore_carried(%s, %s, %s);", s->c->ends == HR_CUDA_ENDS_EXACT ? "" : "    ", place, values,
+             apart);
+    if (s->c->ends == HR_CUDA_ENDS_EXACT) return;
     hr_print(p, "else");
     hr_print(p, "    store_part(%s, %s, 0, %s - pos);", place, values, hr_cuda_row_end(s));
 }
@@ -223,7 +225,7 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     if (s->exit[t->id])
         whole = hr_format(p, "leave_group<%s>(%s, %s + pos, %s);", aligned,
                           hr_cuda_slot(s, s->exit[t->id], "here"), base, values);
-    if (c->exact) {
+    if (c->ends == HR_CUDA_ENDS_EXACT) {
         hr_print(p, "%s%s", live, whole);
         return;
     }
@@ -231,7 +233,7 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     hr_print(p, "    %s", whole);
     hr_print(p, hr_cuda_asks_live(c) ? "else if (live)" : "else");
     hr_print(p, "    store_part(%s + %s, %s, %s, %s - pos);", base, hr_cuda_group_start(s), values,
-             c->flat ? "0" : "-pos", hr_cuda_row_end(s));
+             hr_cuda_is_map(c) ? "0" : "-pos", hr_cuda_row_end(s));
 }
 
 static void print_element_store(hr_cuda_stage *s, const store *t, const char *value) {
@@ -253,7 +255,7 @@ static void print_column(hr_cuda_stage *s, const hr_step *step, int i, const cha
     hr_printer *p = s->p;
     if (hr_cuda_asks_live(s->c)) hr_print(p, "if (live)");
     p->indent += hr_cuda_asks_live(s->c);
-    if (s->c->column_memory)
+    if (s->c->sums == HR_CUDA_SUMS_MEMORY)
         print_add(s, step, hr_format(p, "column_%d[pos + v]", i), value);
     else
         print_add(s, step, hr_format(p, "column_%d[u * %d + v]", i, s->c->vector), value);
@@ -347,19 +349,19 @@ static bool needs_guard(hr_cuda_stage *s, int pass) {
 static void print_element_loop(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    bool guard = !c->exact && needs_guard(s, pass);
+    bool guard = c->ends != HR_CUDA_ENDS_EXACT && needs_guard(s, pass);
     hr_print(p, "#pragma unroll");
     hr_print(p, "for (int v = 0; v < %d; v++) {", c->vector);
     p->indent++;
     if (guard) hr_print(p, "if (%s) {", hr_cuda_element_guard(s));
     p->indent += guard;
     if (hr_cuda_wraps_once(s)) {
-        int first = c->flat ? 0 : s->stage->task_count;
+        int first = hr_cuda_is_map(c) ? 0 : s->stage->task_count;
         hr_print(p, "const bool wraps = start + v >= %" PRId64 ";", c->lane);
         hr_print(p, "const int64_t i = wraps ? start + v - %" PRId64 " : start + v;", c->lane);
         hr_print(p, "const int64_t %s = above + wraps;", hr_emit_index(p, c->order[first]));
         prepare_steps(s, pass, HR_AT_OUTER);
-    } else if (c->straddle) {
+    } else if (c->ends == HR_CUDA_ENDS_STRADDLED) {
         hr_print(p, "const %s at = pos + v;", s->positions);
         hr_cuda_print_indices(s, "at", "i");
         prepare_steps(s, pass, HR_AT_OUTER);
@@ -374,8 +376,8 @@ static void print_element_loop(hr_cuda_stage *s, int pass) {
 
 /* Nearly all groups of a straddling stage lie in one row. */
 static bool splits_by_row(const hr_cuda_stage *s) {
-    return s->c->flat && hr_cuda_wraps_once(s) && s->c->lane >= (int64_t)ROW_GROUPS_MIN * s->c->vector &&
-           hr_stash_of(s->stage)->count == 0;
+    return hr_cuda_is_map(s->c) && hr_cuda_wraps_once(s) &&
+           s->c->lane >= (int64_t)ROW_GROUPS_MIN * s->c->vector && hr_stash_of(s->stage)->count == 0;
 }
 
 /* For those groups what is one for a row is read and computed once, and neighbours are loaded together. */
@@ -432,7 +434,7 @@ static void print_groups(hr_cuda_stage *s, int pass) {
     hr_random_list randoms;
     hr_cuda_open_groups(s);
     hr_cuda_print_group_indices(s);
-    if (!s->c->straddle && p->outer_count) prepare_steps(s, pass, HR_AT_OUTER);
+    if (s->c->ends != HR_CUDA_ENDS_STRADDLED && p->outer_count) prepare_steps(s, pass, HR_AT_OUTER);
     hr_cuda_print_late_loads(s, pass);
     print_randoms(s, pass, &randoms);
     for (int i = 0; i < s->stage->step_count; i++) {
@@ -443,11 +445,11 @@ static void print_groups(hr_cuda_stage *s, int pass) {
         store t = store_of(s, step);
         if (t.grouped)
             hr_print(p, "%s y%d[%d]%s;", t.paired ? "float" : hr_c_storage(t.dtype), t.id, s->c->vector,
-                     s->c->exact ? "" : " = {}");
+                     s->c->ends == HR_CUDA_ENDS_EXACT ? "" : " = {}");
     }
     hr_cuda_print_wide_loads(s, pass);
     name_held(s, true);
-    const bool guard = !s->c->exact && needs_guard(s, pass);
+    const bool guard = s->c->ends != HR_CUDA_ENDS_EXACT && needs_guard(s, pass);
     for (int i = 0; i < s->stage->step_count; i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && s->online[i])
             hr_print(p, guard ? "float z%d[%d] = {%s};" : "float z%d[%d];", i, s->c->vector, no_values(s));
@@ -457,7 +459,7 @@ static void print_groups(hr_cuda_stage *s, int pass) {
     hr_cuda_drop_late_loads(s);
     for (int i = 0; i < s->stage->step_count; i++) {
         if (!hr_cuda_runs_in(s, &s->stage->steps[i], pass) || !s->online[i]) continue;
-        if (!guard && !s->c->exact)
+        if (!guard && s->c->ends != HR_CUDA_ENDS_EXACT)
             hr_print(p, "if (!inside) leave_outside(z%d, -pos, %s - pos);", i, hr_cuda_row_end(s));
         hr_print(p, "online_add(a%d, a%d, z%d);", i, s->online[i] - 1, i);
     }
@@ -566,5 +568,5 @@ void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
     }
     if (runs) hr_cuda_close(p);
     if (chain) print_chains_end(s, pass);
-    if (!s->c->resident) hr_cuda_forget_groups(s);
+    if (!hr_cuda_is_resident(s->c)) hr_cuda_forget_groups(s);
 }

@@ -28,15 +28,15 @@ void hr_cuda_print_ring_arrivals(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     hr_print(p, "__shared__ uint64_t arrived[%d];", c->depth);
-    if (c->exchange) hr_print(p, "__shared__ uint64_t told[3];");
+    if (c->cluster > 1) hr_print(p, "__shared__ uint64_t told[3];");
     hr_print(p, "__shared__ int64_t told_row[3]; /* the next row, in turn, and the first */");
-    if (c->exchange) hr_print(p, "int parity = 0; /* of what comes once in two turns */");
+    if (c->cluster > 1) hr_print(p, "int parity = 0; /* of what comes once in two turns */");
     hr_print(p, "if (threadIdx.x == 0) {");
     hr_print(p, "    for (int k = 0; k < %d; k++)", c->depth);
     hr_print(p, "        begin_arrivals(arrived + k, 1);");
-    if (c->exchange) hr_print(p, "    for (int k = 0; k < 3; k++)");
-    if (c->exchange) hr_print(p, "        begin_arrivals(told + k, 1);");
-    for (int i = 0; i < s->stage->step_count && c->exchange; i++)
+    if (c->cluster > 1) hr_print(p, "    for (int k = 0; k < 3; k++)");
+    if (c->cluster > 1) hr_print(p, "        begin_arrivals(told + k, 1);");
+    for (int i = 0; i < s->stage->step_count && c->cluster > 1; i++)
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && hr_cuda_slot_type(s, i))
             hr_print(p, "    begin_arrivals(met_%d, 1), begin_arrivals(met_%d + 1, 1);", i, i);
     hr_print(p, "    ptx_fence_mbarrier_init();");
@@ -48,7 +48,7 @@ void hr_cuda_print_ring_arrivals(hr_cuda_stage *s) {
         hr_print(p, "    for (%s &slot : slots_%d[threadIdx.x])", type, i);
         hr_print(p, "        slot = %s;", hr_cuda_slot_identity(s, i));
     }
-    if (!c->exchange) hr_print(p, "__syncthreads();");
+    if (c->cluster < 2) hr_print(p, "__syncthreads();");
 }
 
 void hr_cuda_print_packing(hr_cuda_stage *s) {
@@ -136,7 +136,7 @@ static const char *row_name(hr_cuda_stage *s, int k) {
  */
 static void print_telling(hr_cuda_stage *s, const char *buffer) {
     hr_printer *p = s->p;
-    if (s->c->exchange) {
+    if (s->c->cluster > 1) {
         hr_print(p, "expect_row(told + %s);", buffer);
         hr_print(p, "if (lane < 32) tell_row<%d>(told_row + %s, taken, told + %s);", s->c->slices, buffer,
                  buffer);
@@ -147,8 +147,9 @@ static void print_telling(hr_cuda_stage *s, const char *buffer) {
 }
 
 static const char *heard_row(hr_cuda_stage *s, const char *buffer, const char *parity) {
-    return s->c->exchange ? hr_format(s->p, "hear_row(told_row + %s, told + %s, %s)", buffer, buffer, parity)
-                          : hr_format(s->p, "told_row[%s]", buffer);
+    return s->c->cluster > 1
+               ? hr_format(s->p, "hear_row(told_row + %s, told + %s, %s)", buffer, buffer, parity)
+               : hr_format(s->p, "told_row[%s]", buffer);
 }
 
 /* The first rows, a run of them, and their copies. */
@@ -157,7 +158,7 @@ static void print_first_rows(hr_cuda_stage *s, const hr_expr *const *staged, int
     hr_print(p, "int64_t taken = 0; /* a row that the other threads are not told yet */");
     hr_print(p, "if (lane == 0) taken = take_rows(a.scratch, %d);", coming);
     print_telling(s, "2"); /* the first of a run */
-    if (!s->c->exchange) hr_print(p, "__syncthreads();");
+    if (s->c->cluster < 2) hr_print(p, "__syncthreads();");
     hr_print(p, "int64_t task = %s;", heard_row(s, "2", "0"));
     for (int k = 1; k < coming; k++)
         hr_print(p, "int64_t row_%d = task + %d;", k, k);
@@ -175,7 +176,7 @@ static void print_next_rows(hr_cuda_stage *s, const hr_expr *const *staged, int 
     for (int k = 0; k < coming; k++)
         hr_print(p, "%s = %s;", row_name(s, k), k + 1 < coming ? row_name(s, k + 1) : "next");
     hr_print(p, "turn ^= 1;");
-    if (c->exchange) hr_print(p, "if (turn == 0) parity ^= 1;");
+    if (c->cluster > 1) hr_print(p, "if (turn == 0) parity ^= 1;");
     hr_print(p, "here++;");
     hr_print(p, "if (here == %d) {", c->depth);
     hr_print(p, "    here = 0;");

@@ -15,7 +15,8 @@
 bool hr_cuda_is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step) {
     const hr_statement *statement = hr_cuda_statement(s, step);
     int last = statement->subscript_count - 1;
-    if (step->kind != HR_STEP_SCATTER || last < 0 || s->c->straddle || s->c->places) return false;
+    if (step->kind != HR_STEP_SCATTER || last < 0 || s->c->ends == HR_CUDA_ENDS_STRADDLED || s->c->places)
+        return false;
     if (hr_plan_layout(s->plan, statement->tensor) != HR_LAYOUT_DENSE) return false;
     if (statement->subscripts[last]->op != HR_OP_INDEX || statement->subscripts[last]->index != s->p->lane)
         return false;
@@ -76,13 +77,13 @@ void hr_cuda_print_group_scatter(hr_cuda_stage *s, const hr_step *step) {
     const char *row = hr_format(p, "%s + %s + %s", hr_emit_tensor(p, statement->tensor),
                                 hr_emit_offset(p, statement->tensor, statement->subscripts, rank - 1),
                                 hr_cuda_group_start(s));
-    if (s->c->exact)
+    if (s->c->ends == HR_CUDA_ENDS_EXACT)
         hr_print(p, "%s%s%sadd_group<%s>(%s, y%d);", condition ? "if (" : "", condition ? condition : "",
                  condition ? ") " : "", aligned, row, id);
     else
         hr_print(p, "%s%s%sadd_part(%s, y%d, %s, %s - pos);", condition ? "if (" : "",
-                 condition ? condition : "", condition ? ") " : "", row, id, s->c->flat ? "0" : "-pos",
-                 hr_cuda_row_end(s));
+                 condition ? condition : "", condition ? ") " : "", row, id,
+                 hr_cuda_is_map(s->c) ? "0" : "-pos", hr_cuda_row_end(s));
 }
 
 /* ---- sums of a block's own ---- */
@@ -92,7 +93,8 @@ static bool is_count(const hr_cuda_stage *s, const hr_expr *value) {
     while (value->op == HR_OP_CONVERT && (value->dtype == HR_I64 || value->dtype == HR_I32))
         value = value->args[0];
     bool number = value->op == HR_OP_NUMBER && value->type == HR_I64;
-    return s->c->narrow && (value->type == HR_BOOL || (number && value->whole >= 0 && value->whole <= 1));
+    return s->c->position_bits == 32 &&
+           (value->type == HR_BOOL || (number && value->whole >= 0 && value->whole <= 1));
 }
 
 void hr_cuda_print_places_begin(hr_cuda_stage *s) {

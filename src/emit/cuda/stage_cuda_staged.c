@@ -57,7 +57,7 @@ static void print_arriving(hr_cuda_stage *s) {
                  "begin_rows<ALIGNED, %d>(carried_%d, %s + first * %" PRId64 ", rows * %" PRId64
                  ", &arrived, %s);",
                  c->threads, i, hr_emit_tensor(p, c->block_slots[i].in), c->row, c->row,
-                 c->last ? "true" : "false");
+                 c->eviction == HR_EVICTION_LAST ? "true" : "false");
         any = true;
     }
     if (!any) return;

@@ -74,7 +74,7 @@ static void find_all_tiled(hr_cuda_stage *s) {
 
 void hr_cuda_name_tiled(hr_cuda_stage *s, bool on) {
     hr_printer *p = s->p;
-    for (int i = 0; i < s->tiled_count && s->c->tile; i++) {
+    for (int i = 0; i < s->tiled_count && s->c->walk == HR_CUDA_WALK_TILES; i++) {
         const hr_expr *e = s->tiled[i];
         const char *bits = hr_format(p, "tile_%d[(along * %d + v) * %d + over + u * %d]", e->id, s->c->vector,
                                      tile_pitch(s, e), ACROSS);

@@ -13,6 +13,7 @@
 #include "base/saturate.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
+#include "schedule/knobs.h"
 
 enum { HR_CUDA_BLOCK_SLOTS_MAX = 8, HR_CUDA_FEW_ROWS = 1 << 30 };
 
@@ -26,69 +27,115 @@ typedef struct hr_cuda_block_slot {
     int64_t offset; /* bytes */
 } hr_cuda_block_slot;
 
+/* What threads share out. */
+typedef enum hr_cuda_walk {
+    HR_CUDA_WALK_ROWS,
+    HR_CUDA_WALK_MAP,   /* all indices are one long axis */
+    HR_CUDA_WALK_LISTS, /* the same over lists of arrays: persistent blocks take pieces of them */
+    HR_CUDA_WALK_TILES /* a map whose neighbouring threads are neighbours along `across`: stage_cuda_tile.h */
+} hr_cuda_walk;
+
+/* Where a row is between the passes over it. Of a map: HELD. */
+typedef enum hr_cuda_rows {
+    HR_CUDA_ROWS_HELD,         /* in registers */
+    HR_CUDA_ROWS_AHEAD,        /* in registers, while the loads of the next one are in flight */
+    HR_CUDA_ROWS_AGAIN,        /* each pass reads it in `chunks` runs */
+    HR_CUDA_ROWS_SHARED,       /* in shared memory; the next one is asked for as groups are used */
+    HR_CUDA_ROWS_SHARED_AHEAD, /* the same, but rows to come have places of their own, of `depth` */
+    HR_CUDA_ROWS_SHARED_HELD,  /* they come through shared memory, and registers hold them */
+    HR_CUDA_ROWS_RING,         /* they come and leave through a ring of `depth`: stage_cuda_ring.h */
+    HR_CUDA_ROWS_BLOCK         /* a block's rows come and leave together: stage_cuda_staged.h */
+} hr_cuda_rows;
+
+/* How groups lie over the ends of rows. */
+typedef enum hr_cuda_ends {
+    HR_CUDA_ENDS_RAGGED,    /* the last group of a row is compared element by element */
+    HR_CUDA_ENDS_EXACT,     /* groups end where rows do */
+    HR_CUDA_ENDS_STRADDLED, /* a group may go over an end: indices are computed for each element */
+    HR_CUDA_ENDS_SHIFTED    /* groups begin where memory is aligned, up to vector - 1 elements before a row */
+} hr_cuda_ends;
+
+/* When what is the same for all rows is asked for. */
+typedef enum hr_cuda_same {
+    HR_CUDA_SAME_AT_USE,
+    HR_CUDA_SAME_EARLY, /* with each row */
+    HR_CUDA_SAME_SHARED /* once: it waits in shared memory beside the rows */
+} hr_cuda_same;
+
+/* Where sums over tasks, one an element of a row, are kept. */
+typedef enum hr_cuda_sums { HR_CUDA_SUMS_REGISTERS, HR_CUDA_SUMS_MEMORY } hr_cuda_sums;
+
+/* FAST: no result is stored as f32, see cuda_math.h. */
+typedef enum hr_cuda_math { HR_CUDA_MATH_F32, HR_CUDA_MATH_FAST } hr_cuda_math;
+
 typedef struct hr_cuda_choice {
-    bool flat;
-    bool once;   /* flat, and something is one for the whole stage: the first block stores it */
-    bool list;   /* flat, and over lists of arrays: persistent blocks take pieces of them */
-    bool staged; /* rows wait in shared memory: the groups of each thread, the next row prefetched as they are
-                    used */
-    bool
-        ring; /* rows wait in shared memory, `depth` at a time, and leave through it; see stage_cuda_ring.h */
-    bool ahead;    /* the loads of the next row are in flight while one is computed */
-    bool early;    /* what is the same for all rows is asked for with each row, not where it is used */
-    bool narrow;   /* positions fit 32 bits */
-    bool exact;    /* groups end where rows do; otherwise the first and last of a row are compared element by
-                      element */
-    bool straddle; /* a group may go over an end of the innermost index: indices are computed for each element
-                    */
-    bool shifted;  /* not exact, and a row's groups begin where memory is aligned, up to vector - 1 elements
-                      before it */
-    bool staged_block; /* rows come and go through shared memory, a block's at a time: stage_cuda_staged.h */
-    bool resident;    /* a row stays in registers between its passes; otherwise each pass reads it in `chunks`
-                         runs */
-    bool same_shared; /* staged, and what is the same for all rows waits in shared memory, too; otherwise in
-                         registers */
-    int columns;      /* sums over tasks, one an element of a row: how many */
-    bool column_memory; /* they are kept in memory, because registers do not hold them */
-    bool totals;        /* sums over everything */
-    bool exchange;      /* slices are a cluster of blocks, which exchange what they reduce */
-    bool fast;          /* no result is stored as f32: see cuda_math.h */
-    bool last;          /* what is read once is the last to leave the L2 */
-    bool few;        /* rows, HR_CUDA_FEW_ROWS at most: their numbers are 32 bits, for registers are scarce */
-    bool persistent; /* a block takes row after row; otherwise it has those that it begins with */
+    hr_cuda_walk walk;
+    hr_cuda_rows rows;
+    hr_cuda_ends ends;
+    hr_cuda_same same;
+    hr_cuda_sums sums;
+    hr_cuda_math math;
+    hr_eviction_knob eviction; /* of what is read once */
+    int position_bits;         /* 32 or 64 */
+    int row_bits;              /* of the numbers of rows, where registers are scarce 32 */
+    bool once;                 /* of a map something is one for all of it: the first block stores it */
+    bool persistent;           /* a block takes row after row; otherwise it has those that it begins with */
+    int columns;               /* sums over tasks, one an element of a row: how many */
+    int totals;                /* sums over everything */
     int vector, groups, row_threads, block_rows, slices, threads;
-    int both; /* flat: the place in `order` of an index of two values whose groups a thread has together, for
-                 what is read for the one is read for the other, too; 0 = none */
-    int row_rounds; /* of a staged block, the rows that a thread takes one after the other */
+    int cluster;  /* blocks of a cluster that share a row and exchange what they reduce; 1 = none */
+    int partners; /* blocks of a cluster that add up their sums over tasks before they leave them; 1 = none */
+    int both; /* of a map: the place in `order` of an index of two values whose groups a thread has together,
+                 for what is read for the one is read for the other, too; 0 = none */
+    int row_rounds; /* of a block's rows, those that a thread takes one after the other */
     int64_t chunks;
-    int64_t row;          /* elements; 0 in a flat stage */
+    int64_t row;          /* elements; 0 in a map */
     int64_t lane;         /* elements of the innermost index */
     int64_t blocks_limit; /* of blocks / slices; persistent blocks take the rows beyond */
     int depth;            /* rows that have a place in shared memory */
     int leaving;          /* of those, in a ring, the ones that may be on their way out */
-    int partners; /* blocks of a cluster that add up their sums over tasks before they leave them; 1 = none */
-    int together; /* blocks of a multiprocessor that the registers must suffice for; 0 = any */
-    int64_t shared_bytes; /* of staged rows */
-    int block_slot_count; /* of a staged block */
+    int together;         /* blocks of a multiprocessor that the registers must suffice for; 0 = any */
+    int64_t shared_bytes; /* of rows that wait there */
+    int block_slot_count; /* of a block's rows */
     hr_cuda_block_slot block_slots[HR_CUDA_BLOCK_SLOTS_MAX];
     int64_t work_bytes; /* of partial results, which the blocks leave for the end of the stage */
-    bool tile; /* flat: neighbouring threads are neighbours along `across`, by its place in `order`: see
-                  stage_cuda_tile.h */
-    int across;
-    int places; /* flat: sums into no more places than these, so many that a block has its own in shared
+    int across;         /* of tiles: the place in `order` of the index along which threads are neighbours */
+    int places; /* of a map: sums into no more places than these, so many that a block has its own in shared
                    memory; 0 = none */
     int order_count, order[HR_AXES_MAX * 2]; /* task indices, then row indices */
 } hr_cuda_choice;
 
+static inline bool hr_cuda_is_map(const hr_cuda_choice *c) {
+    return c->walk != HR_CUDA_WALK_ROWS;
+}
+
+/* Rows come through shared memory, each thread's groups in places of its own. */
+static inline bool hr_cuda_is_staged(const hr_cuda_choice *c) {
+    return c->rows >= HR_CUDA_ROWS_SHARED && c->rows <= HR_CUDA_ROWS_RING;
+}
+
+/* Registers hold a row between its passes. */
+static inline bool hr_cuda_is_resident(const hr_cuda_choice *c) {
+    return c->rows != HR_CUDA_ROWS_AGAIN && c->rows != HR_CUDA_ROWS_SHARED &&
+           c->rows != HR_CUDA_ROWS_SHARED_AHEAD;
+}
+
+/* Loads of the next rows are in flight while one is computed. */
+static inline bool hr_cuda_loads_ahead(const hr_cuda_choice *c) {
+    return c->rows == HR_CUDA_ROWS_AHEAD || c->rows == HR_CUDA_ROWS_SHARED_AHEAD ||
+           c->rows == HR_CUDA_ROWS_SHARED_HELD;
+}
+
 /* Blocks of a cluster: those that share a row or add up their sums; 1 = none. */
 static inline int hr_cuda_cluster_blocks(const hr_cuda_choice *c) {
-    return c->exchange ? c->slices : c->partners;
+    return c->cluster > 1 ? c->cluster : c->partners;
 }
 
 /* Of rows, arrays that begin at whole 16 bytes and others have a function each. A map asks itself: it gains
  * nothing by it, and of two functions the compiler adds up the keys of random numbers anew for each group. */
 static inline bool hr_cuda_asks_before(const hr_cuda_choice *c) {
-    return !c->flat && (c->vector > 1 || c->ring || c->staged_block);
+    return !hr_cuda_is_map(c) &&
+           (c->vector > 1 || c->rows == HR_CUDA_ROWS_RING || c->rows == HR_CUDA_ROWS_BLOCK);
 }
 
 hr_status hr_cuda_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,

@@ -78,8 +78,8 @@ static int stash_bytes(const hr_stage *stage) {
 static bool is_possible(const hr_plan *plan, const hr_stage *stage, const hr_cuda_choice *c) {
     return plan->limits.compute >= 90 && plan->limits.cluster_blocks > 1 &&
            hr_stage_has(stage, HR_STEP_REDUCE_ROW) && !hr_stage_has(stage, HR_STEP_SCATTER) &&
-           stage->task_count > 0 && c->exact && !c->straddle && !c->columns && !c->totals && c->row > 0 &&
-           c->row < INT32_MAX / 2;
+           stage->task_count > 0 && c->ends == HR_CUDA_ENDS_EXACT && c->ends != HR_CUDA_ENDS_STRADDLED &&
+           !c->columns && !c->totals && c->row > 0 && c->row < INT32_MAX / 2;
 }
 
 typedef struct shape {
@@ -151,10 +151,9 @@ void hr_cuda_choose_ring(const hr_plan *plan, const hr_stage *stage, const int64
     bool worthwhile = s.streams <= 2 && c->row / c->vector > RING_GROUPS_LEAST * s.streams &&
                       task_count(&s) >= clusters * RING_ROWS_LEAST;
     if (!shape.depth || clusters < 1 || !(asked || worthwhile)) return;
-    c->ring = c->staged = c->resident = true;
-    c->ahead = false;
+    c->rows = HR_CUDA_ROWS_RING;
     c->slices = shape.slices;
-    c->exchange = shape.slices > 1;
+    c->cluster = shape.slices;
     c->row_threads = c->threads = shape.threads;
     c->block_rows = 1;
     c->groups = (int)shape.groups;

@@ -109,7 +109,7 @@ static bool lay_out(chooser *s) {
     if (bytes > BYTES_MOST) return false;
     c->shared_bytes = bytes;
     c->vector = vector;
-    c->exact = c->row % vector == 0;
+    c->ends = c->row % vector == 0 ? HR_CUDA_ENDS_EXACT : HR_CUDA_ENDS_RAGGED;
     c->row_threads = threads;
     c->block_rows = rows;
     c->threads = threads * rows / c->row_rounds;
@@ -129,8 +129,8 @@ bool hr_cuda_choose_staged_block(const hr_plan *plan, const hr_stage *stage, con
         c->block_slot_count = 0;
         return false;
     }
-    c->staged_block = c->resident = c->narrow = true;
-    c->shifted = c->straddle = false;
+    c->rows = HR_CUDA_ROWS_BLOCK;
+    c->position_bits = 32;
     c->slices = 1;
     c->chunks = 1;
     c->blocks_limit = INT32_MAX;

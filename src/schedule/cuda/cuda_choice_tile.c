@@ -55,8 +55,8 @@ void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64
     const hr_knobs *knobs = hr_stage_knobs(stage);
     double all = 1;
     search s = {.plan = plan, .c = c, .extents = extents, .across = -1};
-    if (!c->exact || c->totals || c->list || c->once || c->places || c->both || c->order_count < 2 ||
-        c->lane < LEAST_LANES || knobs->row_threads || knobs->groups)
+    if (c->ends != HR_CUDA_ENDS_EXACT || c->totals || c->walk == HR_CUDA_WALK_LISTS || c->once || c->places ||
+        c->both || c->order_count < 2 || c->lane < LEAST_LANES || knobs->row_threads || knobs->groups)
         return;
     for (int k = 0; k < c->order_count; k++)
         all *= (double)size_of_index(&s, c->order[k]);
@@ -65,7 +65,7 @@ void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64
         if (stage->steps[i].stored) hr_expr_visit(stage->steps[i].value, look, &s);
     if (s.across < 0 || size_of_index(&s, c->order[s.across]) < HR_CUDA_TILE_ACROSS / 2) return;
     int groups = READ_BYTES / (HR_CUDA_TILE_ACROSS * s.size);
-    c->tile = true;
+    c->walk = HR_CUDA_WALK_TILES;
     c->across = s.across;
     c->groups = groups < 1 ? 1 : groups > GROUPS_MAX ? GROUPS_MAX : groups;
     c->threads = c->row_threads = HR_CUDA_TILE_ACROSS * HR_CUDA_TILE_ALONG;
