@@ -68,7 +68,7 @@ static const struct ring_case {
 
 static void check_choice(const hr_cuda_choice *choice, int number) {
     const struct ring_case *one = &cases[number];
-    if (choice->rows == HR_CUDA_ROWS_RING != (one->slices > 0) ||
+    if ((choice->rows == HR_CUDA_ROWS_RING) != (one->slices > 0) ||
         (choice->rows == HR_CUDA_ROWS_RING && (choice->slices != one->slices || choice->depth != one->depth)))
         fail_msg("%s, %lld columns: ring %d, %d slices, %d places", one->row.kernel,
                  (long long)one->row.columns, choice->rows == HR_CUDA_ROWS_RING, choice->slices,
