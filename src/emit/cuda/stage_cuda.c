@@ -86,7 +86,7 @@ void hr_cuda_print_digits(hr_printer *p, const int *indices, int count, const ch
     }
 }
 
-static void print_task_indices(hr_cuda_stage *s) {
+void hr_cuda_print_task_indices(hr_cuda_stage *s) {
     hr_cuda_print_digits(s->p, s->stage->task, s->stage->task_count, "task");
 }
 
@@ -108,155 +108,6 @@ static void print_row_steps(hr_cuda_stage *s, int pass) {
         hr_print(p, "if (%slane == 0) %s = %s::of(%s, %s);", hr_cuda_asks_live(s->c) ? "live && " : "", sum,
                  hr_cuda_reducer(step), sum, added);
     }
-}
-
-static bool is_reduced_in(const hr_cuda_stage *s, int i, int pass) {
-    return s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && s->stage->steps[i].pass == pass &&
-           !hr_cuda_is_merged(s, i);
-}
-
-/* A sum that was made beside its peak: each thread has its own peak until here. */
-static void print_online(hr_cuda_stage *s, int pass) {
-    hr_printer *p = s->p;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        if (is_reduced_in(s, i, pass) && s->online[i])
-            hr_print(p, "const float peak_%d = a%d;", s->online[i] - 1, i);
-        if (!is_reduced_in(s, i, pass) || !s->beside[i]) continue;
-        hr_expr_prepare(p, s->shift[i], HR_AT_TASK);
-        const char *shift = hr_expr_text(p, s->shift[i]);
-        hr_print(p, "a%d = online_total(a%d, peak_%d, %s);", i, i, i, shift);
-    }
-}
-
-/* A ring's block may have any number of warps: slots beyond them hold what changes nothing. */
-static int exchange_threads(const hr_cuda_choice *c) {
-    return c->rows == HR_CUDA_ROWS_RING ? hr_cuda_ring_warps(c) * 32 : c->row_threads;
-}
-
-/* The other reduction that is made together with this one: of the same kind, in the same pass. `first` of the
- * two is the earlier step; -1: none. */
-static int partner_of(const hr_cuda_stage *s, int i, int *first) {
-    const hr_step *steps = s->stage->steps;
-    int open = -1;
-    for (int k = 0; k < s->stage->step_count; k++) {
-        if (!is_reduced_in(s, k, steps[i].pass) ||
-            strcmp(hr_cuda_reducer(&steps[k]), hr_cuda_reducer(&steps[i])) ||
-            strcmp(hr_cuda_sum_type(s, &steps[k]), hr_cuda_sum_type(s, &steps[i])))
-            continue;
-        if (open >= 0 && (k == i || open == i)) {
-            *first = open;
-            return k == i ? open : k;
-        }
-        open = open < 0 ? k : -1;
-    }
-    *first = i;
-    return -1;
-}
-
-bool hr_cuda_has_slots(const hr_cuda_stage *s, int i) {
-    int first;
-    if (s->stage->steps[i].kind != HR_STEP_REDUCE_ROW) return false;
-    if (hr_cuda_is_merged(s, i)) return !s->merged[i];
-    partner_of(s, i, &first);
-    return first == i;
-}
-
-static bool has_barrier(const hr_cuda_choice *c) {
-    return c->row_threads > 32;
-}
-
-/* Before the barrier: what each warp has. */
-static void print_shares(hr_cuda_stage *s, int i) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    const char *reducer = hr_cuda_reducer(&s->stage->steps[i]);
-    int first, partner = partner_of(s, i, &first);
-    if (!has_barrier(c) || first != i) return;
-    if (partner < 0)
-        hr_print(p, "leave_share<%d, %s>(a%d, slots_%d%s);", exchange_threads(c), reducer, i, i, s->set);
-    else
-        hr_print(p, "leave_two_shares<%d, %s>(a%d, a%d, slots_%d%s);", exchange_threads(c), reducer, i,
-                 partner, i, s->set);
-}
-
-/* After it: all threads have the sum. */
-static void print_taking(hr_cuda_stage *s, int i) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    const char *reducer = hr_cuda_reducer(&s->stage->steps[i]);
-    int first, partner = partner_of(s, i, &first);
-    if (first != i) return;
-    if (partner < 0 && has_barrier(c))
-        hr_print(p, "a%d = take_shares<%d, %s>(slots_%d%s);", i, exchange_threads(c), reducer, i, s->set);
-    else if (partner < 0)
-        hr_print(p, "a%d = reduce_row<%d, %s>(a%d, &a%d);", i, c->row_threads, reducer, i, i);
-    else if (has_barrier(c))
-        hr_print(p, "take_two_shares<%d, %s>(a%d, a%d, slots_%d%s);", exchange_threads(c), reducer, i,
-                 partner, i, s->set);
-    else
-        hr_print(p, "reduce_two<%d, %s>(a%d, a%d);", c->row_threads, reducer, i, partner);
-}
-
-/* The sums of all threads that hold the row; all those of one pass share a barrier. */
-static void print_exchange(hr_cuda_stage *s, int pass) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    bool any = false;
-    print_online(s, pass);
-    for (int i = 0; i < s->stage->step_count; i++) {
-        if (!is_reduced_in(s, i, pass)) continue;
-        print_shares(s, i);
-        any = true;
-    }
-    if (any && has_barrier(c)) hr_print(p, "__syncthreads();");
-    if (any && !s->exchanged) hr_cuda_print_late_asking(s, print_task_indices);
-    s->exchanged |= any;
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (is_reduced_in(s, i, pass)) print_taking(s, i);
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (!is_reduced_in(s, i, pass)) continue;
-        if (c->cluster > 1 && c->rows == HR_CUDA_ROWS_RING)
-            hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[turn], met_%d + turn, parity);", i,
-                     c->slices, hr_cuda_reducer(step), i, i, i);
-        else if (c->cluster > 1)
-            hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d%s);", i, c->slices,
-                     hr_cuda_reducer(step), i, i, s->set);
-        hr_dtype type = hr_cuda_statement(s, step)->value->type;
-        const char *text = hr_op_finds_position(step->reduce)
-                               ? hr_format(p, "(a%d.at < 0 ? 0 : a%d.at)", i, i)
-                           : type == HR_BOOL ? hr_format(p, "(a%d != 0)", i)
-                                             : hr_format(p, "(%s)a%d", hr_c_compute(type), i);
-        hr_emit_step_value(p, step, text, type);
-    }
-}
-
-static void print_slots(hr_cuda_stage *s) {
-    hr_printer *p = s->p;
-    const hr_cuda_choice *c = s->c;
-    const char *sets = c->persistent ? "[2]" : "";
-    bool any = false;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (step->kind != HR_STEP_REDUCE_ROW) continue;
-        const char *type = hr_cuda_slot_type(s, i);
-        if (!type) continue;
-        int first, partner = partner_of(s, i, &first);
-        if (has_barrier(c) && first == i)
-            hr_print(p, "__shared__ %s slots_%d%s[%d];", type, i, sets,
-                     exchange_threads(c) / 32 * (partner < 0 ? 1 : 2));
-        if (c->cluster > 1)
-            hr_print(p, "__shared__ %s shares_%d%s[%d];", hr_cuda_share_type(s, i), i, sets, c->slices);
-        if (c->cluster > 1 && c->rows == HR_CUDA_ROWS_RING) hr_print(p, "__shared__ uint64_t met_%d[2];", i);
-        any = true;
-    }
-    if (!any || (!has_barrier(c) && c->cluster < 2)) return;
-    if (c->persistent)
-        hr_print(p,
-                 "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough "
-                 "*/");
-    if (c->rows == HR_CUDA_ROWS_RING) hr_cuda_print_ring_arrivals(s);
-    if (c->cluster > 1) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
 }
 
 /* All threads of the row have read what one of them is about to overwrite. */
@@ -297,8 +148,8 @@ static void print_row(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     if (hr_cuda_is_staged(s->c) && s->c->rows != HR_CUDA_ROWS_RING && s->c->depth > 1)
         hr_cuda_print_next_staging(s);
-    if (hr_cuda_loads_ahead(s->c)) hr_cuda_print_next_loads(s, print_task_indices);
-    print_task_indices(s);
+    if (hr_cuda_loads_ahead(s->c)) hr_cuda_print_next_loads(s, hr_cuda_print_task_indices);
+    hr_cuda_print_task_indices(s);
     if (s->c->ends == HR_CUDA_ENDS_SHIFTED && hr_cuda_is_resident(s->c))
         hr_print(p, "const int rest = task + 1 < tasks ? %" PRId64 " : %" PRId64 "; /* that may be read */",
                  s->c->row + s->c->vector, s->c->row);
@@ -318,7 +169,7 @@ static void print_row(hr_cuda_stage *s) {
         }
         hr_cuda_print_pass(s, pass);
         hr_cuda_print_merged_walk(s, pass + 1);
-        print_exchange(s, pass);
+        hr_cuda_print_exchange(s, pass);
         hr_cuda_print_merged_exchange(s, pass + 1);
         if (s->c->rows == HR_CUDA_ROWS_RING) hr_cuda_print_packing(s);
     }
@@ -326,69 +177,114 @@ static void print_row(hr_cuda_stage *s) {
 }
 
 static bool uses_double_buffer(const hr_cuda_stage *s) {
-    return hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) && (has_barrier(s->c) || s->c->cluster > 1);
+    return hr_stage_has(s->stage, HR_STEP_REDUCE_ROW) && (s->c->row_threads > 32 || s->c->cluster > 1);
 }
 
 const char *hr_cuda_row_type(const hr_cuda_stage *s) {
     return s->c->row_bits == 32 ? "int" : "int64_t";
 }
 
-static void print_row_loop(hr_cuda_stage *s) {
+/* Texts of the loop over rows. */
+typedef struct row_loop {
+    const char *type;   /* of the numbers of rows */
+    const char *block;  /* the block's number among those that have other rows */
+    const char *blocks; /* how many they are */
+    const char *run;    /* " * rows of a block" */
+    const char *row;    /* " + the thread's row of its block" */
+} row_loop;
+
+static row_loop row_loop_of(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    const char *type = hr_cuda_row_type(s);
-    const char *block =
-        hr_format(p, c->slices > 1 ? "(%s)blockIdx.x / %d" : "(%s)blockIdx.x", type, c->slices);
+    row_loop loop = {.type = hr_cuda_row_type(s), .run = "", .row = ""};
+    loop.block = hr_format(p, c->slices > 1 ? "(%s)blockIdx.x / %d" : "(%s)blockIdx.x", loop.type, c->slices);
+    loop.blocks = hr_format(p, c->slices > 1 ? "(%s)gridDim.x / %d" : "(%s)gridDim.x", loop.type, c->slices);
+    if (c->block_rows > 1) {
+        loop.run = hr_format(p, " * %d", c->block_rows);
+        loop.row = hr_format(p, " + threadIdx.x / %d", c->row_threads);
+    }
+    return loop;
+}
+
+/* Which lanes of its row a thread has. */
+static void print_lane(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
     const char *slice =
         c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices,
                                   c->rows == HR_CUDA_ROWS_RING ? c->row_threads * c->groups : c->row_threads)
                       : "";
-    const char *blocks =
-        hr_format(p, c->slices > 1 ? "(%s)gridDim.x / %d" : "(%s)gridDim.x", type, c->slices);
-    if (c->persistent || c->block_rows > 1 || c->ends == HR_CUDA_ENDS_SHIFTED)
-        hr_print(p, c->row_bits == 32 ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", type,
-                 hr_emit_points(p, s->stage->task, s->stage->task_count));
     if (c->rows == HR_CUDA_ROWS_BLOCK)
         hr_cuda_print_block_slots(s);
     else if (c->block_rows > 1)
         hr_print(p, "const int lane = (int)(threadIdx.x %% %d)%s;", c->row_threads, slice);
     else
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
+}
+
+/* Whether rows are asked for before it is their turn. */
+static bool asks_ahead(const hr_cuda_choice *c) {
+    return hr_cuda_loads_ahead(c) || hr_cuda_is_staged(c);
+}
+
+/* The row of a thread, which may be none of the last block's. */
+static void print_task(hr_cuda_stage *s, const char *first, const char *row) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    bool block = c->rows == HR_CUDA_ROWS_BLOCK, asks = hr_cuda_asks_live(c);
+    hr_print(p, asks ? "int64_t task = %s%s;" : "const int64_t task = %s%s;", first, block ? " + row" : row);
+    if (c->block_rows > 1 && !block && !asks)
+        hr_print(p, "if (task >= tasks) %s;", c->persistent ? "break" : "return");
+    if (asks) {
+        hr_print(p, "const bool live = task < tasks; /* the others have no row */");
+        hr_print(p, "task = live ? task : tasks - 1;");
+        p->live = "live";
+    }
+}
+
+/* What a block does with its rows in turn. */
+static void print_turn(hr_cuda_stage *s, const row_loop *loop) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const bool block = c->rows == HR_CUDA_ROWS_BLOCK;
+    if (block) hr_cuda_print_block_in(s);
+    print_task(s, c->persistent ? "first" : hr_format(p, "%s%s", loop->block, loop->run), loop->row);
+    if (asks_ahead(c)) hr_print(p, "ahead += %s%s;", loop->blocks, loop->run);
+    print_row(s);
+    if (block) hr_cuda_print_block_out(s);
+    if (block) hr_cuda_print_returning(s);
+    p->live = NULL;
+}
+
+static void print_row_loop(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const row_loop loop = row_loop_of(s);
+    if (c->persistent || c->block_rows > 1 || c->ends == HR_CUDA_ENDS_SHIFTED)
+        hr_print(p, c->row_bits == 32 ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", loop.type,
+                 hr_emit_points(p, s->stage->task, s->stage->task_count));
+    print_lane(s);
     if (c->rows == HR_CUDA_ROWS_RING) {
         hr_cuda_print_held_counts(s);
         hr_cuda_print_ring_loop(s, print_row);
         return;
     }
-    const char *row = c->block_rows > 1 ? hr_format(p, " + threadIdx.x / %d", c->row_threads) : "";
-    const char *run = c->block_rows > 1 ? hr_format(p, " * %d", c->block_rows) : "";
-    if (hr_cuda_loads_ahead(c) || hr_cuda_is_staged(c))
-        hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", type, block, run, row);
-    if (hr_cuda_is_staged(c)) hr_cuda_print_staging(s, hr_format(p, "%s%s", blocks, run));
-    if (hr_cuda_loads_ahead(c)) hr_cuda_print_first_loads(s, print_task_indices);
-    const char *first = c->persistent ? "first" : hr_format(p, "%s%s", block, run);
-    if (c->persistent)
-        hr_print(p, "for (%s first = %s%s; first < tasks; first += %s%s) {", type, block, run, blocks, run);
-    p->indent += c->persistent;
-    if (c->rows == HR_CUDA_ROWS_BLOCK) hr_cuda_print_block_in(s);
-    hr_print(p, hr_cuda_asks_live(c) ? "int64_t task = %s%s;" : "const int64_t task = %s%s;", first,
-             c->rows == HR_CUDA_ROWS_BLOCK ? " + row" : row);
-    if (c->block_rows > 1 && c->rows != HR_CUDA_ROWS_BLOCK && !hr_cuda_asks_live(c))
-        hr_print(p, "if (task >= tasks) %s;", c->persistent ? "break" : "return");
-    if (hr_cuda_asks_live(c)) {
-        hr_print(p, "const bool live = task < tasks; /* the others have no row */");
-        hr_print(p, "task = live ? task : tasks - 1;");
-        p->live = "live";
+    if (asks_ahead(c))
+        hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", loop.type, loop.block,
+                 loop.run, loop.row);
+    if (hr_cuda_is_staged(c)) hr_cuda_print_staging(s, hr_format(p, "%s%s", loop.blocks, loop.run));
+    if (hr_cuda_loads_ahead(c)) hr_cuda_print_first_loads(s, hr_cuda_print_task_indices);
+    if (!c->persistent) {
+        print_turn(s, &loop);
+        return;
     }
-    if (hr_cuda_loads_ahead(c) || hr_cuda_is_staged(c)) hr_print(p, "ahead += %s%s;", blocks, run);
-    print_row(s);
-    if (c->rows == HR_CUDA_ROWS_BLOCK) hr_cuda_print_block_out(s);
-    if (c->rows == HR_CUDA_ROWS_BLOCK) hr_cuda_print_returning(s);
-    p->live = NULL;
-    if (!c->persistent) return;
+    hr_print(p, "for (%s first = %s%s; first < tasks; first += %s%s) {", loop.type, loop.block, loop.run,
+             loop.blocks, loop.run);
+    p->indent++;
+    print_turn(s, &loop);
     if (uses_double_buffer(s)) hr_print(p, "turn ^= 1;");
     if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
-    p->indent--;
-    hr_print(p, "}");
+    hr_cuda_close(p);
 }
 
 static void print_flat_loop(hr_cuda_stage *s) {
@@ -466,7 +362,7 @@ static void print_partials_end(hr_cuda_stage *s) {
 }
 
 static void print_work(hr_cuda_stage *s) {
-    print_slots(s);
+    hr_cuda_print_slots(s);
     print_partials_begin(s);
     hr_cuda_print_places_begin(s);
     if (hr_cuda_is_map(s->c))

@@ -116,7 +116,15 @@ void hr_cuda_print_column_meeting(hr_cuda_stage *s);
 void hr_cuda_print_column_end(hr_cuda_stage *s, int step, int number);
 /* The step has slots in which warps leave their shares of what is reduced: others use those of a partner. */
 bool hr_cuda_has_slots(const hr_cuda_stage *s, int step);
-/* ---- groups (stage_cuda_load.c) ---- */
+/* ---- what the threads of a row reduce together (stage_cuda_exchange.c) ---- */
+
+/* Before the loop over rows: shared memory for shares of what is reduced. */
+void hr_cuda_print_slots(hr_cuda_stage *s);
+/* After a pass: the sums of all threads that hold the row; all those of one pass share a barrier. */
+void hr_cuda_print_exchange(hr_cuda_stage *s, int pass);
+/* The indices of the row `task`. */
+void hr_cuda_print_task_indices(hr_cuda_stage *s);
+/* ---- groups (stage_cuda_elements.c, stage_cuda_group.c, stage_cuda_load.c) ---- */
 
 /* The step does something for each element in that pass. */
 bool hr_cuda_runs_in(const hr_cuda_stage *s, const hr_step *step, int pass);

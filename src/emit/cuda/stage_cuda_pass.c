@@ -429,41 +429,39 @@ static const char *no_values(hr_cuda_stage *s) {
     return values;
 }
 
-static void print_groups(hr_cuda_stage *s, int pass) {
+/* What is stored or added a group at a time, before its elements have values. */
+static void declare_groups(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
-    hr_random_list randoms;
-    hr_cuda_open_groups(s);
-    hr_cuda_print_group_indices(s);
-    if (s->c->ends != HR_CUDA_ENDS_STRADDLED && p->outer_count) prepare_steps(s, pass, HR_AT_OUTER);
-    hr_cuda_print_late_loads(s, pass);
-    print_randoms(s, pass, &randoms);
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (hr_cuda_runs_in(s, step, pass) && hr_cuda_is_grouped_scatter(s, step))
+        if (!hr_cuda_runs_in(s, step, pass)) continue;
+        if (hr_cuda_is_grouped_scatter(s, step))
             hr_print(p, "%s y%d[%d] = {};", hr_cuda_scatter_type(s, step), i, s->c->vector);
-        if (!hr_cuda_runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;
+        if (step->kind != HR_STEP_ELEMENT) continue;
         store t = store_of(s, step);
         if (t.grouped)
             hr_print(p, "%s y%d[%d]%s;", t.paired ? "float" : hr_c_storage(t.dtype), t.id, s->c->vector,
                      s->c->ends == HR_CUDA_ENDS_EXACT ? "" : " = {}");
     }
-    hr_cuda_print_wide_loads(s, pass);
-    name_held(s, true);
-    const bool guard = s->c->ends != HR_CUDA_ENDS_EXACT && needs_guard(s, pass);
+}
+
+/* Peaks whose sums are made beside them take a group's values together. */
+static void declare_online(hr_cuda_stage *s, int pass, bool guard) {
     for (int i = 0; i < s->stage->step_count; i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && s->online[i])
-            hr_print(p, guard ? "float z%d[%d] = {%s};" : "float z%d[%d];", i, s->c->vector, no_values(s));
-    print_all_elements(s, pass);
-    name_held(s, false);
-    hr_cuda_drop_wide_loads(s);
-    hr_cuda_drop_late_loads(s);
+            hr_print(s->p, guard ? "float z%d[%d] = {%s};" : "float z%d[%d];", i, s->c->vector, no_values(s));
+}
+
+static void add_online(hr_cuda_stage *s, int pass, bool guard) {
     for (int i = 0; i < s->stage->step_count; i++) {
         if (!hr_cuda_runs_in(s, &s->stage->steps[i], pass) || !s->online[i]) continue;
         if (!guard && s->c->ends != HR_CUDA_ENDS_EXACT)
-            hr_print(p, "if (!inside) leave_outside(z%d, -pos, %s - pos);", i, hr_cuda_row_end(s));
-        hr_print(p, "online_add(a%d, a%d, z%d);", i, s->online[i] - 1, i);
+            hr_print(s->p, "if (!inside) leave_outside(z%d, -pos, %s - pos);", i, hr_cuda_row_end(s));
+        hr_print(s->p, "online_add(a%d, a%d, z%d);", i, s->online[i] - 1, i);
     }
-    hr_random_forget(p, &randoms);
+}
+
+static void store_groups(hr_cuda_stage *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!hr_cuda_runs_in(s, step, pass) || step->kind != HR_STEP_ELEMENT) continue;
@@ -474,6 +472,28 @@ static void print_groups(hr_cuda_stage *s, int pass) {
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) &&
             hr_cuda_is_grouped_scatter(s, &s->stage->steps[i]))
             hr_cuda_print_group_scatter(s, &s->stage->steps[i]);
+}
+
+static void print_groups(hr_cuda_stage *s, int pass) {
+    hr_printer *p = s->p;
+    hr_random_list randoms;
+    hr_cuda_open_groups(s);
+    hr_cuda_print_group_indices(s);
+    if (s->c->ends != HR_CUDA_ENDS_STRADDLED && p->outer_count) prepare_steps(s, pass, HR_AT_OUTER);
+    hr_cuda_print_late_loads(s, pass);
+    print_randoms(s, pass, &randoms);
+    declare_groups(s, pass);
+    hr_cuda_print_wide_loads(s, pass);
+    name_held(s, true);
+    const bool guard = s->c->ends != HR_CUDA_ENDS_EXACT && needs_guard(s, pass);
+    declare_online(s, pass, guard);
+    print_all_elements(s, pass);
+    name_held(s, false);
+    hr_cuda_drop_wide_loads(s);
+    hr_cuda_drop_late_loads(s);
+    add_online(s, pass, guard);
+    hr_random_forget(p, &randoms);
+    store_groups(s, pass);
     hr_cuda_close(p);
     hr_printer_forget(p, HR_AT_OUTER);
 }

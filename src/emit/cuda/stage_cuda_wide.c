@@ -32,14 +32,18 @@ static bool is_multiple(const hr_cuda_stage *s, const hr_expr *e, apart *out) {
     return e->args[number]->op == HR_OP_NUMBER && is_lane(s, e->args[1 - number]);
 }
 
+/* Nothing stands between it and its memory: no check, no value in hand, no strides. */
+static bool is_plain_read(const hr_cuda_stage *s, const hr_expr *e) {
+    return e->op == HR_OP_ELEMENT && s->p->lane >= 0 && s->function->tensors[e->tensor].rank > 0 &&
+           !hr_element_is_guarded(s->function, e) && !hr_element_is_checked(s->function, e) &&
+           !s->p->value[e->tensor] && hr_plan_layout(s->plan, e->tensor) == HR_LAYOUT_DENSE &&
+           !hr_stage_makes(s->plan, s->stage, e->tensor);
+}
+
 static bool is_apart(const hr_cuda_stage *s, const hr_expr *e, apart *out) {
-    if (e->op != HR_OP_ELEMENT || s->p->lane < 0) return false;
+    if (!is_plain_read(s, e)) return false;
     const hr_tensor *tensor = &s->function->tensors[e->tensor];
     int last = tensor->rank - 1;
-    if (last < 0 || hr_element_is_guarded(s->function, e) || hr_element_is_checked(s->function, e) ||
-        s->p->value[e->tensor] || hr_plan_layout(s->plan, e->tensor) != HR_LAYOUT_DENSE ||
-        hr_stage_makes(s->plan, s->stage, e->tensor))
-        return false;
     *out = (apart){.axis = last};
     if (e->args[last]->op == HR_OP_NUMBER && last > 0 && is_lane(s, e->args[last - 1]) &&
         tensor->shape[last]->op == HR_OP_NUMBER)

@@ -1,0 +1,149 @@
+/* Rows that wait in shared memory between their passes, each thread's groups in places of its own. In: a
+ * stage. Out: text: the places, and when the next row is asked for. */
+#include "base/dtype.h"
+#include "emit/cuda/stage_cuda_elements.h"
+
+#include <inttypes.h>
+
+bool hr_cuda_is_staged_element(const hr_cuda_stage *s, const hr_expr *e) {
+    return hr_cuda_is_staged(s->c) && hr_cuda_whole(s, e->tensor, e->args);
+}
+
+const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *buffer) {
+    const hr_cuda_choice *c = s->c;
+    if (c->rows == HR_CUDA_ROWS_RING)
+        return hr_format(s->p, "staged_%d + (%s * %d + u) * %d + (int)threadIdx.x", e->id, buffer, c->groups,
+                         c->threads);
+    const char *group = c->chunks > 1 ? hr_format(s->p, "(chunk * %d + u)", c->groups) : "u";
+    const char *slot = hr_format(s->p, "staged_%d + %s * %d + (int)threadIdx.x", e->id, group, c->threads);
+    return c->depth > 1 && buffer
+               ? hr_format(s->p, "%s + %s * %" PRId64, slot, buffer, c->chunks * c->groups * c->threads)
+               : slot;
+}
+
+static bool used_after(hr_cuda_stage *s, const hr_expr *e, int pass) {
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->pass > pass && hr_cuda_runs_in(s, step, step->pass) && hr_expr_contains(step->value, e))
+            return true;
+    }
+    return false;
+}
+
+/* The group of row `task`, whose first position is `pos`. */
+void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *buffer,
+                               bool may_be_aligned) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    const char *aligned = may_be_aligned && hr_cuda_is_aligned(s, e->tensor, e->args) ? "ALIGNED" : "false";
+    const char *place =
+        hr_format(p, "%s + %s * %" PRId64 " + pos", hr_emit_tensor(p, e->tensor), task, c->row);
+    if (c->ends == HR_CUDA_ENDS_EXACT)
+        hr_print(p, "stage_group<%s>(%s, %s, 0, %d);", aligned, hr_cuda_slot(s, e, buffer), place, c->vector);
+    else
+        hr_print(p, "stage_group<%s>(%s, %s, -pos, %" PRId64 " - pos);", aligned, hr_cuda_slot(s, e, buffer),
+                 place, c->row);
+}
+
+void hr_cuda_print_restaging(hr_cuda_stage *s, const hr_expr *const *elements, int count, int pass) {
+    hr_printer *p = s->p;
+    bool any = false;
+    if (s->c->depth > 1 || s->c->rows == HR_CUDA_ROWS_RING) return;
+    for (int i = 0; i < count; i++)
+        any = any || (hr_cuda_is_staged_element(s, elements[i]) && !used_after(s, elements[i], pass));
+    if (!any) return;
+    hr_print(p, "if (ahead < tasks) {");
+    p->indent++;
+    if (s->c->ends == HR_CUDA_ENDS_SHIFTED) hr_print(p, "const int shift = ahead_shift;");
+    hr_cuda_open_groups(s);
+    for (int i = 0; i < count; i++)
+        if (hr_cuda_is_staged_element(s, elements[i]) && !used_after(s, elements[i], pass))
+            hr_cuda_print_stage_group(s, elements[i], "ahead", "0", true);
+    hr_cuda_close(p);
+    hr_cuda_close(p);
+}
+
+/* All of row `row` into the places of that buffer. */
+static void print_staging_of_row(hr_cuda_stage *s, const hr_cuda_element_list *all, const char *row,
+                                 const char *buffer) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    hr_print(p, "if (%s < tasks) {", row);
+    p->indent++;
+    hr_print(p, "const int64_t task = %s;", row);
+    if (c->ends == HR_CUDA_ENDS_SHIFTED)
+        hr_print(p, "const int shift = (int)((uint64_t)task * %" PRId64 " %% %d);", c->row, c->vector);
+    if (c->chunks > 1) {
+        hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", c->chunks);
+        p->indent++;
+    }
+    hr_cuda_open_groups(s);
+    for (int i = 0; i < all->count; i++)
+        if (hr_cuda_is_staged_element(s, all->element[i]))
+            hr_cuda_print_stage_group(s, all->element[i], "task", buffer, true);
+    hr_cuda_close(p);
+    if (c->chunks > 1) hr_cuda_close(p);
+    hr_cuda_close(p);
+    if (c->depth > 1) hr_print(p, "ptx_copy_commit();");
+}
+
+int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max) {
+    hr_cuda_element_list all = {0};
+    int count = 0;
+    hr_cuda_all_elements(s, &all);
+    for (int i = 0; i < all.count && count < max; i++)
+        if (hr_cuda_is_staged_element(s, all.element[i])) out[count++] = all.element[i];
+    return count;
+}
+
+bool hr_cuda_is_same_shared(const hr_cuda_stage *s, const hr_expr *e) {
+    return s->c->same == HR_CUDA_SAME_SHARED && !hr_cuda_is_staged_element(s, e) &&
+           !hr_cuda_varies_by_task(s, e);
+}
+
+void hr_cuda_print_places(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    hr_cuda_element_list all = {0};
+    hr_cuda_all_elements(s, &all);
+    int64_t offset = 0;
+    for (int i = 0; i < all.count; i++) {
+        const hr_expr *e = all.element[i];
+        if (!hr_cuda_is_staged_element(s, e) && !hr_cuda_is_same_shared(s, e)) continue;
+        const char *type = hr_c_storage(s->function->tensors[e->tensor].dtype);
+        hr_print(p, "group<%s, %d> *const staged_%d = (group<%s, %d> *)(staged_memory() + %" PRId64 ");",
+                 type, c->vector, e->id, type, c->vector, offset);
+        offset += (hr_cuda_is_staged_element(s, e) ? c->depth : 1) * c->chunks * c->groups * c->threads *
+                  c->vector * (int64_t)hr_dtype_size(s->function->tensors[e->tensor].dtype);
+    }
+}
+
+void hr_cuda_print_staging(hr_cuda_stage *s, const char *step) {
+    hr_printer *p = s->p;
+    const hr_cuda_choice *c = s->c;
+    hr_cuda_element_list all = {0};
+    hr_cuda_print_places(s);
+    hr_cuda_all_elements(s, &all);
+    s->step = step;
+    if (c->depth < 2) {
+        print_staging_of_row(s, &all, "ahead", "0");
+        return;
+    }
+    hr_print(p, "int here = 0; /* which of the places has the row in hand */");
+    hr_print(p, "for (int place = 0; place < %d; place++) {", c->depth - 1);
+    p->indent++;
+    hr_print(p, "const %s asked = ahead + place * %s;", hr_cuda_row_type(s), step);
+    print_staging_of_row(s, &all, "asked", "place");
+    hr_cuda_close(p);
+}
+
+void hr_cuda_print_next_staging(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    hr_cuda_element_list all = {0};
+    hr_cuda_all_elements(s, &all);
+    hr_print(p, "const int free = here == 0 ? %d : here - 1;", s->c->depth - 1);
+    if (s->c->depth > 2)
+        hr_print(p, "const %s asked = ahead + %d * %s;", hr_cuda_row_type(s), s->c->depth - 2, s->step);
+    print_staging_of_row(s, &all, s->c->depth > 2 ? "asked" : "ahead", "free");
+    hr_print(p, "ptx_copy_wait<%d>();", s->c->depth - 1);
+}
