@@ -36,7 +36,7 @@ static const struct staged_case {
 
 static void check_choice(const hr_cuda_choice *choice, int number) {
     const struct staged_case *one = &cases[number];
-    if (choice->rows == HR_CUDA_ROWS_BLOCK != (one->threads > 0) ||
+    if ((choice->rows == HR_CUDA_ROWS_BLOCK) != (one->threads > 0) ||
         choice->block_slot_count != one->block_slots ||
         (choice->rows == HR_CUDA_ROWS_BLOCK &&
          (choice->row_threads != one->threads || choice->block_rows != one->block_rows)))
