@@ -158,7 +158,8 @@ static void print_kernel(hr_cuda_stage *s, const char *suffix, void (*print)(hr_
 
 hr_status hr_emit_general_cuda(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
-    const hr_cuda_choice choice = {.straddle = true}; /* no groups */
+    const hr_cuda_choice choice = {.rows = HR_CUDA_ROWS_AGAIN,
+                                   .ends = HR_CUDA_ENDS_STRADDLED}; /* no groups */
     hr_cuda_stage s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     s.c = &choice;
     if (!step_of(stage))
