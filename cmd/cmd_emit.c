@@ -30,12 +30,14 @@ static int save(const arguments *arguments, const char *path, const char *text) 
 /* What --target may be: the device that it is planned for, and the ending of the source. */
 static const struct target {
     const char *name, *device, *ending;
+    bool every; /* processor of its kind */
 } targets[] = {
-    {"c", "cpu", ".c"},
-    {"cuda", "cuda:sm_90a", ".cu"},
-    {"cuda:sm_80", "cuda:sm_80", ".cu"},
-    {"cuda:sm_90a", "cuda:sm_90a", ".cu"},
-    {"cuda:sm_100a", "cuda:sm_100a", ".cu"},
+    {"c", "cpu", ".c", false},
+    {"c:x86-64", "cpu", ".c", true},
+    {"cuda", "cuda:sm_90a", ".cu", false},
+    {"cuda:sm_80", "cuda:sm_80", ".cu", false},
+    {"cuda:sm_90a", "cuda:sm_90a", ".cu", false},
+    {"cuda:sm_100a", "cuda:sm_100a", ".cu", false},
 };
 
 /* Where both files go. */
@@ -77,15 +79,16 @@ static int write_files(const arguments *arguments, hr_kernel *kernel, hr_emit_op
     return code ? code : save(arguments, output->source, source);
 }
 
-static int emit(const arguments *arguments, hr_kernel *kernel, const char *ending) {
+static int emit(const arguments *arguments, hr_kernel *kernel, const struct target *target) {
     const char *source, *header, *given = arguments_value(arguments, "output", NULL);
     hr_emit_options options = {.size = sizeof options,
                                .name = arguments_value(arguments, "name", NULL),
+                               .every = target->every,
                                .fixed = arguments_has(arguments, "fixed")};
     const char *name = options.name ? options.name : hr_kernel_symbol(kernel);
     if (given) {
         output output = {0};
-        int code = output_of(given, name, ending, &output);
+        int code = output_of(given, name, target->ending, &output);
         code =
             code ? complain(arguments, "out of memory") : write_files(arguments, kernel, &options, &output);
         free(output.source);
@@ -94,7 +97,7 @@ static int emit(const arguments *arguments, hr_kernel *kernel, const char *endin
     }
     hr_status status = hr_kernel_emit(kernel, &options, &source, &header);
     if (status != HR_OK) return complain_status(arguments, status);
-    printf("/* ---- %s.h ---- */\n%s\n/* ---- %s%s ---- */\n%s", name, header, name, ending, source);
+    printf("/* ---- %s.h ---- */\n%s\n/* ---- %s%s ---- */\n%s", name, header, name, target->ending, source);
     return 0;
 }
 
@@ -105,22 +108,24 @@ static int run_emit(const arguments *arguments, terminal *terminal) {
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         if (strcmp(targets[i].name, name) == 0) target = &targets[i];
     if (!target)
-        return complain(arguments, "--target is c, cuda, cuda:sm_80, cuda:sm_90a or cuda:sm_100a, not \"%s\"",
+        return complain(arguments,
+                        "--target is c, c:x86-64, cuda, cuda:sm_80, cuda:sm_90a or cuda:sm_100a, not \"%s\"",
                         name);
     subject subject;
     int code = subject_open_on(arguments, arguments_value(arguments, "device", target->device), &subject);
-    if (code == 0 && strcmp(hr_device_kind(subject.device), target == targets ? "cpu" : "cuda") != 0)
+    if (code == 0 &&
+        strcmp(hr_device_kind(subject.device), strcmp(target->ending, ".c") == 0 ? "cpu" : "cuda") != 0)
         code = complain(arguments, "--target %s is not for --device %s", name,
                         arguments_value(arguments, "device", ""));
     subject.plans = true;
     if (code == 0) code = subject_bind(arguments, &subject);
-    if (code == 0) code = emit(arguments, subject.kernel, target->ending);
+    if (code == 0) code = emit(arguments, subject.kernel, target);
     subject_close(&subject);
     return code;
 }
 
 static const flag flags[] = {
-    {0, "target", "NAME", "c, or cuda[:sm_80|:sm_90a|:sm_100a], CUDA C; cuda is sm_90a"},
+    {0, "target", "NAME", "c, c:x86-64, or CUDA C: cuda[:sm_80|:sm_90a|:sm_100a], sm_90a by default"},
     {'o', "output", "PATH", "a folder for kernel_NAME.c (.cu) and .h, or the .c itself; else to stdout"},
     {0, "name", "SYMBOL", "what the function is called; kernel_NAME otherwise"},
     {0, "fixed", NULL, "CUDA C: the fast path for these extents alone, no general one beside it"},
@@ -138,6 +143,8 @@ const command command_emit = {
     "its plan is made for. What a dtype variable stands for is in the function's name: a file\n"
     "for each dtype; --name calls it otherwise. The function returns a negative number, and does\n"
     "nothing, for extents that its plan does not hold for: its comment says which these are.\n"
+    "c:x86-64 is for any such processor:\n"
+    "AVX-512, AVX2 and what all have in one file, chosen as it runs.\n"
     "-o makes the folders that are missing.\n\n"
     "  headroom emit kernels/layernorm.hr --target c -o generated\n"
     "  headroom emit kernels/layernorm.hr M=32768 N=4096 --target cuda -o generated\n"

@@ -34,7 +34,7 @@ complete -c headroom -n "__fish_seen_subcommand_from run" -l help -s h
 complete -c headroom -n "__fish_seen_subcommand_from explain" -l device -x -a "cpu cuda"
 complete -c headroom -n "__fish_seen_subcommand_from explain" -l json
 complete -c headroom -n "__fish_seen_subcommand_from explain" -l help -s h
-complete -c headroom -n "__fish_seen_subcommand_from emit" -l target -x -a "c cuda cuda:sm_80 cuda:sm_90a cuda:sm_100a"
+complete -c headroom -n "__fish_seen_subcommand_from emit" -l target -x -a "c c:x86-64 cuda cuda:sm_80 cuda:sm_90a cuda:sm_100a"
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l output -s o -r
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l name -x
 complete -c headroom -n "__fish_seen_subcommand_from emit" -l fixed

@@ -40,7 +40,7 @@ _headroom() {
     --device) compadd -- cpu cuda; return ;;
     --tune) compadd -- none quick full; return ;;
     --values) compadd -- mean-0 mean-1 positive; return ;;
-    --target) compadd -- c cuda cuda:sm_80 cuda:sm_90a cuda:sm_100a; return ;;
+    --target) compadd -- c c:x86-64 cuda cuda:sm_80 cuda:sm_90a cuda:sm_100a; return ;;
     --only) compset -P '*,'; compadd -- ${(f)"$(_headroom_kernels)"}; return ;;
     --html|--csv|--roof|--perfetto) _files; return ;;
     esac

@@ -411,6 +411,7 @@ typedef struct hr_emit_options {
     size_t size;
     const char *name;   /* of the function; NULL = hr_kernel_symbol() */
     const char *header; /* of the file that the source includes; NULL = the function's name and ".h" */
+    bool every;         /* C: for every x86-64 processor, AVX-512 and AVX2 in one file, chosen as it runs */
     bool fixed;         /* CUDA: the fast path for these extents alone, without the general one beside it */
 } hr_emit_options;
 

@@ -22,6 +22,10 @@ typedef struct hr_emitted {
 
 /* The source to paste; `options`: NULL = as they are by default. */
 hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out);
+/* For AVX-512, AVX2 and what every x86-64 processor has, chosen as it runs; planned for the extents at each.
+ */
+hr_status hr_emit_c_levels(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
+                           hr_emitted *out);
 /* With hr_entry() in place of the public function, for the loader. hr_entry() returns 0, or
  * HR_EMITTED_REFUSES before anything is read or written where the source does not hold for the extents. */
 hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out);

@@ -541,8 +541,12 @@ hr_status hr_kernel_emit(hr_kernel *kernel, const hr_emit_options *options, cons
     HR_TRY(options_read(options, &read));
     HR_TRY(hr_kernel_planned(kernel, &state));
     hr_emitted_clear(&state->paste);
-    HR_TRY(state->plan->limits.compute ? hr_emit_cuda(state->plan, state->extents, &read, &state->paste)
-                                       : hr_emit_c(state->plan, &read, &state->paste));
+    if (state->plan->limits.compute)
+        HR_TRY(hr_emit_cuda(state->plan, state->extents, &read, &state->paste));
+    else if (read.every)
+        HR_TRY(hr_emit_c_levels(state->plan, state->extents, &read, &state->paste));
+    else
+        HR_TRY(hr_emit_c(state->plan, &read, &state->paste));
     if (source) *source = hr_text_data(&state->paste.source);
     if (header) *header = hr_text_data(&state->paste.header);
     return HR_OK;

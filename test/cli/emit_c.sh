@@ -223,6 +223,55 @@ cc -std=c11 -O1 -march=native -fopenmp -fno-math-errno -fno-trapping-math -fno-s
     fail "$(head -n 20 log)"
 ./other || fail "called at other extents: check $?"
 
+# ---- every processor: each level that this one has computes the same ----
+
+"$build/headroom" emit "$source/kernels/softmax.hr" T=f32 M=64 N=4096 --target c:x86-64 -o levels >log || fail "$(cat log)"
+"$build/headroom" emit "$source/kernels/sum.hr:column_sum" T=bf16 M=64 N=4096 --target c:x86-64 -o levels >>log || fail "$(cat log)"
+# FUNCTION of X, R rows of results: softmax rows, sums one.
+cat >levels.c <<'END'
+#include SOURCE
+#include <stdio.h>
+enum { ROWS = 37, LONG = 4099 };
+_Alignas(64) static char memory[1 << 24];
+static float x[ROWS * LONG], y[4][ROWS * LONG];
+static uint16_t z[ROWS * LONG];
+static int differs(int a, int b) {
+    for (int i = 0; i < ROWS * LONG; i++)
+        if (fabsf(y[a][i] - y[b][i]) > 1e-5f * (fabsf(y[a][i]) + 1)) return 1;
+    return 0;
+}
+#define JOIN(a, b) a##b
+#define OF(name, level, to) JOIN(name, level)(ROWS, LONG, X, y[to], memory, 2)
+int main(void) {
+    const int level = JOIN(FUNCTION, _level)();
+    for (int i = 0; i < ROWS * LONG; i++) x[i] = (float)(i * 37 % 101) / 9, z[i] = (uint16_t)(0x3f80 + i % 90);
+    if (OF(FUNCTION, _plain, 0)) return 1;
+#if defined __x86_64__
+    if (level <= 1 && (OF(FUNCTION, _avx2, 1) || differs(0, 1))) return 2;
+    if (level == 0 && (OF(FUNCTION, _avx512, 2) || differs(0, 2))) return 3;
+#endif
+    if (OF(FUNCTION, , 3) || differs(0, 3)) return 4;
+    if (FUNCTION(-1, LONG, X, y[2], memory, 2) != -1) return 5;
+    return printf("level %d, %d\n", level, (int)(sizeof x + sizeof z) == 0) < 0;
+}
+END
+sed -i 's/#define JOIN(a, b) a##b/#define JOIN_(a, b) a##b\n#define JOIN(a, b) JOIN_(a, b)/' levels.c
+level_test() { # level_test RUN COMPILER FLAGS...
+    local run=$1
+    shift
+    for of in softmax_f32:x column_sum_bf16:z; do
+        "$@" -std=c11 -O1 -fno-math-errno -fno-trapping-math "-DFUNCTION=kernel_${of%:*}" -DX=${of#*:} "-DSOURCE=\"levels/kernel_${of%:*}.c\"" \
+            levels.c -lm -o levels_test >log 2>&1 || fail "$*: $(head -n 20 log)"
+        $run ./levels_test >log || fail "levels of ${of%:*} with $*: check $?"
+    done
+}
+for compiler in $compilers; do
+    level_test "" "$compiler"
+    # shellcheck disable=SC2086
+    $compiler -std=c11 $warnings -O1 -c levels/kernel_softmax_f32.c -o levels.o >log 2>&1 || fail "$compiler: $(head -n 20 log)"
+done
+if command -v $cross >/dev/null && command -v qemu-aarch64 >/dev/null; then level_test qemu-aarch64 $cross -static; fi
+
 # ---- results that may be NULL: what a backward pass reads ----
 
 # Rows that go side by side, through a pipeline, and pass after pass.

@@ -5,30 +5,31 @@
  */
 #include "base/dtype.h"
 #include "emit/assumptions.h"
-#include "emit/c/attend_c.h"
 #include "emit/c/emit_c_contract.h"
+#include "emit/c/emit_c_section.h"
 #include "emit/c/file_text.h"
 #include "emit/c/function_c.h"
 #include "emit/c/list_c.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_c.h"
-#include "emit/c/stage_order.h"
-#include "emit/c/stage_scatter.h"
 #include "emit/describe.h"
 #include "emit/emit.h"
 #include "emit/list_emit.h"
 #include "emit/prelude.h"
 #include "emit/template.h"
-#include "emit/templates/cpu/shares.h"
-#include "schedule/cpu/contract_choice.h"
 
 #include <string.h>
+
+/* What the code is for: the loader, a file of its own, or a part of one, whose functions are static. */
+typedef enum form { FORM_LOADED, FORM_PASTED, FORM_SECTION } form;
 
 typedef struct emitter {
     const hr_plan *plan;
     const hr_function *function;
     hr_printer printer;
     hr_printer *p;
+    form form;
     const char *name;              /* of the public function */
     int declared;                  /* parameters and results */
     hr_stage_functions *functions; /* of each stage */
@@ -79,6 +80,17 @@ static void print_part_signature(emitter *e) {
 
 static void print_team_signature(emitter *e) {
     hr_text_format(e->p->out, "int64_t %s_team(int parts)", e->name);
+}
+
+static void print_function_signature(emitter *e, hr_c_function function) {
+    static void (*const print[])(emitter *) = {
+        [HR_C_RUN] = print_signature,
+        [HR_C_SCRATCH] = print_size_signature,
+        [HR_C_PART] = print_part_signature,
+        [HR_C_TEAM] = print_team_signature,
+    };
+    if (e->form == FORM_SECTION) hr_text_format(e->p->out, "static ");
+    print[function](e);
 }
 
 static void print_how_to_call(emitter *e) {
@@ -165,13 +177,10 @@ static void print_refusal(emitter *e, const char *source) {
 
 /* ---- scratch ---- */
 
-/* A local begins with a line, and ends with room for a vector more than it has. */
-enum { LOCAL_MORE = 191, LOCAL_UNIT = 64 };
-
 static const char *scratch_size(emitter *e, int tensor) {
     hr_sizes sizes = {0};
-    return hr_size_text(
-        e->p, hr_size_brackets(&sizes, hr_plan_local_size(&sizes, e->plan, tensor, LOCAL_MORE, LOCAL_UNIT)));
+    return hr_size_text(e->p, hr_size_brackets(&sizes, hr_plan_local_size(&sizes, e->plan, tensor,
+                                                                          HR_C_LOCAL_MORE, HR_C_LOCAL_UNIT)));
 }
 
 /* The body of what `print` prints, with the extents that it uses declared before it. */
@@ -186,54 +195,10 @@ static void print_with_extents(emitter *e, const char *source, void (*print)(emi
     hr_print_body(p, &body);
 }
 
-static int64_t sums_value(const void *nothing, const int64_t *args) {
-    (void)nothing;
-    return work_sums_of(args[0], args[1], args[2]);
-}
-
-static int64_t pieces_value(const void *nothing, const int64_t *args) {
-    (void)nothing;
-    return work_pieces_of(args[0], args[1]);
-}
-
-/* How many pieces the share of a thread has; `sums`: each of them has sums of its own. */
-static const hr_size *pieces_of(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, bool sums,
-                                int threads) {
-    static const hr_size_function pieces = {.name = "work_pieces_of", .value = pieces_value},
-                                  own_sums = {.name = "work_sums_of", .value = sums_value};
-    const hr_size *tasks = hr_size_points(sizes, plan->normal, stage->task, stage->task_count),
-                  *row = hr_size_points(sizes, plan->normal, stage->row, stage->row_count);
-    const hr_size *all = hr_size_product(sizes, tasks, row), *word = hr_size_word(sizes, "threads", threads);
-    if (!sums) return hr_size_call(sizes, &pieces, NULL, 2, (const hr_size *[]){all, word});
-    return hr_size_call(sizes, &own_sums, NULL, 3,
-                        (const hr_size *[]){all, hr_stage_thread_size(sizes, plan, stage), word});
-}
-
-/* Of what threads or pieces have for themselves. */
-static const hr_size *areas_of(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, bool sums,
-                               int threads) {
-    const hr_size *area = hr_stage_thread_size(sizes, plan, stage), *count;
-    if (hr_size_is_zero(area)) return area;
-    count = hr_size_word(sizes, "threads", threads);
-    if (sums) count = hr_size_product(sizes, count, pieces_of(sizes, plan, stage, sums, threads));
-    return hr_size_product(sizes, count, hr_size_brackets(sizes, area));
-}
-
-/* What a stage takes of what stages use one after the other; 0 where it takes nothing. `sums`: see
- * pieces_of(). */
-static const hr_size *work_of(hr_sizes *sizes, const hr_plan *plan, int number, bool sums, int threads) {
-    const hr_stage *stage = &plan->stages[number];
-    if (hr_schedule_attends(plan, number)) return hr_attend_size(sizes, plan, number, threads);
-    if (stage->shape == HR_SHAPE_CONTRACT) return hr_contract_size(sizes, plan, number, threads);
-    if (hr_cpu_walk_of(stage)->order != HR_ORDER_LYING) return hr_order_size(sizes, plan, stage, threads);
-    if (hr_scatter_may_be_totalled(plan, stage)) return hr_scatter_size(sizes, plan, stage);
-    return areas_of(sizes, plan, stage, sums, threads);
-}
-
 static const char *pieces_text(emitter *e, int number) {
     hr_sizes sizes = {0};
-    return hr_size_text(e->p,
-                        pieces_of(&sizes, e->plan, &e->plan->stages[number], e->functions[number].sums, 0));
+    return hr_size_text(
+        e->p, hr_c_pieces_size(&sizes, e->plan, &e->plan->stages[number], e->functions[number].sums, 0));
 }
 
 static void print_scratch_sum(emitter *e) {
@@ -244,7 +209,7 @@ static void print_scratch_sum(emitter *e) {
     hr_print(p, "int64_t work = 0;");
     for (int i = 0; i < e->plan->stage_count; i++) {
         hr_sizes sizes = {0};
-        const hr_size *size = work_of(&sizes, e->plan, i, e->functions[i].sums, 0);
+        const hr_size *size = hr_c_work_size(&sizes, e->plan, i, e->functions[i].sums, 0);
         if (!e->plan->stages[i].schedule->joins) before = -1;
         if (hr_size_is_zero(size)) continue;
         if (before >= 0)
@@ -262,7 +227,7 @@ static void print_scratch_sum(emitter *e) {
 
 static void print_scratch_sizes(emitter *e) {
     hr_printer *p = e->p;
-    print_size_signature(e);
+    print_function_signature(e, HR_C_SCRATCH);
     hr_text_format(p->out, " {\n");
     for (int i = 0; i < e->function->extent_count; i++)
         hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
@@ -271,30 +236,6 @@ static void print_scratch_sizes(emitter *e) {
     p->indent--;
     print_with_extents(e, NULL, print_scratch_sum);
     hr_text_format(p->out, "}\n\n");
-}
-
-/* Whether a stage goes in pieces depends on how it is printed, too: what it takes here is no less. */
-static hr_status work_bytes(const hr_plan *plan, int number, const int64_t *extents, int threads,
-                            int64_t *out) {
-    hr_sizes sizes = {0};
-    const hr_stage *stage = &plan->stages[number];
-    const bool sums = hr_stage_goes_in_pieces(plan, stage) && hr_stage_has_sums(stage);
-    return hr_size_add(work_of(&sizes, plan, number, sums, threads), plan->normal, extents, out);
-}
-
-hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
-    if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
-    int64_t work = 0, together = 0; /* of the stages that go together */
-    for (int i = 0; i < plan->stage_count; i++) {
-        if (!plan->stages[i].schedule->joins) together = 0;
-        HR_TRY(work_bytes(plan, i, extents, threads, &together));
-        if (together > work) work = together;
-    }
-    HR_TRY(hr_plan_locals_bytes(plan, plan->normal->tensor_count, extents, LOCAL_MORE, LOCAL_UNIT, out));
-    if (__builtin_add_overflow(*out, work, out))
-        return hr_fail(HR_BAD_INPUT, "kernel %.60s needs more memory than there are addresses",
-                       plan->source->name);
-    return HR_OK;
 }
 
 /* ---- a run ---- */
@@ -403,7 +344,7 @@ static void print_filled(emitter *e) {
 
 static void print_public(emitter *e) {
     hr_printer *p = e->p;
-    print_signature(e);
+    print_function_signature(e, HR_C_RUN);
     hr_text_format(p->out, " {\n");
     p->indent++;
     print_refusal(e, "");
@@ -421,12 +362,12 @@ static void print_public(emitter *e) {
 static void print_part(emitter *e) {
     hr_printer *p = e->p;
     const int shares = shares_of(e);
-    print_team_signature(e);
+    print_function_signature(e, HR_C_TEAM);
     hr_text_format(p->out, " {\n");
     hr_print(p, "    return (int64_t)sizeof(thread_team) + %d * (int64_t)sizeof(work_share) * parts;",
              shares);
     hr_text_format(p->out, "}\n\n");
-    print_part_signature(e);
+    print_function_signature(e, HR_C_PART);
     hr_text_format(p->out, " {\n");
     p->indent++;
     print_refusal(e, "");
@@ -504,30 +445,7 @@ static void print_beginning(emitter *e, const hr_emit_options *options) {
         hr_print(e->p, "#pragma GCC diagnostic ignored \"-W%s\"", ignored[i]);
 }
 
-static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitted *out, hr_text *stages,
-                            hr_text *body) {
-    HR_TRY(print_stages(e, stages));
-    hr_printer *p = e->p;
-    p->out = body;
-    p->indent = 0;
-    p->lane = -1;
-    print_arguments(e);
-    HR_TRY(print_helpers(p, stages));
-    HR_TRY(hr_emit_assumptions(p));
-    hr_text_format(body, "%s\n", (const char *)hr_c_threads_text);
-    HR_TRY(hr_contract_mainloop_append(e->plan, body));
-    hr_text_append(body, hr_text_data(stages), stages->length);
-    print_scratch_sizes(e);
-    print_run(e);
-    if (options) {
-        print_public(e);
-        print_part(e);
-    } else {
-        print_entry(e);
-    }
-    p->out = &out->source;
-    print_how_to_call(e);
-    if (options) print_beginning(e, options);
+static void print_includes(hr_printer *p) {
     hr_print(p, "#include <stdbool.h>");
     hr_print(p, "#include <stdint.h>");
     hr_print(p, "#include <math.h>");
@@ -537,45 +455,80 @@ static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitt
     hr_print(p, "#if defined __unix__ || defined __APPLE__");
     hr_print(p, "#include <sched.h>");
     hr_print(p, "#endif");
-    HR_TRY(hr_prelude_append(hr_text_data(body), &out->source));
-    hr_text_append(&out->source, hr_text_data(body), body->length);
-    p->out = &out->header;
+}
+
+/* The prelude's sections in use, the stages, and the functions that run them. */
+static hr_status print_code(emitter *e, hr_text *source) {
+    hr_printer *p = e->p;
+    hr_text stages = {0}, body = {0};
+    hr_status status = print_stages(e, &stages);
+    p->out = &body;
+    p->indent = 0;
+    p->lane = -1;
+    print_arguments(e);
+    if (status == HR_OK) status = print_helpers(p, &stages);
+    if (status == HR_OK) status = hr_emit_assumptions(p);
+    hr_text_format(&body, "%s\n", (const char *)hr_c_threads_text);
+    if (status == HR_OK) status = hr_contract_mainloop_append(e->plan, &body);
+    hr_text_append(&body, hr_text_data(&stages), stages.length);
+    print_scratch_sizes(e);
+    print_run(e);
+    if (e->form == FORM_LOADED) {
+        print_entry(e);
+    } else {
+        print_public(e);
+        print_part(e);
+    }
+    if (status == HR_OK) status = hr_text_status(&body);
+    p->out = source;
+    if (status == HR_OK) status = hr_prelude_append(hr_text_data(&body), source);
+    hr_text_append(source, hr_text_data(&body), body.length);
+    hr_text_clear(&stages);
+    hr_text_clear(&body);
+    return status == HR_OK ? hr_text_status(source) : status;
+}
+
+static hr_status print_header(emitter *e, hr_text *header) {
+    hr_printer *p = e->p;
+    p->out = header;
     print_how_to_call(e);
     hr_print(p, "#ifndef HEADROOM_%s_H", e->name);
     hr_print(p, "#define HEADROOM_%s_H", e->name);
     hr_print(p, "#include <stdbool.h>\n#include <stdint.h>\n#ifdef __cplusplus\nextern \"C\" {\n#endif");
-    print_size_signature(e);
-    hr_text_format(&out->header, ";\n");
-    print_signature(e);
-    hr_text_format(&out->header, ";\n");
-    print_team_signature(e);
-    hr_text_format(&out->header, ";\n");
-    print_part_signature(e);
-    hr_text_format(&out->header, ";\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
-    HR_TRY(hr_text_status(body));
-    HR_TRY(hr_text_status(&out->header));
-    return hr_text_status(&out->source);
+    for (hr_c_function f = 0; f < HR_C_FUNCTIONS; f++) {
+        print_function_signature(e, f);
+        hr_text_format(header, ";\n");
+    }
+    hr_text_format(header, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    return hr_text_status(header);
 }
 
-/* `options`: NULL = for the loader. */
-static hr_status emit(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out) {
-    emitter e = {.plan = plan, .function = plan->normal, .p = &e.printer};
+static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitted *out) {
+    e->p->out = &out->source;
+    if (e->form != FORM_SECTION) {
+        print_how_to_call(e);
+        if (e->form == FORM_PASTED) print_beginning(e, options);
+        print_includes(e->p);
+    }
+    HR_TRY(print_code(e, &out->source));
+    return print_header(e, &out->header);
+}
+
+static hr_status emit(const hr_plan *plan, const hr_emit_options *options, form form, hr_emitted *out) {
+    emitter e = {.plan = plan, .function = plan->normal, .p = &e.printer, .form = form};
     e.declared = hr_function_arguments(plan->source);
     *out = (hr_emitted){0};
-    if (options) HR_TRY(hr_emit_refuse_lists(plan));
+    if (form != FORM_LOADED) HR_TRY(hr_emit_refuse_lists(plan));
     hr_arena *arena;
     HR_TRY(hr_names_create(&arena));
-    hr_text stages = {0}, body = {0};
     e.functions = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.functions);
-    hr_status status = hr_printer_begin(e.p, plan, arena, &stages);
+    hr_status status = hr_printer_begin(e.p, plan, arena, &out->source);
     if (status == HR_OK) {
         e.name = hr_emit_name(plan, options);
-        status = print_file(&e, options, out, &stages, &body);
+        status = print_file(&e, options, out);
         if (status == HR_OK) status = hr_names_status(plan, arena);
         hr_printer_end(e.p);
     }
-    hr_text_clear(&stages);
-    hr_text_clear(&body);
     hr_arena_destroy(arena);
     if (status != HR_OK) hr_emitted_clear(out);
     return status;
@@ -583,11 +536,29 @@ static hr_status emit(const hr_plan *plan, const hr_emit_options *options, hr_em
 
 hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out) {
     const hr_emit_options none = {.size = sizeof none};
-    return emit(plan, options ? options : &none, out);
+    return emit(plan, options ? options : &none, FORM_PASTED, out);
 }
 
 hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out) {
-    return emit(plan, NULL, out);
+    return emit(plan, NULL, FORM_LOADED, out);
+}
+
+hr_status hr_emit_c_section(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out) {
+    return emit(plan, options, FORM_SECTION, out);
+}
+
+void hr_emit_c_beginning(hr_printer *p, const hr_emit_options *options) {
+    emitter e = {.p = p};
+    print_beginning(&e, options);
+    print_includes(p);
+}
+
+hr_status hr_emit_c_signature(const hr_plan *plan, const hr_emit_options *options, hr_printer *p,
+                              hr_c_function function) {
+    emitter e = {.plan = plan, .function = plan->normal, .p = p, .name = hr_emit_name(plan, options)};
+    e.declared = hr_function_arguments(plan->source);
+    print_function_signature(&e, function);
+    return hr_text_status(p->out);
 }
 
 void hr_emitted_clear(hr_emitted *emitted) {
