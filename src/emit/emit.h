@@ -20,32 +20,49 @@ typedef struct hr_emitted {
     hr_text header; /* the .h of the public function */
 } hr_emitted;
 
+/* ---- of the plan's target (emit_target.c) ---- */
+
 /* The source to paste; `options`: NULL = as they are by default. */
+hr_status hr_emit_source(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
+                         hr_emitted *out);
+/* The source for the loader. */
+hr_status hr_emit_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted *out);
+/* Bytes of hr_execution.scratch at these extents with so many threads; the emitted code lays it out the same
+ * way. */
+hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
+/* Where a module has several functions to launch: the launches of one execution, at most `max`; returns how
+ * many through `count`, 0 where hr_entry() is all. */
+hr_status hr_emit_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max, int *count);
+/* The parameters and results that those launches ask about before they start: hr_tensors_are_aligned(). */
+void hr_emit_aligned(const hr_plan *plan, hr_tensor_set *out);
+/* The most elements of a piece that a plan over lists wants; a multiple of 64. */
+int64_t hr_emit_piece(const hr_plan *plan);
+
+/* ---- a CPU's: C (c/emit_c.c) ---- */
+
 hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out);
 /* For AVX-512, AVX2 and what every x86-64 processor has, chosen as it runs; planned for the extents at each.
  */
 hr_status hr_emit_c_levels(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
                            hr_emitted *out);
-/* With hr_entry() in place of the public function, for the loader. hr_entry() returns 0, or
- * HR_EMITTED_REFUSES before anything is read or written where the source does not hold for the extents. */
+/* With hr_entry() in place of the public function. hr_entry() returns 0, or HR_EMITTED_REFUSES before
+ * anything is read or written where the source does not hold for the extents. */
 hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out);
-/* The same for a CUDA device (plan->limits.compute): the .cu and .h to paste, with a plain C launcher, and
- * CUDA C for NVRTC. The source may be special to the extents of the plan. */
+hr_status hr_emit_c_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
+
+/* ---- a CUDA device's: the .cu and .h to paste, with a plain C launcher, and CUDA C for NVRTC (cuda/) ----
+ */
+
+/* The source may be special to the extents of the plan. */
 hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
                        hr_emitted *out);
 hr_status hr_emit_cuda_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted *out);
-/* The launches of one execution, at most `max`; returns how many through `count`. */
 hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
                                 int *count);
-/* The parameters and results that those launches ask about before they start: hr_tensors_are_aligned(). */
 void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out);
-/* hr_emit_scratch of a CUDA device. */
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out);
-/* Bytes of hr_execution.scratch at these extents with so many threads; the emitted code lays it out the same
- * way. */
-hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
-/* The most elements of a piece that a plan over lists wants; a multiple of 64. */
-int64_t hr_emit_piece(const hr_plan *plan);
+int64_t hr_emit_cuda_piece(const hr_plan *plan);
+
 /* A function of C can have that name. */
 bool hr_emit_name_is_good(const char *name);
 void hr_emitted_clear(hr_emitted *emitted);

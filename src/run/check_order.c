@@ -43,7 +43,7 @@ static void order_rows(const hr_plan *plan, const hr_stage *stage, const int64_t
                        hr_sum_order *out) {
     int64_t row;
     out->addends = stage->schedule->chain;
-    if (!plan->limits.compute) {
+    if (stage->schedule->kind == HR_SCHEDULE_CPU_WALK) {
         out->chains = hr_stage_is_vector(stage) ? hr_limits_lanes(&plan->limits) * ways_of(stage) : 1;
         if (!hr_stage_is_vector(stage)) out->addends = 1;
         return;
@@ -59,7 +59,7 @@ static void order_places(const hr_plan *plan, const hr_stage *stage, const int64
         &plan->normal->tensors[plan->normal->statements[stage->steps[0].statement].tensor];
     hr_sizes sizes = {0};
     int64_t places, tasks, row;
-    if (plan->limits.compute || table->dtype != HR_F32 ||
+    if (stage->schedule->kind != HR_SCHEDULE_CPU_WALK || table->dtype != HR_F32 ||
         hr_size_value(hr_size_elements(&sizes, table, 0, 1), plan->normal, extents, &places) != HR_OK ||
         hr_plan_points(plan, stage->task, stage->task_count, extents, &tasks) != HR_OK ||
         hr_plan_points(plan, stage->row, stage->row_count, extents, &row) != HR_OK)

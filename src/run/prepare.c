@@ -147,17 +147,21 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
 /* For the loader. */
 static hr_status state_emit(const hr_prepared *state, hr_emitted *out) {
     if (out->source.length) return HR_OK;
-    return state->plan->limits.compute ? hr_emit_cuda_loaded(state->plan, state->extents, out)
-                                       : hr_emit_c_loaded(state->plan, out);
+    return hr_emit_loaded(state->plan, state->extents, out);
 }
+
 /* The launches of one execution, on devices with grids. */
 static hr_status launches_emit(hr_prepared *state) {
     int most = GRIDS_A_STAGE * state->plan->stage_count;
-    if (!state->plan->limits.compute || state->launches) return HR_OK;
+    if (state->launches) return HR_OK;
     state->launches = calloc((size_t)most + 1, sizeof *state->launches);
     if (!state->launches) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
-    hr_emit_cuda_aligned(state->plan, &state->aligned);
-    return hr_emit_cuda_launches(state->plan, state->extents, state->launches, most, &state->launch_count);
+    hr_emit_aligned(state->plan, &state->aligned);
+    HR_TRY(hr_emit_launches(state->plan, state->extents, state->launches, most, &state->launch_count));
+    if (state->launch_count) return HR_OK;
+    free(state->launches);
+    state->launches = NULL;
+    return HR_OK;
 }
 
 /* The same, with the module's functions looked up for them. */
@@ -541,12 +545,7 @@ hr_status hr_kernel_emit(hr_kernel *kernel, const hr_emit_options *options, cons
     HR_TRY(options_read(options, &read));
     HR_TRY(hr_kernel_planned(kernel, &state));
     hr_emitted_clear(&state->paste);
-    if (state->plan->limits.compute)
-        HR_TRY(hr_emit_cuda(state->plan, state->extents, &read, &state->paste));
-    else if (read.every)
-        HR_TRY(hr_emit_c_levels(state->plan, state->extents, &read, &state->paste));
-    else
-        HR_TRY(hr_emit_c(state->plan, &read, &state->paste));
+    HR_TRY(hr_emit_source(state->plan, state->extents, &read, &state->paste));
     if (source) *source = hr_text_data(&state->paste.source);
     if (header) *header = hr_text_data(&state->paste.header);
     return HR_OK;

@@ -59,8 +59,7 @@ static hr_status work_bytes(const hr_plan *plan, int number, const int64_t *exte
     return hr_size_add(hr_c_work_size(&sizes, plan, number, sums, threads), plan->normal, extents, out);
 }
 
-hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
-    if (plan->limits.compute) return hr_emit_cuda_scratch(plan, extents, out);
+hr_status hr_emit_c_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
     int64_t work = 0, together = 0; /* of the stages that go together */
     for (int i = 0; i < plan->stage_count; i++) {
         if (!plan->stages[i].schedule->joins) together = 0;
