@@ -14,6 +14,12 @@ hr_status hr_pointer_check(const void *pointer, const char *what, const char *fu
 
 #ifdef HR_DEBUG_HANDLES
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#else
+#define __lsan_ignore_object(memory) ((void)(memory))
+#endif
+
 #define DESTROYED 0
 
 hr_status hr_handle_check(const void *handle, hr_handle_kind kind, const char *function) {
@@ -25,9 +31,11 @@ hr_status hr_handle_check(const void *handle, hr_handle_kind kind, const char *f
     return hr_fail(HR_BAD_INPUT, "%s got something else where a %s is wanted", function, kind_name(kind));
 }
 
-/* The memory is not given back: it would be another's, and tell nothing. */
+/* The memory is not given back: it would be another's, and tell nothing. It is no leak. */
 void hr_handle_free(void *handle) {
-    if (handle) ((hr_handle *)handle)->kind = DESTROYED;
+    if (!handle) return;
+    ((hr_handle *)handle)->kind = DESTROYED;
+    __lsan_ignore_object(handle);
 }
 
 #else
