@@ -101,9 +101,52 @@ static void test_library(void **state) {
     kernel_library_close(&library);
 }
 
+/* What is planned for some rows, at others: extents that are no numbers in the text of the fast path.
+ * Products and what goes by tensor maps are for their extents alone. */
+static bool is_for_any_rows(const hr_plan *plan) {
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].contract) return false;
+    return plan->source->extent_count > 0 && !hr_cuda_is_constant(plan, 0);
+}
+
+static bool check_rows(const char *path, cuda_case *one) {
+    cuda_outcome outcome;
+    hr_plan *plan;
+    assert_int_equal(hr_schedule_create(one->function, one->planned, NULL, &one->limits, NULL, &plan), HR_OK);
+    const bool any = is_for_any_rows(plan);
+    hr_plan_destroy(plan);
+    if (any && run_or_skip(one, &outcome) != HR_OK)
+        fail_msg("%s of %s: %s", one->function->name, path, hr_last_error());
+    return any;
+}
+
+static void test_other_rows(void **state) {
+    (void)state;
+    static const int64_t planned[EXTENTS_MAX] = {64, 136, 3},
+                         sizes[][EXTENTS_MAX] = {{37, 136, 3}, {1, 136, 3}, {300, 136, 3}, {0, 136, 3}};
+    kernel_library library;
+    size_t number = 0;
+    right = 0;
+    assert_int_equal(kernel_library_open(&library), HR_OK);
+    for (int f = 0; f < library.count; f++)
+        for (int k = 0; k < library.files[f].program->function_count; k++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++, number++) {
+                cuda_case one = {.function = &library.files[f].program->functions[k],
+                                 .extents = sizes[i],
+                                 .planned = planned,
+                                 .limits = cuda_case_limits(90, 2),
+                                 .seed = number,
+                                 .points = 100};
+                if (one.function->extent_count <= 3 && sample_takes(number, 20))
+                    right += check_rows(library.files[f].path, &one);
+            }
+    assert_true(right > 0);
+    kernel_library_close(&library);
+}
+
 int main(void) {
     if (!can_emulate()) return 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_programs),
-                                       cmocka_unit_test(test_library)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_programs), cmocka_unit_test(test_library),
+                                       cmocka_unit_test(test_other_rows)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

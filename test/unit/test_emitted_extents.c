@@ -169,28 +169,36 @@ static float whole_expected(const struct whole_case *one, place p) {
     return (float)most;
 }
 
+/* Where the factor comes from: a scalar, or an array of N elements that are all the same one, with stride 0.
+ */
+typedef enum factor { FACTOR_SCALAR, FACTOR_VIEW } factor;
+
 /* Returns whether the extents, of M and N, were taken; what was computed there is right, and nothing was
  * where they were refused. */
-static bool whole_runs(const struct whole_case *one, const emitted_code *code, const int64_t *extents) {
+static bool whole_runs(const struct whole_case *one, factor factor, const emitted_code *code,
+                       const int64_t *extents) {
     const int threads = device->limits.threads;
     float *w = calloc((size_t)extents[0] + 1, sizeof *w);
     int64_t size;
+    float unit = 1;
     void *scratch = NULL;
+    const int64_t other[] = {extents[1], extents[0]}, strides[] = {0, 1}, *in_order = extents;
+    if (factor == FACTOR_VIEW) in_order = other; /* N stands first in that text */
     assert_non_null(w);
-    good(hr_emit_scratch(code->plan, extents, threads, &size));
+    good(hr_emit_scratch(code->plan, in_order, threads, &size));
     if (size) good(device->ops->allocate(device, (size_t)size, &scratch));
-    const hr_execution execution = {.pointers = (void *[]){NULL, w},
+    const hr_execution execution = {.pointers = (void *[]){&unit, w},
                                     .scalars = (double[]){1, 0},
-                                    .extents = extents,
-                                    .strides = (int64_t[]){1},
+                                    .extents = in_order,
+                                    .strides = factor == FACTOR_VIEW ? strides : strides + 1,
                                     .scratch = scratch,
                                     .scratch_bytes = size,
                                     .threads = threads,
                                     .count = 2,
                                     .extent_count = 2,
-                                    .stride_count = 1};
+                                    .stride_count = factor == FACTOR_VIEW ? 2 : 1};
     const bool taken = device->ops->launch(device, code->module, &execution, NULL) == HR_OK;
-    assert_int_equal(taken, holds(code->plan, extents));
+    assert_int_equal(taken, holds(code->plan, in_order));
     for (int64_t k = 0; k < 3 && taken; k++) {
         const place p = {(extents[0] - 1) * k / 2, 0, extents[0], extents[1]};
         const float expected = whole_expected(one, p);
@@ -206,24 +214,26 @@ static bool whole_runs(const struct whole_case *one, const emitted_code *code, c
 }
 
 /* Planned for extents, at others: how many of them are taken. */
-static int whole_taken(const struct whole_case *one, const int64_t *planned, const int64_t (*sizes)[2],
-                       int count) {
+static int whole_taken(const struct whole_case *one, factor factor, const int64_t *planned,
+                       const int64_t (*sizes)[2], int count) {
     char text[400];
     hr_program *program;
     const hr_function *function;
     emitted_code code;
-    const hr_layout layouts[] = {HR_LAYOUT_DENSE, HR_LAYOUT_DENSE};
+    const bool view = factor == FACTOR_VIEW;
+    const hr_layout layouts[] = {view ? HR_LAYOUT_STRIDED : HR_LAYOUT_DENSE, HR_LAYOUT_DENSE};
+    const int64_t other[] = {planned[1], planned[0]};
     int taken = 0;
     snprintf(text, sizeof text,
-             "kernel k(s: f32) -> (w: f32[M])\n{\n"
-             "    w[m] = max[n < N](where(%s, f32(n %% 1009) * s, 0 - s))\n}\n",
-             one->text);
+             "kernel k(s: f32%s) -> (w: f32[M])\n{\n"
+             "    w[m] = max[n < N](where(%s, f32(n %% 1009) * s%s, 0 - s%s))\n}\n",
+             view ? "[N]" : "", one->text, view ? "[n]" : "", view ? "[n]" : "");
     good(hr_program_parse("whole.hr", text, strlen(text), &program));
     good(hr_program_find(program, NULL, &function));
-    assert_string_equal(function->extents[0], "M");
-    code_of(function, planned, layouts, &code);
+    assert_string_equal(function->extents[0], view ? "N" : "M");
+    code_of(function, view ? other : planned, layouts, &code);
     for (int i = 0; i < count; i++)
-        taken += whole_runs(one, &code, sizes[i]);
+        taken += whole_runs(one, factor, &code, sizes[i]);
     code_end(&code);
     hr_program_destroy(program);
     return taken;
@@ -234,12 +244,22 @@ static void test_wholes(void **state) {
     static const int64_t few[] = {4, 1000},
                          sizes[][2] = {{1, 1}, {7, 999}, {300, 50000}, {50000, 50000}, {3, 1 << 20}};
     static const int64_t many[] = {1, INT64_C(1) << 33}, vast[][2] = {{1, INT64_C(1) << 33}, {8, 1 << 30}};
+    const bool all = getenv("HR_TEST_LONG") != NULL;
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
-        assert_true(whole_taken(&wholes[i], few, sizes, getenv("HR_TEST_LONG") ? 5 : 3) > 0);
+        assert_true(whole_taken(&wholes[i], FACTOR_SCALAR, few, sizes, all ? 5 : 3) > 0);
         /* refused at once, and taken by what is planned for them */
-        assert_int_equal(whole_taken(&wholes[i], few, vast, 2), 0);
-        if (getenv("HR_TEST_LONG")) assert_true(whole_taken(&wholes[i], many, vast, 2) > 0);
+        assert_int_equal(whole_taken(&wholes[i], FACTOR_SCALAR, few, vast, 2), 0);
+        if (all) assert_true(whole_taken(&wholes[i], FACTOR_SCALAR, many, vast, 2) > 0);
     }
+}
+
+/* An array of one element, seen as many. */
+static void test_views(void **state) {
+    (void)state;
+    static const int64_t few[] = {4, 1000}, sizes[][2] = {{7, 999}, {3, 1 << 20}, {1, INT64_C(1) << 33}};
+    const int count = getenv("HR_TEST_LONG") ? 3 : 2;
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
+        assert_true(whole_taken(&wholes[i], FACTOR_VIEW, few, sizes, count) > 0);
 }
 
 /* What is emitted for many holds for all. */
@@ -247,7 +267,7 @@ static void test_all_are_taken(void **state) {
     (void)state;
     static const int64_t many[] = {64, INT64_C(1) << 31}, sizes[][2] = {{1, 1}, {7, 999}, {300, 50000}};
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
-        assert_int_equal(whole_taken(&wholes[i], many, sizes, 3), 3);
+        assert_int_equal(whole_taken(&wholes[i], FACTOR_SCALAR, many, sizes, 3), 3);
 }
 
 /* ---- positions ---- */
@@ -305,7 +325,7 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_wholes),
-                                       cmocka_unit_test(test_all_are_taken),
+                                       cmocka_unit_test(test_views), cmocka_unit_test(test_all_are_taken),
                                        cmocka_unit_test(test_random_programs)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
