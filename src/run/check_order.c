@@ -171,7 +171,8 @@ hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_or
         for (int i = 0; i < plan->stages[s].step_count; i++) {
             const hr_step *step = &plan->stages[s].steps[i];
             const hr_statement *statement = &plan->normal->statements[step->statement];
-            if (step->reduce != HR_OP_REDUCE_SUM && step->kind != HR_STEP_SCATTER) continue;
+            const bool adds = step->reduce == HR_OP_REDUCE_SUM && step->kind != HR_STEP_ELEMENT;
+            if (!adds && step->kind != HR_STEP_SCATTER) continue;
             statement_add(statement, order_of(plan, &plan->stages[s], step, extents), *out, count);
         }
     return HR_OK;

@@ -316,6 +316,32 @@ static void test_kernels_of_the_library(void **state) {
     assert_int_equal(missed, 0);
 }
 
+/* Sums of more addends than one chain of f32 could be held to 64 units for: of rows, columns, places,
+ * products and all, the first extent long. */
+static void test_long_sums(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "kernel k(w: f32[N], x: f32[M, N]) -> (y: f32[M])\n{\n    y[m] = sum[n](x[m, n] * w[n])\n}\n",
+        "kernel k(x: f32[M, N]) -> (y: f32[N])\n{\n    y[n] = sum[m](x[m, n])\n}\n",
+        "kernel k(at: u8[T], x: f32[T]) -> (y: f32[256])\n{\n    y[at[t]] += x[t]\n}\n",
+        "kernel k(a: f32[K, M], b: f32[K, N]) -> (y: f32[M, N])\n{\n"
+        "    y[m, n] = sum[k](a[k, m] * b[k, n])\n}\n",
+        "kernel k(x: f32[M, N]) -> (y: f32)\n{\n    y = sum[m, n](x[m, n])\n}\n",
+    };
+    missed = tried = 0;
+    scaled_by = 64;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int values = 1; values < 3; values++) {
+            trial t = {.path = "long.hr", .text = texts[i], .length = strlen(texts[i]), .name = "k"};
+            const int64_t sizes[4] = {is_long ? 1000003 : 60007, 19, 23, 5};
+            memcpy(t.sizes, sizes, sizeof t.sizes);
+            t.values = (hr_values)values;
+            kernel_try(&t, is_long ? 1 : 2);
+        }
+    assert_true(tried > 20);
+    assert_int_equal(missed, 0);
+}
+
 static void test_random_kernels(void **state) {
     (void)state;
     missed = tried = 0;
@@ -354,6 +380,7 @@ static int close_device(void **state) {
 
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels_of_the_library),
+                                       cmocka_unit_test(test_long_sums),
                                        cmocka_unit_test(test_random_kernels)};
     is_long = count > 1 && strcmp(arguments[1], "long") == 0;
     return cmocka_run_group_tests(tests, open_device, close_device);
