@@ -400,8 +400,8 @@ def markdown(rows, facts):
     lines = [f"# headroom beside PyTorch and Triton on one {facts['device']}", ""]
     lines += [f"- {key}: {value}" for key, value in facts.items()]
     lines += ["", *summary(rows), "",
-              "Times are medians with a cold L2, all competitors taking turns in one process on the same inputs, at three "
-              "placements of the arrays in memory. GB/s "
+              "Times are medians with a cold L2, all competitors taking turns in one process on the same inputs, at several "
+              "placements of the arrays in memory (see the command). GB/s "
               "counts what must move: inputs once, results once, what changes in place twice. `of copy` is the time of "
               "the driver's copy that moves as many bytes over ours. `eager` runs PyTorch's own operations, `compile` "
               "the same under torch.compile, `triton` kernels in the manner of its tutorials. `x best peer` is the median of "

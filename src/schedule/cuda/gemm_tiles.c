@@ -29,6 +29,7 @@ enum {
     GROUP_ROWS = 64,
     STAGES_ENOUGH = 4,
     FLAT_COLUMNS = 256,
+    SECTOR = 32,
     WIDE_ROWS = 64
 };
 
@@ -40,6 +41,8 @@ enum { BARRIER_BYTES = 16 };
 
 /* Bytes a clock, of a multiprocessor and of all. */
 static const double l2_one = 64, l2_all = 7000;
+/* Rows that straddle one sector of 32 bytes more than they fill, and often one line more. */
+static const double straddling_loss = 2.5;
 /* How far two that overlap keep out of each other's way: 1 = not at all. */
 static const double together = 8;
 /* Of an element of a tile of 128 x 256 that leaves in pieces. */
@@ -127,11 +130,19 @@ static double multiply_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) 
     return (double)steps_of(s, tile) * (STEP / 16) * (tile->m / 64.0) * product;
 }
 
-static double fill_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+/* Rows of 128 bytes that begin at odd 16 bytes. */
+static double straddling(const hr_cuda_gemm *gemm, const hr_gemm_side *side) {
+    return side->view.stride[1] * (int64_t)hr_dtype_size(gemm->dtype) % SECTOR ? straddling_loss : 1;
+}
+
+static double fill_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                          const hr_gemm_tile *tile) {
     int64_t at_once = hr_gemm_blocks(plan, s, HR_GEMM_HOPPER, tile);
-    double rate = l2_all / (double)(at_once > 0 ? at_once : 1);
-    double bytes = (tile->m + (double)tile->n / tile->cluster) * STEP * OPERAND_BYTES;
-    return (double)steps_of(s, tile) * bytes / (rate < l2_one ? rate : l2_one);
+    double right = (double)tile->n / tile->cluster, row = STEP * OPERAND_BYTES;
+    double all = (tile->m * straddling(gemm, &gemm->left) + right * straddling(gemm, &gemm->right)) * row *
+                 (double)at_once / l2_all;
+    double one = (tile->m + right) * row / l2_one;
+    return (double)steps_of(s, tile) * (one > all ? one : all);
 }
 
 /* Two that overlap. */
@@ -156,7 +167,7 @@ static double fold_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
 static double tiles_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                            const hr_gemm_tile *tile) {
     int64_t waves = hr_divide_up(tiles_of(s, tile), hr_limits_threads(&plan->limits));
-    double loop = overlap(multiply_clocks(s, tile), fill_clocks(plan, s, tile));
+    double loop = overlap(multiply_clocks(s, tile), fill_clocks(plan, s, gemm, tile));
     if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
     if (tile->n % WIDE_ROWS) loop *= narrow_loss;
     if (tile->m == GROUP_ROWS && tile->n == FLAT_COLUMNS) loop *= flat_loss;
