@@ -1,11 +1,13 @@
-/* Every kernel of kernels/ as CUDA, compiled by NVRTC for sm_80, sm_90a and sm_100a where NVRTC is installed:
- * no spills, no stack frames, no registers beyond what its blocks can have.
+/* Every kernel of kernels/ as CUDA, and products of all kinds of operands, compiled by NVRTC for sm_80,
+ * sm_90a and sm_100a where NVRTC is installed: no spills, no stack frames, no registers beyond what its
+ * blocks can have.
  *
  * HR_TEST_LONG=1 adds sizes and every choice that the tuner may make; HR_ONLY=softmax keeps to one kernel;
  * HR_VERBOSE=1 prints a line a source. */
 #include "device/compiler_cuda.h"
 #include "emit/emit.h"
 #include "ir/extent.h"
+#include "lang/program.h"
 #include "schedule/target.h"
 #include "support/cuda_case.h"
 #include "support/kernel_library.h"
@@ -237,6 +239,44 @@ static void test_library_compiles(void **state) {
     kernel_library_close(&library);
 }
 
+/* Products whose operands lie and are multiplied in all ways; HR_TEST_LONG=1: by each tile. */
+static const char *const products[] = {
+    "kernel f8(x: f8e4m3[M, K], w: f8e5m2[N, K], a: f32[M], b: f32[N]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * w[n, k]) * a[m] * b[n] }",
+    "kernel bytes(x: i8[M, K], w: u8[N, K], b: f32[N]) -> (y: f16[M, N]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * w[n, k]) * b[n] }",
+    "kernel parts(x: f32[K, M], w: f32[K, N], b: f32[N]) -> (y: f32[M, N]) {\n"
+    "    y[m, n] = relu(sum[k](x[k, m] * w[k, n]) + b[n]) }",
+    "kernel mixed(x: f16[M, K], w: bf16[N, K], r: bf16[M, N]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = gelu_tanh(sum[k](x[m, k] * w[n, k])) + r[m, n] }",
+    "kernel weights(g: bf16[K, M], x: bf16[K, N], y: inout f32[M, N]) {\n"
+    "    y[m, n] = y[m, n] + sum[k](g[k, m] * x[k, n]) }",
+};
+
+static const struct compile_case product_cases[] = {{{2048, 2048, 2048}, 90, false},
+                                                    {{768, 65536, 768}, 90, false},
+                                                    {{333, 1001, 515}, 90, false},
+                                                    {{512, 512, 512}, 80, false}};
+
+static void test_products_compile(void **state) {
+    (void)state;
+    job_count = 0;
+    for (size_t t = 0; t < sizeof products / sizeof *products; t++) {
+        hr_program *program;
+        const hr_function *function;
+        assert_int_equal(hr_program_parse("product.hr", products[t], strlen(products[t]), &program), HR_OK);
+        assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+        for (size_t c = 0; c < sizeof product_cases / sizeof *product_cases; c++) {
+            if (job_make(function, &product_cases[c], NULL, 0) != HR_OK) fail_msg("%s", hr_last_error());
+            if (getenv("HR_TEST_LONG") && product_cases[c].compute == 90)
+                candidates_make(function, &product_cases[c]);
+        }
+        compile_all(); /* labels belong to the program */
+        job_count = 0;
+        hr_program_destroy(program);
+    }
+}
+
 /* What the test looks for is seen where it is. */
 static void test_spills_are_seen(void **state) {
     (void)state;
@@ -262,7 +302,8 @@ static void test_spills_are_seen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_spills_are_seen),
-                                       cmocka_unit_test(test_library_compiles)};
+                                       cmocka_unit_test(test_library_compiles),
+                                       cmocka_unit_test(test_products_compile)};
     hr_cuda_compiler_create(&compiler);
     if (hr_cuda_compiler_find(&compiler, 0) != HR_OK) {
         print_message("skipped: %s\n", hr_last_error());
