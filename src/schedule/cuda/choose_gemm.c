@@ -50,7 +50,7 @@ static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_
     out->warps_m = 2;
     /* A block's registers are 168 a thread at its beginning; the warpgroups share them out anew, by what the
      * sums of a thread leave. */
-    int sums = hr_gemm_sums(tile);
+    int sums = hr_gemm_sums(tile) * (hr_gemm_chain(out) ? 3 : 2) / 2; /* those of a chain come beside */
     out->producer_registers = sums > 160 ? 24 : sums > 128 ? 40 : 56;
     out->consumer_registers = sums > 160 ? 240 : sums > 128 ? 232 : 224;
     /* The copy engine is slow where most of a box lies outside. */
