@@ -135,11 +135,10 @@ static bool has_index(const hr_expr *node) {
 }
 
 /* Of indices it has at most the last one of a product's rows, and is no smaller where that is larger. */
-static bool grows(const masking *r, const hr_expr *node) {
-    const hr_contract *c = r->scores;
+static bool grows(const hr_contract *c, const hr_expr *node) {
     if (node->op == HR_OP_INDEX) return node->index == c->m[c->m_count - 1];
-    if (node->op == HR_OP_ADD) return grows(r, node->args[0]) && grows(r, node->args[1]);
-    if (node->op == HR_OP_SUB) return grows(r, node->args[0]) && !has_index(node->args[1]);
+    if (node->op == HR_OP_ADD) return grows(c, node->args[0]) && grows(c, node->args[1]);
+    if (node->op == HR_OP_SUB) return grows(c, node->args[0]) && !has_index(node->args[1]);
     return !has_index(node);
 }
 
@@ -149,45 +148,56 @@ typedef struct key_bound {
     bool below, more;
 } key_bound;
 
-static bool is_key(const masking *r, const hr_expr *node) {
-    return node->op == HR_OP_INDEX && node->index == r->scores->n[0];
+static bool is_key(const hr_contract *scores, const hr_expr *node) {
+    return node->op == HR_OP_INDEX && node->index == scores->n[0];
 }
 
 /* key < place; place < key; row - key < place; each with <=, >, >= as well. */
-static key_bound bound_of(const masking *r, const hr_expr *condition) {
+static key_bound bound_of(hr_graph *graph, const hr_contract *scores, const hr_expr *condition) {
     const hr_op op = condition->op;
     const bool less = op == HR_OP_LE || op == HR_OP_LT, equal = op == HR_OP_LE || op == HR_OP_GE;
     if (!less && op != HR_OP_GE && op != HR_OP_GT) return (key_bound){0};
     hr_expr *low = condition->args[less ? 0 : 1], *high = condition->args[less ? 1 : 0];
-    hr_graph *graph = r->plan->graph;
-    if (is_key(r, low)) return (key_bound){high, true, equal};
-    if (is_key(r, high)) return (key_bound){low, false, !equal};
-    if (low->op == HR_OP_SUB && is_key(r, low->args[1]))
+    if (is_key(scores, low)) return (key_bound){high, true, equal};
+    if (is_key(scores, high)) return (key_bound){low, false, !equal};
+    if (low->op == HR_OP_SUB && is_key(scores, low->args[1]))
         return (key_bound){hr_graph_binary(graph, HR_OP_SUB, low->type, low->args[0], high), false, !equal};
     return (key_bound){0};
 }
 
 /* Takes what the condition says of keys; false where it says more than that. */
-static bool take_bounds(const masking *r, const hr_expr *condition, hr_stage *stage) {
+static bool take_bounds(hr_graph *graph, const hr_contract *scores, const hr_expr *condition,
+                        hr_key_bounds *out) {
     if (condition->op == HR_OP_AND) {
-        const bool whole = take_bounds(r, condition->args[0], stage);
-        return take_bounds(r, condition->args[1], stage) && whole;
+        const bool whole = take_bounds(graph, scores, condition->args[0], out);
+        return take_bounds(graph, scores, condition->args[1], out) && whole;
     }
-    const key_bound bound = bound_of(r, condition);
-    hr_expr **place = bound.below ? &stage->mask_bound : &stage->mask_begin;
-    if (!bound.place || *place || !hr_expr_is_affine(bound.place) || !grows(r, bound.place)) return false;
+    const key_bound bound = bound_of(graph, scores, condition);
+    hr_expr **place = bound.below ? &out->bound : &out->begin;
+    if (!bound.place || *place || !hr_expr_is_affine(bound.place) || !grows(scores, bound.place))
+        return false;
     *place = bound.place;
-    *(bound.below ? &stage->mask_bound_more : &stage->mask_begin_more) = bound.more;
+    *(bound.below ? &out->bound_more : &out->begin_more) = bound.more;
     return true;
 }
 
 /* Keys from a place on alone bound nothing. */
+void hr_key_bounds_find(const hr_plan *plan, const hr_contract *scores, const hr_expr *condition,
+                        hr_key_bounds *out) {
+    *out = (hr_key_bounds){0};
+    out->whole = take_bounds(plan->graph, scores, condition, out);
+    if (!out->bound) *out = (hr_key_bounds){0};
+}
+
 static void take_mask(const masking *r, hr_stage *stage, int last) {
-    stage->mask_whole = take_bounds(r, r->condition, stage);
-    if (stage->mask_bound)
-        stage->mask_bound_last = last;
-    else
-        stage->mask_begin = NULL, stage->mask_whole = false;
+    hr_key_bounds bounds;
+    hr_key_bounds_find(r->plan, r->scores, r->condition, &bounds);
+    stage->mask_bound = bounds.bound;
+    stage->mask_begin = bounds.begin;
+    stage->mask_bound_more = bounds.bound_more;
+    stage->mask_begin_more = bounds.begin_more;
+    stage->mask_whole = bounds.whole;
+    if (bounds.bound) stage->mask_bound_last = last;
 }
 
 void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewhere) {

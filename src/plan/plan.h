@@ -239,6 +239,15 @@ bool hr_step_is_row_total(const hr_plan *plan, const hr_stage *stage, const hr_s
 /* The elements of the stage's only index can be shared out: nothing needs all of them, and what is one for
  * the whole stage changes nothing that it reads, so that everybody may compute it. */
 bool hr_stage_can_split(const hr_plan *plan, const hr_stage *stage);
+/* The keys that a mask leaves to a query: from `begin` to below `bound`, each + 1 with `more`. */
+typedef struct hr_key_bounds {
+    hr_expr *bound, *begin; /* over the queries' last index, no smaller where that is larger; NULL = all do */
+    bool bound_more, begin_more;
+    bool whole; /* the mask says nothing else */
+} hr_key_bounds;
+/* What a condition on queries and keys of scores says of keys. */
+void hr_key_bounds_find(const hr_plan *plan, const hr_contract *scores, const hr_expr *condition,
+                        hr_key_bounds *out);
 /* Some argument is bound as a list. */
 bool hr_plan_has_lists(const hr_plan *plan);
 /* Whether such a plan can run over lists: maps and total reductions over one axis, all of whose tensors are

@@ -76,7 +76,8 @@ hr_status hr_schedule_check(const hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
         const hr_schedule_kind kind = stage->schedule->kind;
-        const bool product = kind == HR_SCHEDULE_CPU_PRODUCT || kind == HR_SCHEDULE_CUDA_PRODUCT;
+        const bool product = kind == HR_SCHEDULE_CPU_PRODUCT || kind == HR_SCHEDULE_CUDA_PRODUCT ||
+                             kind == HR_SCHEDULE_CUDA_BACKWARD;
         const char *fault = NULL;
         if (hr_kind_list[kind].target != hr_target_of(&plan->limits)->kind)
             fault = "a schedule of another target";

@@ -54,6 +54,7 @@ typedef struct hr_schedule {
         hr_cuda_choice grid; /* HR_SCHEDULE_CUDA_GRID */
         /* HR_SCHEDULE_CUDA_ATTENTION: of the region's first stage; the others join it */
         const struct hr_cuda_attention *attention;
+        const struct hr_cuda_backward *backward; /* HR_SCHEDULE_CUDA_BACKWARD: of all five stages */
     };
 } hr_schedule;
 

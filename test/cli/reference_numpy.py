@@ -197,6 +197,16 @@ def attention(a, low):
     return dict(o=softmax(np.where(j <= i, s, -np.inf)) @ a["v"])
 
 
+def attention_backward(a, low):
+    s = np.einsum("bhid,bhjd->bhij", a["q"], a["k"]) / math.sqrt(a["q"].shape[-1])
+    i, j = np.arange(s.shape[2])[:, None], np.arange(s.shape[3])[None, :]
+    p = np.where(j <= i, np.exp(s - a["lse"][..., None]), 0)
+    along = (a["do"] * a["o"]).sum(-1, keepdims=True)
+    ds = p * (np.einsum("bhie,bhje->bhij", a["do"], a["v"]) - along) / math.sqrt(a["q"].shape[-1])
+    p, ds = stored(low, p), stored(low, ds)
+    return dict(dq=ds @ a["k"], dk=ds.swapaxes(2, 3) @ a["q"], dv=p.swapaxes(2, 3) @ a["do"])
+
+
 MATH = dict(
     softmax=lambda a, low: dict(y=softmax(a["x"])),
     logsumexp=lambda a, low: dict(lse=logsumexp(a["x"])),
@@ -226,6 +236,7 @@ MATH = dict(
     embedding_backward=embedding_backward,
     dequantise=lambda a, low: dict(w=a["q"] * a["scale"][:, :, None]),
     attention=attention,
+    attention_backward=attention_backward,
     row_sum=lambda a, low: dict(y=a["x"].sum(1)),
     column_sum=lambda a, low: dict(y=a["x"].sum(0)),
     sum_of_squares=lambda a, low: dict(total=np.array((a["x"] ** 2).sum())),

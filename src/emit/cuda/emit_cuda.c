@@ -13,6 +13,7 @@
 #include "emit/cuda/emit_cuda_parts.h"
 #include "emit/cuda/launcher_text.h"
 #include "emit/cuda/stage_cuda_attention.h"
+#include "emit/cuda/stage_cuda_backward.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_general.h"
 #include "emit/describe.h"
@@ -110,13 +111,18 @@ static void print_arguments(hr_cuda_emitter *e) {
 /* The instructions that multiply, once for all stages. */
 static hr_status print_products(hr_cuda_emitter *e, hr_text *stages) {
     int count = 0;
-    hr_tensor_core *products =
-        hr_arena_alloc(e->p->arena, (size_t)(e->plan->stage_count + 1) * 2 * sizeof *products);
+    hr_tensor_core *products = hr_arena_alloc(e->p->arena, (size_t)(e->plan->stage_count + 1) *
+                                                               HR_BACKWARD_PRODUCT_KINDS * sizeof *products);
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_cuda_attention *attention = hr_cuda_attention_of(&e->plan->stages[i]);
         if (attention && i == attention->first) {
             hr_cuda_attention_products(attention, products + count);
             count += HR_ATTENTION_PRODUCTS;
+        }
+        const hr_cuda_backward *backward = hr_cuda_backward_of(&e->plan->stages[i]);
+        if (backward && i == backward->text.last) {
+            hr_cuda_backward_products(backward, products + count);
+            count += HR_BACKWARD_PRODUCT_KINDS;
         }
         if (!hr_cuda_is_product(&e->plan->stages[i]) || e->gemms[i].mainloop == HR_GEMM_PLAIN) continue;
         products[count++] = hr_cuda_gemm_product(&e->gemms[i]);
@@ -131,9 +137,12 @@ static hr_status print_stages(hr_cuda_emitter *e, hr_text *stages) {
     HR_TRY(print_products(e, stages));
     for (int i = 0; i < e->plan->stage_count; i++) {
         const hr_cuda_attention *attention = hr_cuda_attention_of(&e->plan->stages[i]);
+        const hr_cuda_backward *backward = hr_cuda_backward_of(&e->plan->stages[i]);
         if (attention && i == attention->first)
             HR_TRY(hr_emit_attention_cuda(e->p, attention));
-        else if (attention)
+        else if (backward && i == backward->text.last)
+            HR_TRY(hr_emit_backward_cuda(e->p, backward));
+        else if (attention || backward)
             continue;
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop != HR_GEMM_PLAIN)
             HR_TRY(hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &e->siblings[i]));

@@ -7,6 +7,7 @@
 #include "emit/cuda/stage_cuda_gemm.h"
 #include "emit/emit.h"
 #include "schedule/cuda/choose_attention.h"
+#include "schedule/cuda/choose_backward.h"
 
 /* A local begins at a multiple of 256 bytes, behind what stages use one after the other. */
 enum { HR_CUDA_LOCAL_MORE = 255, HR_CUDA_LOCAL_UNIT = 256 };
@@ -29,8 +30,18 @@ static inline const hr_cuda_attention *hr_cuda_attention_of(const hr_stage *stag
     return stage->schedule->kind == HR_SCHEDULE_CUDA_ATTENTION ? stage->schedule->attention : NULL;
 }
 
+/* It is one of five products of attention's gradients; NULL = it is not. */
+static inline const hr_cuda_backward *hr_cuda_backward_of(const hr_stage *stage) {
+    return stage->schedule->kind == HR_SCHEDULE_CUDA_BACKWARD ? stage->schedule->backward : NULL;
+}
+
+/* It has no kernel of its own. */
+static inline bool hr_cuda_is_joined(const hr_stage *stage) {
+    return hr_cuda_attention_of(stage) || hr_cuda_backward_of(stage);
+}
+
 static inline bool hr_cuda_is_product(const hr_stage *stage) {
-    return stage->shape == HR_SHAPE_CONTRACT && !hr_cuda_attention_of(stage);
+    return stage->shape == HR_SHAPE_CONTRACT && !hr_cuda_is_joined(stage);
 }
 
 /* ---- emit_cuda.c ---- */

@@ -17,8 +17,7 @@ enum { POSITIONS_NARROW = (1 << 30) - 1 };
 /* Its kernel copies by tensor maps. */
 static bool is_mapped(const hr_cuda_emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
-    return hr_cuda_attention_of(stage) ||
-           (hr_cuda_is_product(stage) && e->gemms[i].mainloop == HR_GEMM_HOPPER);
+    return hr_cuda_is_joined(stage) || (hr_cuda_is_product(stage) && e->gemms[i].mainloop == HR_GEMM_HOPPER);
 }
 
 /* Some kernel does; they are made for the extents of this source. */
@@ -125,29 +124,37 @@ static void print_product_launch(hr_cuda_emitter *e, int i, const char *main, hr
 /* With maps for the extents of this source; arrays that no map can begin at take the other kernel. */
 static hr_status print_mapped_launch(hr_cuda_emitter *e, int i) {
     hr_printer *p = e->p;
-    hr_launch launches[STAGE_LAUNCHES], launch = {0};
+    hr_launch launches[STAGE_LAUNCHES];
     int count;
+    bool asks = false;
     HR_TRY(hr_cuda_stage_launches(e->plan, e->extents, i, e->work_bytes, launches, STAGE_LAUNCHES, &count));
     if (!count) return HR_OK; /* the region's first stage has its launch */
     for (int l = 0; l < count; l++)
-        if (launches[l].map_count) launch = launches[l];
-    bool asks = launch.unaligned[0] != 0;
+        asks = asks || (launches[l].map_count && launches[l].unaligned[0]);
     hr_print(p, asks ? "if (aligned) {" : "{");
     p->indent++;
     for (int l = 0; l < count; l++) {
-        if (launches[l].map_count)
+        if (launches[l].map_count) {
+            hr_print(p, "{");
+            p->indent++;
             hr_cuda_print_mapped_launch(p, &launches[l]);
-        else
+            p->indent--;
+            hr_print(p, "}");
+        } else {
             hr_print(p, "%s<<<%" PRId64 ", %d, 0, (cudaStream_t)stream>>>(a);", launches[l].entry,
                      launches[l].grid[0], launches[l].threads);
+        }
     }
     p->indent--;
     hr_print(p, asks ? "} else {" : "}");
     if (!asks) return HR_OK;
-    hr_print(p, "    cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
-             launch.unaligned, launch.shared);
-    hr_print(p, "    %s<<<%" PRId64 ", %d, %" PRId64 ", (cudaStream_t)stream>>>(a);", launch.unaligned,
-             launch.grid[0], launch.threads, launch.shared);
+    for (int l = 0; l < count; l++) {
+        if (!launches[l].map_count) continue;
+        hr_print(p, "    cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
+                 launches[l].unaligned, launches[l].shared);
+        hr_print(p, "    %s<<<%" PRId64 ", %d, %" PRId64 ", (cudaStream_t)stream>>>(a);",
+                 launches[l].unaligned, launches[l].grid[0], launches[l].threads, launches[l].shared);
+    }
     hr_print(p, "}");
     return HR_OK;
 }
@@ -271,7 +278,7 @@ static void print_stage_condition(hr_cuda_emitter *e, int i) {
     const hr_cuda_choice *c = hr_grid_of(stage);
     hr_sizes sizes = {0};
     int64_t most = INT64_MAX;
-    if (is_mapped(e, i) || stage->contract || hr_cuda_attention_of(stage)) return;
+    if (is_mapped(e, i) || stage->contract || hr_cuda_is_joined(stage)) return;
     if (hr_cuda_is_map(c) && c->position_bits == 32) most = POSITIONS_NARROW;
     if (!hr_cuda_is_map(c) && !c->persistent) most = c->blocks_limit * c->block_rows;
     if (!hr_cuda_is_map(c) && c->row_bits == 32) most = HR_CUDA_FEW_ROWS;

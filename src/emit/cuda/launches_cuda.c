@@ -4,6 +4,7 @@
 
 #include "emit/cuda/gemm_maps.h"
 #include "emit/cuda/stage_cuda_attention.h"
+#include "emit/cuda/stage_cuda_backward.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_general.h"
 
@@ -17,7 +18,7 @@ hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
         hr_cuda_gemm gemm = {0};
-        if (hr_cuda_attention_of(stage)) continue;
+        if (hr_cuda_is_joined(stage)) continue;
         if (hr_cuda_is_product(stage))
             HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
         int64_t bytes = hr_cuda_is_product(stage) ? gemm.work_bytes : hr_grid_of(stage)->work_bytes;
@@ -118,6 +119,19 @@ static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents
     return hr_cuda_attention_maps(plan, extents, attention, list->work_bytes, launch);
 }
 
+static hr_status add_backward_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
+    const hr_cuda_backward *backward = hr_cuda_backward_of(&plan->stages[i]);
+    if (i != backward->text.last) return HR_OK;
+    for (int keys = 0; keys < 2; keys++) {
+        const int64_t blocks = keys ? backward->key_blocks : backward->query_blocks;
+        HR_TRY(add_side_grid(list, i, keys ? "_keys" : "", blocks, backward->threads));
+        hr_launch *launch = &list->out[list->count - 1];
+        launch->shared = backward->shared_bytes;
+        HR_TRY(hr_cuda_backward_maps(plan, extents, backward, keys, list->work_bytes, launch));
+    }
+    return HR_OK;
+}
+
 /* What the kernel before a scatter clears. */
 const hr_size *hr_cuda_cleared_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
     const int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
@@ -151,6 +165,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     hr_sizes sizes = {0};
     int64_t total;
     if (hr_cuda_attention_of(stage)) return add_attention_grids(plan, extents, i, list);
+    if (hr_cuda_backward_of(stage)) return add_backward_grids(plan, extents, i, list);
     if (stage->shape == HR_SHAPE_CONTRACT) return add_product_grids(plan, extents, i, list);
     if (plan->general) return add_general_grids(plan, extents, i, list);
     const hr_cuda_choice c = *hr_grid_of(stage);

@@ -2,14 +2,12 @@
 #include "emit/cuda/stage_cuda_attention.h"
 
 #include "base/dtype.h"
+#include "emit/cuda/attention_side.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/* A box is SPAN elements, 128 bytes, wide. */
-enum { SPAN = 64 };
 
 typedef struct attention_printer {
     hr_printer *p;
@@ -19,72 +17,22 @@ typedef struct attention_printer {
     int number; /* of the first stage */
 } attention_printer;
 
-static void print_function(attention_printer *t, const char *signature, void (*print)(attention_printer *)) {
-    hr_printer *p = t->p;
-    hr_printer_forget(p, HR_AT_TASK);
-    hr_text body, *out = hr_print_aside(p, &body);
-    print(t);
-    hr_print_back(p, out);
-    hr_emit_kernel(p, signature, &body);
+static void print_function(attention_printer *t, const char *signature, void (*print)(void *)) {
+    hr_cuda_print_function(t->p, signature, print, t);
 }
 
-/* ---- queries, keys, values ---- */
-
-static void print_element(attention_printer *t, const hr_expr *value, const int *rows, int row_count,
-                          const int *columns, int column_count) {
-    hr_printer *p = t->p;
-    hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
-    hr_cuda_print_digits(p, rows, row_count, "row");
-    hr_cuda_print_digits(p, columns, column_count, "column");
-    hr_print(p, "return %s[%s];", hr_emit_tensor(p, value->tensor),
-             hr_emit_offset(p, value->tensor, value->args, value->arg_count));
-}
-
-static void print_query(attention_printer *t) {
-    const hr_contract *c = t->scores;
-    print_element(t, c->left, c->m, c->m_count, c->k, c->k_count);
-}
-
-static void print_key(attention_printer *t) {
-    const hr_contract *c = t->scores;
-    print_element(t, c->right, c->n, c->n_count, c->k, c->k_count);
-}
-
-/* Its batch and its keys bear the numbers that the first product's have. */
-static void print_value(attention_printer *t) {
-    const hr_contract *c = t->values;
-    print_element(t, c->right, c->k, c->k_count, c->n, c->n_count);
-}
-
-/* The coordinates of a box behind the first two; `group` batches share an element of the last of their axes.
- */
-static const char *batch_coordinates(hr_printer *p, const hr_gemm_view *view, int64_t group) {
-    if (view->rank == 2) return "";
-    if (view->rank == 3) return hr_format(p, ", batch / %" PRId64, group);
-    return hr_format(p, ", batch %% %" PRId64 " / %" PRId64 ", batch / %" PRId64, view->size[2] * group,
-                     group, view->size[2] * group);
-}
-
-static void print_side(attention_printer *t, const char *name, const hr_gemm_view *view, int64_t group,
-                       void (*print)(attention_printer *)) {
-    hr_printer *p = t->p;
-    const char *arguments = "const arguments &a, int64_t batch, int64_t row, int64_t column";
-    print_function(
-        t, hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", t->number, name, arguments),
-        print);
-    hr_print(p, "struct stage_%d_%s_side {", t->number, name);
-    hr_print(p, "    static __device__ inline uint16_t element(%s) {", arguments);
-    hr_print(p, "        return stage_%d_%s(a, batch, row, column);", t->number, name);
-    hr_print(p, "    }");
-    hr_print(p,
-             "    static __device__ inline void load(uint32_t to, const void *map, int column, int row, int "
-             "batch,");
-    hr_print(p, "                                       uint32_t barrier) {");
-    hr_print(p, "        ptx_tensor_load_%dd(to, map, column, row%s, barrier);", view->rank,
-             batch_coordinates(p, view, group));
-    hr_print(p, "    }");
-    hr_print(p, "};");
-    hr_print(p, "%s", "");
+/* Values' batches and keys bear the numbers that the first product's have. */
+static void print_sides(attention_printer *t) {
+    const hr_cuda_attention *a = t->attention;
+    const hr_contract *c = t->scores, *v = t->values;
+    const hr_gemm_indices batch = {c->batch_count, c->batch}, deep = {c->k_count, c->k};
+    const hr_attention_side query = {c->left, batch, {c->m_count, c->m}, deep, &a->query, 1};
+    const hr_attention_side key = {c->right, batch, {c->n_count, c->n}, deep, &a->key, a->key_group};
+    const hr_attention_side value = {v->right,           batch,     {v->k_count, v->k},
+                                     {v->n_count, v->n}, &a->value, a->value_group};
+    hr_cuda_print_attention_side(t->p, t->number, "query", &query);
+    hr_cuda_print_attention_side(t->p, t->number, "key", &key);
+    hr_cuda_print_attention_side(t->p, t->number, "value", &value);
 }
 
 /* ---- scores ---- */
@@ -96,7 +44,8 @@ static void print_indices(attention_printer *t) {
 }
 
 /* Without its scale, where that is a factor of the exponent. */
-static void print_open(attention_printer *t) {
+static void print_open(void *context) {
+    attention_printer *t = context;
     hr_printer *p = t->p;
     if (t->attention->scale) {
         hr_print(p, "return sum;");
@@ -109,13 +58,15 @@ static void print_open(attention_printer *t) {
     hr_print(p, "return %s;", text);
 }
 
-static void print_sees(attention_printer *t) {
+static void print_sees(void *context) {
+    attention_printer *t = context;
     const hr_expr *mask = t->attention->softmax.mask;
     if (mask) print_indices(t);
     hr_print(t->p, "return %s;", mask ? hr_expr_text(t->p, mask) : "true");
 }
 
-static void print_bound(attention_printer *t) {
+static void print_bound(void *context) {
+    attention_printer *t = context;
     hr_printer *p = t->p;
     const hr_stage *stage = t->first;
     if (!stage->mask_bound) {
@@ -126,7 +77,8 @@ static void print_bound(attention_printer *t) {
     hr_print(p, "return %s%s;", hr_expr_text(p, stage->mask_bound), stage->mask_bound_more ? " + 1" : "");
 }
 
-static void print_begin(attention_printer *t) {
+static void print_begin(void *context) {
+    attention_printer *t = context;
     hr_printer *p = t->p;
     const hr_stage *stage = t->first;
     if (!stage->mask_begin) {
@@ -137,7 +89,8 @@ static void print_begin(attention_printer *t) {
     hr_print(p, "return %s%s;", hr_expr_text(p, stage->mask_begin), stage->mask_begin_more ? " + 1" : "");
 }
 
-static void print_unit(attention_printer *t) {
+static void print_unit(void *context) {
+    attention_printer *t = context;
     const hr_expr *scale = t->attention->scale;
     hr_print(t->p, "return %s;", scale ? hr_expr_text(t->p, scale) : "1.0f");
 }
@@ -159,7 +112,8 @@ static void print_scores(attention_printer *t) {
 
 /* ---- results ---- */
 
-static void print_store(attention_printer *t) {
+static void print_store(void *context) {
+    attention_printer *t = context;
     hr_printer_stage(t->p, t->last);
     t->p->vector = false;
     hr_cuda_print_contract_epilogue(t->p, t->last);
@@ -174,7 +128,8 @@ static const hr_step *stored_step(const attention_printer *t) {
 }
 
 /* What is stored for one value. */
-static void print_bits(attention_printer *t) {
+static void print_bits(void *context) {
+    attention_printer *t = context;
     hr_printer *p = t->p;
     const hr_step *step = stored_step(t);
     const hr_contract *c = t->values;
@@ -192,7 +147,8 @@ static void print_bits(attention_printer *t) {
 }
 
 /* Where the first value of a row is stored. */
-static void print_row_place(attention_printer *t) {
+static void print_row_place(void *context) {
+    attention_printer *t = context;
     hr_printer *p = t->p;
     const hr_contract *c = t->values;
     const hr_statement *made = &p->function->statements[stored_step(t)->statement];
@@ -207,7 +163,8 @@ static void print_row_place(attention_printer *t) {
 }
 
 /* Results of which there is one a row. */
-static void print_row_steps(attention_printer *t) {
+static void print_row_steps(void *context) {
+    attention_printer *t = context;
     hr_printer *p = t->p;
     const hr_softmax *softmax = &t->attention->softmax;
     hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
@@ -354,7 +311,8 @@ static void print_shape(attention_printer *t) {
     hr_print(p, "%s", "");
 }
 
-static void print_run(attention_printer *t) {
+static void print_run(void *context) {
+    attention_printer *t = context;
     hr_print(t->p, "return %s;", hr_emit_index_size(t->p, t->scores->m[t->scores->m_count - 1]));
 }
 
@@ -371,16 +329,17 @@ static void print_call(attention_printer *t, bool boxes) {
              boxes ? "true" : "false");
 }
 
-static void print_boxes(attention_printer *t) {
+static void print_boxes(void *context) {
+    attention_printer *t = context;
     print_call(t, true);
 }
 
-static void print_elements(attention_printer *t) {
+static void print_elements(void *context) {
+    attention_printer *t = context;
     print_call(t, false);
 }
 
-static void print_kernel(attention_printer *t, const char *suffix, const char *maps,
-                         void (*print)(attention_printer *)) {
+static void print_kernel(attention_printer *t, const char *suffix, const char *maps, void (*print)(void *)) {
     print_function(t,
                    hr_format(t->p,
                              "extern \"C\" __global__ void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
@@ -412,9 +371,7 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
     hr_print(p, "    const void *query, *key, *value;");
     hr_print(p, "};");
     hr_print(p, "%s", "");
-    print_side(&t, "query", &attention->query, 1, print_query);
-    print_side(&t, "key", &attention->key, attention->key_group, print_key);
-    print_side(&t, "value", &attention->value, attention->value_group, print_value);
+    print_sides(&t);
     print_scores(&t);
     print_function(
         &t, hr_format(p, "static __device__ inline int64_t stage_%d_run(const arguments &a)", t.number),
@@ -434,23 +391,8 @@ hr_status hr_cuda_attention_maps(const hr_plan *plan, const int64_t *extents,
                                  const hr_cuda_attention *attention, int64_t work, hr_launch *launch) {
     const hr_gemm_view *views[] = {&attention->query, &attention->key, &attention->value};
     launch->map_count = 3;
-    for (int i = 0; i < launch->map_count; i++) {
-        const hr_gemm_view *view = views[i];
-        hr_tensor_map *map = &launch->maps[i];
-        *map = (hr_tensor_map){.tensor = plan->storage[view->tensor],
-                               .type = attention->dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16,
-                               .rank = view->rank,
-                               .swizzle = HR_MAP_SWIZZLE_128,
-                               .promotion = HR_MAP_L2_256};
-        for (int axis = 0; axis < view->rank; axis++) {
-            map->dims[axis] = view->size[axis];
-            map->strides[axis] = view->stride[axis] * (int64_t)hr_dtype_size(attention->dtype);
-            map->box[axis] = axis == 0 ? SPAN : axis > 1 ? 1 : i ? attention->tile_n : attention->tile_m;
-        }
-        if (map->tensor < hr_function_arguments(plan->source)) continue;
-        HR_TRY(hr_cuda_locals_before(plan, map->tensor, extents, &map->offset));
-        map->offset += work;
-        map->tensor = HR_MAP_SCRATCH;
-    }
+    for (int i = 0; i < launch->map_count; i++)
+        HR_TRY(hr_cuda_attention_map(plan, extents, views[i], i ? attention->tile_n : attention->tile_m, work,
+                                     &launch->maps[i]));
     return HR_OK;
 }

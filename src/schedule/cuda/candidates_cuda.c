@@ -70,7 +70,8 @@ int hr_cuda_candidates(const hr_plan *plan, hr_knobs *out, int max) {
         if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
             return hr_gemm_candidates(plan, out, max);
     for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_ATTENTION)
-            return copy_of(&(hr_knobs){0}, 1, out, max); /* it has no tunables yet */
+        if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_ATTENTION ||
+            plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_BACKWARD)
+            return copy_of(&(hr_knobs){0}, 1, out, max); /* they have no tunables yet */
     return flat ? flat_candidates(out, max) : grid_candidates(out, max);
 }

@@ -32,7 +32,7 @@ static hr_status sizes_of(const hr_plan *plan, const hr_contract *scores, const 
     return hr_plan_points(plan, values->n, values->n_count, extents, &out->wide);
 }
 
-static bool is_16_bits(const hr_plan *plan, const hr_expr *e, hr_dtype dtype) {
+bool hr_cuda_attention_takes(const hr_plan *plan, const hr_expr *e, hr_dtype dtype) {
     return e->op == HR_OP_ELEMENT && e->arg_count == plan->normal->tensors[e->tensor].rank &&
            plan->normal->tensors[e->tensor].dtype == dtype;
 }
@@ -108,9 +108,10 @@ static bool is_width(int64_t width) {
 static const char *refusal(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
                            const attention_sizes *sizes, hr_cuda_attention *out) {
     if (plan->limits.compute != 90 || !plan->limits.tensor_maps) return "the device is no Hopper";
-    out->dtype = is_16_bits(plan, scores->left, HR_BF16) ? HR_BF16 : HR_F16;
-    if (!is_16_bits(plan, scores->left, out->dtype) || !is_16_bits(plan, scores->right, out->dtype) ||
-        !is_16_bits(plan, values->right, out->dtype))
+    out->dtype = hr_cuda_attention_takes(plan, scores->left, HR_BF16) ? HR_BF16 : HR_F16;
+    if (!hr_cuda_attention_takes(plan, scores->left, out->dtype) ||
+        !hr_cuda_attention_takes(plan, scores->right, out->dtype) ||
+        !hr_cuda_attention_takes(plan, values->right, out->dtype))
         return "queries, keys and values are not all plain elements of bf16, or of f16";
     if (!is_width(sizes->deep) || !is_width(sizes->wide))
         return "a query or a value is not a multiple of 8 elements, up to 256";
@@ -180,12 +181,16 @@ static void tile_take(const hr_plan *plan, const attention_sizes *sizes, hr_cuda
     if (out->blocks > plan->limits.threads) out->blocks = plan->limits.threads;
 }
 
+int64_t hr_cuda_attention_section(int64_t bytes, int64_t heads) {
+    const int64_t section = bytes > 0 ? SECTION_BYTES / bytes : 1;
+    if (section > heads) return heads > 0 ? heads : 1;
+    return section < 1 ? 1 : section;
+}
+
 /* Under a mask the longest tiles of many heads go first. Otherwise those of a head follow each other. */
 static int64_t section_of(const attention_sizes *sizes, int64_t group, bool masked) {
     const int64_t bytes = sizes->n * (sizes->deep + sizes->wide) * 2 / group;
-    const int64_t section = masked && bytes > 0 ? SECTION_BYTES / bytes : 1;
-    if (section > sizes->batch) return sizes->batch > 0 ? sizes->batch : 1;
-    return section < 1 ? 1 : section;
+    return masked ? hr_cuda_attention_section(bytes, sizes->batch) : 1;
 }
 
 static void explain(const hr_plan *plan, hr_cuda_attention *out) {

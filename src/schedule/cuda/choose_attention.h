@@ -28,6 +28,11 @@ typedef struct hr_cuda_attention {
     char why[200];
 } hr_cuda_attention;
 
+/* A plain element of that dtype. */
+bool hr_cuda_attention_takes(const hr_plan *plan, const hr_expr *e, hr_dtype dtype);
+/* Heads of so many bytes that go together: the L2 holds all of them. */
+int64_t hr_cuda_attention_section(int64_t bytes, int64_t heads);
+
 hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region, const int64_t *extents,
                                    hr_cuda_attention *out);
 

@@ -3,6 +3,7 @@
 #include "plan/passes.h"
 #include "schedule/cuda/candidates_cuda.h"
 #include "schedule/cuda/choose_attention.h"
+#include "schedule/cuda/choose_backward.h"
 #include "schedule/cuda/choose_gemm.h"
 #include "schedule/schedule_passes.h"
 #include "schedule/stash.h"
@@ -102,6 +103,29 @@ static hr_status attend(const int64_t *extents, hr_plan *plan) {
     return HR_OK;
 }
 
+/* The five stages are two kernels. */
+static void join_backward(hr_plan *plan, const hr_cuda_backward *backward) {
+    for (int i = 0; i < HR_BACKWARD_STAGES; i++) {
+        hr_stage *stage = &plan->stages[backward->text.stage[i]];
+        stage->schedule->kind = HR_SCHEDULE_CUDA_BACKWARD;
+        stage->schedule->backward = backward;
+    }
+    for (int t = 0; t < plan->normal->tensor_count; t++)
+        plan->in_blocks[t] = plan->in_blocks[t] || backward->text.inner[t];
+}
+
+static hr_status attend_backward(const int64_t *extents, hr_plan *plan) {
+    for (int i = 0; i < plan->stage_count; i++) {
+        hr_stage *stage = &plan->stages[i];
+        if (stage->schedule->kind != HR_SCHEDULE_CUDA_PRODUCT) continue;
+        hr_cuda_backward *backward = hr_arena_alloc(plan->arena, sizeof *backward);
+        HR_TRY(hr_cuda_backward_choose(plan, i, extents, backward));
+        if (backward->found) stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, backward->why);
+        if (backward->fits) join_backward(plan, backward);
+    }
+    return HR_OK;
+}
+
 /* ---- the passes ---- */
 
 static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
@@ -120,6 +144,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
         if (!stage->contract) HR_TRY(hr_cuda_choose(plan, stage, extents, &schedule->grid));
     }
     if (!unfused) HR_TRY(attend(extents, plan));
+    if (!unfused) HR_TRY(attend_backward(extents, plan));
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
             HR_TRY(explain_product(extents, plan, &plan->stages[i]));

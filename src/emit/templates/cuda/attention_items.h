@@ -110,9 +110,9 @@ static __device__ inline attention_item attention_item_at(const A &a, const atte
 
 /* ROWS rows of so many spans of 64 elements: span after span, each row 128 bytes. By the copy engine, or each
  * thread some chunks of 16 bytes, element by element, where arrays begin anywhere. */
-template <class S, bool BOXES, int ROWS, int SPANS, int COLUMNS, class A>
-static __device__ inline void attention_fill(const A &a, const attention_block &b, int at, const void *map,
-                                             int batch, int64_t row, int64_t rows, uint32_t barrier) {
+template <class S, bool BOXES, int ROWS, int SPANS, int COLUMNS, class A, class B>
+static __device__ inline void attention_fill(const A &a, const B &b, int at, const void *map, int batch,
+                                             int64_t row, int64_t rows, uint32_t barrier) {
     if constexpr (BOXES) {
         ptx_mbarrier_arrive_expect(barrier, ROWS * SPANS * 128);
 #pragma unroll

@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""Attention on a GPU beside PyTorch's: cuDNN and FlashAttention-2 for plain scores, FlexAttention for others.
+
+  attention_gpu.py BUILD [--out FILE.md] [--only NAME[,NAME]] [--rounds N] [--flex]
+
+in:   BUILD/libheadroom.so, bench/attention_scores.hr, kernels/attention_backward.hr
+out:  a table; with --out a page of it. TFLOP/s counts the products of the pairs of query and key that the mask leaves.
+
+All competitors of a case read the same arrays and run in turn; before each run other data goes through the L2. A figure is
+the median of the rounds, a ratio the median of the rounds' own ratios. Each result is compared with attention in f32 of
+some heads: the norm of the difference over that of the result.
+"""
+
+import argparse
+import datetime
+import math
+import os
+import statistics
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import headroom_api as api
+
+HERE = Path(__file__).resolve().parent
+#        name of the text, B, H, heads of keys, length, D
+CASES = [
+    ("dense", 4, 16, 16, 4096, 128), ("causal", 4, 16, 16, 4096, 128), ("causal", 2, 16, 16, 8192, 128),
+    ("dense", 1, 16, 16, 16384, 128), ("causal", 1, 16, 16, 16384, 128), ("causal", 4, 32, 32, 4096, 64),
+    ("causal", 64, 12, 12, 1024, 64), ("grouped", 4, 32, 8, 4096, 128), ("dense", 2, 8, 8, 4096, 256),
+    ("causal", 2, 8, 8, 4096, 256), ("window", 1, 16, 16, 16384, 128), ("alibi", 4, 16, 16, 4096, 128),
+    ("softcap", 4, 16, 16, 4096, 128), ("documents", 4, 16, 16, 4096, 128), ("backward", 4, 16, 16, 4096, 128),
+    ("backward", 2, 16, 16, 8192, 128), ("backward", 1, 16, 16, 16384, 128), ("backward", 4, 32, 32, 4096, 64),
+    ("backward", 64, 12, 12, 1024, 64),
+]
+PLAIN = ("dense", "causal", "grouped", "backward")
+WINDOW, DOCUMENT = 1024, 512
+CYCLES = 1_000_000
+
+
+def pairs(name, n):
+    """Pairs of query and key that the mask leaves."""
+    if name == "dense":
+        return n * n
+    if name == "window":
+        return sum(min(i + 1, WINDOW) for i in range(n))
+    if name == "documents":
+        return n // DOCUMENT * (DOCUMENT * (DOCUMENT + 1) // 2)
+    return n * (n + 1) // 2
+
+
+def flops(case):
+    name, b, h, _, n, d = case
+    return (10 if name == "backward" else 4) * b * h * pairs(name, n) * d
+
+
+class Arrays:
+    def __init__(self, case):
+        name, b, h, g, n, d = case
+        make = lambda heads: torch.randn(b, heads, n, d, device="cuda").bfloat16()
+        self.q, self.k, self.v = make(h), make(g), make(g)
+        self.slope = torch.exp2(-8.0 * torch.arange(1, h + 1, device="cuda") / h)
+        self.document = (torch.arange(n, device="cuda", dtype=torch.int32) // DOCUMENT).contiguous()
+
+
+def score_of(name, a):
+    """FlexAttention's two functions."""
+    causal = lambda b, h, i, j: j <= i
+    slope, document = a.slope, a.document
+    if name == "window":
+        return None, lambda b, h, i, j: (j <= i) & (i - j < WINDOW)
+    if name == "alibi":
+        return lambda s, b, h, i, j: s - slope[h] * (i - j), causal
+    if name == "softcap":
+        return lambda s, b, h, i, j: 30 * torch.tanh(s / 30), causal
+    return None, lambda b, h, i, j: (j <= i) & (document[i] == document[j])
+
+
+def exact(name, a, b, h):
+    """Of one head, in f32."""
+    g = h // (a.q.shape[1] // a.k.shape[1])
+    q, k, v = a.q[b, h].float(), a.k[b, g].float(), a.v[b, g].float()
+    n = q.shape[0]
+    s = q @ k.T / q.shape[1] ** 0.5
+    i, j = torch.arange(n, device="cuda")[:, None], torch.arange(n, device="cuda")[None, :]
+    if name == "alibi":
+        s = s - a.slope[h] * (i - j)
+    if name == "softcap":
+        s = 30 * torch.tanh(s / 30)
+    seen = torch.ones_like(s, dtype=torch.bool) if name == "dense" else j <= i
+    if name == "window":
+        seen = seen & (i - j < WINDOW)
+    if name == "documents":
+        seen = seen & (a.document[:, None] == a.document[None, :])
+    return torch.softmax(torch.where(seen, s, -torch.inf), 1) @ v
+
+
+# ---- competitors: run() makes `result` ----
+
+class Ours:
+    def __init__(self, library, case, a):
+        name, b, h, g, n, d = case
+        arrays = {"q": (a.q, "bf16"), "k": (a.k, "bf16"), "v": (a.v, "bf16")}
+        if name == "alibi":
+            arrays["slope"] = (a.slope, "f32")
+        if name == "documents":
+            arrays["document"] = (a.document, "i32")
+        self.result = torch.empty_like(a.q)
+        arrays["o"] = (self.result, "bf16")
+        begin = time.perf_counter()
+        self.kernel = api.Kernel(library, HERE / "attention_scores.hr", name, {}, arrays, {}, {})
+        self.kernel.prepare("none")
+        self.seconds = time.perf_counter() - begin
+
+    def run(self):
+        self.kernel.launch()
+
+
+class Sdpa:
+    def __init__(self, case, a, backend):
+        self.case, self.a, self.backend = case, a, backend
+
+    def run(self):
+        name, _, h, g, _, _ = self.case
+        with sdpa_kernel(self.backend):
+            self.result = F.scaled_dot_product_attention(self.a.q, self.a.k, self.a.v, is_causal=name != "dense",
+                                                         enable_gqa=h != g)
+
+
+class Flex:
+    def __init__(self, case, a):
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        name, n = case[0], case[4]
+        self.a = a
+        self.score, mask = score_of(name, a)
+        self.mask = create_block_mask(mask, None, None, n, n, device="cuda")
+        self.function = torch.compile(flex_attention, dynamic=False)
+
+    def run(self):
+        self.result = self.function(self.a.q, self.a.k, self.a.v, score_mod=self.score, block_mask=self.mask)
+
+
+class OursBackward:
+    def __init__(self, library, case, a):
+        _, b, h, g, n, d = case
+        q, k, v = (t.detach().requires_grad_() for t in (a.q, a.k, a.v))
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            o, lse = torch.ops.aten._scaled_dot_product_cudnn_attention(a.q, a.k, a.v, None, True, 0.0, True)[:2]
+        self.out = torch.randn_like(a.q)
+        self.o, self.lse = o.contiguous(), lse.reshape(b, h, n).float().contiguous()
+        self.results = [torch.empty_like(a.q) for _ in range(3)]
+        arrays = {"do": (self.out, "bf16"), "q": (a.q, "bf16"), "k": (a.k, "bf16"), "v": (a.v, "bf16"),
+                  "o": (self.o, "bf16"), "lse": (self.lse, "f32"), "dq": (self.results[0], "bf16"),
+                  "dk": (self.results[1], "bf16"), "dv": (self.results[2], "bf16")}
+        begin = time.perf_counter()
+        self.kernel = api.Kernel(library, HERE.parent / "kernels" / "attention_backward.hr", "attention_backward",
+                                 {"T": "bf16"}, arrays, {}, {})
+        self.kernel.prepare("none")
+        self.seconds = time.perf_counter() - begin
+
+    def run(self):
+        self.kernel.launch()
+        self.result = self.results
+
+
+class SdpaBackward:
+    def __init__(self, case, a, backend, out):
+        self.q, self.k, self.v = (t.detach().clone().requires_grad_() for t in (a.q, a.k, a.v))
+        self.out = out
+        with sdpa_kernel(backend):
+            self.o = F.scaled_dot_product_attention(self.q, self.k, self.v, is_causal=True)
+
+    def run(self):
+        self.result = torch.autograd.grad(self.o, (self.q, self.k, self.v), self.out, retain_graph=True)
+
+
+def gradients(a, out, b, h):
+    """Of one head, in f32."""
+    q, k, v = (t[b, h].float().detach().requires_grad_() for t in (a.q, a.k, a.v))
+    n = q.shape[0]
+    s = q @ k.T / q.shape[1] ** 0.5
+    s = s.masked_fill(torch.ones(n, n, dtype=torch.bool, device="cuda").triu(1), -torch.inf)
+    return torch.autograd.grad(torch.softmax(s, 1) @ v, (q, k, v), out[b, h].float())
+
+
+# ---- timing ----
+
+class Clock:
+    def __init__(self):
+        self.other = torch.empty(160 << 20, dtype=torch.uint8, device="cuda")
+
+    def time(self, run):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        self.other.sum(dtype=torch.uint8)
+        torch.cuda._sleep(CYCLES)
+        begin.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end) * 1e-3
+
+
+def competitors_of(library, case, a, flex):
+    name = case[0]
+    if name == "backward":
+        ours = OursBackward(library, case, a)
+        return {"headroom": ours, "cuDNN": SdpaBackward(case, a, SDPBackend.CUDNN_ATTENTION, ours.out),
+                "FlashAttention-2": SdpaBackward(case, a, SDPBackend.FLASH_ATTENTION, ours.out)}
+    made = {"headroom": Ours(library, case, a)}
+    if name in PLAIN:
+        made["cuDNN"] = Sdpa(case, a, SDPBackend.CUDNN_ATTENTION)
+        made["FlashAttention-2"] = Sdpa(case, a, SDPBackend.FLASH_ATTENTION)
+    elif flex:
+        made["FlexAttention"] = Flex(case, a)
+    return made
+
+
+def worst_of(case, a, one):
+    """The largest error of two heads, relative to the result."""
+    name, b, h, _, _, _ = case
+    worst = 0.0
+    for at in ((0, 0), (b - 1, h - 1)):
+        if name == "backward":
+            wanted, got = gradients(a, one.out, *at), [r[at] for r in one.result]
+        else:
+            wanted, got = [exact(name, a, *at)], [one.result[at]]
+        for w, g in zip(wanted, got):
+            error = ((g.float() - w).norm() / w.norm()).item()
+            worst = max(worst, error if error == error else float("inf"))
+    return worst
+
+
+def measure(library, clock, case, rounds, flex):
+    torch.manual_seed(1)
+    a = Arrays(case)
+    made, row, times = {}, {"case": case}, {}
+    for name, one in competitors_of(library, case, a, flex).items():
+        try:
+            one.run()
+            torch.cuda.synchronize()
+            made[name], times[name] = one, []
+        except Exception as error:  # a backend that does not serve the case
+            row[name + " says"] = str(error).splitlines()[0][:100]
+    if "headroom" not in made:
+        return row
+    row["error"], row["first use"] = worst_of(case, a, made["headroom"]), made["headroom"].seconds
+    for _ in range(rounds):
+        for name, one in made.items():
+            times[name].append(clock.time(one.run))
+    for name in made:
+        row[name] = flops(case) / statistics.median(times[name]) * 1e-12
+        row[name + " ratio"] = statistics.median(t / o for t, o in zip(times[name], times["headroom"]))
+    return row
+
+
+def words(case):
+    name, b, h, g, n, d = case
+    heads = f"h{h}" if h == g else f"h{h} kv{g}"
+    return f"{name} b{b} {heads} s{n} d{d}"
+
+
+def line(row):
+    peers = [p for p in ("cuDNN", "FlashAttention-2", "FlexAttention") if p in row]
+    cells = [words(row["case"])] + [f"{row[p]:.0f}" if p in row else "–" for p in ("headroom", "cuDNN", "FlashAttention-2",
+                                                                                  "FlexAttention")]
+    best = next((p for p in ("cuDNN", "FlexAttention") if p in peers), None)
+    cells += [f"{row[best + ' ratio']:.2f}" if best else "–", f"{row['error']:.1e}" if "error" in row else "–",
+              f"{row['first use']:.1f} s" if "first use" in row else "–"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def means(rows):
+    """Geometric means of the ratios to cuDNN or FlexAttention, by kind of case."""
+    kinds = {"plain scores, forward": ("dense", "causal", "grouped"), "other scores": ("window", "alibi", "softcap", "documents"),
+             "gradients": ("backward",)}
+    for kind, names in kinds.items():
+        ratios = [row.get("cuDNN ratio", row.get("FlexAttention ratio")) for row in rows if row["case"][0] in names]
+        ratios = [r for r in ratios if r]
+        if ratios:
+            yield f"{kind}: geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}, {min(ratios):.2f} to {max(ratios):.2f}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--out")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--flex", action="store_true")
+    options = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    library = api.Library(os.path.join(options.build, "libheadroom.so"), "cuda")
+    stream = torch.cuda.Stream()
+    torch.cuda.set_stream(stream)
+    library.stream(stream.cuda_stream)
+    only = set(filter(None, options.only.split(",")))
+    rows = []
+    clock, lines = Clock(), [
+        "| case | headroom | cuDNN | FlashAttention-2 | FlexAttention | ours over cuDNN or Flex | error | first use |",
+        "|---|---|---|---|---|---|---|---|"]
+    print("\n".join(lines), flush=True)
+    for case in CASES:
+        if only and case[0] not in only:
+            continue
+        rows.append(measure(library, clock, case, options.rounds, options.flex))
+        row = rows[-1]
+        lines.append(line(row))
+        print(lines[-1], *(f"{k}: {v}" for k, v in row.items() if k.endswith("says")), flush=True)
+    lines += [""] + [f"- {line}" for line in means(rows)]
+    print("\n".join(lines[-4:]))
+    if options.out:
+        head = [f"# Attention on {torch.cuda.get_device_name()}, {datetime.date.today()}", "",
+                f"headroom {library.version()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; bf16, TFLOP/s, "
+                f"medians of {options.rounds} rounds in turn with a cold L2: bench/attention_gpu.py.", ""]
+        Path(options.out).write_text("\n".join(head + lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

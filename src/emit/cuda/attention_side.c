@@ -1,0 +1,81 @@
+/* What kernels of attention read by tiles. In: an element and a view. Out: text, maps. See attention_side.h.
+ */
+#include "emit/cuda/attention_side.h"
+
+#include "base/dtype.h"
+#include "emit/cuda/stage_cuda.h"
+
+#include <inttypes.h>
+
+typedef struct side_printer {
+    hr_printer *p;
+    const hr_attention_side *side;
+} side_printer;
+
+void hr_cuda_print_function(hr_printer *p, const char *signature, void (*print)(void *), void *context) {
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_text body, *out = hr_print_aside(p, &body);
+    print(context);
+    hr_print_back(p, out);
+    hr_emit_kernel(p, signature, &body);
+}
+
+static void print_element(void *context) {
+    const side_printer *t = context;
+    const hr_attention_side *s = t->side;
+    hr_printer *p = t->p;
+    hr_cuda_print_digits(p, s->batch.index, s->batch.count, "batch");
+    hr_cuda_print_digits(p, s->rows.index, s->rows.count, "row");
+    hr_cuda_print_digits(p, s->columns.index, s->columns.count, "column");
+    hr_print(p, "return %s[%s];", hr_emit_tensor(p, s->value->tensor),
+             hr_emit_offset(p, s->value->tensor, s->value->args, s->value->arg_count));
+}
+
+/* The coordinates of a box behind the first two. */
+static const char *batch_coordinates(hr_printer *p, const hr_gemm_view *view, int64_t group) {
+    if (view->rank == 2) return "";
+    if (view->rank == 3) return hr_format(p, ", batch / %" PRId64, group);
+    return hr_format(p, ", batch %% %" PRId64 " / %" PRId64 ", batch / %" PRId64, view->size[2] * group,
+                     group, view->size[2] * group);
+}
+
+void hr_cuda_print_attention_side(hr_printer *p, int number, const char *name,
+                                  const hr_attention_side *side) {
+    side_printer t = {p, side};
+    const char *arguments = "const arguments &a, int64_t batch, int64_t row, int64_t column";
+    hr_cuda_print_function(
+        p, hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", number, name, arguments),
+        print_element, &t);
+    hr_print(p, "struct stage_%d_%s_side {", number, name);
+    hr_print(p, "    static __device__ inline uint16_t element(%s) {", arguments);
+    hr_print(p, "        return stage_%d_%s(a, batch, row, column);", number, name);
+    hr_print(p, "    }");
+    hr_print(p, "    static __device__ inline void load(uint32_t to, const void *map, int column, int row, "
+                "int batch,");
+    hr_print(p, "                                       uint32_t barrier) {");
+    hr_print(p, "        ptx_tensor_load_%dd(to, map, column, row%s, barrier);", side->view->rank,
+             batch_coordinates(p, side->view, side->group));
+    hr_print(p, "    }");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
+hr_status hr_cuda_attention_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
+                                int rows, int64_t work, hr_tensor_map *out) {
+    const hr_dtype dtype = plan->normal->tensors[view->tensor].dtype;
+    *out = (hr_tensor_map){.tensor = plan->storage[view->tensor],
+                           .type = dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16,
+                           .rank = view->rank,
+                           .swizzle = HR_MAP_SWIZZLE_128,
+                           .promotion = HR_MAP_L2_256};
+    for (int axis = 0; axis < view->rank; axis++) {
+        out->dims[axis] = view->size[axis];
+        out->strides[axis] = view->stride[axis] * (int64_t)hr_dtype_size(dtype);
+        out->box[axis] = axis == 0 ? HR_ATTENTION_SPAN : axis == 1 ? rows : 1;
+    }
+    if (out->tensor < hr_function_arguments(plan->source)) return HR_OK;
+    HR_TRY(hr_cuda_locals_before(plan, out->tensor, extents, &out->offset));
+    out->offset += work;
+    out->tensor = HR_MAP_SCRATCH;
+    return HR_OK;
+}

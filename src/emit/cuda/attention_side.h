@@ -1,0 +1,33 @@
+/* What kernels of attention read by tiles: queries, keys, values and their like. In: an element of the text
+ * and how its rows lie. Out: text: a function for one element and a struct that brings a box; the box's
+ * tensor map.
+ */
+#ifndef HR_EMIT_CUDA_ATTENTION_SIDE_H
+#define HR_EMIT_CUDA_ATTENTION_SIDE_H
+
+#include "base/launch.h"
+#include "emit/expression.h"
+#include "schedule/cuda/gemm_view.h"
+
+/* A box is so many elements, 128 bytes, wide. */
+enum { HR_ATTENTION_SPAN = 64 };
+
+/* `value` is an element of 16 bits; a row is a place of `rows`, in it `columns` run. `group` neighbours along
+ * the last index of batches share an element. */
+typedef struct hr_attention_side {
+    const hr_expr *value;
+    hr_gemm_indices batch, rows, columns;
+    const hr_gemm_view *view;
+    int64_t group;
+} hr_attention_side;
+
+/* A function of the device with this text; `print` prints its body. */
+void hr_cuda_print_function(hr_printer *printer, const char *signature, void (*print)(void *), void *context);
+/* struct stage_N_NAME_side with load() and element(). */
+void hr_cuda_print_attention_side(hr_printer *printer, int number, const char *name,
+                                  const hr_attention_side *side);
+/* `work`: bytes of the scratch memory in front of the first local. */
+hr_status hr_cuda_attention_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
+                                int rows, int64_t work, hr_tensor_map *out);
+
+#endif
