@@ -31,16 +31,70 @@ static void tell(const arguments *arguments, const char *notes) {
     }
 }
 
-static int check(const arguments *arguments, const kernel_text *text, const hr_gradient_options *options) {
+/* Its stages on a processor, and the work that its text asks for. */
+static void tell_plan(const char *what, hr_kernel *kernel, double bytes, double operations) {
+    const char *plan = NULL, *stages = "";
+    int length = 0;
+    if (hr_kernel_plan(kernel, &plan) == HR_OK && (plan = strstr(plan, "\nplan "))) {
+        stages = plan + 6 + strspn(plan + 6, " ");
+        length = (int)strcspn(stages, "\n");
+    }
+    fprintf(stderr, "  %-9s %.*s%s%.4g MB, %.4g million operations\n", what, length, stages,
+            length ? "; " : "", bytes * 1e-6, operations * 1e-6);
+}
+
+/* The kernel on a processor at small extents, in f32: code against text. */
+static hr_status run_small(hr_kernel *kernel, hr_check *out) {
+    const char *name;
+    int64_t value;
+    for (int i = 0; i < hr_kernel_extent_count(kernel); i++) {
+        hr_status status = hr_kernel_extent(kernel, i, &name, &value);
+        if (status == HR_OK || status == HR_BAD_INPUT)
+            status = hr_kernel_bind_extent(kernel, name, 16 + 3 * i);
+        if (status != HR_OK) return status;
+    }
+    hr_status status = hr_kernel_fill(kernel, 1);
+    if (status == HR_OK) status = hr_kernel_launch(kernel);
+    return status == HR_OK ? hr_kernel_check(kernel, 256, out) : status;
+}
+
+static int check_run(const arguments *arguments, const kernel_text *text, const char *derived,
+                     const hr_gradient_check *found) {
+    hr_device *device;
+    hr_kernel *forward = NULL, *backward = NULL;
+    hr_check run;
+    hr_status status = hr_device_open("cpu", &device);
+    if (status != HR_OK) return complain_status(arguments, status);
+    status = hr_kernel_load(device, text->path, text->text, text->length, text->kernel, &forward);
+    if (status == HR_OK)
+        status = hr_kernel_load(device, "derived.hr", derived, strlen(derived), NULL, &backward);
+    if (status == HR_OK) {
+        tell_plan("forward", forward, found->forward.bytes, found->forward.operations);
+        tell_plan("backward", backward, found->backward.bytes, found->backward.operations);
+        status = run_small(backward, &run);
+    }
+    if (status == HR_OK)
+        fprintf(stderr, "  %-9s right: largest error %.1e in %lld elements\n", "run", run.max_error,
+                (long long)run.points);
+    const int code = status == HR_OK ? 0 : complain_status(arguments, status);
+    hr_kernel_destroy(forward);
+    hr_kernel_destroy(backward);
+    hr_device_destroy(device);
+    return code;
+}
+
+static int check(const arguments *arguments, const kernel_text *text, const hr_gradient_options *options,
+                 const char *derived) {
     hr_gradient_check found = {.size = sizeof found};
     const hr_status status =
         hr_gradient_verify(text->path, text->text, text->length, text->kernel, options, &found);
     if (status != HR_OK) return complain_status(arguments, status);
     if (!found.points)
         return complain(arguments, "the kernel has no finite value at the points that were tried");
-    fprintf(stderr, "headroom %s: right: central differences in f64 agree to %.1e at %d points\n",
-            arguments->command->name, found.difference, found.points);
-    return 0;
+    fprintf(stderr,
+            "headroom %s: right: differences in f64 agree to %.1e, forward mode to %.1e, at %d points\n",
+            arguments->command->name, found.difference, found.transposed, found.points);
+    return check_run(arguments, text, derived, &found);
 }
 
 static int print_gradient(const arguments *arguments, const kernel_text *text,
@@ -51,7 +105,7 @@ static int print_gradient(const arguments *arguments, const kernel_text *text,
     if (status != HR_OK) return complain_status(arguments, status);
     tell(arguments, notes);
     int code = deliver(arguments, kernel);
-    if (code == 0 && arguments_has(arguments, "check")) code = check(arguments, text, options);
+    if (code == 0 && arguments_has(arguments, "check")) code = check(arguments, text, options, kernel);
     free(kernel);
     free(notes);
     return code;

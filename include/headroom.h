@@ -336,9 +336,15 @@ typedef struct hr_gradient_check {
     int points;        /* at which it was checked; 0: the kernel has no finite value at any that was tried */
     double difference; /* of central differences along random directions, relative; the worst */
     char where[64];    /* the parameter that the worst was found for */
+    double transposed; /* how far <dy, J v> by forward mode and <J' dy, v> are apart, relative; the worst:
+                          rounding alone, where each place finds what it is given */
+    struct {
+        double bytes, operations; /* what the text asks for at the extents that a plain run takes */
+    } forward, backward;
 } hr_gradient_check;
 
-/* HR_WRONG_RESULT where a difference is more than 1e-6; `*out` is filled then, too. */
+/* HR_WRONG_RESULT where a difference is more than 1e-6, or `transposed` more than 1e-11; `*out` is filled
+ * then, too. */
 HR_API hr_status hr_gradient_verify(const char *path, const char *text, size_t length, const char *kernel,
                                     const hr_gradient_options *options, hr_gradient_check *out);
 

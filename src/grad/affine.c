@@ -1,5 +1,6 @@
 /* Subscripts as linear forms. In: whole-number expressions. Out: their parts, and signs that are certain. */
 #include "grad/affine.h"
+#include "ir/visit.h"
 
 #include <string.h>
 
@@ -279,4 +280,93 @@ bool hr_is_never_negative(hr_algebra *algebra, hr_expr *expr) {
         if (__builtin_add_overflow(number, least.all[i].number, &number)) return false;
     }
     return number >= 0;
+}
+
+/* ---- elements ---- */
+
+enum { CHOICES_DEEP = 12 };
+
+/* What is known where an element is read: conditions of the choices around it. */
+typedef struct assumption {
+    const struct assumption *outer;
+    const hr_expr *condition;
+    bool holds; /* or its opposite does */
+} assumption;
+
+typedef struct range_question {
+    hr_algebra *algebra;
+    const assumption *known;
+    int depth;
+} range_question;
+
+/* The number that a comparison makes at least 0; NULL elsewhere. */
+static hr_expr *made_positive(hr_algebra *algebra, const assumption *known) {
+    const hr_expr *c = known->condition;
+    hr_op op = c->op;
+    if (!c->arg_count || c->args[0]->type != HR_I64 || op < HR_OP_LT || op > HR_OP_GE) return NULL;
+    if (!known->holds)
+        op = op == HR_OP_LT ? HR_OP_GE : op == HR_OP_LE ? HR_OP_GT : op == HR_OP_GT ? HR_OP_LE : HR_OP_LT;
+    const bool larger = op == HR_OP_GT || op == HR_OP_GE, strict = op == HR_OP_LT || op == HR_OP_GT;
+    hr_expr *difference = hr_whole_subtract(algebra, c->args[!larger], c->args[larger]);
+    return strict ? hr_whole_subtract(algebra, difference, hr_graph_whole(algebra->graph, 1)) : difference;
+}
+
+static bool follows(hr_algebra *algebra, hr_expr *expr, const assumption *known) {
+    if (hr_is_never_negative(algebra, expr)) return true;
+    for (; known; known = known->outer) {
+        if (known->condition->op == HR_OP_AND && known->holds) {
+            const assumption left = {NULL, known->condition->args[0], true},
+                             right = {NULL, known->condition->args[1], true};
+            if (follows(algebra, expr, &left) || follows(algebra, expr, &right)) return true;
+            continue;
+        }
+        hr_expr *positive = made_positive(algebra, known);
+        if (positive && hr_is_never_negative(algebra, hr_whole_subtract(algebra, expr, positive)))
+            return true;
+    }
+    return false;
+}
+
+static bool stays_inside(const range_question *q, hr_expr *subscript, hr_expr *extent) {
+    hr_algebra *algebra = q->algebra;
+    const bool divided = subscript->op == HR_OP_FLOORDIV, rest = subscript->op == HR_OP_MOD;
+    if ((divided || rest) && subscript->args[1]->op == HR_OP_NUMBER && subscript->args[1]->whole > 0) {
+        hr_expr *divisor = subscript->args[1];
+        if (rest) return is_at_least(algebra, extent, divisor, 0);
+        return stays_inside(q, subscript->args[0], hr_whole_multiply(algebra, divisor, extent));
+    }
+    hr_expr *room = hr_whole_subtract(algebra, hr_whole_subtract(algebra, extent, subscript),
+                                      hr_graph_whole(algebra->graph, 1));
+    return follows(algebra, subscript, q->known) && follows(algebra, room, q->known);
+}
+
+static bool is_in_range(const range_question *q, const hr_expr *expr);
+
+static bool is_choice_in_range(const range_question *q, const hr_expr *choice) {
+    assumption here = {q->known, choice->args[0], true};
+    const range_question inside = {q->algebra, &here, q->depth + 1};
+    if (q->depth == CHOICES_DEEP || !is_in_range(q, choice->args[0]) ||
+        !is_in_range(&inside, choice->args[1]))
+        return false;
+    here.holds = false;
+    return is_in_range(&inside, choice->args[2]);
+}
+
+static hr_visit leaves_axis(const hr_expr *node, const void *context) {
+    const range_question *q = context;
+    if (node->op == HR_OP_WHERE) return is_choice_in_range(q, node) ? HR_VISIT_PAST : HR_VISIT_STOP;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    const hr_tensor *tensor = &q->algebra->graph->function->tensors[node->tensor];
+    for (int a = 0; a < tensor->rank; a++)
+        if (!stays_inside(q, node->args[a], tensor->shape[a])) return HR_VISIT_STOP;
+    return HR_VISIT_ON;
+}
+
+static bool is_in_range(const range_question *q, const hr_expr *expr) {
+    return !hr_expr_find(expr, leaves_axis, q);
+}
+
+bool hr_is_in_range(hr_algebra *algebra, const hr_expr *expr) {
+    const range_question question = {.algebra = algebra};
+    return is_in_range(&question, expr);
 }

@@ -22,4 +22,7 @@ bool hr_is_certain(hr_algebra *algebra, const hr_expr *condition);
 /* expr >= 0 wherever its indices are in their ranges and no extent is 0. */
 bool hr_is_never_negative(hr_algebra *algebra, hr_expr *expr);
 
+/* Each element of `expr` is in range whatever holds around it; false where data decides. */
+bool hr_is_in_range(hr_algebra *algebra, const hr_expr *expr);
+
 #endif

@@ -20,7 +20,7 @@ typedef struct statement_walk {
 
 /* ---- which nodes carry a gradient ---- */
 
-static bool passes(hr_op op) {
+bool hr_op_passes_gradient(hr_op op) {
     if (hr_op_finds_position(op) || op == HR_OP_RANDOM || op == HR_OP_STOP) return false;
     return op != HR_OP_FLOOR && op != HR_OP_CEIL && op != HR_OP_ROUND && op != HR_OP_FLOORDIV;
 }
@@ -28,7 +28,7 @@ static bool passes(hr_op op) {
 static bool carries(const hr_derivation *derivation, const hr_expr *node) {
     if (!hr_type_is_float(node->type)) return false;
     if (node->op == HR_OP_ELEMENT) return derivation->adjoints[node->tensor].active;
-    if (!passes(node->op)) return false;
+    if (!hr_op_passes_gradient(node->op)) return false;
     for (int i = node->op == HR_OP_WHERE; i < node->arg_count; i++)
         if (derivation->carries[node->args[i]->id]) return true;
     return false;
@@ -71,13 +71,6 @@ static hr_expr *value_of(const statement_walk *walk, const hr_expr *node) {
     return hr_primal_of(walk->derivation, node);
 }
 
-static hr_index_set bound_of(const statement_walk *walk, const hr_expr *node) {
-    hr_index_set set = 0;
-    for (int i = 0; i < node->bound_count; i++)
-        set |= hr_index_bit(walk->derivation->algebra, walk->derivation->index_of[node->bound[i]]);
-    return set;
-}
-
 static void give_function(statement_walk *walk, const hr_expr *node, hr_terms sum) {
     hr_expr *args[HR_ARGS_MOST];
     for (int i = 0; i < node->arg_count; i++)
@@ -89,37 +82,9 @@ static void give_function(statement_walk *walk, const hr_expr *node, hr_terms su
     }
 }
 
-/* The row-major position of the indices in their ranges. */
-static hr_expr *position_of(hr_algebra *algebra, const statement_walk *walk, const hr_expr *node) {
-    hr_expr *position = NULL;
-    for (int i = 0; i < node->bound_count; i++) {
-        const int index = walk->derivation->index_of[node->bound[i]];
-        hr_expr *value = hr_graph_index_value(algebra->graph, index);
-        hr_expr *extent = algebra->graph->function->indices[index].extent;
-        position = position ? hr_make_binary(algebra, HR_OP_ADD,
-                                             hr_make_binary(algebra, HR_OP_MUL, position, extent), value)
-                            : value;
-    }
-    return position;
-}
-
 /* max and min: all of it goes to the first of equals, as argmax finds it. */
 static hr_terms at_extreme(statement_walk *walk, const hr_expr *node, hr_terms sum) {
-    hr_algebra *algebra = walk->derivation->algebra;
-    const hr_op finder = node->op == HR_OP_REDUCE_MAX ? HR_OP_REDUCE_ARGMAX : HR_OP_REDUCE_ARGMIN;
-    const hr_expr model = {.op = finder,
-                           .type = HR_I64,
-                           .arg_count = 1,
-                           .args = (hr_expr *[]){value_of(walk, node->args[0])},
-                           .bound_count = node->bound_count};
-    hr_expr found = model;
-    int bound[HR_DOMAIN_MAX];
-    for (int i = 0; i < node->bound_count; i++)
-        bound[i] = walk->derivation->index_of[node->bound[i]];
-    found.bound = bound;
-    hr_expr *place = hr_known_element(algebra, hr_graph_intern(algebra->graph, &found));
-    hr_expr *here = position_of(algebra, walk, node);
-    return hr_terms_guard(algebra, sum, hr_make_binary(algebra, HR_OP_EQ, here, place));
+    return hr_terms_guard(walk->derivation->algebra, sum, hr_extreme_condition(walk->derivation, node));
 }
 
 /* logsumexp: times exp(e - y). */
@@ -131,7 +96,7 @@ static hr_terms at_logsumexp(statement_walk *walk, const hr_expr *node, hr_terms
 
 static void give_reduction(statement_walk *walk, const hr_expr *node, hr_terms sum) {
     hr_algebra *algebra = walk->derivation->algebra;
-    const hr_index_set bound = bound_of(walk, node);
+    const hr_index_set bound = hr_bound_indices(walk->derivation, node);
     if (node->op == HR_OP_REDUCE_MEAN) sum = hr_terms_divide(algebra, sum, hr_make_points(algebra, bound));
     if (node->op == HR_OP_REDUCE_MAX || node->op == HR_OP_REDUCE_MIN) sum = at_extreme(walk, node, sum);
     if (node->op == HR_OP_REDUCE_LOGSUMEXP) sum = at_logsumexp(walk, node, sum);
@@ -142,7 +107,7 @@ static void give_reduction(statement_walk *walk, const hr_expr *node, hr_terms s
 static void give_softmax(statement_walk *walk, const hr_expr *node, hr_terms sum) {
     hr_algebra *algebra = walk->derivation->algebra;
     hr_expr *p = value_of(walk, node);
-    const hr_index_set bound = bound_of(walk, node);
+    const hr_index_set bound = hr_bound_indices(walk->derivation, node);
     const hr_terms one = hr_terms_joined(algebra, sum);
     const hr_terms weighted = hr_terms_times(algebra, one, p);
     hr_terms along = hr_terms_over(algebra, weighted, bound);

@@ -1,6 +1,6 @@
 /* Sums of products as expressions. In: terms. Out: an expression that takes few operations: common factors
  * stand in front of brackets, and what is one a row is multiplied once a row. */
-#include "grad/algebra.h"
+#include "grad/affine.h"
 #include "ir/visit.h"
 
 #include <stdlib.h>
@@ -110,11 +110,22 @@ static hr_expr *negative(hr_algebra *algebra, hr_expr *expr) {
                                     : hr_make_unary(algebra, HR_OP_NEG, expr);
 }
 
+/* Both sides of `and` are evaluated: a condition that may read out of range stands inside the others. */
 static hr_expr *guarded(hr_algebra *algebra, const hr_term *term, hr_expr *value) {
-    if (!term->guard_count) return value;
-    hr_expr *args[] = {hr_make_and(algebra, term->guard_count, term->guards), value,
-                       hr_make_number(algebra, 0)};
-    return hr_make(algebra, HR_OP_WHERE, 3, args);
+    hr_expr *sorted[2][HR_GRAD_INDICES];
+    int counts[2] = {0};
+    if (term->guard_count > HR_GRAD_INDICES) algebra->graph->full = true;
+    for (int g = 0; g < term->guard_count && !algebra->graph->full; g++) {
+        const int inner = !hr_is_in_range(algebra, term->guards[g]);
+        sorted[inner][counts[inner]++] = term->guards[g];
+    }
+    for (int inner = 2; inner--;) {
+        if (!counts[inner]) continue;
+        hr_expr *args[] = {hr_make_and(algebra, counts[inner], sorted[inner]), value,
+                           hr_make_number(algebra, 0)};
+        value = hr_make(algebra, HR_OP_WHERE, 3, args);
+    }
+    return value;
 }
 
 hr_expr *hr_term_compose(hr_algebra *algebra, const hr_term *term) {

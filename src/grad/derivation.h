@@ -31,9 +31,12 @@ typedef struct hr_named_value {
     const char *name;
 } hr_named_value;
 
+typedef enum hr_gradient_mode { HR_MODE_BACKWARD, HR_MODE_FORWARD } hr_gradient_mode;
+
 typedef struct hr_derivation {
     const hr_function *source;
     const hr_gradient_options *options;
+    hr_gradient_mode mode;
     hr_graph *graph; /* its tensors: the source's by the same numbers, then cotangents, gradients, locals */
     hr_algebra *algebra;
     int *index_of;        /* an index of the source -> the one that stands for all of its name and extent */
@@ -42,9 +45,10 @@ typedef struct hr_derivation {
     hr_expr **values;     /* a statement -> its value, in the graph */
     hr_rewriting primal;  /* a node of the source -> its value */
     hr_adjoint *adjoints; /* a tensor of the source */
-    int *cotangents;      /* a result of the source -> the tensor of its cotangent, -1 = none */
-    int *statement_of;    /* a tensor of the source -> the statement that assigns it, -1 = none */
-    bool *saved;          /* a tensor of the source: a parameter of the derived kernel holds it */
+    int *cotangents;   /* a result of the source -> its cotangent; in forward mode a parameter -> its tangent;
+                          -1 = none */
+    int *statement_of; /* a tensor of the source -> the statement that assigns it, -1 = none */
+    bool *saved;       /* a tensor of the source: a parameter of the derived kernel holds it */
     int name_count, name_capacity;
     struct hr_named_value *names; /* what values that become locals are called */
     int carrier_count, carrier_capacity;
@@ -76,11 +80,17 @@ bool hr_is_cotangent(const hr_derivation *derivation, int tensor);
 
 hr_status hr_primal_prepare(hr_derivation *derivation);
 hr_expr *hr_primal_of(hr_derivation *derivation, const hr_expr *node);
+/* The indices that a reduction binds, a softmax normalises over. */
+hr_index_set hr_bound_indices(hr_derivation *derivation, const hr_expr *node);
+/* Where a maximum or minimum lies: the first of equals. */
+hr_expr *hr_extreme_condition(hr_derivation *derivation, const hr_expr *node);
 /* exp(a - b), with the mask of `a` outside. */
 hr_expr *hr_primal_exponential(hr_algebra *algebra, hr_expr *a, hr_expr *b);
 
 /* ---- backward.c: adjoints ---- */
 
+/* Some argument of it may have a gradient. */
+bool hr_op_passes_gradient(hr_op op);
 /* Elements of results begin with their cotangents. */
 void hr_adjoints_begin(hr_derivation *derivation);
 hr_status hr_backward(hr_derivation *derivation);
@@ -95,6 +105,19 @@ typedef struct hr_gradient_statement {
     hr_expr *subscripts[HR_RANK_MAX]; /* of one that accumulates */
     hr_expr *value;
 } hr_gradient_statement;
+
+/* ---- tangent.c: forward mode ---- */
+
+/* The tangent of each statement that changes, or that is wanted; those of parameters are in `cotangents`. */
+hr_status hr_tangents(hr_derivation *derivation, int *count, hr_gradient_statement **out);
+
+/* ---- gradient.c ---- */
+
+/* The result is one whose gradient is asked for. */
+bool hr_is_derived(const hr_derivation *derivation, int tensor);
+/* A tensor of the shape of `like`, a local as yet. */
+int hr_like_tensor(hr_derivation *derivation, const hr_tensor *like, const char *name, hr_dtype dtype,
+                   const hr_dtype_variable *variable);
 
 /* Adds the statements to the graph, each behind the locals that it needs. */
 void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *statements);

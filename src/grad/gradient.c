@@ -11,6 +11,13 @@
 
 enum { ARENA = HR_PLAN_RESERVE + (96 << 20) };
 
+static hr_status derivation_status(const hr_derivation *derivation) {
+    return derivation->graph->full
+               ? hr_fail(HR_BAD_INPUT, "kernel %.60s is too large to derive: split it into several",
+                         derivation->source->name)
+               : HR_OK;
+}
+
 /* ---- what is asked for ---- */
 
 static bool list_has(const char *list, const char *name) {
@@ -49,7 +56,7 @@ static bool is_kept(const hr_derivation *derivation, int tensor) {
     return false;
 }
 
-static bool is_derived(const hr_derivation *derivation, int t) {
+bool hr_is_derived(const hr_derivation *derivation, int t) {
     const hr_tensor *tensor = &derivation->source->tensors[t];
     const int s = derivation->statement_of[t];
     if (!is_float_result(tensor)) return false;
@@ -112,9 +119,8 @@ static hr_status check_options(const hr_function *function, const hr_gradient_op
 
 /* ---- the tensors of the derivation ---- */
 
-/* Of the shape of `like`. */
-static int add_tensor(hr_derivation *derivation, const hr_tensor *like, const char *name, hr_dtype dtype,
-                      const hr_dtype_variable *variable) {
+int hr_like_tensor(hr_derivation *derivation, const hr_tensor *like, const char *name, hr_dtype dtype,
+                   const hr_dtype_variable *variable) {
     hr_graph *graph = derivation->graph;
     hr_expr *shape[HR_RANK_MAX];
     for (int a = 0; a < like->rank; a++)
@@ -137,7 +143,8 @@ static void tensors_prepare(hr_derivation *derivation) {
     derivation->statement_of = hr_arena_alloc(arena, tensors * sizeof *derivation->statement_of);
     derivation->saved = hr_arena_alloc(arena, tensors * sizeof *derivation->saved);
     for (int t = hr_function_arguments(source); t < source->tensor_count; t++) /* the same numbers */
-        add_tensor(derivation, &source->tensors[t], source->tensors[t].name, source->tensors[t].dtype, NULL);
+        hr_like_tensor(derivation, &source->tensors[t], source->tensors[t].name, source->tensors[t].dtype,
+                       NULL);
     for (int t = 0; t < source->tensor_count; t++)
         derivation->cotangents[t] = derivation->statement_of[t] = derivation->adjoints[t].gradient = -1;
     for (int s = 0; s < source->statement_count; s++)
@@ -149,9 +156,11 @@ static void tensors_prepare(hr_derivation *derivation) {
         derivation->saved[t] = tensor->role == HR_ROLE_RESULT
                                    ? !options->recompute || !list_has(options->recompute, tensor->name)
                                    : options->save && list_has(options->save, tensor->name);
-        if (!is_derived(derivation, t)) continue;
-        derivation->cotangents[t] = add_tensor(derivation, tensor, gradient_name(derivation, tensor->name),
-                                               tensor->dtype, tensor->variable);
+        const bool given =
+            derivation->mode == HR_MODE_FORWARD ? is_wanted(options, tensor) : hr_is_derived(derivation, t);
+        if (!given) continue;
+        derivation->cotangents[t] = hr_like_tensor(
+            derivation, tensor, gradient_name(derivation, tensor->name), tensor->dtype, tensor->variable);
         hr_carry_cotangent(derivation, derivation->cotangents[t]);
     }
 }
@@ -199,8 +208,8 @@ static void gradient_of(hr_derivation *derivation, int parameter, hr_gradient_st
     if (adjoint->contributions > 1 && adjoint->asked) note_scatter(derivation, tensor);
     const bool weight = adjoint->scatters || is_shared_by_rows(derivation, parameter);
     const hr_dtype wide = hr_compute_type(tensor->dtype);
-    out->tensor = add_tensor(derivation, tensor, gradient_name(derivation, tensor->name),
-                             weight ? wide : tensor->dtype, weight ? NULL : tensor->variable);
+    out->tensor = hr_like_tensor(derivation, tensor, gradient_name(derivation, tensor->name),
+                                 weight ? wide : tensor->dtype, weight ? NULL : tensor->variable);
     adjoint->gradient = out->tensor;
     out->accumulate = adjoint->scatters || (weight && derivation->options->accumulate);
     if (derivation->graph->full) return;
@@ -370,34 +379,41 @@ static void append_names(hr_text *out, const hr_function *function,
 static hr_status write_kernel(const hr_derivation *derivation, hr_text *out) {
     hr_function kernel;
     kernel_assemble(derivation, &kernel);
-    HR_TRY(hr_graph_status(derivation->graph));
+    HR_TRY(derivation_status(derivation));
     hr_text_format(out, "# %s: the gradient of %s for ", kernel.name, derivation->source->name);
     append_names(out, derivation->source, is_wanted, derivation->options);
     hr_text_format(out, ", derived by `headroom grad`\n");
     return hr_function_text(&kernel, out);
 }
 
-static hr_status derive(hr_derivation *derivation, hr_text *out) {
+static hr_status gradients_of(hr_derivation *derivation, int *count, hr_gradient_statement **out) {
     const hr_function *source = derivation->source;
-    int count = 0;
-    tensors_prepare(derivation);
-    HR_TRY(hr_graph_status(derivation->graph));
-    HR_TRY(hr_primal_prepare(derivation));
     HR_TRY(hr_backward(derivation));
-    hr_gradient_statement *statements =
-        hr_algebra_take(derivation->algebra, (size_t)(source->parameter_count + 1) * sizeof *statements);
+    *out = hr_algebra_take(derivation->algebra, (size_t)(source->parameter_count + 1) * sizeof **out);
     for (int t = 0; t < source->parameter_count; t++)
         if (is_wanted(derivation->options, &source->tensors[t]))
-            gradient_of(derivation, t, &statements[count++]);
+            gradient_of(derivation, t, &(*out)[(*count)++]);
+    return HR_OK;
+}
+
+static hr_status derive(hr_derivation *derivation, hr_text *out) {
+    const hr_function *source = derivation->source;
+    hr_gradient_statement *statements;
+    int count = 0;
+    tensors_prepare(derivation);
+    HR_TRY(derivation_status(derivation));
+    HR_TRY(hr_primal_prepare(derivation));
+    HR_TRY(derivation->mode == HR_MODE_FORWARD ? hr_tangents(derivation, &count, &statements)
+                                               : gradients_of(derivation, &count, &statements));
     if (!count)
         return hr_fail(
             HR_BAD_INPUT,
             "kernel %.60s has no float tensor to derive for, but const or inout ones; a scalar is named with "
             "--wrt",
             source->name);
-    HR_TRY(hr_graph_status(derivation->graph));
+    HR_TRY(derivation_status(derivation));
     hr_share(derivation, count, statements);
-    HR_TRY(hr_graph_status(derivation->graph));
+    HR_TRY(derivation_status(derivation));
     if (derivation->refusal)
         return hr_fail(HR_BAD_INPUT,
                        "%.60s of kernel %.60s is inout and on the way of the gradient: after the kernel its "
@@ -407,14 +423,16 @@ static hr_status derive(hr_derivation *derivation, hr_text *out) {
     return write_kernel(derivation, out);
 }
 
-hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options,
-                               hr_gradient_argument *arguments, hr_text *out, hr_text *notes) {
+static hr_status derive_in(const hr_function *function, const hr_gradient_options *options,
+                           hr_gradient_mode mode, hr_gradient_argument *arguments, hr_text *out,
+                           hr_text *notes) {
     hr_arena *arena;
     HR_TRY(check_options(function, options));
     HR_TRY(hr_arena_create(ARENA, &arena));
     hr_derivation *derivation = hr_arena_alloc(arena, sizeof *derivation);
     derivation->source = function;
     derivation->options = options;
+    derivation->mode = mode;
     derivation->arguments = arguments;
     derivation->notes = notes;
     derivation->graph = hr_graph_create(function, arena);
@@ -424,6 +442,16 @@ hr_status hr_function_gradient(const hr_function *function, const hr_gradient_op
     hr_rewriting_end(&derivation->primal);
     hr_arena_destroy(arena);
     return status == HR_OK ? hr_text_status(out) : status;
+}
+
+hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options,
+                               hr_gradient_argument *arguments, hr_text *out, hr_text *notes) {
+    return derive_in(function, options, HR_MODE_BACKWARD, arguments, out, notes);
+}
+
+hr_status hr_function_tangent(const hr_function *function, const hr_gradient_options *options,
+                              hr_gradient_argument *arguments, hr_text *out) {
+    return derive_in(function, options, HR_MODE_FORWARD, arguments, out, NULL);
 }
 
 hr_status hr_function_saving(const hr_function *function, const hr_gradient_options *options, hr_text *out) {

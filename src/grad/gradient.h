@@ -23,6 +23,11 @@ typedef struct hr_gradient_argument {
 hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options,
                                hr_gradient_argument *arguments, hr_text *out, hr_text *notes);
 
+/* Forward mode, from the same rules: the kernel takes a tangent of each parameter (HR_COTANGENT) and what it
+ * needs of the forward kernel, and gives the tangents of the results (HR_GRADIENT). */
+hr_status hr_function_tangent(const hr_function *function, const hr_gradient_options *options,
+                              hr_gradient_argument *arguments, hr_text *out);
+
 /* The forward kernel with the locals of options->save as results behind its own. */
 hr_status hr_function_saving(const hr_function *function, const hr_gradient_options *options, hr_text *out);
 

@@ -199,6 +199,7 @@ static hr_terms with_own_indices(solver *s, hr_terms sum, int count, hr_expr **s
 typedef struct rereading {
     hr_algebra *algebra;
     hr_index_set changed;
+    hr_expr *inside; /* what holds wherever the values at hand are read; NULL = nothing is known */
 } rereading;
 
 static hr_visit is_reduction(const hr_expr *node, const void *nothing) {
@@ -210,10 +211,19 @@ static bool is_reread(const rereading *r, const hr_expr *expr) {
     return hr_free_indices(r->algebra, expr) & r->changed && hr_expr_find(expr, is_reduction, NULL);
 }
 
+/* A value that may read out of range is 0 where it is not asked for. */
+static hr_expr *value_held(const rereading *r, hr_expr *value) {
+    if (r->inside && !hr_is_in_range(r->algebra, value)) {
+        hr_expr *args[] = {r->inside, value, hr_graph_number(r->algebra->graph, value->type, 0)};
+        value = hr_make(r->algebra, HR_OP_WHERE, 3, args);
+    }
+    return hr_hold(r->algebra, value);
+}
+
 static hr_expr *held_before(void *context, hr_expr *node) {
     const rereading *r = context;
     if (!is_reread(r, node)) return node;
-    return hr_op_is_reduction(node->op) ? hr_hold(r->algebra, node) : NULL;
+    return hr_op_is_reduction(node->op) ? value_held(r, node) : NULL;
 }
 
 static hr_expr *condition_held(const rereading *r, hr_expr *condition) {
@@ -237,8 +247,21 @@ static hr_expr *sum_held(const rereading *r, hr_expr *sum) {
     return hr_graph_with_args(r->algebra->graph, sum, &arg);
 }
 
-static hr_term term_held(const rereading *r, const hr_term *term) {
-    hr_algebra *algebra = r->algebra;
+static hr_expr *conditions_of(hr_algebra *algebra, const hr_term *term) {
+    hr_expr *all = NULL;
+    for (int g = 0; g < term->guard_count; g++)
+        if (hr_is_in_range(algebra, term->guards[g]))
+            all = all ? hr_make_binary(algebra, HR_OP_AND, all, term->guards[g]) : term->guards[g];
+    return all;
+}
+
+static hr_term term_held(const rereading *outer, const hr_term *term) {
+    hr_algebra *algebra = outer->algebra;
+    rereading here = *outer;
+    const rereading *r = &here;
+    hr_expr *conditions = conditions_of(algebra, term);
+    if (conditions)
+        here.inside = here.inside ? hr_make_binary(algebra, HR_OP_AND, here.inside, conditions) : conditions;
     hr_term number = {.coefficient = term->coefficient, .scope = term->scope};
     hr_term one = {.coefficient = 1};
     hr_terms rest = {1, &number}, held = {1, &one};
@@ -253,7 +276,7 @@ static hr_term term_held(const rereading *r, const hr_term *term) {
             held = hr_terms_times_power(algebra, held, base, power);
     }
     if (held.terms != &one)
-        rest = hr_terms_times_power(algebra, rest, hr_hold(algebra, hr_terms_compose(algebra, held)), 1);
+        rest = hr_terms_times_power(algebra, rest, value_held(r, hr_terms_compose(algebra, held)), 1);
     for (int g = 0; g < term->guard_count; g++)
         rest = hr_terms_guard(algebra, rest, condition_held(r, term->guards[g]));
     return rest.count == 1 ? rest.terms[0] : *term;

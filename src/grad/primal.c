@@ -47,13 +47,19 @@ static void note_open(void *context, const hr_expr *node) {
 
 /* ---- what nodes become ---- */
 
-static hr_index_set bound_of(hr_derivation *derivation, const hr_expr *node) {
+hr_index_set hr_bound_indices(hr_derivation *derivation, const hr_expr *node) {
     hr_index_set set = 0;
     for (int i = 0; i < node->bound_count; i++)
         set |= bit_of(derivation, node->bound[i]);
     return set;
 }
 
+static hr_visit is_reduction(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(hr_op_is_reduction(node->op));
+}
+
+/* A local is written out; one with a reduction that is read at other places stays a local. */
 static hr_expr *element(hr_derivation *derivation, const hr_expr *node, hr_expr *const *args) {
     const hr_tensor *tensor = &derivation->source->tensors[node->tensor];
     const int s = derivation->statement_of[node->tensor];
@@ -61,11 +67,15 @@ static hr_expr *element(hr_derivation *derivation, const hr_expr *node, hr_expr 
     if (tensor->role == HR_ROLE_INPUT || tensor->role == HR_ROLE_INOUT || derivation->saved[node->tensor])
         return hr_graph_element(derivation->graph, node->tensor, node->arg_count, args);
     const hr_statement *statement = &derivation->source->statements[s];
+    hr_expr *value = derivation->values[s];
     int from[HR_RANK_MAX];
-    for (int i = 0; i < statement->domain_count; i++)
+    bool plain = true;
+    for (int i = 0; i < statement->domain_count; i++) {
         from[i] = derivation->index_of[statement->domain[i]];
-    return hr_replace_indices(derivation->algebra, derivation->values[s], statement->domain_count, from,
-                              args);
+        plain = plain && args[i]->op == HR_OP_INDEX;
+    }
+    if (!plain && hr_expr_find(value, is_reduction, NULL)) value = hr_hold(derivation->algebra, value);
+    return hr_replace_indices(derivation->algebra, value, statement->domain_count, from, args);
 }
 
 static bool is_minus_infinity(const hr_expr *expr) {
@@ -91,7 +101,8 @@ hr_expr *hr_primal_exponential(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
 
 static hr_expr *softmax(hr_derivation *derivation, const hr_expr *node, hr_expr *arg) {
     hr_algebra *algebra = derivation->algebra;
-    hr_expr *lse = hr_make_reduction(algebra, HR_OP_REDUCE_LOGSUMEXP, bound_of(derivation, node), arg);
+    hr_expr *lse =
+        hr_make_reduction(algebra, HR_OP_REDUCE_LOGSUMEXP, hr_bound_indices(derivation, node), arg);
     lse = hr_known_element(algebra, lse);
     return hr_primal_exponential(algebra, arg, lse);
 }
@@ -112,14 +123,14 @@ static hr_expr *made(hr_derivation *derivation, const hr_expr *node, hr_expr *co
     case HR_OP_SOFTMAX:
         return softmax(derivation, node, args[0]);
     case HR_OP_REDUCE_MEAN: {
-        const hr_index_set bound = bound_of(derivation, node);
+        const hr_index_set bound = hr_bound_indices(derivation, node);
         return hr_make_binary(algebra, HR_OP_DIV,
                               hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound, args[0]),
                               hr_make_points(algebra, bound));
     }
     default:
         return hr_op_is_reduction(node->op)
-                   ? hr_make_reduction(algebra, node->op, bound_of(derivation, node), args[0])
+                   ? hr_make_reduction(algebra, node->op, hr_bound_indices(derivation, node), args[0])
                    : hr_whole_remade(algebra, node, args);
     }
 }
@@ -140,6 +151,31 @@ hr_expr *hr_primal_of(hr_derivation *derivation, const hr_expr *node) {
     return hr_known_element(derivation->algebra, hr_rewriting_of(&derivation->primal, (hr_expr *)node));
 }
 
+/* The row-major position of the indices in their ranges. */
+static hr_expr *position_of(hr_derivation *derivation, const hr_expr *node) {
+    hr_algebra *algebra = derivation->algebra;
+    hr_expr *position = NULL;
+    for (int i = 0; i < node->bound_count; i++) {
+        const int index = derivation->index_of[node->bound[i]];
+        hr_expr *value = hr_graph_index_value(algebra->graph, index);
+        hr_expr *extent = algebra->graph->function->indices[index].extent;
+        hr_expr *before = position ? hr_make_binary(algebra, HR_OP_MUL, position, extent) : NULL;
+        position = before ? hr_make_binary(algebra, HR_OP_ADD, before, value) : value;
+    }
+    return position;
+}
+
+hr_expr *hr_extreme_condition(hr_derivation *derivation, const hr_expr *node) {
+    hr_algebra *algebra = derivation->algebra;
+    int bound[HR_DOMAIN_MAX];
+    for (int i = 0; i < node->bound_count; i++)
+        bound[i] = derivation->index_of[node->bound[i]];
+    const hr_op finder = node->op == HR_OP_REDUCE_MAX ? HR_OP_REDUCE_ARGMAX : HR_OP_REDUCE_ARGMIN;
+    hr_expr *found = hr_graph_reduce(algebra->graph, finder, HR_I64, node->bound_count, bound,
+                                     hr_primal_of(derivation, node->args[0]));
+    return hr_make_binary(algebra, HR_OP_EQ, position_of(derivation, node), hr_known_element(algebra, found));
+}
+
 /* ---- what elements hold ---- */
 
 /* A sum of products as it is made elsewhere. */
@@ -150,6 +186,21 @@ static hr_expr *normal_sum(hr_algebra *algebra, hr_expr *value) {
         bound |= hr_index_bit(algebra, value->bound[i]);
     return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound,
                              hr_terms_compose(algebra, hr_terms_of(algebra, value->args[0])));
+}
+
+/* A position fits the whole-number dtype that it is stored in. */
+static bool holds_all(const hr_derivation *derivation, int tensor, const hr_expr *value) {
+    const hr_dtype dtype = derivation->source->tensors[tensor].dtype;
+    const int64_t most = dtype == HR_I8 ? 127 : dtype == HR_U8 ? 255 : dtype == HR_I16 ? 32767 : INT64_MAX;
+    int64_t points = 1;
+    if (most == INT64_MAX) return dtype != HR_BOOL;
+    if (!hr_op_finds_position(value->op)) return false;
+    for (int i = 0; i < value->bound_count; i++) {
+        const hr_expr *extent = derivation->graph->function->indices[value->bound[i]].extent;
+        if (extent->op != HR_OP_NUMBER || __builtin_mul_overflow(points, extent->whole, &points))
+            return false;
+    }
+    return points - 1 <= most;
 }
 
 static void statement_prepare(hr_derivation *derivation, int s) {
@@ -165,7 +216,8 @@ static void statement_prepare(hr_derivation *derivation, int s) {
     hr_name_value(derivation, value, derivation->source->tensors[statement->tensor].name);
     const bool element_is_it = !statement->accumulate && derivation->saved[statement->tensor] &&
                                (value->arg_count || value->op == HR_OP_INDEX);
-    if (!element_is_it || value->op == HR_OP_ELEMENT) return;
+    if (!element_is_it || value->op == HR_OP_ELEMENT || !holds_all(derivation, statement->tensor, value))
+        return;
     hr_expr *subscripts[HR_RANK_MAX];
     for (int a = 0; a < statement->subscript_count; a++)
         subscripts[a] = hr_rewriting_of(&derivation->primal, statement->subscripts[a]);

@@ -39,6 +39,9 @@ typedef struct sharing {
     hr_derivation *derivation;
     hr_algebra *algebra;
     int product_count, product_capacity, pair_count, pair_capacity, use_capacity;
+    hr_index_set domain; /* of the gradient at hand */
+    int wraps;           /* locals made that are 0 where their condition does not hold */
+    hr_expr *inside;     /* the condition under which the value at hand is read; NULL = always */
     product *products;
     pair *pairs;
     use *uses; /* by the number of the node */
@@ -127,29 +130,6 @@ static void note_value(sharing *s, const hr_expr *value, bool guarded) {
     }
 }
 
-/* ---- whether a part may stand outside of a condition ---- */
-
-static bool stays_inside(sharing *s, hr_expr *subscript, hr_expr *extent) {
-    hr_expr *one = hr_graph_whole(s->algebra->graph, 1);
-    hr_expr *room = hr_whole_subtract(s->algebra, hr_whole_subtract(s->algebra, extent, subscript), one);
-    return hr_is_never_negative(s->algebra, subscript) && hr_is_never_negative(s->algebra, room);
-}
-
-static hr_visit leaves_axis(const hr_expr *node, const void *context) {
-    sharing *s = *(sharing *const *)context;
-    const hr_function *function = s->algebra->graph->function;
-    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
-    const hr_tensor *tensor = &function->tensors[node->tensor];
-    for (int a = 0; a < tensor->rank; a++)
-        if (!stays_inside(s, node->args[a], tensor->shape[a])) return HR_VISIT_STOP;
-    return HR_VISIT_ON;
-}
-
-/* Each of its elements is in range whatever holds around it. */
-static bool is_safe(sharing *s, const hr_expr *expr) {
-    return !hr_expr_find(expr, leaves_axis, &s);
-}
-
 /* ---- pairs of factors ---- */
 
 static int place_of(const hr_term *term, const hr_expr *base) {
@@ -195,7 +175,8 @@ static bool best_pair(sharing *s, pair *best) {
                 hr_expr *a = term->factors[f].base, *b = term->factors[g].base;
                 if (!pairs_up(&term->factors[f]) || !pairs_up(&term->factors[g])) continue;
                 if (meetings(s, a, b, &score) < 2 || !is_better(&score, &most)) continue;
-                if (!score.unguarded && !(is_safe(s, a) && is_safe(s, b))) continue;
+                if (!score.unguarded && !(hr_is_in_range(s->algebra, a) && hr_is_in_range(s->algebra, b)))
+                    continue;
                 most = score;
                 *best = (pair){.a = a, .b = b};
             }
@@ -280,6 +261,29 @@ static hr_expr *held(sharing *s, const hr_expr *meaning, hr_expr *value) {
     return element;
 }
 
+/* The local is 0 where it would read out of range. */
+static hr_expr *held_inside(sharing *s, const hr_expr *meaning, hr_expr *value) {
+    s->wraps++;
+    hr_index_set bound = 0;
+    int from[HR_GRAD_INDICES];
+    hr_expr *to[HR_GRAD_INDICES], *body = value->args[0];
+    for (int i = 0; i < value->bound_count; i++)
+        bound |= hr_index_bit(s->algebra, value->bound[i]);
+    hr_index_set own = bound & ~hr_free_indices(s->algebra, s->inside);
+    const int clashes = hr_index_list(s->algebra, bound & ~own, from);
+    for (int i = 0; i < clashes; i++) { /* the condition is about another one of that name */
+        const hr_index old = s->algebra->graph->function->indices[from[i]];
+        const int fresh = hr_index_fresh(s->algebra, old.name, old.extent);
+        own |= hr_index_bit(s->algebra, fresh);
+        to[i] = hr_graph_index_value(s->algebra->graph, fresh);
+    }
+    if (clashes)
+        value = hr_make_reduction(s->algebra, value->op, own,
+                                  hr_replace_indices(s->algebra, body, clashes, from, to));
+    hr_expr *args[] = {s->inside, value, hr_graph_number(s->algebra->graph, value->type, 0)};
+    return held(s, meaning, hr_make(s->algebra, HR_OP_WHERE, 3, args));
+}
+
 static bool is_from_whole(const hr_expr *node) {
     return node->op == HR_OP_CONVERT && !hr_type_is_float(node->args[0]->type);
 }
@@ -320,9 +324,22 @@ static hr_expr *product_body(sharing *s, hr_expr *body, hr_index_set bound) {
     return hr_graph_with_args(s->algebra->graph, body, sides);
 }
 
+/* A choice: what stands on its sides is read under the condition, or under its opposite. */
+static hr_expr *settled_choice(sharing *s, const hr_expr *node) {
+    hr_expr *outer = s->inside, *args[3] = {settled(s, node->args[0], false)};
+    for (int i = 1; i < 3; i++) {
+        hr_expr *here = i == 1 ? args[0] : hr_make_not(s->algebra, args[0]);
+        s->inside = outer ? hr_make_binary(s->algebra, HR_OP_AND, outer, here) : here;
+        args[i] = settled(s, node->args[i], false);
+    }
+    s->inside = outer;
+    return hr_make_same(s->algebra, node, args);
+}
+
 static hr_expr *with_settled_args(sharing *s, const hr_expr *node) {
     hr_expr *args[HR_RANK_MAX + 1];
     if (is_leaf(node)) return (hr_expr *)node;
+    if (node->op == HR_OP_WHERE) return settled_choice(s, node);
     for (int i = 0; i < node->arg_count; i++)
         args[i] = settled(s, node->args[i], false);
     if (node->op == HR_OP_REDUCE_SUM) {
@@ -341,7 +358,7 @@ static bool is_shared(sharing *s, const hr_expr *node) {
     if (is_leaf(node) || !hr_type_is_float(node->type) || at->count < 2) return false;
     if (!hr_free_indices(s->algebra, node)) return false;
     if (is_from_whole(node) && (is_leaf(node->args[0]) || hr_expr_is_affine(node->args[0]))) return false;
-    return at->unguarded || is_safe(s, node);
+    return at->unguarded || hr_is_in_range(s->algebra, node);
 }
 
 /* An element of a local that was wanted before there were statements. */
@@ -349,7 +366,10 @@ static hr_expr *settled_held(sharing *s, const hr_expr *node, hr_held_value *wan
     hr_graph *graph = s->algebra->graph;
     int from[HR_RANK_MAX];
     if (!wanted->holder) {
+        hr_expr *outer = s->inside;
+        s->inside = NULL; /* it is read elsewhere, too */
         hr_expr *value = settled(s, wanted->value, true);
+        s->inside = outer;
         hr_expr *holder = value->op == HR_OP_ELEMENT ? value : holder_of(s, value);
         wanted->holder = holder ? holder : wanted->element;
         if (!holder && !graph->full) {
@@ -370,6 +390,7 @@ static hr_expr *settled_node(sharing *s, const hr_expr *node) {
     if (wanted) return settled_held(s, node, wanted);
     if (use_of(s, node)->settled) return use_of(s, node)->settled;
     hr_expr *value = NULL;
+    const int wraps = s->wraps;
     const bool sum = node->op == HR_OP_ADD || node->op == HR_OP_SUB;
     if (sum && hr_type_is_float(node->type))
         value = settled(s, node, true);
@@ -377,9 +398,11 @@ static hr_expr *settled_node(sharing *s, const hr_expr *node) {
         value = with_settled_args(s, node);
     if (is_shared(s, node) && is_from_whole(node)) /* the whole number is kept */
         value = hr_graph_convert(s->algebra->graph, node->type, held(s, node->args[0], value->args[0]));
+    else if (hr_op_is_reduction(node->op) && s->inside && !hr_is_in_range(s->algebra, node))
+        return held_inside(s, node, value);
     else if (hr_op_is_reduction(node->op) || is_shared(s, node))
         value = held(s, node, value);
-    use_of(s, node)->settled = value;
+    if (s->wraps == wraps) use_of(s, node)->settled = value; /* else it is right here only */
     return value;
 }
 
@@ -410,8 +433,11 @@ static hr_expr *settled_factor(sharing *s, hr_expr *base, bool stays);
 
 static void write_pair(sharing *s, pair *p) {
     if (p->written) return;
+    hr_expr *outer = s->inside;
     p->written = true;
+    s->inside = NULL;
     hr_expr *args[2] = {settled_factor(s, p->a, false), settled_factor(s, p->b, false)};
+    s->inside = outer;
     write_local(s, p->element, pair_product(s, args[0], args[1]));
 }
 
@@ -445,6 +471,30 @@ static hr_expr *row_local(sharing *s, const hr_term *class) {
     return composed->op == HR_OP_ELEMENT ? composed : held(s, meaning, composed);
 }
 
+/* Conditions that may read out of range are read under those that do not. */
+static hr_terms settled_guards(sharing *s, const hr_term *term, hr_terms product) {
+    hr_expr *outer = s->inside, *inside = outer;
+    for (int late = 0; late < 2; late++) {
+        for (int g = 0; g < term->guard_count; g++) {
+            if (hr_is_in_range(s->algebra, term->guards[g]) == late) continue;
+            s->inside = late ? inside : outer;
+            hr_expr *guard = settled_node(s, term->guards[g]);
+            product = hr_terms_guard(s->algebra, product, guard);
+            if (!late) inside = inside ? hr_make_binary(s->algebra, HR_OP_AND, inside, guard) : guard;
+        }
+    }
+    s->inside = outer;
+    return product;
+}
+
+static bool binds_domain(sharing *s, const hr_term *term) {
+    hr_index_set bound = 0;
+    for (int f = 0; f < term->factor_count; f++)
+        for (int i = 0; i < term->factors[f].base->bound_count; i++)
+            bound |= hr_index_bit(s->algebra, term->factors[f].base->bound[i]);
+    return bound & s->domain;
+}
+
 static hr_terms settled_term(sharing *s, const hr_term *given, bool alone) {
     hr_algebra *algebra = s->algebra;
     const hr_term term = with_pairs(s, given);
@@ -452,7 +502,8 @@ static hr_terms settled_term(sharing *s, const hr_term *given, bool alone) {
     hr_terms product = {1, &number};
     hr_term_classes *classes = hr_algebra_take(algebra, sizeof *classes);
     hr_term_classify(algebra, &term, classes);
-    const bool stays = alone && reductions_of(&term) == 1;
+    const bool stays = alone && reductions_of(&term) == 1 && !binds_domain(s, &term);
+    s->domain = 0; /* what it is made from is not read there */
     number.coefficient = term.coefficient < 0 ? -1 : 1;
     for (int i = 0; i < classes->count; i++) {
         const hr_term *class = &classes->classes[i];
@@ -462,15 +513,14 @@ static hr_terms settled_term(sharing *s, const hr_term *given, bool alone) {
         }
         for (int f = 0; f < class->factor_count; f++) {
             hr_expr *base = class->factors[f].base;
-            const bool apart =
-                term.guard_count && !alone && hr_op_is_reduction(base->op) && !is_safe(s, base);
+            const bool apart = term.guard_count && !alone && hr_op_is_reduction(base->op) &&
+                               !hr_is_in_range(s->algebra, base);
             base = apart ? guarded_sum(s, &term, base) : settled_factor(s, base, stays);
             product = hr_terms_times_power(algebra, product, base, class->factors[f].power);
         }
         product = hr_terms_times(algebra, product, hr_make_number(algebra, class->coefficient));
     }
-    for (int g = 0; g < term.guard_count; g++)
-        product = hr_terms_guard(algebra, product, settled_node(s, term.guards[g]));
+    product = settled_guards(s, &term, product);
     return hr_terms_in_scope(algebra, product, 0); /* no term of it lies on this stack */
 }
 
@@ -510,6 +560,9 @@ void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *state
     }
     for (int i = 0; i < count && !derivation->graph->full; i++) {
         const hr_gradient_statement *gradient = &statements[i];
+        s.domain = 0;
+        for (int d = 0; d < gradient->domain_count; d++)
+            s.domain |= hr_index_bit(s.algebra, gradient->domain[d]);
         hr_expr *value = settled(&s, gradient->value, true);
         hr_expr *holder = gradient->accumulate || is_leaf(value) ? NULL : holder_of(&s, value);
         if (holder) value = holder; /* two gradients that are one */

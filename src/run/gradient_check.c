@@ -6,6 +6,7 @@
 #include "run/gradient_check.h"
 #include "base/dtype.h"
 #include "grad/gradient.h"
+#include "ir/count.h"
 #include "ir/graph.h"
 #include "ir/visit.h"
 #include "lang/program.h"
@@ -23,7 +24,7 @@ enum {
     ELEMENTS_MOST = 1 << 14,
     ARENA = HR_PLAN_RESERVE + (64 << 20)
 };
-static const double step = 1e-5, tolerance = 1e-6;
+static const double step = 1e-5, tolerance = 1e-6, rounding = 1e-11;
 
 /* A function with arrays: all floats are f64. */
 typedef struct evaluated {
@@ -37,12 +38,13 @@ typedef struct evaluated {
 
 typedef struct comparison {
     hr_arena *arena;
-    hr_program *program;             /* of the derived text */
-    const hr_function *source;       /* in f64 */
-    const hr_function *derived;      /* in f64 */
-    hr_gradient_argument *arguments; /* of the derived kernel */
-    int64_t *extents, *derived_extents;
-    evaluated forward, backward;
+    hr_program *program, *tangent_program;               /* of the derived texts */
+    const hr_function *source;                           /* in f64 */
+    const hr_function *derived;                          /* in f64 */
+    const hr_function *tangent;                          /* forward mode, in f64 */
+    hr_gradient_argument *arguments, *tangent_arguments; /* of the derived kernels */
+    int64_t *extents, *derived_extents, *tangent_extents;
+    evaluated forward, backward, ahead;
     uint64_t random;
     hr_gradient_check *out;
 } comparison;
@@ -162,6 +164,14 @@ static hr_status elements(hr_reference *reference, const evaluated *e, int tenso
     return HR_OK;
 }
 
+/* The values in the memory of their dtype. */
+static void narrow(hr_dtype dtype, double *values, int64_t count) {
+    for (int64_t i = 0; i < count && dtype != HR_F64; i++) { /* never wider than a double */
+        const double value = values[i];
+        hr_dtype_store(dtype, values, (size_t)i, value);
+    }
+}
+
 /* ---- the two sides ---- */
 
 /* <w, f(x)> over the cotangents of the derived kernel. */
@@ -185,23 +195,27 @@ static hr_status weighed(comparison *c, double *out) {
     return status;
 }
 
-/* What the derived kernel takes: random cotangents, the forward kernel's parameters, results and locals. */
-static hr_status feed(comparison *c) {
+/* What a derived kernel takes: random numbers for what comes from outside, the forward kernel's parameters,
+ * results and locals. */
+static hr_status feed(comparison *c, evaluated *to, const hr_gradient_argument *arguments) {
     hr_reference *reference;
     HR_TRY(hr_reference_create(c->source, c->extents, c->forward.operands, &reference));
     hr_status status = HR_OK;
-    for (int t = 0; t < c->derived->parameter_count && status == HR_OK; t++) {
-        const hr_gradient_argument *argument = &c->arguments[t];
-        double *to = c->backward.arrays[t];
+    for (int t = 0; t < to->function->parameter_count && status == HR_OK; t++) {
+        const hr_gradient_argument *argument = &arguments[t];
+        const bool made =
+            argument->kind == HR_FORWARD_VALUE && argument->tensor >= c->source->parameter_count;
+        double *array = to->arrays[t];
         if (argument->kind == HR_COTANGENT)
-            for (int64_t i = 0; i < c->backward.counts[t]; i++)
-                to[i] = uniform(c, -1, 1);
-        else if (argument->tensor < c->source->parameter_count)
-            c->backward.operands[t] = c->forward.operands[argument->tensor];
+            for (int64_t i = 0; i < to->counts[t]; i++)
+                array[i] = uniform(c, -1, 1);
+        else if (made)
+            status = elements(reference, &c->forward, argument->tensor, array);
         else
-            status = elements(reference, &c->forward, argument->tensor, to);
-        if (!c->derived->tensors[t].rank && argument->tensor >= c->source->parameter_count)
-            c->backward.operands[t].scalar = to[0];
+            to->operands[t] = c->forward.operands[argument->tensor];
+        if (!to->function->tensors[t].rank && (made || argument->kind == HR_COTANGENT))
+            to->operands[t].scalar = array[0];
+        if (made) narrow(to->function->tensors[t].dtype, array, to->counts[t]);
     }
     hr_reference_destroy(reference);
     return status;
@@ -241,38 +255,72 @@ static hr_status compare_direction(comparison *c, int parameter, const double *g
     return HR_OK;
 }
 
-static hr_status compare_gradients(comparison *c) {
+/* <a, b> over one argument of a derived kernel, whose elements are `values`, and what the other kernel was
+ * given for the same tensor of the source. */
+static void add_product(const evaluated *given, const hr_gradient_argument *arguments, int tensor,
+                        const double *values, int64_t count, double *sum, double *size) {
+    for (int t = 0; t < given->function->parameter_count; t++) {
+        if (arguments[t].kind != HR_COTANGENT || arguments[t].tensor != tensor) continue;
+        for (int64_t i = 0; i < count; i++) {
+            const double product = values[i] * (given->function->tensors[t].rank ? given->arrays[t][i]
+                                                                                 : given->operands[t].scalar);
+            *sum += product;
+            *size += fabs(product);
+        }
+    }
+}
+
+/* For each gradient that `from` gives: `each`, and its product with what `to` was given for it. */
+static hr_status walk_gradients(comparison *c, const evaluated *from, const hr_gradient_argument *arguments,
+                                const evaluated *to, const hr_gradient_argument *to_arguments,
+                                hr_status (*each)(comparison *, int, const double *), double *sum,
+                                double *size) {
     hr_reference *reference;
-    HR_TRY(hr_reference_create(c->derived, c->derived_extents, c->backward.operands, &reference));
+    HR_TRY(hr_reference_create(from->function, from->extents, from->operands, &reference));
     hr_status status = HR_OK;
-    for (int t = 0; t < hr_function_arguments(c->derived) && status == HR_OK; t++) {
-        if (c->arguments[t].kind != HR_GRADIENT) continue;
-        double *gradient = hr_arena_alloc(c->arena, ((size_t)c->backward.counts[t] + 1) * sizeof *gradient);
-        status = elements(reference, &c->backward, t, gradient);
-        for (int d = 0; d < DIRECTIONS && status == HR_OK; d++)
-            status = compare_direction(c, c->arguments[t].tensor, gradient);
+    for (int t = 0; t < hr_function_arguments(from->function) && status == HR_OK; t++) {
+        if (arguments[t].kind != HR_GRADIENT) continue;
+        double *values = hr_arena_alloc(c->arena, ((size_t)from->counts[t] + 1) * sizeof *values);
+        status = elements(reference, from, t, values);
+        if (status == HR_OK)
+            add_product(to, to_arguments, arguments[t].tensor, values, from->counts[t], sum, size);
+        for (int d = 0; each && d < DIRECTIONS && status == HR_OK; d++)
+            status = each(c, arguments[t].tensor, values);
     }
     hr_reference_destroy(reference);
     return status;
 }
 
-/* Extents of the derived kernel by their names. */
-static void derived_extents(comparison *c) {
-    for (int i = 0; i < c->derived->extent_count; i++)
+static hr_status compare_gradients(comparison *c) {
+    double back = 0, ahead = 0, size = 0;
+    HR_TRY(walk_gradients(c, &c->backward, c->arguments, &c->ahead, c->tangent_arguments, compare_direction,
+                          &back, &size));
+    HR_TRY(
+        walk_gradients(c, &c->ahead, c->tangent_arguments, &c->backward, c->arguments, NULL, &ahead, &size));
+    const double apart = fabs(back - ahead) / fmax(1, size);
+    if (apart > c->out->transposed) c->out->transposed = apart;
+    return HR_OK;
+}
+
+/* Extents of a derived kernel by their names. */
+static void extents_of(const comparison *c, const hr_function *derived, int64_t *extents) {
+    for (int i = 0; i < derived->extent_count; i++)
         for (int j = 0; j < c->source->extent_count; j++)
-            if (strcmp(c->derived->extents[i], c->source->extents[j]) == 0)
-                c->derived_extents[i] = c->extents[j];
+            if (strcmp(derived->extents[i], c->source->extents[j]) == 0) extents[i] = c->extents[j];
 }
 
 static hr_status compare_point(comparison *c) {
     double value = NAN;
     const size_t mark = hr_arena_mark(c->arena);
-    derived_extents(c);
+    extents_of(c, c->derived, c->derived_extents);
+    extents_of(c, c->tangent, c->tangent_extents);
     HR_TRY(prepare(c, &c->forward, c->source, c->extents));
     HR_TRY(prepare(c, &c->backward, c->derived, c->derived_extents));
+    HR_TRY(prepare(c, &c->ahead, c->tangent, c->tangent_extents));
     for (int positive = 0; positive < 2 && !(value - value == 0); positive++) {
         fill(c, positive);
-        HR_TRY(feed(c));
+        HR_TRY(feed(c, &c->backward, c->arguments));
+        HR_TRY(feed(c, &c->ahead, c->tangent_arguments));
         HR_TRY(weighed(c, &value));
     }
     if (value - value == 0) {
@@ -288,35 +336,74 @@ static hr_visit is_stop(const hr_expr *node, const void *nothing) {
     return hr_visit_until(node->op == HR_OP_STOP);
 }
 
+/* The texts of the derived kernels, read. */
+static hr_status read_derived(comparison *c, const hr_function *function,
+                              const hr_gradient_options *options) {
+    hr_text text = {0}, notes = {0}, ahead = {0};
+    const size_t room = 3 * (size_t)function->tensor_count + 1;
+    c->arguments = hr_arena_alloc(c->arena, room * sizeof *c->arguments);
+    c->tangent_arguments = hr_arena_alloc(c->arena, room * sizeof *c->tangent_arguments);
+    hr_status status = hr_function_gradient(function, options, c->arguments, &text, &notes);
+    if (status == HR_OK) status = hr_function_tangent(function, options, c->tangent_arguments, &ahead);
+    if (status == HR_OK)
+        status = hr_program_parse("derived.hr", hr_text_data(&text), text.length, &c->program);
+    if (status == HR_OK)
+        status = hr_program_parse("tangent.hr", hr_text_data(&ahead), ahead.length, &c->tangent_program);
+    hr_text_clear(&text);
+    hr_text_clear(&notes);
+    hr_text_clear(&ahead);
+    return status;
+}
+
+/* What a plain run would take. */
+static hr_status count_work(const hr_function *function, double *bytes, double *operations) {
+    int64_t *extents = calloc((size_t)function->extent_count + 1, sizeof *extents);
+    hr_work work;
+    if (!extents) return hr_fail(HR_OUT_OF_MEMORY, "out of memory");
+    for (int i = 0; i < function->extent_count; i++)
+        extents[i] = HR_EXTENT_UNKNOWN;
+    hr_status status = hr_extent_default(function, extents);
+    if (status == HR_OK) status = hr_work_count(function, extents, &work);
+    free(extents);
+    HR_TRY(status);
+    *bytes = work.bytes_read + work.bytes_written;
+    *operations = work.tensor_flops + work.vector_flops;
+    for (int s = 0; s < HR_SPECIAL_COUNT; s++)
+        *operations += work.special[s];
+    return HR_OK;
+}
+
 static hr_status compare(comparison *c, const hr_function *function, const hr_gradient_options *options) {
-    hr_text text = {0}, notes = {0};
     for (int s = 0; s < function->statement_count; s++)
         if (hr_expr_find(function->statements[s].value, is_stop, NULL))
             return hr_fail(HR_BAD_INPUT,
                            "kernel %.60s has stop(...): its gradient is not that of its values, so it cannot "
                            "be compared with their differences",
                            function->name);
-    c->arguments = hr_arena_alloc(c->arena, 3 * (size_t)function->tensor_count * sizeof *c->arguments);
     hr_gradient_options plain = *options;
     plain.accumulate = false;
-    hr_status status = hr_function_gradient(function, &plain, c->arguments, &text, &notes);
-    if (status == HR_OK)
-        status = hr_program_parse("derived.hr", hr_text_data(&text), text.length, &c->program);
-    if (status != HR_OK && c->program == NULL && text.length) hr_fail_context(status, "the derived text");
-    hr_text_clear(&text);
-    hr_text_clear(&notes);
-    HR_TRY(status);
+    HR_TRY(read_derived(c, function, &plain));
     HR_TRY(hr_function_in_f64(function, c->arena, &c->source));
     HR_TRY(hr_function_in_f64(&c->program->functions[0], c->arena, &c->derived));
+    HR_TRY(hr_function_in_f64(&c->tangent_program->functions[0], c->arena, &c->tangent));
+    HR_TRY(count_work(function, &c->out->forward.bytes, &c->out->forward.operations));
+    HR_TRY(count_work(&c->program->functions[0], &c->out->backward.bytes, &c->out->backward.operations));
     c->extents = hr_arena_alloc(c->arena, ((size_t)c->source->extent_count + 1) * sizeof *c->extents);
     c->derived_extents =
         hr_arena_alloc(c->arena, ((size_t)c->derived->extent_count + 1) * sizeof *c->derived_extents);
+    c->tangent_extents =
+        hr_arena_alloc(c->arena, ((size_t)c->tangent->extent_count + 1) * sizeof *c->tangent_extents);
     for (int point = 0; point < POINTS; point++) {
         if (!choose_extents(c))
             return hr_fail(HR_BAD_INPUT, "no small extents fit kernel %.60s: its gradient cannot be checked",
                            function->name);
         HR_TRY(compare_point(c));
     }
+    if (c->out->difference <= tolerance && !(c->out->transposed <= rounding))
+        return hr_fail(
+            HR_WRONG_RESULT,
+            "the gradient of kernel %.60s is not the transpose of its forward mode: they differ by %.1e",
+            function->name, c->out->transposed);
     if (c->out->difference <= tolerance) return HR_OK;
     return hr_fail(HR_WRONG_RESULT,
                    "the gradient of kernel %.60s for %.60s differs from central differences by %.1e",
@@ -326,9 +413,10 @@ static hr_status compare(comparison *c, const hr_function *function, const hr_gr
 hr_status hr_gradient_compare(const hr_function *function, const hr_gradient_options *options,
                               hr_gradient_check *out) {
     comparison c = {.out = out, .random = 1};
-    HR_TRY(hr_arena_create((size_t)2 * ARENA, &c.arena));
+    HR_TRY(hr_arena_create((size_t)3 * ARENA, &c.arena));
     const hr_status status = compare(&c, function, options);
     hr_program_destroy(c.program);
+    hr_program_destroy(c.tangent_program);
     hr_arena_destroy(c.arena);
     return status;
 }

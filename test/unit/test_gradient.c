@@ -16,6 +16,7 @@ static void agrees(const char *path, const char *text, size_t length, const char
     const hr_status status = hr_gradient_verify(path, text, length, kernel, NULL, &found);
     if (status != HR_OK) fail_msg("%s:%s: %s", path, kernel, hr_last_error());
     if (!found.points) fail_msg("%s:%s has no finite value", path, kernel);
+    if (!(found.transposed < 1e-13)) fail_msg("%s:%s: transposed %g", path, kernel, found.transposed);
 }
 
 /* These have none: they change what they read, or have no float parameter that they do not. */
@@ -134,6 +135,13 @@ static const char *const rules[] = {
     "kernel straight(x: f32[N], s: f32) -> (y: f32[N]) { y[n] = round(x[n] / s) * s + floor(x[n]) }",
     "kernel prefix(x: f32[N]) -> (y: f32[N]) { y[n] = sum[k < N](where(k <= n, x[k], 0)) }",
     "kernel lookup(i: i32[N], x: f32[N]) -> (y: f32[N]) { y[n] = x[i[n]] * x[n] }",
+    /* a sum that may be read only under a condition, inside of other choices */
+    "kernel guarded(x: f32[T, K], w: f32[T, K]) -> (y: f32[T]) {"
+    " y[t] = tanh(where(t > 0, max[k](x[t - 1, k]), 0.5)) * sum[k](w[t, k])^2 }",
+    "kernel guarded_softmax(x: f32[T, K], i: i32[T]) -> (y: f32[T]) {"
+    " y[t] = sum[k](where(i[t] < T, softmax[k](x[i[t], k]), 0.5) * x[t, k]) }",
+    "kernel held(x: f32[M, N], z: f32[M, N]) -> (y: f32[M, N]) { t[m, n] = softmax[n](x[m, n])\n"
+    " y[m, n] = where(m > 0, t[m - 1, N - 1 - n], 0.5) * z[m, n] }",
     "kernel smax(x: f32[M, N]) -> (y: f32[M]) { p[m] = max[n](x[m, n])\n"
     " y[m] = log(sum[n](exp(x[m, n] - p[m]))) + p[m] }",
 };
